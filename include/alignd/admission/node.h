@@ -1,0 +1,28 @@
+// A machine and the managers that the configuration puts to work on it, resolved and checked once
+// at start.
+#pragma once
+
+#include <optional>
+
+#include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
+#include "alignd/cpumanager/static_policy.h"
+#include "alignd/machine/machine.h"
+#include "alignd/memorymanager/static_policy.h"
+#include "alignd/topologymanager/policy.h"
+
+namespace alignd::admission {
+
+// A value, constant after it is made.
+struct Node {
+  Machine machine;
+  KubeletConfig config;
+  topologymanager::Policy topology;
+  std::optional<cpumanager::StaticPolicy> cpu;        // nullopt: cpuManagerPolicy none
+  std::optional<memorymanager::StaticPolicy> memory;  // nullopt: memoryManagerPolicy None
+
+  // Errors: kInvalidArgument with the text with which the kubelet refuses to start.
+  static Result<Node> Make(Machine machine, KubeletConfig config);
+};
+
+}  // namespace alignd::admission

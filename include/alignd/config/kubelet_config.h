@@ -1,0 +1,80 @@
+// How the operator wants it: the KubeletConfiguration fields that alignd honours, with the
+// kubelet's spellings, defaults and validation.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/base/quantity.h"
+#include "alignd/base/result.h"
+#include "alignd/pod/pod.h"
+
+namespace alignd {
+
+enum class CpuManagerPolicy { kNone, kStatic };
+enum class TopologyManagerPolicy { kNone, kBestEffort, kRestricted, kSingleNumaNode };
+enum class TopologyManagerScope { kContainer, kPod };
+enum class MemoryManagerPolicy { kNone, kStatic };
+
+// Which kubelet's merge rules apply where releases differ.
+enum class Compatibility { k1_20, k1_36 };
+
+// One entry of reservedMemory.
+struct MemoryReservation {
+  int numa_node = 0;    // NUMA node id
+  ResourceList limits;  // by memory type
+
+  friend bool operator==(const MemoryReservation&, const MemoryReservation&) = default;
+};
+
+// A value. Fields are named after KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
+struct KubeletConfig {
+  CpuManagerPolicy cpu_manager_policy = CpuManagerPolicy::kNone;
+  std::map<std::string, std::string> cpu_manager_policy_options;  // as written; checked at start
+  int64_t cpu_manager_reconcile_period_ms = 10'000;
+  std::string reserved_system_cpus;  // CPU list; empty: none given
+  ResourceList kube_reserved;
+  ResourceList system_reserved;
+  // evictionHard's memory.available as written ("100Mi" or "5%"); empty: no threshold.
+  std::string eviction_hard_memory = "100Mi";
+
+  TopologyManagerPolicy topology_manager_policy = TopologyManagerPolicy::kNone;
+  TopologyManagerScope topology_manager_scope = TopologyManagerScope::kContainer;
+  std::map<std::string, std::string> topology_manager_policy_options;
+
+  MemoryManagerPolicy memory_manager_policy = MemoryManagerPolicy::kNone;
+  std::vector<MemoryReservation> reserved_memory;
+
+  Compatibility compatibility = Compatibility::k1_36;  // ours: `compatibility: "1.20"`
+
+  friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
+};
+
+// Reads the JSON form of a KubeletConfiguration. Fields of KubeletConfiguration that do not concern
+// us are accepted and left alone, so that a node's own file can be used as it is.
+// Errors: kInvalidArgument with the field's path, the value, and what is allowed.
+// Source: kubelet pkg/kubelet/apis/config/v1beta1/defaults.go and config/validation/validation.go.
+Result<KubeletConfig> ParseKubeletConfig(std::string_view json);
+
+// The spellings of KubeletConfiguration.
+std::string_view ToString(CpuManagerPolicy policy);       // none, static
+std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, ...
+std::string_view ToString(TopologyManagerScope scope);    // container, pod
+std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
+
+// Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
+std::optional<bool> ParseGoBool(std::string_view text);
+
+// What the node keeps for itself of cpu, memory and every huge page type: kubeReserved +
+// systemReserved + the hard eviction threshold. `reserved_cpu_count` is the number of CPUs in
+// reservedSystemCPUs, which then replaces the cpu of both.
+// Errors: kInvalidArgument if the threshold cannot be read.
+// Source: kubelet pkg/kubelet/cm/node_container_manager_linux.go, GetNodeAllocatableReservation.
+Result<ResourceList> NodeReservation(const KubeletConfig& config, uint64_t memory_capacity_bytes,
+                                     int reserved_cpu_count);
+
+}  // namespace alignd

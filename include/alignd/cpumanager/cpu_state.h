@@ -1,0 +1,27 @@
+// Who has which CPUs: the default set (shared pool) and the exclusive assignments.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "alignd/base/cpu_set.h"
+#include "alignd/pod/pod.h"
+
+namespace alignd::cpumanager {
+
+// A value. `default_set` and `assignments` are what cpu_manager_state holds.
+struct CpuState {
+  CpuSet default_set;
+  // pod UID -> container name -> exclusive CPUs. Never an empty inner map, never an empty set.
+  std::map<std::string, std::map<std::string, CpuSet>> assignments;
+  // What finished init containers leave to the later containers of their pod: pod UID -> CPUs.
+  // At most one pod (touching another pod drops it). Hidden inside the kubelet's policy; not saved.
+  std::map<std::string, CpuSet> reusable;
+
+  // The container's exclusive CPUs, or null.
+  const CpuSet* Find(const ContainerKey& key) const;
+
+  friend bool operator==(const CpuState&, const CpuState&) = default;
+};
+
+}  // namespace alignd::cpumanager

@@ -1,0 +1,56 @@
+// Who has which memory: per NUMA node what is free and reserved, per container its blocks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "alignd/pod/pod.h"
+
+namespace alignd::memorymanager {
+
+// Bytes of one memory type on one NUMA node.
+struct MemoryTable {
+  uint64_t total = 0;
+  uint64_t system_reserved = 0;
+  uint64_t allocatable = 0;
+  uint64_t reserved = 0;  // by containers
+  uint64_t free = 0;
+
+  friend bool operator==(const MemoryTable&, const MemoryTable&) = default;
+};
+
+struct NumaMemory {
+  int number_of_assignments = 0;
+  std::map<std::string, MemoryTable> tables;  // by type: `memory`, `hugepages-2Mi`
+  std::vector<int> cells;                     // ids of the group the node is in, itself included
+
+  friend bool operator==(const NumaMemory&, const NumaMemory&) = default;
+};
+
+// What one container holds of one memory type on a set of NUMA nodes.
+struct Block {
+  std::vector<int> numa_affinity;  // NUMA node ids, ascending
+  std::string type;
+  uint64_t size = 0;  // bytes
+
+  friend bool operator==(const Block&, const Block&) = default;
+};
+
+// A value. NUMA nodes are named by id, as in memory_manager_state.
+struct MemoryState {
+  std::map<int, NumaMemory> machine;  // by NUMA node id
+  // pod UID -> container name -> blocks, sorted by type. Never an empty inner map.
+  std::map<std::string, std::map<std::string, std::vector<Block>>> assignments;
+  // What init containers leave to later containers of their pod, not saved:
+  // pod UID -> NUMA node ids -> type -> bytes. At most one pod.
+  std::map<std::string, std::map<std::vector<int>, std::map<std::string, uint64_t>>> reusable;
+
+  // The container's blocks, or null.
+  const std::vector<Block>* Find(const ContainerKey& key) const;
+
+  friend bool operator==(const MemoryState&, const MemoryState&) = default;
+};
+
+}  // namespace alignd::memorymanager

@@ -1,0 +1,71 @@
+// The memory manager's Static policy: hints, allocation, release and the checks at start. All
+// functions are pure; the NUMA affinity is an argument.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
+#include "alignd/machine/machine.h"
+#include "alignd/memorymanager/memory_state.h"
+#include "alignd/pod/pod.h"
+#include "alignd/pod/refusal.h"
+#include "alignd/topologymanager/hint.h"
+
+namespace alignd::memorymanager {
+
+// How the memory manager works on this machine. Made once; a value.
+struct StaticPolicy {
+  // NUMA node id -> memory type -> bytes kept for the system.
+  std::map<int, std::map<std::string, uint64_t>> system_reserved;
+
+  friend bool operator==(const StaticPolicy&, const StaticPolicy&) = default;
+};
+
+// `config.memory_manager_policy` must be Static.
+// Errors: kInvalidArgument with the text with which the kubelet refuses to start.
+// Source: kubelet pkg/kubelet/cm/memorymanager/memory_manager.go, getSystemReservedMemory.
+Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfig& config);
+
+// The state of a node on which nothing runs. Source: policy_static.go, getDefaultMachineState.
+MemoryState InitialState(const Machine& machine, const StaticPolicy& policy);
+
+// The memory and huge page hints of one container; empty for "no opinion".
+// Source: policy_static.go, GetTopologyHints.
+topologymanager::HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& policy,
+                                                const MemoryState& state, const Pod& pod,
+                                                const Container& container);
+
+// Source: policy_static.go, GetPodTopologyHints.
+topologymanager::HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy,
+                                          const MemoryState& state, const Pod& pod);
+
+// Gives the container its memory blocks. Returns why not, or nullopt; after a refusal `state` is to
+// be thrown away. Source: policy_static.go, Allocate.
+std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
+                                const Container& container,
+                                const topologymanager::TopologyHint& affinity, MemoryState& state);
+
+// The container starts: init containers before it (not sidecars) have ended and lose their blocks.
+// Source: memory_manager.go, AddContainer.
+void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& state);
+
+// Source: policy_static.go, RemoveContainer.
+void ReleaseContainer(const ContainerKey& key, MemoryState& state);
+void ReleasePod(const std::string& pod_uid, MemoryState& state);
+
+// Checks a state that was loaded from disk against the machine and the policy.
+// Errors: kCorrupt with the kubelet's text, without its prefix.
+// Source: policy_static.go, validateState.
+Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
+                            const MemoryState& state);
+
+// Broken invariants of a state that we made ourselves, one sentence each: memory neither created
+// nor lost, groups consistent, Σ blocks = memory held.
+std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
+                                          const MemoryState& state);
+
+}  // namespace alignd::memorymanager

@@ -1,0 +1,57 @@
+// The topology manager's policies: filter, merge, and say whether the result may be admitted.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
+#include "alignd/machine/machine.h"
+#include "alignd/pod/refusal.h"
+#include "alignd/topologymanager/hint.h"
+#include "alignd/topologymanager/hint_merger.h"
+#include "alignd/topologymanager/numa_info.h"
+
+namespace alignd::topologymanager {
+
+struct MergedHint {
+  TopologyHint hint;
+  bool admit = false;
+
+  friend bool operator==(const MergedHint&, const MergedHint&) = default;
+};
+
+// A value, made once per machine and configuration.
+class Policy {
+ public:
+  // Errors: kInvalidArgument with the kubelet's text: unknown option, value that cannot be read,
+  // more NUMA nodes than max-allowable-numa-nodes. Policy none reads no options.
+  // Differs: without max-allowable-numa-nodes there is no limit (kubelet: 8), because the merge
+  // does not enumerate. Source: kubelet pkg/kubelet/cm/topologymanager/policy_options.go,
+  // topology_manager.go.
+  static Result<Policy> Make(const Machine& machine, const KubeletConfig& config);
+
+  TopologyManagerPolicy kind() const { return kind_; }
+  TopologyManagerScope scope() const { return scope_; }
+  const NumaInfo& numa() const { return numa_; }
+
+  // Merges the answers of all hint providers. Not for policy none, which asks for no hints.
+  // Source: policy_best_effort.go, policy_restricted.go, policy_single_numa_node.go, Merge.
+  MergedHint Merge(const std::vector<HintsByResource>& answers) const;
+
+ private:
+  Policy(TopologyManagerPolicy kind, TopologyManagerScope scope, NumaInfo numa, MergeRules rules)
+      : kind_(kind), scope_(scope), numa_(std::move(numa)), rules_(rules) {}
+
+  TopologyManagerPolicy kind_;
+  TopologyManagerScope scope_;
+  NumaInfo numa_;
+  MergeRules rules_;
+};
+
+// What a pod is told that the policy does not admit.
+// Source: topology_manager.go, TopologyAffinityError.
+Refusal TopologyAffinityError();
+
+}  // namespace alignd::topologymanager
