@@ -1,0 +1,77 @@
+#include "host/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+
+namespace alignd::host {
+namespace {
+
+Error SystemError(std::string_view verb, const std::filesystem::path& path,
+                  const std::error_code& code) {
+  const bool absent =
+      code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory;
+  const Error error{absent ? ErrorCode::kNotFound : ErrorCode::kIo, code.message()};
+  return error.In(std::string(verb) + " " + path.string());
+}
+
+Error ErrnoError(std::string_view verb, const std::filesystem::path& path) {
+  return SystemError(verb, path, {errno, std::generic_category()});
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return ErrnoError("read", path);
+  std::string content;
+  std::array<char, 16 * 1024> buffer;
+  while (true) {
+    const ssize_t got = read(file.get(), buffer.data(), buffer.size());
+    if (got == 0) return content;
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoError("read", path);
+    }
+    content.append(buffer.data(), static_cast<size_t>(got));
+    if (content.size() > max_bytes) {
+      return Error{ErrorCode::kInvalidArgument, "read " + path.string() + ": longer than " +
+                                                    std::to_string(max_bytes) + " bytes"};
+    }
+  }
+}
+
+Result<std::vector<std::string>> ListDirectory(const std::filesystem::path& path) {
+  std::error_code code;
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entry(path, code);
+  const std::filesystem::directory_iterator end;
+  while (!code && entry != end) {
+    names.push_back(entry->path().filename().string());
+    entry.increment(code);
+  }
+  if (code) return SystemError("list", path, code);
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace alignd::host

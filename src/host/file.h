@@ -1,0 +1,26 @@
+// Reads this machine's small files and lists its directories.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+
+namespace alignd::host {
+
+// Far above every file that we read; bounds what a wrong path can make us allocate.
+inline constexpr size_t kMaxFileBytes = size_t{16} * 1024 * 1024;
+
+// The whole content, read until the end and not to the size that stat gives (0 in /proc, a page in
+// /sys). Thread-safe.
+// Errors: kNotFound if there is no such file; kInvalidArgument if it is longer than `max_bytes`;
+// otherwise kIo. Each says `read PATH: ...`.
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes = kMaxFileBytes);
+
+// The names in a directory, without `.` and `..`, in ascending byte order. Thread-safe.
+// Errors: kNotFound if there is no such directory; otherwise kIo. Each says `list PATH: ...`.
+Result<std::vector<std::string>> ListDirectory(const std::filesystem::path& path);
+
+}  // namespace alignd::host

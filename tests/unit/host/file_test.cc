@@ -1,0 +1,60 @@
+#include "host/file.h"
+
+#include <gtest/gtest.h>
+
+#include "edge/fake_tree.h"
+
+namespace alignd::host {
+namespace {
+
+using testing::FakeTree;
+
+TEST(ReadFile, GivesTheWholeContentWithItsLineEnd) {
+  const FakeTree tree{{"a", "0-3\n"}, {"empty", ""}};
+  EXPECT_EQ(ReadFile(tree.root() / "a").value(), "0-3\n");
+  EXPECT_EQ(ReadFile(tree.root() / "empty").value(), "");
+}
+
+TEST(ReadFile, ReadsAFileWhoseSizeTheKernelDoesNotTell) {
+  const Result<std::string> status = ReadFile("/proc/self/status");
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_EQ(status->rfind("Name:", 0), 0u);
+}
+
+TEST(ReadFile, StopsAtTheLimit) {
+  const std::string long_text(40'000, 'x');
+  const FakeTree tree{{"long", long_text}};
+  EXPECT_EQ(ReadFile(tree.root() / "long", 40'000).value(), long_text);
+  const Result<std::string> refused = ReadFile(tree.root() / "long", 39'999);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().message,
+            "read " + (tree.root() / "long").string() + ": longer than 39999 bytes");
+}
+
+TEST(ReadFile, TellsAnAbsentFileFromAnUnreadableOne) {
+  const FakeTree tree{{"file", ""}};
+  EXPECT_EQ(ReadFile(tree.root() / "absent").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(ReadFile(tree.root() / "file/below").error().code, ErrorCode::kNotFound);
+  const Result<std::string> directory = ReadFile(tree.root());
+  ASSERT_FALSE(directory.ok());
+  EXPECT_EQ(directory.error().code, ErrorCode::kIo);
+  EXPECT_EQ(directory.error().message, "read " + tree.root().string() + ": Is a directory");
+}
+
+TEST(ListDirectory, SortsTheNames) {
+  const FakeTree tree{{"b", ""}, {"a", {{"inner", ""}}}, {"a10", ""}};
+  EXPECT_EQ(ListDirectory(tree.root()).value(), (std::vector<std::string>{"a", "a10", "b"}));
+}
+
+TEST(ListDirectory, NamesTheDirectoryThatIsNotThere) {
+  const FakeTree tree;
+  const Result<std::vector<std::string>> names = ListDirectory(tree.root() / "absent");
+  ASSERT_FALSE(names.ok());
+  EXPECT_EQ(names.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(names.error().message,
+            "list " + (tree.root() / "absent").string() + ": No such file or directory");
+}
+
+}  // namespace
+}  // namespace alignd::host
