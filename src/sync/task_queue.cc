@@ -1,0 +1,72 @@
+#include "sync/task_queue.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace alignd {
+namespace {
+
+constexpr size_t kMaxThreadName = 15;  // pthread_setname_np refuses a longer one
+
+}  // namespace
+
+TaskQueue::TaskQueue(std::string name) : name_(std::move(name)) {
+  // Nobody else can see us yet, but the analysis wants the lock.
+  const MutexLock lock(join_mutex_);
+  thread_ = std::thread([this] { Run(); });
+  thread_id_ = thread_.get_id();
+}
+
+TaskQueue::~TaskQueue() { Stop(); }
+
+bool TaskQueue::Post(Task task) {
+  const MutexLock lock(mutex_);
+  if (ended_) return false;
+  tasks_.push_back(std::move(task));
+  wake_.NotifyOne();
+  return true;
+}
+
+void TaskQueue::Stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    wake_.NotifyOne();
+  }
+  const MutexLock lock(join_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+bool TaskQueue::OnThisThread() const { return std::this_thread::get_id() == thread_id_; }
+
+void TaskQueue::AssertOnThisThread() const {
+#ifndef NDEBUG
+  if (OnThisThread()) return;
+  std::fprintf(stderr, "alignd: not on the thread of task queue %s\n", name_.c_str());
+  std::abort();
+#endif
+}
+
+void TaskQueue::Run() {
+  // A thread without its name is a nuisance to a debugger, nothing more.
+  (void)pthread_setname_np(pthread_self(), name_.substr(0, kMaxThreadName).c_str());
+  while (true) {
+    Task task;
+    {
+      const MutexLock lock(mutex_);
+      while (tasks_.empty() && !stopping_) wake_.Wait(mutex_);
+      if (tasks_.empty()) {
+        ended_ = true;
+        return;
+      }
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+}  // namespace alignd

@@ -1,0 +1,55 @@
+// One worker thread that runs posted tasks in the order in which they came.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "sync/mutex.h"
+
+namespace alignd {
+
+// Thread-safe. Tasks see everything that happened before their Post, and all earlier tasks.
+class TaskQueue {
+ public:
+  using Task = std::function<void()>;
+
+  // Starts the thread. `name` is what debuggers and `top -H` show, at most 15 bytes of it.
+  explicit TaskQueue(std::string name);
+  TaskQueue(const TaskQueue&) = delete;
+  TaskQueue& operator=(const TaskQueue&) = delete;
+  // Stops. Must not run on this queue's thread.
+  ~TaskQueue();
+
+  // Never blocks and never runs `task` itself. False, and the task is dropped, after the queue has
+  // stopped; a task that runs while the queue drains may still post.
+  bool Post(Task task);
+
+  // Runs what was posted, and what that posts in turn, then ends the thread. Returns when the
+  // thread has ended; any number of calls, from any thread but this queue's.
+  void Stop();
+
+  // Whether the caller is a task of this queue.
+  bool OnThisThread() const;
+
+  // Ends the program if the caller is not a task of this queue. Does nothing with NDEBUG.
+  void AssertOnThisThread() const;
+
+ private:
+  void Run();
+
+  const std::string name_;
+
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Task> tasks_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;
+
+  Mutex join_mutex_;  // one Stop at a time; never held by the worker
+  std::thread thread_ GUARDED_BY(join_mutex_);
+  std::thread::id thread_id_;  // constant after construction
+};
+
+}  // namespace alignd
