@@ -1,0 +1,35 @@
+#include "alignd/admission/node.h"
+
+#include <utility>
+
+namespace alignd::admission {
+
+Result<Node> Node::Make(Machine machine, KubeletConfig config) {
+  // The kubelet builds its managers in this order; the first that cannot start tells why.
+  // Source: kubelet pkg/kubelet/cm/container_manager_linux.go, NewContainerManager.
+  Result<topologymanager::Policy> topology = topologymanager::Policy::Make(machine, config);
+  if (!topology.ok()) return topology.error();
+  std::optional<cpumanager::StaticPolicy> cpu;
+  if (config.cpu_manager_policy == CpuManagerPolicy::kStatic) {
+    Result<cpumanager::StaticPolicy> made = cpumanager::MakeStaticPolicy(machine, config);
+    if (!made.ok()) return made.error();
+    cpu = *std::move(made);
+  } else if (!config.cpu_manager_policy_options.empty()) {
+    // Source: policy_none.go, NewNonePolicy.
+    return Error{ErrorCode::kInvalidArgument,
+                 "new none policy error: None policy: received unsupported options: "
+                 "cpuManagerPolicyOptions has \"" +
+                     config.cpu_manager_policy_options.begin()->first +
+                     "\"; remove it or set cpuManagerPolicy to \"static\""};
+  }
+  std::optional<memorymanager::StaticPolicy> memory;
+  if (config.memory_manager_policy == MemoryManagerPolicy::kStatic) {
+    Result<memorymanager::StaticPolicy> made = memorymanager::MakeStaticPolicy(machine, config);
+    if (!made.ok()) return made.error();
+    memory = *std::move(made);
+  }
+  return Node{std::move(machine), std::move(config), *std::move(topology), std::move(cpu),
+              std::move(memory)};
+}
+
+}  // namespace alignd::admission

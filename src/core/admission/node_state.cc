@@ -1,0 +1,48 @@
+#include "alignd/admission/node_state.h"
+
+#include <iterator>
+#include <utility>
+
+#include "alignd/cpumanager/static_policy.h"
+#include "alignd/devicemanager/device_policy.h"
+#include "alignd/memorymanager/static_policy.h"
+
+namespace alignd::admission {
+
+NodeState NodeState::Initial(const Node& node) {
+  NodeState state;
+  if (node.cpu) state.cpu = cpumanager::InitialState(node.machine, *node.cpu);
+  if (node.memory) state.memory = memorymanager::InitialState(node.machine, *node.memory);
+  return state;
+}
+
+std::vector<std::string> NodeState::BrokenInvariants(const Node& node) const {
+  std::vector<std::string> broken = devicemanager::BrokenInvariants(devices);
+  const auto append = [&broken](std::vector<std::string> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(broken));
+  };
+  if (node.cpu) append(cpumanager::BrokenInvariants(node.machine, *node.cpu, cpu));
+  if (node.memory) append(memorymanager::BrokenInvariants(node.machine, *node.memory, memory));
+  return broken;
+}
+
+void ReleasePod(const std::string& pod_uid, NodeState& state) {
+  cpumanager::ReleasePod(pod_uid, state.cpu);
+  memorymanager::ReleasePod(pod_uid, state.memory);
+  devicemanager::ReleasePod(pod_uid, state.devices);
+  std::erase_if(state.affinities,
+                [&pod_uid](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+}
+
+void ReleaseContainer(const ContainerKey& key, NodeState& state) {
+  cpumanager::ReleaseContainer(key, state.cpu);
+  memorymanager::ReleaseContainer(key, state.memory);
+  state.affinities.erase(key);
+}
+
+void RevokeContainer(const ContainerKey& key, NodeState& state) {
+  ReleaseContainer(key, state);
+  devicemanager::ReleaseContainer(key, state.devices);
+}
+
+}  // namespace alignd::admission

@@ -1,0 +1,30 @@
+#include "alignd/admission/shared_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "alignd/admission/grant.h"
+
+namespace alignd::admission {
+
+CpuSet SharedCpus(const Node& node, const NodeState& state) {
+  if (!node.cpu) return {};
+  return state.cpu.default_set.empty() ? node.cpu->reserved : state.cpu.default_set;
+}
+
+std::vector<CpuSetChange> CpuSetChanges(const Node& node, const NodeState& state,
+                                        const std::vector<RunningContainer>& running) {
+  std::vector<CpuSetChange> losing;
+  std::vector<CpuSetChange> gaining;
+  for (const RunningContainer& container : running) {
+    CpuSet target = GrantOf(node, state, container.key).cpuset;
+    if (target.empty() || target == container.cpuset) continue;
+    // A container that was told nothing may run anywhere, so it loses CPUs by any set.
+    const bool only_gains = !container.cpuset.empty() && target.Contains(container.cpuset);
+    (only_gains ? gaining : losing).push_back({container.id, std::move(target)});
+  }
+  std::ranges::move(gaining, std::back_inserter(losing));
+  return losing;
+}
+
+}  // namespace alignd::admission

@@ -1,0 +1,132 @@
+#include "alignd/topologymanager/policy.h"
+
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+namespace alignd::topologymanager {
+namespace {
+
+constexpr std::string_view kPreferClosest = "prefer-closest-numa-nodes";
+constexpr std::string_view kMaxAllowable = "max-allowable-numa-nodes";
+constexpr int kSmallestMaxAllowable = 8;
+
+Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
+struct Options {
+  bool prefer_closest = false;
+  std::optional<int> max_allowable;
+};
+
+Result<int> ParseMaxAllowable(const std::string& value) {
+  int number = 0;
+  const char* end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, number);
+  if (error != std::errc() || stop != end) {
+    return Invalid("unable to convert policy option to integer " + Quoted(kMaxAllowable) + ": " +
+                   Quoted(value) + " is not a number");
+  }
+  if (number < kSmallestMaxAllowable) {
+    return Invalid("the minimum value of " + Quoted(kMaxAllowable) +
+                   " should not be less than 8; it is " + value);
+  }
+  return number;
+}
+
+Result<Options> ParseOptions(const std::map<std::string, std::string>& text) {
+  Options options;
+  for (const auto& [name, value] : text) {
+    if (name == kPreferClosest) {
+      const std::optional<bool> on = ParseGoBool(value);
+      if (!on) {
+        return Invalid("bad value for option " + Quoted(name) + ": " + Quoted(value) +
+                       " is neither true nor false");
+      }
+      options.prefer_closest = *on;
+    } else if (name == kMaxAllowable) {
+      const Result<int> number = ParseMaxAllowable(value);
+      if (!number.ok()) return number.error();
+      options.max_allowable = *number;
+    } else {
+      return Invalid("unknown Topology Manager Policy option: " + Quoted(name) + "; known are " +
+                     Quoted(kPreferClosest) + " and " + Quoted(kMaxAllowable));
+    }
+  }
+  return options;
+}
+
+// The four kinds of answers become lists to combine.
+// Source: policy.go, filterProvidersHints.
+std::vector<HintList> ToLists(const std::vector<HintsByResource>& answers) {
+  std::vector<HintList> lists;
+  for (const HintsByResource& answer : answers) {
+    if (answer.empty()) lists.push_back({{std::nullopt, true}});
+    for (const auto& [resource, hints] : answer) {
+      if (!hints) {
+        lists.push_back({{std::nullopt, true}});
+      } else if (hints->empty()) {
+        lists.push_back({{std::nullopt, false}});
+      } else {
+        lists.push_back(*hints);
+      }
+    }
+  }
+  return lists;
+}
+
+// Leaves what single-numa-node can use: preferred, and on any or exactly one NUMA node.
+// Source: policy_single_numa_node.go, filterSingleNumaHints.
+void KeepSingleNuma(std::vector<HintList>& lists) {
+  for (HintList& list : lists) {
+    std::erase_if(list, [](const TopologyHint& hint) {
+      return !hint.preferred || (hint.affinity && hint.affinity->Count() != 1);
+    });
+  }
+}
+
+}  // namespace
+
+Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config) {
+  const TopologyManagerPolicy kind = config.topology_manager_policy;
+  const MergeRules plain{.as_1_20 = config.compatibility == Compatibility::k1_20};
+  if (kind == TopologyManagerPolicy::kNone) {
+    return Policy(kind, config.topology_manager_scope, NumaInfo(machine), plain);
+  }
+  const Result<Options> options = ParseOptions(config.topology_manager_policy_options);
+  if (!options.ok()) return options.error();
+  if (options->max_allowable && machine.numa_count() > *options->max_allowable) {
+    return Invalid("unsupported on machines with more than " +
+                   std::to_string(*options->max_allowable) + " NUMA Nodes: this one has " +
+                   std::to_string(machine.numa_count()) + "; raise or remove " +
+                   Quoted(kMaxAllowable));
+  }
+  MergeRules rules = plain;
+  // The kubelet's single-numa-node policy has no use for distances: every candidate has one node.
+  rules.prefer_closest = options->prefer_closest && kind != TopologyManagerPolicy::kSingleNumaNode;
+  return Policy(kind, config.topology_manager_scope, NumaInfo(machine), rules);
+}
+
+MergedHint Policy::Merge(const std::vector<HintsByResource>& answers) const {
+  std::vector<HintList> lists = ToLists(answers);
+  if (kind_ == TopologyManagerPolicy::kSingleNumaNode) KeepSingleNuma(lists);
+  TopologyHint hint = MergeHints(numa_, lists, rules_);
+  switch (kind_) {
+    case TopologyManagerPolicy::kSingleNumaNode:
+      if (hint.affinity == numa_.all()) hint.affinity = std::nullopt;
+      return {hint, hint.preferred};
+    case TopologyManagerPolicy::kRestricted:
+      return {hint, hint.preferred};
+    case TopologyManagerPolicy::kNone:
+    case TopologyManagerPolicy::kBestEffort:
+      break;
+  }
+  return {hint, true};
+}
+
+Refusal TopologyAffinityError() {
+  return {"TopologyAffinityError", "Resources cannot be allocated with Topology locality"};
+}
+
+}  // namespace alignd::topologymanager
