@@ -16,11 +16,11 @@ Result<Node> Node::Make(Machine machine, KubeletConfig config) {
     cpu = *std::move(made);
   } else if (!config.cpu_manager_policy_options.empty()) {
     // Source: policy_none.go, NewNonePolicy.
+    const auto& option = *config.cpu_manager_policy_options.begin();
     return Error{ErrorCode::kInvalidArgument,
-                 "new none policy error: None policy: received unsupported options: "
-                 "cpuManagerPolicyOptions has \"" +
-                     config.cpu_manager_policy_options.begin()->first +
-                     "\"; remove it or set cpuManagerPolicy to \"static\""};
+                 "new none policy error: None policy: received unsupported options=map[" +
+                     option.first + ":" + option.second + "]",
+                 "remove cpuManagerPolicyOptions or set cpuManagerPolicy to \"static\""};
   }
   std::optional<memorymanager::StaticPolicy> memory;
   if (config.memory_manager_policy == MemoryManagerPolicy::kStatic) {

@@ -11,7 +11,9 @@ constexpr std::string_view kPreferClosest = "prefer-closest-numa-nodes";
 constexpr std::string_view kMaxAllowable = "max-allowable-numa-nodes";
 constexpr int kSmallestMaxAllowable = 8;
 
-Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+Error Invalid(std::string message, std::string cure) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(cure)};
+}
 
 std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
@@ -25,12 +27,13 @@ Result<int> ParseMaxAllowable(const std::string& value) {
   const char* end = value.data() + value.size();
   const auto [stop, error] = std::from_chars(value.data(), end, number);
   if (error != std::errc() || stop != end) {
-    return Invalid("unable to convert policy option to integer " + Quoted(kMaxAllowable) + ": " +
-                   Quoted(value) + " is not a number");
+    return Invalid("unable to convert policy option to integer " + Quoted(kMaxAllowable) +
+                       ": strconv.Atoi: parsing " + Quoted(value) + ": invalid syntax",
+                   "give a whole number of at least 8, or remove the option");
   }
   if (number < kSmallestMaxAllowable) {
-    return Invalid("the minimum value of " + Quoted(kMaxAllowable) +
-                   " should not be less than 8; it is " + value);
+    return Invalid("the minimum value of " + Quoted(kMaxAllowable) + " should not be less than 8",
+                   "it is " + value + "; raise or remove it");
   }
   return number;
 }
@@ -41,8 +44,9 @@ Result<Options> ParseOptions(const std::map<std::string, std::string>& text) {
     if (name == kPreferClosest) {
       const std::optional<bool> on = ParseGoBool(value);
       if (!on) {
-        return Invalid("bad value for option " + Quoted(name) + ": " + Quoted(value) +
-                       " is neither true nor false");
+        return Invalid("bad value for option " + Quoted(name) + ": strconv.ParseBool: parsing " +
+                           Quoted(value) + ": invalid syntax",
+                       "give true or false");
       }
       options.prefer_closest = *on;
     } else if (name == kMaxAllowable) {
@@ -98,9 +102,9 @@ Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config)
   if (!options.ok()) return options.error();
   if (options->max_allowable && machine.numa_count() > *options->max_allowable) {
     return Invalid("unsupported on machines with more than " +
-                   std::to_string(*options->max_allowable) + " NUMA Nodes: this one has " +
-                   std::to_string(machine.numa_count()) + "; raise or remove " +
-                   Quoted(kMaxAllowable));
+                       std::to_string(*options->max_allowable) + " NUMA Nodes",
+                   "this one has " + std::to_string(machine.numa_count()) + "; raise or remove " +
+                       Quoted(kMaxAllowable));
   }
   MergeRules rules = plain;
   // The kubelet's single-numa-node policy has no use for distances: every candidate has one node.
