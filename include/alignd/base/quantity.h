@@ -18,18 +18,26 @@ class Quantity {
   enum class Format { kDecimalSi, kBinarySi, kDecimalExponent };
 
   Quantity() = default;
-  // A whole number, in decimal form.
-  explicit Quantity(int64_t value);
+  // A whole number.
+  explicit Quantity(int64_t value, Format format = Format::kDecimalSi);
 
   // Reads what Kubernetes reads: sign, digits, suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an
-  // exponent). Values finer than 1n are rounded up; values beyond 2^63-1 are capped.
+  // exponent such as e3). A sign, a point or a suffix without digits means zero, as it does there.
+  // Values finer than 1n are rounded up (away from zero); binary forms are capped at 2^63-1.
   // Errors: kInvalidArgument, quoting the text.
+  // Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity.
+  // Differs: decimal forms are capped too, at some 1.7e29; there an exponent wraps at 32 bits.
   static Result<Quantity> Parse(std::string_view text);
 
-  // Canonical form, as Kubernetes prints it (no fraction, largest fitting suffix).
+  // Canonical form: no fraction, the largest suffix that keeps the value exact, in the family in
+  // which the value was written. A binary form that is not whole or is below 1024 prints in the
+  // decimal family.
+  // Source: apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes.
+  // Differs: always canonical, where Kubernetes repeats some spellings as written ("1.500"); keeps
+  // the largest suffix where Kubernetes, beyond 999E, drops it.
   std::string ToString() const;
 
-  // Whole units (bytes, CPUs, pieces), rounded up (away from zero).
+  // Whole units (bytes, CPUs, pieces), rounded up (away from zero); capped to the 64-bit range.
   int64_t Value() const;
   // Thousandths, rounded up (away from zero); capped to the 64-bit range.
   int64_t MilliValue() const;
@@ -37,6 +45,8 @@ class Quantity {
   bool IsZero() const { return nano_ == 0; }
   int Sign() const { return nano_ == 0 ? 0 : nano_ < 0 ? -1 : 1; }
 
+  // Sums take the form of the left side, or of the right side if the left is zero; they stop at the
+  // ends of the range. Source: apimachinery pkg/api/resource/quantity.go, Add and Sub.
   Quantity& operator+=(const Quantity& other);
   Quantity& operator-=(const Quantity& other);
   friend Quantity operator+(Quantity a, const Quantity& b) { return a += b; }
@@ -50,6 +60,9 @@ class Quantity {
 
  private:
   __extension__ typedef __int128 Int128;
+
+  // This many billionths, divided by `unit` and rounded away from zero, within 64 bits.
+  int64_t RoundUpTo(int64_t unit) const;
 
   Int128 nano_ = 0;  // billionths
   Format format_ = Format::kDecimalSi;

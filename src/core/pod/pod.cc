@@ -1,0 +1,85 @@
+#include "alignd/pod/pod.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace alignd {
+namespace {
+
+// The only resources that count for the QoS class.
+constexpr std::array<std::string_view, 2> kQosResources = {"cpu", "memory"};
+
+// Adds the positive amounts that count; says whether each of them was there.
+bool AddAll(const ResourceList& list, ResourceList& sum) {
+  bool complete = true;
+  for (const std::string_view resource : kQosResources) {
+    const Quantity* const amount = Find(list, resource);
+    if (amount == nullptr || amount->Sign() <= 0) {
+      complete = false;
+      continue;
+    }
+    sum[std::string(resource)] += *amount;
+  }
+  return complete;
+}
+
+bool IsPodLevelResource(std::string_view name) {
+  return name == "cpu" || name == "memory" || name.starts_with("hugepages-");
+}
+
+}  // namespace
+
+std::string_view ToString(QosClass qos) {
+  switch (qos) {
+    case QosClass::kGuaranteed:
+      return "Guaranteed";
+    case QosClass::kBurstable:
+      return "Burstable";
+    case QosClass::kBestEffort:
+      return "BestEffort";
+  }
+  return "";
+}
+
+QosClass QosOf(const Pod& pod) {
+  if (pod.stated_qos) return *pod.stated_qos;
+  ResourceList requests;
+  ResourceList limits;
+  bool limits_complete = true;
+  if (pod.pod_level) {
+    AddAll(pod.pod_level->requests, requests);
+    // Without any limits the comparison with the requests decides below.
+    if (!pod.pod_level->limits.empty()) limits_complete = AddAll(pod.pod_level->limits, limits);
+  } else {
+    for (const Container& container : pod.containers) {
+      AddAll(container.resources.requests, requests);
+      limits_complete = AddAll(container.resources.limits, limits) && limits_complete;
+    }
+  }
+  if (requests.empty() && limits.empty()) return QosClass::kBestEffort;
+  return limits_complete && requests == limits ? QosClass::kGuaranteed : QosClass::kBurstable;
+}
+
+bool HasPodLevelResources(const Pod& pod) {
+  if (!pod.pod_level) return false;
+  const auto counts = [](const auto& entry) { return IsPodLevelResource(entry.first); };
+  return std::ranges::any_of(pod.pod_level->requests, counts) ||
+         std::ranges::any_of(pod.pod_level->limits, counts);
+}
+
+int ExclusiveCpus(const Pod& pod, const Container& container) {
+  const Quantity* const cpu = Find(container.resources.requests, "cpu");
+  if (cpu == nullptr || HasPodLevelResources(pod) || QosOf(pod) != QosClass::kGuaranteed) return 0;
+  // In thousandths, rounded up: what is written finer than that cannot spoil a whole number.
+  const int64_t millis = cpu->MilliValue();
+  if (millis < 0 || millis % 1000 != 0) return 0;
+  return static_cast<int>(std::min<int64_t>(millis / 1000, std::numeric_limits<int>::max()));
+}
+
+const Quantity* Find(const ResourceList& list, std::string_view resource) {
+  const auto entry = list.find(resource);
+  return entry == list.end() ? nullptr : &entry->second;
+}
+
+}  // namespace alignd
