@@ -19,13 +19,21 @@ enum class ErrorCode {
   kInternal,          // a bug of ours, seen before it did harm
 };
 
-// `message` is lower case, without a full stop, with the datum in it.
+// `message` is lower case, without a full stop, with the datum in it; where the kubelet has the
+// same error, it is the kubelet's text to the letter. `cure`, where one is known, tells the
+// operator what to do; it is kept apart so that the message stays comparable.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::string message;
+  std::string message = {};
+  std::string cure = {};
+
+  // For people: the message, and the cure behind a semicolon.
+  std::string Text() const { return cure.empty() ? message : message + "; " + cure; }
 
   // The same error with `context` and a colon in front: "read /sys/x: no such file".
-  Error In(std::string_view context) const { return {code, std::string(context) + ": " + message}; }
+  Error In(std::string_view context) const {
+    return {code, std::string(context) + ": " + message, cure};
+  }
 
   friend bool operator==(const Error&, const Error&) = default;
 };

@@ -54,8 +54,8 @@ Result<Options> ParseOptions(const std::map<std::string, std::string>& text) {
       if (!number.ok()) return number.error();
       options.max_allowable = *number;
     } else {
-      return Invalid("unknown Topology Manager Policy option: " + Quoted(name) + "; known are " +
-                     Quoted(kPreferClosest) + " and " + Quoted(kMaxAllowable));
+      return Invalid("unknown Topology Manager Policy option: " + Quoted(name),
+                     "known are " + Quoted(kPreferClosest) + " and " + Quoted(kMaxAllowable));
     }
   }
   return options;
