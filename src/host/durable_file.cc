@@ -1,0 +1,157 @@
+#include "host/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "host/file.h"
+
+namespace alignd::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kLockName[] = "alignd.lock";
+
+Error ErrnoError(std::string_view verb, const fs::path& path) {
+  const Error error{ErrorCode::kIo, std::generic_category().message(errno)};
+  return error.In(std::string(verb) + " " + path.string());
+}
+
+// Calls until it was not a signal that ended it.
+template <typename Call>
+auto Retry(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// The same name every time: whoever finds a leftover may overwrite it, and they cannot pile up.
+fs::path TemporaryOf(const fs::path& path) {
+  return path.parent_path() / ("." + path.filename().string() + ".alignd-new");
+}
+
+Result<Done> UnlinkIfThere(const fs::path& path, FileCalls& calls) {
+  if (calls.Unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoError("remove", path);
+  return Done{};
+}
+
+Result<Done> WriteAll(int fd, std::string_view text, const fs::path& path, FileCalls& calls) {
+  while (!text.empty()) {
+    const ssize_t written = Retry([&] { return calls.Write(fd, text.data(), text.size()); });
+    if (written < 0) return ErrnoError("write", path);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return Done{};
+}
+
+// The text is on the disk when this returns without an error.
+Result<Done> WriteSynced(const fs::path& path, std::string_view text, FileCalls& calls) {
+  const int fd = Retry([&] {
+    return calls.Open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  });
+  if (fd < 0) return ErrnoError("create", path);
+  Result<Done> result = WriteAll(fd, text, path, calls);
+  if (result.ok() && Retry([&] { return calls.Fsync(fd); }) != 0) result = ErrnoError("sync", path);
+  // Linux has closed the descriptor even where it reports EINTR.
+  if (calls.Close(fd) != 0 && errno != EINTR && result.ok()) result = ErrnoError("close", path);
+  return result;
+}
+
+Result<Done> SyncDirectory(const fs::path& path, FileCalls& calls) {
+  const int fd =
+      Retry([&] { return calls.Open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); });
+  if (fd < 0) return ErrnoError("open", path);
+  Result<Done> result = Done{};
+  if (Retry([&] { return calls.Fsync(fd); }) != 0) result = ErrnoError("sync", path);
+  if (calls.Close(fd) != 0 && errno != EINTR && result.ok()) result = ErrnoError("close", path);
+  return result;
+}
+
+}  // namespace
+
+int FileCalls::Open(const char* path, int flags, mode_t mode) { return open(path, flags, mode); }
+ssize_t FileCalls::Write(int fd, const void* data, size_t size) { return write(fd, data, size); }
+int FileCalls::Fsync(int fd) { return fsync(fd); }
+int FileCalls::Close(int fd) { return close(fd); }
+int FileCalls::Rename(const char* from, const char* to) { return rename(from, to); }
+int FileCalls::Unlink(const char* path) { return unlink(path); }
+int FileCalls::Mkdir(const char* path, mode_t mode) { return mkdir(path, mode); }
+
+FileCalls& FileCalls::System() {
+  static FileCalls calls;
+  return calls;
+}
+
+Result<Done> ReplaceFile(const fs::path& path, std::string_view text, FileCalls& calls) {
+  const fs::path temporary = TemporaryOf(path);
+  if (Result<Done> clean = UnlinkIfThere(temporary, calls); !clean.ok()) return clean;
+  Result<Done> written = WriteSynced(temporary, text, calls);
+  if (written.ok() && calls.Rename(temporary.c_str(), path.c_str()) != 0) {
+    written = ErrnoError("rename to", path);
+  }
+  if (!written.ok()) {
+    // The first error is the one to report; a leftover goes with the next call.
+    (void)UnlinkIfThere(temporary, calls);
+    return written;
+  }
+  return SyncDirectory(path.parent_path(), calls);
+}
+
+Result<Done> RemoveTemporary(const fs::path& path, FileCalls& calls) {
+  return UnlinkIfThere(TemporaryOf(path), calls);
+}
+
+Result<Done> MakeDirectory(const fs::path& path, FileCalls& calls) {
+  std::error_code code;
+  if (fs::is_directory(path, code)) return Done{};
+  const fs::path parent =
+      path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+  if (!parent.empty() && parent != path) {
+    if (Result<Done> made = MakeDirectory(parent, calls); !made.ok()) return made;
+  }
+  constexpr mode_t kMode = S_IRWXU | S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH;
+  if (calls.Mkdir(path.c_str(), kMode) != 0) return ErrnoError("make directory", path);
+  return SyncDirectory(parent.empty() ? fs::path(".") : parent, calls);
+}
+
+DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<DirectoryLock> LockDirectory(const fs::path& directory) {
+  const fs::path path = directory / kLockName;
+  const int fd =
+      Retry([&] { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR); });
+  if (fd < 0) return ErrnoError("lock", path);
+  DirectoryLock lock(fd);
+  if (Retry([&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoError("lock", path);
+    constexpr size_t kMaxPidText = 32;
+    Result<std::string> pid = ReadFile(path, kMaxPidText);
+    const std::string holder = pid.ok() && !pid->empty() ? *pid : "unknown";
+    return Error{ErrorCode::kUnavailable,
+                 "lock " + directory.string() + ": held by process " + holder};
+  }
+  const std::string pid = std::to_string(getpid());
+  if (ftruncate(fd, 0) != 0) return ErrnoError("lock", path);
+  if (Result<Done> written = WriteAll(fd, pid, path, FileCalls::System()); !written.ok()) {
+    return written.error();
+  }
+  return lock;
+}
+
+}  // namespace alignd::host

@@ -1,0 +1,73 @@
+// Replaces files so that a crash leaves the old text or the new one, and keeps a directory to one
+// process at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "alignd/base/result.h"
+
+namespace alignd::host {
+
+// The system calls of this room, one method each with the same meaning, result and errno. Tests
+// derive from it to let any of them fail. Thread-safe.
+class FileCalls {
+ public:
+  virtual ~FileCalls() = default;
+
+  virtual int Open(const char* path, int flags, mode_t mode);
+  virtual ssize_t Write(int fd, const void* data, size_t size);
+  virtual int Fsync(int fd);
+  virtual int Close(int fd);
+  virtual int Rename(const char* from, const char* to);
+  virtual int Unlink(const char* path);
+  virtual int Mkdir(const char* path, mode_t mode);
+
+  // The ones that go straight to the kernel.
+  static FileCalls& System();
+};
+
+// Replaces `path`, or makes it, with mode 0600: writes a temporary in the same directory, syncs it,
+// renames it, syncs the directory. `text` is the whole file. One caller per path at a time.
+// Errors: kIo with path and errno text. Then the old text is in place or, if only the directory
+// could not be synced, the new one; which of them a crash would leave is not known until a later
+// call succeeds.
+// Source: kubelet pkg/kubelet/util/store/filestore.go, writeFile.
+// Differs: the directory is synced too, the kubelet's file may be the old one after a power loss.
+Result<Done> ReplaceFile(const std::filesystem::path& path, std::string_view text,
+                         FileCalls& calls = FileCalls::System());
+
+// Removes the temporary that a crash in ReplaceFile(`path`) has left, if there is one.
+// Errors: kIo with path and errno text.
+Result<Done> RemoveTemporary(const std::filesystem::path& path,
+                             FileCalls& calls = FileCalls::System());
+
+// Makes the directory and its missing parents, mode 0755, each synced into its parent.
+// Errors: kIo with path and errno text.
+Result<Done> MakeDirectory(const std::filesystem::path& path,
+                           FileCalls& calls = FileCalls::System());
+
+// Keeps a directory to this process for as long as it lives; the kernel lifts the lock when the
+// process dies. Movable.
+class DirectoryLock {
+ public:
+  DirectoryLock(DirectoryLock&& other) noexcept;
+  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
+  ~DirectoryLock();
+
+ private:
+  friend Result<DirectoryLock> LockDirectory(const std::filesystem::path& directory);
+  explicit DirectoryLock(int fd) : fd_(fd) {}
+
+  int fd_ = -1;
+};
+
+// Takes the lock of a directory, by flock on the file `alignd.lock` in it, which holds the owner's
+// process id and is never removed.
+// Errors: kUnavailable, naming the holder's process id, if another one has it; kIo otherwise.
+Result<DirectoryLock> LockDirectory(const std::filesystem::path& directory);
+
+}  // namespace alignd::host

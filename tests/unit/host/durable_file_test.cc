@@ -1,0 +1,183 @@
+#include "host/durable_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "edge/fake_tree.h"
+#include "edge/faulty_file.h"
+#include "host/file.h"
+
+namespace alignd::host {
+namespace {
+
+using testing::FakeTree;
+using testing::FaultyFile;
+
+const std::string kOld(10'000, 'o');
+const std::string kNew(20'000, 'n');
+
+// How many system calls one replacement makes.
+int CallsOfOneReplacement() {
+  const FakeTree tree{{"state", kOld}};
+  FaultyFile disk;
+  EXPECT_TRUE(ReplaceFile(tree.root() / "state", kNew, disk).ok());
+  return disk.calls();
+}
+
+TEST(ReplaceFile, MakesAFileThatOnlyItsOwnerReads) {
+  const FakeTree tree;
+  ASSERT_TRUE(ReplaceFile(tree.root() / "state", "text").ok());
+  EXPECT_EQ(ReadFile(tree.root() / "state").value(), "text");
+  struct stat status;
+  ASSERT_EQ(stat((tree.root() / "state").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST(ReplaceFile, LeavesNothingElseBehind) {
+  const FakeTree tree{{"state", kOld}};
+  ASSERT_TRUE(ReplaceFile(tree.root() / "state", kNew).ok());
+  EXPECT_EQ(ReadFile(tree.root() / "state").value(), kNew);
+  EXPECT_EQ(ListDirectory(tree.root()).value(), std::vector<std::string>{"state"});
+}
+
+TEST(ReplaceFile, WritesAnEmptyText) {
+  const FakeTree tree{{"state", kOld}};
+  ASSERT_TRUE(ReplaceFile(tree.root() / "state", "").ok());
+  EXPECT_EQ(ReadFile(tree.root() / "state").value(), "");
+}
+
+TEST(ReplaceFile, SyncsTheTextBeforeTheRenameAndTheNameAfterIt) {
+  const FakeTree tree;
+  FaultyFile disk;
+  ASSERT_TRUE(ReplaceFile(tree.root() / "state", kNew, disk).ok());
+  EXPECT_EQ(disk.log(), (std::vector<std::string>{"unlink", "open", "write", "fsync", "close",
+                                                  "rename", "open", "fsync", "close"}));
+}
+
+TEST(ReplaceFile, GoesOnAfterShortWritesAndInterruptions) {
+  const FakeTree tree{{"state", kOld}};
+  FaultyFile disk;
+  disk.WriteInPiecesOf(999);
+  disk.InterruptOnce();
+  ASSERT_TRUE(ReplaceFile(tree.root() / "state", kNew, disk).ok());
+  EXPECT_EQ(ReadFile(tree.root() / "state").value(), kNew);
+}
+
+TEST(ReplaceFile, KeepsOneWholeTextWhicheverCallFails) {
+  const int calls = CallsOfOneReplacement();
+  for (int index = 0; index < calls; ++index) {
+    SCOPED_TRACE(index);
+    const FakeTree tree{{"state", kOld}};
+    FaultyFile disk;
+    disk.FailAt(index, ENOSPC);
+    const Result<Done> result = ReplaceFile(tree.root() / "state", kNew, disk);
+    ASSERT_TRUE(disk.failed());
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, ErrorCode::kIo);
+    EXPECT_NE(result.error().message.find("No space left on device"), std::string::npos);
+    EXPECT_NE(result.error().message.find(tree.root().string()), std::string::npos);
+    const auto& log = disk.log();
+    const bool renamed =
+        std::find(log.begin(), log.begin() + index, "rename") != log.begin() + index;
+    EXPECT_EQ(ReadFile(tree.root() / "state").value(), renamed ? kNew : kOld);
+    EXPECT_EQ(ListDirectory(tree.root()).value(), std::vector<std::string>{"state"});
+    ASSERT_TRUE(ReplaceFile(tree.root() / "state", kNew, disk).ok());
+    EXPECT_EQ(ReadFile(tree.root() / "state").value(), kNew);
+  }
+}
+
+TEST(ReplaceFile, KeepsOneWholeTextWheneverThePowerGoes) {
+  const int calls = CallsOfOneReplacement();
+  for (int index = 0; index <= calls; ++index) {
+    for (const bool undo_renames : {false, true}) {
+      SCOPED_TRACE(std::to_string(index) + (undo_renames ? ", renames undone" : ""));
+      const FakeTree tree{{"state", kOld}};
+      FaultyFile disk;
+      disk.DieAt(index);
+      const bool replaced = ReplaceFile(tree.root() / "state", kNew, disk).ok();
+      EXPECT_EQ(replaced, index == calls);
+      disk.LosePower(undo_renames);
+      const std::string text = ReadFile(tree.root() / "state").value();
+      EXPECT_TRUE(text == kNew || (text == kOld && !replaced)) << text.size() << " bytes";
+      ASSERT_TRUE(RemoveTemporary(tree.root() / "state", disk).ok());
+      EXPECT_EQ(ListDirectory(tree.root()).value(), std::vector<std::string>{"state"});
+    }
+  }
+}
+
+TEST(ReplaceFile, NamesTheDirectoryThatIsNotThere) {
+  const FakeTree tree;
+  const Result<Done> result = ReplaceFile(tree.root() / "absent/state", kNew);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message, "create " + (tree.root() / "absent").string() +
+                                        "/.state.alignd-new: No such file or directory");
+}
+
+TEST(MakeDirectory, MakesMissingParentsAndAcceptsWhatIsThere) {
+  const FakeTree tree;
+  ASSERT_TRUE(MakeDirectory(tree.root() / "a/b/c/").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(tree.root() / "a/b/c"));
+  EXPECT_TRUE(MakeDirectory(tree.root() / "a/b").ok());
+}
+
+TEST(MakeDirectory, FailsWhereAFileIsInTheWay) {
+  const FakeTree tree{{"a", "text"}};
+  const Result<Done> result = MakeDirectory(tree.root() / "a/b");
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message,
+            "make directory " + (tree.root() / "a").string() + ": File exists");
+}
+
+TEST(MakeDirectory, TellsWhicheverCallFails) {
+  FaultyFile counter;
+  const FakeTree sound;
+  ASSERT_TRUE(MakeDirectory(sound.root() / "a/b", counter).ok());
+  for (int index = 0; index < counter.calls(); ++index) {
+    const FakeTree tree;
+    FaultyFile disk;
+    disk.FailAt(index);
+    EXPECT_FALSE(MakeDirectory(tree.root() / "a/b", disk).ok()) << index;
+  }
+}
+
+TEST(LockDirectory, RefusesASecondHolderAndNamesTheFirst) {
+  const FakeTree tree;
+  std::optional<Result<DirectoryLock>> first = LockDirectory(tree.root());
+  ASSERT_TRUE(first->ok()) << first->error().message;
+  const Result<DirectoryLock> second = LockDirectory(tree.root());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(second.error().message,
+            "lock " + tree.root().string() + ": held by process " + std::to_string(getpid()));
+  first.reset();
+  EXPECT_TRUE(LockDirectory(tree.root()).ok());
+}
+
+TEST(LockDirectory, GoesWithTheProcessThatHeldIt) {
+  const FakeTree tree;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Result<DirectoryLock> lock = LockDirectory(tree.root());
+    _exit(lock.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(ReadFile(tree.root() / "alignd.lock").value(), std::to_string(child));
+  EXPECT_TRUE(LockDirectory(tree.root()).ok());
+}
+
+TEST(LockDirectory, NamesTheDirectoryThatIsNotThere) {
+  const FakeTree tree;
+  const Result<DirectoryLock> lock = LockDirectory(tree.root() / "absent");
+  ASSERT_FALSE(lock.ok());
+  EXPECT_EQ(lock.error().code, ErrorCode::kIo);
+}
+
+}  // namespace
+}  // namespace alignd::host
