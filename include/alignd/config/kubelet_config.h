@@ -55,7 +55,9 @@ struct KubeletConfig {
 };
 
 // Reads the JSON form of a KubeletConfiguration. Fields of KubeletConfiguration that do not concern
-// us are accepted and left alone, so that a node's own file can be used as it is.
+// us are accepted and left alone, so that a node's own file can be used as it is; a field that it
+// does not have is refused. Policy options are only read here; what they mean is checked by those
+// who know the machine.
 // Errors: kInvalidArgument with the field's path, the value, and what is allowed.
 // Source: kubelet pkg/kubelet/apis/config/v1beta1/defaults.go and config/validation/validation.go.
 Result<KubeletConfig> ParseKubeletConfig(std::string_view json);
@@ -65,6 +67,7 @@ std::string_view ToString(CpuManagerPolicy policy);       // none, static
 std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, ...
 std::string_view ToString(TopologyManagerScope scope);    // container, pod
 std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
+std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36
 
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
 std::optional<bool> ParseGoBool(std::string_view text);

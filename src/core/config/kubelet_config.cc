@@ -51,6 +51,16 @@ std::string_view ToString(MemoryManagerPolicy policy) {
   return "";
 }
 
+std::string_view ToString(Compatibility compatibility) {
+  switch (compatibility) {
+    case Compatibility::k1_20:
+      return "1.20";
+    case Compatibility::k1_36:
+      return "1.36";
+  }
+  return "";
+}
+
 std::optional<bool> ParseGoBool(std::string_view text) {
   constexpr std::array<std::string_view, 6> kTrue = {"1", "t", "T", "TRUE", "true", "True"};
   constexpr std::array<std::string_view, 6> kFalse = {"0", "f", "F", "FALSE", "false", "False"};

@@ -1,0 +1,210 @@
+#include "alignd/pod/kubernetes_pod.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/json/json_view.h"
+#include "core/pod/resource_list.h"
+
+namespace alignd {
+namespace {
+
+using json::View;
+
+// A string member, or "" if it is absent.
+Result<std::string> OptionalString(const View& view, std::string_view key) {
+  const Result<std::optional<View>> member = view.Find(key);
+  if (!member.ok()) return member.error();
+  return *member ? (*member)->String() : std::string();
+}
+
+Result<Resources> ReadResources(const View& view) {
+  Resources resources;
+  Result<ResourceList> limits = ReadResourceList(view, "limits");
+  if (!limits.ok()) return limits.error();
+  Result<ResourceList> requests = ReadResourceList(view, "requests");
+  if (!requests.ok()) return requests.error();
+  resources.limits = *std::move(limits);
+  resources.requests = *std::move(requests);
+  return resources;
+}
+
+// A limit without a request becomes a request too.
+// Source: kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Pod.
+void DefaultRequests(Resources& resources) {
+  resources.requests.insert(resources.limits.begin(), resources.limits.end());
+}
+
+Result<Container> ReadContainer(const View& view, bool init) {
+  Container container;
+  const Result<View> name = view.Require("name");
+  if (!name.ok()) return name.error();
+  Result<std::string> text = name->String();
+  if (!text.ok()) return text.error();
+  if (text->empty()) return name->Wrong("must not be empty");
+  container.name = *std::move(text);
+
+  const Result<std::string> restart_policy = OptionalString(view, "restartPolicy");
+  if (!restart_policy.ok()) return restart_policy.error();
+  if (init) {
+    container.kind = *restart_policy == "Always" ? ContainerKind::kSidecar : ContainerKind::kInit;
+  }
+
+  const Result<std::optional<View>> resources = view.Find("resources");
+  if (!resources.ok()) return resources.error();
+  if (*resources) {
+    Result<Resources> read = ReadResources(**resources);
+    if (!read.ok()) return read.error();
+    DefaultRequests(*read);
+    container.resources = *std::move(read);
+  }
+  return container;
+}
+
+// Appends the containers of one list; names are unique in the whole pod.
+Result<Done> ReadContainers(const View& spec, std::string_view key, bool init,
+                            std::set<std::string>& names, std::vector<Container>& containers) {
+  const Result<std::optional<View>> list = spec.Find(key);
+  if (!list.ok()) return list.error();
+  if (!*list) return Done{};
+  const Result<std::vector<View>> elements = (*list)->Elements();
+  if (!elements.ok()) return elements.error();
+  for (const View& element : *elements) {
+    Result<Container> container = ReadContainer(element, init);
+    if (!container.ok()) return container.error();
+    if (!names.insert(container->name).second) {
+      return element.Wrong("a second container named \"" + container->name + "\"");
+    }
+    containers.push_back(*std::move(container));
+  }
+  return Done{};
+}
+
+// What the containers need at the same time.
+// Source: k8s.io/component-helpers/resource/helpers.go, AggregateContainerRequests.
+ResourceList RequestsOfContainers(const std::vector<Container>& containers) {
+  ResourceList running;
+  ResourceList starting;
+  ResourceList sidecars;
+  for (const Container& container : containers) {
+    for (const auto& [name, amount] : container.resources.requests) {
+      if (container.kind == ContainerKind::kApp) running[name] += amount;
+      if (container.kind == ContainerKind::kSidecar) sidecars[name] += amount;
+    }
+    if (container.kind == ContainerKind::kApp) continue;
+    ResourceList now = sidecars;
+    if (container.kind == ContainerKind::kInit) {
+      for (const auto& [name, amount] : container.resources.requests) now[name] += amount;
+    }
+    for (const auto& [name, amount] : now) starting[name] = std::max(starting[name], amount);
+  }
+  for (const auto& [name, amount] : sidecars) running[name] += amount;
+  for (const auto& [name, amount] : starting) running[name] = std::max(running[name], amount);
+  return running;
+}
+
+// Fills pod-level requests: from the containers for cpu and memory, else from the pod's limits.
+// Source: kubernetes pkg/apis/core/v1/defaults.go, defaultPodRequests.
+void DefaultPodRequests(const std::vector<Container>& containers, Resources& resources) {
+  if (resources.limits.empty()) return;
+  for (const auto& [name, amount] : RequestsOfContainers(containers)) {
+    if (name == "cpu" || name == "memory") resources.requests.emplace(name, amount);
+  }
+  DefaultRequests(resources);
+}
+
+Result<std::optional<QosClass>> ReadQos(const View& status) {
+  const Result<std::optional<View>> member = status.Find("qosClass");
+  if (!member.ok()) return member.error();
+  if (!*member) return std::optional<QosClass>();
+  const Result<std::string> text = (*member)->String();
+  if (!text.ok()) return text.error();
+  for (const QosClass qos : {QosClass::kGuaranteed, QosClass::kBurstable, QosClass::kBestEffort}) {
+    if (*text == ToString(qos)) return std::optional<QosClass>(qos);
+  }
+  if (text->empty()) return std::optional<QosClass>();
+  return (*member)->IsNot("\"Guaranteed\", \"Burstable\" or \"BestEffort\"");
+}
+
+Result<Done> CheckKind(const View& top) {
+  const Result<std::optional<View>> kind = top.Find("kind");
+  if (!kind.ok()) return kind.error();
+  if (!*kind) return Done{};
+  const Result<std::string> text = (*kind)->String();
+  if (!text.ok()) return text.error();
+  if (*text != "Pod") return (*kind)->IsNot("\"Pod\"");
+  return Done{};
+}
+
+Result<Done> ReadMetadata(const View& top, Pod& pod) {
+  const Result<View> metadata = top.Require("metadata");
+  if (!metadata.ok()) return metadata.error();
+  for (const auto& [key, field] :
+       {std::pair{"uid", &pod.uid}, {"name", &pod.name}, {"namespace", &pod.name_space}}) {
+    Result<std::string> text = OptionalString(*metadata, key);
+    if (!text.ok()) return text.error();
+    *field = *std::move(text);
+  }
+  if (pod.name_space.empty()) pod.name_space = "default";
+  if (pod.uid.empty()) {
+    if (pod.name.empty()) return metadata->Wrong("has neither uid nor name");
+    pod.uid = pod.name_space + "/" + pod.name;
+  }
+  return Done{};
+}
+
+Result<Done> ReadSpec(const View& top, Pod& pod) {
+  const Result<View> spec = top.Require("spec");
+  if (!spec.ok()) return spec.error();
+  std::set<std::string> names;
+  Result<Done> read = ReadContainers(*spec, "initContainers", true, names, pod.containers);
+  if (!read.ok()) return read.error();
+  const size_t init_containers = pod.containers.size();
+  read = ReadContainers(*spec, "containers", false, names, pod.containers);
+  if (!read.ok()) return read.error();
+  if (pod.containers.size() == init_containers) return spec->Wrong("has no containers");
+
+  const Result<std::optional<View>> resources = spec->Find("resources");
+  if (!resources.ok()) return resources.error();
+  if (*resources) {
+    Result<Resources> pod_level = ReadResources(**resources);
+    if (!pod_level.ok()) return pod_level.error();
+    DefaultPodRequests(pod.containers, *pod_level);
+    pod.pod_level = *std::move(pod_level);
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<Pod> ParseKubernetesPod(std::string_view text) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  const View top(*parsed, "");
+  Pod pod;
+  for (const Result<Done>& step : {CheckKind(top), ReadMetadata(top, pod), ReadSpec(top, pod)}) {
+    if (!step.ok()) return step.error();
+  }
+  const Result<std::optional<View>> status = top.Find("status");
+  if (!status.ok()) return status.error();
+  if (*status) {
+    const Result<std::optional<QosClass>> qos = ReadQos(**status);
+    if (!qos.ok()) return qos.error();
+    pod.stated_qos = *qos;
+  }
+  return pod;
+}
+
+Result<Resources> ParseResources(std::string_view text, std::string_view path) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error().In(path);
+  Result<Resources> resources = ReadResources(View(*parsed, std::string(path)));
+  if (resources.ok()) DefaultRequests(*resources);
+  return resources;
+}
+
+}  // namespace alignd

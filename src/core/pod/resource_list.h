@@ -1,0 +1,19 @@
+// Reads Kubernetes resource lists out of JSON. Private to the core's readers.
+#pragma once
+
+#include "alignd/base/result.h"
+#include "alignd/pod/pod.h"
+#include "core/json/json_view.h"
+
+namespace alignd {
+
+// A JSON object of quantities, each a string or a number.
+// Errors: kInvalidArgument with the entry's path if one cannot be read or is negative.
+// Source: apimachinery pkg/api/resource/quantity.go, UnmarshalJSON; core/validation,
+// ValidateNonnegativeQuantity.
+Result<ResourceList> ReadResourceList(const json::View& view);
+
+// The same for the member of that name, which may be absent.
+Result<ResourceList> ReadResourceList(const json::View& view, std::string_view member);
+
+}  // namespace alignd

@@ -1,0 +1,224 @@
+#include "alignd/config/kubelet_config.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace alignd {
+namespace {
+
+KubeletConfig Parsed(std::string_view json) {
+  const Result<KubeletConfig> config = ParseKubeletConfig(json);
+  EXPECT_TRUE(config.ok()) << config.error().Text();
+  return config.ok() ? *config : KubeletConfig();
+}
+
+Quantity Amount(std::string_view text) { return Quantity::Parse(text).value(); }
+
+TEST(KubeletConfig, EmptyMeansDefaults) {
+  EXPECT_EQ(Parsed("{}"), KubeletConfig());
+  EXPECT_EQ(Parsed(R"({"apiVersion":"kubelet.config.k8s.io/v1beta1",
+                       "kind":"KubeletConfiguration"})"),
+            KubeletConfig());
+  EXPECT_EQ(Parsed(R"({"cpuManagerPolicy":"","topologyManagerPolicy":null,
+                       "cpuManagerReconcilePeriod":"0s","memoryManagerPolicy":"",
+                       "reservedSystemCPUs":"","reservedMemory":null,"evictionHard":null})"),
+            KubeletConfig());
+}
+
+TEST(KubeletConfig, ReadsEveryHonouredField) {
+  KubeletConfig expected;
+  expected.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  expected.cpu_manager_policy_options = {{"full-pcpus-only", "true"}};
+  expected.cpu_manager_reconcile_period_ms = 5'000;
+  expected.reserved_system_cpus = "0,8-9";
+  expected.kube_reserved = {{"cpu", Amount("500m")}, {"memory", Amount("64Mi")}};
+  expected.system_reserved = {{"ephemeral-storage", Amount("1Gi")}, {"pid", Amount("1k")}};
+  expected.eviction_hard_memory = "5%";
+  expected.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  expected.topology_manager_scope = TopologyManagerScope::kPod;
+  expected.topology_manager_policy_options = {{"prefer-closest-numa-nodes", "true"}};
+  expected.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  expected.reserved_memory = {{0, {{"memory", Amount("100Mi")}}},
+                              {3, {{"memory", Amount("1Gi")}, {"hugepages-2Mi", Amount("2Mi")}}}};
+  expected.compatibility = Compatibility::k1_20;
+  EXPECT_EQ(Parsed(R"({
+      "cpuManagerPolicy": "static",
+      "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+      "cpuManagerReconcilePeriod": "5s",
+      "reservedSystemCPUs": "0,8-9",
+      "kubeReserved": {"cpu": "500m", "memory": "64Mi"},
+      "systemReserved": {"ephemeral-storage": "1Gi", "pid": "1000"},
+      "evictionHard": {"memory.available": "5%", "nodefs.available": "10%"},
+      "topologyManagerPolicy": "single-numa-node",
+      "topologyManagerScope": "pod",
+      "topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"},
+      "memoryManagerPolicy": "Static",
+      "reservedMemory": [
+        {"numaNode": 0, "limits": {"memory": "100Mi"}},
+        {"numaNode": 3, "limits": {"memory": "1Gi", "hugepages-2Mi": "2Mi"}}],
+      "compatibility": "1.20"})"),
+            expected);
+}
+
+TEST(KubeletConfig, LeavesOtherRealFieldsAlone) {
+  EXPECT_EQ(Parsed(R"({"maxPods": 250, "featureGates": {"X": true}, "clusterDNS": ["10.0.0.10"],
+                       "authentication": {"anonymous": {"enabled": false}}, "port": "odd"})"),
+            KubeletConfig());
+}
+
+TEST(KubeletConfig, EvictionHardReplacesTheDefaultUnlessMerged) {
+  EXPECT_EQ(Parsed(R"({"evictionHard":{}})").eviction_hard_memory, "");
+  EXPECT_EQ(Parsed(R"({"evictionHard":{"nodefs.available":"5%"}})").eviction_hard_memory, "");
+  EXPECT_EQ(Parsed(R"({"evictionHard":{"memory.available":"200Mi"}})").eviction_hard_memory,
+            "200Mi");
+  EXPECT_EQ(
+      Parsed(R"({"evictionHard":{},"mergeDefaultEvictionSettings":true})").eviction_hard_memory,
+      "100Mi");
+  EXPECT_EQ(
+      Parsed(R"({"evictionHard":{},"mergeDefaultEvictionSettings":false})").eviction_hard_memory,
+      "");
+}
+
+TEST(KubeletConfig, ReadsGoDurations) {
+  const std::vector<std::pair<std::string, int64_t>> cases = {
+      {"10s", 10'000},
+      {"1m", 60'000},
+      {"1h1m1s", 3'661'000},
+      {"1.5s", 1'500},
+      {".5s", 500},
+      {"300ms", 300},
+      {"1500us", 1},
+      {"0", 10'000},
+      {"1000000ns", 1},
+      {"+2s", 2'000},
+      {"1500\u00b5s", 1},
+      {"2.s", 2'000},
+      {"0.0000000000000000000000000000001s", 10'000},
+      {"2562047h", 9'223'369'200'000}};
+  for (const auto& [text, millis] : cases) {
+    EXPECT_EQ(
+        Parsed(R"({"cpuManagerReconcilePeriod":")" + text + "\"}").cpu_manager_reconcile_period_ms,
+        millis)
+        << text;
+  }
+}
+
+struct BadCase {
+  std::string json;
+  std::string text;  // message and cure
+};
+
+void ExpectRefused(const std::vector<BadCase>& cases) {
+  for (const BadCase& test : cases) {
+    const Result<KubeletConfig> config = ParseKubeletConfig(test.json);
+    ASSERT_FALSE(config.ok()) << test.json;
+    EXPECT_EQ(config.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(config.error().Text(), test.text) << test.json;
+  }
+}
+
+TEST(KubeletConfig, RefusesWrongValues) {
+  ExpectRefused({
+      {"[]", "array is not an object"},
+      {R"({"apiVersion":"v1"})", "apiVersion: \"v1\" is not \"kubelet.config.k8s.io/v1beta1\""},
+      {R"({"kind":"Pod"})", "kind: \"Pod\" is not \"KubeletConfiguration\""},
+      {R"({"cpuManagerPolicy":"dynamic"})",
+       "cpuManagerPolicy: \"dynamic\" is not \"none\" or \"static\""},
+      {R"({"cpuManagerPolicy":"None"})",
+       "cpuManagerPolicy: \"None\" is not \"none\" or \"static\""},
+      {R"({"cpuManagerPolicy":1})", "cpuManagerPolicy: 1 is not a string"},
+      {R"({"cpuManagerPolicyOptions":{"full-pcpus-only":true}})",
+       "cpuManagerPolicyOptions.full-pcpus-only: true is not a string; put the value in quotes"},
+      {R"({"cpuManagerPolicyOptions":[]})", "cpuManagerPolicyOptions: array is not an object"},
+      {R"({"topologyManagerPolicy":"best"})",
+       "topologyManagerPolicy: \"best\" is not \"none\", \"best-effort\", \"restricted\" or "
+       "\"single-numa-node\""},
+      {R"({"topologyManagerScope":"node"})",
+       "topologyManagerScope: \"node\" is not \"container\" or \"pod\""},
+      {R"({"memoryManagerPolicy":"static"})",
+       "memoryManagerPolicy: \"static\" is not \"None\" or \"Static\""},
+      {R"({"compatibility":"1.28"})", "compatibility: \"1.28\" is not \"1.20\" or \"1.36\""},
+      {R"({"reservedSystemCPUs":"0-"})",
+       "reservedSystemCPUs: \"0-\" is not a CPU list: \"0-\" is neither a CPU number up to 65535 "
+       "nor an ascending range of them"},
+      {R"({"reservedSystemCPUs":"0","kubeReservedCgroup":"/kube"})",
+       "reservedSystemCPUs: \"0\" cannot be used together with kubeReservedCgroup"},
+      {R"({"reservedSystemCPUs":"0","systemReservedCgroup":"/system"})",
+       "reservedSystemCPUs: \"0\" cannot be used together with systemReservedCgroup"},
+  });
+  for (const char* const period : {"10", "\"10\"", "\"s\"", "\"-1s\"", "\"1ns\"", "\"1s \"",
+                                   "\"9999999h\"", "\"1..5s\"", "\"\"", "\"-\""}) {
+    ExpectRefused({{R"({"cpuManagerReconcilePeriod":)" + std::string(period) + "}",
+                    "cpuManagerReconcilePeriod: " + std::string(period) +
+                        " is not a duration of at least 1ms, such as \"10s\""}});
+  }
+}
+
+TEST(KubeletConfig, RefusesWrongReservations) {
+  ExpectRefused({
+      {R"({"kubeReserved":{"hugepages-2Mi":"2Mi"}})",
+       "kubeReserved: cannot reserve \"hugepages-2Mi\" resource; allowed are cpu, memory, "
+       "ephemeral-storage and pid"},
+      {R"({"systemReserved":{"cpu":1}})",
+       "systemReserved.cpu: 1 is not a string; put the value in quotes"},
+      {R"({"systemReserved":{"cpu":"-1"}})",
+       "systemReserved.cpu: \"-1\" is not a quantity of at least 0"},
+      {R"({"kubeReserved":{"cpu":"one"}})",
+       "kubeReserved.cpu: \"one\": not a quantity: expected a number and a suffix such as m, k, Mi "
+       "or e3"},
+      {R"({"evictionHard":{"memory":"1Gi"}})",
+       "evictionHard: unsupported eviction signal \"memory\""},
+      {R"({"evictionHard":{"memory.available":"101%"}})",
+       "evictionHard.memory.available: \"101%\": must be a percentage from 0% to 100%"},
+      {R"({"evictionHard":{"memory.available":""}})",
+       "evictionHard.memory.available: \"\" is not a quantity or a percentage"},
+      {R"({"evictionHard":{"memory.available":"0"}})",
+       "evictionHard.memory.available: \"0\": must be positive"},
+      {R"({"mergeDefaultEvictionSettings":"yes"})",
+       "mergeDefaultEvictionSettings: \"yes\" is not true or false"},
+  });
+}
+
+TEST(KubeletConfig, RefusesWrongReservedMemory) {
+  ExpectRefused({
+      {R"({"reservedMemory":{}})", "reservedMemory: object is not a list"},
+      {R"({"reservedMemory":[{"numaNode":"0"}]})",
+       "reservedMemory[0].numaNode: \"0\" is not a whole number from 0 to 2147483647"},
+      {R"({"reservedMemory":[{"numaNode":-1}]})",
+       "reservedMemory[0].numaNode: -1 is not a whole number from 0 to 2147483647"},
+      {R"({"reservedMemory":[{"numaNode":0,"limits":{"cpu":"1"}}]})",
+       "reservedMemory[0]: the limit type \"cpu\" for NUMA node 0 is not supported; allowed are "
+       "memory and hugepages-<size>"},
+      {R"({"reservedMemory":[{"numaNode":1,"limits":{"memory":"0"}}]})",
+       "reservedMemory[0]: reserved memory may not be zero for NUMA node 1 and resource "
+       "\"memory\""},
+      {R"({"reservedMemory":[{"numaNode":1,"limits":{"memory":"1.5"}}]})",
+       "reservedMemory[0]: reserved memory must be whole bytes for NUMA node 1 and resource "
+       "\"memory\""},
+      {R"({"reservedMemory":[{"limits":{"memory":"-1"}}]})",
+       "reservedMemory[0].limits.memory: \"-1\" is not a quantity of at least 0"},
+      {R"({"reservedMemory":[{"numaNode":1,"limits":{"memory":"1Gi"}},
+                             {"numaNode":1,"limits":{"memory":"2Gi"}}]})",
+       "reservedMemory[1]: the reserved memory has a duplicate value for NUMA node 1 and resource "
+       "\"memory\""},
+  });
+}
+
+TEST(KubeletConfig, RefusesMisspeltFieldsAndNamesTheNearest) {
+  ExpectRefused({
+      {R"({"cpuManagerPolcy":"static"})",
+       "cpuManagerPolcy: KubeletConfiguration has no such field; did you mean cpuManagerPolicy?"},
+      {R"({"CPUManagerPolicy":"static"})",
+       "CPUManagerPolicy: KubeletConfiguration has no such field; did you mean cpuManagerPolicy?"},
+      {R"({"topologymanagerscope":"pod"})",
+       "topologymanagerscope: KubeletConfiguration has no such field; did you mean "
+       "topologyManagerScope?"},
+      {R"({"xyzzy":1})", "xyzzy: KubeletConfiguration has no such field"},
+  });
+  EXPECT_FALSE(ParseKubeletConfig("{\"" + std::string(1'000'000, 'a') + "\":1}").ok());
+}
+
+}  // namespace
+}  // namespace alignd
