@@ -1,0 +1,66 @@
+// One packing run in progress: what is still free, what has been taken, and the orders in which the
+// rules walk over the machine.
+#pragma once
+
+#include <vector>
+
+#include "alignd/base/cpu_set.h"
+#include "alignd/machine/machine.h"
+
+namespace alignd::cpumanager {
+
+// The rule behind every order: the fuller goes first, so that a unit in use is used up before
+// another is touched. "Fuller" is fewer free CPUs; equals go by id. Units without a free CPU are
+// left out. All orders are those of the moment: they change with every CPU that is taken.
+// Source: kubelet pkg/kubelet/cm/cpumanager/cpu_assignment.go, cpuAccumulator.
+class CpuAccumulator {
+ public:
+  using Groups = std::vector<const CpuGroup*>;
+
+  // `machine` outlives us. `free` must have at least `needed` CPUs.
+  CpuAccumulator(const Machine& machine, const CpuSet& free, int needed);
+  CpuAccumulator(const CpuAccumulator&) = delete;  // the orders point into us
+  CpuAccumulator& operator=(const CpuAccumulator&) = delete;
+
+  const Machine& machine() const { return machine_; }
+  const CpuSet& free() const { return free_; }
+  const CpuSet& taken() const { return taken_; }
+  int needed() const { return needed_; }  // logical CPUs that are still to be taken
+  bool satisfied() const { return needed_ <= 0; }
+
+  // The upper level of the hierarchy: NUMA nodes, unless there are more of them than sockets.
+  Groups FirstLevel() const;
+  // The other of the two, within each unit of the first. A unit that lies in two of them occurs
+  // twice.
+  Groups SecondLevel() const;
+  Groups NumaNodes() const { return numa_first_ ? FirstLevel() : SecondLevel(); }
+  Groups Sockets() const { return numa_first_ ? SecondLevel() : FirstLevel(); }
+  Groups UncoreCaches() const;  // within each NUMA node
+  Groups Cores() const;         // within each unit of the second level
+
+  // `cpus` must be free, and no more than are needed.
+  void Take(const CpuSet& cpus);
+  // Takes, in the given order, every unit whose CPUs are all free and that is not larger than what
+  // is still needed.
+  // Differs: the kubelet counts a core or socket as free if it has as many free CPUs as the average
+  // core or socket has CPUs, and takes all its CPUs; where cores differ it thus hands out CPUs that
+  // are reserved or taken.
+  void TakeWhole(const Groups& groups);
+  // Takes the free CPUs of each unit in the given order, by number, until none is needed.
+  void TakeSingleCpus(const Groups& groups);
+
+ private:
+  // Those of `groups` that have a free CPU among `within`, the fuller first.
+  Groups Ordered(const std::vector<CpuGroup>& groups, const CpuSet& within) const;
+  // For each parent in its order, the groups that lie in it.
+  Groups OrderedWithin(const Groups& parents, const std::vector<CpuGroup>& groups) const;
+
+  const Machine& machine_;
+  const std::vector<CpuGroup> numa_nodes_;
+  const bool numa_first_;
+  CpuSet free_;
+  CpuSet taken_;
+  int needed_;
+};
+
+}  // namespace alignd::cpumanager

@@ -1,0 +1,35 @@
+#include "core/cpumanager/packed.h"
+
+#include <string>
+
+#include "core/cpumanager/cpu_accumulator.h"
+#include "core/cpumanager/uncore.h"
+
+namespace alignd::cpumanager {
+
+Error NotEnoughCpus(int requested, int available) {
+  return {ErrorCode::kInvalidArgument,
+          "not enough cpus available to satisfy request: requested=" + std::to_string(requested) +
+              ", available=" + std::to_string(available)};
+}
+
+Result<CpuSet> TakePacked(const Machine& machine, const PackingRules& rules, const CpuSet& free,
+                          int count) {
+  if (count <= 0) return CpuSet{};
+  CpuAccumulator packing(machine, free, count);
+  if (packing.free().Count() < count) return NotEnoughCpus(count, free.Count());
+
+  packing.TakeWhole(packing.FirstLevel());
+  packing.TakeWhole(packing.SecondLevel());
+  if (rules.align_to_uncore_caches) TakeUncoreCaches(packing);
+  if (rules.spread_over_cores) {
+    // By number within a socket: neighbours in number are usually on different cores.
+    packing.TakeSingleCpus(packing.Sockets());
+  } else {
+    packing.TakeWhole(packing.Cores());
+    packing.TakeSingleCpus(packing.Cores());
+  }
+  return packing.taken();
+}
+
+}  // namespace alignd::cpumanager

@@ -1,0 +1,113 @@
+// Whether a CpuState can be believed: one that was loaded, one that we made.
+#include <string>
+#include <utility>
+
+#include "alignd/cpumanager/static_policy.h"
+
+namespace alignd::cpumanager {
+namespace {
+
+Error Corrupt(std::string message) { return {ErrorCode::kCorrupt, std::move(message)}; }
+
+std::string Quoted(const CpuSet& cpus) { return "\"" + cpus.ToString() + "\""; }
+
+CpuSet AssignedTo(const std::map<std::string, CpuSet>& containers) {
+  CpuSet cpus;
+  for (const auto& [name, held] : containers) cpus |= held;
+  return cpus;
+}
+
+CpuSet Assigned(const CpuState& state) {
+  CpuSet cpus;
+  for (const auto& [pod_uid, containers] : state.assignments) cpus |= AssignedTo(containers);
+  return cpus;
+}
+
+// The CPUs that several pods hold.
+CpuSet HeldTwice(const CpuState& state) {
+  CpuSet seen;
+  CpuSet twice;
+  for (const auto& [pod_uid, containers] : state.assignments) {
+    const CpuSet cpus = AssignedTo(containers);
+    twice |= seen & cpus;
+    seen |= cpus;
+  }
+  return twice;
+}
+
+Result<Done> CheckReserved(const StaticPolicy& policy, const CpuState& state) {
+  const CpuSet shared = policy.reserved & state.default_set;
+  if (policy.options.strict_cpu_reservation) {
+    if (shared.empty()) return Done{};
+    return Corrupt("some of strictly reserved cpus: " + Quoted(shared) +
+                   " are present in defaultCpuSet: " + Quoted(state.default_set));
+  }
+  if (shared == policy.reserved) return Done{};
+  return Corrupt("not all reserved cpus: " + Quoted(policy.reserved) +
+                 " are present in defaultCpuSet: " + Quoted(state.default_set));
+}
+
+Result<Done> CheckEntries(const CpuState& state) {
+  for (const auto& [pod_uid, containers] : state.assignments) {
+    for (const auto& [name, cpus] : containers) {
+      const std::string who = "pod: " + pod_uid + ", container: " + name;
+      if (cpus.empty()) return Corrupt(who + " cpuset is empty");
+      if (!cpus.Intersects(state.default_set)) continue;
+      return Corrupt(who + " cpuset: " + Quoted(cpus) + " overlaps with default cpuset " +
+                     Quoted(state.default_set));
+    }
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
+                            const CpuState& state) {
+  const CpuSet managed = policy.Managed(machine);
+  const CpuSet known = state.default_set | Assigned(state);
+  if (state.default_set.empty()) {
+    if (state.assignments.empty()) return Done{};
+    const bool all_in_use = policy.options.strict_cpu_reservation && known == managed;
+    if (!all_in_use) return Corrupt("default cpuset cannot be empty");
+  }
+  if (const Result<Done> checked = CheckReserved(policy, state); !checked.ok()) return checked;
+  if (const Result<Done> checked = CheckEntries(state); !checked.ok()) return checked;
+  if (known != managed) {
+    return Corrupt("current set of available CPUs " + Quoted(managed) +
+                   " doesn't match with CPUs in state " + Quoted(known));
+  }
+  if (const CpuSet twice = HeldTwice(state); !twice.empty()) {
+    return Corrupt("cpus " + Quoted(twice) + " are assigned to more than one pod");
+  }
+  return Done{};
+}
+
+std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
+                                          const CpuState& state) {
+  std::vector<std::string> broken;
+  const auto expect_none = [&](const CpuSet& cpus, const std::string& what) {
+    if (!cpus.empty()) broken.push_back("CPUs " + cpus.ToString() + " " + what);
+  };
+  const CpuSet managed = policy.Managed(machine);
+  const CpuSet assigned = Assigned(state);
+  expect_none(assigned & state.default_set, "are assigned and in the default set");
+  expect_none(HeldTwice(state), "are assigned to more than one pod");
+  expect_none(assigned & policy.reserved, "are assigned although they are reserved");
+  expect_none(managed - assigned - state.default_set, "are lost");
+  expect_none((assigned | state.default_set) - managed, "are not ours to give");
+  for (const auto& [pod_uid, containers] : state.assignments) {
+    if (containers.empty()) broken.push_back("pod " + pod_uid + " has no container");
+    for (const auto& [name, cpus] : containers) {
+      if (cpus.empty()) broken.push_back("pod " + pod_uid + ": " + name + " has no CPU");
+    }
+  }
+  for (const auto& [pod_uid, reusable] : state.reusable) {
+    const auto pod = state.assignments.find(pod_uid);
+    const CpuSet own = pod == state.assignments.end() ? CpuSet{} : AssignedTo(pod->second);
+    expect_none(reusable - own, "are reusable by pod " + pod_uid + " without being its own");
+  }
+  return broken;
+}
+
+}  // namespace alignd::cpumanager

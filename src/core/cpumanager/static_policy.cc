@@ -1,0 +1,200 @@
+#include "alignd/cpumanager/static_policy.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "alignd/cpumanager/cpu_packing.h"
+
+namespace alignd::cpumanager {
+namespace {
+
+using topologymanager::TopologyHint;
+
+Error Refused(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+// How many CPUs kubeReserved and systemReserved ask for, in whole CPUs.
+Result<int> ReservedCount(const Machine& machine, const KubeletConfig& config, int listed) {
+  uint64_t memory_bytes = 0;
+  for (const NumaNode& node : machine.numa()) memory_bytes += node.memory_bytes;
+  const Result<ResourceList> reservation = NodeReservation(config, memory_bytes, listed);
+  if (!reservation.ok()) return reservation.error();
+  const Quantity* cpu = Find(*reservation, "cpu");
+  if (cpu == nullptr || cpu->IsZero()) {
+    return Refused("[cpumanager] unable to determine reserved CPU resources for static policy");
+  }
+  return static_cast<int>(std::min<int64_t>(cpu->Value(), std::numeric_limits<int>::max()));
+}
+
+// Every CPU of a core that has a reserved CPU.
+CpuSet CoresWithReserved(const Machine& machine, const CpuSet& reserved) {
+  CpuSet cpus;
+  for (const CpuGroup& core : machine.cores()) {
+    if (core.cpus.Intersects(reserved)) cpus |= core.cpus;
+  }
+  return cpus;
+}
+
+// full-pcpus-only: whole cores or nothing. Source: policy_static.go, enforceSMTAlignment.
+std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
+                                       const CpuState& state, int count) {
+  const int per_core = machine.cpus_per_core();
+  if (count % per_core != 0) {
+    return Refusal{"SMTAlignmentError",
+                   "SMT Alignment Error: requested " + std::to_string(count) +
+                       " cpus not multiple cpus per core = " + std::to_string(per_core)};
+  }
+  // A core with a reserved CPU can never be given out whole.
+  const int free = (state.default_set - CoresWithReserved(machine, policy.reserved)).Count();
+  if (count > free) {
+    return Refusal{
+        "SMTAlignmentError",
+        "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = " +
+            std::to_string(free) + ", requested CPUs = " + std::to_string(count) +
+            ", CPUs per core = " + std::to_string(per_core)};
+  }
+  return std::nullopt;
+}
+
+// The CPUs on the affinity's NUMA nodes; with align-by-socket, on the sockets that those touch.
+CpuSet AlignedTo(NumaMask affinity, const Machine& machine, const PolicyOptions& options) {
+  const CpuSet on_nodes = machine.CpusInNuma(affinity);
+  if (!options.align_by_socket) return on_nodes;
+  CpuSet on_sockets;
+  for (const CpuGroup& socket : machine.sockets()) {
+    if (socket.cpus.Intersects(on_nodes)) on_sockets |= socket.cpus;
+  }
+  return on_sockets;
+}
+
+// `count` of the allocatable CPUs: as many as possible where the affinity wants them, the rest
+// anywhere. Source: policy_static.go, allocateCPUs.
+Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
+                          const CpuSet& allocatable, const TopologyHint& affinity, int count) {
+  CpuSet chosen;
+  if (affinity.affinity) {
+    const CpuSet aligned = allocatable & AlignedTo(*affinity.affinity, machine, options);
+    Result<CpuSet> part = TakeCpus(machine, options, aligned, std::min(count, aligned.Count()));
+    if (!part.ok()) return part.error();
+    chosen = *std::move(part);
+  }
+  const Result<CpuSet> rest =
+      TakeCpus(machine, options, allocatable - chosen, count - chosen.Count());
+  if (!rest.ok()) return rest.error();
+  return chosen | *rest;
+}
+
+// What an init container got may be used again by later containers of the pod; what a container
+// got that keeps running may not. Source: policy_static.go, updateCPUsToReuse.
+void UpdateReusable(const std::string& pod_uid, ContainerKind kind, const CpuSet& cpus,
+                    CpuState& state) {
+  std::erase_if(state.reusable, [&](const auto& entry) { return entry.first != pod_uid; });
+  CpuSet& reusable = state.reusable[pod_uid];
+  if (kind == ContainerKind::kInit) {
+    reusable |= cpus;
+  } else {
+    reusable -= cpus;
+  }
+  if (reusable.empty()) state.reusable.erase(pod_uid);
+}
+
+// Puts those of `cpus` into the default set that no assignment lists any more.
+void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
+  for (const auto& [pod_uid, containers] : state.assignments) {
+    for (const auto& [name, held] : containers) cpus -= held;
+  }
+  state.default_set |= cpus;
+  for (auto& [pod_uid, reusable] : state.reusable) reusable -= cpus;
+  std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
+}
+
+}  // namespace
+
+CpuSet StaticPolicy::Managed(const Machine& machine) const {
+  return options.strict_cpu_reservation ? machine.cpus() - reserved : machine.cpus();
+}
+
+Result<CpuSet> ReservedSystemCpus(const Machine& machine, const KubeletConfig& config) {
+  const std::string& list = config.reserved_system_cpus;
+  Result<CpuSet> cpus = CpuSet::Parse(list);
+  if (!cpus.ok()) return cpus.error().In("unable to parse reserved-cpus list");
+  if (!machine.cpus().Contains(*cpus)) {
+    return Refused("reserved-cpus: " + list +
+                   " is not a subset of online-cpus: " + machine.cpus().ToString());
+  }
+  return cpus;
+}
+
+Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfig& config) {
+  const Result<CpuSet> listed = ReservedSystemCpus(machine, config);
+  if (!listed.ok()) return listed.error();
+  const Result<int> count = ReservedCount(machine, config, listed->Count());
+  if (!count.ok()) return count.error();
+  const Result<PolicyOptions> options = ParsePolicyOptions(config, machine);
+  if (!options.ok()) return options.error();
+
+  StaticPolicy policy{.options = *options, .reserved = *listed};
+  if (listed->empty()) {
+    const Result<CpuSet> reserved = TakeCpus(machine, *options, machine.cpus(), *count);
+    if (reserved.ok()) policy.reserved = *reserved;  // if not: the refusal below
+  }
+  if (policy.reserved.Count() != *count) {
+    return Refused(
+        "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
+        "(size of " +
+        policy.reserved.ToString() + " did not equal " + std::to_string(*count) + ")");
+  }
+  return policy;
+}
+
+CpuState InitialState(const Machine& machine, const StaticPolicy& policy) {
+  return {.default_set = policy.Managed(machine), .assignments = {}, .reusable = {}};
+}
+
+std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
+                                const Container& container, const TopologyHint& affinity,
+                                CpuState& state) {
+  const int count = ExclusiveCpus(pod, container);
+  if (count == 0) return std::nullopt;
+  if (const CpuSet* held = state.Find({pod.uid, container.name})) {
+    UpdateReusable(pod.uid, container.kind, *held, state);
+    return std::nullopt;
+  }
+  if (policy.options.full_pcpus_only) {
+    std::optional<Refusal> refusal = CheckWholeCores(machine, policy, state, count);
+    if (refusal) return refusal;
+  }
+  CpuSet allocatable = state.default_set - policy.reserved;
+  if (const auto reusable = state.reusable.find(pod.uid); reusable != state.reusable.end()) {
+    allocatable |= reusable->second;
+  }
+  const Result<CpuSet> cpus = ChooseCpus(machine, policy.options, allocatable, affinity, count);
+  if (!cpus.ok()) return UnexpectedAdmissionError(cpus.error().message);
+  state.default_set -= *cpus;
+  state.assignments[pod.uid][container.name] = *cpus;
+  UpdateReusable(pod.uid, container.kind, *cpus, state);
+  return std::nullopt;
+}
+
+void ReleaseContainer(const ContainerKey& key, CpuState& state) {
+  const CpuSet* held = state.Find(key);
+  if (held == nullptr) return;
+  CpuSet cpus = *held;
+  auto& containers = state.assignments.at(key.pod_uid);
+  containers.erase(key.container);
+  if (containers.empty()) state.assignments.erase(key.pod_uid);
+  ReturnToDefaultSet(std::move(cpus), state);
+}
+
+void ReleasePod(const std::string& pod_uid, CpuState& state) {
+  state.reusable.erase(pod_uid);
+  const auto pod = state.assignments.find(pod_uid);
+  if (pod == state.assignments.end()) return;
+  CpuSet cpus;
+  for (const auto& [name, held] : pod->second) cpus |= held;
+  state.assignments.erase(pod);
+  ReturnToDefaultSet(std::move(cpus), state);
+}
+
+}  // namespace alignd::cpumanager
