@@ -16,29 +16,42 @@
 
 namespace alignd::testing {
 
-// A file with its content or a directory with its entries. A name may be a path (`cpu0/topology`).
+// A file with its content, a directory with its entries, or a symbolic link. A name may be a path
+// (`cpu0/topology`).
 class FakeEntry {
  public:
   FakeEntry(std::string name, std::string content)
       : name_(std::move(name)), content_(std::move(content)) {}
   FakeEntry(std::string name, std::initializer_list<FakeEntry> entries)
-      : name_(std::move(name)), is_directory_(true), entries_(entries) {}
+      : name_(std::move(name)), kind_(Kind::kDirectory), entries_(entries) {}
+
+  static FakeEntry Link(std::string name, std::string target) {
+    FakeEntry link(std::move(name), std::move(target));
+    link.kind_ = Kind::kLink;
+    return link;
+  }
 
   void WriteInto(const std::filesystem::path& directory) const {
     const std::filesystem::path path = directory / name_;
-    if (is_directory_) {
+    if (kind_ == Kind::kDirectory) {
       std::filesystem::create_directories(path);
       for (const FakeEntry& entry : entries_) entry.WriteInto(path);
       return;
     }
     std::filesystem::create_directories(path.parent_path());
+    if (kind_ == Kind::kLink) {
+      std::filesystem::create_symlink(content_, path);
+      return;
+    }
     std::ofstream(path, std::ios::binary) << content_;
   }
 
  private:
+  enum class Kind { kFile, kDirectory, kLink };
+
   std::string name_;
-  std::string content_;
-  bool is_directory_ = false;
+  std::string content_;  // of a link: its target
+  Kind kind_ = Kind::kFile;
   std::vector<FakeEntry> entries_;
 };
 

@@ -1,0 +1,13 @@
+// alignctl. Each subcommand has a file of its own and one line here.
+#include <iostream>
+
+#include "cli/program.h"
+#include "cli/topology_command.h"
+
+int main(int argc, char** argv) {
+  return alignd::cli::RunProgram(argc, argv,
+                                 {
+                                     alignd::cli::AddTopologyCommand,
+                                 },
+                                 std::cout, std::cerr);
+}

@@ -1,0 +1,34 @@
+#include "cli/program.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <ostream>
+
+namespace alignd::cli {
+
+int RunProgram(int argc, const char* const* argv, const std::vector<Command>& commands,
+               std::ostream& out, std::ostream& err) {
+  CLI::App app("Looks at a node, and at alignd on it.", "alignctl");
+  app.set_version_flag("--version", "alignctl " ALIGND_VERSION);
+  app.require_subcommand(1);
+  Action action;
+  for (const Command add : commands) add(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version come this way as well; they are successes.
+    return app.exit(error, out, err) == 0 ? kSuccess : kUsage;
+  }
+  const Result<int> status = action(out);
+  if (!status.ok()) {
+    err << "alignctl: " << status.error().message << '\n';
+    return kFailure;
+  }
+  if (!out.flush()) {
+    err << "alignctl: standard output cannot be written\n";
+    return kFailure;
+  }
+  return *status;
+}
+
+}  // namespace alignd::cli

@@ -1,0 +1,30 @@
+// The frame of `alignctl`: subcommands register themselves, one is chosen and run, and its outcome
+// becomes an exit status.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+#include <iosfwd>
+#include <vector>
+
+#include "alignd/base/result.h"
+
+namespace alignd::cli {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1;  // also what `... verify` gives for "no"
+inline constexpr int kUsage = 2;
+
+// What a subcommand does once its options are parsed: writes its result to `out` and gives the exit
+// status. An error goes to the error stream as `alignctl: MESSAGE` and makes the status kFailure.
+using Action = std::function<Result<int>(std::ostream& out)>;
+
+// Adds one subcommand to the program. Its callback, run when it is the chosen one, stores what to
+// do in `action` (which outlives the program's options).
+using Command = void (*)(CLI::App& app, Action& action);
+
+// The whole program, but for its streams: parses, runs, reports. Gives the exit status.
+int RunProgram(int argc, const char* const* argv, const std::vector<Command>& commands,
+               std::ostream& out, std::ostream& err);
+
+}  // namespace alignd::cli

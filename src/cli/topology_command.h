@@ -1,0 +1,10 @@
+// `alignctl topology`: this machine, or a captured one, as a tree or as JSON.
+#pragma once
+
+#include "cli/program.h"
+
+namespace alignd::cli {
+
+void AddTopologyCommand(CLI::App& app, Action& action);
+
+}  // namespace alignd::cli

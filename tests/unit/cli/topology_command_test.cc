@@ -1,0 +1,148 @@
+#include "cli/topology_command.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/topology_tree.h"
+#include "edge/fake_tree.h"
+#include "edge/tree_file.h"
+
+namespace alignd::cli {
+namespace {
+
+struct Outcome {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome Alignctl(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv = {"alignctl"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status =
+      RunProgram(static_cast<int>(argv.size()), argv.data(), {AddTopologyCommand}, out, err);
+  return {status, out.str(), err.str()};
+}
+
+TEST(TopologyCommand, ShowsATreeByDefault) {
+  const testing::FakeTree tree;
+  testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/1p2d2n-same-core-ids-two-dies.tree", tree);
+  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string()});
+  EXPECT_EQ(outcome.status, kSuccess);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out,
+            "2 NUMA nodes, 1 socket, 1 uncore cache, 2 cores, 4 CPUs, 2.9 MiB of memory\n"
+            "\n"
+            "NUMA node 0: CPUs 0-1\n"
+            "  memory: 1000 KiB\n"
+            "  distances:  0=10  1=12\n"
+            "  socket 0: CPUs 0-1 (2 more on NUMA node 1)\n"
+            "    uncore cache 0: CPUs 0-1 (2 more on NUMA node 1)\n"
+            "      1 core:  0-1\n"
+            "\n"
+            "NUMA node 1: CPUs 2-3\n"
+            "  memory: 2 MiB\n"
+            "  distances:  0=12  1=10\n"
+            "  socket 0: CPUs 2-3 (2 more on NUMA node 0)\n"
+            "    uncore cache 0: CPUs 2-3 (2 more on NUMA node 0)\n"
+            "      1 core:  2-3\n");
+}
+
+TEST(TopologyCommand, ShowsNodesWithoutCpusDistancesOrMemory) {
+  const testing::FakeTree tree;
+  testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/cpuless-nodes-sparse-ids.tree", tree);
+  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string()});
+  EXPECT_NE(outcome.out.find("\nNUMA node 64: no CPUs\n"
+                             "  memory: 16 EiB\n"
+                             "  hugepages:  0 x 64 KiB\n"
+                             "  distances:  unknown\n"),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST(TopologyCommand, WritesJsonOnOneLine) {
+  const testing::FakeTree tree;
+  testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/no-node-directories.tree", tree);
+  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string(), "-o", "json"});
+  EXPECT_EQ(outcome.status, kSuccess);
+  EXPECT_EQ(outcome.out, R"({"cpus":[[0,0,0,0,0],[1,1,3,3,3],[2,1,3,3,3]],"numa":[)"
+                         R"({"id":0,"memory":0,"hugepages":{},"distances":null},)"
+                         R"({"id":3,"memory":0,"hugepages":{},"distances":null}]})"
+                         "\n");
+}
+
+TEST(TopologyCommand, WrapsManyCoresInOneColumn) {
+  std::vector<Cpu> cpus;
+  for (int cpu = 1000; cpu < 1040; ++cpu) {
+    cpus.push_back({.cpu = cpu, .core = cpu, .socket = 0, .numa = 0, .uncore = 0});
+  }
+  const Result<Machine> machine = Machine::Make(cpus, {NumaNode{}});
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  std::istringstream tree(TopologyTree(*machine));
+  std::string line;
+  std::vector<std::string> core_lines;
+  while (std::getline(tree, line)) {
+    EXPECT_LE(line.size(), 100u);
+    if (line.starts_with("      ")) core_lines.push_back(line);
+  }
+  ASSERT_EQ(core_lines.size(), 3u);
+  EXPECT_TRUE(core_lines[0].starts_with("      40 cores:  1000  1001")) << core_lines[0];
+  EXPECT_TRUE(core_lines[1].starts_with("                 1014  1015")) << core_lines[1];
+}
+
+TEST(TopologyCommand, ReportsWhatItCannotRead) {
+  const testing::FakeTree tree;
+  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string()});
+  EXPECT_EQ(outcome.status, kFailure);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "alignctl: list " + (tree.root() / "sys/devices/system/cpu").string() +
+                             ": No such file or directory\n");
+}
+
+TEST(Program, ExplainsWrongUse) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {}, {"topologies"}, {"topology", "-o", "xml"}, {"topology", "extra"}}) {
+    const Outcome outcome = Alignctl(arguments);
+    EXPECT_EQ(outcome.status, kUsage);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err, "");
+  }
+}
+
+TEST(Program, HelpsWithSuccess) {
+  const Outcome help = Alignctl({"--help"});
+  EXPECT_EQ(help.status, kSuccess);
+  EXPECT_NE(help.out.find("topology"), std::string::npos);
+  const Outcome version = Alignctl({"--version"});
+  EXPECT_EQ(version.status, kSuccess);
+  EXPECT_EQ(version.out.rfind("alignctl ", 0), 0u);
+}
+
+TEST(Program, FailsWhereItsResultCannotBeWritten) {
+  std::ostream nowhere(nullptr);
+  std::ostringstream err;
+  const testing::FakeTree tree;
+  testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/no-node-directories.tree", tree);
+  const std::string root = tree.root().string();
+  const char* const argv[] = {"alignctl", "topology", "--root", root.c_str()};
+  EXPECT_EQ(RunProgram(4, argv, {AddTopologyCommand}, nowhere, err), kFailure);
+  EXPECT_EQ(err.str(), "alignctl: standard output cannot be written\n");
+}
+
+TEST(ReadableBytes, RoundsToOneDecimal) {
+  EXPECT_EQ(ReadableBytes(0), "0 B");
+  EXPECT_EQ(ReadableBytes(1023), "1023 B");
+  EXPECT_EQ(ReadableBytes(1024), "1 KiB");
+  EXPECT_EQ(ReadableBytes(1536), "1.5 KiB");
+  EXPECT_EQ(ReadableBytes(uint64_t{2} << 20), "2 MiB");
+  EXPECT_EQ(ReadableBytes((uint64_t{2} << 30) - 1), "2 GiB");
+  EXPECT_EQ(ReadableBytes(~uint64_t{0}), "16 EiB");
+}
+
+}  // namespace
+}  // namespace alignd::cli
