@@ -21,7 +21,7 @@ int RunProgram(int argc, const char* const* argv, const std::vector<Command>& co
   }
   const Result<int> status = action(out);
   if (!status.ok()) {
-    err << "alignctl: " << status.error().message << '\n';
+    err << "alignctl: " << status.error().Text() << '\n';
     return kFailure;
   }
   if (!out.flush()) {
