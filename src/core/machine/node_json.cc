@@ -4,81 +4,48 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "core/json/json_view.h"
+#include "core/machine/node_json_reader.h"
+
 namespace alignd {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 constexpr int64_t kMinInt = std::numeric_limits<int>::min();
 
-Error Invalid(const std::string& place, const std::string& message) {
-  return {ErrorCode::kInvalidArgument, place + ": " + message};
+Result<int> ToInt(const json::View& value, int64_t least, int64_t most) {
+  const Result<int64_t> number = value.Integer(least, most);
+  if (!number.ok()) return number.error();
+  return static_cast<int>(*number);
 }
 
-// What stands there, short enough for a message.
-std::string Shown(const Json& value) {
-  if (value.is_array()) return "a list";
-  if (value.is_object()) return "an object";
-  constexpr size_t kShown = 80;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
-  return text;
-}
-
-std::string Indexed(const std::string& place, size_t index) {
-  return place + "[" + std::to_string(index) + "]";
-}
-
-Result<int> ToInt(const Json& value, int64_t min, int64_t max, const std::string& place) {
-  const bool whole = value.is_number_integer();
-  const bool too_large =
-      value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(kMaxInt);
-  if (whole && !too_large) {
-    const auto number = value.get<int64_t>();
-    if (number >= min && number <= max) return static_cast<int>(number);
-  }
-  return Invalid(place, Shown(value) + ": not a whole number from " + std::to_string(min) + " to " +
-                            std::to_string(max));
-}
-
-Result<uint64_t> ToUint64(const Json& value, const std::string& place) {
-  if (value.is_number_unsigned()) return value.get<uint64_t>();
-  return Invalid(place, Shown(value) + ": not a whole number of 64 bits");
-}
-
-// The list under a key that must be there.
-Result<const Json*> ListAt(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return Invalid(key, "absent");
-  if (!found->is_array()) return Invalid(key, Shown(*found) + ": not a list");
-  return &*found;
-}
-
-Result<Cpu> ToCpu(const Json& row, const std::string& place) {
-  if (!row.is_array() || row.size() != 5) {
-    return Invalid(place, Shown(row) + ": not a row [cpu, core, socket, numa, uncore]");
-  }
+Result<Cpu> ToCpu(const json::View& row) {
+  const Result<std::vector<json::View>> columns = row.Elements();
+  if (!columns.ok()) return columns.error();
   struct Column {
     int Cpu::*member;
-    int64_t min;
-    int64_t max;
+    int64_t least;
+    int64_t most;
   };
   static constexpr Column kColumns[] = {{&Cpu::cpu, 0, CpuSet::kMaxCpu},
                                         {&Cpu::core, kMinInt, kMaxInt},
                                         {&Cpu::socket, kMinInt, kMaxInt},
                                         {&Cpu::numa, 0, kMaxInt},
                                         {&Cpu::uncore, kMinInt, kMaxInt}};
+  if (columns->size() != std::size(kColumns)) {
+    return row.Wrong("is a row of " + std::to_string(columns->size()) +
+                     ", not of 5: cpu, core, socket, numa, uncore");
+  }
   Cpu cpu;
   for (size_t i = 0; i < std::size(kColumns); ++i) {
     const Column& column = kColumns[i];
-    const Result<int> number = ToInt(row[i], column.min, column.max, Indexed(place, i));
+    const Result<int> number = ToInt((*columns)[i], column.least, column.most);
     if (!number.ok()) return number.error();
     cpu.*column.member = *number;
   }
@@ -94,71 +61,73 @@ std::optional<uint64_t> ToPageSize(const std::string& key) {
   return size;
 }
 
-Result<std::map<uint64_t, uint64_t>> ToHugepages(const Json& value, const std::string& place) {
+Result<std::map<uint64_t, uint64_t>> ToHugepages(const json::View& value) {
+  const auto members = value.Members();
+  if (!members.ok()) return members.error();
   std::map<uint64_t, uint64_t> pages_by_size;
-  if (value.is_null()) return pages_by_size;
-  if (!value.is_object()) return Invalid(place, Shown(value) + ": not an object");
   uint64_t room = std::numeric_limits<uint64_t>::max();  // so that no sum of ours can overflow
-  for (const auto& [key, count] : value.items()) {
-    const std::string at = place + "." + Shown(Json(key));
+  for (const auto& [key, count] : *members) {
     const std::optional<uint64_t> size = ToPageSize(key);
-    if (!size) return Invalid(at, "not a page size in bytes");
-    const Result<uint64_t> pages = ToUint64(count, at);
+    if (!size) return value.Wrong("\"" + key + "\" is not a page size in bytes");
+    const Result<uint64_t> pages = count.Unsigned();
     if (!pages.ok()) return pages.error();
-    if (*pages > room / *size) return Invalid(at, Shown(count) + ": more than 64 bits of bytes");
+    if (*pages > room / *size) return count.IsNot("a number of pages whose bytes fit into 64 bits");
     room -= *pages * *size;
     pages_by_size[*size] = *pages;
   }
   return pages_by_size;
 }
 
-Result<std::vector<int>> ToDistances(const Json& value, const std::string& place) {
+Result<std::vector<int>> ToDistances(const json::View& value) {
+  const Result<std::vector<json::View>> elements = value.Elements();
+  if (!elements.ok()) return elements.error();
   std::vector<int> distances;
-  if (value.is_null()) return distances;
-  if (!value.is_array()) return Invalid(place, Shown(value) + ": not a list");
-  for (const Json& element : value) {
-    const Result<int> distance = ToInt(element, 0, kMaxInt, Indexed(place, distances.size()));
+  for (const json::View& element : *elements) {
+    const Result<int> distance = ToInt(element, 0, kMaxInt);
     if (!distance.ok()) return distance.error();
     distances.push_back(*distance);
   }
   return distances;
 }
 
-Result<NumaNode> ToNumaNode(const Json& value, const std::string& place) {
-  if (!value.is_object()) return Invalid(place, Shown(value) + ": not an object");
-  NumaNode node;
-  const auto id_at = value.find("id");
-  if (id_at == value.end()) return Invalid(place + ".id", "absent");
-  const Result<int> id = ToInt(*id_at, 0, kMaxInt, place + ".id");
+// What `convert` makes of the member; the empty value if there is none.
+template <typename Value>
+Result<Value> Optional(const json::View& object, std::string_view key,
+                       Result<Value> (*convert)(const json::View&)) {
+  const Result<std::optional<json::View>> member = object.Find(key);
+  if (!member.ok()) return member.error();
+  return *member ? convert(**member) : Value{};
+}
+
+Result<NumaNode> ToNumaNode(const json::View& value) {
+  const Result<json::View> id_member = value.Require("id");
+  if (!id_member.ok()) return id_member.error();
+  const Result<int> id = ToInt(*id_member, 0, kMaxInt);
   if (!id.ok()) return id.error();
-  node.id = *id;
-  if (const auto at = value.find("memory"); at != value.end()) {
-    const Result<uint64_t> memory_bytes = ToUint64(*at, place + ".memory");
-    if (!memory_bytes.ok()) return memory_bytes.error();
-    node.memory_bytes = *memory_bytes;
-  }
-  if (const auto at = value.find("hugepages"); at != value.end()) {
-    Result<std::map<uint64_t, uint64_t>> hugepages = ToHugepages(*at, place + ".hugepages");
-    if (!hugepages.ok()) return hugepages.error();
-    node.hugepages = std::move(hugepages).value();
-  }
-  if (const auto at = value.find("distances"); at != value.end()) {
-    Result<std::vector<int>> distances = ToDistances(*at, place + ".distances");
-    if (!distances.ok()) return distances.error();
-    node.distances = std::move(distances).value();
-  }
-  return node;
+  const Result<uint64_t> memory_bytes = Optional<uint64_t>(
+      value, "memory", [](const json::View& member) { return member.Unsigned(); });
+  if (!memory_bytes.ok()) return memory_bytes.error();
+  Result<std::map<uint64_t, uint64_t>> hugepages = Optional(value, "hugepages", ToHugepages);
+  if (!hugepages.ok()) return hugepages.error();
+  Result<std::vector<int>> distances = Optional(value, "distances", ToDistances);
+  if (!distances.ok()) return distances.error();
+  return NumaNode{.id = *id,
+                  .memory_bytes = *memory_bytes,
+                  .hugepages = std::move(hugepages).value(),
+                  .distances = std::move(distances).value()};
 }
 
 // The elements of the list under `key`, each understood by `convert`.
 template <typename Value>
-Result<std::vector<Value>> ToValues(const Json& node, const char* key,
-                                    Result<Value> (*convert)(const Json&, const std::string&)) {
-  const Result<const Json*> list = ListAt(node, key);
+Result<std::vector<Value>> ToValues(const json::View& node, std::string_view key,
+                                    Result<Value> (*convert)(const json::View&)) {
+  const Result<json::View> list = node.Require(key);
   if (!list.ok()) return list.error();
+  const Result<std::vector<json::View>> elements = list->Elements();
+  if (!elements.ok()) return elements.error();
   std::vector<Value> values;
-  for (const Json& element : **list) {
-    Result<Value> value = convert(element, Indexed(key, values.size()));
+  for (const json::View& element : *elements) {
+    Result<Value> value = convert(element);
     if (!value.ok()) return value.error();
     values.push_back(std::move(value).value());
   }
@@ -218,15 +187,20 @@ std::string MachineToNodeJson(const Machine& machine) {
   return out;
 }
 
-Result<Machine> MachineFromNodeJson(std::string_view json) {
-  const Json node = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (node.is_discarded()) return Error{ErrorCode::kInvalidArgument, "not JSON"};
-  if (!node.is_object()) return Error{ErrorCode::kInvalidArgument, "not a JSON object"};
+Result<Machine> MachineFromNode(const json::View& node) {
   Result<std::vector<Cpu>> cpus = ToValues<Cpu>(node, "cpus", ToCpu);
   if (!cpus.ok()) return cpus.error();
   Result<std::vector<NumaNode>> numa = ToValues<NumaNode>(node, "numa", ToNumaNode);
   if (!numa.ok()) return numa.error();
-  return Machine::Make(std::move(cpus).value(), std::move(numa).value());
+  Result<Machine> machine = Machine::Make(std::move(cpus).value(), std::move(numa).value());
+  if (!machine.ok()) return node.Wrong(machine.error().message);
+  return machine;
+}
+
+Result<Machine> MachineFromNodeJson(std::string_view json) {
+  const Result<nlohmann::json> node = json::Parse(json);
+  if (!node.ok()) return node.error();
+  return MachineFromNode(json::View(*node, ""));
 }
 
 }  // namespace alignd
