@@ -32,7 +32,8 @@ using PreferredAllocationFn =
     std::function<std::optional<std::vector<std::string>>(const PreferenceQuery&)>;
 
 // The device hints of one container, one entry per requested registered resource.
-// Source: kubelet pkg/kubelet/cm/devicemanager/topology_hints.go, GetTopologyHints.
+// Differs: a held device that its plugin no longer lists counts as one without topology; the
+// kubelet panics. Source: kubelet pkg/kubelet/cm/devicemanager/topology_hints.go, GetTopologyHints.
 topologymanager::HintsByResource ContainerHints(const Machine& machine, const DeviceState& state,
                                                 const Pod& pod, const Container& container);
 
@@ -43,11 +44,15 @@ topologymanager::HintsByResource PodHints(const Machine& machine, const DeviceSt
 // Gives the container its devices; their `response` stays empty until the plugin has answered.
 // Deterministic where the kubelet chooses at random: resources by name, devices by id.
 // Returns why not, or nullopt; after a refusal `state` is to be thrown away.
+// Differs: what a container holds it keeps, even if its plugin is gone or the device is unhealthy;
+// devices that an init container leaves are reused only while they are healthy.
 // Source: manager.go, Allocate, allocateContainerResources, devicesToAllocate.
 std::optional<Refusal> Allocate(const Machine& machine, const Pod& pod, const Container& container,
                                 const topologymanager::TopologyHint& affinity,
                                 const PreferredAllocationFn& preferred, DeviceState& state);
 
+// Gives back what one container holds; devices that another container of its pod holds too stay
+// allocated. Nothing happens for an unknown container.
 void ReleaseContainer(const ContainerKey& key, DeviceState& state);
 void ReleasePod(const std::string& pod_uid, DeviceState& state);
 

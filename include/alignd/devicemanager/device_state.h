@@ -44,19 +44,18 @@ struct DeviceAllocation {
   friend bool operator==(const DeviceAllocation&, const DeviceAllocation&) = default;
 };
 
-// A value.
+// A value. What init containers leave to later containers of their pod is not stored: it follows
+// from the allocations (ReusableIds).
 struct DeviceState {
   std::map<std::string, Resource> resources;  // by resource name
   // Container -> resource -> what it holds. Never an empty inner map.
   std::map<ContainerKey, std::map<std::string, DeviceAllocation>> allocations;
-  // What init containers leave to later containers of their pod, not saved:
-  // pod UID -> resource -> device ids. At most one pod.
-  std::map<std::string, std::map<std::string, std::set<std::string>>> reusable;
-
   // What the container holds of that resource, or null.
   const DeviceAllocation* Find(const ContainerKey& key, const std::string& resource) const;
   // All device ids of the resource that some container holds.
   std::set<std::string> AllocatedIds(const std::string& resource) const;
+  // Those that some container of the pod holds.
+  std::set<std::string> PodIds(const std::string& pod_uid, const std::string& resource) const;
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };

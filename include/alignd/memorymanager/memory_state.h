@@ -38,14 +38,16 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-// A value. NUMA nodes are named by id, as in memory_manager_state.
+// The name of a huge page type: `hugepages-2Mi` for 2097152 bytes.
+// Source: kubernetes pkg/apis/core/v1/helper/helpers.go, HugePageResourceName.
+std::string HugePageType(uint64_t page_bytes);
+
+// A value. NUMA nodes are named by id, as in memory_manager_state. What init containers leave to
+// later containers of their pod is not stored: it is what their blocks say.
 struct MemoryState {
   std::map<int, NumaMemory> machine;  // by NUMA node id
   // pod UID -> container name -> blocks, sorted by type. Never an empty inner map.
   std::map<std::string, std::map<std::string, std::vector<Block>>> assignments;
-  // What init containers leave to later containers of their pod, not saved:
-  // pod UID -> NUMA node ids -> type -> bytes. At most one pod.
-  std::map<std::string, std::map<std::vector<int>, std::map<std::string, uint64_t>>> reusable;
 
   // The container's blocks, or null.
   const std::vector<Block>* Find(const ContainerKey& key) const;

@@ -27,13 +27,16 @@ struct StaticPolicy {
 
 // `config.memory_manager_policy` must be Static.
 // Errors: kInvalidArgument with the text with which the kubelet refuses to start.
+// Differs: a reservation that a node has no memory for is refused as well; the kubelet's unsigned
+// subtraction makes it 16 exabytes of free memory.
 // Source: kubelet pkg/kubelet/cm/memorymanager/memory_manager.go, getSystemReservedMemory.
 Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfig& config);
 
 // The state of a node on which nothing runs. Source: policy_static.go, getDefaultMachineState.
 MemoryState InitialState(const Machine& machine, const StaticPolicy& policy);
 
-// The memory and huge page hints of one container; empty for "no opinion".
+// The memory and huge page hints of one container; empty for "no opinion", which is also the answer
+// where nothing fits: Allocate then refuses.
 // Source: policy_static.go, GetTopologyHints.
 topologymanager::HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& policy,
                                                 const MemoryState& state, const Pod& pod,
@@ -43,8 +46,11 @@ topologymanager::HintsByResource ContainerHints(const Machine& machine, const St
 topologymanager::HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy,
                                           const MemoryState& state, const Pod& pod);
 
-// Gives the container its memory blocks. Returns why not, or nullopt; after a refusal `state` is to
-// be thrown away. Source: policy_static.go, Allocate.
+// Gives the container its memory blocks, first out of what the pod's init containers hold on the
+// same nodes. Returns why not, or nullopt; after a refusal `state` is to be thrown away.
+// Differs: never takes a node out of a group that others use; an init container that has run (its
+// pod's later containers hold memory, it does not) gets nothing again; a memory type that the
+// machine lacks is refused. Source: policy_static.go, Allocate.
 std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
                                 const Container& container,
                                 const topologymanager::TopologyHint& affinity, MemoryState& state);
@@ -57,8 +63,10 @@ void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& 
 void ReleaseContainer(const ContainerKey& key, MemoryState& state);
 void ReleasePod(const std::string& pod_uid, MemoryState& state);
 
-// Checks a state that was loaded from disk against the machine and the policy.
+// Checks a state that was loaded from disk against the machine and the policy. A state without any
+// machine and assignments is fine: InitialState is to take its place.
 // Errors: kCorrupt with the kubelet's text, without its prefix.
+// Differs: a torn group is refused too; the kubelet's answer depends on the order of a Go map.
 // Source: policy_static.go, validateState.
 Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
                             const MemoryState& state);

@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <utility>
+
+#include "alignd/devicemanager/device_policy.h"
+#include "core/devicemanager/inventory.h"
+
+namespace alignd::devicemanager {
+namespace {
+
+using topologymanager::TopologyHint;
+
+constexpr int64_t kWithoutTopology = -1;  // the kubelet's pseudo node
+
+// The available devices by where they lie, each class sorted by id.
+struct ByAffinity {
+  DeviceIds aligned;
+  DeviceIds unaligned;
+  DeviceIds without_topology;
+};
+
+// Without an affinity, or without any topology, nothing can be aligned.
+// Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, filterByAffinity.
+ByAffinity SplitByAffinity(const Machine& machine, const Resource& resource,
+                           const DeviceIds& available, const TopologyHint& affinity) {
+  ByAffinity split;
+  if (!affinity.affinity || !HasTopology(resource)) {
+    split.without_topology = available;
+    return split;
+  }
+  for (const std::string& id : available) {
+    const std::vector<int64_t>& numa = DeviceOf(resource, id).numa;
+    if (numa.empty()) {
+      split.without_topology.insert(id);
+    } else if (machine.MaskOfIds(numa).Intersects(*affinity.affinity)) {
+      split.aligned.insert(id);
+    } else {
+      split.unaligned.insert(id);
+    }
+  }
+  return split;
+}
+
+// The devices chosen so far for one request, and how many it wants in all.
+class Choice {
+ public:
+  explicit Choice(int64_t wanted) : wanted_(wanted) {}
+
+  int64_t needed() const { return wanted_ - static_cast<int64_t>(ids_.size()); }
+  const DeviceIds& ids() const { return ids_; }
+
+  // Takes from `offered`, in their order, what is still needed.
+  template <typename Ids>
+  void TakeFrom(const Ids& offered) {
+    for (const std::string& id : offered) {
+      if (needed() <= 0) return;
+      ids_.insert(id);
+    }
+  }
+
+  // Lets the plugin say which of `offered` it would take next to those already chosen, and takes
+  // them.
+  // Source: manager.go, callGetPreferredAllocationIfAvailable.
+  void TakePreferredFrom(const DeviceIds& offered, const std::string& name,
+                         const Resource& resource, const PreferredAllocationFn& preferred) {
+    if (needed() <= 0 || !resource.prefers_allocation || !preferred) return;
+    DeviceIds all = offered;
+    all.insert(ids_.begin(), ids_.end());
+    const auto answer = preferred({.resource = name,
+                                   .available = {all.begin(), all.end()},
+                                   .must_include = {ids_.begin(), ids_.end()},
+                                   .size = static_cast<int>(wanted_)});
+    if (!answer) return;
+    std::vector<std::string> usable;
+    std::ranges::copy_if(*answer, std::back_inserter(usable),
+                         [&](const std::string& id) { return offered.contains(id); });
+    TakeFrom(usable);
+  }
+
+ private:
+  int64_t wanted_;
+  DeviceIds ids_;
+};
+
+std::string TooFew(const std::string& name, int64_t needed, size_t available) {
+  return "requested number of devices unavailable for " + name +
+         ". Requested: " + std::to_string(needed) + ", Available: " + std::to_string(available);
+}
+
+// Chooses `wanted` devices: first those that the pod's init containers leave, then aligned ones,
+// then any; among equals the plugin's preference decides, then the id.
+// Source: manager.go, devicesToAllocate.
+std::optional<Refusal> Choose(const Machine& machine, const DeviceState& state,
+                              const std::string& name, const DeviceIds& reusable,
+                              const TopologyHint& affinity, const PreferredAllocationFn& preferred,
+                              Choice& choice) {
+  const Resource& resource = InventoryOf(state, name);
+  const ByAffinity left = SplitByAffinity(machine, resource, reusable, affinity);
+  choice.TakeFrom(left.aligned);
+  choice.TakeFrom(left.unaligned);
+  choice.TakeFrom(left.without_topology);
+  if (choice.needed() <= 0) return std::nullopt;
+
+  const DeviceIds available = Difference(HealthyIds(resource), state.AllocatedIds(name));
+  if (static_cast<int64_t>(available.size()) < choice.needed()) {
+    return UnexpectedAdmissionError(TooFew(name, choice.needed(), available.size()));
+  }
+  const ByAffinity split = SplitByAffinity(machine, resource, available, affinity);
+  if (choice.needed() < static_cast<int64_t>(split.aligned.size())) {
+    choice.TakePreferredFrom(split.aligned, name, resource, preferred);
+    choice.TakeFrom(split.aligned);
+    return std::nullopt;
+  }
+  // The alignment that was promised comes first; the plugin has a say in the rest only.
+  choice.TakeFrom(split.aligned);
+  choice.TakePreferredFrom(available, name, resource, preferred);
+  choice.TakeFrom(split.unaligned);
+  choice.TakeFrom(split.without_topology);
+  return std::nullopt;
+}
+
+DevicesPerNuma PerNuma(const Resource& resource, const DeviceIds& ids) {
+  DevicesPerNuma per_numa;
+  for (const std::string& id : ids) {
+    const std::vector<int64_t>& numa = DeviceOf(resource, id).numa;
+    const std::set<int64_t> nodes(numa.begin(), numa.end());
+    for (const int64_t node : nodes) per_numa[node].push_back(id);
+    if (nodes.empty()) per_numa[kWithoutTopology].push_back(id);
+  }
+  return per_numa;
+}
+
+// Why the resource cannot be given to anybody at the moment, or nullopt.
+std::optional<Refusal> Unusable(const DeviceState& state, const std::string& name) {
+  if (!state.resources.contains(name)) {
+    return UnexpectedAdmissionError("cannot allocate unregistered device " + name);
+  }
+  if (HealthyIds(InventoryOf(state, name)).empty()) {
+    return UnexpectedAdmissionError(
+        "no healthy devices present; cannot allocate unhealthy devices " + name);
+  }
+  return std::nullopt;
+}
+
+// Gives the container one resource.
+// Differs: what the container holds it keeps, whatever became of the plugin and of the devices'
+// health; the kubelet refuses running pods here after a restart.
+// Source: manager.go, allocateContainerResources.
+std::optional<Refusal> AllocateResource(const Machine& machine, const Pod& pod,
+                                        const ContainerKey& key, const std::string& name,
+                                        int64_t requested, const TopologyHint& affinity,
+                                        const PreferredAllocationFn& preferred,
+                                        DeviceState& state) {
+  if (const DeviceAllocation* held = state.Find(key, name)) {
+    const auto count = static_cast<int64_t>(held->Ids().size());
+    if (count == requested) return std::nullopt;
+    return UnexpectedAdmissionError("pod \"" + key.pod_uid + "\" container \"" + key.container +
+                                    "\" changed request for resource \"" + name + "\" from " +
+                                    std::to_string(count) + " to " + std::to_string(requested));
+  }
+  if (std::optional<Refusal> refusal = Unusable(state, name)) return refusal;
+  if (requested <= 0) return std::nullopt;
+  Choice choice(requested);
+  if (std::optional<Refusal> refusal = Choose(machine, state, name, ReusableIds(state, pod, name),
+                                              affinity, preferred, choice)) {
+    return refusal;
+  }
+  state.allocations[key][name] = {.devices = PerNuma(InventoryOf(state, name), choice.ids()),
+                                  .response = ""};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Refusal> Allocate(const Machine& machine, const Pod& pod, const Container& container,
+                                const TopologyHint& affinity,
+                                const PreferredAllocationFn& preferred, DeviceState& state) {
+  const ContainerKey key{pod.uid, container.name};
+  for (const auto& [resource, requested] : RequestOf(state, container)) {
+    if (std::optional<Refusal> refusal =
+            AllocateResource(machine, pod, key, resource, requested, affinity, preferred, state)) {
+      return refusal;
+    }
+  }
+  return std::nullopt;
+}
+
+void ReleaseContainer(const ContainerKey& key, DeviceState& state) { state.allocations.erase(key); }
+
+void ReleasePod(const std::string& pod_uid, DeviceState& state) {
+  std::erase_if(state.allocations,
+                [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+}
+
+std::vector<std::string> BrokenInvariants(const DeviceState& state) {
+  std::vector<std::string> broken;
+  std::map<std::pair<std::string, std::string>, std::string> pod_of;  // by resource and device id
+  for (const auto& [key, held] : state.allocations) {
+    const std::string who = "container " + key.container + " of pod " + key.pod_uid;
+    if (held.empty()) broken.push_back(who + " has an entry without any resource");
+    for (const auto& [resource, allocation] : held) {
+      const DeviceIds ids = allocation.Ids();
+      if (ids.empty()) broken.push_back(who + " has an entry without devices of " + resource);
+      for (const std::string& id : ids) {
+        const std::string& first = pod_of.try_emplace({resource, id}, key.pod_uid).first->second;
+        if (first != key.pod_uid) {
+          broken.push_back("device " + id + " of " + resource + " is held by pods " + first +
+                           " and " + key.pod_uid);
+        }
+      }
+    }
+  }
+  return broken;
+}
+
+}  // namespace alignd::devicemanager

@@ -1,0 +1,108 @@
+#include "core/devicemanager/inventory.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace alignd::devicemanager {
+namespace {
+
+bool IsDeviceResource(const DeviceState& state, const std::string& resource) {
+  return state.resources.contains(resource) ||
+         std::ranges::any_of(state.allocations,
+                             [&](const auto& entry) { return entry.second.contains(resource); });
+}
+
+void AddTo(DeviceRequest& sum, const DeviceRequest& request) {
+  for (const auto& [resource, count] : request) sum[resource] += count;
+}
+
+void RaiseTo(DeviceRequest& largest, const DeviceRequest& request) {
+  for (const auto& [resource, count] : request) {
+    int64_t& so_far = largest[resource];
+    so_far = std::max(so_far, count);
+  }
+}
+
+bool IsInit(const Pod& pod, const std::string& container) {
+  return std::ranges::any_of(pod.containers, [&](const Container& c) {
+    return c.name == container && c.kind == ContainerKind::kInit;
+  });
+}
+
+}  // namespace
+
+DeviceRequest RequestOf(const DeviceState& state, const Container& container) {
+  DeviceRequest request;
+  for (const auto& [resource, limit] : container.resources.limits) {
+    if (IsDeviceResource(state, resource)) request[resource] = limit.Value();
+  }
+  return request;
+}
+
+DeviceRequest RequestOf(const DeviceState& state, const Pod& pod) {
+  DeviceRequest lasting;   // sidecars so far, in the end with all apps
+  DeviceRequest starting;  // the largest need of an init container with the sidecars before it
+  for (const Container& container : pod.containers) {
+    const DeviceRequest request = RequestOf(state, container);
+    if (container.kind == ContainerKind::kInit) {
+      DeviceRequest together = lasting;
+      AddTo(together, request);
+      RaiseTo(starting, together);
+    } else {
+      AddTo(lasting, request);
+    }
+  }
+  RaiseTo(lasting, starting);
+  return lasting;
+}
+
+const Resource& InventoryOf(const DeviceState& state, const std::string& resource) {
+  static const Resource kUnknown;
+  const auto found = state.resources.find(resource);
+  return found == state.resources.end() ? kUnknown : found->second;
+}
+
+DeviceIds HealthyIds(const Resource& resource) {
+  DeviceIds ids;
+  if (!resource.registered) return ids;
+  for (const auto& [id, device] : resource.devices) {
+    if (device.healthy) ids.insert(ids.end(), id);
+  }
+  return ids;
+}
+
+const Device& DeviceOf(const Resource& resource, const std::string& id) {
+  static const Device kVanished{.healthy = false, .numa = {}};
+  const auto found = resource.devices.find(id);
+  return found == resource.devices.end() ? kVanished : found->second;
+}
+
+DeviceIds ReusableIds(const DeviceState& state, const Pod& pod, const std::string& resource) {
+  DeviceIds left_by_init;
+  DeviceIds kept;
+  for (auto entry = state.allocations.lower_bound({pod.uid, ""});
+       entry != state.allocations.end() && entry->first.pod_uid == pod.uid; ++entry) {
+    const auto held = entry->second.find(resource);
+    if (held == entry->second.end()) continue;
+    (IsInit(pod, entry->first.container) ? left_by_init : kept).merge(held->second.Ids());
+  }
+  const Resource& inventory = InventoryOf(state, resource);
+  DeviceIds reusable = Difference(left_by_init, kept);
+  std::erase_if(reusable, [&](const std::string& id) {
+    return !inventory.registered || !DeviceOf(inventory, id).healthy;
+  });
+  return reusable;
+}
+
+bool HasTopology(const Resource& resource) {
+  return std::ranges::any_of(resource.devices,
+                             [](const auto& entry) { return !entry.second.numa.empty(); });
+}
+
+DeviceIds Difference(const DeviceIds& a, const DeviceIds& b) {
+  DeviceIds difference;
+  std::ranges::set_difference(a, b, std::inserter(difference, difference.end()));
+  return difference;
+}
+
+}  // namespace alignd::devicemanager

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "alignd/memorymanager/static_policy.h"
+#include "core/memorymanager/memory_groups.h"
+#include "core/memorymanager/memory_hints.h"
+#include "core/memorymanager/memory_request.h"
+
+namespace alignd::memorymanager {
+namespace {
+
+using topologymanager::HintList;
+using topologymanager::TopologyHint;
+
+Error Refused(std::string text) {
+  return {ErrorCode::kInvalidArgument, "[memorymanager] " + std::move(text)};
+}
+
+// Without an affinity: the best set that takes the request. One that is not preferred will do only
+// if nothing better was promised.
+// Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, getDefaultHint.
+Result<TopologyHint> DefaultHint(const HintList& hints, const TopologyHint& promised) {
+  const std::optional<TopologyHint> best = BestOf(hints);
+  if (!best) {
+    return Refused(
+        "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available");
+  }
+  if (!best->preferred && promised.preferred) {
+    return Refused("failed to find the default preferred hint");
+  }
+  return *best;
+}
+
+// The best set that takes the request and contains the promised nodes.
+// Source: policy_static.go, extendTopologyManagerHint.
+Result<TopologyHint> ExtendedHint(HintList hints, const TopologyHint& promised) {
+  std::erase_if(hints, [&](const TopologyHint& hint) {
+    return !hint.affinity->Contains(*promised.affinity);
+  });
+  const std::optional<TopologyHint> best = BestOf(hints);
+  if (!best) return Refused("failed to find NUMA nodes to extend the current topology hint");
+  if (!best->preferred && promised.preferred) {
+    return Refused("failed to find the extended preferred hint");
+  }
+  return *best;
+}
+
+// The nodes on which the container's memory will lie.
+// Differs: a single node that is in use as part of a group is extended to a set that may be used;
+// the kubelet tears it out of the group, books later releases on wrong nodes, and loses memory.
+// Source: policy_static.go, Allocate, isAffinityViolatingNUMAAllocations.
+Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, const Pod& pod,
+                             const MemoryRequest& request, const TopologyHint& affinity) {
+  TopologyHint chosen = affinity;
+  if (!chosen.affinity) {
+    const Result<TopologyHint> found =
+        DefaultHint(HintsOver(machine, state, pod, request), affinity);
+    if (!found.ok()) return found.error();
+    chosen = *found;
+  }
+  const bool tears_group =
+      chosen.affinity->Count() == 1 && !GroupsAllow(machine, state, *chosen.affinity);
+  if (tears_group || !HaveFree(machine, state, *chosen.affinity, request)) {
+    const Result<TopologyHint> found =
+        ExtendedHint(HintsOver(machine, state, pod, request), chosen);
+    if (!found.ok()) return found.error();
+    chosen = *found;
+  }
+  if (!GroupsAllow(machine, state, *chosen.affinity)) {
+    return Refused("preferred hint violates NUMA node allocation");
+  }
+  return *chosen.affinity;
+}
+
+// Differs: the kubelet panics at a type that the machine lacks.
+Result<Done> CheckTypes(const MemoryState& state, const MemoryRequest& request) {
+  for (const auto& entry : request) {
+    const bool known = std::ranges::any_of(
+        state.machine, [&](const auto& node) { return node.second.tables.contains(entry.first); });
+    if (!known) return Refused("the machine has no memory of type \"" + entry.first + "\"");
+  }
+  return Done{};
+}
+
+// The chosen nodes have room for what is not reused; going on would hand out memory twice.
+void MustBeNothing(uint64_t left) {
+  if (left == 0) return;
+  std::fprintf(stderr, "alignd: %llu bytes of memory did not fit on the nodes chosen for them\n",
+               static_cast<unsigned long long>(left));
+  std::abort();
+}
+
+}  // namespace
+
+std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& /*policy*/,
+                                const Pod& pod, const Container& container,
+                                const TopologyHint& affinity, MemoryState& state) {
+  // Differs: an init container that has run gets nothing again; the kubelet reserves for it once
+  // more after a restart.
+  if (!IsPinned(pod) || HasEnded(state, pod, container)) return std::nullopt;
+  if (state.Find({pod.uid, container.name}) != nullptr) return std::nullopt;
+
+  const Result<MemoryRequest> request = RequestOf(container);
+  if (!request.ok()) return UnexpectedAdmissionError(request.error().message);
+  if (const Result<Done> known = CheckTypes(state, *request); !known.ok()) {
+    return UnexpectedAdmissionError(known.error().message);
+  }
+  const Result<NumaMask> nodes = ChooseNodes(machine, state, pod, *request, affinity);
+  if (!nodes.ok()) return UnexpectedAdmissionError(nodes.error().message);
+
+  const std::vector<int> ids = machine.NumaIds(*nodes);
+  std::vector<Block> blocks;
+  for (const auto& [type, bytes] : *request) {
+    blocks.push_back({.numa_affinity = ids, .type = type, .size = bytes});
+    const uint64_t reused = TakeFromInitContainers(pod, ids, type, bytes, state);
+    MustBeNothing(Book(ids, type, bytes - reused, state.machine));
+  }
+  if (!blocks.empty()) state.assignments[pod.uid][container.name] = std::move(blocks);
+  return std::nullopt;
+}
+
+void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& state) {
+  for (const Container& earlier : pod.containers) {
+    if (earlier.name == container) return;
+    if (earlier.kind == ContainerKind::kInit) ReleaseContainer({pod.uid, earlier.name}, state);
+  }
+}
+
+void ReleaseContainer(const ContainerKey& key, MemoryState& state) {
+  const auto pod = state.assignments.find(key.pod_uid);
+  if (pod == state.assignments.end()) return;
+  const auto held = pod->second.find(key.container);
+  if (held == pod->second.end()) return;
+  for (const Block& block : held->second) GiveBack(block, state.machine);
+  pod->second.erase(held);
+  if (pod->second.empty()) state.assignments.erase(pod);
+}
+
+void ReleasePod(const std::string& pod_uid, MemoryState& state) {
+  const auto pod = state.assignments.find(pod_uid);
+  if (pod == state.assignments.end()) return;
+  for (const auto& [container, blocks] : pod->second) {
+    for (const Block& block : blocks) GiveBack(block, state.machine);
+  }
+  state.assignments.erase(pod);
+}
+
+}  // namespace alignd::memorymanager

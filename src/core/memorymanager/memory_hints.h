@@ -1,0 +1,28 @@
+// The node sets that could take a request, and the best of them. Private to the room.
+#pragma once
+
+#include <optional>
+
+#include "alignd/machine/machine.h"
+#include "alignd/memorymanager/memory_state.h"
+#include "alignd/pod/pod.h"
+#include "alignd/topologymanager/hint.h"
+#include "core/memorymanager/memory_request.h"
+
+namespace alignd::memorymanager {
+
+// Every set of NUMA nodes that can take the whole request now, narrowest first; preferred are those
+// of the smallest size at which an empty machine could. Empty if there is none.
+// Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, calculateHints.
+topologymanager::HintList HintsOver(const Machine& machine, const MemoryState& state,
+                                    const Pod& pod, const MemoryRequest& request);
+
+// Preferred before not preferred, then the narrowest; nullopt if there is none.
+// Source: policy_static.go, findBestHint.
+std::optional<topologymanager::TopologyHint> BestOf(const topologymanager::HintList& hints);
+
+// Whether the container is an init container that has run: it holds nothing while a container that
+// starts after it does.
+bool HasEnded(const MemoryState& state, const Pod& pod, const Container& container);
+
+}  // namespace alignd::memorymanager

@@ -1,0 +1,60 @@
+#include "core/memorymanager/memory_request.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace alignd::memorymanager {
+namespace {
+
+// More than 2^64 bytes are as impossible as 2^64 - 1; the kubelet's sum wraps around.
+uint64_t SaturatingSum(uint64_t a, uint64_t b) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  return a > kMost - b ? kMost : a + b;
+}
+
+}  // namespace
+
+bool IsMemoryType(std::string_view resource) {
+  return resource == "memory" || resource.starts_with("hugepages-");
+}
+
+bool IsPinned(const Pod& pod) {
+  return QosOf(pod) == QosClass::kGuaranteed && !HasPodLevelResources(pod);
+}
+
+Result<MemoryRequest> RequestOf(const Container& container) {
+  MemoryRequest request;
+  for (const auto& [resource, amount] : container.resources.requests) {
+    if (!IsMemoryType(resource)) continue;
+    if (amount.Sign() < 0 || Quantity(amount.Value()) != amount) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "[memorymanager] failed to represent quantity as int64"};
+    }
+    request[resource] = static_cast<uint64_t>(amount.Value());
+  }
+  return request;
+}
+
+Result<MemoryRequest> RequestOf(const Pod& pod) {
+  MemoryRequest apps;
+  MemoryRequest sidecars;
+  MemoryRequest starting;  // the largest need of an init container with the sidecars before it
+  for (const Container& container : pod.containers) {
+    const Result<MemoryRequest> request = RequestOf(container);
+    if (!request.ok()) return request.error();
+    for (const auto& [type, bytes] : *request) {
+      if (container.kind == ContainerKind::kInit) {
+        starting[type] = std::max(starting[type], SaturatingSum(sidecars[type], bytes));
+      } else {
+        uint64_t& sum = container.kind == ContainerKind::kApp ? apps[type] : sidecars[type];
+        sum = SaturatingSum(sum, bytes);
+      }
+    }
+  }
+  for (auto& [type, bytes] : apps) {
+    bytes = std::max(SaturatingSum(bytes, sidecars[type]), starting[type]);
+  }
+  return apps;
+}
+
+}  // namespace alignd::memorymanager

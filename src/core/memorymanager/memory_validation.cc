@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <utility>
+
+#include "alignd/memorymanager/static_policy.h"
+#include "core/memorymanager/memory_groups.h"
+
+namespace alignd::memorymanager {
+namespace {
+
+Error Corrupt(const std::string& text) { return {ErrorCode::kCorrupt, "[memorymanager] " + text}; }
+
+std::vector<int> Sorted(std::vector<int> ids) {
+  std::ranges::sort(ids);
+  return ids;
+}
+
+bool SomeNodeHas(const std::map<int, NumaMemory>& machine, const Block& block) {
+  return std::ranges::any_of(block.numa_affinity, [&](int id) {
+    const auto node = machine.find(id);
+    return node != machine.end() && node->second.tables.contains(block.type);
+  });
+}
+
+// What the blocks make of an empty machine.
+// Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, updateExpectedMachineState.
+Result<std::map<int, NumaMemory>> Rebuild(std::map<int, NumaMemory> machine,
+                                          const MemoryState& state) {
+  for (const auto& [pod, containers] : state.assignments) {
+    for (const auto& [container, blocks] : containers) {
+      const std::string who = "(pod: " + pod + ", container: " + container + ") ";
+      for (const Block& block : blocks) {
+        for (const int id : block.numa_affinity) {
+          if (!machine.contains(id)) {
+            return Corrupt(who + "the memory assignment uses the NUMA that does not exist");
+          }
+        }
+        if (!SomeNodeHas(machine, block)) {
+          return Corrupt(who + "the memory assignment uses memory resource that does not exist");
+        }
+        if (Book(block.numa_affinity, block.type, block.size, machine) > 0) {
+          return Corrupt(who + "holds more memory of type \"" + block.type +
+                         "\" than its NUMA nodes have");
+        }
+      }
+    }
+  }
+  return machine;
+}
+
+// One column of a type, summed over a group. Nodes that are not there count nothing.
+uint64_t GroupSum(uint64_t MemoryTable::*column, const std::map<int, NumaMemory>& machine,
+                  const std::vector<int>& group, const std::string& type) {
+  uint64_t sum = 0;
+  for (const int id : group) {
+    const auto node = machine.find(id);
+    if (node == machine.end()) continue;
+    const auto table = node->second.tables.find(type);
+    if (table != node->second.tables.end()) sum += table->second.*column;
+  }
+  return sum;
+}
+
+// Whether two machines say the same, where free and reserved count by group only.
+// Source: policy_static.go, areMachineStatesEqual, areMemoryStatesEqual.
+bool SameBooks(const std::map<int, NumaMemory>& a, const std::map<int, NumaMemory>& b) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [id, mine] : a) {
+    const auto found = b.find(id);
+    if (found == b.end()) return false;
+    const NumaMemory& other = found->second;
+    if (mine.number_of_assignments != other.number_of_assignments) return false;
+    if (Sorted(mine.cells) != Sorted(other.cells)) return false;
+    if (mine.tables.size() != other.tables.size()) return false;
+    for (const auto& [type, table] : mine.tables) {
+      const auto counterpart = other.tables.find(type);
+      if (counterpart == other.tables.end()) return false;
+      const MemoryTable& others = counterpart->second;
+      if (table.total != others.total || table.system_reserved != others.system_reserved ||
+          table.allocatable != others.allocatable) {
+        return false;
+      }
+      for (const auto column : {&MemoryTable::free, &MemoryTable::reserved}) {
+        if (GroupSum(column, a, mine.cells, type) != GroupSum(column, b, mine.cells, type)) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+std::string NodeName(int id) { return "NUMA node " + std::to_string(id); }
+
+// Every member of a group names the same group; a node that nobody uses is alone.
+void CheckGroups(const MemoryState& state, std::vector<std::string>& broken) {
+  for (const auto& [id, node] : state.machine) {
+    if (!std::ranges::is_sorted(node.cells) || !std::ranges::binary_search(node.cells, id)) {
+      broken.push_back("the group of " + NodeName(id) + " is not sorted or lacks the node itself");
+    }
+    if (node.number_of_assignments == 0 && node.cells.size() != 1) {
+      broken.push_back(NodeName(id) + " is in a group, although nobody uses it");
+    }
+    for (const int member : node.cells) {
+      const auto found = state.machine.find(member);
+      if (found == state.machine.end() || found->second.cells != node.cells) {
+        broken.push_back(NodeName(id) + " and " + NodeName(member) +
+                         " disagree about the group they are in");
+      }
+    }
+  }
+}
+
+// Memory is neither created nor lost: not on a node, and not in a group.
+void CheckSums(const MemoryState& state, std::vector<std::string>& broken) {
+  std::map<int, int> assignments;
+  std::map<std::pair<std::vector<int>, std::string>, uint64_t> held;
+  for (const auto& [pod, containers] : state.assignments) {
+    if (containers.empty()) broken.push_back("pod " + pod + " has an entry without containers");
+    for (const auto& [container, blocks] : containers) {
+      if (blocks.empty()) {
+        broken.push_back("container " + container + " of pod " + pod + " has no blocks");
+      }
+      for (const Block& block : blocks) {
+        for (const int id : block.numa_affinity) ++assignments[id];
+        held[{block.numa_affinity, block.type}] += block.size;
+        const auto first =
+            state.machine.find(block.numa_affinity.empty() ? -1 : block.numa_affinity.front());
+        if (first == state.machine.end() || first->second.cells != block.numa_affinity) {
+          broken.push_back("container " + container + " of pod " + pod +
+                           " holds memory on nodes that are not one group");
+        }
+      }
+    }
+  }
+  for (const auto& [id, node] : state.machine) {
+    if (node.number_of_assignments != assignments[id]) {
+      broken.push_back(NodeName(id) + " counts " + std::to_string(node.number_of_assignments) +
+                       " assignments, but has " + std::to_string(assignments[id]));
+    }
+    for (const auto& [type, table] : node.tables) {
+      if (table.free + table.reserved != table.allocatable || table.free > table.allocatable) {
+        broken.push_back("free and reserved " + type + " of " + NodeName(id) +
+                         " do not add up to what is allocatable");
+      }
+      if (node.cells.empty() || node.cells.front() != id) continue;
+      const uint64_t reserved = GroupSum(&MemoryTable::reserved, state.machine, node.cells, type);
+      const auto found = held.find({node.cells, type});
+      const uint64_t in_blocks = found == held.end() ? 0 : found->second;
+      if (reserved != in_blocks) {
+        broken.push_back("in the group of " + NodeName(id) + " " + std::to_string(reserved) +
+                         " bytes of " + type + " are reserved, but containers hold " +
+                         std::to_string(in_blocks));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
+                            const MemoryState& state) {
+  if (state.machine.empty()) {
+    if (state.assignments.empty()) return Done{};
+    return Corrupt("machine state can not be empty when it has memory assignments");
+  }
+  const Result<std::map<int, NumaMemory>> expected =
+      Rebuild(InitialState(machine, policy).machine, state);
+  if (!expected.ok()) return expected.error();
+  if (!SameBooks(state.machine, *expected)) {
+    return Corrupt("the expected machine state is different from the real one");
+  }
+  const std::vector<std::string> broken = BrokenInvariants(machine, policy, state);
+  if (!broken.empty()) return Corrupt(broken.front());
+  return Done{};
+}
+
+std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
+                                          const MemoryState& state) {
+  std::vector<std::string> broken;
+  const MemoryState initial = InitialState(machine, policy);
+  for (const auto& [id, node] : initial.machine) {
+    const auto found = state.machine.find(id);
+    if (found == state.machine.end()) {
+      broken.push_back(NodeName(id) + " is missing");
+      continue;
+    }
+    for (const auto& [type, table] : node.tables) {
+      const auto now = found->second.tables.find(type);
+      if (now == found->second.tables.end() || now->second.total != table.total ||
+          now->second.system_reserved != table.system_reserved ||
+          now->second.allocatable != table.allocatable) {
+        broken.push_back("the " + type + " of " + NodeName(id) + " is not what the machine has");
+      }
+    }
+  }
+  CheckGroups(state, broken);
+  CheckSums(state, broken);
+  return broken;
+}
+
+}  // namespace alignd::memorymanager

@@ -1,0 +1,160 @@
+#include "alignd/memorymanager/static_policy.h"
+
+#include <set>
+#include <utility>
+
+#include "core/memorymanager/memory_request.h"
+
+namespace alignd::memorymanager {
+namespace {
+
+Error Invalid(std::string message, std::string cure = "") {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(cure)};
+}
+
+uint64_t MemoryCapacity(const Machine& machine) {
+  uint64_t bytes = 0;
+  for (const NumaNode& node : machine.numa()) bytes += node.memory_bytes;
+  return bytes;
+}
+
+// reservedMemory, summed over the nodes. Printed in the form of the last entry, as the kubelet
+// does. Source: kubelet pkg/kubelet/cm/memorymanager/memory_manager.go, getTotalMemoryTypeReserved.
+Result<ResourceList> TotalReserved(const Machine& machine, const KubeletConfig& config) {
+  ResourceList total;
+  for (const MemoryReservation& reservation : config.reserved_memory) {
+    if (!machine.NumaPosition(reservation.numa_node)) {
+      return Invalid("the reserved memory configuration references a NUMA node " +
+                         std::to_string(reservation.numa_node) +
+                         " that does not exist on this machine",
+                     "name an existing NUMA node in reservedMemory");
+    }
+    for (const auto& [type, amount] : reservation.limits) {
+      const Quantity* before = Find(total, type);
+      total[type] = before == nullptr ? amount : amount + *before;
+    }
+  }
+  return total;
+}
+
+// Per memory type, reservedMemory must be what the node keeps for itself.
+// Source: memory_manager.go, validateReservedMemory.
+Result<Done> CheckTotals(const ResourceList& total, const ResourceList& node_reservation) {
+  std::set<std::string> types;
+  for (const auto& [type, amount] : total) types.insert(type);
+  for (const auto& [type, amount] : node_reservation) {
+    if (IsMemoryType(type)) types.insert(type);
+  }
+  const auto amount_in = [](const ResourceList& list, const std::string& type) {
+    const Quantity* amount = Find(list, type);
+    return amount == nullptr ? Quantity() : *amount;
+  };
+  for (const std::string& type : types) {
+    const Quantity reserved = amount_in(total, type);
+    const Quantity kept = amount_in(node_reservation, type);
+    if (reserved == kept) continue;
+    return Invalid("the total amount \"" + reserved.ToString() + "\" of type \"" + type +
+                       "\" is not equal to the value \"" + kept.ToString() +
+                       "\" determined by Node Allocatable feature",
+                   "let reservedMemory add up to kubeReserved, systemReserved and the hard "
+                   "eviction threshold");
+  }
+  return Done{};
+}
+
+// Differs: the kubelet subtracts without looking, and a node that is too small then seems to have
+// 16 exabytes free.
+Result<Done> CheckFits(const NumaNode& node, const std::map<std::string, uint64_t>& reserved) {
+  const auto too_large = [&](const std::string& type, uint64_t wanted, uint64_t there) {
+    return Invalid("NUMA node " + std::to_string(node.id) + " has " + std::to_string(there) +
+                       " bytes of type \"" + type + "\", less than the " + std::to_string(wanted) +
+                       " bytes reserved on it",
+                   "move the reservation to another NUMA node in reservedMemory");
+  };
+  const auto reserved_of = [&](const std::string& type) {
+    const auto found = reserved.find(type);
+    return found == reserved.end() ? uint64_t{0} : found->second;
+  };
+  uint64_t left = node.memory_bytes;
+  for (const auto& [page_bytes, pages] : node.hugepages) {
+    const std::string type = HugePageType(page_bytes);
+    if (page_bytes != 0 && pages > left / page_bytes) {
+      return Invalid("NUMA node " + std::to_string(node.id) + " has more huge pages (" +
+                     std::to_string(pages) + " of type \"" + type + "\") than its " +
+                     std::to_string(node.memory_bytes) + " bytes of memory can hold");
+    }
+    left -= page_bytes * pages;
+    if (reserved_of(type) > page_bytes * pages) {
+      return too_large(type, reserved_of(type), page_bytes * pages);
+    }
+  }
+  if (reserved_of("memory") > left) return too_large("memory", reserved_of("memory"), left);
+  return Done{};
+}
+
+}  // namespace
+
+Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfig& config) {
+  // reservedSystemCPUs concern the cpu of the reservation alone: none are counted here.
+  const Result<ResourceList> kept = NodeReservation(config, MemoryCapacity(machine), 0);
+  if (!kept.ok()) return kept.error();
+  const Result<ResourceList> total = TotalReserved(machine, config);
+  if (!total.ok()) return total.error();
+  if (const Result<Done> equal = CheckTotals(*total, *kept); !equal.ok()) return equal.error();
+
+  StaticPolicy policy;
+  uint64_t memory_bytes = 0;
+  for (const MemoryReservation& reservation : config.reserved_memory) {
+    for (const auto& [type, amount] : reservation.limits) {
+      if (amount.Sign() < 0 || Quantity(amount.Value()) != amount) {
+        return Invalid("could not covert a variable of type Quantity to int64",
+                       "give whole bytes in reservedMemory");
+      }
+      const auto bytes = static_cast<uint64_t>(amount.Value());
+      policy.system_reserved[reservation.numa_node][type] = bytes;
+      if (type == "memory") memory_bytes += bytes;
+    }
+  }
+  if (memory_bytes == 0) {
+    return Invalid("[memorymanager] you should specify the system reserved memory",
+                   "set reservedMemory, and systemReserved.memory or kubeReserved.memory with it");
+  }
+  for (const NumaNode& node : machine.numa()) {
+    if (const Result<Done> fits = CheckFits(node, policy.system_reserved[node.id]); !fits.ok()) {
+      return fits.error();
+    }
+  }
+  return policy;
+}
+
+MemoryState InitialState(const Machine& machine, const StaticPolicy& policy) {
+  MemoryState state;
+  for (const NumaNode& node : machine.numa()) {
+    NumaMemory& memory = state.machine[node.id];
+    memory.cells = {node.id};
+    const auto add_table = [&](const std::string& type, uint64_t total, uint64_t huge_pages) {
+      uint64_t reserved = 0;
+      if (const auto on_node = policy.system_reserved.find(node.id);
+          on_node != policy.system_reserved.end()) {
+        if (const auto found = on_node->second.find(type); found != on_node->second.end()) {
+          reserved = found->second;
+        }
+      }
+      const uint64_t allocatable = total - reserved - huge_pages;
+      memory.tables[type] = {.total = total,
+                             .system_reserved = reserved,
+                             .allocatable = allocatable,
+                             .reserved = 0,
+                             .free = allocatable};
+    };
+    uint64_t in_huge_pages = 0;
+    for (const auto& [page_bytes, pages] : node.hugepages) {
+      add_table(HugePageType(page_bytes), page_bytes * pages, 0);
+      in_huge_pages += page_bytes * pages;
+    }
+    add_table("memory", node.memory_bytes, in_huge_pages);
+  }
+  return state;
+}
+
+}  // namespace alignd::memorymanager
