@@ -41,7 +41,7 @@ void ForEachSubset(NumaMask nodes, Visit visit) {
     for (uint64_t i = 0; i < sets_of_size; ++i) {
       visit(spread(chosen));
       const uint64_t carried = chosen + (chosen & -chosen);
-      chosen = carried == 0 ? 0 : carried | ((chosen ^ carried) >> (std::countr_zero(chosen) + 2));
+      chosen = carried == 0 ? 0 : carried | ((chosen ^ carried) >> 2 >> std::countr_zero(chosen));
     }
   }
 }
