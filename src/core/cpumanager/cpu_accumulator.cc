@@ -73,9 +73,11 @@ void CpuAccumulator::Take(const CpuSet& cpus) {
   needed_ -= cpus.Count();
 }
 
-void CpuAccumulator::TakeWhole(const Groups& groups) {
+void CpuAccumulator::TakeWhole(const Groups& groups, std::optional<int> size) {
   for (const CpuGroup* group : groups) {
-    if (group->cpus.Count() <= needed_ && free_.Contains(group->cpus)) Take(group->cpus);
+    const int cpus = group->cpus.Count();
+    if (size && cpus != *size) continue;
+    if (cpus <= needed_ && free_.Contains(group->cpus)) Take(group->cpus);
   }
 }
 

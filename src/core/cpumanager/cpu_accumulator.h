@@ -2,6 +2,7 @@
 // rules walk over the machine.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "alignd/base/cpu_set.h"
@@ -40,16 +41,24 @@ class CpuAccumulator {
 
   // `cpus` must be free, and no more than are needed.
   void Take(const CpuSet& cpus);
-  // Takes, in the given order, every unit whose CPUs are all free and that is not larger than what
-  // is still needed.
-  // Differs: the kubelet counts a core or socket as free if it has as many free CPUs as the average
-  // core or socket has CPUs, and takes all its CPUs; where cores differ it thus hands out CPUs that
-  // are reserved or taken.
-  void TakeWhole(const Groups& groups);
+  // Takes, in the order of that level, every free unit that is not larger than what is still
+  // needed. A unit is free if all its CPUs are. A core or socket must also be of the machine's
+  // average size (an integer division): others are never taken whole, as in the kubelet. Differs:
+  // the kubelet looks at the average alone, so a larger core or socket with as many free CPUs as
+  // the average one has counts as free and is taken with all its CPUs, also those that are reserved
+  // or that another container holds.
+  void TakeWholeFirstLevel() { numa_first_ ? TakeWholeNumaNodes() : TakeWholeSockets(); }
+  void TakeWholeSecondLevel() { numa_first_ ? TakeWholeSockets() : TakeWholeNumaNodes(); }
+  void TakeWholeUncoreCaches() { TakeWhole(UncoreCaches(), std::nullopt); }
+  void TakeWholeCores() { TakeWhole(Cores(), machine_.cpus_per_core()); }
   // Takes the free CPUs of each unit in the given order, by number, until none is needed.
   void TakeSingleCpus(const Groups& groups);
 
  private:
+  void TakeWholeNumaNodes() { TakeWhole(NumaNodes(), std::nullopt); }
+  void TakeWholeSockets() { TakeWhole(Sockets(), machine_.cpus_per_socket()); }
+  // `size`: how many CPUs a unit must have to be taken; any number without it.
+  void TakeWhole(const Groups& groups, std::optional<int> size);
   // Those of `groups` that have a free CPU among `within`, the fuller first.
   Groups Ordered(const std::vector<CpuGroup>& groups, const CpuSet& within) const;
   // For each parent in its order, the groups that lie in it.

@@ -19,14 +19,14 @@ Result<CpuSet> TakePacked(const Machine& machine, const PackingRules& rules, con
   CpuAccumulator packing(machine, free, count);
   if (packing.free().Count() < count) return NotEnoughCpus(count, free.Count());
 
-  packing.TakeWhole(packing.FirstLevel());
-  packing.TakeWhole(packing.SecondLevel());
+  packing.TakeWholeFirstLevel();
+  packing.TakeWholeSecondLevel();
   if (rules.align_to_uncore_caches) TakeUncoreCaches(packing);
   if (rules.spread_over_cores) {
     // By number within a socket: neighbours in number are usually on different cores.
     packing.TakeSingleCpus(packing.Sockets());
   } else {
-    packing.TakeWhole(packing.Cores());
+    packing.TakeWholeCores();
     packing.TakeSingleCpus(packing.Cores());
   }
   return packing.taken();

@@ -34,7 +34,7 @@ void TakeUncoreCaches(CpuAccumulator& packing) {
   const CpuAccumulator::Groups caches = packing.UncoreCaches();
   for (const CpuGroup* cache : caches) {
     if (packing.needed() >= packing.machine().cpus_per_uncore()) {
-      packing.TakeWhole(packing.UncoreCaches());
+      packing.TakeWholeUncoreCaches();
     }
     if (packing.satisfied()) return;
     TakeRestFrom(packing, *cache);

@@ -135,6 +135,8 @@ class PackingOracle {
     for (const int id : InOrder(kind)) {
       const std::set<int>& cpus = Members({kind, id});
       const bool all_free = FreeMembers({kind, id}) == cpus;
+      const bool average_matters = kind == kCore || kind == kSocket;
+      if (average_matters && static_cast<int>(cpus.size()) != Total() / CountOf(kind)) continue;
       if (!all_free || static_cast<int>(cpus.size()) > needed_) continue;
       for (const int cpu : cpus) TakeCpu(cpu);
     }
