@@ -1,0 +1,81 @@
+#include "host/config_file.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "edge/fake_tree.h"
+#include "host/file.h"
+#include "host/yaml.h"
+
+namespace alignd::host {
+namespace {
+
+using testing::FakeTree;
+
+std::string ErrorOf(const FakeTree& tree, const std::string& name) {
+  const Result<KubeletConfig> config = ReadConfigFile(tree.root() / name);
+  if (config.ok()) return "no error";
+  const std::string root = tree.root().string() + "/";
+  std::string message = config.error().Text();
+  const size_t at = message.find(root);
+  return at == std::string::npos ? message : message.erase(at, root.size());
+}
+
+TEST(ReadConfigFile, ReadsYamlAndJson) {
+  const FakeTree tree{{"a.yaml", "cpuManagerPolicy: static\nreservedSystemCPUs: 0-1\n"},
+                      {"a.json", R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0-1"})"}};
+  const Result<KubeletConfig> yaml = ReadConfigFile(tree.root() / "a.yaml");
+  const Result<KubeletConfig> json = ReadConfigFile(tree.root() / "a.json");
+  ASSERT_TRUE(yaml.ok()) << yaml.error().Text();
+  ASSERT_TRUE(json.ok()) << json.error().Text();
+  EXPECT_EQ(yaml->cpu_manager_policy, CpuManagerPolicy::kStatic);
+  EXPECT_EQ(yaml->reserved_system_cpus, "0-1");
+  EXPECT_EQ(*yaml, *json);
+}
+
+TEST(ReadConfigFile, ErrorsNameTheFile) {
+  const FakeTree tree{{"empty", ""},
+                      {"yaml", "a: [1"},
+                      {"json", "{\"a\":}"},
+                      {"field", "cpuManagerPolicy: dynamic"},
+                      {"quotes", "cpuManagerPolicyOptions:\n  full-pcpus-only: true\n"},
+                      {"misspelt", "topologyManagerPolcy: none"}};
+  EXPECT_EQ(ErrorOf(tree, "empty"), "empty: is empty");
+  EXPECT_EQ(ErrorOf(tree, "yaml"), "yaml: not YAML: end of sequence flow not found");
+  EXPECT_EQ(ErrorOf(tree, "json"), "json: not JSON: line 1, column 6: unexpected text");
+  EXPECT_EQ(ErrorOf(tree, "field"),
+            "field: cpuManagerPolicy: \"dynamic\" is not \"none\" or \"static\"");
+  EXPECT_EQ(ErrorOf(tree, "quotes"),
+            "quotes: cpuManagerPolicyOptions.full-pcpus-only: true is not a string; put the value "
+            "in quotes");
+  EXPECT_EQ(ErrorOf(tree, "misspelt"),
+            "misspelt: topologyManagerPolcy: KubeletConfiguration has no such field; did you mean "
+            "topologyManagerPolicy?");
+  EXPECT_EQ(ErrorOf(tree, "absent").find("read absent: "), 0U);
+}
+
+TEST(ReadConfigFile, RefusesAnEndlessFile) {
+  const FakeTree tree{{"long", std::string(1024 * 1024 + 1, ' ')}};
+  EXPECT_EQ(ErrorOf(tree, "long"), "read long: longer than 1048576 bytes");
+}
+
+// The example shows every honoured field, and with it the node behaves as without any file.
+TEST(ConfigExample, IsCompleteAndStatesTheDefaults) {
+  const std::string path = ALIGND_SOURCE_DIR "/config/kubelet-config.yaml";
+  const Result<KubeletConfig> config = ReadConfigFile(path);
+  ASSERT_TRUE(config.ok()) << config.error().Text();
+  EXPECT_EQ(*config, KubeletConfig());
+  const std::string json = YamlToJson(ReadFile(path).value()).value();
+  for (const char* const field :
+       {"apiVersion", "kind", "cpuManagerPolicy", "cpuManagerPolicyOptions",
+        "cpuManagerReconcilePeriod", "reservedSystemCPUs", "kubeReserved", "systemReserved",
+        "evictionHard", "mergeDefaultEvictionSettings", "topologyManagerPolicy",
+        "topologyManagerScope", "topologyManagerPolicyOptions", "memoryManagerPolicy",
+        "reservedMemory", "compatibility"}) {
+    EXPECT_NE(json.find('"' + std::string(field) + "\":"), std::string::npos) << field;
+  }
+}
+
+}  // namespace
+}  // namespace alignd::host
