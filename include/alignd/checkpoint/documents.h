@@ -1,0 +1,195 @@
+// The kubelet's three state files as typed documents, with null and empty told apart: what is
+// hashed, read and written. The rooms' states are made of them in {cpu,memory,device}_checkpoint.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "alignd/base/result.h"
+#include "alignd/checkpoint/go_types.h"
+
+namespace alignd::checkpoint {
+
+enum class CheckpointKind { kCpu, kMemory, kDevice };
+
+// The file's name in the kubelet's root directory, or in its device-plugins directory:
+// `cpu_manager_state`, `memory_manager_state`, `kubelet_internal_checkpoint`.
+std::string_view FileNameOf(CheckpointKind kind);
+
+// What the operator does about a file that does not verify, in the kubelet's words where it has
+// any.
+std::string_view CureOf(CheckpointKind kind);
+
+// cpu_manager_state, version 2. Initial values are what a missing field leaves.
+// Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go, CPUManagerCheckpointV2.
+struct CpuDocument {
+  std::string policy_name;
+  std::string default_cpu_set;
+  // pod UID -> container name -> CPU list
+  GoMap<std::string, GoMap<std::string, std::string>> entries = {{}};
+  uint64_t checksum = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"policyName", "PolicyName", "string"}, self.policy_name);
+    visit({"defaultCpuSet", "DefaultCPUSet", "string"}, self.default_cpu_set);
+    visit({"entries", "Entries", "map[string]map[string]string", true}, self.entries);
+    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+};
+
+// cpu_manager_state, version 1: written before 1.18, still read.
+// Source: as above, CPUManagerCheckpointV1.
+struct CpuDocumentV1 {
+  std::string policy_name;
+  std::string default_cpu_set;
+  GoMap<std::string, std::string> entries = {{}};  // container id -> CPU list
+  uint64_t checksum = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"policyName", "PolicyName", "string"}, self.policy_name);
+    visit({"defaultCpuSet", "DefaultCPUSet", "string"}, self.default_cpu_set);
+    visit({"entries", "Entries", "map[string]string", true}, self.entries);
+    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+};
+
+// Bytes of one memory type on one NUMA node.
+struct MemoryTableDocument {
+  uint64_t total = 0;
+  uint64_t system_reserved = 0;
+  uint64_t allocatable = 0;
+  uint64_t reserved = 0;
+  uint64_t free = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"total", "TotalMemSize", "uint64"}, self.total);
+    visit({"systemReserved", "SystemReserved", "uint64"}, self.system_reserved);
+    visit({"allocatable", "Allocatable", "uint64"}, self.allocatable);
+    visit({"reserved", "Reserved", "uint64"}, self.reserved);
+    visit({"free", "Free", "uint64"}, self.free);
+  }
+};
+
+struct NumaMemoryDocument {
+  int64_t number_of_assignments = 0;
+  GoMap<std::string, GoPointer<MemoryTableDocument>> memory_map;  // by type
+  GoSlice<int64_t> cells;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"numberOfAssignments", "NumberOfAssignments", "int"}, self.number_of_assignments);
+    visit({"memoryMap", "MemoryMap", "map[v1.ResourceName]*state.MemoryTable"}, self.memory_map);
+    visit({"cells", "Cells", "[]int"}, self.cells);
+  }
+};
+
+struct BlockDocument {
+  GoSlice<int64_t> numa_affinity;
+  std::string type;
+  uint64_t size = 0;  // bytes
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"numaAffinity", "NUMAAffinity", "[]int"}, self.numa_affinity);
+    visit({"type", "Type", "v1.ResourceName"}, self.type);
+    visit({"size", "Size", "uint64"}, self.size);
+  }
+};
+
+// memory_manager_state.
+// Source: kubelet pkg/kubelet/cm/memorymanager/state/checkpoint.go, MemoryManagerCheckpointV1.
+struct MemoryDocument {
+  std::string policy_name;
+  GoMap<int64_t, GoPointer<NumaMemoryDocument>> machine_state = {{}};  // by NUMA node id
+  // pod UID -> container name -> blocks
+  GoMap<std::string, GoMap<std::string, GoSlice<BlockDocument>>> entries = {{}};
+  uint64_t checksum = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"policyName", "PolicyName", "string"}, self.policy_name);
+    visit({"machineState", "MachineState", "state.NUMANodeMap"}, self.machine_state);
+    visit({"entries", "Entries", "state.ContainerMemoryAssignments", true}, self.entries);
+    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+};
+
+struct DeviceEntryDocument {
+  std::string pod_uid;
+  std::string container_name;
+  std::string resource_name;
+  GoMap<int64_t, GoSlice<std::string>> device_ids;  // by NUMA node id, -1: no topology
+  GoBytes alloc_resp;  // a serialised v1beta1.ContainerAllocateResponse
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"PodUID", "PodUID", "string"}, self.pod_uid);
+    visit({"ContainerName", "ContainerName", "string"}, self.container_name);
+    visit({"ResourceName", "ResourceName", "string"}, self.resource_name);
+    visit({"DeviceIDs", "DeviceIDs", "checkpoint.DevicesPerNUMA"}, self.device_ids);
+    visit({"AllocResp", "AllocResp", "[]uint8"}, self.alloc_resp);
+  }
+};
+
+struct DeviceDataDocument {
+  GoSlice<DeviceEntryDocument> pod_device_entries = {{}};
+  GoMap<std::string, GoSlice<std::string>> registered_devices = {{}};  // resource -> healthy ids
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"PodDeviceEntries", "PodDeviceEntries", "[]checkpoint.PodDevicesEntry"},
+          self.pod_device_entries);
+    visit({"RegisteredDevices", "RegisteredDevices", "map[string][]string"},
+          self.registered_devices);
+  }
+};
+
+// kubelet_internal_checkpoint. The checksum covers `data` alone.
+// Source: kubelet pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go, Data.
+struct DeviceDocument {
+  DeviceDataDocument data;
+  uint64_t checksum = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"Data", "Data", "checkpoint.checkpointData"}, self.data);
+    visit({"Checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+};
+
+// The checksum that the kubelet writes for the content; `checksum` itself does not count.
+uint32_t ChecksumOf(const CpuDocument& document);
+uint32_t ChecksumOf(const CpuDocumentV1& document);
+uint32_t ChecksumOf(const MemoryDocument& document);
+uint32_t ChecksumOf(const DeviceDocument& document);
+
+// The whole file, with the checksum of the content in place of `checksum`. One line, no line end.
+std::string ToText(CpuDocument document);
+std::string ToText(MemoryDocument document);
+std::string ToText(DeviceDocument document);
+
+// A document that verifies, and what it was verified with.
+template <typename Document>
+struct Verified {
+  Document document;
+  uint64_t stored_checksum = 0;  // 0: nothing was checked
+  uint32_t computed_checksum = 0;
+};
+
+// Reads a file as kubelet 1.36 does and verifies the checksum. A checksum of 0 or none is accepted
+// unchecked in the CPU and memory files (the oldest kubelets wrote none), not in the device file.
+// The CPU file is read as version 2, then as version 1.
+// Errors: kCorrupt, naming what is wrong and where, and the cure.
+// Differs: of a CPU file that is neither version, the kubelet reports what is wrong with it as
+// version 1; we report about the version that its entries look like.
+Result<std::variant<Verified<CpuDocument>, Verified<CpuDocumentV1>>> ReadCpuDocument(
+    std::string_view text);
+Result<Verified<MemoryDocument>> ReadMemoryDocument(std::string_view text);
+Result<Verified<DeviceDocument>> ReadDeviceDocument(std::string_view text);
+
+}  // namespace alignd::checkpoint

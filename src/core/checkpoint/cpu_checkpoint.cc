@@ -1,0 +1,106 @@
+#include "alignd/checkpoint/cpu_checkpoint.h"
+
+#include <utility>
+
+#include "alignd/checkpoint/documents.h"
+#include "alignd/checkpoint/go_json.h"
+
+namespace alignd::checkpoint {
+namespace {
+
+Error Corrupt(const std::string& message) {
+  return {ErrorCode::kCorrupt, message, std::string(CureOf(CheckpointKind::kCpu))};
+}
+
+Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
+  CpuCheckpoint checkpoint;
+  checkpoint.policy_name = document.policy_name;
+  checkpoint.version = 2;
+  if (!document.entries) return checkpoint;
+  for (const auto& [pod, containers] : *document.entries) {
+    if (!containers) continue;
+    for (const auto& [container, list] : *containers) {
+      Result<CpuSet> cpus = CpuSet::Parse(list);
+      if (!cpus.ok()) {
+        return Corrupt("could not parse cpuset " + GoQuoted(list) + " for container " +
+                       GoQuoted(container) + " in pod " + GoQuoted(pod) + ": " +
+                       cpus.error().message);
+      }
+      if (!cpus->empty()) checkpoint.state.assignments[pod][container] = *std::move(cpus);
+    }
+  }
+  return checkpoint;
+}
+
+Result<CpuCheckpoint> FromDocument(const CpuDocumentV1& document) {
+  CpuCheckpoint checkpoint;
+  checkpoint.policy_name = document.policy_name;
+  checkpoint.version = 1;
+  if (!document.entries) return checkpoint;
+  for (const auto& [id, list] : *document.entries) {
+    Result<CpuSet> cpus = CpuSet::Parse(list);
+    if (!cpus.ok()) {
+      return Corrupt("could not parse cpuset " + GoQuoted(list) + " for container id " +
+                     GoQuoted(id) + ": " + cpus.error().message);
+    }
+    if (!cpus->empty()) checkpoint.by_container_id[id] = *std::move(cpus);
+  }
+  return checkpoint;
+}
+
+}  // namespace
+
+std::string FormatCpuCheckpoint(std::string_view policy_name, const cpumanager::CpuState& state) {
+  CpuDocument document;
+  document.policy_name = policy_name;
+  document.default_cpu_set = state.default_set.ToString();
+  for (const auto& [pod, containers] : state.assignments) {
+    auto& entry = (*document.entries)[pod].emplace();
+    for (const auto& [container, cpus] : containers) entry[container] = cpus.ToString();
+  }
+  return ToText(std::move(document));
+}
+
+Result<CpuCheckpoint> ParseCpuCheckpoint(std::string_view text) {
+  const auto read = ReadCpuDocument(text);
+  if (!read.ok()) return read.error();
+  return std::visit(
+      [](const auto& verified) -> Result<CpuCheckpoint> {
+        const std::string& list = verified.document.default_cpu_set;
+        Result<CpuSet> default_set = CpuSet::Parse(list);
+        if (!default_set.ok()) {
+          return Corrupt("could not parse default cpu set " + GoQuoted(list) + ": " +
+                         default_set.error().message);
+        }
+        Result<CpuCheckpoint> checkpoint = FromDocument(verified.document);
+        if (checkpoint.ok()) checkpoint->state.default_set = *std::move(default_set);
+        return checkpoint;
+      },
+      *read);
+}
+
+Result<CpuCheckpoint> MigrateCpuCheckpoint(CpuCheckpoint checkpoint,
+                                           const std::map<std::string, ContainerKey>& containers) {
+  for (auto& [id, cpus] : checkpoint.by_container_id) {
+    const auto found = containers.find(id);
+    if (found == containers.end()) {
+      return Corrupt("failed to migrate checkpoint from v1 to v2: containerID '" + id +
+                     "' not found in initial containers list");
+    }
+    const ContainerKey& key = found->second;
+    checkpoint.state.assignments[key.pod_uid][key.container] = std::move(cpus);
+  }
+  checkpoint.by_container_id.clear();
+  checkpoint.version = 2;
+  return checkpoint;
+}
+
+Result<Done> RequirePolicy(const CpuCheckpoint& checkpoint, std::string_view configured) {
+  if (checkpoint.policy_name == configured) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "configured policy " + GoQuoted(configured) +
+                   " differs from state checkpoint policy " + GoQuoted(checkpoint.policy_name),
+               "set the policy back, or " + std::string(CureOf(CheckpointKind::kCpu))};
+}
+
+}  // namespace alignd::checkpoint

@@ -1,0 +1,195 @@
+#include "alignd/checkpoint/documents.h"
+
+#include <gtest/gtest.h>
+
+namespace alignd::checkpoint {
+namespace {
+
+template <typename Document>
+uint64_t StoredChecksum(const Result<Verified<Document>>& read) {
+  return read.ok() ? read->stored_checksum : 0;
+}
+
+TEST(CpuDocumentText, IsWrittenAsTheKubeletWritesIt) {
+  EXPECT_EQ(ToText(CpuDocument{"none", "", {{}}, 5}),
+            R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690})");
+}
+
+TEST(CpuDocumentText, IsReadAsVersion2First) {
+  const auto read = ReadCpuDocument(R"({"policyName":"none","checksum":1353318690})");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  const auto& verified = std::get<Verified<CpuDocument>>(*read);
+  EXPECT_EQ(verified.stored_checksum, 1353318690U);
+  EXPECT_EQ(verified.computed_checksum, 1353318690U);
+}
+
+TEST(CpuDocumentText, IsReadAsVersion1IfThatVerifies) {
+  CpuDocumentV1 old{"static", "0,3", {{{"c1", "1-2"}}}, 0};
+  const std::string checksum = std::to_string(ChecksumOf(old));
+  const auto read = ReadCpuDocument(
+      R"({"policyName":"static","defaultCpuSet":"0,3","entries":{"c1":"1-2"},"checksum":)" +
+      checksum + "}");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(std::get<Verified<CpuDocumentV1>>(*read).document.entries, old.entries);
+}
+
+TEST(CpuDocumentText, IsAcceptedUncheckedWithoutAChecksum) {
+  for (const char* text : {R"({"policyName":"none"})", R"({"checksum":0})", "null"}) {
+    const auto read = ReadCpuDocument(text);
+    ASSERT_TRUE(read.ok()) << text;
+    EXPECT_EQ(std::get<Verified<CpuDocument>>(*read).stored_checksum, 0U);
+  }
+}
+
+TEST(CpuDocumentText, IsAcceptedWithTheChecksumUnderTheInnerTypeName) {
+  const std::string hashed =
+      "(*state.CPUManagerCheckpointV2){PolicyName:(string)none DefaultCPUSet:(string) "
+      "Entries:(map[string]map[string]string)map[] Checksum:(checksum.Checksum)0}";
+  uint32_t checksum = 2166136261;  // FNV-1a, written out
+  for (const char c : hashed) checksum = (checksum ^ static_cast<unsigned char>(c)) * 16777619;
+  const auto read =
+      ReadCpuDocument(R"({"policyName":"none","checksum":)" + std::to_string(checksum) + "}");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(std::get<Verified<CpuDocument>>(*read).computed_checksum, checksum);
+}
+
+TEST(CpuDocumentText, NullAndMissingEntriesDifferInTheChecksum) {
+  const auto read =
+      ReadCpuDocument(R"({"policyName":"none","entries":null,"checksum":1353318690})");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().message, "checkpoint is corrupted");
+}
+
+struct ErrorCase {
+  const char* name;
+  CheckpointKind kind;
+  const char* text;
+  const char* message;
+  const char* cure;  // its beginning
+};
+
+Result<Done> Read(CheckpointKind kind, std::string_view text) {
+  switch (kind) {
+    case CheckpointKind::kCpu: {
+      const auto read = ReadCpuDocument(text);
+      if (!read.ok()) return read.error();
+      return Done{};
+    }
+    case CheckpointKind::kMemory: {
+      const auto read = ReadMemoryDocument(text);
+      if (!read.ok()) return read.error();
+      return Done{};
+    }
+    case CheckpointKind::kDevice:
+      break;
+  }
+  const auto read = ReadDeviceDocument(text);
+  if (!read.ok()) return read.error();
+  return Done{};
+}
+
+class DocumentErrors : public testing::TestWithParam<ErrorCase> {};
+
+TEST_P(DocumentErrors, NameTheDamageAndTheCure) {
+  const Result<Done> read = Read(GetParam().kind, GetParam().text);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(read.error().message, GetParam().message);
+  EXPECT_EQ(read.error().cure.substr(0, std::string_view(GetParam().cure).size()), GetParam().cure);
+  EXPECT_TRUE(read.error().cure.ends_with(CureOf(GetParam().kind)));
+}
+
+constexpr const char* kPodLevel =
+    "(written with the feature gate PodLevelResourceManagers, which is off by default and not "
+    "supported here); please drain";
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, DocumentErrors,
+    testing::Values(
+        ErrorCase{"CpuChecksum", CheckpointKind::kCpu, R"({"policyName":"none","checksum":5})",
+                  "checkpoint is corrupted",
+                  "its checksum is 5, its content has 1353318690; please drain this node and "
+                  "delete the CPU manager checkpoint file"},
+        ErrorCase{"ChecksumBeyond32Bits", CheckpointKind::kCpu,
+                  R"({"policyName":"none","checksum":5648285986})", "checkpoint is corrupted",
+                  "its checksum is 5648285986, its content has 1353318690; please"},
+        ErrorCase{"CpuVersion1Checksum", CheckpointKind::kCpu,
+                  R"({"entries":{"c":"1"},"checksum":5})", "checkpoint is corrupted",
+                  "its checksum is 5, its content has "},
+        ErrorCase{"CpuVersion2Type", CheckpointKind::kCpu,
+                  R"({"entries":{"p":{"c":[1]}},"checksum":5})",
+                  R"(entries."p": a string is expected, not an object)", "please drain"},
+        ErrorCase{"CpuVersion1Type", CheckpointKind::kCpu,
+                  R"({"entries":{"c":"1"},"checksum":"5"})",
+                  "checksum: a number is expected, not a string", "please drain"},
+        ErrorCase{"CpuNotJson", CheckpointKind::kCpu, "{",
+                  "not JSON at byte 1: the text ends early", "please drain"},
+        ErrorCase{"MemoryChecksum", CheckpointKind::kMemory,
+                  R"({"policyName":"None","machineState":{},"checksum":5})",
+                  "checkpoint is corrupted",
+                  "its checksum is 5, its content has 4236770233; please drain this node and "
+                  "delete the memory manager checkpoint file"},
+        ErrorCase{"MemoryType", CheckpointKind::kMemory, R"({"machineState":{"0":[]}})",
+                  R"(machineState."0": an object is expected, not a list)", "please drain"},
+        ErrorCase{"DeviceWithoutChecksum", CheckpointKind::kDevice,
+                  R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}}})",
+                  "checkpoint is corrupted",
+                  "its checksum is 0, its content has 3467439661; please drain this node and "
+                  "delete the device manager checkpoint file"},
+        ErrorCase{"DeviceBefore120", CheckpointKind::kDevice,
+                  R"({"Data":{"PodDeviceEntries":[{"DeviceIDs":["a"]}]},"Checksum":5})",
+                  "Data.PodDeviceEntries.0.DeviceIDs: an object is expected, not a list",
+                  "the file is from a kubelet before 1.20, whose format kubelet 1.36 does not read "
+                  "either; please drain"},
+        ErrorCase{"DeviceOtherType", CheckpointKind::kDevice,
+                  R"({"Data":{"PodDeviceEntries":[{"DeviceIDs":1}]},"Checksum":5})",
+                  "Data.PodDeviceEntries.0.DeviceIDs: an object is expected, not a number",
+                  "please drain"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(PodLevelFiles, AreRecognisedByTheirKey) {
+  for (const auto kind : {CheckpointKind::kCpu, CheckpointKind::kMemory}) {
+    const Result<Done> read = Read(kind, R"({"podEntries":{"p":{}},"checksum":5})");
+    ASSERT_FALSE(read.ok());
+    EXPECT_NE(read.error().cure.find(kPodLevel), std::string::npos) << read.error().cure;
+  }
+}
+
+// FNV-1a of "(*state.CPUManagerCheckpoint){PolicyName:(string)none DefaultCPUSet:(string)
+// Entries:(map[string]map[string]string)map[] PodEntries:(state.PodCPUAssignments)map[]
+// Checksum:(checksum.Checksum)0}", on one line.
+TEST(PodLevelFiles, AreRecognisedByTheirChecksum) {
+  const Result<Done> read = Read(
+      CheckpointKind::kCpu, R"({"policyName":"none","defaultCpuSet":"","checksum":642675224})");
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(read.error().cure.find(kPodLevel), std::string::npos) << read.error().cure;
+}
+
+TEST(MemoryDocumentText, IsWrittenAsTheKubeletWritesIt) {
+  MemoryDocument document;
+  document.policy_name = "None";
+  EXPECT_EQ(ToText(document), R"({"policyName":"None","machineState":{},"checksum":4236770233})");
+}
+
+TEST(MemoryDocumentText, VerifiesWhatItWrites) {
+  MemoryDocument document;
+  document.policy_name = "Static";
+  document.machine_state = {{{10, {}}, {2, NumaMemoryDocument{}}}};
+  const Result<Verified<MemoryDocument>> read = ReadMemoryDocument(ToText(document));
+  EXPECT_EQ(StoredChecksum(read), ChecksumOf(document));
+}
+
+TEST(DeviceDocumentText, VerifiesWhatItWrites) {
+  DeviceDocument document;
+  document.data.pod_device_entries = {
+      {DeviceEntryDocument{"<uid>", "\xff", "r/x", {{{-1, {}}, {10, {{}}}, {2, {{"a b"}}}}}, {}}}};
+  // What is not UTF-8 changes on its way through JSON, and the checksum no longer fits: so too in
+  // the kubelet.
+  EXPECT_FALSE(ReadDeviceDocument(ToText(document)).ok());
+  (*document.data.pod_device_entries)[0].container_name = "\uFFFD";
+  const Result<Verified<DeviceDocument>> read = ReadDeviceDocument(ToText(document));
+  EXPECT_EQ(StoredChecksum(read), ChecksumOf(document));
+}
+
+}  // namespace
+}  // namespace alignd::checkpoint

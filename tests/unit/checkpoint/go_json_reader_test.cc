@@ -1,0 +1,214 @@
+#include "alignd/checkpoint/go_json_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "alignd/checkpoint/go_json.h"
+
+namespace alignd::checkpoint {
+namespace {
+
+struct Inner {
+  std::string name;
+  int64_t number = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"name", "Name", "string"}, self.name);
+    visit({"number", "Number", "int"}, self.number);
+  }
+};
+
+struct Outer {
+  std::string text = "kept";
+  uint64_t count = 7;
+  GoMap<int64_t, std::string> by_number = {{}};
+  GoSlice<Inner> list = {{}};
+  GoMap<std::string, GoPointer<Inner>> pointers = {{}};
+  GoBytes bytes;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"text", "Text", "string"}, self.text);
+    visit({"checkSum", "Count", "uint64"}, self.count);
+    visit({"byNumber", "ByNumber", "map[int]string"}, self.by_number);
+    visit({"list", "List", "[]x.Inner"}, self.list);
+    visit({"pointers", "Pointers", "map[string]*x.Inner"}, self.pointers);
+    visit({"bytes", "Bytes", "[]uint8"}, self.bytes);
+  }
+};
+
+constexpr const char* kUntouched =
+    R"({"text":"kept","checkSum":7,"byNumber":{},"list":[],"pointers":{},"bytes":null})";
+
+struct ReadCase {
+  const char* name;
+  std::string text;
+  std::string result;  // written again
+};
+
+class GoJsonRead : public testing::TestWithParam<ReadCase> {};
+
+TEST_P(GoJsonRead, ReadsAsGoDoes) {
+  Outer value;
+  const Result<Done> read = GoJsonReader::Read(GetParam().text, value);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(GoJsonWriter::ToText(value), GetParam().result);
+}
+
+// kUntouched with one member changed.
+std::string With(std::string_view old_member, std::string_view new_member) {
+  std::string text = kUntouched;
+  return text.replace(text.find(old_member), old_member.size(), new_member);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GoJsonRead,
+    testing::Values(
+        ReadCase{"MissingFieldsKeepTheirValue", "{}", kUntouched},
+        ReadCase{"NullLeavesTheWholeAlone", " \r\n\tnull ", kUntouched},
+        ReadCase{"NullLeavesTextsAndNumbersAlone", R"({"text":null,"checkSum":null})", kUntouched},
+        ReadCase{
+            "NullEmptiesMapsAndLists", R"({"byNumber":null,"list":null})",
+            R"({"text":"kept","checkSum":7,"byNumber":null,"list":null,"pointers":{},"bytes":null})"},
+        ReadCase{"UnknownFieldsAreSkipped",
+                 R"({"x":[1,{"a":"]}\\\""},-0.5e+9,true,false,null,[]],"text":"t","y":{}})",
+                 With("kept", "t")},
+        ReadCase{"CapitalsDoNotCount", R"({"TEXT":"t"})", With("kept", "t")},
+        ReadCase{"LongSAndKelvinFold", "{\"chec\u212A\u017Fum\":8}", With(":7", ":8")},
+        ReadCase{"TheLastKeyWins", R"({"text":"a","Text":"b"})", With("kept", "b")},
+        ReadCase{"RepeatedMapsMerge", R"({"byNumber":{"1":"a"},"byNumber":{"2":"b"}})",
+                 With(R"("byNumber":{})", R"("byNumber":{"1":"a","2":"b"})")},
+        ReadCase{"RepeatedListElementsMerge",
+                 R"({"list":[{"name":"a","number":1},{}],"list":[{"number":2}]})",
+                 With("[]", R"([{"name":"a","number":2}])")},
+        ReadCase{"NumberKeys", R"({"byNumber":{"+1":"a","-1":"b","007":"c","-0":"d"}})",
+                 With(R"("byNumber":{})", R"("byNumber":{"-1":"b","0":"d","1":"a","7":"c"})")},
+        ReadCase{"Pointers", R"({"pointers":{"a":null,"b":{"name":"n"}}})",
+                 With(R"("pointers":{})", R"("pointers":{"a":null,"b":{"name":"n","number":0}})")},
+        ReadCase{"NullElement", R"({"list":[null]})", With("[]", R"([{"name":"","number":0}])")},
+        ReadCase{"Bytes", R"({"bytes":"CgD/"})", With("null", R"("CgD/")")},
+        ReadCase{"EmptyBytes", R"({"bytes":""})", With("null", R"("")")},
+        ReadCase{"BytesAsNumbers", R"({"bytes":[10,0,255]})", With("null", R"("CgD/")")},
+        ReadCase{
+            "LargestNumbers",
+            R"({"checkSum":18446744073709551615,"list":[{"number":-9223372036854775808}]})",
+            R"({"text":"kept","checkSum":18446744073709551615,"byNumber":{},)"
+            R"("list":[{"name":"","number":-9223372036854775808}],"pointers":{},"bytes":null})"},
+        ReadCase{"Escapes", R"({"text":"\"\\\/\b\f\n\r\t\u00fc\ud83d\ude00"})",
+                 With("kept", R"(\"\\/\b\f\n\r\tü😀)")},
+        ReadCase{"HalfASurrogatePair", R"({"text":"\ud83dx\ude00\ud83d\u0041"})",
+                 With("kept",
+                      "\uFFFDx\uFFFD\uFFFD"
+                      "A")},
+        ReadCase{"NotUtf8", "{\"text\":\"a\xff\xc3\"}", With("kept", "a\uFFFD\uFFFD")}),
+    [](const auto& test) { return test.param.name; });
+
+struct ErrorCase {
+  const char* name;
+  std::string text;
+  const char* message;
+};
+
+class GoJsonRefuse : public testing::TestWithParam<ErrorCase> {};
+
+TEST_P(GoJsonRefuse, SaysWhatAndWhere) {
+  Outer value;
+  const Result<Done> read = GoJsonReader::Read(GetParam().text, value);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error(), (Error{ErrorCode::kCorrupt, GetParam().message}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, GoJsonRefuse,
+    testing::Values(
+        ErrorCase{"Top", "[]", "an object is expected, not a list"},
+        ErrorCase{"Text", R"({"text":1})", "text: a string is expected, not a number"},
+        ErrorCase{"Number", R"({"checkSum":"1"})", "checkSum: a number is expected, not a string"},
+        ErrorCase{"Negative", R"({"checkSum":-1})",
+                  "checkSum: a whole number of 64 bits, not negative, is expected, not -1"},
+        ErrorCase{"MinusZero", R"({"checkSum":-0})",
+                  "checkSum: a whole number of 64 bits, not negative, is expected, not -0"},
+        ErrorCase{"TooLarge", R"({"checkSum":18446744073709551616})",
+                  "checkSum: a whole number of 64 bits, not negative, is expected, not "
+                  "18446744073709551616"},
+        ErrorCase{"Fraction", R"({"list":[{},{"number":1.0}]})",
+                  "list.1.number: a whole number of 64 bits is expected, not 1.0"},
+        ErrorCase{"InAMap", R"({"pointers":{"a":{},"b\n":true}})",
+                  R"(pointers."b\n": an object is expected, not true or false)"},
+        ErrorCase{"Key", R"({"byNumber":{"x":"a"}})",
+                  R"(byNumber."x": the key must be a whole number of 64 bits)"},
+        ErrorCase{"SignsOfAKey", R"({"byNumber":{"+-1":"a"}})",
+                  R"(byNumber."+-1": the key must be a whole number of 64 bits)"},
+        ErrorCase{"Base64", R"({"bytes":"x"})", "bytes: base64 is expected"},
+        ErrorCase{"Byte", R"({"bytes":[256]})", "bytes: a byte is expected, not 256"},
+        ErrorCase{"TheFirstCounts", R"({"text":[{}],"checkSum":""})",
+                  "text: a string is expected, not a list"}),
+    [](const auto& test) { return test.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Syntax, GoJsonRefuse,
+    testing::Values(
+        ErrorCase{"Empty", "", "not JSON at byte 0: the text ends early"},
+        ErrorCase{"Cut", R"({"text":"a)", "not JSON at byte 10: the text ends early"},
+        ErrorCase{"CutBehindAKey", R"({"text")", "not JSON at byte 7: the text ends early"},
+        ErrorCase{"CutBehindAValue", R"({"a":1)", "not JSON at byte 6: the text ends early"},
+        ErrorCase{"CutInAnEscape", R"(["\)", "not JSON at byte 3: the text ends early"},
+        ErrorCase{"More", "{}x", "not JSON at byte 2: text behind the value"},
+        ErrorCase{"Bom", "\xEF\xBB\xBF{}", "not JSON at byte 0: not a value"},
+        ErrorCase{"TrailingComma", "[1,]", "not JSON at byte 3: not a value"},
+        ErrorCase{"CommaInObject", R"({"a":1,})", "not JSON at byte 7: not a key in quotes"},
+        ErrorCase{"NoColon", R"({"a" 1})", "not JSON at byte 5: no colon behind the key"},
+        ErrorCase{"WrongBracket", "[1}",
+                  "not JSON at byte 2: neither a comma nor a closing bracket"},
+        ErrorCase{"LeadingZero", "[01]",
+                  "not JSON at byte 2: neither a comma nor a closing bracket"},
+        ErrorCase{"BareMinus", "[-]", "not JSON at byte 2: not a number"},
+        ErrorCase{"BareDot", "[1.]", "not JSON at byte 3: not a number"},
+        ErrorCase{"BareExponent", "[1e+]", "not JSON at byte 4: not a number"},
+        ErrorCase{"Word", "nul", "not JSON at byte 0: not a value"},
+        ErrorCase{"ControlCharacter", "[\"\n\"]",
+                  "not JSON at byte 2: control character in a string"},
+        ErrorCase{"UnknownEscape", R"(["\x"])", "not JSON at byte 3: unknown escape"},
+        ErrorCase{"ShortHex", R"(["\u12g4"])", "not JSON at byte 6: \\u without four hex digits"}),
+    [](const auto& test) { return test.param.name; });
+
+std::string Nested(size_t depth) {
+  return R"({"x":)" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+}
+
+TEST(GoJsonReader, ReadsTenThousandLevelsAndNotOneMore) {
+  Outer value;
+  EXPECT_TRUE(GoJsonReader::Read(Nested(10000), value).ok());
+  const Result<Done> deeper = GoJsonReader::Read(Nested(10001), value);
+  ASSERT_FALSE(deeper.ok());
+  EXPECT_EQ(deeper.error().message, "not JSON at byte 10004: nested deeper than 10000");
+}
+
+TEST(GoJsonReader, ListsTopLevelKeys) {
+  const auto keys = GoJsonReader::TopLevelKeys(R"({"a":{"b":1},"\u0063":[2]})");
+  ASSERT_TRUE(keys.ok());
+  EXPECT_EQ(*keys, (std::vector<std::string>{"a", "c"}));
+  EXPECT_TRUE(GoJsonReader::TopLevelKeys("[1]")->empty());
+  EXPECT_FALSE(GoJsonReader::TopLevelKeys("{").ok());
+}
+
+TEST(GoJsonReader, DoesNotQuoteAKeyOfAnyLength) {
+  Outer value;
+  const std::string text = R"({"pointers":{")" + std::string(1'000'000, 'k') + R"(":1}})";
+  const Result<Done> read = GoJsonReader::Read(text, value);
+  ASSERT_FALSE(read.ok());
+  EXPECT_LT(read.error().message.size(), 200U);
+}
+
+TEST(MatchesField, TakesTheWholeNameOnly) {
+  EXPECT_TRUE(MatchesField("podUID", "PodUID"));
+  EXPECT_FALSE(MatchesField("PodUI", "PodUID"));
+  EXPECT_FALSE(MatchesField("PodUIDs", "PodUID"));
+  EXPECT_FALSE(MatchesField("", "PodUID"));
+  EXPECT_FALSE(MatchesField("p\u00F6dUID", "PodUID"));
+}
+
+}  // namespace
+}  // namespace alignd::checkpoint

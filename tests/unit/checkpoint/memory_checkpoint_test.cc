@@ -1,0 +1,103 @@
+#include "alignd/checkpoint/memory_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "alignd/checkpoint/documents.h"
+
+namespace alignd::checkpoint {
+namespace {
+
+using memorymanager::MemoryState;
+
+constexpr const char* kOnePod =
+    R"({"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{)"
+    R"("memory":{"total":1000,"systemReserved":100,"allocatable":900,"reserved":50,"free":850}},)"
+    R"("cells":[0]}},"entries":{"u1":{"app":[{"numaAffinity":[0],"type":"memory","size":50}]}},)"
+    R"("checksum":2008844346})";
+
+MemoryState OnePod() {
+  MemoryState state;
+  state.machine[0] = {1, {{"memory", {1000, 100, 900, 50, 850}}}, {0}};
+  state.assignments["u1"]["app"] = {{{0}, "memory", 50}};
+  return state;
+}
+
+TEST(FormatMemoryCheckpoint, WritesAnEmptyState) {
+  EXPECT_EQ(FormatMemoryCheckpoint("None", {}),
+            R"({"policyName":"None","machineState":{},"checksum":4236770233})");
+}
+
+TEST(FormatMemoryCheckpoint, WritesNodesAndAssignments) {
+  EXPECT_EQ(FormatMemoryCheckpoint("Static", OnePod()), kOnePod);
+}
+
+TEST(ParseMemoryCheckpoint, ReadsWhatIsWritten) {
+  const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(kOnePod);
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(*read, (MemoryCheckpoint{"Static", OnePod()}));
+}
+
+TEST(ParseMemoryCheckpoint, SortsWhatTheKubeletWritesInAnyOrder) {
+  const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(
+      R"({"machineState":{"0":{"cells":[1,0]}},"entries":{"u":{"c":[{"type":"memory",)"
+      R"("numaAffinity":[1,0],"size":2},{"type":"hugepages-2Mi","size":1}]}}})");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  MemoryState state;
+  state.machine[0].cells = {0, 1};
+  state.assignments["u"]["c"] = {{{}, "hugepages-2Mi", 1}, {{0, 1}, "memory", 2}};
+  EXPECT_EQ(read->state, state);
+}
+
+TEST(ParseMemoryCheckpoint, LeavesOutWhatHasNoBlocks) {
+  const Result<MemoryCheckpoint> read =
+      ParseMemoryCheckpoint(R"({"machineState":null,"entries":{"a":null,"b":{},"c":{"d":[]}}})");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(read->state, MemoryState{});
+}
+
+struct ErrorCase {
+  const char* name;
+  const char* text;
+  const char* message;
+};
+
+class MemoryCheckpointErrors : public testing::TestWithParam<ErrorCase> {};
+
+TEST_P(MemoryCheckpointErrors, NameThePlace) {
+  const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(GetParam().text);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error(), (Error{ErrorCode::kCorrupt, GetParam().message,
+                                 std::string(CureOf(CheckpointKind::kMemory))}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, MemoryCheckpointErrors,
+    testing::Values(
+        ErrorCase{"NullNode", R"({"machineState":{"3":null}})",
+                  R"(machineState."3": the node is null)"},
+        ErrorCase{"NullTable", R"({"machineState":{"3":{"memoryMap":{"memory":null}}}})",
+                  R"(machineState."3": memoryMap."memory" is null)"},
+        ErrorCase{"NegativeNode", R"({"machineState":{"-1":{}}})",
+                  R"(machineState."-1": -1 is neither a NUMA node id nor a count)"},
+        ErrorCase{"LargeCount", R"({"machineState":{"0":{"numberOfAssignments":2147483648}}})",
+                  R"(machineState."0": numberOfAssignments: 2147483648 is neither a NUMA node id )"
+                  "nor a count"},
+        ErrorCase{"LargeCell", R"({"machineState":{"0":{"cells":[2147483648]}}})",
+                  R"(machineState."0": cells: 2147483648 is neither a NUMA node id nor a count)"},
+        ErrorCase{"NegativeAffinity", R"({"entries":{"u":{"c":[{"numaAffinity":[-2]}]}}})",
+                  R"(entries."u"."c": numaAffinity: -2 is neither a NUMA node id nor a count)"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(RequirePolicy, ComparesWithTheConfiguredMemoryPolicy) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.policy_name = "None";
+  EXPECT_TRUE(RequirePolicy(checkpoint, "None").ok());
+  const Result<Done> other = RequirePolicy(checkpoint, "Static");
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(
+      other.error().message,
+      R"([memorymanager] configured policy "Static" differs from state checkpoint policy "None")");
+}
+
+}  // namespace
+}  // namespace alignd::checkpoint
