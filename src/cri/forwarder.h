@@ -14,8 +14,9 @@
 
 namespace alignd::cri {
 
-// One intercepted unary call. Made when the call arrives, destroyed when it is over. Its methods
-// run one after the other, on gRPC's threads, and must not block.
+// One intercepted unary call. Made when the call arrives, destroyed when the call is over and no
+// copy of `decide` is left, on any thread. Its methods run one after the other, on gRPC's threads,
+// and must not block.
 class CallHandler {
  public:
   // The bytes that go to the runtime instead, or the status that the caller gets at once.
@@ -23,12 +24,16 @@ class CallHandler {
 
   virtual ~CallHandler() = default;
 
-  // The whole request message. Calls `decide` exactly once, now or later, on any thread; after the
-  // caller has gone it has no effect.
+  // The whole request message. Calls `decide` once, now or later, on any thread; later calls, and
+  // all calls after the caller has gone, have no effect. Whoever holds a copy of `decide` may use
+  // this handler, so the handler must not keep one itself. If the last copy goes without a call,
+  // the caller gets UNAVAILABLE.
   virtual void OnRequest(grpc::ByteBuffer request, std::function<void(Decision)> decide) = 0;
 
   // The runtime has answered; the answer goes to the caller as it is when this returns. `response`
-  // is null unless `status` is OK. Not called if the request was never forwarded.
+  // is not null if and only if `status` is OK. Not called if the request was never forwarded;
+  // called with what gRPC makes of it (CANCELLED, UNAVAILABLE, ...) if the caller or the runtime
+  // has gone since, and then the runtime may or may not have done what it was asked.
   virtual void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* response) = 0;
 };
 
@@ -37,8 +42,14 @@ class CallHandler {
 using HandlerFactory = std::function<std::unique_ptr<CallHandler>(const std::string& method)>;
 
 // The service to register with the server. Status code, message, details, initial and trailing
-// metadata, deadlines, half-close and cancellation pass in both directions.
-// `backend` is the channel to the runtime.
+// metadata, deadlines, half-close and cancellation pass in both directions; each direction holds
+// one message at a time. Headers that belong to a connection (`grpc-*`, `user-agent`, `te`, ...)
+// and headers that gRPC would refuse to send stay behind. `backend` is the channel to the runtime.
+//
+// To stop: `server->Shutdown(deadline)` lets calls end by themselves until `deadline` and cancels
+// the others, streams that never end among them; then destroy the server, then the service. The
+// service's destructor waits until the runtime's side of every call is over as well: no handler's
+// method runs after it.
 std::unique_ptr<grpc::CallbackGenericService> MakeForwarder(std::shared_ptr<grpc::Channel> backend,
                                                             HandlerFactory handlers);
 

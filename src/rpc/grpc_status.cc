@@ -1,0 +1,59 @@
+#include "rpc/grpc_status.h"
+
+namespace alignd::rpc {
+namespace {
+
+grpc::StatusCode CodeOf(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case ErrorCode::kNotFound:
+      return grpc::StatusCode::NOT_FOUND;
+    case ErrorCode::kCorrupt:
+      return grpc::StatusCode::DATA_LOSS;
+    case ErrorCode::kUnavailable:
+      return grpc::StatusCode::UNAVAILABLE;
+    case ErrorCode::kDeadlineExceeded:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case ErrorCode::kIo:
+    case ErrorCode::kInternal:
+      return grpc::StatusCode::INTERNAL;
+  }
+  return grpc::StatusCode::INTERNAL;
+}
+
+ErrorCode CodeOf(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::OUT_OF_RANGE:
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return ErrorCode::kInvalidArgument;
+    case grpc::StatusCode::NOT_FOUND:
+      return ErrorCode::kNotFound;
+    case grpc::StatusCode::DATA_LOSS:
+      return ErrorCode::kCorrupt;
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::ABORTED:
+      return ErrorCode::kUnavailable;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return ErrorCode::kDeadlineExceeded;
+    default:
+      return ErrorCode::kInternal;
+  }
+}
+
+}  // namespace
+
+grpc::Status ToStatus(const Error& error) { return {CodeOf(error.code), error.Text()}; }
+
+grpc::Status ToStatus(const Refusal& refusal) {
+  return {grpc::StatusCode::FAILED_PRECONDITION, refusal.reason + ": " + refusal.message};
+}
+
+Error ToError(const grpc::Status& status, std::string_view context) {
+  return Error{CodeOf(status.error_code()), status.error_message()}.In(context);
+}
+
+}  // namespace alignd::rpc

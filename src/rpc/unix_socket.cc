@@ -1,0 +1,164 @@
+#include "rpc/unix_socket.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace alignd::rpc {
+namespace {
+
+constexpr mode_t kSocketMode = 0660;
+
+// A runtime's error text travels in the metadata and can be long; gRPC's default of 8 KiB would
+// turn it into an error of its own. Go's peers accept 16 MiB.
+constexpr int kMaxMetadataBytes = 1024 * 1024;
+
+Error ErrnoError(int number) { return {ErrorCode::kIo, std::generic_category().message(number)}; }
+
+class Socket {
+ public:
+  Socket() : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// 0 if somebody accepts connections at `path`, otherwise the errno of the attempt.
+int TryConnect(const std::string& path) {
+  const Socket socket;
+  if (socket.fd() < 0) return errno;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(path, address.sun_path);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  if (connect(socket.fd(), generic, sizeof(address)) == 0) return 0;
+  return errno == EAGAIN ? 0 : errno;  // its queue is full, so there is somebody
+}
+
+// Makes room for a socket at `path`.
+Result<Done> ClearPath(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  std::error_code code;
+  std::filesystem::create_directories(parent, code);
+  if (code) return Error{ErrorCode::kIo, "make " + parent.string() + ": " + code.message()};
+  // gRPC says only that it cannot listen; the usual cause deserves its name.
+  if (access(parent.c_str(), W_OK | X_OK) != 0) {
+    return ErrnoError(errno).In("write to " + parent.string());
+  }
+
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return Done{};
+    return ErrnoError(errno);
+  }
+  if (!S_ISSOCK(status.st_mode)) {
+    return Error{ErrorCode::kInvalidArgument, "exists and is not a socket"};
+  }
+  const int failure = TryConnect(path);
+  if (failure == 0) return Error{ErrorCode::kUnavailable, "another process answers on it"};
+  if (failure != ECONNREFUSED) return ErrnoError(failure).In("ask who answers");
+  if (unlink(path.c_str()) != 0) return ErrnoError(errno).In("remove the stale socket");
+  return Done{};
+}
+
+// gRPC's name of the socket at `path`: a URI, so everything unusual is percent-encoded.
+std::string Target(std::string_view path) {
+  constexpr std::string_view kPlain = "-._~/";
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string target = "unix:";
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (letter || kPlain.find(c) != std::string_view::npos) {
+      target += c;
+    } else {
+      target += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return target;
+}
+
+}  // namespace
+
+Result<std::string> SocketPath(std::string_view endpoint) {
+  constexpr std::string_view kScheme = "unix:";
+  std::string_view path = endpoint;
+  if (path.starts_with(kScheme)) {
+    path.remove_prefix(kScheme.size());
+    if (path.starts_with("//")) path.remove_prefix(2);
+  }
+  const std::string quoted = "\"" + std::string(endpoint) + "\"";
+  if (!path.starts_with('/')) {
+    return Error{ErrorCode::kInvalidArgument, quoted + ": not a unix:///path or an absolute path"};
+  }
+  constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() > kLongest) {
+    return Error{ErrorCode::kInvalidArgument,
+                 quoted + ": the path has " + std::to_string(path.size()) +
+                     " bytes; a socket's has at most " + std::to_string(kLongest)};
+  }
+  return std::string(path);
+}
+
+Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
+                                             grpc::ServerBuilder& builder) {
+  const Result<std::string> path = SocketPath(endpoint);
+  if (!path.ok()) return path.error().In("listen");
+  const std::string context = "listen on " + *path;
+  const Result<Done> cleared = ClearPath(*path);
+  if (!cleared.ok()) return cleared.error().In(context);
+
+  int bound = 0;
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddListeningPort(Target(*path), grpc::InsecureServerCredentials(), &bound);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || bound == 0) {
+    return Error{ErrorCode::kIo, "gRPC could not start the server"}.In(context);
+  }
+  // Until here the mode is what the umask leaves; under the usual one nobody else may connect.
+  if (chmod(path->c_str(), kSocketMode) != 0) {
+    const int number = errno;
+    server->Shutdown();
+    return ErrnoError(number).In("set the mode").In(context);
+  }
+  return server;
+}
+
+Result<std::shared_ptr<grpc::Channel>> Dial(std::string_view endpoint) {
+  const Result<std::string> path = SocketPath(endpoint);
+  if (!path.ok()) return path.error().In("dial");
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // the time for one attempt
+  // Sending a CreateContainer twice is not ours to decide, and the copies kept for it cost memory.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+                   1);  // no back-off shared with other channels
+  return grpc::CreateCustomChannel(Target(*path), grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace alignd::rpc
