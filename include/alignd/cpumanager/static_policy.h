@@ -46,8 +46,9 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
 CpuState InitialState(const Machine& machine, const StaticPolicy& policy);
 
 // The cpu hints of one container; empty if it is not entitled to exclusive CPUs.
-// Hints come smaller sets of NUMA nodes first, then in lexical order. Only NUMA nodes with CPUs
-// occur; the time is exponential in their number. Source: policy_static.go, GetTopologyHints.
+// Hints come smaller sets of NUMA nodes first, then by mask value. Only NUMA nodes with CPUs occur.
+// Source: policy_static.go, GetTopologyHints.
+// Differs: where more than kMaxNodesWalkedFully nodes have CPUs, see ForEachSubset.
 topologymanager::HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& policy,
                                                 const CpuState& state, const Pod& pod,
                                                 const Container& container);

@@ -3,8 +3,8 @@
 #include <functional>
 #include <vector>
 
+#include "alignd/base/numa_subsets.h"
 #include "alignd/cpumanager/static_policy.h"
-#include "core/cpumanager/subsets.h"
 
 namespace alignd::cpumanager {
 namespace {
@@ -39,7 +39,7 @@ bool IsSocketAligned(const Machine& machine, NumaMask nodes, int fewest_nodes) {
 }
 
 // A hint for every set of NUMA nodes that holds all of `reusable` and, with `available`, `request`
-// CPUs: smaller sets first, then in lexical order. Walks over all sets of nodes that have CPUs.
+// CPUs: smaller sets first. Only sets of nodes that have CPUs.
 // Source: policy_static.go, generateCPUTopologyHints.
 HintList MakeHints(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
                    const CpuSet& reusable, int request) {
@@ -47,29 +47,21 @@ HintList MakeHints(const Machine& machine, const PolicyOptions& options, const C
   if (usable.Count() < request) return {};
   const NumaMask must_hold = machine.NumaOf(reusable);
   const int fewest_nodes = FewestNodes(machine, request);
-  const std::vector<int> nodes(machine.numa_with_cpus().begin(), machine.numa_with_cpus().end());
-  std::vector<int> usable_on(static_cast<size_t>(machine.numa_count()));
-  for (const int node : nodes) {
-    usable_on[static_cast<size_t>(node)] = machine.CpusInNuma(node).CountCommon(usable);
+  std::vector<int> usable_on;  // by position
+  for (int node = 0; node < machine.numa_count(); ++node) {
+    usable_on.push_back(machine.CpusInNuma(node).CountCommon(usable));
   }
 
   HintList hints;
-  for (size_t size = 1; size <= nodes.size(); ++size) {
-    ForEachSubset(nodes, size, [&](const std::vector<int>& subset) {
-      NumaMask mask;
-      int cpus = 0;
-      for (const int node : subset) {
-        mask.Add(node);
-        cpus += usable_on[static_cast<size_t>(node)];
-      }
-      if (cpus < request || !mask.Contains(must_hold)) return true;
-      const bool preferred =
-          mask.Count() == fewest_nodes ||
-          (options.align_by_socket && IsSocketAligned(machine, mask, fewest_nodes));
-      hints.push_back({.affinity = mask, .preferred = preferred});
-      return true;
-    });
-  }
+  ForEachSubset(machine.numa_with_cpus(), [&](NumaMask nodes) {
+    int cpus = 0;
+    for (const int node : nodes) cpus += usable_on[static_cast<size_t>(node)];
+    if (cpus < request || !nodes.Contains(must_hold)) return;
+    const bool preferred =
+        nodes.Count() == fewest_nodes ||
+        (options.align_by_socket && IsSocketAligned(machine, nodes, fewest_nodes));
+    hints.push_back({.affinity = nodes, .preferred = preferred});
+  });
   return hints;
 }
 
