@@ -1,0 +1,159 @@
+// Random pods come and go: no CPU is lost, doubled or taken from those it belongs to.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "alignd/cpumanager/static_policy.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+#include "core/random_machine.h"
+
+namespace alignd::cpumanager {
+namespace {
+
+using topologymanager::HintList;
+using topologymanager::TopologyHint;
+
+PolicyOptions RandomOptions(Random& random) {
+  PolicyOptions options;
+  options.strict_cpu_reservation = random.OnceIn(3);
+  options.align_by_socket = random.OnceIn(4);
+  switch (random.Number(0, 4)) {
+    case 0:
+      options.distribute_cpus_across_cores = true;
+      return options;
+    case 1:
+      options.distribute_cpus_across_numa = true;
+      break;
+    case 2:
+      options.prefer_align_cpus_by_uncorecache = true;
+      break;
+    default:
+      break;
+  }
+  options.full_pcpus_only = random.OnceIn(3);
+  return options;
+}
+
+Pod RandomPod(Random& random, const std::string& uid) {
+  const auto amounts = [&] {
+    return std::map<std::string, std::string>{{"cpu", std::to_string(random.Number(1, 6))},
+                                              {"memory", "1Gi"}};
+  };
+  std::vector<Container> containers;
+  for (int i = random.Number(0, 2); i > 0; --i) {
+    const std::string name = "init" + std::to_string(i);
+    containers.push_back(random.OnceIn(3) ? Sidecar(name, amounts()) : Init(name, amounts()));
+  }
+  for (int i = random.Number(1, 2); i > 0; --i) {
+    containers.push_back(App("app" + std::to_string(i), amounts()));
+  }
+  return MakePod(uid, std::move(containers));
+}
+
+// A hint of the list, or any node, as other resources may bring it about.
+TopologyHint RandomAffinity(Random& random, const topologymanager::HintsByResource& hints) {
+  const auto cpu = hints.find("cpu");
+  if (cpu == hints.end() || !cpu->second || cpu->second->empty() || random.OnceIn(3)) return {};
+  return random.OneOf(*cpu->second);
+}
+
+// Containers that can run at the same time share no CPU; each has as many as it asked for.
+void ExpectFair(const Pod& pod, const CpuState& state) {
+  CpuSet running;
+  for (const Container& container : pod.containers) {
+    const CpuSet* cpus = state.Find({pod.uid, container.name});
+    if (cpus == nullptr) continue;
+    ASSERT_EQ(cpus->Count(), ExclusiveCpus(pod, container));
+    ASSERT_FALSE(running.Intersects(*cpus)) << pod.uid << " " << container.name;
+    if (container.kind != ContainerKind::kInit) running |= *cpus;
+  }
+}
+
+// The definition of a hint, asked for one set of nodes after another.
+HintList HintsByDefinition(const Machine& machine, const CpuSet& available, int request) {
+  HintList hints;
+  int fewest = machine.numa_with_cpus().Count();
+  for (int size = machine.numa_count(); size >= 1; --size) {
+    for (uint64_t bits = 1; bits <= machine.all_numa().bits(); ++bits) {
+      const NumaMask nodes = NumaMask::FromBits(bits);
+      if (nodes.Count() == size && machine.CpusInNuma(nodes).Count() >= request) fewest = size;
+    }
+  }
+  fewest = std::min(fewest, machine.numa_with_cpus().Count());
+  for (int size = 1; size <= machine.numa_count(); ++size) {
+    for (uint64_t bits = 1; bits <= machine.all_numa().bits(); ++bits) {
+      const NumaMask nodes = NumaMask::FromBits(bits);
+      if (nodes.Count() != size || !machine.numa_with_cpus().Contains(nodes)) continue;
+      if ((machine.CpusInNuma(nodes) & available).Count() < request) continue;
+      hints.push_back({.affinity = nodes, .preferred = size == fewest});
+    }
+  }
+  return hints;
+}
+
+TEST(StaticPolicyProperty, HintsAreThoseOfTheDefinition) {
+  Random random;
+  const int rounds = Iterations(300);
+  for (int round = 0; round < rounds; ++round) {
+    const Machine machine = RandomMachine(random);
+    const StaticPolicy policy{.options = {}, .reserved = CpuSet{machine.cpus().First()}};
+    CpuState state = InitialState(machine, policy);
+    state.default_set = random.SomeOf(state.default_set) | policy.reserved;
+    const int request = random.Number(1, machine.cpus().Count() + 1);
+    const Pod pod =
+        MakePod("p", {App("app", {{"cpu", std::to_string(request)}, {"memory", "1Gi"}})});
+    ASSERT_EQ(ContainerHints(machine, policy, state, pod, pod.containers[0]).at("cpu"),
+              HintsByDefinition(machine, state.default_set - policy.reserved, request))
+        << Describe(machine) << " default set " << state.default_set.ToString() << " request "
+        << request;
+  }
+}
+
+// Admits the pod container by container; the state stays as it was if one is refused.
+void AdmitOrLeave(Random& random, const Machine& machine, const StaticPolicy& policy,
+                  const Pod& pod, CpuState& state) {
+  CpuState next = state;
+  for (const Container& container : pod.containers) {
+    const TopologyHint affinity =
+        RandomAffinity(random, ContainerHints(machine, policy, next, pod, container));
+    if (Allocate(machine, policy, pod, container, affinity, next)) return;
+    ASSERT_EQ(BrokenInvariants(machine, policy, next), std::vector<std::string>{});
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectFair(pod, next));
+  state = next;
+}
+
+TEST(StaticPolicyProperty, NoCpuIsLostOrDoubled) {
+  Random random;
+  const int rounds = Iterations(300);
+  for (int round = 0; round < rounds; ++round) {
+    const Machine machine = RandomMachine(random);
+    CpuSet reserved = machine.cpus() - random.SomeOf(machine.cpus());
+    reserved.Add(machine.cpus().First());
+    const StaticPolicy policy{.options = RandomOptions(random), .reserved = reserved};
+    CpuState state = InitialState(machine, policy);
+    for (int step = 0; step < 20; ++step) {
+      const std::string uid = "pod" + std::to_string(random.Number(0, 3));
+      const Pod pod = RandomPod(random, uid);
+      if (!state.assignments.contains(uid)) {
+        ASSERT_NO_FATAL_FAILURE(AdmitOrLeave(random, machine, policy, pod, state))
+            << Describe(machine);
+      } else if (random.OnceIn(2)) {
+        ReleasePod(uid, state);
+      } else {
+        ReleaseContainer({uid, state.assignments.at(uid).begin()->first}, state);
+      }
+      ASSERT_EQ(BrokenInvariants(machine, policy, state), std::vector<std::string>{})
+          << Describe(machine);
+      const Result<Done> loaded = ValidateLoaded(machine, policy, state);
+      ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    }
+    for (const char* uid : {"pod0", "pod1", "pod2", "pod3"}) ReleasePod(uid, state);
+    ASSERT_EQ(state, InitialState(machine, policy)) << Describe(machine);
+  }
+}
+
+}  // namespace
+}  // namespace alignd::cpumanager
