@@ -1,0 +1,204 @@
+#include "deviceplugin/checks.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+namespace alignd::deviceplugin {
+namespace {
+
+constexpr size_t kMaxNamePart = 63;
+constexpr size_t kMaxDomain = 253;
+constexpr size_t kShownIds = 3;
+
+bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsAlphanumeric(char c) { return IsLower(c) || (c >= 'A' && c <= 'Z') || IsDigit(c); }
+
+// One part of a domain between dots: lower case, digits, and dashes inside.
+bool IsDomainLabel(std::string_view label) {
+  const auto inner = [](char c) { return IsLower(c) || IsDigit(c) || c == '-'; };
+  return !label.empty() && label.front() != '-' && label.back() != '-' &&
+         std::all_of(label.begin(), label.end(), inner);
+}
+
+bool IsDomain(std::string_view domain) {
+  if (domain.size() > kMaxDomain) return false;
+  while (true) {
+    const size_t dot = domain.find('.');
+    if (!IsDomainLabel(domain.substr(0, dot))) return false;
+    if (dot == std::string_view::npos) return true;
+    domain.remove_prefix(dot + 1);
+  }
+}
+
+bool IsNamePart(std::string_view name) {
+  const auto inner = [](char c) { return IsAlphanumeric(c) || c == '-' || c == '_' || c == '.'; };
+  return !name.empty() && name.size() <= kMaxNamePart && IsAlphanumeric(name.front()) &&
+         IsAlphanumeric(name.back()) && std::all_of(name.begin(), name.end(), inner);
+}
+
+// In quotes and with everything escaped that could spoil a log line.
+std::string Quoted(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7f) {
+      quoted += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+// `"a", "b", "c" and 7 more`.
+std::string Some(const std::set<std::string>& ids) {
+  std::string text;
+  size_t shown = 0;
+  for (const std::string& id : ids) {
+    if (shown == kShownIds) break;
+    text += (shown++ == 0 ? "" : ", ") + Quoted(id);
+  }
+  if (ids.size() > shown) text += " and " + std::to_string(ids.size() - shown) + " more";
+  return text;
+}
+
+Result<Done> CheckEndpoint(const std::string& endpoint) {
+  const bool plain = !endpoint.empty() && endpoint != "." && endpoint != ".." &&
+                     endpoint.find('/') == std::string::npos &&
+                     endpoint.find('\0') == std::string::npos;
+  if (plain) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "the endpoint " + Quoted(endpoint) + " is not a file name in the plugin directory"};
+}
+
+devicemanager::Device ToCore(const v1beta1::Device& announced) {
+  devicemanager::Device device{.healthy = announced.health() == "Healthy", .numa = {}};
+  for (const v1beta1::NUMANode& node : announced.topology().nodes()) {
+    device.numa.push_back(node.id());
+  }
+  return device;
+}
+
+}  // namespace
+
+bool IsExtendedResourceName(std::string_view name) {
+  constexpr std::string_view kQuotaPrefix = "requests.";
+  if (name.find('/') == std::string_view::npos) return false;
+  if (name.find("kubernetes.io/") != std::string_view::npos) return false;
+  if (name.substr(0, kQuotaPrefix.size()) == kQuotaPrefix) return false;
+  const size_t slash = name.find('/');
+  const std::string domain = std::string(kQuotaPrefix) + std::string(name.substr(0, slash));
+  return IsDomain(domain) && IsNamePart(name.substr(slash + 1));
+}
+
+Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request) {
+  if (request.version() != kApiVersion) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "requested API version " + Quoted(request.version()) +
+                     " is not supported by kubelet. Supported version is [\"v1beta1\"]"};
+  }
+  if (!IsExtendedResourceName(request.resource_name())) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the ResourceName " + Quoted(request.resource_name()) + " is invalid"};
+  }
+  return CheckEndpoint(request.endpoint());
+}
+
+Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
+  if (list.devices_size() > kMaxDevices) {
+    return Error{ErrorCode::kInvalidArgument, "a list of " + std::to_string(list.devices_size()) +
+                                                  " devices, more than " +
+                                                  std::to_string(kMaxDevices)};
+  }
+  DeviceList checked;
+  int without_id = 0;
+  std::set<std::string> doubled;
+  std::set<std::string> odd_health;
+  std::set<std::string> odd_numa;
+  for (const v1beta1::Device& announced : list.devices()) {
+    if (announced.id().empty()) {
+      ++without_id;
+      continue;
+    }
+    devicemanager::Device device = ToCore(announced);
+    if (!device.healthy && announced.health() != "Unhealthy") odd_health.insert(announced.id());
+    const auto negative = [](int64_t id) { return id < 0; };
+    if (std::any_of(device.numa.begin(), device.numa.end(), negative)) {
+      odd_numa.insert(announced.id());
+    }
+    const auto [place, is_new] = checked.devices.try_emplace(announced.id(), device);
+    if (is_new) continue;
+    doubled.insert(announced.id());
+    device.healthy = device.healthy && place->second.healthy;
+    place->second = device;
+  }
+  if (without_id > 0) {
+    checked.complaints.push_back(std::to_string(without_id) + " devices without id left out");
+  }
+  if (!doubled.empty()) {
+    checked.complaints.push_back("the same id more than once, the last one counts: " +
+                                 Some(doubled));
+  }
+  if (!odd_health.empty()) {
+    checked.complaints.push_back("health neither Healthy nor Unhealthy, taken for unhealthy: " +
+                                 Some(odd_health));
+  }
+  if (!odd_numa.empty()) {
+    checked.complaints.push_back("negative NUMA node, such devices cannot be aligned: " +
+                                 Some(odd_numa));
+  }
+  return checked;
+}
+
+Result<std::string> CheckAllocateResponse(const v1beta1::AllocateResponse& response,
+                                          std::string& complaint) {
+  const int answers = response.container_responses_size();
+  if (answers == 0) {
+    return Error{ErrorCode::kInvalidArgument, "no containers return in allocation response"};
+  }
+  if (answers > 1) {
+    complaint = std::to_string(answers) + " answers for one container, the first one counts";
+  }
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  {
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    if (!response.container_responses(0).SerializeToCodedStream(&coded)) {
+      return Error{ErrorCode::kInvalidArgument, "the answer cannot be stored"};
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::string> CheckPreferred(const devicemanager::PreferenceQuery& query,
+                                        const v1beta1::PreferredAllocationResponse& response,
+                                        std::string& complaint) {
+  if (response.container_responses_size() == 0) {
+    complaint = "no answer for a container";
+    return {};
+  }
+  const std::set<std::string> available(query.available.begin(), query.available.end());
+  std::set<std::string> wanted;
+  std::set<std::string> unavailable;
+  for (const std::string& id : response.container_responses(0).deviceids()) {
+    (available.contains(id) ? wanted : unavailable).insert(id);
+  }
+  if (!unavailable.empty()) {
+    complaint = "ids that were not available: " + Some(unavailable);
+  } else if (std::ssize(wanted) != query.size) {
+    complaint = std::to_string(wanted.size()) + " ids where " + std::to_string(query.size) +
+                " were asked for";
+  }
+  return {wanted.begin(), wanted.end()};
+}
+
+}  // namespace alignd::deviceplugin

@@ -1,0 +1,104 @@
+// One registered device plugin: follows its ListAndWatch and calls it with deadlines.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/devicemanager/device_policy.h"
+#include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "sync/mutex.h"
+
+namespace alignd::deviceplugin {
+
+// How long a plugin may take. The kubelet gives it forever, except for the dial (10 s) and
+// PreStartContainer (30 s); but its own call to us ends after 2 minutes, in which a container may
+// need preferences several times and one Allocate.
+struct PluginDeadlines {
+  std::chrono::milliseconds connect{10'000};  // dial and GetDevicePluginOptions together
+  std::chrono::milliseconds preferred{10'000};
+  std::chrono::milliseconds allocate{60'000};
+  std::chrono::milliseconds pre_start{30'000};
+};
+
+// Thread-safe. No method blocks, except the destructor. Every `done` runs exactly once, on any
+// thread, and must not block; after Close it runs with kUnavailable.
+// Errors of all calls: kUnavailable (the plugin is gone, or says no), kDeadlineExceeded; the
+// resource is in front of the message.
+class PluginEndpoint {
+ public:
+  // `channel` leads to the plugin's socket and is not shared: the plugin that makes its socket anew
+  // is another plugin.
+  PluginEndpoint(std::string resource, std::shared_ptr<grpc::Channel> channel,
+                 PluginDeadlines deadlines);
+  PluginEndpoint(const PluginEndpoint&) = delete;
+  PluginEndpoint& operator=(const PluginEndpoint&) = delete;
+  // Closes, then waits until the last callback has returned. Never to be run by a callback.
+  ~PluginEndpoint();
+
+  // Dials and asks for the plugin's options.
+  // Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go, Connect.
+  void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done);
+
+  // Follows the device list: `on_list` for every message, in order, then `on_end` once. To be
+  // called once.
+  void Watch(std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
+             std::function<void(Error)> on_end);
+
+  // The answer as the plugin gave it.
+  void Allocate(const std::vector<std::string>& ids,
+                std::function<void(Result<v1beta1::AllocateResponse>)> done);
+
+  // The answer as the plugin gave it.
+  void GetPreferredAllocation(
+      const devicemanager::PreferenceQuery& query,
+      std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done);
+
+  void PreStartContainer(const std::vector<std::string>& ids,
+                         std::function<void(Result<Done>)> done);
+
+  // Cancels all calls and the stream; later ones fail at once.
+  void Close() EXCLUDES(mutex_);
+
+ private:
+  class Stream;
+  template <typename Request, typename Response>
+  using Method = void (v1beta1::DevicePlugin::StubInterface::async_interface::*)(
+      grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>);
+
+  // Counts a call as running, unless we are closed. A call is in `contexts_` while it can be
+  // cancelled, and running until its callback has returned.
+  bool Begin(grpc::ClientContext* context) EXCLUDES(mutex_);
+  void Forget(grpc::ClientContext* context) EXCLUDES(mutex_);
+  void End() EXCLUDES(mutex_);
+
+  // One call of `method`, which errors call `name`. `done` gets the answer or the error.
+  template <typename Request, typename Response>
+  void Start(Method<Request, Response> method, const std::string& name, Request request,
+             std::chrono::milliseconds deadline, std::function<void(Result<Response>)> done)
+      EXCLUDES(mutex_);
+
+  Error ToError(const std::string& name, const grpc::Status& status) const;
+  Error ClosedError(const std::string& name) const;
+
+  const std::string resource_;  // constant after construction, as all up to the mutex
+  const PluginDeadlines deadlines_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1beta1::DevicePlugin::Stub> stub_;
+  std::unique_ptr<Stream> stream_;  // set by Watch
+
+  Mutex mutex_;
+  CondVar idle_;
+  bool closed_ GUARDED_BY(mutex_) = false;
+  int running_ GUARDED_BY(mutex_) = 0;
+  std::set<grpc::ClientContext*> contexts_ GUARDED_BY(mutex_);
+};
+
+}  // namespace alignd::deviceplugin

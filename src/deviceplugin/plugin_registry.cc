@@ -1,0 +1,286 @@
+#include "deviceplugin/plugin_registry.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "deviceplugin/checks.h"
+#include "rpc/unix_socket.h"
+
+namespace alignd::deviceplugin {
+
+PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory)
+    : settings_(settings), inventory_(inventory), keeper_([this] { Keep(); }) {}
+
+PluginRegistry::~PluginRegistry() {
+  std::map<std::string, Entry> entries;
+  std::map<uint64_t, EndpointPtr> connecting;
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    entries.swap(entries_);
+    connecting.swap(connecting_);
+    changed_.NotifyAll();
+  }
+  entries.clear();  // buries the endpoints, which takes the lock
+  connecting.clear();
+  keeper_.join();
+}
+
+PluginRegistry::EndpointPtr PluginRegistry::MakeEndpoint(const std::string& resource,
+                                                         std::shared_ptr<grpc::Channel> channel) {
+  auto endpoint =
+      std::make_unique<PluginEndpoint>(resource, std::move(channel), settings_.deadlines);
+  const MutexLock lock(mutex_);
+  ++endpoints_;
+  // The last user may be one of the endpoint's own callbacks, for which its destructor waits.
+  return {endpoint.release(), [this](PluginEndpoint* last) { Bury(last); }};
+}
+
+void PluginRegistry::Bury(PluginEndpoint* endpoint) {
+  endpoint->Close();
+  const MutexLock lock(mutex_);
+  graves_.emplace_back(endpoint);
+  changed_.NotifyAll();
+}
+
+void PluginRegistry::Register(const std::string& resource, const std::filesystem::path& socket,
+                              std::function<void(Result<Done>)> done) {
+  Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
+  if (!channel.ok()) return done(channel.error().In(resource));
+  const EndpointPtr endpoint = MakeEndpoint(resource, *std::move(channel));
+  uint64_t registration = 0;
+  {
+    const MutexLock lock(mutex_);
+    registration = ++registrations_;
+    if (!stopping_) connecting_.emplace(registration, endpoint);
+  }
+  endpoint->Connect([this, resource, registration,
+                     done = std::move(done)](Result<v1beta1::DevicePluginOptions> options) {
+    OnConnected(resource, registration, std::move(options), done);
+  });
+}
+
+void PluginRegistry::OnConnected(const std::string& resource, uint64_t registration,
+                                 Result<v1beta1::DevicePluginOptions> options,
+                                 const std::function<void(Result<Done>)>& done) {
+  EndpointPtr endpoint;  // dropped without the lock, as is its predecessor
+  EndpointPtr predecessor;
+  std::optional<Error> refused;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = connecting_.find(registration);
+    if (found != connecting_.end()) {
+      endpoint = std::move(found->second);
+      connecting_.erase(found);
+    }
+    if (!options.ok()) {
+      refused = options.error();
+    } else if (endpoint == nullptr) {
+      refused = Error{ErrorCode::kUnavailable, resource + ": shutting down"};
+    } else {
+      Entry& entry = entries_[resource];
+      if (entry.registration > registration) {
+        refused = Error{ErrorCode::kUnavailable, resource + ": a later registration was faster"};
+      } else {
+        predecessor = std::exchange(entry.endpoint, endpoint);
+        entry.registration = registration;
+        entry.options = *options;
+        entry.removed_at.reset();
+      }
+    }
+  }
+  if (refused.has_value()) return done(*refused);
+  spdlog::info("{}: device plugin registered{}", resource,
+               predecessor == nullptr ? "" : ", it takes the place of a living one");
+  done(Done{});
+  endpoint->Watch(
+      [this, resource, registration](const v1beta1::ListAndWatchResponse& list) {
+        OnList(resource, registration, list);
+      },
+      [this, resource, registration](const Error& error) { OnEnd(resource, registration, error); });
+}
+
+void PluginRegistry::OnList(const std::string& resource, uint64_t registration,
+                            const v1beta1::ListAndWatchResponse& list) {
+  const Result<DeviceList> checked = CheckDevices(list);
+  if (!checked.ok()) return OnEnd(resource, registration, checked.error().In(resource));
+  for (const std::string& complaint : checked->complaints) {
+    spdlog::warn("{}: device plugin sent a list with {}", resource, complaint);
+  }
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(resource);
+  if (found == entries_.end()) return;
+  Entry& entry = found->second;
+  if (entry.registration != registration || entry.endpoint == nullptr) return;
+  Announce(resource, entry,
+           {.registered = true,
+            .prefers_allocation = entry.options->get_preferred_allocation_available(),
+            .pre_start_required = entry.options->pre_start_required(),
+            .devices = checked->devices});
+}
+
+void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, const Error& error) {
+  EndpointPtr gone;  // dropped without the lock
+  {
+    const MutexLock lock(mutex_);
+    const auto found = entries_.find(resource);
+    if (found == entries_.end()) return;
+    Entry& entry = found->second;
+    if (entry.registration != registration || entry.endpoint == nullptr) return;
+    gone = SendAway(resource, entry);
+  }
+  spdlog::warn("{}: device plugin is gone, its devices are unhealthy: {}", resource, error.message);
+}
+
+PluginRegistry::EndpointPtr PluginRegistry::SendAway(const std::string& resource, Entry& entry) {
+  entry.removed_at = Clock::now() + settings_.grace;
+  if (entry.announced.has_value()) {
+    devicemanager::Resource unhealthy = *entry.announced;
+    for (auto& [id, device] : unhealthy.devices) device.healthy = false;
+    Announce(resource, entry, std::move(unhealthy));
+  }
+  changed_.NotifyAll();
+  return std::exchange(entry.endpoint, nullptr);
+}
+
+void PluginRegistry::Announce(const std::string& resource, Entry& entry,
+                              devicemanager::Resource now) {
+  if (entry.announced == now) return;  // a chatty plugin costs no checkpoint
+  const auto healthy = std::count_if(now.devices.begin(), now.devices.end(),
+                                     [](const auto& device) { return device.second.healthy; });
+  spdlog::info("{}: {} devices, {} healthy", resource, now.devices.size(), healthy);
+  entry.announced = now;
+  inventory_.SetResource(resource, std::move(now));
+}
+
+void PluginRegistry::Expect(const std::set<std::string>& resources) {
+  const MutexLock lock(mutex_);
+  for (const std::string& resource : resources) {
+    const auto [place, is_new] = entries_.try_emplace(resource);
+    if (is_new) place->second.removed_at = Clock::now() + settings_.grace;
+  }
+  changed_.NotifyAll();
+}
+
+PluginRegistry::EndpointPtr PluginRegistry::Find(const std::string& resource) const {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(resource);
+  return found == entries_.end() ? nullptr : found->second.endpoint;
+}
+
+void PluginRegistry::Allocate(const std::string& resource, std::vector<std::string> ids,
+                              std::function<void(Result<std::string>)> done) {
+  const EndpointPtr endpoint = Find(resource);
+  if (endpoint == nullptr) {
+    return done(Error{ErrorCode::kUnavailable, resource + ": no device plugin"});
+  }
+  endpoint->Allocate(
+      ids, [resource, done = std::move(done)](Result<v1beta1::AllocateResponse> response) {
+        if (!response.ok()) return done(response.error());
+        std::string complaint;
+        Result<std::string> answer = CheckAllocateResponse(*response, complaint);
+        if (!complaint.empty()) spdlog::warn("{}: Allocate: {}", resource, complaint);
+        if (!answer.ok()) return done(answer.error().In(resource));
+        done(std::move(answer));
+      });
+}
+
+void PluginRegistry::GetPreferredAllocation(
+    const devicemanager::PreferenceQuery& query,
+    std::function<void(std::optional<std::vector<std::string>>)> done) {
+  EndpointPtr endpoint;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = entries_.find(query.resource);
+    if (found != entries_.end() && found->second.endpoint != nullptr &&
+        found->second.options->get_preferred_allocation_available()) {
+      endpoint = found->second.endpoint;
+    }
+  }
+  if (endpoint == nullptr) return done(std::nullopt);
+  endpoint->GetPreferredAllocation(
+      query,
+      [query, done = std::move(done)](Result<v1beta1::PreferredAllocationResponse> response) {
+        if (!response.ok()) {
+          spdlog::warn("no preference: {}", response.error().message);
+          return done(std::nullopt);
+        }
+        std::string complaint;
+        std::vector<std::string> preferred = CheckPreferred(query, *response, complaint);
+        if (!complaint.empty()) {
+          spdlog::warn("{}: GetPreferredAllocation: {}", query.resource, complaint);
+        }
+        if (preferred.empty()) return done(std::nullopt);
+        done(std::move(preferred));
+      });
+}
+
+void PluginRegistry::PreStartContainer(const std::string& resource, std::vector<std::string> ids,
+                                       std::function<void(Result<Done>)> done) {
+  EndpointPtr endpoint;
+  bool known = false;
+  bool wanted = false;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = entries_.find(resource);
+    if (found != entries_.end()) {
+      known = true;
+      wanted = found->second.options.has_value() && found->second.options->pre_start_required();
+      endpoint = found->second.endpoint;
+    }
+  }
+  if (known && !wanted) return done(Done{});
+  if (endpoint == nullptr) {
+    return done(Error{ErrorCode::kUnavailable, resource + ": no device plugin"});
+  }
+  endpoint->PreStartContainer(ids, std::move(done));
+}
+
+void PluginRegistry::RemoveExpired() {
+  const Clock::time_point now = Clock::now();
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const std::optional<Clock::time_point> removed_at = entry->second.removed_at;
+    if (!removed_at.has_value() || *removed_at > now) {
+      ++entry;
+      continue;
+    }
+    spdlog::warn("{}: no device plugin came back, the resource is removed", entry->first);
+    inventory_.RemoveResource(entry->first);
+    entry = entries_.erase(entry);  // holds no endpoint
+  }
+}
+
+std::optional<PluginRegistry::Clock::time_point> PluginRegistry::NextRemoval() const {
+  std::optional<Clock::time_point> next;
+  for (const auto& [resource, entry] : entries_) {
+    if (!entry.removed_at.has_value()) continue;
+    if (!next.has_value() || *entry.removed_at < *next) next = entry.removed_at;
+  }
+  return next;
+}
+
+void PluginRegistry::Keep() {
+  while (true) {
+    std::vector<std::unique_ptr<PluginEndpoint>> graves;
+    {
+      const MutexLock lock(mutex_);
+      RemoveExpired();
+      if (graves_.empty()) {
+        if (stopping_ && endpoints_ == 0) return;
+        const std::optional<Clock::time_point> next = NextRemoval();
+        if (next.has_value()) {
+          changed_.WaitUntil(mutex_, *next);
+        } else {
+          changed_.Wait(mutex_);
+        }
+        continue;
+      }
+      graves.swap(graves_);
+      endpoints_ -= static_cast<int>(graves.size());
+    }
+  }  // the endpoints end here, without the lock
+}
+
+}  // namespace alignd::deviceplugin

@@ -1,0 +1,175 @@
+#include "deviceplugin/registration_server.h"
+
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "deviceplugin/checks.h"
+#include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "rpc/grpc_status.h"
+#include "rpc/unix_socket.h"
+#include "sync/mutex.h"
+
+namespace alignd::deviceplugin {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Answers one call once, whoever comes first: the registry, or the end of the call.
+class PendingAnswer {
+ public:
+  explicit PendingAnswer(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
+
+  void Finish(const grpc::Status& status) {
+    grpc::ServerUnaryReactor* reactor = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      std::swap(reactor, reactor_);
+    }
+    if (reactor != nullptr) reactor->Finish(status);
+  }
+
+ private:
+  Mutex mutex_;
+  grpc::ServerUnaryReactor* reactor_ GUARDED_BY(mutex_);
+};
+
+void Refuse(const Error& error, PendingAnswer& answer) {
+  spdlog::warn("device plugin refused: {}", error.Text());
+  answer.Finish(rpc::ToStatus(error));
+}
+
+class RegisterReactor : public grpc::ServerUnaryReactor {
+ public:
+  RegisterReactor() : answer_(std::make_shared<PendingAnswer>(this)) {}
+
+  const std::shared_ptr<PendingAnswer>& answer() const { return answer_; }
+
+  void OnCancel() override { answer_->Finish(grpc::Status::CANCELLED); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<PendingAnswer> answer_;
+};
+
+Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
+  return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message()};
+}
+
+// Whether someone accepts connections on the socket.
+bool IsServed(const std::string& path) {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (socket < 0) return false;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(path, address.sun_path);
+  // A full queue of connections (EAGAIN) is that of a living server.
+  const bool served =
+      ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+      errno == EAGAIN;
+  ::close(socket);
+  return served;
+}
+
+// Links to sockets go as well, what they point to stays.
+Result<Done> RemoveSockets(const fs::path& directory) {
+  std::error_code code;
+  std::vector<fs::path> sockets;
+  for (fs::directory_iterator entry(directory, code), end; !code && entry != end;
+       entry.increment(code)) {
+    std::error_code gone;  // by now, or a link to nothing: not ours to remove
+    if (fs::is_socket(fs::status(entry->path(), gone))) sockets.push_back(entry->path());
+  }
+  if (code) return IoError("list", directory, code);
+  for (const fs::path& socket : sockets) {
+    fs::remove(socket, code);
+    if (code) return IoError("remove", socket, code);
+  }
+  return Done{};
+}
+
+Result<Done> PrepareDirectory(const fs::path& directory) {
+  std::error_code code;
+  const bool made = fs::create_directories(directory, code);
+  if (code) return IoError("make directory", directory, code);
+  if (made) {
+    fs::permissions(directory, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec,
+                    code);
+    if (code) return IoError("set mode of", directory, code);
+  }
+  return RemoveSockets(directory);
+}
+
+}  // namespace
+
+class RegistrationServer::Service : public v1beta1::Registration::CallbackService {
+ public:
+  Service(fs::path directory, PluginRegistry& registry)
+      : directory_(std::move(directory)), registry_(registry) {}
+
+  grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* /*context*/,
+                                     const v1beta1::RegisterRequest* request,
+                                     v1beta1::Empty* /*response*/) override {
+    auto* reactor = new RegisterReactor;  // deletes itself
+    const std::shared_ptr<PendingAnswer> answer = reactor->answer();
+    const Result<Done> checked = CheckRegistration(*request);
+    if (!checked.ok()) {
+      Refuse(checked.error(), *answer);
+      return reactor;
+    }
+    const fs::path socket = directory_ / request->endpoint();
+    registry_.Register(request->resource_name(), socket, [answer](const Result<Done>& reached) {
+      if (!reached.ok()) return Refuse(reached.error(), *answer);
+      answer->Finish(grpc::Status::OK);
+    });
+    return reactor;
+  }
+
+ private:
+  const fs::path directory_;
+  PluginRegistry& registry_;
+};
+
+Result<std::unique_ptr<RegistrationServer>> RegistrationServer::Start(
+    const std::filesystem::path& directory, PluginRegistry& registry) {
+  const fs::path socket = directory / kRegistrationSocket;
+  if (!directory.is_absolute()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "bad socketPath, must be an absolute path: " + socket.string()};
+  }
+  const Result<std::string> path = rpc::SocketPath(socket.string());
+  if (!path.ok()) return path.error();
+  if (IsServed(*path)) {
+    return Error{ErrorCode::kUnavailable, socket.string() + " is served by another process",
+                 "give device plugins a directory of their own, apart from the kubelet's"};
+  }
+  const Result<Done> prepared = PrepareDirectory(directory);
+  if (!prepared.ok()) return prepared.error();
+
+  auto service = std::make_unique<Service>(directory, registry);
+  grpc::ServerBuilder builder;
+  builder.RegisterService(service.get());
+  Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(*path, builder);
+  if (!server.ok()) return server.error();
+  spdlog::info("device plugins register on {}", socket.string());
+  return std::unique_ptr<RegistrationServer>(
+      new RegistrationServer(std::move(service), *std::move(server)));
+}
+
+RegistrationServer::RegistrationServer(std::unique_ptr<Service> service,
+                                       std::unique_ptr<grpc::Server> server)
+    : service_(std::move(service)), server_(std::move(server)) {}
+
+RegistrationServer::~RegistrationServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+}  // namespace alignd::deviceplugin
