@@ -1,0 +1,92 @@
+// A device plugin that behaves as the real ones do: serves a socket in the plugin directory,
+// registers on kubelet.sock there, and does both again whenever that socket is made anew.
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/server.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "simulator/device_profile.h"
+#include "sync/mutex.h"
+
+namespace alignd::simulator {
+
+// How the plugin answers Allocate, GetPreferredAllocation and PreStartContainer.
+enum class Manner {
+  kAnswer,   // as the profile says
+  kHang,     // not at all, until the caller gives up
+  kFail,     // with status UNKNOWN and the text "simulated failure"
+  kNothing,  // with an answer for no container
+};
+
+// Thread-safe.
+class DevicePlugin {
+ public:
+  // Serves at once; registers from a thread of its own, and goes on trying while kubelet.sock is
+  // there but refuses. `on_registration` (may be empty) hears how each attempt went, on that
+  // thread.
+  // Errors: kInvalidArgument for a profile without resource; kIo: directory or socket.
+  static Result<std::unique_ptr<DevicePlugin>> Start(
+      DeviceProfile profile, std::function<void(const Result<Done>&)> on_registration = {});
+
+  DevicePlugin(const DevicePlugin&) = delete;
+  DevicePlugin& operator=(const DevicePlugin&) = delete;
+  // As if the plugin were killed: its device list ends, its socket is gone.
+  ~DevicePlugin();
+
+  // Errors: kNotFound if there is no such device.
+  Result<Done> SetHealth(const std::string& id, bool healthy);
+  void SetAllHealth(bool healthy);
+  void SetDevices(std::vector<SimulatedDevice> devices);
+  void SetManner(Manner manner);
+
+  // The device list ends while the plugin lives on.
+  void EndLists();
+
+  // What the plugin was asked, in order: the ids of each Allocate and PreStartContainer.
+  std::vector<std::vector<std::string>> allocations() const;
+  std::vector<std::vector<std::string>> pre_starts() const;
+  int registrations() const;  // successful ones
+
+  // Whether there were `count` successful registrations before `timeout` was over.
+  bool WaitForRegistrations(int count, std::chrono::milliseconds timeout);
+
+ private:
+  class Service;
+
+  DevicePlugin(DeviceProfile profile, std::function<void(const Result<Done>&)> on_registration);
+
+  Result<Done> Open();   // the directory's watch
+  Result<Done> Serve();  // a new server on our socket
+  void Run();
+  // Whether kubelet.sock was made since the last call.
+  bool ReadEvents();
+  Result<Done> Register();
+
+  const DeviceProfile profile_;  // its devices are those at start
+  const std::function<void(const Result<Done>&)> on_registration_;
+  const std::filesystem::path kubelet_socket_;
+  const std::filesystem::path socket_;
+  const std::unique_ptr<Service> service_;  // thread-safe
+  int inotify_ = -1;                        // set by Open, as stop_event_
+  int stop_event_ = -1;
+  std::unique_ptr<grpc::Server> server_;  // of Start, then of the thread
+
+  mutable Mutex mutex_;
+  CondVar registered_;
+  int registrations_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  grpc::ClientContext* registering_ GUARDED_BY(mutex_) = nullptr;
+
+  std::thread thread_;
+};
+
+}  // namespace alignd::simulator

@@ -1,0 +1,64 @@
+// The calls that a simulated device plugin answers.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "simulator/device_plugin.h"
+#include "simulator/device_profile.h"
+#include "sync/mutex.h"
+
+namespace alignd::simulator {
+
+// Thread-safe.
+class DevicePlugin::Service : public v1beta1::DevicePlugin::CallbackService {
+ public:
+  explicit Service(DeviceProfile profile) : profile_(std::move(profile)) {}
+
+  // Changes the devices and tells all who watch them.
+  template <typename Change>
+  void ChangeDevices(const Change& change) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    change(profile_.devices);
+    PokeAll();
+  }
+  void SetManner(Manner manner) EXCLUDES(mutex_);
+  void EndLists() EXCLUDES(mutex_);
+  std::vector<std::vector<std::string>> allocations() const EXCLUDES(mutex_);
+  std::vector<std::vector<std::string>> pre_starts() const EXCLUDES(mutex_);
+
+  grpc::ServerUnaryReactor* GetDevicePluginOptions(grpc::CallbackServerContext* context,
+                                                   const v1beta1::Empty* request,
+                                                   v1beta1::DevicePluginOptions* response) override;
+  grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* ListAndWatch(
+      grpc::CallbackServerContext* context, const v1beta1::Empty* request) override;
+  grpc::ServerUnaryReactor* Allocate(grpc::CallbackServerContext* context,
+                                     const v1beta1::AllocateRequest* request,
+                                     v1beta1::AllocateResponse* response) override;
+  grpc::ServerUnaryReactor* GetPreferredAllocation(
+      grpc::CallbackServerContext* context, const v1beta1::PreferredAllocationRequest* request,
+      v1beta1::PreferredAllocationResponse* response) override;
+  grpc::ServerUnaryReactor* PreStartContainer(
+      grpc::CallbackServerContext* context, const v1beta1::PreStartContainerRequest* request,
+      v1beta1::PreStartContainerResponse* response) override;
+
+ private:
+  class Watcher;
+
+  // Sends the list as it is now, or once the list that is under way has gone out.
+  void Poke(Watcher& watcher) REQUIRES(mutex_);
+  void PokeAll() REQUIRES(mutex_);
+  void End(Watcher& watcher, const grpc::Status& status) REQUIRES(mutex_);
+  Manner manner() const EXCLUDES(mutex_);
+
+  mutable Mutex mutex_;
+  DeviceProfile profile_ GUARDED_BY(mutex_);
+  Manner manner_ GUARDED_BY(mutex_) = Manner::kAnswer;
+  std::set<Watcher*> watchers_ GUARDED_BY(mutex_);
+  std::vector<std::vector<std::string>> allocations_ GUARDED_BY(mutex_);
+  std::vector<std::vector<std::string>> pre_starts_ GUARDED_BY(mutex_);
+};
+
+}  // namespace alignd::simulator
