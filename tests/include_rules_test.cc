@@ -139,7 +139,7 @@ std::string EdgeSystemProblem(const Place& from, std::string_view path, std::str
        .rooms = {"rpc", "deviceplugin", "cri", "podresources", "control", "simulator", "daemon"},
        .file = ""},
       {.prefixes = {"CLI/"}, .rooms = {"simulator", "daemon", "cli"}, .file = ""},
-      {.prefixes = {"yaml-cpp/"}, .rooms = {}, .file = "src/host/config_file.cc"},
+      {.prefixes = {"yaml-cpp/"}, .rooms = {}, .file = "src/host/yaml.cc"},
   };
   for (const LibraryRule& rule : kRules) {
     const bool concerned = std::ranges::any_of(
@@ -219,7 +219,7 @@ TEST(IncludeRules, AllowWhatTheyShould) {
       {"src/core/json/json_view.h", "#include <nlohmann/json.hpp>"},
       {"src/host/sysfs_machine.cc", "#include \"alignd/machine/machine.h\""},
       {"src/host/file.cc", "#include <fcntl.h>"},
-      {"src/host/config_file.cc", "#include <yaml-cpp/yaml.h>"},
+      {"src/host/yaml.cc", "#include <yaml-cpp/yaml.h>"},
       {"src/allocation/checkpoint_store.cc", "#include \"host/file.h\""},
       {"src/cri/forwarder.h", "#include <grpcpp/channel.h>"},
       {"src/cri/pod_from_cri.cc", "#include \"runtime/v1/cri.pb.h\""},
@@ -287,7 +287,7 @@ TEST(IncludeRules, RefuseWhatTheyShould) {
       {"src/allocation/allocation_manager.cc", "#include \"deviceplugin/v1beta1/api.pb.h\"",
        "this library is not for allocation"},
       {"src/cri/forwarder.cc", "#include <CLI/App.hpp>", "this library is not for cri"},
-      {"src/daemon/options.cc", "#include <yaml-cpp/yaml.h>", "only src/host/config_file.cc may"},
+      {"src/daemon/options.cc", "#include <yaml-cpp/yaml.h>", "only src/host/yaml.cc may"},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(LineProblem(c.path, c.line), c.problem) << c.path << ": " << c.line;

@@ -1,5 +1,6 @@
 #include "host/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -97,6 +99,55 @@ std::optional<Json> Resolve(const std::string& text) {
   }
   if (const std::optional<double> number = ReadFloat(plain)) return Json(*number);
   return Json(text);
+}
+
+// Notes where a document begins and whether there is any value in it.
+class DocumentProbe final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    start_ = mark;
+    has_value_ = false;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override { has_value_ = true; }
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    has_value_ = true;
+  }
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    has_value_ = true;
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    has_value_ = true;
+  }
+  void OnMapEnd() override {}
+
+  const YAML::Mark& start() const { return start_; }
+  bool has_value() const { return has_value_; }
+
+ private:
+  YAML::Mark start_;
+  bool has_value_ = false;
+};
+
+// The library takes the first document and does not look further. What it cannot make anything of
+// after that it gives out as empty documents without end, all beginning at the same place.
+Result<Done> CheckOneDocument(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentProbe probe;
+  std::optional<YAML::Mark> last;
+  while (parser.HandleNextDocument(probe)) {
+    const YAML::Mark start = probe.start();
+    if (last && start.pos <= last->pos) return At(start, "not YAML: unexpected text");
+    if (last && probe.has_value()) return At(start, "a second document; one file holds one");
+    last = start;
+  }
+  return Done{};
 }
 
 class Converter {
@@ -197,16 +248,12 @@ Result<std::string> YamlToJson(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') return std::string(text);
   try {
-    Converter converter;
-    std::optional<Json> found;
-    for (const YAML::Node& document : YAML::LoadAll(std::string(text))) {
-      Result<Json> value = converter.Convert(document, 0);
-      if (!value.ok()) return value.error();
-      if (value->is_null()) continue;
-      if (found) return At(document.Mark(), "a second document; one file holds one");
-      found = *std::move(value);
-    }
-    return found.value_or(Json(nullptr)).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string copy(text);
+    const Result<Done> one = CheckOneDocument(copy);
+    if (!one.ok()) return one.error();
+    const Result<Json> value = Converter().Convert(YAML::Load(copy), 0);
+    if (!value.ok()) return value.error();
+    return value->dump(-1, ' ', false, Json::error_handler_t::replace);
   } catch (const YAML::Exception& error) {
     // At the end of the text the library does not know where it is.
     const bool placed = error.mark.line > 0 || error.mark.column > 0;

@@ -92,7 +92,10 @@ TEST(YamlToJson, RefusesWithLineAndColumn) {
       {"a: .inf", "error: line 1, column 4: .inf cannot be written in JSON"},
       {"a: !!int b", "error: line 1, column 4: \"b\" does not fit the tag tag:yaml.org,2002:int"},
       {"a: !mine b", "error: line 1, column 4: \"b\" does not fit the tag !mine"},
-      {"a: b\n---\nc: d", "error: line 3, column 1: a second document; one file holds one"},
+      {"a: b\n---\nc: d", "error: line 2, column 1: a second document; one file holds one"},
+      {"[a] b", "error: line 1, column 5: a second document; one file holds one"},
+      // The library would give out empty documents for ever.
+      {"&a b\n? c \"d\"", "error: line 2, column 1: not YAML: unexpected text"},
   });
 }
 
