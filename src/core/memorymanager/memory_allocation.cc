@@ -47,9 +47,25 @@ Result<TopologyHint> ExtendedHint(HintList hints, const TopologyHint& promised) 
   return *best;
 }
 
+// Whether nobody but this pod uses the node.
+bool OnlyThisPodUses(const MemoryState& state, const Pod& pod, int node) {
+  const auto held = state.assignments.find(pod.uid);
+  if (held == state.assignments.end()) return false;
+  int own = 0;
+  for (const auto& [container, blocks] : held->second) {
+    own += static_cast<int>(std::ranges::count_if(blocks, [&](const Block& block) {
+      return std::ranges::binary_search(block.numa_affinity, node);
+    }));
+  }
+  return own == state.machine.at(node).number_of_assignments;
+}
+
 // The nodes on which the container's memory will lie.
-// Differs: a single node that is in use as part of a group is extended to a set that may be used;
-// the kubelet tears it out of the group, books later releases on wrong nodes, and loses memory.
+// Differs: a single node that is in use as part of a group is not torn out of it. The kubelet tears
+// it, books later releases on wrong nodes, and loses memory. Here the container joins the group if
+// other pods are in it. If the group is its own pod's, which an earlier container made by extending
+// the same affinity, the pod is refused, as the kubelet refuses it once a later container has to
+// extend as well.
 // Source: policy_static.go, Allocate, isAffinityViolatingNUMAAllocations.
 Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, const Pod& pod,
                              const MemoryRequest& request, const TopologyHint& affinity) {
@@ -62,9 +78,12 @@ Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, c
   }
   const bool tears_group =
       chosen.affinity->Count() == 1 && !GroupsAllow(machine, state, *chosen.affinity);
-  if (tears_group || !HaveFree(machine, state, *chosen.affinity, request)) {
+  const bool fits = HaveFree(machine, state, *chosen.affinity, request);
+  if (tears_group || !fits) {
+    const bool own_group =
+        fits && OnlyThisPodUses(state, pod, machine.NumaIds(*chosen.affinity).front());
     const Result<TopologyHint> found =
-        ExtendedHint(HintsOver(machine, state, pod, request), chosen);
+        ExtendedHint(own_group ? HintList{} : HintsOver(machine, state, pod, request), chosen);
     if (!found.ok()) return found.error();
     chosen = *found;
   }

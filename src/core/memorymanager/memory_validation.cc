@@ -184,6 +184,9 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
       broken.push_back(NodeName(id) + " is missing");
       continue;
     }
+    if (found->second.tables.size() != node.tables.size()) {
+      broken.push_back(NodeName(id) + " has other memory types than the machine");
+    }
     for (const auto& [type, table] : node.tables) {
       const auto now = found->second.tables.find(type);
       if (now == found->second.tables.end() || now->second.total != table.total ||

@@ -1,0 +1,253 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/memory_nodes.h"
+
+namespace alignd::memorymanager {
+namespace {
+
+const std::vector<std::string> kSound;
+
+std::string Refused(const std::string& error) {
+  return UnexpectedAdmissionError("[memorymanager] " + error).message;
+}
+
+Pod AskingFor(const std::string& memory, const std::string& uid = "p") {
+  return GuaranteedPod(uid, {App("app", {{"memory", memory}})});
+}
+
+TEST(MemoryAllocation, FollowsTheAffinityAndExtendsIt) {
+  struct Case {
+    const char* name;
+    const char* request;
+    topologymanager::TopologyHint affinity;
+    std::string blocks;
+    std::string refusal;
+  };
+  const Case cases[] = {
+      {"one node", "8Gi", OnNodes(0b010), "memory 8Gi on 1", ""},
+      {"a wide affinity makes a group, also for little", "1Gi", OnNodes(0b011), "memory 1Gi on 0,1",
+       ""},
+      {"no affinity: the narrowest, lowest set", "10Gi", Anywhere(), "memory 10Gi on 1", ""},
+      {"extended to the narrowest set with the promised node", "15Gi", OnNodes(0b010),
+       "memory 15Gi on 0,1", ""},
+      {"more than the machine", "40Gi", Anywhere(), "",
+       Refused("failed to get the default NUMA affinity, no NUMA nodes with enough memory is "
+               "available")},
+      {"more than the machine, with an affinity", "40Gi", OnNodes(0b001), "",
+       Refused("failed to find NUMA nodes to extend the current topology hint")},
+      {"not whole bytes", "1500m", Anywhere(), "",
+       Refused("failed to represent quantity as int64")},
+  };
+  for (const Case& c : cases) {
+    MemoryNode node = ThreeNodes();
+    EXPECT_EQ(node.Give(AskingFor(c.request), "app", c.affinity), c.refusal) << c.name;
+    EXPECT_EQ(node.BlocksOf("p", "app"), c.blocks) << c.name;
+    EXPECT_EQ(node.Broken(), kSound) << c.name;
+  }
+}
+
+// The kubelet dereferences a missing entry and panics.
+TEST(MemoryAllocation, RefusesATypeThatTheMachineLacks) {
+  MemoryNode node = ThreeNodes();
+  const Pod pod = GuaranteedPod("p", {App("app", {{"memory", "1Gi"}, {"hugepages-1Gi", "1Gi"}})});
+  EXPECT_EQ(PodHints(node.machine, node.policy, node.state, pod).size(), 0u);
+  EXPECT_EQ(node.Give(pod, "app", OnNodes(1)),
+            Refused("the machine has no memory of type \"hugepages-1Gi\""));
+}
+
+TEST(MemoryAllocation, ATypeThatOnlySomeNodesHave) {
+  std::vector<NumaNode> nodes = PlainNumaNodes(2, 10 * kGi);
+  nodes[1].hugepages[kGi] = 4;
+  MemoryNode node = MemoryNode::Make(MachineOf(std::move(nodes)), Reserving({{0, "1Gi"}}));
+  const Pod pod = GuaranteedPod("p", {App("app", {{"memory", "12Gi"}, {"hugepages-1Gi", "3Gi"}})});
+  const MemoryState before = node.state;
+  ASSERT_EQ(node.Give(pod, "app", Anywhere()), "");
+  EXPECT_EQ(node.BlocksOf("p", "app"), "hugepages-1Gi 3Gi on 0,1; memory 12Gi on 0,1");
+  EXPECT_EQ(node.Broken(), kSound);
+  EXPECT_TRUE(ValidateLoaded(node.machine, node.policy, node.state).ok());
+  ReleasePod("p", node.state);
+  EXPECT_EQ(node.state, before);
+}
+
+TEST(MemoryAllocation, BooksTheLowestNodeFirst) {
+  MemoryNode node = ThreeNodes();
+  ASSERT_EQ(node.Give(AskingFor("12Gi"), "app", OnNodes(0b011)), "");
+  EXPECT_EQ(node.ReservedGi(0), 9u);
+  EXPECT_EQ(node.ReservedGi(1), 3u);
+  EXPECT_EQ(node.state.machine.at(0).cells, (std::vector<int>{0, 1}));
+  EXPECT_EQ(node.state.machine.at(1).cells, (std::vector<int>{0, 1}));
+  EXPECT_EQ(node.state.machine.at(1).number_of_assignments, 1);
+
+  // Given back to the lowest node first, wherever it was booked.
+  ASSERT_EQ(node.Give(AskingFor("5Gi", "q"), "app", OnNodes(0b011)), "");
+  EXPECT_EQ(node.ReservedGi(1), 8u);
+  ReleasePod("q", node.state);
+  EXPECT_EQ(node.ReservedGi(0), 4u);
+  EXPECT_EQ(node.ReservedGi(1), 8u);
+  EXPECT_EQ(node.Broken(), kSound);
+}
+
+TEST(MemoryAllocation, EveryTypeIsAnAssignment) {
+  MemoryNode node = ThreeNodes();
+  const Pod pod = GuaranteedPod("p", {App("app", {{"memory", "1Gi"}, {"hugepages-2Mi", "1Gi"}})});
+  ASSERT_EQ(node.Give(pod, "app", OnNodes(0b100)), "");
+  EXPECT_EQ(node.state.machine.at(2).number_of_assignments, 2);
+  EXPECT_EQ(node.BlocksOf("p", "app"), "hugepages-2Mi 1Gi on 2; memory 1Gi on 2");
+  EXPECT_EQ(node.ReservedGi(2, "hugepages-2Mi"), 1u);
+}
+
+TEST(MemoryAllocation, WhatWasPromisedAsPreferredMustStayPreferred) {
+  MemoryNode node = ThreeNodes();
+  for (const char* uid : {"a", "b", "c"}) {
+    const uint64_t mask = uint64_t{1} << (uid[0] - 'a');
+    ASSERT_EQ(node.Give(AskingFor("1Gi", uid), "app", OnNodes(mask)), "");
+  }
+  ReleasePod("c", node.state);
+  ASSERT_EQ(node.Give(AskingFor("10Gi", "c"), "app", OnNodes(0b100)), "");
+  ReleasePod("a", node.state);
+  ReleasePod("b", node.state);
+  ASSERT_EQ(node.Give(AskingFor("11Gi", "wide"), "app", OnNodes(0b011)), "");
+  // 8 GiB would fit on one empty node, but now only the group has them.
+  MemoryNode promised = node;
+  EXPECT_EQ(promised.Give(AskingFor("8Gi"), "app", Anywhere(true)),
+            Refused("failed to find the default preferred hint"));
+  EXPECT_EQ(promised.Give(AskingFor("8Gi"), "app", OnNodes(0b010, true)),
+            Refused("failed to find the extended preferred hint"));
+  EXPECT_EQ(node.Give(AskingFor("8Gi"), "app", Anywhere(false)), "");
+  EXPECT_EQ(node.BlocksOf("p", "app"), "memory 8Gi on 0,1");
+}
+
+TEST(MemoryAllocation, AWiderAffinityMayNotCutThroughAGroup) {
+  MemoryNode node = ThreeNodes();
+  ASSERT_EQ(node.Give(AskingFor("1Gi", "q"), "app", OnNodes(0b011)), "");
+  const std::string violates = Refused("preferred hint violates NUMA node allocation");
+  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b110)), violates);
+  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b111)), violates);
+  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b011)), "");
+}
+
+// The kubelet puts the node alone, so that the group's books no longer add up.
+TEST(MemoryAllocation, ASingleNodeIsNotTornOutOfAGroup) {
+  MemoryNode node = ThreeNodes();
+  ASSERT_EQ(node.Give(AskingFor("12Gi", "wide"), "app", OnNodes(0b011)), "");
+  const MemoryState before = node.state;
+  ASSERT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b010)), "");
+  EXPECT_EQ(node.BlocksOf("p", "app"), "memory 1Gi on 0,1");
+  EXPECT_EQ(node.Broken(), kSound);
+  ReleasePod("wide", node.state);
+  EXPECT_EQ(node.Broken(), kSound);
+  ReleasePod("p", node.state);
+  EXPECT_EQ(node.state, ThreeNodes().state);
+
+  // Its own pod's group, made by extending the same affinity: refused as in the kubelet.
+  node.state = ThreeNodes().state;
+  const Pod pod =
+      GuaranteedPod("p", {Init("init", {{"memory", "12Gi"}}), App("app", {{"memory", "1Gi"}})});
+  ASSERT_EQ(node.Give(pod, "init", OnNodes(0b010)), "");
+  EXPECT_EQ(node.Give(pod, "app", OnNodes(0b010)),
+            Refused("failed to find NUMA nodes to extend the current topology hint"));
+}
+
+TEST(MemoryAllocation, IsForPinnedPodsAndOnlyOnce) {
+  MemoryNode node = ThreeNodes();
+  Pod burstable = AskingFor("1Gi");
+  burstable.stated_qos = QosClass::kBurstable;
+  const MemoryState empty = node.state;
+  EXPECT_EQ(node.Give(burstable, "app", OnNodes(1)), "");
+  EXPECT_EQ(node.state, empty);
+  ASSERT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(1)), "");
+  const MemoryState once = node.state;
+  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(2)), "");
+  EXPECT_EQ(node.state, once);
+}
+
+TEST(MemoryReuse, LaterContainersTakeWhatInitContainersHold) {
+  MemoryNode node = ThreeNodes();
+  const MemoryState empty = node.state;
+  const Pod pod =
+      GuaranteedPod("p", {Init("one", {{"memory", "6Gi"}}), Sidecar("side", {{"memory", "1Gi"}}),
+                          Init("two", {{"memory", "7Gi"}}), App("app", {{"memory", "3Gi"}})});
+  ASSERT_EQ(node.Give(pod, "one", OnNodes(1)), "");
+  EXPECT_EQ(node.ReservedGi(0), 6u);
+  ASSERT_EQ(node.Give(pod, "side", OnNodes(1)), "");
+  EXPECT_EQ(node.ReservedGi(0), 6u);
+  EXPECT_EQ(node.BlocksOf("p", "one"), "memory 5Gi on 0");
+  ASSERT_EQ(node.Give(pod, "two", OnNodes(1)), "");
+  EXPECT_EQ(node.ReservedGi(0), 8u);
+  EXPECT_EQ(node.BlocksOf("p", "one"), "memory 0Gi on 0");
+  ASSERT_EQ(node.Give(pod, "app", OnNodes(1)), "");
+  EXPECT_EQ(node.ReservedGi(0), 8u);
+  EXPECT_EQ(node.BlocksOf("p", "two"), "memory 4Gi on 0");
+  EXPECT_EQ(node.Broken(), kSound);
+
+  ContainerStarts(pod, "side", node.state);
+  EXPECT_EQ(node.state.Find({"p", "one"}), nullptr);
+  EXPECT_EQ(node.ReservedGi(0), 8u);
+  ContainerStarts(pod, "app", node.state);
+  EXPECT_EQ(node.ReservedGi(0), 4u);
+  EXPECT_EQ(node.BlocksOf("p", "side"), "memory 1Gi on 0");
+  EXPECT_EQ(node.Broken(), kSound);
+  ReleasePod("p", node.state);
+  EXPECT_EQ(node.state, empty);
+}
+
+TEST(MemoryReuse, OnlyOnExactlyTheSameNodes) {
+  MemoryNode node = ThreeNodes();
+  const Pod pod =
+      GuaranteedPod("p", {Init("init", {{"memory", "6Gi"}}), App("app", {{"memory", "3Gi"}})});
+  ASSERT_EQ(node.Give(pod, "init", OnNodes(0b001)), "");
+  ASSERT_EQ(node.Give(pod, "app", OnNodes(0b010)), "");
+  EXPECT_EQ(node.ReservedGi(0), 6u);
+  EXPECT_EQ(node.ReservedGi(1), 3u);
+  EXPECT_EQ(node.BlocksOf("p", "init"), "memory 6Gi on 0");
+}
+
+// The kubelet forgets what may be reused when another pod comes in between and at a restart, but
+// still takes it off the init container's block: memory that nobody gives back any more.
+TEST(MemoryReuse, NothingLeaksIfAnotherPodComesInBetween) {
+  MemoryNode node = ThreeNodes();
+  const MemoryState empty = node.state;
+  const Pod pod =
+      GuaranteedPod("p", {Init("init", {{"memory", "6Gi"}}), App("app", {{"memory", "4Gi"}})});
+  ASSERT_EQ(node.Give(pod, "init", OnNodes(0b001)), "");
+  ASSERT_EQ(node.Give(AskingFor("1Gi", "q"), "app", OnNodes(0b001)), "");
+  ASSERT_EQ(node.Give(pod, "app", OnNodes(0b001)), "");
+  EXPECT_EQ(node.ReservedGi(0), 7u);
+  EXPECT_EQ(node.Broken(), kSound);
+  ReleasePod("p", node.state);
+  ReleasePod("q", node.state);
+  EXPECT_EQ(node.state, empty);
+}
+
+// After a restart the kubelet reserves once more for init containers that have run.
+TEST(MemoryReuse, AnInitContainerThatHasRunGetsNothingAgain) {
+  MemoryNode node = ThreeNodes();
+  const Pod pod =
+      GuaranteedPod("p", {Init("init", {{"memory", "6Gi"}}), App("app", {{"memory", "4Gi"}})});
+  ASSERT_EQ(node.Give(pod, "init", OnNodes(0b001)), "");
+  ASSERT_EQ(node.Give(pod, "app", OnNodes(0b001)), "");
+  ContainerStarts(pod, "app", node.state);
+  const MemoryState running = node.state;
+  EXPECT_TRUE(
+      ContainerHints(node.machine, node.policy, node.state, pod, pod.containers[0]).empty());
+  EXPECT_EQ(node.Give(pod, "init", OnNodes(0b010)), "");
+  EXPECT_EQ(node.state, running);
+}
+
+TEST(MemoryRelease, OfWhatIsNotHeldChangesNothing) {
+  MemoryNode node = ThreeNodes();
+  ASSERT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(1)), "");
+  const MemoryState before = node.state;
+  ReleaseContainer({"p", "other"}, node.state);
+  ReleaseContainer({"q", "app"}, node.state);
+  ReleasePod("q", node.state);
+  EXPECT_EQ(node.state, before);
+  ReleaseContainer({"p", "app"}, node.state);
+  EXPECT_EQ(node.state, ThreeNodes().state);
+}
+
+}  // namespace
+}  // namespace alignd::memorymanager
