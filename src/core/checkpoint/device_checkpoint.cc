@@ -17,8 +17,7 @@ std::vector<std::string> ToIds(const GoSlice<std::string>& list) {
   std::vector<std::string> ids;
   if (list) ids = *list;
   std::ranges::sort(ids);
-  const auto repeated = std::ranges::unique(ids);
-  ids.erase(repeated.begin(), repeated.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
 

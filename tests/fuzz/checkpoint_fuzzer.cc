@@ -1,0 +1,79 @@
+// Any text is refused with a message and a cure, or read as one of the three state files; what is
+// read survives writing. Fuzzers cannot guess checksums, so each text that has the right form is
+// also given the right one.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/documents.h"
+#include "alignd/checkpoint/go_json_reader.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/checkpoint/verify.h"
+
+namespace alignd::checkpoint {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+template <typename T>
+bool Readable(const Result<T>& read) {
+  if (read.ok()) return true;
+  Require(read.error().code == ErrorCode::kCorrupt);
+  Require(!read.error().message.empty() && !read.error().cure.empty());
+  return false;
+}
+
+// The text written again; `{}` if it is no such document. It verifies.
+template <typename Document>
+std::string WithRightChecksum(std::string_view text) {
+  Document document;
+  return GoJsonReader::Read(text, document).ok() ? ToText(document) : "{}";
+}
+
+void TryCpu(std::string_view text) {
+  const Result<CpuCheckpoint> read = ParseCpuCheckpoint(text);
+  if (!Readable(read) || read->version != 2) return;
+  const std::string written = FormatCpuCheckpoint(read->policy_name, read->state);
+  const Result<CpuCheckpoint> again = ParseCpuCheckpoint(written);
+  Require(again.ok() && *again == *read);
+}
+
+void TryMemory(std::string_view text) {
+  const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(text);
+  if (!Readable(read)) return;
+  const std::string written = FormatMemoryCheckpoint(read->policy_name, read->state);
+  const Result<MemoryCheckpoint> again = ParseMemoryCheckpoint(written);
+  Require(again.ok() && *again == *read);
+}
+
+void TryDevice(std::string_view text) {
+  const Result<DeviceCheckpoint> read = ParseDeviceCheckpoint(text);
+  if (!Readable(read)) return;
+  const std::string written = FormatDeviceCheckpoint(read->ToState());
+  const Result<DeviceCheckpoint> again = ParseDeviceCheckpoint(written);
+  Require(again.ok() && again->allocations == read->allocations);
+}
+
+}  // namespace
+}  // namespace alignd::checkpoint
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace alignd::checkpoint;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  TryCpu(text);
+  TryCpu(WithRightChecksum<CpuDocument>(text));
+  TryMemory(text);
+  TryMemory(WithRightChecksum<MemoryDocument>(text));
+  TryDevice(text);
+  TryDevice(WithRightChecksum<DeviceDocument>(text));
+  const auto kind = KindOfText(text);
+  if (kind) Readable(VerifyCheckpoint(*kind, text));
+  return 0;
+}
