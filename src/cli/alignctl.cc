@@ -1,12 +1,14 @@
 // alignctl. Each subcommand has a file of its own and one line here.
 #include <iostream>
 
+#include "cli/checkpoint_command.h"
 #include "cli/program.h"
 #include "cli/topology_command.h"
 
 int main(int argc, char** argv) {
   return alignd::cli::RunProgram(argc, argv,
                                  {
+                                     alignd::cli::AddCheckpointCommand,
                                      alignd::cli::AddTopologyCommand,
                                  },
                                  std::cout, std::cerr);

@@ -1,0 +1,132 @@
+#include "cli/checkpoint_command.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/go_json.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/checkpoint/verify.h"
+#include "host/file.h"
+
+namespace alignd::cli {
+namespace {
+
+using checkpoint::CheckpointKind;
+using checkpoint::Verification;
+
+struct VerifyOptions {
+  std::vector<std::string> files;
+  std::string kind = "guess";
+};
+
+const std::map<std::string, CheckpointKind>& KindsByName() {
+  static const std::map<std::string, CheckpointKind> kinds = {
+      {"cpu", CheckpointKind::kCpu},
+      {"memory", CheckpointKind::kMemory},
+      {"device", CheckpointKind::kDevice},
+  };
+  return kinds;
+}
+
+template <typename T>
+Result<Done> DoneOrError(const Result<T>& result) {
+  if (!result.ok()) return result.error();
+  return Done{};
+}
+
+// What the checksum does not tell: CPU lists, node ids.
+Result<Done> CheckContent(CheckpointKind kind, std::string_view text) {
+  switch (kind) {
+    case CheckpointKind::kCpu:
+      return DoneOrError(checkpoint::ParseCpuCheckpoint(text));
+    case CheckpointKind::kMemory:
+      return DoneOrError(checkpoint::ParseMemoryCheckpoint(text));
+    case CheckpointKind::kDevice:
+      break;
+  }
+  return DoneOrError(checkpoint::ParseDeviceCheckpoint(text));
+}
+
+std::string Summary(const Verification& verified) {
+  std::string text(checkpoint::FileNameOf(verified.kind));
+  text += " version " + std::to_string(verified.version);
+  if (verified.kind != CheckpointKind::kDevice)
+    text += ", policy " + checkpoint::GoQuoted(verified.policy_name);
+  text += ", " + std::to_string(verified.entries);
+  text += verified.kind == CheckpointKind::kDevice ? " allocation" : " container";
+  if (verified.entries != 1) text += 's';
+  const std::string computed = std::to_string(verified.computed_checksum);
+  if (verified.stored_checksum == 0) {
+    return text + ", unchecked: it has no checksum (its content has " + computed + ")";
+  }
+  return text + ", checksum " + computed;
+}
+
+Result<std::string> VerifyFile(const std::string& path, std::optional<CheckpointKind> kind) {
+  const Result<std::string> text = host::ReadFile(path);
+  if (!text.ok()) return text.error();
+  if (!kind) kind = checkpoint::KindOfFileName(path);
+  if (!kind) kind = checkpoint::KindOfText(*text);
+  if (!kind) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "neither its name nor its content tells which state file it is",
+                 "say it by --kind"};
+  }
+  const Result<Verification> verified = checkpoint::VerifyCheckpoint(*kind, *text);
+  if (!verified.ok()) return verified.error();
+  const Result<Done> content = CheckContent(*kind, *text);
+  if (!content.ok()) return content.error();
+  return Summary(*verified);
+}
+
+Result<int> Verify(const VerifyOptions& options, std::ostream& out) {
+  std::optional<CheckpointKind> kind;
+  if (const auto stated = KindsByName().find(options.kind); stated != KindsByName().end()) {
+    kind = stated->second;
+  }
+  int status = kSuccess;
+  for (const std::string& path : options.files) {
+    const Result<std::string> summary = VerifyFile(path, kind);
+    if (summary.ok()) {
+      out << path << ": ok: " << *summary << '\n';
+      continue;
+    }
+    status = kFailure;
+    out << path << ": bad: " << summary.error().message << '\n';
+    if (!summary.error().cure.empty()) out << "  " << summary.error().cure << '\n';
+  }
+  return status;
+}
+
+}  // namespace
+
+void AddCheckpointCommand(CLI::App& app, Action& action) {
+  CLI::App* const group =
+      app.add_subcommand("checkpoint", "Look at the state files of the kubelet and of alignd");
+  group->require_subcommand(1);
+  const auto options = std::make_shared<VerifyOptions>();
+  CLI::App* const command = group->add_subcommand(
+      "verify", "Check files' checksums and content; exit status 1 if any of them is bad");
+  command->add_option("files", options->files, "cpu_manager_state and the like")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option("--kind", options->kind,
+                   "What the files are; guessed from their names, then from their content")
+      ->check(CLI::IsMember({"cpu", "memory", "device", "guess"}))
+      ->capture_default_str();
+  command->callback([options, &action] {
+    action = [options](std::ostream& out) { return Verify(*options, out); };
+  });
+}
+
+}  // namespace alignd::cli

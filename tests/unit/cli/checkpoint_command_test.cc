@@ -1,0 +1,107 @@
+#include "cli/checkpoint_command.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "edge/fake_tree.h"
+
+namespace alignd::cli {
+namespace {
+
+constexpr const char* kCpu = R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690})";
+constexpr const char* kMemory = R"({"policyName":"None","machineState":{},"checksum":4236770233})";
+constexpr const char* kDevice =
+    R"({"Data":{"PodDeviceEntries":[{"PodUID":"u1","ContainerName":"app","ResourceName":"r/x",)"
+    R"("DeviceIDs":{"0":["d1","d2"]},"AllocResp":"CgD/"}],)"
+    R"("RegisteredDevices":{"r/x":["d1","d2"]}},"Checksum":229842288})";
+
+struct Outcome {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+// Runs `alignctl checkpoint verify` on files of the tree; its directory is left out of the output.
+Outcome Verify(const testing::FakeTree& tree, const std::vector<std::string>& files,
+               const std::vector<std::string>& options = {}) {
+  const std::string directory = tree.root().string() + "/";
+  std::vector<std::string> arguments = {"alignctl", "checkpoint", "verify"};
+  for (const std::string& file : files) arguments.push_back(directory + file);
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  std::vector<const char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status =
+      RunProgram(static_cast<int>(argv.size()), argv.data(), {AddCheckpointCommand}, out, err);
+  std::string text = out.str();
+  for (size_t at = 0; (at = text.find(directory)) != std::string::npos;) {
+    text.erase(at, directory.size());
+  }
+  return {status, text, err.str()};
+}
+
+TEST(CheckpointCommand, SummarisesGoodFilesWhateverTheirNames) {
+  const testing::FakeTree tree{
+      {"cpu_manager_state", kCpu}, {"memory.txt", kMemory}, {"copy", kDevice}};
+  const Outcome outcome = Verify(tree, {"cpu_manager_state", "memory.txt", "copy"});
+  EXPECT_EQ(outcome.status, kSuccess);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out,
+            "cpu_manager_state: ok: cpu_manager_state version 2, policy \"none\", 0 containers, "
+            "checksum 1353318690\n"
+            "memory.txt: ok: memory_manager_state version 1, policy \"None\", 0 containers, "
+            "checksum 4236770233\n"
+            "copy: ok: kubelet_internal_checkpoint version 2, 1 allocation, checksum 229842288\n");
+}
+
+TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
+  const testing::FakeTree tree{{"cpu_manager_state", R"({"policyName":"none","checksum":5})"},
+                               {"lists_cpu_manager_state", R"({"defaultCpuSet":"3-1"})"},
+                               {"memory_manager_state", kMemory},
+                               {"unknown", "{}"}};
+  const Outcome outcome = Verify(tree, {"cpu_manager_state", "lists_cpu_manager_state",
+                                        "memory_manager_state", "unknown", "missing"});
+  EXPECT_EQ(outcome.status, kFailure);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(
+      outcome.out.starts_with("cpu_manager_state: bad: checkpoint is corrupted\n"
+                              "  its checksum is 5, its content has 1353318690; please "
+                              "drain this node and delete the CPU manager checkpoint file "
+                              "before restarting\n"
+                              "lists_cpu_manager_state: bad: could not parse default cpu "
+                              "set \"3-1\""))
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("\nmemory_manager_state: ok: "), std::string::npos);
+  EXPECT_NE(outcome.out.find("\nunknown: bad: neither its name nor its content tells which state "
+                             "file it is\n  say it by --kind\n"),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_TRUE(outcome.out.ends_with("missing: bad: read missing: No such file or directory\n"))
+      << outcome.out;
+}
+
+TEST(CheckpointCommand, TellsOfAMissingChecksum) {
+  const testing::FakeTree tree{{"state", R"({"policyName":"none","defaultCpuSet":""})"}};
+  EXPECT_EQ(Verify(tree, {"state"}).out,
+            "state: ok: cpu_manager_state version 2, policy \"none\", 0 containers, unchecked: it "
+            "has no checksum (its content has 1353318690)\n");
+}
+
+TEST(CheckpointCommand, BelievesTheStatedKind) {
+  const testing::FakeTree tree{{"cpu_manager_state", kMemory}};
+  EXPECT_EQ(Verify(tree, {"cpu_manager_state"}).status, kFailure);
+  EXPECT_EQ(Verify(tree, {"cpu_manager_state"}, {"--kind", "memory"}).status, kSuccess);
+}
+
+TEST(CheckpointCommand, ExplainsWrongUse) {
+  const testing::FakeTree tree{{"state", kCpu}};
+  EXPECT_EQ(Verify(tree, {}).status, kUsage);
+  EXPECT_EQ(Verify(tree, {"state"}, {"--kind", "disk"}).status, kUsage);
+}
+
+}  // namespace
+}  // namespace alignd::cli
