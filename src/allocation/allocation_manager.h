@@ -5,18 +5,23 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
-#include "alignd/admission/admission.h"
 #include "alignd/admission/grant.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
+#include "alignd/devicemanager/device_policy.h"
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
+#include "allocation/checkpoint_store.h"
 #include "allocation/device_plugins.h"
+#include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::allocation {
 
@@ -27,7 +32,8 @@ struct Snapshot {
 };
 
 struct Granted {
-  std::map<std::string, admission::Grant> grants;  // by container name
+  // By container name; at least those of the pod that was asked about.
+  std::map<std::string, admission::Grant> grants;
   // The shared pool must have been moved to this generation before an exclusive container starts.
   uint64_t generation = 0;
 };
@@ -36,28 +42,115 @@ struct Granted {
 // (nothing changed).
 using Outcome = std::variant<Granted, Refusal, Error>;
 
-// Thread-safe: its methods post to the decision thread and return at once; callbacks run on the
-// decision thread or on a plugin's thread and must not block.
-class AllocationManager : public InventorySink {
+// Thread-safe: its methods post to the decision thread and return at once. Callbacks run exactly
+// once, on the decision thread (after the end on the caller's), and must not block.
+//
+// What is reserved for a pod whose plugins are still being asked is given to nobody else, but is
+// neither saved nor published: both show a grant only once all of it is on the disk.
+class AllocationManager final : public InventorySink {
  public:
+  using AdmitDone = std::function<void(Outcome)>;
+
+  // `initial` comes from CheckpointStore::Load. `store` and `plugins` outlive us.
+  AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
+                    DevicePlugins& plugins);
+  AllocationManager(const AllocationManager&) = delete;
+  AllocationManager& operator=(const AllocationManager&) = delete;
+  // Finishes what was posted. Who waits for a plugin gets an error (kUnavailable), and what was
+  // reserved for him was never saved.
+  ~AllocationManager() override;
+
   // Decides about all containers of `pod` (one, where no more of the pod is known), asks the
   // plugins for granted devices, persists, publishes. Containers that already hold a grant get it
-  // again.
-  virtual void Admit(Pod pod, std::function<void(Outcome)> done) = 0;
+  // again. While a pod's plugins are being asked, further calls for its containers wait for the
+  // same answer.
+  // Errors: kIo if the grant could not be saved; kUnavailable if the pod was released meanwhile or
+  // we are stopping. A plugin's failure is a refusal, UnexpectedAdmissionError.
+  // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, allocateContainerResources.
+  // Differs: plugins are asked once everything is decided; an answer that a plugin has given is
+  // kept with the grant and not asked for again.
+  void Admit(Pod pod, AdmitDone done);
 
   // The pod is gone: gives everything back. `done` after it is on disk.
-  virtual void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done) = 0;
+  // Errors: kIo if it could not be saved. The pod is released all the same: what is on the disk
+  // then still has its entry, which costs nothing but its CPUs, and only until the next save or,
+  // after a crash, until the pod is found gone. Nobody gets them before a save that has removed the
+  // entry.
+  void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done);
 
-  // The containers of the runtime's sandboxes are what is left: releases every other pod. Used at
-  // start and by the reconciler. Answers with the UIDs that were released.
-  virtual void ReleaseAllBut(std::set<std::string> live_pod_uids,
-                             std::function<void(Result<std::set<std::string>>)> done) = 0;
+  // The pods of the runtime's sandboxes are what is left: releases every other pod that held
+  // something in the snapshot `as_of_generation`. To be taken before the runtime is asked: a pod
+  // that was granted something since may have a sandbox that the list does not know. nullopt is for
+  // the start, when nothing is being admitted. Answers with the UIDs that were released.
+  // Errors: as ReleasePod.
+  void ReleaseAllBut(std::set<std::string> live_pod_uids,
+                     std::function<void(Result<std::set<std::string>>)> done,
+                     std::optional<uint64_t> as_of_generation = std::nullopt);
 
   // The newest published state. Never blocks on a decision.
-  virtual std::shared_ptr<const Snapshot> snapshot() const = 0;
+  std::shared_ptr<const Snapshot> snapshot() const;
 
   // Called with every new snapshot, in order. Set before the first change.
-  virtual void OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer) = 0;
+  void OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer);
+
+  // An inventory that cannot be saved is logged and saved with the next change; after a crash the
+  // plugins announce it anew.
+  void SetResource(std::string name, devicemanager::Resource resource) override;
+  // What containers hold of it stays theirs.
+  void RemoveResource(const std::string& name) override;
+
+ private:
+  struct Operation;
+  struct Caller {
+    Pod pod;
+    AdmitDone done;
+  };
+
+  // All of these on the decision thread.
+  void Start(Caller caller);
+  bool HoldsItsGrant(const Pod& pod, bool pending) const;
+  Granted GrantsNow(const Pod& pod) const;
+  void Decide(const std::shared_ptr<Operation>& operation);
+  void Consult(const std::shared_ptr<Operation>& operation,
+               const std::set<devicemanager::PreferenceQuery>& queries);
+  void Take(const std::shared_ptr<Operation>& operation, admission::NodeState next);
+  void OnResponse(Operation& operation, const ContainerKey& key, const std::string& resource,
+                  Result<std::string> response);
+  void Conclude(Operation& operation, admission::NodeState next);
+  void Fail(Operation& operation, const Outcome& why);
+  void Finish(Operation& operation, const Outcome& outcome);
+  void Cancel(const std::string& pod_uid, const Error& why);
+  Result<Done> Release(const std::set<std::string>& pod_uids);
+  void ChangeInventory(const std::function<void(devicemanager::DeviceState&)>& change);
+
+  // The state without the reservations of all operations but `except`.
+  admission::NodeState Visible(const admission::NodeState& state, const Operation* except) const;
+  // Makes `next` the state once what is visible of it is saved. Nothing has changed after an error.
+  Result<Done> Commit(admission::NodeState next, const Operation* granted);
+  // Makes `next` the state whether it can be saved or not.
+  Result<Done> Keep(admission::NodeState next);
+  Result<Done> Save(const admission::NodeState& visible);
+  void Publish(admission::NodeState visible);
+  void RequireSound(const admission::NodeState& state) const;
+
+  const admission::Node node_;  // constant after construction
+  CheckpointStore& store_;      // decision thread only
+  DevicePlugins& plugins_;      // thread-safe
+
+  // Decision thread only.
+  admission::NodeState state_;                                    // with all reservations
+  std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
+  std::set<ContainerKey> granted_;                                // saved in this life of ours
+  std::map<std::string, uint64_t> since_;                         // pod UID -> generation
+  std::vector<std::function<void(std::shared_ptr<const Snapshot>)>> observers_;
+  bool unsaved_ = false;  // the disk may differ from what is visible
+  bool stopping_ = false;
+
+  mutable Mutex mutex_;
+  std::shared_ptr<const Snapshot> snapshot_ GUARDED_BY(mutex_);
+
+  // Shared with the callbacks that plugins still hold when we are gone: they post to it in vain.
+  const std::shared_ptr<TaskQueue> queue_;
 };
 
 }  // namespace alignd::allocation

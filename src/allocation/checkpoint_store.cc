@@ -1,0 +1,182 @@
+#include "allocation/checkpoint_store.h"
+
+#include <utility>
+
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/config/kubelet_config.h"
+#include "alignd/cpumanager/static_policy.h"
+#include "alignd/devicemanager/device_policy.h"
+#include "alignd/memorymanager/static_policy.h"
+#include "host/file.h"
+
+namespace alignd::allocation {
+namespace {
+
+namespace fs = std::filesystem;
+using admission::Node;
+using admission::NodeState;
+
+// The kubelet's text with the file in front, and our cure instead of its "drain this node".
+Error NotRestored(const Error& error, const fs::path& path, std::string cure) {
+  Error out = error.In("could not restore state from checkpoint").In("load " + path.string());
+  out.cure = std::move(cure);
+  return out;
+}
+
+Error NotValid(const Error& error, const fs::path& path, std::string cure) {
+  Error out = error.In("load " + path.string());
+  out.cure = std::move(cure);
+  return out;
+}
+
+Result<Done> RequireSound(const std::vector<std::string>& broken, const fs::path& path,
+                          const std::string& cure) {
+  if (broken.empty()) return Done{};
+  return NotValid({ErrorCode::kCorrupt, broken.front()}, path, cure);
+}
+
+std::string RemoveCpuFile(const fs::path& path) {
+  return "remove " + path.string() +
+         "; the node needs no draining, but running containers lose their exclusive CPUs";
+}
+
+std::string RemoveMemoryFile(const fs::path& path) {
+  return "remove " + path.string() +
+         "; the node needs no draining, but the memory of running containers counts as free";
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(StatePaths paths, host::FileCalls& calls)
+    : paths_(std::move(paths)),
+      calls_(calls),
+      cpu_{paths_.CpuFile(), std::nullopt},
+      memory_{paths_.MemoryFile(), std::nullopt},
+      devices_{paths_.DeviceFile(), std::nullopt} {}
+
+Result<NodeState> CheckpointStore::Load(const Node& node,
+                                        const std::map<std::string, ContainerKey>& containers) {
+  if (Result<Done> prepared = PrepareDirectories(); !prepared.ok()) return prepared.error();
+  NodeState state = NodeState::Initial(node);
+  if (Result<Done> cpu = LoadCpu(node, containers, state.cpu); !cpu.ok()) return cpu.error();
+  if (Result<Done> memory = LoadMemory(node, state.memory); !memory.ok()) return memory.error();
+  if (Result<Done> devices = LoadDevices(state.devices); !devices.ok()) return devices.error();
+  if (Result<Done> saved = WriteMissing(node, state); !saved.ok()) return saved.error();
+  return state;
+}
+
+Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
+  for (const auto& [file, text] : Texts(node, state)) {
+    if (Result<Done> written = Write(*file, text); !written.ok()) return written;
+  }
+  return Done{};
+}
+
+Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state) {
+  for (const auto& [file, text] : Texts(node, state)) {
+    if (file->text) continue;
+    if (Result<Done> written = Write(*file, text); !written.ok()) return written;
+  }
+  return Done{};
+}
+
+std::vector<std::pair<CheckpointStore::File*, std::string>> CheckpointStore::Texts(
+    const Node& node, const NodeState& state) {
+  const std::string_view cpu_policy = ToString(node.config.cpu_manager_policy);
+  const std::string_view memory_policy = ToString(node.config.memory_manager_policy);
+  return {{&cpu_, checkpoint::FormatCpuCheckpoint(cpu_policy, state.cpu)},
+          {&memory_, checkpoint::FormatMemoryCheckpoint(memory_policy, state.memory)},
+          {&devices_, checkpoint::FormatDeviceCheckpoint(state.devices)}};
+}
+
+Result<Done> CheckpointStore::PrepareDirectories() {
+  for (const fs::path& directory : {paths_.state_dir, paths_.device_plugin_dir}) {
+    if (Result<Done> made = host::MakeDirectory(directory, calls_); !made.ok()) return made;
+  }
+  for (const File* file : {&cpu_, &memory_, &devices_}) {
+    if (Result<Done> clean = host::RemoveTemporary(file->path, calls_); !clean.ok()) return clean;
+  }
+  return Done{};
+}
+
+Result<std::optional<std::string>> CheckpointStore::Read(File& file) {
+  file.text.reset();
+  Result<std::string> text = host::ReadFile(file.path);
+  if (text.ok()) {
+    file.text = *std::move(text);
+  } else if (text.error().code != ErrorCode::kNotFound) {
+    return text.error();
+  }
+  return file.text;
+}
+
+Result<Done> CheckpointStore::Write(File& file, const std::string& text) {
+  if (file.text == text) return Done{};
+  // After a failure we do not know what is there, so that the next save writes in any case.
+  file.text.reset();
+  if (Result<Done> done = host::ReplaceFile(file.path, text, calls_); !done.ok()) return done;
+  file.text = text;
+  return Done{};
+}
+
+Result<Done> CheckpointStore::LoadCpu(const Node& node,
+                                      const std::map<std::string, ContainerKey>& containers,
+                                      cpumanager::CpuState& state) {
+  const Result<std::optional<std::string>> text = Read(cpu_);
+  if (!text.ok()) return text.error();
+  if (!*text) return Done{};
+  const std::string cure = RemoveCpuFile(cpu_.path);
+  Result<checkpoint::CpuCheckpoint> parsed = checkpoint::ParseCpuCheckpoint(**text);
+  if (parsed.ok()) parsed = checkpoint::MigrateCpuCheckpoint(*std::move(parsed), containers);
+  if (!parsed.ok()) return NotRestored(parsed.error(), cpu_.path, cure);
+  const std::string_view policy = ToString(node.config.cpu_manager_policy);
+  if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
+    return NotRestored(same.error(), cpu_.path,
+                       "set cpuManagerPolicy to \"" + parsed->policy_name + "\", or " + cure);
+  }
+  if (node.cpu && parsed->state == cpumanager::CpuState{}) return Done{};
+  state = std::move(parsed->state);
+  if (!node.cpu) return Done{};
+  const Result<Done> valid = cpumanager::ValidateLoaded(node.machine, *node.cpu, state);
+  if (!valid.ok()) return NotValid(valid.error(), cpu_.path, cure);
+  return RequireSound(cpumanager::BrokenInvariants(node.machine, *node.cpu, state), cpu_.path,
+                      cure);
+}
+
+Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::MemoryState& state) {
+  const Result<std::optional<std::string>> text = Read(memory_);
+  if (!text.ok()) return text.error();
+  if (!*text) return Done{};
+  const std::string cure = RemoveMemoryFile(memory_.path);
+  Result<checkpoint::MemoryCheckpoint> parsed = checkpoint::ParseMemoryCheckpoint(**text);
+  if (!parsed.ok()) return NotRestored(parsed.error(), memory_.path, cure);
+  const std::string_view policy = ToString(node.config.memory_manager_policy);
+  if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
+    return NotRestored(same.error(), memory_.path,
+                       "set memoryManagerPolicy to \"" + parsed->policy_name + "\", or " + cure);
+  }
+  if (node.memory && parsed->state == memorymanager::MemoryState{}) return Done{};
+  state = std::move(parsed->state);
+  if (!node.memory) return Done{};
+  const Result<Done> valid = memorymanager::ValidateLoaded(node.machine, *node.memory, state);
+  if (!valid.ok()) return NotValid(valid.error(), memory_.path, cure);
+  return RequireSound(memorymanager::BrokenInvariants(node.machine, *node.memory, state),
+                      memory_.path, cure);
+}
+
+Result<Done> CheckpointStore::LoadDevices(devicemanager::DeviceState& state) {
+  const Result<std::optional<std::string>> text = Read(devices_);
+  if (!text.ok()) return text.error();
+  if (!*text) return Done{};
+  const std::string cure =
+      "stop the containers that hold devices, which would be given out again, then remove " +
+      devices_.path.string();
+  Result<checkpoint::DeviceCheckpoint> parsed = checkpoint::ParseDeviceCheckpoint(**text);
+  if (!parsed.ok()) return NotRestored(parsed.error(), devices_.path, cure);
+  state = parsed->ToState();
+  return RequireSound(devicemanager::BrokenInvariants(state), devices_.path, cure);
+}
+
+}  // namespace alignd::allocation

@@ -1,0 +1,347 @@
+// The allocation manager with real files, real threads and plugins that answer when they like.
+#include "allocation/allocation_manager.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "edge/allocation_node.h"
+#include "edge/allocation_outcome.h"
+
+namespace alignd::allocation {
+namespace {
+
+using namespace alignd::testing;
+
+bool Answered(const std::future<Outcome>& later) {
+  return later.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+class AllocationTest : public ::testing::Test {
+ protected:
+  AllocationTest() {
+    world.Up();
+    world.AnnounceDevices();
+  }
+
+  void ExpectNothingGivenAway() {
+    world.Settle();
+    admission::NodeState empty = admission::NodeState::Initial(world.node);
+    empty.devices.resources = {{kGpu, EightDevices("gpu")}, {kNic, EightDevices("nic")}};
+    EXPECT_EQ(world.published(), empty);
+    EXPECT_EQ(world.saved(), Persistent(empty));
+  }
+
+  AllocationNode world;
+};
+
+TEST_F(AllocationTest, GrantsSavesPublishes) {
+  const uint64_t before = world.manager->snapshot()->generation;
+  const Outcome outcome = world.Admit(AppPod("pod", 2, {{kGpu, "1"}}));
+  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  const admission::Grant& grant = GrantedOf(outcome)->grants.at("app");
+  EXPECT_EQ(grant.exclusive.Count(), 2);
+  EXPECT_EQ(grant.cpuset, grant.exclusive);
+  EXPECT_EQ(grant.memory_nodes.size(), 1u);
+  EXPECT_EQ(grant.devices.at(kGpu).response, FakePlugins::AnswerTo(kGpu, {"gpu0"}));
+  EXPECT_EQ(GrantedOf(outcome)->generation, before + 1);
+  EXPECT_EQ(world.manager->snapshot()->generation, before + 1);
+  EXPECT_EQ(admission::GrantOf(world.node, world.published(), {"pod", "app"}), grant);
+  EXPECT_EQ(world.saved(), Persistent(world.published()));
+}
+
+TEST_F(AllocationTest, RefusesAndChangesNothing) {
+  const Outcome outcome = world.Admit(AppPod("pod", 99));
+  ASSERT_TRUE(std::holds_alternative<Refusal>(outcome)) << TextOf(outcome);
+  ExpectNothingGivenAway();
+}
+
+TEST_F(AllocationTest, GivesAContainerItsGrantAgainWithoutAskingAnyone) {
+  const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
+  const Outcome first = world.Admit(pod);
+  const int asked = world.plugins->allocations();
+  world.manager->RemoveResource(kGpu);  // its plugin may even be gone
+  const Outcome second = world.Admit(pod);
+  ASSERT_TRUE(GrantedOf(first) && GrantedOf(second)) << TextOf(second);
+  EXPECT_EQ(GrantedOf(second)->grants, GrantedOf(first)->grants);
+  EXPECT_EQ(world.plugins->allocations(), asked);
+}
+
+TEST_F(AllocationTest, LetsSharedContainersRunOnTheDefaultSet) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("exclusive", 4))));
+  const Outcome outcome = world.Admit(PodOf("shared", {Asking("app", {})}));
+  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  const admission::Grant& grant = GrantedOf(outcome)->grants.at("app");
+  EXPECT_TRUE(grant.exclusive.empty());
+  EXPECT_EQ(grant.cpuset, world.published().cpu.default_set);
+  EXPECT_EQ(grant.cpuset.Count(), 12);
+}
+
+TEST_F(AllocationTest, GivesEverythingBackWithThePod) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
+  ASSERT_TRUE(world.Release("pod").ok());
+  ExpectNothingGivenAway();
+}
+
+TEST_F(AllocationTest, AnswersNamesThePluginsFault) {
+  world.plugins->Fail(kNic, Error{ErrorCode::kUnavailable, "plugin example.com/nic: gone"});
+  const Outcome outcome = world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}));
+  ASSERT_TRUE(std::holds_alternative<Refusal>(outcome)) << TextOf(outcome);
+  EXPECT_EQ(std::get<Refusal>(outcome), UnexpectedAdmissionError("plugin example.com/nic: gone"));
+  ExpectNothingGivenAway();
+  world.plugins->Fail(kNic, std::nullopt);
+  EXPECT_TRUE(GrantedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
+}
+
+TEST_F(AllocationTest, KeepsAReservationFromOthersAndFromSight) {
+  const admission::NodeState before = world.published();
+  world.plugins->Hold();
+  std::future<Outcome> later = world.AdmitLater(AppPod("slow", 4, {{kGpu, "8"}}));
+  world.plugins->AwaitHeld(1);
+  EXPECT_EQ(world.published(), before);
+  EXPECT_EQ(world.saved(), Persistent(before));
+
+  const Outcome no_devices_left = world.Admit(AppPod("late", 2, {{kGpu, "1"}}));
+  EXPECT_TRUE(std::holds_alternative<Refusal>(no_devices_left)) << TextOf(no_devices_left);
+  const Outcome quick = world.Admit(AppPod("quick", 2));
+  ASSERT_TRUE(GrantedOf(quick)) << TextOf(quick);
+  EXPECT_EQ(world.published().cpu.default_set.Count(), 14);
+  EXPECT_EQ(world.saved().cpu.assignments.size(), 1u);
+  EXPECT_FALSE(Answered(later));
+
+  world.plugins->LetGo();
+  const Outcome slow = later.get();
+  ASSERT_TRUE(GrantedOf(slow)) << TextOf(slow);
+  EXPECT_FALSE(GrantedOf(slow)->grants.at("app").exclusive.Intersects(
+      GrantedOf(quick)->grants.at("app").exclusive));
+  EXPECT_EQ(world.published().cpu.default_set.Count(), 10);
+  EXPECT_EQ(world.saved(), Persistent(world.published()));
+}
+
+TEST_F(AllocationTest, GivesAReservationBackWhileOthersKeepTheirs) {
+  world.plugins->Fail(kGpu, Error{ErrorCode::kDeadlineExceeded, "plugin example.com/gpu: late"});
+  world.plugins->Hold();
+  std::future<Outcome> later = world.AdmitLater(AppPod("slow", 4, {{kGpu, "2"}}));
+  world.plugins->AwaitHeld(1);
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("quick", 2))));
+  const admission::NodeState before = world.published();
+  world.plugins->LetGo();
+  const Outcome slow = later.get();
+  EXPECT_TRUE(std::holds_alternative<Refusal>(slow)) << TextOf(slow);
+  world.Settle();
+  EXPECT_EQ(world.published(), before);
+  ASSERT_TRUE(world.Release("quick").ok());
+  ExpectNothingGivenAway();
+}
+
+TEST_F(AllocationTest, AsksOnceForCallersOfTheSameContainer) {
+  world.plugins->Hold();
+  const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
+  std::future<Outcome> first = world.AdmitLater(pod);
+  std::future<Outcome> second = world.AdmitLater(pod);
+  world.Settle();
+  world.plugins->LetGo();
+  const Outcome one = first.get();
+  const Outcome two = second.get();
+  ASSERT_TRUE(GrantedOf(one) && GrantedOf(two));
+  EXPECT_EQ(GrantedOf(one)->grants, GrantedOf(two)->grants);
+  EXPECT_EQ(world.plugins->allocations(), 1);
+}
+
+TEST_F(AllocationTest, DecidesAboutMoreContainersOfAPodAfterItsFirst) {
+  world.plugins->Hold();
+  const Container a = Asking("a", {{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}});
+  const Container b = Asking("b", {{"cpu", "2"}, {"memory", "1Gi"}});
+  std::future<Outcome> first = world.AdmitLater(PodOf("pod", {a}));
+  std::future<Outcome> second = world.AdmitLater(PodOf("pod", {a, b}));
+  world.Settle();
+  EXPECT_FALSE(Answered(second));
+  world.plugins->LetGo();
+  const Outcome one = first.get();
+  const Outcome two = second.get();
+  ASSERT_TRUE(GrantedOf(one) && GrantedOf(two)) << TextOf(two);
+  EXPECT_EQ(GrantedOf(two)->grants.at("a"), GrantedOf(one)->grants.at("a"));
+  EXPECT_EQ(GrantedOf(two)->grants.at("b").exclusive.Count(), 2);
+  EXPECT_EQ(world.plugins->allocations(), 1);
+}
+
+TEST_F(AllocationTest, TellsWhoWaitsForAPodThatIsReleased) {
+  world.plugins->Hold();
+  const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
+  std::future<Outcome> first = world.AdmitLater(pod);
+  std::future<Outcome> second = world.AdmitLater(pod);
+  world.plugins->AwaitHeld(1);
+  ASSERT_TRUE(world.Release("pod").ok());
+  EXPECT_TRUE(IsError(first.get(), ErrorCode::kUnavailable));
+  EXPECT_TRUE(IsError(second.get(), ErrorCode::kUnavailable));
+  world.plugins->LetGo();  // the late answer is for nobody
+  ExpectNothingGivenAway();
+  EXPECT_TRUE(GrantedOf(world.Admit(pod)));
+}
+
+TEST_F(AllocationTest, AnswersThoseWhoWaitWhenItEnds) {
+  world.plugins->Hold();
+  std::future<Outcome> later = world.AdmitLater(AppPod("pod", 2, {{kGpu, "1"}}));
+  world.plugins->AwaitHeld(1);
+  world.manager.reset();
+  EXPECT_TRUE(IsError(later.get(), ErrorCode::kUnavailable));
+  world.plugins->LetGo();  // into the void
+  EXPECT_TRUE(world.saved().cpu.assignments.empty());
+}
+
+TEST_F(AllocationTest, FollowsThePluginsPreference) {
+  devicemanager::Resource gpus = EightDevices("gpu");
+  gpus.prefers_allocation = true;
+  world.manager->SetResource(kGpu, gpus);
+  world.plugins->Prefer([](const devicemanager::PreferenceQuery& query) {
+    return std::vector<std::string>{query.available.back()};
+  });
+  const Outcome outcome = world.Admit(PodOf("pod", {Asking("app", {{kGpu, "1"}})}));
+  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  EXPECT_EQ(world.plugins->consultations(), 1);
+  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").devices.at(kGpu).Ids(),
+            std::set<std::string>{"gpu3"});
+}
+
+TEST_F(AllocationTest, AsksAgainWhenTheFreeDevicesMovedAndThenGoesWithoutPreference) {
+  devicemanager::Resource gpus = EightDevices("gpu");
+  gpus.prefers_allocation = true;
+  world.manager->SetResource(kGpu, gpus);
+  // Each time the plugin is asked, one more free device turns unhealthy.
+  int asked = 0;
+  world.plugins->Prefer([&](const devicemanager::PreferenceQuery& query) {
+    gpus.devices.at("gpu" + std::to_string(asked++)).healthy = false;
+    world.manager->SetResource(kGpu, gpus);
+    return std::vector<std::string>{query.available.back()};
+  });
+  const Outcome outcome = world.Admit(PodOf("pod", {Asking("app", {{kGpu, "1"}})}));
+  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").devices.at(kGpu).Ids(),
+            std::set<std::string>{"gpu3"});  // the lowest that is left
+}
+
+TEST_F(AllocationTest, GrantsNothingThatItCouldNotSave) {
+  for (const Amounts& devices : {Amounts{}, Amounts{{kGpu, "1"}}}) {
+    int index = 0;
+    for (;; ++index) {
+      SCOPED_TRACE(index);
+      world.disk.FailAt(index, ENOSPC);
+      const Outcome outcome = world.Admit(AppPod("pod", 2, devices));
+      if (!world.disk.failed()) {
+        EXPECT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+        break;
+      }
+      ASSERT_TRUE(IsError(outcome, ErrorCode::kIo)) << TextOf(outcome);
+      world.disk.Repair();
+      ExpectNothingGivenAway();  // and the disk is put right by the next task
+    }
+    EXPECT_GE(index, 18);  // two or three files, nine calls each
+    world.disk.Repair();
+    ASSERT_TRUE(world.Release("pod").ok());
+  }
+}
+
+TEST_F(AllocationTest, ReleasesInMemoryWhatItCannotReleaseOnDisk) {
+  const Pod big = AppPod("big", 15);
+  ASSERT_TRUE(GrantedOf(world.Admit(big)));
+  world.disk.DieAt(0);
+  const Result<Done> released = world.Release("big");
+  ASSERT_FALSE(released.ok());
+  EXPECT_EQ(released.error().code, ErrorCode::kIo);
+  EXPECT_TRUE(world.published().cpu.assignments.empty());
+  EXPECT_EQ(world.saved().cpu.assignments.size(), 1u);
+  // Nobody gets the CPUs while the disk says they are taken.
+  EXPECT_TRUE(IsError(world.Admit(AppPod("next", 2)), ErrorCode::kIo));
+  world.disk.Repair();
+  ASSERT_TRUE(world.ReleaseAllBut({}).ok());
+  ExpectNothingGivenAway();
+}
+
+TEST_F(AllocationTest, ReleasesAllPodsButTheLiving) {
+  for (const char* uid : {"a", "b", "c"}) {
+    ASSERT_TRUE(GrantedOf(world.Admit(AppPod(uid, 2, {{kGpu, "1"}}))));
+  }
+  const Result<std::set<std::string>> released = world.ReleaseAllBut({"b", "unknown"});
+  ASSERT_TRUE(released.ok());
+  EXPECT_EQ(*released, (std::set<std::string>{"a", "c"}));
+  EXPECT_EQ(world.published().cpu.assignments.size(), 1u);
+  EXPECT_TRUE(world.published().cpu.assignments.contains("b"));
+}
+
+TEST_F(AllocationTest, SparesPodsThatAreYoungerThanTheList) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("old", 2))));
+  const uint64_t listed_at = world.manager->snapshot()->generation;
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("young", 2))));
+  EXPECT_EQ(world.ReleaseAllBut({}, listed_at).value(), std::set<std::string>{"old"});
+  EXPECT_TRUE(world.published().cpu.assignments.contains("young"));
+  const uint64_t later = world.manager->snapshot()->generation;
+  EXPECT_EQ(world.ReleaseAllBut({}, later).value(), std::set<std::string>{"young"});
+}
+
+TEST_F(AllocationTest, TellsEveryChangeInOrder) {
+  std::vector<uint64_t> generations;  // on the decision thread, read after its end
+  world.manager->OnChange([&generations](std::shared_ptr<const Snapshot> snapshot) {
+    generations.push_back(snapshot->generation);
+  });
+  const uint64_t start = world.manager->snapshot()->generation;
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  world.manager->SetResource(kGpu, EightDevices("gpu"));  // nothing new
+  world.manager->RemoveResource(kNic);
+  ASSERT_TRUE(world.Release("pod").ok());
+  world.manager.reset();
+  EXPECT_EQ(generations, (std::vector<uint64_t>{start + 1, start + 2, start + 3}));
+}
+
+TEST_F(AllocationTest, SavesWhichDevicesAreRegistered) {
+  EXPECT_EQ(world.saved().devices.resources.size(), 2u);
+  world.manager->RemoveResource(kNic);
+  world.Settle();
+  EXPECT_EQ(world.saved().devices.resources.size(), 1u);
+}
+
+TEST_F(AllocationTest, AsksAgainForAnAnswerThatDidNotReachTheDisk) {
+  const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
+  ASSERT_TRUE(GrantedOf(world.Admit(pod)));
+  admission::NodeState state = world.published();
+  state.devices.allocations.at({"pod", "app"}).at(kGpu).response.clear();
+  ASSERT_TRUE(CheckpointStore(world.paths()).Save(world.node, state).ok());
+  world.Down();
+  world.Up();
+  world.AnnounceDevices();
+  const Outcome outcome = world.Admit(pod);
+  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").devices.at(kGpu).response,
+            FakePlugins::AnswerTo(kGpu, {"gpu0"}));
+  EXPECT_EQ(world.plugins->allocations(), 1);
+}
+
+TEST_F(AllocationTest, GivesManyThreadsDisjointThings) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 25;
+  std::atomic<int> granted = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t, &granted] {
+      for (int round = 0; round < kRounds; ++round) {
+        const std::string uid = std::to_string(t) + "-" + std::to_string(round);
+        // Together they ask for more than there is, so some are refused.
+        const Outcome outcome = world.Admit(
+            AppPod(uid, 2 + 2 * (round % 3), round % 2 == 0 ? Amounts{{kGpu, "3"}} : Amounts{}));
+        if (GrantedOf(outcome)) ++granted;
+        EXPECT_FALSE(std::holds_alternative<Error>(outcome)) << TextOf(outcome);
+        const std::shared_ptr<const Snapshot> snapshot = world.manager->snapshot();
+        EXPECT_EQ(snapshot->state.cpu.assignments.contains(uid), GrantedOf(outcome) != nullptr);
+        EXPECT_TRUE(snapshot->state.BrokenInvariants(world.node).empty());
+        EXPECT_TRUE(world.Release(uid).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(granted.load(), 0);
+  ExpectNothingGivenAway();
+}
+
+}  // namespace
+}  // namespace alignd::allocation

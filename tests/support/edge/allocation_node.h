@@ -1,0 +1,174 @@
+// A small node for tests of allocation: machine, configuration, pods, and an allocation manager
+// that can be taken down and brought up again from its disk.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/node.h"
+#include "allocation/allocation_manager.h"
+#include "core/machine_builder.h"
+#include "edge/fake_plugins.h"
+#include "edge/fake_tree.h"
+#include "edge/faulty_file.h"
+
+namespace alignd::testing {
+
+inline constexpr char kGpu[] = "example.com/gpu";
+inline constexpr char kNic[] = "example.com/nic";
+
+inline Quantity Amount(std::string_view text) {
+  const Result<Quantity> quantity = Quantity::Parse(text);
+  if (!quantity.ok()) std::abort();
+  return *quantity;
+}
+
+// 16 CPUs on two sockets and NUMA nodes; static policies, CPU 0 reserved, best-effort.
+inline KubeletConfig StaticConfig() {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+  config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  config.reserved_memory = {{0, {{"memory", Amount("100Mi")}}}};
+  return config;
+}
+
+inline Machine SmallMachine() { return MakeMachine("socket:2 numa:1 core:4 thread:2"); }
+
+inline admission::Node MakeNode(KubeletConfig config = StaticConfig(),
+                                Machine machine = SmallMachine()) {
+  Result<admission::Node> node = admission::Node::Make(std::move(machine), std::move(config));
+  if (!node.ok()) {
+    std::fprintf(stderr, "MakeNode: %s\n", node.error().Text().c_str());
+    std::abort();
+  }
+  return *std::move(node);
+}
+
+// Four devices per NUMA node: `prefix`0 to `prefix`7.
+inline devicemanager::Resource EightDevices(const std::string& prefix) {
+  devicemanager::Resource resource;
+  resource.registered = true;
+  for (int i = 0; i < 8; ++i) resource.devices[prefix + std::to_string(i)] = {true, {i / 4}};
+  return resource;
+}
+
+using Amounts = std::map<std::string, std::string>;
+
+// Requests and limits alike: with cpu and memory, a container of a Guaranteed pod.
+inline Container Asking(std::string name, const Amounts& amounts,
+                        ContainerKind kind = ContainerKind::kApp) {
+  Container container{std::move(name), kind, {}};
+  for (const auto& [resource, amount] : amounts) {
+    container.resources.limits[resource] = Amount(amount);
+  }
+  container.resources.requests = container.resources.limits;
+  return container;
+}
+
+inline Pod PodOf(const std::string& uid, std::vector<Container> containers) {
+  Pod pod;
+  pod.uid = uid;
+  pod.name = uid;
+  pod.name_space = "default";
+  pod.containers = std::move(containers);
+  return pod;
+}
+
+// One container `app` with these whole CPUs, 1Gi, and devices.
+inline Pod AppPod(const std::string& uid, int cpus, Amounts devices = {}) {
+  devices["cpu"] = std::to_string(cpus);
+  devices["memory"] = "1Gi";
+  return PodOf(uid, {Asking("app", devices)});
+}
+
+// The manager and its world. Up() brings it up; what is on the disk outlives it.
+class AllocationNode {
+ public:
+  explicit AllocationNode(admission::Node node_of = MakeNode()) : node(std::move(node_of)) {}
+
+  // The kind of each call is in the error, if loading fails.
+  Result<Done> TryUp() {
+    store.emplace(paths(), disk);
+    Result<admission::NodeState> loaded = store->Load(node, {});
+    if (!loaded.ok()) return loaded.error();
+    plugins = std::make_unique<FakePlugins>();
+    manager =
+        std::make_unique<allocation::AllocationManager>(node, *std::move(loaded), *store, *plugins);
+    return Done{};
+  }
+  void Up() {
+    const Result<Done> up = TryUp();
+    if (up.ok()) return;
+    std::fprintf(stderr, "AllocationNode::Up: %s\n", up.error().Text().c_str());
+    std::abort();
+  }
+  void AnnounceDevices() {
+    manager->SetResource(kGpu, EightDevices("gpu"));
+    manager->SetResource(kNic, EightDevices("nic"));
+    Settle();
+  }
+  // Without a word to anyone.
+  void Down() {
+    manager.reset();
+    plugins.reset();
+    store.reset();
+  }
+
+  std::future<allocation::Outcome> AdmitLater(Pod pod) {
+    auto answer = std::make_shared<std::promise<allocation::Outcome>>();
+    manager->Admit(std::move(pod), [answer](allocation::Outcome outcome) {
+      answer->set_value(std::move(outcome));
+    });
+    return answer->get_future();
+  }
+  allocation::Outcome Admit(Pod pod) { return AdmitLater(std::move(pod)).get(); }
+
+  Result<Done> Release(const std::string& uid) {
+    std::promise<Result<Done>> answer;
+    manager->ReleasePod(uid, [&answer](Result<Done> done) { answer.set_value(std::move(done)); });
+    return answer.get_future().get();
+  }
+  Result<std::set<std::string>> ReleaseAllBut(std::set<std::string> live,
+                                              std::optional<uint64_t> as_of = std::nullopt) {
+    std::promise<Result<std::set<std::string>>> answer;
+    manager->ReleaseAllBut(
+        std::move(live), [&answer](auto released) { answer.set_value(std::move(released)); },
+        as_of);
+    return answer.get_future().get();
+  }
+  // All that was posted before has been done: a pod that nobody knows is released behind it.
+  void Settle() { (void)Release("nobody"); }
+
+  admission::NodeState published() const { return manager->snapshot()->state; }
+  // What another process would load now. Ends the program if that fails.
+  admission::NodeState saved() const {
+    allocation::CheckpointStore reader(paths());
+    Result<admission::NodeState> loaded = reader.Load(node, {});
+    if (!loaded.ok()) {
+      std::fprintf(stderr, "AllocationNode::saved: %s\n", loaded.error().Text().c_str());
+      std::abort();
+    }
+    return *std::move(loaded);
+  }
+
+  allocation::StatePaths paths() const { return {tree.root(), tree.root() / "device-plugins"}; }
+
+  FakeTree tree;
+  FaultyFile disk;
+  admission::Node node;
+  std::optional<allocation::CheckpointStore> store;
+  std::unique_ptr<FakePlugins> plugins;
+  std::unique_ptr<allocation::AllocationManager> manager;
+};
+
+}  // namespace alignd::testing

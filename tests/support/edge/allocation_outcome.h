@@ -1,0 +1,37 @@
+// What tests ask of an answer of the allocation manager, and of a state.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "allocation/allocation_manager.h"
+
+namespace alignd::testing {
+
+using allocation::Granted;
+using allocation::Outcome;
+
+inline const Granted* GrantedOf(const Outcome& outcome) { return std::get_if<Granted>(&outcome); }
+
+inline std::string TextOf(const Outcome& outcome) {
+  if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
+    return refusal->reason + ": " + refusal->message;
+  }
+  if (const auto* error = std::get_if<Error>(&outcome)) return "error: " + error->Text();
+  return "granted";
+}
+
+inline bool IsError(const Outcome& outcome, ErrorCode code) {
+  const Error* error = std::get_if<Error>(&outcome);
+  return error != nullptr && error->code == code;
+}
+
+// What a file can hold of a state.
+inline admission::NodeState Persistent(admission::NodeState state) {
+  state.affinities.clear();
+  state.cpu.reusable.clear();
+  for (auto& [name, resource] : state.devices.resources) resource = {};
+  return state;
+}
+
+}  // namespace alignd::testing

@@ -1,0 +1,130 @@
+// Device plugins in process: they remember what they gave out and answer on a thread of their own.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocation/device_plugins.h"
+#include "sync/mutex.h"
+#include "sync/task_queue.h"
+
+namespace alignd::testing {
+
+// Thread-safe. Answers every Allocate with AnswerTo, until told otherwise.
+class FakePlugins final : public allocation::DevicePlugins {
+ public:
+  // The answer for these devices: made of them alone, so that a test knows it.
+  static std::string AnswerTo(const std::string& resource, const std::vector<std::string>& ids) {
+    std::string answer = resource + ":";
+    for (const std::string& id : ids) answer += " " + id;
+    return answer;
+  }
+
+  // Allocate of that resource fails from now on; nullopt: works again.
+  void Fail(const std::string& resource, std::optional<Error> error) {
+    const MutexLock lock(mutex_);
+    if (error) {
+      faults_.insert_or_assign(resource, *error);
+    } else {
+      faults_.erase(resource);
+    }
+  }
+
+  // The plugin's preference: called on the fake's thread; without one there is no preference.
+  using Preference =
+      std::function<std::optional<std::vector<std::string>>(const devicemanager::PreferenceQuery&)>;
+  void Prefer(Preference preference) {
+    const MutexLock lock(mutex_);
+    preference_ = std::move(preference);
+  }
+
+  // Answers are held back until LetGo.
+  void Hold() {
+    const MutexLock lock(mutex_);
+    holding_ = true;
+  }
+  void LetGo() {
+    const MutexLock lock(mutex_);
+    holding_ = false;
+    for (TaskQueue::Task& answer : held_) answers_.Post(std::move(answer));
+    held_.clear();
+  }
+  // Returns when that many answers are held back.
+  void AwaitHeld(size_t count) {
+    const MutexLock lock(mutex_);
+    while (held_.size() < count) more_held_.Wait(mutex_);
+  }
+
+  // How often Allocate was called, and how often a preference was asked for.
+  int allocations() const {
+    const MutexLock lock(mutex_);
+    return allocations_;
+  }
+  int consultations() const {
+    const MutexLock lock(mutex_);
+    return consultations_;
+  }
+
+  void Allocate(const std::string& resource, std::vector<std::string> ids,
+                std::function<void(Result<std::string>)> done) override {
+    const MutexLock lock(mutex_);
+    ++allocations_;
+    Answer([this, resource, ids = std::move(ids), done = std::move(done)] {
+      std::optional<Error> fault;
+      {
+        const MutexLock inner(mutex_);
+        const auto found = faults_.find(resource);
+        if (found != faults_.end()) fault = found->second;
+      }
+      done(fault ? Result<std::string>(*fault) : AnswerTo(resource, ids));
+    });
+  }
+
+  void GetPreferredAllocation(
+      const devicemanager::PreferenceQuery& query,
+      std::function<void(std::optional<std::vector<std::string>>)> done) override {
+    const MutexLock lock(mutex_);
+    ++consultations_;
+    Answer([this, query, done = std::move(done)] {
+      Preference preference;
+      {
+        const MutexLock inner(mutex_);
+        preference = preference_;
+      }
+      done(preference ? preference(query) : std::nullopt);
+    });
+  }
+
+  void PreStartContainer(const std::string&, std::vector<std::string>,
+                         std::function<void(Result<Done>)> done) override {
+    const MutexLock lock(mutex_);
+    Answer([done = std::move(done)] { done(Done{}); });
+  }
+
+ private:
+  void Answer(TaskQueue::Task task) REQUIRES(mutex_) {
+    if (!holding_) {
+      answers_.Post(std::move(task));
+      return;
+    }
+    held_.push_back(std::move(task));
+    more_held_.NotifyAll();
+  }
+
+  mutable Mutex mutex_;
+  CondVar more_held_;
+  bool holding_ GUARDED_BY(mutex_) = false;
+  std::vector<TaskQueue::Task> held_ GUARDED_BY(mutex_);
+  std::map<std::string, Error> faults_ GUARDED_BY(mutex_);
+  Preference preference_ GUARDED_BY(mutex_);
+  int allocations_ GUARDED_BY(mutex_) = 0;
+  int consultations_ GUARDED_BY(mutex_) = 0;
+  TaskQueue answers_{"fake-plugins"};  // last: its tasks use the others
+};
+
+}  // namespace alignd::testing

@@ -1,0 +1,250 @@
+#include "allocation/checkpoint_store.h"
+
+#include <gtest/gtest.h>
+
+#include "alignd/admission/admission.h"
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
+#include "edge/allocation_node.h"
+#include "host/file.h"
+
+namespace alignd::allocation {
+namespace {
+
+using namespace alignd::testing;
+
+class CheckpointStoreTest : public ::testing::Test {
+ protected:
+  // Every file's text by its name, lock and directories left out.
+  std::map<std::string, std::string> Files() const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(tree.root())) {
+      if (!entry.is_regular_file()) continue;
+      files[entry.path().filename().string()] = host::ReadFile(entry.path()).value();
+    }
+    return files;
+  }
+
+  Result<admission::NodeState> Load(const admission::Node& of) {
+    return CheckpointStore(paths(), disk).Load(of, {});
+  }
+
+  StatePaths paths() const { return {tree.root(), tree.root() / "device-plugins"}; }
+
+  // Two pods, one of them with devices, as they would be saved.
+  admission::NodeState TwoPods() const {
+    admission::NodeState state = admission::NodeState::Initial(node);
+    state.devices.resources[kGpu] = EightDevices("gpu");
+    for (const Pod& pod : {AppPod("one", 2), AppPod("two", 4, {{kGpu, "2"}})}) {
+      state = admission::Admit(node, state, pod, [](const auto&) { return std::nullopt; }).next;
+    }
+    state.devices.allocations.at({"two", "app"}).at(kGpu).response = "answer";
+    return state;
+  }
+
+  // What a file cannot hold.
+  static admission::NodeState WithoutUnsaved(admission::NodeState state) {
+    state.affinities.clear();
+    state.cpu.reusable.clear();
+    for (auto& [name, resource] : state.devices.resources) resource = {};
+    return state;
+  }
+
+  const FakeTree tree;
+  FaultyFile disk;
+  const admission::Node node = MakeNode();
+};
+
+TEST_F(CheckpointStoreTest, StartsWithNothingGivenAwayAndWritesTheFiles) {
+  const Result<admission::NodeState> state = Load(node);
+  ASSERT_TRUE(state.ok()) << state.error().Text();
+  EXPECT_EQ(*state, admission::NodeState::Initial(node));
+  EXPECT_EQ(Files().size(), 3u);
+  EXPECT_EQ(Files().at("cpu_manager_state"), checkpoint::FormatCpuCheckpoint("static", state->cpu));
+}
+
+TEST_F(CheckpointStoreTest, WritesTheFilesOfAKubeletWithoutPolicies) {
+  const admission::Node none = MakeNode(KubeletConfig{});
+  ASSERT_TRUE(Load(none).ok());
+  EXPECT_EQ(Files().at("cpu_manager_state"),
+            R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690})");
+  const Result<admission::NodeState> again = Load(none);
+  ASSERT_TRUE(again.ok()) << again.error().Text();
+  EXPECT_EQ(*again, admission::NodeState::Initial(none));
+}
+
+TEST_F(CheckpointStoreTest, LoadsWhatItSaved) {
+  CheckpointStore store(paths(), disk);
+  ASSERT_TRUE(store.Load(node, {}).ok());
+  const admission::NodeState state = TwoPods();
+  ASSERT_TRUE(store.Save(node, state).ok());
+  const Result<admission::NodeState> loaded = Load(node);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
+  EXPECT_EQ(*loaded, WithoutUnsaved(state));
+}
+
+TEST_F(CheckpointStoreTest, WritesOnlyWhatChanged) {
+  CheckpointStore store(paths(), disk);
+  ASSERT_TRUE(store.Load(node, {}).ok());
+  admission::NodeState state = TwoPods();
+  ASSERT_TRUE(store.Save(node, state).ok());
+  const int calls = disk.calls();
+  ASSERT_TRUE(store.Save(node, state).ok());
+  EXPECT_EQ(disk.calls(), calls);
+  admission::ReleasePod("one", state);  // no devices
+  ASSERT_TRUE(store.Save(node, state).ok());
+  const auto& log = disk.log();
+  EXPECT_EQ(std::count(log.begin() + calls, log.end(), "rename"), 2);
+}
+
+TEST_F(CheckpointStoreTest, WritesAgainWhatItCouldNotWrite) {
+  CheckpointStore store(paths(), disk);
+  const admission::NodeState empty = store.Load(node, {}).value();
+  const admission::NodeState state = TwoPods();
+  for (int index = 0; index < 3 * 9; ++index) {
+    SCOPED_TRACE(index);
+    disk.FailAt(index);
+    const Result<Done> saved = store.Save(node, state);
+    ASSERT_TRUE(disk.failed());
+    ASSERT_FALSE(saved.ok());
+    EXPECT_EQ(saved.error().code, ErrorCode::kIo);
+    // Back to the start, as an admission that could not be saved.
+    ASSERT_TRUE(store.Save(node, empty).ok());
+    EXPECT_EQ(Load(node).value(), empty);
+  }
+}
+
+TEST_F(CheckpointStoreTest, TellsWhichDirectoryCannotBeMadeOrWritten) {
+  const int calls = [this] {
+    FaultyFile counter;
+    const FakeTree other;
+    EXPECT_TRUE(CheckpointStore({other.root(), other.root() / "device-plugins"}, counter)
+                    .Load(node, {})
+                    .ok());
+    return counter.calls();
+  }();
+  for (int index = 0; index < calls; ++index) {
+    const FakeTree other;
+    FaultyFile faulty;
+    faulty.FailAt(index, EROFS);
+    const Result<admission::NodeState> loaded =
+        CheckpointStore({other.root(), other.root() / "device-plugins"}, faulty).Load(node, {});
+    ASSERT_FALSE(loaded.ok()) << index;
+    EXPECT_EQ(loaded.error().code, ErrorCode::kIo);
+    EXPECT_NE(loaded.error().message.find(other.root().string()), std::string::npos);
+  }
+}
+
+TEST_F(CheckpointStoreTest, RemovesHalfWrittenTemporaries) {
+  tree.Write({".cpu_manager_state.alignd-new", "{\"policyNa"});
+  tree.Write({"device-plugins/.kubelet_internal_checkpoint.alignd-new", "{"});
+  ASSERT_TRUE(Load(node).ok());
+  EXPECT_EQ(Files().size(), 3u);
+}
+
+TEST_F(CheckpointStoreTest, TakesAStateThatSaysNothingAsTheInitialOne) {
+  tree.Write({"cpu_manager_state", checkpoint::FormatCpuCheckpoint("static", {})});
+  tree.Write({"memory_manager_state", checkpoint::FormatMemoryCheckpoint("Static", {})});
+  const Result<admission::NodeState> state = Load(node);
+  ASSERT_TRUE(state.ok()) << state.error().Text();
+  EXPECT_EQ(*state, admission::NodeState::Initial(node));
+}
+
+TEST_F(CheckpointStoreTest, NamesContainersOfTheOldFormatByTheirIds) {
+  // Version 1: container id -> CPUs; no checksum stored.
+  tree.Write({"cpu_manager_state",
+              R"({"policyName":"static","defaultCpuSet":"0-1,4-15","entries":{"c1":"2-3"}})"});
+  const Result<admission::NodeState> state =
+      CheckpointStore(paths()).Load(node, {{"c1", {"pod", "app"}}});
+  ASSERT_TRUE(state.ok()) << state.error().Text();
+  EXPECT_EQ(*state->cpu.Find({"pod", "app"}), Cpus("2-3"));
+  const Result<admission::NodeState> unknown = Load(node);
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message.find("failed to migrate checkpoint from v1 to v2: containerID "
+                                         "'c1' not found in initial containers list"),
+            std::string::npos)
+      << unknown.error().Text();
+}
+
+struct Refused {
+  std::string name;
+  std::string file;  // below the state directory
+  std::string text;
+  ErrorCode code;
+  std::string message;  // a part of it
+  std::string cure;     // a part of it; the file's path is in every cure
+};
+
+TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
+  admission::NodeState overlapping = TwoPods();
+  overlapping.cpu.default_set |= *overlapping.cpu.Find({"one", "app"});
+  admission::NodeState fewer_cpus = TwoPods();
+  fewer_cpus.cpu.default_set -= Cpus("15");
+  admission::NodeState less_memory = TwoPods();
+  less_memory.memory.machine.at(0).tables.at("memory").total -= 4096;
+  admission::NodeState shared_device = TwoPods();
+  shared_device.devices.allocations[{"one", "app"}] =
+      shared_device.devices.allocations.at({"two", "app"});
+  std::string wrong_sum = checkpoint::FormatDeviceCheckpoint(TwoPods().devices);
+  wrong_sum.insert(wrong_sum.find("gpu0"), "x");
+
+  const std::string device_file = "device-plugins/kubelet_internal_checkpoint";
+  const std::vector<Refused> cases = {
+      {"CPU file cut off", "cpu_manager_state", R"({"policyName":"static","defa)",
+       ErrorCode::kCorrupt, "could not restore state from checkpoint: ", "remove "},
+      {"CPU file empty", "cpu_manager_state", "", ErrorCode::kCorrupt,
+       "could not restore state from checkpoint: ", "remove "},
+      {"CPU file with a wrong checksum", "cpu_manager_state",
+       R"({"policyName":"static","defaultCpuSet":"0-15","checksum":1})", ErrorCode::kCorrupt,
+       "could not restore state from checkpoint: ", "remove "},
+      {"CPU file of another policy", "cpu_manager_state",
+       checkpoint::FormatCpuCheckpoint("none", {}), ErrorCode::kInvalidArgument,
+       R"(configured policy "static" differs from state checkpoint policy "none")",
+       "set cpuManagerPolicy to \"none\", or remove "},
+      {"default set overlaps", "cpu_manager_state",
+       checkpoint::FormatCpuCheckpoint("static", overlapping.cpu), ErrorCode::kCorrupt,
+       "overlaps with default cpuset", "remove "},
+      {"a CPU went offline", "cpu_manager_state",
+       checkpoint::FormatCpuCheckpoint("static", fewer_cpus.cpu), ErrorCode::kCorrupt,
+       R"(current set of available CPUs "0-15" doesn't match with CPUs in state)", "remove "},
+      {"memory file cut off", "memory_manager_state", "{", ErrorCode::kCorrupt,
+       "could not restore state from checkpoint: ", "remove "},
+      {"memory file of another policy", "memory_manager_state",
+       checkpoint::FormatMemoryCheckpoint("None", {}), ErrorCode::kInvalidArgument,
+       R"([memorymanager] configured policy "Static" differs from state checkpoint policy "None")",
+       "set memoryManagerPolicy to \"None\", or remove "},
+      {"a memory bank was removed", "memory_manager_state",
+       checkpoint::FormatMemoryCheckpoint("Static", less_memory.memory), ErrorCode::kCorrupt,
+       "the expected machine state is different from the real one", "remove "},
+      {"device file cut off", device_file, "{", ErrorCode::kCorrupt,
+       "could not restore state from checkpoint: ", "then remove "},
+      {"device file with a wrong checksum", device_file, wrong_sum, ErrorCode::kCorrupt,
+       "could not restore state from checkpoint: ", "then remove "},
+      {"a device that two pods hold", device_file,
+       checkpoint::FormatDeviceCheckpoint(shared_device.devices), ErrorCode::kCorrupt, "gpu",
+       "then remove "},
+  };
+  for (const Refused& each : cases) {
+    SCOPED_TRACE(each.name);
+    const FakeTree broken;
+    CheckpointStore store({broken.root(), broken.root() / "device-plugins"});
+    ASSERT_TRUE(store.Load(node, {}).ok());
+    ASSERT_TRUE(store.Save(node, TwoPods()).ok());
+    broken.Write({each.file, each.text});
+    const std::string path = (broken.root() / each.file).string();
+    const Result<admission::NodeState> loaded =
+        CheckpointStore({broken.root(), broken.root() / "device-plugins"}).Load(node, {});
+    ASSERT_FALSE(loaded.ok());
+    const Error& error = loaded.error();
+    EXPECT_EQ(error.code, each.code);
+    EXPECT_EQ(error.message.find("load " + path + ": "), 0u) << error.message;
+    EXPECT_NE(error.message.find(each.message), std::string::npos) << error.message;
+    EXPECT_NE(error.cure.find(each.cure), std::string::npos) << error.cure;
+    EXPECT_NE(error.cure.find(path), std::string::npos) << error.cure;
+    EXPECT_EQ(host::ReadFile(path).value(), each.text);
+  }
+}
+
+}  // namespace
+}  // namespace alignd::allocation

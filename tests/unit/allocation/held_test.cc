@@ -1,0 +1,80 @@
+#include "allocation/held.h"
+
+#include <gtest/gtest.h>
+
+#include "edge/allocation_node.h"
+
+namespace alignd::allocation {
+namespace {
+
+using namespace alignd::testing;
+
+// What a container `app` of the pod `pod` holds when it is asked about.
+struct Holds {
+  bool cpus = false;
+  bool memory = false;
+  bool devices = false;
+  std::string response = {};
+};
+
+struct Case {
+  std::string name;
+  Amounts asks;
+  Holds holds;
+  bool expected;
+};
+
+admission::NodeState StateWith(const admission::Node& node, const Holds& holds) {
+  admission::NodeState state = admission::NodeState::Initial(node);
+  state.devices.resources[kGpu] = EightDevices("gpu");
+  if (holds.cpus) state.cpu.assignments["pod"]["app"] = Cpus("2-3");
+  if (holds.memory) state.memory.assignments["pod"]["app"] = {{{0}, "memory", 1 << 30}};
+  if (holds.devices) {
+    state.devices.allocations[{"pod", "app"}][kGpu] = {{{0, {"gpu0"}}}, holds.response};
+  }
+  return state;
+}
+
+TEST(HoldsAllItAsks, IsTrueOnlyWhereNothingIsLeftToDecide) {
+  const Amounts cpus{{"cpu", "2"}, {"memory", "1Gi"}};
+  const Amounts cpus_and_gpu{{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}};
+  const std::vector<Case> cases = {
+      {"asks for nothing", {}, {}, true},
+      {"shared CPUs and memory, pinned", {{"cpu", "1500m"}, {"memory", "1Gi"}}, {}, false},
+      {"has CPUs and memory", cpus, {.cpus = true, .memory = true}, true},
+      {"has nothing", cpus, {}, false},
+      {"memory file not written before the crash", cpus, {.cpus = true}, false},
+      {"CPU file not written before the crash", cpus, {.memory = true}, false},
+      {"device file not written before the crash",
+       cpus_and_gpu,
+       {.cpus = true, .memory = true},
+       false},
+      {"plugin had not answered",
+       cpus_and_gpu,
+       {.cpus = true, .memory = true, .devices = true},
+       false},
+      {"has all",
+       cpus_and_gpu,
+       {.cpus = true, .memory = true, .devices = true, .response = "x"},
+       true},
+      {"no device of the resource", {{kGpu, "0"}}, {}, true},
+      {"a resource of no plugin", {{"example.com/unknown", "1"}}, {}, true},
+      {"devices without a guarantee of CPUs", {{kGpu, "1"}}, {}, false},
+  };
+  const admission::Node node = MakeNode();
+  for (const Case& each : cases) {
+    const Pod pod = PodOf("pod", {Asking("app", each.asks)});
+    EXPECT_EQ(HoldsAllItAsks(node, StateWith(node, each.holds), pod, pod.containers[0]),
+              each.expected)
+        << each.name;
+  }
+}
+
+TEST(HoldsAllItAsks, ExpectsNothingOfManagersThatDoNotWork) {
+  const admission::Node node = MakeNode(KubeletConfig{});
+  const Pod pod = AppPod("pod", 2);
+  EXPECT_TRUE(HoldsAllItAsks(node, admission::NodeState::Initial(node), pod, pod.containers[0]));
+}
+
+}  // namespace
+}  // namespace alignd::allocation

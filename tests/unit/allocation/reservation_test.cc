@@ -1,0 +1,101 @@
+#include "allocation/reservation.h"
+
+#include <gtest/gtest.h>
+
+#include "alignd/admission/admission.h"
+#include "edge/allocation_node.h"
+
+namespace alignd::allocation {
+namespace {
+
+using namespace alignd::testing;
+
+class ReservationTest : public ::testing::Test {
+ protected:
+  ReservationTest() {
+    empty.devices.resources[kGpu] = EightDevices("gpu");
+    empty.devices.resources[kNic] = EightDevices("nic");
+  }
+
+  admission::NodeState Admitted(const Pod& pod, const admission::NodeState& before) const {
+    const auto no_preference = [](const devicemanager::PreferenceQuery&) { return std::nullopt; };
+    admission::Admission admission = admission::Admit(node, before, pod, no_preference);
+    EXPECT_TRUE(admission.admitted()) << admission.refusal->message;
+    return std::move(admission.next);
+  }
+
+  const admission::Node node = MakeNode();
+  admission::NodeState empty = admission::NodeState::Initial(node);
+};
+
+TEST_F(ReservationTest, GivenBackAtOnceLeavesWhatWasBefore) {
+  const std::vector<std::pair<std::string, Pod>> cases = {
+      {"CPUs and memory", AppPod("pod", 4)},
+      {"devices too", AppPod("pod", 2, {{kGpu, "2"}, {kNic, "1"}})},
+      {"devices only", PodOf("pod", {Asking("app", {{kGpu, "1"}})})},
+      {"two containers", PodOf("pod", {Asking("a", {{"cpu", "2"}, {"memory", "1Gi"}}),
+                                       Asking("b", {{"cpu", "4"}, {"memory", "60Gi"}})})},
+      {"memory of both NUMA nodes",
+       PodOf("pod", {Asking("a", {{"cpu", "2"}, {"memory", "80Gi"}})})},
+      {"an init container and its heir",
+       PodOf("pod",
+             {Asking("init", {{"cpu", "4"}, {"memory", "2Gi"}, {kGpu, "2"}}, ContainerKind::kInit),
+              Asking("app", {{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}})})},
+  };
+  for (const auto& [name, pod] : cases) {
+    admission::NodeState state = Admitted(pod, empty);
+    EXPECT_NE(state, empty) << name;
+    GiveBack(Difference(pod, empty, state), state);
+    EXPECT_EQ(state, empty) << name;
+  }
+}
+
+TEST_F(ReservationTest, KeepsWhatOthersGotSince) {
+  const Pod first = AppPod("first", 4, {{kGpu, "2"}});
+  const Pod second = AppPod("second", 2, {{kGpu, "1"}});
+  const admission::NodeState with_first = Admitted(first, empty);
+  admission::NodeState state = Admitted(second, with_first);
+  const admission::Grant before = admission::GrantOf(node, state, {"second", "app"});
+  GiveBack(Difference(first, empty, with_first), state);
+  EXPECT_EQ(admission::GrantOf(node, state, {"second", "app"}), before);
+  EXPECT_TRUE(state.BrokenInvariants(node).empty());
+  admission::ReleasePod("second", state);
+  EXPECT_EQ(state, empty);
+}
+
+TEST_F(ReservationTest, KeepsWhatThePodHeldBefore) {
+  const Pod one = PodOf("pod", {Asking("a", {{"cpu", "2"}, {"memory", "1Gi"}})});
+  Pod both = one;
+  both.containers.push_back(Asking("b", {{"cpu", "4"}, {"memory", "1Gi"}, {kGpu, "1"}}));
+  const admission::NodeState before = Admitted(one, empty);
+  admission::NodeState state = Admitted(both, before);
+  GiveBack(Difference(both, before, state), state);
+  EXPECT_EQ(state, before);
+}
+
+TEST_F(ReservationTest, TakesOnlyTheDeviceFromAContainerThatHadItsCpus) {
+  const Pod without = AppPod("pod", 2);
+  const Pod with = AppPod("pod", 2, {{kGpu, "1"}});
+  const admission::NodeState before = Admitted(without, empty);
+  admission::NodeState state = Admitted(with, before);
+  EXPECT_NE(state.devices.Find({"pod", "app"}, kGpu), nullptr);
+  GiveBack(Difference(with, before, state), state);
+  EXPECT_EQ(state, before);
+}
+
+TEST_F(ReservationTest, LeavesTheCpusOfAnInitContainerToTheNextTry) {
+  const Container init = Asking("init", {{"cpu", "4"}, {"memory", "1Gi"}}, ContainerKind::kInit);
+  const Pod first = PodOf("pod", {init});
+  const Pod both =
+      PodOf("pod", {init, Asking("app", {{"cpu", "4"}, {"memory", "1Gi"}, {kGpu, "1"}})});
+  const admission::NodeState before = Admitted(first, empty);
+  admission::NodeState state = Admitted(both, before);
+  const CpuSet inherited = *state.cpu.Find({"pod", "app"});
+  EXPECT_EQ(inherited, *before.cpu.Find({"pod", "init"}));
+  GiveBack(Difference(both, before, state), state);
+  EXPECT_EQ(state.cpu, before.cpu);
+  EXPECT_EQ(*Admitted(both, state).cpu.Find({"pod", "app"}), inherited);
+}
+
+}  // namespace
+}  // namespace alignd::allocation
