@@ -99,6 +99,8 @@ class RawServer {
       : service_(methods) {
     grpc::ServerBuilder builder;
     builder.RegisterService(&service_);
+    // A thread of gRPC's that waits for calls may notice the end only after this time (10 s).
+    builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, 100);
     Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
     if (!server.ok()) throw std::runtime_error(server.error().message);
     server_ = std::move(server).value();

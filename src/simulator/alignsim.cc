@@ -1,0 +1,23 @@
+// `alignsim`: stand-ins for what alignd talks to, for trying it out without a cluster.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "simulator/command.h"
+
+int main(int argc, char** argv) {
+  using alignd::simulator::AddRuntimeCommand;
+  using alignd::simulator::Command;
+  constexpr Command kCommands[] = {AddRuntimeCommand};
+
+  CLI::App app("Stand-ins for what alignd talks to", "alignsim");
+  app.require_subcommand(1);
+  alignd::simulator::Action action;
+  for (const Command command : kCommands) command(app, action);
+  CLI11_PARSE(app, argc, argv);
+
+  alignd::simulator::BlockStopSignals();
+  const alignd::Result<alignd::Done> done = action(std::cout);
+  if (done.ok()) return 0;
+  std::cerr << "alignsim: " << done.error().Text() << "\n";
+  return 1;
+}

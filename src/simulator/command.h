@@ -1,0 +1,31 @@
+// The seam between `alignsim` and its subcommands: each is a function in a file of its own, listed
+// in alignsim.cc.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+#include <iosfwd>
+
+#include "alignd/base/result.h"
+
+namespace alignd::simulator {
+
+// What a subcommand does once its options are parsed: works until it is done or the program gets
+// SIGINT or SIGTERM (see AwaitStop) and writes what people want to see to `out`.
+using Action = std::function<Result<Done>(std::ostream& out)>;
+
+// Adds one subcommand to the program. Its callback, run when it is the chosen one, stores what to
+// do in `action`, which outlives the program's options.
+using Command = void (*)(CLI::App& app, Action& action);
+
+// Blocks SIGINT and SIGTERM in this thread and those that it starts. Call it before any thread.
+void BlockStopSignals();
+
+// Waits for SIGINT or SIGTERM.
+void AwaitStop();
+
+// `alignsim runtime --listen SOCKET`: an in-memory container runtime that prints what happens to
+// its containers.
+void AddRuntimeCommand(CLI::App& app, Action& action);
+
+}  // namespace alignd::simulator

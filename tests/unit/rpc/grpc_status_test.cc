@@ -1,0 +1,44 @@
+#include "rpc/grpc_status.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace alignd::rpc {
+namespace {
+
+TEST(ToStatus, GivesEachErrorItsCode) {
+  const std::pair<ErrorCode, grpc::StatusCode> cases[] = {
+      {ErrorCode::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
+      {ErrorCode::kNotFound, grpc::StatusCode::NOT_FOUND},
+      {ErrorCode::kCorrupt, grpc::StatusCode::DATA_LOSS},
+      {ErrorCode::kUnavailable, grpc::StatusCode::UNAVAILABLE},
+      {ErrorCode::kDeadlineExceeded, grpc::StatusCode::DEADLINE_EXCEEDED},
+      {ErrorCode::kIo, grpc::StatusCode::INTERNAL},
+      {ErrorCode::kInternal, grpc::StatusCode::INTERNAL},
+  };
+  for (const auto& [code, expected] : cases) {
+    const grpc::Status status = ToStatus(Error{code, "read x: gone", "look elsewhere"});
+    EXPECT_EQ(status.error_code(), expected);
+    EXPECT_EQ(status.error_message(), "read x: gone; look elsewhere");
+  }
+}
+
+TEST(ToStatus, PutsTheReasonOfARefusalInFront) {
+  const grpc::Status status = ToStatus(Refusal{"SMTAlignmentError", "3 is not a multiple of 2"});
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), "SMTAlignmentError: 3 is not a multiple of 2");
+}
+
+TEST(ToError, ComesBackAsWhatItWas) {
+  for (const ErrorCode code :
+       {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kCorrupt,
+        ErrorCode::kUnavailable, ErrorCode::kDeadlineExceeded, ErrorCode::kInternal}) {
+    const Error error = ToError(ToStatus(Error{code, "m"}), "list containers");
+    EXPECT_EQ(error.code, code);
+    EXPECT_EQ(error.message, "list containers: m");
+  }
+}
+
+}  // namespace
+}  // namespace alignd::rpc
