@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Installs what building and testing alignd needs, on Debian 12 and what is like it.
+# Does nothing, and needs no network and no rights, where everything is there already.
+set -euo pipefail
+
+packages=(
+  # compilers and build
+  g++ clang-14 clang-format-14 libclang-rt-14-dev cmake ninja-build
+  # libraries
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev
+  # tests: a container in containerd, captured machines in .tar.xz
+  libgtest-dev libbenchmark-dev runc busybox-static iproute2 procps xz-utils
+)
+# A containerd from elsewhere would be replaced by Debian's; the tests start their own instance of
+# whichever is there, with a directory and a socket of its own.
+command -v containerd >/dev/null || packages+=(containerd)
+
+is_installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=()
+if command -v dpkg-query >/dev/null; then
+  for package in "${packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+  done
+else
+  missing=("${packages[@]}")
+fi
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "install-deps: everything is installed"
+  exit 0
+fi
+
+# shellcheck source=/dev/null
+version=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}") || version=
+if [ "$version" != "debian 12" ]; then
+  echo "install-deps: this is \"$version\", not Debian 12; install these or their like by hand:" >&2
+  echo "  ${missing[*]}" >&2
+  exit 1
+fi
+
+root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || { echo "install-deps: needs root or sudo" >&2; exit 1; }
+  root=(sudo)
+fi
+echo "install-deps: installing ${missing[*]}"
+# Debian starts a service with its package. The tests do not need containerd's, so a machine with
+# systemd that had no containerd before gets one that is installed but not running.
+hold_service=false
+if [[ " ${missing[*]} " == *" containerd "* ]] && [ -d /run/systemd/system ]; then
+  hold_service=true
+  "${root[@]}" systemctl mask --runtime containerd.service
+fi
+"${root[@]}" apt-get update -qq
+"${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}"
+if $hold_service; then "${root[@]}" systemctl unmask --runtime containerd.service; fi

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Builds and tests everything, as CI does.
+#   scripts/test.sh [STAGE...]     without a stage: all of them, in this order
+#     install  what the build and the tests need (scripts/install-deps.sh)
+#     format   clang-format
+#     gcc      optimised build, all tests
+#     clang    thread-safety analysis; unit, conformance and component tests under the address and
+#              undefined-behaviour sanitizers
+#     tsan     unit and component tests under the thread sanitizer
+#     fuzz     every fuzzer for FUZZ_SECONDS (10)
+# Every stage runs, whatever became of those before it; the last line counts single test cases.
+# JOBS bounds parallel compilers and tests (default: all CPUs). ALIGND_SHARED names the folder with
+# vectors and captured machines (default: ../shared); tests that need it are skipped without it.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+jobs=${JOBS:-$(nproc)}
+if [ -z "${ALIGND_SHARED:-}" ] && [ -d ../shared ]; then
+  ALIGND_SHARED=$(cd ../shared && pwd)
+  export ALIGND_SHARED
+fi
+export CTEST_OUTPUT_ON_FAILURE=1
+
+passed=0 failed=0 skipped=0
+failures=()
+
+# Adds up the cases that GoogleTest reported in a directory of XML files.
+count_cases() {
+  cat "$1"/*.xml 2>/dev/null | awk '
+    function number(name) {
+      if (!match($0, " " name "=\"[0-9]+")) return 0
+      return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) + 0
+    }
+    /<testsuite / {
+      all += number("tests")
+      bad += number("failures") + number("errors")
+      left += number("skipped") + number("disabled")
+    }
+    END { print all - bad - left, bad + 0, left + 0 }'
+}
+
+# configure NAME CMAKE-ARGUMENT...
+configure() {
+  local name=$1
+  shift
+  local launcher=()
+  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  cmake -G Ninja -S . -B "build/$name" "${launcher[@]}" "$@" >"build/$name.log" 2>&1 ||
+    { cat "build/$name.log"; return 1; }
+}
+
+# run_tests NAME CTEST-ARGUMENT...
+run_tests() {
+  local name=$1 status=0 good bad left
+  shift
+  rm -rf "build/$name/results"
+  mkdir -p "build/$name/results"
+  GTEST_OUTPUT="xml:$PWD/build/$name/results/" \
+    ctest --test-dir "build/$name" --no-tests=error -j "$jobs" "$@" || status=$?
+  read -r good bad left < <(count_cases "build/$name/results")
+  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
+  # A program that crashed has reported nothing.
+  if [ "$status" != 0 ] && [ "$bad" = 0 ]; then failed=$((failed + 1)); fi
+  return "$status"
+}
+
+stage_install() { scripts/install-deps.sh; }
+
+stage_format() {
+  find include src tests '(' -name '*.h' -o -name '*.cc' ')' -print0 |
+    xargs -0 clang-format-14 --dry-run -Werror
+}
+
+stage_gcc() {
+  configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ &&
+    ninja -C build/gcc -j "$jobs" &&
+    run_tests gcc
+}
+
+stage_clang() {
+  configure clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++-14 \
+    -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=address,undefined &&
+    ninja -C build/clang -j "$jobs" &&
+    run_tests clang -L 'unit|conformance|component'
+}
+
+stage_tsan() {
+  configure tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++-14 \
+    -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread -DALIGND_BENCH=OFF &&
+    ninja -C build/tsan -j "$jobs" &&
+    run_tests tsan -L 'unit|component'
+}
+
+stage_fuzz() {
+  local fuzzers=() fuzzer name status=0
+  for fuzzer in tests/fuzz/*_fuzzer.cc; do fuzzers+=("$(basename "$fuzzer" .cc)"); done
+  configure fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++-14 \
+    -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON &&
+    ninja -C build/fuzz -j "$jobs" "${fuzzers[@]}" || return 1
+  for fuzzer in "${fuzzers[@]}"; do
+    name=${fuzzer%_fuzzer}
+    mkdir -p "build/fuzz/found/$name"
+    if "build/fuzz/tests/fuzz/$fuzzer" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 \
+      -rss_limit_mb=2048 -verbosity=0 -artifact_prefix="build/fuzz/found/$name-" \
+      "build/fuzz/found/$name" "tests/fuzz/corpus/$name"; then
+      passed=$((passed + 1))
+    else
+      echo "$fuzzer: failed" >&2
+      failed=$((failed + 1)) status=1
+    fi
+  done
+  return "$status"
+}
+
+stages=("$@")
+if [ ${#stages[@]} -eq 0 ]; then stages=(install format gcc clang tsan fuzz); fi
+for stage in "${stages[@]}"; do
+  declare -F "stage_$stage" >/dev/null || { sed -n '2,14p' "$0" >&2; exit 2; }
+done
+mkdir -p build
+for stage in "${stages[@]}"; do
+  echo "=== $stage"
+  before=$failed
+  SECONDS=0
+  if "stage_$stage"; then
+    echo "=== $stage: passed in $SECONDS s"
+  else
+    echo "=== $stage: FAILED after $SECONDS s"
+    failures+=("$stage")
+    if [ "$failed" = "$before" ]; then failed=$((failed + 1)); fi
+  fi
+done
+
+echo
+if [ ${#failures[@]} -gt 0 ]; then echo "failed: ${failures[*]}"; fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
