@@ -63,6 +63,13 @@ void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& 
 void ReleaseContainer(const ContainerKey& key, MemoryState& state);
 void ReleasePod(const std::string& pod_uid, MemoryState& state);
 
+// What the kubelet has once it has refused a pod and cleaned up: `partial`, the state in which the
+// refusal came, with what the pod got in it given back. It differs from `before` only inside
+// groups, in which node memory counts as reserved (GiveBack takes the lowest node, Allocate took
+// what was free). A pod that held memory before keeps it: then the answer is `before`.
+MemoryState AfterRefusal(const std::string& pod_uid, const MemoryState& before,
+                         MemoryState partial);
+
 // Checks a state that was loaded from disk against the machine and the policy. A state without any
 // machine and assignments is fine: InitialState is to take its place.
 // Errors: kCorrupt with the kubelet's text, without its prefix.

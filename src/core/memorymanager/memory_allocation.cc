@@ -166,4 +166,11 @@ void ReleasePod(const std::string& pod_uid, MemoryState& state) {
   state.assignments.erase(pod);
 }
 
+MemoryState AfterRefusal(const std::string& pod_uid, const MemoryState& before,
+                         MemoryState partial) {
+  if (before.assignments.contains(pod_uid)) return before;
+  ReleasePod(pod_uid, partial);
+  return partial;
+}
+
 }  // namespace alignd::memorymanager

@@ -237,6 +237,20 @@ TEST(MemoryReuse, AnInitContainerThatHasRunGetsNothingAgain) {
   EXPECT_EQ(node.state, running);
 }
 
+TEST(MemoryRelease, AfterARefusalOnlyTheSplitInsideAGroupMayHaveMoved) {
+  MemoryNode node = ThreeNodes();
+  ASSERT_EQ(node.Give(AskingFor("12Gi", "q"), "app", OnNodes(0b011)), "");
+  const MemoryNode before = node;
+  ASSERT_EQ(node.Give(AskingFor("2Gi"), "app", OnNodes(0b011)), "");
+  node.state = AfterRefusal("p", before.state, node.state);
+  EXPECT_EQ(node.ReservedGi(0), before.ReservedGi(0) - 2);
+  EXPECT_EQ(node.ReservedGi(1), before.ReservedGi(1) + 2);
+  EXPECT_EQ(node.state.assignments, before.state.assignments);
+  EXPECT_EQ(node.Broken(), kSound);
+
+  EXPECT_EQ(AfterRefusal("q", before.state, node.state), before.state) << "a pod that held memory";
+}
+
 TEST(MemoryRelease, OfWhatIsNotHeldChangesNothing) {
   MemoryNode node = ThreeNodes();
   ASSERT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(1)), "");
