@@ -101,11 +101,12 @@ stage_fuzz() {
     name=${fuzzer%_fuzzer}
     mkdir -p "build/fuzz/found/$name"
     if "build/fuzz/tests/fuzz/$fuzzer" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 \
-      -rss_limit_mb=2048 -verbosity=0 -artifact_prefix="build/fuzz/found/$name-" \
-      "build/fuzz/found/$name" "tests/fuzz/corpus/$name"; then
+      -rss_limit_mb=2048 -artifact_prefix="build/fuzz/found/$name-" \
+      "build/fuzz/found/$name" "tests/fuzz/corpus/$name" >"build/fuzz/found/$name.log" 2>&1; then
+      echo "$fuzzer: $(tail -1 "build/fuzz/found/$name.log")"
       passed=$((passed + 1))
     else
-      echo "$fuzzer: failed" >&2
+      cat "build/fuzz/found/$name.log"
       failed=$((failed + 1)) status=1
     fi
   done
