@@ -3,11 +3,13 @@
 #include <iostream>
 
 #include "simulator/command.h"
+#include "simulator/devices_command.h"
 
 int main(int argc, char** argv) {
+  using alignd::simulator::AddDevicesCommand;
   using alignd::simulator::AddRuntimeCommand;
   using alignd::simulator::Command;
-  constexpr Command kCommands[] = {AddRuntimeCommand};
+  constexpr Command kCommands[] = {AddDevicesCommand, AddRuntimeCommand};
 
   CLI::App app("Stand-ins for what alignd talks to", "alignsim");
   app.require_subcommand(1);
