@@ -3,12 +3,14 @@
 
 #include "cli/checkpoint_command.h"
 #include "cli/program.h"
+#include "cli/simulate_command.h"
 #include "cli/topology_command.h"
 
 int main(int argc, char** argv) {
   return alignd::cli::RunProgram(argc, argv,
                                  {
                                      alignd::cli::AddCheckpointCommand,
+                                     alignd::cli::AddSimulateCommand,
                                      alignd::cli::AddTopologyCommand,
                                  },
                                  std::cout, std::cerr);

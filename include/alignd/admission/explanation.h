@@ -1,0 +1,49 @@
+// A refusal in sentences: what was asked, what each NUMA node has left, and what would help.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/base/cpu_set.h"
+#include "alignd/pod/pod.h"
+#include "alignd/pod/refusal.h"
+
+namespace alignd::admission {
+
+// How much of one thing is left.
+struct Left {
+  uint64_t free = 0;
+  uint64_t total = 0;
+
+  friend bool operator==(const Left&, const Left&) = default;
+};
+
+// What one NUMA node can still give exclusively.
+struct NumaRoom {
+  int numa_id = 0;
+  CpuSet free_cpus;                     // in the shared pool and not reserved
+  int cpus = 0;                         // all CPUs of the node
+  std::map<std::string, Left> memory;   // bytes by memory type; empty with memoryManagerPolicy None
+  std::map<std::string, Left> devices;  // healthy devices by resource
+
+  friend bool operator==(const NumaRoom&, const NumaRoom&) = default;
+};
+
+// One entry per NUMA node, ascending by id. A device on two nodes counts on both.
+std::vector<NumaRoom> RoomLeft(const Node& node, const NodeState& state);
+
+// "app: 3 exclusive CPUs, 1 nvidia.com/gpu; sidecar: shared CPUs".
+std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod);
+
+// "NUMA node 0: 10 of 14 CPUs (4-13), 1 of 1 nvidia.com/gpu; NUMA node 1: ...".
+std::string DescribeRoom(const std::vector<NumaRoom>& room);
+
+// The refusal with all that behind the kubelet's own text, and with what would help: found by
+// asking what another policy, or the empty node, would have answered.
+Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal);
+
+}  // namespace alignd::admission

@@ -1,0 +1,62 @@
+// A node on which a scenario's steps happen, one after the other. No daemon, no runtime.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/base/result.h"
+#include "alignd/scenario/scenario.h"
+
+namespace alignd::scenario {
+
+// What a step led to.
+struct StepResult {
+  std::optional<admission::Admission> admission;  // of an AdmitPod step
+  std::optional<Error> restart_error;             // of a Restart step: why there was no start
+};
+
+// Owns its node and state. Not thread-safe.
+class Simulation {
+ public:
+  // Errors: what keeps the managers from starting on this node with this configuration.
+  static Result<Simulation> Start(const NodeDescription& node, const KubeletConfig& config);
+
+  // A step that names an unknown or refused pod changes nothing.
+  StepResult Run(const Step& step);
+
+  const admission::Node& node() const { return node_; }
+  const admission::NodeState& state() const { return state_; }
+
+  // The texts of the state files as they stand; empty where the policy is none.
+  std::string CpuManagerState() const;
+  std::string MemoryManagerState() const;
+
+ private:
+  Simulation(admission::Node node, std::map<std::string, DeviceList> devices);
+
+  StepResult Do(const AdmitPod& step);
+  StepResult Do(const scenario::StartPod& step);
+  StepResult Do(const RemoveContainer& step);
+  StepResult Do(const RemovePod& step);
+  StepResult Do(const SetDeviceHealth& step);
+  StepResult Do(const Restart& step);
+
+  // The plugins' answer as the scenario format states it: what must be included, then of the
+  // available devices the first in the plugin's order.
+  std::vector<std::string> Prefer(const devicemanager::PreferenceQuery& query) const;
+
+  // The state as it comes back from the state files.
+  Result<admission::NodeState> Reload() const;
+
+  admission::Node node_;
+  std::map<std::string, DeviceList> devices_;  // the plugins' order
+  admission::NodeState state_;
+  std::map<std::string, Pod> pods_;  // admitted, by UID
+};
+
+}  // namespace alignd::scenario

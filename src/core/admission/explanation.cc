@@ -1,0 +1,141 @@
+#include "alignd/admission/explanation.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "alignd/admission/admission.h"
+
+namespace alignd::admission {
+namespace {
+
+std::string Bytes(uint64_t bytes) {
+  constexpr uint64_t kMi = 1024 * 1024;
+  if (bytes != 0 && bytes % kMi == 0) return std::to_string(bytes / kMi) + "Mi";
+  return std::to_string(bytes);
+}
+
+void AddDevices(const Node& node, const NodeState& state, std::vector<NumaRoom>& room) {
+  for (const auto& [name, resource] : state.devices.resources) {
+    const std::set<std::string> taken = state.devices.AllocatedIds(name);
+    for (const auto& [id, device] : resource.devices) {
+      if (!device.healthy) continue;
+      for (const int position : node.machine.MaskOfIds(device.numa)) {
+        Left& left = room[static_cast<size_t>(position)].devices[name];
+        ++left.total;
+        if (!taken.contains(id)) ++left.free;
+      }
+    }
+  }
+}
+
+void AddMemory(const Node& node, const NodeState& state, std::vector<NumaRoom>& room) {
+  if (!node.memory) return;
+  for (NumaRoom& numa : room) {
+    const auto memory = state.memory.machine.find(numa.numa_id);
+    if (memory == state.memory.machine.end()) continue;
+    for (const auto& [type, table] : memory->second.tables) {
+      if (table.allocatable > 0) numa.memory[type] = {table.free, table.allocatable};
+    }
+  }
+}
+
+std::string DescribeContainer(const Node& node, const NodeState& state, const Pod& pod,
+                              const Container& container) {
+  std::string text = container.name + ": ";
+  const int exclusive = node.cpu ? ExclusiveCpus(pod, container) : 0;
+  text += exclusive > 0 ? std::to_string(exclusive) + " exclusive CPUs" : "shared CPUs";
+  const bool pinned = node.memory && QosOf(pod) == QosClass::kGuaranteed;
+  for (const auto& [resource, quantity] : container.resources.limits) {
+    const bool memory = resource == "memory" || resource.starts_with("hugepages-");
+    if (memory && pinned) {
+      text += ", " + quantity.ToString() + " " + resource;
+    } else if (state.devices.resources.contains(resource)) {
+      text += ", " + std::to_string(quantity.Value()) + " " + resource;
+    }
+  }
+  return text;
+}
+
+std::optional<std::vector<std::string>> NoPreference(const devicemanager::PreferenceQuery&) {
+  return std::nullopt;
+}
+
+bool FitsWithBestEffort(const Node& node, const NodeState& state, const Pod& pod) {
+  KubeletConfig config = node.config;
+  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+  const Result<Node> relaxed = Node::Make(node.machine, std::move(config));
+  return relaxed.ok() && Admit(*relaxed, state, pod, NoPreference).admitted();
+}
+
+bool FitsOnEmptyNode(const Node& node, const NodeState& state, const Pod& pod) {
+  NodeState empty = NodeState::Initial(node);
+  empty.devices.resources = state.devices.resources;
+  return Admit(node, empty, pod, NoPreference).admitted();
+}
+
+std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod) {
+  const bool strict = node.topology.kind() == TopologyManagerPolicy::kRestricted ||
+                      node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
+  std::string help;
+  if (FitsOnEmptyNode(node, state, pod)) {
+    help = "it fits once other pods have given back what they hold";
+  } else {
+    help = "it does not fit even on the empty node: ask for less";
+  }
+  if (strict && FitsWithBestEffort(node, state, pod)) {
+    help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
+  }
+  return help;
+}
+
+}  // namespace
+
+std::vector<NumaRoom> RoomLeft(const Node& node, const NodeState& state) {
+  std::vector<NumaRoom> room;
+  for (int position = 0; position < node.machine.numa_count(); ++position) {
+    NumaRoom& numa = room.emplace_back();
+    numa.numa_id = node.machine.NumaId(position);
+    const CpuSet& cpus = node.machine.CpusInNuma(position);
+    numa.cpus = cpus.Count();
+    if (node.cpu) numa.free_cpus = (state.cpu.default_set & cpus) - node.cpu->reserved;
+  }
+  AddMemory(node, state, room);
+  AddDevices(node, state, room);
+  return room;
+}
+
+std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod) {
+  std::string text;
+  for (const Container& container : pod.containers) {
+    if (!text.empty()) text += "; ";
+    text += DescribeContainer(node, state, pod, container);
+  }
+  return text;
+}
+
+std::string DescribeRoom(const std::vector<NumaRoom>& room) {
+  std::string text;
+  for (const NumaRoom& numa : room) {
+    if (!text.empty()) text += "; ";
+    text += "NUMA node " + std::to_string(numa.numa_id) + ": " +
+            std::to_string(numa.free_cpus.Count()) + " of " + std::to_string(numa.cpus) + " CPUs";
+    if (!numa.free_cpus.empty()) text += " (" + numa.free_cpus.ToString() + ")";
+    for (const auto& [type, left] : numa.memory) {
+      text += ", " + Bytes(left.free) + " of " + Bytes(left.total) + " " + type;
+    }
+    for (const auto& [resource, left] : numa.devices) {
+      text +=
+          ", " + std::to_string(left.free) + " of " + std::to_string(left.total) + " " + resource;
+    }
+  }
+  return text;
+}
+
+Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal) {
+  return {refusal.reason, refusal.message + ". Asked: " + DescribeAsk(node, state, pod) +
+                              ". Left: " + DescribeRoom(RoomLeft(node, state)) +
+                              ". What would help: " + WhatWouldHelp(node, state, pod)};
+}
+
+}  // namespace alignd::admission
