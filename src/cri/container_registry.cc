@@ -1,0 +1,150 @@
+#include "cri/container_registry.h"
+
+#include <algorithm>
+
+namespace alignd::cri {
+
+void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid) {
+  const MutexLock lock(mutex_);
+  sandboxes_[id] = {pod_uid, std::nullopt};
+  added_since_.insert(id);
+}
+
+void ContainerRegistry::SandboxStopped(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto sandbox = sandboxes_.find(id);
+  if (sandbox != sandboxes_.end() && !sandbox->second.stopped) {
+    sandbox->second.stopped = Clock::now();
+  }
+}
+
+std::optional<std::string> ContainerRegistry::RemoveSandbox(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto sandbox = sandboxes_.find(id);
+  if (sandbox == sandboxes_.end()) return std::nullopt;
+  const std::string pod_uid = sandbox->second.pod_uid;
+  sandboxes_.erase(sandbox);
+  if (HasSandbox(pod_uid)) return std::nullopt;
+  std::erase_if(containers_,
+                [&pod_uid](const auto& entry) { return entry.second.key.pod_uid == pod_uid; });
+  return pod_uid;
+}
+
+std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto sandbox = sandboxes_.find(id);
+  if (sandbox == sandboxes_.end()) return std::nullopt;
+  return sandbox->second.pod_uid;
+}
+
+void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
+                                     const CpuSet& told) {
+  const MutexLock lock(mutex_);
+  containers_[id] = {key, told};
+  added_since_.insert(id);
+}
+
+void ContainerRegistry::SetTold(const std::string& id, const CpuSet& told) {
+  const MutexLock lock(mutex_);
+  const auto container = containers_.find(id);
+  if (container != containers_.end()) container->second.told = told;
+}
+
+void ContainerRegistry::RemoveContainer(const std::string& id) {
+  const MutexLock lock(mutex_);
+  containers_.erase(id);
+}
+
+std::optional<ContainerKey> ContainerRegistry::KeyOf(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto container = containers_.find(id);
+  if (container == containers_.end()) return std::nullopt;
+  return container->second.key;
+}
+
+std::vector<admission::RunningContainer> ContainerRegistry::Containers() const {
+  const MutexLock lock(mutex_);
+  std::vector<admission::RunningContainer> containers;
+  containers.reserve(containers_.size());
+  for (const auto& [id, container] : containers_) {
+    containers.push_back({id, container.key, container.told});
+  }
+  return containers;
+}
+
+void ContainerRegistry::BeginCall(const std::string& pod_uid) {
+  const MutexLock lock(mutex_);
+  ++calls_[pod_uid];
+}
+
+void ContainerRegistry::EndCall(const std::string& pod_uid) {
+  const MutexLock lock(mutex_);
+  const auto calls = calls_.find(pod_uid);
+  if (calls != calls_.end() && --calls->second == 0) calls_.erase(calls);
+}
+
+std::set<std::string> ContainerRegistry::StoppedPods(std::chrono::milliseconds for_at_least) const {
+  const MutexLock lock(mutex_);
+  const Clock::time_point latest = Clock::now() - for_at_least;
+  std::set<std::string> stopped;
+  std::set<std::string> running;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    const bool gone = sandbox.stopped && *sandbox.stopped <= latest;
+    (gone ? stopped : running).insert(sandbox.pod_uid);
+  }
+  std::erase_if(stopped, [&](const std::string& uid) REQUIRES(mutex_) {
+    return running.contains(uid) || calls_.contains(uid);
+  });
+  return stopped;
+}
+
+void ContainerRegistry::BeginListing() {
+  const MutexLock lock(mutex_);
+  added_since_.clear();
+}
+
+std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
+                                                const std::set<std::string>& allocated,
+                                                bool at_start) {
+  const MutexLock lock(mutex_);
+  std::map<std::string, Sandbox> sandboxes;
+  for (const RuntimeListing::Sandbox& listed : listing.sandboxes) {
+    Sandbox& sandbox = sandboxes[listed.id] = {listed.pod_uid, std::nullopt};
+    if (listed.ready) continue;
+    const auto known = sandboxes_.find(listed.id);
+    const bool was_stopped = known != sandboxes_.end() && known->second.stopped;
+    sandbox.stopped = was_stopped ? known->second.stopped : Clock::now();
+  }
+  std::map<std::string, Container> containers;
+  for (const RuntimeListing::Container& listed : listing.containers) {
+    const auto known = containers_.find(listed.id);
+    containers[listed.id] = {listed.key,
+                             known == containers_.end() ? CpuSet() : known->second.told};
+  }
+  for (const std::string& id : added_since_) {
+    if (const auto known = sandboxes_.find(id); known != sandboxes_.end()) sandboxes.insert(*known);
+    if (const auto known = containers_.find(id); known != containers_.end()) {
+      containers.insert(*known);
+    }
+  }
+  sandboxes_ = std::move(sandboxes);
+  containers_ = std::move(containers);
+
+  std::set<std::string> missing;
+  for (const std::string& uid : allocated) {
+    if (!HasSandbox(uid) && !calls_.contains(uid)) missing.insert(uid);
+  }
+  std::set<std::string> gone = missing;
+  if (!at_start)
+    std::erase_if(
+        gone, [this](const std::string& uid) REQUIRES(mutex_) { return !missing_.contains(uid); });
+  missing_ = std::move(missing);
+  return gone;
+}
+
+bool ContainerRegistry::HasSandbox(const std::string& pod_uid) const {
+  return std::ranges::any_of(
+      sandboxes_, [&pod_uid](const auto& entry) { return entry.second.pod_uid == pod_uid; });
+}
+
+}  // namespace alignd::cri

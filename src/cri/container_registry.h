@@ -1,0 +1,90 @@
+// What the runtime has, as far as we saw it: sandboxes and containers, whose they are, and the CPU
+// set that each container was last told.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "alignd/admission/shared_pool.h"
+#include "alignd/base/cpu_set.h"
+#include "alignd/pod/pod.h"
+#include "sync/mutex.h"
+
+namespace alignd::cri {
+
+// One pass of listing the runtime: sandboxes and the containers that have not exited.
+struct RuntimeListing {
+  struct Sandbox {
+    std::string id;
+    std::string pod_uid;
+    bool ready = true;
+  };
+  struct Container {
+    std::string id;
+    ContainerKey key;
+  };
+  std::vector<Sandbox> sandboxes;
+  std::vector<Container> containers;
+};
+
+// Thread-safe.
+class ContainerRegistry {
+ public:
+  void AddSandbox(const std::string& id, const std::string& pod_uid);
+  // Its containers no longer run. The pod keeps its grant until it is needed or some time has
+  // passed, because a kubelet that replaces a sandbox stops the old one first.
+  void SandboxStopped(const std::string& id);
+  // Returns the pod's UID if this was its last sandbox, so that the pod is gone.
+  std::optional<std::string> RemoveSandbox(const std::string& id);
+  std::optional<std::string> PodOfSandbox(const std::string& id) const;
+
+  // `told`: the CPU set in the CreateContainer request that went to the runtime; empty for none.
+  void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& told);
+  void SetTold(const std::string& id, const CpuSet& told);
+  void RemoveContainer(const std::string& id);
+  std::optional<ContainerKey> KeyOf(const std::string& id) const;
+  // Every container that runs or may be started, in id order.
+  std::vector<admission::RunningContainer> Containers() const;
+
+  // A call is under way that will give the pod a sandbox or a container: Resync leaves it alone.
+  void BeginCall(const std::string& pod_uid);
+  void EndCall(const std::string& pod_uid);
+
+  // Pods all of whose sandboxes have stopped, for at least `for_at_least`.
+  std::set<std::string> StoppedPods(std::chrono::milliseconds for_at_least) const;
+
+  // Call before the runtime is asked for a listing: what is added from here on is not in it.
+  void BeginListing();
+  // Takes over what a listing shows: new containers are adopted (told: nothing), vanished ones
+  // forgotten. `allocated` are the pods that hold something; returned are those of them that
+  // neither have a sandbox nor a call under way, now and (unless `at_start`) at the listing before.
+  std::set<std::string> Resync(const RuntimeListing& listing,
+                               const std::set<std::string>& allocated, bool at_start);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Sandbox {
+    std::string pod_uid;
+    std::optional<Clock::time_point> stopped;
+  };
+  struct Container {
+    ContainerKey key;
+    CpuSet told;
+  };
+
+  bool HasSandbox(const std::string& pod_uid) const REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::map<std::string, Sandbox> sandboxes_ GUARDED_BY(mutex_);
+  std::map<std::string, Container> containers_ GUARDED_BY(mutex_);
+  std::map<std::string, int> calls_ GUARDED_BY(mutex_);   // by pod UID
+  std::set<std::string> missing_ GUARDED_BY(mutex_);      // pods that the last listing lacked
+  std::set<std::string> added_since_ GUARDED_BY(mutex_);  // sandbox and container ids
+};
+
+}  // namespace alignd::cri

@@ -1,0 +1,26 @@
+// Writes a grant into the requests that go to the runtime.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alignd/admission/grant.h"
+#include "alignd/base/result.h"
+#include "runtime/v1/cri.pb.h"
+
+namespace alignd::cri {
+
+// Adds cpuset, memory nodes, and what the device plugins answered: device nodes, mounts,
+// environment, annotations, CDI names. A container with exclusive CPUs runs without CFS quota. What
+// the plugins said stands before what the pod's author said, so that the author wins, as in the
+// kubelet. Returns conflicts between plugins, one sentence each, for the log. Errors: kInternal if
+// a stored plugin answer cannot be read. Source: kubelet pkg/kubelet/kubelet_pods.go,
+// GenerateRunContainerOptions; pkg/kubelet/kuberuntime/kuberuntime_container_linux.go,
+// generateLinuxContainerResources.
+Result<std::vector<std::string>> Inject(const admission::Grant& grant,
+                                        runtime::v1::ContainerConfig& config);
+
+// Keeps our CPU and memory sets, and the lifted quota, in an update that comes from the kubelet.
+void KeepGrant(const admission::Grant& grant, runtime::v1::LinuxContainerResources& resources);
+
+}  // namespace alignd::cri

@@ -1,0 +1,87 @@
+// Keeps what runs and what was granted the same: asks the runtime what exists, releases what is
+// gone, and moves the containers of the shared pool whenever its CPU set changes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "allocation/allocation_manager.h"
+#include "cri/container_registry.h"
+#include "cri/runtime_client.h"
+#include "sync/mutex.h"
+
+namespace alignd::cri {
+
+// Thread-safe. One thread of its own; only that thread waits for the runtime.
+class Reconciler {
+ public:
+  struct Options {
+    std::chrono::milliseconds period{10'000};         // between listings
+    std::chrono::milliseconds retry{1'000};           // after a listing or an update that failed
+    std::chrono::milliseconds stopped_grace{10'000};  // a stopped pod keeps its grant this long
+  };
+
+  // All references outlive this object.
+  Reconciler(const admission::Node& node, allocation::AllocationManager& allocation,
+             ContainerRegistry& registry, RuntimeClient& runtime, Options options);
+  // Stops the thread; waiting callers get kUnavailable.
+  ~Reconciler();
+
+  void Start();
+
+  // Something changed: look whether containers must move.
+  void Nudge();
+
+  // Whether the runtime has been listed since the start, so that stale grants are gone.
+  bool recovered() const { return recovered_; }
+
+  // Answers once it is safe to start the container: it has been told the CPU set that it has now,
+  // and nobody else was last told a CPU that is exclusively its. At once if that is so already,
+  // else after the next pass, on any thread. Errors: kUnavailable, naming the containers that could
+  // not be moved.
+  void BeforeStart(const std::string& container_id, std::function<void(Result<Done>)> done);
+
+  // Releases pods all of whose sandboxes have stopped, without waiting for their grace. Answers
+  // whether there were any.
+  void ReleaseStopped(std::function<void(bool)> done);
+
+ private:
+  struct Waiter {
+    std::string container_id;
+    std::function<void(Result<Done>)> done;
+  };
+
+  void Run();
+  // Returns when the next listing is due.
+  std::chrono::steady_clock::time_point ListAndRelease();
+  // Tells every container whose set changed. False if one could not be told.
+  bool MoveContainers();
+  bool Tell(const std::vector<admission::CpuSetChange>& changes);
+  // Why the container must not start yet, or Done.
+  Result<Done> MayStart(const std::string& container_id) const;
+
+  const admission::Node& node_;
+  allocation::AllocationManager& allocation_;
+  ContainerRegistry& registry_;
+  RuntimeClient& runtime_;
+  const Options options_;
+
+  std::atomic<bool> recovered_ = false;
+
+  Mutex mutex_;
+  CondVar wake_;
+  bool nudged_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace alignd::cri

@@ -1,0 +1,146 @@
+#include "cri/runtime_client.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <future>
+#include <map>
+#include <utility>
+
+#include "rpc/grpc_status.h"
+#include "runtime/v1/cri.pb.h"
+
+namespace alignd::cri {
+namespace {
+
+namespace v1 = runtime::v1;
+
+constexpr char kVersion1[] = "/runtime.v1.RuntimeService/";
+constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.RuntimeService/";
+
+Result<Done> ToResult(const grpc::Status& status, const std::string& what) {
+  if (status.ok()) return Done{};
+  return rpc::ToError(status, what);
+}
+
+bool CanRun(v1::ContainerState state) {
+  return state == v1::CONTAINER_CREATED || state == v1::CONTAINER_RUNNING;
+}
+
+}  // namespace
+
+class RuntimeClient::Stubs {
+ public:
+  Stubs(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout)
+      : channel_(std::move(channel)), timeout_(timeout) {}
+
+  void UseAlpha(bool alpha) { prefix_ = alpha ? kVersion1Alpha2 : kVersion1; }
+
+  // One unary call; `done` runs on gRPC's threads.
+  template <typename Request, typename Response>
+  void Call(const std::string& method, Request request,
+            std::function<void(const grpc::Status&, const Response&)> done) {
+    struct Pending {
+      grpc::ClientContext context;
+      Request request;
+      Response response;
+    };
+    auto pending = std::make_shared<Pending>();
+    pending->request = std::move(request);
+    pending->context.set_deadline(std::chrono::system_clock::now() + timeout_);
+    grpc::TemplatedGenericStub<Request, Response> stub(channel_);
+    stub.UnaryCall(&pending->context, prefix_.load() + method, grpc::StubOptions(),
+                   &pending->request, &pending->response,
+                   [pending, done = std::move(done)](const grpc::Status& status) {
+                     done(status, pending->response);
+                   });
+  }
+
+  template <typename Response, typename Request>
+  Result<Response> CallAndWait(const std::string& method, Request request) {
+    std::promise<Result<Response>> answer;
+    Call<Request, Response>(method, std::move(request),
+                            [&](const grpc::Status& status, const Response& response) {
+                              if (status.ok()) {
+                                answer.set_value(response);
+                              } else {
+                                answer.set_value(rpc::ToError(status, "runtime: " + method));
+                              }
+                            });
+    return answer.get_future().get();
+  }
+
+  // The status of a Version call under the prefix now in use.
+  grpc::Status Version() {
+    std::promise<grpc::Status> answer;
+    Call<v1::VersionRequest, v1::VersionResponse>(
+        "Version", v1::VersionRequest(),
+        [&](const grpc::Status& status, const v1::VersionResponse&) { answer.set_value(status); });
+    return answer.get_future().get();
+  }
+
+ private:
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::chrono::milliseconds timeout_;
+  std::atomic<const char*> prefix_ = kVersion1;
+};
+
+RuntimeClient::RuntimeClient(std::shared_ptr<grpc::Channel> channel,
+                             std::chrono::milliseconds timeout)
+    : stubs_(std::make_unique<Stubs>(std::move(channel), timeout)) {}
+
+RuntimeClient::~RuntimeClient() = default;
+
+Result<Done> RuntimeClient::Connect() {
+  if (connected_) return Done{};
+  stubs_->UseAlpha(false);
+  grpc::Status status = stubs_->Version();
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    stubs_->UseAlpha(true);
+    status = stubs_->Version();
+  }
+  connected_ = status.ok();
+  return ToResult(status, "runtime: Version");
+}
+
+Result<RuntimeListing> RuntimeClient::List() {
+  const Result<Done> connected = Connect();
+  if (!connected.ok()) return connected.error();
+  const auto sandboxes = stubs_->CallAndWait<v1::ListPodSandboxResponse>(
+      "ListPodSandbox", v1::ListPodSandboxRequest());
+  if (!sandboxes.ok()) return sandboxes.error();
+  const auto containers = stubs_->CallAndWait<v1::ListContainersResponse>(
+      "ListContainers", v1::ListContainersRequest());
+  if (!containers.ok()) return containers.error();
+
+  RuntimeListing listing;
+  std::map<std::string, std::string> pod_of_sandbox;
+  for (const v1::PodSandbox& sandbox : sandboxes->items()) {
+    pod_of_sandbox[sandbox.id()] = sandbox.metadata().uid();
+    listing.sandboxes.push_back(
+        {sandbox.id(), sandbox.metadata().uid(), sandbox.state() == v1::SANDBOX_READY});
+  }
+  for (const v1::Container& container : containers->containers()) {
+    const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
+    if (!CanRun(container.state()) || pod == pod_of_sandbox.end()) continue;
+    listing.containers.push_back({container.id(), {pod->second, container.metadata().name()}});
+  }
+  return listing;
+}
+
+void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
+                                 std::function<void(Result<Done>)> done) {
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(container_id);
+  request.mutable_linux()->set_cpuset_cpus(cpuset.ToString());
+  stubs_->Call<v1::UpdateContainerResourcesRequest, v1::UpdateContainerResourcesResponse>(
+      "UpdateContainerResources", std::move(request),
+      [container_id, done = std::move(done)](const grpc::Status& status,
+                                             const v1::UpdateContainerResourcesResponse&) {
+        done(ToResult(status, "runtime: UpdateContainerResources of " + container_id));
+      });
+}
+
+}  // namespace alignd::cri

@@ -1,0 +1,47 @@
+// The CRI calls that we make ourselves.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "alignd/base/cpu_set.h"
+#include "alignd/base/result.h"
+#include "cri/container_registry.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace alignd::cri {
+
+// Thread-safe. Speaks runtime.v1, or runtime.v1alpha2 to a runtime that has nothing newer; the
+// messages are the same.
+class RuntimeClient {
+ public:
+  // `timeout` bounds each call.
+  RuntimeClient(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout);
+  ~RuntimeClient();
+
+  // All sandboxes, and the containers that were created or run. Blocks.
+  // Errors: kUnavailable, kDeadlineExceeded, kInternal, naming the call.
+  Result<RuntimeListing> List();
+
+  // Changes nothing but the container's cpuset.cpus. Returns at once; `done` runs exactly once on
+  // gRPC's threads. Errors as above; kNotFound if the container is gone.
+  void UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
+                    std::function<void(Result<Done>)> done);
+
+ private:
+  class Stubs;
+
+  // Finds out which version the runtime speaks. Blocks. Errors as List.
+  Result<Done> Connect();
+
+  const std::unique_ptr<Stubs> stubs_;
+  std::atomic<bool> connected_ = false;
+};
+
+}  // namespace alignd::cri
