@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 namespace alignd::topologymanager {
 namespace {
@@ -38,9 +39,9 @@ Reached Combine(const Reached& reached, const TopologyHint& hint, bool as_1_20) 
 
 // Keeps the best standing of each mask.
 void KeepBestPerMask(std::vector<Reached>& reached) {
-  std::ranges::sort(reached, std::ranges::greater());
-  const auto rest = std::ranges::unique(reached, {}, &Reached::mask);
-  reached.erase(rest.begin(), rest.end());
+  std::sort(reached.begin(), reached.end(), std::greater<>());
+  const auto same_mask = [](const Reached& a, const Reached& b) { return a.mask == b.mask; };
+  reached.erase(std::unique(reached.begin(), reached.end(), same_mask), reached.end());
 }
 
 // The distinct masks that combinations of one hint per list reach.
