@@ -41,6 +41,7 @@ Reconciler::~Reconciler() {
 }
 
 void Reconciler::Start() {
+  ListAndRelease();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -94,15 +95,14 @@ void Reconciler::ReleaseStopped(std::function<void(bool)> done) {
 }
 
 void Reconciler::Run() {
-  Clock::time_point next_listing = Clock::now();
-  bool retry = false;
+  bool retry = !MoveContainers();
   for (;;) {
     std::vector<Waiter> waiters;
     bool stopping = false;
     {
       const MutexLock lock(mutex_);
       const Clock::time_point deadline =
-          retry ? std::min(next_listing, Clock::now() + options_.retry) : next_listing;
+          retry ? std::min(next_listing_, Clock::now() + options_.retry) : next_listing_;
       while (!stopping_ && !nudged_ && Clock::now() < deadline) {
         wake_.WaitUntil(mutex_, deadline);
       }
@@ -116,18 +116,19 @@ void Reconciler::Run() {
       }
       return;
     }
-    if (Clock::now() >= next_listing) next_listing = ListAndRelease();
+    if (Clock::now() >= next_listing_) ListAndRelease();
     retry = !MoveContainers();
     for (const Waiter& waiter : waiters) waiter.done(MayStart(waiter.container_id));
   }
 }
 
-Clock::time_point Reconciler::ListAndRelease() {
+void Reconciler::ListAndRelease() {
   registry_.BeginListing();
   const Result<RuntimeListing> listing = runtime_.List();
   if (!listing.ok()) {
     spdlog::warn("cannot ask the runtime what runs: {}", listing.error().Text());
-    return Clock::now() + options_.retry;
+    next_listing_ = Clock::now() + options_.retry;
+    return;
   }
   std::set<std::string> gone = registry_.Resync(
       *listing, PodsWithGrants(allocation_.snapshot()->state), /*at_start=*/!recovered_);
@@ -145,7 +146,7 @@ Clock::time_point Reconciler::ListAndRelease() {
     }
   }
   recovered_ = true;
-  return Clock::now() + options_.period;
+  next_listing_ = Clock::now() + options_.period;
 }
 
 bool Reconciler::MoveContainers() {

@@ -34,6 +34,8 @@ class Reconciler {
   // Stops the thread; waiting callers get kUnavailable.
   ~Reconciler();
 
+  // Lists the runtime once, on the caller's thread, then starts the own thread. A runtime that is
+  // not there is listed as soon as it is.
   void Start();
 
   // Something changed: look whether containers must move.
@@ -59,8 +61,8 @@ class Reconciler {
   };
 
   void Run();
-  // Returns when the next listing is due.
-  std::chrono::steady_clock::time_point ListAndRelease();
+  // Sets when the next listing is due.
+  void ListAndRelease();
   // Tells every container whose set changed. False if one could not be told.
   bool MoveContainers();
   bool Tell(const std::vector<admission::CpuSetChange>& changes);
@@ -81,6 +83,7 @@ class Reconciler {
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
 
+  std::chrono::steady_clock::time_point next_listing_;  // the own thread's, once that runs
   std::thread thread_;
 };
 

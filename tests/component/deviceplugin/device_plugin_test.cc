@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "deviceplugin/allocate_response.h"
+#include "cri/allocate_response.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/registration_server.h"
 #include "edge/fake_inventory.h"
@@ -131,7 +131,7 @@ TEST_F(DevicePlugins, RegisterAnnounceAndAllocate) {
 
   const Result<std::string> answer = Allocate({"gpu-0", "gpu-1"});
   ASSERT_TRUE(answer.ok()) << answer.error().message;
-  const Result<MergedResponse> merged = MergeResponses({{kGpu, *answer}});
+  const Result<cri::MergedResponse> merged = cri::MergeResponses({{kGpu, *answer}});
   ASSERT_TRUE(merged.ok()) << merged.error().message;
   EXPECT_EQ(merged->envs.at("VISIBLE"), "gpu-0,gpu-1");
   EXPECT_EQ(plugin->allocations(), (std::vector<std::vector<std::string>>{{"gpu-0", "gpu-1"}}));

@@ -8,7 +8,7 @@
 
 #include "alignd/base/result.h"
 
-namespace alignd::deviceplugin {
+namespace alignd::cri {
 
 struct DeviceMount {
   std::string container_path;
@@ -60,4 +60,4 @@ struct MergedResponse {
 // start; here the first resource by name wins. Permissions and read-only count for a conflict.
 Result<MergedResponse> MergeResponses(const std::map<std::string, std::string>& responses);
 
-}  // namespace alignd::deviceplugin
+}  // namespace alignd::cri

@@ -1,10 +1,10 @@
-#include "deviceplugin/allocate_response.h"
+#include "cri/allocate_response.h"
 
 #include <gtest/gtest.h>
 
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
 
-namespace alignd::deviceplugin {
+namespace alignd::cri {
 namespace {
 
 v1beta1::ContainerAllocateResponse Gpu() {
@@ -95,4 +95,4 @@ TEST(MergeResponses, AnswerThatCannotBeReadIsNamed) {
 }
 
 }  // namespace
-}  // namespace alignd::deviceplugin
+}  // namespace alignd::cri

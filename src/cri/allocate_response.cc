@@ -1,4 +1,4 @@
-#include "deviceplugin/allocate_response.h"
+#include "cri/allocate_response.h"
 
 #include <google/protobuf/map.h>
 #include <google/protobuf/repeated_ptr_field.h>
@@ -7,7 +7,7 @@
 
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
 
-namespace alignd::deviceplugin {
+namespace alignd::cri {
 namespace {
 
 struct Claim {
@@ -88,4 +88,4 @@ Result<MergedResponse> MergeResponses(const std::map<std::string, std::string>& 
   return merged;
 }
 
-}  // namespace alignd::deviceplugin
+}  // namespace alignd::cri
