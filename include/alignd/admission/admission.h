@@ -33,7 +33,10 @@ struct Admission {
   std::optional<Refusal> refusal;  // nullopt: admitted
   // Of the containers that were looked at, in the pod's order.
   std::vector<ContainerDecision> decisions;
-  NodeState next;                       // the state before, if refused
+  // The state after. Of a refused pod nothing is in it; but where the kubelet, which allocates and
+  // gives back, would have left the booked memory of a group on other nodes of that group, so it is
+  // here, for texts that compare. Who does not care keeps the state before.
+  NodeState next;
   std::map<std::string, Grant> grants;  // by container name; empty if refused
 
   bool admitted() const { return !refusal.has_value(); }

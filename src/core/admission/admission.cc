@@ -31,6 +31,10 @@ class PodAdmission {
     admission.decisions = std::move(decisions_);
     if (refusal) {
       admission.next = before;
+      if (node_.memory) {
+        admission.next.memory =
+            memorymanager::AfterRefusal(pod_.uid, before.memory, std::move(next_.memory));
+      }
       return admission;
     }
     for (const Container& container : pod_.containers) {

@@ -185,11 +185,29 @@ struct Difference {
   std::string got;
 };
 
-// The first difference. Objects down to `open_depth` may have further keys in `got`; everything
-// else must be equal. `nlohmann::json` compares objects whatever the order of their keys.
+// The result of a step, its `containers`, each container and its `devices` may say more than was
+// expected: what the kubelet decides by chance is left out of expectations. All else must be equal.
+enum class Level { kResult, kContainers, kContainer, kOpen, kExact };
+
+Level LevelBelow(Level level, const std::string& key) {
+  switch (level) {
+    case Level::kResult:
+      return key == "containers" ? Level::kContainers : Level::kExact;
+    case Level::kContainers:
+      return Level::kContainer;
+    case Level::kContainer:
+      return key == "devices" ? Level::kOpen : Level::kExact;
+    case Level::kOpen:
+    case Level::kExact:
+      break;
+  }
+  return Level::kExact;
+}
+
+// `nlohmann::json` compares objects whatever the order of their keys.
 std::optional<Difference> FirstDifference(const nlohmann::json& expected, const nlohmann::json& got,
-                                          const std::string& path, int open_depth) {
-  if (open_depth < 0 || !expected.is_object() || !got.is_object()) {
+                                          const std::string& path, Level level) {
+  if (level == Level::kExact || !expected.is_object() || !got.is_object()) {
     if (expected == got) return std::nullopt;
     return Difference{path, expected.dump(), got.dump()};
   }
@@ -197,13 +215,12 @@ std::optional<Difference> FirstDifference(const nlohmann::json& expected, const 
     const std::string place = path.empty() ? key : path + "." + key;
     const auto found = got.find(key);
     if (found == got.end()) return Difference{place, value.dump(), "nothing"};
-    if (auto difference = FirstDifference(value, *found, place, open_depth - 1)) return difference;
+    if (auto difference = FirstDifference(value, *found, place, LevelBelow(level, key))) {
+      return difference;
+    }
   }
   return std::nullopt;
 }
-
-// The result of a step, its `containers`, and each container may say more than was expected.
-constexpr int kOpenDepth = 2;
 
 std::string Describe(const std::string& where, const Difference& difference) {
   return where + ", " + difference.path + ":\n    expected " + difference.expected +
@@ -236,7 +253,7 @@ Check CompareSteps(const Scenario& scenario, const std::vector<Json>& results,
     nlohmann::json wanted = expected[i];
     SortBlocks(wanted);
     const nlohmann::json got = nlohmann::json::parse(Dump(results[i]), nullptr, false);
-    if (const auto difference = FirstDifference(wanted, got, "", kOpenDepth)) {
+    if (const auto difference = FirstDifference(wanted, got, "", Level::kResult)) {
       check.difference = Describe(where, *difference);
       return check;
     }

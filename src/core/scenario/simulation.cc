@@ -50,10 +50,8 @@ StepResult Simulation::Do(const AdmitPod& step) {
     return std::optional(Prefer(query));
   };
   admission::Admission admission = admission::Admit(node_, state_, step.pod, preferred);
-  if (admission.admitted()) {
-    state_ = admission.next;
-    pods_[step.pod.uid] = step.pod;
-  }
+  state_ = admission.next;
+  if (admission.admitted()) pods_[step.pod.uid] = step.pod;
   return {std::move(admission), std::nullopt};
 }
 
