@@ -5,10 +5,10 @@ set -euo pipefail
 
 packages=(
   # compilers and build
-  g++ clang-14 clang-format-14 libclang-rt-14-dev cmake ninja-build
+  g++ clang-14 clang-format-14 libclang-rt-14-dev cmake ninja-build pkg-config
   # libraries
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev
+  nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev libsystemd-dev
   # tests: a container in containerd, captured machines in .tar.xz
   libgtest-dev libbenchmark-dev runc busybox-static iproute2 procps xz-utils
 )
