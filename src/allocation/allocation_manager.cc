@@ -85,8 +85,11 @@ void AllocationManager::Admit(Pod pod, AdmitDone done) {
   if (!queue_->Post([this, caller] { Start(std::move(*caller)); })) caller->done(Stopping());
 }
 
-void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done) {
-  const bool posted = queue_->Post([this, pod_uid, done] { done(Release({pod_uid})); });
+void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
+                                   std::function<bool()> still_gone) {
+  const bool posted = queue_->Post([this, pod_uid, done, still_gone = std::move(still_gone)] {
+    done(still_gone && !still_gone() ? Result<Done>(Done{}) : Release({pod_uid}));
+  });
   if (!posted) done(Stopping());
 }
 

@@ -76,7 +76,11 @@ class AllocationManager final : public InventorySink {
   // then still has its entry, which costs nothing but its CPUs, and only until the next save or,
   // after a crash, until the pod is found gone. Nobody gets them before a save that has removed the
   // entry.
-  void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done);
+  // `still_gone`, where given, is asked on the decision thread when it is the release's turn: false
+  // means that the pod came back meanwhile and keeps what it has. Who marks a pod as present before
+  // he has it admitted cannot lose its grant to a release that was decided earlier.
+  void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
+                  std::function<bool()> still_gone = {});
 
   // The pods of the runtime's sandboxes are what is left: releases every other pod that held
   // something in the snapshot `as_of_generation`. To be taken before the runtime is asked: a pod

@@ -329,9 +329,12 @@ void NoteSandboxStopped(const HandlerContext& context, const v1::StopPodSandboxR
 void NoteSandboxRemoved(const HandlerContext& context, const v1::RemovePodSandboxRequest& request) {
   const std::optional<std::string> gone = context.registry.RemoveSandbox(request.pod_sandbox_id());
   if (!gone) return;
-  context.allocation.ReleasePod(*gone, [uid = *gone](const Result<Done>& released) {
-    if (!released.ok()) spdlog::error("release of pod {}: {}", uid, released.error().Text());
-  });
+  context.allocation.ReleasePod(
+      *gone,
+      [uid = *gone](const Result<Done>& released) {
+        if (!released.ok()) spdlog::error("release of pod {}: {}", uid, released.error().Text());
+      },
+      [&registry = context.registry, uid = *gone] { return registry.IsGone(uid); });
 }
 
 void NoteContainerRemoved(const HandlerContext& context,

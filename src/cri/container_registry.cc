@@ -83,6 +83,14 @@ void ContainerRegistry::EndCall(const std::string& pod_uid) {
   if (calls != calls_.end() && --calls->second == 0) calls_.erase(calls);
 }
 
+bool ContainerRegistry::IsGone(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  if (calls_.contains(pod_uid)) return false;
+  return std::ranges::none_of(sandboxes_, [&pod_uid](const auto& entry) {
+    return entry.second.pod_uid == pod_uid && !entry.second.stopped;
+  });
+}
+
 std::set<std::string> ContainerRegistry::StoppedPods(std::chrono::milliseconds for_at_least) const {
   const MutexLock lock(mutex_);
   const Clock::time_point latest = Clock::now() - for_at_least;

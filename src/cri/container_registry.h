@@ -54,6 +54,10 @@ class ContainerRegistry {
   void BeginCall(const std::string& pod_uid);
   void EndCall(const std::string& pod_uid);
 
+  // Whether the pod has neither a running sandbox nor a call under way: what it holds may be given
+  // back.
+  bool IsGone(const std::string& pod_uid) const;
+
   // Pods all of whose sandboxes have stopped, for at least `for_at_least`.
   std::set<std::string> StoppedPods(std::chrono::milliseconds for_at_least) const;
 

@@ -87,10 +87,13 @@ void Reconciler::ReleaseStopped(std::function<void(bool)> done) {
   // Releases are carried out in the order in which they are posted: the last one answers for all.
   for (size_t i = 0; i < releasable.size(); ++i) {
     const bool last = i + 1 == releasable.size();
-    allocation_.ReleasePod(releasable[i], [uid = releasable[i], last, done](Result<Done> released) {
-      if (!released.ok()) spdlog::error("release of pod {}: {}", uid, released.error().Text());
-      if (last) done(true);
-    });
+    allocation_.ReleasePod(
+        releasable[i],
+        [uid = releasable[i], last, done](Result<Done> released) {
+          if (!released.ok()) spdlog::error("release of pod {}: {}", uid, released.error().Text());
+          if (last) done(true);
+        },
+        [this, uid = releasable[i]] { return registry_.IsGone(uid); });
   }
 }
 
@@ -137,7 +140,9 @@ void Reconciler::ListAndRelease() {
   for (const std::string& uid : gone) {
     if (!holding.contains(uid)) continue;
     std::promise<Result<Done>> released;
-    allocation_.ReleasePod(uid, [&released](Result<Done> result) { released.set_value(result); });
+    allocation_.ReleasePod(
+        uid, [&released](Result<Done> result) { released.set_value(result); },
+        [this, &uid] { return registry_.IsGone(uid); });
     const Result<Done> result = released.get_future().get();
     if (result.ok()) {
       spdlog::info("pod {} is gone: its CPUs, memory and devices are free again", uid);

@@ -143,8 +143,8 @@ class RunningDaemon final : public Daemon {
   const std::unique_ptr<allocation::CheckpointStore> store_;
   InventoryRelay relay_;
   deviceplugin::PluginRegistry plugins_;
-  allocation::AllocationManager allocation_;
   cri::ContainerRegistry registry_;
+  allocation::AllocationManager allocation_;
   cri::RuntimeClient runtime_;
   cri::Reconciler reconciler_;
   std::unique_ptr<grpc::CallbackGenericService> forwarder_;
