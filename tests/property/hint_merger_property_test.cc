@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "alignd/topologymanager/merge_explanation.h"
 #include "core/hint_oracle.h"
 #include "core/property_seed.h"
 
@@ -60,6 +61,10 @@ TEST(HintMergerProperty, AgreesWithTryingAllCombinations) {
         const MergeRules rules{closest, as_1_20};
         ASSERT_EQ(MergeHints(numa, lists, rules), MergeByTryingAll(numa, lists, rules))
             << Describe(lists) << " closest " << closest << " 1.20 " << as_1_20;
+        const MergeExplanation why =
+            ExplainMerge(numa, lists, rules, [](NumaMask mask) { return mask.ToString(); });
+        if (why.candidates.empty()) continue;
+        ASSERT_EQ(why.candidates.front().hint, MergeHints(numa, lists, rules)) << Describe(lists);
       }
     }
   }

@@ -35,6 +35,12 @@ class Policy {
   TopologyManagerPolicy kind() const { return kind_; }
   TopologyManagerScope scope() const { return scope_; }
   const NumaInfo& numa() const { return numa_; }
+  const MergeRules& rules() const { return rules_; }
+
+  // What is merged: one list per resource, or one for a provider that has none; without the hints
+  // that the policy has no use for. Source: policy.go, filterProvidersHints;
+  // policy_single_numa_node.go, filterSingleNumaHints.
+  std::vector<HintList> Lists(const std::vector<HintsByResource>& answers) const;
 
   // Merges the answers of all hint providers. Not for policy none, which asks for no hints.
   // Source: policy_best_effort.go, policy_restricted.go, policy_single_numa_node.go, Merge.

@@ -112,10 +112,14 @@ Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config)
   return Policy(kind, config.topology_manager_scope, NumaInfo(machine), rules);
 }
 
-MergedHint Policy::Merge(const std::vector<HintsByResource>& answers) const {
+std::vector<HintList> Policy::Lists(const std::vector<HintsByResource>& answers) const {
   std::vector<HintList> lists = ToLists(answers);
   if (kind_ == TopologyManagerPolicy::kSingleNumaNode) KeepSingleNuma(lists);
-  TopologyHint hint = MergeHints(numa_, lists, rules_);
+  return lists;
+}
+
+MergedHint Policy::Merge(const std::vector<HintsByResource>& answers) const {
+  TopologyHint hint = MergeHints(numa_, Lists(answers), rules_);
   switch (kind_) {
     case TopologyManagerPolicy::kSingleNumaNode:
       if (hint.affinity == numa_.all()) hint.affinity = std::nullopt;

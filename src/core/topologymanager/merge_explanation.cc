@@ -1,0 +1,136 @@
+#include "alignd/topologymanager/merge_explanation.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/topologymanager/candidates.h"
+
+namespace alignd::topologymanager {
+namespace {
+
+std::string NodeCount(int count) {
+  return std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes");
+}
+
+// One decimal: distances are small integers, so more would only suggest precision.
+std::string Tenths(double number) {
+  const auto tenths = static_cast<int64_t>(number * 10 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+// Why a candidate is not the best one.
+class Comparison {
+ public:
+  Comparison(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules,
+             const MaskText& mask_text)
+      : numa_(numa), rules_(rules), mask_text_(mask_text) {
+    std::vector<HintList> preferred_lists = lists;
+    for (HintList& list : preferred_lists) {
+      std::erase_if(list, [](const TopologyHint& hint) { return !hint.preferred; });
+    }
+    preferred_only_ = Candidates(numa.all(), preferred_lists, rules.as_1_20);
+    best_count_ = BestNonPreferredCount(lists);
+  }
+
+  std::string WhyNot(const TopologyHint& loser, const TopologyHint& best) const {
+    if (best.preferred && !loser.preferred) return WhyNotPreferred(loser);
+    const int loser_count = loser.affinity->Count();
+    const int best_count = best.affinity->Count();
+    if (loser_count == best_count) return TieBreak(*loser.affinity, *best.affinity);
+    if (best.preferred || rules_.as_1_20) return More(loser_count, *best.affinity);
+    return Misfit(loser_count, *best.affinity);
+  }
+
+ private:
+  // The hints meet in these NUMA nodes, but some combination of preferred ones may as well.
+  std::string WhyNotPreferred(const TopologyHint& loser) const {
+    const bool by_preferred_hints = std::ranges::any_of(
+        preferred_only_,
+        [&](const TopologyHint& candidate) { return candidate.affinity == loser.affinity; });
+    return by_preferred_hints ? "not preferred: the hints that meet there are not equal"
+                              : "not preferred: hints that meet there are not all preferred";
+  }
+
+  std::string More(int count, NumaMask best) const {
+    return NodeCount(count) + ", more than " + mask_text_(best) + " has";
+  }
+
+  // Neither is preferred: the number of NUMA nodes that some resource needs at least is aimed at.
+  std::string Misfit(int count, NumaMask best) const {
+    const std::string needed = NodeCount(best_count_) + " that a resource needs at least";
+    if (count > best_count_) return NodeCount(count) + ", more than the " + needed;
+    return NodeCount(count) + ", fewer than the " + needed + "; " + mask_text_(best) +
+           " comes closer";
+  }
+
+  std::string TieBreak(NumaMask loser, NumaMask best) const {
+    const double loser_distance = numa_.AverageDistance(loser);
+    const double best_distance = numa_.AverageDistance(best);
+    if (rules_.prefer_closest && loser_distance != best_distance) {
+      return "as many NUMA nodes, but farther apart than " + mask_text_(best) +
+             " (average distance " + Tenths(loser_distance) + ", not " + Tenths(best_distance) +
+             ")";
+    }
+    return "as good, but " + mask_text_(best) + " is lower";
+  }
+
+  const NumaInfo& numa_;
+  const MergeRules rules_;
+  const MaskText& mask_text_;
+  std::vector<TopologyHint> preferred_only_;
+  int best_count_ = 0;
+};
+
+// Why the lists of a policy have nothing in common.
+std::vector<std::string> WhyNoCandidate(const Policy& policy, const HintsByResource& hints) {
+  std::vector<std::string> notes;
+  for (const auto& [resource, list] : hints) {
+    const std::vector<HintList> left = policy.Lists({{{resource, list}}});
+    if (!left.front().empty()) continue;
+    notes.push_back(resource + (list && list->empty()
+                                    ? " fits nowhere"
+                                    : " has no preferred hint for a single NUMA node"));
+  }
+  return notes;
+}
+
+}  // namespace
+
+MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<HintList>& lists,
+                              const MergeRules& rules, const MaskText& mask_text) {
+  MergeExplanation explanation;
+  std::vector<TopologyHint> candidates = Candidates(numa.all(), lists, rules.as_1_20);
+  if (candidates.empty()) {
+    explanation.notes.push_back("no combination of hints has a NUMA node in common");
+    return explanation;
+  }
+  const Judge judge(numa, rules, BestNonPreferredCount(lists));
+  std::ranges::sort(candidates, [&](const TopologyHint& a, const TopologyHint& b) {
+    return a != b && judge.Better(b, a) == a;
+  });
+  const size_t listed = std::min(candidates.size(), MergeExplanation::kMaxCandidates);
+  explanation.left_out = candidates.size() - listed;
+  const Comparison comparison(numa, lists, rules, mask_text);
+  const TopologyHint best = candidates.front();
+  for (size_t i = 0; i < listed; ++i) {
+    explanation.candidates.push_back(
+        {candidates[i], i == 0 ? "best" : comparison.WhyNot(candidates[i], best)});
+  }
+  return explanation;
+}
+
+MergeExplanation ExplainMerge(const Policy& policy, const HintsByResource& hints,
+                              const MaskText& mask_text) {
+  MergeExplanation explanation =
+      ExplainMerge(policy.numa(), policy.Lists({hints}), policy.rules(), mask_text);
+  if (explanation.candidates.empty()) {
+    std::vector<std::string> why = WhyNoCandidate(policy, hints);
+    if (!why.empty()) explanation.notes = std::move(why);
+  } else if (policy.kind() == TopologyManagerPolicy::kSingleNumaNode) {
+    explanation.notes.push_back("only preferred hints for one NUMA node were looked at");
+  }
+  return explanation;
+}
+
+}  // namespace alignd::topologymanager
