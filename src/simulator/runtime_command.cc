@@ -1,5 +1,7 @@
 #include "simulator/runtime_command.h"
 
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <memory>
 #include <ostream>
 #include <utility>

@@ -77,7 +77,13 @@ class HandlerTest : public ForwarderTest {
       return std::make_unique<ScriptedHandler>(story_, script);
     });
   }
-  ~HandlerTest() override { stopped_.Open(); }
+  // What runs on gRPC's threads uses our members, so it ends before they do.
+  ~HandlerTest() override {
+    stopped_.Open();
+    caller_.reset();
+    StopForwarder(std::chrono::milliseconds(0));
+    backend_.reset();
+  }
 
   const std::shared_ptr<Story> story_ = std::make_shared<Story>();
   std::atomic<int> received_ = 0;

@@ -121,7 +121,7 @@ class RawServer {
     explicit Service(const std::map<std::string, RawMethod>& methods) {
       using grpc::internal::BidiStreamingHandler;
       for (const auto& [name, method] : methods) {
-        auto run = [method](Service*, grpc::ServerContext* context, RawStream* stream) {
+        auto run = [method = method](Service*, grpc::ServerContext* context, RawStream* stream) {
           return method(*context, *stream);
         };
         names_.push_back(std::make_unique<std::string>(name));
