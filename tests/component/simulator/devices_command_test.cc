@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "deviceplugin/allocate_response.h"
+#include "cri/allocate_response.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/registration_server.h"
 #include "edge/fake_inventory.h"
@@ -61,7 +61,7 @@ TEST(DevicesCommand, ServesUntilItIsTold) {
   const Result<std::string> bytes = answer.get_future().get();
   EXPECT_TRUE(bytes.ok());
   if (bytes.ok()) {
-    const auto merged = deviceplugin::MergeResponses({{kGpu, *bytes}});
+    const auto merged = cri::MergeResponses({{kGpu, *bytes}});
     EXPECT_EQ(merged->envs.at("VISIBLE"), "gpu-0,gpu-1");
     EXPECT_EQ(merged->devices.at(1).container_path, "/dev/gpu1");
     EXPECT_EQ(merged->cdi_devices.at(0), "example.com/gpu=gpu-0");
