@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/explanation.h"
 #include "allocation/held.h"
 #include "allocation/reservation.h"
 
@@ -46,9 +47,11 @@ std::set<std::string> PodsIn(const NodeState& state) {
 // have not answered yet.
 struct AllocationManager::Operation {
   Pod pod;
-  std::vector<AdmitDone> waiting;  // for this answer
-  std::vector<Caller> behind;      // of the same pod, with more containers: decided afterwards
-  bool ended = false;              // answers that come now are late
+  std::string source;
+  std::optional<PodDecision> decision;  // once it is made; its end follows
+  std::vector<AdmitDone> waiting;       // for this answer
+  std::vector<Caller> behind;           // of the same pod, with more containers: decided afterwards
+  bool ended = false;                   // answers that come now are late
 
   std::map<PreferenceQuery, std::optional<std::vector<std::string>>> preferences;
   int consultations = 0;
@@ -80,8 +83,9 @@ AllocationManager::~AllocationManager() {
   queue_->Stop();
 }
 
-void AllocationManager::Admit(Pod pod, AdmitDone done) {
-  const auto caller = std::make_shared<Caller>(Caller{std::move(pod), std::move(done)});
+void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source) {
+  const auto caller =
+      std::make_shared<Caller>(Caller{std::move(pod), std::move(done), std::move(source)});
   if (!queue_->Post([this, caller] { Start(std::move(*caller)); })) caller->done(Stopping());
 }
 
@@ -141,6 +145,7 @@ void AllocationManager::Start(Caller caller) {
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
     operation->pod = std::move(caller.pod);
+    operation->source = std::move(caller.source);
     operation->waiting.push_back(std::move(caller.done));
     operations_[operation->pod.uid] = operation;
     return Decide(operation);
@@ -184,6 +189,7 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   };
   admission::Admission admission = admission::Admit(node_, state_, operation->pod, preferred);
   if (!unanswered.empty()) return Consult(operation, unanswered);
+  Note(*operation, admission);
   if (admission.refusal) return Fail(*operation, *admission.refusal);
   Take(operation, std::move(admission.next));
 }
@@ -275,6 +281,14 @@ void AllocationManager::Fail(Operation& operation, const Outcome& why) {
 void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
   const auto self = operations_.extract(operation.pod.uid);  // keeps it alive here
   operation.ended = true;
+  if (operation.decision) {
+    PodDecision& decision = *operation.decision;
+    decision.time = std::chrono::system_clock::now();
+    if (const auto* granted = std::get_if<Granted>(&outcome)) decision.grants = granted->grants;
+    if (const auto* refusal = std::get_if<Refusal>(&outcome)) decision.refusal = *refusal;
+    if (const auto* error = std::get_if<Error>(&outcome)) decision.error = *error;
+    decisions_.Add(std::move(decision));
+  }
   if (const Granted* granted = std::get_if<Granted>(&outcome)) {
     for (const Container& container : operation.pod.containers) {
       granted_.insert({operation.pod.uid, container.name});
@@ -283,6 +297,20 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
   }
   for (const AdmitDone& done : operation.waiting) done(outcome);
   for (Caller& caller : operation.behind) Start(std::move(caller));
+}
+
+// How it was decided. What becomes of it is added when it is known.
+void AllocationManager::Note(Operation& operation, const admission::Admission& admission) {
+  PodDecision& decision = operation.decision.emplace();
+  decision.pod_uid = operation.pod.uid;
+  decision.name_space = operation.pod.name_space;
+  decision.name = operation.pod.name;
+  decision.source = operation.source;
+  decision.asked = admission::DescribeAsk(node_, state_, operation.pod);
+  decision.containers = admission.decisions;
+  if (admission.refusal) {
+    decision.left = admission::DescribeRoom(admission::RoomLeft(node_, state_));
+  }
 }
 
 void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {

@@ -19,6 +19,7 @@
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
 #include "allocation/checkpoint_store.h"
+#include "allocation/decision_log.h"
 #include "allocation/device_plugins.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
@@ -69,7 +70,8 @@ class AllocationManager final : public InventorySink {
   // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, allocateContainerResources.
   // Differs: plugins are asked once everything is decided; an answer that a plugin has given is
   // kept with the grant and not asked for again.
-  void Admit(Pod pod, AdmitDone done);
+  // `source` says in the decision log where the pod's resources were learnt from.
+  void Admit(Pod pod, AdmitDone done, std::string source = {});
 
   // The pod is gone: gives everything back. `done` after it is on disk.
   // Errors: kIo if it could not be saved. The pod is released all the same: what is on the disk
@@ -94,6 +96,9 @@ class AllocationManager final : public InventorySink {
   // The newest published state. Never blocks on a decision.
   std::shared_ptr<const Snapshot> snapshot() const;
 
+  // The last decisions. A pod that already holds its grant is not decided about again.
+  const DecisionLog& decisions() const { return decisions_; }
+
   // Called with every new snapshot, in order. Set before the first change.
   void OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer);
 
@@ -108,6 +113,7 @@ class AllocationManager final : public InventorySink {
   struct Caller {
     Pod pod;
     AdmitDone done;
+    std::string source;
   };
 
   // All of these on the decision thread.
@@ -123,6 +129,7 @@ class AllocationManager final : public InventorySink {
   void Conclude(Operation& operation, admission::NodeState next);
   void Fail(Operation& operation, const Outcome& why);
   void Finish(Operation& operation, const Outcome& outcome);
+  void Note(Operation& operation, const admission::Admission& admission);
   void Cancel(const std::string& pod_uid, const Error& why);
   Result<Done> Release(const std::set<std::string>& pod_uids);
   void ChangeInventory(const std::function<void(devicemanager::DeviceState&)>& change);
@@ -140,6 +147,7 @@ class AllocationManager final : public InventorySink {
   const admission::Node node_;  // constant after construction
   CheckpointStore& store_;      // decision thread only
   DevicePlugins& plugins_;      // thread-safe
+  DecisionLog decisions_;       // thread-safe
 
   // Decision thread only.
   admission::NodeState state_;                                    // with all reservations

@@ -6,6 +6,8 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/scenario/simulation.h"
 #include "cli/program.h"
+#include "cli/report_text.h"
+#include "control/reports.h"
 
 namespace alignd::cli {
 namespace {
@@ -47,7 +49,7 @@ std::string DescribeGrant(const Machine& machine, const Grant& grant) {
 }  // namespace
 
 Result<int> PlanPods(const scenario::NodeDescription& description, const KubeletConfig& config,
-                     const std::vector<Pod>& pods, std::ostream& out) {
+                     const std::vector<Pod>& pods, bool explain, std::ostream& out) {
   Result<scenario::Simulation> simulation = scenario::Simulation::Start(description, config);
   if (!simulation.ok()) return simulation.error();
   const admission::Node& node = simulation->node();
@@ -67,7 +69,15 @@ Result<int> PlanPods(const scenario::NodeDescription& description, const Kubelet
       out << "does not fit\n  " << refusal.reason << ": " << refusal.message << '\n';
       status = kFailure;
     }
+    if (explain) {
+      std::vector<control::ContainerExplanation> explanations;
+      for (const admission::ContainerDecision& decision : result.admission->decisions) {
+        explanations.push_back(control::ExplainContainer(node, decision));
+      }
+      PrintExplanations(explanations, "    ", out);
+    }
   }
+  if (explain) PrintLegend(out);
   out << "left:\n";
   for (const admission::NumaRoom& numa : admission::RoomLeft(node, simulation->state())) {
     out << "  " << admission::DescribeRoom({numa}) << '\n';

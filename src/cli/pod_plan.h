@@ -12,9 +12,9 @@
 namespace alignd::cli {
 
 // Admits the pods one after the other and prints where each container lands, what is left on each
-// NUMA node, and why a pod does not fit. Exit status 1 if one does not.
-// Errors: the configuration cannot manage the node.
+// NUMA node, and why a pod does not fit; with `explain`, also how NUMA nodes were chosen. Exit
+// status 1 if one does not fit. Errors: the configuration cannot manage the node.
 Result<int> PlanPods(const scenario::NodeDescription& node, const KubeletConfig& config,
-                     const std::vector<Pod>& pods, std::ostream& out);
+                     const std::vector<Pod>& pods, bool explain, std::ostream& out);
 
 }  // namespace alignd::cli

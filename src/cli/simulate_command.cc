@@ -26,6 +26,7 @@ struct SimulateOptions {
   std::string node;
   std::string config;
   bool check = false;
+  bool explain = false;
 };
 
 // Many vectors in one file are longer than any file that the daemon reads.
@@ -107,7 +108,7 @@ Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
   if (!config.ok()) return config.error();
   const Result<std::vector<Pod>> pods = ReadPods(options.files);
   if (!pods.ok()) return pods.error();
-  return PlanPods(*node, *config, *pods, out);
+  return PlanPods(*node, *config, *pods, options.explain, out);
 }
 
 }  // namespace
@@ -132,6 +133,10 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
                    "The node in JSON, as `alignctl topology -o json` prints it, with `devices` "
                    "added where there are some; this machine if not given")
       ->type_name("FILE")
+      ->needs(config);
+  command
+      ->add_flag("--explain", options->explain,
+                 "Say of each container how its NUMA nodes were chosen")
       ->needs(config);
   command->callback([options, &action] {
     action = [options](std::ostream& out) {

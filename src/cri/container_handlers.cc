@@ -40,23 +40,25 @@ std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
 // Has the pod decided. Where it is refused while stopped pods still hold something, those are
 // released, as the kubelet does before every admission, and it is decided once more.
-void AdmitMakingRoom(const HandlerContext& context, const Pod& pod,
+void AdmitMakingRoom(const HandlerContext& context, const PodAsk& ask,
                      std::function<void(allocation::Outcome)> done) {
   context.allocation.Admit(
-      pod, [context, pod, done = std::move(done)](allocation::Outcome outcome) mutable {
+      ask.pod,
+      [context, ask, done = std::move(done)](allocation::Outcome outcome) mutable {
         if (!std::holds_alternative<Refusal>(outcome)) {
           done(std::move(outcome));
           return;
         }
-        context.reconciler.ReleaseStopped(
-            [context, pod, done = std::move(done), outcome = std::move(outcome)](bool any) mutable {
-              if (any) {
-                context.allocation.Admit(pod, std::move(done));
-              } else {
-                done(std::move(outcome));
-              }
-            });
-      });
+        context.reconciler.ReleaseStopped([context, ask, done = std::move(done),
+                                           outcome = std::move(outcome)](bool any) mutable {
+          if (any) {
+            context.allocation.Admit(ask.pod, std::move(done), std::string(ToString(ask.source)));
+          } else {
+            done(std::move(outcome));
+          }
+        });
+      },
+      std::string(ToString(ask.source)));
 }
 
 // Marks the pod as being worked on for as long as the call lives.
@@ -92,7 +94,7 @@ class RunPodSandboxHandler final : public CallHandler {
       decide(std::move(bytes));  // a faulty annotation is said at CreateContainer
       return;
     }
-    AdmitMakingRoom(context_, (*ask)->pod,
+    AdmitMakingRoom(context_, **ask,
                     [bytes = std::move(bytes), decide = std::move(decide), call = call_,
                      name = NameOf((*ask)->pod)](const allocation::Outcome& outcome) {
                       if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
@@ -149,7 +151,7 @@ class CreateContainerHandler final : public CallHandler {
     create_ = create;
     spdlog::debug("container {} of pod {}: resources from {}", create->key.container,
                   NameOf(ask->pod), ToString(ask->source));
-    AdmitMakingRoom(context_, ask->pod,
+    AdmitMakingRoom(context_, *ask,
                     [create, decide = std::move(decide)](const allocation::Outcome& outcome) {
                       decide(Answer(*create, outcome));
                     });

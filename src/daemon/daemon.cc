@@ -13,6 +13,7 @@
 #include "alignd/scenario/scenario.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/checkpoint_store.h"
+#include "control/control_server.h"
 #include "cri/container_handlers.h"
 #include "cri/container_registry.h"
 #include "cri/forwarder.h"
@@ -111,6 +112,7 @@ class RunningDaemon final : public Daemon {
   ~RunningDaemon() override {
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_.reset();
+    control_.reset();
     registration_.reset();
     forwarder_.reset();
     relay_.ConnectTo(nullptr);
@@ -123,6 +125,10 @@ class RunningDaemon final : public Daemon {
         std::filesystem::absolute(options.DevicePluginDir()), plugins_);
     if (!registration.ok()) return registration.error();
     registration_ = *std::move(registration);
+    auto status_server =
+        control::ControlServer::Start(options.ControlSocket(), ALIGND_VERSION, node_, allocation_);
+    if (!status_server.ok()) return status_server.error();
+    control_ = *std::move(status_server);
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(forwarder_.get());
     auto server = rpc::Listen(options.listen, builder);
@@ -149,6 +155,7 @@ class RunningDaemon final : public Daemon {
   cri::Reconciler reconciler_;
   std::unique_ptr<grpc::CallbackGenericService> forwarder_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;
+  std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<grpc::Server> server_;
 };
 

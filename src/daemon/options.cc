@@ -21,6 +21,9 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       ->check(CLI::ExistingFile);
   app.add_option("--listen", options.listen, "CRI socket that the kubelet is to use")
       ->capture_default_str();
+  app.add_option(
+      "--control-socket", options.control_socket,
+      "Socket that alignctl is to use; control.sock beside that of --listen if not given");
   app.add_option("--runtime-endpoint", options.runtime_endpoint, "CRI socket of the runtime")
       ->capture_default_str();
   app.add_option("--state-dir", options.state_dir,

@@ -14,6 +14,7 @@ namespace alignd::daemon {
 struct Options {
   std::filesystem::path config;  // KubeletConfiguration; empty: the defaults
   std::string listen = "unix:///run/alignd/alignd.sock";
+  std::string control_socket;  // empty: control.sock beside the socket of `listen`
   std::string runtime_endpoint = "unix:///run/containerd/containerd.sock";
   std::filesystem::path state_dir = "/var/lib/alignd";
   std::filesystem::path device_plugin_dir;     // empty: device-plugins in the state directory
@@ -24,6 +25,10 @@ struct Options {
   std::chrono::milliseconds plugin_timeout{30'000};
   std::string log_level = "info";
 
+  std::string ControlSocket() const {
+    return control_socket.empty() ? listen.substr(0, listen.rfind('/') + 1) + "control.sock"
+                                  : control_socket;
+  }
   std::filesystem::path DevicePluginDir() const {
     return device_plugin_dir.empty() ? state_dir / "device-plugins" : device_plugin_dir;
   }

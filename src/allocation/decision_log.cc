@@ -1,0 +1,86 @@
+#include "allocation/decision_log.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace alignd::allocation {
+namespace {
+
+bool IsOf(const PodDecision& decision, std::string_view pod) {
+  return pod.empty() || decision.pod_uid == pod || decision.name == pod ||
+         decision.name_space + "/" + decision.name == pod;
+}
+
+bool SameAnswer(const PodDecision& a, const PodDecision& b) {
+  return a.pod_uid == b.pod_uid && a.source == b.source && a.asked == b.asked &&
+         a.containers == b.containers && a.grants == b.grants && a.refusal == b.refusal &&
+         a.error == b.error && a.left == b.left;
+}
+
+std::string Describe(const admission::Grant& grant) {
+  std::string text = !grant.exclusive.empty() ? "CPUs " + grant.exclusive.ToString()
+                     : grant.cpuset.empty()   ? "any CPUs"
+                                              : "shared CPUs";
+  if (!grant.memory_nodes.empty()) {
+    text += ", memory of NUMA";
+    for (const int id : grant.memory_nodes) text += " " + std::to_string(id);
+  }
+  for (const auto& [resource, allocation] : grant.devices) {
+    text += ", " + resource;
+    for (const std::string& id : allocation.Ids()) text += " " + id;
+  }
+  return text;
+}
+
+std::string DescribeOutcome(const PodDecision& decision) {
+  if (decision.refusal) {
+    return "refused, " + decision.refusal->reason + ": " + decision.refusal->message;
+  }
+  if (decision.error) return "failed: " + decision.error->Text();
+  std::string text = "granted";
+  for (const auto& [container, grant] : decision.grants) {
+    text += (text == "granted" ? " " : "; ") + container + ": " + Describe(grant);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Describe(const PodDecision& decision) {
+  std::string text = "pod " + decision.name_space + "/" + decision.name + " (" + decision.pod_uid +
+                     ") " + DescribeOutcome(decision) + " | asked " + decision.asked;
+  if (!decision.source.empty()) text += " | known from " + decision.source;
+  if (!decision.left.empty()) text += " | left " + decision.left;
+  return text;
+}
+
+void DecisionLog::Add(PodDecision decision) {
+  {
+    const MutexLock lock(mutex_);
+    const auto last = std::ranges::find_if(
+        newest_first_, [&](const auto& other) { return other->pod_uid == decision.pod_uid; });
+    if (last != newest_first_.end() && SameAnswer(**last, decision)) {
+      decision.times = (*last)->times + 1;
+      newest_first_.erase(last);
+    }
+    newest_first_.push_front(std::make_shared<const PodDecision>(decision));
+    if (newest_first_.size() > kCapacity) newest_first_.pop_back();
+  }
+  spdlog::log(decision.times == 1 ? spdlog::level::info : spdlog::level::debug, "{}",
+              Describe(decision));
+}
+
+std::vector<std::shared_ptr<const PodDecision>> DecisionLog::Newest(std::string_view pod,
+                                                                    size_t limit) const {
+  std::vector<std::shared_ptr<const PodDecision>> found;
+  const MutexLock lock(mutex_);
+  for (const auto& decision : newest_first_) {
+    if (found.size() >= limit) break;
+    if (IsOf(*decision, pod)) found.push_back(decision);
+  }
+  return found;
+}
+
+}  // namespace alignd::allocation

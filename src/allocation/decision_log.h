@@ -1,0 +1,67 @@
+// The last decisions about pods and how they came about, for those who ask later.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/grant.h"
+#include "alignd/base/result.h"
+#include "alignd/pod/refusal.h"
+#include "sync/mutex.h"
+
+namespace alignd::allocation {
+
+// One decision about one pod, and how it ended. A value.
+struct PodDecision {
+  std::chrono::system_clock::time_point time;  // when it ended, the last time
+  std::string pod_uid;
+  std::string name_space;
+  std::string name;
+  std::string source;  // where the pod's resources were learnt from; empty: not said
+  std::string asked;   // admission::DescribeAsk
+  // How it was decided; empty of containers that were not looked at.
+  std::vector<admission::ContainerDecision> containers;
+  // By container name. Granted if neither of the two below is there.
+  std::map<std::string, admission::Grant> grants;
+  std::optional<Refusal> refusal;
+  std::optional<Error> error;  // decided, but it came to nothing: not saved, or released meanwhile
+  std::string left;            // of what was refused: what the node had left (DescribeRoom)
+  uint64_t times = 1;          // how often in a row the pod got this very answer
+};
+
+// The decision in one line, for people.
+std::string Describe(const PodDecision& decision);
+
+// Thread-safe. Holds the last kCapacity decisions.
+class DecisionLog {
+ public:
+  static constexpr size_t kCapacity = 256;
+
+  DecisionLog() = default;
+  DecisionLog(const DecisionLog&) = delete;
+  DecisionLog& operator=(const DecisionLog&) = delete;
+
+  // Keeps the decision and writes it to the log, at level info. The kubelet tries again and again
+  // to start a refused container: an answer that the pod has got already is counted in `times`
+  // instead, becomes the newest, and is written at level debug.
+  void Add(PodDecision decision);
+
+  // Newest first, `limit` at most. `pod`: only those of the pod with that UID, that name, or that
+  // `namespace/name`; empty: all.
+  std::vector<std::shared_ptr<const PodDecision>> Newest(std::string_view pod, size_t limit) const;
+
+ private:
+  mutable Mutex mutex_;
+  std::deque<std::shared_ptr<const PodDecision>> newest_first_ GUARDED_BY(mutex_);
+};
+
+}  // namespace alignd::allocation

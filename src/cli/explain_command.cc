@@ -1,0 +1,58 @@
+#include "cli/explain_command.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/report_json.h"
+#include "cli/report_text.h"
+#include "control/control_client.h"
+
+namespace alignd::cli {
+namespace {
+
+struct ExplainOptions {
+  std::string pod;
+  std::string socket = control::kDefaultSocket;
+  std::string output = "text";
+  uint32_t limit = 10;
+};
+
+Result<int> ShowDecisions(const ExplainOptions& options, std::ostream& out) {
+  const Result<std::vector<control::DecisionReport>> decisions =
+      control::ControlClient(options.socket).Explain(options.pod, options.limit);
+  if (!decisions.ok()) return decisions.error();
+  if (options.output == "json") {
+    out << DecisionsJson(*decisions) << '\n';
+  } else {
+    PrintDecisions(*decisions, out);
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void AddExplainCommand(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<ExplainOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "explain", "Show the last decisions of alignd and how it came to them, newest first");
+  command->add_option("pod", options->pod, "UID, name or namespace/name; all pods if not given")
+      ->type_name("POD");
+  command->add_option("-n,--limit", options->limit, "Show no more decisions than that")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--socket", options->socket, "alignd's control socket")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "text: for people; json: for programs")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command->callback([options, &action] {
+    action = [options](std::ostream& out) { return ShowDecisions(*options, out); };
+  });
+}
+
+}  // namespace alignd::cli

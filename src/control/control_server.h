@@ -1,0 +1,40 @@
+// Serves status and explanations to `alignctl`, on a socket of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "allocation/allocation_manager.h"
+
+namespace grpc {
+class Server;
+}  // namespace grpc
+
+namespace alignd::control {
+
+// Thread-safe. Answers from published snapshots and the decision log; never waits for a decision.
+class ControlServer {
+ public:
+  // Listens on `endpoint` (rpc::Listen). `node` and `allocation` outlive the server.
+  // Errors: those of rpc::Listen.
+  static Result<std::unique_ptr<ControlServer>> Start(
+      const std::string& endpoint, std::string version, const admission::Node& node,
+      const allocation::AllocationManager& allocation);
+
+  ControlServer(const ControlServer&) = delete;
+  ControlServer& operator=(const ControlServer&) = delete;
+  // Stops; calls under way are cancelled.
+  ~ControlServer();
+
+ private:
+  class Service;
+
+  ControlServer(std::unique_ptr<Service> service, std::unique_ptr<grpc::Server> server);
+
+  const std::unique_ptr<Service> service_;
+  const std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace alignd::control

@@ -1,0 +1,187 @@
+#include "control/reports.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "alignd/admission/grant.h"
+#include "alignd/topologymanager/merge_explanation.h"
+
+namespace alignd::control {
+namespace {
+
+using topologymanager::MergeExplanation;
+using topologymanager::TopologyHint;
+
+Policies PoliciesOf(const KubeletConfig& config) {
+  return {.cpu_manager = std::string(ToString(config.cpu_manager_policy)),
+          .memory_manager = std::string(ToString(config.memory_manager_policy)),
+          .topology_manager = std::string(ToString(config.topology_manager_policy)),
+          .topology_scope = std::string(ToString(config.topology_manager_scope)),
+          .compatibility = std::string(ToString(config.compatibility)),
+          .cpu_manager_options = {config.cpu_manager_policy_options.begin(),
+                                  config.cpu_manager_policy_options.end()},
+          .topology_manager_options = {config.topology_manager_policy_options.begin(),
+                                       config.topology_manager_policy_options.end()}};
+}
+
+std::vector<DeviceResource> DevicesOf(const devicemanager::DeviceState& state) {
+  std::vector<DeviceResource> devices;
+  for (const auto& [name, resource] : state.resources) {
+    DeviceResource& report = devices.emplace_back();
+    report.name = name;
+    report.registered = resource.registered;
+    const std::set<std::string> taken = state.AllocatedIds(name);
+    for (const auto& [id, device] : resource.devices) {
+      if (!device.healthy) {
+        ++report.unhealthy;
+        continue;
+      }
+      ++report.healthy.total;
+      if (!taken.contains(id)) ++report.healthy.free;
+    }
+  }
+  return devices;
+}
+
+std::vector<HeldDevice> HeldDevices(const devicemanager::DeviceAllocation& allocation) {
+  std::map<std::string, HeldDevice> held;  // a device on two nodes is listed under both
+  for (const auto& [numa, ids] : allocation.devices) {
+    for (const std::string& id : ids) {
+      held[id].id = id;
+      if (numa >= 0) held[id].numa.push_back(numa);
+    }
+  }
+  std::vector<HeldDevice> devices;
+  for (auto& [id, device] : held) devices.push_back(std::move(device));
+  return devices;
+}
+
+ContainerReport ReportGrant(const ContainerKey& key, std::string pod,
+                            const admission::Grant& grant) {
+  ContainerReport report;
+  report.pod_uid = key.pod_uid;
+  report.pod = std::move(pod);
+  report.container = key.container;
+  report.exclusive = grant.exclusive;
+  report.memory_nodes = grant.memory_nodes;
+  for (const auto& [resource, allocation] : grant.devices) {
+    report.devices[resource] = HeldDevices(allocation);
+  }
+  return report;
+}
+
+std::set<ContainerKey> HoldersIn(const admission::NodeState& state) {
+  std::set<ContainerKey> holders;
+  for (const auto& [uid, containers] : state.cpu.assignments) {
+    for (const auto& [container, cpus] : containers) holders.insert({uid, container});
+  }
+  for (const auto& [uid, containers] : state.memory.assignments) {
+    for (const auto& [container, blocks] : containers) holders.insert({uid, container});
+  }
+  for (const auto& [key, resources] : state.devices.allocations) holders.insert(key);
+  return holders;
+}
+
+HintReport ReportHint(const Machine& machine, const TopologyHint& hint) {
+  if (!hint.affinity) return {std::nullopt, hint.preferred};
+  return {machine.NumaIds(*hint.affinity), hint.preferred};
+}
+
+ResourceHints ReportHints(const Machine& machine, const std::string& resource,
+                          const std::optional<topologymanager::HintList>& hints) {
+  ResourceHints report{resource, !hints.has_value(), {}, 0};
+  if (!hints) return report;
+  const size_t listed = std::min(hints->size(), ResourceHints::kMaxHints);
+  report.left_out = hints->size() - listed;
+  for (size_t i = 0; i < listed; ++i) report.hints.push_back(ReportHint(machine, (*hints)[i]));
+  return report;
+}
+
+std::string IdsInBraces(const Machine& machine, NumaMask mask) {
+  std::string text = "{";
+  for (const int id : machine.NumaIds(mask)) {
+    text += (text.size() > 1 ? "," : "") + std::to_string(id);
+  }
+  return text + "}";
+}
+
+}  // namespace
+
+ContainerExplanation ExplainContainer(const admission::Node& node,
+                                      const admission::ContainerDecision& decision) {
+  ContainerExplanation report;
+  report.container = decision.container;
+  for (const auto& [resource, hints] : decision.hints) {
+    report.hints.push_back(ReportHints(node.machine, resource, hints));
+  }
+  if (!decision.affinity) return report;
+  report.merged = ReportHint(node.machine, *decision.affinity);
+  const MergeExplanation explanation = topologymanager::ExplainMerge(
+      node.topology, decision.hints,
+      [&node](NumaMask mask) { return IdsInBraces(node.machine, mask); });
+  for (const topologymanager::Candidate& candidate : explanation.candidates) {
+    report.candidates.push_back({ReportHint(node.machine, candidate.hint), candidate.verdict});
+  }
+  report.candidates_left_out = explanation.left_out;
+  report.notes = explanation.notes;
+  return report;
+}
+
+StatusReport ReportStatus(const std::string& version, const admission::Node& node,
+                          const allocation::Snapshot& snapshot,
+                          const allocation::DecisionLog& decisions) {
+  std::map<std::string, std::string> names;
+  for (const auto& decision : decisions.Newest("", allocation::DecisionLog::kCapacity)) {
+    names[decision->pod_uid] = decision->name_space + "/" + decision->name;
+  }
+  StatusReport report;
+  report.version = version;
+  report.generation = snapshot.generation;
+  report.policies = PoliciesOf(node.config);
+  if (node.cpu) {
+    report.default_set = snapshot.state.cpu.default_set;
+    report.reserved_cpus = node.cpu->reserved;
+  }
+  report.numa = admission::RoomLeft(node, snapshot.state);
+  report.devices = DevicesOf(snapshot.state.devices);
+  for (const ContainerKey& key : HoldersIn(snapshot.state)) {
+    const auto name = names.find(key.pod_uid);
+    report.containers.push_back(ReportGrant(key, name == names.end() ? "" : name->second,
+                                            admission::GrantOf(node, snapshot.state, key)));
+  }
+  return report;
+}
+
+DecisionReport ReportDecision(const admission::Node& node,
+                              const allocation::PodDecision& decision) {
+  DecisionReport report;
+  report.time_unix_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(decision.time.time_since_epoch())
+          .count();
+  report.times = decision.times;
+  report.pod_uid = decision.pod_uid;
+  report.name_space = decision.name_space;
+  report.name = decision.name;
+  report.source = decision.source;
+  report.asked = decision.asked;
+  report.left = decision.left;
+  report.outcome = decision.refusal ? "refused" : decision.error ? "failed" : "granted";
+  if (decision.refusal) {
+    report.reason = decision.refusal->reason;
+    report.message = decision.refusal->message;
+  } else if (decision.error) {
+    report.message = decision.error->Text();
+  }
+  for (const admission::ContainerDecision& container : decision.containers) {
+    report.containers.push_back(ExplainContainer(node, container));
+  }
+  for (const auto& [container, grant] : decision.grants) {
+    report.grants.push_back(ReportGrant({decision.pod_uid, container},
+                                        decision.name_space + "/" + decision.name, grant));
+  }
+  return report;
+}
+
+}  // namespace alignd::control

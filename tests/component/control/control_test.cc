@@ -1,0 +1,179 @@
+// The control service over a real socket, with a real allocation manager behind it.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <sstream>
+
+#include "cli/explain_command.h"
+#include "cli/status_command.h"
+#include "control/control_client.h"
+#include "control/control_server.h"
+#include "edge/allocation_node.h"
+#include "edge/allocation_outcome.h"
+
+namespace alignd::control {
+namespace {
+
+using namespace alignd::testing;
+
+class ControlTest : public ::testing::Test {
+ protected:
+  ControlTest() {
+    world.Up();
+    world.AnnounceDevices();
+    Serve();
+  }
+
+  void Serve() {
+    auto started = ControlServer::Start(socket(), "1.2.3", world.node, *world.manager);
+    if (!started.ok()) ADD_FAILURE() << started.error().Text();
+    if (started.ok()) server = *std::move(started);
+  }
+
+  std::string socket() const { return (world.tree.root() / "control.sock").string(); }
+
+  StatusReport Status() const {
+    const Result<StatusReport> status = ControlClient(socket()).GetStatus();
+    if (!status.ok()) ADD_FAILURE() << status.error().Text();
+    return status.ok() ? *status : StatusReport{};
+  }
+
+  std::vector<DecisionReport> Explain(const std::string& pod, uint32_t limit = 0) const {
+    const auto decisions = ControlClient(socket()).Explain(pod, limit);
+    if (!decisions.ok()) ADD_FAILURE() << decisions.error().Text();
+    return decisions.ok() ? *decisions : std::vector<DecisionReport>{};
+  }
+
+  AllocationNode world;
+  std::unique_ptr<ControlServer> server;
+};
+
+TEST_F(ControlTest, TellsWhatIsHeldAndWhatIsLeft) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  const StatusReport status = Status();
+  EXPECT_EQ(status, ReportStatus("1.2.3", world.node, *world.manager->snapshot(),
+                                 world.manager->decisions()));
+  EXPECT_EQ(status.version, "1.2.3");
+  EXPECT_EQ(status.policies.cpu_manager, "static");
+  ASSERT_EQ(status.numa.size(), 2u);
+  EXPECT_EQ(status.numa[0].free_cpus.Count(), 5);  // of 8: one reserved, two given
+  EXPECT_EQ(status.numa[0].devices.at(kGpu), (admission::Left{3, 4}));
+  EXPECT_EQ(status.default_set, world.published().cpu.default_set);
+  EXPECT_EQ(status.reserved_cpus, CpuSet{0});
+  ASSERT_EQ(status.devices.size(), 2u);
+  EXPECT_EQ(status.devices[0].healthy, (admission::Left{7, 8}));
+  ASSERT_EQ(status.containers.size(), 1u);
+  EXPECT_EQ(status.containers[0].pod, "default/pod");
+  EXPECT_EQ(status.containers[0].exclusive.Count(), 2);
+  EXPECT_EQ(status.containers[0].memory_nodes, std::vector<int>{0});
+  EXPECT_EQ(status.containers[0].devices.at(kGpu), (std::vector<HeldDevice>{{"gpu0", {0}}}));
+  ASSERT_TRUE(world.Release("pod").ok());
+  EXPECT_TRUE(Status().containers.empty());
+  EXPECT_GT(Status().generation, status.generation);
+}
+
+TEST_F(ControlTest, AnswersWhileADecisionIsPending) {
+  world.plugins->Hold();
+  std::future<Outcome> later = world.AdmitLater(AppPod("slow", 2, {{kGpu, "1"}}));
+  world.plugins->AwaitHeld(1);
+  EXPECT_TRUE(Status().containers.empty());
+  EXPECT_TRUE(Explain("").empty());
+  world.plugins->LetGo();
+  ASSERT_TRUE(GrantedOf(later.get()));
+  EXPECT_EQ(Status().containers.size(), 1u);
+  EXPECT_EQ(Explain("").size(), 1u);
+}
+
+TEST_F(ControlTest, ExplainsTheNewestDecisionsFirst) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("fits", 2))));
+  ASSERT_FALSE(GrantedOf(world.Admit(AppPod("too-large", 99))));
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("fits", 2))));  // no new decision
+  const std::vector<DecisionReport> all = Explain("");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].pod_uid, "too-large");
+  EXPECT_EQ(all[0].outcome, "refused");
+  EXPECT_FALSE(all[0].reason.empty());
+  EXPECT_TRUE(all[0].asked.starts_with("app: 99 exclusive CPUs")) << all[0].asked;
+  EXPECT_FALSE(all[0].left.empty());
+  EXPECT_EQ(Explain("", 1), std::vector<DecisionReport>{all[0]});
+  EXPECT_EQ(Explain("default/fits"), std::vector<DecisionReport>{all[1]});
+
+  const DecisionReport& fits = all[1];
+  EXPECT_EQ(fits.outcome, "granted");
+  EXPECT_GT(fits.time_unix_ms, 0);
+  ASSERT_EQ(fits.containers.size(), 1u);
+  EXPECT_EQ(fits.containers[0].merged, (HintReport{std::vector<int>{0}, true}));
+  EXPECT_EQ(fits.containers[0].hints.at(0).resource, "cpu");
+  EXPECT_EQ(fits.containers[0].candidates.at(0).verdict, "best");
+  EXPECT_EQ(fits.containers[0].candidates.at(1).verdict, "as good, but {0} is lower");
+  ASSERT_EQ(fits.grants.size(), 1u);
+  EXPECT_EQ(fits.grants[0].exclusive.Count(), 2);
+}
+
+TEST_F(ControlTest, TellsWhatAPluginOrTheDiskSpoilt) {
+  world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
+  ASSERT_FALSE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  const DecisionReport decision = Explain("pod").at(0);
+  EXPECT_EQ(decision.outcome, "refused");
+  EXPECT_EQ(decision.reason, "UnexpectedAdmissionError");
+  EXPECT_EQ(decision.containers.at(0).merged, (HintReport{std::vector<int>{0}, true}));
+  EXPECT_TRUE(decision.grants.empty());
+}
+
+TEST_F(ControlTest, CarriesTheSourceOfTheResources) {
+  std::promise<Outcome> answer;
+  world.manager->Admit(
+      AppPod("pod", 2), [&](Outcome outcome) { answer.set_value(std::move(outcome)); },
+      "annotation");
+  ASSERT_TRUE(GrantedOf(answer.get_future().get()));
+  EXPECT_EQ(Explain("pod").at(0).source, "annotation");
+}
+
+TEST_F(ControlTest, IsForOwnerAndGroupOnly) {
+  struct stat status {};
+  ASSERT_EQ(::stat(socket().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0660u);
+}
+
+struct Printed {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Printed Alignctl(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv = {"alignctl"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = cli::RunProgram(static_cast<int>(argv.size()), argv.data(),
+                                     {cli::AddStatusCommand, cli::AddExplainCommand}, out, err);
+  return {status, out.str(), err.str()};
+}
+
+TEST_F(ControlTest, PrintsTextAndJson) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2))));
+  const Printed status = Alignctl({"status", "--socket", socket()});
+  EXPECT_EQ(status.status, cli::kSuccess) << status.err;
+  EXPECT_NE(status.out.find("default/pod (pod)  app        2-3   NUMA 0  -\n"), std::string::npos)
+      << status.out;
+  const Printed json = Alignctl({"status", "--socket", socket(), "-o", "json"});
+  EXPECT_NE(json.out.find(R"("container":"app","exclusive_cpus":"2-3")"), std::string::npos)
+      << json.out;
+  const Printed explain = Alignctl({"explain", "pod", "--socket", socket()});
+  EXPECT_NE(explain.out.find("    merged: {0}!\n      {0}!: best\n"), std::string::npos)
+      << explain.out;
+  const Printed unknown = Alignctl({"explain", "nobody", "--socket", socket(), "-o", "json"});
+  EXPECT_EQ(unknown.out, "[]\n");
+}
+
+TEST_F(ControlTest, SaysThatNobodyServes) {
+  server.reset();
+  const Printed status = Alignctl({"status", "--socket", socket()});
+  EXPECT_EQ(status.status, cli::kFailure);
+  EXPECT_EQ(status.out, "");
+  EXPECT_NE(status.err.find("see whether alignd runs"), std::string::npos) << status.err;
+}
+
+}  // namespace
+}  // namespace alignd::control

@@ -1,0 +1,91 @@
+#include "allocation/decision_log.h"
+
+#include <gtest/gtest.h>
+
+namespace alignd::allocation {
+namespace {
+
+PodDecision Refused(const std::string& uid, const std::string& message) {
+  PodDecision decision;
+  decision.pod_uid = uid;
+  decision.name_space = "default";
+  decision.name = "name-of-" + uid;
+  decision.asked = "app: 9 exclusive CPUs";
+  decision.refusal = Refusal{"TopologyAffinityError", message};
+  return decision;
+}
+
+std::vector<std::string> Uids(const std::vector<std::shared_ptr<const PodDecision>>& decisions) {
+  std::vector<std::string> uids;
+  for (const auto& decision : decisions) uids.push_back(decision->pod_uid);
+  return uids;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(DecisionLog, GivesTheNewestFirst) {
+  DecisionLog log;
+  for (const char* const uid : {"a", "b", "c"}) log.Add(Refused(uid, "no"));
+  EXPECT_EQ(Uids(log.Newest("", 10)), (Names{"c", "b", "a"}));
+  EXPECT_EQ(Uids(log.Newest("", 2)), (Names{"c", "b"}));
+  EXPECT_TRUE(log.Newest("", 0).empty());
+}
+
+TEST(DecisionLog, FindsAPodByUidNameOrBoth) {
+  DecisionLog log;
+  log.Add(Refused("a", "no"));
+  log.Add(Refused("b", "no"));
+  EXPECT_EQ(Uids(log.Newest("a", 10)), Names{"a"});
+  EXPECT_EQ(Uids(log.Newest("name-of-a", 10)), Names{"a"});
+  EXPECT_EQ(Uids(log.Newest("default/name-of-b", 10)), Names{"b"});
+  EXPECT_TRUE(log.Newest("other/name-of-b", 10).empty());
+}
+
+TEST(DecisionLog, ForgetsTheOldest) {
+  DecisionLog log;
+  for (size_t i = 0; i <= DecisionLog::kCapacity; ++i) log.Add(Refused(std::to_string(i), "no"));
+  EXPECT_EQ(log.Newest("", 1000).size(), DecisionLog::kCapacity);
+  EXPECT_TRUE(log.Newest("0", 1).empty());
+  EXPECT_EQ(log.Newest("1", 1).size(), 1u);
+}
+
+TEST(DecisionLog, CountsAnAnswerThatComesAgain) {
+  DecisionLog log;
+  log.Add(Refused("a", "no"));
+  log.Add(Refused("b", "no"));
+  log.Add(Refused("a", "no"));
+  ASSERT_EQ(Uids(log.Newest("", 10)), (Names{"a", "b"}));
+  EXPECT_EQ(log.Newest("a", 1).front()->times, 2u);
+  log.Add(Refused("a", "for another reason"));
+  ASSERT_EQ(Uids(log.Newest("", 10)), (Names{"a", "a", "b"}));
+  EXPECT_EQ(log.Newest("a", 1).front()->times, 1u);
+}
+
+TEST(DecisionLog, DescribesADecisionInOneLine) {
+  PodDecision refused = Refused("u1", "no locality");
+  refused.left = "NUMA node 0: 1 of 4 CPUs (3)";
+  refused.source = "annotation";
+  EXPECT_EQ(
+      Describe(refused),
+      "pod default/name-of-u1 (u1) refused, TopologyAffinityError: no locality | asked app: 9 "
+      "exclusive CPUs | known from annotation | left NUMA node 0: 1 of 4 CPUs (3)");
+  PodDecision failed = Refused("u2", "");
+  failed.refusal.reset();
+  failed.error = Error{ErrorCode::kIo, "write x: disk full", "make room"};
+  EXPECT_EQ(Describe(failed),
+            "pod default/name-of-u2 (u2) failed: write x: disk full; make room | asked app: 9 "
+            "exclusive CPUs");
+  PodDecision granted = failed;
+  granted.error.reset();
+  granted.grants["app"].exclusive = CpuSet{2, 3};
+  granted.grants["app"].memory_nodes = {0, 1};
+  granted.grants["app"].devices["example.com/gpu"].devices = {{0, {"gpu0"}}, {1, {"gpu4"}}};
+  granted.grants["log"].cpuset = CpuSet{0, 1};
+  EXPECT_EQ(
+      Describe(granted),
+      "pod default/name-of-u2 (u2) granted app: CPUs 2-3, memory of NUMA 0 1, example.com/gpu "
+      "gpu0 gpu4; log: shared CPUs | asked app: 9 exclusive CPUs");
+}
+
+}  // namespace
+}  // namespace alignd::allocation
