@@ -1,11 +1,25 @@
 #include "control/wire.h"
 
+#include <string_view>
 #include <utility>
+
+#include "alignd/checkpoint/utf8.h"
 
 namespace alignd::control {
 namespace {
 
 using LeftMap = google::protobuf::Map<std::string, v1::Left>;
+
+// A plugin's words may be any bytes; one that is no UTF-8 would make the whole answer unreadable.
+std::string Readable(std::string_view text) {
+  std::string readable;
+  while (!text.empty()) {
+    const checkpoint::Rune rune = checkpoint::DecodeRune(text);
+    checkpoint::AppendRune(readable, rune.valid ? rune.code : checkpoint::kReplacementRune);
+    text.remove_prefix(rune.bytes);
+  }
+  return readable;
+}
 
 v1::Left LeftToWire(const admission::Left& left) {
   v1::Left message;
@@ -223,7 +237,7 @@ v1::PodDecision ToWire(const DecisionReport& report) {
   message.set_asked(report.asked);
   message.set_outcome(report.outcome);
   message.set_reason(report.reason);
-  message.set_message(report.message);
+  message.set_message(Readable(report.message));
   message.set_left(report.left);
   for (const ContainerExplanation& container : report.containers) {
     *message.add_containers() = ContainerToWire(container);

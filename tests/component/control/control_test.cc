@@ -110,7 +110,7 @@ TEST_F(ControlTest, ExplainsTheNewestDecisionsFirst) {
   EXPECT_EQ(fits.grants[0].exclusive.Count(), 2);
 }
 
-TEST_F(ControlTest, TellsWhatAPluginOrTheDiskSpoilt) {
+TEST_F(ControlTest, TellsWhatAPluginSpoilt) {
   world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
   ASSERT_FALSE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
   const DecisionReport decision = Explain("pod").at(0);
@@ -118,6 +118,15 @@ TEST_F(ControlTest, TellsWhatAPluginOrTheDiskSpoilt) {
   EXPECT_EQ(decision.reason, "UnexpectedAdmissionError");
   EXPECT_EQ(decision.containers.at(0).merged, (HintReport{std::vector<int>{0}, true}));
   EXPECT_TRUE(decision.grants.empty());
+}
+
+TEST_F(ControlTest, CarriesWordsThatAreNoUtf8) {
+  world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "bad \xff byte"});
+  ASSERT_FALSE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  const std::vector<DecisionReport> decisions = Explain("pod");
+  ASSERT_EQ(decisions.size(), 1u);
+  EXPECT_NE(decisions[0].message.find("bad \xEF\xBF\xBD byte"), std::string::npos)
+      << decisions[0].message;
 }
 
 TEST_F(ControlTest, CarriesTheSourceOfTheResources) {
