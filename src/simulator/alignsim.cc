@@ -4,12 +4,14 @@
 
 #include "simulator/command.h"
 #include "simulator/devices_command.h"
+#include "simulator/kubelet_command.h"
 
 int main(int argc, char** argv) {
   using alignd::simulator::AddDevicesCommand;
+  using alignd::simulator::AddKubeletCommand;
   using alignd::simulator::AddRuntimeCommand;
   using alignd::simulator::Command;
-  constexpr Command kCommands[] = {AddDevicesCommand, AddRuntimeCommand};
+  constexpr Command kCommands[] = {AddDevicesCommand, AddKubeletCommand, AddRuntimeCommand};
 
   CLI::App app("Stand-ins for what alignd talks to", "alignsim");
   app.require_subcommand(1);

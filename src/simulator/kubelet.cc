@@ -1,0 +1,278 @@
+#include "simulator/kubelet.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "rpc/grpc_status.h"
+#include "runtime/v1/cri.grpc.pb.h"
+
+namespace alignd::simulator {
+namespace {
+
+namespace v1 = runtime::v1;
+
+constexpr std::chrono::milliseconds kPollInterval{100};
+
+}  // namespace
+
+class Kubelet::Stubs {
+ public:
+  Stubs(const std::shared_ptr<grpc::Channel>& channel, std::chrono::milliseconds timeout)
+      : runtime_(v1::RuntimeService::NewStub(channel)),
+        images_(v1::ImageService::NewStub(channel)),
+        timeout_(timeout) {}
+
+  template <typename Request, typename Response>
+  Result<Response> Call(grpc::Status (v1::RuntimeService::Stub::*method)(grpc::ClientContext*,
+                                                                         const Request&, Response*),
+                        const char* name, const Request& request) {
+    return CallOn(*runtime_, method, name, request);
+  }
+
+  template <typename Request, typename Response>
+  Result<Response> Call(grpc::Status (v1::ImageService::Stub::*method)(grpc::ClientContext*,
+                                                                       const Request&, Response*),
+                        const char* name, const Request& request) {
+    return CallOn(*images_, method, name, request);
+  }
+
+  std::chrono::milliseconds timeout() const { return timeout_; }
+
+ private:
+  template <typename Stub, typename Request, typename Response>
+  Result<Response> CallOn(Stub& stub,
+                          grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                       Response*),
+                          const char* name, const Request& request) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout_);
+    Response response;
+    const grpc::Status status = (stub.*method)(&context, request, &response);
+    if (!status.ok()) return rpc::ToError(status, name);
+    return response;
+  }
+
+  const std::unique_ptr<v1::RuntimeService::Stub> runtime_;
+  const std::unique_ptr<v1::ImageService::Stub> images_;
+  const std::chrono::milliseconds timeout_;
+};
+
+using Runtime = v1::RuntimeService::Stub;
+using Images = v1::ImageService::Stub;
+
+Kubelet::Kubelet(std::shared_ptr<grpc::Channel> runtime, KubeletSettings settings,
+                 std::chrono::milliseconds timeout)
+    : settings_(std::move(settings)),
+      host_(ReadKubeletHost()),
+      stubs_(std::make_unique<Stubs>(runtime, timeout)) {}
+
+Kubelet::~Kubelet() = default;
+
+Result<std::string> Kubelet::RunSandbox(const PodManifest& manifest) {
+  v1::RunPodSandboxRequest request;
+  *request.mutable_config() = MakeSandboxConfig(manifest, settings_);
+  if (!request.config().log_directory().empty()) {
+    std::error_code fault;
+    std::filesystem::create_directories(request.config().log_directory(), fault);
+    if (fault) {
+      return Error{ErrorCode::kIo,
+                   "create " + request.config().log_directory() + ": " + fault.message()};
+    }
+  }
+  const auto response = stubs_->Call(&Runtime::RunPodSandbox, "RunPodSandbox", request);
+  if (!response.ok()) return response.error();
+  return response->pod_sandbox_id();
+}
+
+Result<std::string> Kubelet::ImageId(const ContainerManifest& container) {
+  v1::ImageStatusRequest request;
+  request.mutable_image()->set_image(container.image);
+  const auto status = stubs_->Call(&Images::ImageStatus, "ImageStatus", request);
+  if (!status.ok()) return status.error();
+  if (status->has_image()) return status->image().id();
+  if (container.never_pull) {
+    return Error{ErrorCode::kNotFound,
+                 "image " + container.image + " is not there and is never to be pulled"};
+  }
+  v1::PullImageRequest pull;
+  pull.mutable_image()->set_image(container.image);
+  const auto pulled = stubs_->Call(&Images::PullImage, "PullImage", pull);
+  if (!pulled.ok()) return pulled.error();
+  return pulled->image_ref();
+}
+
+Result<std::string> Kubelet::Create(const PodManifest& manifest, const std::string& sandbox_id,
+                                    const Container& container) {
+  const Result<std::string> image = ImageId(manifest.containers.at(container.name));
+  if (!image.ok()) return image.error();
+  v1::CreateContainerRequest request;
+  request.set_pod_sandbox_id(sandbox_id);
+  *request.mutable_config() = MakeContainerConfig(manifest, container, *image, host_);
+  *request.mutable_sandbox_config() = MakeSandboxConfig(manifest, settings_);
+  const std::string& logs = request.sandbox_config().log_directory();
+  if (!logs.empty()) {
+    std::error_code fault;
+    std::filesystem::create_directories(std::filesystem::path(logs) / container.name, fault);
+    if (fault) return Error{ErrorCode::kIo, "create " + logs + ": " + fault.message()};
+  }
+  const auto response = stubs_->Call(&Runtime::CreateContainer, "CreateContainer", request);
+  if (!response.ok()) return response.error();
+  return response->container_id();
+}
+
+Result<Done> Kubelet::Start(const std::string& container_id) {
+  v1::StartContainerRequest request;
+  request.set_container_id(container_id);
+  const auto response = stubs_->Call(&Runtime::StartContainer, "StartContainer", request);
+  if (!response.ok()) return response.error();
+  return Done{};
+}
+
+Result<v1::ContainerStatus> Kubelet::Status(const std::string& container_id) {
+  v1::ContainerStatusRequest request;
+  request.set_container_id(container_id);
+  const auto response = stubs_->Call(&Runtime::ContainerStatus, "ContainerStatus", request);
+  if (!response.ok()) return response.error();
+  return response->status();
+}
+
+Result<std::string> Kubelet::Exec(const std::string& container_id,
+                                  std::vector<std::string> command) {
+  v1::ExecSyncRequest request;
+  request.set_container_id(container_id);
+  request.mutable_cmd()->Assign(command.begin(), command.end());
+  request.set_timeout(std::chrono::duration_cast<std::chrono::seconds>(stubs_->timeout()).count());
+  const auto response = stubs_->Call(&Runtime::ExecSync, "ExecSync", request);
+  if (!response.ok()) return response.error();
+  if (response->exit_code() != 0) {
+    return Error{ErrorCode::kInternal, "exit status " + std::to_string(response->exit_code()) +
+                                           ": " + response->stderr()};
+  }
+  return response->stdout();
+}
+
+Result<std::vector<ListedPod>> Kubelet::List() {
+  const auto sandboxes =
+      stubs_->Call(&Runtime::ListPodSandbox, "ListPodSandbox", v1::ListPodSandboxRequest());
+  if (!sandboxes.ok()) return sandboxes.error();
+  const auto containers =
+      stubs_->Call(&Runtime::ListContainers, "ListContainers", v1::ListContainersRequest());
+  if (!containers.ok()) return containers.error();
+  std::vector<v1::Container> oldest_first(containers->containers().begin(),
+                                          containers->containers().end());
+  std::ranges::stable_sort(oldest_first, {}, &v1::Container::created_at);
+
+  std::vector<ListedPod> pods;
+  for (const v1::PodSandbox& sandbox : sandboxes->items()) {
+    const v1::PodSandboxMetadata& metadata = sandbox.metadata();
+    ListedPod pod{sandbox.id(), metadata.uid(), metadata.name(), metadata.namespace_(), false, {}};
+    pod.ready = sandbox.state() == v1::SANDBOX_READY;
+    for (const v1::Container& container : oldest_first) {
+      if (container.pod_sandbox_id() != sandbox.id()) continue;
+      const Result<v1::ContainerStatus> status = Status(container.id());
+      if (!status.ok() && status.error().code != ErrorCode::kNotFound) return status.error();
+      pod.containers.push_back({container.id(), container.metadata().name(), container.state(),
+                                status.ok() ? status->resources().linux().cpuset_cpus() : ""});
+    }
+    pods.push_back(std::move(pod));
+  }
+  std::ranges::sort(pods, [](const ListedPod& a, const ListedPod& b) {
+    return std::tie(a.name_space, a.name, a.uid, a.sandbox_id) <
+           std::tie(b.name_space, b.name, b.uid, b.sandbox_id);
+  });
+  return pods;
+}
+
+Result<Done> Kubelet::AwaitEnd(const std::string& container_id) {
+  const auto deadline = std::chrono::steady_clock::now() + stubs_->timeout();
+  while (std::chrono::steady_clock::now() < deadline) {
+    const Result<v1::ContainerStatus> status = Status(container_id);
+    if (!status.ok()) return status.error();
+    if (status->state() == v1::CONTAINER_EXITED) {
+      if (status->exit_code() == 0) return Done{};
+      return Error{ErrorCode::kInternal,
+                   "the init container exited with " + std::to_string(status->exit_code())};
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return Error{ErrorCode::kDeadlineExceeded, "the init container does not end"};
+}
+
+Result<std::string> Kubelet::CreateAndStart(const PodManifest& manifest,
+                                            const std::string& sandbox_id,
+                                            const Container& container, const ListedPod* listed) {
+  std::string id;
+  v1::ContainerState state = v1::CONTAINER_CREATED;
+  for (const ListedPod::Container& known :
+       listed == nullptr ? std::vector<ListedPod::Container>() : listed->containers) {
+    if (known.name == container.name) std::tie(id, state) = std::tie(known.id, known.state);
+  }
+  if (id.empty()) {
+    const Result<std::string> created = Create(manifest, sandbox_id, container);
+    if (!created.ok()) return created.error();
+    id = *created;
+  }
+  if (state == v1::CONTAINER_CREATED) {
+    const Result<Done> started = Start(id);
+    if (!started.ok()) return started.error();
+  }
+  if (container.kind == ContainerKind::kInit) {
+    const Result<Done> ended = AwaitEnd(id);
+    if (!ended.ok()) return ended.error();
+  }
+  return id;
+}
+
+Result<Kubelet::RunPod> Kubelet::Run(const PodManifest& manifest) {
+  const Result<std::vector<ListedPod>> pods = List();
+  if (!pods.ok()) return pods.error();
+  const auto listed = std::ranges::find_if(*pods, [&manifest](const ListedPod& pod) {
+    return pod.ready && pod.uid == manifest.pod.uid;
+  });
+  const ListedPod* const known = listed == pods->end() ? nullptr : &*listed;
+  const Result<std::string> sandbox =
+      known != nullptr ? Result<std::string>(known->sandbox_id) : RunSandbox(manifest);
+  if (!sandbox.ok()) return sandbox.error();
+  RunPod run{*sandbox, {}};
+  for (const Container& container : manifest.pod.containers) {
+    run.containers.push_back(
+        {container.name, CreateAndStart(manifest, *sandbox, container, known)});
+    if (!run.containers.back().id.ok()) break;
+  }
+  return run;
+}
+
+Result<Done> Kubelet::Remove(const ListedPod& pod, std::chrono::seconds grace) {
+  for (const ListedPod::Container& container : pod.containers) {
+    if (container.state != v1::CONTAINER_RUNNING) continue;
+    v1::StopContainerRequest request;
+    request.set_container_id(container.id);
+    request.set_timeout(grace.count());
+    const auto stopped = stubs_->Call(&Runtime::StopContainer, "StopContainer", request);
+    if (!stopped.ok()) return stopped.error();
+  }
+  v1::StopPodSandboxRequest stop;
+  stop.set_pod_sandbox_id(pod.sandbox_id);
+  const auto stopped = stubs_->Call(&Runtime::StopPodSandbox, "StopPodSandbox", stop);
+  if (!stopped.ok()) return stopped.error();
+  for (const ListedPod::Container& container : pod.containers) {
+    v1::RemoveContainerRequest request;
+    request.set_container_id(container.id);
+    const auto removed = stubs_->Call(&Runtime::RemoveContainer, "RemoveContainer", request);
+    if (!removed.ok()) return removed.error();
+  }
+  v1::RemovePodSandboxRequest remove;
+  remove.set_pod_sandbox_id(pod.sandbox_id);
+  const auto removed = stubs_->Call(&Runtime::RemovePodSandbox, "RemovePodSandbox", remove);
+  if (!removed.ok()) return removed.error();
+  return Done{};
+}
+
+}  // namespace alignd::simulator

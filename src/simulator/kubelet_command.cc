@@ -1,0 +1,173 @@
+#include "simulator/kubelet_command.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/file.h"
+#include "rpc/unix_socket.h"
+#include "simulator/kubelet.h"
+
+namespace alignd::simulator {
+namespace {
+
+struct KubeletCommandOptions {
+  std::string endpoint;
+  std::string cgroup_root;
+  std::string log_directory;
+  bool no_annotation = false;
+  int64_t grace_seconds = 1;
+  std::vector<std::string> manifests;
+  std::vector<std::string> pods;
+};
+
+using Options = std::shared_ptr<KubeletCommandOptions>;
+using Work = Result<Done> (*)(Kubelet&, const KubeletCommandOptions&, std::ostream&);
+
+// The first digits, or the last where the simulated runtime's ids differ.
+std::string ShortId(const std::string& id) {
+  constexpr size_t kDigits = 12;
+  const std::string first = id.substr(0, kDigits);
+  return first.find_first_not_of('0') != std::string::npos || id.size() <= kDigits
+             ? first
+             : "…" + id.substr(id.size() - 4);
+}
+
+std::string CpusText(const std::string& cpuset) {
+  return cpuset.empty() ? "any CPUs" : "CPUs " + cpuset;
+}
+
+const char* StateName(runtime::v1::ContainerState state) {
+  switch (state) {
+    case runtime::v1::CONTAINER_CREATED:
+      return "created";
+    case runtime::v1::CONTAINER_RUNNING:
+      return "running";
+    case runtime::v1::CONTAINER_EXITED:
+      return "exited";
+    default:
+      return "unknown";
+  }
+}
+
+// False if a container was refused or failed.
+Result<bool> RunOne(Kubelet& kubelet, const PodManifest& manifest, std::ostream& out) {
+  const Result<Kubelet::RunPod> run = kubelet.Run(manifest);
+  const std::string pod = manifest.pod.name_space + "/" + manifest.pod.name;
+  if (!run.ok()) return run.error().In(pod);
+  for (const auto& [name, id] : run->containers) {
+    out << pod << " " << name << ": ";
+    if (!id.ok()) {
+      out << "not running: " << id.error().Text() << std::endl;
+      return false;
+    }
+    const Result<runtime::v1::ContainerStatus> status = kubelet.Status(*id);
+    if (!status.ok()) return status.error();
+    out << StateName(status->state()) << " as " << ShortId(*id) << " on "
+        << CpusText(status->resources().linux().cpuset_cpus()) << std::endl;
+  }
+  return true;
+}
+
+Result<Done> RunPods(Kubelet& kubelet, const KubeletCommandOptions& options, std::ostream& out) {
+  bool all = true;
+  for (const std::string& path : options.manifests) {
+    const Result<std::string> text = host::ReadFile(path);
+    if (!text.ok()) return text.error();
+    const Result<PodManifest> manifest = ParsePodManifest(*text);
+    if (!manifest.ok()) return manifest.error().In(path);
+    const Result<bool> ran = RunOne(kubelet, *manifest, out);
+    if (!ran.ok()) return ran.error();
+    all = all && *ran;
+  }
+  if (!all) return Error{ErrorCode::kUnavailable, "not every container runs"};
+  return Done{};
+}
+
+Result<Done> RemovePods(Kubelet& kubelet, const KubeletCommandOptions& options, std::ostream& out) {
+  const Result<std::vector<ListedPod>> pods = kubelet.List();
+  if (!pods.ok()) return pods.error();
+  for (const std::string& wanted : options.pods) {
+    bool found = false;
+    for (const ListedPod& pod : *pods) {
+      if (wanted != pod.name && wanted != pod.uid && wanted != pod.name_space + "/" + pod.name) {
+        continue;
+      }
+      found = true;
+      const Result<Done> removed = kubelet.Remove(pod, std::chrono::seconds(options.grace_seconds));
+      if (!removed.ok()) return removed.error().In(wanted);
+      out << pod.name_space << "/" << pod.name << ": removed" << std::endl;
+    }
+    if (!found) return Error{ErrorCode::kNotFound, wanted + ": no such pod"};
+  }
+  return Done{};
+}
+
+Result<Done> ListPods(Kubelet& kubelet, const KubeletCommandOptions&, std::ostream& out) {
+  const Result<std::vector<ListedPod>> pods = kubelet.List();
+  if (!pods.ok()) return pods.error();
+  for (const ListedPod& pod : *pods) {
+    out << pod.name_space << "/" << pod.name << " (uid " << pod.uid
+        << "): " << (pod.ready ? "ready" : "stopped") << '\n';
+    for (const ListedPod::Container& container : pod.containers) {
+      out << "  " << container.name << ": " << StateName(container.state) << " as "
+          << ShortId(container.id) << " on " << CpusText(container.cpuset) << '\n';
+    }
+  }
+  return Done{};
+}
+
+void OnChosen(CLI::App* command, const Options& options, Action& action, Work work) {
+  command->callback([options, &action, work] {
+    action = [options, work](std::ostream& out) -> Result<Done> {
+      const auto channel = rpc::Dial(options->endpoint);
+      if (!channel.ok()) return channel.error();
+      Kubelet kubelet(*channel,
+                      {options->cgroup_root, options->log_directory, !options->no_annotation});
+      return work(kubelet, *options, out);
+    };
+  });
+}
+
+}  // namespace
+
+void AddKubeletCommand(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<KubeletCommandOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "kubelet", "The kubelet's side of CRI: runs, removes and lists pods through a CRI socket");
+  command->require_subcommand(1);
+  command->add_option("--cri", options->endpoint, "The CRI socket, alignd's or a runtime's")
+      ->type_name("SOCKET")
+      ->required();
+  command
+      ->add_option("--cgroup-root", options->cgroup_root,
+                   "Cgroup above kubepods, such as /trial; none if not given")
+      ->type_name("PATH");
+  command
+      ->add_option("--log-dir", options->log_directory,
+                   "Directory of the containers' logs; no logs if not given")
+      ->type_name("DIR");
+
+  CLI::App* const run = command->add_subcommand("run", "Run pods; those that run are left alone");
+  run->add_option("manifest", options->manifests, "Pod manifests, YAML or JSON, one pod each")
+      ->required();
+  run->add_flag("--no-annotation", options->no_annotation,
+                "Do not put the annotation alignd.io/resources, made from the manifest, on pods");
+  OnChosen(run, options, action, RunPods);
+
+  CLI::App* const remove = command->add_subcommand("remove", "Stop and remove pods");
+  remove->add_option("pod", options->pods, "Names or uids")->required();
+  remove->add_option("--grace", options->grace_seconds, "Seconds between SIGTERM and SIGKILL")
+      ->capture_default_str();
+  OnChosen(remove, options, action, RemovePods);
+
+  OnChosen(command->add_subcommand("list", "List pods and containers"), options, action, ListPods);
+}
+
+}  // namespace alignd::simulator

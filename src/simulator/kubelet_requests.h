@@ -1,0 +1,51 @@
+// The CRI messages that a kubelet makes of a pod. Pure functions.
+// Source: kubelet v1.36 pkg/kubelet/kuberuntime and pkg/kubelet/cm.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/v1/cri.pb.h"
+#include "simulator/pod_manifest.h"
+
+namespace alignd::simulator {
+
+// What the machine contributes to the messages.
+struct KubeletHost {
+  int64_t memory_bytes = 0;                // decides the OOM scores of Burstable pods
+  std::vector<int64_t> hugepage_sizes_kb;  // every container gets a limit for each
+  bool limits_swap = false;                // cgroup v1 with swap accounting
+};
+
+// This machine. What it does not tell is left out.
+KubeletHost ReadKubeletHost();
+
+struct KubeletSettings {
+  // Above `kubepods`, as KubeletConfiguration's cgroupRoot; empty or absolute.
+  std::string cgroup_root;
+  std::filesystem::path log_directory;  // a directory per pod is made in it; empty: no logs
+  // Puts alignd.io/resources on each pod that does not have it, as whoever creates pods for alignd
+  // would do.
+  bool annotate_resources = true;
+};
+
+// `/kubepods/pod<uid>`, or with the QoS class between; below the cgroup root.
+// Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName.
+std::string CgroupParent(const Pod& pod, const KubeletSettings& settings);
+
+// Source: kuberuntime_sandbox.go, generatePodSandboxConfig; its resources:
+// kuberuntime_sandbox_linux.go, calculateSandboxResources.
+runtime::v1::PodSandboxConfig MakeSandboxConfig(const PodManifest& manifest,
+                                                const KubeletSettings& settings);
+
+// `image_id` is what the runtime calls the container's image.
+// Source: kuberuntime_container.go, generateContainerConfig; kuberuntime_container_linux.go.
+// Differs: no mounts, no security context but the namespaces.
+runtime::v1::ContainerConfig MakeContainerConfig(const PodManifest& manifest,
+                                                 const Container& container,
+                                                 const std::string& image_id,
+                                                 const KubeletHost& host);
+
+}  // namespace alignd::simulator

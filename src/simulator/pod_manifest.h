@@ -1,0 +1,47 @@
+// A Kubernetes pod manifest, as far as running it through CRI needs it: the core's `Pod`, and what
+// the core has no use for (images, commands, labels).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/pod/pod.h"
+
+namespace alignd::simulator {
+
+struct ContainerManifest {
+  std::string image;
+  std::vector<std::string> command;
+  std::vector<std::string> args;
+  std::string working_dir;
+  std::vector<std::pair<std::string, std::string>> envs;  // name, value
+  bool never_pull = false;                                // imagePullPolicy: Never
+};
+
+struct PodManifest {
+  Pod pod;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  bool host_network = false;
+  bool host_pid = false;
+  bool host_ipc = false;
+  int64_t grace_seconds = 30;                           // terminationGracePeriodSeconds
+  std::map<std::string, ContainerManifest> containers;  // by name; init containers too
+};
+
+// Reads one v1 Pod in YAML or JSON. A manifest without uid gets one made of its text (32 hex
+// digits, as the kubelet gives static pods), so that the same text is the same pod. Environment
+// variables with a value alone are known, not those taken from elsewhere (valueFrom).
+// Errors: kInvalidArgument as host::YamlToJson and ParseKubernetesPod; a container without image.
+Result<PodManifest> ParsePodManifest(std::string_view text);
+
+// The annotation `alignd.io/resources` for that pod: a JSON object, containers in their order.
+// Empty for a pod with pod-level resources, which the annotation cannot tell.
+std::string ResourcesAnnotation(const Pod& pod);
+
+}  // namespace alignd::simulator
