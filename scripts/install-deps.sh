@@ -1,20 +1,39 @@
 #!/usr/bin/env bash
 # Installs what building and testing alignd needs, on Debian 12 and what is like it.
+#   scripts/install-deps.sh [GROUP...]   without a group: all of them
+#     build    to compile alignd, alignctl and alignsim
+#     runtime  to run containers in a containerd of one's own
+#     test     to compile and run the tests, with both compilers
 # Does nothing, and needs no network and no rights, where everything is there already.
 set -euo pipefail
 
-packages=(
-  # compilers and build
-  g++ clang-14 clang-format-14 libclang-rt-14-dev cmake ninja-build pkg-config
-  # libraries
+build=(
+  g++ cmake ninja-build pkg-config
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev libsystemd-dev
-  # tests: a container in containerd, captured machines in .tar.xz
-  libgtest-dev libbenchmark-dev runc busybox-static iproute2 procps xz-utils
+)
+# gcc compiles the program of the pods' sandboxes.
+runtime=(runc busybox-static gcc libc6-dev)
+test=(
+  clang-14 clang-format-14 libclang-rt-14-dev libgtest-dev libbenchmark-dev
+  iproute2 procps
+  xz-utils  # captured machines are .tar.xz
 )
 # A containerd from elsewhere would be replaced by Debian's; the tests start their own instance of
 # whichever is there, with a directory and a socket of its own.
-command -v containerd >/dev/null || packages+=(containerd)
+command -v containerd >/dev/null || runtime+=(containerd)
+
+groups=("$@")
+if [ ${#groups[@]} -eq 0 ]; then groups=(build runtime test); fi
+packages=()
+for group in "${groups[@]}"; do
+  case $group in
+    build) packages+=("${build[@]}") ;;
+    runtime) packages+=("${runtime[@]}") ;;
+    test) packages+=("${test[@]}") ;;
+    *) sed -n '2,7p' "$0" >&2; exit 2 ;;
+  esac
+done
 
 is_installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -1,0 +1,290 @@
+#!/usr/bin/env bash
+# Builds alignd and shows what it does, from nothing, on Debian 12:
+#   scripts/quickstart.sh
+#     1  on a simulated node with 2 NUMA nodes, 28 CPUs and 3 GPUs: which pod gets which
+#     2  on this machine, with a containerd of its own: containers that really have their CPUs alone
+# It ends by itself and leaves nothing behind but build/quickstart. Exit status 0 if everything was
+# as it says. Environment: JOBS (parallel compilers), BIN (a directory with alignd, alignctl and
+# alignsim: nothing is installed or built).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PATH:/usr/sbin:/sbin
+data=config/quickstart
+bin=${BIN:-build/quickstart}
+work=$(mktemp -d /tmp/alignd-quickstart.XXXXXX)
+cgroup=/$(basename "$work")
+pids=() wrong=0 containerd=
+pid_alignd="" pid_devices="" pid_runtime="" pid_real=""
+started=$(date +%s)
+
+# --- Saying and checking --------------------------------------------------------------------------
+
+heading() { printf '\n=== %s\n' "$*"; }
+say() { printf '%s\n' "$*"; }
+
+# Shows a command as one would type it in the temporary directory, and runs it.
+show() {
+  local text="$*"
+  text=${text//"$work/"/}
+  printf '\n$ %s\n' "${text//"$bin/"/}"
+  "$@"
+}
+
+ok() { printf '  ok: %s\n' "$*"; }
+bad() {
+  printf '  NOT AS IT SHOULD BE: %s\n' "$*"
+  wrong=$((wrong + 1))
+}
+
+# expect WHAT WANTED GOT
+expect() {
+  if [ "$2" = "$3" ]; then
+    ok "$1"
+  else
+    bad "$1"
+    printf '    expected %s\n    got      %s\n' "$2" "$3"
+  fi
+}
+
+# --- What runs in the background ------------------------------------------------------------------
+
+# launch NAME COMMAND...: its output goes to NAME.log; its standard input never ends.
+launch() {
+  local name=$1
+  shift
+  "$@" </dev/null >"$work/$name.log" 2>&1 &
+  pids+=("$!")
+  eval "pid_$name=$!"
+}
+
+end_process() {
+  kill "$1" 2>/dev/null || return 0
+  wait "$1" 2>/dev/null || true
+}
+
+# await WHAT FILE TEXT: until the text stands in the file, 20 seconds at most.
+await() {
+  local tries
+  for ((tries = 0; tries < 200; tries++)); do
+    if grep -qF -- "$3" "$2" 2>/dev/null; then return; fi
+    sleep 0.1
+  done
+  bad "$1 is not ready; its log says:"
+  sed 's/^/    /' "$2"
+  exit 1
+}
+
+# shellcheck disable=SC2317  # called by the trap
+clean_up() {
+  local status=$? pid group
+  trap - EXIT INT TERM
+  for pid in "${pids[@]}"; do end_process "$pid"; done
+  if [ -n "$containerd" ]; then scripts/lib/containerd.sh stop "$containerd"; fi
+  for group in /sys/fs/cgroup/*"$cgroup" "/sys/fs/cgroup$cgroup"; do
+    [ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
+  done
+  rm -rf --one-file-system "$work"
+  exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# --- Build ----------------------------------------------------------------------------------------
+
+build() {
+  heading "Install what it takes, and build"
+  scripts/install-deps.sh build runtime
+  local launcher=()
+  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  mkdir -p build
+  if ! cmake -G Ninja -S . -B "$bin" -DCMAKE_BUILD_TYPE=Release -DALIGND_TESTS=OFF \
+    "${launcher[@]}" >build/quickstart.log 2>&1; then
+    cat build/quickstart.log
+    exit 1
+  fi
+  say "compiling alignd, alignctl and alignsim; a few minutes the first time"
+  ninja -C "$bin" -j "${JOBS:-$(nproc)}" --quiet alignd alignctl alignsim
+  ok "built in $(($(date +%s) - started)) s"
+}
+
+# --- 1: a simulated node --------------------------------------------------------------------------
+
+start_alignd() { # CONFIG
+  launch alignd "$bin/alignd" --node "$data/node.json" --config "$1" \
+    --listen "unix://$work/alignd.sock" --runtime-endpoint "unix://$work/runtime.sock" \
+    --state-dir "$work/state"
+  await alignd "$work/alignd.log" "ready:"
+}
+
+kubelet=("$bin/alignsim" kubelet --cri "$work/alignd.sock")
+
+# What the runtime was told about a container when it was created.
+told() {
+  awk -v pod="$1 " '/^[a-z]/ { mine = /^create/ && index($0, pod) } mine' "$work/runtime.log"
+}
+
+start_simulation() {
+  launch runtime "$bin/alignsim" runtime --listen "unix://$work/runtime.sock"
+  await "the simulated runtime" "$work/runtime.log" "serving CRI"
+  start_alignd "$data/kubelet-config.yaml"
+  launch devices "$bin/alignsim" devices --dir "$work/state/device-plugins" \
+    --resource nvidia.com/gpu \
+    --device GPU-77a702db-e37f-3a74-d46d-c5713f66058c:numa=0 \
+    --device GPU-9b341c59-f96b-ba85-c137-78c3652fea65:numa=1 \
+    --device GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841:numa=1 \
+    --env 'NVIDIA_VISIBLE_DEVICES={ids}' --device-node '/dev/nvidia{index}:/dev/nvidia{index}:rw'
+  await "the simulated device plugin" "$work/devices.log" "registered nvidia.com/gpu"
+}
+
+simulated_node() {
+  heading "1. A simulated node: 2 NUMA nodes, 28 CPUs, 3 GPUs"
+  say "A real alignd stands between a stand-in for the kubelet and a container runtime in memory;"
+  say "a device plugin announces one GPU on NUMA node 0 and two on NUMA node 1. CPU 0 is reserved,"
+  say "the topology policy is best-effort. All of them talk over sockets, as on a real node."
+  start_simulation
+
+  say ""
+  say "--- A pod that asks for 3 CPUs and 1 GPU"
+  show "${kubelet[@]}" run "$data/gpu-pod.yaml" || bad "the pod does not run"
+  say "What alignd told the runtime: CPUs and GPU are on the same NUMA node."
+  told 1gpu-numa-batch-pod | sed 's/^/  /'
+  say "The state file, in the kubelet's own format:"
+  say "  $(cat "$work/state/cpu_manager_state")"
+  expect "byte for byte what the kubelet writes for this pod on this node" \
+    '{"policyName":"static","defaultCpuSet":"0,4-27","entries":{"513cb897-0262-4868-826f-aa943ee45a38":{"app":"1-3"}},"checksum":1982473279}' \
+    "$(cat "$work/state/cpu_manager_state")"
+  expect "the GPU is the one on NUMA node 0" 1 \
+    "$(told 1gpu-numa-batch-pod | grep -cF 'env NVIDIA_VISIBLE_DEVICES=GPU-77a702db-')"
+
+  say ""
+  say "--- The same once more: NUMA node 0 has no GPU left"
+  show "${kubelet[@]}" run "$data/gpu-pod-2.yaml" || bad "the pod does not run"
+  told 1gpu-numa-batch-pod-2 | sed 's/^/  /'
+  expect "its CPUs are the first free ones of NUMA node 1, and its GPU is there too" 1 \
+    "$(told 1gpu-numa-batch-pod-2 | grep -cE '^create .* cpuset 14-16 ')"
+  expect "the state file again byte for byte" \
+    '{"policyName":"static","defaultCpuSet":"0,4-13,17-27","entries":{"513cb897-0262-4868-826f-aa943ee45a38":{"app":"1-3"},"f22736b4-45a9-4852-8fdd-feb948918597":{"app":"14-16"}},"checksum":2054609245}' \
+    "$(cat "$work/state/cpu_manager_state")"
+  say "The device checkpoint, as the kubelet keeps it in device-plugins/:"
+  say "  $(cut -c-230 "$work/state/device-plugins/kubelet_internal_checkpoint")..."
+  show "$bin/alignctl" checkpoint verify "$work/state/cpu_manager_state" \
+    "$work/state/device-plugins/kubelet_internal_checkpoint" || bad "a checksum does not verify"
+}
+
+refusal_and_removal() {
+  say ""
+  say "--- alignd restarted with the policy single-numa-node: what it gave away stays given"
+  end_process "$pid_alignd"
+  start_alignd "$data/strict-kubelet-config.yaml"
+  expect "the state survived" 1 "$(grep -c '"defaultCpuSet":"0,4-13,17-27"' "$work/state/cpu_manager_state")"
+  # The plugin registers again when alignd's socket is back.
+  local tries
+  for ((tries = 0; tries < 200; tries++)); do
+    [ "$(grep -c 'registered nvidia.com/gpu' "$work/devices.log")" -lt 2 ] || break
+    sleep 0.1
+  done
+
+  say ""
+  say "--- A pod of 16 CPUs and 1 GPU, which no single NUMA node can give: refused, with the reason"
+  if show "${kubelet[@]}" run "$data/wide-pod.yaml" > >(tee "$work/refused") 2>&1; then
+    bad "the pod runs"
+  fi
+  expect "CreateContainer said why" 1 "$(grep -c TopologyAffinityError "$work/refused")"
+
+  say ""
+  say "--- The first pod goes: its CPUs are free again"
+  show "${kubelet[@]}" remove 1gpu-numa-batch-pod || bad "remove"
+  say "  $(cat "$work/state/cpu_manager_state")"
+  expect "CPUs 1-3 are back in the default set" 1 \
+    "$(grep -c '"defaultCpuSet":"0-13,17-27"' "$work/state/cpu_manager_state")"
+  show "${kubelet[@]}" list || bad "list"
+  end_process "$pid_devices"
+  end_process "$pid_alignd"
+  end_process "$pid_runtime"
+}
+
+# --- 2: this machine ------------------------------------------------------------------------------
+
+real_kubelet=("$bin/alignsim" kubelet --cri "$work/real.sock" --cgroup-root "$cgroup")
+
+# The CPUs that the kernel lets a container's process use, read inside the container.
+cpus_inside() {
+  local id
+  id=$(ctr --address "$containerd/containerd.sock" --namespace k8s.io containers ls |
+    awk '/localhost\/busybox/ { print $1 }' | while read -r id; do
+    if ctr --address "$containerd/containerd.sock" --namespace k8s.io containers info "$id" |
+      grep -qF "\"io.kubernetes.pod.name\": \"$1\""; then echo "$id"; fi
+  done)
+  ctr --address "$containerd/containerd.sock" --namespace k8s.io tasks exec --exec-id "quick$RANDOM" \
+    "$id" grep Cpus_allowed_list /proc/1/status | awk '{ print $2 }'
+}
+
+this_machine() {
+  heading "2. This machine, with a real containerd"
+  local missing
+  missing=$(scripts/lib/containerd.sh missing)
+  if [ -n "$missing" ]; then
+    say "SKIPPED. This part needs what is not here:"
+    printf '%s\n' "$missing" | sed 's/^/  - /'
+    return
+  fi
+  containerd=$work/containerd
+  say "A containerd of our own (its root, state and socket are in a temporary directory), two tiny"
+  say "images made on the spot, and alignd in front of it. CPU 0 is reserved."
+  scripts/lib/containerd.sh prepare "$containerd"
+  scripts/lib/containerd.sh start "$containerd"
+  scripts/lib/containerd.sh import "$containerd"
+  launch real "$bin/alignd" --config "$data/this-machine.yaml" --listen "unix://$work/real.sock" \
+    --runtime-endpoint "unix://$containerd/containerd.sock" --state-dir "$work/real-state"
+  await alignd "$work/real.log" "ready:"
+
+  local all before exclusive during after
+  all=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+  say ""
+  say "--- A pod without claims runs in the shared pool"
+  show "${real_kubelet[@]}" run "$data/shared-pod.yaml" || bad "the pod does not run"
+  before=$(cpus_inside shared-pod)
+  say "inside the shared container:     Cpus_allowed_list: $before"
+  expect "it may use every CPU" "$all" "$before"
+
+  say ""
+  say "--- A Guaranteed pod with one whole CPU gets it alone"
+  show "${real_kubelet[@]}" run "$data/exclusive-pod.yaml" || bad "the pod does not run"
+  exclusive=$(cpus_inside exclusive-pod)
+  during=$(cpus_inside shared-pod)
+  say "inside the exclusive container:  Cpus_allowed_list: $exclusive"
+  say "inside the shared container:     Cpus_allowed_list: $during"
+  say "  $(cat "$work/real-state/cpu_manager_state")"
+  expect "the exclusive container has the CPU that the state file names" 1 \
+    "$(grep -c "{\"app\":\"$exclusive\"}" "$work/real-state/cpu_manager_state")"
+  expect "the shared container has left it, and has all others" 1 \
+    "$(grep -c "\"defaultCpuSet\":\"$during\"" "$work/real-state/cpu_manager_state")"
+  [ "$exclusive" != "$during" ] || bad "both containers have the same CPUs"
+
+  say ""
+  say "--- The exclusive pod goes, its CPU comes back"
+  show "${real_kubelet[@]}" remove exclusive-pod || bad "remove"
+  local tries
+  for ((tries = 0; tries < 30; tries++)); do
+    after=$(cpus_inside shared-pod)
+    [ "$after" != "$all" ] || break
+    sleep 0.2
+  done
+  say "inside the shared container:     Cpus_allowed_list: $after"
+  expect "the shared container may use every CPU again" "$all" "$after"
+  show "${real_kubelet[@]}" remove shared-pod || bad "remove"
+  end_process "$pid_real"
+}
+
+if [ -z "${BIN:-}" ]; then build; fi
+simulated_node
+refusal_and_removal
+this_machine
+
+heading "Done in $(($(date +%s) - started)) s"
+if [ "$wrong" != 0 ]; then
+  say "$wrong of the things above are not as they should be."
+  exit 1
+fi
+say "Everything was as it says. Next: README.md, config/kubelet-config.yaml, alignd --help."
