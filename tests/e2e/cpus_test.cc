@@ -1,0 +1,93 @@
+// Exclusive CPUs in real containers, by the kernel's word.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "real_node.h"
+
+namespace alignd::testing {
+namespace {
+
+TEST_F(RealNode, ExclusiveContainerHasItsCpusAloneUntilItGoes) {
+  const PodManifest shared = SharedPod();
+  const std::string shared_id = Run(shared);
+  ASSERT_NE(shared_id, "");
+  EXPECT_EQ(CpusOf(shared, shared_id), all_);
+  const int shared_pid = PidOf(shared, shared_id);
+
+  const PodManifest exclusive = ExclusivePod("exclusive", 1);
+  const std::string id = Run(exclusive);
+  ASSERT_NE(id, "");
+  const CpuSet own = CpusOf(exclusive, id);
+  EXPECT_EQ(own.Count(), 1);
+  EXPECT_FALSE(own.Contains(reserved_));
+  EXPECT_EQ(CgroupCpusOf(exclusive, id), own);
+  EXPECT_EQ(CpusOf(shared, shared_id), all_ - own);
+  EXPECT_EQ(CgroupCpusOf(shared, shared_id), all_ - own);
+  EXPECT_NE(CpuState().find("{\"app\":\"" + own.ToString() + "\"}"), std::string::npos)
+      << CpuState();
+
+  Remove(exclusive);
+  EXPECT_TRUE(WaitUntil([&] { return CpusOf(shared, shared_id) == all_; }))
+      << "still " << CpusOf(shared, shared_id).ToString();
+  EXPECT_EQ(PidOf(shared, shared_id), shared_pid) << "it was restarted";
+  EXPECT_EQ(CpuState().find("entries"), std::string::npos) << CpuState();
+}
+
+// The shared container leaves before the exclusive one exists: at no moment do both have a CPU.
+TEST_F(RealNode, SharedContainerLeavesBeforeTheExclusiveOneStarts) {
+  const PodManifest shared = SharedPod();
+  const std::string shared_id = Run(shared);
+  ASSERT_NE(shared_id, "");
+  for (int round = 0; round < 3; ++round) {
+    const PodManifest exclusive =
+        ExclusivePod("exclusive-" + std::to_string(round), AllocatableCpus());
+    const auto sandbox = kubelet_->RunSandbox(exclusive);
+    ASSERT_TRUE(sandbox.ok()) << sandbox.error().Text();
+    const auto id = kubelet_->Create(exclusive, *sandbox, exclusive.pod.containers[0]);
+    ASSERT_TRUE(id.ok()) << id.error().Text();
+
+    std::atomic<bool> stop = false;
+    int samples = 0;
+    int late = 0;
+    const CpuSet reserved = {reserved_};
+    std::thread sampler([&] {
+      const std::filesystem::path processes = CgroupOf(exclusive, *id) / "cgroup.procs";
+      const std::filesystem::path cpus = CgroupOf(shared, shared_id) / "cpuset.cpus";
+      bool last = false;
+      while (!last) {
+        last = stop;  // looks once more after the start
+        if (ReadText(processes).empty()) continue;
+        // From here on the exclusive process exists.
+        ++samples;
+        if (ParseCpus(ReadText(cpus)) != reserved) ++late;
+      }
+    });
+    const auto started = kubelet_->Start(*id);
+    stop = true;
+    sampler.join();
+    ASSERT_TRUE(started.ok()) << started.error().Text();
+    EXPECT_GT(samples, 0);
+    EXPECT_EQ(late, 0) << "of " << samples << " samples";
+    Remove(exclusive);
+    EXPECT_TRUE(WaitUntil([&] { return CpusOf(shared, shared_id) == all_; }));
+  }
+}
+
+TEST_F(RealNode, RefusalArrivesAtCreateContainer) {
+  const PodManifest big = ExclusivePod("big", AllocatableCpus() + 1);
+  const auto sandbox = kubelet_->RunSandbox(big);
+  ASSERT_TRUE(sandbox.ok()) << sandbox.error().Text();
+  const auto id = kubelet_->Create(big, *sandbox, big.pod.containers[0]);
+  ASSERT_FALSE(id.ok());
+  const std::string expected = "not enough cpus available to satisfy request";
+  EXPECT_NE(id.error().message.find("UnexpectedAdmissionError"), std::string::npos)
+      << id.error().Text();
+  EXPECT_NE(id.error().message.find(expected), std::string::npos) << id.error().Text();
+  EXPECT_EQ(CpuState().find("entries"), std::string::npos) << CpuState();
+}
+
+}  // namespace
+}  // namespace alignd::testing
