@@ -4,7 +4,6 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <spdlog/spdlog.h>
 
-#include <atomic>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include "cri/injection.h"
 #include "cri/pod_from_cri.h"
+#include "cri/tracked_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -34,6 +34,11 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
   const std::string bytes = message.SerializeAsString();
   const grpc::Slice slice(bytes);
   return grpc::ByteBuffer(&slice, 1);
+}
+
+// Whether there is nothing to inject, so that a request goes on as it came.
+bool IsEmpty(const admission::Grant& grant) {
+  return grant.cpuset.empty() && grant.memory_nodes.empty() && grant.devices.empty();
 }
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
@@ -60,22 +65,6 @@ void AdmitMakingRoom(const HandlerContext& context, const PodAsk& ask,
       },
       std::string(ToString(ask.source)));
 }
-
-// Marks the pod as being worked on for as long as the call lives.
-class PodCall {
- public:
-  PodCall(ContainerRegistry& registry, std::string pod_uid)
-      : registry_(registry), pod_uid_(std::move(pod_uid)) {
-    registry_.BeginCall(pod_uid_);
-  }
-  PodCall(const PodCall&) = delete;
-  PodCall& operator=(const PodCall&) = delete;
-  ~PodCall() { registry_.EndCall(pod_uid_); }
-
- private:
-  ContainerRegistry& registry_;
-  const std::string pod_uid_;
-};
 
 class RunPodSandboxHandler final : public CallHandler {
  public:
@@ -136,7 +125,7 @@ class CreateContainerHandler final : public CallHandler {
     }
     const std::string uid = PodUid(create->request);
     if (uid.empty()) {
-      decide(std::move(bytes));  // an unknown sandbox: the runtime refuses it
+      decide(std::move(bytes));  // no sandbox: the runtime refuses it
       return;
     }
     v1::PodSandboxConfig sandbox = create->request.sandbox_config();
@@ -151,16 +140,19 @@ class CreateContainerHandler final : public CallHandler {
     create_ = create;
     spdlog::debug("container {} of pod {}: resources from {}", create->key.container,
                   NameOf(ask->pod), ToString(ask->source));
-    AdmitMakingRoom(context_, *ask,
-                    [create, decide = std::move(decide)](const allocation::Outcome& outcome) {
-                      decide(Answer(*create, outcome));
-                    });
+    AdmitMakingRoom(
+        context_, *ask,
+        [create, bytes = std::move(bytes), decide = std::move(decide)](
+            const allocation::Outcome& outcome) { decide(Answer(*create, bytes, outcome)); });
   }
 
   void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
     v1::CreateContainerResponse response;
-    if (create_ && status.ok() && Parse(*bytes, response)) {
+    if (!create_) return;
+    if (status.ok() && Parse(*bytes, response)) {
       context_.registry.AddContainer(response.container_id(), create_->key, create_->told);
+    } else {
+      context_.reconciler.Relist();  // it may be there all the same
     }
   }
 
@@ -173,17 +165,20 @@ class CreateContainerHandler final : public CallHandler {
     std::shared_ptr<PodCall> call;
   };
 
+  // What the sandbox was made with goes before what is stated now: listings show it, too.
   std::string PodUid(const v1::CreateContainerRequest& request) const {
-    const std::string& stated = request.sandbox_config().metadata().uid();
-    return stated.empty() ? context_.registry.PodOfSandbox(request.pod_sandbox_id()).value_or("")
-                          : stated;
+    const std::string& id = request.pod_sandbox_id();
+    return context_.registry.PodOfSandbox(id).value_or(
+        PodUidOr(request.sandbox_config().metadata().uid(), id));
   }
 
-  static Decision Answer(Create& create, const allocation::Outcome& outcome) {
+  static Decision Answer(Create& create, const grpc::ByteBuffer& bytes,
+                         const allocation::Outcome& outcome) {
     if (const auto* error = std::get_if<Error>(&outcome)) return rpc::ToStatus(*error);
     if (const auto* refusal = std::get_if<Refusal>(&outcome)) return rpc::ToStatus(*refusal);
     const admission::Grant& grant =
         std::get<allocation::Granted>(outcome).grants.at(create.key.container);
+    if (IsEmpty(grant)) return bytes;
     const Result<std::vector<std::string>> conflicts =
         Inject(grant, *create.request.mutable_config());
     if (!conflicts.ok()) return rpc::ToStatus(conflicts.error());
@@ -247,23 +242,35 @@ class StartContainerHandler final : public CallHandler {
       return;
     }
     const std::string id = request.container_id();
-    context_.reconciler.BeforeStart(id, [context = context_, id, bytes = std::move(bytes),
+    call_ = std::make_shared<ContainerCall>(context_.registry, context_.reconciler, id,
+                                            /*changes_cpus=*/false);
+    context_.reconciler.BeforeStart(id, [context = context_, id, call = call_,
+                                         bytes = std::move(bytes),
                                          decide = std::move(decide)](Result<Done> safe) {
       const std::optional<ContainerKey> key = context.registry.KeyOf(id);
       if (!safe.ok() || !key) {
         decide(safe.ok() ? Decision(bytes) : Decision(rpc::ToStatus(safe.error())));
         return;
       }
-      PreStart(context, *key, [bytes, decide](Result<Done> ready) {
-        decide(ready.ok() ? Decision(bytes) : Decision(rpc::ToStatus(ready.error())));
+      PreStart(context, *key, [context, id, call, bytes, decide](Result<Done> ready) {
+        if (!ready.ok()) {
+          decide(rpc::ToStatus(ready.error()));
+          return;
+        }
+        // The plugin may have taken its time.
+        context.reconciler.BeforeStart(id, [call, bytes, decide](Result<Done> still_safe) {
+          if (still_safe.ok()) call->Begin();
+          decide(still_safe.ok() ? Decision(bytes) : Decision(rpc::ToStatus(still_safe.error())));
+        });
       });
     });
   }
 
-  void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override {}
+  void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override { call_->End(); }
 
  private:
   const HandlerContext context_;
+  std::shared_ptr<ContainerCall> call_;
 };
 
 class UpdateContainerResourcesHandler final : public CallHandler {
@@ -278,24 +285,25 @@ class UpdateContainerResourcesHandler final : public CallHandler {
       decide(std::move(bytes));
       return;
     }
-    id_ = request.container_id();
+    // The set may move on before the runtime hears of this one: it is told once more afterwards.
+    call_.emplace(context_.registry, context_.reconciler, request.container_id(),
+                  /*changes_cpus=*/true);
+    call_->Begin();
     const admission::Grant grant =
         admission::GrantOf(context_.node, context_.allocation.snapshot()->state, *key);
-    told_ = grant.cpuset;
+    if (IsEmpty(grant)) {
+      decide(std::move(bytes));
+      return;
+    }
     KeepGrant(grant, *request.mutable_linux());
     decide(Serialize(request));
   }
 
-  void OnResponse(const grpc::Status& status, const grpc::ByteBuffer*) override {
-    if (!status.ok() || told_.empty()) return;
-    context_.registry.SetTold(id_, told_);
-    context_.reconciler.Nudge();  // the set may have moved on meanwhile
-  }
+  void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override { call_.reset(); }
 
  private:
   const HandlerContext context_;
-  std::string id_;
-  CpuSet told_;
+  std::optional<ContainerCall> call_;
 };
 
 // A method that is only noted once the runtime has done it.

@@ -6,16 +6,19 @@ namespace alignd::cri {
 
 void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid) {
   const MutexLock lock(mutex_);
-  sandboxes_[id] = {pod_uid, std::nullopt};
+  sandboxes_[id] = {PodUidOr(pod_uid, id), std::nullopt};
   added_since_.insert(id);
 }
 
 void ContainerRegistry::SandboxStopped(const std::string& id) {
   const MutexLock lock(mutex_);
   const auto sandbox = sandboxes_.find(id);
-  if (sandbox != sandboxes_.end() && !sandbox->second.stopped) {
-    sandbox->second.stopped = Clock::now();
-  }
+  if (sandbox == sandboxes_.end()) return;
+  if (!sandbox->second.stopped) sandbox->second.stopped = Clock::now();
+  const std::string& pod_uid = sandbox->second.pod_uid;
+  if (!HasStopped(pod_uid)) return;
+  std::erase_if(containers_,
+                [&pod_uid](const auto& entry) { return entry.second.key.pod_uid == pod_uid; });
 }
 
 std::optional<std::string> ContainerRegistry::RemoveSandbox(const std::string& id) {
@@ -40,14 +43,50 @@ std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id
 void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
                                      const CpuSet& told) {
   const MutexLock lock(mutex_);
-  containers_[id] = {key, told};
+  containers_[id] = {.key = key, .footprint = told, .certain = true};
   added_since_.insert(id);
 }
 
-void ContainerRegistry::SetTold(const std::string& id, const CpuSet& told) {
+void ContainerRegistry::BeginTelling(const std::string& id, const CpuSet& cpuset) {
   const MutexLock lock(mutex_);
-  const auto container = containers_.find(id);
-  if (container != containers_.end()) container->second.told = told;
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  Container& container = found->second;
+  if (!container.footprint.empty()) container.footprint |= cpuset;
+  container.certain = false;
+  container.disturbed = container.calls > 0;
+}
+
+void ContainerRegistry::EndTelling(const std::string& id, const CpuSet& cpuset, bool taken) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end() || !taken || found->second.disturbed) return;
+  found->second.footprint = cpuset;
+  found->second.certain = true;
+}
+
+void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_cpus) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  Container& container = found->second;
+  ++container.calls;
+  container.disturbed = true;
+  if (!changes_cpus) return;
+  container.footprint = {};
+  container.certain = false;
+}
+
+bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpus) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return false;
+  Container& container = found->second;
+  if (container.calls > 0) --container.calls;
+  container.disturbed = true;
+  if (changes_cpus) container.footprint = {};
+  if (changes_cpus) container.certain = false;
+  return !container.certain;
 }
 
 void ContainerRegistry::RemoveContainer(const std::string& id) {
@@ -67,7 +106,17 @@ std::vector<admission::RunningContainer> ContainerRegistry::Containers() const {
   std::vector<admission::RunningContainer> containers;
   containers.reserve(containers_.size());
   for (const auto& [id, container] : containers_) {
-    containers.push_back({id, container.key, container.told});
+    containers.push_back({id, container.key, container.certain ? container.footprint : CpuSet()});
+  }
+  return containers;
+}
+
+std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
+  const MutexLock lock(mutex_);
+  std::vector<admission::RunningContainer> containers;
+  containers.reserve(containers_.size());
+  for (const auto& [id, container] : containers_) {
+    containers.push_back({id, container.key, container.footprint});
   }
   return containers;
 }
@@ -117,25 +166,29 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
   const MutexLock lock(mutex_);
   std::map<std::string, Sandbox> sandboxes;
   for (const RuntimeListing::Sandbox& listed : listing.sandboxes) {
-    Sandbox& sandbox = sandboxes[listed.id] = {listed.pod_uid, std::nullopt};
-    if (listed.ready) continue;
+    Sandbox& sandbox = sandboxes[listed.id] = {PodUidOr(listed.pod_uid, listed.id), std::nullopt};
+    // A stopped sandbox never runs again: one that is listed as ready was stopped since.
     const auto known = sandboxes_.find(listed.id);
-    const bool was_stopped = known != sandboxes_.end() && known->second.stopped;
-    sandbox.stopped = was_stopped ? known->second.stopped : Clock::now();
+    if (known != sandboxes_.end()) sandbox.stopped = known->second.stopped;
+    if (!listed.ready && !sandbox.stopped) sandbox.stopped = Clock::now();
+  }
+  std::swap(sandboxes_, sandboxes);
+  for (const std::string& id : added_since_) {
+    if (const auto known = sandboxes.find(id); known != sandboxes.end()) sandboxes_.insert(*known);
   }
   std::map<std::string, Container> containers;
   for (const RuntimeListing::Container& listed : listing.containers) {
+    if (HasStopped(listed.key.pod_uid)) continue;  // since it was listed
+    Container& container = containers[listed.id];
     const auto known = containers_.find(listed.id);
-    containers[listed.id] = {listed.key,
-                             known == containers_.end() ? CpuSet() : known->second.told};
+    if (known != containers_.end()) container = known->second;
+    container.key = listed.key;
   }
   for (const std::string& id : added_since_) {
-    if (const auto known = sandboxes_.find(id); known != sandboxes_.end()) sandboxes.insert(*known);
     if (const auto known = containers_.find(id); known != containers_.end()) {
       containers.insert(*known);
     }
   }
-  sandboxes_ = std::move(sandboxes);
   containers_ = std::move(containers);
 
   std::set<std::string> missing;
@@ -148,6 +201,13 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
         gone, [this](const std::string& uid) REQUIRES(mutex_) { return !missing_.contains(uid); });
   missing_ = std::move(missing);
   return gone;
+}
+
+// Whether it has sandboxes, none of which runs.
+bool ContainerRegistry::HasStopped(const std::string& pod_uid) const {
+  return HasSandbox(pod_uid) && std::ranges::all_of(sandboxes_, [&pod_uid](const auto& entry) {
+           return entry.second.pod_uid != pod_uid || entry.second.stopped;
+         });
 }
 
 bool ContainerRegistry::HasSandbox(const std::string& pod_uid) const {

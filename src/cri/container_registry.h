@@ -31,11 +31,18 @@ struct RuntimeListing {
   std::vector<Container> containers;
 };
 
+// The UID under which a sandbox's pod is known here: the stated one, or the sandbox's id for a pod
+// that was made without one, so that two such pods are not taken for one.
+inline const std::string& PodUidOr(const std::string& stated, const std::string& sandbox_id) {
+  return stated.empty() ? sandbox_id : stated;
+}
+
 // Thread-safe.
 class ContainerRegistry {
  public:
   void AddSandbox(const std::string& id, const std::string& pod_uid);
-  // Its containers no longer run. The pod keeps its grant until it is needed or some time has
+  // Its containers no longer run; those of a pod without any other sandbox are forgotten. The pod
+  // keeps its grant until it is needed or some time has
   // passed, because a kubelet that replaces a sandbox stops the old one first.
   void SandboxStopped(const std::string& id);
   // Returns the pod's UID if this was its last sandbox, so that the pod is gone.
@@ -44,11 +51,26 @@ class ContainerRegistry {
 
   // `told`: the CPU set in the CreateContainer request that went to the runtime; empty for none.
   void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& told);
-  void SetTold(const std::string& id, const CpuSet& told);
   void RemoveContainer(const std::string& id);
+
+  // Around our own update of a container's CPU set. In between the container may be on the old CPUs
+  // and on the new ones; afterwards it is on the new ones, if the runtime has `taken` them and no
+  // call of somebody else was under way meanwhile, for then nobody knows which came last.
+  void BeginTelling(const std::string& id, const CpuSet& cpuset);
+  void EndTelling(const std::string& id, const CpuSet& cpuset, bool taken);
+
+  // Around somebody else's call of that container. While a container is being started, a runtime
+  // may take an update without heeding it; after a call that `changes_cpus` it may be anywhere.
+  void BeginContainerCall(const std::string& id, bool changes_cpus);
+  // Whether the container must be told its set anew.
+  bool EndContainerCall(const std::string& id, bool changes_cpus);
+
   std::optional<ContainerKey> KeyOf(const std::string& id) const;
-  // Every container that runs or may be started, in id order.
+  // Every container that runs or may be started, in id order, with the CPU set that it was told;
+  // empty where that is not certain.
   std::vector<admission::RunningContainer> Containers() const;
+  // The same with all CPUs that it may be on; empty where it may be anywhere.
+  std::vector<admission::RunningContainer> Footprints() const;
 
   // A call is under way that will give the pod a sandbox or a container: Resync leaves it alone.
   void BeginCall(const std::string& pod_uid);
@@ -78,10 +100,14 @@ class ContainerRegistry {
   };
   struct Container {
     ContainerKey key;
-    CpuSet told;
+    CpuSet footprint;
+    bool certain = false;   // the footprint is what it was told
+    int calls = 0;          // of others, under way
+    bool disturbed = true;  // by such a call, since our own update began
   };
 
   bool HasSandbox(const std::string& pod_uid) const REQUIRES(mutex_);
+  bool HasStopped(const std::string& pod_uid) const REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::map<std::string, Sandbox> sandboxes_ GUARDED_BY(mutex_);

@@ -31,18 +31,21 @@ Reconciler::Reconciler(const admission::Node& node, allocation::AllocationManage
       runtime_(runtime),
       options_(options) {}
 
-Reconciler::~Reconciler() {
+Reconciler::~Reconciler() { Stop(); }
+
+void Reconciler::Start() {
+  ListAndRelease();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Reconciler::Stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.NotifyAll();
+  runtime_.Stop();
   if (thread_.joinable()) thread_.join();
-}
-
-void Reconciler::Start() {
-  ListAndRelease();
-  thread_ = std::thread([this] { Run(); });
 }
 
 void Reconciler::Nudge() {
@@ -53,19 +56,30 @@ void Reconciler::Nudge() {
   wake_.NotifyAll();
 }
 
+void Reconciler::Relist() {
+  {
+    const MutexLock lock(mutex_);
+    relist_ = true;
+    nudged_ = true;
+  }
+  wake_.NotifyAll();
+}
+
 void Reconciler::BeforeStart(const std::string& container_id,
                              std::function<void(Result<Done>)> done) {
-  if (MayStart(container_id).ok()) {
+  if (MayStart(container_id, /*listed=*/false).ok()) {
     done(Done{});
     return;
   }
+  const bool known = registry_.KeyOf(container_id).has_value();
   bool stopping = false;
   {
     const MutexLock lock(mutex_);
     stopping = stopping_;
     if (!stopping) {
-      waiters_.push_back({container_id, std::move(done)});
+      waiters_.push_back({container_id, std::move(done), Clock::now() + options_.start_patience});
       nudged_ = true;
+      if (!known) relist_ = true;
     }
   }
   if (stopping) {
@@ -102,6 +116,7 @@ void Reconciler::Run() {
   for (;;) {
     std::vector<Waiter> waiters;
     bool stopping = false;
+    bool relist = false;
     {
       const MutexLock lock(mutex_);
       const Clock::time_point deadline =
@@ -111,6 +126,7 @@ void Reconciler::Run() {
       }
       nudged_ = false;
       stopping = stopping_;
+      relist = std::exchange(relist_, false);
       waiters = std::exchange(waiters_, {});
     }
     if (stopping) {
@@ -119,19 +135,42 @@ void Reconciler::Run() {
       }
       return;
     }
-    if (Clock::now() >= next_listing_) ListAndRelease();
-    retry = !MoveContainers();
-    for (const Waiter& waiter : waiters) waiter.done(MayStart(waiter.container_id));
+    bool listed = (relist || Clock::now() >= next_listing_) && ListAndRelease();
+    bool moved = MoveContainers();
+    if (!moved && !listed && !waiters.empty()) {
+      // What could not be moved may have ended meanwhile.
+      listed = ListAndRelease();
+      moved = MoveContainers();
+    }
+    if (!moved) next_listing_ = std::min(next_listing_, Clock::now() + options_.retry);
+    const bool waiting = AnswerWaiters(std::move(waiters), listed);
+    retry = !moved || waiting;
   }
 }
 
-void Reconciler::ListAndRelease() {
+bool Reconciler::AnswerWaiters(std::vector<Waiter> waiters, bool listed) {
+  std::vector<Waiter> patient;
+  for (Waiter& waiter : waiters) {
+    waiter.listed = waiter.listed || listed;
+    const Result<Done> safe = MayStart(waiter.container_id, waiter.listed);
+    if (safe.ok() || Clock::now() >= waiter.deadline) {
+      waiter.done(safe);
+    } else {
+      patient.push_back(std::move(waiter));
+    }
+  }
+  const MutexLock lock(mutex_);
+  std::ranges::move(patient, std::back_inserter(waiters_));
+  return !patient.empty();
+}
+
+bool Reconciler::ListAndRelease() {
   registry_.BeginListing();
   const Result<RuntimeListing> listing = runtime_.List();
   if (!listing.ok()) {
     spdlog::warn("cannot ask the runtime what runs: {}", listing.error().Text());
     next_listing_ = Clock::now() + options_.retry;
-    return;
+    return false;
   }
   std::set<std::string> gone = registry_.Resync(
       *listing, PodsWithGrants(allocation_.snapshot()->state), /*at_start=*/!recovered_);
@@ -152,14 +191,22 @@ void Reconciler::ListAndRelease() {
   }
   recovered_ = true;
   next_listing_ = Clock::now() + options_.period;
+  return true;
 }
 
+// What we are about to tell is marked first, and what was decided is looked at once more then: a
+// container that is given CPUs meanwhile either sees our marks when it is to start, or we see what
+// it was given.
 bool Reconciler::MoveContainers() {
-  const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
-  const std::vector<admission::RunningContainer> containers = registry_.Containers();
-  const std::vector<admission::CpuSetChange> changes =
-      admission::CpuSetChanges(node_, snapshot->state, containers);
-  return changes.empty() || Tell(changes);
+  for (;;) {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+    const std::vector<admission::CpuSetChange> changes =
+        admission::CpuSetChanges(node_, snapshot->state, registry_.Containers());
+    for (const auto& [id, cpuset] : changes) registry_.BeginTelling(id, cpuset);
+    if (allocation_.snapshot()->generation == snapshot->generation) {
+      return changes.empty() || Tell(changes);
+    }
+  }
 }
 
 bool Reconciler::Tell(const std::vector<admission::CpuSetChange>& changes) {
@@ -173,25 +220,31 @@ bool Reconciler::Tell(const std::vector<admission::CpuSetChange>& changes) {
   for (size_t i = 0; i < changes.size(); ++i) {
     const auto& [id, cpuset] = changes[i];
     const Result<Done> told = answers[i].get_future().get();
+    registry_.EndTelling(id, cpuset, told.ok());
     if (told.ok()) {
-      registry_.SetTold(id, cpuset);
       spdlog::info("container {} moved to CPUs {}", id, cpuset.ToString());
     } else if (told.error().code == ErrorCode::kNotFound) {
       registry_.RemoveContainer(id);
     } else {
+      all = false;
+      const MutexLock lock(mutex_);
+      if (stopping_) continue;
       spdlog::warn("container {} could not be moved to CPUs {}: {}", id, cpuset.ToString(),
                    told.error().Text());
-      all = false;
     }
   }
   return all;
 }
 
-Result<Done> Reconciler::MayStart(const std::string& container_id) const {
+Result<Done> Reconciler::MayStart(const std::string& container_id, bool listed) const {
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
   const std::vector<admission::RunningContainer> containers = registry_.Containers();
   const auto self = std::ranges::find(containers, container_id, &admission::RunningContainer::id);
-  if (self == containers.end()) return Done{};  // not ours: the runtime knows what to say of it
+  if (self == containers.end()) {
+    if (listed) return Done{};  // the runtime knows what to say of it
+    return Error{ErrorCode::kUnavailable,
+                 "container " + container_id + " is not known, and the runtime could not be asked"};
+  }
   const admission::Grant grant = admission::GrantOf(node_, snapshot->state, self->key);
   if (!grant.cpuset.empty() && self->cpuset != grant.cpuset) {
     return Error{
@@ -200,7 +253,7 @@ Result<Done> Reconciler::MayStart(const std::string& container_id) const {
   }
   if (grant.exclusive.empty()) return Done{};
   std::string in_the_way;
-  for (const admission::RunningContainer& other : containers) {
+  for (const admission::RunningContainer& other : registry_.Footprints()) {
     // Containers of one pod share what its init containers leave.
     if (other.key.pod_uid == self->key.pod_uid && snapshot->state.cpu.Find(other.key) != nullptr) {
       continue;

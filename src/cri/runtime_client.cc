@@ -7,10 +7,12 @@
 
 #include <future>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
+#include "sync/mutex.h"
 
 namespace alignd::cri {
 namespace {
@@ -49,11 +51,17 @@ class RuntimeClient::Stubs {
     };
     auto pending = std::make_shared<Pending>();
     pending->request = std::move(request);
+    const std::shared_ptr<grpc::ClientContext> context(pending, &pending->context);
+    if (!Begin(context)) {
+      done({grpc::StatusCode::CANCELLED, "alignd is stopping"}, pending->response);
+      return;
+    }
     pending->context.set_deadline(std::chrono::system_clock::now() + timeout_);
     grpc::TemplatedGenericStub<Request, Response> stub(channel_);
     stub.UnaryCall(&pending->context, prefix_.load() + method, grpc::StubOptions(),
                    &pending->request, &pending->response,
-                   [pending, done = std::move(done)](const grpc::Status& status) {
+                   [this, context, pending, done = std::move(done)](const grpc::Status& status) {
+                     End(context);  // before `done`, after which we may be gone
                      done(status, pending->response);
                    });
   }
@@ -72,6 +80,16 @@ class RuntimeClient::Stubs {
     return answer.get_future().get();
   }
 
+  void Stop() {
+    std::set<std::shared_ptr<grpc::ClientContext>> calls;
+    {
+      const MutexLock lock(mutex_);
+      stopped_ = true;
+      calls = calls_;
+    }
+    for (const auto& call : calls) call->TryCancel();  // its callback may run in here
+  }
+
   // The status of a Version call under the prefix now in use.
   grpc::Status Version() {
     std::promise<grpc::Status> answer;
@@ -82,9 +100,23 @@ class RuntimeClient::Stubs {
   }
 
  private:
+  bool Begin(const std::shared_ptr<grpc::ClientContext>& call) {
+    const MutexLock lock(mutex_);
+    if (!stopped_) calls_.insert(call);
+    return !stopped_;
+  }
+  void End(const std::shared_ptr<grpc::ClientContext>& call) {
+    const MutexLock lock(mutex_);
+    calls_.erase(call);
+  }
+
   const std::shared_ptr<grpc::Channel> channel_;
   const std::chrono::milliseconds timeout_;
   std::atomic<const char*> prefix_ = kVersion1;
+
+  Mutex mutex_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::set<std::shared_ptr<grpc::ClientContext>> calls_ GUARDED_BY(mutex_);  // under way
 };
 
 RuntimeClient::RuntimeClient(std::shared_ptr<grpc::Channel> channel,
@@ -92,6 +124,8 @@ RuntimeClient::RuntimeClient(std::shared_ptr<grpc::Channel> channel,
     : stubs_(std::make_unique<Stubs>(std::move(channel), timeout)) {}
 
 RuntimeClient::~RuntimeClient() = default;
+
+void RuntimeClient::Stop() { stubs_->Stop(); }
 
 Result<Done> RuntimeClient::Connect() {
   if (connected_) return Done{};
@@ -108,6 +142,13 @@ Result<Done> RuntimeClient::Connect() {
 Result<RuntimeListing> RuntimeClient::List() {
   const Result<Done> connected = Connect();
   if (!connected.ok()) return connected.error();
+  Result<RuntimeListing> listing = ListConnected();
+  // Another runtime may have taken the socket over, and speak another version.
+  if (!listing.ok()) connected_ = false;
+  return listing;
+}
+
+Result<RuntimeListing> RuntimeClient::ListConnected() {
   const auto sandboxes = stubs_->CallAndWait<v1::ListPodSandboxResponse>(
       "ListPodSandbox", v1::ListPodSandboxRequest());
   if (!sandboxes.ok()) return sandboxes.error();
@@ -118,9 +159,9 @@ Result<RuntimeListing> RuntimeClient::List() {
   RuntimeListing listing;
   std::map<std::string, std::string> pod_of_sandbox;
   for (const v1::PodSandbox& sandbox : sandboxes->items()) {
-    pod_of_sandbox[sandbox.id()] = sandbox.metadata().uid();
-    listing.sandboxes.push_back(
-        {sandbox.id(), sandbox.metadata().uid(), sandbox.state() == v1::SANDBOX_READY});
+    const std::string& uid = PodUidOr(sandbox.metadata().uid(), sandbox.id());
+    pod_of_sandbox[sandbox.id()] = uid;
+    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY});
   }
   for (const v1::Container& container : containers->containers()) {
     const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());

@@ -25,6 +25,9 @@ class RuntimeClient {
   RuntimeClient(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout);
   ~RuntimeClient();
 
+  // Ends all calls under way, and every later one at once, with kUnavailable.
+  void Stop();
+
   // All sandboxes, and the containers that were created or run. Blocks.
   // Errors: kUnavailable, kDeadlineExceeded, kInternal, naming the call.
   Result<RuntimeListing> List();
@@ -39,6 +42,7 @@ class RuntimeClient {
 
   // Finds out which version the runtime speaks. Blocks. Errors as List.
   Result<Done> Connect();
+  Result<RuntimeListing> ListConnected();
 
   const std::unique_ptr<Stubs> stubs_;
   std::atomic<bool> connected_ = false;

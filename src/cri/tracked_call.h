@@ -1,0 +1,60 @@
+// Calls that are under way, for as long as these objects live, so that nobody draws conclusions
+// from a pod or a container that is just being changed.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "cri/container_registry.h"
+#include "cri/reconciler.h"
+
+namespace alignd::cri {
+
+// A call that gives the pod a sandbox or a container.
+class PodCall {
+ public:
+  PodCall(ContainerRegistry& registry, std::string pod_uid)
+      : registry_(registry), pod_uid_(std::move(pod_uid)) {
+    registry_.BeginCall(pod_uid_);
+  }
+  PodCall(const PodCall&) = delete;
+  PodCall& operator=(const PodCall&) = delete;
+  ~PodCall() { registry_.EndCall(pod_uid_); }
+
+ private:
+  ContainerRegistry& registry_;
+  const std::string pod_uid_;
+};
+
+// A call that starts or updates a container, from Begin on. See
+// ContainerRegistry::BeginContainerCall. Begin happens before End.
+class ContainerCall {
+ public:
+  ContainerCall(ContainerRegistry& registry, Reconciler& reconciler, std::string id,
+                bool changes_cpus)
+      : registry_(registry),
+        reconciler_(reconciler),
+        id_(std::move(id)),
+        changes_cpus_(changes_cpus) {}
+  ContainerCall(const ContainerCall&) = delete;
+  ContainerCall& operator=(const ContainerCall&) = delete;
+  ~ContainerCall() { End(); }
+
+  void Begin() {
+    registry_.BeginContainerCall(id_, changes_cpus_);
+    begun_ = true;
+  }
+  void End() {
+    if (!std::exchange(begun_, false)) return;
+    if (registry_.EndContainerCall(id_, changes_cpus_)) reconciler_.Nudge();
+  }
+
+ private:
+  ContainerRegistry& registry_;
+  Reconciler& reconciler_;
+  const std::string id_;
+  const bool changes_cpus_;
+  bool begun_ = false;
+};
+
+}  // namespace alignd::cri
