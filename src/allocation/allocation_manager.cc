@@ -190,7 +190,9 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   admission::Admission admission = admission::Admit(node_, state_, operation->pod, preferred);
   if (!unanswered.empty()) return Consult(operation, unanswered);
   Note(*operation, admission);
-  if (admission.refusal) return Fail(*operation, *admission.refusal);
+  if (admission.refusal) {
+    return Fail(*operation, admission::Explain(node_, state_, operation->pod, *admission.refusal));
+  }
   Take(operation, std::move(admission.next));
 }
 
