@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "alignd/scenario/scenario.h"
@@ -88,7 +89,22 @@ deviceplugin::PluginSettings SettingsOf(const Options& options) {
   return settings;
 }
 
-// Members are made from top to bottom and go in reverse.
+// Once the runtime is away for a moment we would take its socket and forward to ourselves.
+Result<Done> RequireTwoSockets(const Options& options) {
+  const Result<std::string> ours = rpc::SocketPath(options.listen);
+  if (!ours.ok()) return ours.error().In("--listen");
+  const Result<std::string> runtimes = rpc::SocketPath(options.runtime_endpoint);
+  if (!runtimes.ok()) return runtimes.error().In("--runtime-endpoint");
+  std::error_code code;
+  const bool same = *ours == *runtimes || std::filesystem::equivalent(*ours, *runtimes, code);
+  if (!same) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "--listen and --runtime-endpoint are one socket: " + *ours,
+               "give alignd a socket of its own, and the kubelet that one"};
+}
+
+// Members are made from top to bottom and go in reverse. Callbacks that the plugins and the
+// allocation manager still hold when they go use the registry and the (stopped) reconciler.
 class RunningDaemon final : public Daemon {
  public:
   RunningDaemon(host::DirectoryLock lock, admission::Node node, admission::NodeState state,
@@ -97,10 +113,10 @@ class RunningDaemon final : public Daemon {
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(store)),
-        plugins_(SettingsOf(options), relay_),
-        allocation_(node_, state, *store_, plugins_),
         runtime_(runtime, options.runtime_timeout),
         reconciler_(node_, allocation_, registry_, runtime_, ReconcilerOptions()),
+        plugins_(SettingsOf(options), relay_),
+        allocation_(node_, state, *store_, plugins_),
         forwarder_(cri::MakeForwarder(
             std::move(runtime),
             cri::MakeContainerHandlers({node_, allocation_, plugins_, registry_, reconciler_}))) {
@@ -116,7 +132,7 @@ class RunningDaemon final : public Daemon {
     registration_.reset();
     forwarder_.reset();
     relay_.ConnectTo(nullptr);
-    allocation_.OnChange([](const auto&) {});
+    reconciler_.Stop();
   }
 
   Result<Done> Serve(const Options& options) {
@@ -148,11 +164,11 @@ class RunningDaemon final : public Daemon {
   const admission::Node node_;
   const std::unique_ptr<allocation::CheckpointStore> store_;
   InventoryRelay relay_;
-  deviceplugin::PluginRegistry plugins_;
   cri::ContainerRegistry registry_;
-  allocation::AllocationManager allocation_;
   cri::RuntimeClient runtime_;
   cri::Reconciler reconciler_;
+  deviceplugin::PluginRegistry plugins_;
+  allocation::AllocationManager allocation_;
   std::unique_ptr<grpc::CallbackGenericService> forwarder_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;
   std::unique_ptr<control::ControlServer> control_;
@@ -162,6 +178,8 @@ class RunningDaemon final : public Daemon {
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
+  const Result<Done> sockets = RequireTwoSockets(options);
+  if (!sockets.ok()) return sockets.error();
   Result<admission::Node> node = MakeNode(options);
   if (!node.ok()) return node.error();
   const Result<Done> directory = host::MakeDirectory(options.state_dir);
