@@ -1,0 +1,318 @@
+// A whole daemon between a client that speaks CRI as a kubelet does and a simulated runtime, with
+// simulated device plugins, on a node that never was: 28 CPUs on two NUMA nodes, CPU 0 reserved.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "alignd/base/cpu_set.h"
+#include "daemon/daemon.h"
+#include "edge/fake_tree.h"
+#include "edge/raw_call.h"
+#include "rpc/unix_socket.h"
+#include "runtime/v1/cri.pb.h"
+#include "simulator/device_plugin.h"
+#include "simulator/embedded_runtime.h"
+#include "sync/mutex.h"
+
+namespace alignd::daemon {
+
+namespace v1 = runtime::v1;
+using simulator::RuntimeModel;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+inline constexpr seconds kPatience{30};
+inline constexpr char kGpu[] = "nvidia.com/gpu";
+inline constexpr char kGpuOfNode0[] = "GPU-77a702db-e37f-3a74-d46d-c5713f66058c";
+inline constexpr char kResources[] = "alignd.io/resources";
+
+inline std::string StaticConfig(const std::string& more = "topologyManagerPolicy: best-effort\n") {
+  return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+         "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
+         "cpuManagerReconcilePeriod: 2s\n" +
+         more;
+}
+
+inline std::string BlogNode() {
+  std::string cpus;
+  for (int cpu = 0; cpu < 28; ++cpu) {
+    const std::string node = std::to_string(cpu / 14);
+    const std::string id = std::to_string(cpu);
+    cpus += (cpu == 0 ? "[" : ",[") + id + "," + id + "," + node + "," + node + "," + node + "]";
+  }
+  return "{\"cpus\":[" + cpus +
+         "],\"numa\":[{\"id\":0,\"memory\":67645734912,\"distances\":[10,21]},"
+         "{\"id\":1,\"memory\":67645734912,\"distances\":[21,10]}]}";
+}
+
+// Watches the runtime: what happened, and whether two containers that ran at the same time were
+// ever on one CPU although it was exclusively one's. Containers without CFS quota are exclusive.
+class Watch {
+ public:
+  void Note(const RuntimeModel::Event& event) {
+    const MutexLock lock(mutex_);
+    if (on_event_) on_event_(event);
+    events_.push_back(event);
+    const simulator::SimulatedContainer& now = event.container;
+    if (event.change == RuntimeModel::Change::kRemoved || now.state != v1::CONTAINER_RUNNING) {
+      running_.erase(now.id);
+      return;
+    }
+    const Result<CpuSet> cpus = CpuSet::Parse(now.resources.cpuset_cpus());
+    running_[now.id] = {cpus.ok() ? *cpus : CpuSet(), now.resources.cpu_quota() < 0};
+    const Running& self = running_[now.id];
+    for (const auto& [id, other] : running_) {
+      if (id == now.id || !(self.exclusive || other.exclusive)) continue;
+      // Without a set a container runs everywhere.
+      if (self.cpus.empty() || other.cpus.empty() || self.cpus.Intersects(other.cpus)) {
+        overlaps_.push_back(now.config.metadata().name() + " on " + self.cpus.ToString() +
+                            ", another on " + other.cpus.ToString());
+      }
+    }
+  }
+
+  void OnEvent(std::function<void(const RuntimeModel::Event&)> on_event) {
+    const MutexLock lock(mutex_);
+    on_event_ = std::move(on_event);
+  }
+  std::vector<std::string> overlaps() const {
+    const MutexLock lock(mutex_);
+    return overlaps_;
+  }
+  std::vector<RuntimeModel::Event> events() const {
+    const MutexLock lock(mutex_);
+    return events_;
+  }
+  // A runtime that starts anew.
+  void Forget() {
+    const MutexLock lock(mutex_);
+    running_.clear();
+  }
+
+ private:
+  struct Running {
+    CpuSet cpus;
+    bool exclusive = false;
+  };
+
+  mutable Mutex mutex_;
+  std::function<void(const RuntimeModel::Event&)> on_event_ GUARDED_BY(mutex_);
+  std::vector<RuntimeModel::Event> events_ GUARDED_BY(mutex_);
+  std::map<std::string, Running> running_ GUARDED_BY(mutex_);
+  std::vector<std::string> overlaps_ GUARDED_BY(mutex_);
+};
+
+template <typename Response>
+struct Answer {
+  grpc::Status status;
+  Response response;
+};
+
+// What a kubelet sends for a pod.
+inline v1::PodSandboxConfig PodConfig(const std::string& uid, const std::string& qos_directory = "",
+                                      const std::string& annotation = "") {
+  v1::PodSandboxConfig config;
+  config.mutable_metadata()->set_uid(uid);
+  config.mutable_metadata()->set_name("pod-" + uid);
+  config.mutable_metadata()->set_namespace_("default");
+  config.mutable_linux()->set_cgroup_parent("/kubepods" + qos_directory + "/pod" + uid);
+  if (!annotation.empty()) (*config.mutable_annotations())[kResources] = annotation;
+  return config;
+}
+inline v1::PodSandboxConfig BurstablePod(const std::string& uid) {
+  return PodConfig(uid, "/burstable");
+}
+
+// A container of a Guaranteed pod with that many CPUs and 100Mi.
+inline v1::ContainerConfig Pinned(int cpus, const std::string& name = "app") {
+  v1::ContainerConfig config;
+  config.mutable_metadata()->set_name(name);
+  v1::LinuxContainerResources& resources = *config.mutable_linux()->mutable_resources();
+  resources.set_cpu_period(100'000);
+  resources.set_cpu_quota(cpus * 100'000);
+  resources.set_cpu_shares(cpus * 1024);
+  resources.set_memory_limit_in_bytes(100 * 1024 * 1024);
+  return config;
+}
+inline v1::ContainerConfig Shared(const std::string& name = "app") {
+  v1::ContainerConfig config;
+  config.mutable_metadata()->set_name(name);
+  config.mutable_linux()->mutable_resources()->set_cpu_period(100'000);
+  config.mutable_linux()->mutable_resources()->set_cpu_shares(102);
+  return config;
+}
+inline std::string Annotation(int cpus, int gpus, const std::string& container = "app") {
+  return "{\"" + container + "\":{\"limits\":{\"cpu\":\"" + std::to_string(cpus) +
+         "\",\"memory\":\"100Mi\",\"nvidia.com/gpu\":" + std::to_string(gpus) + "}}}";
+}
+
+class DaemonTest : public ::testing::Test {
+ protected:
+  DaemonTest() { tree_.Write({"node.json", BlogNode()}); }
+  ~DaemonTest() override {
+    EXPECT_EQ(watch_.overlaps(), std::vector<std::string>());
+    StopDaemon();
+  }
+
+  std::string RuntimeEndpoint() const { return (tree_.root() / "runtime.sock").string(); }
+  std::filesystem::path StateDir() const { return tree_.root() / "state"; }
+  std::string State() const { return ReadText(StateDir() / "cpu_manager_state"); }
+  static std::string ReadText(const std::filesystem::path& path) {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  Options DaemonOptions() const {
+    Options options;
+    options.listen = (tree_.root() / "alignd.sock").string();
+    options.runtime_endpoint = RuntimeEndpoint();
+    options.state_dir = StateDir();
+    options.node = tree_.root() / "node.json";
+    options.config = tree_.root() / "config.yaml";
+    options.plugin_timeout = kPatience;
+    return options;
+  }
+
+  void StartRuntime() {
+    auto runtime = simulator::EmbeddedRuntime::Start(
+        RuntimeEndpoint(), [this](const RuntimeModel::Event& event) { watch_.Note(event); });
+    ASSERT_TRUE(runtime.ok()) << runtime.error().Text();
+    runtime_ = *std::move(runtime);
+  }
+  void StartDaemon(const std::string& config = StaticConfig()) {
+    tree_.Write({"config.yaml", config});
+    auto started = Daemon::Start(DaemonOptions());
+    ASSERT_TRUE(started.ok()) << started.error().Text();
+    daemon_ = *std::move(started);
+    client_ = *rpc::Dial(DaemonOptions().listen);
+  }
+  void StopDaemon() {
+    client_.reset();
+    daemon_.reset();
+  }
+  void Start(const std::string& config = StaticConfig()) {
+    StartRuntime();
+    StartDaemon(config);
+  }
+
+  // One GPU on NUMA node 0, two on node 1. Returns when a pod could have them.
+  void StartGpus(bool pre_start = false) {
+    simulator::DeviceProfile profile;
+    profile.directory = StateDir() / "device-plugins";
+    profile.resource = kGpu;
+    profile.pre_start_required = pre_start;
+    profile.devices = {{kGpuOfNode0, {0}, true},
+                       {"GPU-9b341c59-f96b-ba85-c137-78c3652fea65", {1}, true},
+                       {"GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841", {1}, true}};
+    profile.envs = {{"NVIDIA_VISIBLE_DEVICES", "{ids}"}};
+    profile.device_nodes = {{"/dev/nvidia{index}", "/dev/nvidia{index}", "rw"}};
+    auto plugin = simulator::DevicePlugin::Start(profile);
+    ASSERT_TRUE(plugin.ok()) << plugin.error().Text();
+    gpus_ = *std::move(plugin);
+    const auto checkpoint = profile.directory / "kubelet_internal_checkpoint";
+    ASSERT_TRUE(
+        Eventually([&] { return ReadText(checkpoint).find(kGpuOfNode0) != std::string::npos; }));
+  }
+
+  static bool Eventually(const std::function<bool()>& is_so) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!is_so()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return true;
+  }
+
+  template <typename Response, typename Request>
+  Answer<Response> Call(const std::string& method, const Request& request,
+                        milliseconds deadline = kPatience) const {
+    const std::string path = "/" + service_ + "/" + method;
+    const testing::RawAnswer raw =
+        testing::CallUnary(client_, path.c_str(), request.SerializeAsString(),
+                           [deadline](grpc::ClientContext& context) {
+                             context.set_deadline(std::chrono::system_clock::now() + deadline);
+                           });
+    Answer<Response> answer{raw.status, {}};
+    if (raw.message && !answer.response.ParseFromString(*raw.message)) {
+      ADD_FAILURE() << method << ": unreadable answer";
+    }
+    return answer;
+  }
+
+  // The sandbox's id; empty if the call failed.
+  std::string Run(const v1::PodSandboxConfig& pod) const {
+    v1::RunPodSandboxRequest request;
+    *request.mutable_config() = pod;
+    return Call<v1::RunPodSandboxResponse>("RunPodSandbox", request).response.pod_sandbox_id();
+  }
+  Answer<v1::CreateContainerResponse> Create(const std::string& sandbox,
+                                             const v1::PodSandboxConfig& pod,
+                                             const v1::ContainerConfig& container) const {
+    v1::CreateContainerRequest request;
+    request.set_pod_sandbox_id(sandbox);
+    *request.mutable_config() = container;
+    *request.mutable_sandbox_config() = pod;
+    return Call<v1::CreateContainerResponse>("CreateContainer", request);
+  }
+  grpc::Status StartContainer(const std::string& id) const {
+    v1::StartContainerRequest request;
+    request.set_container_id(id);
+    return Call<v1::StartContainerResponse>("StartContainer", request).status;
+  }
+  grpc::Status StopSandbox(const std::string& id) const {
+    v1::StopPodSandboxRequest request;
+    request.set_pod_sandbox_id(id);
+    return Call<v1::StopPodSandboxResponse>("StopPodSandbox", request).status;
+  }
+  grpc::Status RemoveSandbox(const std::string& id) const {
+    v1::RemovePodSandboxRequest request;
+    request.set_pod_sandbox_id(id);
+    return Call<v1::RemovePodSandboxResponse>("RemovePodSandbox", request).status;
+  }
+  grpc::Status Update(const v1::UpdateContainerResourcesRequest& request) const {
+    return Call<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request).status;
+  }
+
+  struct Running {
+    std::string sandbox;
+    std::string container;
+  };
+  // A pod with one running container.
+  Running RunOne(const v1::PodSandboxConfig& pod, const v1::ContainerConfig& container) const {
+    Running running{Run(pod), ""};
+    const auto created = Create(running.sandbox, pod, container);
+    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
+    running.container = created.response.container_id();
+    const grpc::Status started = StartContainer(running.container);
+    EXPECT_TRUE(started.ok()) << started.error_message();
+    return running;
+  }
+
+  // What the runtime's container runs on.
+  std::string CpusOf(const std::string& id) const {
+    const auto container = runtime_->FindContainer(id);
+    return container ? container->resources.cpuset_cpus() : "no such container";
+  }
+
+  Watch watch_;
+  const testing::FakeTree tree_;
+  std::string service_ = "runtime.v1.RuntimeService";
+  std::unique_ptr<simulator::EmbeddedRuntime> runtime_;
+  std::unique_ptr<simulator::DevicePlugin> gpus_;
+  std::unique_ptr<Daemon> daemon_;
+  std::shared_ptr<grpc::Channel> client_;
+};
+
+}  // namespace alignd::daemon

@@ -1,0 +1,190 @@
+// The daemon's start, end and start again, and what goes on around it without its knowledge.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <future>
+#include <string>
+#include <thread>
+
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+using DaemonLifecycle = DaemonTest;
+
+TEST_F(DaemonLifecycle, AfterARestartWhatRunsKeepsItsGrantAndWhatVanishedLosesIt) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running stays = RunOne(PodConfig("stays"), Pinned(3));
+  const Running goes = RunOne(PodConfig("goes"), Pinned(2));
+  ASSERT_EQ(CpusOf(shared.container), "0,6-27");
+  StopDaemon();
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  ASSERT_TRUE(StopSandbox(goes.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(goes.sandbox).ok());
+  StartDaemon();
+
+  EXPECT_NE(State().find(R"("entries":{"stays":{"app":"1-3"}})"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
+  EXPECT_EQ(CpusOf(stays.container), "1-3");
+  const Running next = RunOne(PodConfig("next"), Pinned(2));
+  EXPECT_EQ(CpusOf(next.container), "4-5");
+}
+
+TEST_F(DaemonLifecycle, ContainerCreatedWithoutUsIsToldItsCpusBeforeItStarts) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::shared_ptr<grpc::Channel> ours = client_;
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  const v1::PodSandboxConfig pod = BurstablePod("stranger");
+  const auto created = Create(Run(pod), pod, Shared());
+  ASSERT_TRUE(created.status.ok());
+  client_ = ours;
+  ASSERT_TRUE(StartContainer(created.response.container_id()).ok());
+  EXPECT_EQ(CpusOf(created.response.container_id()), "0,4-27");
+}
+
+TEST_F(DaemonLifecycle, ContainerCreatedWhileItWasDownIsToldItsCpusBeforeItStarts) {
+  Start();
+  RunOne(PodConfig("pinned"), Pinned(3));
+  StopDaemon();
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  const v1::PodSandboxConfig pod = BurstablePod("stranger");
+  const auto created = Create(Run(pod), pod, Shared());
+  StartDaemon();
+  ASSERT_TRUE(StartContainer(created.response.container_id()).ok());
+  EXPECT_EQ(CpusOf(created.response.container_id()), "0,4-27");
+}
+
+TEST_F(DaemonLifecycle, PodIsKnownByItsSandboxWhereTheCallDoesNotNameIt) {
+  Start();
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  const std::string sandbox = Run(pod);
+  v1::PodSandboxConfig nameless = pod;
+  nameless.mutable_metadata()->clear_uid();
+  const auto created = Create(sandbox, nameless, Pinned(2));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-2");
+  EXPECT_NE(State().find(R"("pinned":{"app":"1-2"})"), std::string::npos) << State();
+  // Nobody gets another pod's CPUs by taking its name.
+  const std::string other = Run(PodConfig("other"));
+  const auto thief = Create(other, pod, Pinned(2));
+  ASSERT_TRUE(thief.status.ok()) << thief.status.error_message();
+  EXPECT_EQ(CpusOf(thief.response.container_id()), "3-4");
+}
+
+TEST_F(DaemonLifecycle, WithoutARuntimeContainersAreRefusedAtOnceUntilItIsThere) {
+  StartDaemon();
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  const auto begin = std::chrono::steady_clock::now();
+  const auto refused = Create("sandbox", pod, Pinned(3));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(3));
+  StartRuntime();
+  std::string sandbox;
+  ASSERT_TRUE(Eventually([&] { return !(sandbox = Run(pod)).empty(); }));
+  Answer<v1::CreateContainerResponse> created;
+  ASSERT_TRUE(Eventually([&] {
+    created = Create(sandbox, pod, Pinned(3));
+    return created.status.ok();
+  }));
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
+}
+
+TEST_F(DaemonLifecycle, HangingPluginHoldsUpOnlyWhoWantsItsDevices) {
+  Start();
+  StartGpus();
+  gpus_->SetManner(simulator::Manner::kHang);
+  const v1::PodSandboxConfig wants = PodConfig("wants", "", Annotation(2, 1));
+  // Its answer is awaited by RunPodSandbox already.
+  auto waiting = std::async(std::launch::async, [&] {
+    v1::RunPodSandboxRequest request;
+    *request.mutable_config() = wants;
+    return Call<v1::RunPodSandboxResponse>("RunPodSandbox", request).status;
+  });
+  const Running other = RunOne(PodConfig("other"), Pinned(3));
+  EXPECT_NE(CpusOf(other.container), "");
+  EXPECT_EQ(waiting.wait_for(milliseconds(300)), std::future_status::timeout);
+  EXPECT_EQ(runtime_->Requests("RunPodSandbox").size(), 1U);
+  EXPECT_EQ(State().find("wants"), std::string::npos);  // not before the plugin has answered
+  const auto begin = std::chrono::steady_clock::now();
+  daemon_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(4));
+  EXPECT_FALSE(waiting.get().ok());
+}
+
+TEST_F(DaemonLifecycle, PreStartIsCalledAndItsFailureRefusesTheStart) {
+  Start();
+  StartGpus(/*pre_start=*/true);
+  const v1::PodSandboxConfig pod = PodConfig("wants", "", Annotation(2, 1));
+  const auto created = Create(Run(pod), pod, Pinned(2));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  gpus_->SetManner(simulator::Manner::kFail);
+  EXPECT_FALSE(StartContainer(created.response.container_id()).ok());
+  EXPECT_TRUE(runtime_->Requests("StartContainer").empty());
+  gpus_->SetManner(simulator::Manner::kAnswer);
+  EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+  ASSERT_FALSE(gpus_->pre_starts().empty());
+  EXPECT_EQ(gpus_->pre_starts().back(), std::vector<std::string>{kGpuOfNode0});
+}
+
+TEST_F(DaemonLifecycle, EndsQuicklyWhileTheRuntimeHangs) {
+  Start();
+  RunOne(BurstablePod("shared"), Shared());
+  for (const char* method : {"UpdateContainerResources", "ListPodSandbox", "Status"}) {
+    runtime_->SetDelay(method, seconds(60));
+  }
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  const auto created = Create(Run(pod), pod, Pinned(3));
+  // It waits for the shared container to move; another call waits for the runtime itself.
+  auto start = std::async(std::launch::async,
+                          [&] { return StartContainer(created.response.container_id()); });
+  auto status = std::async(std::launch::async, [&] {
+    return Call<v1::StatusResponse>("Status", v1::StatusRequest()).status;
+  });
+  ASSERT_TRUE(Eventually([&] {
+    return !runtime_->Requests("UpdateContainerResources").empty() &&
+           !runtime_->Requests("Status").empty();
+  }));
+  const auto begin = std::chrono::steady_clock::now();
+  daemon_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(4));
+  EXPECT_FALSE(start.get().ok());
+  EXPECT_FALSE(status.get().ok());
+  EXPECT_TRUE(runtime_->Requests("StartContainer").size() == 1);
+}
+
+TEST_F(DaemonLifecycle, SecondDaemonOnTheSameStateIsRefused) {
+  Start();
+  const auto second = Daemon::Start(DaemonOptions());
+  EXPECT_FALSE(second.ok());
+}
+
+TEST_F(DaemonLifecycle, OneSocketForBothSidesIsRefused) {
+  tree_.Write({"config.yaml", StaticConfig()});
+  Options options = DaemonOptions();
+  options.listen = "unix://" + RuntimeEndpoint();
+  const auto started = Daemon::Start(options);
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(started.error().message.find("one socket"), std::string::npos);
+}
+
+TEST_F(DaemonLifecycle, UpdateThatTheKubeletSendsWhileThePoolShrinksDoesNotUndoTheMove) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  runtime_->SetDelay("UpdateContainerResources", milliseconds(300));
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(shared.container);
+  request.mutable_linux()->set_cpu_shares(2048);
+  auto update = std::async(std::launch::async, [&] { return Update(request); });
+  ASSERT_TRUE(Eventually([&] { return !runtime_->Requests("UpdateContainerResources").empty(); }));
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  EXPECT_TRUE(update.get().ok());
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,190 @@
+#include "cri/container_registry.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace alignd::cri {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using Pods = std::set<std::string>;
+
+CpuSet Cpus(const char* text) { return *CpuSet::Parse(text); }
+
+std::string ToldTo(const ContainerRegistry& registry, const std::string& id) {
+  for (const admission::RunningContainer& container : registry.Containers()) {
+    if (container.id == id) return container.cpuset.ToString();
+  }
+  return "unknown";
+}
+
+class Registry : public ::testing::Test {
+ protected:
+  Pods Listed(const RuntimeListing& listing, const Pods& allocated = {}, bool at_start = false) {
+    registry_.BeginListing();
+    return registry_.Resync(listing, allocated, at_start);
+  }
+  void Tell(const std::string& id, const char* cpus) {
+    registry_.BeginTelling(id, Cpus(cpus));
+    registry_.EndTelling(id, Cpus(cpus), true);
+  }
+
+  ContainerRegistry registry_;
+};
+
+TEST_F(Registry, PodIsGoneWithItsLastSandbox) {
+  registry_.AddSandbox("s1", "pod");
+  registry_.AddSandbox("s2", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, {});
+  EXPECT_EQ(registry_.RemoveSandbox("s1"), std::nullopt);
+  EXPECT_TRUE(registry_.KeyOf("c"));
+  EXPECT_EQ(registry_.RemoveSandbox("s2"), "pod");
+  EXPECT_FALSE(registry_.KeyOf("c"));
+  EXPECT_EQ(registry_.RemoveSandbox("s2"), std::nullopt);
+}
+
+TEST_F(Registry, SandboxWithoutUidIsAPodOfItsOwn) {
+  registry_.AddSandbox("s1", "");
+  registry_.AddSandbox("s2", "");
+  EXPECT_EQ(registry_.PodOfSandbox("s1"), "s1");
+  EXPECT_EQ(registry_.RemoveSandbox("s2"), "s2");
+}
+
+TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNobodyWorksOnIt) {
+  registry_.AddSandbox("old", "pod");
+  registry_.SandboxStopped("old");
+  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
+  EXPECT_EQ(registry_.StoppedPods(hours(1)), Pods{});
+  registry_.BeginCall("pod");
+  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{});
+  registry_.AddSandbox("new", "pod");
+  registry_.EndCall("pod");
+  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{});
+  registry_.SandboxStopped("new");
+  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
+  registry_.SandboxStopped("never heard of");
+}
+
+TEST_F(Registry, ListingAdoptsForgetsAndKeepsWhatWasTold) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("kept", {"pod", "kept"}, Cpus("1-3"));
+  registry_.AddContainer("vanished", {"pod", "vanished"}, Cpus("1-3"));
+  Listed({{{"s", "pod", true}}, {{"kept", {"pod", "kept"}}, {"found", {"pod", "found"}}}});
+  EXPECT_EQ(ToldTo(registry_, "kept"), "1-3");
+  EXPECT_EQ(ToldTo(registry_, "found"), "");
+  EXPECT_EQ(ToldTo(registry_, "vanished"), "unknown");
+}
+
+TEST_F(Registry, WhatIsAddedWhileTheRuntimeListsIsKept) {
+  registry_.BeginListing();
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("1"));
+  registry_.AddContainer("short", {"pod", "short"}, Cpus("1"));
+  registry_.RemoveContainer("short");
+  EXPECT_EQ(registry_.Resync({}, {"pod"}, /*at_start=*/true), Pods{});
+  EXPECT_EQ(ToldTo(registry_, "c"), "1");
+  EXPECT_EQ(ToldTo(registry_, "short"), "unknown");
+  EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
+}
+
+TEST_F(Registry, SandboxThatStopsWhileTheRuntimeListsStaysStopped) {
+  registry_.AddSandbox("s", "pod");
+  registry_.BeginListing();
+  registry_.SandboxStopped("s");
+  registry_.Resync({{{"s", "pod", /*ready=*/true}}, {}}, {}, false);
+  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
+}
+
+TEST_F(Registry, SandboxThatIsListedAsNotReadyHasStopped) {
+  Listed({{{"s", "pod", /*ready=*/false}}, {}});
+  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
+}
+
+TEST_F(Registry, PodMustBeMissingTwiceUnlessWeHaveJustStarted) {
+  EXPECT_EQ(Listed({}, {"pod"}), Pods{});
+  EXPECT_EQ(Listed({{{"s", "pod", true}}, {}}, {"pod"}), Pods{});
+  EXPECT_EQ(Listed({}, {"pod"}), Pods{});  // the count begins anew
+  EXPECT_EQ(Listed({}, {"pod"}), Pods{"pod"});
+  EXPECT_EQ(Listed({}, {"pod", "other"}, /*at_start=*/true), (Pods{"other", "pod"}));
+}
+
+TEST_F(Registry, PodWithACallUnderWayIsNotMissing) {
+  registry_.BeginCall("pod");
+  EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{});
+  EXPECT_FALSE(registry_.IsGone("pod"));
+  registry_.EndCall("pod");
+  EXPECT_TRUE(registry_.IsGone("pod"));
+  EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
+}
+
+TEST_F(Registry, OurUpdateCountsAsToldIfNobodyElseMeddled) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
+  Tell("c", "0-3");
+  EXPECT_EQ(ToldTo(registry_, "c"), "0-3");
+
+  registry_.BeginTelling("c", Cpus("0-1"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
+  registry_.EndTelling("c", Cpus("0-1"), true);
+  EXPECT_EQ(ToldTo(registry_, "c"), "");  // a start was under way
+  Tell("c", "0-1");
+  EXPECT_EQ(ToldTo(registry_, "c"), "");  // it still is
+  EXPECT_TRUE(registry_.EndContainerCall("c", false));
+  Tell("c", "0-1");
+  EXPECT_EQ(ToldTo(registry_, "c"), "0-1");
+
+  registry_.BeginTelling("c", Cpus("0"));
+  registry_.BeginContainerCall("c", false);
+  EXPECT_TRUE(registry_.EndContainerCall("c", false));
+  registry_.EndTelling("c", Cpus("0"), true);
+  EXPECT_EQ(ToldTo(registry_, "c"), "");  // a start came and went
+}
+
+TEST_F(Registry, WhileItIsToldAContainerMayBeOnTheOldAndOnTheNewCpus) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
+  registry_.BeginTelling("c", Cpus("2-5"));
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
+  registry_.EndTelling("c", Cpus("2-5"), /*taken=*/false);
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
+  Tell("c", "2-5");
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("2-5"));
+  EXPECT_EQ(ToldTo(registry_, "c"), "2-5");
+}
+
+TEST_F(Registry, ContainersOfAStoppedPodAreForgottenAlsoIfAnOldListingHasThem) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
+  registry_.BeginListing();
+  registry_.SandboxStopped("s");
+  EXPECT_EQ(ToldTo(registry_, "c"), "unknown");
+  registry_.Resync({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}}, {}, false);
+  EXPECT_EQ(ToldTo(registry_, "c"), "unknown");
+}
+
+TEST_F(Registry, SomebodyElsesUpdateLeavesTheSetUnknown) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true);
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
+  EXPECT_TRUE(registry_.EndContainerCall("c", true));
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
+  registry_.BeginContainerCall("never heard of", true);
+  EXPECT_FALSE(registry_.EndContainerCall("never heard of", true));
+}
+
+TEST_F(Registry, CallUnderWayOutlivesAListing) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
+  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}});
+  Tell("c", "0-3");
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
+}
+
+}  // namespace
+}  // namespace alignd::cri

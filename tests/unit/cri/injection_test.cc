@@ -1,0 +1,200 @@
+#include "cri/injection.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "deviceplugin/v1beta1/deviceplugin.pb.h"
+
+namespace alignd::cri {
+namespace {
+
+namespace v1 = runtime::v1;
+
+admission::Grant Exclusive(const char* cpus) {
+  admission::Grant grant;
+  grant.exclusive = *CpuSet::Parse(cpus);
+  grant.cpuset = grant.exclusive;
+  return grant;
+}
+admission::Grant SharedOn(const char* cpus) {
+  admission::Grant grant;
+  grant.cpuset = *CpuSet::Parse(cpus);
+  return grant;
+}
+
+v1::ContainerConfig Config() {
+  v1::ContainerConfig config;
+  config.mutable_metadata()->set_name("app");
+  config.mutable_linux()->mutable_resources()->set_cpu_quota(300'000);
+  config.mutable_linux()->mutable_resources()->set_cpu_shares(3072);
+  return config;
+}
+
+admission::Grant WithAnswers(
+    const std::map<std::string, v1beta1::ContainerAllocateResponse>& answers) {
+  admission::Grant grant;
+  for (const auto& [resource, answer] : answers) {
+    grant.devices[resource].response = answer.SerializeAsString();
+  }
+  return grant;
+}
+
+std::vector<std::string> InjectInto(v1::ContainerConfig& config, const admission::Grant& grant) {
+  const Result<std::vector<std::string>> conflicts = Inject(grant, config);
+  if (!conflicts.ok()) {
+    ADD_FAILURE() << conflicts.error().Text();
+    return {};
+  }
+  return *conflicts;
+}
+
+TEST(Inject, ExclusiveCpusComeWithoutQuota) {
+  v1::ContainerConfig config = Config();
+  InjectInto(config, Exclusive("1-3"));
+  EXPECT_EQ(config.linux().resources().cpuset_cpus(), "1-3");
+  EXPECT_EQ(config.linux().resources().cpu_quota(), -1);
+  EXPECT_EQ(config.linux().resources().cpu_shares(), 3072);
+  EXPECT_EQ(config.linux().resources().cpuset_mems(), "");
+}
+
+TEST(Inject, SharedCpusLeaveTheQuota) {
+  v1::ContainerConfig config = Config();
+  InjectInto(config, SharedOn("0,4-27"));
+  EXPECT_EQ(config.linux().resources().cpuset_cpus(), "0,4-27");
+  EXPECT_EQ(config.linux().resources().cpu_quota(), 300'000);
+}
+
+TEST(Inject, MemoryNodesAreAListOfRanges) {
+  v1::ContainerConfig config = Config();
+  admission::Grant grant;
+  grant.memory_nodes = {0, 1, 3};
+  InjectInto(config, grant);
+  EXPECT_EQ(config.linux().resources().cpuset_mems(), "0-1,3");
+  EXPECT_EQ(config.linux().resources().cpuset_cpus(), "");
+  EXPECT_EQ(config.linux().resources().cpu_quota(), 300'000);
+}
+
+TEST(Inject, EmptyGrantChangesNothing) {
+  v1::ContainerConfig config;
+  config.mutable_metadata()->set_name("app");
+  const std::string before = config.SerializeAsString();
+  EXPECT_TRUE(InjectInto(config, {}).empty());
+  EXPECT_EQ(config.SerializeAsString(), before);
+  EXPECT_FALSE(config.has_linux());
+}
+
+TEST(Inject, PluginsStandBeforeThePodsAuthorInTheOrderOfResources) {
+  v1beta1::ContainerAllocateResponse a;
+  (*a.mutable_envs())["A2"] = "a2";
+  (*a.mutable_envs())["A1"] = "a1";
+  v1beta1::Mount& mount = *a.add_mounts();
+  mount.set_container_path("/in");
+  mount.set_host_path("/out");
+  mount.set_read_only(true);
+  for (const char* path : {"/dev/z", "/dev/y"}) {
+    v1beta1::DeviceSpec& device = *a.add_devices();
+    device.set_container_path(path);
+    device.set_host_path(path);
+    device.set_permissions("rwm");
+  }
+  v1beta1::ContainerAllocateResponse b;
+  (*b.mutable_envs())["B"] = "b";
+  b.add_devices()->set_container_path("/dev/b");
+
+  v1::ContainerConfig config = Config();
+  config.add_envs()->set_key("MINE");
+  config.add_mounts()->set_container_path("/mine");
+  config.add_devices()->set_container_path("/dev/mine");
+  EXPECT_TRUE(InjectInto(config, WithAnswers({{"b.com/b", b}, {"a.com/a", a}})).empty());
+
+  std::vector<std::string> envs;
+  for (const v1::KeyValue& env : config.envs()) envs.push_back(env.key() + "=" + env.value());
+  EXPECT_EQ(envs, (std::vector<std::string>{"A1=a1", "A2=a2", "B=b", "MINE="}));
+  std::vector<std::string> devices;
+  for (const v1::Device& device : config.devices()) devices.push_back(device.container_path());
+  EXPECT_EQ(devices, (std::vector<std::string>{"/dev/z", "/dev/y", "/dev/b", "/dev/mine"}));
+  ASSERT_EQ(config.mounts_size(), 2);
+  EXPECT_EQ(config.mounts(0).host_path(), "/out");
+  EXPECT_TRUE(config.mounts(0).readonly());
+  EXPECT_EQ(config.mounts(1).container_path(), "/mine");
+}
+
+TEST(Inject, ConflictsOfPluginsAreSaidAndTheFirstResourceWins) {
+  v1beta1::ContainerAllocateResponse a;
+  (*a.mutable_envs())["SAME"] = "a";
+  v1beta1::ContainerAllocateResponse b;
+  (*b.mutable_envs())["SAME"] = "b";
+  v1::ContainerConfig config = Config();
+  const auto conflicts = InjectInto(config, WithAnswers({{"a.com/a", a}, {"b.com/b", b}}));
+  EXPECT_EQ(
+      conflicts,
+      (std::vector<std::string>{R"(env SAME: "a" of a.com/a is kept, "b" of b.com/b is dropped)"}));
+  ASSERT_EQ(config.envs_size(), 1);
+  EXPECT_EQ(config.envs(0).value(), "a");
+}
+
+TEST(Inject, AnnotationsOfTheKubeletWinAndCdiNamesAreUnited) {
+  v1beta1::ContainerAllocateResponse a;
+  (*a.mutable_annotations())["taken"] = "plugin";
+  (*a.mutable_annotations())["free"] = "plugin";
+  a.add_cdi_devices()->set_name("vendor.com/gpu=0");
+  a.add_cdi_devices()->set_name("vendor.com/gpu=1");
+  v1::ContainerConfig config = Config();
+  (*config.mutable_annotations())["taken"] = "kubelet";
+  config.add_cdi_devices()->set_name("vendor.com/gpu=1");
+  InjectInto(config, WithAnswers({{"a.com/a", a}}));
+  EXPECT_EQ(config.annotations().at("taken"), "kubelet");
+  EXPECT_EQ(config.annotations().at("free"), "plugin");
+  ASSERT_EQ(config.cdi_devices_size(), 2);
+  EXPECT_EQ(config.cdi_devices(0).name(), "vendor.com/gpu=1");
+  EXPECT_EQ(config.cdi_devices(1).name(), "vendor.com/gpu=0");
+}
+
+TEST(Inject, AnswerThatCannotBeReadIsAnError) {
+  admission::Grant grant;
+  grant.devices["a.com/a"].response = "\xff\xff\xff";
+  v1::ContainerConfig config = Config();
+  const Result<std::vector<std::string>> conflicts = Inject(grant, config);
+  ASSERT_FALSE(conflicts.ok());
+  EXPECT_NE(conflicts.error().message.find("a.com/a"), std::string::npos);
+}
+
+TEST(Inject, FieldsThatWeDoNotKnowSurvive) {
+  v1::ContainerConfig config = Config();
+  const std::string unknown = "\xfa\x3e\x03new";  // field 1007, a text
+  ASSERT_TRUE(config.MergeFromString(unknown));
+  ASSERT_TRUE(config.mutable_linux()->mutable_resources()->MergeFromString(unknown));
+  InjectInto(config, Exclusive("1-3"));
+  const std::string bytes = config.SerializeAsString();
+  const size_t first = bytes.find(unknown);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_NE(bytes.find(unknown, first + 1), std::string::npos);
+}
+
+TEST(KeepGrant, KeepsWhatIsOursAndTheLiftedQuota) {
+  v1::LinuxContainerResources resources;
+  resources.set_cpuset_cpus("0-27");
+  resources.set_cpu_quota(100'000);
+  resources.set_memory_limit_in_bytes(1);
+  admission::Grant grant = Exclusive("1-3");
+  grant.memory_nodes = {1};
+  KeepGrant(grant, resources);
+  EXPECT_EQ(resources.cpuset_cpus(), "1-3");
+  EXPECT_EQ(resources.cpuset_mems(), "1");
+  EXPECT_EQ(resources.cpu_quota(), -1);
+  EXPECT_EQ(resources.memory_limit_in_bytes(), 1);
+}
+
+TEST(KeepGrant, QuotaThatIsNotStatedStaysUnstated) {
+  v1::LinuxContainerResources resources;
+  KeepGrant(Exclusive("1-3"), resources);
+  EXPECT_EQ(resources.cpu_quota(), 0);
+  resources.set_cpu_quota(100'000);
+  KeepGrant(SharedOn("0"), resources);
+  EXPECT_EQ(resources.cpu_quota(), 100'000);
+}
+
+}  // namespace
+}  // namespace alignd::cri
