@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ class Simulation {
   std::map<std::string, DeviceList> devices_;  // the plugins' order
   admission::NodeState state_;
   std::map<std::string, Pod> pods_;  // admitted, by UID
+  std::set<ContainerKey> started_;   // of these pods, and not removed since
 };
 
 }  // namespace alignd::scenario

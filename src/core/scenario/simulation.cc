@@ -57,17 +57,23 @@ StepResult Simulation::Do(const AdmitPod& step) {
 
 StepResult Simulation::Do(const scenario::StartPod& step) {
   const auto pod = pods_.find(step.pod_uid);
-  if (pod != pods_.end()) admission::StartPod(node_, pod->second, state_);
+  if (pod == pods_.end()) return {};
+  admission::StartPod(node_, pod->second, state_);
+  for (const Container& container : pod->second.containers) {
+    started_.insert({step.pod_uid, container.name});
+  }
   return {};
 }
 
 StepResult Simulation::Do(const RemoveContainer& step) {
-  if (pods_.contains(step.key.pod_uid)) admission::ReleaseContainer(step.key, state_);
+  if (started_.erase(step.key) > 0) admission::ReleaseContainer(step.key, state_);
   return {};
 }
 
 StepResult Simulation::Do(const RemovePod& step) {
-  if (pods_.erase(step.pod_uid) > 0) admission::ReleasePod(step.pod_uid, state_);
+  if (pods_.erase(step.pod_uid) == 0) return {};
+  admission::ReleasePod(step.pod_uid, state_);
+  std::erase_if(started_, [&step](const auto& key) { return key.pod_uid == step.pod_uid; });
   return {};
 }
 

@@ -1,0 +1,162 @@
+// Scenarios with the real kubelet's results: ours must be the same, step by step. After every step
+// of every scenario the state must be sound, and what is saved must load as it was; when all pods
+// have gone, the node must be as it was at the start.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "alignd/admission/node_state.h"
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/scenario/report.h"
+#include "alignd/scenario/scenario.h"
+#include "alignd/scenario/simulation.h"
+#include "core/vector_files.h"
+
+namespace alignd::scenario {
+namespace {
+
+struct Line {
+  std::string place;  // file and line
+  std::string text;
+};
+
+std::vector<Line> ReadLines(const std::filesystem::path& path) {
+  std::vector<Line> lines;
+  std::ifstream file(path);
+  std::string text;
+  for (int number = 1; std::getline(file, text); ++number) {
+    if (!text.empty()) lines.push_back({path.string() + ":" + std::to_string(number), text});
+  }
+  return lines;
+}
+
+// Files that hold no scenarios, or scenarios that show the kubelet's faults: their expectations are
+// not ours. See kubelet_faults_test.cc.
+bool HoldsOtherThings(const std::string& name) {
+  return name == "checkpoints.jsonl" || name == "kubelet-bugs.jsonl";
+}
+
+// The names of all scenario files that exist here.
+std::vector<std::string> ScenarioFiles() {
+  std::set<std::string> names;
+  for (const std::filesystem::path& directory : VectorDirectories()) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      const std::string name = entry.path().filename().string();
+      if (entry.path().extension() == ".jsonl" && !HoldsOtherThings(name)) names.insert(name);
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+// What the state files give back of a state. They do not say what init containers leave to later
+// containers of a pod that is being admitted.
+admission::NodeState SavedAndLoaded(const admission::Node& node,
+                                    const admission::NodeState& state) {
+  admission::NodeState loaded = state;
+  if (node.cpu) {
+    auto cpu = checkpoint::ParseCpuCheckpoint(
+        checkpoint::FormatCpuCheckpoint(ToString(node.config.cpu_manager_policy), state.cpu));
+    EXPECT_TRUE(cpu.ok()) << cpu.error().message;
+    loaded.cpu = cpu.ok() ? std::move(cpu->state) : cpumanager::CpuState{};
+    loaded.cpu.reusable = state.cpu.reusable;
+  }
+  if (node.memory) {
+    auto memory = checkpoint::ParseMemoryCheckpoint(checkpoint::FormatMemoryCheckpoint(
+        ToString(node.config.memory_manager_policy), state.memory));
+    EXPECT_TRUE(memory.ok()) << memory.error().message;
+    loaded.memory = memory.ok() ? std::move(memory->state) : memorymanager::MemoryState{};
+  }
+  auto devices =
+      checkpoint::ParseDeviceCheckpoint(checkpoint::FormatDeviceCheckpoint(state.devices));
+  EXPECT_TRUE(devices.ok()) << devices.error().message;
+  loaded.devices.allocations.clear();
+  if (devices.ok()) loaded.devices.allocations = std::move(devices->allocations);
+  return loaded;
+}
+
+void ExpectSound(const Simulation& simulation) {
+  const admission::NodeState& state = simulation.state();
+  EXPECT_EQ(state.BrokenInvariants(simulation.node()), std::vector<std::string>{});
+  const admission::NodeState loaded = SavedAndLoaded(simulation.node(), state);
+  EXPECT_TRUE(loaded.cpu == state.cpu) << "saving changes " << simulation.CpuManagerState();
+  EXPECT_TRUE(loaded.memory == state.memory)
+      << "saving changes " << simulation.MemoryManagerState();
+  EXPECT_TRUE(loaded.devices == state.devices) << "saving changes the devices";
+}
+
+// Runs the scenario with an eye on the state alone.
+void ExpectSoundThroughout(const Scenario& scenario) {
+  Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
+  if (!simulation.ok()) return;  // the expected result says whether that is right
+  const admission::NodeState initial = simulation->state();
+  std::set<std::string> pods;
+  for (size_t i = 0; i < scenario.steps.size(); ++i) {
+    SCOPED_TRACE("after step " + std::to_string(i));
+    if (const auto* admit = std::get_if<AdmitPod>(&scenario.steps[i])) pods.insert(admit->pod.uid);
+    const StepResult result = simulation->Run(scenario.steps[i]);
+    EXPECT_FALSE(result.restart_error) << result.restart_error->message;
+    ExpectSound(*simulation);
+  }
+  for (const std::string& pod : pods) {
+    simulation->Run(RemovePod{pod});
+    ExpectSound(*simulation);
+  }
+  admission::NodeState last = simulation->state();
+  last.devices.resources = initial.devices.resources;  // their health has changed
+  EXPECT_TRUE(last == initial) << "something is left behind when all pods have gone";
+}
+
+class ScenarioConformance : public testing::TestWithParam<std::string> {};
+
+TEST_P(ScenarioConformance, GivesTheKubeletsResults) {
+  int lines = 0;
+  for (const std::filesystem::path& file : VectorFiles(GetParam())) {
+    for (const Line& line : ReadLines(file)) {
+      ++lines;
+      const Result<Check> check = CheckText(line.text);
+      if (!check.ok()) {
+        ADD_FAILURE() << line.place << ": " << check.error().message;
+      } else {
+        EXPECT_TRUE(check->passed)
+            << line.place << ": " << check->name << ": " << check->difference;
+      }
+    }
+  }
+  EXPECT_GT(lines, 0);
+}
+
+TEST_P(ScenarioConformance, KeepsTheStateSound) {
+  for (const std::filesystem::path& file : VectorFiles(GetParam())) {
+    for (const Line& line : ReadLines(file)) {
+      SCOPED_TRACE(line.place);
+      const Result<Scenario> scenario = ParseScenario(line.text);
+      // A configuration that is refused cannot be parsed; the other test compares the text.
+      if (scenario.ok()) ExpectSoundThroughout(*scenario);
+    }
+  }
+}
+
+// `blog-1.20.jsonl` as a test's name: `blog_1_20`.
+std::string TestName(const testing::TestParamInfo<std::string>& file) {
+  std::string name = std::filesystem::path(file.param).stem().string();
+  std::ranges::replace_if(
+      name, [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Vectors, ScenarioConformance, testing::ValuesIn(ScenarioFiles()),
+                         TestName);
+
+}  // namespace
+}  // namespace alignd::scenario
