@@ -30,7 +30,7 @@ v1::CreateContainerRequest LastCreate(const simulator::EmbeddedRuntime& runtime)
 }
 
 class DaemonOfVersion : public DaemonTest, public ::testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Cri, DaemonOfVersion,
+INSTANTIATE_TEST_SUITE_P(Daemon, DaemonOfVersion,
                          ::testing::Values("runtime.v1.RuntimeService",
                                            "runtime.v1alpha2.RuntimeService"));
 
