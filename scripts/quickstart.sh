@@ -194,7 +194,8 @@ refusal_and_removal() {
   if show "${kubelet[@]}" run "$data/wide-pod.yaml" > >(tee "$work/refused") 2>&1; then
     bad "the pod runs"
   fi
-  expect "CreateContainer said why" 1 "$(grep -c TopologyAffinityError "$work/refused")"
+  expect "CreateContainer said why, and what is left" 1 \
+    "$(grep -cE 'TopologyAffinityError: .* Left: NUMA node 0: 10 of 14 CPUs' "$work/refused")"
   say "How it came to that:"
   show "$bin/alignctl" explain --socket "$work/control.sock" --limit 1 16cpu-numa-batch-pod ||
     bad "alignctl explain"
