@@ -1,0 +1,114 @@
+#include "alignd/admission/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/explanation.h"
+#include "alignd/admission/shared_pool.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+
+namespace alignd::admission {
+namespace {
+
+std::optional<std::vector<std::string>> NoPreference(const devicemanager::PreferenceQuery&) {
+  return std::nullopt;
+}
+
+// Two NUMA nodes with four single-threaded cores each; CPU 0 is reserved.
+Node TwoNodes(TopologyManagerPolicy policy) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  config.topology_manager_policy = policy;
+  Result<Node> node = Node::Make(MakeMachine("socket:2 numa:1 core:4 thread:1"), config);
+  EXPECT_TRUE(node.ok()) << node.error().message;
+  return *std::move(node);
+}
+
+Pod Asking(const std::string& uid, const std::string& cpus) {
+  return MakePod(uid, {App("app", {{"cpu", cpus}, {"memory", "64Mi"}})});
+}
+
+TEST(AdmitTest, ARefusedPodLeavesNothing) {
+  const Node node = TwoNodes(TopologyManagerPolicy::kBestEffort);
+  const NodeState state = NodeState::Initial(node);
+  // The first container fits, the second does not.
+  const Pod pod = MakePod("p", {App("a", {{"cpu", "3"}, {"memory", "64Mi"}}),
+                                App("b", {{"cpu", "5"}, {"memory", "64Mi"}})});
+  const Admission admission = Admit(node, state, pod, NoPreference);
+  ASSERT_FALSE(admission.admitted());
+  EXPECT_EQ(admission.refusal->reason, "UnexpectedAdmissionError");
+  EXPECT_TRUE(admission.next == state);
+  EXPECT_TRUE(admission.grants.empty());
+  ASSERT_EQ(admission.decisions.size(), 2U);
+  EXPECT_EQ(admission.decisions[0].container, "a");
+}
+
+TEST(AdmitTest, ContainersAreDecidedInOrderEachOnTheStateOfTheLast) {
+  const Node node = TwoNodes(TopologyManagerPolicy::kSingleNumaNode);
+  const Pod pod = MakePod("p", {App("a", {{"cpu", "2"}, {"memory", "64Mi"}}),
+                                App("b", {{"cpu", "2"}, {"memory", "64Mi"}})});
+  const Admission admission = Admit(node, NodeState::Initial(node), pod, NoPreference);
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(admission.grants.at("a").exclusive.ToString(), "1-2");
+  EXPECT_EQ(admission.grants.at("b").exclusive.ToString(), "4-5");
+}
+
+TEST(AdmitTest, AdmittingAgainGivesTheSame) {
+  const Node node = TwoNodes(TopologyManagerPolicy::kRestricted);
+  const Pod pod = Asking("p", "3");
+  const Admission first = Admit(node, NodeState::Initial(node), pod, NoPreference);
+  const Admission again = Admit(node, first.next, pod, NoPreference);
+  ASSERT_TRUE(again.admitted());
+  EXPECT_TRUE(again.grants == first.grants);
+  EXPECT_TRUE(again.next == first.next);
+}
+
+TEST(GrantTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
+  const Node node = TwoNodes(TopologyManagerPolicy::kNone);
+  const Admission admission =
+      Admit(node, NodeState::Initial(node), Asking("p", "500m"), NoPreference);
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_TRUE(admission.grants.at("app").exclusive.empty());
+  EXPECT_EQ(admission.grants.at("app").cpuset.ToString(), "0-7");
+}
+
+TEST(SharedPoolTest, ThoseThatLoseCpusComeFirst) {
+  const Node node = TwoNodes(TopologyManagerPolicy::kNone);
+  const Admission admission = Admit(node, NodeState::Initial(node), Asking("p", "1"), NoPreference);
+  ASSERT_TRUE(admission.admitted());  // CPU 1 has left the shared pool
+  const auto cpus = [](const char* list) { return *CpuSet::Parse(list); };
+  const std::vector<RunningContainer> running = {
+      {"gains", {"q", "a"}, cpus("2-3")},
+      {"stays", {"q", "b"}, cpus("0,2-7")},
+      {"loses", {"q", "c"}, cpus("0-7")},
+      {"exclusive", {"p", "app"}, cpus("1")},
+  };
+  const std::vector<CpuSetChange> changes = CpuSetChanges(node, admission.next, running);
+  EXPECT_EQ(changes,
+            (std::vector<CpuSetChange>{{"loses", cpus("0,2-7")}, {"gains", cpus("0,2-7")}}));
+}
+
+TEST(ExplainTest, SaysWhatWasAskedWhatIsLeftAndWhatWouldHelp) {
+  const Node node = TwoNodes(TopologyManagerPolicy::kSingleNumaNode);
+  const Pod pod = Asking("p", "5");
+  const NodeState state = NodeState::Initial(node);
+  const Admission admission = Admit(node, state, pod, NoPreference);
+  ASSERT_FALSE(admission.admitted());
+  const Refusal explained = Explain(node, state, pod, *admission.refusal);
+  EXPECT_EQ(explained.reason, "TopologyAffinityError");
+  EXPECT_EQ(
+      explained.message,
+      "Resources cannot be allocated with Topology locality. Asked: app: 5 exclusive CPUs. "
+      "Left: NUMA node 0: 3 of 4 CPUs (1-3); NUMA node 1: 4 of 4 CPUs (4-7). What would help: "
+      "it does not fit even on the empty node: ask for less; topologyManagerPolicy "
+      "best-effort would admit it now, without this alignment");
+}
+
+}  // namespace
+}  // namespace alignd::admission
