@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "alignd/cpumanager/policy_options.h"
+
 namespace alignd::admission {
 
 Result<Node> Node::Make(Machine machine, KubeletConfig config) {
@@ -14,13 +16,12 @@ Result<Node> Node::Make(Machine machine, KubeletConfig config) {
     Result<cpumanager::StaticPolicy> made = cpumanager::MakeStaticPolicy(machine, config);
     if (!made.ok()) return made.error();
     cpu = *std::move(made);
-  } else if (!config.cpu_manager_policy_options.empty()) {
-    // Source: policy_none.go, NewNonePolicy.
-    const auto& option = *config.cpu_manager_policy_options.begin();
-    return Error{ErrorCode::kInvalidArgument,
-                 "new none policy error: None policy: received unsupported options=map[" +
-                     option.first + ":" + option.second + "]",
-                 "remove cpuManagerPolicyOptions or set cpuManagerPolicy to \"static\""};
+  } else {
+    const auto options = cpumanager::ParsePolicyOptions(config, machine);  // none is allowed
+    if (!options.ok()) {
+      return Error{options.error().code, options.error().message,
+                   "remove cpuManagerPolicyOptions or set cpuManagerPolicy to \"static\""};
+    }
   }
   std::optional<memorymanager::StaticPolicy> memory;
   if (config.memory_manager_policy == MemoryManagerPolicy::kStatic) {
