@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -81,6 +82,20 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
   std::set<std::string> names;
   for (const auto& [name, resource] : state.devices.resources) names.insert(name);
   return names;
+}
+
+// What the runtime's container ids stand for. Only a cpu_manager_state from before Kubernetes 1.18
+// names containers by them; where the runtime is not there, such a file is refused with the cure.
+std::map<std::string, ContainerKey> ContainersOf(const std::shared_ptr<grpc::Channel>& channel,
+                                                 const Options& options) {
+  std::map<std::string, ContainerKey> containers;
+  const Result<cri::RuntimeListing> listing =
+      cri::RuntimeClient(channel, options.runtime_timeout).List();
+  if (!listing.ok()) return containers;
+  for (const cri::RuntimeListing::Container& container : listing->containers) {
+    containers[container.id] = container.key;
+  }
+  return containers;
 }
 
 deviceplugin::PluginSettings SettingsOf(const Options& options) {
@@ -190,7 +205,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!runtime.ok()) return runtime.error();
   auto store = std::make_unique<allocation::CheckpointStore>(
       allocation::StatePaths{options.state_dir, options.DevicePluginDir()});
-  Result<admission::NodeState> state = store->Load(*node, {});
+  Result<admission::NodeState> state = store->Load(*node, ContainersOf(*runtime, options));
   if (!state.ok()) return state.error();
   auto daemon =
       std::make_unique<RunningDaemon>(*std::move(lock), *std::move(node), *std::move(state),
