@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs what building and testing alignd needs, on Debian 12 and what is like it.
-#   scripts/install-deps.sh [GROUP...]   without a group: all of them
+#   scripts/install-deps.sh [GROUP...]   without a group: build, runtime and test
 #     build    to compile alignd, alignctl and alignsim
 #     runtime  to run containers in a containerd of one's own
 #     test     to compile and run the tests, with both compilers
+#     guest    to run the test on a machine with two NUMA nodes, in an emulator (about 200 MB); its
+#              kernel is unpacked into build/guest, not installed
 # Does nothing, and needs no network and no rights, where everything is there already.
 set -euo pipefail
 
@@ -19,19 +21,21 @@ test=(
   iproute2 procps
   xz-utils  # captured machines are .tar.xz
 )
+guest=(qemu-system-x86 busybox-static binutils)
 # A containerd from elsewhere would be replaced by Debian's; the tests start their own instance of
 # whichever is there, with a directory and a socket of its own.
 command -v containerd >/dev/null || runtime+=(containerd)
 
 groups=("$@")
 if [ ${#groups[@]} -eq 0 ]; then groups=(build runtime test); fi
-packages=()
+packages=() want_kernel=false
 for group in "${groups[@]}"; do
   case $group in
     build) packages+=("${build[@]}") ;;
     runtime) packages+=("${runtime[@]}") ;;
     test) packages+=("${test[@]}") ;;
-    *) sed -n '2,7p' "$0" >&2; exit 2 ;;
+    guest) packages+=("${runtime[@]}" "${guest[@]}") want_kernel=true ;;
+    *) sed -n '2,9p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -47,7 +51,43 @@ if command -v dpkg-query >/dev/null; then
 else
   missing=("${packages[@]}")
 fi
+
+root=()
+need_root() {
+  if [ "$(id -u)" = 0 ]; then return; fi
+  command -v sudo >/dev/null || { echo "install-deps: needs root or sudo" >&2; exit 1; }
+  root=(sudo)
+}
+
+# Unpacks the boot image and the module overlay of Debian's kernel for virtual machines.
+unpack_kernel() {
+  local package work
+  package=$(apt-cache depends linux-image-cloud-amd64 |
+    sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
+  [ -n "$package" ] || return 1
+  echo "install-deps: unpacking $package into $kernel"
+  work=$(mktemp -d)
+  # The user that apt fetches as may not write here.
+  (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$package" &&
+    dpkg-deb -x ./*.deb . &&
+    mv boot/vmlinuz-* vmlinuz && find . -name overlay.ko -exec mv {} overlay.ko ';') &&
+    mkdir -p "$kernel" && cp "$work/overlay.ko" "$work/vmlinuz" "$kernel"
+  local status=$?
+  rm -rf "$work"
+  return "$status"
+}
+
+get_kernel() {
+  kernel=$(dirname "$0")/../build/guest/kernel
+  if ! $want_kernel || [ -f "$kernel/vmlinuz" ] || unpack_kernel; then return; fi
+  # Lists that are absent or too old.
+  need_root
+  "${root[@]}" apt-get update -qq
+  unpack_kernel
+}
+
 if [ ${#missing[@]} -eq 0 ]; then
+  get_kernel
   echo "install-deps: everything is installed"
   exit 0
 fi
@@ -60,11 +100,7 @@ if [ "$version" != "debian 12" ]; then
   exit 1
 fi
 
-root=()
-if [ "$(id -u)" != 0 ]; then
-  command -v sudo >/dev/null || { echo "install-deps: needs root or sudo" >&2; exit 1; }
-  root=(sudo)
-fi
+need_root
 echo "install-deps: installing ${missing[*]}"
 # Debian starts a service with its package. The tests do not need containerd's, so a machine with
 # systemd that had no containerd before gets one that is installed but not running.
@@ -77,3 +113,4 @@ fi
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}"
 if $hold_service; then "${root[@]}" systemctl unmask --runtime containerd.service; fi
+get_kernel

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests everything, as CI does.
-#   scripts/test.sh [STAGE...]     without a stage: all of them, in this order
+#   scripts/test.sh [--numa-guest] [STAGE...]     without a stage: all of them, in this order
 #     install  what the build and the tests need (scripts/install-deps.sh)
 #     format   clang-format
 #     gcc      optimised build, all tests
@@ -8,9 +8,14 @@
 #              undefined-behaviour sanitizers
 #     fuzz     every fuzzer for FUZZ_SECONDS (10), under the same sanitizers
 #     tsan     what has threads of its own, but for gRPC, under the thread sanitizer
+#     guest    alignd, as stage gcc built it, on an emulated machine with two NUMA nodes and cgroup
+#              v2 (scripts/numa-guest.sh); skipped with the reason where there is no emulator and none
+#              can be installed. --numa-guest and CI=true force it: then it must not be skipped.
 # Every stage runs, whatever became of those before it; the last line counts single test cases.
 # JOBS bounds parallel compilers and tests (default: all CPUs). ALIGND_SHARED names the folder with
 # vectors and captured machines (default: ../shared); tests that need it are skipped without it.
+# TEST_SECONDS is the time that all stages should end in (default: any); a stage guest that would go
+# beyond it is skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -20,6 +25,14 @@ if [ -z "${ALIGND_SHARED:-}" ] && [ -d ../shared ]; then
   export ALIGND_SHARED
 fi
 export CTEST_OUTPUT_ON_FAILURE=1
+
+numa_guest=false
+if [ -n "${CI:-}" ] && [ "$CI" != false ]; then numa_guest=true; fi
+if [ "${1:-}" = --numa-guest ]; then
+  numa_guest=true
+  shift
+fi
+began=$(date +%s)
 
 passed=0 failed=0 skipped=0
 failures=()
@@ -73,7 +86,7 @@ stage_format() {
 
 stage_gcc() {
   configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 -g1" \
-    -DCMAKE_CXX_COMPILER=g++ &&
+    -DCMAKE_CXX_COMPILER=g++ -DALIGND_UNITY=TESTS &&
     ninja -C build/gcc -j "$jobs" --quiet &&
     run_tests gcc
 }
@@ -82,7 +95,7 @@ stage_gcc() {
 build_clang() {
   configure clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 \
-    -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON &&
+    -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON -DALIGND_UNITY=ALL &&
     ninja -C build/clang -j "$jobs" --quiet "$@"
 }
 
@@ -95,7 +108,7 @@ stage_clang() {
 # here; what has threads and locks of its own (task queue, allocation, registries) is tested.
 stage_tsan() {
   configure tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
-    -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread &&
+    -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread -DALIGND_UNITY=ALL &&
     ninja -C build/tsan -j "$jobs" --quiet edge_test component_test &&
     GTEST_FILTER='-ListenTest*' run_tests tsan -R '^edge_test$' &&
     GTEST_FILTER='Allocation*' run_tests tsan -R '^component_test$'
@@ -121,10 +134,47 @@ stage_fuzz() {
   return "$status"
 }
 
+skip_guest() {
+  if $numa_guest; then
+    echo "$1"
+    return 1
+  fi
+  echo "SKIPPED: $1"
+  skipped=$((skipped + 1))
+}
+
+# On two CPUs that have other things to do as well.
+guest_seconds=400
+
+stage_guest() {
+  local missing status=0 good bad
+  if [ -n "${TEST_SECONDS:-}" ] &&
+    [ $(($(date +%s) - began + guest_seconds)) -gt "$TEST_SECONDS" ] && ! $numa_guest; then
+    skip_guest "less than $guest_seconds s are left of TEST_SECONDS ($TEST_SECONDS)"
+    return
+  fi
+  scripts/install-deps.sh guest || true  # what it says stands above the reason
+  missing=$(scripts/numa-guest.sh missing | paste -s -d , | sed 's/,/, /g')
+  if [ -n "$missing" ]; then
+    skip_guest "no emulated machine here; missing: $missing"
+    return
+  fi
+  local most=${GUEST_SECONDS:-900} left
+  if [ -n "${TEST_SECONDS:-}" ] && ! $numa_guest; then
+    left=$((TEST_SECONDS - $(date +%s) + began))
+    if [ "$left" -lt "$most" ]; then most=$left; fi
+  fi
+  GUEST_SECONDS=$most scripts/numa-guest.sh run build/gcc || status=$?
+  good=$(grep -c '^ok ' build/guest/results.tap)
+  bad=$(grep -c '^not ok ' build/guest/results.tap)
+  passed=$((passed + good)) failed=$((failed + bad))
+  return "$status"
+}
+
 stages=("$@")
-if [ ${#stages[@]} -eq 0 ]; then stages=(install format gcc clang fuzz tsan); fi
+if [ ${#stages[@]} -eq 0 ]; then stages=(install format gcc clang fuzz tsan guest); fi
 for stage in "${stages[@]}"; do
-  declare -F "stage_$stage" >/dev/null || { sed -n '2,14p' "$0" >&2; exit 2; }
+  declare -F "stage_$stage" >/dev/null || { sed -n '2,18p' "$0" >&2; exit 2; }
 done
 mkdir -p build
 for stage in "${stages[@]}"; do

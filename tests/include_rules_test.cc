@@ -39,7 +39,9 @@ const std::vector<Group>& CoreGroups() {
 const std::vector<Group>& EdgeGroups() {
   static const std::vector<Group> groups = {
       {.rooms = {"sync", "host", "rpc"}, .mutual = true},
-      {.rooms = {"allocation"}},
+      {.rooms = {"cgroup"}},
+      {.rooms = {"allocation", "podsource"}},
+      {.rooms = {"mirror"}},
       {.rooms = {"deviceplugin", "cri", "podresources", "control"}},
       {.rooms = {"simulator", "daemon", "cli"}, .mutual = true},
   };
@@ -136,7 +138,8 @@ struct LibraryRule {
 std::string EdgeSystemProblem(const Place& from, std::string_view path, std::string_view header) {
   static const std::vector<LibraryRule> kRules = {
       {.prefixes = {"grpc/", "grpcpp/", "google/protobuf/"},
-       .rooms = {"rpc", "deviceplugin", "cri", "podresources", "control", "simulator", "daemon"},
+       .rooms = {"rpc", "podsource", "mirror", "deviceplugin", "cri", "podresources", "control",
+                 "simulator", "daemon"},
        .file = ""},
       {.prefixes = {"CLI/"}, .rooms = {"simulator", "daemon", "cli"}, .file = ""},
       {.prefixes = {"yaml-cpp/"}, .rooms = {}, .file = "src/host/yaml.cc"},
@@ -222,7 +225,7 @@ TEST(IncludeRules, AllowWhatTheyShould) {
       {"src/host/yaml.cc", "#include <yaml-cpp/yaml.h>"},
       {"src/allocation/checkpoint_store.cc", "#include \"host/file.h\""},
       {"src/cri/forwarder.h", "#include <grpcpp/channel.h>"},
-      {"src/cri/pod_from_cri.cc", "#include \"runtime/v1/cri.pb.h\""},
+      {"src/podsource/cri_sizes.cc", "#include \"runtime/v1/cri.pb.h\""},
       {"src/daemon/daemon.cc", "#include \"cri/forwarder.h\""},
       {"src/cli/simulate_command.cc", "#include <CLI/App.hpp>"},
       {"src/cli/simulate_command.cc", "#include \"simulator/runtime.h\""},

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A containerd of one's own: everything it owns lies in DIR, and no other containerd is touched.
-#   scripts/lib/containerd.sh prepare DIR  writes its configuration, makes the two images
+#   scripts/lib/containerd.sh prepare DIR  writes its configuration, makes the images that DIR lacks
 #   scripts/lib/containerd.sh start DIR    starts it in the background; its pid is in DIR/pid
 #   scripts/lib/containerd.sh import DIR   loads the images localhost/pause:1, localhost/busybox:1
 #   scripts/lib/containerd.sh stop DIR     ends its containers and itself, and removes DIR
@@ -47,8 +47,10 @@ state = "$dir/state"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
 TOML
-  "$here/make-image.sh" pause "$dir/pause.tar" localhost/pause:1
-  "$here/make-image.sh" busybox "$dir/busybox.tar" localhost/busybox:1
+  local image
+  for image in pause busybox; do
+    [ -f "$dir/$image.tar" ] || "$here/make-image.sh" "$image" "$dir/$image.tar" "localhost/$image:1"
+  done
 }
 
 call_ctr() { ctr --address "$dir/containerd.sock" --namespace k8s.io "$@"; }

@@ -3,13 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/holders.h"
+#include "alignd/admission/init_containers.h"
 #include "allocation/held.h"
+#include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
 
 namespace alignd::allocation {
@@ -25,20 +26,9 @@ constexpr int kMaxConsultations = 3;
 Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping"}; }
 
 bool NamesNoMoreThan(const Pod& pod, const Pod& other) {
-  return std::ranges::all_of(pod.containers, [&other](const Container& container) {
-    return std::ranges::any_of(other.containers, [&container](const Container& its) {
-      return its.name == container.name;
-    });
+  return std::ranges::all_of(pod.containers, [&other](const Container& c) {
+    return std::ranges::find(other.containers, c.name, &Container::name) != other.containers.end();
   });
-}
-
-std::set<std::string> PodsIn(const NodeState& state) {
-  std::set<std::string> pods;
-  for (const auto& [uid, containers] : state.cpu.assignments) pods.insert(uid);
-  for (const auto& [uid, containers] : state.memory.assignments) pods.insert(uid);
-  for (const auto& [key, resources] : state.devices.allocations) pods.insert(key.pod_uid);
-  for (const auto& [key, affinity] : state.affinities) pods.insert(key.pod_uid);
-  return pods;
 }
 
 }  // namespace
@@ -48,6 +38,7 @@ std::set<std::string> PodsIn(const NodeState& state) {
 struct AllocationManager::Operation {
   Pod pod;
   std::string source;
+  CountedPod counted;
   std::optional<PodDecision> decision;  // once it is made; its end follows
   std::vector<AdmitDone> waiting;       // for this answer
   std::vector<Caller> behind;           // of the same pod, with more containers: decided afterwards
@@ -57,36 +48,54 @@ struct AllocationManager::Operation {
   int consultations = 0;
   size_t awaited = 0;  // answers of plugins
 
-  std::optional<Reservation> reservation;  // what `state_` has reserved for it
+  std::optional<Reservation> reservation;  // what the ledger has reserved for it
   std::map<ContainerKey, std::map<std::string, std::string>> responses;  // by resource
 };
 
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
-                                     CheckpointStore& store, DevicePlugins& plugins)
+                                     CheckpointStore& store, DevicePlugins& plugins,
+                                     BindingTable* bindings, BindingMode mode)
     : node_(std::move(node)),
-      store_(store),
       plugins_(plugins),
-      state_(std::move(initial)),
-      snapshot_(std::make_shared<const Snapshot>(Snapshot{0, state_})),
-      queue_(std::make_shared<TaskQueue>("decision")) {
-  RequireSound(state_);
-}
+      bindings_(bindings),
+      mode_(mode),
+      ledger_(node_, std::move(initial), store),
+      queue_(std::make_shared<TaskQueue>("decision")) {}
 
 AllocationManager::~AllocationManager() {
   queue_->Post([this] {
     stopping_ = true;
     while (!operations_.empty()) {
-      const std::string pod_uid = operations_.begin()->first;
-      Cancel(pod_uid, Stopping());
+      Cancel(std::string(operations_.begin()->first), Stopping());
     }
   });
   queue_->Stop();
 }
 
-void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source) {
-  const auto caller =
-      std::make_shared<Caller>(Caller{std::move(pod), std::move(done), std::move(source)});
+void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source, std::string wanted,
+                              CountedPod counted) {
+  const auto caller = std::make_shared<Caller>(Caller{
+      std::move(pod), std::move(done), std::move(source), std::move(wanted), std::move(counted)});
   if (!queue_->Post([this, caller] { Start(std::move(*caller)); })) caller->done(Stopping());
+}
+
+void AllocationManager::ContainerStarts(ContainerKey key) {
+  queue_->Post([this, key = std::move(key)] {
+    const auto pod = with_init_.find(key.pod_uid);
+    if (pod == with_init_.end() || operations_.contains(key.pod_uid)) return;
+    NodeState next = ledger_.state();
+    admission::ContainerStarts(node_, pod->second, key.container, next);
+    if (next == ledger_.state()) return;
+    // Those that run once more are to be decided about once more.
+    std::erase_if(granted_, [&](const ContainerKey& granted) {
+      return granted.pod_uid == key.pod_uid && ledger_.state().cpu.Find(granted) != nullptr &&
+             next.cpu.Find(granted) == nullptr;
+    });
+    const Result<Done> saved = ledger_.Keep(std::move(next), Hidden(nullptr));
+    if (!saved.ok()) {
+      spdlog::error("init containers of pod {}: {}", key.pod_uid, saved.error().Text());
+    }
+  });
 }
 
 void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
@@ -101,7 +110,7 @@ void AllocationManager::ReleaseAllBut(std::set<std::string> live_pod_uids,
                                       std::function<void(Result<std::set<std::string>>)> done,
                                       std::optional<uint64_t> as_of_generation) {
   const bool posted = queue_->Post([this, live = std::move(live_pod_uids), done, as_of_generation] {
-    std::set<std::string> gone = PodsIn(snapshot()->state);
+    std::set<std::string> gone = admission::PodsIn(snapshot()->state);
     std::erase_if(gone, [&](const std::string& uid) {
       const auto since = since_.find(uid);
       const bool later =
@@ -114,26 +123,25 @@ void AllocationManager::ReleaseAllBut(std::set<std::string> live_pod_uids,
   if (!posted) done(Stopping());
 }
 
-std::shared_ptr<const Snapshot> AllocationManager::snapshot() const {
-  const MutexLock lock(mutex_);
-  return snapshot_;
-}
-
 void AllocationManager::OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer) {
-  queue_->Post([this, observer = std::move(observer)] { observers_.push_back(observer); });
+  queue_->Post([this, observer = std::move(observer)] { ledger_.OnChange(observer); });
 }
 
 void AllocationManager::SetResource(std::string name, devicemanager::Resource resource) {
-  queue_->Post([this, name = std::move(name), resource = std::move(resource)] {
-    ChangeInventory(
-        [&](devicemanager::DeviceState& devices) { devices.resources[name] = resource; });
-  });
+  Announce(name, std::move(resource));
 }
 
-void AllocationManager::RemoveResource(const std::string& name) {
-  queue_->Post([this, name] {
-    ChangeInventory([&](devicemanager::DeviceState& devices) { devices.resources.erase(name); });
-  });
+void AllocationManager::RemoveResource(const std::string& name) { Announce(name, std::nullopt); }
+
+void AllocationManager::Announce(const std::string& name,
+                                 std::optional<devicemanager::Resource> resource) {
+  {
+    const MutexLock lock(mutex_);
+    const bool is_posted = !announced_.empty();
+    announced_.insert_or_assign(name, std::move(resource));
+    if (is_posted) return;
+  }
+  queue_->Post([this] { ChangeInventory(); });
 }
 
 void AllocationManager::Start(Caller caller) {
@@ -141,43 +149,74 @@ void AllocationManager::Start(Caller caller) {
   if (stopping_) return caller.done(Stopping());
   const auto running = operations_.find(caller.pod.uid);
   const bool pending = running != operations_.end();
-  if (HoldsItsGrant(caller.pod, pending)) return caller.done(GrantsNow(caller.pod));
+  const std::vector<Container>& containers = caller.pod.containers;
+  const bool has_init = std::ranges::count(containers, ContainerKind::kInit, &Container::kind) > 0;
+  if (has_init) with_init_[caller.pod.uid] = caller.pod;
+  if (HoldsItsGrant(caller, pending)) {
+    const Result<Done> bound = KeepBound(ledger_.state(), caller.pod.uid, caller.counted);
+    return bound.ok() ? caller.done(GrantsNow(caller.pod)) : caller.done(bound.error());
+  }
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
     operation->pod = std::move(caller.pod);
     operation->source = std::move(caller.source);
+    operation->counted = std::move(caller.counted);
     operation->waiting.push_back(std::move(caller.done));
     operations_[operation->pod.uid] = operation;
     return Decide(operation);
   }
   Operation& operation = *running->second;
-  if (NamesNoMoreThan(caller.pod, operation.pod)) {
+  if (NamesNoMoreThan(caller.pod, operation.pod) && IsPartOf(caller.counted, operation.counted)) {
     operation.waiting.push_back(std::move(caller.done));
   } else {
     operation.behind.push_back(std::move(caller));
   }
 }
 
-bool AllocationManager::HoldsItsGrant(const Pod& pod, bool pending) const {
+std::shared_ptr<const checkpoint::Bindings> AllocationManager::bindings() const {
+  return bindings_ == nullptr ? std::make_shared<const checkpoint::Bindings>()
+                              : bindings_->snapshot();
+}
+
+bool AllocationManager::HoldsItsGrant(const Caller& caller, bool pending) const {
+  const Pod& pod = caller.pod;
+  const bool bound = bindings_ == nullptr || AreBound(*bindings(), pod.uid, caller.counted);
+  // What is held can be bound without a decision.
+  if (!bound && (pending || !HoldsCounted(ledger_.state(), pod.uid, caller.counted))) return false;
+  const bool one =
+      std::ranges::find(pod.containers, caller.wanted, &Container::name) != pod.containers.end();
   return std::ranges::all_of(pod.containers, [&](const Container& container) {
+    if (one && container.name != caller.wanted) return true;
     if (granted_.contains({pod.uid, container.name})) return true;
     // What the state says of a pending pod is only reserved.
-    return !pending && HoldsAllItAsks(node_, state_, pod, container);
+    return !pending && HoldsAllItAsks(node_, ledger_.state(), pod, container);
   });
+}
+
+Result<Done> AllocationManager::KeepBound(const NodeState& state, const std::string& pod_uid,
+                                          const CountedPod& counted) {
+  return bindings_ ? bindings_->Set(Bind(state, pod_uid, counted)) : Done{};
 }
 
 Granted AllocationManager::GrantsNow(const Pod& pod) const {
   const std::shared_ptr<const Snapshot> now = snapshot();
   Granted granted;
   granted.generation = now->generation;
-  for (const Container& container : pod.containers) {
-    granted.grants[container.name] =
-        admission::GrantOf(node_, now->state, {pod.uid, container.name});
+  for (const Container& c : pod.containers) {
+    granted.grants[c.name] = admission::GrantOf(node_, now->state, {pod.uid, c.name});
   }
   return granted;
 }
 
 void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
+  const Pod& pod = operation->pod;
+  const CountedPod& counted = operation->counted;
+  if (const auto wait = AwaitedPlugin(ledger_.state(), pod, counted, plugins_)) {
+    return Fail(*operation, *wait);
+  }
+  if (const auto refusal = RefuseUnknown(ledger_.state(), pod, counted)) {
+    return Fail(*operation, *refusal);
+  }
   const bool may_ask = operation->consultations < kMaxConsultations;
   std::set<PreferenceQuery> unanswered;
   const auto preferred =
@@ -187,11 +226,14 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
     if (may_ask) unanswered.insert(query);
     return std::nullopt;
   };
-  admission::Admission admission = admission::Admit(node_, state_, operation->pod, preferred);
+  NodeState state = ledger_.state();
+  admission::LendToInitContainers(node_, pod, state);
+  admission::Admission admission =
+      AdmitCounted(node_, state, pod, counted, *bindings(), mode_, preferred);
   if (!unanswered.empty()) return Consult(operation, unanswered);
   Note(*operation, admission);
   if (admission.refusal) {
-    return Fail(*operation, admission::Explain(node_, state_, operation->pod, *admission.refusal));
+    return Fail(*operation, admission::Explain(node_, ledger_.state(), pod, *admission.refusal));
   }
   Take(operation, std::move(admission.next));
 }
@@ -213,37 +255,17 @@ void AllocationManager::Consult(const std::shared_ptr<Operation>& operation,
 }
 
 void AllocationManager::Take(const std::shared_ptr<Operation>& operation, NodeState next) {
-  RequireSound(next);
-  Reservation reservation = Difference(operation->pod, state_, next);
-  struct Ask {
-    ContainerKey key;
-    std::string resource;
-    std::vector<std::string> ids;
-  };
-  std::vector<Ask> asks;
-  for (const Container& container : operation->pod.containers) {
-    const ContainerKey key{operation->pod.uid, container.name};
-    const auto held = next.devices.allocations.find(key);
-    if (held == next.devices.allocations.end()) continue;
-    for (const auto& [resource, allocation] : held->second) {
-      // The second case: a crash came between the plugin's answer and the disk. (A plugin's answer
-      // may be empty; then it is asked once more in our next life.)
-      const bool restored_without = allocation.response.empty() && !granted_.contains(key);
-      if (!reservation.devices.contains({key, resource}) && !restored_without) continue;
-      const std::set<std::string> ids = allocation.Ids();
-      asks.push_back({key, resource, {ids.begin(), ids.end()}});
-    }
-  }
+  Reservation reservation = Difference(operation->pod, ledger_.state(), next);
+  const std::vector<PluginAsk> asks = PluginAsks(operation->pod, next, reservation, granted_);
   if (asks.empty()) return Conclude(*operation, std::move(next));
-  state_ = std::move(next);
+  ledger_.Reserve(std::move(next));
   operation->reservation = std::move(reservation);
   operation->awaited = asks.size();
-  for (const Ask& ask : asks) {
+  for (const PluginAsk& ask : asks) {
     plugins_.Allocate(ask.resource, ask.ids,
-                      [this, queue = queue_, operation, key = ask.key,
-                       resource = ask.resource](const Result<std::string>& response) {
-                        queue->Post([this, operation, key, resource, response] {
-                          OnResponse(*operation, key, resource, response);
+                      [this, queue = queue_, operation, ask](const Result<std::string>& response) {
+                        queue->Post([this, operation, ask, response] {
+                          OnResponse(*operation, ask.key, ask.resource, response);
                         });
                       });
   }
@@ -255,17 +277,20 @@ void AllocationManager::OnResponse(Operation& operation, const ContainerKey& key
   if (!response.ok()) return Fail(operation, UnexpectedAdmissionError(response.error().message));
   operation.responses[key][resource] = *std::move(response);
   if (--operation.awaited > 0) return;
-  NodeState next = state_;
+  NodeState next = ledger_.state();
   for (auto& [container, responses] : operation.responses) {
     for (auto& [name, text] : responses) {
-      next.devices.allocations.at(container).at(name).response = std::move(text);
+      next.devices.allocations[container].at(name).response = std::move(text);
     }
   }
   Conclude(operation, std::move(next));
 }
 
 void AllocationManager::Conclude(Operation& operation, NodeState next) {
-  const Result<Done> saved = Commit(std::move(next), &operation);
+  // First what the ids became: after a crash in between, bindings of what nobody holds are dropped.
+  const Result<Done> bound = KeepBound(next, operation.pod.uid, operation.counted);
+  if (!bound.ok()) return Fail(operation, bound.error());
+  const Result<Done> saved = ledger_.Commit(std::move(next), Hidden(&operation));
   if (!saved.ok()) return Fail(operation, saved.error());
   operation.reservation.reset();
   Finish(operation, GrantsNow(operation.pod));
@@ -273,9 +298,8 @@ void AllocationManager::Conclude(Operation& operation, NodeState next) {
 
 void AllocationManager::Fail(Operation& operation, const Outcome& why) {
   if (operation.reservation) {
-    GiveBack(*operation.reservation, state_);
+    ledger_.GiveBack(*operation.reservation);
     operation.reservation.reset();
-    RequireSound(state_);
   }
   Finish(operation, why);
 }
@@ -308,10 +332,10 @@ void AllocationManager::Note(Operation& operation, const admission::Admission& a
   decision.name_space = operation.pod.name_space;
   decision.name = operation.pod.name;
   decision.source = operation.source;
-  decision.asked = admission::DescribeAsk(node_, state_, operation.pod);
+  decision.asked = admission::DescribeAsk(node_, ledger_.state(), operation.pod);
   decision.containers = admission.decisions;
   if (admission.refusal) {
-    decision.left = admission::DescribeRoom(admission::RoomLeft(node_, state_));
+    decision.left = admission::DescribeRoom(admission::RoomLeft(node_, ledger_.state()));
   }
 }
 
@@ -330,80 +354,46 @@ Result<Done> AllocationManager::Release(const std::set<std::string>& pod_uids) {
     Cancel(uid, {ErrorCode::kUnavailable,
                  "pod " + uid + " was released while its devices were being allocated"});
   }
-  NodeState next = state_;
+  NodeState next = ledger_.state();
   for (const std::string& uid : pod_uids) {
     admission::ReleasePod(uid, next);
     since_.erase(uid);
+    with_init_.erase(uid);
     std::erase_if(granted_, [&uid](const ContainerKey& key) { return key.pod_uid == uid; });
   }
-  return Keep(std::move(next));
+  Result<Done> kept = ledger_.Keep(std::move(next), Hidden(nullptr));
+  if (bindings_ == nullptr) return kept;
+  const Result<Done> forgotten = bindings_->Forget(pod_uids);
+  return kept.ok() ? forgotten : kept;
 }
 
-void AllocationManager::ChangeInventory(
-    const std::function<void(devicemanager::DeviceState&)>& change) {
+void AllocationManager::ChangeInventory() {
   queue_->AssertOnThisThread();
-  NodeState next = state_;
-  change(next.devices);
-  const Result<Done> saved = Keep(std::move(next));
+  std::map<std::string, std::optional<devicemanager::Resource>> announced;
+  {
+    const MutexLock lock(mutex_);
+    announced.swap(announced_);
+  }
+  NodeState next = ledger_.state();
+  for (auto& [name, resource] : announced) {
+    if (resource) {
+      next.devices.resources[name] = *std::move(resource);
+    } else {
+      next.devices.resources.erase(name);
+    }
+  }
+  const Result<Done> saved = ledger_.Keep(std::move(next), Hidden(nullptr));
   if (!saved.ok()) spdlog::error("save the device inventory: {}", saved.error().Text());
 }
 
-NodeState AllocationManager::Visible(const NodeState& state, const Operation* except) const {
-  NodeState visible = state;
+std::vector<const Reservation*> AllocationManager::Hidden(const Operation* except) const {
+  std::vector<const Reservation*> hidden;
   for (const auto& [uid, operation] : operations_) {
-    if (operation.get() == except || !operation->reservation) continue;
-    GiveBack(*operation->reservation, visible);
+    if (operation.get() != except && operation->reservation) {
+      hidden.push_back(&*operation->reservation);
+    }
   }
-  RequireSound(visible);
-  return visible;
-}
-
-Result<Done> AllocationManager::Commit(NodeState next, const Operation* granted) {
-  NodeState visible = Visible(next, granted);
-  if (Result<Done> saved = Save(visible); !saved.ok()) return saved;
-  state_ = std::move(next);
-  Publish(std::move(visible));
-  return Done{};
-}
-
-Result<Done> AllocationManager::Keep(NodeState next) {
-  RequireSound(next);
-  state_ = std::move(next);
-  NodeState visible = Visible(state_, nullptr);
-  Result<Done> saved = Save(visible);
-  Publish(std::move(visible));
-  return saved;
-}
-
-Result<Done> AllocationManager::Save(const NodeState& visible) {
-  if (!unsaved_ && visible == snapshot()->state) return Done{};
-  Result<Done> saved = store_.Save(node_, visible);
-  unsaved_ = !saved.ok();
-  return saved;
-}
-
-void AllocationManager::Publish(NodeState visible) {
-  const std::shared_ptr<const Snapshot> before = snapshot();
-  if (visible == before->state) return;
-  const auto after =
-      std::make_shared<const Snapshot>(Snapshot{before->generation + 1, std::move(visible)});
-  {
-    const MutexLock lock(mutex_);
-    snapshot_ = after;
-  }
-  for (const auto& observer : observers_) observer(after);
-}
-
-// Going on with a broken state would hand something out twice; the disk still has a sound one.
-void AllocationManager::RequireSound([[maybe_unused]] const NodeState& state) const {
-#ifndef NDEBUG
-  const std::vector<std::string> broken = state.BrokenInvariants(node_);
-  if (broken.empty()) return;
-  for (const std::string& sentence : broken) {
-    std::fprintf(stderr, "alignd: broken invariant: %s\n", sentence.c_str());
-  }
-  std::abort();
-#endif
+  return hidden;
 }
 
 }  // namespace alignd::allocation

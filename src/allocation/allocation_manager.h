@@ -18,19 +18,16 @@
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
+#include "allocation/binding_table.h"
 #include "allocation/checkpoint_store.h"
+#include "allocation/counted_devices.h"
 #include "allocation/decision_log.h"
 #include "allocation/device_plugins.h"
+#include "allocation/ledger.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
 
 namespace alignd::allocation {
-
-// What is published after every change. A value, shared and never modified.
-struct Snapshot {
-  uint64_t generation = 0;  // grows by one with every change
-  admission::NodeState state;
-};
 
 struct Granted {
   // By container name; at least those of the pod that was asked about.
@@ -52,9 +49,12 @@ class AllocationManager final : public InventorySink {
  public:
   using AdmitDone = std::function<void(Outcome)>;
 
-  // `initial` comes from CheckpointStore::Load. `store` and `plugins` outlive us.
+  // `initial` comes from CheckpointStore::Load. `store`, `plugins` and `bindings` outlive us.
+  // `bindings`, where given, remembers which devices counted ids became; `mode` says which they
+  // become.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
-                    DevicePlugins& plugins);
+                    DevicePlugins& plugins, BindingTable* bindings = nullptr,
+                    BindingMode mode = BindingMode::kSteered);
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Finishes what was posted. Who waits for a plugin gets an error (kUnavailable), and what was
@@ -65,13 +65,24 @@ class AllocationManager final : public InventorySink {
   // plugins for granted devices, persists, publishes. Containers that already hold a grant get it
   // again. While a pod's plugins are being asked, further calls for its containers wait for the
   // same answer.
-  // Errors: kIo if the grant could not be saved; kUnavailable if the pod was released meanwhile or
-  // we are stopping. A plugin's failure is a refusal, UnexpectedAdmissionError.
+  // Errors: kIo if the grant could not be saved; kUnavailable if the pod was released meanwhile, we
+  // are stopping, or a plugin that it needs is awaited. A plugin's failure is a refusal,
+  // UnexpectedAdmissionError.
   // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, allocateContainerResources.
   // Differs: plugins are asked once everything is decided; an answer that a plugin has given is
   // kept with the grant and not asked for again.
-  // `source` says in the decision log where the pod's resources were learnt from.
-  void Admit(Pod pod, AdmitDone done, std::string source = {});
+  // `source` says in the decision log where the pod's resources were learnt from. `wanted` names
+  // the one container that matters now: if it holds its grant it gets it again at once, whatever
+  // becomes of the others, so that a restart is never refused for the sake of an init container
+  // that has long ended. `counted`: the devices that the kubelet counted for containers of the pod,
+  // whose limits name as many.
+  void Admit(Pod pod, AdmitDone done, std::string source = {}, std::string wanted = {},
+             CountedPod counted = {});
+
+  // The container is about to start: what ended init containers of its pod held is given back, as
+  // far as the pod is known as a whole (admission::ContainerStarts). A failure to save it is
+  // logged: then the disk says more than is held until the next save.
+  void ContainerStarts(ContainerKey key);
 
   // The pod is gone: gives everything back. `done` after it is on disk.
   // Errors: kIo if it could not be saved. The pod is released all the same: what is on the disk
@@ -94,7 +105,10 @@ class AllocationManager final : public InventorySink {
                      std::optional<uint64_t> as_of_generation = std::nullopt);
 
   // The newest published state. Never blocks on a decision.
-  std::shared_ptr<const Snapshot> snapshot() const;
+  std::shared_ptr<const Snapshot> snapshot() const { return ledger_.snapshot(); }
+
+  // Which devices counted ids became. Thread-safe.
+  std::shared_ptr<const checkpoint::Bindings> bindings() const;
 
   // The last decisions. A pod that already holds its grant is not decided about again.
   const DecisionLog& decisions() const { return decisions_; }
@@ -114,11 +128,16 @@ class AllocationManager final : public InventorySink {
     Pod pod;
     AdmitDone done;
     std::string source;
+    std::string wanted;
+    CountedPod counted;
   };
 
   // All of these on the decision thread.
   void Start(Caller caller);
-  bool HoldsItsGrant(const Pod& pod, bool pending) const;
+  bool HoldsItsGrant(const Caller& caller, bool pending) const;
+  // Binds what is counted to the devices that `state` gives the pod.
+  Result<Done> KeepBound(const admission::NodeState& state, const std::string& pod_uid,
+                         const CountedPod& counted);
   Granted GrantsNow(const Pod& pod) const;
   void Decide(const std::shared_ptr<Operation>& operation);
   void Consult(const std::shared_ptr<Operation>& operation,
@@ -132,34 +151,32 @@ class AllocationManager final : public InventorySink {
   void Note(Operation& operation, const admission::Admission& admission);
   void Cancel(const std::string& pod_uid, const Error& why);
   Result<Done> Release(const std::set<std::string>& pod_uids);
-  void ChangeInventory(const std::function<void(devicemanager::DeviceState&)>& change);
+  // Takes over what plugins announced since: once for all of it, so that a plugin that floods us
+  // costs one decision's time at most between two others.
+  void ChangeInventory();
+  void Announce(const std::string& name, std::optional<devicemanager::Resource> resource)
+      EXCLUDES(mutex_);
 
-  // The state without the reservations of all operations but `except`.
-  admission::NodeState Visible(const admission::NodeState& state, const Operation* except) const;
-  // Makes `next` the state once what is visible of it is saved. Nothing has changed after an error.
-  Result<Done> Commit(admission::NodeState next, const Operation* granted);
-  // Makes `next` the state whether it can be saved or not.
-  Result<Done> Keep(admission::NodeState next);
-  Result<Done> Save(const admission::NodeState& visible);
-  void Publish(admission::NodeState visible);
-  void RequireSound(const admission::NodeState& state) const;
+  // Of all operations but `except`: what is not to be seen yet.
+  std::vector<const Reservation*> Hidden(const Operation* except) const;
 
-  const admission::Node node_;  // constant after construction
-  CheckpointStore& store_;      // decision thread only
-  DevicePlugins& plugins_;      // thread-safe
-  DecisionLog decisions_;       // thread-safe
+  const admission::Node node_;    // constant after construction
+  DevicePlugins& plugins_;        // thread-safe
+  BindingTable* const bindings_;  // decision thread only, but for its snapshot; may be null
+  const BindingMode mode_;
+  DecisionLog decisions_;  // thread-safe
 
-  // Decision thread only.
-  admission::NodeState state_;                                    // with all reservations
+  // Decision thread only, but for the snapshot.
+  Ledger ledger_;
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
   std::set<ContainerKey> granted_;                                // saved in this life of ours
   std::map<std::string, uint64_t> since_;                         // pod UID -> generation
-  std::vector<std::function<void(std::shared_ptr<const Snapshot>)>> observers_;
-  bool unsaved_ = false;  // the disk may differ from what is visible
+  std::map<std::string, Pod> with_init_;  // pods known to have init containers, by UID
   bool stopping_ = false;
 
-  mutable Mutex mutex_;
-  std::shared_ptr<const Snapshot> snapshot_ GUARDED_BY(mutex_);
+  Mutex mutex_;
+  // What plugins announced and the decision thread has not yet taken over; nullopt: removed.
+  std::map<std::string, std::optional<devicemanager::Resource>> announced_ GUARDED_BY(mutex_);
 
   // Shared with the callbacks that plugins still hold when we are gone: they post to it in vain.
   const std::shared_ptr<TaskQueue> queue_;

@@ -32,6 +32,10 @@ class DevicePlugins {
 
   virtual void PreStartContainer(const std::string& resource, std::vector<std::string> ids,
                                  std::function<void(Result<Done>)> done) = 0;
+
+  // Why a container that wants the resource is to wait: its plugin is not there, but may still come
+  // (kUnavailable). nullopt: the plugin is there, or has been waited for long enough.
+  virtual std::optional<Error> Awaited(const std::string& resource) const = 0;
 };
 
 // Thread-safe. What the plugins announced.

@@ -48,10 +48,10 @@ void GiveBack(const Reservation& reservation, NodeState& state) {
   }
   auto& allocations = state.devices.allocations;
   for (const auto& [key, resource] : reservation.devices) {
-    const auto held = allocations.find(key);
-    if (held == allocations.end()) continue;
-    held->second.erase(resource);
-    if (held->second.empty()) allocations.erase(held);
+    if (!allocations.contains(key)) continue;
+    auto& held = allocations[key];
+    held.erase(resource);
+    if (held.empty()) allocations.erase(key);
   }
   for (const auto& [key, affinity] : reservation.affinities) {
     if (affinity) {

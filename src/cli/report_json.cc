@@ -27,6 +27,7 @@ Json JsonOf(const control::ContainerReport& container) {
     Json list = Json::array();
     for (const control::HeldDevice& device : held) {
       list.push_back({{"id", device.id}, {"numa", device.numa}});
+      if (!device.counted_as.empty()) list.back()["counted_as"] = device.counted_as;
     }
     devices[resource] = std::move(list);
   }
@@ -39,6 +40,24 @@ Json JsonOf(const control::ContainerReport& container) {
 Json JsonOf(const std::vector<control::ContainerReport>& containers) {
   Json json = Json::array();
   for (const control::ContainerReport& container : containers) json.push_back(JsonOf(container));
+  return json;
+}
+
+Json JsonOf(const std::vector<control::UpkeepNote>& notes) {
+  Json json = Json::array();
+  for (const control::UpkeepNote& note : notes) {
+    json.push_back({{"first_unix_ms", note.first_unix_ms},
+                    {"last_unix_ms", note.last_unix_ms},
+                    {"times", note.times},
+                    {"container_id", note.container_id},
+                    {"pod_uid", note.pod_uid},
+                    {"container", note.container},
+                    {"was", note.was},
+                    {"should", note.should},
+                    {"lasted_ms", note.lasted_ms},
+                    {"text", note.text},
+                    {"cure", note.cure}});
+  }
   return json;
 }
 
@@ -119,7 +138,12 @@ std::string StatusJson(const control::StatusReport& report) {
                {"reserved_cpus", report.reserved_cpus.ToString()},
                {"numa", std::move(numa)},
                {"devices", std::move(devices)},
-               {"containers", JsonOf(report.containers)}});
+               {"containers", JsonOf(report.containers)},
+               {"upkeep",
+                {{"repairs", report.upkeep.repairs},
+                 {"last_repairs", JsonOf(report.upkeep.last_repairs)},
+                 {"failed_updates", JsonOf(report.upkeep.failed_updates)},
+                 {"other_managers", JsonOf(report.upkeep.other_managers)}}}});
 }
 
 std::string DecisionsJson(const std::vector<control::DecisionReport>& decisions) {

@@ -30,6 +30,7 @@ std::string DescribeDevices(const std::vector<control::HeldDevice>& devices) {
   for (const control::HeldDevice& device : devices) {
     text += (text.empty() ? "" : " ") + device.id;
     if (!device.numa.empty()) text += " (NUMA " + Joined(device.numa) + ")";
+    if (!device.counted_as.empty()) text += " (counted as " + device.counted_as + ")";
   }
   return text;
 }
@@ -137,6 +138,33 @@ void PrintDecision(const DecisionReport& decision, std::ostream& out) {
   }
 }
 
+std::string NameOf(const control::UpkeepNote& note) {
+  return "container " + note.container_id + " (" + note.container + " of pod " + note.pod_uid + ")";
+}
+
+// Nothing where all is well.
+void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
+  constexpr size_t kRepairsShown = 5;
+  for (const control::UpkeepNote& other : upkeep.other_managers) {
+    out << "\nANOTHER CPU MANAGER: " << other.text << " (" << other.times
+        << " times)\n  cure: " << other.cure << '\n';
+  }
+  if (!upkeep.failed_updates.empty()) out << '\n';
+  for (const control::UpkeepNote& failed : upkeep.failed_updates) {
+    out << "cannot be moved: " << NameOf(failed) << " to " << failed.should << ", " << failed.times
+        << " times: " << failed.text << '\n';
+  }
+  if (upkeep.repairs == 0) return;
+  out << '\n'
+      << upkeep.repairs << (upkeep.repairs == 1 ? " repair" : " repairs")
+      << " of cpusets that somebody else had changed:\n";
+  for (size_t i = 0; i < std::min(upkeep.last_repairs.size(), kRepairsShown); ++i) {
+    const control::UpkeepNote& repair = upkeep.last_repairs[i];
+    out << "  " << UtcTime(repair.last_unix_ms) << "  " << NameOf(repair) << " was " << repair.was
+        << ", should be " << repair.should << ", for at most " << repair.lasted_ms << " ms\n";
+  }
+}
+
 }  // namespace
 
 void PrintStatus(const control::StatusReport& report, std::ostream& out) {
@@ -159,6 +187,7 @@ void PrintStatus(const control::StatusReport& report, std::ostream& out) {
     if (resource.unhealthy > 0) out << ", " << resource.unhealthy << " unhealthy";
     out << (resource.registered ? "\n" : ", its plugin is not there\n");
   }
+  PrintUpkeep(report.upkeep, out);
   if (report.containers.empty()) {
     out << "\nno container holds anything\n";
     return;

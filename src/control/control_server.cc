@@ -26,14 +26,16 @@ constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
 class ControlServer::Service final : public v1::Control::CallbackService {
  public:
   Service(std::string version, const admission::Node& node,
-          const allocation::AllocationManager& allocation)
-      : version_(std::move(version)), node_(node), allocation_(allocation) {}
+          const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep)
+      : version_(std::move(version)), node_(node), allocation_(allocation), upkeep_(upkeep) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* /*request*/,
                                       v1::GetStatusResponse* response) override {
-    *response =
-        ToWire(ReportStatus(version_, node_, *allocation_.snapshot(), allocation_.decisions()));
+    StatusReport report = ReportStatus(version_, node_, *allocation_.snapshot(),
+                                       allocation_.decisions(), *allocation_.bindings());
+    report.upkeep = ReportUpkeep(upkeep_.Report());
+    *response = ToWire(report);
     return Finish(context);
   }
 
@@ -61,12 +63,13 @@ class ControlServer::Service final : public v1::Control::CallbackService {
   const std::string version_;
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;
+  const allocation::UpkeepLog& upkeep_;
 };
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(
     const std::string& endpoint, std::string version, const admission::Node& node,
-    const allocation::AllocationManager& allocation) {
-  auto service = std::make_unique<Service>(std::move(version), node, allocation);
+    const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep) {
+  auto service = std::make_unique<Service>(std::move(version), node, allocation, upkeep);
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);

@@ -7,6 +7,7 @@
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
+#include "allocation/upkeep_log.h"
 
 namespace grpc {
 class Server;
@@ -17,11 +18,11 @@ namespace alignd::control {
 // Thread-safe. Answers from published snapshots and the decision log; never waits for a decision.
 class ControlServer {
  public:
-  // Listens on `endpoint` (rpc::Listen). `node` and `allocation` outlive the server.
+  // Listens on `endpoint` (rpc::Listen). The references outlive the server.
   // Errors: those of rpc::Listen.
   static Result<std::unique_ptr<ControlServer>> Start(
       const std::string& endpoint, std::string version, const admission::Node& node,
-      const allocation::AllocationManager& allocation);
+      const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep);
 
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;

@@ -72,6 +72,19 @@ ContainerReport ReportGrant(const ContainerKey& key, std::string pod,
   return report;
 }
 
+void AddCounted(const checkpoint::Bindings& bindings, ContainerReport& report) {
+  const auto container = bindings.find({report.pod_uid, report.container});
+  if (container == bindings.end()) return;
+  for (auto& [resource, devices] : report.devices) {
+    const auto binding = container->second.find(resource);
+    if (binding == container->second.end()) continue;
+    for (const auto& [id, device] : binding->second) {
+      const auto held = std::ranges::find(devices, device, &HeldDevice::id);
+      if (held != devices.end() && id != device) held->counted_as = id;
+    }
+  }
+}
+
 std::set<ContainerKey> HoldersIn(const admission::NodeState& state) {
   std::set<ContainerKey> holders;
   for (const auto& [uid, containers] : state.cpu.assignments) {
@@ -90,12 +103,13 @@ HintReport ReportHint(const Machine& machine, const TopologyHint& hint) {
 }
 
 ResourceHints ReportHints(const Machine& machine, const std::string& resource,
-                          const std::optional<topologymanager::HintList>& hints) {
+                          const std::optional<topologymanager::Hints>& hints) {
   ResourceHints report{resource, !hints.has_value(), {}, 0};
   if (!hints) return report;
-  const size_t listed = std::min(hints->size(), ResourceHints::kMaxHints);
-  report.left_out = hints->size() - listed;
-  for (size_t i = 0; i < listed; ++i) report.hints.push_back(ReportHint(machine, (*hints)[i]));
+  const topologymanager::HintList shown = hints->Shown();
+  const size_t listed = std::min(shown.size(), ResourceHints::kMaxHints);
+  report.left_out = shown.size() - listed;
+  for (size_t i = 0; i < listed; ++i) report.hints.push_back(ReportHint(machine, shown[i]));
   return report;
 }
 
@@ -131,7 +145,8 @@ ContainerExplanation ExplainContainer(const admission::Node& node,
 
 StatusReport ReportStatus(const std::string& version, const admission::Node& node,
                           const allocation::Snapshot& snapshot,
-                          const allocation::DecisionLog& decisions) {
+                          const allocation::DecisionLog& decisions,
+                          const checkpoint::Bindings& bindings) {
   std::map<std::string, std::string> names;
   for (const auto& decision : decisions.Newest("", allocation::DecisionLog::kCapacity)) {
     names[decision->pod_uid] = decision->name_space + "/" + decision->name;
@@ -150,6 +165,7 @@ StatusReport ReportStatus(const std::string& version, const admission::Node& nod
     const auto name = names.find(key.pod_uid);
     report.containers.push_back(ReportGrant(key, name == names.end() ? "" : name->second,
                                             admission::GrantOf(node, snapshot.state, key)));
+    AddCounted(bindings, report.containers.back());
   }
   return report;
 }

@@ -12,6 +12,7 @@
 #include "alignd/admission/node.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/decision_log.h"
+#include "control/upkeep.h"
 
 namespace alignd::control {
 
@@ -40,6 +41,7 @@ struct DeviceResource {
 struct HeldDevice {
   std::string id;
   std::vector<int64_t> numa;  // NUMA node ids; empty: none
+  std::string counted_as{};   // the id that the kubelet counted, where it is another one
 
   friend bool operator==(const HeldDevice&, const HeldDevice&) = default;
 };
@@ -65,6 +67,7 @@ struct StatusReport {
   std::vector<admission::NumaRoom> numa;
   std::vector<DeviceResource> devices;
   std::vector<ContainerReport> containers;  // by pod UID and name
+  Upkeep upkeep;
 
   friend bool operator==(const StatusReport&, const StatusReport&) = default;
 };
@@ -128,7 +131,8 @@ struct DecisionReport {
 // `decisions` gives the pods their names, as far as it goes back.
 StatusReport ReportStatus(const std::string& version, const admission::Node& node,
                           const allocation::Snapshot& snapshot,
-                          const allocation::DecisionLog& decisions);
+                          const allocation::DecisionLog& decisions,
+                          const checkpoint::Bindings& bindings = {});
 
 // The losing candidates are found by merging the hints again; `node` is the one on which they were
 // merged.

@@ -3,23 +3,12 @@
 #include <string_view>
 #include <utility>
 
-#include "alignd/checkpoint/utf8.h"
+#include "control/readable.h"
 
 namespace alignd::control {
 namespace {
 
 using LeftMap = google::protobuf::Map<std::string, v1::Left>;
-
-// A plugin's words may be any bytes; one that is no UTF-8 would make the whole answer unreadable.
-std::string Readable(std::string_view text) {
-  std::string readable;
-  while (!text.empty()) {
-    const checkpoint::Rune rune = checkpoint::DecodeRune(text);
-    checkpoint::AppendRune(readable, rune.valid ? rune.code : checkpoint::kReplacementRune);
-    text.remove_prefix(rune.bytes);
-  }
-  return readable;
-}
 
 v1::Left LeftToWire(const admission::Left& left) {
   v1::Left message;
@@ -86,6 +75,7 @@ v1::ContainerGrant GrantToWire(const ContainerReport& report) {
       v1::Device& added = *held.add_devices();
       added.set_id(device.id);
       added.mutable_numa()->Assign(device.numa.begin(), device.numa.end());
+      added.set_counted_as(device.counted_as);
     }
   }
   return message;
@@ -103,7 +93,8 @@ Result<ContainerReport> GrantFromWire(const v1::ContainerGrant& message) {
   for (const v1::HeldDevices& held : message.devices()) {
     std::vector<HeldDevice>& devices = report.devices[held.resource()];
     for (const v1::Device& device : held.devices()) {
-      devices.push_back({device.id(), {device.numa().begin(), device.numa().end()}});
+      devices.push_back(
+          {device.id(), {device.numa().begin(), device.numa().end()}, device.counted_as()});
     }
   }
   return report;
@@ -191,6 +182,7 @@ v1::GetStatusResponse ToWire(const StatusReport& report) {
   for (const ContainerReport& container : report.containers) {
     *message.add_containers() = GrantToWire(container);
   }
+  *message.mutable_upkeep() = ToWire(report.upkeep);
   return message;
 }
 
@@ -223,6 +215,7 @@ Result<StatusReport> FromWire(const v1::GetStatusResponse& message) {
     if (!grant.ok()) return grant.error();
     report.containers.push_back(*std::move(grant));
   }
+  report.upkeep = FromWire(message.upkeep());
   return report;
 }
 

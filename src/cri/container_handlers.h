@@ -4,9 +4,12 @@
 #include "alignd/admission/node.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/device_plugins.h"
+#include "allocation/upkeep_log.h"
+#include "cgroup/cgroup_tree.h"
 #include "cri/container_registry.h"
 #include "cri/forwarder.h"
 #include "cri/reconciler.h"
+#include "podsource/resource_source.h"
 
 namespace alignd::cri {
 
@@ -17,6 +20,11 @@ struct HandlerContext {
   allocation::DevicePlugins& plugins;
   ContainerRegistry& registry;
   Reconciler& reconciler;
+  podsource::ResourceSource& resources;  // the last of it knows every container
+  allocation::UpkeepLog& upkeep;
+  const cgroup::CgroupTree* pod_quotas = nullptr;  // null: pods keep their CFS quota
+  // The kubelet counts the devices, and says which with every container.
+  bool mirrors_devices = false;
 };
 
 // Handlers for the methods of runtime.v1 and runtime.v1alpha2 that create, change and remove
@@ -26,7 +34,9 @@ struct HandlerContext {
 //   CreateContainer           decide, persist, inject
 //   StartContainer            wait until nobody else is on the container's exclusive CPUs; call
 //                             PreStartContainer of the plugins that want it
-//   UpdateContainerResources  keep our CPU and memory sets
+//   UpdateContainerResources  keep our CPU and memory sets; refuse what would change the number of
+//                             exclusive CPUs
+//   UpdatePodSandboxResources keep a pod with exclusive CPUs without quota
 //   StopPodSandbox, RemovePodSandbox, RemoveContainer   note it, release what nobody holds any more
 HandlerFactory MakeContainerHandlers(HandlerContext context);
 

@@ -43,7 +43,13 @@ std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id
 void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
                                      const CpuSet& told) {
   const MutexLock lock(mutex_);
-  containers_[id] = {.key = key, .footprint = told, .certain = true};
+  // One that a listing has shown already may have been told another set meanwhile.
+  const auto [entry, is_new] = containers_.try_emplace(id);
+  entry->second.key = key;
+  if (is_new) {
+    entry->second.footprint = told;
+    entry->second.certain = true;
+  }
   added_since_.insert(id);
 }
 
@@ -63,6 +69,33 @@ void ContainerRegistry::EndTelling(const std::string& id, const CpuSet& cpuset, 
   if (found == containers_.end() || !taken || found->second.disturbed) return;
   found->second.footprint = cpuset;
   found->second.certain = true;
+  found->second.elsewhere.reset();
+}
+
+void ContainerRegistry::FoundElsewhere(const std::string& id, const CpuSet& cpus, bool tell_anew) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  found->second.elsewhere = cpus;
+  if (!tell_anew) return;
+  found->second.certain = false;
+  // What is under way may come before that change.
+  found->second.disturbed = true;
+}
+
+void ContainerRegistry::FoundAsTold(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found != containers_.end()) found->second.elsewhere.reset();
+}
+
+std::optional<CpuSet> ContainerRegistry::ToldTo(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return std::nullopt;
+  const Container& container = found->second;
+  if (!container.certain || container.calls > 0) return std::nullopt;
+  return container.footprint;
 }
 
 void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_cpus) {
@@ -116,7 +149,11 @@ std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
   std::vector<admission::RunningContainer> containers;
   containers.reserve(containers_.size());
   for (const auto& [id, container] : containers_) {
-    containers.push_back({id, container.key, container.footprint});
+    CpuSet cpus = container.footprint;
+    if (container.elsewhere && !cpus.empty()) {
+      cpus = container.elsewhere->empty() ? CpuSet() : cpus | *container.elsewhere;
+    }
+    containers.push_back({id, container.key, std::move(cpus)});
   }
   return containers;
 }

@@ -22,6 +22,8 @@ struct RuntimeListing {
     std::string id;
     std::string pod_uid;
     bool ready = true;
+    std::string name{};
+    std::string name_space{};
   };
   struct Container {
     std::string id;
@@ -58,6 +60,14 @@ class ContainerRegistry {
   // call of somebody else was under way meanwhile, for then nobody knows which came last.
   void BeginTelling(const std::string& id, const CpuSet& cpuset);
   void EndTelling(const std::string& id, const CpuSet& cpuset, bool taken);
+
+  // The cgroup says that the container is (also) on `cpus` although it was told otherwise; empty:
+  // it may be anywhere. `tell_anew`: it counts as not told from here on. Forgotten once it has been
+  // told.
+  void FoundElsewhere(const std::string& id, const CpuSet& cpus, bool tell_anew);
+  void FoundAsTold(const std::string& id);
+  // What the container was told, if that is certain and nobody is calling for it just now.
+  std::optional<CpuSet> ToldTo(const std::string& id) const;
 
   // Around somebody else's call of that container. While a container is being started, a runtime
   // may take an update without heeding it; after a call that `changes_cpus` it may be anywhere.
@@ -101,9 +111,10 @@ class ContainerRegistry {
   struct Container {
     ContainerKey key;
     CpuSet footprint;
-    bool certain = false;   // the footprint is what it was told
-    int calls = 0;          // of others, under way
-    bool disturbed = true;  // by such a call, since our own update began
+    bool certain = false;                  // the footprint is what it was told
+    std::optional<CpuSet> elsewhere = {};  // in addition; empty: anywhere
+    int calls = 0;                         // of others, under way
+    bool disturbed = true;                 // by such a call, since our own update began
   };
 
   bool HasSandbox(const std::string& pod_uid) const REQUIRES(mutex_);

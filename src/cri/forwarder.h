@@ -41,10 +41,10 @@ class CallHandler {
 // that is only relayed. Thread-safe.
 using HandlerFactory = std::function<std::unique_ptr<CallHandler>(const std::string& method)>;
 
-// The service to register with the server. Status code, message, details, initial and trailing
-// metadata, deadlines, half-close and cancellation pass in both directions; each direction holds
-// one message at a time. Headers that belong to a connection (`grpc-*`, `user-agent`, `te`, ...)
-// and headers that gRPC would refuse to send stay behind. `backend` is the channel to the runtime.
+// The service to register with the server. Status, initial and trailing metadata, deadlines,
+// half-close and cancellation pass both ways; what is intercepted or known to be unary in two
+// pieces, the rest message by message. Headers of the connection (`grpc-*`, `user-agent`, `te`,
+// ...) and those that gRPC would not send stay behind. `backend` is the channel to the runtime.
 //
 // To stop: `server->Shutdown(deadline)` lets calls end by themselves until `deadline` and cancels
 // the others, streams that never end among them; then destroy the server, then the service. The

@@ -13,16 +13,6 @@ namespace {
 using runtime::v1::ContainerConfig;
 using runtime::v1::LinuxContainerResources;
 
-// "No quota" as the kubelet writes it for containers with exclusive CPUs.
-// Source: kuberuntime_container_linux.go, calculateLinuxResources.
-constexpr int64_t kNoQuota = -1;
-
-std::string NodeList(const std::vector<int>& nodes) {
-  CpuSet list;  // the same list form
-  for (const int node : nodes) list.Add(node);
-  return list.ToString();
-}
-
 // Adds what `add` appends, and moves it before what was there.
 template <typename Repeated, typename Add>
 void Prepend(Repeated& field, Add add) {
@@ -64,6 +54,12 @@ void AddDevices(const MergedResponse& merged, ContainerConfig& config) {
 }
 
 }  // namespace
+
+std::string NodeList(const std::vector<int>& nodes) {
+  CpuSet list;  // the same list form
+  for (const int node : nodes) list.Add(node);
+  return list.ToString();
+}
 
 Result<std::vector<std::string>> Inject(const admission::Grant& grant, ContainerConfig& config) {
   if (!grant.cpuset.empty() || !grant.memory_nodes.empty()) {

@@ -10,6 +10,13 @@
 
 namespace alignd::cri {
 
+// "No quota" as the kubelet writes it for containers with exclusive CPUs.
+// Source: kuberuntime_container_linux.go, calculateLinuxResources.
+inline constexpr int64_t kNoQuota = -1;
+
+// NUMA node ids in the list form of cpuset.mems.
+std::string NodeList(const std::vector<int>& nodes);
+
 // Adds cpuset, memory nodes, and what the device plugins answered: device nodes, mounts,
 // environment, annotations, CDI names. A container with exclusive CPUs runs without CFS quota. What
 // the plugins said stands before what the pod's author said, so that the author wins, as in the

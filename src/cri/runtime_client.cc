@@ -10,6 +10,8 @@
 #include <set>
 #include <utility>
 
+#include "cri/injection.h"
+#include "cri/verbose_status.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 #include "sync/mutex.h"
@@ -161,7 +163,8 @@ Result<RuntimeListing> RuntimeClient::ListConnected() {
   for (const v1::PodSandbox& sandbox : sandboxes->items()) {
     const std::string& uid = PodUidOr(sandbox.metadata().uid(), sandbox.id());
     pod_of_sandbox[sandbox.id()] = uid;
-    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY});
+    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
+                                 sandbox.metadata().name(), sandbox.metadata().namespace_()});
   }
   for (const v1::Container& container : containers->containers()) {
     const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
@@ -172,15 +175,38 @@ Result<RuntimeListing> RuntimeClient::ListConnected() {
 }
 
 void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
+                                 const std::vector<int>& memory_nodes,
                                  std::function<void(Result<Done>)> done) {
   v1::UpdateContainerResourcesRequest request;
   request.set_container_id(container_id);
   request.mutable_linux()->set_cpuset_cpus(cpuset.ToString());
+  request.mutable_linux()->set_cpuset_mems(NodeList(memory_nodes));
   stubs_->Call<v1::UpdateContainerResourcesRequest, v1::UpdateContainerResourcesResponse>(
       "UpdateContainerResources", std::move(request),
       [container_id, done = std::move(done)](const grpc::Status& status,
                                              const v1::UpdateContainerResourcesResponse&) {
         done(ToResult(status, "runtime: UpdateContainerResources of " + container_id));
+      });
+}
+
+void RuntimeClient::FindCgroup(const std::string& container_id,
+                               std::function<void(Result<std::string>)> done) {
+  v1::ContainerStatusRequest request;
+  request.set_container_id(container_id);
+  request.set_verbose(true);
+  stubs_->Call<v1::ContainerStatusRequest, v1::ContainerStatusResponse>(
+      "ContainerStatus", std::move(request),
+      [container_id, done = std::move(done)](const grpc::Status& status,
+                                             const v1::ContainerStatusResponse& response) {
+        const std::string what = "runtime: ContainerStatus of " + container_id;
+        if (!status.ok()) {
+          done(rpc::ToError(status, what));
+          return;
+        }
+        const auto info = response.info().find("info");
+        const Result<std::string> path =
+            CgroupInStatus(info == response.info().end() ? std::string() : info->second);
+        done(path.ok() ? path : Result<std::string>(path.error().In(what)));
       });
 }
 

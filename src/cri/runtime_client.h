@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
@@ -32,10 +33,16 @@ class RuntimeClient {
   // Errors: kUnavailable, kDeadlineExceeded, kInternal, naming the call.
   Result<RuntimeListing> List();
 
-  // Changes nothing but the container's cpuset.cpus. Returns at once; `done` runs exactly once on
-  // gRPC's threads. Errors as above; kNotFound if the container is gone.
+  // Changes nothing but the container's cpuset.cpus and, unless `memory_nodes` is empty, its
+  // cpuset.mems. Returns at once; `done` runs exactly once on gRPC's threads. Errors as above;
+  // kNotFound if the container is gone.
   void UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
-                    std::function<void(Result<Done>)> done);
+                    const std::vector<int>& memory_nodes, std::function<void(Result<Done>)> done);
+
+  // Where the container's cgroup is: a path of cgroup/cgroup_path.h. Returns at once; `done` runs
+  // exactly once on gRPC's threads. Errors: as List; kNotFound if the container is gone, or if the
+  // runtime does not tell.
+  void FindCgroup(const std::string& container_id, std::function<void(Result<std::string>)> done);
 
  private:
   class Stubs;

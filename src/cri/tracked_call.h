@@ -10,7 +10,9 @@
 
 namespace alignd::cri {
 
-// A call that gives the pod a sandbox or a container.
+// A call that gives the pod a sandbox or a container. Its handler may outlive the answer, so it
+// ends the call itself before it answers: who has the answer and removes the pod finds nobody in
+// the way.
 class PodCall {
  public:
   PodCall(ContainerRegistry& registry, std::string pod_uid)
@@ -19,11 +21,16 @@ class PodCall {
   }
   PodCall(const PodCall&) = delete;
   PodCall& operator=(const PodCall&) = delete;
-  ~PodCall() { registry_.EndCall(pod_uid_); }
+  ~PodCall() { End(); }
+
+  void End() {
+    if (!std::exchange(ended_, true)) registry_.EndCall(pod_uid_);
+  }
 
  private:
   ContainerRegistry& registry_;
   const std::string pod_uid_;
+  bool ended_ = false;
 };
 
 // A call that starts or updates a container, from Begin on. See

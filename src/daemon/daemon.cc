@@ -8,25 +8,41 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/scenario/scenario.h"
 #include "allocation/allocation_manager.h"
+#include "allocation/binding_table.h"
 #include "allocation/checkpoint_store.h"
+#include "allocation/upkeep_log.h"
+#include "cgroup/cgroup_tree.h"
 #include "control/control_server.h"
 #include "cri/container_handlers.h"
 #include "cri/container_registry.h"
 #include "cri/forwarder.h"
 #include "cri/reconciler.h"
 #include "cri/runtime_client.h"
+#include "daemon/inherited_socket.h"
+#include "daemon/other_managers.h"
 #include "deviceplugin/plugin_registry.h"
+#include "deviceplugin/plugin_watcher.h"
 #include "deviceplugin/registration_server.h"
 #include "host/config_file.h"
 #include "host/durable_file.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
+#include "mirror/mirror.h"
+#include "podresources/pod_resources_server.h"
+#include "podsource/annotation_source.h"
+#include "podsource/cri_estimate.h"
+#include "podsource/first_that_knows.h"
+#include "podsource/pods_api_source.h"
+#include "rpc/acceptor.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
 
@@ -84,11 +100,23 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
   return names;
 }
 
-// What the runtime's container ids stand for. Only a cpu_manager_state from before Kubernetes 1.18
-// names containers by them; where the runtime is not there, such a file is refused with the cure.
+// Whether there is a cpu_manager_state from before Kubernetes 1.18, which names containers by the
+// runtime's ids. A file that cannot be read is its reader's to report.
+bool NamesContainersByRuntimeId(const allocation::StatePaths& paths) {
+  const Result<std::string> text = host::ReadFile(paths.CpuFile());
+  if (!text.ok()) return false;
+  const Result<checkpoint::CpuCheckpoint> file = checkpoint::ParseCpuCheckpoint(*text);
+  return file.ok() && !file->by_container_id.empty();
+}
+
+// What the runtime's container ids stand for, where somebody needs to know: a runtime that hangs
+// would hold up the start. Where the runtime is not there, a file that names containers by them is
+// refused with the cure.
 std::map<std::string, ContainerKey> ContainersOf(const std::shared_ptr<grpc::Channel>& channel,
+                                                 const allocation::StatePaths& paths,
                                                  const Options& options) {
   std::map<std::string, ContainerKey> containers;
+  if (!NamesContainersByRuntimeId(paths)) return containers;
   const Result<cri::RuntimeListing> listing =
       cri::RuntimeClient(channel, options.runtime_timeout).List();
   if (!listing.ok()) return containers;
@@ -100,8 +128,48 @@ std::map<std::string, ContainerKey> ContainersOf(const std::shared_ptr<grpc::Cha
 
 deviceplugin::PluginSettings SettingsOf(const Options& options) {
   deviceplugin::PluginSettings settings;
-  settings.deadlines.allocate = options.plugin_timeout;
+  settings.deadlines = {.connect = options.plugin_connect_timeout,
+                        .preferred = options.plugin_preference_timeout,
+                        .allocate = options.plugin_timeout,
+                        .pre_start = options.plugin_pre_start_timeout};
+  settings.grace = options.plugin_grace;
+  settings.patience = options.plugin_patience;
   return settings;
+}
+
+// Who says what pods ask for: the first that knows.
+Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options) {
+  std::vector<std::unique_ptr<podsource::ResourceSource>> sources;
+  if (!options.pods_api_endpoint.empty()) {
+    podsource::PodsApiSource::Options api;
+    api.endpoint = options.pods_api_endpoint;
+    Result<std::unique_ptr<podsource::ResourceSource>> source = podsource::PodsApiSource::Make(api);
+    if (!source.ok()) return source.error().In("--pods-api-endpoint");
+    sources.push_back(*std::move(source));
+  }
+  sources.push_back(std::make_unique<podsource::AnnotationSource>(
+      podsource::AnnotationSource::Options{options.annotated_extended_resources}));
+  sources.push_back(std::make_unique<podsource::CriEstimate>());
+  return std::unique_ptr<podsource::ResourceSource>(
+      std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
+}
+
+// The pods of the runtime's ready sandboxes, with their containers that have not ended.
+Result<std::vector<podresources::NamedPod>> PodsOf(cri::RuntimeClient& runtime) {
+  const Result<cri::RuntimeListing> listing = runtime.List();
+  if (!listing.ok()) return listing.error();
+  std::map<std::string, podresources::NamedPod> pods;  // by UID
+  for (const cri::RuntimeListing::Sandbox& sandbox : listing->sandboxes) {
+    if (!sandbox.ready) continue;
+    pods.insert({sandbox.pod_uid, {sandbox.pod_uid, sandbox.name, sandbox.name_space, {}}});
+  }
+  for (const cri::RuntimeListing::Container& container : listing->containers) {
+    const auto pod = pods.find(container.key.pod_uid);
+    if (pod != pods.end()) pod->second.containers.insert(container.key.container);
+  }
+  std::vector<podresources::NamedPod> list;
+  for (auto& [uid, pod] : pods) list.push_back(std::move(pod));
+  return list;
 }
 
 // Once the runtime is away for a moment we would take its socket and forward to ourselves.
@@ -119,80 +187,165 @@ Result<Done> RequireTwoSockets(const Options& options) {
 }
 
 // Members are made from top to bottom and go in reverse. Callbacks that the plugins and the
-// allocation manager still hold when they go use the registry and the (stopped) reconciler.
+// allocation manager still hold when they go use the registry, the (stopped) reconciler and what
+// guards the (removed) mirror.
 class RunningDaemon final : public Daemon {
  public:
   RunningDaemon(host::DirectoryLock lock, admission::Node node, admission::NodeState state,
                 std::unique_ptr<allocation::CheckpointStore> store,
+                std::unique_ptr<podsource::ResourceSource> sources,
+                std::unique_ptr<allocation::BindingTable> bindings,
                 std::shared_ptr<grpc::Channel> runtime, const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(store)),
+        bindings_(std::move(bindings)),
+        cgroups_(options.cgroup_root),
         runtime_(runtime, options.runtime_timeout),
-        reconciler_(node_, allocation_, registry_, runtime_, ReconcilerOptions()),
+        pod_lister_(runtime, options.runtime_timeout),
+        reconciler_(node_, allocation_, registry_, runtime_, cgroups_, upkeep_,
+                    ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
-        allocation_(node_, state, *store_, plugins_),
+        allocation_(node_, state, *store_, plugins_, bindings_.get(),
+                    options.mirror.value_or(allocation::BindingMode::kSteered)),
+        sources_(std::move(sources)),
         forwarder_(cri::MakeForwarder(
             std::move(runtime),
-            cri::MakeContainerHandlers({node_, allocation_, plugins_, registry_, reconciler_}))) {
+            cri::MakeContainerHandlers(
+                {node_, allocation_, plugins_, registry_, reconciler_, *sources_, upkeep_,
+                 options.keep_pod_cpu_quota ? nullptr : &cgroups_, options.mirror.has_value()}))) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
-    allocation_.OnChange([this](const auto&) { reconciler_.Nudge(); });
+    allocation_.OnChange([this](const auto&) {
+      reconciler_.Nudge();
+      RefreshMirror();
+    });
+    bindings_->OnChange([this] { RefreshMirror(); });
   }
 
   ~RunningDaemon() override {
+    acceptor_.reset();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_.reset();
     control_.reset();
+    pod_resources_.reset();
     registration_.reset();
+    watcher_.reset();
     forwarder_.reset();
+    {
+      const MutexLock lock(mirror_mutex_);
+      mirror_.reset();
+    }
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
   }
 
-  Result<Done> Serve(const Options& options) {
+  Result<Done> Serve(const Options& options, std::optional<rpc::Descriptor> inherited) {
     reconciler_.Start();
     auto registration = deviceplugin::RegistrationServer::Start(
         std::filesystem::absolute(options.DevicePluginDir()), plugins_);
     if (!registration.ok()) return registration.error();
     registration_ = *std::move(registration);
-    auto status_server =
-        control::ControlServer::Start(options.ControlSocket(), ALIGND_VERSION, node_, allocation_);
+    deviceplugin::WatcherSettings watching;
+    watching.deadlines.info = options.plugin_connect_timeout;
+    auto watcher =
+        deviceplugin::PluginWatcher::Start(options.PluginsRegistry(), plugins_, watching);
+    if (!watcher.ok()) return watcher.error();
+    watcher_ = *std::move(watcher);
+    if (options.mirror) {
+      auto mirror = mirror::Mirror::Start({options.kubelet_plugins_registry, *options.mirror},
+                                          node_, allocation_, *bindings_, plugins_);
+      if (!mirror.ok()) return mirror.error();
+      const MutexLock lock(mirror_mutex_);
+      mirror_ = *std::move(mirror);
+    }
+    auto status_server = control::ControlServer::Start(options.ControlSocket(), ALIGND_VERSION,
+                                                       node_, allocation_, upkeep_);
     if (!status_server.ok()) return status_server.error();
     control_ = *std::move(status_server);
+    auto pod_resources = podresources::PodResourcesServer::Start(
+        options.PodResourcesSocket(), node_, allocation_, [this] {
+          const MutexLock lock(pod_lister_mutex_);
+          return PodsOf(pod_lister_);
+        });
+    if (!pod_resources.ok()) return pod_resources.error();
+    pod_resources_ = *std::move(pod_resources);
+    return inherited ? ServeOn(*std::move(inherited)) : ServeAt(options.listen);
+  }
+
+ private:
+  void RefreshMirror() {
+    const MutexLock lock(mirror_mutex_);
+    if (mirror_) mirror_->Refresh();
+  }
+
+  Result<Done> ServeAt(const std::string& endpoint) {
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(forwarder_.get());
-    auto server = rpc::Listen(options.listen, builder);
+    auto server = rpc::Listen(endpoint, builder);
     if (!server.ok()) return server.error();
     server_ = *std::move(server);
     return Done{};
   }
 
- private:
-  cri::Reconciler::Options ReconcilerOptions() const {
-    cri::Reconciler::Options options;
-    options.period = std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
-    return options;
+  Result<Done> ServeOn(rpc::Descriptor listening) {
+    grpc::ServerBuilder builder;
+    builder.RegisterCallbackGenericService(forwarder_.get());
+    auto acceptor = rpc::Acceptor::Make(std::move(listening), builder);
+    if (!acceptor.ok()) return acceptor.error();
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return Error{ErrorCode::kIo, "gRPC could not start the CRI server"};
+    acceptor_ = *std::move(acceptor);
+    acceptor_->Start();
+    spdlog::info("serving CRI on the socket that systemd holds");
+    return Done{};
+  }
+
+  cri::Reconciler::Options ReconcilerOptions(const Options& options) {
+    cri::Reconciler::Options reconciler;
+    reconciler.lister.period =
+        std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
+    reconciler.guard.lift_pod_quotas = !options.keep_pod_cpu_quota;
+    if (node_.cpu) {
+      reconciler.after_listing = [this, kubelet_dir = options.kubelet_dir,
+                                  state_dir = options.state_dir, config = options.config] {
+        LookForKubeletCpuManager(kubelet_dir, state_dir, config, upkeep_);
+      };
+    }
+    return reconciler;
   }
 
   const host::DirectoryLock lock_;
   const admission::Node node_;
   const std::unique_ptr<allocation::CheckpointStore> store_;
+  const std::unique_ptr<allocation::BindingTable> bindings_;
   InventoryRelay relay_;
+  allocation::UpkeepLog upkeep_;
+  const cgroup::CgroupTree cgroups_;
   cri::ContainerRegistry registry_;
   cri::RuntimeClient runtime_;
+  Mutex pod_lister_mutex_;  // one listing at a time
+  cri::RuntimeClient pod_lister_ GUARDED_BY(pod_lister_mutex_);
   cri::Reconciler reconciler_;
+  Mutex mirror_mutex_;
+  std::unique_ptr<mirror::Mirror> mirror_ GUARDED_BY(mirror_mutex_);
   deviceplugin::PluginRegistry plugins_;
   allocation::AllocationManager allocation_;
+  const std::unique_ptr<podsource::ResourceSource> sources_;
   std::unique_ptr<grpc::CallbackGenericService> forwarder_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;
+  std::unique_ptr<deviceplugin::PluginWatcher> watcher_;
   std::unique_ptr<control::ControlServer> control_;
+  std::unique_ptr<podresources::PodResourcesServer> pod_resources_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<rpc::Acceptor> acceptor_;  // null where the server accepts by itself
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
+  Result<std::optional<rpc::Descriptor>> inherited = TakeInheritedSocket(options.listen);
+  if (!inherited.ok()) return inherited.error();
   const Result<Done> sockets = RequireTwoSockets(options);
   if (!sockets.ok()) return sockets.error();
   Result<admission::Node> node = MakeNode(options);
@@ -203,14 +356,21 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!lock.ok()) return lock.error();
   Result<std::shared_ptr<grpc::Channel>> runtime = rpc::Dial(options.runtime_endpoint);
   if (!runtime.ok()) return runtime.error();
-  auto store = std::make_unique<allocation::CheckpointStore>(
-      allocation::StatePaths{options.state_dir, options.DevicePluginDir()});
-  Result<admission::NodeState> state = store->Load(*node, ContainersOf(*runtime, options));
+  Result<std::unique_ptr<podsource::ResourceSource>> sources = MakeSources(options);
+  if (!sources.ok()) return sources.error();
+  const allocation::StatePaths paths{options.state_dir, options.DevicePluginDir()};
+  auto store = std::make_unique<allocation::CheckpointStore>(paths);
+  Result<admission::NodeState> state = store->Load(*node, ContainersOf(*runtime, paths, options));
   if (!state.ok()) return state.error();
-  auto daemon =
-      std::make_unique<RunningDaemon>(*std::move(lock), *std::move(node), *std::move(state),
-                                      std::move(store), *std::move(runtime), options);
-  const Result<Done> serving = daemon->Serve(options);
+  Result<std::unique_ptr<allocation::BindingTable>> bindings =
+      allocation::BindingTable::Load(options.state_dir / checkpoint::kBindingFileName);
+  if (!bindings.ok()) return bindings.error();
+  const Result<Done> retained = (*bindings)->RetainHeld(*state);
+  if (!retained.ok()) return retained.error();
+  auto daemon = std::make_unique<RunningDaemon>(
+      *std::move(lock), *std::move(node), *std::move(state), std::move(store), *std::move(sources),
+      *std::move(bindings), *std::move(runtime), options);
+  const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));
 }

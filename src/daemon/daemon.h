@@ -12,8 +12,8 @@ namespace alignd::daemon {
 class Daemon {
  public:
   // Locks the state directory, loads and verifies the state, asks the runtime what runs, releases
-  // what is gone, serves the device plugins and, last, the CRI socket. A runtime that is not there
-  // yet does not hold up the start: until it is, containers are refused with UNAVAILABLE.
+  // what is gone, serves the device plugins and, last, the CRI socket (systemd's, if it holds one).
+  // A runtime that is away does not hold up the start: containers are refused with UNAVAILABLE.
   // Errors: the first thing that could not be done, with its cure.
   static Result<std::unique_ptr<Daemon>> Start(const Options& options);
 

@@ -4,14 +4,38 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <map>
+#include <vector>
 
 namespace alignd::daemon {
 
 std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status) {
   Options options;
   int64_t runtime_timeout_ms = options.runtime_timeout.count();
-  int64_t plugin_timeout_ms = options.plugin_timeout.count();
+  struct Duration {
+    const char* flag;
+    const char* what;
+    std::chrono::milliseconds* option;
+    int64_t ms;
+  };
+  std::vector<Duration> plugin_durations = {
+      {"--plugin-timeout-ms", "Longest wait for a device plugin's Allocate",
+       &options.plugin_timeout, 0},
+      {"--plugin-connect-timeout-ms",
+       "Longest wait for a device plugin that registers: dial and first questions",
+       &options.plugin_connect_timeout, 0},
+      {"--plugin-preference-timeout-ms",
+       "Longest wait for a device plugin's GetPreferredAllocation, without which it then goes",
+       &options.plugin_preference_timeout, 0},
+      {"--plugin-pre-start-timeout-ms", "Longest wait for a device plugin's PreStartContainer",
+       &options.plugin_pre_start_timeout, 0},
+      {"--plugin-grace-ms", "How long a resource is kept after its device plugin went away",
+       &options.plugin_grace, 0},
+      {"--plugin-patience-ms",
+       "How long pods wait for a device plugin that is not there (UNAVAILABLE) before they are "
+       "refused",
+       &options.plugin_patience, 0}};
   std::string compatibility;
+  std::string mirror = "off";
 
   CLI::App app("alignd: aligns containers with NUMA nodes, between the kubelet and its runtime",
                "alignd");
@@ -32,12 +56,41 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--device-plugin-dir", options.device_plugin_dir,
                  "Directory of kubelet.sock, the plugins' sockets and kubelet_internal_checkpoint; "
                  "device-plugins in the state directory if not given");
+  app.add_option("--pods-api-endpoint", options.pods_api_endpoint,
+                 "The kubelet's local Pods API, used while it is there; empty for never")
+      ->capture_default_str();
+  app.add_option("--annotated-extended-resources", options.annotated_extended_resources,
+                 "Whether pods may ask for extended resources by annotation")
+      ->capture_default_str();
+  app.add_option("--plugins-registry", options.plugins_registry,
+                 "Directory watched for sockets of device plugins (the plugin watcher's way to "
+                 "register); plugins_registry in the state directory if not given");
+  app.add_option("--pod-resources-socket", options.pod_resources_socket,
+                 "Socket of the pod resources service; pod-resources.sock beside that of --listen "
+                 "if not given");
+  app.add_option("--mirror", mirror,
+                 "Have the kubelet count the device plugins' devices: steered (the kubelet is "
+                 "guided to devices near free CPUs, and gets another one only where that would not "
+                 "align), late (always the best when the container is created), off")
+      ->check(CLI::IsMember({"off", "steered", "late"}))
+      ->capture_default_str();
+  app.add_option("--kubelet-plugins-registry", options.kubelet_plugins_registry,
+                 "The kubelet's directory for plugins that it finds by their sockets")
+      ->capture_default_str();
   app.add_option("--root", options.root, "Directory with the sys/ and proc/ of the machine")
       ->capture_default_str();
   app.add_option("--node", options.node,
                  "Manage this node (JSON, as `alignctl topology -o json` prints it) instead of the "
                  "machine: for trials with a simulated runtime")
       ->check(CLI::ExistingFile);
+  app.add_option("--cgroup-root", options.cgroup_root,
+                 "Mount point of the cgroup hierarchies whose cpusets are guarded")
+      ->capture_default_str();
+  app.add_option("--kubelet-dir", options.kubelet_dir,
+                 "The kubelet's root directory, in which a CPU manager of its own would show")
+      ->capture_default_str();
+  app.add_flag("--keep-pod-cpu-quota", options.keep_pod_cpu_quota,
+               "Leave pods with exclusive CPUs the CFS quota that the kubelet gives their cgroup");
   app.add_option("--kubelet-compatibility", compatibility,
                  "Kubelet release whose merge rules apply; overrides the configuration")
       ->check(CLI::IsMember({"1.20", "1.36"}));
@@ -45,9 +98,12 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
                  "Longest wait for our own calls of the runtime")
       ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
       ->capture_default_str();
-  app.add_option("--plugin-timeout-ms", plugin_timeout_ms, "Longest wait for a device plugin")
-      ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
-      ->capture_default_str();
+  for (Duration& duration : plugin_durations) {
+    duration.ms = duration.option->count();
+    app.add_option(duration.flag, duration.ms, duration.what)
+        ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
+        ->capture_default_str();
+  }
   app.add_option("--log-level", options.log_level)
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
@@ -60,8 +116,12 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   if (!compatibility.empty()) {
     options.compatibility = compatibility == "1.20" ? Compatibility::k1_20 : Compatibility::k1_36;
   }
+  if (mirror == "steered") options.mirror = allocation::BindingMode::kSteered;
+  if (mirror == "late") options.mirror = allocation::BindingMode::kLate;
   options.runtime_timeout = std::chrono::milliseconds(runtime_timeout_ms);
-  options.plugin_timeout = std::chrono::milliseconds(plugin_timeout_ms);
+  for (const Duration& duration : plugin_durations) {
+    *duration.option = std::chrono::milliseconds(duration.ms);
+  }
   return options;
 }
 

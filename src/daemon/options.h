@@ -7,6 +7,7 @@
 #include <string>
 
 #include "alignd/config/kubelet_config.h"
+#include "allocation/counted_devices.h"
 
 namespace alignd::daemon {
 
@@ -17,20 +18,45 @@ struct Options {
   std::string control_socket;  // empty: control.sock beside the socket of `listen`
   std::string runtime_endpoint = "unix:///run/containerd/containerd.sock";
   std::filesystem::path state_dir = "/var/lib/alignd";
-  std::filesystem::path device_plugin_dir;     // empty: device-plugins in the state directory
-  std::filesystem::path root = "/";            // holds the sys/ and proc/ of the machine
-  std::filesystem::path node;                  // a scenario's `node` instead of this machine
+  std::filesystem::path device_plugin_dir;  // empty: device-plugins in the state directory
+  // The kubelet's local Pods API; empty: not used.
+  std::string pods_api_endpoint = "unix:///var/lib/kubelet/pods-api/pods-api.sock";
+  bool annotated_extended_resources = true;  // whether annotations may ask for devices
+  std::filesystem::path plugins_registry;    // empty: plugins_registry in the state directory
+  std::filesystem::path root = "/";          // holds the sys/ and proc/ of the machine
+  std::filesystem::path node;                // a scenario's `node` instead of this machine
+  // How devices are counted by the kubelet; nullopt: they are not.
+  std::optional<allocation::BindingMode> mirror;
+  std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";
   std::optional<Compatibility> compatibility;  // overrides the configuration's
+  std::filesystem::path cgroup_root = "/sys/fs/cgroup";
+  std::filesystem::path kubelet_dir = "/var/lib/kubelet";  // where another CPU manager would show
+  bool keep_pod_cpu_quota = false;                         // also of pods with exclusive CPUs
   std::chrono::milliseconds runtime_timeout{10'000};
-  std::chrono::milliseconds plugin_timeout{30'000};
+  std::chrono::milliseconds plugin_timeout{30'000};  // Allocate
+  std::chrono::milliseconds plugin_connect_timeout{10'000};
+  std::chrono::milliseconds plugin_preference_timeout{10'000};
+  std::chrono::milliseconds plugin_pre_start_timeout{30'000};
+  std::chrono::milliseconds plugin_grace{300'000};
+  std::chrono::milliseconds plugin_patience{300'000};
   std::string log_level = "info";
+
+  std::string pod_resources_socket;  // empty: pod-resources.sock beside the socket of `listen`
 
   std::string ControlSocket() const {
     return control_socket.empty() ? listen.substr(0, listen.rfind('/') + 1) + "control.sock"
                                   : control_socket;
   }
+  std::string PodResourcesSocket() const {
+    return pod_resources_socket.empty()
+               ? listen.substr(0, listen.rfind('/') + 1) + "pod-resources.sock"
+               : pod_resources_socket;
+  }
   std::filesystem::path DevicePluginDir() const {
     return device_plugin_dir.empty() ? state_dir / "device-plugins" : device_plugin_dir;
+  }
+  std::filesystem::path PluginsRegistry() const {
+    return plugins_registry.empty() ? state_dir / "plugins_registry" : plugins_registry;
   }
 };
 

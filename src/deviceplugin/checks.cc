@@ -112,6 +112,37 @@ Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request) {
   return CheckEndpoint(request.endpoint());
 }
 
+Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
+                              const std::string& socket) {
+  if (info.type() != "DevicePlugin") {
+    return Error{ErrorCode::kInvalidArgument,
+                 "RegisterPlugin error -- no handler registered for plugin type: " +
+                     Quoted(info.type()) + " at socket " + socket};
+  }
+  const auto invalid = [](const std::string& why) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "RegisterPlugin error -- plugin validation failed with err: " + why};
+  };
+  const auto& versions = info.supported_versions();
+  if (std::find(versions.begin(), versions.end(), kApiVersion) == versions.end()) {
+    std::string listed;
+    for (const std::string& version : versions) {
+      listed += (listed.empty() ? "" : " ") + Quoted(version);
+    }
+    return invalid("manager version, " + std::string(kApiVersion) +
+                   ", is not among plugin supported versions [" + listed + "]");
+  }
+  if (!IsExtendedResourceName(info.name())) {
+    return invalid("invalid name of device plugin socket: the ResourceName " + Quoted(info.name()) +
+                   " is invalid");
+  }
+  const std::string& endpoint = info.endpoint().empty() ? socket : info.endpoint();
+  if (endpoint.front() != '/' || endpoint.find('\0') != std::string::npos) {
+    return invalid("the endpoint " + Quoted(endpoint) + " is not an absolute path");
+  }
+  return Offer{info.name(), endpoint};
+}
+
 Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
   if (list.devices_size() > kMaxDevices) {
     return Error{ErrorCode::kInvalidArgument, "a list of " + std::to_string(list.devices_size()) +

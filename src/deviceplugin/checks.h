@@ -11,6 +11,7 @@
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/devicemanager/device_state.h"
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
+#include "pluginregistration/v1/pluginregistration.pb.h"
 
 namespace alignd::deviceplugin {
 
@@ -29,6 +30,23 @@ bool IsExtendedResourceName(std::string_view name);
 // Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Register.
 // Differs: the endpoint must be a plain file name; the kubelet also takes `../` and folders.
 Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request);
+
+// What a plugin that was found by its socket serves, and where.
+struct Offer {
+  std::string resource;
+  std::string endpoint;  // absolute path of its socket
+
+  friend bool operator==(const Offer&, const Offer&) = default;
+};
+
+// `socket`: where the plugin was found, which is its endpoint too if it names none.
+// Errors: kInvalidArgument with the kubelet's text for another type of plugin, no version that we
+// speak, or a wrong name.
+// Source: kubelet pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go,
+// GenerateRegisterPluginFunc; cm/devicemanager/plugin/v1beta1/handler.go, ValidatePlugin.
+// Differs: the endpoint must be an absolute path; the kubelet fails to dial any other one.
+Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
+                              const std::string& socket);
 
 // One list of devices, as the core wants it.
 struct DeviceList {

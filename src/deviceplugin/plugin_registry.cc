@@ -11,11 +11,14 @@
 namespace alignd::deviceplugin {
 
 PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory)
-    : settings_(settings), inventory_(inventory), keeper_([this] { Keep(); }) {}
+    : settings_(settings),
+      started_(Clock::now()),
+      inventory_(inventory),
+      keeper_([this] { Keep(); }) {}
 
 PluginRegistry::~PluginRegistry() {
   std::map<std::string, Entry> entries;
-  std::map<uint64_t, EndpointPtr> connecting;
+  std::map<uint64_t, Connecting> connecting;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -54,7 +57,7 @@ void PluginRegistry::Register(const std::string& resource, const std::filesystem
   {
     const MutexLock lock(mutex_);
     registration = ++registrations_;
-    if (!stopping_) connecting_.emplace(registration, endpoint);
+    if (!stopping_) connecting_.emplace(registration, Connecting{endpoint, socket});
   }
   endpoint->Connect([this, resource, registration,
                      done = std::move(done)](Result<v1beta1::DevicePluginOptions> options) {
@@ -67,12 +70,14 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
                                  const std::function<void(Result<Done>)>& done) {
   EndpointPtr endpoint;  // dropped without the lock, as is its predecessor
   EndpointPtr predecessor;
+  std::filesystem::path socket;
   std::optional<Error> refused;
   {
     const MutexLock lock(mutex_);
     const auto found = connecting_.find(registration);
     if (found != connecting_.end()) {
-      endpoint = std::move(found->second);
+      endpoint = std::move(found->second.endpoint);
+      socket = std::move(found->second.socket);
       connecting_.erase(found);
     }
     if (!options.ok()) {
@@ -86,8 +91,10 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
       } else {
         predecessor = std::exchange(entry.endpoint, endpoint);
         entry.registration = registration;
+        entry.socket = std::move(socket);
         entry.options = *options;
         entry.removed_at.reset();
+        entry.silent_since = Clock::now();
       }
     }
   }
@@ -114,6 +121,7 @@ void PluginRegistry::OnList(const std::string& resource, uint64_t registration,
   if (found == entries_.end()) return;
   Entry& entry = found->second;
   if (entry.registration != registration || entry.endpoint == nullptr) return;
+  entry.silent_since.reset();
   Announce(resource, entry,
            {.registered = true,
             .prefers_allocation = entry.options->get_preferred_allocation_available(),
@@ -134,8 +142,33 @@ void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, c
   spdlog::warn("{}: device plugin is gone, its devices are unhealthy: {}", resource, error.message);
 }
 
+void PluginRegistry::Deregister(const std::string& resource, const std::filesystem::path& socket) {
+  EndpointPtr gone;  // dropped without the lock
+  {
+    const MutexLock lock(mutex_);
+    const auto found = entries_.find(resource);
+    if (found == entries_.end() || found->second.endpoint == nullptr) return;
+    if (found->second.socket != socket) return;
+    gone = SendAway(resource, found->second);
+  }
+  spdlog::warn("{}: device plugin took its socket away, its devices are unhealthy", resource);
+}
+
+std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const {
+  std::optional<Clock::time_point> since;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = entries_.find(resource);
+    since = found == entries_.end() ? started_ : found->second.silent_since;
+  }
+  if (!since || Clock::now() >= *since + settings_.patience) return std::nullopt;
+  return Error{ErrorCode::kUnavailable, resource + ": its device plugin is not there yet",
+               "wait: the container is tried again; see to the plugin's pod if this lasts"};
+}
+
 PluginRegistry::EndpointPtr PluginRegistry::SendAway(const std::string& resource, Entry& entry) {
-  entry.removed_at = Clock::now() + settings_.grace;
+  entry.silent_since = Clock::now();
+  entry.removed_at = *entry.silent_since + settings_.grace;
   if (entry.announced.has_value()) {
     devicemanager::Resource unhealthy = *entry.announced;
     for (auto& [id, device] : unhealthy.devices) device.healthy = false;
@@ -159,7 +192,9 @@ void PluginRegistry::Expect(const std::set<std::string>& resources) {
   const MutexLock lock(mutex_);
   for (const std::string& resource : resources) {
     const auto [place, is_new] = entries_.try_emplace(resource);
-    if (is_new) place->second.removed_at = Clock::now() + settings_.grace;
+    if (!is_new) continue;
+    place->second.silent_since = Clock::now();
+    place->second.removed_at = *place->second.silent_since + settings_.grace;
   }
   changed_.NotifyAll();
 }

@@ -27,6 +27,8 @@ struct PluginSettings {
   // How long a resource is kept, its devices unhealthy, after its plugin went away.
   // Source: kubelet pkg/kubelet/cm/devicemanager/types.go, endpointStopGracePeriod.
   std::chrono::milliseconds grace{std::chrono::minutes(5)};
+  // How long pods wait for a plugin that is not there: counted from our start or from when it went.
+  std::chrono::milliseconds patience{std::chrono::minutes(5)};
 };
 
 // Thread-safe; no method blocks, except the destructor. One plugin serves a resource at a time: the
@@ -51,6 +53,12 @@ class PluginRegistry final : public allocation::DevicePlugins {
   void Register(const std::string& resource, const std::filesystem::path& socket,
                 std::function<void(Result<Done>)> done);
 
+  // The plugin that serves `resource` on `socket` has taken its socket away: it is gone. Nothing
+  // happens if another one has taken its place.
+  // Source: plugin/v1beta1/handler.go, DeRegisterPlugin.
+  // Differs: the kubelet disconnects whoever serves the resource now.
+  void Deregister(const std::string& resource, const std::filesystem::path& socket);
+
   // These resources are known from the state on disk: each is removed after the grace period unless
   // its plugin registers. To be called at start.
   // Source: manager.go, readCheckpoint.
@@ -66,17 +74,26 @@ class PluginRegistry final : public allocation::DevicePlugins {
       std::function<void(std::optional<std::vector<std::string>>)> done) override;
   void PreStartContainer(const std::string& resource, std::vector<std::string> ids,
                          std::function<void(Result<Done>)> done) override;
+  std::optional<Error> Awaited(const std::string& resource) const override;
 
  private:
   using Clock = std::chrono::steady_clock;
   using EndpointPtr = std::shared_ptr<PluginEndpoint>;
 
   struct Entry {
-    uint64_t registration = 0;  // whose events count; 0: none since our start
-    EndpointPtr endpoint;       // null: away
+    uint64_t registration = 0;     // whose events count; 0: none since our start
+    EndpointPtr endpoint;          // null: away
+    std::filesystem::path socket;  // of the last plugin
     std::optional<v1beta1::DevicePluginOptions> options;  // of the last plugin
     std::optional<devicemanager::Resource> announced;     // what the sink knows
     std::optional<Clock::time_point> removed_at;          // set while the plugin is away
+    std::optional<Clock::time_point> silent_since;        // away, or no list since it registered
+  };
+
+  // A registration under way.
+  struct Connecting {
+    EndpointPtr endpoint;
+    std::filesystem::path socket;
   };
 
   EndpointPtr MakeEndpoint(const std::string& resource, std::shared_ptr<grpc::Channel> channel);
@@ -101,15 +118,16 @@ class PluginRegistry final : public allocation::DevicePlugins {
   std::optional<Clock::time_point> NextRemoval() const REQUIRES(mutex_);
   void Bury(PluginEndpoint* endpoint) EXCLUDES(mutex_);
 
-  const PluginSettings settings_;         // constant after construction
+  const PluginSettings settings_;  // constant after construction
+  const Clock::time_point started_;
   allocation::InventorySink& inventory_;  // thread-safe, outlives us
 
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ GUARDED_BY(mutex_) = false;
   uint64_t registrations_ GUARDED_BY(mutex_) = 0;
-  std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);        // by resource name
-  std::map<uint64_t, EndpointPtr> connecting_ GUARDED_BY(mutex_);  // by registration
+  std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);       // by resource name
+  std::map<uint64_t, Connecting> connecting_ GUARDED_BY(mutex_);  // by registration
   std::vector<std::unique_ptr<PluginEndpoint>> graves_ GUARDED_BY(mutex_);
   int endpoints_ GUARDED_BY(mutex_) = 0;  // not yet destroyed
 

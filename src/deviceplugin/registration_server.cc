@@ -17,50 +17,18 @@
 #include "deviceplugin/checks.h"
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
 #include "rpc/grpc_status.h"
+#include "rpc/pending_answer.h"
 #include "rpc/unix_socket.h"
-#include "sync/mutex.h"
 
 namespace alignd::deviceplugin {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Answers one call once, whoever comes first: the registry, or the end of the call.
-class PendingAnswer {
- public:
-  explicit PendingAnswer(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
-
-  void Finish(const grpc::Status& status) {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    {
-      const MutexLock lock(mutex_);
-      std::swap(reactor, reactor_);
-    }
-    if (reactor != nullptr) reactor->Finish(status);
-  }
-
- private:
-  Mutex mutex_;
-  grpc::ServerUnaryReactor* reactor_ GUARDED_BY(mutex_);
-};
-
-void Refuse(const Error& error, PendingAnswer& answer) {
+void Refuse(const Error& error, rpc::PendingAnswer& answer) {
   spdlog::warn("device plugin refused: {}", error.Text());
   answer.Finish(rpc::ToStatus(error));
 }
-
-class RegisterReactor : public grpc::ServerUnaryReactor {
- public:
-  RegisterReactor() : answer_(std::make_shared<PendingAnswer>(this)) {}
-
-  const std::shared_ptr<PendingAnswer>& answer() const { return answer_; }
-
-  void OnCancel() override { answer_->Finish(grpc::Status::CANCELLED); }
-  void OnDone() override { delete this; }
-
- private:
-  const std::shared_ptr<PendingAnswer> answer_;
-};
 
 Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
   return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message()};
@@ -120,8 +88,8 @@ class RegistrationServer::Service : public v1beta1::Registration::CallbackServic
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* /*context*/,
                                      const v1beta1::RegisterRequest* request,
                                      v1beta1::Empty* /*response*/) override {
-    auto* reactor = new RegisterReactor;  // deletes itself
-    const std::shared_ptr<PendingAnswer> answer = reactor->answer();
+    auto* reactor = new rpc::PendingReactor;  // deletes itself
+    const std::shared_ptr<rpc::PendingAnswer> answer = reactor->answer();
     const Result<Done> checked = CheckRegistration(*request);
     if (!checked.ok()) {
       Refuse(checked.error(), *answer);

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "pluginregistration/v1/pluginregistration.grpc.pb.h"
 #include "rpc/unix_socket.h"
 #include "simulator/device_service.h"
 
@@ -33,6 +34,32 @@ Error SystemError(const std::string& what) {
 
 }  // namespace
 
+// What a plugin watcher asks. Thread-safe.
+class DevicePlugin::OfferService : public pluginregistration::Registration::Service {
+ public:
+  explicit OfferService(DevicePlugin& plugin) : plugin_(plugin) {}
+
+  grpc::Status GetInfo(grpc::ServerContext* /*context*/,
+                       const pluginregistration::InfoRequest* /*request*/,
+                       pluginregistration::PluginInfo* info) override {
+    info->set_type("DevicePlugin");
+    info->set_name(plugin_.profile_.resource);
+    info->set_endpoint(plugin_.socket_.string());
+    info->add_supported_versions(plugin_.profile_.version);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status NotifyRegistrationStatus(
+      grpc::ServerContext* /*context*/, const pluginregistration::RegistrationStatus* status,
+      pluginregistration::RegistrationStatusResponse* /*response*/) override {
+    plugin_.NoteStatus(status->plugin_registered(), status->error());
+    return grpc::Status::OK;
+  }
+
+ private:
+  DevicePlugin& plugin_;
+};
+
 Result<std::unique_ptr<DevicePlugin>> DevicePlugin::Start(
     DeviceProfile profile, std::function<void(const Result<Done>&)> on_registration) {
   if (profile.resource.empty()) {
@@ -40,11 +67,13 @@ Result<std::unique_ptr<DevicePlugin>> DevicePlugin::Start(
   }
   std::unique_ptr<DevicePlugin> plugin(
       new DevicePlugin(std::move(profile), std::move(on_registration)));
+  const bool waits_to_be_found = !plugin->profile_.registry.empty();
   // Watched before looked at, so that no new kubelet.sock is missed.
-  Result<Done> opened = plugin->Open();
+  Result<Done> opened = waits_to_be_found ? Result<Done>(Done{}) : plugin->Open();
   if (!opened.ok()) return opened.error();
   Result<Done> serving = plugin->Serve();
   if (!serving.ok()) return serving.error();
+  if (waits_to_be_found) return plugin;
   plugin->thread_ = std::thread([self = plugin.get()] { self->Run(); });
   return plugin;
 }
@@ -54,8 +83,10 @@ DevicePlugin::DevicePlugin(DeviceProfile profile,
     : profile_(std::move(profile)),
       on_registration_(std::move(on_registration)),
       kubelet_socket_(profile_.directory / kKubeletSocket),
-      socket_(profile_.directory / profile_.SocketName()),
-      service_(std::make_unique<Service>(profile_)) {}
+      socket_((profile_.registry.empty() ? profile_.directory : profile_.registry) /
+              profile_.SocketName()),
+      service_(std::make_unique<Service>(profile_)),
+      offer_service_(std::make_unique<OfferService>(*this)) {}
 
 DevicePlugin::~DevicePlugin() {
   {
@@ -90,6 +121,7 @@ Result<Done> DevicePlugin::Serve() {
   server_.reset();
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
+  if (!profile_.registry.empty()) builder.RegisterService(offer_service_.get());
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(socket_.string(), builder);
   if (!server.ok()) return server.error();
   server_ = *std::move(server);
@@ -164,6 +196,23 @@ Result<Done> DevicePlugin::Register() {
   ++registrations_;
   registered_.NotifyAll();
   return Done{};
+}
+
+void DevicePlugin::NoteStatus(bool registered, const std::string& error) {
+  {
+    const MutexLock lock(mutex_);
+    refusal_ = error;
+    if (registered) ++registrations_;
+    registered_.NotifyAll();
+  }
+  if (!on_registration_) return;
+  on_registration_(registered ? Result<Done>(Done{})
+                              : Error{ErrorCode::kUnavailable, "register: " + error});
+}
+
+std::string DevicePlugin::refusal() const {
+  const MutexLock lock(mutex_);
+  return refusal_;
 }
 
 Result<Done> DevicePlugin::SetHealth(const std::string& id, bool healthy) {

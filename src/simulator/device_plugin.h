@@ -1,5 +1,6 @@
 // A device plugin that behaves as the real ones do: serves a socket in the plugin directory,
-// registers on kubelet.sock there, and does both again whenever that socket is made anew.
+// registers on kubelet.sock there, and does both again whenever that socket is made anew. Or, where
+// the profile has a registry, serves a socket there and waits to be found.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -51,6 +52,9 @@ class DevicePlugin {
   // The device list ends while the plugin lives on.
   void EndLists();
 
+  // Why the last plugin watcher did not register us; empty: it did, or none came.
+  std::string refusal() const;
+
   // What the plugin was asked, in order: the ids of each Allocate and PreStartContainer.
   std::vector<std::vector<std::string>> allocations() const;
   std::vector<std::vector<std::string>> pre_starts() const;
@@ -61,6 +65,7 @@ class DevicePlugin {
 
  private:
   class Service;
+  class OfferService;
 
   DevicePlugin(DeviceProfile profile, std::function<void(const Result<Done>&)> on_registration);
 
@@ -70,19 +75,22 @@ class DevicePlugin {
   // Whether kubelet.sock was made since the last call.
   bool ReadEvents();
   Result<Done> Register();
+  void NoteStatus(bool registered, const std::string& error);
 
   const DeviceProfile profile_;  // its devices are those at start
   const std::function<void(const Result<Done>&)> on_registration_;
   const std::filesystem::path kubelet_socket_;
   const std::filesystem::path socket_;
-  const std::unique_ptr<Service> service_;  // thread-safe
-  int inotify_ = -1;                        // set by Open, as stop_event_
+  const std::unique_ptr<Service> service_;             // thread-safe
+  const std::unique_ptr<OfferService> offer_service_;  // thread-safe
+  int inotify_ = -1;                                   // set by Open, as stop_event_
   int stop_event_ = -1;
   std::unique_ptr<grpc::Server> server_;  // of Start, then of the thread
 
   mutable Mutex mutex_;
   CondVar registered_;
   int registrations_ GUARDED_BY(mutex_) = 0;
+  std::string refusal_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
   grpc::ClientContext* registering_ GUARDED_BY(mutex_) = nullptr;
 

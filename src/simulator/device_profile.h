@@ -39,6 +39,8 @@ struct DeviceProfile {
   std::string resource;
   std::string version = "v1beta1";
   std::string socket;  // file name; empty: made of the resource name
+  // Offers itself there to a plugin watcher instead of registering on kubelet.sock.
+  std::filesystem::path registry;
   std::vector<SimulatedDevice> devices;
 
   std::vector<std::pair<std::string, std::string>> envs;  // name, value

@@ -4,15 +4,10 @@
 
 #include <utility>
 
+#include "simulator/hanging_reactor.h"
+
 namespace alignd::simulator {
 namespace {
-
-// Waits for the caller to give up.
-class HangingReactor : public grpc::ServerUnaryReactor {
- public:
-  void OnCancel() override { Finish(grpc::Status::CANCELLED); }
-  void OnDone() override { delete this; }
-};
 
 // Answers as `manner` says; `answer` fills the response in for Manner::kAnswer.
 template <typename Answer>
@@ -33,66 +28,6 @@ std::vector<std::string> ToVector(const google::protobuf::RepeatedPtrField<std::
 
 }  // namespace
 
-// One open device list.
-class DevicePlugin::Service::Watcher
-    : public grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse> {
- public:
-  explicit Watcher(Service& service) : service_(service) {
-    const MutexLock lock(service_.mutex_);
-    service_.watchers_.insert(this);
-    service_.Poke(*this);
-  }
-
-  void OnWriteDone(bool ok) override {
-    const MutexLock lock(service_.mutex_);
-    writing = false;
-    if (!ok) {
-      service_.End(*this, grpc::Status::CANCELLED);
-    } else if (stale) {
-      service_.Poke(*this);
-    }
-  }
-
-  void OnCancel() override {
-    const MutexLock lock(service_.mutex_);
-    service_.End(*this, grpc::Status::CANCELLED);
-  }
-
-  void OnDone() override {
-    {
-      const MutexLock lock(service_.mutex_);
-      service_.watchers_.erase(this);
-    }
-    delete this;
-  }
-
-  // All guarded by the service's mutex.
-  bool writing = false;
-  bool stale = false;  // changed since the last list went out
-  bool finished = false;
-  v1beta1::ListAndWatchResponse list;
-
- private:
-  Service& service_;
-};
-
-void DevicePlugin::Service::Poke(Watcher& watcher) {
-  watcher.stale = true;
-  if (watcher.writing || watcher.finished) return;
-  watcher.stale = false;
-  watcher.writing = true;
-  watcher.list = ListOf(profile_.devices);
-  watcher.StartWrite(&watcher.list);
-}
-
-void DevicePlugin::Service::PokeAll() {
-  for (Watcher* watcher : watchers_) Poke(*watcher);
-}
-
-void DevicePlugin::Service::End(Watcher& watcher, const grpc::Status& status) {
-  if (!std::exchange(watcher.finished, true)) watcher.Finish(status);
-}
-
 void DevicePlugin::Service::SetManner(Manner manner) {
   const MutexLock lock(mutex_);
   manner_ = manner;
@@ -101,11 +36,6 @@ void DevicePlugin::Service::SetManner(Manner manner) {
 Manner DevicePlugin::Service::manner() const {
   const MutexLock lock(mutex_);
   return manner_;
-}
-
-void DevicePlugin::Service::EndLists() {
-  const MutexLock lock(mutex_);
-  for (Watcher* watcher : watchers_) End(*watcher, grpc::Status::OK);
 }
 
 std::vector<std::vector<std::string>> DevicePlugin::Service::allocations() const {
@@ -130,7 +60,7 @@ grpc::ServerUnaryReactor* DevicePlugin::Service::GetDevicePluginOptions(
 
 grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* DevicePlugin::Service::ListAndWatch(
     grpc::CallbackServerContext* /*context*/, const v1beta1::Empty* /*request*/) {
-  return new Watcher(*this);  // deletes itself
+  return lists_.Watch();
 }
 
 grpc::ServerUnaryReactor* DevicePlugin::Service::Allocate(grpc::CallbackServerContext* context,

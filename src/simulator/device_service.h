@@ -1,11 +1,11 @@
 // The calls that a simulated device plugin answers.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "rpc/latest_stream.h"
 #include "simulator/device_plugin.h"
 #include "simulator/device_profile.h"
 #include "sync/mutex.h"
@@ -15,17 +15,19 @@ namespace alignd::simulator {
 // Thread-safe.
 class DevicePlugin::Service : public v1beta1::DevicePlugin::CallbackService {
  public:
-  explicit Service(DeviceProfile profile) : profile_(std::move(profile)) {}
+  explicit Service(DeviceProfile profile) : profile_(std::move(profile)) {
+    lists_.Set(ListOf(profile_.devices));
+  }
 
   // Changes the devices and tells all who watch them.
   template <typename Change>
   void ChangeDevices(const Change& change) EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     change(profile_.devices);
-    PokeAll();
+    lists_.Set(ListOf(profile_.devices));
   }
   void SetManner(Manner manner) EXCLUDES(mutex_);
-  void EndLists() EXCLUDES(mutex_);
+  void EndLists() { lists_.End(grpc::Status::OK); }
   std::vector<std::vector<std::string>> allocations() const EXCLUDES(mutex_);
   std::vector<std::vector<std::string>> pre_starts() const EXCLUDES(mutex_);
 
@@ -45,18 +47,13 @@ class DevicePlugin::Service : public v1beta1::DevicePlugin::CallbackService {
       v1beta1::PreStartContainerResponse* response) override;
 
  private:
-  class Watcher;
-
-  // Sends the list as it is now, or once the list that is under way has gone out.
-  void Poke(Watcher& watcher) REQUIRES(mutex_);
-  void PokeAll() REQUIRES(mutex_);
-  void End(Watcher& watcher, const grpc::Status& status) REQUIRES(mutex_);
   Manner manner() const EXCLUDES(mutex_);
+
+  rpc::LatestStream<v1beta1::ListAndWatchResponse> lists_;  // thread-safe
 
   mutable Mutex mutex_;
   DeviceProfile profile_ GUARDED_BY(mutex_);
   Manner manner_ GUARDED_BY(mutex_) = Manner::kAnswer;
-  std::set<Watcher*> watchers_ GUARDED_BY(mutex_);
   std::vector<std::vector<std::string>> allocations_ GUARDED_BY(mutex_);
   std::vector<std::vector<std::string>> pre_starts_ GUARDED_BY(mutex_);
 };

@@ -188,6 +188,9 @@ void AddDevicesCommand(CLI::App& app, Action& action) {
   command->add_option("--dir", profile.directory, "Directory of kubelet.sock")
       ->type_name("DIR")
       ->required();
+  command->add_option("--registry", profile.registry,
+                      "Offer the plugin to a plugin watcher by a socket in this directory, instead "
+                      "of registering on kubelet.sock");
   command->add_option("--resource", profile.resource, "Name of the resource")
       ->type_name("NAME")
       ->required();

@@ -81,11 +81,16 @@ class State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  static bool Contains(const std::string& bytes, const std::string& text) {
+    return bytes.find(text) != std::string::npos;
+  }
+
   std::chrono::milliseconds Record(const std::string& path, const std::string& bytes) {
     MutexLock lock(mutex_);
     requests_.push_back({path, bytes});
     const auto delay = delays_.find(Split(path).second);
-    return delay == delays_.end() ? std::chrono::milliseconds(0) : delay->second;
+    const bool slow = delay != delays_.end() && Contains(bytes, delay->second.second);
+    return slow ? delay->second.first : std::chrono::milliseconds(0);
   }
 
   grpc::Status Answer(const std::string& path, const std::string& request, std::string& response) {
@@ -95,7 +100,9 @@ class State {
     }
     MutexLock lock(mutex_);
     const auto failure = failures_.find(method);
-    if (failure != failures_.end()) return failure->second;
+    if (failure != failures_.end() && Contains(request, failure->second.second)) {
+      return failure->second.first;
+    }
     grpc::Status status = model_.Answer(method, request, response);
     Publish();
     return status;
@@ -134,18 +141,19 @@ class State {
     return ended;
   }
 
-  void SetFailure(const std::string& method, grpc::Status status) {
+  void SetFailure(const std::string& method, grpc::Status status, const std::string& containing) {
     MutexLock lock(mutex_);
     if (status.ok()) {
       failures_.erase(method);
     } else {
-      failures_[method] = std::move(status);
+      failures_[method] = {std::move(status), containing};
     }
   }
 
-  void SetDelay(const std::string& method, std::chrono::milliseconds delay) {
+  void SetDelay(const std::string& method, std::chrono::milliseconds delay,
+                const std::string& containing) {
     MutexLock lock(mutex_);
-    delays_[method] = delay;
+    delays_[method] = {delay, containing};
   }
 
  private:
@@ -176,8 +184,10 @@ class State {
   mutable Mutex mutex_;
   RuntimeModel model_ GUARDED_BY(mutex_);
   std::vector<EmbeddedRuntime::Request> requests_ GUARDED_BY(mutex_);
-  std::map<std::string, grpc::Status> failures_ GUARDED_BY(mutex_);
-  std::map<std::string, std::chrono::milliseconds> delays_ GUARDED_BY(mutex_);
+  // By method; those whose request contains the text.
+  std::map<std::string, std::pair<grpc::Status, std::string>> failures_ GUARDED_BY(mutex_);
+  std::map<std::string, std::pair<std::chrono::milliseconds, std::string>> delays_
+      GUARDED_BY(mutex_);
   std::set<Subscriber*> subscribers_ GUARDED_BY(mutex_);
 };
 
@@ -369,11 +379,13 @@ class Runtime final : public EmbeddedRuntime {
   bool EndContainer(const std::string& id, int32_t exit_code) override {
     return state_.EndContainer(id, exit_code);
   }
-  void SetFailure(const std::string& method, grpc::Status status) override {
-    state_.SetFailure(method, std::move(status));
+  void SetFailure(const std::string& method, grpc::Status status,
+                  const std::string& containing) override {
+    state_.SetFailure(method, std::move(status), containing);
   }
-  void SetDelay(const std::string& method, std::chrono::milliseconds delay) override {
-    state_.SetDelay(method, delay);
+  void SetDelay(const std::string& method, std::chrono::milliseconds delay,
+                const std::string& containing) override {
+    state_.SetDelay(method, delay, containing);
   }
 
  private:

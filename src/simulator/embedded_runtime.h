@@ -52,12 +52,15 @@ class EmbeddedRuntime {
   virtual bool EndContainer(const std::string& id, int32_t exit_code) = 0;
 
   // Lets every call of `method` ("CreateContainer") fail from now on, without effect, or work again
-  // if `status` is OK.
-  virtual void SetFailure(const std::string& method, grpc::Status status) = 0;
+  // if `status` is OK. With `containing`: only those whose request has that text in it, such as a
+  // container's id.
+  virtual void SetFailure(const std::string& method, grpc::Status status,
+                          const std::string& containing = "") = 0;
 
   // Lets every call of `method` take at least this long from now on; it takes effect after that
-  // time, unless the caller has gone.
-  virtual void SetDelay(const std::string& method, std::chrono::milliseconds delay) = 0;
+  // time, unless the caller has gone. `containing` as above.
+  virtual void SetDelay(const std::string& method, std::chrono::milliseconds delay,
+                        const std::string& containing = "") = 0;
 };
 
 }  // namespace alignd::simulator

@@ -22,9 +22,13 @@ struct KubeletCommandOptions {
   std::string cgroup_root;
   std::string log_directory;
   bool no_annotation = false;
+  int64_t timeout_seconds = 120;
   int64_t grace_seconds = 1;
   std::vector<std::string> manifests;
   std::vector<std::string> pods;
+  std::string pod;
+  std::string container;  // empty: the pod's only one that runs
+  std::vector<std::string> command;
 };
 
 using Options = std::shared_ptr<KubeletCommandOptions>;
@@ -90,15 +94,17 @@ Result<Done> RunPods(Kubelet& kubelet, const KubeletCommandOptions& options, std
   return Done{};
 }
 
+bool IsNamed(const ListedPod& pod, const std::string& wanted) {
+  return wanted == pod.name || wanted == pod.uid || wanted == pod.name_space + "/" + pod.name;
+}
+
 Result<Done> RemovePods(Kubelet& kubelet, const KubeletCommandOptions& options, std::ostream& out) {
   const Result<std::vector<ListedPod>> pods = kubelet.List();
   if (!pods.ok()) return pods.error();
   for (const std::string& wanted : options.pods) {
     bool found = false;
     for (const ListedPod& pod : *pods) {
-      if (wanted != pod.name && wanted != pod.uid && wanted != pod.name_space + "/" + pod.name) {
-        continue;
-      }
+      if (!IsNamed(pod, wanted)) continue;
       found = true;
       const Result<Done> removed = kubelet.Remove(pod, std::chrono::seconds(options.grace_seconds));
       if (!removed.ok()) return removed.error().In(wanted);
@@ -123,13 +129,46 @@ Result<Done> ListPods(Kubelet& kubelet, const KubeletCommandOptions&, std::ostre
   return Done{};
 }
 
+// The id of the pod's running container of that name, or of its only one without a name.
+Result<std::string> FindRunning(const std::vector<ListedPod>& pods, const std::string& pod_name,
+                                const std::string& container_name) {
+  std::vector<std::string> found;
+  for (const ListedPod& pod : pods) {
+    if (!IsNamed(pod, pod_name)) continue;
+    for (const ListedPod::Container& container : pod.containers) {
+      if (container.state != runtime::v1::CONTAINER_RUNNING) continue;
+      if (!container_name.empty() && container.name != container_name) continue;
+      found.push_back(container.id);
+    }
+  }
+  if (found.empty()) return Error{ErrorCode::kNotFound, pod_name + ": no such running container"};
+  if (found.size() > 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 pod_name + ": " + std::to_string(found.size()) + " containers run",
+                 "name one with --container, and the pod by its uid"};
+  }
+  return found.front();
+}
+
+Result<Done> ExecInPod(Kubelet& kubelet, const KubeletCommandOptions& options, std::ostream& out) {
+  const Result<std::vector<ListedPod>> pods = kubelet.List();
+  if (!pods.ok()) return pods.error();
+  const Result<std::string> id = FindRunning(*pods, options.pod, options.container);
+  if (!id.ok()) return id.error();
+  const Result<std::string> output = kubelet.Exec(*id, options.command);
+  if (!output.ok()) return output.error();
+  out << *output << std::flush;
+  return Done{};
+}
+
 void OnChosen(CLI::App* command, const Options& options, Action& action, Work work) {
   command->callback([options, &action, work] {
     action = [options, work](std::ostream& out) -> Result<Done> {
       const auto channel = rpc::Dial(options->endpoint);
       if (!channel.ok()) return channel.error();
       Kubelet kubelet(*channel,
-                      {options->cgroup_root, options->log_directory, !options->no_annotation});
+                      {options->cgroup_root, options->log_directory, !options->no_annotation},
+                      std::chrono::seconds(options->timeout_seconds));
       return work(kubelet, *options, out);
     };
   });
@@ -153,6 +192,8 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
       ->add_option("--log-dir", options->log_directory,
                    "Directory of the containers' logs; no logs if not given")
       ->type_name("DIR");
+  command->add_option("--timeout", options->timeout_seconds, "Seconds that a call may take")
+      ->capture_default_str();
 
   CLI::App* const run = command->add_subcommand("run", "Run pods; those that run are left alone");
   run->add_option("manifest", options->manifests, "Pod manifests, YAML or JSON, one pod each")
@@ -166,6 +207,13 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
   remove->add_option("--grace", options->grace_seconds, "Seconds between SIGTERM and SIGKILL")
       ->capture_default_str();
   OnChosen(remove, options, action, RemovePods);
+
+  CLI::App* const exec = command->add_subcommand("exec", "Run a command in a pod's container");
+  exec->add_option("pod", options->pod, "Name or uid")->required();
+  exec->add_option("command", options->command, "The command, after --")->required();
+  exec->add_option("--container", options->container, "The container, where several run")
+      ->type_name("NAME");
+  OnChosen(exec, options, action, ExecInPod);
 
   OnChosen(command->add_subcommand("list", "List pods and containers"), options, action, ListPods);
 }

@@ -230,6 +230,8 @@ grpc::Status RuntimeModel::Create(const cri::CreateContainerRequest& request,
   container.sandbox_id = sandbox->first;
   container.config = request.config();
   container.resources = request.config().linux().resources();
+  const std::string& parent = sandbox->second.config.linux().cgroup_parent();
+  container.cgroup = (parent.empty() ? "/simulated" : parent) + "/" + container.id;
   container.created_at = clock_();
   response.set_container_id(container.id);
   const auto created = containers_.emplace(container.id, std::move(container)).first;
@@ -295,6 +297,10 @@ grpc::Status RuntimeModel::Show(const cri::ContainerStatusRequest& request,
   const auto found = containers_.find(request.container_id());
   if (found == containers_.end()) return NotFound("container", request.container_id());
   *response.mutable_status() = StatusOf(found->second);
+  if (request.verbose()) {
+    (*response.mutable_info())["info"] =
+        R"({"runtimeSpec":{"linux":{"cgroupsPath":")" + found->second.cgroup + R"("}}})";
+  }
   return grpc::Status::OK;
 }
 

@@ -28,6 +28,7 @@ struct SimulatedContainer {
   std::string id;
   std::string sandbox_id;
   runtime::v1::ContainerConfig config;  // as it was created
+  std::string cgroup;  // its path, as the cgroupfs driver names it; in a verbose ContainerStatus
   // What the runtime would have written to the cgroup: the config's, then changed by updates.
   runtime::v1::LinuxContainerResources resources;
   runtime::v1::ContainerState state = runtime::v1::CONTAINER_CREATED;

@@ -3,27 +3,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
+#include <string_view>
 
-#include "alignd/pod/annotated_resources.h"
 #include "cri/injection.h"
-#include "cri/pod_from_cri.h"
+#include "podsource/annotation_source.h"
+#include "podsource/cri_estimate.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (const auto containers = alignd::ParseAnnotatedResources(text); containers.ok()) {
-    for (const alignd::Container& container : *containers) {
-      if (container.resources.requests.size() < container.resources.limits.size()) std::abort();
-    }
-  }
   runtime::v1::CreateContainerRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
-  const alignd::Result<alignd::cri::PodAsk> ask =
-      alignd::cri::PodOfContainer(request.sandbox_config(), request.config());
-  if (ask.ok()) {
-    for (const alignd::Container& container : ask->pod.containers) {
-      if (alignd::ExclusiveCpus(ask->pod, container) < 0) std::abort();
+  const alignd::podsource::Question question{
+      std::make_shared<const runtime::v1::PodSandboxConfig>(request.sandbox_config()),
+      std::make_shared<const runtime::v1::ContainerConfig>(request.config())};
+  const auto look = [](const auto& known) {
+    if (!known.ok() || !*known) return;
+    for (const alignd::Container& container : (*known)->pod.containers) {
+      if (alignd::ExclusiveCpus((*known)->pod, container) < 0) std::abort();
     }
-  }
+  };
+  alignd::podsource::AnnotationSource({}).Ask(question, look);
+  alignd::podsource::CriEstimate().Ask(question, look);
   alignd::admission::Grant grant;
   grant.exclusive = alignd::CpuSet{1, 2, 3};
   grant.cpuset = grant.exclusive;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/device_states.h"
+#include "core/hint_oracle.h"
 #include "core/machine_builder.h"
 #include "core/property_seed.h"
 
@@ -131,7 +132,7 @@ class DeviceLife {
     std::set<std::string> running;   // what apps and sidecars of the pod hold
     for (const Container& container : pod.containers) {
       const auto wanted = static_cast<int>(container.resources.limits.at(kGpu).Value());
-      ASSERT_EQ(ContainerHints(machine_, state_, pod, container).at(kGpu),
+      ASSERT_EQ(AllOf(ContainerHints(machine_, state_, pod, container)).at(kGpu),
                 HintsByDefinition(machine_, state_, reusable, wanted));
       const std::set<std::string> taken = state_.AllocatedIds(kGpu);
       if (Allocate(machine_, pod, container, RandomAffinity(), Preference(), state_)) {

@@ -1,7 +1,8 @@
-// The merger carries only distinct masks from list to list; the kubelet tries every combination.
-// Both must answer the same, always.
+// The merger goes neither through the combinations nor through the lists; the kubelet goes through
+// all of them. Both must answer the same, always, whichever way the merger takes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "alignd/topologymanager/merge_explanation.h"
@@ -10,6 +11,13 @@
 
 namespace alignd::topologymanager {
 namespace {
+
+constexpr MergeLimits kByTables{.dense_nodes = 15};
+constexpr MergeLimits kBySearch{.dense_nodes = 0};
+
+int Below(int bound, std::mt19937_64& random) {
+  return static_cast<int>(random() % static_cast<uint64_t>(bound));
+}
 
 Machine MachineWithNodes(int nodes, std::mt19937_64& random) {
   std::vector<Cpu> cpus;
@@ -26,19 +34,66 @@ Machine MachineWithNodes(int nodes, std::mt19937_64& random) {
   return *Machine::Make(std::move(cpus), std::move(numa));
 }
 
+NumaMask RandomMask(int nodes, std::mt19937_64& random) {
+  return NumaMask::FromBits(random() % ((uint64_t{1} << nodes) - 1) + 1);
+}
+
 HintList RandomList(int nodes, size_t longest, std::mt19937_64& random) {
   HintList list(random() % (longest + 1));
-  const uint64_t masks = (uint64_t{1} << nodes) - 1;
   for (TopologyHint& hint : list) {
-    if (random() % 8 != 0) hint.affinity = NumaMask::FromBits(random() % masks + 1);
+    if (random() % 8 != 0) hint.affinity = RandomMask(nodes, random);
     hint.preferred = random() % 2 == 0;
   }
   return list;
 }
 
-std::string Describe(const std::vector<HintList>& lists) {
+// Places on every node, on some, alike or not; sometimes places that nodes share.
+Demand RandomDemand(NumaMask within, int nodes, std::mt19937_64& random) {
+  Demand demand;
+  const int kinds = 1 + Below(4, random);
+  uint64_t sum = 0;
+  const auto add = [&](NumaMask at) {
+    const auto amount = static_cast<uint64_t>(Below(kinds, random));
+    demand.places.push_back({at, amount});
+    sum += amount;
+  };
+  for (const int node : within) add(NumaMask::Of(node));
+  for (int shared = Below(6, random) - 3; shared > 0; --shared) add(RandomMask(nodes, random));
+  demand.wanted = random() % (sum + 2);
+  return demand;
+}
+
+// What a provider describes, and more: any number of demands, any preference.
+DescribedHints RandomDescription(int nodes, std::mt19937_64& random) {
+  DescribedHints hints;
+  hints.sets.within =
+      Below(3, random) == 0 ? RandomMask(nodes, random) : NumaMask::FirstNodes(nodes);
+  for (int demands = Below(4, random); demands > 0; --demands) {
+    hints.sets.demands.push_back(RandomDemand(hints.sets.within, nodes, random));
+  }
+  hints.preferred_nodes = FewestNodes(hints.sets).value_or(1);
+  if (Below(3, random) == 0) hints.preferred_nodes = 1 + Below(nodes, random);
+  if (Below(4, random) != 0) return hints;
+  for (int groups = 1 + Below(3, random); groups > 0; --groups) {
+    hints.groups.push_back(RandomMask(nodes, random));
+  }
+  hints.preferred_groups = 1 + Below(2, random);
+  return hints;
+}
+
+Hints RandomHints(int nodes, size_t longest, std::mt19937_64& random) {
+  if (Below(3, random) == 0) return RandomList(nodes, longest, random);
+  DescribedHints described = RandomDescription(nodes, random);
+  HintList listed = Below(2, random) == 0 ? HintList() : RandomList(nodes, 4, random);
+  std::erase_if(listed, [&](const TopologyHint& hint) {
+    return hint.affinity && described.sets.within.Contains(*hint.affinity);
+  });
+  return {std::move(listed), std::move(described)};
+}
+
+std::string Describe(const std::vector<Hints>& lists) {
   std::string text;
-  for (const HintList& list : lists) {
+  for (const HintList& list : AllOf(lists)) {
     text += "[";
     for (const TopologyHint& hint : list) {
       text += (hint.affinity ? hint.affinity->ToString() : "any") + (hint.preferred ? "! " : " ");
@@ -48,23 +103,105 @@ std::string Describe(const std::vector<HintList>& lists) {
   return text;
 }
 
+std::string Describe(const std::vector<Hints>& lists, const MergeRules& rules) {
+  return Describe(lists) + (rules.prefer_closest ? " closest" : "") +
+         (rules.as_1_20 ? " 1.20" : "");
+}
+
+size_t Combinations(const std::vector<HintList>& lists) {
+  size_t combinations = 1;
+  for (const HintList& list : lists) combinations *= list.size();
+  return combinations;
+}
+
+using Oracle = TopologyHint (*)(const NumaInfo&, const std::vector<HintList>&, const MergeRules&);
+
+void ExpectTheSame(const NumaInfo& numa, const std::vector<Hints>& lists, Oracle oracle) {
+  const std::vector<HintList> all = AllOf(lists);
+  for (const bool closest : {false, true}) {
+    for (const bool as_1_20 : {false, true}) {
+      const MergeRules rules{closest, as_1_20};
+      const TopologyHint expected = oracle(numa, all, rules);
+      ASSERT_EQ(MergeWithin(kByTables, numa, lists, rules).hint, expected)
+          << "by tables: " << Describe(lists, rules);
+      ASSERT_EQ(MergeWithin(kBySearch, numa, lists, rules).hint, expected)
+          << "by search: " << Describe(lists, rules);
+      const MergeExplanation why =
+          ExplainMerge(numa, lists, rules, [](NumaMask mask) { return mask.ToString(); });
+      if (why.candidates.empty()) continue;
+      ASSERT_EQ(why.candidates.front().hint, expected) << Describe(lists, rules);
+    }
+  }
+}
+
 TEST(HintMergerProperty, AgreesWithTryingAllCombinations) {
   std::mt19937_64 random = SeededRandom();
   const int rounds = Iterations(20'000);
   for (int round = 0; round < rounds; ++round) {
-    const int nodes = 1 + static_cast<int>(random() % 6);
+    const int nodes = 1 + Below(6, random);
     const NumaInfo numa(MachineWithNodes(nodes, random));
-    std::vector<HintList> lists(1 + random() % 4);
+    std::vector<Hints> lists(1 + random() % 4);
+    for (Hints& hints : lists) hints = RandomHints(nodes, 8, random);
+    const Oracle oracle = Combinations(AllOf(lists)) <= 5000 ? MergeByTryingAll : MergeByCarrying;
+    ASSERT_NO_FATAL_FAILURE(ExpectTheSame(numa, lists, oracle));
+  }
+}
+
+// The two oracles are one.
+TEST(HintMergerProperty, CarryingAgreesWithTryingAllCombinations) {
+  std::mt19937_64 random = SeededRandom();
+  const int rounds = Iterations(2'000);
+  for (int round = 0; round < rounds; ++round) {
+    const int nodes = 1 + Below(5, random);
+    const NumaInfo numa(MachineWithNodes(nodes, random));
+    std::vector<HintList> lists(1 + random() % 3);
     for (HintList& list : lists) list = RandomList(nodes, 8, random);
+    for (const bool as_1_20 : {false, true}) {
+      const MergeRules rules{.prefer_closest = true, .as_1_20 = as_1_20};
+      ASSERT_EQ(MergeByCarrying(numa, lists, rules), MergeByTryingAll(numa, lists, rules));
+    }
+  }
+}
+
+// Eight nodes, lists that come out alike, empty, without masks, or without a preferred hint.
+TEST(HintMergerProperty, AgreesOnEightNodes) {
+  std::mt19937_64 random = SeededRandom();
+  const int rounds = Iterations(100);
+  for (int round = 0; round < rounds; ++round) {
+    const NumaInfo numa(MachineWithNodes(8, random));
+    std::vector<Hints> lists;
+    for (int i = 1 + Below(4, random); i > 0; --i) {
+      Hints hints = RandomHints(8, 40, random);
+      if (Below(8, random) == 0) hints = Hints{{std::nullopt, Below(2, random) == 0}};
+      if (Below(12, random) == 0) hints = Hints();
+      if (Below(6, random) == 0) {
+        HintList unloved = hints.All();
+        for (TopologyHint& hint : unloved) hint.preferred = false;
+        hints = unloved;
+      }
+      lists.push_back(hints);
+      if (Below(3, random) == 0) lists.push_back(hints);  // as memory and huge pages are
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectTheSame(numa, lists, MergeByCarrying));
+  }
+}
+
+TEST(HintMergerProperty, SearchAndTablesAgreeOnManyNodes) {
+  std::mt19937_64 random = SeededRandom();
+  const int rounds = Iterations(150);
+  for (int round = 0; round < rounds; ++round) {
+    const int nodes = 9 + Below(6, random);
+    const NumaInfo numa(MachineWithNodes(nodes, random));
+    std::vector<Hints> lists(1 + random() % 3);
+    for (Hints& hints : lists) hints = RandomHints(nodes, 8, random);
     for (const bool closest : {false, true}) {
       for (const bool as_1_20 : {false, true}) {
         const MergeRules rules{closest, as_1_20};
-        ASSERT_EQ(MergeHints(numa, lists, rules), MergeByTryingAll(numa, lists, rules))
-            << Describe(lists) << " closest " << closest << " 1.20 " << as_1_20;
-        const MergeExplanation why =
-            ExplainMerge(numa, lists, rules, [](NumaMask mask) { return mask.ToString(); });
-        if (why.candidates.empty()) continue;
-        ASSERT_EQ(why.candidates.front().hint, MergeHints(numa, lists, rules)) << Describe(lists);
+        MergeLimits patient = kBySearch;
+        patient.search_steps = int64_t{1} << 40;
+        ASSERT_EQ(MergeWithin(patient, numa, lists, rules).hint,
+                  MergeWithin(kByTables, numa, lists, rules).hint)
+            << nodes << " nodes, closest " << closest << " 1.20 " << as_1_20;
       }
     }
   }
@@ -90,11 +227,14 @@ TEST(HintMergerExhaustive, AgreesOnTwoNodes) {
   }
   for (const HintList& first : all_lists) {
     for (const HintList& second : all_lists) {
-      const std::vector<HintList> lists = {first, second};
+      const std::vector<Hints> lists = {first, second};
       for (const bool as_1_20 : {false, true}) {
         const MergeRules rules{false, as_1_20};
-        ASSERT_EQ(MergeHints(numa, lists, rules), MergeByTryingAll(numa, lists, rules))
-            << Describe(lists) << " 1.20 " << as_1_20;
+        const TopologyHint expected = MergeByTryingAll(numa, {first, second}, rules);
+        ASSERT_EQ(MergeWithin(kByTables, numa, lists, rules).hint, expected)
+            << Describe(lists, rules);
+        ASSERT_EQ(MergeWithin(kBySearch, numa, lists, rules).hint, expected)
+            << Describe(lists, rules);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/hint_oracle.h"
 #include "core/memory_nodes.h"
 #include "core/property_seed.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using topologymanager::HintList;
 using topologymanager::HintsByResource;
+using topologymanager::ListsByResource;
 using topologymanager::TopologyHint;
 
 constexpr char kPages[] = "hugepages-2Mi";
@@ -61,7 +63,7 @@ TopologyHint RandomAffinity(const MemoryNode& node, std::mt19937_64& random) {
 }
 
 // The definition of the hints of a container that holds nothing, set by set.
-HintsByResource HintsByDefinition(const MemoryNode& node, const Pod& pod,
+ListsByResource HintsByDefinition(const MemoryNode& node, const Pod& pod,
                                   const Container& container) {
   const uint64_t masks = node.machine.all_numa().bits();
   std::vector<NumaMask> sets;
@@ -101,7 +103,7 @@ HintsByResource HintsByDefinition(const MemoryNode& node, const Pod& pod,
   std::ranges::sort(sets, [](NumaMask a, NumaMask b) { return a.IsNarrowerThan(b); });
   HintList list;
   for (const NumaMask set : sets) list.push_back({set, set.Count() == smallest});
-  HintsByResource hints;
+  ListsByResource hints;
   if (list.empty()) return hints;
   for (const auto& entry : container.resources.requests) hints[entry.first] = list;
   return hints;
@@ -150,7 +152,7 @@ class MemoryLife {
     for (const Container& container : pod.containers) {
       const HintsByResource hints =
           ContainerHints(node_.machine, node_.policy, node_.state, pod, container);
-      ASSERT_EQ(hints, HintsByDefinition(node_, pod, container));
+      ASSERT_EQ(AllOf(hints), HintsByDefinition(node_, pod, container));
       const bool refused = !node_.Give(pod, container.name, RandomAffinity(node_, random_)).empty();
       if (refused) {
         node_.state = Below(2, random_) == 0 ? before : AfterRefusal(uid, before, node_.state);

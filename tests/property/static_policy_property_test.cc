@@ -13,6 +13,7 @@ namespace alignd::cpumanager {
 namespace {
 
 using topologymanager::HintList;
+using topologymanager::Hints;
 using topologymanager::TopologyHint;
 
 PolicyOptions RandomOptions(Random& random) {
@@ -56,7 +57,7 @@ Pod RandomPod(Random& random, const std::string& uid) {
 TopologyHint RandomAffinity(Random& random, const topologymanager::HintsByResource& hints) {
   const auto cpu = hints.find("cpu");
   if (cpu == hints.end() || !cpu->second || cpu->second->empty() || random.OnceIn(3)) return {};
-  return random.OneOf(*cpu->second);
+  return random.OneOf(cpu->second->All());
 }
 
 // Containers that can run at the same time share no CPU; each has as many as it asked for.
@@ -71,8 +72,24 @@ void ExpectFair(const Pod& pod, const CpuState& state) {
   }
 }
 
+// align-by-socket: whether the nodes touch as many sockets as `fewest` nodes fill.
+bool IsSocketAligned(const Machine& machine, NumaMask nodes, int fewest) {
+  const int nodes_per_socket =
+      machine.numa_with_cpus().Count() / static_cast<int>(machine.sockets().size());
+  if (nodes_per_socket == 0) return false;
+  int touched = 0;
+  for (const CpuGroup& socket : machine.sockets()) {
+    if (socket.cpus.Intersects(machine.CpusInNuma(nodes))) ++touched;
+  }
+  return touched == (fewest + nodes_per_socket - 1) / nodes_per_socket;
+}
+
 // The definition of a hint, asked for one set of nodes after another.
-HintList HintsByDefinition(const Machine& machine, const CpuSet& available, int request) {
+HintList HintsByDefinition(const Machine& machine, const StaticPolicy& policy,
+                           const CpuState& state, int request) {
+  const auto reusable = state.reusable.find("p");
+  const CpuSet must_have = reusable == state.reusable.end() ? CpuSet() : reusable->second;
+  const CpuSet usable = (state.default_set - policy.reserved) | must_have;
   HintList hints;
   int fewest = machine.numa_with_cpus().Count();
   for (int size = machine.numa_count(); size >= 1; --size) {
@@ -86,8 +103,11 @@ HintList HintsByDefinition(const Machine& machine, const CpuSet& available, int 
     for (uint64_t bits = 1; bits <= machine.all_numa().bits(); ++bits) {
       const NumaMask nodes = NumaMask::FromBits(bits);
       if (nodes.Count() != size || !machine.numa_with_cpus().Contains(nodes)) continue;
-      if ((machine.CpusInNuma(nodes) & available).Count() < request) continue;
-      hints.push_back({.affinity = nodes, .preferred = size == fewest});
+      const CpuSet cpus = machine.CpusInNuma(nodes);
+      if ((cpus & usable).Count() < request || !cpus.Contains(must_have)) continue;
+      const bool aligned =
+          policy.options.align_by_socket && IsSocketAligned(machine, nodes, fewest);
+      hints.push_back({.affinity = nodes, .preferred = size == fewest || aligned});
     }
   }
   return hints;
@@ -98,14 +118,18 @@ TEST(StaticPolicyProperty, HintsAreThoseOfTheDefinition) {
   const int rounds = Iterations(300);
   for (int round = 0; round < rounds; ++round) {
     const Machine machine = RandomMachine(random);
-    const StaticPolicy policy{.options = {}, .reserved = CpuSet{machine.cpus().First()}};
+    const StaticPolicy policy{.options = {.align_by_socket = random.OnceIn(3)},
+                              .reserved = CpuSet{machine.cpus().First()}};
     CpuState state = InitialState(machine, policy);
     state.default_set = random.SomeOf(state.default_set) | policy.reserved;
+    if (random.OnceIn(3)) {
+      state.reusable["p"] = random.SomeOf(machine.cpus() - state.default_set).Lowest(3);
+    }
     const int request = random.Number(1, machine.cpus().Count() + 1);
     const Pod pod =
         MakePod("p", {App("app", {{"cpu", std::to_string(request)}, {"memory", "1Gi"}})});
-    ASSERT_EQ(ContainerHints(machine, policy, state, pod, pod.containers[0]).at("cpu"),
-              HintsByDefinition(machine, state.default_set - policy.reserved, request))
+    const Hints hints = *ContainerHints(machine, policy, state, pod, pod.containers[0]).at("cpu");
+    ASSERT_EQ(hints.All(), HintsByDefinition(machine, policy, state, request))
         << Describe(machine) << " default set " << state.default_set.ToString() << " request "
         << request;
   }

@@ -1,12 +1,12 @@
-// What the node has given away: the managers' states and the stored affinities as one copyable,
-// comparable value.
+// What the node has given away: the managers' states and the stored affinities as one comparable
+// value. Copies share what they have in common, so that one per decision costs little.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "alignd/admission/node.h"
+#include "alignd/base/shared_map.h"
 #include "alignd/cpumanager/cpu_state.h"
 #include "alignd/devicemanager/device_state.h"
 #include "alignd/memorymanager/memory_state.h"
@@ -20,7 +20,7 @@ struct NodeState {
   memorymanager::MemoryState memory;
   devicemanager::DeviceState devices;
   // What the topology manager decided for each container; not saved.
-  std::map<ContainerKey, topologymanager::TopologyHint> affinities;
+  SharedMap<ContainerKey, topologymanager::TopologyHint> affinities;
 
   // A node on which nothing runs and no plugin has registered.
   static NodeState Initial(const Node& node);

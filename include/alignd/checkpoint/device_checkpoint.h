@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alignd/base/result.h"
+#include "alignd/base/shared_map.h"
 #include "alignd/devicemanager/device_state.h"
 #include "alignd/pod/pod.h"
 
@@ -15,7 +16,7 @@ namespace alignd::checkpoint {
 // What a kubelet_internal_checkpoint says. A value.
 struct DeviceCheckpoint {
   // Container -> resource -> what it holds, with the plugin's answer as bytes, unread.
-  std::map<ContainerKey, std::map<std::string, devicemanager::DeviceAllocation>> allocations;
+  SharedMap<ContainerKey, std::map<std::string, devicemanager::DeviceAllocation>> allocations;
   // Resource -> ids that were healthy when the file was written, sorted.
   std::map<std::string, std::vector<std::string>> registered;
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "alignd/base/cpu_set.h"
+#include "alignd/base/shared_map.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd::cpumanager {
@@ -13,7 +14,7 @@ namespace alignd::cpumanager {
 struct CpuState {
   CpuSet default_set;
   // pod UID -> container name -> exclusive CPUs. Never an empty inner map, never an empty set.
-  std::map<std::string, std::map<std::string, CpuSet>> assignments;
+  SharedMap<std::string, std::map<std::string, CpuSet>> assignments;
   // What finished init containers leave to the later containers of their pod: pod UID -> CPUs.
   // At most one pod (touching another pod drops it). Hidden inside the kubelet's policy; not saved.
   std::map<std::string, CpuSet> reusable;

@@ -46,9 +46,8 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
 CpuState InitialState(const Machine& machine, const StaticPolicy& policy);
 
 // The cpu hints of one container; empty if it is not entitled to exclusive CPUs.
-// Hints come smaller sets of NUMA nodes first, then by mask value. Only NUMA nodes with CPUs occur.
-// Source: policy_static.go, GetTopologyHints.
-// Differs: where more than kMaxNodesWalkedFully nodes have CPUs, see ForEachSubset.
+// Only NUMA nodes with CPUs occur. Source: policy_static.go, GetTopologyHints.
+// Differs: the hints are described, not listed; they are the same (see Hints).
 topologymanager::HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& policy,
                                                 const CpuState& state, const Pod& pod,
                                                 const Container& container);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/base/shared_map.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd::devicemanager {
@@ -47,9 +48,9 @@ struct DeviceAllocation {
 // A value. What init containers leave to later containers of their pod is not stored: it follows
 // from the allocations (ReusableIds).
 struct DeviceState {
-  std::map<std::string, Resource> resources;  // by resource name
+  SharedMap<std::string, Resource> resources;  // by resource name
   // Container -> resource -> what it holds. Never an empty inner map.
-  std::map<ContainerKey, std::map<std::string, DeviceAllocation>> allocations;
+  SharedMap<ContainerKey, std::map<std::string, DeviceAllocation>> allocations;
   // What the container holds of that resource, or null.
   const DeviceAllocation* Find(const ContainerKey& key, const std::string& resource) const;
   // All device ids of the resource that some container holds.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/base/shared_map.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd::memorymanager {
@@ -47,7 +48,7 @@ std::string HugePageType(uint64_t page_bytes);
 struct MemoryState {
   std::map<int, NumaMemory> machine;  // by NUMA node id
   // pod UID -> container name -> blocks, sorted by type. Never an empty inner map.
-  std::map<std::string, std::map<std::string, std::vector<Block>>> assignments;
+  SharedMap<std::string, std::map<std::string, std::vector<Block>>> assignments;
 
   // The container's blocks, or null.
   const std::vector<Block>* Find(const ContainerKey& key) const;

@@ -1,12 +1,15 @@
 // What a manager could do where: the words in which the managers and the topology manager talk.
 #pragma once
 
+#include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "alignd/base/numa_mask.h"
+#include "alignd/topologymanager/node_sets.h"
 
 namespace alignd::topologymanager {
 
@@ -21,8 +24,54 @@ struct TopologyHint {
 
 using HintList = std::vector<TopologyHint>;
 
+// One hint for each of these sets.
+struct DescribedHints {
+  NodeSets sets;
+  // Preferred are the sets of so many nodes,
+  int preferred_nodes = 0;
+  // and those that touch exactly so many of the groups (sockets, for align-by-socket).
+  std::vector<NumaMask> groups;
+  int preferred_groups = 0;
+
+  bool IsPreferred(NumaMask set) const;
+
+  friend bool operator==(const DescribedHints&, const DescribedHints&) = default;
+};
+
+// The hints of one resource: some listed, the others described. A value that is cheap to copy.
+// Differs: the kubelet lists them all, 2^n of n NUMA nodes. These are the same hints: none is left
+// out, so nothing that could win is.
+class Hints {
+ public:
+  Hints() = default;
+  Hints(HintList listed) : listed_(std::move(listed)) {}  // NOLINT(google-explicit-constructor)
+  Hints(std::initializer_list<TopologyHint> listed) : listed_(listed) {}
+  // No set is both listed and described.
+  Hints(HintList listed, DescribedHints described);
+
+  const HintList& listed() const { return listed_; }
+  const DescribedHints* described() const { return described_.get(); }  // null, or with a member
+  bool empty() const { return listed_.empty() && described_ == nullptr; }
+
+  // All of them, narrowest first if any are described: the kubelet's list. 2^n steps.
+  HintList All() const;
+
+  // What people are shown: All() if the described sets lie within kNodesShownFully nodes; else the
+  // listed ones and the narrowest kMostShown of the described (the lowest of equally narrow ones).
+  static constexpr int kNodesShownFully = 8;
+  static constexpr size_t kMostShown = 256;
+  HintList Shown() const;
+  bool IsShownFully() const;
+
+  friend bool operator==(const Hints& a, const Hints& b);
+
+ private:
+  HintList listed_;
+  std::shared_ptr<const DescribedHints> described_;
+};
+
 // One provider's answer, by resource name. No entry: no opinion. nullopt: "any, preferred".
-// An empty list: no possible allocation ("any, not preferred"). These differ in the merge.
-using HintsByResource = std::map<std::string, std::optional<HintList>>;
+// No hints: no possible allocation ("any, not preferred"). These differ in the merge.
+using HintsByResource = std::map<std::string, std::optional<Hints>>;
 
 }  // namespace alignd::topologymanager

@@ -37,8 +37,9 @@ struct MergeExplanation {
 };
 
 // Explains MergeHints with the same arguments: the first candidate is what it returns. Without a
-// candidate, a note says so.
-MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<HintList>& lists,
+// candidate, a note says so. Of more common NUMA nodes than tables are made of (MergeLimits) only
+// the best candidate is there, and a note.
+MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& lists,
                               const MergeRules& rules, const MaskText& mask_text);
 
 // Explains Policy::Merge of these hints, those of all providers together. Not for policy none.

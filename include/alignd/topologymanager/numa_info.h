@@ -1,6 +1,8 @@
-// Narrowest and closest of two sets of NUMA nodes.
+// How far the NUMA nodes of a set are from each other.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "alignd/base/numa_mask.h"
@@ -15,17 +17,17 @@ class NumaInfo {
 
   NumaMask all() const { return all_; }
 
-  // The narrower of two masks; `current` if they are equal.
-  // Source: kubelet pkg/kubelet/cm/topologymanager/numa_info.go, Narrowest.
-  NumaMask Narrower(NumaMask current, NumaMask candidate) const;
-
-  // Fewer nodes; then the smaller average distance over all ordered pairs, a node with itself
-  // included; then the smaller mask value.
   // Differs: distances are looked up by position, so gaps in the node ids never read past a row.
-  // Source: numa_info.go, Closest.
-  NumaMask Closer(NumaMask current, NumaMask candidate) const;
-
+  // Source: kubelet pkg/kubelet/cm/topologymanager/numa_info.go, Closest.
   double AverageDistance(NumaMask mask) const;
+
+  // Over all ordered pairs, a node with itself included. Of masks of one size it orders as the
+  // average does: whole numbers this small are exact.
+  int64_t DistanceSum(NumaMask mask) const;
+
+  int Distance(int from, int to) const {
+    return distances_[static_cast<size_t>(from)][static_cast<size_t>(to)];
+  }
 
  private:
   NumaMask all_;

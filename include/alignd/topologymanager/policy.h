@@ -40,7 +40,7 @@ class Policy {
   // What is merged: one list per resource, or one for a provider that has none; without the hints
   // that the policy has no use for. Source: policy.go, filterProvidersHints;
   // policy_single_numa_node.go, filterSingleNumaHints.
-  std::vector<HintList> Lists(const std::vector<HintsByResource>& answers) const;
+  std::vector<Hints> Lists(const std::vector<HintsByResource>& answers) const;
 
   // Merges the answers of all hint providers. Not for policy none, which asks for no hints.
   // Source: policy_best_effort.go, policy_restricted.go, policy_single_numa_node.go, Merge.

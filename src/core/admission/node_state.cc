@@ -30,8 +30,8 @@ void ReleasePod(const std::string& pod_uid, NodeState& state) {
   cpumanager::ReleasePod(pod_uid, state.cpu);
   memorymanager::ReleasePod(pod_uid, state.memory);
   devicemanager::ReleasePod(pod_uid, state.devices);
-  std::erase_if(state.affinities,
-                [&pod_uid](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+  erase_if(state.affinities,
+           [&pod_uid](const auto& entry) { return entry.first.pod_uid == pod_uid; });
 }
 
 void ReleaseContainer(const ContainerKey& key, NodeState& state) {

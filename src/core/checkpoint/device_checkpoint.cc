@@ -44,7 +44,7 @@ DeviceAllocation FromDocument(const DeviceEntryDocument& entry) {
 DeviceState DeviceCheckpoint::ToState() const {
   DeviceState state;
   state.allocations = allocations;
-  for (const auto& [resource, ids] : registered) state.resources.try_emplace(resource);
+  for (const auto& [resource, ids] : registered) state.resources[resource];
   return state;
 }
 

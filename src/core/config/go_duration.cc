@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, int64_t>, 8> kUnits = {{
     {"h", 3'600'000'000'000},
 }};
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsDurationDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes one unit from the front; 0 if there is none.
 int64_t TakeUnit(std::string_view& text) {
@@ -41,7 +41,7 @@ std::optional<int64_t> TakeTerm(std::string_view& text) {
   Int128 scale = 1;  // of the fraction
   bool any_digit = false;
   bool fraction = false;
-  for (; !text.empty() && (IsDigit(text[0]) || (text[0] == '.' && !fraction));
+  for (; !text.empty() && (IsDurationDigit(text[0]) || (text[0] == '.' && !fraction));
        text.remove_prefix(1)) {
     if (text[0] == '.') {
       fraction = true;

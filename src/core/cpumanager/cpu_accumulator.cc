@@ -15,6 +15,25 @@ std::vector<CpuGroup> NumaGroups(const Machine& machine) {
   return groups;
 }
 
+// For each of `all` the groups that share a CPU with it. Goes over the CPUs once: to compare every
+// unit with every group is what large machines would spend their time with.
+std::vector<CpuAccumulator::Groups> NestedIn(const std::vector<CpuGroup>& all,
+                                             const std::vector<CpuGroup>& groups,
+                                             size_t cpu_numbers) {
+  std::vector<size_t> parent_of_cpu(cpu_numbers);
+  for (size_t place = 0; place < all.size(); ++place) {
+    for (const int cpu : all[place].cpus) parent_of_cpu[static_cast<size_t>(cpu)] = place;
+  }
+  std::vector<CpuAccumulator::Groups> nested(all.size());
+  for (const CpuGroup& group : groups) {
+    for (const int cpu : group.cpus) {
+      CpuAccumulator::Groups& inside = nested[parent_of_cpu[static_cast<size_t>(cpu)]];
+      if (inside.empty() || inside.back() != &group) inside.push_back(&group);
+    }
+  }
+  return nested;
+}
+
 }  // namespace
 
 CpuAccumulator::CpuAccumulator(const Machine& machine, const CpuSet& free, int needed)
@@ -25,28 +44,30 @@ CpuAccumulator::CpuAccumulator(const Machine& machine, const CpuSet& free, int n
       needed_(needed) {}
 
 CpuAccumulator::Groups CpuAccumulator::FirstLevel() const {
-  return Ordered(numa_first_ ? numa_nodes_ : machine_.sockets(), machine_.cpus());
+  Groups all;
+  for (const CpuGroup& unit : FirstUnits()) all.push_back(&unit);
+  return Ordered(all, machine_.cpus());
 }
 
 CpuAccumulator::Groups CpuAccumulator::SecondLevel() const {
-  return OrderedWithin(FirstLevel(), numa_first_ ? machine_.sockets() : numa_nodes_);
+  return OrderedWithin(FirstLevel(), FirstUnits(), SecondUnits(), second_in_first_);
 }
 
 CpuAccumulator::Groups CpuAccumulator::UncoreCaches() const {
-  return OrderedWithin(NumaNodes(), machine_.uncores());
+  return OrderedWithin(NumaNodes(), numa_nodes_, machine_.uncores(), caches_in_nodes_);
 }
 
 CpuAccumulator::Groups CpuAccumulator::Cores() const {
-  return OrderedWithin(SecondLevel(), machine_.cores());
+  return OrderedWithin(SecondLevel(), SecondUnits(), machine_.cores(), cores_in_second_);
 }
 
-CpuAccumulator::Groups CpuAccumulator::Ordered(const std::vector<CpuGroup>& groups,
-                                               const CpuSet& within) const {
+CpuAccumulator::Groups CpuAccumulator::Ordered(const Groups& groups, const CpuSet& within) const {
   const CpuSet free_within = free_ & within;
   std::vector<std::pair<int, const CpuGroup*>> by_free;
-  for (const CpuGroup& group : groups) {
-    if (group.cpus.Intersects(free_within)) {
-      by_free.emplace_back(group.cpus.CountCommon(free_), &group);
+  by_free.reserve(groups.size());
+  for (const CpuGroup* group : groups) {
+    if (group->cpus.Intersects(free_within)) {
+      by_free.emplace_back(group->cpus.CountCommon(free_), group);
     }
   }
   // The groups come ascending by id, which a stable sort keeps among equals.
@@ -58,13 +79,25 @@ CpuAccumulator::Groups CpuAccumulator::Ordered(const std::vector<CpuGroup>& grou
 }
 
 CpuAccumulator::Groups CpuAccumulator::OrderedWithin(const Groups& parents,
-                                                     const std::vector<CpuGroup>& groups) const {
+                                                     const std::vector<CpuGroup>& all,
+                                                     const std::vector<CpuGroup>& groups,
+                                                     Nesting& nesting) const {
+  if (!std::exchange(nesting.known, true)) {
+    const int cpu_numbers = machine_.cpu_rows().back().cpu + 1;
+    nesting.inside = NestedIn(all, groups, static_cast<size_t>(cpu_numbers));
+  }
   Groups ordered;
   for (const CpuGroup* parent : parents) {
-    const Groups inside = Ordered(groups, parent->cpus);
+    const auto place = static_cast<size_t>(parent - all.data());
+    const Groups inside = Ordered(nesting.inside[place], parent->cpus);
     ordered.insert(ordered.end(), inside.begin(), inside.end());
   }
   return ordered;
+}
+
+bool CpuAccumulator::SomeAreSmallEnough(const std::vector<CpuGroup>& units) const {
+  return std::ranges::any_of(units,
+                             [this](const CpuGroup& unit) { return unit.cpus.Count() <= needed_; });
 }
 
 void CpuAccumulator::Take(const CpuSet& cpus) {

@@ -49,24 +49,51 @@ class CpuAccumulator {
   // or that another container holds.
   void TakeWholeFirstLevel() { numa_first_ ? TakeWholeNumaNodes() : TakeWholeSockets(); }
   void TakeWholeSecondLevel() { numa_first_ ? TakeWholeSockets() : TakeWholeNumaNodes(); }
-  void TakeWholeUncoreCaches() { TakeWhole(UncoreCaches(), std::nullopt); }
-  void TakeWholeCores() { TakeWhole(Cores(), machine_.cpus_per_core()); }
+  void TakeWholeUncoreCaches() {
+    if (SomeAreSmallEnough(machine_.uncores())) TakeWhole(UncoreCaches(), std::nullopt);
+  }
+  void TakeWholeCores() {
+    if (SomeAreSmallEnough(machine_.cores())) TakeWhole(Cores(), machine_.cpus_per_core());
+  }
   // Takes the free CPUs of each unit in the given order, by number, until none is needed.
   void TakeSingleCpus(const Groups& groups);
 
  private:
-  void TakeWholeNumaNodes() { TakeWhole(NumaNodes(), std::nullopt); }
-  void TakeWholeSockets() { TakeWhole(Sockets(), machine_.cpus_per_socket()); }
+  const std::vector<CpuGroup>& FirstUnits() const {
+    return numa_first_ ? numa_nodes_ : machine_.sockets();
+  }
+  const std::vector<CpuGroup>& SecondUnits() const {
+    return numa_first_ ? machine_.sockets() : numa_nodes_;
+  }
+  void TakeWholeNumaNodes() {
+    if (SomeAreSmallEnough(numa_nodes_)) TakeWhole(NumaNodes(), std::nullopt);
+  }
+  void TakeWholeSockets() {
+    if (SomeAreSmallEnough(machine_.sockets())) TakeWhole(Sockets(), machine_.cpus_per_socket());
+  }
+  // Whether some unit is not larger than what is needed; if none is, they need not be put in order.
+  bool SomeAreSmallEnough(const std::vector<CpuGroup>& units) const;
   // `size`: how many CPUs a unit must have to be taken; any number without it.
   void TakeWhole(const Groups& groups, std::optional<int> size);
   // Those of `groups` that have a free CPU among `within`, the fuller first.
-  Groups Ordered(const std::vector<CpuGroup>& groups, const CpuSet& within) const;
-  // For each parent in its order, the groups that lie in it.
-  Groups OrderedWithin(const Groups& parents, const std::vector<CpuGroup>& groups) const;
+  Groups Ordered(const Groups& groups, const CpuSet& within) const;
+  // The units of one level in the units of another.
+  struct Nesting {
+    // Ascending by id, for each parent by its place in the list of its level.
+    std::vector<Groups> inside;
+    bool known = false;
+  };
+  // For each parent in its order, the groups that lie in it. `all` are all units of the parents'
+  // level; `nesting` is filled when it is used first.
+  Groups OrderedWithin(const Groups& parents, const std::vector<CpuGroup>& all,
+                       const std::vector<CpuGroup>& groups, Nesting& nesting) const;
 
   const Machine& machine_;
   const std::vector<CpuGroup> numa_nodes_;
   const bool numa_first_;
+  mutable Nesting second_in_first_;
+  mutable Nesting caches_in_nodes_;
+  mutable Nesting cores_in_second_;
   CpuSet free_;
   CpuSet taken_;
   int needed_;

@@ -1,15 +1,20 @@
 // Hints: on which sets of NUMA nodes a request can be satisfied.
 #include <algorithm>
+#include <climits>
+#include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
-#include "alignd/base/numa_subsets.h"
 #include "alignd/cpumanager/static_policy.h"
 
 namespace alignd::cpumanager {
 namespace {
 
+using topologymanager::Demand;
+using topologymanager::DescribedHints;
 using topologymanager::HintList;
+using topologymanager::Hints;
 using topologymanager::HintsByResource;
 
 // The fewest NUMA nodes that have `request` CPUs in all, taken and reserved ones included. All of
@@ -25,47 +30,46 @@ int FewestNodes(const Machine& machine, int request) {
   return nodes;
 }
 
-// Whether the nodes touch as many sockets as the fewest nodes would fill.
+// align-by-socket: preferred are also sets that touch as many sockets as the fewest nodes fill.
 // Source: policy_static.go, isHintSocketAligned.
-bool IsSocketAligned(const Machine& machine, NumaMask nodes, int fewest_nodes) {
+void PreferWholeSockets(const Machine& machine, DescribedHints& hints) {
   const int sockets = static_cast<int>(machine.sockets().size());
   const int nodes_per_socket = machine.numa_with_cpus().Count() / sockets;
-  if (nodes_per_socket == 0) return false;
-  const int fewest_sockets = (fewest_nodes + nodes_per_socket - 1) / nodes_per_socket;
-  const CpuSet cpus = machine.CpusInNuma(nodes);
-  const auto touched = std::ranges::count_if(
-      machine.sockets(), [&](const CpuGroup& socket) { return socket.cpus.Intersects(cpus); });
-  return touched == fewest_sockets;
+  if (nodes_per_socket == 0) return;
+  hints.preferred_groups = (hints.preferred_nodes + nodes_per_socket - 1) / nodes_per_socket;
+  for (const CpuGroup& socket : machine.sockets()) {
+    hints.groups.push_back(machine.NumaOf(socket.cpus));
+  }
 }
 
 // A hint for every set of NUMA nodes that holds all of `reusable` and, with `available`, `request`
-// CPUs: smaller sets first. Only sets of nodes that have CPUs.
+// CPUs. Only sets of nodes that have CPUs.
 // Source: policy_static.go, generateCPUTopologyHints.
-HintList MakeHints(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
-                   const CpuSet& reusable, int request) {
+Hints MakeHints(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
+                const CpuSet& reusable, int request) {
+  DescribedHints hints{.sets = {.within = machine.numa_with_cpus(), .demands = {}},
+                       .preferred_nodes = FewestNodes(machine, request),
+                       .groups = {},
+                       .preferred_groups = 0};
   const CpuSet usable = available | reusable;
-  if (usable.Count() < request) return {};
-  const NumaMask must_hold = machine.NumaOf(reusable);
-  const int fewest_nodes = FewestNodes(machine, request);
-  std::vector<int> usable_on;  // by position
-  for (int node = 0; node < machine.numa_count(); ++node) {
-    usable_on.push_back(machine.CpusInNuma(node).CountCommon(usable));
+  Demand& cpus = hints.sets.demands.emplace_back();
+  cpus.wanted = static_cast<uint64_t>(request);
+  for (const int node : machine.numa_with_cpus()) {
+    const int on_node = machine.CpusInNuma(node).CountCommon(usable);
+    cpus.places.push_back({NumaMask::Of(node), static_cast<uint64_t>(on_node)});
   }
-
-  HintList hints;
-  ForEachSubset(machine.numa_with_cpus(), [&](NumaMask nodes) {
-    int cpus = 0;
-    for (const int node : nodes) cpus += usable_on[static_cast<size_t>(node)];
-    if (cpus < request || !nodes.Contains(must_hold)) return;
-    const bool preferred =
-        nodes.Count() == fewest_nodes ||
-        (options.align_by_socket && IsSocketAligned(machine, nodes, fewest_nodes));
-    hints.push_back({.affinity = nodes, .preferred = preferred});
-  });
-  return hints;
+  if (!reusable.empty()) {
+    Demand& nodes_of_reusable = hints.sets.demands.emplace_back();
+    for (const int node : machine.NumaOf(reusable)) {
+      nodes_of_reusable.places.push_back({NumaMask::Of(node), 1});
+      ++nodes_of_reusable.wanted;
+    }
+  }
+  if (options.align_by_socket) PreferWholeSockets(machine, hints);
+  return Hints(HintList(), std::move(hints));
 }
 
-HintsByResource CpuHints(HintList hints) { return {{"cpu", std::move(hints)}}; }
+HintsByResource CpuHints(Hints hints) { return {{"cpu", std::move(hints)}}; }
 
 CpuSet Reusable(const CpuState& state, const Pod& pod) {
   const auto reusable = state.reusable.find(pod.uid);
@@ -75,9 +79,9 @@ CpuSet Reusable(const CpuState& state, const Pod& pod) {
 // What the pod needs at its busiest moment: all that keeps running, or an init container next to
 // the sidecars before it. Source: policy_static.go, podGuaranteedCPUs.
 int PodExclusiveCpus(const Pod& pod) {
-  int apps = 0;
-  int sidecars = 0;
-  int init_peak = 0;
+  int64_t apps = 0;
+  int64_t sidecars = 0;
+  int64_t init_peak = 0;
   for (const Container& container : pod.containers) {
     const int cpus = ExclusiveCpus(pod, container);
     switch (container.kind) {
@@ -88,11 +92,11 @@ int PodExclusiveCpus(const Pod& pod) {
         sidecars += cpus;
         break;
       case ContainerKind::kInit:
-        init_peak = std::max(init_peak, sidecars + cpus);
+        init_peak = std::max<int64_t>(init_peak, sidecars + cpus);
         break;
     }
   }
-  return std::max(apps + sidecars, init_peak);
+  return static_cast<int>(std::min<int64_t>(std::max(apps + sidecars, init_peak), INT_MAX));
 }
 
 }  // namespace

@@ -2,115 +2,134 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
+#include <cstdint>
+#include <functional>
+#include <utility>
 
-#include "core/cpumanager/subsets.h"
+#include "core/cpumanager/spread_search.h"
 
 namespace alignd::cpumanager {
 namespace {
 
 using Nodes = std::vector<size_t>;
 
-constexpr double kNoBalance = std::numeric_limits<double>::max();
-
-double RoundToThousandths(double value) { return std::round(value * 1000) / 1000; }
-
-// How unequal the numbers are: their standard deviation, rounded as the kubelet rounds it.
-double Imbalance(const std::vector<int>& numbers) {
-  const auto count = static_cast<double>(numbers.size());
-  const double sum = std::accumulate(numbers.begin(), numbers.end(), 0.0);
-  const double mean = RoundToThousandths(sum / count);
-  double squares = 0;
-  for (const int number : numbers) squares += (number - mean) * (number - mean);
-  return RoundToThousandths(std::sqrt(squares / count));
+int64_t FloorOfRoot(int64_t number) {
+  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(number)));
+  while (root * root > number) --root;
+  while ((root + 1) * (root + 1) <= number) ++root;
+  return root;
 }
 
-// CPUs of those nodes that can be handed out in whole groups.
-int InGroups(const std::vector<int>& free_cpus, const Nodes& nodes, int group) {
-  int cpus = 0;
-  for (const size_t node : nodes) cpus += free_cpus[node] / group * group;
-  return cpus;
+// The balance is the standard deviation of what the nodes are left with, where mean and result are
+// rounded to thousandths, halves up. Whoever gives, the nodes are left with the same sum; so the
+// balance only depends on the sum of the squares, grows with it, and is the same up to the bound
+// that is returned: the largest sum of squares that is as balanced as `squares`.
+// In whole numbers, which is what the kubelet's floating point gives as well: with fewer than 64
+// nodes nothing lies so near to half a thousandth that it would be rounded another way.
+int64_t LargestAsBalanced(int64_t squares, int64_t sum, int64_t nodes) {
+  const int64_t mean = (2000 * sum + nodes) / (2 * nodes);  // thousandths
+  // The variance is (a * squares - b) / nodes, in thousandths squared.
+  constexpr int64_t a = 1'000'000;
+  const int64_t b = 2000 * mean * sum - nodes * mean * mean;
+  // It is rounded up from half an odd number on.
+  const int64_t doubled = FloorOfRoot(4 * (a * squares - b) / nodes);
+  const int64_t odd = doubled % 2 == 0 ? doubled + 1 : doubled + 2;
+  return (nodes * odd * odd + 4 * b - 1) / (4 * a);
 }
 
-// Takes groups from `nodes` in turn until `rest` CPUs are taken; whoever has no whole group left
-// misses its turn. The nodes must have `rest` CPUs in groups.
-Nodes TakeInTurns(std::vector<int>& free_cpus, const Nodes& nodes, int rest, int group) {
-  Nodes turns;
-  while (rest > 0) {
-    for (const size_t node : nodes) {
-      if (rest == 0) break;
-      if (free_cpus[node] < group) continue;
-      free_cpus[node] -= group;
-      rest -= group;
-      turns.push_back(node);
-    }
+// One request over one number of nodes.
+class Spread {
+ public:
+  Spread(const std::vector<int>& free_cpus, const SpreadRequest& request, int size)
+      : free_cpus_(free_cpus),
+        group_(request.group),
+        size_(size),
+        even_groups_(request.count / request.group / size),
+        rest_(request.count / request.group - even_groups_ * size) {}
+
+  // Whether some `size` nodes have the even share each, and all groups together: if any, then those
+  // that have most.
+  bool IsPossible() const {
+    std::vector<int> groups;
+    for (const int cpus : free_cpus_) groups.push_back(cpus / group_);
+    std::ranges::sort(groups, std::greater<>());
+    if (groups.size() < static_cast<size_t>(size_)) return false;
+    int64_t in_all = 0;
+    for (int i = 0; i < size_; ++i) in_all += groups[static_cast<size_t>(i)];
+    return groups[static_cast<size_t>(size_) - 1] >= even_groups_ &&
+           in_all >= int64_t{even_groups_} * size_ + rest_;
   }
-  return turns;
-}
 
-struct Remainder {
-  Nodes turns;
-  double balance = kNoBalance;
+  NumaSpread Best() const {
+    const auto count = static_cast<size_t>(size_);
+    const SpreadSearch sharers(Sharers(), {rest_, group_, /*may_sit_out=*/true}, count, count);
+    int64_t sum = -(int64_t{even_groups_} * size_ + rest_) * group_;
+    for (const int cpus : free_cpus_) sum += cpus;
+    const auto nodes = static_cast<int64_t>(free_cpus_.size());
+    const int64_t bound = LargestAsBalanced(sharers.Least(count), sum, nodes);
+    NumaSpread spread{
+        .nodes = sharers.First(count, bound), .even_share = even_groups_ * group_, .turns = {}};
+    if (rest_ > 0) spread.turns = TakeInTurns(Givers(spread.nodes, bound));
+    return spread;
+  }
+
+ private:
+  int Groups(size_t node) const { return free_cpus_[node] / group_ - even_groups_; }
+
+  std::vector<SpreadNode> Sharers() const {
+    std::vector<SpreadNode> nodes;
+    for (size_t node = 0; node < free_cpus_.size(); ++node) {
+      nodes.push_back({.can_be_chosen = Groups(node) >= 0,
+                       .unchosen = free_cpus_[node],
+                       .chosen = free_cpus_[node] - even_groups_ * group_,
+                       .groups = Groups(node)});
+    }
+    return nodes;
+  }
+
+  // Which of those that share give the rest: as many as can while the balance stays the best, of
+  // these the first in lexical order.
+  Nodes Givers(const Nodes& sharers, int64_t bound) const {
+    std::vector<SpreadNode> nodes = Sharers();
+    for (SpreadNode& node : nodes) node.can_be_chosen = false;
+    size_t most = 0;
+    for (const size_t sharer : sharers) {
+      SpreadNode& node = nodes[sharer];
+      node.unchosen = node.chosen;
+      node.can_be_chosen = node.groups > 0;
+      if (node.can_be_chosen) ++most;
+    }
+    const SpreadSearch givers(std::move(nodes), {rest_, group_, /*may_sit_out=*/false}, 1, most);
+    while (givers.Least(most) > bound) --most;
+    return givers.First(most, bound);
+  }
+
+  // The order in which they give.
+  Nodes TakeInTurns(const Nodes& givers) const {
+    Nodes turns;
+    for (int round = 0; turns.size() < static_cast<size_t>(rest_); ++round) {
+      for (const size_t node : givers) {
+        if (turns.size() == static_cast<size_t>(rest_)) break;
+        if (Groups(node) > round) turns.push_back(node);
+      }
+    }
+    return turns;
+  }
+
+  const std::vector<int>& free_cpus_;
+  const int group_;
+  const int size_;
+  const int even_groups_;  // that each node gives
+  const int rest_;         // groups that are given in turns; fewer than nodes
 };
-
-// The best way for some of `nodes` to give `rest` more CPUs, when `free_cpus` are left on all
-// nodes. More givers are tried before fewer.
-Remainder BestRemainder(const std::vector<int>& free_cpus, const Nodes& nodes, int rest,
-                        int group) {
-  if (rest == 0) return {.turns = {}, .balance = Imbalance(free_cpus)};
-  Nodes givers;
-  std::ranges::copy_if(nodes, std::back_inserter(givers),
-                       [&](size_t node) { return free_cpus[node] >= group; });
-  Remainder best;
-  for (size_t size = givers.size(); size >= 1; --size) {
-    ForEachSubset(givers, size, [&](const Nodes& subset) {
-      if (InGroups(free_cpus, subset, group) < rest) return true;
-      std::vector<int> left = free_cpus;
-      Nodes turns = TakeInTurns(left, subset, rest, group);
-      const double balance = Imbalance(left);
-      if (balance < best.balance) best = {.turns = std::move(turns), .balance = balance};
-      return true;
-    });
-  }
-  return best;
-}
-
-// The best spread over exactly `size` nodes.
-std::optional<NumaSpread> BestSpreadOver(size_t size, const std::vector<int>& free_cpus,
-                                         const SpreadRequest& request) {
-  const int nodes_count = static_cast<int>(size);
-  const int even_share = request.count / nodes_count / request.group * request.group;
-  const int rest = request.count - even_share * nodes_count;
-  Nodes all(free_cpus.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-
-  std::optional<NumaSpread> best;
-  double best_balance = kNoBalance;
-  ForEachSubset(all, size, [&](const Nodes& nodes) {
-    const bool has_share =
-        std::ranges::all_of(nodes, [&](size_t node) { return free_cpus[node] >= even_share; });
-    if (!has_share || InGroups(free_cpus, nodes, request.group) < request.count) return true;
-    std::vector<int> left = free_cpus;
-    for (const size_t node : nodes) left[node] -= even_share;
-    Remainder remainder = BestRemainder(left, nodes, rest, request.group);
-    if (remainder.balance < best_balance) {
-      best_balance = remainder.balance;
-      best = {.nodes = nodes, .even_share = even_share, .turns = std::move(remainder.turns)};
-    }
-    return best_balance > 0;  // nothing beats perfect balance
-  });
-  return best;
-}
 
 }  // namespace
 
 std::optional<NumaSpread> FindNumaSpread(const std::vector<int>& free_cpus,
                                          const SpreadRequest& request) {
   for (int size = request.fewest_nodes; size <= request.most_nodes; ++size) {
-    std::optional<NumaSpread> spread =
-        BestSpreadOver(static_cast<size_t>(size), free_cpus, request);
-    if (spread) return spread;
+    const Spread spread(free_cpus, request, size);
+    if (spread.IsPossible()) return spread.Best();
   }
   return std::nullopt;
 }

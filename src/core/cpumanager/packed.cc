@@ -22,13 +22,15 @@ Result<CpuSet> TakePacked(const Machine& machine, const PackingRules& rules, con
   packing.TakeWholeFirstLevel();
   packing.TakeWholeSecondLevel();
   if (rules.align_to_uncore_caches) TakeUncoreCaches(packing);
+  // To put the cores in order is most of the work.
+  if (packing.satisfied()) return packing.taken();
   if (rules.spread_over_cores) {
     // By number within a socket: neighbours in number are usually on different cores.
     packing.TakeSingleCpus(packing.Sockets());
-  } else {
-    packing.TakeWholeCores();
-    packing.TakeSingleCpus(packing.Cores());
+    return packing.taken();
   }
+  packing.TakeWholeCores();
+  if (!packing.satisfied()) packing.TakeSingleCpus(packing.Cores());
   return packing.taken();
 }
 

@@ -181,7 +181,7 @@ void ReleaseContainer(const ContainerKey& key, CpuState& state) {
   const CpuSet* held = state.Find(key);
   if (held == nullptr) return;
   CpuSet cpus = *held;
-  auto& containers = state.assignments.at(key.pod_uid);
+  auto& containers = state.assignments[key.pod_uid];
   containers.erase(key.container);
   if (containers.empty()) state.assignments.erase(key.pod_uid);
   ReturnToDefaultSet(std::move(cpus), state);
@@ -193,7 +193,7 @@ void ReleasePod(const std::string& pod_uid, CpuState& state) {
   if (pod == state.assignments.end()) return;
   CpuSet cpus;
   for (const auto& [name, held] : pod->second) cpus |= held;
-  state.assignments.erase(pod);
+  state.assignments.erase(pod_uid);
   ReturnToDefaultSet(std::move(cpus), state);
 }
 

@@ -100,7 +100,7 @@ std::optional<Refusal> Choose(const Machine& machine, const DeviceState& state,
   choice.TakeFrom(left.without_topology);
   if (choice.needed() <= 0) return std::nullopt;
 
-  const DeviceIds available = Difference(HealthyIds(resource), state.AllocatedIds(name));
+  const DeviceIds available = FreeIds(state, name);
   if (static_cast<int64_t>(available.size()) < choice.needed()) {
     return UnexpectedAdmissionError(TooFew(name, choice.needed(), available.size()));
   }
@@ -187,8 +187,7 @@ std::optional<Refusal> Allocate(const Machine& machine, const Pod& pod, const Co
 void ReleaseContainer(const ContainerKey& key, DeviceState& state) { state.allocations.erase(key); }
 
 void ReleasePod(const std::string& pod_uid, DeviceState& state) {
-  std::erase_if(state.allocations,
-                [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+  erase_if(state.allocations, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
 }
 
 std::vector<std::string> BrokenInvariants(const DeviceState& state) {

@@ -1,87 +1,102 @@
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
-#include "alignd/base/numa_subsets.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "core/devicemanager/inventory.h"
 
 namespace alignd::devicemanager {
 namespace {
 
+using topologymanager::Demand;
+using topologymanager::DescribedHints;
 using topologymanager::HintList;
+using topologymanager::Hints;
 using topologymanager::HintsByResource;
+using topologymanager::NodeSets;
 
 // The devices of a resource that lie on the same NUMA nodes; to a hint they are all alike.
-struct Place {
-  int64_t all = 0;        // healthy or not
-  int64_t available = 0;  // to be given
-  int64_t reusable = 0;   // with a topology, from the pod's init containers
+struct Alike {
+  uint64_t all = 0;       // healthy or not
+  uint64_t offered = 0;   // to be given: free, or from the pod's init containers
+  uint64_t reusable = 0;  // with a topology, from the pod's init containers
 };
 
-std::map<NumaMask, Place> PlacesOf(const Machine& machine, const Resource& resource,
-                                   const DeviceIds& available, const DeviceIds& reusable) {
-  std::map<NumaMask, Place> places;
-  for (const auto& [id, device] : resource.devices) {
-    ++places[machine.MaskOfIds(device.numa)].all;
-  }
+// Such devices by the NUMA nodes that they lie on.
+using AlikeByNodes = std::map<NumaMask, Alike>;
+
+AlikeByNodes AlikeIn(const Machine& machine, const Resource& resource, const DeviceIds& available,
+                     const DeviceIds& reusable) {
+  AlikeByNodes devices;
+  for (const auto& [id, device] : resource.devices) ++devices[machine.MaskOfIds(device.numa)].all;
   for (const std::string& id : available) {
-    ++places[machine.MaskOfIds(DeviceOf(resource, id).numa)].available;
+    ++devices[machine.MaskOfIds(DeviceOf(resource, id).numa)].offered;
   }
   for (const std::string& id : reusable) {
     const Device& device = DeviceOf(resource, id);
-    if (!device.numa.empty()) ++places[machine.MaskOfIds(device.numa)].reusable;
+    if (device.numa.empty()) continue;
+    Alike& alike = devices[machine.MaskOfIds(device.numa)];
+    ++alike.offered;
+    ++alike.reusable;
   }
-  return places;
+  return devices;
+}
+
+Demand DemandFor(const AlikeByNodes& devices, uint64_t Alike::*amount, uint64_t wanted) {
+  Demand demand{.places = {}, .wanted = wanted};
+  for (const auto& [nodes, alike] : devices) {
+    if (alike.*amount > 0) demand.places.push_back({nodes, alike.*amount});
+  }
+  return demand;
+}
+
+// All places with reusable devices, even if the plugin puts them on nodes that the machine lacks.
+Demand DemandForReusable(const AlikeByNodes& devices) {
+  Demand demand;
+  for (const auto& [nodes, alike] : devices) {
+    if (alike.reusable == 0) continue;
+    demand.places.push_back({nodes, 1});
+    ++demand.wanted;
+  }
+  return demand;
 }
 
 // Every set of NUMA nodes that offers `requested` devices; preferred are those of the smallest size
 // at which the resource could do so if nothing was taken. A device on two nodes counts for either.
 // Source: kubelet pkg/kubelet/cm/devicemanager/topology_hints.go, generateDeviceTopologyHints.
-HintList HintsOver(const Machine& machine, const Resource& resource, const DeviceIds& available,
-                   const DeviceIds& reusable, int64_t requested) {
-  const std::map<NumaMask, Place> places = PlacesOf(machine, resource, available, reusable);
+Hints HintsOver(const Machine& machine, const Resource& resource, const DeviceIds& available,
+                const DeviceIds& reusable, int64_t requested) {
+  const AlikeByNodes devices = AlikeIn(machine, resource, available, reusable);
   NumaMask considered;
-  for (const auto& [nodes, place] : places) {
-    if (place.all > 0) considered = considered | nodes;
+  for (const auto& [nodes, alike] : devices) {
+    if (alike.all > 0) considered = considered | nodes;
   }
   if (considered.empty()) considered = machine.all_numa();
 
-  int smallest = considered.Count();
-  HintList hints;
-  ForEachSubset(considered, [&](NumaMask set) {
-    int64_t all = 0;
-    int64_t offered = 0;
-    bool misses_reusable = false;
-    for (const auto& [nodes, place] : places) {
-      if (set.Intersects(nodes)) {
-        all += place.all;
-        offered += place.available + place.reusable;
-      } else if (place.reusable > 0) {
-        misses_reusable = true;
-      }
-    }
-    if (all >= requested) smallest = std::min(smallest, set.Count());
-    if (!misses_reusable && offered >= requested) {
-      hints.push_back({.affinity = set, .preferred = false});
-    }
-  });
-  for (auto& hint : hints) hint.preferred = hint.affinity->Count() == smallest;
-  return hints;
+  const auto wanted = static_cast<uint64_t>(std::max<int64_t>(requested, 0));
+  const NodeSets possible{considered, {DemandFor(devices, &Alike::all, wanted)}};
+  DescribedHints hints{
+      .sets = {considered, {DemandFor(devices, &Alike::offered, wanted)}},
+      .preferred_nodes = topologymanager::FewestNodes(possible).value_or(considered.Count()),
+      .groups = {},
+      .preferred_groups = 0};
+  if (!reusable.empty()) hints.sets.demands.push_back(DemandForReusable(devices));
+  return Hints(HintList(), std::move(hints));
 }
 
 // The hints of one resource for a container or pod that holds `held` of it so far.
-std::optional<HintList> HintsFor(const Machine& machine, const DeviceState& state,
-                                 const std::string& name, int64_t requested, const DeviceIds& held,
-                                 const DeviceIds& reusable) {
+std::optional<Hints> HintsFor(const Machine& machine, const DeviceState& state,
+                              const std::string& name, int64_t requested, const DeviceIds& held,
+                              const DeviceIds& reusable) {
   const Resource& resource = InventoryOf(state, name);
   if (!HasTopology(resource)) return std::nullopt;
   if (!held.empty()) {
-    if (static_cast<int64_t>(held.size()) != requested) return HintList{};
+    if (static_cast<int64_t>(held.size()) != requested) return Hints();
     return HintsOver(machine, resource, held, {}, requested);
   }
-  const DeviceIds available = Difference(HealthyIds(resource), state.AllocatedIds(name));
-  if (static_cast<int64_t>(available.size() + reusable.size()) < requested) return HintList{};
+  const DeviceIds available = FreeIds(state, name);
+  if (static_cast<int64_t>(available.size() + reusable.size()) < requested) return Hints();
   return HintsOver(machine, resource, available, reusable, requested);
 }
 

@@ -2,18 +2,25 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
+#include <vector>
 
 namespace alignd::devicemanager {
 namespace {
 
 bool IsDeviceResource(const DeviceState& state, const std::string& resource) {
-  return state.resources.contains(resource) ||
+  if (state.resources.contains(resource)) return true;
+  // Plugins have names with a domain; cpu and memory need no look at what all containers hold.
+  return resource.find('/') != std::string::npos &&
          std::ranges::any_of(state.allocations,
                              [&](const auto& entry) { return entry.second.contains(resource); });
 }
 
 void AddTo(DeviceRequest& sum, const DeviceRequest& request) {
-  for (const auto& [resource, count] : request) sum[resource] += count;
+  for (const auto& [resource, count] : request) {
+    int64_t& so_far = sum[resource];
+    if (__builtin_add_overflow(so_far, count, &so_far)) so_far = INT64_MAX;
+  }
 }
 
 void RaiseTo(DeviceRequest& largest, const DeviceRequest& request) {
@@ -27,6 +34,21 @@ bool IsInit(const Pod& pod, const std::string& container) {
   return std::ranges::any_of(pod.containers, [&](const Container& c) {
     return c.name == container && c.kind == ContainerKind::kInit;
   });
+}
+
+// What containers hold of the resource, sorted; a device on two nodes may be there twice. Points
+// into the state: with some hundred pods this is asked too often for copies.
+std::vector<std::string_view> TakenIds(const DeviceState& state, const std::string& resource) {
+  std::vector<std::string_view> ids;
+  for (const auto& [key, held] : state.allocations) {
+    const auto allocation = held.find(resource);
+    if (allocation == held.end()) continue;
+    for (const auto& [node, on_node] : allocation->second.devices) {
+      ids.insert(ids.end(), on_node.begin(), on_node.end());
+    }
+  }
+  std::ranges::sort(ids);
+  return ids;
 }
 
 }  // namespace
@@ -69,6 +91,20 @@ DeviceIds HealthyIds(const Resource& resource) {
     if (device.healthy) ids.insert(ids.end(), id);
   }
   return ids;
+}
+
+DeviceIds FreeIds(const DeviceState& state, const std::string& resource) {
+  DeviceIds free;
+  const Resource& inventory = InventoryOf(state, resource);
+  if (!inventory.registered) return free;
+  const std::vector<std::string_view> taken = TakenIds(state, resource);
+  auto next = taken.begin();  // not less than the device at hand: both are sorted
+  for (const auto& [id, device] : inventory.devices) {
+    while (next != taken.end() && *next < id) ++next;
+    const bool is_taken = next != taken.end() && *next == id;
+    if (device.healthy && !is_taken) free.insert(free.end(), id);
+  }
+  return free;
 }
 
 const Device& DeviceOf(const Resource& resource, const std::string& id) {

@@ -31,6 +31,9 @@ const Resource& InventoryOf(const DeviceState& state, const std::string& resourc
 // The devices that may be given out at all: healthy, and the plugin is there.
 DeviceIds HealthyIds(const Resource& resource);
 
+// Those of them that no container holds.
+DeviceIds FreeIds(const DeviceState& state, const std::string& resource);
+
 // The device as announced, or one without topology if the plugin does not list it any more.
 // Differs: the kubelet dereferences the missing entry and panics.
 const Device& DeviceOf(const Resource& resource, const std::string& id);

@@ -1,12 +1,16 @@
 #include "core/json/json_view.h"
 
 #include <algorithm>
+#include <set>
 
 namespace alignd::json {
 namespace {
 
 // Values are quoted in errors, but not at any length.
 constexpr size_t kLongestQuote = 80;
+
+// The library writes values recursively: what is nested without end would end the stack.
+constexpr int kDeepest = 64;
 
 Error NotJson(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte > 0 ? byte - 1 : 0, text.size()));
@@ -21,9 +25,10 @@ Error NotJson(std::string_view text, size_t byte) {
 
 // The library reports a syntax error's place only by exception; it is caught here and nowhere else.
 template <typename Json>
-Result<Json> ParseAs(std::string_view text) {
+Result<Json> ParseAs(std::string_view text,
+                     const typename Json::parser_callback_t& on_event = nullptr) {
   try {
-    return Json::parse(text);
+    return Json::parse(text, on_event);
   } catch (const nlohmann::json::parse_error& error) {
     return NotJson(text, error.byte);
   } catch (const nlohmann::json::out_of_range&) {
@@ -36,7 +41,29 @@ Result<Json> ParseAs(std::string_view text) {
 Result<nlohmann::json> Parse(std::string_view text) { return ParseAs<nlohmann::json>(text); }
 
 Result<nlohmann::ordered_json> ParseOrdered(std::string_view text) {
-  return ParseAs<nlohmann::ordered_json>(text);
+  using Json = nlohmann::ordered_json;
+  std::vector<std::set<std::string>> keys;  // of the objects that the parser is in
+  std::string twice;
+  bool too_deep = false;
+  const auto note_key = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    too_deep = too_deep || depth > kDeepest;
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && twice.empty()) {
+      const std::string& key = parsed.get_ref<const std::string&>();
+      if (!keys.back().insert(key).second) twice = key;
+    }
+    return true;
+  };
+  Result<Json> json = ParseAs<Json>(text, note_key);
+  if (json.ok() && too_deep) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "is nested deeper than " + std::to_string(kDeepest) + " levels"};
+  }
+  if (json.ok() && !twice.empty()) {
+    return Error{ErrorCode::kInvalidArgument, twice + ": occurs twice in one object"};
+  }
+  return json;
 }
 
 Result<std::optional<View>> View::Find(std::string_view key) const {

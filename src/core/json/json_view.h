@@ -18,7 +18,7 @@ namespace alignd::json {
 // Errors: kInvalidArgument with line and column.
 Result<nlohmann::json> Parse(std::string_view text);
 
-// The same, keeping the order of keys.
+// The same, keeping the order of keys. Errors: also a key that an object has twice.
 Result<nlohmann::ordered_json> ParseOrdered(std::string_view text);
 
 // Does not own the value. Typed readers answer kInvalidArgument, "<path>: <value> is not a ...".

@@ -11,7 +11,7 @@
 namespace alignd::memorymanager {
 namespace {
 
-using topologymanager::HintList;
+using topologymanager::Hints;
 using topologymanager::TopologyHint;
 
 Error Refused(std::string text) {
@@ -21,7 +21,7 @@ Error Refused(std::string text) {
 // Without an affinity: the best set that takes the request. One that is not preferred will do only
 // if nothing better was promised.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, getDefaultHint.
-Result<TopologyHint> DefaultHint(const HintList& hints, const TopologyHint& promised) {
+Result<TopologyHint> DefaultHint(const Hints& hints, const TopologyHint& promised) {
   const std::optional<TopologyHint> best = BestOf(hints);
   if (!best) {
     return Refused(
@@ -35,11 +35,8 @@ Result<TopologyHint> DefaultHint(const HintList& hints, const TopologyHint& prom
 
 // The best set that takes the request and contains the promised nodes.
 // Source: policy_static.go, extendTopologyManagerHint.
-Result<TopologyHint> ExtendedHint(HintList hints, const TopologyHint& promised) {
-  std::erase_if(hints, [&](const TopologyHint& hint) {
-    return !hint.affinity->Contains(*promised.affinity);
-  });
-  const std::optional<TopologyHint> best = BestOf(hints);
+Result<TopologyHint> ExtendedHint(const Hints& hints, const TopologyHint& promised) {
+  const std::optional<TopologyHint> best = BestOf(hints, *promised.affinity);
   if (!best) return Refused("failed to find NUMA nodes to extend the current topology hint");
   if (!best->preferred && promised.preferred) {
     return Refused("failed to find the extended preferred hint");
@@ -83,7 +80,7 @@ Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, c
     const bool own_group =
         fits && OnlyThisPodUses(state, pod, machine.NumaIds(*chosen.affinity).front());
     const Result<TopologyHint> found =
-        ExtendedHint(own_group ? HintList{} : HintsOver(machine, state, pod, request), chosen);
+        ExtendedHint(own_group ? Hints() : HintsOver(machine, state, pod, request), chosen);
     if (!found.ok()) return found.error();
     chosen = *found;
   }
@@ -148,13 +145,12 @@ void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& 
 }
 
 void ReleaseContainer(const ContainerKey& key, MemoryState& state) {
-  const auto pod = state.assignments.find(key.pod_uid);
-  if (pod == state.assignments.end()) return;
-  const auto held = pod->second.find(key.container);
-  if (held == pod->second.end()) return;
-  for (const Block& block : held->second) GiveBack(block, state.machine);
-  pod->second.erase(held);
-  if (pod->second.empty()) state.assignments.erase(pod);
+  const std::vector<Block>* held = state.Find(key);
+  if (held == nullptr) return;
+  for (const Block& block : *held) GiveBack(block, state.machine);
+  auto& containers = state.assignments[key.pod_uid];
+  containers.erase(key.container);
+  if (containers.empty()) state.assignments.erase(key.pod_uid);
 }
 
 void ReleasePod(const std::string& pod_uid, MemoryState& state) {
@@ -163,7 +159,7 @@ void ReleasePod(const std::string& pod_uid, MemoryState& state) {
   for (const auto& [container, blocks] : pod->second) {
     for (const Block& block : blocks) GiveBack(block, state.machine);
   }
-  state.assignments.erase(pod);
+  state.assignments.erase(pod_uid);
 }
 
 MemoryState AfterRefusal(const std::string& pod_uid, const MemoryState& before,

@@ -68,13 +68,13 @@ bool HaveFreeOrReusable(const Machine& machine, const MemoryState& state, const 
 
 uint64_t TakeFromInitContainers(const Pod& pod, const std::vector<int>& nodes,
                                 const std::string& type, uint64_t bytes, MemoryState& state) {
-  const auto held = state.assignments.find(pod.uid);
-  if (held == state.assignments.end()) return 0;
+  if (!state.assignments.contains(pod.uid)) return 0;
+  auto& held = state.assignments[pod.uid];
   uint64_t taken = 0;
   for (const Container& container : pod.containers) {
     if (container.kind != ContainerKind::kInit) continue;
-    const auto blocks = held->second.find(container.name);
-    if (blocks == held->second.end()) continue;
+    const auto blocks = held.find(container.name);
+    if (blocks == held.end()) continue;
     for (Block& block : blocks->second) {
       if (block.type != type || block.numa_affinity != nodes) continue;
       const uint64_t piece = std::min(block.size, bytes - taken);

@@ -1,15 +1,20 @@
 #include "core/memorymanager/memory_hints.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
-#include "alignd/base/numa_subsets.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "core/memorymanager/memory_groups.h"
 
 namespace alignd::memorymanager {
 
+using topologymanager::Demand;
+using topologymanager::DescribedHints;
 using topologymanager::HintList;
+using topologymanager::Hints;
 using topologymanager::HintsByResource;
+using topologymanager::NodeSets;
 using topologymanager::TopologyHint;
 
 namespace {
@@ -35,35 +40,105 @@ HintsByResource HintsOfHolder(const Machine& machine, const std::vector<Block>& 
 HintsByResource HintsForNew(const Machine& machine, const MemoryState& state, const Pod& pod,
                             const MemoryRequest& request) {
   HintsByResource hints;
-  const HintList sets = HintsOver(machine, state, pod, request);
+  const Hints sets = HintsOver(machine, state, pod, request);
   if (sets.empty()) return hints;
   for (const auto& [type, bytes] : request) hints[type] = sets;
   return hints;
 }
 
-}  // namespace
-
-HintList HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod,
-                   const MemoryRequest& request) {
-  int smallest = machine.numa_count();
-  HintList hints;
-  ForEachSubset(machine.all_numa(), [&](NumaMask nodes) {
-    if (!HaveAllocatable(machine, state, nodes, request)) return;
-    smallest = std::min(smallest, nodes.Count());
-    if (!GroupsAllow(machine, state, nodes)) return;
-    if (!HaveFreeOrReusable(machine, state, pod, nodes, request)) return;
-    hints.push_back({.affinity = nodes, .preferred = false});
-  });
-  for (TopologyHint& hint : hints) hint.preferred = hint.affinity->Count() == smallest;
-  return hints;
+NumaMask MaskOf(const Machine& machine, const std::vector<int>& ids) {
+  NumaMask mask;
+  for (const int id : ids) {
+    if (const std::optional<int> position = machine.NumaPosition(id)) mask.Add(*position);
+  }
+  return mask;
 }
 
-std::optional<TopologyHint> BestOf(const HintList& hints) {
-  const auto best = std::ranges::min_element(hints, [](const auto& a, const auto& b) {
-    return a.preferred != b.preferred ? a.preferred : a.affinity->IsNarrowerThan(*b.affinity);
+// The nodes that nobody uses, and the groups in which the others may be used.
+struct Groups {
+  NumaMask unused;
+  std::vector<NumaMask> used;  // each once
+};
+
+Groups GroupsOf(const Machine& machine, const MemoryState& state) {
+  Groups groups;
+  for (int position = 0; position < machine.numa_count(); ++position) {
+    const NumaMemory& node = state.machine.at(machine.NumaId(position));
+    if (node.number_of_assignments == 0) {
+      groups.unused.Add(position);
+    } else {
+      groups.used.push_back(MaskOf(machine, node.cells));
+    }
+  }
+  std::ranges::sort(groups.used);
+  const auto repeated = std::unique(groups.used.begin(), groups.used.end());
+  groups.used.erase(repeated, groups.used.end());
+  return groups;
+}
+
+// Sets of the nodes `within` that have this much of a column for every type.
+NodeSets SetsWith(uint64_t MemoryTable::*column, const Machine& machine, const MemoryState& state,
+                  NumaMask within, const MemoryRequest& request) {
+  NodeSets sets{.within = within, .demands = {}};
+  for (const auto& [type, bytes] : request) {
+    Demand& demand = sets.demands.emplace_back();
+    demand.wanted = bytes;
+    for (const int position : within) {
+      const NumaMemory& node = state.machine.at(machine.NumaId(position));
+      const auto table = node.tables.find(type);
+      if (table == node.tables.end() || table->second.*column == 0) continue;
+      demand.places.push_back({NumaMask::Of(position), table->second.*column});
+    }
+  }
+  return sets;
+}
+
+}  // namespace
+
+Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod,
+                const MemoryRequest& request) {
+  const std::optional<int> smallest = topologymanager::FewestNodes(
+      SetsWith(&MemoryTable::allocatable, machine, state, machine.all_numa(), request));
+  if (!smallest) return {};
+  const Groups groups = GroupsOf(machine, state);
+  HintList listed;
+  for (const NumaMask nodes : groups.used) {
+    if (GroupsAllow(machine, state, nodes) && HaveAllocatable(machine, state, nodes, request) &&
+        HaveFreeOrReusable(machine, state, pod, nodes, request)) {
+      listed.push_back({nodes, nodes.Count() == *smallest});
+    }
+  }
+  std::ranges::sort(listed, [](const TopologyHint& a, const TopologyHint& b) {
+    return a.affinity->IsNarrowerThan(*b.affinity);
   });
-  if (best == hints.end()) return std::nullopt;
-  return *best;
+  // What nobody uses is free as a whole, so it need not be looked at what is allocatable.
+  return {std::move(listed),
+          {.sets = SetsWith(&MemoryTable::free, machine, state, groups.unused, request),
+           .preferred_nodes = *smallest,
+           .groups = {},
+           .preferred_groups = 0}};
+}
+
+std::optional<TopologyHint> BestOf(const Hints& hints, NumaMask containing) {
+  std::optional<TopologyHint> best;
+  const auto offer = [&](const TopologyHint& hint) {
+    if (best &&
+        (best->preferred != hint.preferred ? best->preferred
+                                           : !hint.affinity->IsNarrowerThan(*best->affinity))) {
+      return;
+    }
+    best = hint;
+  };
+  for (const TopologyHint& hint : hints.listed()) {
+    if (hint.affinity->Contains(containing)) offer(hint);
+  }
+  if (const DescribedHints* described = hints.described()) {
+    // No set is narrower than the preferred ones, so the narrowest is preferred if any is.
+    if (const auto narrowest = topologymanager::NarrowestSet(described->sets, containing)) {
+      offer({narrowest, described->IsPreferred(*narrowest)});
+    }
+  }
+  return best;
 }
 
 bool HasEnded(const MemoryState& state, const Pod& pod, const Container& container) {

@@ -11,15 +11,17 @@
 
 namespace alignd::memorymanager {
 
-// Every set of NUMA nodes that can take the whole request now, narrowest first; preferred are those
-// of the smallest size at which an empty machine could. Empty if there is none.
+// Every set of NUMA nodes that can take the whole request now; preferred are those of the smallest
+// size at which an empty machine could. Empty if there is none. Listed are the groups in use, which
+// count as exactly these nodes; described are the sets of nodes that nobody uses.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, calculateHints.
-topologymanager::HintList HintsOver(const Machine& machine, const MemoryState& state,
-                                    const Pod& pod, const MemoryRequest& request);
+topologymanager::Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod,
+                                 const MemoryRequest& request);
 
-// Preferred before not preferred, then the narrowest; nullopt if there is none.
-// Source: policy_static.go, findBestHint.
-std::optional<topologymanager::TopologyHint> BestOf(const topologymanager::HintList& hints);
+// Of the sets that have all of `containing`: preferred before not preferred, then the narrowest;
+// nullopt if there is none. Source: policy_static.go, findBestHint.
+std::optional<topologymanager::TopologyHint> BestOf(const topologymanager::Hints& hints,
+                                                    NumaMask containing = {});
 
 // Whether the container is an init container that has run: it holds nothing while a container that
 // starts after it does.

@@ -1,18 +1,10 @@
 #include "core/memorymanager/memory_request.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "alignd/base/saturating_sum.h"
 
 namespace alignd::memorymanager {
-namespace {
-
-// More than 2^64 bytes are as impossible as 2^64 - 1; the kubelet's sum wraps around.
-uint64_t SaturatingSum(uint64_t a, uint64_t b) {
-  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-  return a > kMost - b ? kMost : a + b;
-}
-
-}  // namespace
 
 bool IsMemoryType(std::string_view resource) {
   return resource == "memory" || resource.starts_with("hugepages-");
@@ -35,6 +27,7 @@ Result<MemoryRequest> RequestOf(const Container& container) {
   return request;
 }
 
+// More than 2^64 bytes are as impossible as 2^64 - 1; the kubelet's sum wraps around.
 Result<MemoryRequest> RequestOf(const Pod& pod) {
   MemoryRequest apps;
   MemoryRequest sidecars;

@@ -1,16 +1,55 @@
 #include "alignd/pod/annotated_resources.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
-#include <set>
+#include <string>
 #include <utility>
 
 #include "alignd/pod/kubernetes_pod.h"
+#include "alignd/pod/resource_name.h"
 #include "core/json/json_view.h"
 
 namespace alignd {
 namespace {
 
 using json::View;
+
+// A pod's author may write 256 KiB of annotations. No pod needs so much for its resources, and what
+// follows is not made for it.
+constexpr size_t kLongestText = 64 * 1024;
+constexpr size_t kMostContainers = 256;
+
+// An annotation's text, parsed twice: once for the order of the names, once for everything else.
+struct Text {
+  nlohmann::ordered_json ordered;
+  nlohmann::json value;
+};
+
+Result<Text> ParseText(std::string_view text) {
+  if (text.size() > kLongestText) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "is longer than " + std::to_string(kLongestText) + " bytes"};
+  }
+  Result<nlohmann::ordered_json> ordered = json::ParseOrdered(text);
+  if (!ordered.ok()) return ordered.error();
+  Result<nlohmann::json> value = json::Parse(text);
+  if (!value.ok()) return value.error();
+  return Text{*std::move(ordered), *std::move(value)};
+}
+
+Result<Done> RefuseUnknownMembers(const View& entry,
+                                  std::initializer_list<std::string_view> known) {
+  const auto members = entry.Members();
+  if (!members.ok()) return members.error();
+  for (const auto& [key, member] : *members) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    std::string text = "is not known; known are";
+    for (const std::string_view name : known) text += " " + std::string(name);
+    return member.Wrong(text);
+  }
+  return Done{};
+}
 
 Result<ContainerKind> ReadKind(const View& entry) {
   const Result<std::optional<View>> init_view = entry.Find("init");
@@ -27,53 +66,120 @@ Result<ContainerKind> ReadKind(const View& entry) {
   return ContainerKind::kSidecar;
 }
 
-// Members other than these are likely misspelt, and a misspelt "limits" would ask for nothing.
-Result<Done> RefuseUnknownMembers(const View& entry) {
-  static const std::set<std::string, std::less<>> kKnown = {"requests", "limits", "claims", "init",
-                                                            "restartPolicy"};
-  const auto members = entry.Members();
-  if (!members.ok()) return members.error();
-  for (const auto& [key, member] : *members) {
-    if (!kKnown.contains(key)) {
-      return member.Wrong("is not known; known are requests, limits, init and restartPolicy");
+Result<Resources> ReadResources(const View& entry) {
+  return ParseResources(
+      entry.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), entry.path());
+}
+
+// Appends what `object`, whose members are in the order of `ordered`, says of containers of one
+// kind; `read` makes a container of an entry.
+template <typename Read>
+Result<Done> ReadContainers(const View& object, const nlohmann::ordered_json& ordered, Read read,
+                            std::vector<Container>& containers) {
+  for (const auto& [name, value] : ordered.items()) {
+    if (containers.size() == kMostContainers) {
+      return object.Wrong("names more than " + std::to_string(kMostContainers) + " containers");
     }
+    const Result<View> entry = object.Require(name);
+    if (!entry.ok()) return entry.error();
+    Result<Container> container = read(name, *entry);
+    if (!container.ok()) return container.error();
+    for (const Container& before : containers) {
+      if (before.name == name) return entry->Wrong("a second container of that name");
+    }
+    containers.push_back(*std::move(container));
   }
   return Done{};
 }
 
-Result<Container> ReadContainer(const std::string& name, const View& entry) {
-  const Result<Done> known = RefuseUnknownMembers(entry);
-  if (!known.ok()) return known.error();
-  const Result<ContainerKind> kind = ReadKind(entry);
-  if (!kind.ok()) return kind.error();
-  Result<Resources> resources = ParseResources(
-      entry.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), entry.path());
-  if (!resources.ok()) return resources.error();
-  return Container{name, *kind, *std::move(resources)};
+// The same for a member of the annotation, which may be absent.
+template <typename Read>
+Result<Done> ReadMember(const Text& text, const char* key, Read read,
+                        std::vector<Container>& containers) {
+  const Result<std::optional<View>> member = View(text.value, "").Find(key);
+  if (!member.ok()) return member.error();
+  if (!*member) return Done{};
+  if (!(*member)->value().is_object()) return (*member)->IsNot("an object of container names");
+  return ReadContainers(**member, text.ordered.at(key), read, containers);
+}
+
+Result<Done> RequireExtended(const View& entry, const ResourceList& list, std::string_view where) {
+  for (const auto& [name, amount] : list) {
+    if (IsExtendedResource(name)) continue;
+    return entry.Wrong(std::string(where) + "." + name + " is no extended resource");
+  }
+  return Done{};
 }
 
 }  // namespace
 
-Result<std::vector<Container>> ParseAnnotatedResources(std::string_view text) {
-  // Read twice: once for the order of the names, once for everything else.
-  const Result<nlohmann::ordered_json> ordered = json::ParseOrdered(text);
-  if (!ordered.ok()) return ordered.error();
-  const Result<nlohmann::json> parsed = json::Parse(text);
-  if (!parsed.ok()) return parsed.error();
-  const View top(*parsed, "");
-  if (!parsed->is_object()) return top.IsNot("an object of container names");
+Result<std::vector<Container>> ParseAnnotatedResources(std::string_view json) {
+  const Result<Text> text = ParseText(json);
+  if (!text.ok()) return text.error();
+  const View top(text->value, "");
+  if (!text->value.is_object()) return top.IsNot("an object of container names");
   std::vector<Container> containers;
-  for (const auto& [name, value] : ordered->items()) {
-    const Result<View> entry = top.Require(name);
-    if (!entry.ok()) return entry.error();
-    Result<Container> container = ReadContainer(name, *entry);
-    if (!container.ok()) return container.error();
-    if (container->kind != ContainerKind::kApp && !containers.empty() &&
+  const auto read = [&](const std::string& name, const View& entry) -> Result<Container> {
+    const Result<Done> known =
+        RefuseUnknownMembers(entry, {"requests", "limits", "claims", "init", "restartPolicy"});
+    if (!known.ok()) return known.error();
+    const Result<ContainerKind> kind = ReadKind(entry);
+    if (!kind.ok()) return kind.error();
+    if (*kind != ContainerKind::kApp && !containers.empty() &&
         containers.back().kind == ContainerKind::kApp) {
-      return entry->Wrong("init containers must come before the others");
+      return entry.Wrong("init containers must come before the others");
     }
-    containers.push_back(*std::move(container));
+    Result<Resources> resources = ReadResources(entry);
+    if (!resources.ok()) return resources.error();
+    return Container{name, *kind, *std::move(resources)};
+  };
+  const Result<Done> done = ReadContainers(top, text->ordered, read, containers);
+  if (!done.ok()) return done.error();
+  return containers;
+}
+
+Result<std::vector<Container>> ParseIntelResources(std::string_view json) {
+  const Result<Text> text = ParseText(json);
+  if (!text.ok()) return text.error();
+  const Result<Done> sound =
+      RefuseUnknownMembers(View(text->value, ""), {"initContainers", "containers"});
+  if (!sound.ok()) return sound.error();
+  std::vector<Container> containers;
+  for (const auto& [key, kind] : std::initializer_list<std::pair<const char*, ContainerKind>>{
+           {"initContainers", ContainerKind::kInit}, {"containers", ContainerKind::kApp}}) {
+    const auto read = [kind = kind](const std::string& name,
+                                    const View& entry) -> Result<Container> {
+      const Result<Done> known = RefuseUnknownMembers(entry, {"requests", "limits", "claims"});
+      if (!known.ok()) return known.error();
+      Result<Resources> resources = ReadResources(entry);
+      if (!resources.ok()) return resources.error();
+      return Container{name, kind, *std::move(resources)};
+    };
+    const Result<Done> done = ReadMember(*text, key, read, containers);
+    if (!done.ok()) return done.error();
   }
+  return containers;
+}
+
+Result<std::vector<Container>> ParseKoordinatorResources(std::string_view json) {
+  const Result<Text> text = ParseText(json);
+  if (!text.ok()) return text.error();
+  const Result<Done> sound = RefuseUnknownMembers(View(text->value, ""), {"containers"});
+  if (!sound.ok()) return sound.error();
+  const auto read = [](const std::string& name, const View& entry) -> Result<Container> {
+    const Result<Done> known = RefuseUnknownMembers(entry, {"requests", "limits"});
+    if (!known.ok()) return known.error();
+    Result<Resources> resources = ReadResources(entry);
+    if (!resources.ok()) return resources.error();
+    for (const Result<Done>& extended : {RequireExtended(entry, resources->limits, "limits"),
+                                         RequireExtended(entry, resources->requests, "requests")}) {
+      if (!extended.ok()) return extended.error();
+    }
+    return Container{name, ContainerKind::kApp, *std::move(resources)};
+  };
+  std::vector<Container> containers;
+  const Result<Done> done = ReadMember(*text, "containers", read, containers);
+  if (!done.ok()) return done.error();
   return containers;
 }
 

@@ -43,7 +43,7 @@ Json HintListJson(const Machine& machine, HintList hints) {
 Json HintsJson(const Machine& machine, const HintsByResource& hints) {
   Json json = Json::object();
   for (const auto& [resource, list] : hints) {
-    if (list) json[resource] = HintListJson(machine, *list);
+    if (list) json[resource] = HintListJson(machine, list->Shown());
   }
   return json;
 }

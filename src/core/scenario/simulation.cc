@@ -78,10 +78,11 @@ StepResult Simulation::Do(const RemovePod& step) {
 }
 
 StepResult Simulation::Do(const SetDeviceHealth& step) {
-  const auto resource = state_.devices.resources.find(step.resource);
-  if (resource == state_.devices.resources.end()) return {};
-  const auto device = resource->second.devices.find(step.id);
-  if (device != resource->second.devices.end()) device->second.healthy = step.healthy;
+  if (!state_.devices.resources.contains(step.resource)) return {};
+  auto& devices = state_.devices.resources[step.resource].devices;
+  if (const auto device = devices.find(step.id); device != devices.end()) {
+    device->second.healthy = step.healthy;
+  }
   return {};
 }
 

@@ -1,17 +1,46 @@
 #include "alignd/topologymanager/hint_merger.h"
 
-#include "core/topologymanager/candidates.h"
+#include <algorithm>
+
+#include "core/topologymanager/dense_merge.h"
+#include "core/topologymanager/judge.h"
+#include "core/topologymanager/merge_lists.h"
+#include "core/topologymanager/search_merge.h"
 
 namespace alignd::topologymanager {
+namespace {
 
-TopologyHint MergeHints(const NumaInfo& numa, const std::vector<HintList>& lists,
+template <typename Way>
+std::optional<TopologyHint> BestBy(const Way& way, const NumaInfo& numa,
+                                   const std::vector<Hints>& lists, const MergeRules& rules,
+                                   Effort& effort) {
+  if (const auto best = way.BestPreferred(Judge(numa, rules, 0))) return TopologyHint{best, true};
+  const Judge judge(numa, rules, rules.as_1_20 ? 0 : BestNonPreferredCount(lists, effort));
+  if (const auto best = way.BestNotPreferred(judge)) return TopologyHint{best, false};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Merged MergeWithin(const MergeLimits& limits, const NumaInfo& numa, const std::vector<Hints>& lists,
+                   const MergeRules& rules) {
+  const MergeLists merge(numa.all(), lists);
+  const TopologyHint nothing{numa.all(), false};
+  if (merge.none) return {nothing, true};
+  if (merge.masked.empty()) return {{numa.all(), merge.may_prefer}, true};
+  if (merge.common.empty()) return {nothing, true};
+  Effort effort(limits.search_steps);
+  const int nodes = merge.common.Count();
+  const std::optional<TopologyHint> best =
+      nodes <= std::min(limits.dense_nodes, DenseMerge::kMostNodes)
+          ? BestBy(DenseMerge(merge, rules, effort), numa, lists, rules, effort)
+          : BestBy(SearchMerge(numa, merge, rules, effort), numa, lists, rules, effort);
+  return {best.value_or(nothing), !effort.IsUsedUp()};
+}
+
+TopologyHint MergeHints(const NumaInfo& numa, const std::vector<Hints>& lists,
                         const MergeRules& rules) {
-  const std::vector<TopologyHint> candidates = Candidates(numa.all(), lists, rules.as_1_20);
-  if (candidates.empty()) return {numa.all(), false};
-  const Judge judge(numa, rules, BestNonPreferredCount(lists));
-  TopologyHint best = candidates.front();
-  for (const TopologyHint& candidate : candidates) best = judge.Better(best, candidate);
-  return best;
+  return MergeWithin({}, numa, lists, rules).hint;
 }
 
 }  // namespace alignd::topologymanager

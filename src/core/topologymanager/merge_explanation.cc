@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/topologymanager/candidates.h"
+#include "core/topologymanager/dense_merge.h"
+#include "core/topologymanager/judge.h"
+#include "core/topologymanager/merge_lists.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -22,16 +24,13 @@ std::string Tenths(double number) {
 // Why a candidate is not the best one.
 class Comparison {
  public:
-  Comparison(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules,
-             const MaskText& mask_text)
-      : numa_(numa), rules_(rules), mask_text_(mask_text) {
-    std::vector<HintList> preferred_lists = lists;
-    for (HintList& list : preferred_lists) {
-      std::erase_if(list, [](const TopologyHint& hint) { return !hint.preferred; });
-    }
-    preferred_only_ = Candidates(numa.all(), preferred_lists, rules.as_1_20);
-    best_count_ = BestNonPreferredCount(lists);
-  }
+  Comparison(const NumaInfo& numa, const MergeRules& rules, int best_count,
+             std::vector<NumaMask> preferred_meetings, const MaskText& mask_text)
+      : numa_(numa),
+        rules_(rules),
+        best_count_(best_count),
+        preferred_meetings_(std::move(preferred_meetings)),
+        mask_text_(mask_text) {}
 
   std::string WhyNot(const TopologyHint& loser, const TopologyHint& best) const {
     if (best.preferred && !loser.preferred) return WhyNotPreferred(loser);
@@ -45,9 +44,8 @@ class Comparison {
  private:
   // The hints meet in these NUMA nodes, but some combination of preferred ones may as well.
   std::string WhyNotPreferred(const TopologyHint& loser) const {
-    const bool by_preferred_hints = std::ranges::any_of(
-        preferred_only_,
-        [&](const TopologyHint& candidate) { return candidate.affinity == loser.affinity; });
+    const bool by_preferred_hints =
+        std::ranges::find(preferred_meetings_, *loser.affinity) != preferred_meetings_.end();
     return by_preferred_hints ? "not preferred: the hints that meet there are not equal"
                               : "not preferred: hints that meet there are not all preferred";
   }
@@ -77,16 +75,16 @@ class Comparison {
 
   const NumaInfo& numa_;
   const MergeRules rules_;
+  const int best_count_;
+  const std::vector<NumaMask> preferred_meetings_;
   const MaskText& mask_text_;
-  std::vector<TopologyHint> preferred_only_;
-  int best_count_ = 0;
 };
 
 // Why the lists of a policy have nothing in common.
 std::vector<std::string> WhyNoCandidate(const Policy& policy, const HintsByResource& hints) {
   std::vector<std::string> notes;
   for (const auto& [resource, list] : hints) {
-    const std::vector<HintList> left = policy.Lists({{{resource, list}}});
+    const std::vector<Hints> left = policy.Lists({{{resource, list}}});
     if (!left.front().empty()) continue;
     notes.push_back(resource + (list && list->empty()
                                     ? " fits nowhere"
@@ -95,23 +93,45 @@ std::vector<std::string> WhyNoCandidate(const Policy& policy, const HintsByResou
   return notes;
 }
 
+MergeExplanation NoCandidate() {
+  MergeExplanation explanation;
+  explanation.notes.push_back("no combination of hints has a NUMA node in common");
+  return explanation;
+}
+
 }  // namespace
 
-MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<HintList>& lists,
+MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& lists,
                               const MergeRules& rules, const MaskText& mask_text) {
   MergeExplanation explanation;
-  std::vector<TopologyHint> candidates = Candidates(numa.all(), lists, rules.as_1_20);
-  if (candidates.empty()) {
-    explanation.notes.push_back("no combination of hints has a NUMA node in common");
+  const MergeLists merge(numa.all(), lists);
+  if (merge.none || merge.common.empty()) return NoCandidate();
+  if (merge.masked.empty()) {
+    explanation.candidates.push_back({{numa.all(), merge.may_prefer}, "best"});
     return explanation;
   }
-  const Judge judge(numa, rules, BestNonPreferredCount(lists));
+  if (merge.common.Count() > MergeLimits().dense_nodes) {
+    const Merged merged = MergeWithin({}, numa, lists, rules);
+    explanation.candidates.push_back({merged.hint, "best"});
+    explanation.notes.push_back(NodeCount(merge.common.Count()) +
+                                " come into question: only the best set of them is shown");
+    if (!merged.exact) {
+      explanation.notes.push_back("the search for the best set gave up: there may be a better one");
+    }
+    return explanation;
+  }
+  Effort effort;
+  const DenseMerge dense(merge, rules, effort);
+  std::vector<TopologyHint> candidates = dense.Candidates();
+  if (candidates.empty()) return NoCandidate();
+  const int best_count = BestNonPreferredCount(lists, effort);
+  const Judge judge(numa, rules, best_count);
   std::ranges::sort(candidates, [&](const TopologyHint& a, const TopologyHint& b) {
-    return a != b && judge.Better(b, a) == a;
+    return judge.IsBetter(a, b);
   });
   const size_t listed = std::min(candidates.size(), MergeExplanation::kMaxCandidates);
   explanation.left_out = candidates.size() - listed;
-  const Comparison comparison(numa, lists, rules, mask_text);
+  const Comparison comparison(numa, rules, best_count, dense.PreferredMeetings(), mask_text);
   const TopologyHint best = candidates.front();
   for (size_t i = 0; i < listed; ++i) {
     explanation.candidates.push_back(
@@ -124,6 +144,12 @@ MergeExplanation ExplainMerge(const Policy& policy, const HintsByResource& hints
                               const MaskText& mask_text) {
   MergeExplanation explanation =
       ExplainMerge(policy.numa(), policy.Lists({hints}), policy.rules(), mask_text);
+  for (const auto& [resource, list] : hints) {
+    if (list && !list->IsShownFully()) {
+      explanation.notes.push_back("of the hints of " + resource + " only the " +
+                                  std::to_string(Hints::kMostShown) + " narrowest are shown");
+    }
+  }
   if (explanation.candidates.empty()) {
     std::vector<std::string> why = WhyNoCandidate(policy, hints);
     if (!why.empty()) explanation.notes = std::move(why);

@@ -9,28 +9,18 @@ NumaInfo::NumaInfo(const Machine& machine) : all_(machine.all_numa()) {
   }
 }
 
-NumaMask NumaInfo::Narrower(NumaMask current, NumaMask candidate) const {
-  return candidate.IsNarrowerThan(current) ? candidate : current;
-}
-
-NumaMask NumaInfo::Closer(NumaMask current, NumaMask candidate) const {
-  if (current.Count() != candidate.Count()) return Narrower(current, candidate);
-  const double current_distance = AverageDistance(current);
-  const double candidate_distance = AverageDistance(candidate);
-  if (current_distance == candidate_distance) return Narrower(current, candidate);
-  return candidate_distance < current_distance ? candidate : current;
-}
-
 double NumaInfo::AverageDistance(NumaMask mask) const {
   if (mask.empty()) return 0;
-  // Sums of integers are exact, so the order of the pairs does not matter.
-  double sum = 0;
+  return static_cast<double>(DistanceSum(mask)) /
+         (static_cast<double>(mask.Count()) * mask.Count());
+}
+
+int64_t NumaInfo::DistanceSum(NumaMask mask) const {
+  int64_t sum = 0;
   for (const int from : mask) {
-    for (const int to : mask) {
-      sum += distances_[static_cast<size_t>(from)][static_cast<size_t>(to)];
-    }
+    for (const int to : mask) sum += Distance(from, to);
   }
-  return sum / (static_cast<double>(mask.Count()) * mask.Count());
+  return sum;
 }
 
 }  // namespace alignd::topologymanager

@@ -63,8 +63,8 @@ Result<Options> ParseOptions(const std::map<std::string, std::string>& text) {
 
 // The four kinds of answers become lists to combine.
 // Source: policy.go, filterProvidersHints.
-std::vector<HintList> ToLists(const std::vector<HintsByResource>& answers) {
-  std::vector<HintList> lists;
+std::vector<Hints> ToLists(const std::vector<HintsByResource>& answers) {
+  std::vector<Hints> lists;
   for (const HintsByResource& answer : answers) {
     if (answer.empty()) lists.push_back({{std::nullopt, true}});
     for (const auto& [resource, hints] : answer) {
@@ -82,12 +82,20 @@ std::vector<HintList> ToLists(const std::vector<HintsByResource>& answers) {
 
 // Leaves what single-numa-node can use: preferred, and on any or exactly one NUMA node.
 // Source: policy_single_numa_node.go, filterSingleNumaHints.
-void KeepSingleNuma(std::vector<HintList>& lists) {
-  for (HintList& list : lists) {
-    std::erase_if(list, [](const TopologyHint& hint) {
-      return !hint.preferred || (hint.affinity && hint.affinity->Count() != 1);
-    });
+Hints OnlySingleNuma(const Hints& hints) {
+  HintList left;
+  for (const TopologyHint& hint : hints.listed()) {
+    if (hint.preferred && (!hint.affinity || hint.affinity->Count() == 1)) left.push_back(hint);
   }
+  if (const DescribedHints* described = hints.described()) {
+    for (const int node : described->sets.within) {
+      const NumaMask mask = NumaMask::Of(node);
+      if (described->IsPreferred(mask) && described->sets.Contains(mask)) {
+        left.push_back({mask, true});
+      }
+    }
+  }
+  return left;
 }
 
 }  // namespace
@@ -112,9 +120,11 @@ Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config)
   return Policy(kind, config.topology_manager_scope, NumaInfo(machine), rules);
 }
 
-std::vector<HintList> Policy::Lists(const std::vector<HintsByResource>& answers) const {
-  std::vector<HintList> lists = ToLists(answers);
-  if (kind_ == TopologyManagerPolicy::kSingleNumaNode) KeepSingleNuma(lists);
+std::vector<Hints> Policy::Lists(const std::vector<HintsByResource>& answers) const {
+  std::vector<Hints> lists = ToLists(answers);
+  if (kind_ == TopologyManagerPolicy::kSingleNumaNode) {
+    for (Hints& hints : lists) hints = OnlySingleNuma(hints);
+  }
   return lists;
 }
 

@@ -305,7 +305,7 @@ TEST_F(AllocationTest, AsksAgainForAnAnswerThatDidNotReachTheDisk) {
   const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
   ASSERT_TRUE(GrantedOf(world.Admit(pod)));
   admission::NodeState state = world.published();
-  state.devices.allocations.at({"pod", "app"}).at(kGpu).response.clear();
+  state.devices.allocations[{"pod", "app"}].at(kGpu).response.clear();
   ASSERT_TRUE(CheckpointStore(world.paths()).Save(world.node, state).ok());
   world.Down();
   world.Up();

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli/explain_command.h"
+#include "cli/report_text.h"
 #include "cli/status_command.h"
 #include "control/control_client.h"
 #include "control/control_server.h"
@@ -25,7 +26,7 @@ class ControlTest : public ::testing::Test {
   }
 
   void Serve() {
-    auto started = ControlServer::Start(socket(), "1.2.3", world.node, *world.manager);
+    auto started = ControlServer::Start(socket(), "1.2.3", world.node, *world.manager, upkeep_);
     if (!started.ok()) ADD_FAILURE() << started.error().Text();
     if (started.ok()) server = *std::move(started);
   }
@@ -45,8 +46,45 @@ class ControlTest : public ::testing::Test {
   }
 
   AllocationNode world;
+  allocation::UpkeepLog upkeep_;
   std::unique_ptr<ControlServer> server;
 };
+
+TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
+  upkeep_.Repaired({.time = std::chrono::system_clock::now(),
+                    .container_id = "c1",
+                    .key = {"pod", "app"},
+                    .was = "CPUs 0-7",
+                    .should = "CPUs 1-2",
+                    .lasted = std::chrono::milliseconds(40)});
+  for (int i = 0; i < 3; ++i) {
+    upkeep_.UpdateFailed("c2", {"pod", "log"}, "CPUs 3-7", {ErrorCode::kUnavailable, "no answer"});
+  }
+  upkeep_.UpdateFailed("c3", {"pod", "log"}, "CPUs 3-7", {ErrorCode::kUnavailable, "no answer"});
+  upkeep_.UpdateSettled("c3");
+  upkeep_.SawOtherManager("the kubelet is static", "set it to none");
+  upkeep_.SawOtherManager("the kubelet is static", "set it to none");
+
+  const StatusReport status = Status();
+  EXPECT_EQ(status.upkeep.repairs, 1U);
+  ASSERT_EQ(status.upkeep.last_repairs.size(), 1U);
+  EXPECT_EQ(status.upkeep.last_repairs[0].was, "CPUs 0-7");
+  EXPECT_EQ(status.upkeep.last_repairs[0].lasted_ms, 40);
+  ASSERT_EQ(status.upkeep.failed_updates.size(), 1U);
+  EXPECT_EQ(status.upkeep.failed_updates[0].container_id, "c2");
+  EXPECT_EQ(status.upkeep.failed_updates[0].times, 3U);
+  ASSERT_EQ(status.upkeep.other_managers.size(), 1U);
+  EXPECT_EQ(status.upkeep.other_managers[0].times, 2U);
+
+  std::ostringstream out;
+  cli::PrintStatus(status, out);
+  for (const char* text :
+       {"ANOTHER CPU MANAGER: the kubelet is static (2 times)\n  cure: set it to none\n",
+        "1 repair of cpusets", "was CPUs 0-7, should be CPUs 1-2, for at most 40 ms",
+        "cannot be moved: container c2 (log of pod pod) to CPUs 3-7, 3 times: no answer"}) {
+    EXPECT_NE(out.str().find(text), std::string::npos) << text << "\n" << out.str();
+  }
+}
 
 TEST_F(ControlTest, TellsWhatIsHeldAndWhatIsLeft) {
   ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -63,6 +64,8 @@ class Watch {
   void Note(const RuntimeModel::Event& event) {
     const MutexLock lock(mutex_);
     if (on_event_) on_event_(event);
+    if (std::ssize(events_) >= kEventsKept)
+      events_.erase(events_.begin(), events_.end() - kEventsKept / 2);
     events_.push_back(event);
     const simulator::SimulatedContainer& now = event.container;
     if (event.change == RuntimeModel::Change::kRemoved || now.state != v1::CONTAINER_RUNNING) {
@@ -101,6 +104,8 @@ class Watch {
   }
 
  private:
+  static constexpr std::ptrdiff_t kEventsKept = 20'000;
+
   struct Running {
     CpuSet cpus;
     bool exclusive = false;
@@ -165,7 +170,10 @@ class DaemonTest : public ::testing::Test {
     StopDaemon();
   }
 
+  // Empty unless a test puts something there: nothing is guarded then.
+  std::filesystem::path CgroupRoot() const { return tree_.root() / "cgroup"; }
   std::string RuntimeEndpoint() const { return (tree_.root() / "runtime.sock").string(); }
+  std::string PodsApiEndpoint() const { return (tree_.root() / "pods-api.sock").string(); }
   std::filesystem::path StateDir() const { return tree_.root() / "state"; }
   std::string State() const { return ReadText(StateDir() / "cpu_manager_state"); }
   static std::string ReadText(const std::filesystem::path& path) {
@@ -174,7 +182,7 @@ class DaemonTest : public ::testing::Test {
     return text.str();
   }
 
-  Options DaemonOptions() const {
+  virtual Options DaemonOptions() const {
     Options options;
     options.listen = (tree_.root() / "alignd.sock").string();
     options.runtime_endpoint = RuntimeEndpoint();
@@ -182,6 +190,9 @@ class DaemonTest : public ::testing::Test {
     options.node = tree_.root() / "node.json";
     options.config = tree_.root() / "config.yaml";
     options.plugin_timeout = kPatience;
+    options.pods_api_endpoint = PodsApiEndpoint();
+    options.cgroup_root = CgroupRoot();
+    options.kubelet_dir = tree_.root() / "kubelet";
     return options;
   }
 

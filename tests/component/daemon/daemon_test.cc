@@ -216,15 +216,15 @@ TEST_F(DaemonTest, UpdateOfTheKubeletKeepsOurCpus) {
     v1::UpdateContainerResourcesRequest request;
     request.set_container_id(id);
     request.mutable_linux()->set_cpuset_cpus("0-27");
-    request.mutable_linux()->set_cpu_quota(50'000);
-    request.mutable_linux()->set_cpu_shares(2048);
+    request.mutable_linux()->set_cpu_quota(300'000);
+    request.mutable_linux()->set_cpu_shares(3072);
     ASSERT_TRUE(Update(request).ok());
-    EXPECT_EQ(runtime_->FindContainer(id)->resources.cpu_shares(), 2048);
+    EXPECT_EQ(runtime_->FindContainer(id)->resources.cpu_shares(), 3072);
   }
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
   EXPECT_EQ(CpusOf(shared.container), "0,4-27");
   EXPECT_EQ(runtime_->FindContainer(pinned.container)->resources.cpu_quota(), -1);
-  EXPECT_EQ(runtime_->FindContainer(shared.container)->resources.cpu_quota(), 50'000);
+  EXPECT_EQ(runtime_->FindContainer(shared.container)->resources.cpu_quota(), 300'000);
 }
 
 TEST_F(DaemonTest, UpdateOfAnUnknownContainerPassesAsItIs) {

@@ -30,9 +30,10 @@ inline DeviceState StateWith(Resource gpus) {
 inline void Hold(DeviceState& state, const ContainerKey& key, const std::string& resource,
                  const std::vector<std::string>& ids) {
   DevicesPerNuma& devices = state.allocations[key][resource].devices;
+  const std::map<std::string, Device>& known = state.resources[resource].devices;
   for (const std::string& id : ids) {
-    const auto device = state.resources[resource].devices.find(id);
-    if (device == state.resources[resource].devices.end() || device->second.numa.empty()) {
+    const auto device = known.find(id);
+    if (device == known.end() || device->second.numa.empty()) {
       devices[-1].push_back(id);
       continue;
     }

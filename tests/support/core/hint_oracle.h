@@ -1,19 +1,42 @@
-// The merge of hints as the kubelet does it: every combination, one after the other. Slow, obvious,
-// and written apart from the real one.
+// The merge of hints as the kubelet does it, written apart from the real one, slow and obvious; and
+// hints as the kubelet has them, all listed.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "alignd/topologymanager/hint_merger.h"
 
 namespace alignd::topologymanager {
 
-class MergeOracle {
+using ListsByResource = std::map<std::string, std::optional<HintList>>;
+
+inline std::vector<HintList> AllOf(const std::vector<Hints>& lists) {
+  std::vector<HintList> all;
+  for (const Hints& hints : lists) all.push_back(hints.All());
+  return all;
+}
+
+inline ListsByResource AllOf(const HintsByResource& answer) {
+  ListsByResource all;
+  for (const auto& [resource, hints] : answer) {
+    all[resource] = hints ? std::optional(hints->All()) : std::nullopt;
+  }
+  return all;
+}
+
+// What makes a candidate better than another one.
+class OracleJudge {
  public:
-  MergeOracle(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules)
-      : numa_(numa), lists_(lists), rules_(rules) {
+  OracleJudge(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules)
+      : numa_(numa), rules_(rules) {
     for (const HintList& list : lists) {
       int minimum = 0;
       for (const TopologyHint& hint : list) {
@@ -24,9 +47,51 @@ class MergeOracle {
     }
   }
 
+  void Offer(const TopologyHint& candidate) {
+    if (candidate.affinity->empty()) return;
+    if (!best_ || IsBetter(candidate)) best_ = candidate;
+  }
+
+  TopologyHint Best() const { return best_.value_or(TopologyHint{numa_.all(), false}); }
+
+ private:
+  bool IsBetter(const TopologyHint& candidate) const {
+    if (best_->preferred != candidate.preferred) return candidate.preferred;
+    const NumaMask current = *best_->affinity;
+    const NumaMask mask = *candidate.affinity;
+    const bool fitter = IsFitter(current, mask);
+    if (candidate.preferred || rules_.as_1_20 || current.Count() > wanted_) return fitter;
+    if (current.Count() == wanted_) return mask.Count() == wanted_ && fitter;
+    if (mask.Count() > wanted_) return false;
+    if (mask.Count() == wanted_) return true;
+    return mask.Count() != current.Count() ? mask.Count() > current.Count() : fitter;
+  }
+
+  bool IsFitter(NumaMask current, NumaMask mask) const {
+    if (mask.Count() != current.Count()) return mask.Count() < current.Count();
+    if (rules_.prefer_closest) {
+      const double a = numa_.AverageDistance(current);
+      const double b = numa_.AverageDistance(mask);
+      if (a != b) return b < a;
+    }
+    return mask.bits() < current.bits();
+  }
+
+  const NumaInfo& numa_;
+  const MergeRules rules_;
+  int wanted_ = 0;  // the largest of the lists' smallest masks
+  std::optional<TopologyHint> best_;
+};
+
+// Every combination, one after the other.
+class MergeOracle {
+ public:
+  MergeOracle(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules)
+      : numa_(numa), lists_(lists), rules_(rules), judge_(numa, lists, rules) {}
+
   TopologyHint Merge() {
     Choose(0);
-    return best_.value_or(TopologyHint{numa_.all(), false});
+    return judge_.Best();
   }
 
  private:
@@ -52,43 +117,45 @@ class MergeOracle {
       if (!first) first = hint.affinity;
       if (*first != *hint.affinity && !rules_.as_1_20) candidate.preferred = false;
     }
-    if (candidate.affinity->empty()) return;
-    if (!best_ || IsBetter(candidate)) best_ = candidate;
-  }
-
-  bool IsBetter(const TopologyHint& candidate) const {
-    if (best_->preferred != candidate.preferred) return candidate.preferred;
-    const NumaMask current = *best_->affinity;
-    const NumaMask mask = *candidate.affinity;
-    const bool fitter = IsFitter(current, mask);
-    if (candidate.preferred || rules_.as_1_20 || current.Count() > wanted_) return fitter;
-    if (current.Count() == wanted_) return mask.Count() == wanted_ && fitter;
-    if (mask.Count() > wanted_) return false;
-    if (mask.Count() == wanted_) return true;
-    return mask.Count() != current.Count() ? mask.Count() > current.Count() : fitter;
-  }
-
-  bool IsFitter(NumaMask current, NumaMask mask) const {
-    if (mask.Count() != current.Count()) return mask.Count() < current.Count();
-    if (rules_.prefer_closest) {
-      const double a = numa_.AverageDistance(current);
-      const double b = numa_.AverageDistance(mask);
-      if (a != b) return b < a;
-    }
-    return mask.bits() < current.bits();
+    judge_.Offer(candidate);
   }
 
   const NumaInfo& numa_;
   const std::vector<HintList>& lists_;
-  const MergeRules& rules_;
-  int wanted_ = 0;  // the largest of the lists' smallest masks
+  const MergeRules rules_;
+  OracleJudge judge_;
   std::vector<TopologyHint> chosen_;
-  std::optional<TopologyHint> best_;
 };
 
 inline TopologyHint MergeByTryingAll(const NumaInfo& numa, const std::vector<HintList>& lists,
                                      const MergeRules& rules) {
   return MergeOracle(numa, lists, rules).Merge();
+}
+
+// The same combinations where the product is too large: those of the first lists that have come to
+// the same mask and standing are carried on as one.
+inline TopologyHint MergeByCarrying(const NumaInfo& numa, const std::vector<HintList>& lists,
+                                    const MergeRules& rules) {
+  // Mask, all preferred and (1.36) equal so far, some mask among them.
+  using Reached = std::tuple<NumaMask, bool, bool>;
+  std::set<Reached> reached = {{numa.all(), true, false}};
+  for (const HintList& list : lists) {
+    std::set<Reached> next;
+    for (const auto& [mask, preferred, masked] : reached) {
+      for (const TopologyHint& hint : list) {
+        if (!hint.affinity) {
+          next.emplace(mask, preferred && hint.preferred, masked);
+          continue;
+        }
+        const bool agrees = rules.as_1_20 || !masked || mask == *hint.affinity;
+        next.emplace(mask & *hint.affinity, preferred && hint.preferred && agrees, true);
+      }
+    }
+    reached = std::move(next);
+  }
+  OracleJudge judge(numa, lists, rules);
+  for (const auto& [mask, preferred, masked] : reached) judge.Offer({mask, preferred});
+  return judge.Best();
 }
 
 }  // namespace alignd::topologymanager

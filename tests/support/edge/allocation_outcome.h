@@ -30,7 +30,8 @@ inline bool IsError(const Outcome& outcome, ErrorCode code) {
 inline admission::NodeState Persistent(admission::NodeState state) {
   state.affinities.clear();
   state.cpu.reusable.clear();
-  for (auto& [name, resource] : state.devices.resources) resource = {};
+  const auto resources = state.devices.resources;
+  for (const auto& [name, resource] : resources) state.devices.resources[name] = {};
   return state;
 }
 

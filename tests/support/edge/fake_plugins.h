@@ -106,6 +106,21 @@ class FakePlugins final : public allocation::DevicePlugins {
     Answer([done = std::move(done)] { done(Done{}); });
   }
 
+  // The resource's plugin is awaited from now on, or no longer.
+  void Await(const std::string& resource, bool awaited) {
+    const MutexLock lock(mutex_);
+    if (awaited) {
+      awaited_.insert(resource);
+    } else {
+      awaited_.erase(resource);
+    }
+  }
+  std::optional<Error> Awaited(const std::string& resource) const override {
+    const MutexLock lock(mutex_);
+    if (!awaited_.contains(resource)) return std::nullopt;
+    return Error{ErrorCode::kUnavailable, resource + ": awaited"};
+  }
+
  private:
   void Answer(TaskQueue::Task task) REQUIRES(mutex_) {
     if (!holding_) {
@@ -121,6 +136,7 @@ class FakePlugins final : public allocation::DevicePlugins {
   bool holding_ GUARDED_BY(mutex_) = false;
   std::vector<TaskQueue::Task> held_ GUARDED_BY(mutex_);
   std::map<std::string, Error> faults_ GUARDED_BY(mutex_);
+  std::set<std::string> awaited_ GUARDED_BY(mutex_);
   Preference preference_ GUARDED_BY(mutex_);
   int allocations_ GUARDED_BY(mutex_) = 0;
   int consultations_ GUARDED_BY(mutex_) = 0;

@@ -39,9 +39,18 @@ inline std::string ReadText(const std::filesystem::path& path) {
 
 class Process {
  public:
-  // Standard input is empty; output and errors replace what is in `log`.
-  Process(const std::vector<std::string>& command, std::filesystem::path log)
+  // Standard input is empty; output and errors replace what is in `log`. `listening`, if there is
+  // one, is passed on as systemd passes a socket (sd_listen_fds(3)).
+  Process(std::vector<std::string> command, std::filesystem::path log, int listening = -1)
       : log_(std::move(log)) {
+    constexpr int kFirstPassed = 3;
+    if (listening >= 0) {
+      // The shell's process id becomes the program's.
+      const std::vector<std::string> prefix = {
+          "env", "LISTEN_FDS=1", "LISTEN_FDNAMES=cri",
+          "sh",  "-c",           "LISTEN_PID=$$ exec \"$0\" \"$@\""};
+      command.insert(command.begin(), prefix.begin(), prefix.end());
+    }
     std::vector<char*> arguments;
     for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
@@ -52,6 +61,11 @@ class Process {
       dup2(in, STDIN_FILENO);
       dup2(out, STDOUT_FILENO);
       dup2(out, STDERR_FILENO);
+      if (listening == kFirstPassed) {
+        fcntl(listening, F_SETFD, 0);
+      } else if (listening >= 0) {
+        dup2(listening, kFirstPassed);
+      }
       execvp(arguments[0], arguments.data());
       _exit(127);
     }
@@ -71,6 +85,7 @@ class Process {
     return status;
   }
 
+  pid_t pid() const { return pid_; }
   std::string Log() const { return ReadText(log_); }
   bool WaitForLog(const std::string& text) const {
     return WaitUntil([&] { return Log().find(text) != std::string::npos; });

@@ -39,7 +39,7 @@ class CheckpointStoreTest : public ::testing::Test {
     for (const Pod& pod : {AppPod("one", 2), AppPod("two", 4, {{kGpu, "2"}})}) {
       state = admission::Admit(node, state, pod, [](const auto&) { return std::nullopt; }).next;
     }
-    state.devices.allocations.at({"two", "app"}).at(kGpu).response = "answer";
+    state.devices.allocations[{"two", "app"}].at(kGpu).response = "answer";
     return state;
   }
 
@@ -47,7 +47,8 @@ class CheckpointStoreTest : public ::testing::Test {
   static admission::NodeState WithoutUnsaved(admission::NodeState state) {
     state.affinities.clear();
     state.cpu.reusable.clear();
-    for (auto& [name, resource] : state.devices.resources) resource = {};
+    const auto resources = state.devices.resources;
+    for (const auto& [name, resource] : resources) state.devices.resources[name] = {};
     return state;
   }
 

@@ -22,8 +22,8 @@ TEST(NumaSubsets, NarrowestFirstAlsoWithGaps) {
   EXPECT_TRUE(Walk(NumaMask()).empty());
 }
 
-TEST(NumaSubsets, AllOfThemUpToTwelveNodes) {
-  for (int count = 1; count <= kMaxNodesWalkedFully; ++count) {
+TEST(NumaSubsets, AllOfThem) {
+  for (int count = 1; count <= 12; ++count) {
     const std::vector<NumaMask> seen = Walk(NumaMask::FirstNodes(count));
     EXPECT_EQ(seen.size(), (size_t{1} << count) - 1);
     EXPECT_EQ(std::set<NumaMask>(seen.begin(), seen.end()).size(), seen.size());
@@ -31,15 +31,11 @@ TEST(NumaSubsets, AllOfThemUpToTwelveNodes) {
   }
 }
 
-TEST(NumaSubsets, OfManyNodesTheSmallSetsAndTheFullOne) {
-  for (const int count : {13, 16, 32, 63, 64}) {
-    const std::vector<NumaMask> seen = Walk(NumaMask::FirstNodes(count));
-    EXPECT_LE(seen.size(), size_t{4097}) << count;
-    EXPECT_EQ(std::set<NumaMask>(seen.begin(), seen.end()).size(), seen.size()) << count;
-    EXPECT_EQ(seen.back(), NumaMask::FirstNodes(count));
-    EXPECT_EQ(seen[static_cast<size_t>(count) - 1], NumaMask::Of(count - 1));
-    EXPECT_EQ(seen[static_cast<size_t>(count)].Count(), 2) << count;
-  }
+TEST(NumaSubsets, UpToTheHighestPosition) {
+  EXPECT_EQ(Walk(NumaMask::Of(63)), std::vector<NumaMask>{NumaMask::Of(63)});
+  const std::vector<NumaMask> seen = Walk(NumaMask::Of(0) | NumaMask::Of(63));
+  EXPECT_EQ(seen.size(), 3U);
+  EXPECT_EQ(seen.back(), NumaMask::Of(0) | NumaMask::Of(63));
 }
 
 }  // namespace

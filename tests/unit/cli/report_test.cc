@@ -188,18 +188,18 @@ TEST(ReportJson, WritesStatus) {
   report.containers.pop_back();
   EXPECT_EQ(
       StatusJson(report),
-      Quoted(
-          "{'version':'1.2.3','generation':7,'policies':{'cpu_manager':'static',"
-          "'cpu_manager_options':{'full-pcpus-only':'true'},'memory_manager':'Static',"
-          "'topology_manager':'restricted','topology_manager_options':{},"
-          "'topology_scope':'container','compatibility':'1.36'},'default_set':'0-1,4-5',"
-          "'reserved_cpus':'0','numa':[{'id':0,'free_cpus':'1','cpus':3,"
-          "'memory':{'memory':{'free':1073741824,'total':2147483648}},"
-          "'devices':{'example.com/gpu':{'free':0,'total':1}}}],"
-          "'devices':[{'name':'example.com/gpu','registered':true,'free':0,'total':2,"
-          "'unhealthy':1}],'containers':[{'pod_uid':'u1','pod':'default/web',"
-          "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
-          "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}]}"));
+      Quoted("{'version':'1.2.3','generation':7,'policies':{'cpu_manager':'static',"
+             "'cpu_manager_options':{'full-pcpus-only':'true'},'memory_manager':'Static',"
+             "'topology_manager':'restricted','topology_manager_options':{},"
+             "'topology_scope':'container','compatibility':'1.36'},'default_set':'0-1,4-5',"
+             "'reserved_cpus':'0','numa':[{'id':0,'free_cpus':'1','cpus':3,"
+             "'memory':{'memory':{'free':1073741824,'total':2147483648}},"
+             "'devices':{'example.com/gpu':{'free':0,'total':1}}}],"
+             "'devices':[{'name':'example.com/gpu','registered':true,'free':0,'total':2,"
+             "'unhealthy':1}],'containers':[{'pod_uid':'u1','pod':'default/web',"
+             "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
+             "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],"
+             "'upkeep':{'repairs':0,'last_repairs':[],'failed_updates':[],'other_managers':[]}}"));
 }
 
 TEST(ReportJson, WritesDecisions) {

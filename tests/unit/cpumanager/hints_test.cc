@@ -7,7 +7,6 @@
 namespace alignd::cpumanager {
 namespace {
 
-using topologymanager::HintList;
 using topologymanager::HintsByResource;
 
 std::map<std::string, std::string> AmountsOf(int cpus) {
@@ -21,7 +20,7 @@ std::string Text(const HintsByResource& hints) {
   const auto cpu = hints.find("cpu");
   if (cpu == hints.end() || !cpu->second) return "none";
   std::string text;
-  for (const auto& hint : *cpu->second) {
+  for (const auto& hint : cpu->second->All()) {
     if (!text.empty()) text += ' ';
     text += hint.affinity->ToString() + (hint.preferred ? "!" : "");
   }

@@ -6,7 +6,7 @@
 namespace alignd::cpumanager {
 namespace {
 
-using Entries = std::map<std::string, std::map<std::string, CpuSet>>;
+using Entries = decltype(CpuState::assignments);
 
 struct LoadedCase {
   const char* name;

@@ -186,5 +186,41 @@ TEST_F(Registry, CallUnderWayOutlivesAListing) {
   EXPECT_EQ(ToldTo(registry_, "c"), "");
 }
 
+TEST_F(Registry, ContainerFoundElsewhereIsThereUntilItIsToldAnew) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  EXPECT_EQ(registry_.ToldTo("c"), Cpus("4-7"));
+  registry_.FoundElsewhere("c", Cpus("0-1"), /*tell_anew=*/false);
+  EXPECT_EQ(ToldTo(registry_, "c"), "4-7");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
+  registry_.FoundAsTold("c");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
+
+  registry_.FoundElsewhere("c", {}, /*tell_anew=*/true);
+  EXPECT_EQ(registry_.ToldTo("c"), std::nullopt);
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
+  Tell("c", "4-7");
+  EXPECT_EQ(registry_.ToldTo("c"), Cpus("4-7"));
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
+}
+
+// An update that was under way when the foreign write was seen may have come before it.
+TEST_F(Registry, WhatWasUnderWayWhenItWasFoundElsewhereIsNotCertain) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  registry_.BeginTelling("c", Cpus("4-7"));
+  registry_.FoundElsewhere("c", Cpus("0-1"), /*tell_anew=*/true);
+  registry_.EndTelling("c", Cpus("4-7"), true);
+  EXPECT_EQ(registry_.ToldTo("c"), std::nullopt);
+  EXPECT_TRUE(registry_.Footprints()[0].cpuset.Intersects(Cpus("0-1")));
+}
+
+TEST_F(Registry, NothingIsCertainWhileSomebodyCallsForTheContainer) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
+  EXPECT_EQ(registry_.ToldTo("c"), std::nullopt);
+  registry_.EndContainerCall("c", /*changes_cpus=*/false);
+  EXPECT_EQ(registry_.ToldTo("c"), Cpus("4-7"));
+}
+
 }  // namespace
 }  // namespace alignd::cri

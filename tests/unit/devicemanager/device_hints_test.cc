@@ -10,7 +10,6 @@
 namespace alignd::devicemanager {
 namespace {
 
-using topologymanager::HintList;
 using topologymanager::HintsByResource;
 
 // "01! 0123" is nodes {0,1} preferred, nodes {0,1,2,3} not preferred; "any", "none" and "no
@@ -20,7 +19,7 @@ std::string Text(const HintsByResource& hints, const std::string& resource = kGp
   if (found == hints.end()) return "no opinion";
   if (!found->second) return "any";
   std::string text;
-  for (const auto& hint : *found->second) {
+  for (const auto& hint : found->second->All()) {
     if (!text.empty()) text += ' ';
     for (const int node : *hint.affinity) text += std::to_string(node);
     if (hint.preferred) text += '!';

@@ -39,6 +39,73 @@ TEST(ExtendedResourceName, IsWhatTheKubeletTakes) {
   for (const auto& c : kCases) EXPECT_EQ(IsExtendedResourceName(c.name), c.good) << c.what;
 }
 
+TEST(PluginInfo, IsCheckedWithTheKubeletsRules) {
+  const std::string kInvalid = "RegisterPlugin error -- plugin validation failed with err: ";
+  const struct {
+    const char* what;
+    std::string type, name, endpoint;
+    std::vector<std::string> versions;
+    std::string message;  // empty: accepted
+  } kCases[] = {
+      {"usual", "DevicePlugin", "a.com/b", "/p/own.sock", {"v1beta1"}, ""},
+      {"several versions", "DevicePlugin", "a.com/b", "/p/own.sock", {"v1", "v1beta1"}, ""},
+      {"no endpoint: where it was found", "DevicePlugin", "a.com/b", "", {"v1beta1"}, ""},
+      {"storage",
+       "CSIPlugin",
+       "a.com/b",
+       "/p/own.sock",
+       {"v1beta1"},
+       "RegisterPlugin error -- no handler registered for plugin type: \"CSIPlugin\" at socket "
+       "/p/found.sock"},
+      {"no type",
+       "",
+       "a.com/b",
+       "/p/own.sock",
+       {"v1beta1"},
+       "RegisterPlugin error -- no handler registered for plugin type: \"\" at socket "
+       "/p/found.sock"},
+      {"other version",
+       "DevicePlugin",
+       "a.com/b",
+       "/p/own.sock",
+       {"v1", "v2"},
+       kInvalid + "manager version, v1beta1, is not among plugin supported versions "
+                  "[\"v1\" \"v2\"]"},
+      {"no version",
+       "DevicePlugin",
+       "a.com/b",
+       "/p/own.sock",
+       {},
+       kInvalid + "manager version, v1beta1, is not among plugin supported versions []"},
+      {"bad name",
+       "DevicePlugin",
+       "cpu",
+       "/p/own.sock",
+       {"v1beta1"},
+       kInvalid + "invalid name of device plugin socket: the ResourceName \"cpu\" is invalid"},
+      {"relative endpoint",
+       "DevicePlugin",
+       "a.com/b",
+       "own.sock",
+       {"v1beta1"},
+       kInvalid + "the endpoint \"own.sock\" is not an absolute path"},
+  };
+  for (const auto& c : kCases) {
+    pluginregistration::PluginInfo info;
+    info.set_type(c.type);
+    info.set_name(c.name);
+    info.set_endpoint(c.endpoint);
+    for (const std::string& version : c.versions) info.add_supported_versions(version);
+    const Result<Offer> offer = CheckPluginInfo(info, "/p/found.sock");
+    ASSERT_EQ(offer.ok(), c.message.empty()) << c.what;
+    if (!offer.ok()) {
+      EXPECT_EQ(offer.error().message, c.message) << c.what;
+      continue;
+    }
+    EXPECT_EQ(*offer, (Offer{c.name, c.endpoint.empty() ? "/p/found.sock" : c.endpoint}));
+  }
+}
+
 TEST(Registration, RefusesWithTheKubeletsTexts) {
   const struct {
     const char* what;

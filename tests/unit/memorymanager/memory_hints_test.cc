@@ -15,7 +15,7 @@ std::string Text(const HintsByResource& hints, const std::string& type = "memory
   const auto found = hints.find(type);
   if (found == hints.end()) return "no opinion";
   std::string text;
-  for (const auto& hint : *found->second) {
+  for (const auto& hint : found->second->All()) {
     if (!text.empty()) text += ' ';
     for (const int node : *hint.affinity) text += std::to_string(node);
     if (hint.preferred) text += '!';

@@ -61,12 +61,88 @@ TEST(AnnotatedResources, FaultsComeWithTheirPlace) {
   }
 }
 
-TEST(AnnotatedResources, NameThatIsGivenTwiceIsOneContainer) {
-  const auto containers =
-      ParseAnnotatedResources(R"({"app":{"limits":{"cpu":"1"}},"app":{"limits":{"cpu":"9"}}})");
+TEST(AnnotatedResources, NameThatIsGivenTwiceIsRefused) {
+  for (const char* const text : {R"({"app":{"limits":{"cpu":"1"}},"app":{"limits":{"cpu":"9"}}})",
+                                 R"({"app":{"limits":{"cpu":"1"},"limits":{"cpu":"9"}}})",
+                                 R"({"app":{"limits":{"cpu":"1","cpu":"9"}}})"}) {
+    const auto containers = ParseAnnotatedResources(text);
+    ASSERT_FALSE(containers.ok()) << text;
+    EXPECT_NE(containers.error().message.find("occurs twice"), std::string::npos);
+  }
+}
+
+// --- intel.com/resources ----------------------------------------------------------------------
+
+TEST(IntelResources, AreReadAsTheWebhookWritesThem) {
+  const auto containers = ParseIntelResources(
+      R"({"initContainers":{"prepare":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}},)"
+      R"("containers":{"a":{"limits":{"cpu":"2","memory":"64Mi","nvidia.com/gpu":"1"},)"
+      R"("claims":[{"name":"x"}]},"b":{}}})");
+  ASSERT_TRUE(containers.ok()) << containers.error().Text();
+  ASSERT_EQ(containers->size(), 3U);
+  EXPECT_EQ(containers->at(0).name, "prepare");
+  EXPECT_EQ(containers->at(0).kind, ContainerKind::kInit);
+  EXPECT_EQ(containers->at(1).name, "a");
+  EXPECT_EQ(containers->at(1).kind, ContainerKind::kApp);
+  EXPECT_EQ(Find(containers->at(1).resources.requests, "nvidia.com/gpu")->Value(), 1);
+  EXPECT_EQ(containers->at(2).resources, Resources());
+}
+
+TEST(IntelResources, AMemberMayBeAbsentOrNull) {
+  const auto containers = ParseIntelResources(R"({"initContainers":null,"containers":{"a":{}}})");
+  ASSERT_TRUE(containers.ok()) << containers.error().Text();
+  EXPECT_EQ(containers->size(), 1U);
+  EXPECT_TRUE(ParseIntelResources("{}").ok());
+}
+
+// --- Koordinator ------------------------------------------------------------------------------
+
+TEST(KoordinatorResources, AreExtendedResourcesOfAppContainers) {
+  const auto containers = ParseKoordinatorResources(
+      R"({"containers":{"a":{"limits":{"kubernetes.io/batch-cpu":"1000","example.com/gpu":"2"},)"
+      R"("requests":{"kubernetes.io/batch-cpu":"1000"}}}})");
   ASSERT_TRUE(containers.ok()) << containers.error().Text();
   ASSERT_EQ(containers->size(), 1U);
-  EXPECT_EQ(Find(containers->at(0).resources.limits, "cpu")->Value(), 9);  // as in the kubelet
+  EXPECT_EQ(containers->at(0).kind, ContainerKind::kApp);
+  EXPECT_EQ(Find(containers->at(0).resources.requests, "example.com/gpu")->Value(), 2);
+  EXPECT_EQ(ParseKoordinatorResources("{}")->size(), 0U);
+}
+
+TEST(ForeignAnnotations, FaultsComeWithTheirPlace) {
+  using Parse = Result<std::vector<Container>> (*)(std::string_view);
+  struct Case {
+    Parse parse;
+    const char* text;
+    const char* place;
+  };
+  const Case cases[] = {
+      {&ParseIntelResources, R"({"container":{}})", "container: is not known"},
+      {&ParseIntelResources, R"({"containers":[]})", "containers"},
+      {&ParseIntelResources, R"({"containers":{"a":{"limit":{}}}})", "containers.a.limit"},
+      {&ParseIntelResources, R"({"containers":{"a":null}})", "containers.a"},
+      {&ParseIntelResources, R"({"containers":{"a":{"limits":{"cpu":"x"}}}})",
+       "containers.a.limits.cpu"},
+      {&ParseIntelResources, R"({"initContainers":{"a":{}},"containers":{"a":{}}})",
+       "containers.a: a second container"},
+      {&ParseIntelResources, "[]", "object"},
+      {&ParseIntelResources, "", "not JSON"},
+      {&ParseKoordinatorResources, R"({"containers":{"a":{"limits":{"cpu":"1"}}}})",
+       "containers.a: limits.cpu is no extended resource"},
+      {&ParseKoordinatorResources, R"({"containers":{"a":{"requests":{"memory":"1Mi"}}}})",
+       "containers.a: requests.memory"},
+      {&ParseKoordinatorResources, R"({"containers":{"a":{"limits":{"a.b/c":"-1"}}}})",
+       "containers.a.limits.a.b/c"},
+      {&ParseKoordinatorResources, R"({"initContainers":{}})", "initContainers"},
+      {&ParseKoordinatorResources, R"({"containers":{"a":{},"a":{}}})", "a: occurs twice"},
+      {&ParseKoordinatorResources, "7", "object"},
+  };
+  for (const Case& c : cases) {
+    const auto containers = c.parse(c.text);
+    ASSERT_FALSE(containers.ok()) << c.text;
+    EXPECT_EQ(containers.error().code, ErrorCode::kInvalidArgument) << c.text;
+    EXPECT_NE(containers.error().message.find(c.place), std::string::npos)
+        << c.text << ": " << containers.error().message;
+  }
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::vector<std::string> Lines(const MergeExplanation& explanation) {
 
 struct Case {
   std::string name;
-  std::vector<HintList> lists;
+  std::vector<Hints> lists;
   MergeRules rules;
   std::vector<std::string> lines;
 };
@@ -80,7 +80,7 @@ TEST(MergeExplanation, SaysWhyTheOthersLost) {
 TEST(MergeExplanation, NamesTheDistanceThatDecides) {
   const Machine machine = WithDistances(MakeMachine("socket:3 numa:1 core:1"),
                                         {{10, 30, 12}, {30, 10, 30}, {12, 30, 10}});
-  const std::vector<HintList> lists = {{Yes(k01), Yes(k0 | k2)}};
+  const std::vector<Hints> lists = {{Yes(k01), Yes(k0 | k2)}};
   EXPECT_EQ(Lines(ExplainMerge(NumaInfo(machine), lists, {.prefer_closest = true, .as_1_20 = false},
                                Positions)),
             (std::vector<std::string>{"{0,2}! best",

@@ -1,0 +1,14 @@
+// Addition that stays at the largest number instead of wrapping around.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace alignd {
+
+constexpr uint64_t SaturatingSum(uint64_t a, uint64_t b) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  return a > kMost - b ? kMost : a + b;
+}
+
+}  // namespace alignd

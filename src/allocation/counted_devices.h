@@ -1,0 +1,67 @@
+// Devices that the kubelet has counted for a container by their ids, and how a decision heeds them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/checkpoint/binding_checkpoint.h"
+#include "alignd/devicemanager/device_policy.h"
+#include "alignd/pod/pod.h"
+#include "alignd/pod/refusal.h"
+
+namespace alignd::allocation {
+
+// Which device a counted id becomes.
+enum class BindingMode {
+  kSteered,  // the one of that id, unless the policy would refuse or misalign with it
+  kLate,     // the best one
+};
+
+// The ids that the kubelet counted for a container, by resource name.
+using CountedIds = std::map<std::string, std::set<std::string>>;
+// By container name; containers about which the kubelet has said nothing are not in it.
+using CountedPod = std::map<std::string, CountedIds>;
+
+// Whether the binding of each counted resource of the container is of just these ids.
+bool IsBound(const checkpoint::Bindings& bindings, const ContainerKey& key,
+             const CountedIds& counted);
+
+// Whether that is so of all counted containers of the pod.
+bool AreBound(const checkpoint::Bindings& bindings, const std::string& pod_uid,
+              const CountedPod& counted);
+
+// Whether each counted container holds devices of each of its counted resources.
+bool HoldsCounted(const admission::NodeState& state, const std::string& pod_uid,
+                  const CountedPod& counted);
+
+// Whether every container of `counted` is counted the same in `other`.
+bool IsPartOf(const CountedPod& counted, const CountedPod& other);
+
+// Why a counted id cannot be given: the resource has no plugin, or none that lists the id, so that
+// the kubelet cannot have been told of it. Containers that hold the resource are not looked at.
+std::optional<Refusal> RefuseUnknown(const admission::NodeState& state, const Pod& pod,
+                                     const CountedPod& counted);
+
+// Decides as admission::Admit does, but first for the counted devices themselves (kSteered). An id
+// that is bound in the pod already means that its earlier holder has ended: what that one holds is
+// used again, as the kubelet does with its init containers.
+admission::Admission AdmitCounted(const admission::Node& node, const admission::NodeState& state,
+                                  const Pod& pod, const CountedPod& counted,
+                                  const checkpoint::Bindings& bindings, BindingMode mode,
+                                  const devicemanager::PreferredAllocationFn& preferred);
+
+// Pairs ids with devices: the same with the same, the others in order. As many pairs as the shorter
+// side has.
+checkpoint::Binding Pair(const std::set<std::string>& counted,
+                         const std::set<std::string>& devices);
+
+// The bindings of the pod's counted containers, as far as `state` gives them the devices.
+checkpoint::Bindings Bind(const admission::NodeState& state, const std::string& pod_uid,
+                          const CountedPod& counted);
+
+}  // namespace alignd::allocation

@@ -1,0 +1,27 @@
+// Where a cgroup lies below the mount point, told from the words of runtimes and of the kubelet.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "alignd/base/result.h"
+
+namespace alignd::cgroup {
+
+// The path of a container, `/kubepods/burstable/pod1/ID` or
+// `/kubepods.slice/kubepods-pod1.slice/cri-containerd-ID.scope`, from linux.cgroupsPath of its OCI
+// spec: a path with the cgroupfs driver, `slice:prefix:name` with systemd's.
+// Errors: kInvalidArgument if it is neither, or leaves the mount point.
+// Source: runc libcontainer/cgroups/systemd (unit names); systemd.slice(5).
+Result<std::string> PathOfContainer(std::string_view cgroups_path);
+
+// The path of a pod from the cgroup parent of its sandbox: that path itself or, for a bare slice
+// name, the slices it lies in before it. Errors: as above.
+Result<std::string> PathOfParent(std::string_view cgroup_parent);
+
+// Whether the path's last part is the cgroup of that pod and of nobody else, as the kubelet names
+// them: `pod<uid>`, or `...-pod<uid with _ for ->.slice`.
+// Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, cgroup_manager_linux.go.
+bool IsOfPod(std::string_view path, std::string_view pod_uid);
+
+}  // namespace alignd::cgroup

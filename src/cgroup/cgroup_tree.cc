@@ -1,0 +1,103 @@
+#include "cgroup/cgroup_tree.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "host/file.h"
+
+namespace alignd::cgroup {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsVersion2(const fs::path& root) {
+  const Result<std::string> controllers = host::ReadFile(root / "cgroup.controllers");
+  return controllers.ok() && (" " + *controllers).find(" cpuset") != std::string::npos;
+}
+
+Result<std::string> ReadLine(const fs::path& path) {
+  Result<std::string> text = host::ReadFile(path);
+  if (text.ok()) text->erase(std::min(text->find('\n'), text->size()));
+  return text;
+}
+
+Result<CpuSet> ReadList(const fs::path& path) {
+  const Result<std::string> line = ReadLine(path);
+  if (!line.ok()) return line.error();
+  const Result<CpuSet> list = CpuSet::Parse(*line);
+  if (!list.ok()) return Error{ErrorCode::kCorrupt, path.string() + ": " + list.error().message};
+  return list;
+}
+
+// One write call: the kernel takes the text of each call for a whole value. Never makes a file.
+Result<Done> Write(const fs::path& path, std::string_view text) {
+  const auto fault = [&path](int error) {
+    return Error{ErrorCode::kIo,
+                 "write " + path.string() + ": " + std::generic_category().message(error)};
+  };
+  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  if (fd < 0) return fault(errno);
+  const ssize_t written = write(fd, text.data(), text.size());
+  const int error = errno;
+  close(fd);
+  if (written == static_cast<ssize_t>(text.size())) return Done{};
+  return fault(written < 0 ? error : EIO);
+}
+
+Result<int64_t> ParseQuota(const fs::path& path, std::string_view text) {
+  int64_t quota = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), quota);
+  if (code == std::errc() && end == text.data() + text.size()) return quota;
+  return Error{ErrorCode::kCorrupt, path.string() + ": \"" + std::string(text) + "\" is no quota"};
+}
+
+}  // namespace
+
+CgroupTree::CgroupTree(fs::path root) : root_(std::move(root)), version2_(IsVersion2(root_)) {}
+
+fs::path CgroupTree::Directory(const char* controller, const std::string& path) const {
+  return (version2_ ? root_ : root_ / controller) / fs::path(path).relative_path();
+}
+
+Result<Cpuset> CgroupTree::ReadCpuset(const std::string& path) const {
+  const fs::path directory = Directory("cpuset", path);
+  Cpuset cpuset;
+  const std::pair<const char*, CpuSet*> files[] = {
+      {"cpuset.cpus", &cpuset.cpus},
+      {"cpuset.mems", &cpuset.mems},
+      {version2_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus", &cpuset.effective_cpus},
+      {version2_ ? "cpuset.mems.effective" : "cpuset.effective_mems", &cpuset.effective_mems}};
+  for (const auto& [name, list] : files) {
+    Result<CpuSet> read = ReadList(directory / name);
+    if (!read.ok()) return read.error();
+    *list = *std::move(read);
+  }
+  return cpuset;
+}
+
+std::vector<fs::path> CgroupTree::CpusetFiles(const std::string& path) const {
+  const fs::path directory = Directory("cpuset", path);
+  return {directory / "cpuset.cpus", directory / "cpuset.mems"};
+}
+
+Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path) const {
+  const fs::path file = Directory("cpu", path) / (version2_ ? "cpu.max" : "cpu.cfs_quota_us");
+  const Result<std::string> line = ReadLine(file);
+  if (!line.ok()) return line.error();
+  // Version 2: "QUOTA PERIOD", or "max PERIOD" for none.
+  const std::string_view quota = std::string_view(*line).substr(0, line->find(' '));
+  if (quota == "max" || quota == "-1") return std::optional<int64_t>();
+  const Result<int64_t> was = ParseQuota(file, quota);
+  if (!was.ok()) return was.error();
+  const Result<Done> lifted = Write(file, version2_ ? "max" : "-1");
+  if (!lifted.ok()) return lifted.error();
+  return std::optional<int64_t>(*was);
+}
+
+}  // namespace alignd::cgroup

@@ -1,0 +1,55 @@
+// What the kernel's cgroup files say, and the one thing that is written there: a pod's CFS quota.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alignd/base/cpu_set.h"
+#include "alignd/base/result.h"
+
+namespace alignd::cgroup {
+
+// One cgroup's cpuset. The memory nodes are NUMA node ids in the list form that CPUs have.
+struct Cpuset {
+  CpuSet cpus;  // cpuset.cpus; empty in version 2: as the parent
+  CpuSet mems;  // cpuset.mems, likewise
+  // What the kernel makes of it: a parent may be narrower, a CPU offline.
+  CpuSet effective_cpus;
+  CpuSet effective_mems;
+
+  friend bool operator==(const Cpuset&, const Cpuset&) = default;
+};
+
+// Thread-safe. Version 2 where the mount point has cgroup.controllers with cpuset in it, else
+// version 1 with one directory per controller. Paths are those of cgroup_path.h.
+class CgroupTree {
+ public:
+  // `root` is the mount point, /sys/fs/cgroup on a node.
+  explicit CgroupTree(std::filesystem::path root);
+
+  bool is_version2() const { return version2_; }
+
+  // Errors: kNotFound if there is no such cgroup; kIo; kCorrupt if a file has no list. Source:
+  // kernel Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst.
+  Result<Cpuset> ReadCpuset(const std::string& path) const;
+
+  // The files whose change is a change of the cpuset.
+  std::vector<std::filesystem::path> CpusetFiles(const std::string& path) const;
+
+  // Takes the CFS quota off one cgroup. Answers what it was, in microseconds of CPU time in each
+  // period; nullopt: there was none. A container in it stays throttled as long as its pod is, even
+  // when its own quota is -1. Errors: kNotFound if there is no such cgroup; kIo; kCorrupt.
+  // Source: kernel Documentation/scheduler/sched-bwc.rst; cgroup-v2.rst, cpu.max.
+  Result<std::optional<int64_t>> LiftCpuQuota(const std::string& path) const;
+
+ private:
+  std::filesystem::path Directory(const char* controller, const std::string& path) const;
+
+  const std::filesystem::path root_;
+  const bool version2_;
+};
+
+}  // namespace alignd::cgroup

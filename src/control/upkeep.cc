@@ -1,0 +1,106 @@
+#include "control/upkeep.h"
+
+#include <chrono>
+
+#include "control/readable.h"
+
+namespace alignd::control {
+namespace {
+
+using Notes = google::protobuf::RepeatedPtrField<v1::UpkeepNote>;
+
+int64_t UnixMs(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+void ToWire(const std::vector<UpkeepNote>& notes, Notes& messages) {
+  for (const UpkeepNote& note : notes) {
+    v1::UpkeepNote& message = *messages.Add();
+    message.set_first_unix_ms(note.first_unix_ms);
+    message.set_last_unix_ms(note.last_unix_ms);
+    message.set_times(note.times);
+    message.set_container_id(note.container_id);
+    message.set_pod_uid(note.pod_uid);
+    message.set_container(note.container);
+    message.set_was(note.was);
+    message.set_should(note.should);
+    message.set_lasted_ms(note.lasted_ms);
+    message.set_text(Readable(note.text));
+    message.set_cure(note.cure);
+  }
+}
+
+std::vector<UpkeepNote> FromWire(const Notes& messages) {
+  std::vector<UpkeepNote> notes;
+  for (const v1::UpkeepNote& message : messages) {
+    notes.push_back({.first_unix_ms = message.first_unix_ms(),
+                     .last_unix_ms = message.last_unix_ms(),
+                     .times = message.times(),
+                     .container_id = message.container_id(),
+                     .pod_uid = message.pod_uid(),
+                     .container = message.container(),
+                     .was = message.was(),
+                     .should = message.should(),
+                     .lasted_ms = message.lasted_ms(),
+                     .text = message.text(),
+                     .cure = message.cure()});
+  }
+  return notes;
+}
+
+}  // namespace
+
+Upkeep ReportUpkeep(const allocation::UpkeepReport& report) {
+  Upkeep upkeep;
+  upkeep.repairs = report.repairs;
+  const int64_t now = UnixMs(std::chrono::system_clock::now());
+  for (const allocation::Repair& repair : report.last_repairs) {
+    UpkeepNote& note = upkeep.last_repairs.emplace_back();
+    note.last_unix_ms = UnixMs(repair.time);
+    note.first_unix_ms = note.last_unix_ms - repair.lasted.count();
+    note.container_id = repair.container_id;
+    note.pod_uid = repair.key.pod_uid;
+    note.container = repair.key.container;
+    note.was = repair.was;
+    note.should = repair.should;
+    note.lasted_ms = repair.lasted.count();
+  }
+  for (const allocation::FailedUpdate& failed : report.failed_updates) {
+    UpkeepNote& note = upkeep.failed_updates.emplace_back();
+    note.first_unix_ms = UnixMs(failed.since);
+    note.last_unix_ms = now;
+    note.times = failed.times;
+    note.container_id = failed.container_id;
+    note.pod_uid = failed.key.pod_uid;
+    note.container = failed.key.container;
+    note.should = failed.should;
+    note.text = failed.error;
+  }
+  for (const allocation::OtherManager& other : report.other_managers) {
+    UpkeepNote& note = upkeep.other_managers.emplace_back();
+    note.first_unix_ms = UnixMs(other.first);
+    note.last_unix_ms = UnixMs(other.last);
+    note.times = other.times;
+    note.text = other.sign;
+    note.cure = other.cure;
+  }
+  return upkeep;
+}
+
+v1::Upkeep ToWire(const Upkeep& upkeep) {
+  v1::Upkeep message;
+  message.set_repairs(upkeep.repairs);
+  ToWire(upkeep.last_repairs, *message.mutable_last_repairs());
+  ToWire(upkeep.failed_updates, *message.mutable_failed_updates());
+  ToWire(upkeep.other_managers, *message.mutable_other_managers());
+  return message;
+}
+
+Upkeep FromWire(const v1::Upkeep& message) {
+  return {.repairs = message.repairs(),
+          .last_repairs = FromWire(message.last_repairs()),
+          .failed_updates = FromWire(message.failed_updates()),
+          .other_managers = FromWire(message.other_managers())};
+}
+
+}  // namespace alignd::control

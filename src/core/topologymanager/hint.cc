@@ -1,0 +1,90 @@
+#include "alignd/topologymanager/hint.h"
+
+#include <algorithm>
+
+#include "alignd/base/numa_subsets.h"
+#include "core/topologymanager/member_search.h"
+
+namespace alignd::topologymanager {
+namespace {
+
+// Accepts nothing, and so is shown every member.
+class Listing : public MemberProblem {
+ public:
+  Listing(const SetTable& table, size_t most) : MemberProblem(DemandsOf(table)), most_(most) {}
+
+  bool Accepts(NumaMask set) override {
+    if (MemberProblem::Accepts(set)) seen_.push_back(set);
+    return seen_.size() == most_;
+  }
+  void NoteImpossible(NumaMask /*chosen*/, NumaMask /*open*/, int /*need*/) override {}
+
+  const std::vector<NumaMask>& seen() const { return seen_; }
+
+ private:
+  const size_t most_;
+  std::vector<NumaMask> seen_;
+};
+
+std::vector<NumaMask> NarrowestMembers(const NodeSets& sets, size_t most) {
+  const SetTable table(sets);
+  Listing listing(table, most);
+  Effort effort;
+  for (int size = 1; size <= sets.within.Count() && listing.seen().size() < most; ++size) {
+    (void)LowestSubset({}, sets.within, size, listing, effort);
+  }
+  return listing.seen();
+}
+
+void SortNarrowestFirst(HintList& hints) {
+  std::ranges::stable_sort(hints, [](const TopologyHint& a, const TopologyHint& b) {
+    return a.affinity.value_or(NumaMask()).IsNarrowerThan(b.affinity.value_or(NumaMask()));
+  });
+}
+
+}  // namespace
+
+bool DescribedHints::IsPreferred(NumaMask set) const {
+  if (set.Count() == preferred_nodes) return true;
+  if (groups.empty()) return false;
+  const auto touched =
+      std::ranges::count_if(groups, [&](NumaMask group) { return group.Intersects(set); });
+  return touched == preferred_groups;
+}
+
+Hints::Hints(HintList listed, DescribedHints described) : listed_(std::move(listed)) {
+  if (!described.sets.Contains(described.sets.within)) return;
+  described_ = std::make_shared<const DescribedHints>(std::move(described));
+}
+
+HintList Hints::All() const {
+  HintList hints = listed_;
+  if (described_ == nullptr) return hints;
+  ForEachSubset(described_->sets.within, [&](NumaMask set) {
+    if (described_->sets.Contains(set)) hints.push_back({set, described_->IsPreferred(set)});
+  });
+  SortNarrowestFirst(hints);
+  return hints;
+}
+
+bool Hints::IsShownFully() const {
+  return described_ == nullptr || described_->sets.within.Count() <= kNodesShownFully;
+}
+
+HintList Hints::Shown() const {
+  if (IsShownFully()) return All();
+  HintList hints = listed_;
+  for (const NumaMask set : NarrowestMembers(described_->sets, kMostShown)) {
+    hints.push_back({set, described_->IsPreferred(set)});
+  }
+  SortNarrowestFirst(hints);
+  return hints;
+}
+
+bool operator==(const Hints& a, const Hints& b) {
+  if (a.listed_ != b.listed_) return false;
+  if (a.described_ == nullptr || b.described_ == nullptr) return a.described_ == b.described_;
+  return *a.described_ == *b.described_;
+}
+
+}  // namespace alignd::topologymanager

@@ -1,0 +1,64 @@
+#include "alignd/topologymanager/node_sets.h"
+
+#include <algorithm>
+
+#include "alignd/base/saturating_sum.h"
+#include "core/topologymanager/member_search.h"
+
+namespace alignd::topologymanager {
+namespace {
+
+bool IsSatisfied(const Demand& demand, NumaMask set) {
+  uint64_t amount = 0;
+  for (const Place& place : demand.places) {
+    if (place.nodes.Intersects(set)) amount = SaturatingSum(amount, place.amount);
+  }
+  return amount >= demand.wanted;
+}
+
+// So many nodes a member needs at least, besides those it is to contain.
+int LeastNodesMore(const SetTable& table, NumaMask containing) {
+  int least = containing.empty() ? 1 : 0;
+  for (const DemandTable& demand : table.demands) {
+    least = std::max(least, demand.AtLeastNodes(containing, table.within - containing));
+  }
+  return least;
+}
+
+}  // namespace
+
+bool NodeSets::Contains(NumaMask set) const {
+  return !set.empty() && within.Contains(set) &&
+         std::ranges::all_of(demands,
+                             [&](const Demand& demand) { return IsSatisfied(demand, set); });
+}
+
+std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing, Effort& effort) {
+  if (!sets.within.Contains(containing) || !sets.Contains(sets.within)) return std::nullopt;
+  const SetTable table(sets);
+  const NumaMask open = sets.within - containing;
+  MemberProblem problem(DemandsOf(table));
+  for (int more = LeastNodesMore(table, containing); more < open.Count(); ++more) {
+    if (const auto found = LowestSubset(containing, open, more, problem, effort)) return found;
+  }
+  return sets.within;
+}
+
+std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing) {
+  Effort effort;
+  return NarrowestSet(sets, containing, effort);
+}
+
+std::optional<int> FewestNodes(const NodeSets& sets, Effort& effort) {
+  if (!sets.Contains(sets.within)) return std::nullopt;
+  const SetTable table(sets);
+  if (table.demands.size() <= 1 && table.shared_nodes().empty()) return LeastNodesMore(table, {});
+  return NarrowestSet(sets, {}, effort)->Count();
+}
+
+std::optional<int> FewestNodes(const NodeSets& sets) {
+  Effort effort;
+  return FewestNodes(sets, effort);
+}
+
+}  // namespace alignd::topologymanager

@@ -1,0 +1,176 @@
+#include "core/topologymanager/search_merge.h"
+
+#include <algorithm>
+
+#include "core/topologymanager/meeting_search.h"
+#include "core/topologymanager/member_search.h"
+
+namespace alignd::topologymanager {
+namespace {
+
+bool Prefers(const Choices& preferred, NumaMask mask) {
+  return std::ranges::find(preferred.masks, mask) != preferred.masks.end() ||
+         (preferred.described != nullptr && preferred.described->IsPreferred(mask) &&
+          preferred.described->sets.Contains(mask));
+}
+
+// Keeps the better one.
+class Best {
+ public:
+  Best(const Judge& judge, bool preferred) : judge_(judge), preferred_(preferred) {}
+
+  void Offer(std::optional<NumaMask> mask) {
+    if (!mask || mask->empty()) return;
+    if (!best_ || judge_.IsBetter({mask, preferred_}, {best_, preferred_})) best_ = mask;
+  }
+  std::optional<NumaMask> get() const { return best_; }
+
+ private:
+  const Judge& judge_;
+  const bool preferred_;
+  std::optional<NumaMask> best_;
+};
+
+}  // namespace
+
+SearchMerge::SearchMerge(const NumaInfo& numa, const MergeLists& lists, const MergeRules& rules,
+                         Effort& effort)
+    : numa_(numa), lists_(lists), rules_(rules), effort_(effort) {}
+
+std::optional<NumaMask> SearchMerge::BestPreferred(const Judge& judge) const {
+  if (!lists_.may_prefer) return std::nullopt;
+  return rules_.as_1_20 ? BestMeeting(true, judge) : BestEqual(judge);
+}
+
+std::optional<NumaMask> SearchMerge::BestNotPreferred(const Judge& judge) const {
+  return BestMeeting(false, judge);
+}
+
+std::optional<NumaMask> SearchMerge::BestEqual(const Judge& judge) const {
+  std::vector<Choices> choices;
+  for (const Hints* hints : lists_.masked) choices.push_back(PreferredChoices(*hints));
+  Best best(judge, true);
+  if (std::ranges::all_of(choices, &Choices::any)) {
+    // One list names the set, all others take any node.
+    best.Offer(lists_.all);
+    for (const Choices& list : choices) {
+      for (const NumaMask mask : list.masks) best.Offer(mask);
+      if (list.described != nullptr) best.Offer(BestDescribed({list.described}));
+    }
+    return best.get();
+  }
+  // Lists that take any node agree with whatever the others agree on.
+  std::erase_if(choices, &Choices::any);
+  for (const Choices& list : choices) {
+    for (const NumaMask mask : list.masks) {
+      if (std::ranges::all_of(choices, [&](const Choices& c) { return Prefers(c, mask); })) {
+        best.Offer(mask);
+      }
+    }
+  }
+  std::vector<const DescribedHints*> described;
+  for (const Choices& list : choices) {
+    if (list.described == nullptr) return best.get();
+    described.push_back(list.described);
+  }
+  best.Offer(BestDescribed(described));
+  return best.get();
+}
+
+std::optional<NumaMask> SearchMerge::BestDescribed(
+    const std::vector<const DescribedHints*>& lists) const {
+  NumaMask nodes = lists_.all;
+  std::vector<SetTable> tables;
+  tables.reserve(lists.size());
+  std::vector<const DemandTable*> demands;
+  int only_size = 0;  // some list prefers no other
+  for (const DescribedHints* hints : lists) {
+    nodes = nodes & hints->sets.within;
+    if (hints->groups.empty()) only_size = hints->preferred_nodes;
+    for (const DemandTable& demand : tables.emplace_back(hints->sets).demands) {
+      demands.push_back(&demand);
+    }
+  }
+  MemberProblem problem(std::move(demands), {}, lists);
+  if (only_size > 0) return BestSubset(nodes, only_size, problem);
+  for (int size = 1; size <= nodes.Count(); ++size) {
+    if (const auto found = BestSubset(nodes, size, problem)) return found;
+  }
+  return std::nullopt;
+}
+
+std::vector<SearchMerge::Branch> SearchMerge::Branches(bool preferred_only) const {
+  std::vector<Branch> branches = {{lists_.all, {}}};
+  for (size_t i = 0; i < lists_.masked.size(); ++i) {
+    const Choices choices =
+        preferred_only ? PreferredChoices(*lists_.masked[i]) : AllChoices(*lists_.masked[i]);
+    std::vector<Branch> next;
+    const auto add = [&](Branch branch, NumaMask nodes) {
+      branch.common = branch.common & nodes;
+      if (!branch.common.empty()) next.push_back(std::move(branch));
+    };
+    for (const Branch& branch : branches) {
+      if (choices.any) next.push_back(branch);
+      for (const NumaMask mask : choices.masks) add(branch, mask);
+      if (choices.described == nullptr) continue;
+      Branch taken = branch;
+      taken.described.push_back(i);
+      add(std::move(taken), choices.described->sets.within);
+    }
+    std::ranges::sort(next);
+    const auto repeated = std::unique(next.begin(), next.end());
+    next.erase(repeated, next.end());
+    branches = std::move(next);
+  }
+  return branches;
+}
+
+std::optional<NumaMask> SearchMerge::BestMeeting(bool preferred_only, const Judge& judge) const {
+  Best best(judge, preferred_only);
+  for (const Branch& branch : Branches(preferred_only)) {
+    best.Offer(BestOfBranch(branch, preferred_only, judge));
+  }
+  return best.get();
+}
+
+std::optional<NumaMask> SearchMerge::BestOfBranch(const Branch& branch, bool preferred_only,
+                                                  const Judge& judge) const {
+  if (branch.described.empty()) return branch.common;
+  std::vector<const DescribedHints*> lists;
+  for (const size_t i : branch.described) lists.push_back(lists_.masked[i]->described());
+
+  // What one list alone can leave out is plain; and which of its preferred sets there are, if these
+  // lie in the common nodes as a whole.
+  const SetTable only(lists.front()->sets);
+  MemberProblem alone(DemandsOf(only), only.within - branch.common,
+                      preferred_only ? lists : std::vector<const DescribedHints*>());
+  MeetingProblem together(branch.common, lists, preferred_only, effort_);
+  const bool is_alone =
+      lists.size() == 1 && (!preferred_only || branch.common.Contains(only.within));
+  SubsetProblem& problem = is_alone ? static_cast<SubsetProblem&>(alone) : together;
+
+  int most = branch.common.Count();
+  if (preferred_only) {
+    for (const DescribedHints* hints : lists) {
+      if (hints->groups.empty()) most = std::min(most, hints->preferred_nodes);
+    }
+  }
+  int too_small = 0;
+  for (const int size : judge.Counts(most, preferred_only)) {
+    // If no list leaves anything out, they meet in all common nodes; and where they can meet in a
+    // set, they can meet in every larger one. Preferred sets are of one size, so there it is open.
+    if (size == branch.common.Count() && !preferred_only) return branch.common;
+    if (size <= too_small) continue;
+    if (const auto found = BestSubset(branch.common, size, problem)) return found;
+    if (!preferred_only) too_small = std::max(too_small, size);
+  }
+  return std::nullopt;
+}
+
+std::optional<NumaMask> SearchMerge::BestSubset(NumaMask nodes, int size,
+                                                SubsetProblem& problem) const {
+  if (rules_.prefer_closest) return ClosestSubset(nodes, size, numa_, problem, effort_);
+  return LowestSubset({}, nodes, size, problem, effort_);
+}
+
+}  // namespace alignd::topologymanager

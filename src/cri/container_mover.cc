@@ -1,0 +1,304 @@
+#include "cri/container_mover.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "alignd/admission/grant.h"
+#include "cri/injection.h"
+
+namespace alignd::cri {
+namespace {
+
+using admission::CpuSetChange;
+using admission::Grant;
+using admission::RunningContainer;
+
+Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping"}; }
+
+std::string Describe(const CpuSet& cpus, const std::vector<int>& memory_nodes) {
+  return "CPUs " + cpus.ToString() +
+         (memory_nodes.empty() ? "" : ", memory nodes " + NodeList(memory_nodes));
+}
+
+}  // namespace
+
+ContainerMover::ContainerMover(const admission::Node& node,
+                               allocation::AllocationManager& allocation,
+                               ContainerRegistry& registry, RuntimeClient& runtime,
+                               allocation::UpkeepLog& upkeep, Relist relist, Options options)
+    : node_(node),
+      allocation_(allocation),
+      registry_(registry),
+      runtime_(runtime),
+      upkeep_(upkeep),
+      relist_(std::move(relist)),
+      options_(options) {}
+
+ContainerMover::~ContainerMover() { Stop(); }
+
+void ContainerMover::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ContainerMover::Stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+  const MutexLock lock(mutex_);
+  while (!telling_.empty()) wake_.Wait(mutex_);
+}
+
+void ContainerMover::Nudge() {
+  {
+    const MutexLock lock(mutex_);
+    nudged_ = true;
+  }
+  wake_.NotifyAll();
+}
+
+void ContainerMover::BeforeStart(const std::string& container_id,
+                                 std::function<void(Result<Done>)> done) {
+  bool stopping = false;
+  {
+    const MutexLock lock(mutex_);
+    stopping = stopping_;
+  }
+  if (stopping) {  // a late answer of a plugin; what is given away may be gone
+    done(Stopping());
+    return;
+  }
+  if (MayStart(container_id, /*listed=*/false).ok()) {
+    done(Done{});
+    return;
+  }
+  {
+    const MutexLock lock(mutex_);
+    stopping = stopping_;
+    if (!stopping) {
+      const Clock::time_point now = Clock::now();
+      waiters_.push_back({container_id, std::move(done), now, now + options_.start_patience});
+      nudged_ = true;
+    }
+  }
+  if (stopping) {
+    done(Stopping());
+    return;
+  }
+  wake_.NotifyAll();
+  if (!registry_.KeyOf(container_id)) relist_();
+}
+
+void ContainerMover::Listed(Clock::time_point began) {
+  {
+    const MutexLock lock(mutex_);
+    for (Waiter& waiter : waiters_) waiter.listed = waiter.listed || waiter.since <= began;
+    nudged_ = true;
+  }
+  wake_.NotifyAll();
+}
+
+void ContainerMover::Run() {
+  for (;;) {
+    std::vector<Waiter> abandoned;
+    bool stop = false;
+    {
+      const MutexLock lock(mutex_);
+      for (;;) {
+        const Clock::time_point due = NextDue();
+        if (stopping_ || nudged_ || Clock::now() >= due) break;
+        wake_.WaitUntil(mutex_, due);
+      }
+      nudged_ = false;
+      stop = stopping_;
+      if (stop) abandoned = std::exchange(waiters_, {});
+    }
+    for (const Waiter& waiter : abandoned) waiter.done(Stopping());
+    if (stop) return;
+    Move();
+    AnswerWaiters();
+  }
+}
+
+ContainerMover::Clock::time_point ContainerMover::NextDue() const {
+  Clock::time_point due = Clock::now() + std::chrono::hours(1);
+  for (const Waiter& waiter : waiters_) due = std::min(due, waiter.deadline);
+  for (const auto& [id, failure] : failures_) {
+    if (!telling_.contains(id)) due = std::min(due, failure.retry);
+  }
+  return due;
+}
+
+// What we are about to tell is marked first, and what was decided is looked at once more then: a
+// container that is given CPUs meanwhile either sees our marks when it is to start, or we see what
+// it was given.
+void ContainerMover::Move() {
+  bool asked_for = false;  // by somebody who waits and has not been looked at yet
+  for (;;) {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+    const std::vector<CpuSetChange> changes = DueChanges(snapshot->state, asked_for);
+    for (const auto& [id, cpuset] : changes) registry_.BeginTelling(id, cpuset);
+    if (allocation_.snapshot()->generation != snapshot->generation) continue;
+    for (const CpuSetChange& change : changes) {
+      const std::optional<ContainerKey> key = registry_.KeyOf(change.id);
+      if (!key) continue;  // gone meanwhile
+      Tell(change, admission::GrantOf(node_, snapshot->state, *key).memory_nodes);
+    }
+    return;
+  }
+}
+
+std::vector<CpuSetChange> ContainerMover::DueChanges(const admission::NodeState& state,
+                                                     bool& asked_for) {
+  std::vector<CpuSetChange> changes =
+      admission::CpuSetChanges(node_, state, registry_.Containers());
+  std::set<std::string> wrong;
+  for (const CpuSetChange& change : changes) wrong.insert(change.id);
+  const std::set<std::string> too_early = TooEarly(state, changes);
+
+  const MutexLock lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
+    const bool settled = !wrong.contains(entry.first) && !telling_.contains(entry.first);
+    if (settled) upkeep_.UpdateSettled(entry.first);
+    return settled;
+  });
+  asked_for = asked_for || std::ranges::any_of(waiters_, &Waiter::fresh);
+  for (Waiter& waiter : waiters_) waiter.fresh = false;
+  std::erase_if(changes, [&](const CpuSetChange& change) REQUIRES(mutex_) {
+    if (telling_.contains(change.id)) return true;
+    const auto failure = failures_.find(change.id);
+    if (failure == failures_.end()) return too_early.contains(change.id);
+    if (too_early.contains(change.id)) {
+      failure->second.retry = std::max(failure->second.retry, now + options_.first_retry);
+      return true;
+    }
+    return failure->second.retry > now && !asked_for;
+  });
+  return changes;
+}
+
+// Exclusive CPUs are left by one before the other comes.
+std::set<std::string> ContainerMover::TooEarly(const admission::NodeState& state,
+                                               const std::vector<CpuSetChange>& changes) const {
+  std::set<std::string> too_early;
+  if (changes.empty()) return too_early;
+  const std::vector<RunningContainer> footprints = registry_.Footprints();
+  std::map<std::string, const RunningContainer*> by_id;
+  for (const RunningContainer& container : footprints) by_id[container.id] = &container;
+  for (const auto& [id, cpuset] : changes) {
+    const auto self = by_id.find(id);
+    if (self == by_id.end() || self->second->cpuset.empty()) continue;
+    const RunningContainer& container = *self->second;
+    const CpuSet gained = cpuset - container.cpuset;
+    // Who loses CPUs as well is in somebody's way himself.
+    if (gained.empty() || !cpuset.Contains(container.cpuset)) continue;
+    const bool exclusive = state.cpu.Find(container.key) != nullptr;
+    const bool wait = std::ranges::any_of(footprints, [&](const RunningContainer& other) {
+      return other.key.pod_uid != container.key.pod_uid && other.cpuset.Intersects(gained) &&
+             (exclusive || state.cpu.Find(other.key) != nullptr);
+    });
+    if (wait) too_early.insert(id);
+  }
+  return too_early;
+}
+
+void ContainerMover::Tell(const CpuSetChange& change, const std::vector<int>& memory_nodes) {
+  const ContainerKey key = registry_.KeyOf(change.id).value_or(ContainerKey{});
+  {
+    const MutexLock lock(mutex_);
+    telling_.insert(change.id);
+  }
+  runtime_.UpdateCpuSet(change.id, change.cpuset, memory_nodes,
+                        [this, change, key,
+                         what = Describe(change.cpuset, memory_nodes)](const Result<Done>& result) {
+                          if (result.ok()) {
+                            spdlog::info("container {} moved to {}", change.id, what);
+                          } else if (result.error().code != ErrorCode::kNotFound) {
+                            const MutexLock lock(mutex_);
+                            // The first time it may have ended: then nothing is wrong.
+                            if (!stopping_ && failures_.contains(change.id)) {
+                              upkeep_.UpdateFailed(change.id, key, what, result.error());
+                            }
+                          }
+                          Told(change, result);
+                        });
+}
+
+void ContainerMover::Told(const CpuSetChange& change, const Result<Done>& result) {
+  registry_.EndTelling(change.id, change.cpuset, result.ok());
+  const bool gone = !result.ok() && result.error().code == ErrorCode::kNotFound;
+  if (gone) registry_.RemoveContainer(change.id);
+  bool look_again = false;
+  {
+    const MutexLock lock(mutex_);
+    if (result.ok() || gone) {
+      if (failures_.erase(change.id) > 0) upkeep_.UpdateSettled(change.id);
+    } else {
+      Failure& failure = failures_[change.id];
+      const auto pause = options_.first_retry * (int64_t{1} << std::min(failure.times++, 10));
+      failure.retry = Clock::now() + std::min<Clock::duration>(pause, options_.last_retry);
+      // It may have ended, which nobody tells us.
+      look_again = failure.times == 1 && !stopping_;
+    }
+  }
+  if (look_again) relist_();
+  // Nobody may touch us once the last call is over and Stop knows.
+  const MutexLock lock(mutex_);
+  telling_.erase(change.id);
+  nudged_ = true;
+  wake_.NotifyAll();
+}
+
+void ContainerMover::AnswerWaiters() {
+  std::vector<std::pair<Waiter, Result<Done>>> answers;
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(waiters_, [&](Waiter& waiter) {
+      Result<Done> safe = MayStart(waiter.container_id, waiter.listed);
+      const bool over = safe.ok() || Clock::now() >= waiter.deadline;
+      if (over) answers.emplace_back(std::move(waiter), std::move(safe));
+      return over;
+    });
+  }
+  for (const auto& [waiter, answer] : answers) waiter.done(answer);
+}
+
+Result<Done> ContainerMover::MayStart(const std::string& container_id, bool listed) const {
+  const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+  const std::vector<admission::RunningContainer> containers = registry_.Containers();
+  const auto self = std::ranges::find(containers, container_id, &admission::RunningContainer::id);
+  if (self == containers.end()) {
+    if (listed) return Done{};  // the runtime knows what to say of it
+    return Error{ErrorCode::kUnavailable,
+                 "container " + container_id + " is not known, and the runtime could not be asked"};
+  }
+  const admission::Grant grant = admission::GrantOf(node_, snapshot->state, self->key);
+  if (!grant.cpuset.empty() && self->cpuset != grant.cpuset) {
+    return Error{
+        ErrorCode::kUnavailable,
+        "container " + container_id + " could not be told its CPUs " + grant.cpuset.ToString()};
+  }
+  if (grant.exclusive.empty()) return Done{};
+  std::string in_the_way;
+  for (const admission::RunningContainer& other : registry_.Footprints()) {
+    // Containers of one pod share what its init containers leave.
+    if (other.key.pod_uid == self->key.pod_uid && snapshot->state.cpu.Find(other.key) != nullptr) {
+      continue;
+    }
+    if (other.cpuset.empty() || other.cpuset.Intersects(grant.exclusive)) {
+      in_the_way += (in_the_way.empty() ? "" : ", ") + other.id;
+    }
+  }
+  if (in_the_way.empty()) return Done{};
+  return Error{ErrorCode::kUnavailable,
+               "the exclusive CPUs " + grant.exclusive.ToString() + " of container " +
+                   container_id +
+                   " are still used by containers that could not be moved: " + in_the_way};
+}
+
+}  // namespace alignd::cri

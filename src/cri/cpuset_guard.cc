@@ -1,0 +1,279 @@
+#include "cri/cpuset_guard.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "alignd/admission/grant.h"
+#include "cgroup/pod_quota.h"
+#include "cri/injection.h"
+
+namespace alignd::cri {
+namespace {
+
+using admission::Grant;
+using std::chrono::milliseconds;
+
+// A set that the runtime is being told, or could not be told yet.
+constexpr milliseconds kUntilTold{200};
+
+// Questions to the runtime that are under way at the same time.
+constexpr size_t kQuestions = 8;
+
+std::string Or(const std::string& list, const char* none) { return list.empty() ? none : list; }
+
+std::string Describe(const CpuSet& cpus, const std::string& memory_nodes) {
+  return "CPUs " + Or(cpus.ToString(), "(none of its own)") +
+         (memory_nodes.empty() ? "" : ", memory nodes " + memory_nodes);
+}
+
+// Memory nodes are said only where they were granted.
+std::string Describe(const cgroup::Cpuset& now, const Grant& grant) {
+  return Describe(now.cpus, grant.memory_nodes.empty() ? "" : now.mems.ToString());
+}
+
+bool Matches(const cgroup::Cpuset& now, const Grant& grant) {
+  return now.cpus == grant.cpuset &&
+         (grant.memory_nodes.empty() || now.mems.ToString() == NodeList(grant.memory_nodes));
+}
+
+}  // namespace
+
+CpusetGuard::CpusetGuard(const admission::Node& node,
+                         const allocation::AllocationManager& allocation,
+                         ContainerRegistry& registry, RuntimeClient& runtime,
+                         const cgroup::CgroupTree& cgroups, allocation::UpkeepLog& upkeep,
+                         std::function<void()> tell_anew, Options options)
+    : node_(node),
+      allocation_(allocation),
+      registry_(registry),
+      runtime_(runtime),
+      cgroups_(cgroups),
+      upkeep_(upkeep),
+      tell_anew_(std::move(tell_anew)),
+      options_(options) {}
+
+CpusetGuard::~CpusetGuard() { Stop(); }
+
+void CpusetGuard::Start() {
+  if (!node_.cpu) return;  // nobody's CPUs are touched
+  thread_ = std::thread([this] { Run(); });
+}
+
+void CpusetGuard::Stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  watch_.Wake();
+  if (thread_.joinable()) thread_.join();
+  const MutexLock lock(mutex_);
+  while (!asked_.empty()) found_all_.Wait(mutex_);
+}
+
+void CpusetGuard::Look() {
+  {
+    const MutexLock lock(mutex_);
+    look_ = true;
+  }
+  watch_.Wake();
+}
+
+void CpusetGuard::Run() {
+  Clock::time_point next_round = Clock::now() + options_.round;
+  for (;;) {
+    Clock::time_point wait_until = next_round;
+    for (const auto& [id, due] : due_) wait_until = std::min(wait_until, due);
+    for (const std::string& id : watch_.Wait(wait_until)) due_[id] = Clock::now();
+
+    bool look = false;
+    {
+      const MutexLock lock(mutex_);
+      if (stopping_) return;
+      look = std::exchange(look_, false);
+    }
+    TakePaths();
+    const bool round = Clock::now() >= next_round;
+    if (look || round) Sync();
+    AskForPaths();
+    if (round) {
+      for (const auto& [id, container] : guarded_) due_[id] = Clock::now();
+      next_round = Clock::now() + options_.round;
+    }
+    std::vector<std::string> now;
+    for (const auto& [id, due] : due_) {
+      if (due <= Clock::now()) now.push_back(id);
+    }
+    for (const std::string& id : now) {
+      due_.erase(id);
+      Check(id);
+    }
+  }
+}
+
+void CpusetGuard::Sync() {
+  std::map<std::string, Guarded> guarded;
+  for (const admission::RunningContainer& container : registry_.Containers()) {
+    const auto known = guarded_.find(container.id);
+    if (known != guarded_.end()) {
+      guarded.insert(guarded_.extract(known));
+    } else {
+      guarded[container.id].right = Clock::now();
+    }
+    guarded[container.id].key = container.key;
+  }
+  for (const auto& [id, container] : guarded_) {
+    watch_.Remove(id);
+    due_.erase(id);
+  }
+  guarded_ = std::move(guarded);
+  for (const auto& [id, container] : guarded_) {
+    if (!container.watched && container.path) due_[id] = Clock::now();
+  }
+}
+
+void CpusetGuard::AskForPaths() {
+  for (auto& [id, container] : guarded_) {
+    if (container.path || container.ask > Clock::now()) continue;
+    {
+      const MutexLock lock(mutex_);
+      if (stopping_ || asked_.size() >= kQuestions) return;
+      if (!asked_.insert(id).second) continue;
+    }
+    runtime_.FindCgroup(id, [this, id = id](Result<std::string> path) {
+      const MutexLock lock(mutex_);
+      answers_.emplace_back(id, std::move(path));
+      asked_.erase(id);
+      watch_.Wake();
+      found_all_.NotifyAll();
+    });
+  }
+}
+
+void CpusetGuard::TakePaths() {
+  std::vector<std::pair<std::string, Result<std::string>>> answers;
+  {
+    const MutexLock lock(mutex_);
+    answers = std::exchange(answers_, {});
+  }
+  for (auto& [id, path] : answers) {
+    const auto container = guarded_.find(id);
+    if (container == guarded_.end()) continue;
+    if (path.ok()) {
+      container->second.path = *std::move(path);
+      due_[id] = Clock::now();
+    } else {
+      container->second.ask = Clock::now() + options_.ask_again;
+      spdlog::debug("cpuset of container {} is not guarded yet: {}", id, path.error().Text());
+    }
+  }
+}
+
+void CpusetGuard::CheckSoon(const std::string& id, milliseconds pause) {
+  due_[id] = Clock::now() + pause;
+}
+
+void CpusetGuard::Check(const std::string& id) {
+  const auto found = guarded_.find(id);
+  if (found == guarded_.end() || !found->second.path) return;
+  Guarded& container = found->second;
+  if (!container.watched) {
+    const Result<Done> watched = watch_.Add(id, cgroups_.CpusetFiles(*container.path));
+    if (!watched.ok() && watched.error().code == ErrorCode::kNotFound) return;  // not started yet
+    container.watched = watched.ok();
+    // Then it is looked at in every round only.
+    if (!watched.ok()) spdlog::debug("container {}: {}", id, watched.error().Text());
+  }
+  const std::optional<CpuSet> told = registry_.ToldTo(id);
+  const Grant grant = admission::GrantOf(node_, allocation_.snapshot()->state, container.key);
+  const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(*container.path);
+  if (!now.ok()) {
+    if (now.error().code == ErrorCode::kNotFound) {
+      container.watched = false;  // it has ended; a restart makes a new one
+      watch_.Remove(id);
+    } else {
+      spdlog::warn("container {}: {}", id, now.error().Text());
+    }
+    return;
+  }
+  if (options_.lift_pod_quotas && !grant.exclusive.empty()) {
+    // The kubelet writes it anew when it resizes the pod.
+    const std::string& path = *container.path;
+    cgroup::LiftPodQuota(cgroups_, path.substr(0, path.rfind('/')), container.key.pod_uid);
+  }
+  // What is just being changed says nothing.
+  if (!told || *told != grant.cpuset || registry_.ToldTo(id) != told) {
+    CheckSoon(id, kUntilTold);
+  } else if (Matches(*now, grant)) {
+    Right(id, container, grant, *now);
+  } else if (!std::exchange(container.suspect, true)) {
+    CheckSoon(id, options_.confirm);  // a writer may be in the middle of it
+  } else {
+    Wrong(id, container, grant, *now);
+  }
+}
+
+void CpusetGuard::Right(const std::string& id, Guarded& container, const Grant& grant,
+                        const cgroup::Cpuset& now) {
+  container.suspect = false;
+  if (container.drift) {
+    const auto lasted =
+        std::chrono::duration_cast<milliseconds>(Clock::now() - container.drift->right_before);
+    upkeep_.Repaired({.time = std::chrono::system_clock::now(),
+                      .container_id = id,
+                      .key = container.key,
+                      .was = container.drift->was,
+                      .should = Describe(grant.cpuset, NodeList(grant.memory_nodes)),
+                      .lasted = lasted});
+    container.drift.reset();
+    registry_.FoundAsTold(id);
+  }
+  container.right = Clock::now();
+  // The two files are read one after the other: if a write came in between, the second has more.
+  const bool cut = !(now.cpus - now.effective_cpus).empty();
+  if (cut && !container.cut) {
+    upkeep_.SawOtherManager(
+        "container " + id + " (" + container.key.container + " of pod " + container.key.pod_uid +
+            ") has CPUs " + now.cpus.ToString() + ", but may use only " +
+            Or(now.effective_cpus.ToString(), "none of them"),
+        "a cgroup above it is narrower or CPUs are offline: widen cpuset.cpus of its parents "
+        "(AllowedCPUs= of their slices)");
+  }
+  container.cut = cut;
+}
+
+void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Grant& grant,
+                        const cgroup::Cpuset& now) {
+  const Clock::time_point time = Clock::now();
+  if (!container.drift) container.drift = Drift{Describe(now, grant), container.right};
+  // A cgroup without a set of its own is on what its parent has.
+  const CpuSet& actual = now.cpus.empty() ? now.effective_cpus : now.cpus;
+  if (time < container.truce_until) {
+    registry_.FoundElsewhere(id, actual, /*tell_anew=*/false);
+    return;
+  }
+  while (!container.repairs.empty() && time - container.repairs.front() > options_.window) {
+    container.repairs.pop_front();
+  }
+  if (container.repairs.size() >= options_.repairs) {
+    container.repairs.clear();
+    container.truce_until =
+        time + options_.truce * (1 << std::min(container.truces++, options_.longest_truce));
+    upkeep_.SawOtherManager(
+        "somebody keeps moving container " + id + " (" + container.key.container + " of pod " +
+            container.key.pod_uid + ") from CPUs " + grant.cpuset.ToString() + " to " +
+            Or(now.cpus.ToString(), "its parent's"),
+        "stop the other one (kubelet: cpuManagerPolicy none; tuned, irqbalance and systemd: no CPU "
+        "sets for containers); until then it is left there for a while");
+    registry_.FoundElsewhere(id, actual, /*tell_anew=*/false);
+    CheckSoon(id, std::chrono::ceil<milliseconds>(container.truce_until - time));
+    return;
+  }
+  container.repairs.push_back(time);
+  container.suspect = false;
+  registry_.FoundElsewhere(id, actual, /*tell_anew=*/true);
+  tell_anew_();
+  CheckSoon(id, options_.confirm);
+}
+
+}  // namespace alignd::cri

@@ -1,0 +1,119 @@
+// Compares what the cgroups say with what containers were told, and has repaired what somebody else
+// has changed.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "allocation/allocation_manager.h"
+#include "allocation/upkeep_log.h"
+#include "cgroup/cgroup_tree.h"
+#include "cgroup/file_watch.h"
+#include "cri/container_registry.h"
+#include "cri/runtime_client.h"
+#include "sync/mutex.h"
+
+namespace alignd::cri {
+
+// Thread-safe. One thread of its own, which waits for neither the runtime nor decisions. It sleeps
+// until somebody writes to a cpuset that it watches; what the kernel changes by itself it finds in
+// its next round. A round over 250 containers takes about 5 ms of CPU time.
+class CpusetGuard {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    std::chrono::milliseconds round{5'000};  // between looks at everything
+    std::chrono::milliseconds confirm{30};   // what looks wrong is looked at once more after this
+    size_t repairs{5};                       // so many of one container within `window`: a fight,
+    std::chrono::milliseconds window{60'000};
+    std::chrono::milliseconds truce{60'000};  // and this long it is left as it is; then doubled,
+    int longest_truce{4};                     // so often at most
+    bool lift_pod_quotas = true;              // of pods with exclusive CPUs, as cgroup/pod_quota.h
+    std::chrono::milliseconds ask_again{30'000};  // for a cgroup that the runtime did not tell
+  };
+
+  // `tell_anew` has containers told that the registry has as not told. All references outlive this
+  // object.
+  CpusetGuard(const admission::Node& node, const allocation::AllocationManager& allocation,
+              ContainerRegistry& registry, RuntimeClient& runtime,
+              const cgroup::CgroupTree& cgroups, allocation::UpkeepLog& upkeep,
+              std::function<void()> tell_anew, Options options);
+  CpusetGuard(const CpusetGuard&) = delete;
+  CpusetGuard& operator=(const CpusetGuard&) = delete;
+  ~CpusetGuard();
+
+  void Start();
+  // The runtime client has been stopped: calls under way end.
+  void Stop();
+
+  // Containers came, went or were started.
+  void Look();
+
+ private:
+  struct Drift {
+    std::string was;
+    Clock::time_point right_before;
+  };
+  struct Guarded {
+    ContainerKey key;
+    std::optional<std::string> path;  // of its cgroup; nullopt: not known yet
+    Clock::time_point ask;            // for it, not earlier than this
+    bool watched = false;
+    Clock::time_point right;     // when it was last seen to be right
+    bool suspect = false;        // looked wrong the last time
+    std::optional<Drift> drift;  // is wrong
+    std::deque<Clock::time_point> repairs;
+    int truces = 0;
+    Clock::time_point truce_until;
+    bool cut = false;  // a cgroup above is narrower
+  };
+
+  void Run();
+  // Takes over which containers there are.
+  void Sync();
+  // Asks the runtime where the cgroups of new ones are.
+  void AskForPaths();
+  void TakePaths();
+  void Check(const std::string& id);
+  void Right(const std::string& id, Guarded& container, const admission::Grant& grant,
+             const cgroup::Cpuset& now);
+  void Wrong(const std::string& id, Guarded& container, const admission::Grant& grant,
+             const cgroup::Cpuset& now);
+  void CheckSoon(const std::string& id, std::chrono::milliseconds pause);
+
+  const admission::Node& node_;
+  const allocation::AllocationManager& allocation_;
+  ContainerRegistry& registry_;
+  RuntimeClient& runtime_;
+  const cgroup::CgroupTree& cgroups_;
+  allocation::UpkeepLog& upkeep_;
+  const std::function<void()> tell_anew_;
+  const Options options_;
+
+  // The own thread's.
+  std::map<std::string, Guarded> guarded_;        // by container id
+  std::map<std::string, Clock::time_point> due_;  // by container id
+  cgroup::FileWatch watch_;                       // keys: container ids
+
+  Mutex mutex_;
+  CondVar found_all_;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  bool look_ GUARDED_BY(mutex_) = true;
+  std::set<std::string> asked_ GUARDED_BY(mutex_);  // the runtime is asked for their cgroups
+  std::vector<std::pair<std::string, Result<std::string>>> answers_ GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace alignd::cri

@@ -1,0 +1,170 @@
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cgroup/pod_quota.h"
+#include "cri/handlers.h"
+#include "cri/injection.h"
+#include "cri/message_bytes.h"
+#include "cri/tracked_call.h"
+#include "mirror/marker.h"
+#include "rpc/grpc_status.h"
+#include "runtime/v1/cri.pb.h"
+
+namespace alignd::cri {
+namespace {
+
+namespace v1 = runtime::v1;
+
+class CreateContainerHandler final : public CallHandler {
+ public:
+  explicit CreateContainerHandler(const HandlerContext& context) : context_(context) {}
+
+  void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
+    auto create = std::make_shared<Create>();
+    if (!Parse(bytes, create->request)) {
+      decide(std::move(bytes));  // the runtime knows what to say of it
+      return;
+    }
+    if (!context_.reconciler.recovered()) {
+      decide(rpc::ToStatus(Error{ErrorCode::kUnavailable,
+                                 "alignd does not know yet what the runtime runs",
+                                 "retry; see alignd's log if this lasts"}));
+      return;
+    }
+    const std::string uid = PodUid(create->request);
+    if (uid.empty()) {
+      decide(std::move(bytes));  // no sandbox: the runtime refuses it
+      return;
+    }
+    create->key = {uid, create->request.config().metadata().name()};
+    Result<allocation::CountedIds> counted =
+        mirror::TakeMarkers(*create->request.mutable_config()->mutable_annotations());
+    if (!counted.ok()) {
+      decide(rpc::ToStatus(counted.error()));
+      return;
+    }
+    create->counted = *std::move(counted);
+    create->call = std::make_shared<PodCall>(context_.registry, uid);
+    create_ = create;
+    auto sandbox = std::make_shared<v1::PodSandboxConfig>(create->request.sandbox_config());
+    sandbox->mutable_metadata()->set_uid(uid);
+    context_.resources.Ask(
+        {std::move(sandbox),
+         std::shared_ptr<const v1::ContainerConfig>(create, &create->request.config())},
+        [context = context_, create, bytes = std::move(bytes),
+         decide = std::move(decide)](const Result<std::optional<podsource::PodAsk>>& known) {
+          Admit(context, create, known, bytes, decide);
+        });
+  }
+
+  void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
+    v1::CreateContainerResponse response;
+    if (!create_) return;
+    if (status.ok() && Parse(*bytes, response)) {
+      context_.registry.AddContainer(response.container_id(), create_->key, create_->told);
+    } else {
+      context_.reconciler.Relist();  // it may be there all the same
+    }
+    create_->call->End();
+  }
+
+ private:
+  // Shared with the callbacks, which may come after the caller has gone.
+  struct Create {
+    v1::CreateContainerRequest request;
+    ContainerKey key;
+    allocation::CountedIds counted;  // from markers, which the runtime is not to see
+    CpuSet told;
+    std::shared_ptr<PodCall> call;
+  };
+
+  // What the sandbox was made with goes before what is stated now: listings show it, too.
+  std::string PodUid(const v1::CreateContainerRequest& request) const {
+    const std::string& id = request.pod_sandbox_id();
+    return context_.registry.PodOfSandbox(id).value_or(
+        PodUidOr(request.sandbox_config().metadata().uid(), id));
+  }
+
+  static void Admit(const HandlerContext& context, const std::shared_ptr<Create>& create,
+                    const Result<std::optional<podsource::PodAsk>>& known,
+                    const grpc::ByteBuffer& bytes, const Decide& decide) {
+    if (!known.ok()) {
+      decide(rpc::ToStatus(known.error()));
+      return;
+    }
+    if (!*known) {
+      decide(rpc::ToStatus(Error{ErrorCode::kInternal, "nobody knows what container " +
+                                                           create->key.container + " asks for"}));
+      return;
+    }
+    podsource::PodAsk ask = **known;
+    const Result<allocation::CountedPod> counted = AddCounted(*create, ask.pod);
+    if (!counted.ok()) {
+      decide(rpc::ToStatus(counted.error()));
+      return;
+    }
+    AdmitMakingRoom(context, ask, create->key.container, *counted,
+                    [context, create, bytes, decide](const allocation::Outcome& outcome) {
+                      LiftPodQuota(context, *create, outcome);
+                      Decision answer = Answer(*create, bytes, outcome);
+                      if (std::holds_alternative<grpc::Status>(answer)) create->call->End();
+                      decide(std::move(answer));
+                    });
+  }
+
+  // Adds what the kubelet counted for the container to what is known of it.
+  static Result<allocation::CountedPod> AddCounted(const Create& create, Pod& pod) {
+    if (create.counted.empty()) return allocation::CountedPod();
+    for (Container& container : pod.containers) {
+      if (container.name != create.key.container) continue;
+      const Result<Done> applied = mirror::Apply(create.counted, container);
+      if (!applied.ok()) return applied.error();
+    }
+    return allocation::CountedPod{{create.key.container, create.counted}};
+  }
+
+  // A container with exclusive CPUs would be throttled by its pod's quota.
+  static void LiftPodQuota(const HandlerContext& context, const Create& create,
+                           const allocation::Outcome& outcome) {
+    const auto* granted = std::get_if<allocation::Granted>(&outcome);
+    if (context.pod_quotas == nullptr || granted == nullptr) return;
+    if (granted->grants.at(create.key.container).exclusive.empty()) return;
+    cgroup::LiftPodQuota(*context.pod_quotas,
+                         create.request.sandbox_config().linux().cgroup_parent(),
+                         create.key.pod_uid);
+  }
+
+  static Decision Answer(Create& create, const grpc::ByteBuffer& bytes,
+                         const allocation::Outcome& outcome) {
+    if (const auto* error = std::get_if<Error>(&outcome)) return rpc::ToStatus(*error);
+    if (const auto* refusal = std::get_if<Refusal>(&outcome)) return rpc::ToStatus(*refusal);
+    const admission::Grant& grant =
+        std::get<allocation::Granted>(outcome).grants.at(create.key.container);
+    if (IsEmpty(grant)) return create.counted.empty() ? bytes : Serialize(create.request);
+    const Result<std::vector<std::string>> conflicts =
+        Inject(grant, *create.request.mutable_config());
+    if (!conflicts.ok()) return rpc::ToStatus(conflicts.error());
+    for (const std::string& conflict : *conflicts) {
+      spdlog::warn("container {}: {}", create.key.container, conflict);
+    }
+    create.told = grant.cpuset;
+    return Serialize(create.request);
+  }
+
+  const HandlerContext context_;
+  std::shared_ptr<Create> create_;
+};
+
+}  // namespace
+
+std::unique_ptr<CallHandler> MakeCreateContainer(const HandlerContext& context) {
+  return std::make_unique<CreateContainerHandler>(context);
+}
+
+}  // namespace alignd::cri

@@ -1,0 +1,79 @@
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cri/handlers.h"
+#include "cri/message_bytes.h"
+#include "runtime/v1/cri.pb.h"
+
+namespace alignd::cri {
+namespace {
+
+namespace v1 = runtime::v1;
+
+// A method that is only noted once the runtime has done it.
+template <typename Request>
+class NotingHandler final : public CallHandler {
+ public:
+  using Note = void (*)(const HandlerContext&, const Request&);
+
+  NotingHandler(const HandlerContext& context, Note note) : context_(context), note_(note) {}
+
+  void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
+    parsed_ = Parse(bytes, request_);
+    decide(std::move(bytes));
+  }
+
+  void OnResponse(const grpc::Status& status, const grpc::ByteBuffer*) override {
+    // What the runtime does not know is as gone as what it removed.
+    const bool gone = status.ok() || status.error_code() == grpc::StatusCode::NOT_FOUND;
+    if (parsed_ && gone) note_(context_, request_);
+  }
+
+ private:
+  const HandlerContext context_;
+  const Note note_;
+  Request request_;
+  bool parsed_ = false;
+};
+
+void NoteSandboxStopped(const HandlerContext& context, const v1::StopPodSandboxRequest& request) {
+  context.registry.SandboxStopped(request.pod_sandbox_id());
+  context.reconciler.Nudge();  // somebody may wait for its containers to leave
+}
+
+void NoteSandboxRemoved(const HandlerContext& context, const v1::RemovePodSandboxRequest& request) {
+  const std::optional<std::string> gone = context.registry.RemoveSandbox(request.pod_sandbox_id());
+  if (!gone) return;
+  context.allocation.ReleasePod(
+      *gone,
+      [uid = *gone](const Result<Done>& released) {
+        if (!released.ok()) spdlog::error("release of pod {}: {}", uid, released.error().Text());
+      },
+      [&registry = context.registry, uid = *gone] { return registry.IsGone(uid); });
+}
+
+void NoteContainerRemoved(const HandlerContext& context,
+                          const v1::RemoveContainerRequest& request) {
+  context.registry.RemoveContainer(request.container_id());
+  context.reconciler.Nudge();
+}
+
+}  // namespace
+
+std::unique_ptr<CallHandler> MakeStopPodSandbox(const HandlerContext& context) {
+  return std::make_unique<NotingHandler<v1::StopPodSandboxRequest>>(context, &NoteSandboxStopped);
+}
+
+std::unique_ptr<CallHandler> MakeRemovePodSandbox(const HandlerContext& context) {
+  return std::make_unique<NotingHandler<v1::RemovePodSandboxRequest>>(context, &NoteSandboxRemoved);
+}
+
+std::unique_ptr<CallHandler> MakeRemoveContainer(const HandlerContext& context) {
+  return std::make_unique<NotingHandler<v1::RemoveContainerRequest>>(context,
+                                                                     &NoteContainerRemoved);
+}
+
+}  // namespace alignd::cri

@@ -1,0 +1,92 @@
+#include "cri/runtime_lister.h"
+
+#include <spdlog/spdlog.h>
+
+#include <future>
+#include <utility>
+
+#include "alignd/admission/holders.h"
+
+namespace alignd::cri {
+
+RuntimeLister::RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
+                             RuntimeClient& runtime, std::function<void(Clock::time_point)> listed,
+                             Options options)
+    : allocation_(allocation),
+      registry_(registry),
+      runtime_(runtime),
+      listed_(std::move(listed)),
+      options_(options) {}
+
+RuntimeLister::~RuntimeLister() { Stop(); }
+
+void RuntimeLister::Start() {
+  next_ = List();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void RuntimeLister::Stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RuntimeLister::Relist() {
+  {
+    const MutexLock lock(mutex_);
+    relist_ = true;
+  }
+  wake_.NotifyAll();
+}
+
+void RuntimeLister::Run() {
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      while (!stopping_ && !relist_ && Clock::now() < next_) wake_.WaitUntil(mutex_, next_);
+      if (stopping_) return;
+      relist_ = false;
+    }
+    next_ = List();
+  }
+}
+
+RuntimeLister::Clock::time_point RuntimeLister::List() {
+  const Clock::time_point began = Clock::now();
+  registry_.BeginListing();
+  const Result<RuntimeListing> listing = runtime_.List();
+  if (!listing.ok()) {
+    spdlog::warn("cannot ask the runtime what runs: {}", listing.error().Text());
+    return Clock::now() + options_.retry;
+  }
+  std::set<std::string> gone =
+      registry_.Resync(*listing, admission::PodsIn(allocation_.snapshot()->state),
+                       /*at_start=*/!recovered_);
+  gone.merge(registry_.StoppedPods(options_.stopped_grace));
+  Release(gone);
+  recovered_ = true;
+  listed_(began);
+  return Clock::now() + options_.period;
+}
+
+void RuntimeLister::Release(const std::set<std::string>& pod_uids) {
+  const std::set<std::string> holding = admission::PodsIn(allocation_.snapshot()->state);
+  for (const std::string& uid : pod_uids) {
+    if (!holding.contains(uid)) continue;
+    std::promise<Result<Done>> released;
+    allocation_.ReleasePod(
+        uid, [&released](Result<Done> result) { released.set_value(std::move(result)); },
+        [this, &uid] { return registry_.IsGone(uid); });
+    const Result<Done> result = released.get_future().get();
+    if (result.ok()) {
+      spdlog::info("pod {} is gone: its CPUs, memory and devices are free again", uid);
+    } else {
+      spdlog::error("release of pod {}: {}", uid, result.error().Text());
+    }
+  }
+}
+
+}  // namespace alignd::cri

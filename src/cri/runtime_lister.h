@@ -1,0 +1,71 @@
+// Asks the runtime what exists, again and again, and releases what pods held that are gone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "allocation/allocation_manager.h"
+#include "cri/container_registry.h"
+#include "cri/runtime_client.h"
+#include "sync/mutex.h"
+
+namespace alignd::cri {
+
+// Thread-safe. One thread of its own, which waits for the runtime and for releases.
+class RuntimeLister {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    std::chrono::milliseconds period{10'000};         // between listings
+    std::chrono::milliseconds retry{1'000};           // after a listing that failed
+    std::chrono::milliseconds stopped_grace{10'000};  // a stopped pod keeps its grant this long
+  };
+
+  // `listed` is called after every listing, on the lister's thread, with the time at which it
+  // began. All references outlive this object.
+  RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
+                RuntimeClient& runtime, std::function<void(Clock::time_point)> listed,
+                Options options);
+  RuntimeLister(const RuntimeLister&) = delete;
+  RuntimeLister& operator=(const RuntimeLister&) = delete;
+  ~RuntimeLister();
+
+  // Lists the runtime once, on the caller's thread, then starts the own thread. A runtime that is
+  // not there is listed as soon as it is.
+  void Start();
+  // The runtime client has been stopped: a listing under way ends.
+  void Stop();
+
+  // The runtime may have done something that we did not see: list it at once.
+  void Relist();
+
+  // Whether the runtime has been listed since the start, so that stale grants are gone.
+  bool recovered() const { return recovered_; }
+
+ private:
+  void Run();
+  // Answers when the next listing is due.
+  Clock::time_point List();
+  void Release(const std::set<std::string>& pod_uids);
+
+  allocation::AllocationManager& allocation_;
+  ContainerRegistry& registry_;
+  RuntimeClient& runtime_;
+  const std::function<void(Clock::time_point)> listed_;
+  const Options options_;
+
+  std::atomic<bool> recovered_ = false;
+
+  Mutex mutex_;
+  CondVar wake_;
+  bool relist_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+
+  Clock::time_point next_;  // the own thread's, once that runs
+  std::thread thread_;
+};
+
+}  // namespace alignd::cri

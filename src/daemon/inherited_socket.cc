@@ -1,0 +1,40 @@
+#include "daemon/inherited_socket.h"
+
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "rpc/unix_socket.h"
+
+namespace alignd::daemon {
+
+Result<std::optional<rpc::Descriptor>> TakeInheritedSocket(const std::string& listen) {
+  const int count = sd_listen_fds(/*unset_environment=*/1);
+  if (count < 0) {
+    return Error{ErrorCode::kIo, std::generic_category().message(-count)}.In("inherited sockets");
+  }
+  if (count == 0) return std::optional<rpc::Descriptor>();
+  std::vector<rpc::Descriptor> passed;  // to be closed whatever happens
+  for (int i = 0; i < count; ++i) passed.emplace_back(SD_LISTEN_FDS_START + i);
+
+  const Result<std::string> path = rpc::SocketPath(listen);
+  if (!path.ok()) return path.error().In("--listen");
+  const std::string cure = "let ListenStream= of alignd.socket be " + *path +
+                           ", and nothing else, or give --listen the path that is there";
+  if (count > 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 std::to_string(count) + " sockets were passed to alignd, which takes one", cure};
+  }
+  const int ours = sd_is_socket_unix(passed[0].fd(), SOCK_STREAM, /*listening=*/1, path->c_str(),
+                                     /*length=*/0);
+  if (ours <= 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "what was passed to alignd is not a unix socket that listens at " + *path, cure};
+  }
+  return std::optional<rpc::Descriptor>(std::move(passed[0]));
+}
+
+}  // namespace alignd::daemon

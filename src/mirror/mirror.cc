@@ -1,0 +1,164 @@
+#include "mirror/mirror.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "mirror/announcement.h"
+#include "mirror/marker.h"
+
+namespace alignd::mirror {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSocketPrefix = "alignd-";
+
+Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
+  return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message()};
+}
+
+Result<Done> PrepareRegistry(const fs::path& registry) {
+  std::error_code code;
+  fs::create_directories(registry, code);
+  if (code) return IoError("make directory", registry, code);
+  std::vector<fs::path> ours;
+  for (fs::directory_iterator entry(registry, code), end; !code && entry != end;
+       entry.increment(code)) {
+    std::error_code gone;
+    const bool is_socket = fs::is_socket(entry->symlink_status(gone));
+    if (is_socket && entry->path().filename().native().starts_with(kSocketPrefix)) {
+      ours.push_back(entry->path());
+    }
+  }
+  if (code) return IoError("list", registry, code);
+  for (const fs::path& socket : ours) {
+    fs::remove(socket, code);
+    if (code) return IoError("remove", socket, code);
+  }
+  return Done{};
+}
+
+// At most as many as were asked for, the ones to include first.
+std::set<std::string> Cut(const Choice& choice, const std::set<std::string>& preferred) {
+  std::set<std::string> ids = choice.must_include;
+  for (const std::string& id : preferred) {
+    if (ids.size() >= choice.size) break;
+    ids.insert(id);
+  }
+  return ids;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Mirror>> Mirror::Start(MirrorSettings settings, const admission::Node& node,
+                                              allocation::AllocationManager& allocation,
+                                              allocation::BindingTable& bindings,
+                                              allocation::DevicePlugins& plugins) {
+  settings.registry = fs::absolute(settings.registry);
+  if (Result<Done> prepared = PrepareRegistry(settings.registry); !prepared.ok()) {
+    return prepared.error();
+  }
+  spdlog::info("device plugins' resources are offered to the kubelet in {}",
+               settings.registry.string());
+  std::unique_ptr<Mirror> mirror(
+      new Mirror(std::move(settings), node, allocation, bindings, plugins));
+  mirror->Refresh();
+  return mirror;
+}
+
+Mirror::Mirror(MirrorSettings settings, const admission::Node& node,
+               allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
+               allocation::DevicePlugins& plugins)
+    : settings_(std::move(settings)),
+      node_(node),
+      allocation_(allocation),
+      bindings_(bindings),
+      plugins_(plugins) {}
+
+Mirror::~Mirror() { queue_.Stop(); }
+
+fs::path Mirror::SocketOf(const std::string& resource) const {
+  return settings_.registry / (std::string(kSocketPrefix) + ResourceHash(resource) + ".sock");
+}
+
+void Mirror::Refresh() {
+  const MutexLock lock(mutex_);
+  if (std::exchange(stale_, true)) return;
+  queue_.Post([this] { Follow(); });
+}
+
+void Mirror::Follow() {
+  {
+    const MutexLock lock(mutex_);
+    stale_ = false;  // what changes from here on is looked at once more
+  }
+  const std::shared_ptr<const checkpoint::Bindings> bindings = bindings_.snapshot();
+  const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+  const auto& resources = snapshot->state.devices.resources;
+  std::erase_if(mirrored_, [&](const auto& entry) { return !resources.contains(entry.first); });
+  for (const auto& [resource, inventory] : resources) {
+    if (!inventory.registered) continue;  // known from before; its plugin has yet to come
+    const Announcement announced = Announce(snapshot->state, *bindings, resource);
+    if (const auto known = mirrored_.find(resource); known != mirrored_.end()) {
+      known->second->Announce(announced);
+      continue;
+    }
+    Guide guide;
+    if (settings_.mode == allocation::BindingMode::kSteered) {
+      guide = [this, resource = resource](const Choice& choice, const auto& done) {
+        Prefer(resource, choice, done);
+      };
+    }
+    auto plugin = MirrorPlugin::Start(resource, SocketOf(resource), std::move(guide), announced);
+    if (plugin.ok()) {
+      failed_.erase(resource);
+      mirrored_.emplace(resource, *std::move(plugin));
+    } else if (failed_.insert(resource).second) {
+      spdlog::error("{}: the kubelet cannot be told of it: {}", resource, plugin.error().Text());
+    }
+  }
+}
+
+void Mirror::Prefer(const std::string& resource, const Choice& choice,
+                    const std::function<void(std::set<std::string>)>& done) const {
+  const std::shared_ptr<const checkpoint::Bindings> bindings = bindings_.snapshot();
+  const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+  const Announcement announced = Announce(snapshot->state, *bindings, resource);
+  const std::set<std::string> fitting = Steer(node_, snapshot->state, resource, announced, choice);
+  const auto inventory = snapshot->state.devices.resources.find(resource);
+  const bool plugin_prefers =
+      inventory != snapshot->state.devices.resources.end() && inventory->second.prefers_allocation;
+  if (!plugin_prefers || fitting.size() <= choice.size) return done(Cut(choice, fitting));
+
+  // The plugin knows its devices, not the ids under which the kubelet has them.
+  std::map<std::string, std::string> id_of;  // by device
+  devicemanager::PreferenceQuery query;
+  query.resource = resource;
+  query.size = static_cast<int>(choice.size);
+  for (const std::string& id : fitting) {
+    const auto device = announced.find(id);
+    if (device == announced.end() || device->second.stands_for.empty()) continue;
+    id_of[device->second.stands_for] = id;
+    query.available.push_back(device->second.stands_for);
+    if (choice.must_include.contains(id)) query.must_include.push_back(device->second.stands_for);
+  }
+  std::ranges::sort(query.available);
+  std::ranges::sort(query.must_include);
+  plugins_.GetPreferredAllocation(query, [choice, fitting, id_of, done](const auto& preferred) {
+    if (!preferred) return done(Cut(choice, fitting));
+    Choice so_far = choice;
+    for (const std::string& device : *preferred) {
+      const auto id = id_of.find(device);
+      if (id != id_of.end() && so_far.must_include.size() < choice.size) {
+        so_far.must_include.insert(id->second);
+      }
+    }
+    done(Cut(so_far, fitting));
+  });
+}
+
+}  // namespace alignd::mirror

@@ -1,0 +1,74 @@
+// The device plugins' resources as the stock kubelet counts them: one device plugin of our own for
+// each, of the same name, with the same ids.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "allocation/allocation_manager.h"
+#include "allocation/binding_table.h"
+#include "allocation/counted_devices.h"
+#include "allocation/device_plugins.h"
+#include "mirror/mirror_plugin.h"
+#include "sync/mutex.h"
+#include "sync/task_queue.h"
+
+namespace alignd::mirror {
+
+struct MirrorSettings {
+  std::filesystem::path registry = "/var/lib/kubelet/plugins_registry";  // of the kubelet
+  allocation::BindingMode mode = allocation::BindingMode::kSteered;
+};
+
+// Follows what is allocated and what plugins announce. A resource is offered to the kubelet from
+// when its plugin has registered until it is removed; while its plugin is away, its devices are
+// unhealthy. Thread-safe.
+class Mirror {
+ public:
+  // All references outlive the mirror. Removes from the registry what a life of ours that ended
+  // without goodbye has left there: the kubelet would wait for it.
+  // Errors: kIo.
+  static Result<std::unique_ptr<Mirror>> Start(MirrorSettings settings, const admission::Node& node,
+                                               allocation::AllocationManager& allocation,
+                                               allocation::BindingTable& bindings,
+                                               allocation::DevicePlugins& plugins);
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+  // The kubelet sees all devices unhealthy, until somebody offers them again. Nobody calls Refresh
+  // from then on.
+  ~Mirror();
+
+  // Something has changed: looks at it soon. Does not block.
+  void Refresh();
+
+ private:
+  Mirror(MirrorSettings settings, const admission::Node& node,
+         allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
+         allocation::DevicePlugins& plugins);
+
+  std::filesystem::path SocketOf(const std::string& resource) const;
+  void Follow();
+  void Prefer(const std::string& resource, const Choice& choice,
+              const std::function<void(std::set<std::string>)>& done) const;
+
+  const MirrorSettings settings_;
+  const admission::Node& node_;
+  allocation::AllocationManager& allocation_;
+  allocation::BindingTable& bindings_;
+  allocation::DevicePlugins& plugins_;
+
+  std::map<std::string, std::unique_ptr<MirrorPlugin>> mirrored_;  // by resource; of the queue
+  std::set<std::string> failed_;                                   // could not be served; likewise
+
+  Mutex mutex_;
+  bool stale_ GUARDED_BY(mutex_) = false;  // a task is posted that has not begun
+
+  TaskQueue queue_{"mirror"};
+};
+
+}  // namespace alignd::mirror

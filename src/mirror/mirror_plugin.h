@@ -1,0 +1,53 @@
+// One resource as the kubelet sees it: a device plugin of our own, which the kubelet's plugin
+// watcher finds by its socket.
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "alignd/base/result.h"
+#include "mirror/announcement.h"
+
+namespace alignd::mirror {
+
+// Guides the kubelet: calls back once, on any thread, with the ids to prefer.
+using Guide = std::function<void(const Choice&, std::function<void(std::set<std::string>)>)>;
+
+// Thread-safe.
+class MirrorPlugin {
+ public:
+  // Serves `socket` at once, so that the kubelet finds it. `guide`: empty if the kubelet is to
+  // choose for itself; what it uses outlives us.
+  // Errors: as rpc::Listen.
+  static Result<std::unique_ptr<MirrorPlugin>> Start(std::string resource,
+                                                     std::filesystem::path socket, Guide guide,
+                                                     const Announcement& announced);
+  MirrorPlugin(const MirrorPlugin&) = delete;
+  MirrorPlugin& operator=(const MirrorPlugin&) = delete;
+  // Ends the kubelet's streams and removes the socket.
+  ~MirrorPlugin();
+
+  // Tells the kubelet, if anything has changed for it.
+  void Announce(const Announcement& announced);
+
+  // How the kubelet's last attempt to register us ended: empty: well; nullopt: none yet.
+  std::optional<std::string> registration() const;
+
+ private:
+  class Service;
+  class OfferService;
+
+  MirrorPlugin(std::unique_ptr<Service> service, std::unique_ptr<OfferService> offer);
+
+  const std::unique_ptr<Service> service_;
+  const std::unique_ptr<OfferService> offer_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace alignd::mirror

@@ -1,0 +1,76 @@
+#include "podresources/pod_resources_server.h"
+
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+
+#include "podresources/v1/podresources.grpc.pb.h"
+#include "rpc/grpc_status.h"
+#include "rpc/unix_socket.h"
+
+namespace alignd::podresources {
+
+class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Service {
+ public:
+  Service(const admission::Node& node, const allocation::AllocationManager& allocation,
+          PodNames names)
+      : node_(node), allocation_(allocation), names_(std::move(names)) {}
+
+  grpc::Status List(grpc::ServerContext* /*context*/,
+                    const ::v1::ListPodResourcesRequest* /*request*/,
+                    ::v1::ListPodResourcesResponse* response) override {
+    const Result<std::vector<NamedPod>> pods = names_();
+    if (!pods.ok()) return rpc::ToStatus(pods.error());
+    const auto snapshot = allocation_.snapshot();
+    for (const NamedPod& pod : *pods) {
+      *response->add_pod_resources() = Describe(snapshot->state, pod);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Get(grpc::ServerContext* /*context*/, const ::v1::GetPodResourcesRequest* request,
+                   ::v1::GetPodResourcesResponse* response) override {
+    const Result<std::vector<NamedPod>> pods = names_();
+    if (!pods.ok()) return rpc::ToStatus(pods.error());
+    for (const NamedPod& pod : *pods) {
+      if (pod.name != request->pod_name() || pod.name_space != request->pod_namespace()) continue;
+      *response->mutable_pod_resources() = Describe(allocation_.snapshot()->state, pod);
+      return grpc::Status::OK;
+    }
+    return rpc::ToStatus({ErrorCode::kNotFound, "pod " + request->pod_name() + " in namespace " +
+                                                    request->pod_namespace() + " not found"});
+  }
+
+  grpc::Status GetAllocatableResources(grpc::ServerContext* /*context*/,
+                                       const ::v1::AllocatableResourcesRequest* /*request*/,
+                                       ::v1::AllocatableResourcesResponse* response) override {
+    *response = Allocatable(node_, allocation_.snapshot()->state);
+    return grpc::Status::OK;
+  }
+
+ private:
+  const admission::Node& node_;
+  const allocation::AllocationManager& allocation_;
+  const PodNames names_;
+};
+
+Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(
+    const std::string& endpoint, const admission::Node& node,
+    const allocation::AllocationManager& allocation, PodNames names) {
+  auto service = std::make_unique<Service>(node, allocation, std::move(names));
+  grpc::ServerBuilder builder;
+  builder.RegisterService(service.get());
+  Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
+  if (!server.ok()) return server.error();
+  return std::unique_ptr<PodResourcesServer>(
+      new PodResourcesServer(std::move(service), *std::move(server)));
+}
+
+PodResourcesServer::PodResourcesServer(std::unique_ptr<Service> service,
+                                       std::unique_ptr<grpc::Server> server)
+    : service_(std::move(service)), server_(std::move(server)) {}
+
+PodResourcesServer::~PodResourcesServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+}  // namespace alignd::podresources

@@ -1,0 +1,133 @@
+#include "podsource/agreement.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "podsource/cri_sizes.h"
+
+namespace alignd::podsource {
+namespace {
+
+using runtime::v1::LinuxContainerResources;
+
+Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+// Both sides must name the same huge pages.
+Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResources& cri,
+                              const std::string& where) {
+  const ResourceList created = Hugepages(cri);
+  ResourceList all = created;
+  for (const auto& [resource, limit] : stated.resources.limits) {
+    if (resource.starts_with("hugepages-")) all.emplace(resource, limit);
+  }
+  for (const auto& [resource, limit] : all) {
+    const int64_t asked = Amount(stated.resources.limits, resource);
+    const int64_t bytes = Amount(created, resource);
+    if (asked == bytes) continue;
+    return Invalid(where + "limits." + resource + " is " + std::to_string(asked) +
+                   " bytes, but the container is created with " + std::to_string(bytes));
+  }
+  return Done{};
+}
+
+// What the pod needs at its peak: all apps and sidecars together, or an init container with the
+// sidecars before it. Saturates.
+// Source: k8s.io/component-helpers/resource/helpers.go, AggregateContainerRequests.
+template <typename AmountOf>
+int64_t Peak(const Pod& pod, AmountOf amount_of) {
+  const auto add = [](int64_t a, int64_t b) {
+    int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+  };
+  int64_t lasting = 0;
+  int64_t peak = 0;
+  for (const Container& container : pod.containers) {
+    const int64_t amount = amount_of(container);
+    if (container.kind == ContainerKind::kInit) {
+      peak = std::max(peak, add(lasting, amount));
+    } else {
+      lasting = add(lasting, amount);
+    }
+  }
+  return std::max(peak, lasting);
+}
+
+}  // namespace
+
+Result<Done> RequireCounted(const Pod& pod, const LinuxContainerResources& counted,
+                            const std::string& author) {
+  for (const Container& container : pod.containers) {
+    for (const auto& [name, request] : container.resources.requests) {
+      const bool huge = name.starts_with("hugepages-");
+      if (!huge && name != "memory") continue;
+      const auto limit = container.resources.limits.find(name);
+      const bool limited = limit != container.resources.limits.end();
+      if (huge ? limited && limit->second == request : !limited || request <= limit->second)
+        continue;
+      return Invalid(author + ": " + container.name + ": requests." + name +
+                     (huge ? " are not" : " exceed") + " limits." + name);
+    }
+  }
+  const std::string where = author + ": the pod's ";
+  const int64_t millis =
+      Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); });
+  if (counted.cpu_shares() > 0 && SharesFromMillis(millis) > counted.cpu_shares()) {
+    return Invalid(where + "requests.cpu are " + std::to_string(millis) + "m (" +
+                   std::to_string(SharesFromMillis(millis)) +
+                   " shares), but its sandbox is made with " +
+                   std::to_string(counted.cpu_shares()) + " shares");
+  }
+  const int64_t bytes =
+      Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); });
+  if (counted.memory_limit_in_bytes() > 0 && bytes > counted.memory_limit_in_bytes()) {
+    return Invalid(where + "limits.memory are " + std::to_string(bytes) +
+                   " bytes, but its sandbox is made with " +
+                   std::to_string(counted.memory_limit_in_bytes()));
+  }
+  return Done{};
+}
+
+Result<Done> RequireAgreement(const Container& stated, QosClass qos,
+                              const LinuxContainerResources& cri, const std::string& author) {
+  const std::string where = author + ": " + stated.name + ": ";
+  const int64_t limit = MilliAmount(stated.resources.limits, "cpu");
+  const int64_t quota = QuotaFromMillis(limit, cri.cpu_period());
+  // A quota of -1 means that the caller lifted it for exclusive CPUs. In a Guaranteed pod 0 means
+  // that the kubelet sets none (cpuCFSQuota: false): the shares tell the limit, too.
+  const bool unlimited = cri.cpu_quota() < 0 || (cri.cpu_quota() == 0 && cri.cpu_shares() > 0 &&
+                                                 qos == QosClass::kGuaranteed);
+  if (!unlimited && cri.cpu_quota() != quota) {
+    return Invalid(where + "limits.cpu is " + std::to_string(limit) + "m (quota " +
+                   std::to_string(quota) + "), but the container is created with a quota of " +
+                   std::to_string(cri.cpu_quota()) + " (" + std::to_string(MillisFromQuota(cri)) +
+                   "m)");
+  }
+  const int64_t request = MilliAmount(stated.resources.requests, "cpu");
+  const int64_t shares = SharesFromMillis(request);
+  if (cri.cpu_shares() != 0 && cri.cpu_shares() != shares) {
+    return Invalid(where + "requests.cpu is " + std::to_string(request) + "m (" +
+                   std::to_string(shares) + " shares), but the container is created with " +
+                   std::to_string(cri.cpu_shares()) + " shares");
+  }
+  const int64_t bytes = Amount(stated.resources.limits, "memory");
+  if (bytes != cri.memory_limit_in_bytes()) {
+    return Invalid(where + "limits.memory is " + std::to_string(bytes) +
+                   " bytes, but the container is created with " +
+                   std::to_string(cri.memory_limit_in_bytes()));
+  }
+  return RequireHugepages(stated, cri, where);
+}
+
+Result<Done> RequireQos(const Pod& pod, const std::string& author) {
+  if (!pod.stated_qos) return Done{};
+  Pod unstated = pod;
+  unstated.stated_qos.reset();
+  const QosClass stated = QosOf(unstated);
+  if (stated == *pod.stated_qos) return Done{};
+  return Invalid(author + ": its resources make the pod " + std::string(ToString(stated)) +
+                 ", but its cgroup parent says " + std::string(ToString(*pod.stated_qos)));
+}
+
+}  // namespace alignd::podsource

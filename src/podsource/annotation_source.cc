@@ -1,0 +1,139 @@
+#include "podsource/annotation_source.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alignd/pod/annotated_resources.h"
+#include "alignd/pod/resource_name.h"
+#include "podsource/agreement.h"
+#include "podsource/cri_estimate.h"
+#include "podsource/cri_sizes.h"
+#include "podsource/init_roles.h"
+
+namespace alignd::podsource {
+namespace {
+
+using runtime::v1::PodSandboxConfig;
+
+std::string NameOf(std::string_view annotation) { return "annotation " + std::string(annotation); }
+
+const std::string* FindAnnotation(const PodSandboxConfig& sandbox, std::string_view key) {
+  const auto found = sandbox.annotations().find(std::string(key));
+  return found == sandbox.annotations().end() ? nullptr : &found->second;
+}
+
+// Whether there was any.
+bool RemoveExtended(std::vector<Container>& containers) {
+  size_t removed = 0;
+  const auto extended = [](const auto& entry) { return IsExtendedResource(entry.first); };
+  for (Container& container : containers) {
+    removed += std::erase_if(container.resources.requests, extended);
+    removed += std::erase_if(container.resources.limits, extended);
+  }
+  return removed > 0;
+}
+
+Result<Done> RequireSandboxAgrees(const Pod& pod, const PodSandboxConfig& sandbox,
+                                  const std::string& author) {
+  const Result<Done> agrees = RequireQos(pod, author);
+  if (!agrees.ok() || !pod.stated_qos) return agrees;
+  return RequireCounted(pod, sandbox.linux().resources(), author);
+}
+
+// What a container is estimated at that the annotation does not name comes on top of what it asks
+// for.
+Result<Done> RequireRoomForUnnamed(const Pod& pod, const Question& question,
+                                   const std::string& author) {
+  if (!pod.stated_qos) return Done{};
+  Pod together = pod;
+  together.containers.push_back(
+      EstimateContainer(*question.sandbox, *question.container).pod.containers.front());
+  Result<Done> counted = RequireCounted(together, question.sandbox->linux().resources(), author);
+  if (counted.ok()) return counted;
+  Error error = counted.error();
+  error.cure = "name every container of the pod in the annotation";
+  return error;
+}
+
+Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
+                                    const Question& question, const std::string& author) {
+  if (!pod.stated_qos) return Done{};
+  return RequireAgreement(stated, *pod.stated_qos, question.container->linux().resources(), author);
+}
+
+}  // namespace
+
+void AnnotationSource::Ask(const Question& question, Answer answer) { answer(Know(question)); }
+
+Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) const {
+  using Parse = Result<std::vector<Container>> (*)(std::string_view);
+  for (const auto& [key, parse] : std::initializer_list<std::pair<std::string_view, Parse>>{
+           {kResourcesAnnotation, &ParseAnnotatedResources},
+           {kIntelResourcesAnnotation, &ParseIntelResources}}) {
+    const std::string* const text = FindAnnotation(*question.sandbox, key);
+    if (text == nullptr) continue;
+    const std::string author = NameOf(key);
+    Result<std::vector<Container>> containers = parse(*text);
+    if (!containers.ok()) return containers.error().In(author);
+    PodAsk ask{PodWithoutContainers(*question.sandbox), author};
+    ask.pod.containers = *std::move(containers);
+    if (!options_.extended_resources && RemoveExtended(ask.pod.containers)) {
+      ask.source += " without extended resources";
+    }
+    if (key == kIntelResourcesAnnotation) {
+      const Result<Done> found =
+          FindSidecars(ask.pod, question.sandbox->linux().resources(), author);
+      if (!found.ok()) return found.error();
+    }
+    const Result<Done> agrees = RequireSandboxAgrees(ask.pod, *question.sandbox, author);
+    if (!agrees.ok()) return agrees.error();
+    if (!question.container) return std::optional(std::move(ask));
+    const auto stated = std::ranges::find(ask.pod.containers, question.container->metadata().name(),
+                                          &Container::name);
+    if (stated == ask.pod.containers.end()) {
+      const Result<Done> counted = RequireRoomForUnnamed(ask.pod, question, author);
+      if (!counted.ok()) return counted.error();
+      return std::optional<PodAsk>();
+    }
+    const Result<Done> same = RequireContainerAgrees(ask.pod, *stated, question, author);
+    if (!same.ok()) return same.error();
+    return std::optional(std::move(ask));
+  }
+  const std::string* const text = FindAnnotation(*question.sandbox, kKoordinatorAnnotation);
+  if (text == nullptr || !options_.extended_resources) return std::optional<PodAsk>();
+  return KnowExtended(question, *text);
+}
+
+// Koordinator's annotation has extended resources alone. In a BestEffort pod that is all there is
+// to know; elsewhere the rest of a container is estimated when it is created.
+Result<std::optional<PodAsk>> AnnotationSource::KnowExtended(const Question& question,
+                                                             const std::string& text) const {
+  const std::string author = NameOf(kKoordinatorAnnotation);
+  const Result<std::vector<Container>> extended = ParseKoordinatorResources(text);
+  if (!extended.ok()) return extended.error().In(author);
+  PodAsk ask{PodWithoutContainers(*question.sandbox), author};
+  const bool whole = ask.pod.stated_qos == QosClass::kBestEffort;
+  const auto stated =
+      question.container
+          ? std::ranges::find(*extended, question.container->metadata().name(), &Container::name)
+          : extended->end();
+  if (question.container ? stated == extended->end() : !whole || extended->empty()) {
+    return std::optional<PodAsk>();
+  }
+  if (whole) {
+    ask.pod.containers = *extended;
+  } else {
+    ask = EstimateContainer(*question.sandbox, *question.container);
+    ask.source = author + " and " + ask.source;
+    Resources& resources = ask.pod.containers.front().resources;
+    resources.requests.insert(stated->resources.requests.begin(), stated->resources.requests.end());
+    resources.limits.insert(stated->resources.limits.begin(), stated->resources.limits.end());
+  }
+  return std::optional(std::move(ask));
+}
+
+}  // namespace alignd::podsource

@@ -1,0 +1,60 @@
+#include "podsource/cri_estimate.h"
+
+#include <string>
+#include <utility>
+
+#include "podsource/cri_sizes.h"
+
+namespace alignd::podsource {
+namespace {
+
+using runtime::v1::LinuxContainerResources;
+
+Quantity Millis(int64_t millis) {
+  Result<Quantity> quantity = Quantity::Parse(std::to_string(millis) + "m");
+  return quantity.ok() ? *quantity : Quantity();
+}
+
+}  // namespace
+
+Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos) {
+  Resources estimate;
+  const int64_t limit_millis = MillisFromQuota(cri);
+  int64_t request_millis = MillisFromShares(cri.cpu_shares());
+  // In a Guaranteed pod request and limit are equal, and the quota has the finer steps.
+  if (qos == QosClass::kGuaranteed && limit_millis > 0) request_millis = limit_millis;
+  if (limit_millis > 0) estimate.limits["cpu"] = Millis(limit_millis);
+  if (request_millis > 0) estimate.requests["cpu"] = Millis(request_millis);
+  if (cri.memory_limit_in_bytes() > 0) {
+    estimate.limits["memory"] = Quantity(cri.memory_limit_in_bytes());
+    if (qos == QosClass::kGuaranteed) {
+      estimate.requests["memory"] = Quantity(cri.memory_limit_in_bytes());
+    }
+  }
+  for (const auto& [resource, bytes] : Hugepages(cri)) {
+    estimate.limits[resource] = bytes;
+    estimate.requests[resource] = bytes;
+  }
+  return estimate;
+}
+
+PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
+                         const runtime::v1::ContainerConfig& container) {
+  PodAsk ask{PodWithoutContainers(sandbox), std::string(kCriEstimate)};
+  // Who is not in a kubelet's cgroup has no claim to exclusive CPUs.
+  if (!ask.pod.stated_qos) ask.pod.stated_qos = QosClass::kBurstable;
+  ask.pod.containers.push_back(
+      {container.metadata().name(), ContainerKind::kApp,
+       EstimateResources(container.linux().resources(), *ask.pod.stated_qos)});
+  return ask;
+}
+
+void CriEstimate::Ask(const Question& question, Answer answer) {
+  if (!question.container) {
+    answer(std::optional<PodAsk>());
+    return;
+  }
+  answer(std::optional(EstimateContainer(*question.sandbox, *question.container)));
+}
+
+}  // namespace alignd::podsource

@@ -1,0 +1,47 @@
+#include "podsource/init_roles.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "podsource/agreement.h"
+
+namespace alignd::podsource {
+namespace {
+
+// The pod with those init containers as sidecars, after the others, which makes its peak the
+// smallest that it can be.
+Pod WithSidecars(Pod pod, const std::set<std::string>& names) {
+  for (Container& container : pod.containers) {
+    if (names.contains(container.name)) container.kind = ContainerKind::kSidecar;
+  }
+  std::ranges::stable_sort(pod.containers, {}, &Container::kind);
+  return pod;
+}
+
+}  // namespace
+
+Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& counted,
+                          const std::string& author) {
+  if (counted.cpu_shares() == 0) return Done{};
+  const auto fits = [&](const std::set<std::string>& sidecars) {
+    return RequireCounted(WithSidecars(pod, sidecars), counted, author).ok();
+  };
+  std::set<std::string> sidecars;
+  for (const Container& container : pod.containers) {
+    if (container.kind == ContainerKind::kInit && fits({container.name})) {
+      sidecars.insert(container.name);
+    }
+  }
+  if (sidecars.size() > 1 && !fits(sidecars)) {
+    std::string names;
+    for (const std::string& name : sidecars) names += (names.empty() ? "" : ", ") + name;
+    return Error{ErrorCode::kInvalidArgument,
+                 author + ": does not tell which of the init containers " + names + " are sidecars",
+                 "say so in the annotation alignd.io/resources"};
+  }
+  pod = WithSidecars(std::move(pod), sidecars);
+  return Done{};
+}
+
+}  // namespace alignd::podsource

@@ -1,0 +1,240 @@
+#include "podsource/pods_api_source.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "pods/v1alpha1/pods.grpc.pb.h"
+#include "podsource/agreement.h"
+#include "podsource/cri_sizes.h"
+#include "podsource/v1_pod.h"
+#include "rpc/grpc_status.h"
+#include "rpc/unix_socket.h"
+#include "sync/mutex.h"
+
+namespace alignd::podsource {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kSource = "kubelet's Pods API";
+
+// What the API says of the pod, where it can be true of what the kubelet tells over CRI.
+// Errors: kInvalidArgument, naming both sides.
+Result<std::optional<PodAsk>> Judge(Pod pod, const Question& question) {
+  const std::string author(kSource);
+  const Pod told = PodWithoutContainers(*question.sandbox);
+  if (told.stated_qos) pod.stated_qos = told.stated_qos;
+  pod.name = told.name;
+  pod.name_space = told.name_space;
+  // The pod's own resources stand in for those that its containers lack, and nobody gets any of
+  // them exclusively.
+  const bool comparable = told.stated_qos && !HasPodLevelResources(pod);
+  if (comparable) {
+    const Result<Done> counted = RequireCounted(pod, question.sandbox->linux().resources(), author);
+    if (!counted.ok()) return counted.error();
+  }
+  if (question.container) {
+    const auto container =
+        std::ranges::find(pod.containers, question.container->metadata().name(), &Container::name);
+    if (container == pod.containers.end()) return std::optional<PodAsk>();
+    if (comparable) {
+      const Result<Done> same = RequireAgreement(*container, *told.stated_qos,
+                                                 question.container->linux().resources(), author);
+      if (!same.ok()) return same.error();
+    }
+  }
+  return std::optional(PodAsk{std::move(pod), author});
+}
+
+Result<std::optional<PodAsk>> JudgeAnswer(const Result<Pod>& pod, const Question& question) {
+  if (!pod.ok()) return pod.error();
+  return Judge(*pod, question);
+}
+
+}  // namespace
+
+// Calls the API, and remembers what it said of the last pods: a pod is asked about when its sandbox
+// is made, and not once more for each of its containers. Thread-safe.
+class PodsApiSource::Client {
+ public:
+  using Got = std::function<void(Result<Pod>)>;
+
+  Client(const Options& options, std::filesystem::path socket,
+         const std::shared_ptr<grpc::Channel>& channel)
+      : options_(options), socket_(std::move(socket)), stub_(::v1alpha1::Pods::NewStub(channel)) {}
+
+  ~Client() {
+    std::set<std::shared_ptr<Call>> calls;
+    {
+      const MutexLock lock(mutex_);
+      stopped_ = true;
+      calls = calls_;
+    }
+    for (const auto& call : calls) call->context.TryCancel();  // it may end in here
+    const MutexLock lock(mutex_);
+    while (!calls_.empty()) idle_.Wait(mutex_);
+  }
+
+  std::optional<Pod> Remembered(const std::string& uid) const {
+    const MutexLock lock(mutex_);
+    const auto pod = pods_.find(uid);
+    return pod == pods_.end() ? std::nullopt : std::optional(pod->second);
+  }
+
+  // Asks, and remembers. Errors: kUnavailable, at once, where there is nobody to ask; kNotFound;
+  // those of the call.
+  void Get(const std::string& uid, Got got) {
+    const auto call = std::make_shared<Call>();
+    if (const std::optional<Error> error = Begin(call)) {
+      got(*error);
+      return;
+    }
+    call->request.set_poduid(uid);
+    call->context.set_deadline(std::chrono::system_clock::now() + options_.timeout);
+    stub_->async()->GetPod(
+        &call->context, &call->request, &call->response,
+        [this, call, uid, got = std::move(got)](const grpc::Status& status) mutable {
+          // What `got` holds must be gone before End, too.
+          std::exchange(got, nullptr)(Read(uid, status, call->response.pod()));
+          End(call);  // after which the client may be gone
+        });
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    ::v1alpha1::GetPodRequest request;
+    ::v1alpha1::GetPodResponse response;
+  };
+
+  // More pods than a node has.
+  static constexpr size_t kMostPods = 1024;
+
+  // Why the API is not to be asked now.
+  std::optional<Error> Begin(const std::shared_ptr<Call>& call) {
+    std::error_code code;
+    const bool there = std::filesystem::exists(socket_, code);
+    const MutexLock lock(mutex_);
+    if (there != there_) {
+      there_ = there;
+      spdlog::info("the kubelet's Pods API is {} at {}", there ? "there" : "gone",
+                   socket_.string());
+    }
+    if (!there || stopped_) return Error{ErrorCode::kUnavailable, "is not served"};
+    if (Clock::now() < silent_until_) {
+      return Error{ErrorCode::kDeadlineExceeded,
+                   std::string(kSource) + ": did not answer in time lately"};
+    }
+    calls_.insert(call);
+    return std::nullopt;
+  }
+
+  void End(const std::shared_ptr<Call>& call) {
+    const MutexLock lock(mutex_);
+    calls_.erase(call);
+    if (calls_.empty()) idle_.NotifyAll();
+  }
+
+  Result<Pod> Read(const std::string& uid, const grpc::Status& status, const std::string& bytes) {
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      const MutexLock lock(mutex_);
+      silent_until_ = Clock::now() + options_.pause;
+      spdlog::warn(
+          "the kubelet's Pods API does not answer within {} ms; for the next {} s pods "
+          "are taken from the next source",
+          options_.timeout.count(),
+          std::chrono::duration_cast<std::chrono::seconds>(options_.pause).count());
+    }
+    if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+      // The kubelet's rate limit: it is there, and knows.
+      return Error{ErrorCode::kInternal, std::string(kSource) + ": " + status.error_message()};
+    }
+    if (!status.ok()) return rpc::ToError(status, kSource);
+    Result<Pod> pod = ParseV1Pod(bytes);
+    if (!pod.ok()) return pod.error().In(kSource);
+    if (pod->uid != uid) {
+      return Error{ErrorCode::kInvalidArgument,
+                   std::string(kSource) + ": asked for pod " + uid + ", answers pod " + pod->uid};
+    }
+    Remember(*pod);
+    return pod;
+  }
+
+  void Remember(const Pod& pod) {
+    const MutexLock lock(mutex_);
+    if (pods_.insert_or_assign(pod.uid, pod).second) oldest_first_.push_back(pod.uid);
+    if (oldest_first_.size() <= kMostPods) return;
+    pods_.erase(oldest_first_.front());
+    oldest_first_.pop_front();
+  }
+
+  const Options options_;
+  const std::filesystem::path socket_;
+  const std::unique_ptr<::v1alpha1::Pods::Stub> stub_;
+
+  mutable Mutex mutex_;
+  CondVar idle_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool there_ GUARDED_BY(mutex_) = false;
+  Clock::time_point silent_until_ GUARDED_BY(mutex_);
+  std::set<std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);  // under way
+  std::map<std::string, Pod> pods_ GUARDED_BY(mutex_);
+  std::deque<std::string> oldest_first_ GUARDED_BY(mutex_);
+};
+
+Result<std::unique_ptr<ResourceSource>> PodsApiSource::Make(const Options& options) {
+  Result<std::string> path = rpc::SocketPath(options.endpoint);
+  if (!path.ok()) return path.error();
+  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(options.endpoint);
+  if (!channel.ok()) return channel.error();
+  return std::unique_ptr<ResourceSource>(
+      new PodsApiSource(std::make_unique<Client>(options, *std::move(path), *channel)));
+}
+
+PodsApiSource::PodsApiSource(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+
+PodsApiSource::~PodsApiSource() = default;
+
+void PodsApiSource::Ask(const Question& question, Answer answer) {
+  const std::string& uid = question.sandbox->metadata().uid();
+  if (question.container) {
+    if (std::optional<Pod> pod = client_->Remembered(uid)) {
+      Result<std::optional<PodAsk>> known = Judge(*std::move(pod), question);
+      if (known.ok() && *known) {
+        answer(std::move(known));
+        return;
+      }
+      // The pod may have changed since: a resize, a container for debugging.
+    }
+  }
+  client_->Get(uid, [question, answer = std::move(answer)](const Result<Pod>& pod) {
+    Result<std::optional<PodAsk>> known = JudgeAnswer(pod, question);
+    if (!known.ok()) {
+      // The kubelet serves it or not, and does not know other clients' pods.
+      const bool expected = known.error().code == ErrorCode::kUnavailable ||
+                            known.error().code == ErrorCode::kNotFound;
+      if (!expected && question.remarks) *question.remarks = known.error().message;
+      // That it is late was said once, for all.
+      const bool late = known.error().code == ErrorCode::kDeadlineExceeded;
+      const runtime::v1::PodSandboxMetadata& metadata = question.sandbox->metadata();
+      spdlog::log(expected || late ? spdlog::level::debug : spdlog::level::warn,
+                  "pod {}/{}: {}: the next source is asked", metadata.namespace_(), metadata.name(),
+                  known.error().Text());
+      known = std::optional<PodAsk>();
+    }
+    answer(std::move(known));
+  });
+}
+
+}  // namespace alignd::podsource

@@ -1,0 +1,60 @@
+#include "podsource/v1_pod.h"
+
+#include <google/protobuf/map.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "alignd/pod/kubernetes_pod.h"
+#include "kubernetes/v1/pod.pb.h"
+
+namespace alignd::podsource {
+namespace {
+
+namespace v1 = kubernetes::v1;
+using nlohmann::json;
+
+json ToJson(const google::protobuf::Map<std::string, v1::Quantity>& list) {
+  json object = json::object();
+  for (const auto& [name, quantity] : list) object[name] = quantity.string();
+  return object;
+}
+
+json ToJson(const v1::ResourceRequirements& resources) {
+  return {{"limits", ToJson(resources.limits())}, {"requests", ToJson(resources.requests())}};
+}
+
+template <typename Containers>
+json ToJson(const Containers& containers) {
+  json list = json::array();
+  for (const v1::Container& container : containers) {
+    list.push_back({{"name", container.name()},
+                    {"restartPolicy", container.restart_policy()},
+                    {"resources", ToJson(container.resources())}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Result<Pod> ParseV1Pod(std::string_view bytes) {
+  v1::Pod pod;
+  if (bytes.size() > size_t{std::numeric_limits<int>::max()} ||
+      !pod.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Error{ErrorCode::kInvalidArgument, "not a v1.Pod in protobuf"};
+  }
+  // One reader for both encodings: this is the JSON of the fields that it reads.
+  json spec = {{"initContainers", ToJson(pod.spec().init_containers())},
+               {"containers", ToJson(pod.spec().containers())}};
+  if (pod.spec().has_resources()) spec["resources"] = ToJson(pod.spec().resources());
+  const json object = {{"metadata",
+                        {{"uid", pod.metadata().uid()},
+                         {"name", pod.metadata().name()},
+                         {"namespace", pod.metadata().namespace_()}}},
+                       {"spec", spec},
+                       {"status", {{"qosClass", pod.status().qos_class()}}}};
+  return ParseKubernetesPod(object.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+}  // namespace alignd::podsource

@@ -1,0 +1,26 @@
+#include "rpc/limits.h"
+
+#include "rpc/unix_socket.h"
+
+namespace alignd::rpc {
+namespace {
+
+// A runtime's error text travels in the metadata and can be long; gRPC's default of 8 KiB would
+// turn it into an error of its own. Go's peers accept 16 MiB.
+constexpr int kMaxMetadataBytes = 1024 * 1024;
+
+}  // namespace
+
+void SetLimits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+}
+
+void SetLimits(grpc::ChannelArguments& arguments) {
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+}
+
+}  // namespace alignd::rpc

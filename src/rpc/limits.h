@@ -1,0 +1,14 @@
+// What every server and channel of ours allows beyond gRPC's defaults.
+#pragma once
+
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+namespace alignd::rpc {
+
+// The longest message in either direction is kMaxMessageBytes. Error texts travel in the metadata
+// and may be long, too.
+void SetLimits(grpc::ServerBuilder& builder);
+void SetLimits(grpc::ChannelArguments& arguments);
+
+}  // namespace alignd::rpc

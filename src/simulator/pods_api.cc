@@ -1,0 +1,122 @@
+#include "simulator/pods_api.h"
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "kubernetes/v1/pod.pb.h"
+#include "pods/v1alpha1/pods.grpc.pb.h"
+#include "rpc/unix_socket.h"
+#include "simulator/hanging_reactor.h"
+#include "sync/mutex.h"
+
+namespace alignd::simulator {
+namespace {
+
+namespace k8s = kubernetes::v1;
+
+void SetResources(const Resources& resources, k8s::ResourceRequirements& message) {
+  for (const auto& [name, amount] : resources.limits) {
+    (*message.mutable_limits())[name].set_string(amount.ToString());
+  }
+  for (const auto& [name, amount] : resources.requests) {
+    (*message.mutable_requests())[name].set_string(amount.ToString());
+  }
+}
+
+}  // namespace
+
+std::string ToV1Pod(const Pod& pod) {
+  k8s::Pod message;
+  message.mutable_metadata()->set_uid(pod.uid);
+  message.mutable_metadata()->set_name(pod.name);
+  message.mutable_metadata()->set_namespace_(pod.name_space);
+  for (const Container& container : pod.containers) {
+    k8s::Container& entry = container.kind == ContainerKind::kApp
+                                ? *message.mutable_spec()->add_containers()
+                                : *message.mutable_spec()->add_init_containers();
+    entry.set_name(container.name);
+    if (container.kind == ContainerKind::kSidecar) entry.set_restart_policy("Always");
+    SetResources(container.resources, *entry.mutable_resources());
+  }
+  if (pod.pod_level) SetResources(*pod.pod_level, *message.mutable_spec()->mutable_resources());
+  message.mutable_status()->set_qos_class(std::string(ToString(QosOf(pod))));
+  return message.SerializeAsString();
+}
+
+class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* GetPod(grpc::CallbackServerContext* context,
+                                   const ::v1alpha1::GetPodRequest* request,
+                                   ::v1alpha1::GetPodResponse* response) override {
+    const MutexLock lock(mutex_);
+    asked_.push_back(request->poduid());
+    if (manner_ == Manner::kHang) return new HangingReactor;
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    const auto pod = pods_.find(request->poduid());
+    if (!failure_.ok()) {
+      reactor->Finish(failure_);
+    } else if (manner_ == Manner::kFail) {
+      reactor->Finish({grpc::StatusCode::UNKNOWN, "simulated failure"});
+    } else if (pod == pods_.end()) {
+      reactor->Finish(
+          {grpc::StatusCode::NOT_FOUND, "pod with UID " + request->poduid() + " not found"});
+    } else {
+      if (manner_ == Manner::kAnswer) response->set_pod(pod->second);
+      reactor->Finish(grpc::Status::OK);
+    }
+    return reactor;
+  }
+
+  void SetPodBytes(const std::string& uid, std::string bytes) {
+    const MutexLock lock(mutex_);
+    pods_[uid] = std::move(bytes);
+  }
+  void SetManner(Manner manner) {
+    const MutexLock lock(mutex_);
+    manner_ = manner;
+  }
+  void SetFailure(grpc::Status status) {
+    const MutexLock lock(mutex_);
+    failure_ = std::move(status);
+  }
+  std::vector<std::string> asked() const {
+    const MutexLock lock(mutex_);
+    return asked_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, std::string> pods_ GUARDED_BY(mutex_);  // by UID
+  std::vector<std::string> asked_ GUARDED_BY(mutex_);
+  Manner manner_ GUARDED_BY(mutex_) = Manner::kAnswer;
+  grpc::Status failure_ GUARDED_BY(mutex_);
+};
+
+Result<std::unique_ptr<PodsApi>> PodsApi::Start(const std::string& endpoint) {
+  std::unique_ptr<PodsApi> api(new PodsApi(std::make_unique<Service>()));
+  grpc::ServerBuilder builder;
+  builder.RegisterService(api->service_.get());
+  auto server = rpc::Listen(endpoint, builder);
+  if (!server.ok()) return server.error();
+  api->server_ = *std::move(server);
+  return api;
+}
+
+PodsApi::PodsApi(std::unique_ptr<Service> service) : service_(std::move(service)) {}
+
+PodsApi::~PodsApi() {
+  if (server_) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+void PodsApi::SetPodBytes(const std::string& uid, std::string bytes) {
+  service_->SetPodBytes(uid, std::move(bytes));
+}
+void PodsApi::SetManner(Manner manner) { service_->SetManner(manner); }
+void PodsApi::SetFailure(grpc::Status status) { service_->SetFailure(std::move(status)); }
+std::vector<std::string> PodsApi::asked() const { return service_->asked(); }
+
+}  // namespace alignd::simulator

@@ -1,0 +1,99 @@
+// A whole admission (hints, merge, allocation) on an empty node: the machines that people have, and
+// a grid of NUMA nodes and resources; beside them the exhaustive way where it ends within a minute.
+#include <benchmark/benchmark.h>
+
+#include "bench/exhaustive_admission.h"
+#include "bench/workload.h"
+
+namespace alignd::bench {
+namespace {
+
+using topologymanager::TopologyHint;
+
+void MeasureAdmit(benchmark::State& state, const WorkloadSpec& spec) {
+  const Workload workload = MakeWorkload(spec);
+  TopologyHint affinity;
+  for (auto _ : state) benchmark::DoNotOptimize(affinity = AdmitOrDie(workload));
+  state.SetLabel(affinity.affinity ? affinity.affinity->ToString() : "any");
+}
+
+void MeasureExhaustive(benchmark::State& state, const WorkloadSpec& spec) {
+  const Workload workload = MakeWorkload(spec);
+  TopologyHint affinity;
+  for (auto _ : state) benchmark::DoNotOptimize(affinity = AffinityByTryingAll(workload));
+  state.SetLabel(affinity.affinity ? affinity.affinity->ToString() : "any");
+  if (affinity != AdmitOrDie(workload)) state.SkipWithError("the two ways do not agree");
+}
+
+WorkloadSpec Numa2Cpus128() { return {.machine = "socket:2 core:32 thread:2 memory-gib=256"}; }
+
+WorkloadSpec Numa8Cpus512() {
+  return {.machine = "socket:2 numa:4 core:32 thread:2 memory-gib=128", .resources = 5};
+}
+
+// Two processors of 72 cores; the memory of four GPUs is a NUMA node each, and 28 more are kept for
+// their partitions and are empty.
+WorkloadSpec Gb200() {
+  return {.machine = "socket:2 core:72 memory-gib=480 cpuless=32", .memoryless_from = 6};
+}
+
+// The same, if all 34 nodes had memory.
+WorkloadSpec Gb200FullOfMemory() {
+  return {.machine = "socket:2 core:72 memory-gib=480 cpuless=32"};
+}
+
+WorkloadSpec Numa64Cpus1024() {
+  return {.machine = "socket:8 numa:8 core:8 thread:2", .resources = 4};
+}
+
+void Admit(benchmark::State& state, WorkloadSpec spec) {
+  if (state.range(0) == 1) spec.policy = TopologyManagerPolicy::kRestricted;
+  MeasureAdmit(state, spec);
+}
+#define ALIGND_BENCH_BOTH_POLICIES ArgName("restricted")->Arg(0)->Arg(1)
+BENCHMARK_CAPTURE(Admit, numa2_cpus128_cpu_memory_gpu, Numa2Cpus128())->ALIGND_BENCH_BOTH_POLICIES;
+BENCHMARK_CAPTURE(Admit, numa8_cpus512_cpu_memory_hugepages_gpu_nic, Numa8Cpus512())
+    ->ALIGND_BENCH_BOTH_POLICIES;
+BENCHMARK_CAPTURE(Admit, gb200_cpu_memory_gpu, Gb200())->ALIGND_BENCH_BOTH_POLICIES;
+BENCHMARK_CAPTURE(Admit, gb200_memory_everywhere_cpu_memory_gpu, Gb200FullOfMemory())
+    ->ALIGND_BENCH_BOTH_POLICIES;
+BENCHMARK_CAPTURE(Admit, numa64_cpus1024_cpu_memory_gpu_nic, Numa64Cpus1024())
+    ->ALIGND_BENCH_BOTH_POLICIES;
+#undef ALIGND_BENCH_BOTH_POLICIES
+
+void AdmitExhaustively(benchmark::State& state, const WorkloadSpec& spec) {
+  MeasureExhaustive(state, spec);
+}
+BENCHMARK_CAPTURE(AdmitExhaustively, numa2_cpus128_cpu_memory_gpu, Numa2Cpus128());
+
+// Equal NUMA nodes of 16 CPUs in two sockets.
+WorkloadSpec GridSpec(const benchmark::State& state) {
+  const auto nodes = static_cast<int>(state.range(0));
+  return {.machine = "socket:2 numa:" + std::to_string(nodes / 2) + " core:8 thread:2",
+          .resources = static_cast<int>(state.range(1)),
+          .nodes_needed = static_cast<int>(std::min(state.range(0), state.range(2)))};
+}
+
+constexpr const char* kMostNodesNeeded = "needed";
+
+void AdmitGrid(benchmark::State& state) { MeasureAdmit(state, GridSpec(state)); }
+BENCHMARK(AdmitGrid)
+    ->ArgNames({"nodes", "resources", kMostNodesNeeded})
+    ->ArgsProduct({{2, 4, 8, 16, 32, 64}, {1, 2, 3, 4, 5}, {1, 3}});
+
+// Some 10^8 combinations are a second, and the next step of the grid is 250 times as many.
+void WithinAMinute(benchmark::internal::Benchmark* grid) {
+  constexpr double kMostCombinations = 1e9;
+  grid->ArgNames({"nodes", "resources", kMostNodesNeeded});
+  for (const int nodes : {2, 4, 8, 16}) {
+    for (const int resources : {1, 2, 3, 4, 5}) {
+      if (Combinations(nodes, resources) <= kMostCombinations) grid->Args({nodes, resources, 1});
+    }
+  }
+}
+
+void AdmitGridExhaustively(benchmark::State& state) { MeasureExhaustive(state, GridSpec(state)); }
+BENCHMARK(AdmitGridExhaustively)->Apply(WithinAMinute);
+
+}  // namespace
+}  // namespace alignd::bench

@@ -1,0 +1,184 @@
+// Cpusets that somebody else changes, and somebody else who manages CPUs.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "control/control_client.h"
+#include "daemon_fixture.h"
+#include "fake_cgroups.h"
+
+namespace alignd::daemon {
+namespace {
+
+class DaemonGuard : public DaemonTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  DaemonGuard() : cgroups_(CgroupRoot(), GetParam(), "0-27") {
+    watch_.OnEvent([this](const RuntimeModel::Event& event) { cgroups_.Apply(event); });
+  }
+  ~DaemonGuard() override { watch_.OnEvent({}); }
+
+  std::string CgroupOf(const Running& running) const {
+    return runtime_->FindContainer(running.container)->cgroup;
+  }
+  control::Upkeep Upkeep() const {
+    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
+    EXPECT_TRUE(status.ok()) << status.error().Text();
+    return status.ok() ? status->upkeep : control::Upkeep();
+  }
+  // Writes `wrong`, and waits until it is repaired.
+  void Disturb(const Running& running, const std::string& wrong, const std::string& right) {
+    const std::string cgroup = CgroupOf(running);
+    const uint64_t repairs = Upkeep().repairs;
+    ASSERT_TRUE(Eventually([&] { return cgroups_.CpusOf(cgroup) == right; }));
+    cgroups_.SetCpus(cgroup, wrong);
+    ASSERT_TRUE(Eventually([&] { return cgroups_.CpusOf(cgroup) == right; }))
+        << cgroups_.CpusOf(cgroup);
+    ASSERT_TRUE(Eventually([&] { return Upkeep().repairs == repairs + 1; }));
+  }
+
+  FakeCgroups cgroups_;
+};
+INSTANTIATE_TEST_SUITE_P(CgroupVersions, DaemonGuard, ::testing::Values(false, true),
+                         [](const auto& unified) { return unified.param ? "v2" : "v1"; });
+
+TEST_P(DaemonGuard, ForeignWriteIsRepairedAndReported) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  Disturb(pinned, "0-27", "1-3");
+  Disturb(shared, "1", "0,4-27");
+  if (GetParam()) Disturb(shared, "", "0,4-27");  // as if it had none of its own
+  const control::UpkeepNote first = Upkeep().last_repairs.back();
+  EXPECT_EQ(first.container_id, pinned.container);
+  EXPECT_EQ(first.pod_uid, "pinned");
+  EXPECT_EQ(first.was, "CPUs 0-27");
+  EXPECT_EQ(first.should, "CPUs 1-3");
+  EXPECT_EQ(Upkeep().other_managers, std::vector<control::UpkeepNote>());
+}
+
+TEST_P(DaemonGuard, ForeignMemoryNodesAreRepaired) {
+  Start(
+      StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
+                   "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
+                   "topologyManagerPolicy: best-effort\n"));
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::filesystem::path mems =
+      CgroupRoot() / (GetParam() ? "" : "cpuset") / CgroupOf(pinned).substr(1) / "cpuset.mems";
+  ASSERT_EQ(ReadText(mems), "0\n");
+  std::ofstream(mems) << "1\n";
+  ASSERT_TRUE(Eventually([&] { return Upkeep().repairs > 0; }));
+  EXPECT_EQ(ReadText(mems), "0\n");
+  EXPECT_EQ(Upkeep().last_repairs.back().should, "CPUs 1-3, memory nodes 0");
+}
+
+TEST_P(DaemonGuard, WhatRanBeforeItStartedIsGuarded) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  StopDaemon();
+  cgroups_.SetCpus(CgroupOf(pinned), "5");
+  StartDaemon();
+  Disturb(pinned, "6", "1-3");
+}
+
+TEST_P(DaemonGuard, FightIsReportedAndEnds) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::string cgroup = CgroupOf(pinned);
+  ASSERT_TRUE(Eventually([&] {
+    if (cgroups_.CpusOf(cgroup) == "1-3") cgroups_.SetCpus(cgroup, "0-27");
+    return !Upkeep().other_managers.empty();
+  }));
+  const control::UpkeepNote sign = Upkeep().other_managers[0];
+  EXPECT_NE(sign.text.find("somebody keeps moving container " + pinned.container),
+            std::string::npos)
+      << sign.text;
+  EXPECT_NE(sign.cure.find("cpuManagerPolicy none"), std::string::npos) << sign.cure;
+  cgroups_.SetCpus(cgroup, "0-27");
+  const size_t updates = runtime_->Requests("UpdateContainerResources").size();
+  EXPECT_EQ(updates, 5U);
+  // It is left there, but nobody is started where it is.
+  const v1::PodSandboxConfig pod = PodConfig("next");
+  const auto created = Create(Run(pod), pod, Pinned(2));
+  ASSERT_TRUE(created.status.ok());
+  v1::StartContainerRequest request;
+  request.set_container_id(created.response.container_id());
+  EXPECT_FALSE(
+      Call<v1::StartContainerResponse>("StartContainer", request, milliseconds(1500)).status.ok());
+  EXPECT_EQ(cgroups_.CpusOf(cgroup), "0-27");
+  EXPECT_EQ(runtime_->Requests("UpdateContainerResources").size(), updates);
+}
+
+TEST_P(DaemonGuard, CgroupAboveThatIsNarrowerIsReported) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::filesystem::path effective =
+      CgroupRoot() / (GetParam() ? "" : "cpuset") / CgroupOf(pinned).substr(1) /
+      (GetParam() ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+  std::ofstream(effective) << "1-2\n";
+  ASSERT_TRUE(Eventually([&] { return !Upkeep().other_managers.empty(); }));
+  EXPECT_NE(Upkeep().other_managers[0].text.find("has CPUs 1-3, but may use only 1-2"),
+            std::string::npos)
+      << Upkeep().other_managers[0].text;
+}
+
+TEST_P(DaemonGuard, QuotaOfAPodWithExclusiveCpusIsLifted) {
+  const std::string quota = GetParam() ? "300000 100000" : "300000";
+  const std::string none = GetParam() ? "max" : "-1";
+  for (const char* pod : {"/kubepods/podpinned", "/kubepods/burstable/podshared", "/kubepods"}) {
+    cgroups_.SetQuota(pod, quota);
+  }
+  std::string at_start;
+  watch_.OnEvent([&](const RuntimeModel::Event& event) {
+    cgroups_.Apply(event);
+    if (event.change == RuntimeModel::Change::kStarted) {
+      at_start = cgroups_.QuotaOf("/kubepods/podpinned");
+    }
+  });
+  Start();
+  RunOne(PodConfig("pinned"), Pinned(3));
+  EXPECT_EQ(at_start, none);
+  watch_.OnEvent([this](const RuntimeModel::Event& event) { cgroups_.Apply(event); });
+  RunOne(BurstablePod("shared"), Shared());
+  EXPECT_EQ(cgroups_.QuotaOf("/kubepods/burstable/podshared"), quota);
+  EXPECT_EQ(cgroups_.QuotaOf("/kubepods"), quota);
+  // The kubelet writes it anew when it resizes the pod.
+  cgroups_.SetQuota("/kubepods/podpinned", quota);
+  EXPECT_TRUE(Eventually([&] { return cgroups_.QuotaOf("/kubepods/podpinned") == none; }));
+}
+
+TEST_P(DaemonGuard, KubeletsStaticPolicyIsReportedWithTheCure) {
+  tree_.Write({"kubelet/cpu_manager_state", R"({"policyName":"static","defaultCpuSet":"0-27"})"});
+  tree_.Write({"kubelet/config.yaml", StaticConfig()});
+  Start();
+  const control::Upkeep upkeep = Upkeep();
+  ASSERT_EQ(upkeep.other_managers.size(), 2U);
+  for (const control::UpkeepNote& sign : upkeep.other_managers) {
+    EXPECT_NE(sign.text.find((tree_.root() / "kubelet").string()), std::string::npos) << sign.text;
+    EXPECT_NE(sign.cure.find("cpuManagerPolicy: none"), std::string::npos) << sign.cure;
+  }
+}
+
+TEST_P(DaemonGuard, KubeletThatManagesNothingIsNoSign) {
+  tree_.Write({"kubelet/cpu_manager_state", R"({"policyName":"none","defaultCpuSet":""})"});
+  tree_.Write({"kubelet/config.yaml",
+               "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"});
+  Start();
+  EXPECT_EQ(Upkeep().other_managers, std::vector<control::UpkeepNote>());
+}
+
+TEST_P(DaemonGuard, CpuSetsInUpdatesOfTheCallerAreASign) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(pinned.container);
+  request.mutable_linux()->set_memory_limit_in_bytes(200 * 1024 * 1024);
+  ASSERT_TRUE(Update(request).ok());
+  EXPECT_TRUE(Upkeep().other_managers.empty());
+  request.mutable_linux()->set_cpuset_cpus("0-27");
+  ASSERT_TRUE(Update(request).ok());
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+  EXPECT_EQ(Upkeep().other_managers.size(), 1U);
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,116 @@
+// What init containers and sidecars leave to the rest of their pod, and to the node.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+class DaemonInit : public DaemonTest {
+ protected:
+  // An init container with four CPUs, a sidecar with one and a container with two.
+  static v1::PodSandboxConfig PodWithInit(const std::string& uid) {
+    return PodConfig(uid, "",
+                     R"({"init":{"init":true,"limits":{"cpu":"4","memory":"100Mi"}},)"
+                     R"("side":{"init":true,"restartPolicy":"Always",)"
+                     R"("limits":{"cpu":"1","memory":"100Mi"}},)"
+                     R"("app":{"limits":{"cpu":"2","memory":"100Mi"}}})");
+  }
+  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
+                             const v1::ContainerConfig& container) const {
+    const auto created = Create(sandbox, pod, container);
+    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
+    const grpc::Status started = StartContainer(created.response.container_id());
+    EXPECT_TRUE(started.ok()) << started.error_message();
+    return created.response.container_id();
+  }
+  static v1::ContainerConfig Attempt(v1::ContainerConfig container, uint32_t attempt) {
+    container.mutable_metadata()->set_attempt(attempt);
+    return container;
+  }
+};
+
+TEST_F(DaemonInit, CpusOfAFinishedInitContainerServeThePodAndThenEverybody) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const v1::PodSandboxConfig pod = PodWithInit("p");
+  const std::string sandbox = Run(pod);
+  const std::string init = CreateAndStart(sandbox, pod, Pinned(4, "init"));
+  EXPECT_EQ(CpusOf(init), "1-4");
+  EXPECT_EQ(CpusOf(shared.container), "0,5-27");
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  const std::string side = CreateAndStart(sandbox, pod, Pinned(1, "side"));
+  EXPECT_EQ(CpusOf(side), "1");
+  EXPECT_NE(State().find(R"("init":"1-4")"), std::string::npos) << State();
+  const std::string app = CreateAndStart(sandbox, pod, Pinned(2, "app"));
+  EXPECT_EQ(CpusOf(app), "2-3");
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
+  EXPECT_NE(State().find(R"("p":{"app":"2-3","side":"1"})"), std::string::npos) << State();
+
+  // A restart asks for nothing new, not even of a full node.
+  RunOne(PodConfig("rest"), Pinned(24));
+  ASSERT_TRUE(runtime_->EndContainer(app, 1));
+  EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Attempt(Pinned(2, "app"), 1))), "2-3");
+  ASSERT_TRUE(runtime_->EndContainer(side, 1));
+  EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Attempt(Pinned(1, "side"), 1))), "1");
+}
+
+TEST_F(DaemonInit, RestartAfterOurOwnAsksForNothingNewEither) {
+  Start();
+  const v1::PodSandboxConfig pod = PodWithInit("p");
+  const std::string sandbox = Run(pod);
+  const std::string init = CreateAndStart(sandbox, pod, Pinned(4, "init"));
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  CreateAndStart(sandbox, pod, Pinned(1, "side"));
+  const std::string app = CreateAndStart(sandbox, pod, Pinned(2, "app"));
+  ASSERT_TRUE(Eventually([&] { return State().find("init") == std::string::npos; }));
+  RunOne(PodConfig("rest"), Pinned(24));
+  StopDaemon();
+  StartDaemon();
+  ASSERT_TRUE(runtime_->EndContainer(app, 1));
+  EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Attempt(Pinned(2, "app"), 1))), "2-3");
+}
+
+// A new sandbox runs them once more, while the others do not run.
+TEST_F(DaemonInit, InitContainerOfARecreatedSandboxHasTheCpusOfTheOthers) {
+  Start();
+  const v1::PodSandboxConfig pod =
+      PodConfig("p", "",
+                R"({"init":{"init":true,"limits":{"cpu":"2","memory":"100Mi"}},)"
+                R"("app":{"limits":{"cpu":"2","memory":"100Mi"}}})");
+  std::string sandbox = Run(pod);
+  std::string init = CreateAndStart(sandbox, pod, Pinned(2, "init"));
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  std::string app = CreateAndStart(sandbox, pod, Pinned(2, "app"));
+  EXPECT_EQ(CpusOf(app), "1-2");
+  RunOne(PodConfig("rest"), Pinned(25));
+  ASSERT_TRUE(StopSandbox(sandbox).ok());
+  sandbox = Run(pod);
+  init = CreateAndStart(sandbox, pod, Attempt(Pinned(2, "init"), 1));
+  EXPECT_EQ(CpusOf(init), "1-2");
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  app = CreateAndStart(sandbox, pod, Attempt(Pinned(2, "app"), 1));
+  EXPECT_EQ(CpusOf(app), "1-2");
+}
+
+TEST_F(DaemonInit, MemoryOfAnEndedInitContainerIsFreeAtTheNextStart) {
+  Start(
+      StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
+                   "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
+                   "topologyManagerPolicy: best-effort\n"));
+  const v1::PodSandboxConfig pod = PodWithInit("p");
+  const std::string sandbox = Run(pod);
+  const auto memory = [this] { return ReadText(StateDir() / "memory_manager_state"); };
+  const std::string init = CreateAndStart(sandbox, pod, Pinned(4, "init"));
+  ASSERT_NE(memory().find("\"init\""), std::string::npos) << memory();
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  CreateAndStart(sandbox, pod, Pinned(1, "side"));
+  EXPECT_TRUE(Eventually([&] { return memory().find("\"init\"") == std::string::npos; }))
+      << memory();
+  EXPECT_NE(memory().find("\"side\""), std::string::npos) << memory();
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,180 @@
+// The shared pool: who must leave, who gets CPUs back, and who does not have to wait for whom.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "control/control_client.h"
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+class DaemonPool : public DaemonTest {
+ protected:
+  std::vector<control::UpkeepNote> FailedUpdates() const {
+    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
+    EXPECT_TRUE(status.ok()) << status.error().Text();
+    return status.ok() ? status->upkeep.failed_updates : std::vector<control::UpkeepNote>();
+  }
+  size_t UpdatesOf(const std::string& container) const {
+    const auto requests = runtime_->Requests("UpdateContainerResources");
+    return static_cast<size_t>(std::ranges::count_if(requests, [&](const auto& request) {
+      return request.bytes.find(container) != std::string::npos;
+    }));
+  }
+};
+
+TEST_F(DaemonPool, OnlyContainersWhoseSetChangesAreUpdated) {
+  Start();
+  const Running first = RunOne(PodConfig("first"), Pinned(3));
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  RunOne(PodConfig("second"), Pinned(2));
+  RunOne(BurstablePod("late"), Shared());
+  EXPECT_EQ(UpdatesOf(first.container), 0U);
+  EXPECT_EQ(UpdatesOf(shared.container), 1U);
+  EXPECT_EQ(runtime_->Requests("UpdateContainerResources").size(), 1U);
+}
+
+TEST_F(DaemonPool, HangingUpdateHoldsUpOnlyWhoNeedsThoseCpus) {
+  Start();
+  const v1::PodSandboxConfig first_pod = PodConfig("first");
+  const Running first = RunOne(first_pod, Pinned(3));
+  const Running stuck = RunOne(BurstablePod("stuck"), Shared());
+  const Running other = RunOne(BurstablePod("other"), Shared());
+  runtime_->SetDelay("UpdateContainerResources", seconds(60), stuck.container);
+  const v1::PodSandboxConfig second_pod = PodConfig("second");
+  const auto second = Create(Run(second_pod), second_pod, Pinned(2));
+  ASSERT_TRUE(second.status.ok());
+  auto start = std::async(std::launch::async,
+                          [&] { return StartContainer(second.response.container_id()); });
+  ASSERT_TRUE(Eventually([&] { return UpdatesOf(stuck.container) > 0; }));
+
+  // Others are moved, shared and exclusive containers that it is not in the way of start.
+  EXPECT_TRUE(Eventually([&] { return CpusOf(other.container) == "0,6-27"; }));
+  RunOne(BurstablePod("shared"), Shared());
+  ASSERT_TRUE(runtime_->EndContainer(first.container, 1));
+  v1::ContainerConfig again = Pinned(3);
+  again.mutable_metadata()->set_attempt(1);
+  const auto restarted = Create(first.sandbox, first_pod, again);
+  ASSERT_TRUE(restarted.status.ok());
+  EXPECT_TRUE(StartContainer(restarted.response.container_id()).ok());
+  EXPECT_EQ(start.wait_for(milliseconds(0)), std::future_status::timeout);
+
+  // Once it is gone nobody is in the way.
+  v1::RemoveContainerRequest remove;
+  remove.set_container_id(stuck.container);
+  ASSERT_TRUE(runtime_->EndContainer(stuck.container, 0));
+  ASSERT_TRUE(Call<v1::RemoveContainerResponse>("RemoveContainer", remove).status.ok());
+  EXPECT_TRUE(start.get().ok());
+}
+
+TEST_F(DaemonPool, FailedUpdateIsRetriedAndReportedUntilItIsDone) {
+  Start();
+  const Running stuck = RunOne(BurstablePod("stuck"), Shared());
+  const Running other = RunOne(BurstablePod("other"), Shared());
+  runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::UNKNOWN, "out of order"},
+                       stuck.container);
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  const auto created = Create(Run(pod), pod, Pinned(3));
+  ASSERT_TRUE(created.status.ok());
+  EXPECT_TRUE(Eventually([&] { return CpusOf(other.container) == "0,4-27"; }));
+  ASSERT_TRUE(Eventually([&] { return !FailedUpdates().empty(); }));
+  const auto failed = FailedUpdates();
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0].container_id, stuck.container);
+  EXPECT_EQ(failed[0].pod_uid, "stuck");
+  EXPECT_EQ(failed[0].should, "CPUs 0,4-27");
+  EXPECT_NE(failed[0].text.find("out of order"), std::string::npos) << failed[0].text;
+  runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
+  EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+  EXPECT_EQ(CpusOf(stuck.container), "0,4-27");
+  EXPECT_TRUE(FailedUpdates().empty());
+}
+
+TEST_F(DaemonPool, EmptyPoolLeavesTheReservedCpusAndRegainsTheRest) {
+  Start(StaticConfig("cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n"));
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  EXPECT_EQ(CpusOf(shared.container), "1-27");
+  const Running all = RunOne(PodConfig("all"), Pinned(27));
+  EXPECT_EQ(CpusOf(shared.container), "0");
+  const Running late = RunOne(BurstablePod("late"), Shared());
+  EXPECT_EQ(CpusOf(late.container), "0");
+  ASSERT_TRUE(StopSandbox(all.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(all.sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "1-27"; }));
+  EXPECT_TRUE(Eventually([&] { return CpusOf(late.container) == "1-27"; }));
+}
+
+TEST_F(DaemonPool, WithoutStrictReservationTheReservedCpusStayShared) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  RunOne(PodConfig("all"), Pinned(27));
+  EXPECT_EQ(CpusOf(shared.container), "0");
+}
+
+// The runtime does not answer while it is listed; a container whose set has moved on starts.
+TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
+  Start();
+  const v1::PodSandboxConfig pod = BurstablePod("shared");
+  const auto shared = Create(Run(pod), pod, Shared());
+  ASSERT_TRUE(shared.status.ok());
+  runtime_->SetDelay("ListPodSandbox", seconds(60));
+  const size_t listings = runtime_->Requests("ListPodSandbox").size();
+  ASSERT_TRUE(Eventually([&] { return runtime_->Requests("ListPodSandbox").size() > listings; }));
+  const size_t hanging = runtime_->Requests("ListPodSandbox").size();
+  RunOne(PodConfig("pinned"), Pinned(3));
+  EXPECT_TRUE(StartContainer(shared.response.container_id()).ok());
+  EXPECT_EQ(CpusOf(shared.response.container_id()), "0,4-27");
+  EXPECT_EQ(runtime_->Requests("ListPodSandbox").size(), hanging);  // still the same
+}
+
+TEST_F(DaemonPool, ResizeThatChangesTheExclusiveCpusIsRefused) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(pinned.container);
+  request.mutable_linux()->set_cpu_period(100'000);
+  request.mutable_linux()->set_cpu_quota(450'000);
+  request.mutable_linux()->set_cpu_shares(4608);
+  const grpc::Status refused = Update(request);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_NE(refused.error_message().find("has 3 exclusive CPUs (1-3), and a running container "
+                                         "cannot change that: asked for 4.5 CPUs"),
+            std::string::npos)
+      << refused.error_message();
+  request.mutable_linux()->clear_cpu_quota();  // by the shares alone
+  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(runtime_->Requests("UpdateContainerResources").empty());
+  request.mutable_linux()->set_cpu_quota(300'000);
+  request.mutable_linux()->set_cpu_shares(3072);
+  request.mutable_linux()->set_memory_limit_in_bytes(200 * 1024 * 1024);
+  ASSERT_TRUE(Update(request).ok());
+  const auto now = runtime_->FindContainer(pinned.container);
+  EXPECT_EQ(now->resources.memory_limit_in_bytes(), 200 * 1024 * 1024);
+  EXPECT_EQ(now->resources.cpu_quota(), -1);
+  EXPECT_EQ(now->resources.cpuset_cpus(), "1-3");
+}
+
+TEST_F(DaemonPool, PodWithExclusiveCpusStaysWithoutQuotaWhenItIsResized) {
+  Start();
+  for (const auto& [uid, container, quota] :
+       {std::tuple{"pinned", Pinned(3), -1}, std::tuple{"shared", Shared(), 400'000}}) {
+    const Running running = RunOne(PodConfig(uid), container);
+    v1::UpdatePodSandboxResourcesRequest request;
+    request.set_pod_sandbox_id(running.sandbox);
+    request.mutable_resources()->set_cpu_quota(400'000);
+    request.mutable_resources()->set_memory_limit_in_bytes(1);
+    Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", request);
+    v1::UpdatePodSandboxResourcesRequest seen;
+    ASSERT_TRUE(seen.ParseFromString(runtime_->Requests("UpdatePodSandboxResources").back().bytes));
+    EXPECT_EQ(seen.resources().cpu_quota(), quota) << uid;
+    EXPECT_EQ(seen.resources().memory_limit_in_bytes(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,233 @@
+// 250 pods that come and go for as long as ALIGND_SOAK_SECONDS says, with everything that happens
+// to pods, and the invariants checked throughout: no CPU is owned twice, lost, or shared with an
+// exclusive container (the fixture's watch sees every change of any container).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+constexpr int kCpus = 256;
+constexpr int kNumaNodes = 8;
+constexpr int kClients = 10;
+constexpr int kPodsOfAClient = 25;
+
+seconds Duration() {
+  const char* const text = std::getenv("ALIGND_SOAK_SECONDS");
+  return seconds(text == nullptr ? 20 : std::max(1, std::atoi(text)));
+}
+
+std::string LargeNode() {
+  std::string cpus;
+  std::string numa;
+  for (int cpu = 0; cpu < kCpus; ++cpu) {
+    const std::string id = std::to_string(cpu);
+    const std::string node = std::to_string(cpu / (kCpus / kNumaNodes));
+    cpus += (cpu == 0 ? "[" : ",[") + id + "," + id + "," + node + "," + node + "," + node + "]";
+  }
+  for (int node = 0; node < kNumaNodes; ++node) {
+    std::string distances;
+    for (int other = 0; other < kNumaNodes; ++other) {
+      distances += (other == 0 ? "" : ",") + std::string(other == node ? "10" : "21");
+    }
+    numa += (node == 0 ? "" : ",") + ("{\"id\":" + std::to_string(node)) +
+            ",\"memory\":67645734912,\"distances\":[" + distances + "]}";
+  }
+  return "{\"cpus\":[" + cpus + "],\"numa\":[" + numa + "]}";
+}
+
+class DaemonSoak : public DaemonTest {
+ protected:
+  DaemonSoak() { tree_.Write({"node.json", LargeNode()}); }
+
+  struct Pod {
+    v1::PodSandboxConfig config;
+    std::string sandbox;
+    std::string container;  // the last one that was created; empty: none
+    v1::ContainerConfig container_config;
+    bool stopped = false;
+  };
+
+  // A container of the pod, created and started. Somebody else's failed update may make it wait in
+  // vain: then the kubelet would try again.
+  void Launch(Pod& pod, const v1::ContainerConfig& config) {
+    const auto created = Create(pod.sandbox, pod.config, config);
+    if (!created.status.ok()) {
+      const grpc::StatusCode code = created.status.error_code();
+      // No room, or the runtime was told to fail.
+      EXPECT_TRUE(code == grpc::StatusCode::FAILED_PRECONDITION ||
+                  code == grpc::StatusCode::ABORTED)
+          << created.status.error_message();
+      pod.container.clear();
+      return;
+    }
+    pod.container = created.response.container_id();
+    pod.container_config = config;
+    const grpc::Status started = StartContainer(pod.container);
+    EXPECT_TRUE(started.ok() || started.error_code() == grpc::StatusCode::UNAVAILABLE)
+        << started.error_message();
+    if (started.ok()) ++started_;
+  }
+
+  Pod NewPod(const std::string& uid, std::mt19937& random) {
+    Pod pod;
+    const int cpus = static_cast<int>(1 + random() % 3);
+    switch (random() % 4) {
+      case 0:
+      case 1:
+        pod.config = BurstablePod(uid);
+        pod.container_config = Shared();
+        break;
+      case 2:
+        pod.config = PodConfig(uid);
+        pod.container_config = Pinned(cpus);
+        break;
+      default:
+        pod.config = PodConfig(uid, "",
+                               R"({"init":{"init":true,"limits":{"cpu":"4","memory":"100Mi"}},)"
+                               R"("app":{"limits":{"cpu":")" +
+                                   std::to_string(cpus) + R"(","memory":"100Mi"}}})");
+        pod.container_config = Pinned(cpus);
+    }
+    pod.sandbox = Run(pod.config);
+    EXPECT_FALSE(pod.sandbox.empty());
+    if (!pod.config.annotations().empty()) {
+      Launch(pod, Pinned(4, "init"));
+      if (pod.container.empty()) return pod;
+      runtime_->EndContainer(pod.container, 0);
+      pod.container_config = Pinned(cpus);
+    }
+    Launch(pod, v1::ContainerConfig(pod.container_config));
+    return pod;
+  }
+
+  void Restart(Pod& pod) {
+    if (pod.container.empty() || pod.stopped) return;
+    runtime_->EndContainer(pod.container, 1);
+    v1::ContainerConfig again = pod.container_config;
+    again.mutable_metadata()->set_attempt(again.metadata().attempt() + 1);
+    Launch(pod, again);
+  }
+
+  // What the kubelet sends with a CPU manager of its own must change nothing.
+  void Disturb(const Pod& pod) const {
+    if (pod.container.empty() || pod.stopped) return;
+    v1::UpdateContainerResourcesRequest request;
+    request.set_container_id(pod.container);
+    request.mutable_linux()->set_cpuset_cpus("0-255");
+    request.mutable_linux()->set_memory_limit_in_bytes(1 << 28);
+    Update(request);  // may be told to fail
+  }
+
+  void Remove(const Pod& pod, std::mt19937& random) const {
+    if (random() % 8 == 0) {  // behind its back
+      const std::string method = "/runtime.v1.RuntimeService/";
+      v1::StopPodSandboxRequest stop;
+      stop.set_pod_sandbox_id(pod.sandbox);
+      v1::RemovePodSandboxRequest remove;
+      remove.set_pod_sandbox_id(pod.sandbox);
+      testing::CallUnary(direct_, (method + "StopPodSandbox").c_str(), stop.SerializeAsString());
+      testing::CallUnary(direct_, (method + "RemovePodSandbox").c_str(),
+                         remove.SerializeAsString());
+      return;
+    }
+    EXPECT_TRUE(StopSandbox(pod.sandbox).ok());
+    EXPECT_TRUE(RemoveSandbox(pod.sandbox).ok());
+  }
+
+  void Client(int client) {
+    std::mt19937 random(static_cast<unsigned>(client));
+    std::vector<Pod> pods;
+    for (int i = 0; !over_; ++i) {
+      if (pods.size() < kPodsOfAClient) {
+        pods.push_back(NewPod("c" + std::to_string(client) + "-" + std::to_string(i), random));
+        continue;
+      }
+      const size_t chosen = random() % pods.size();
+      switch (random() % 6) {
+        case 0:
+          Restart(pods[chosen]);
+          break;
+        case 1:
+          Disturb(pods[chosen]);
+          break;
+        case 2:
+          EXPECT_TRUE(StopSandbox(pods[chosen].sandbox).ok());
+          pods[chosen].stopped = true;
+          break;
+        default:
+          Remove(pods[chosen], random);
+          pods.erase(pods.begin() + static_cast<std::ptrdiff_t>(chosen));
+      }
+    }
+    for (const Pod& pod : pods) Remove(pod, random);
+  }
+
+  // Every CPU is in exactly one place, in every text that the file ever has.
+  void CheckState() {
+    const Result<checkpoint::CpuCheckpoint> file = checkpoint::ParseCpuCheckpoint(State());
+    ASSERT_TRUE(file.ok()) << file.error().Text();
+    CpuSet seen = file->state.default_set;
+    int count = seen.Count();
+    for (const auto& [uid, containers] : file->state.assignments) {
+      CpuSet of_pod;
+      for (const auto& [name, cpus] : containers) of_pod |= cpus;
+      count += of_pod.Count();
+      seen |= of_pod;
+    }
+    EXPECT_EQ(count, kCpus) << "a CPU is owned twice or lost: " << State();
+    EXPECT_EQ(seen.Count(), kCpus) << State();
+    ++checks_;
+  }
+
+  std::shared_ptr<grpc::Channel> direct_;
+  std::atomic<bool> over_ = false;
+  std::atomic<int> started_ = 0;
+  int checks_ = 0;
+};
+
+TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
+  Start();
+  direct_ = *rpc::Dial(RuntimeEndpoint());
+  const Running bystander = RunOne(BurstablePod("bystander"), Shared());
+  std::vector<std::thread> clients;
+  for (int client = 0; client < kClients; ++client) {
+    clients.emplace_back([this, client] { Client(client); });
+  }
+  const auto end = std::chrono::steady_clock::now() + Duration();
+  for (int round = 0; std::chrono::steady_clock::now() < end; ++round) {
+    std::this_thread::sleep_for(milliseconds(100));
+    CheckState();
+    // The runtime has its moods.
+    const grpc::Status mood(grpc::StatusCode::ABORTED, "not now");
+    const bool bad = round % 20 == 10;
+    runtime_->SetFailure("UpdateContainerResources", bad ? mood : grpc::Status::OK);
+    runtime_->SetFailure("CreateContainer", round % 20 == 15 ? mood : grpc::Status::OK);
+  }
+  runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
+  runtime_->SetFailure("CreateContainer", grpc::Status::OK);
+  over_ = true;
+  for (std::thread& client : clients) client.join();
+  CheckState();
+  RecordProperty("containers_started", started_);
+  EXPECT_GT(started_, kClients);
+  EXPECT_GT(checks_, 1);
+  // All is given back, also what was removed behind its back.
+  const std::string all = "0-" + std::to_string(kCpus - 1);
+  EXPECT_TRUE(Eventually([&] { return CpusOf(bystander.container) == all; }))
+      << CpusOf(bystander.container) << " " << State();
+  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,270 @@
+// Where the daemon learns what a pod asks for.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "control/control_client.h"
+#include "core/pod_builder.h"
+#include "daemon_fixture.h"
+#include "simulator/pods_api.h"
+
+namespace alignd::daemon {
+namespace {
+
+class DaemonSourcesTest : public DaemonTest {
+ protected:
+  void StartPodsApi() {
+    auto api = simulator::PodsApi::Start(PodsApiEndpoint());
+    ASSERT_TRUE(api.ok()) << api.error().Text();
+    api_ = *std::move(api);
+  }
+
+  // Of the pod's last decision.
+  std::string SourceOf(const std::string& pod) const {
+    const control::ControlClient client(DaemonOptions().ControlSocket());
+    const auto decisions = client.Explain(pod, 1);
+    if (!decisions.ok()) return decisions.error().Text();
+    return decisions->empty() ? "none" : decisions->front().source;
+  }
+
+  std::unique_ptr<simulator::PodsApi> api_;
+};
+
+const std::map<std::string, std::string> kTwo = {{"cpu", "2"}, {"memory", "100Mi"}};
+const std::map<std::string, std::string> kGpuAndThree = {
+    {"cpu", "3"}, {"memory", "100Mi"}, {kGpu, "1"}};
+
+// --- The kubelet's Pods API -------------------------------------------------------------------
+
+TEST_F(DaemonSourcesTest, PodsApiTellsTheWholePodBeforeItsSandboxIsMade) {
+  Start();
+  StartGpus();
+  StartPodsApi();
+  api_->SetPod(MakePod("whole", {Init("prepare", kTwo), App("app", kGpuAndThree)}));
+  const v1::PodSandboxConfig pod = PodConfig("whole");
+  const std::string sandbox = Run(pod);
+  // Everything is decided: the init container's CPUs are among the app's, which stand beside the
+  // GPU.
+  EXPECT_NE(State().find(R"("whole":{"app":"1-3","prepare":"1-2"})"), std::string::npos) << State();
+  EXPECT_EQ(SourceOf("pod-whole"), "kubelet's Pods API");
+  const auto prepare = Create(sandbox, pod, Pinned(2, "prepare"));
+  ASSERT_TRUE(prepare.status.ok()) << prepare.status.error_message();
+  EXPECT_EQ(CpusOf(prepare.response.container_id()), "1-2");
+  const auto app = Create(sandbox, pod, Pinned(3, "app"));
+  ASSERT_TRUE(app.status.ok()) << app.status.error_message();
+  EXPECT_EQ(CpusOf(app.response.container_id()), "1-3");
+  EXPECT_EQ(runtime_->FindContainer(app.response.container_id())->config.devices_size(), 1);
+  EXPECT_EQ(api_->asked(), std::vector<std::string>{"whole"});  // once, not per container
+}
+
+TEST_F(DaemonSourcesTest, PodsApiIsUsedFromWhenItAppears) {
+  Start();
+  const Running before = RunOne(PodConfig("before"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-before"), "CRI estimate");
+  StartPodsApi();
+  api_->SetPod(MakePod("after", {App("app", kTwo)}));
+  const Running after = RunOne(PodConfig("after"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-after"), "kubelet's Pods API");
+  api_.reset();
+  RunOne(PodConfig("later"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-later"), "CRI estimate");
+  EXPECT_EQ(CpusOf(after.container), "3-4");
+}
+
+// critest and crictl make pods that no kubelet knows.
+TEST_F(DaemonSourcesTest, PodThatTheKubeletDoesNotKnowIsTakenFromTheNextSource) {
+  Start();
+  StartPodsApi();
+  RunOne(PodConfig("unknown", "", R"({"app":{"limits":{"cpu":"2","memory":"100Mi"}}})"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-unknown"), "annotation alignd.io/resources");
+}
+
+TEST_F(DaemonSourcesTest, PodsApiThatHangsDelaysOnePodAndNoOther) {
+  Start();
+  StartPodsApi();
+  api_->SetPod(MakePod("first", {App("app", kTwo)}));
+  api_->SetManner(simulator::Manner::kHang);
+  const Running first = RunOne(PodConfig("first"), Pinned(2));
+  EXPECT_EQ(CpusOf(first.container), "1-2");
+  EXPECT_EQ(SourceOf("pod-first"),
+            "CRI estimate (kubelet's Pods API: did not answer in time lately)");
+  const Running second = RunOne(PodConfig("second"), Pinned(2));
+  EXPECT_EQ(CpusOf(second.container), "3-4");
+  EXPECT_EQ(api_->asked(), std::vector<std::string>{"first"});
+}
+
+TEST_F(DaemonSourcesTest, PodsApiThatFailsOrTalksNonsenseIsPassedOver) {
+  Start();
+  StartPodsApi();
+  api_->SetManner(simulator::Manner::kFail);
+  RunOne(PodConfig("failed"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-failed"), "CRI estimate (kubelet's Pods API: simulated failure)");
+  api_->SetManner(simulator::Manner::kAnswer);
+  api_->SetFailure({grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"});
+  RunOne(PodConfig("limited"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-limited"), "CRI estimate (kubelet's Pods API: rejected by rate limit)");
+  api_->SetFailure(grpc::Status::OK);
+  api_->SetPodBytes("nonsense", "\xff\xff");
+  RunOne(PodConfig("nonsense"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-nonsense"),
+            "CRI estimate (kubelet's Pods API: not a v1.Pod in protobuf)");
+  api_->SetPodBytes("another", simulator::ToV1Pod(MakePod("whose", {App("app", kTwo)})));
+  RunOne(PodConfig("another"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-another"),
+            "CRI estimate (kubelet's Pods API: asked for pod another, answers pod whose)");
+}
+
+// A resize that the kubelet has not allowed yet: the API shows what is wanted, CRI what is.
+TEST_F(DaemonSourcesTest, WhatTheContainerIsCreatedWithGoesBeforeWhatTheApiSays) {
+  Start();
+  StartPodsApi();
+  api_->SetPod(MakePod("resized", {App("app", {{"cpu", "5"}, {"memory", "100Mi"}})}));
+  v1::PodSandboxConfig pod = PodConfig("resized");
+  pod.mutable_linux()->mutable_resources()->set_cpu_shares(2048);
+  const Running running = RunOne(pod, Pinned(2));
+  EXPECT_EQ(CpusOf(running.container), "1-2");
+  const std::string source = SourceOf("pod-resized");
+  EXPECT_TRUE(source.starts_with("CRI estimate (kubelet's Pods API: the pod's requests.cpu"))
+      << source;
+}
+
+// Its containers run in the shared pool, whatever CRI shows of them.
+TEST_F(DaemonSourcesTest, PodLevelResourcesAreNobodysExclusively) {
+  Start();
+  StartPodsApi();
+  Pod podlevel = MakePod("podlevel", {App("a", {}), App("b", kTwo)});
+  podlevel.pod_level = Resources{Amounts({{"cpu", "4"}, {"memory", "200Mi"}}),
+                                 Amounts({{"cpu", "4"}, {"memory", "200Mi"}})};
+  api_->SetPod(podlevel);
+  const v1::PodSandboxConfig pod = PodConfig("podlevel");
+  const std::string sandbox = Run(pod);
+  for (const v1::ContainerConfig& config : {Pinned(4, "a"), Pinned(2, "b")}) {
+    const auto created = Create(sandbox, pod, config);
+    ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+    EXPECT_EQ(CpusOf(created.response.container_id()), "0-27");
+  }
+  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+}
+
+TEST_F(DaemonSourcesTest, SidecarKeepsItsCpus) {
+  Start();
+  StartPodsApi();
+  api_->SetPod(MakePod("sidecar", {Sidecar("side", kTwo), App("app", kTwo)}));
+  Run(PodConfig("sidecar"));
+  EXPECT_NE(State().find(R"("sidecar":{"app":"3-4","side":"1-2"})"), std::string::npos) << State();
+}
+
+TEST_F(DaemonSourcesTest, ScopeOfPodIsDecidedForTheWholePod) {
+  Start(StaticConfig("topologyManagerPolicy: single-numa-node\ntopologyManagerScope: pod\n"));
+  StartPodsApi();
+  const std::map<std::string, std::string> eight = {{"cpu", "8"}, {"memory", "100Mi"}};
+  api_->SetPod(MakePod("wide", {App("a", eight), App("b", eight)}));  // 16 CPUs on no one node
+  const v1::PodSandboxConfig pod = PodConfig("wide");
+  const std::string sandbox = Run(pod);
+  ASSERT_NE(sandbox, "");  // said at CreateContainer
+  const auto created = Create(sandbox, pod, Pinned(8, "a"));
+  EXPECT_EQ(created.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_NE(created.status.error_message().find("TopologyAffinityError"), std::string::npos)
+      << created.status.error_message();
+}
+
+// The refusal is said at every CreateContainer until there is room.
+TEST_F(DaemonSourcesTest, RefusedPodStartsOnceThereIsRoom) {
+  Start();
+  StartPodsApi();
+  const Running holder = RunOne(PodConfig("holder"), Pinned(20));
+  const std::map<std::string, std::string> ten = {{"cpu", "10"}, {"memory", "100Mi"}};
+  api_->SetPod(MakePod("waits", {App("app", ten)}));
+  const v1::PodSandboxConfig pod = PodConfig("waits");
+  const std::string sandbox = Run(pod);
+  ASSERT_NE(sandbox, "");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto refused = Create(sandbox, pod, Pinned(10));
+    EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_NE(refused.status.error_message(), "");
+  }
+  StopSandbox(holder.sandbox);
+  RemoveSandbox(holder.sandbox);
+  const auto created = Create(sandbox, pod, Pinned(10));
+  EXPECT_TRUE(created.status.ok()) << created.status.error_message();
+}
+
+TEST_F(DaemonSourcesTest, AfterARestartTheApiIsAskedAgain) {
+  Start();
+  StartPodsApi();
+  api_->SetPod(MakePod("kept", {App("a", kTwo), App("b", kTwo)}));
+  const v1::PodSandboxConfig pod = PodConfig("kept");
+  const std::string sandbox = Run(pod);
+  StopDaemon();
+  StartDaemon();
+  ASSERT_TRUE(Eventually([&] { return Create(sandbox, pod, Pinned(2, "b")).status.ok(); }));
+  EXPECT_EQ(runtime_->Containers().back().resources.cpuset_cpus(), "3-4");
+  EXPECT_EQ(api_->asked(), (std::vector<std::string>{"kept", "kept"}));
+}
+
+// --- Annotations ------------------------------------------------------------------------------
+
+TEST_F(DaemonSourcesTest, MalformedAnnotationRefusesThePodWithThePlace) {
+  Start();
+  for (const std::string key : {"alignd.io/resources", "intel.com/resources",
+                                "node.koordinator.sh/extended-resource-spec"}) {
+    v1::PodSandboxConfig pod = PodConfig("bad");
+    (*pod.mutable_annotations())[key] = R"({"containers":{"app":{"limits":{"a.b/c":"x"}}}})";
+    const std::string sandbox = Run(pod);
+    ASSERT_NE(sandbox, "") << key;
+    const auto created = Create(sandbox, pod, Pinned(2));
+    EXPECT_EQ(created.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << key;
+    EXPECT_NE(created.status.error_message().find("annotation " + key + ": containers"),
+              std::string::npos)
+        << created.status.error_message();
+  }
+  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+}
+
+TEST_F(DaemonSourcesTest, IntelsAnnotationGivesDevices) {
+  Start();
+  StartGpus();
+  v1::PodSandboxConfig pod = PodConfig("intel");
+  (*pod.mutable_annotations())["intel.com/resources"] =
+      R"({"initContainers":{},"containers":{"app":{"limits":{"cpu":"3","memory":"100Mi",)"
+      R"("nvidia.com/gpu":"1"},"requests":{"cpu":"3","memory":"100Mi","nvidia.com/gpu":"1"}}}})";
+  const Running running = RunOne(pod, Pinned(3));
+  EXPECT_EQ(runtime_->FindContainer(running.container)->config.devices_size(), 1);
+  EXPECT_EQ(SourceOf("pod-intel"), "annotation intel.com/resources");
+}
+
+TEST_F(DaemonSourcesTest, KoordinatorsAnnotationGivesDevicesBesideTheEstimate) {
+  Start();
+  StartGpus();
+  v1::PodSandboxConfig pod = PodConfig("koordinator");
+  (*pod.mutable_annotations())["node.koordinator.sh/extended-resource-spec"] =
+      R"({"containers":{"app":{"limits":{"nvidia.com/gpu":"1"},"requests":{"nvidia.com/gpu":"1"}}}})";
+  const Running running = RunOne(pod, Pinned(3));
+  EXPECT_EQ(CpusOf(running.container), "1-3");
+  EXPECT_EQ(runtime_->FindContainer(running.container)->config.devices_size(), 1);
+}
+
+// --- Pods of every kind -----------------------------------------------------------------------
+
+TEST_F(DaemonSourcesTest, StaticMirrorAndHostNetworkPodsAreLikeAnyOther) {
+  Start();
+  v1::PodSandboxConfig static_pod = PodConfig("0b2e5ecd48b94b93c3b8bcbd5c03a5e1");
+  (*static_pod.mutable_annotations())["kubernetes.io/config.source"] = "file";
+  (*static_pod.mutable_annotations())["kubernetes.io/config.hash"] = static_pod.metadata().uid();
+  (*static_pod.mutable_annotations())["kubernetes.io/config.seen"] = "2026-11-21T20:00:00Z";
+  EXPECT_EQ(CpusOf(RunOne(static_pod, Pinned(2)).container), "1-2");
+  // The API server's image of a static pod, under a UID of its own.
+  v1::PodSandboxConfig mirror = PodConfig("6f1d3f4e-5f7c-4b8e-9d57-3c1f6f0a7b11");
+  (*mirror.mutable_annotations())["kubernetes.io/config.mirror"] = static_pod.metadata().uid();
+  EXPECT_EQ(CpusOf(RunOne(mirror, Pinned(2)).container), "3-4");
+  v1::PodSandboxConfig host = PodConfig("host-network");
+  host.mutable_linux()->mutable_security_context()->mutable_namespace_options()->set_network(
+      v1::NODE);
+  EXPECT_EQ(CpusOf(RunOne(host, Pinned(2)).container), "5-6");
+}
+
+}  // namespace
+}  // namespace alignd::daemon

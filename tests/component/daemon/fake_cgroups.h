@@ -1,0 +1,90 @@
+// The cgroup files that a runtime and a kubelet would make for simulated containers.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "host/file.h"
+#include "simulator/runtime_model.h"
+
+namespace alignd::daemon {
+
+// Version 1, or version 2 if `unified`. Thread-safe as far as files are.
+class FakeCgroups {
+ public:
+  FakeCgroups(std::filesystem::path root, bool unified, std::string all_cpus)
+      : root_(std::move(root)), unified_(unified), all_cpus_(std::move(all_cpus)) {
+    std::filesystem::create_directories(unified_ ? root_ : root_ / "cpuset");
+    if (unified_) Write(root_ / "cgroup.controllers", "cpuset cpu memory\n");
+  }
+
+  // As the runtime does with what happens to a container.
+  void Apply(const simulator::RuntimeModel::Event& event) const {
+    using Change = simulator::RuntimeModel::Change;
+    const simulator::SimulatedContainer& container = event.container;
+    const std::filesystem::path directory = Cpuset(container.cgroup);
+    if (event.change == Change::kStopped || event.change == Change::kRemoved) {
+      std::error_code ignored;  // it may never have been started
+      std::filesystem::remove_all(directory, ignored);
+      return;
+    }
+    if (event.change == Change::kStarted) std::filesystem::create_directories(directory);
+    if (!std::filesystem::exists(directory)) return;
+    SetCpus(container.cgroup, container.resources.cpuset_cpus());
+    const std::string& mems = container.resources.cpuset_mems();
+    Write(directory / "cpuset.mems", mems + "\n");
+    Write(directory / (unified_ ? "cpuset.mems.effective" : "cpuset.effective_mems"),
+          (mems.empty() ? "0-1" : mems) + "\n");
+  }
+
+  // Anybody's write, and what the kernel makes of it.
+  void SetCpus(const std::string& cgroup, const std::string& cpus) const {
+    const std::filesystem::path directory = Cpuset(cgroup);
+    Write(directory / (unified_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus"),
+          (cpus.empty() ? all_cpus_ : cpus) + "\n");
+    Write(directory / "cpuset.cpus", cpus + "\n");
+  }
+  std::string CpusOf(const std::string& cgroup) const {
+    const Result<std::string> text = host::ReadFile(Cpuset(cgroup) / "cpuset.cpus");
+    return text.ok() ? text->substr(0, text->find('\n')) : text.error().Text();
+  }
+
+  void SetQuota(const std::string& cgroup, const std::string& quota) const {
+    std::filesystem::create_directories(QuotaFile(cgroup).parent_path());
+    Write(QuotaFile(cgroup), quota + "\n");
+  }
+  std::string QuotaOf(const std::string& cgroup) const {
+    const Result<std::string> text = host::ReadFile(QuotaFile(cgroup));
+    return text.ok() ? text->substr(0, text->find('\n')) : text.error().Text();
+  }
+
+ private:
+  std::filesystem::path Cpuset(const std::string& cgroup) const {
+    return (unified_ ? root_ : root_ / "cpuset") / cgroup.substr(1);
+  }
+  std::filesystem::path QuotaFile(const std::string& cgroup) const {
+    if (unified_) return root_ / cgroup.substr(1) / "cpu.max";
+    return root_ / "cpu" / cgroup.substr(1) / "cpu.cfs_quota_us";
+  }
+  // In the place of the old text, as the kernel has it: nobody sees half of it.
+  static void Write(const std::filesystem::path& path, const std::string& text) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    const auto size = static_cast<ssize_t>(text.size());
+    const bool done =
+        fd >= 0 && pwrite(fd, text.data(), text.size(), 0) == size && ftruncate(fd, size) == 0;
+    if (fd >= 0) close(fd);
+    EXPECT_TRUE(done) << path;
+  }
+
+  const std::filesystem::path root_;
+  const bool unified_;
+  const std::string all_cpus_;
+};
+
+}  // namespace alignd::daemon

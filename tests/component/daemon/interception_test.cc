@@ -1,0 +1,157 @@
+// What alignd changes in a request is what was granted, and nothing else: fields that it does not
+// know among the rest.
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+constexpr int kFuture = 9999;  // a field number of no cri-api yet
+
+// Gives every message in `message`, and itself, a field that nobody knows.
+void AddFuture(google::protobuf::Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->is_map() || field->cpp_type() != field->CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated()) AddFuture(*reflection.MutableMessage(&message, field));
+    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
+      AddFuture(*reflection.MutableRepeatedMessage(&message, field, i));
+    }
+  }
+  google::protobuf::UnknownFieldSet& unknown = *reflection.MutableUnknownFields(&message);
+  unknown.AddLengthDelimited(kFuture, std::string("\0\xff future", 9));
+  unknown.AddVarint(kFuture + 1, 7);
+}
+
+void ClearWhatIsGranted(v1::LinuxContainerResources& resources) {
+  resources.clear_cpuset_cpus();
+  resources.clear_cpuset_mems();
+  resources.clear_cpu_quota();
+}
+
+using Interception = DaemonTest;
+
+TEST_F(Interception, CreateKeepsWhatItDoesNotKnow) {
+  Start();
+  const v1::PodSandboxConfig pod = PodConfig("one");
+  v1::CreateContainerRequest request;
+  request.set_pod_sandbox_id(Run(pod));
+  *request.mutable_config() = Pinned(3);
+  request.mutable_config()->add_envs()->set_key("MINE");
+  request.mutable_config()->add_mounts()->set_container_path("/mine");
+  *request.mutable_sandbox_config() = pod;
+  AddFuture(request);
+  ASSERT_TRUE(Call<v1::CreateContainerResponse>("CreateContainer", request).status.ok());
+
+  v1::CreateContainerRequest heard;
+  ASSERT_TRUE(heard.ParseFromString(runtime_->Requests("CreateContainer").back().bytes));
+  EXPECT_EQ(heard.config().linux().resources().cpuset_cpus(), "1-3");
+  ClearWhatIsGranted(*heard.mutable_config()->mutable_linux()->mutable_resources());
+  ClearWhatIsGranted(*request.mutable_config()->mutable_linux()->mutable_resources());
+  EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
+}
+
+TEST_F(Interception, UpdateKeepsWhatItDoesNotKnow) {
+  Start();
+  const Running running = RunOne(PodConfig("one"), Pinned(3));
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(running.container);
+  request.mutable_linux()->set_cpu_shares(3072);
+  (*request.mutable_annotations())["mine"] = "yes";
+  AddFuture(request);
+  ASSERT_TRUE(Update(request).ok());
+
+  // What alignd says of its own accord before or afterwards has no annotations.
+  v1::UpdateContainerResourcesRequest heard;
+  for (const auto& [method, bytes] : runtime_->Requests("UpdateContainerResources")) {
+    ASSERT_TRUE(heard.ParseFromString(bytes));
+    if (heard.annotations_size() > 0) break;
+  }
+  EXPECT_EQ(heard.linux().cpuset_cpus(), "1-3");
+  ClearWhatIsGranted(*heard.mutable_linux());
+  ClearWhatIsGranted(*request.mutable_linux());
+  EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
+}
+
+// Calls that alignd only looks at pass as they are, also in an encoding that it would not choose.
+TEST_F(Interception, WhatIsOnlyLookedAtPassesByteForByte) {
+  Start();
+  const Running running = RunOne(PodConfig("one"), Pinned(3));
+  // Field 1 twice, the last counts, after a field that nobody knows.
+  const auto odd = [](const std::string& id) {
+    const std::string field = std::string("\x0a") + static_cast<char>(id.size()) + id;
+    return "\x9a\x06\x01x" + std::string("\x0a\x01-") + field;
+  };
+  for (const auto& [method, id] : {std::pair{"StartContainer", running.container},
+                                   std::pair{"RemoveContainer", std::string("nobody")},
+                                   std::pair{"StopPodSandbox", running.sandbox},
+                                   std::pair{"RemovePodSandbox", running.sandbox}}) {
+    const std::string path = "/" + service_ + "/" + method;
+    testing::CallUnary(client_, path.c_str(), odd(id));
+    const auto heard = runtime_->Requests(method);
+    ASSERT_FALSE(heard.empty()) << method;
+    EXPECT_EQ(heard.back().bytes, odd(id)) << method;
+  }
+}
+
+// The runtime knows best what to say of a request that is none.
+TEST_F(Interception, WhatIsNoMessageIsTheRuntimesToRefuse) {
+  Start();
+  const std::string garbage("\xff\xff\0\x01", 4);
+  for (const char* const method :
+       {"RunPodSandbox", "CreateContainer", "StartContainer", "UpdateContainerResources",
+        "StopPodSandbox", "RemovePodSandbox", "RemoveContainer"}) {
+    const std::string path = "/" + service_ + "/" + method;
+    EXPECT_FALSE(testing::CallUnary(client_, path.c_str(), garbage).status.ok()) << method;
+    const auto heard = runtime_->Requests(method);
+    ASSERT_FALSE(heard.empty()) << method;
+    EXPECT_EQ(heard.back().bytes, garbage) << method;
+  }
+}
+
+// Not for a device plugin, not for the runtime's work for another pod, not for the reconciler.
+TEST_F(Interception, ContainerThatAsksForNothingSpecialWaitsForNobody) {
+  Start();
+  StartGpus();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const v1::PodSandboxConfig pinned = PodConfig("pinned");
+  const std::string sandbox = Run(pinned);
+  for (const char* const method :
+       {"UpdateContainerResources", "ListPodSandbox", "ListContainers", "Status"}) {
+    runtime_->SetDelay(method, seconds(60));
+  }
+  gpus_->SetManner(simulator::Manner::kHang);
+  auto wants_gpu = std::async(std::launch::async, [&] {
+    v1::RunPodSandboxRequest request;
+    *request.mutable_config() = PodConfig("wants", "", Annotation(2, 1));
+    return Call<v1::RunPodSandboxResponse>("RunPodSandbox", request).status;
+  });
+  const auto created = Create(sandbox, pinned, Pinned(3));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  auto start = std::async(std::launch::async,
+                          [&] { return StartContainer(created.response.container_id()); });
+  auto status = std::async(std::launch::async, [&] {
+    return Call<v1::StatusResponse>("Status", v1::StatusRequest()).status;
+  });
+  // The shared container is being moved, and that does not end.
+  ASSERT_TRUE(Eventually([&] { return !runtime_->Requests("UpdateContainerResources").empty(); }));
+
+  const Running other = RunOne(BurstablePod("other"), Shared());
+  EXPECT_EQ(CpusOf(other.container), "0,4-27");
+  EXPECT_EQ(CpusOf(shared.container), "0-27");  // still
+  daemon_.reset();
+  EXPECT_FALSE(wants_gpu.get().ok());
+  EXPECT_FALSE(start.get().ok());
+  EXPECT_FALSE(status.get().ok());
+}
+
+}  // namespace
+}  // namespace alignd::daemon

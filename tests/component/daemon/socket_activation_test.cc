@@ -1,0 +1,182 @@
+// alignd as a process on a socket that outlives it, as under systemd: its restart is a slow answer.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon_fixture.h"
+#include "edge/process.h"
+#include "rpc/acceptor.h"
+
+namespace alignd::daemon {
+namespace {
+
+// A unix socket that listens at `path`.
+rpc::Descriptor ListenAt(const std::string& path) {
+  rpc::Descriptor listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(path, address.sun_path);
+  EXPECT_EQ(bind(listening.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(listen(listening.fd(), SOMAXCONN), 0);
+  return listening;
+}
+
+// With the kubelet's settings for the connection to its runtime.
+std::shared_ptr<grpc::Channel> DialAsTheKubelet(const std::string& path) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 30'000);  // 5 s there; here machines are busy
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);
+}
+
+class SocketActivation : public DaemonTest {
+ protected:
+  SocketActivation() : listening_(ListenAt(DaemonOptions().listen)) {
+    tree_.Write({"config.yaml", StaticConfig()});
+    StartRuntime();
+    client_ = DialAsTheKubelet(DaemonOptions().listen);
+  }
+  ~SocketActivation() override { client_.reset(); }
+
+  void StartProcess(const std::string& listen) {
+    const Options options = DaemonOptions();
+    alignd_.reset();  // before the next one writes to the log
+    alignd_ = std::make_unique<testing::Process>(
+        std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
+                                 "--listen", listen, "--runtime-endpoint", options.runtime_endpoint,
+                                 "--state-dir", options.state_dir},
+        tree_.root() / "alignd.log", listening_.fd());
+  }
+  void StartProcess() { StartProcess(DaemonOptions().listen); }
+
+  grpc::Status Version() const {
+    return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
+  }
+
+  const rpc::Descriptor listening_;
+  std::unique_ptr<testing::Process> alignd_;
+};
+
+TEST_F(SocketActivation, CallMadeBeforeTheStartIsAnswered) {
+  std::future<grpc::Status> early = std::async(std::launch::async, [this] { return Version(); });
+  EXPECT_EQ(early.wait_for(milliseconds(200)), std::future_status::timeout);
+  StartProcess();
+  const grpc::Status answer = early.get();
+  EXPECT_TRUE(answer.ok()) << answer.error_message() << alignd_->Log();
+}
+
+TEST_F(SocketActivation, RestartIsASlowAnswer) {
+  StartProcess();
+  ASSERT_TRUE(Version().ok()) << alignd_->Log();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+    std::future<grpc::Status> during = std::async(std::launch::async, [this] { return Version(); });
+    EXPECT_EQ(during.wait_for(milliseconds(100)), std::future_status::timeout);
+    StartProcess();
+    const grpc::Status answer = during.get();
+    EXPECT_TRUE(answer.ok()) << answer.error_message() << alignd_->Log();
+  }
+}
+
+TEST_F(SocketActivation, SocketStaysWhenWeGo) {
+  StartProcess();
+  ASSERT_TRUE(Version().ok()) << alignd_->Log();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  EXPECT_TRUE(std::filesystem::is_socket(DaemonOptions().listen));
+}
+
+TEST_F(SocketActivation, CreateUnderWayIsAnsweredBeforeWeEnd) {
+  StartProcess();
+  const v1::PodSandboxConfig pod = PodConfig("one");
+  const std::string sandbox = Run(pod);
+  ASSERT_NE(sandbox, "") << alignd_->Log();
+  runtime_->SetDelay("CreateContainer", milliseconds(500));
+  auto create = std::async(std::launch::async, [&] { return Create(sandbox, pod, Pinned(3)); });
+  ASSERT_TRUE(Eventually([this] { return !runtime_->Requests("CreateContainer").empty(); }));
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  const auto created = create.get();
+  EXPECT_TRUE(created.status.ok()) << created.status.error_message();
+  StartProcess();
+  EXPECT_TRUE(StartContainer(created.response.container_id()).ok()) << alignd_->Log();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
+}
+
+// The caller hears UNAVAILABLE, repeats what it asked, and gets the same CPUs.
+TEST_F(SocketActivation, CreateCutOffByACrashMayBeRepeated) {
+  StartProcess();
+  const v1::PodSandboxConfig pod = PodConfig("one");
+  const std::string sandbox = Run(pod);
+  ASSERT_NE(sandbox, "") << alignd_->Log();
+  runtime_->SetDelay("CreateContainer", kPatience);
+  auto create = std::async(std::launch::async, [&] { return Create(sandbox, pod, Pinned(3)); });
+  ASSERT_TRUE(Eventually([this] { return !runtime_->Requests("CreateContainer").empty(); }));
+  alignd_->Kill(SIGKILL);
+  EXPECT_EQ(create.get().status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  runtime_->SetDelay("CreateContainer", milliseconds(0));
+
+  auto again = std::async(std::launch::async, [&] { return Create(sandbox, pod, Pinned(3)); });
+  StartProcess();
+  const auto created = again.get();
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message() << alignd_->Log();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
+  const Running next = RunOne(PodConfig("next"), Pinned(2));
+  EXPECT_EQ(CpusOf(next.container), "4-5");
+}
+
+// Four callers never stop asking while alignd is restarted three times. A call that meets the
+// moment in which gRPC stops taking calls is cut off; nothing else fails, and to ask again helps.
+TEST_F(SocketActivation, HammeringCallersSeeOneCallCutOffAtWorst) {
+  StartProcess();
+  ASSERT_TRUE(Version().ok()) << alignd_->Log();
+  std::atomic<bool> enough = false;
+  std::vector<std::future<std::vector<std::string>>> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.push_back(std::async(std::launch::async, [this, &enough] {
+      std::vector<std::string> faults;
+      bool was_cut_off = false;
+      while (!enough) {
+        const grpc::Status answer = Version();
+        const bool cut_off = answer.error_code() == grpc::StatusCode::CANCELLED ||
+                             (answer.error_code() == grpc::StatusCode::UNAVAILABLE &&
+                              answer.error_message().starts_with("GOAWAY"));
+        if (!answer.ok() && (!cut_off || was_cut_off)) {
+          faults.push_back(std::to_string(answer.error_code()) + ": " + answer.error_message());
+        }
+        was_cut_off = cut_off;
+      }
+      return faults;
+    }));
+  }
+  for (int round = 0; round < 3; ++round) {
+    const size_t before = runtime_->Requests("Version").size();
+    EXPECT_TRUE(Eventually([&] { return runtime_->Requests("Version").size() > before + 100; }));
+    EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+    StartProcess();
+  }
+  EXPECT_TRUE(alignd_->WaitForLog("ready:"));
+  enough = true;
+  for (auto& caller : callers) EXPECT_EQ(caller.get(), std::vector<std::string>());
+}
+
+TEST_F(SocketActivation, SocketAtAnotherPathIsRefusedWithTheCure) {
+  StartProcess((tree_.root() / "elsewhere.sock").string());
+  EXPECT_TRUE(alignd_->WaitForLog("is not a unix socket that listens at")) << alignd_->Log();
+  EXPECT_TRUE(alignd_->WaitForLog("ListenStream=")) << alignd_->Log();
+}
+
+}  // namespace
+}  // namespace alignd::daemon

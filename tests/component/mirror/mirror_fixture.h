@@ -1,0 +1,131 @@
+// A whole daemon that mirrors its device plugins to a simulated kubelet, on the node of
+// daemon_fixture.h: GPU 0 on NUMA node 0, GPUs 1 and 2 on node 1.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../daemon/daemon_fixture.h"
+#include "mirror/marker.h"
+#include "simulator/kubelet_devices.h"
+
+namespace alignd::daemon {
+
+inline constexpr char kGpu1OfNode1[] = "GPU-9b341c59-f96b-ba85-c137-78c3652fea65";
+inline constexpr char kGpu2OfNode1[] = "GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841";
+
+inline const std::set<std::string>& AllGpus() {
+  static const auto* const kAll =
+      new std::set<std::string>{kGpuOfNode0, kGpu1OfNode1, kGpu2OfNode1};
+  return *kAll;
+}
+
+class MirrorTest : public DaemonTest {
+ protected:
+  ~MirrorTest() override {
+    kubelet_.reset();
+    StopDaemon();
+  }
+
+  std::filesystem::path Registry() const { return tree_.root() / "registry"; }
+
+  Options DaemonOptions() const override {
+    Options options = DaemonTest::DaemonOptions();
+    options.mirror = mode_;
+    options.kubelet_plugins_registry = Registry();
+    options.plugin_grace = grace_;
+    options.plugin_preference_timeout = seconds(2);
+    options.plugin_patience = patience_;
+    return options;
+  }
+
+  // All of it; returns when the kubelet counts the GPUs.
+  void StartAll(const std::string& config = StaticConfig()) {
+    Start(config);
+    StartGpus();
+    StartKubelet();
+    ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  }
+  void StartKubelet() {
+    auto kubelet = simulator::KubeletDevices::Start(Registry(), std::chrono::minutes(5));
+    ASSERT_TRUE(kubelet.ok()) << kubelet.error().Text();
+    kubelet_ = *std::move(kubelet);
+  }
+
+  struct Created {
+    std::string sandbox;
+    grpc::Status status;
+    std::string id;
+    v1::ContainerConfig seen;  // what the runtime was asked for; empty if it was not
+  };
+
+  // The kubelet creates the container in its pod's sandbox, with what it knows of its devices.
+  Created CreateIn(const std::string& sandbox, const v1::PodSandboxConfig& pod,
+                   v1::ContainerConfig container) const {
+    const ContainerKey key{pod.metadata().uid(), container.metadata().name()};
+    for (const auto& [name, value] : kubelet_->AnnotationsOf(key)) {
+      (*container.mutable_annotations())[name] = value;
+    }
+    const auto created = Create(sandbox, pod, container);
+    Created result{sandbox, created.status, created.response.container_id(), {}};
+    if (const auto known = runtime_->FindContainer(result.id)) result.seen = known->config;
+    return result;
+  }
+
+  // A pod of one container with these GPUs (and CPUs; 0: of the shared pool), without any
+  // annotation of its author: admitted by the kubelet, then created.
+  Created RunPod(const std::string& uid, int cpus, int gpus) {
+    const Result<Done> admitted = kubelet_->Admit({uid, "app"}, {{kGpu, gpus}});
+    if (!admitted.ok()) {
+      return {"", {grpc::StatusCode::ABORTED, admitted.error().message}, "", {}};
+    }
+    const v1::PodSandboxConfig pod = cpus > 0 ? PodConfig(uid) : BurstablePod(uid);
+    Created created = CreateIn(Run(pod), pod, cpus > 0 ? Pinned(cpus) : Shared());
+    if (created.status.ok()) created.status = StartContainer(created.id);
+    return created;
+  }
+  void RemovePod(const std::string& uid, const std::string& sandbox) {
+    EXPECT_TRUE(StopSandbox(sandbox).ok());
+    EXPECT_TRUE(RemoveSandbox(sandbox).ok());
+    kubelet_->Forget(uid);
+  }
+
+  // The GPUs that the plugin's answer put into the container.
+  static std::set<std::string> GpusOf(const v1::ContainerConfig& container) {
+    std::set<std::string> gpus;
+    for (const v1::KeyValue& env : container.envs()) {
+      if (env.key() != "NVIDIA_VISIBLE_DEVICES") continue;
+      std::stringstream ids(env.value());
+      for (std::string id; std::getline(ids, id, ',');) gpus.insert(id);
+    }
+    return gpus;
+  }
+  static bool HasMarker(const v1::ContainerConfig& container) {
+    for (const auto& [key, value] : container.annotations()) {
+      if (key.starts_with(mirror::kMarkerPrefix)) return true;
+    }
+    return false;
+  }
+  // NUMA nodes of a list of CPUs, on this node.
+  static std::set<int> NumaOf(const std::string& cpus) {
+    std::set<int> nodes;
+    const Result<CpuSet> set = CpuSet::Parse(cpus);
+    if (!set.ok()) return nodes;
+    for (const int cpu : *set) nodes.insert(cpu / 14);
+    return nodes;
+  }
+
+  std::optional<allocation::BindingMode> mode_ = allocation::BindingMode::kSteered;
+  milliseconds grace_{std::chrono::minutes(5)};
+  milliseconds patience_{std::chrono::minutes(5)};
+  std::unique_ptr<simulator::KubeletDevices> kubelet_;
+};
+
+}  // namespace alignd::daemon

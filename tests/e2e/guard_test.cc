@@ -1,0 +1,52 @@
+// Real cgroups that somebody else writes to.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "real_node.h"
+
+namespace alignd::testing {
+namespace {
+
+TEST_F(RealNode, ForeignWritesToCpusetsAreRepaired) {
+  const PodManifest shared = SharedPod();
+  const std::string shared_id = Run(shared);
+  const PodManifest exclusive = ExclusivePod("exclusive", 1);
+  const std::string id = Run(exclusive);
+  ASSERT_TRUE(!shared_id.empty() && !id.empty());
+  const CpuSet own = CpusOf(exclusive, id);
+  const auto disturb = [&](const PodManifest& pod, const std::string& container,
+                           const CpuSet& right) {
+    ASSERT_EQ(CpusOf(pod, container), right);
+    std::ofstream(CgroupOf(pod, container) / "cpuset.cpus") << all_.ToString() << std::endl;
+    EXPECT_TRUE(WaitUntil([&] { return CgroupCpusOf(pod, container) == right; }));
+    EXPECT_EQ(CpusOf(pod, container), right);
+    EXPECT_TRUE(alignd_->WaitForLog("container " + container + " (app of pod " + pod.pod.uid +
+                                    ") was moved by somebody else to CPUs " + all_.ToString() +
+                                    "; it is on CPUs " + right.ToString() + " again"))
+        << alignd_->Log();
+  };
+  disturb(exclusive, id, own);
+  disturb(shared, shared_id, all_ - own);
+}
+
+TEST_F(RealNode, QuotaOfThePodsCgroupDoesNotThrottleExclusiveCpus) {
+  if (std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers")) {
+    GTEST_SKIP() << "the controllers of the pod's cgroup are the kubelet's to enable (version 2)";
+  }
+  const PodManifest exclusive = ExclusivePod("exclusive", 1);
+  const std::filesystem::path pod = CgroupOf(exclusive, "").parent_path();
+  const std::filesystem::path cpu =
+      "/sys/fs/cgroup/cpu" / pod.lexically_relative("/sys/fs/cgroup/cpuset");
+  std::filesystem::create_directories(cpu);
+  std::ofstream(cpu / "cpu.cfs_quota_us") << 50000 << std::endl;
+  ASSERT_EQ(ReadText(cpu / "cpu.cfs_quota_us"), "50000\n");
+  const std::string id = Run(exclusive);
+  ASSERT_NE(id, "");
+  EXPECT_EQ(ReadText(cpu / "cpu.cfs_quota_us"), "-1\n");
+  EXPECT_EQ(ReadText(cpu / id / "cpu.cfs_quota_us"), "-1\n");
+}
+
+}  // namespace
+}  // namespace alignd::testing

@@ -1,0 +1,103 @@
+# The recorded scenario "blog-120", with a container of the shared pool beside it and a crash of
+# alignd in the middle. Topology policy best-effort, scope pod.
+# shellcheck shell=bash disable=SC2086,SC2154  # variables of node.sh
+
+untouched='{"policyName":"static","defaultCpuSet":"0-27","checksum":273146150}'
+
+pod shared 11111111-2222-3333-4444-555555555555
+pod numa-batch-pod-1 6c36c7d9-d958-4e16-8156-71393653e913 'memory: 100Mi, nvidia.com/gpu: "1"'
+pod numa-batch-pod-2 6abf32d1-6767-41b0-8f9b-2bf4397b2b3f \
+  'cpu: 13, memory: 100Mi, nvidia.com/gpu: "2"'
+pod numa-batch-pod-3 d242bd6c-bccc-4c49-a02a-e55db1325536 'cpu: 7, memory: 100Mi'
+pod numa-batch-pod-4 de67789b-2b87-4d9c-a84a-1c8cbb63f64d 'cpu: 14, memory: 100Mi'
+pod numa-batch-pod-5 90a16f3c-d1eb-4e78-aa7c-b0fe295e5408 'cpu: 3, memory: 100Mi'
+
+# --- A container that asks for nothing, and one that asks for a GPU and no CPUs.
+
+starts shared numa-batch-pod-1
+look_inside shared
+expect "shared: may use every CPU" 0-27 "$(fact Cpus_allowed_list)"
+expect "shared: may use the memory of both NUMA nodes" 0-1 "$(fact Mems_allowed_list)"
+expect "shared: has no device, and cannot use a node of its own making" /dev/nvidia-own \
+  "$(fact nodes)$(fact usable)"
+
+look_inside numa-batch-pod-1
+expect "numa-batch-pod-1: is in the shared pool" 0-27 "$(fact Cpus_allowed_list)"
+expect "numa-batch-pod-1: has the GPU of NUMA node 0" "${gpus[0]%:*}" "$(fact gpus)"
+expect "numa-batch-pod-1: has that GPU's node only, and can use it" \
+  "/dev/nvidia-own /dev/nvidia0; /dev/nvidia0" "$(fact nodes); $(fact usable | grep -o '/dev/nvidia0')"
+expect "numa-batch-pod-1: cpu_manager_state is the kubelet's" "$untouched" "$(cpu_state)"
+
+# --- 13 CPUs and both GPUs of NUMA node 1.
+
+with_pod_2='{"policyName":"static","defaultCpuSet":"0-13,27","entries":{"6abf32d1-6767-41b0-8f9b-2bf4397b2b3f":{"app":"14-26"}},"checksum":3030913670}'
+starts numa-batch-pod-2
+expect "numa-batch-pod-2: cpu_manager_state is the kubelet's" "$with_pod_2" "$(cpu_state)"
+look_inside numa-batch-pod-2
+expect "numa-batch-pod-2: Cpus_allowed_list" 14-26 "$(fact Cpus_allowed_list)"
+expect "numa-batch-pod-2: Mems_allowed_list" 1 "$(fact Mems_allowed_list)"
+expect "numa-batch-pod-2: the GPUs of NUMA node 1" "${gpus[1]%:*},${gpus[2]%:*}" "$(fact gpus)"
+expect "numa-batch-pod-2: has their nodes and no other" \
+  "/dev/nvidia-own /dev/nvidia1 /dev/nvidia2" "$(fact nodes)"
+expect_part "numa-batch-pod-2: can use them" "/dev/nvidia1 /dev/nvidia2" "$(fact usable)"
+expect "numa-batch-pod-2: cpuset.cpus" 14-26 "$(cgroup numa-batch-pod-2 cpuset.cpus)"
+expect "numa-batch-pod-2: cpuset.cpus.effective" 14-26 \
+  "$(cgroup numa-batch-pod-2 cpuset.cpus.effective)"
+expect "numa-batch-pod-2: cpuset.mems" 1 "$(cgroup numa-batch-pod-2 cpuset.mems)"
+expect "numa-batch-pod-2: cpu.max has no quota" "max 100000" "$(cgroup numa-batch-pod-2 cpu.max)"
+expect "numa-batch-pod-2: memory.max" 104857600 "$(cgroup numa-batch-pod-2 memory.max)"
+expect_part "numa-batch-pod-2: memory_manager_state has its memory on NUMA node 1" \
+  '"6abf32d1-6767-41b0-8f9b-2bf4397b2b3f":{"app":[{"numaAffinity":[1],"type":"memory","size":104857600}]}' \
+  "$(memory_state)"
+expect_part "numa-batch-pod-2: kubelet_internal_checkpoint has its GPUs on NUMA node 1" \
+  "\"DeviceIDs\":{\"1\":[\"${gpus[1]%:*}\",\"${gpus[2]%:*}\"]}" "$(device_state)"
+succeeds "the three state files verify" verify_state
+
+for name in shared numa-batch-pod-1; do
+  expect "$name: has left the exclusive CPUs" "0-13,27; 0-13,27" \
+    "$(cpus_of $name); $(cgroup $name cpuset.cpus)"
+done
+
+# --- alignd crashes.
+
+everything() {
+  cpu_state
+  memory_state
+  local name
+  for name in shared numa-batch-pod-1 numa-batch-pod-2; do
+    echo "$(process_of $name) $(cpus_of $name) $(cgroup $name cpuset.cpus) $(cgroup $name cpuset.mems)"
+  done
+}
+before=$(everything)
+kill_alignd
+expect "alignd killed: everything stays" "$before" "$(everything)"
+start_alignd best-effort
+await_devices
+expect "alignd restarted: everything stays" "$before" "$(everything)"
+succeeds "alignd restarted: the state files verify" verify_state
+expect_part "alignd restarted: knows the exclusive CPUs" 14-26 \
+  "$(alignctl status --socket $node/control.sock 2>&1)"
+note "alignd has crashed and come back"
+
+# --- They go.
+
+remove numa-batch-pod-1 numa-batch-pod-2
+eventually "both gone: cpu_manager_state is the kubelet's" "$untouched" cpu_state
+eventually "shared: has every CPU again" 0-27 cpus_of shared
+
+# --- 7, 14 and 3 CPUs.
+
+starts numa-batch-pod-3 numa-batch-pod-4 numa-batch-pod-5
+expect "numa-batch-pod-3 to 5: cpu_manager_state is the kubelet's" \
+  '{"policyName":"static","defaultCpuSet":"0,11-13","entries":{"90a16f3c-d1eb-4e78-aa7c-b0fe295e5408":{"app":"8-10"},"d242bd6c-bccc-4c49-a02a-e55db1325536":{"app":"1-7"},"de67789b-2b87-4d9c-a84a-1c8cbb63f64d":{"app":"14-27"}},"checksum":2611391005}' \
+  "$(cpu_state)"
+expect "numa-batch-pod-3: CPUs and memory nodes" "1-7; 0" \
+  "$(cpus_of numa-batch-pod-3); $(mems_of numa-batch-pod-3)"
+expect "numa-batch-pod-4: CPUs and memory nodes" "14-27; 1" \
+  "$(cpus_of numa-batch-pod-4); $(mems_of numa-batch-pod-4)"
+expect "numa-batch-pod-5: CPUs and memory nodes" "8-10; 0" \
+  "$(cpus_of numa-batch-pod-5); $(mems_of numa-batch-pod-5)"
+expect "shared: has what is left" 0,11-13 "$(cpus_of shared)"
+remove numa-batch-pod-3 numa-batch-pod-4 numa-batch-pod-5
+eventually "all gone: cpu_manager_state is the kubelet's" "$untouched" cpu_state
+eventually "shared: has every CPU once more" 0-27 cpus_of shared

@@ -1,0 +1,235 @@
+# What the checks are written with: results, the programs of the node, pods, and the kernel's word
+# about them. Sourced by checks.sh.
+# shellcheck shell=bash disable=SC2086  # the paths here have no spaces
+
+node=/node
+state=$node/state
+cri=$node/alignd.sock
+gpus=(
+  GPU-77a702db-e37f-3a74-d46d-c5713f66058c:numa=0
+  GPU-9b341c59-f96b-ba85-c137-78c3652fea65:numa=1
+  GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841:numa=1
+)
+declare -A group
+checks=0
+
+# --- Results.
+
+note() { echo "# [$SECONDS s] $*"; }
+
+passes() {
+  checks=$((checks + 1))
+  echo "ok $checks - $1"
+}
+fails() {
+  checks=$((checks + 1))
+  echo "not ok $checks - $1"
+}
+
+# expect WHAT WANTED GOT
+expect() {
+  if [ "$2" = "$3" ]; then
+    passes "$1"
+  else
+    fails "$1"
+    printf '%s\n' "wanted: $2" "got: $3" | sed 's/^/#   /'
+  fi
+}
+
+# expect_part WHAT PART WHOLE
+expect_part() {
+  if [[ $3 == *"$2"* ]]; then
+    passes "$1"
+  else
+    fails "$1"
+    printf '%s\n' "wanted: ...$2..." "got: $3" | sed 's/^/#   /'
+  fi
+}
+
+# succeeds WHAT COMMAND...; its output is shown if it does not.
+succeeds() {
+  local what=$1 output
+  shift
+  if output=$("$@" 2>&1); then
+    passes "$what"
+  else
+    fails "$what"
+    printf '%s\n' "$output" | sed 's/^/#   /'
+  fi
+}
+
+# eventually WHAT WANTED COMMAND...: until the command says so, five minutes at most.
+eventually() {
+  local what=$1 wanted=$2 got until=$((SECONDS + 300))
+  shift 2
+  until got=$("$@" 2>&1) && [ "$got" = "$wanted" ] || [ $SECONDS -gt $until ]; do sleep 0.2; done
+  expect "$what" "$wanted" "$got"
+}
+
+# Without what has gone wrong here, no check makes sense.
+give_up() {
+  fails "$1"
+  sed 's/^/#   /' "$2"
+  exit 1
+}
+
+# --- The node's programs.
+
+# await LOG TEXT [TIMES]: until the log has as many lines with the text, five minutes at most.
+await() {
+  local until=$((SECONDS + 300))
+  until [ "$(grep -cF -- "$2" "$1")" -ge "${3:-1}" ]; do
+    [ $SECONDS -le $until ] || give_up "\"$2\" in $1" "$1"
+    sleep 0.2
+  done
+}
+
+start_containerd() {
+  local action
+  for action in prepare start import; do
+    ../../scripts/lib/containerd.sh $action $node/containerd >$node/start.log 2>&1 ||
+      give_up "containerd: $action" $node/start.log
+  done
+}
+
+start_alignd() { # TOPOLOGY-POLICY
+  cat >$node/config.yaml <<YAML
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+memoryManagerPolicy: Static
+topologyManagerPolicy: $1
+topologyManagerScope: pod
+# 200m together, rounded up to one CPU: CPU 0 stays with the system.
+kubeReserved: {cpu: 100m, memory: 100Mi}
+systemReserved: {cpu: 100m}
+evictionHard: {}
+reservedMemory:
+- numaNode: 0
+  limits: {memory: 100Mi}
+YAML
+  alignd --config $node/config.yaml --listen "unix://$cri" --state-dir $state \
+    --runtime-endpoint "unix://$node/containerd/containerd.sock" --runtime-timeout-ms 600000 \
+    </dev/null >$node/alignd.log 2>&1 &
+  alignd=$!
+  await $node/alignd.log "ready:"
+}
+
+kill_alignd() {
+  kill -KILL "$alignd"
+  wait "$alignd" 2>/dev/null
+}
+
+# The nodes of the devices are those of the kernel's log: unlike /dev/null, no container may open it
+# that was not given it.
+start_devices() {
+  local i devices=()
+  for i in 0 1 2; do
+    mknod /dev/nvidia$i c 1 11
+    devices+=(--device "${gpus[$i]}")
+  done
+  alignsim devices --dir $state/device-plugins --resource nvidia.com/gpu "${devices[@]}" \
+    --env 'NVIDIA_VISIBLE_DEVICES={ids}' --device-node '/dev/nvidia{index}:/dev/nvidia{index}:rw' \
+    </dev/null >$node/devices.log 2>&1 &
+  devices_registered=0
+}
+
+# Until the plugin has registered (again).
+await_devices() {
+  devices_registered=$((devices_registered + 1))
+  await $node/devices.log "registered nvidia.com/gpu" $devices_registered
+}
+
+# --- Pods.
+
+# An emulated machine on a busy host is slow, and none of this tests how fast it is. gRPC gives up
+# connecting after 20 seconds; nothing has happened then.
+kubelet() {
+  local output status try
+  for try in 1 2 3 4 5; do
+    status=0
+    output=$(alignsim kubelet --cri "$cri" --timeout 600 "$@" 2>&1) || status=$?
+    [[ $output == *"failed to connect to all addresses"* ]] || break
+    note "could not connect, try $try" >&2
+  done
+  printf '%s\n' "$output"
+  return "$status"
+}
+
+# pod NAME UID [LIMITS]: writes its manifest. LIMITS is the inside of a YAML flow mapping.
+pod() {
+  cat >"$node/$1.yaml" <<YAML
+metadata: {name: $1, namespace: default, uid: $2}
+spec:
+  hostNetwork: true
+  containers:
+  - name: app
+    image: localhost/busybox:1
+    imagePullPolicy: Never
+    command: [sleep, "100000"]
+    resources: {limits: {${3:-}}}
+YAML
+}
+
+# run_pods NAME...: one after the other. What the kubelet says goes to `answer`, the cgroups of the
+# containers to `group[NAME]`. Fails at the first that does not run.
+run_pods() {
+  local name id status=0
+  local manifests=("${@/#/$node/}")
+  answer=$(kubelet run "${manifests[@]/%/.yaml}") || status=$?
+  for name in "$@"; do
+    id=$(sed -n "s|^default/$name app: running as \([^ ]*\) on .*|\1|p" <<<"$answer")
+    group["$name"]=
+    [ -z "$id" ] || group["$name"]=$(find /sys/fs/cgroup/kubepods -type d -name "$id*")
+  done
+  return "$status"
+}
+
+starts() { # NAME...
+  if run_pods "$@"; then
+    passes "$*: started"
+  else
+    fails "$*: started"
+    printf '%s\n' "$answer" | sed 's/^/#   /'
+  fi
+  note "$*"
+}
+
+remove() { succeeds "$*: removed" kubelet remove --grace 0 "$@"; }
+
+# look_inside NAME: what the container sees of itself, one fact per line, into `seen`. It also makes
+# a device node itself, which must be of no use to one that was given no device.
+look_inside() {
+  # shellcheck disable=SC2016  # the container's shell expands it
+  seen=$(kubelet exec "$1" -- sh -c '
+    grep -E "^(Cpus|Mems)_allowed_list" /proc/self/status
+    echo "gpus: $NVIDIA_VISIBLE_DEVICES"
+    mknod /dev/nvidia-own c 1 11
+    for file in /dev/nvidia*; do
+      echo "nodes: $file"
+      (echo "<7>hello" >$file) 2>/dev/null && echo "usable: $file"
+    done
+    rm /dev/nvidia-own
+  ') || note "$seen"
+}
+
+# fact NAME: its values in `seen`, with spaces between.
+fact() { sed -n "s/^$1:[[:space:]]*//p" <<<"$seen" | paste -s -d ' '; }
+
+# --- The kernel's word.
+
+cgroup() { cat "${group[$1]:-/none}/$2" 2>&1; } # NAME FILE
+process_of() { head -n 1 "${group[$1]:-/none}/cgroup.procs" 2>/dev/null; }
+status_of() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(process_of "$1")/status" 2>&1; } # NAME KEY
+cpus_of() { status_of "$1" Cpus_allowed_list; }
+mems_of() { status_of "$1" Mems_allowed_list; }
+
+# --- State files.
+
+cpu_state() { cat $state/cpu_manager_state; }
+memory_state() { cat $state/memory_manager_state; }
+device_state() { cat $state/device-plugins/kubelet_internal_checkpoint; }
+verify_state() {
+  alignctl checkpoint verify $state/cpu_manager_state $state/memory_manager_state \
+    $state/device-plugins/kubelet_internal_checkpoint
+}

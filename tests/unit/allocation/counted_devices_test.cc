@@ -1,0 +1,155 @@
+#include "allocation/counted_devices.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "allocation/binding_table.h"
+#include "edge/allocation_node.h"
+
+namespace alignd::allocation {
+namespace {
+
+using admission::Admission;
+using admission::NodeState;
+using checkpoint::Binding;
+using checkpoint::Bindings;
+using testing::AppPod;
+using testing::kGpu;
+using Ids = std::set<std::string>;
+
+NodeState StateOf(const admission::Node& node) {
+  NodeState state = NodeState::Initial(node);
+  state.devices.resources[kGpu] = testing::EightDevices("gpu");  // four on each NUMA node
+  return state;
+}
+
+Ids IdsOf(const NodeState& state, const std::string& pod, const std::string& container = "app") {
+  const auto* held = state.devices.Find({pod, container}, kGpu);
+  return held == nullptr ? Ids() : held->Ids();
+}
+
+class Counted : public ::testing::Test {
+ protected:
+  Admission Admit(const Pod& pod, const Ids& ids, BindingMode mode = BindingMode::kSteered,
+                  const std::string& container = "app") const {
+    return AdmitCounted(node_, state_, pod, {{container, {{kGpu, ids}}}}, bindings_, mode, {});
+  }
+
+  const admission::Node node_ = testing::MakeNode();
+  NodeState state_ = StateOf(node_);
+  Bindings bindings_;
+};
+
+TEST_F(Counted, DevicesAreTakenAsTheyAreWherePolicyAgrees) {
+  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"});
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu6"});
+  EXPECT_EQ(admission.next.devices.resources, state_.devices.resources);
+}
+
+TEST_F(Counted, LateBindingHeedsThemNot) {
+  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}, BindingMode::kLate);
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
+}
+
+TEST_F(Counted, OthersAreTakenWhereThePolicyWouldMisalign) {
+  const Admission filled = admission::Admit(node_, state_, AppPod("f", 8), {});
+  ASSERT_TRUE(filled.admitted());
+  state_ = filled.next;  // all CPUs of NUMA node 1
+  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"});
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
+}
+
+TEST_F(Counted, OthersAreTakenWhereTheyAreHeldOrSick) {
+  state_.devices.allocations[{"q", "app"}][kGpu].devices[1] = {"gpu6"};
+  EXPECT_EQ(IdsOf(Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}).next, "p").size(), 1U);
+  state_.devices.resources[kGpu].devices["gpu5"].healthy = false;
+  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu5"});
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_FALSE(IdsOf(admission.next, "p").contains("gpu5"));
+  EXPECT_FALSE(IdsOf(admission.next, "p").contains("gpu6"));
+}
+
+TEST_F(Counted, IdsOfAnEndedContainerMeanItsDevices) {
+  state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
+  bindings_[{"p", "init"}][kGpu] = {{"gpu0", "gpu6"}, {"gpu1", "gpu7"}};
+  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "2"}}), {"gpu0", "gpu1"});
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(IdsOf(admission.next, "p"), (Ids{"gpu6", "gpu7"}));
+  // Other ids are other devices: the earlier container may be a sidecar.
+  const Admission beside = Admit(AppPod("p", 3, {{kGpu, "2"}}), {"gpu2", "gpu3"});
+  ASSERT_TRUE(beside.admitted());
+  EXPECT_EQ(IdsOf(beside.next, "p"), (Ids{"gpu2", "gpu3"}));
+}
+
+TEST_F(Counted, UnknownOnesAreRefused) {
+  const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
+  EXPECT_FALSE(RefuseUnknown(state_, pod, {{"app", {{kGpu, {"gpu1"}}}}}));
+  const auto odd = RefuseUnknown(state_, pod, {{"app", {{kGpu, {"other"}}}}});
+  ASSERT_TRUE(odd);
+  EXPECT_NE(odd->message.find("device other of example.com/gpu"), std::string::npos);
+  const auto none = RefuseUnknown(state_, pod, {{"app", {{"example.com/none", {"x"}}}}});
+  ASSERT_TRUE(none);
+  EXPECT_NE(none->message.find("unregistered device example.com/none"), std::string::npos);
+  // What it holds it keeps, whatever became of the plugin.
+  state_.devices.allocations[{"p", "app"}][kGpu].devices[1] = {"gpu6"};
+  state_.devices.resources.erase(kGpu);
+  EXPECT_FALSE(RefuseUnknown(state_, pod, {{"app", {{kGpu, {"gpu6"}}}}}));
+}
+
+TEST(Pairing, LeavesWhatIsTheSame) {
+  EXPECT_EQ(Pair({"a", "b", "c"}, {"b", "x", "y"}), (Binding{{"a", "x"}, {"b", "b"}, {"c", "y"}}));
+  EXPECT_EQ(Pair({"a", "b"}, {"b", "c"}), (Binding{{"a", "c"}, {"b", "b"}}));
+  EXPECT_EQ(Pair({"a"}, {"x", "y"}), (Binding{{"a", "x"}}));
+}
+
+TEST(BindingsOfAContainer, AreOfJustTheseIds) {
+  const Bindings bindings{{{"p", "app"}, {{kGpu, {{"a", "x"}, {"b", "y"}}}}}};
+  EXPECT_TRUE(IsBound(bindings, {"p", "app"}, {{kGpu, {"a", "b"}}}));
+  EXPECT_TRUE(IsBound(bindings, {"p", "app"}, {}));
+  EXPECT_FALSE(IsBound(bindings, {"p", "app"}, {{kGpu, {"a"}}}));
+  EXPECT_FALSE(IsBound(bindings, {"p", "app"}, {{kGpu, {"a", "c"}}}));
+  EXPECT_FALSE(IsBound(bindings, {"p", "other"}, {{kGpu, {"a", "b"}}}));
+}
+
+TEST(BindingTable, IsOnTheDisk) {
+  const testing::FakeTree tree;
+  const auto file = tree.root() / "device_bindings";
+  const Bindings bindings{{{"p", "app"}, {{kGpu, {{"a", "x"}}}}},
+                          {{"q", "app"}, {{kGpu, {{"b", "b"}}}}}};
+  {
+    const auto table = BindingTable::Load(file);
+    ASSERT_TRUE(table.ok()) << table.error().Text();
+    EXPECT_FALSE(std::filesystem::exists(file));
+    ASSERT_TRUE((*table)->Set(bindings).ok());
+  }
+  {
+    const auto table = BindingTable::Load(file);
+    ASSERT_TRUE(table.ok()) << table.error().Text();
+    EXPECT_EQ(*(*table)->snapshot(), bindings);
+    NodeState state;
+    state.devices.allocations[{"q", "app"}][kGpu].devices[0] = {"b"};
+    ASSERT_TRUE((*table)->RetainHeld(state).ok());
+  }
+  const auto table = BindingTable::Load(file);
+  ASSERT_TRUE(table.ok()) << table.error().Text();
+  EXPECT_EQ((*table)->snapshot()->size(), 1U);
+  ASSERT_TRUE((*table)->Forget({"q"}).ok());
+  EXPECT_TRUE((*table)->snapshot()->empty());
+}
+
+TEST(BindingTable, SaysWhatIsWrongWithItsFile) {
+  const testing::FakeTree tree{{"device_bindings", "{\"entries\":[],\"checksum\":1}"}};
+  const auto table = BindingTable::Load(tree.root() / "device_bindings");
+  ASSERT_FALSE(table.ok());
+  EXPECT_EQ(table.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(table.error().message.find("its checksum is 1"), std::string::npos);
+  EXPECT_NE(table.error().cure.find("remove "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace alignd::allocation

@@ -1,0 +1,52 @@
+#include "cgroup/cgroup_path.h"
+
+#include <gtest/gtest.h>
+
+namespace alignd::cgroup {
+namespace {
+
+std::string OfContainer(const std::string& text) {
+  const Result<std::string> path = PathOfContainer(text);
+  return path.ok() ? *path : "refused";
+}
+
+TEST(CgroupPath, CgroupfsDriverNamesThePathItself) {
+  EXPECT_EQ(OfContainer("/kubepods/burstable/pod1/abc"), "/kubepods/burstable/pod1/abc");
+  EXPECT_EQ(OfContainer("/k8s.io/abc"), "/k8s.io/abc");
+}
+
+TEST(CgroupPath, SystemdDriverNamesSliceAndUnit) {
+  EXPECT_EQ(OfContainer("kubepods-burstable-podab_cd.slice:cri-containerd:0123"),
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podab_cd.slice/"
+            "cri-containerd-0123.scope");
+  EXPECT_EQ(OfContainer("kubepods.slice:crio:0123"), "/kubepods.slice/crio-0123.scope");
+  EXPECT_EQ(OfContainer("::0123"), "/system.slice/0123.scope");
+}
+
+TEST(CgroupPath, WhatLeavesTheMountPointIsRefused) {
+  for (const char* text : {"", "/", "relative/path", "/kubepods/../../etc", "/a//b", "/a/.", "a:b",
+                           "a.slice:b:", "../x:b:c", "a.slice:b:../../c"}) {
+    EXPECT_EQ(OfContainer(text), "refused") << text;
+  }
+}
+
+TEST(CgroupPath, ParentIsAPathOrABareSlice) {
+  EXPECT_EQ(*PathOfParent("/kubepods/pod1"), "/kubepods/pod1");
+  EXPECT_EQ(*PathOfParent("/kubepods.slice/kubepods-pod1.slice"),
+            "/kubepods.slice/kubepods-pod1.slice");
+  EXPECT_EQ(*PathOfParent("kubepods-pod1.slice"), "/kubepods.slice/kubepods-pod1.slice");
+  EXPECT_FALSE(PathOfParent("").ok());
+  EXPECT_FALSE(PathOfParent("kubepods").ok());
+}
+
+TEST(CgroupPath, PodsOwnCgroupHasItsUidAsTheLastPart) {
+  EXPECT_TRUE(IsOfPod("/kubepods/pod12-34", "12-34"));
+  EXPECT_TRUE(IsOfPod("/kubepods.slice/kubepods-pod12_34.slice", "12-34"));
+  EXPECT_FALSE(IsOfPod("/kubepods/burstable", "12-34"));
+  EXPECT_FALSE(IsOfPod("/kubepods/pod12-34/abc", "12-34"));
+  EXPECT_FALSE(IsOfPod("/kubepods/pod112-34", "12-34"));
+  EXPECT_FALSE(IsOfPod("/kubepods/pod", ""));
+}
+
+}  // namespace
+}  // namespace alignd::cgroup

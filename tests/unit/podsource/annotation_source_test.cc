@@ -1,0 +1,318 @@
+#include "podsource/annotation_source.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edge/cri_pods.h"
+
+namespace alignd::podsource {
+namespace {
+
+namespace v1 = runtime::v1;
+
+constexpr char kTwo[] = R"({"app":{"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":1}},)"
+                        R"("side":{"limits":{"cpu":"500m","memory":"32Mi"}}})";
+
+TEST(AnnotationSource, AnnotationTellsTheWholePod) {
+  const Result<std::optional<PodAsk>> ask = PodOfSandbox(Annotated(kTwo));
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  ASSERT_TRUE(*ask);
+  EXPECT_EQ((*ask)->source, "annotation alignd.io/resources");
+  const Pod& pod = (*ask)->pod;
+  ASSERT_EQ(pod.containers.size(), 2U);
+  EXPECT_EQ(pod.containers[0].name, "app");
+  EXPECT_EQ(Text(pod.containers[0].resources.requests), "cpu=2 example.com/gpu=1 memory=64Mi ");
+  EXPECT_EQ(ExclusiveCpus(pod, pod.containers[0]), 2);
+  EXPECT_EQ(ExclusiveCpus(pod, pod.containers[1]), 0);
+}
+
+TEST(AnnotationSource, WithoutAnnotationNothingIsKnown) {
+  const Result<std::optional<PodAsk>> ask = PodOfSandbox(Sandbox());
+  ASSERT_TRUE(ask.ok());
+  EXPECT_FALSE(*ask);
+}
+
+TEST(AnnotationSource, AnnotatedContainerBringsTheWholePod) {
+  const Result<PodAsk> ask = PodOfContainer(Annotated(kTwo), Kubelet(2000, 2000, 64 * kMi));
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_EQ(ask->pod.containers.size(), 2U);
+}
+
+TEST(AnnotationSource, ContainerThatTheAnnotationDoesNotNameIsEstimated) {
+  v1::ContainerConfig other = Kubelet(1000, 1000, 64 * kMi);
+  other.mutable_metadata()->set_name("other");
+  const Result<PodAsk> ask = PodOfContainer(Annotated(kTwo), other);
+  ASSERT_TRUE(ask.ok());
+  EXPECT_EQ(ask->source, "CRI estimate");
+  ASSERT_EQ(ask->pod.containers.size(), 1U);
+  EXPECT_EQ(ask->pod.containers[0].name, "other");
+}
+
+TEST(AnnotationSource, AnnotationAgreesWithEverySizeThatTheKubeletMakes) {
+  for (const int64_t millis : {1, 2, 3, 9, 10, 11, 100, 333, 500, 1000, 2000, 63'999, 300'000}) {
+    const std::string text =
+        R"({"app":{"limits":{"cpu":")" + std::to_string(millis) + R"(m","memory":"64Mi"}}})";
+    v1::ContainerConfig container = Kubelet(millis, millis, 64 * kMi);
+    v1::LinuxContainerResources& resources = *container.mutable_linux()->mutable_resources();
+    resources.set_cpu_shares(std::min<int64_t>(resources.cpu_shares(), 262'144));
+    const Result<PodAsk> ask = PodOfContainer(Annotated(text), container);
+    EXPECT_TRUE(ask.ok()) << millis << ": " << ask.error().Text();
+  }
+}
+
+TEST(AnnotationSource, ContradictionsAreRefusedWithBothSides) {
+  v1::ContainerConfig paged = Kubelet(2000, 2000, 64 * kMi);
+  v1::HugepageLimit& page = *paged.mutable_linux()->mutable_resources()->add_hugepage_limits();
+  page.set_page_size("2MB");
+  page.set_limit(8 * kMi);
+  struct Case {
+    const char* name;
+    std::string annotation;
+    v1::ContainerConfig container;
+    std::vector<std::string> says;
+  };
+  const std::string two = R"({"app":{"limits":{"cpu":"2","memory":"64Mi"}}})";
+  const std::string pages =
+      R"({"app":{"limits":{"cpu":"2","memory":"64Mi","hugepages-2Mi":"4Mi"}}})";
+  const Case cases[] = {
+      {"less quota", two, Kubelet(2000, 1000, 64 * kMi), {"app: limits.cpu", "2000m", "1000m"}},
+      {"other shares", two, Kubelet(1000, 2000, 64 * kMi), {"requests.cpu", "2048", "1024"}},
+      {"other memory", two, Kubelet(2000, 2000, 32 * kMi), {"memory", "67108864", "33554432"}},
+      {"pages that the annotation lacks", two, paged, {"hugepages-2Mi", "is 0 bytes", "8388608"}},
+      {"other pages", pages, paged, {"limits.hugepages-2Mi", "4194304", "8388608"}},
+      {"pages that the container lacks",
+       pages,
+       Kubelet(2000, 2000, 64 * kMi),
+       {"limits.hugepages-2Mi", "4194304", "with 0"}},
+  };
+  for (const Case& c : cases) {
+    const Result<PodAsk> ask = PodOfContainer(Annotated(c.annotation), c.container);
+    ASSERT_FALSE(ask.ok()) << c.name;
+    EXPECT_EQ(ask.error().code, ErrorCode::kInvalidArgument);
+    for (const std::string& text : c.says) {
+      EXPECT_NE(ask.error().message.find(text), std::string::npos)
+          << c.name << ": " << ask.error().message;
+    }
+  }
+}
+
+// cpuCFSQuota: false.
+TEST(AnnotationSource, GuaranteedPodsOfAKubeletThatSetsNoQuotasAreHeldAgainstTheirShares) {
+  const std::string two = R"({"app":{"limits":{"cpu":"2","memory":"64Mi"}}})";
+  Result<PodAsk> ask = PodOfContainer(Annotated(two), Sized(2048, 0, 64 * kMi));
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_EQ(ExclusiveCpus(ask->pod, ask->pod.containers[0]), 2);
+  EXPECT_FALSE(PodOfContainer(Annotated(two), Sized(1024, 0, 64 * kMi)).ok());
+  // Elsewhere nothing tells the limit.
+  const std::string burst =
+      R"({"app":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"1","memory":"64Mi"}}})";
+  ask = PodOfContainer(Annotated(burst, "/kubepods/burstable/pod1"), Sized(1024, 0, 64 * kMi));
+  ASSERT_FALSE(ask.ok());
+  EXPECT_NE(ask.error().message.find("quota of 0"), std::string::npos);
+}
+
+TEST(AnnotationSource, QuotaThatTheKubeletLiftedContradictsNothing) {
+  const Result<PodAsk> ask = PodOfContainer(Annotated(kTwo), Sized(2048, -1, 64 * kMi));
+  EXPECT_TRUE(ask.ok()) << ask.error().Text();
+}
+
+TEST(AnnotationSource, QosOfTheCgroupParentMustBeTheAnnotations) {
+  const Result<std::optional<PodAsk>> ask =
+      PodOfSandbox(Annotated(kTwo, "/kubepods/burstable/pod1"));
+  ASSERT_FALSE(ask.ok());
+  EXPECT_NE(ask.error().message.find("Guaranteed"), std::string::npos);
+  EXPECT_NE(ask.error().message.find("Burstable"), std::string::npos);
+}
+
+// Containers that do not exist would take CPUs that the kubelet never counted.
+TEST(AnnotationSource, PodCannotAskForMoreThanTheKubeletCounted) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  v1::LinuxContainerResources& counted = *sandbox.mutable_linux()->mutable_resources();
+  counted.set_cpu_shares(2560);
+  counted.set_memory_limit_in_bytes(96 * kMi);
+  EXPECT_TRUE(PodOfSandbox(sandbox).ok());
+  counted.set_cpu_shares(2048);
+  Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
+  ASSERT_FALSE(ask.ok());
+  EXPECT_NE(ask.error().message.find("2500m (2560 shares)"), std::string::npos);
+  EXPECT_NE(ask.error().message.find("2048 shares"), std::string::npos);
+  counted.set_cpu_shares(2560);
+  counted.set_memory_limit_in_bytes(64 * kMi);
+  ask = PodOfSandbox(sandbox);
+  ASSERT_FALSE(ask.ok());
+  EXPECT_NE(ask.error().message.find("memory"), std::string::npos);
+}
+
+TEST(AnnotationSource, InitContainersCountForThePeakOnly) {
+  const std::string text =
+      R"({"init":{"init":true,"limits":{"cpu":"3","memory":"64Mi"}},)"
+      R"("side":{"init":true,"restartPolicy":"Always","limits":{"cpu":"1","memory":"64Mi"}},)"
+      R"("late":{"init":true,"limits":{"cpu":"3","memory":"64Mi"}},)"
+      R"("app":{"limits":{"cpu":"2","memory":"64Mi"}}})";
+  v1::PodSandboxConfig sandbox = Annotated(text);
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(4096);  // side and late
+  EXPECT_TRUE(PodOfSandbox(sandbox).ok());
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(4095);
+  EXPECT_FALSE(PodOfSandbox(sandbox).ok());
+}
+
+TEST(AnnotationSource, FaultsOfTheAnnotationComeWithTheirPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "annotation alignd.io/resources"},
+      {"[]", "annotation alignd.io/resources"},
+      {R"({"app":{"limits":{"cpu":"two"}}})", "app.limits.cpu"},
+      {R"({"app":{"limit":{"cpu":"2"}}})", "app.limit"},
+  };
+  for (const auto& [text, place] : cases) {
+    const Result<std::optional<PodAsk>> ask = PodOfSandbox(Annotated(text));
+    ASSERT_FALSE(ask.ok()) << text;
+    EXPECT_NE(ask.error().message.find(place), std::string::npos) << ask.error().message;
+  }
+}
+
+// --- Other tools' annotations -----------------------------------------------------------------
+
+constexpr char kIntel[] = "intel.com/resources";
+constexpr char kKoordinator[] = "node.koordinator.sh/extended-resource-spec";
+
+TEST(AnnotationSource, IntelsTellsTheWholePod) {
+  const v1::PodSandboxConfig sandbox = Annotated(
+      R"({"initContainers":{"prepare":{"limits":{"cpu":"1","memory":"32Mi"}}},"containers":)"
+      R"({"app":{"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":"1"}}}})",
+      "/kubepods/pod1", kIntel);
+  const Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  ASSERT_TRUE(*ask);
+  EXPECT_EQ((*ask)->source, "annotation intel.com/resources");
+  ASSERT_EQ((*ask)->pod.containers.size(), 2U);
+  EXPECT_EQ((*ask)->pod.containers[0].kind, ContainerKind::kInit);
+  const Result<PodAsk> other = PodOfContainer(sandbox, Kubelet(2000, 1000, 64 * kMi));
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("annotation intel.com/resources: app: limits.cpu"),
+            std::string::npos)
+      << other.error().message;
+}
+
+// --- intel.com/resources does not tell sidecars from init containers.
+
+struct Asked {
+  const char* name;
+  int cpus;
+};
+v1::PodSandboxConfig IntelPod(const std::vector<Asked>& init, int app_cpus, int counted_cpus) {
+  std::string text = R"({"initContainers":{)";
+  for (const auto& [name, cpus] : init) {
+    text += (text.ends_with("{") ? "\"" : ",\"") + std::string(name) + R"(":{"limits":{"cpu":")" +
+            std::to_string(cpus) + R"(","memory":"64Mi"}})";
+  }
+  text += R"(},"containers":{"app":{"limits":{"cpu":")" + std::to_string(app_cpus) +
+          R"(","memory":"64Mi"}}}})";
+  v1::PodSandboxConfig sandbox = Annotated(text, "/kubepods/pod1", kIntel);
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(counted_cpus * 1024);
+  return sandbox;
+}
+
+std::string Sidecars(const v1::PodSandboxConfig& sandbox) {
+  const Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
+  if (!ask.ok()) return ask.error().Text();
+  std::string names;
+  for (const Container& container : (*ask)->pod.containers) {
+    if (container.kind == ContainerKind::kSidecar) names += container.name + " ";
+  }
+  return names;
+}
+
+TEST(AnnotationSource, IntelsSidecarsAreFoundByWhatTheKubeletCounted) {
+  EXPECT_EQ(Sidecars(IntelPod({{"first", 1}}, 2, 2)), "");
+  EXPECT_EQ(Sidecars(IntelPod({{"first", 1}}, 2, 3)), "first ");
+  EXPECT_EQ(Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 2)), "");
+  EXPECT_EQ(Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 4)), "a b ");
+  EXPECT_EQ(Sidecars(IntelPod({{"a", 4}, {"b", 3}}, 2, 4)), "");
+  // It may be one, and as one it costs nothing more.
+  EXPECT_EQ(Sidecars(IntelPod({{"big", 4}, {"small", 1}}, 2, 4)), "small ");
+  EXPECT_EQ(Sidecars(IntelPod({{"a", 1}}, 2, 0)), "");  // a kubelet before sidecars
+}
+
+TEST(AnnotationSource, IntelsInitContainersOfWhichOneIsASidecarAreRefused) {
+  const std::string text = Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 3));
+  EXPECT_NE(text.find("which of the init containers a, b are sidecars"), std::string::npos) << text;
+  EXPECT_NE(text.find("alignd.io/resources"), std::string::npos) << text;
+}
+
+TEST(AnnotationSource, KoordinatorsAddsExtendedResourcesToTheEstimate) {
+  const v1::PodSandboxConfig sandbox =
+      Annotated(R"({"containers":{"app":{"limits":{"example.com/gpu":"2"}}}})", "/kubepods/pod1",
+                kKoordinator);
+  const Result<std::optional<PodAsk>> before = PodOfSandbox(sandbox);
+  ASSERT_TRUE(before.ok());
+  EXPECT_FALSE(*before);
+  const Result<PodAsk> ask = PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi));
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_EQ(ask->source, "annotation node.koordinator.sh/extended-resource-spec and CRI estimate");
+  ASSERT_EQ(ask->pod.containers.size(), 1U);
+  EXPECT_EQ(Text(ask->pod.containers[0].resources.requests),
+            "cpu=2 example.com/gpu=2 memory=67108864 ");
+  EXPECT_EQ(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi, "other"))->source,
+            "CRI estimate");
+}
+
+TEST(AnnotationSource, KoordinatorsIsTheWholeOfABestEffortPod) {
+  const v1::PodSandboxConfig sandbox =
+      Annotated(R"({"containers":{"a":{"limits":{"example.com/gpu":"2"}},)"
+                R"("b":{"limits":{"example.com/gpu":"1"}}}})",
+                "/kubepods/besteffort/pod1", kKoordinator);
+  const Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  ASSERT_TRUE(*ask);
+  EXPECT_EQ((*ask)->pod.containers.size(), 2U);
+  EXPECT_EQ(PodOfContainer(sandbox, Kubelet(0, 0, 0, "b"))->pod.containers.size(), 2U);
+}
+
+TEST(AnnotationSource, FaultsOfOtherToolsAnnotationsRefuseTheContainer) {
+  for (const char* const key : {kIntel, kKoordinator}) {
+    const Result<PodAsk> ask =
+        PodOfContainer(Annotated(R"({"containers":{"app":{"limits":{"example.com/gpu":"x"}}}})",
+                                 "/kubepods/pod1", key),
+                       Kubelet(2000, 2000, 64 * kMi));
+    ASSERT_FALSE(ask.ok()) << key;
+    EXPECT_NE(ask.error().message.find("annotation " + std::string(key) +
+                                       ": containers.app.limits.example.com/gpu"),
+              std::string::npos)
+        << ask.error().message;
+  }
+}
+
+TEST(AnnotationSource, OurOwnGoesBeforeTheOthers) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  (*sandbox.mutable_annotations())[kIntel] = "not read";
+  (*sandbox.mutable_annotations())[kKoordinator] = "not read";
+  const Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_EQ((*ask)->source, "annotation alignd.io/resources");
+}
+
+// --- The operator's switch --------------------------------------------------------------------
+
+TEST(AnnotationSource, ExtendedResourcesCanBeSwitchedOff) {
+  const auto source = AnnotationsAndEstimate({.extended_resources = false});
+  const Result<std::optional<PodAsk>> ours = AskFor(*source, Annotated(kTwo));
+  ASSERT_TRUE(ours.ok() && *ours);
+  EXPECT_EQ((*ours)->source, "annotation alignd.io/resources without extended resources");
+  EXPECT_EQ(Text((*ours)->pod.containers[0].resources.limits), "cpu=2 memory=64Mi ");
+  const v1::ContainerConfig app = Kubelet(2000, 2000, 64 * kMi);
+  const Result<std::optional<PodAsk>> koordinators =
+      AskFor(*source,
+             Annotated(R"({"containers":{"app":{"limits":{"example.com/gpu":"2"}}}})",
+                       "/kubepods/pod1", kKoordinator),
+             &app);
+  ASSERT_TRUE(koordinators.ok() && *koordinators);
+  EXPECT_EQ((*koordinators)->source, "CRI estimate");
+}
+
+}  // namespace
+}  // namespace alignd::podsource

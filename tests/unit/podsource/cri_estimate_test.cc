@@ -1,0 +1,103 @@
+#include "podsource/cri_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edge/cri_pods.h"
+
+namespace alignd::podsource {
+namespace {
+
+namespace v1 = runtime::v1;
+
+TEST(CriEstimate, IsExactForGuaranteedPodsOfAnySize) {
+  for (int64_t millis = 10; millis <= 70'000; millis += millis < 3000 ? 1 : 997) {
+    const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(millis, millis, 64 * kMi));
+    ASSERT_TRUE(ask.ok());
+    const Container& container = ask->pod.containers.at(0);
+    ASSERT_EQ(Find(container.resources.requests, "cpu")->MilliValue(), millis);
+    ASSERT_EQ(Find(container.resources.limits, "cpu")->MilliValue(), millis);
+    ASSERT_EQ(ExclusiveCpus(ask->pod, container), millis % 1000 == 0 ? millis / 1000 : 0) << millis;
+  }
+}
+
+TEST(CriEstimate, RequestOfBurstablePodsComesBackFromItsShares) {
+  for (int64_t millis = 3; millis <= 70'000; millis += millis < 3000 ? 1 : 997) {
+    const Result<PodAsk> ask =
+        PodOfContainer(Sandbox("/kubepods/burstable/pod1"), Kubelet(millis, 0, 0));
+    ASSERT_TRUE(ask.ok());
+    const Container& container = ask->pod.containers.at(0);
+    const Quantity* request = Find(container.resources.requests, "cpu");
+    ASSERT_NE(request, nullptr);
+    // Several requests have the same shares; ours is one of them.
+    ASSERT_EQ(request->MilliValue() * 1024 / 1000, millis * 1024 / 1000) << millis;
+    ASSERT_EQ(ExclusiveCpus(ask->pod, container), 0);
+  }
+}
+
+TEST(CriEstimate, SaysWhoseItIs) {
+  const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(2000, 2000, 64 * kMi));
+  ASSERT_TRUE(ask.ok());
+  EXPECT_EQ(ask->source, "CRI estimate");
+  EXPECT_EQ(ask->pod.uid, "uid");
+  EXPECT_EQ(ask->pod.name, "name");
+  EXPECT_EQ(ask->pod.name_space, "space");
+  ASSERT_EQ(ask->pod.containers.size(), 1U);
+  EXPECT_EQ(ask->pod.containers[0].name, "app");
+  EXPECT_EQ(Text(ask->pod.containers[0].resources.limits), "cpu=2 memory=67108864 ");
+}
+
+TEST(CriEstimate, WhoIsInNoKubeletsCgroupGetsNoExclusiveCpus) {
+  const Result<PodAsk> ask = PodOfContainer(Sandbox("/user/made"), Kubelet(2000, 2000, 64 * kMi));
+  ASSERT_TRUE(ask.ok());
+  EXPECT_EQ(ask->pod.stated_qos, QosClass::kBurstable);
+  EXPECT_EQ(ExclusiveCpus(ask->pod, ask->pod.containers[0]), 0);
+}
+
+TEST(CriEstimate, HugePagesHaveTheirKubernetesNames) {
+  v1::ContainerConfig container = Kubelet(2000, 2000, 64 * kMi);
+  const std::vector<std::pair<std::string, uint64_t>> pages = {
+      {"2MB", 8 * kMi},
+      {"1GB", 0},
+      {"64KB", 128 * 1024},
+      {"16GB", std::numeric_limits<uint64_t>::max()},
+      {"MB", 1},
+      {"2M", 1},
+      {"2TB", 1},
+      {"twoMB", 1},
+      {"", 1}};
+  for (const auto& [size, limit] : pages) {
+    v1::HugepageLimit& page =
+        *container.mutable_linux()->mutable_resources()->add_hugepage_limits();
+    page.set_page_size(size);
+    page.set_limit(limit);
+  }
+  const Result<PodAsk> ask = PodOfContainer(Sandbox(), container);
+  ASSERT_TRUE(ask.ok());
+  EXPECT_EQ(Text(ask->pod.containers[0].resources.requests),
+            "cpu=2 hugepages-2Mi=8388608 hugepages-64Ki=131072 memory=67108864 ");
+}
+
+TEST(CriEstimate, AbsurdNumbersAreNoTrouble) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  for (const int64_t shares : {kMost, kLeast, int64_t{-1}, int64_t{0}}) {
+    for (const int64_t quota : {kMost, kLeast, int64_t{-1}, int64_t{1}}) {
+      for (const int64_t period : {kMost, kLeast, int64_t{0}, int64_t{1}}) {
+        v1::ContainerConfig container = Sized(shares, quota, kLeast);
+        container.mutable_linux()->mutable_resources()->set_cpu_period(period);
+        const Result<PodAsk> ask = PodOfContainer(Sandbox(), container);
+        ASSERT_TRUE(ask.ok());
+        EXPECT_GE(ExclusiveCpus(ask->pod, ask->pod.containers[0]), 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace alignd::podsource

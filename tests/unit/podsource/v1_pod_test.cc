@@ -1,0 +1,95 @@
+#include "podsource/v1_pod.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "alignd/pod/kubernetes_pod.h"
+#include "kubernetes/v1/pod.pb.h"
+
+namespace alignd::podsource {
+namespace {
+
+namespace k8s = kubernetes::v1;
+
+// A field of a message as the wire has it: number, then the bytes with their length.
+std::string Field(int number, const std::string& bytes) {
+  const auto varint = [](size_t value) {
+    std::string text;
+    for (; value >= 0x80; value >>= 7) text += static_cast<char>((value & 0x7f) | 0x80);
+    return text + static_cast<char>(value);
+  };
+  return varint(static_cast<size_t>(number) << 3 | 2) + varint(bytes.size()) + bytes;
+}
+
+std::string Entry(const std::string& name, const std::string& amount) {
+  return Field(1, name) + Field(2, Field(1, amount));
+}
+
+// Written by hand, so that a wrong number in the .proto is seen. Between the fields that we read
+// stand some that we do not.
+TEST(V1Pod, IsReadByTheNumbersOfKubernetes) {
+  const std::string limits = Field(1, Entry("cpu", "2")) + Field(1, Entry("memory", "64Mi")) +
+                             Field(1, Entry("example.com/gpu", "1"));
+  const std::string prepare =
+      Field(1, "prepare") + Field(2, "image") + Field(8, Field(2, Entry("cpu", "1")));
+  const std::string side = Field(1, "side") + Field(24, "Always");
+  const std::string app = Field(1, "app") + Field(8, limits) + Field(14, "IfNotPresent");
+  const std::string spec =
+      Field(1, "volume") + Field(2, app) + Field(3, "Never") + Field(20, prepare) + Field(20, side);
+  const std::string metadata =
+      Field(1, "name") + Field(3, "space") + Field(5, "uid") + Field(12, "annotation");
+  const Result<Pod> pod =
+      ParseV1Pod(Field(1, metadata) + Field(2, spec) + Field(3, Field(9, "Guaranteed")));
+  ASSERT_TRUE(pod.ok()) << pod.error().Text();
+  const Result<Pod> same = ParseKubernetesPod(
+      R"({"metadata":{"name":"name","namespace":"space","uid":"uid"},"spec":{"initContainers":)"
+      R"([{"name":"prepare","resources":{"requests":{"cpu":"1"}}},)"
+      R"({"name":"side","restartPolicy":"Always"}],"containers":[{"name":"app","resources":)"
+      R"({"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":"1"}}}]},)"
+      R"("status":{"qosClass":"Guaranteed"}})");
+  ASSERT_TRUE(same.ok()) << same.error().Text();
+  EXPECT_EQ(*pod, *same);
+}
+
+TEST(V1Pod, ResourcesOfThePodItselfAreSeen) {
+  const std::string spec =
+      Field(2, Field(1, "app")) +
+      Field(40, Field(1, Entry("cpu", "2")) + Field(1, Entry("memory", "64Mi")));
+  const Result<Pod> pod = ParseV1Pod(Field(1, Field(5, "uid")) + Field(2, spec));
+  ASSERT_TRUE(pod.ok()) << pod.error().Text();
+  EXPECT_TRUE(HasPodLevelResources(*pod));
+  EXPECT_EQ(QosOf(*pod), QosClass::kGuaranteed);
+  EXPECT_EQ(ExclusiveCpus(*pod, pod->containers.at(0)), 0);
+}
+
+TEST(V1Pod, WhatIsNoneIsRefused) {
+  k8s::Pod unnamed;
+  unnamed.mutable_spec()->add_containers()->set_name("app");
+  k8s::Pod empty;
+  empty.mutable_metadata()->set_uid("uid");
+  k8s::Pod absurd = empty;
+  k8s::Container& app = *absurd.mutable_spec()->add_containers();
+  app.set_name("app");
+  (*app.mutable_resources()->mutable_limits())["cpu"].set_string("many");
+  struct Case {
+    std::string bytes;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"\xff\xff", "protobuf"},
+      {"", "neither uid nor name"},
+      {unnamed.SerializeAsString(), "neither uid nor name"},
+      {empty.SerializeAsString(), "no containers"},
+      {absurd.SerializeAsString(), "spec.containers[0].resources.limits.cpu"},
+  };
+  for (const Case& c : cases) {
+    const Result<Pod> pod = ParseV1Pod(c.bytes);
+    ASSERT_FALSE(pod.ok()) << c.says;
+    EXPECT_EQ(pod.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(pod.error().message.find(c.says), std::string::npos) << pod.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace alignd::podsource

@@ -1,0 +1,146 @@
+#include "alignd/topologymanager/hint.h"
+
+#include <gtest/gtest.h>
+
+#include "alignd/topologymanager/policy.h"
+#include "core/machine_builder.h"
+
+namespace alignd::topologymanager {
+namespace {
+
+NumaMask Mask(uint64_t bits) { return NumaMask::FromBits(bits); }
+
+Demand OnEachOf(int nodes, uint64_t amount, uint64_t wanted) {
+  Demand demand{.places = {}, .wanted = wanted};
+  for (int node = 0; node < nodes; ++node) demand.places.push_back({NumaMask::Of(node), amount});
+  return demand;
+}
+
+DescribedHints Described(NodeSets sets) {
+  const int fewest = FewestNodes(sets).value_or(0);
+  return {.sets = std::move(sets), .preferred_nodes = fewest, .groups = {}, .preferred_groups = 0};
+}
+
+TEST(NodeSets, NarrowestSetIsTheLowestOfTheNarrowest) {
+  struct Case {
+    const char* name;
+    NodeSets sets;
+    uint64_t containing;
+    uint64_t expected;  // 0: none
+  };
+  const Case cases[] = {
+      {"nothing wanted: the lowest node", {Mask(0b1100), {}}, 0, 0b0100},
+      {"no node at all", {Mask(0), {}}, 0, 0},
+      {"alike", {Mask(0b1111), {OnEachOf(4, 2, 5)}}, 0, 0b0111},
+      {"containing", {Mask(0b1111), {OnEachOf(4, 2, 5)}}, 0b1000, 0b1011},
+      {"containing a node that is not among them", {Mask(0b0111), {}}, 0b1000, 0},
+      {"too much", {Mask(0b1111), {OnEachOf(4, 2, 9)}}, 0, 0},
+      {"the large node alone",
+       {Mask(0b111), {{{{Mask(1), 1}, {Mask(2), 1}, {Mask(4), 9}}, 9}}},
+       0,
+       0b100},
+      {"a place of two nodes counts once",
+       {Mask(0b111), {{{{Mask(0b011), 2}, {Mask(0b100), 1}}, 3}}},
+       0,
+       0b101},
+      {"a place without nodes never counts", {Mask(0b1), {{{{Mask(0), 2}}, 1}}}, 0, 0},
+      {"each demand has its own nodes",
+       {Mask(0b1111), {{{{Mask(1), 1}}, 1}, {{{Mask(8), 1}}, 1}}},
+       0,
+       0b1001},
+      {"sums do not wrap around",
+       {Mask(0b11), {{{{Mask(1), ~uint64_t{0}}, {Mask(2), 2}}, 3}}},
+       0b11,
+       0b11},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(NarrowestSet(c.sets, Mask(c.containing)).value_or(NumaMask()), Mask(c.expected))
+        << c.name;
+    const bool found = c.expected != 0;
+    EXPECT_EQ(NarrowestSet(c.sets, Mask(c.containing)).has_value(), found) << c.name;
+    if (c.containing == 0 && found) {
+      EXPECT_EQ(FewestNodes(c.sets), Mask(c.expected).Count()) << c.name;
+    }
+  }
+}
+
+TEST(Hints, AreShownFullyWithinEightNodes) {
+  const Hints eight({}, Described({NumaMask::FirstNodes(8), {OnEachOf(8, 4, 4)}}));
+  EXPECT_TRUE(eight.IsShownFully());
+  EXPECT_EQ(eight.Shown().size(), 255U);
+  EXPECT_EQ(eight.Shown(), eight.All());
+}
+
+TEST(Hints, OfMoreNodesTheNarrowestAreShown) {
+  const Hints many({{Mask(0b11), true}},
+                   Described({NumaMask::FirstNodes(64) - Mask(0b11), {OnEachOf(64, 4, 8)}}));
+  EXPECT_FALSE(many.IsShownFully());
+  const HintList shown = many.Shown();
+  ASSERT_EQ(shown.size(), Hints::kMostShown + 1);
+  EXPECT_EQ(shown[0], (TopologyHint{Mask(0b11), true})) << "listed hints are always shown";
+  EXPECT_EQ(shown[1], (TopologyHint{Mask(0b1100), true}));
+  EXPECT_EQ(shown[2], (TopologyHint{Mask(0b10100), true}));
+  for (const TopologyHint& hint : shown) EXPECT_EQ(hint.affinity->Count(), 2);
+}
+
+TEST(Hints, WithoutAMemberAreEmpty) {
+  EXPECT_TRUE(Hints({}, Described({NumaMask::FirstNodes(3), {OnEachOf(3, 1, 4)}})).empty());
+  EXPECT_TRUE(Hints().empty());
+  EXPECT_FALSE((Hints{{std::nullopt, false}}).empty());
+}
+
+// Every node has 4, 8 of which are wanted: all pairs are preferred.
+Hints Pairs(NumaMask within) { return Hints({}, Described({within, {OnEachOf(64, 4, 8)}})); }
+
+TEST(MergeOnManyNodes, FindsTheWinnerAmongAllSetsOf64) {
+  std::vector<std::vector<int>> far_apart(64, std::vector<int>(64, 20));
+  far_apart[40][60] = far_apart[60][40] = 11;
+  const NumaInfo numa(WithDistances(MakeMachine("numa:64 core:1"), far_apart));
+  const NumaMask all = NumaMask::FirstNodes(64);
+  const NumaMask upper = all - NumaMask::FirstNodes(30);
+  const NumaMask close = NumaMask::Of(40) | NumaMask::Of(60);
+  const NumaMask low_pair = NumaMask::Of(30) | NumaMask::Of(31);
+  const std::vector<Hints> agree = {Pairs(all), Pairs(upper)};
+  EXPECT_EQ(MergeHints(numa, agree, {}), (TopologyHint{low_pair, true}));
+  EXPECT_EQ(MergeHints(numa, agree, {.prefer_closest = true}), (TopologyHint{close, true}));
+  // 1.20 has a combination of pairs that meet in one node.
+  EXPECT_EQ(MergeHints(numa, agree, {.as_1_20 = true}), (TopologyHint{NumaMask::Of(30), true}));
+  // Three nodes are needed by one: nothing is equal, and three nodes are aimed at.
+  const Hints threes({}, Described({all, {OnEachOf(64, 4, 12)}}));
+  const std::vector<Hints> differ = {Pairs(upper), threes};
+  EXPECT_EQ(MergeHints(numa, differ, {}),
+            (TopologyHint{NumaMask::FromBits(uint64_t{7} << 30), false}));
+  for (const auto& lists : {agree, differ}) {
+    for (const bool closest : {false, true}) {
+      for (const bool as_1_20 : {false, true}) {
+        EXPECT_TRUE(MergeWithin({}, numa, lists, {closest, as_1_20}).exact);
+      }
+    }
+  }
+}
+
+TEST(MergeOnManyNodes, SaysWhenItGaveUp) {
+  const NumaInfo numa(MakeMachine("numa:64 core:1"));
+  const Hints pairs = Pairs(NumaMask::FirstNodes(64));
+  const Merged merged = MergeWithin({.search_steps = 5}, numa, {pairs}, {.prefer_closest = true});
+  EXPECT_FALSE(merged.exact);
+  ASSERT_TRUE(merged.hint.affinity);
+  EXPECT_TRUE(pairs.described()->sets.Contains(*merged.hint.affinity))
+      << "what it returns is a hint all the same";
+}
+
+// Two demands that pull in opposite directions, every node another one.
+TEST(NodeSets, DemandsThatPullApartCostNoSearch) {
+  Demand rising{.places = {}, .wanted = 64 * 16 + 1};
+  Demand falling{.places = {}, .wanted = 64 * 16 + 1};
+  for (int node = 0; node < 64; ++node) {
+    rising.places.push_back({NumaMask::Of(node), static_cast<uint64_t>(node)});
+    falling.places.push_back({NumaMask::Of(node), static_cast<uint64_t>(63 - node)});
+  }
+  // 63 of both on each node, 2050 wanted of both: 33 nodes at least, and evenly chosen ones are
+  // enough.
+  EXPECT_EQ(FewestNodes({NumaMask::FirstNodes(64), {rising, falling}}), 33);
+}
+
+}  // namespace
+}  // namespace alignd::topologymanager
