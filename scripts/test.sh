@@ -36,6 +36,7 @@ began=$(date +%s)
 
 passed=0 failed=0 skipped=0
 failures=()
+failed_cases=()
 
 # Adds up the cases that GoogleTest reported in a directory of XML files.
 count_cases() {
@@ -52,6 +53,17 @@ count_cases() {
     END { print all - bad - left, bad + 0, left + 0 }'
 }
 
+# Names the cases that GoogleTest reported as failed in a directory of XML files.
+name_failed_cases() {
+  cat "$1"/*.xml 2>/dev/null | awk '
+    function text(name) {
+      if (!match($0, " " name "=\"[^\"]*\"")) return "?"
+      return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
+    }
+    /<testcase / { name = text("classname") "." text("name") }
+    /<failure / && name != "" { print name; name = "" }'
+}
+
 # configure NAME CMAKE-ARGUMENT...
 configure() {
   local name=$1
@@ -64,14 +76,16 @@ configure() {
 
 # run_tests NAME CTEST-ARGUMENT...
 run_tests() {
-  local name=$1 status=0 good bad left
+  local build=$1 status=0 good bad left name
   shift
-  rm -rf "build/$name/results"
-  mkdir -p "build/$name/results"
-  GTEST_OUTPUT="xml:$PWD/build/$name/results/" \
-    ctest --test-dir "build/$name" --no-tests=error -j "$jobs" "$@" || status=$?
-  read -r good bad left < <(count_cases "build/$name/results")
+  rm -rf "build/$build/results"
+  mkdir -p "build/$build/results"
+  GTEST_OUTPUT="xml:$PWD/build/$build/results/" \
+    ctest --test-dir "build/$build" --no-tests=error -j "$jobs" "$@" || status=$?
+  read -r good bad left < <(count_cases "build/$build/results")
   passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
+  while read -r name; do failed_cases+=("$name ($build)"); done \
+    < <(name_failed_cases "build/$build/results")
   # A program that crashed has reported nothing.
   if [ "$status" != 0 ] && [ "$bad" = 0 ]; then failed=$((failed + 1)); fi
   return "$status"
@@ -192,5 +206,6 @@ done
 
 echo
 if [ ${#failures[@]} -gt 0 ]; then echo "failed: ${failures[*]}"; fi
+for name in "${failed_cases[@]}"; do echo "  $name"; done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -25,7 +25,14 @@ PluginOffer::PluginOffer(std::string socket, PluginRegistry& registry, OfferDead
 
 PluginOffer::~PluginOffer() {
   GiveUp();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<Offer> PluginOffer::End() {
+  GiveUp();
   thread_.join();
+  const MutexLock lock(mutex_);
+  return *outcome_;
 }
 
 std::optional<Result<Offer>> PluginOffer::Outcome() const {
@@ -95,11 +102,17 @@ Result<Offer> PluginOffer::Try() {
 }
 
 Result<Done> PluginOffer::Register(const Offer& offer) {
-  registry_.Register(offer.resource, offer.endpoint, [answer = answer_](Result<Done> result) {
-    const MutexLock lock(answer->mutex);
-    answer->registered = std::move(result);
-    answer->changed.NotifyAll();
-  });
+  const auto note = [answer = answer_, &registry = registry_, offer](Result<Done> result) {
+    bool too_late = false;
+    {
+      const MutexLock lock(answer->mutex);
+      too_late = answer->given_up && result.ok();
+      answer->registered = std::move(result);
+      answer->changed.NotifyAll();
+    }
+    if (too_late) registry.Deregister(offer.resource, offer.endpoint);
+  };
+  registry_.Register(offer.resource, offer.endpoint, note);
   const MutexLock lock(answer_->mutex);
   while (!answer_->registered && !answer_->given_up) answer_->changed.Wait(answer_->mutex);
   if (!answer_->registered) return Error{ErrorCode::kUnavailable, "given up"};

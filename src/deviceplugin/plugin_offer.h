@@ -35,6 +35,9 @@ class PluginOffer {
   // Gives up; returns when our thread has ended.
   ~PluginOffer();
 
+  // Gives up, waits for our thread, and says what was registered all the same, or why nothing was.
+  Result<Offer> End();
+
   // What was registered, or why nothing was; nullopt: not yet known.
   std::optional<Result<Offer>> Outcome() const EXCLUDES(mutex_);
 

@@ -138,7 +138,11 @@ void PluginWatcher::TakeOver(const std::map<std::string, Identity>& found) {
       ++entry;
       continue;
     }
-    known.attempt.reset();  // gives up
+    if (known.attempt != nullptr) {
+      // It may have registered the plugin since we last asked.
+      const Result<Offer> ended = known.attempt->End();
+      if (ended.ok()) known.registered = *ended;
+    }
     if (known.registered) {
       registry_.Deregister(known.registered->resource, known.registered->endpoint);
     }
