@@ -1,11 +1,7 @@
 #include "simulator/kubelet_devices.h"
 
 #include <algorithm>
-#include <future>
-#include <optional>
 #include <utility>
-
-#include "deviceplugin/v1beta1/deviceplugin.pb.h"
 
 namespace alignd::simulator {
 namespace {
@@ -17,67 +13,105 @@ Error Refused(const std::string& why) {
 }  // namespace
 
 Result<std::unique_ptr<KubeletDevices>> KubeletDevices::Start(std::filesystem::path registry,
-                                                              std::chrono::milliseconds grace) {
-  std::unique_ptr<KubeletDevices> devices(new KubeletDevices(std::move(registry), grace));
+                                                              KubeletTiming timing) {
+  std::unique_ptr<KubeletDevices> devices(new KubeletDevices(std::move(registry), timing));
   if (Result<Done> started = devices->Restart(); !started.ok()) return started.error();
   return devices;
 }
 
-KubeletDevices::KubeletDevices(std::filesystem::path registry, std::chrono::milliseconds grace)
-    : registry_(std::move(registry)), grace_(grace) {}
+KubeletDevices::KubeletDevices(std::filesystem::path registry, KubeletTiming timing)
+    : registry_(std::move(registry)), timing_(timing) {}
 
 KubeletDevices::~KubeletDevices() { Stop(); }
 
 void KubeletDevices::Stop() {
-  const MutexLock admission(admission_mutex_);
-  watcher_.reset();
-  plugins_.reset();
+  std::unique_ptr<KubeletPlugins> plugins;  // ends without the lock: it calls us up to its end
+  {
+    const MutexLock lock(mutex_);
+    ++life_;
+    plugins = std::move(plugins_);
+  }
+  plugins.reset();
   const MutexLock lock(mutex_);
   resources_.clear();
+  changed_.NotifyAll();
 }
 
 Result<Done> KubeletDevices::Restart() {
   Stop();
-  const MutexLock admission(admission_mutex_);
-  deviceplugin::PluginSettings settings;
-  settings.grace = grace_;
-  plugins_ = std::make_unique<deviceplugin::PluginRegistry>(settings, *this);
-  deviceplugin::WatcherSettings watching;
-  watching.last_pause = watching.first_pause;
-  auto watcher = deviceplugin::PluginWatcher::Start(registry_, *plugins_, watching);
-  if (!watcher.ok()) return watcher.error();
-  watcher_ = *std::move(watcher);
+  {
+    // Resources of the checkpoint are known, without any device.
+    const MutexLock lock(mutex_);
+    for (const auto& [key, held] : held_) {
+      for (const auto& [resource, ids] : held) resources_[resource];
+    }
+  }
+  auto plugins = KubeletPlugins::Start(registry_, timing_, *this);
+  if (!plugins.ok()) return plugins.error();
+  const MutexLock lock(mutex_);
+  plugins_ = *std::move(plugins);
   return Done{};
 }
 
-void KubeletDevices::SetResource(std::string name, devicemanager::Resource resource) {
+void KubeletDevices::Shuffle(uint64_t seed) {
   const MutexLock lock(mutex_);
-  resources_[std::move(name)] = std::move(resource);
+  random_.emplace(seed);
+}
+
+void KubeletDevices::Connected(const std::string& resource, std::shared_ptr<PluginClient> client,
+                               const v1beta1::DevicePluginOptions& options) {
+  const MutexLock lock(mutex_);
+  Resource& known = resources_[resource];
+  known.client = std::move(client);
+  known.prefers_allocation = options.get_preferred_allocation_available();
+  known.stopped = false;
+}
+
+void KubeletDevices::Disconnected(const std::string& resource) {
+  const MutexLock lock(mutex_);
+  const auto known = resources_.find(resource);
+  if (known == resources_.end()) return;
+  for (auto& [id, healthy] : known->second.devices) healthy = false;
+  known->second.stopped = true;
   changed_.NotifyAll();
 }
 
-void KubeletDevices::RemoveResource(const std::string& name) {
+void KubeletDevices::Listed(const std::string& resource,
+                            const v1beta1::ListAndWatchResponse& list) {
   const MutexLock lock(mutex_);
-  resources_.erase(name);
+  auto& devices = resources_[resource].devices;
+  devices.clear();
+  for (const v1beta1::Device& device : list.devices()) {
+    devices[device.id()] = device.health() == "Healthy";
+  }
   changed_.NotifyAll();
 }
 
-std::set<std::string> KubeletDevices::HealthyIds(const std::string& resource) const {
-  std::set<std::string> ids;
+KubeletDevices::Ids KubeletDevices::HealthyIds(const std::string& resource) const {
+  Ids ids;
   const auto found = resources_.find(resource);
   if (found == resources_.end()) return ids;
-  for (const auto& [id, device] : found->second.devices) {
-    if (device.healthy) ids.insert(id);
+  for (const auto& [id, healthy] : found->second.devices) {
+    if (healthy) ids.insert(id);
   }
   return ids;
 }
 
-std::set<std::string> KubeletDevices::Healthy(const std::string& resource) const {
+KubeletDevices::Ids KubeletDevices::Healthy(const std::string& resource) const {
   const MutexLock lock(mutex_);
   return HealthyIds(resource);
 }
 
-bool KubeletDevices::WaitUntilHealthy(const std::string& resource, const std::set<std::string>& ids,
+KubeletDevices::Ids KubeletDevices::Listed(const std::string& resource) const {
+  const MutexLock lock(mutex_);
+  Ids ids;
+  const auto found = resources_.find(resource);
+  if (found == resources_.end()) return ids;
+  for (const auto& [id, healthy] : found->second.devices) ids.insert(id);
+  return ids;
+}
+
+bool KubeletDevices::WaitUntilHealthy(const std::string& resource, const Ids& ids,
                                       std::chrono::milliseconds timeout) const {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const MutexLock lock(mutex_);
@@ -87,76 +121,103 @@ bool KubeletDevices::WaitUntilHealthy(const std::string& resource, const std::se
   return true;
 }
 
+// Source: manager.go, allocateContainerResources: the checkpoint is written once for the container.
 Result<Done> KubeletDevices::Admit(const ContainerKey& key,
                                    const std::map<std::string, int>& wanted, bool ends) {
   const MutexLock admission(admission_mutex_);
-  for (const auto& [resource, count] : wanted) {
-    {
-      const MutexLock lock(mutex_);
-      const auto known = held_.find(key);
-      if (known != held_.end() && known->second.contains(resource)) continue;
+  uint64_t life = 0;
+  std::map<std::string, int> missing = wanted;
+  {
+    const MutexLock lock(mutex_);
+    life = life_;
+    const auto known = held_.find(key);
+    if (known != held_.end()) {
+      std::erase_if(missing, [&](const auto& want) { return known->second.contains(want.first); });
     }
+  }
+  std::map<std::string, Held> allocated;
+  for (const auto& [resource, count] : missing) {
+    if (count == 0) continue;
     Result<Held> held = Allocate(key, resource, count);
     if (!held.ok()) return held.error();
     held->ends = ends;
-    const MutexLock lock(mutex_);
-    held_[key][resource] = *std::move(held);
+    allocated[resource] = *std::move(held);
   }
+  const MutexLock lock(mutex_);
+  if (life != life_) return Refused("a kubelet that was killed");
+  for (auto& [resource, held] : allocated) held_[key][resource] = std::move(held);
   return Done{};
 }
 
-Result<std::set<std::string>> KubeletDevices::Choose(const ContainerKey& key,
-                                                     const std::string& resource, int count) {
+std::vector<ContainerKey> KubeletDevices::Readmit(const std::set<ContainerKey>& running) const {
+  std::vector<ContainerKey> refused;
+  const MutexLock lock(mutex_);
+  for (const auto& [key, resources] : held_) {
+    if (running.contains(key)) continue;
+    bool fits = true;
+    for (const auto& [resource, held] : resources) {
+      fits = fits && std::ranges::includes(HealthyIds(resource), held.ids);
+    }
+    if (!fits) refused.push_back(key);
+  }
+  return refused;
+}
+
+std::vector<std::string> KubeletDevices::Ordered(const Ids& ids) {
+  std::vector<std::string> ordered(ids.begin(), ids.end());
+  if (random_) std::ranges::shuffle(ordered, *random_);
+  return ordered;
+}
+
+Result<KubeletDevices::Offer> KubeletDevices::Offered(const ContainerKey& key,
+                                                      const std::string& resource) {
+  const MutexLock lock(mutex_);
+  const auto known = resources_.find(resource);
+  if (known == resources_.end()) return Refused("cannot allocate unregistered device " + resource);
+  Ids free = HealthyIds(resource);
+  if (free.empty()) {
+    return Refused("no healthy devices present; cannot allocate unhealthy devices " + resource);
+  }
+  Ids left;
+  Ids lasting;
+  for (const auto& [owner, resources] : held_) {
+    const auto held = resources.find(resource);
+    if (held == resources.end()) continue;
+    for (const std::string& id : held->second.ids) {
+      free.erase(id);
+      if (owner.pod_uid == key.pod_uid) (held->second.ends ? left : lasting).insert(id);
+    }
+  }
+  for (const std::string& id : lasting) left.erase(id);
+  return Offer{Ordered(left), Ordered(free), known->second.client,
+               known->second.prefers_allocation};
+}
+
+// Source: manager.go, devicesToAllocate, for devices without topology.
+Result<KubeletDevices::Ids> KubeletDevices::Choose(const std::string& resource, int count,
+                                                   const Offer& offer) {
   const auto size = static_cast<size_t>(count);
-  std::set<std::string> chosen;
-  std::set<std::string> free;
-  bool prefers = false;
-  {
-    const MutexLock lock(mutex_);
-    free = HealthyIds(resource);
-    if (free.empty()) {
-      return Refused("no healthy devices present; cannot allocate unhealthy devices " + resource);
-    }
-    prefers = resources_.at(resource).prefers_allocation;
-    std::set<std::string> left;  // by ended containers of the pod
-    for (const auto& [owner, resources] : held_) {
-      const auto held = resources.find(resource);
-      if (held == resources.end()) continue;
-      for (const std::string& id : held->second.ids) {
-        free.erase(id);
-        if (owner.pod_uid == key.pod_uid && held->second.ends) left.insert(id);
-      }
-    }
-    for (const auto& [owner, resources] : held_) {  // what a lasting one has is not left
-      const auto held = resources.find(resource);
-      if (owner.pod_uid != key.pod_uid || held == resources.end() || held->second.ends) continue;
-      for (const std::string& id : held->second.ids) left.erase(id);
-    }
-    for (const std::string& id : left) {
-      if (chosen.size() < size) chosen.insert(id);
-    }
+  Ids chosen;
+  for (const std::string& id : offer.left) {
+    if (chosen.size() < size) chosen.insert(id);
   }
   const size_t needed = size - chosen.size();
-  if (free.size() < needed) {
+  if (needed == 0) return chosen;
+  if (offer.free.size() < needed) {
     return Refused("requested number of devices unavailable for " + resource + ". Requested: " +
-                   std::to_string(needed) + ", Available: " + std::to_string(free.size()));
+                   std::to_string(needed) + ", Available: " + std::to_string(offer.free.size()));
   }
-  if (prefers && needed > 0 && needed < free.size()) {
-    devicemanager::PreferenceQuery query;
-    query.resource = resource;
-    query.must_include.assign(chosen.begin(), chosen.end());
-    std::set<std::string> available = free;
+  const Ids free(offer.free.begin(), offer.free.end());
+  if (offer.prefers) {
+    Ids available = free;
     available.insert(chosen.begin(), chosen.end());
-    query.available.assign(available.begin(), available.end());
-    query.size = count;
-    std::promise<std::optional<std::vector<std::string>>> answer;
-    plugins_->GetPreferredAllocation(query,
-                                     [&](const auto& preferred) { answer.set_value(preferred); });
-    for (const std::string& id : answer.get_future().get().value_or(std::vector<std::string>())) {
+    const Result<Ids> preferred = offer.client->GetPreferredAllocation(available, chosen, count);
+    if (!preferred.ok()) return Refused(preferred.error().message);
+    for (const std::string& id : *preferred) {
       if (chosen.size() < size && free.contains(id)) chosen.insert(id);
     }
   }
-  for (const std::string& id : free) {
+  for (const std::string& id : offer.free) {
     if (chosen.size() < size) chosen.insert(id);
   }
   return chosen;
@@ -164,20 +225,15 @@ Result<std::set<std::string>> KubeletDevices::Choose(const ContainerKey& key,
 
 Result<KubeletDevices::Held> KubeletDevices::Allocate(const ContainerKey& key,
                                                       const std::string& resource, int count) {
-  if (plugins_ == nullptr) return Refused("a kubelet that is down");
-  Result<std::set<std::string>> ids = Choose(key, resource, count);
+  const Result<Offer> offer = Offered(key, resource);
+  if (!offer.ok()) return offer.error();
+  Result<Ids> ids = Choose(resource, count, *offer);
   if (!ids.ok()) return ids.error();
-  std::promise<Result<std::string>> answer;
-  plugins_->Allocate(resource, {ids->begin(), ids->end()},
-                     [&](Result<std::string> bytes) { answer.set_value(std::move(bytes)); });
-  const Result<std::string> bytes = answer.get_future().get();
-  if (!bytes.ok()) return Refused("rpc error: " + bytes.error().message);
-  v1beta1::ContainerAllocateResponse response;
-  if (!response.ParseFromString(*bytes)) return Refused("an answer that cannot be read");
+  const Result<v1beta1::ContainerAllocateResponse> answer = offer->client->Allocate(*ids);
+  if (!answer.ok()) return Refused(answer.error().message);
   const MutexLock lock(mutex_);
   ++allocations_;
-  return Held{
-      *std::move(ids), {response.annotations().begin(), response.annotations().end()}, false};
+  return Held{*std::move(ids), {answer->annotations().begin(), answer->annotations().end()}, false};
 }
 
 KubeletDevices::Annotations KubeletDevices::AnnotationsOf(const ContainerKey& key) const {
@@ -191,13 +247,13 @@ KubeletDevices::Annotations KubeletDevices::AnnotationsOf(const ContainerKey& ke
   return annotations;
 }
 
-std::set<std::string> KubeletDevices::IdsOf(const ContainerKey& key,
-                                            const std::string& resource) const {
+KubeletDevices::Ids KubeletDevices::IdsOf(const ContainerKey& key,
+                                          const std::string& resource) const {
   const MutexLock lock(mutex_);
   const auto known = held_.find(key);
   if (known == held_.end()) return {};
   const auto held = known->second.find(resource);
-  return held == known->second.end() ? std::set<std::string>() : held->second.ids;
+  return held == known->second.end() ? Ids() : held->second.ids;
 }
 
 void KubeletDevices::Forget(const std::string& pod_uid) {

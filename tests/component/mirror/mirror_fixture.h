@@ -27,6 +27,17 @@ inline const std::set<std::string>& AllGpus() {
   return *kAll;
 }
 
+// A kubelet that looks more often than the real one, so that tests go on.
+inline simulator::KubeletTiming QuickKubelet() {
+  simulator::KubeletTiming timing;
+  timing.period = milliseconds(10);
+  timing.first_backoff = milliseconds(10);
+  timing.last_backoff = milliseconds(200);
+  timing.info = kPatience;  // on a machine that does other things, too
+  timing.notify = kPatience;
+  return timing;
+}
+
 class MirrorTest : public DaemonTest {
  protected:
   ~MirrorTest() override {
@@ -54,7 +65,7 @@ class MirrorTest : public DaemonTest {
     ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   }
   void StartKubelet() {
-    auto kubelet = simulator::KubeletDevices::Start(Registry(), std::chrono::minutes(5));
+    auto kubelet = simulator::KubeletDevices::Start(Registry(), QuickKubelet());
     ASSERT_TRUE(kubelet.ok()) << kubelet.error().Text();
     kubelet_ = *std::move(kubelet);
   }

@@ -1,0 +1,50 @@
+// Which sockets there are in a directory and below, as the kubelet's plugin watcher knows it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "alignd/base/result.h"
+#include "sync/mutex.h"
+
+namespace alignd::simulator {
+
+// Thread-safe. Every creation makes another identity of the same path; one that is moved away is
+// still believed to be there, as the kubelet looks at creation and removal only.
+// Source: kubelet 1.36 pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go; cache,
+// desired_state_of_world.go.
+class SocketWatch {
+ public:
+  // Makes the directory if it is not there. Errors: kIo.
+  static Result<std::unique_ptr<SocketWatch>> Start(const std::filesystem::path& directory);
+  SocketWatch(const SocketWatch&) = delete;
+  SocketWatch& operator=(const SocketWatch&) = delete;
+  ~SocketWatch();
+
+  // Identities by path.
+  std::map<std::string, uint64_t> Sockets() const;
+
+ private:
+  explicit SocketWatch(int inotify, int stop_event);
+
+  void Run();
+  bool ReadEvents();
+  void Traverse(const std::filesystem::path& directory);
+  void Created(const std::filesystem::path& path);
+
+  const int inotify_;
+  const int stop_event_;
+  std::map<int, std::filesystem::path> directories_;  // by watch; of Start, then of the thread
+
+  mutable Mutex mutex_;
+  uint64_t last_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, uint64_t> sockets_ GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace alignd::simulator
