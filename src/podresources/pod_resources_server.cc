@@ -7,9 +7,17 @@
 
 #include "podresources/v1/podresources.grpc.pb.h"
 #include "rpc/grpc_status.h"
+#include "rpc/rate_limit.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::podresources {
+namespace {
+
+// Source: kubelet pkg/kubelet/apis/podresources/constants.go.
+constexpr double kCallsPerSecond = 100;
+constexpr int kCallsAtOnce = 10;
+
+}  // namespace
 
 class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Service {
  public:
@@ -20,6 +28,7 @@ class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Servi
   grpc::Status List(grpc::ServerContext* /*context*/,
                     const ::v1::ListPodResourcesRequest* /*request*/,
                     ::v1::ListPodResourcesResponse* response) override {
+    if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
     const Result<std::vector<NamedPod>> pods = names_();
     if (!pods.ok()) return rpc::ToStatus(pods.error());
     const auto snapshot = allocation_.snapshot();
@@ -31,6 +40,7 @@ class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Servi
 
   grpc::Status Get(grpc::ServerContext* /*context*/, const ::v1::GetPodResourcesRequest* request,
                    ::v1::GetPodResourcesResponse* response) override {
+    if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
     const Result<std::vector<NamedPod>> pods = names_();
     if (!pods.ok()) return rpc::ToStatus(pods.error());
     for (const NamedPod& pod : *pods) {
@@ -45,14 +55,22 @@ class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Servi
   grpc::Status GetAllocatableResources(grpc::ServerContext* /*context*/,
                                        const ::v1::AllocatableResourcesRequest* /*request*/,
                                        ::v1::AllocatableResourcesResponse* response) override {
+    if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
     *response = Allocatable(node_, allocation_.snapshot()->state);
     return grpc::Status::OK;
   }
 
  private:
+  // Source: kubelet pkg/kubelet/apis/grpc/ratelimit.go.
+  grpc::Status Allow() {
+    if (limit_.Allow(rpc::RateLimit::Clock::now())) return grpc::Status::OK;
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"};
+  }
+
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;
   const PodNames names_;
+  rpc::RateLimit limit_{kCallsPerSecond, kCallsAtOnce};
 };
 
 Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(

@@ -20,7 +20,8 @@ namespace alignd::podresources {
 using PodNames = std::function<Result<std::vector<NamedPod>>()>;
 
 // Serves `v1.PodResourcesLister` on a unix socket. Every answer is of the newest snapshot and does
-// not wait for a decision under way; a runtime that is away makes it UNAVAILABLE. Thread-safe.
+// not wait for a decision under way; a runtime that is away makes it UNAVAILABLE. Calls are counted
+// together: 100 a second, 10 at once, more are RESOURCE_EXHAUSTED, as in the kubelet. Thread-safe.
 class PodResourcesServer {
  public:
   // All references outlive the server. Errors: as rpc::Listen.

@@ -1,0 +1,41 @@
+// How often something may be done: so many times a second, and a few at once.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include "sync/mutex.h"
+
+namespace alignd::rpc {
+
+// A bucket of tokens that fills evenly, full at the start. Thread-safe.
+class RateLimit {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RateLimit(double per_second, int burst) : per_second_(per_second), burst_(burst) {}
+
+  // Whether it may be done now; then a token is gone. `now` does not go back, or is taken as the
+  // latest time that was seen.
+  bool Allow(Clock::time_point now) {
+    const MutexLock lock(mutex_);
+    if (now > last_) {
+      const std::chrono::duration<double> passed = now - last_;
+      tokens_ = std::min(burst_, tokens_ + passed.count() * per_second_);
+      last_ = now;
+    }
+    if (tokens_ < 1) return false;
+    tokens_ -= 1;
+    return true;
+  }
+
+ private:
+  const double per_second_;
+  const double burst_;
+
+  Mutex mutex_;
+  double tokens_ GUARDED_BY(mutex_) = burst_;
+  Clock::time_point last_ GUARDED_BY(mutex_);
+};
+
+}  // namespace alignd::rpc
