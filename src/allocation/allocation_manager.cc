@@ -54,7 +54,7 @@ struct AllocationManager::Operation {
 
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
-                                     BindingTable* bindings, BindingMode mode)
+                                     BindingTable* bindings, std::optional<BindingMode> mode)
     : node_(std::move(node)),
       plugins_(plugins),
       bindings_(bindings),
@@ -149,6 +149,9 @@ void AllocationManager::Start(Caller caller) {
   if (stopping_) return caller.done(Stopping());
   const auto running = operations_.find(caller.pod.uid);
   const bool pending = running != operations_.end();
+  if (AwaitsCounts()) {
+    caller.pod = WithoutUncounted(ledger_.state(), caller.pod, caller.wanted, caller.counted);
+  }
   const std::vector<Container>& containers = caller.pod.containers;
   const bool has_init = std::ranges::count(containers, ContainerKind::kInit, &Container::kind) > 0;
   if (has_init) with_init_[caller.pod.uid] = caller.pod;
@@ -171,6 +174,11 @@ void AllocationManager::Start(Caller caller) {
   } else {
     operation.behind.push_back(std::move(caller));
   }
+}
+
+bool AllocationManager::AwaitsCounts() const {
+  return mode_ == BindingMode::kSteered &&
+         node_.topology.scope() == TopologyManagerScope::kContainer;
 }
 
 std::shared_ptr<const checkpoint::Bindings> AllocationManager::bindings() const {
@@ -228,8 +236,8 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   };
   NodeState state = ledger_.state();
   admission::LendToInitContainers(node_, pod, state);
-  admission::Admission admission =
-      AdmitCounted(node_, state, pod, counted, *bindings(), mode_, preferred);
+  admission::Admission admission = AdmitCounted(node_, state, pod, counted, *bindings(),
+                                                mode_.value_or(BindingMode::kSteered), preferred);
   if (!unanswered.empty()) return Consult(operation, unanswered);
   Note(*operation, admission);
   if (admission.refusal) {

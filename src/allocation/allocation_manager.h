@@ -51,10 +51,10 @@ class AllocationManager final : public InventorySink {
 
   // `initial` comes from CheckpointStore::Load. `store`, `plugins` and `bindings` outlive us.
   // `bindings`, where given, remembers which devices counted ids became; `mode` says which they
-  // become.
+  // become, nullopt that the kubelet counts no devices.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, BindingTable* bindings = nullptr,
-                    BindingMode mode = BindingMode::kSteered);
+                    std::optional<BindingMode> mode = std::nullopt);
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Finishes what was posted. Who waits for a plugin gets an error (kUnavailable), and what was
@@ -134,6 +134,9 @@ class AllocationManager final : public InventorySink {
 
   // All of these on the decision thread.
   void Start(Caller caller);
+  // Each container's devices are to be those that the kubelet counted for it: in container scope
+  // one is decided about once that is known. In pod scope all must be decided together.
+  bool AwaitsCounts() const;
   bool HoldsItsGrant(const Caller& caller, bool pending) const;
   // Binds what is counted to the devices that `state` gives the pod.
   Result<Done> KeepBound(const admission::NodeState& state, const std::string& pod_uid,
@@ -163,7 +166,7 @@ class AllocationManager final : public InventorySink {
   const admission::Node node_;    // constant after construction
   DevicePlugins& plugins_;        // thread-safe
   BindingTable* const bindings_;  // decision thread only, but for its snapshot; may be null
-  const BindingMode mode_;
+  const std::optional<BindingMode> mode_;
   DecisionLog decisions_;  // thread-safe
 
   // Decision thread only, but for the snapshot.

@@ -72,30 +72,42 @@ bool IsWantedBeside(const NodeState& state, const Pod& pod, const std::string& c
   });
 }
 
-// Leaves of the resource only the devices with those ids that are free, and what the pod holds
-// already. False: the ids cannot be taken as they are.
+// Which device stands behind each id that is bound in the pod.
+Binding BoundInPod(const Bindings& bindings, const std::string& pod_uid,
+                   const std::string& resource) {
+  Binding bound;
+  for (auto entry = bindings.lower_bound({pod_uid, ""});
+       entry != bindings.end() && entry->first.pod_uid == pod_uid; ++entry) {
+    const auto binding = entry->second.find(resource);
+    if (binding != entry->second.end()) {
+      bound.insert(binding->second.begin(), binding->second.end());
+    }
+  }
+  return bound;
+}
+
+// Leaves of the resource only the devices that are to stand behind those ids: of an id that an
+// ended container of the pod had, the device that it had; else the one of that id, if it is free.
+// False: the ids cannot be taken as they are.
 bool LeaveOnly(const std::set<std::string>& ids, const std::string& pod_uid,
                const std::string& resource, const Bindings& bindings, DeviceState& devices) {
   const auto inventory = devices.resources.find(resource);
   if (inventory == devices.resources.end()) return false;
   const std::set<std::string> allocated = devices.AllocatedIds(resource);
-  const std::set<std::string> of_the_pod = devices.PodIds(pod_uid, resource);
-  std::set<std::string> bound;  // ids, not devices
-  for (const auto& [key, held] : bindings) {
-    if (key.pod_uid != pod_uid) continue;
-    const auto binding = held.find(resource);
-    if (binding == held.end()) continue;
-    for (const auto& [id, device] : binding->second) bound.insert(id);
-  }
+  const Binding bound = BoundInPod(bindings, pod_uid, resource);
+  std::set<std::string> wanted;
   for (const std::string& id : ids) {
-    if (bound.contains(id)) continue;
+    if (const auto left = bound.find(id); left != bound.end()) {
+      wanted.insert(left->second);
+      continue;
+    }
     const auto device = inventory->second.devices.find(id);
     if (device == inventory->second.devices.end()) return false;
     if (!device->second.healthy || allocated.contains(id)) return false;
+    wanted.insert(id);
   }
   for (auto& [id, device] : devices.resources[resource].devices) {
-    const bool counted = ids.contains(id) && !bound.contains(id);
-    if (!counted && !of_the_pod.contains(id)) device.healthy = false;
+    if (!wanted.contains(id)) device.healthy = false;
   }
   return true;
 }
@@ -154,6 +166,22 @@ bool IsPartOf(const CountedPod& counted, const CountedPod& other) {
     const auto known = other.find(entry.first);
     return known != other.end() && known->second == entry.second;
   });
+}
+
+Pod WithoutUncounted(const NodeState& state, const Pod& pod, const std::string& wanted,
+                     const CountedPod& counted) {
+  if (wanted.empty()) return pod;
+  const auto is_uncounted = [&](const Container& container) {
+    if (container.name == wanted || counted.contains(container.name)) return false;
+    return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
+      return !limit.second.IsZero() && state.devices.resources.contains(limit.first) &&
+             state.devices.Find({pod.uid, container.name}, limit.first) == nullptr;
+    });
+  };
+  Pod known = pod;
+  known.stated_qos = QosOf(pod);
+  std::erase_if(known.containers, is_uncounted);
+  return known;
 }
 
 std::optional<Refusal> RefuseUnknown(const NodeState& state, const Pod& pod,

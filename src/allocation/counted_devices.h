@@ -42,14 +42,20 @@ bool HoldsCounted(const admission::NodeState& state, const std::string& pod_uid,
 // Whether every container of `counted` is counted the same in `other`.
 bool IsPartOf(const CountedPod& counted, const CountedPod& other);
 
+// The pod without those of its containers of which the kubelet has yet to say which devices it
+// counted for them: that comes with their own creation. `wanted` is the container that is asked for
+// now; empty: the pod as a whole, which is left as it is.
+Pod WithoutUncounted(const admission::NodeState& state, const Pod& pod, const std::string& wanted,
+                     const CountedPod& counted);
+
 // Why a counted id cannot be given: the resource has no plugin, or none that lists the id, so that
 // the kubelet cannot have been told of it. Containers that hold the resource are not looked at.
 std::optional<Refusal> RefuseUnknown(const admission::NodeState& state, const Pod& pod,
                                      const CountedPod& counted);
 
 // Decides as admission::Admit does, but first for the counted devices themselves (kSteered). An id
-// that is bound in the pod already means that its earlier holder has ended: what that one holds is
-// used again, as the kubelet does with its init containers.
+// that is bound in the pod already means that its earlier holder has ended: the device that it had
+// under that id is used again, as the kubelet does with its init containers.
 admission::Admission AdmitCounted(const admission::Node& node, const admission::NodeState& state,
                                   const Pod& pod, const CountedPod& counted,
                                   const checkpoint::Bindings& bindings, BindingMode mode,

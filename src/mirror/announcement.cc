@@ -1,7 +1,10 @@
 #include "mirror/announcement.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "alignd/admission/explanation.h"
 
@@ -17,16 +20,19 @@ const Resource& ResourceOf(const admission::NodeState& state, const std::string&
   return found == state.devices.resources.end() ? kNone : found->second;
 }
 
-// NUMA node ids, those with the most free CPUs first.
-std::vector<int> ByFreeCpus(const admission::Node& node, const admission::NodeState& state) {
-  std::vector<std::pair<int, int>> nodes;  // free CPUs, negative for the order; id
+struct Place {
+  int numa = 0;
+  int free_cpus = 0;
+};
+
+// Those with the most free CPUs first.
+std::vector<Place> ByFreeCpus(const admission::Node& node, const admission::NodeState& state) {
+  std::vector<Place> places;
   for (const admission::NumaRoom& room : admission::RoomLeft(node, state)) {
-    nodes.emplace_back(-room.free_cpus.Count(), room.numa_id);
+    places.push_back({room.numa_id, room.free_cpus.Count()});
   }
-  std::ranges::sort(nodes);
-  std::vector<int> ids;
-  for (const auto& [free, id] : nodes) ids.push_back(id);
-  return ids;
+  std::ranges::stable_sort(places, std::greater<>(), &Place::free_cpus);
+  return places;
 }
 
 }  // namespace
@@ -68,6 +74,22 @@ Announcement Announce(const admission::NodeState& state, const checkpoint::Bindi
   return announced;
 }
 
+CountedBefore CountedIn(const checkpoint::Bindings& bindings) {
+  CountedBefore counted;
+  for (const auto& [key, held] : bindings) {
+    for (const auto& [resource, binding] : held) {
+      for (const auto& [id, device] : binding) counted[resource].insert(id);
+    }
+  }
+  return counted;
+}
+
+Announcement AnnounceBefore(const std::set<std::string>& counted) {
+  Announcement announced;
+  for (const std::string& id : counted) announced[id] = {.stands_for = "", .healthy = true};
+  return announced;
+}
+
 std::set<std::string> Steer(const admission::Node& node, const admission::NodeState& state,
                             const std::string& resource, const Announcement& announced,
                             const Choice& choice) {
@@ -80,19 +102,26 @@ std::set<std::string> Steer(const admission::Node& node, const admission::NodeSt
     if (device == devices.end()) continue;
     for (const int64_t numa : device->second.numa) on_node[numa].insert(id);
   }
-  const std::vector<int> nodes = ByFreeCpus(node, state);
+  const std::vector<Place> places = ByFreeCpus(node, state);
   const auto with_required = [&](const std::set<std::string>& ids) {
     std::set<std::string> all = ids;
     all.insert(choice.must_include.begin(), choice.must_include.end());
     return all;
   };
-  for (const int numa : nodes) {
-    std::set<std::string> ids = with_required(on_node[numa]);
-    if (ids.size() >= choice.size) return ids;
+  std::optional<std::set<std::string>> best;
+  int most_cpus = 0;
+  for (const Place& place : places) {
+    std::set<std::string> ids = with_required(on_node[place.numa]);
+    if (ids.size() < choice.size) continue;
+    if (!best) most_cpus = place.free_cpus;
+    if (2 * place.free_cpus < most_cpus) continue;
+    if (!best || ids.size() < best->size()) best = std::move(ids);
   }
+  if (best) return *best;
   std::set<std::string> together = choice.must_include;
-  for (const int numa : nodes) {
-    together.insert(on_node[numa].begin(), on_node[numa].end());
+  for (const Place& place : places) {
+    const std::set<std::string>& ids = on_node[place.numa];
+    together.insert(ids.begin(), ids.end());
     if (together.size() >= choice.size) return together;
   }
   return with_required(choice.available);

@@ -31,6 +31,17 @@ using Announcement = std::map<std::string, AnnouncedDevice>;
 Announcement Announce(const admission::NodeState& state, const checkpoint::Bindings& bindings,
                       const std::string& resource);
 
+// Ids by resource.
+using CountedBefore = std::map<std::string, std::set<std::string>>;
+
+CountedBefore CountedIn(const checkpoint::Bindings& bindings);
+
+// What is told of a resource whose plugin has not come since our start: the ids that containers
+// had, healthy. A kubelet that starts beside us, as after a reboot, admits its pods once more, and
+// refuses for good those whose devices it does not see; admitted, they wait for the plugin. Nothing
+// is free, so nobody else is sent here.
+Announcement AnnounceBefore(const std::set<std::string>& counted);
+
 // What the kubelet asks before it chooses; a value.
 struct Choice {
   std::set<std::string> available;  // ids, the ones to include among them
@@ -38,9 +49,10 @@ struct Choice {
   size_t size = 0;
 };
 
-// Those of the available ids whose devices lie on the NUMA node with the most free CPUs that has
-// enough of them, or on as few such nodes as it takes; all where that is not enough. At least the
-// ones to include.
+// Those of the available ids whose devices lie on one NUMA node that has enough of them and at
+// least half as many free CPUs as any such node: of several the one with the fewest of them, so
+// that larger groups stay whole, then the one with the most free CPUs. Where no node has enough:
+// those of as few nodes as it takes, all where that is not enough. At least the ones to include.
 std::set<std::string> Steer(const admission::Node& node, const admission::NodeState& state,
                             const std::string& resource, const Announcement& announced,
                             const Choice& choice);

@@ -86,6 +86,40 @@ TEST_F(Counted, IdsOfAnEndedContainerMeanItsDevices) {
   EXPECT_EQ(IdsOf(beside.next, "p"), (Ids{"gpu2", "gpu3"}));
 }
 
+// What an ended container leaves is taken by its id, not by the order of the devices.
+TEST_F(Counted, EachContainerReusesTheDeviceOfItsOwnId) {
+  state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
+  bindings_[{"p", "init"}][kGpu] = {{"gpu6", "gpu6"}, {"gpu7", "gpu7"}};
+  const Admission first =
+      Admit(AppPod("p", 1, {{kGpu, "1"}}), {"gpu7"}, BindingMode::kSteered, "app");
+  ASSERT_TRUE(first.admitted());
+  EXPECT_EQ(IdsOf(first.next, "p"), Ids{"gpu7"});
+}
+
+TEST_F(Counted, OthersOfThePodWaitUntilTheyAreCounted) {
+  Pod pod = AppPod("p", 3, {{kGpu, "1"}});
+  Container beside = pod.containers[0];
+  beside.name = "beside";
+  Container plain = pod.containers[0];
+  plain.name = "plain";
+  plain.resources.limits.erase(kGpu);
+  pod.containers.push_back(beside);
+  pod.containers.push_back(plain);
+  const auto names = [](const Pod& known) {
+    Ids all;
+    for (const Container& container : known.containers) all.insert(container.name);
+    return all;
+  };
+  const Pod known = WithoutUncounted(state_, pod, "app", {{"app", {{kGpu, {"gpu1"}}}}});
+  EXPECT_EQ(names(known), (Ids{"app", "plain"}));
+  EXPECT_EQ(QosOf(known), QosOf(pod));
+  EXPECT_EQ(names(WithoutUncounted(state_, pod, "plain", {})), Ids{"plain"});
+  EXPECT_EQ(names(WithoutUncounted(state_, pod, "", {})), (Ids{"app", "beside", "plain"}));
+  // One that has its devices has been decided about.
+  state_.devices.allocations[{"p", "beside"}][kGpu].devices[1] = {"gpu6"};
+  EXPECT_EQ(names(WithoutUncounted(state_, pod, "plain", {})), (Ids{"beside", "plain"}));
+}
+
 TEST_F(Counted, UnknownOnesAreRefused) {
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
   EXPECT_FALSE(RefuseUnknown(state_, pod, {{"app", {{kGpu, {"gpu1"}}}}}));

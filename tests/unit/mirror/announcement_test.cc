@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "alignd/admission/admission.h"
 #include "edge/allocation_node.h"
 
 namespace alignd::mirror {
@@ -116,8 +117,34 @@ TEST(Steering, GoesWhereTheFreeCpusAre) {
   EXPECT_EQ(Steer(node, state, kGpu, announced, {all, {}, 3}), all);
   EXPECT_EQ(Steer(node, state, kGpu, announced, {{"gpu0", "gpu1", "gpu2"}, {}, 2}),
             (Ids{"gpu0", "gpu1"}));
-  EXPECT_EQ(Steer(node, state, kGpu, announced, {all, {"gpu0"}, 2}), (Ids{"gpu0", "gpu2", "gpu3"}));
+  EXPECT_EQ(Steer(node, state, kGpu, announced, {all, {"gpu0"}, 2}), (Ids{"gpu0", "gpu1"}));
   EXPECT_EQ(Steer(node, state, kGpu, announced, {{"gpu0"}, {}, 2}), Ids{"gpu0"});
+}
+
+TEST(Steering, LeavesLargerGroupsWholeWhereThatCostsNoCpus) {
+  const admission::Node node = testing::MakeNode();  // 7 and 8 CPUs to give away
+  NodeState state = StateOf(node);
+  state.devices.resources[kGpu].devices.erase("gpu1");
+  using Ids = std::set<std::string>;
+  const Ids all{"gpu0", "gpu2", "gpu3"};
+  const auto steer = [&](size_t size) {
+    return Steer(node, state, kGpu, Announce(state, {}, kGpu), {all, {}, size});
+  };
+  EXPECT_EQ(steer(1), Ids{"gpu0"});
+  EXPECT_EQ(steer(2), (Ids{"gpu2", "gpu3"}));
+  const auto filled = admission::Admit(node, state, testing::AppPod("f", 4), {});
+  ASSERT_TRUE(filled.admitted());
+  state.cpu = filled.next.cpu;  // 3 are left on node 0
+  EXPECT_EQ(steer(1), (Ids{"gpu2", "gpu3"}));
+}
+
+TEST(Announcement, BeforeItsPluginComesIsWhatContainersHad) {
+  const CountedBefore counted = CountedIn(
+      {{{"p", "app"}, {{kGpu, {{"a", "x"}, {"b", "y"}}}}}, {{"q", "app"}, {{kGpu, {{"c", "c"}}}}}});
+  EXPECT_EQ(counted, (CountedBefore{{kGpu, {"a", "b", "c"}}}));
+  const Announcement announced = AnnounceBefore(counted.at(kGpu));
+  EXPECT_EQ(announced.size(), 3U);
+  EXPECT_EQ(Healthy(announced), (std::set<std::string>{"a", "b", "c"}));
 }
 
 }  // namespace
