@@ -200,14 +200,14 @@ class RunningDaemon final : public Daemon {
         node_(std::move(node)),
         store_(std::move(store)),
         bindings_(std::move(bindings)),
+        counted_before_(mirror::CountedIn(*bindings_->snapshot())),
         cgroups_(options.cgroup_root),
         runtime_(runtime, options.runtime_timeout),
         pod_lister_(runtime, options.runtime_timeout),
         reconciler_(node_, allocation_, registry_, runtime_, cgroups_, upkeep_,
                     ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
-        allocation_(node_, state, *store_, plugins_, bindings_.get(),
-                    options.mirror.value_or(allocation::BindingMode::kSteered)),
+        allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror),
         sources_(std::move(sources)),
         forwarder_(cri::MakeForwarder(
             std::move(runtime),
@@ -253,8 +253,9 @@ class RunningDaemon final : public Daemon {
     if (!watcher.ok()) return watcher.error();
     watcher_ = *std::move(watcher);
     if (options.mirror) {
-      auto mirror = mirror::Mirror::Start({options.kubelet_plugins_registry, *options.mirror},
-                                          node_, allocation_, *bindings_, plugins_);
+      auto mirror = mirror::Mirror::Start(
+          {options.kubelet_plugins_registry, *options.mirror, counted_before_}, node_, allocation_,
+          *bindings_, plugins_);
       if (!mirror.ok()) return mirror.error();
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);
@@ -319,6 +320,7 @@ class RunningDaemon final : public Daemon {
   const admission::Node node_;
   const std::unique_ptr<allocation::CheckpointStore> store_;
   const std::unique_ptr<allocation::BindingTable> bindings_;
+  const mirror::CountedBefore counted_before_;  // before anything of it is released
   InventoryRelay relay_;
   allocation::UpkeepLog upkeep_;
   const cgroup::CgroupTree cgroups_;

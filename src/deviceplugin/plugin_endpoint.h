@@ -1,4 +1,4 @@
-// One registered device plugin: follows its ListAndWatch and calls it with deadlines.
+// One registered device plugin over gRPC: follows its ListAndWatch and calls it with deadlines.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -13,59 +13,32 @@
 
 #include "alignd/base/result.h"
 #include "alignd/devicemanager/device_policy.h"
+#include "deviceplugin/plugin_connection.h"
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
 #include "sync/mutex.h"
 
 namespace alignd::deviceplugin {
 
-// How long a plugin may take. The kubelet gives it forever, except for the dial (10 s) and
-// PreStartContainer (30 s); but its own call to us ends after 2 minutes, in which a container may
-// need preferences several times and one Allocate.
-struct PluginDeadlines {
-  std::chrono::milliseconds connect{10'000};  // dial and GetDevicePluginOptions together
-  std::chrono::milliseconds preferred{10'000};
-  std::chrono::milliseconds allocate{60'000};
-  std::chrono::milliseconds pre_start{30'000};
-};
-
-// Thread-safe. No method blocks, except the destructor. Every `done` runs exactly once, on any
-// thread, and must not block; after Close it runs with kUnavailable.
-// Errors of all calls: kUnavailable (the plugin is gone, or says no), kDeadlineExceeded; the
-// resource is in front of the message.
-class PluginEndpoint {
+// Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go.
+class PluginEndpoint final : public PluginConnection {
  public:
   // `channel` leads to the plugin's socket and is not shared: the plugin that makes its socket anew
   // is another plugin.
   PluginEndpoint(std::string resource, std::shared_ptr<grpc::Channel> channel,
                  PluginDeadlines deadlines);
-  PluginEndpoint(const PluginEndpoint&) = delete;
-  PluginEndpoint& operator=(const PluginEndpoint&) = delete;
-  // Closes, then waits until the last callback has returned. Never to be run by a callback.
-  ~PluginEndpoint();
+  ~PluginEndpoint() override;
 
-  // Dials and asks for the plugin's options.
-  // Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go, Connect.
-  void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done);
-
-  // Follows the device list: `on_list` for every message, in order, then `on_end` once. To be
-  // called once.
+  void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) override;
   void Watch(std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
-             std::function<void(Error)> on_end);
-
-  // The answer as the plugin gave it.
+             std::function<void(Error)> on_end) override;
   void Allocate(const std::vector<std::string>& ids,
-                std::function<void(Result<v1beta1::AllocateResponse>)> done);
-
-  // The answer as the plugin gave it.
+                std::function<void(Result<v1beta1::AllocateResponse>)> done) override;
   void GetPreferredAllocation(
       const devicemanager::PreferenceQuery& query,
-      std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done);
-
+      std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) override;
   void PreStartContainer(const std::vector<std::string>& ids,
-                         std::function<void(Result<Done>)> done);
-
-  // Cancels all calls and the stream; later ones fail at once.
-  void Close() EXCLUDES(mutex_);
+                         std::function<void(Result<Done>)> done) override;
+  void Close() override EXCLUDES(mutex_);
 
  private:
   class Stream;

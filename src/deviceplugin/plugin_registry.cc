@@ -6,14 +6,31 @@
 #include <utility>
 
 #include "deviceplugin/checks.h"
+#include "deviceplugin/plugin_endpoint.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
 
+MakeConnection DialWith(PluginDeadlines deadlines) {
+  return [deadlines](
+             const std::string& resource,
+             const std::filesystem::path& socket) -> Result<std::unique_ptr<PluginConnection>> {
+    Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
+    if (!channel.ok()) return channel.error().In(resource);
+    return std::unique_ptr<PluginConnection>(
+        std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
+  };
+}
+
 PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory)
+    : PluginRegistry(settings, inventory, DialWith(settings.deadlines)) {}
+
+PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
+                               MakeConnection connect)
     : settings_(settings),
       started_(Clock::now()),
       inventory_(inventory),
+      connect_(std::move(connect)),
       keeper_([this] { Keep(); }) {}
 
 PluginRegistry::~PluginRegistry() {
@@ -31,17 +48,14 @@ PluginRegistry::~PluginRegistry() {
   keeper_.join();
 }
 
-PluginRegistry::EndpointPtr PluginRegistry::MakeEndpoint(const std::string& resource,
-                                                         std::shared_ptr<grpc::Channel> channel) {
-  auto endpoint =
-      std::make_unique<PluginEndpoint>(resource, std::move(channel), settings_.deadlines);
+PluginRegistry::EndpointPtr PluginRegistry::Own(std::unique_ptr<PluginConnection> endpoint) {
   const MutexLock lock(mutex_);
   ++endpoints_;
   // The last user may be one of the endpoint's own callbacks, for which its destructor waits.
-  return {endpoint.release(), [this](PluginEndpoint* last) { Bury(last); }};
+  return {endpoint.release(), [this](PluginConnection* last) { Bury(last); }};
 }
 
-void PluginRegistry::Bury(PluginEndpoint* endpoint) {
+void PluginRegistry::Bury(PluginConnection* endpoint) {
   endpoint->Close();
   const MutexLock lock(mutex_);
   graves_.emplace_back(endpoint);
@@ -50,9 +64,9 @@ void PluginRegistry::Bury(PluginEndpoint* endpoint) {
 
 void PluginRegistry::Register(const std::string& resource, const std::filesystem::path& socket,
                               std::function<void(Result<Done>)> done) {
-  Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
-  if (!channel.ok()) return done(channel.error().In(resource));
-  const EndpointPtr endpoint = MakeEndpoint(resource, *std::move(channel));
+  Result<std::unique_ptr<PluginConnection>> connection = connect_(resource, socket);
+  if (!connection.ok()) return done(connection.error());
+  const EndpointPtr endpoint = Own(*std::move(connection));
   uint64_t registration = 0;
   {
     const MutexLock lock(mutex_);
@@ -298,7 +312,7 @@ std::optional<PluginRegistry::Clock::time_point> PluginRegistry::NextRemoval() c
 
 void PluginRegistry::Keep() {
   while (true) {
-    std::vector<std::unique_ptr<PluginEndpoint>> graves;
+    std::vector<std::unique_ptr<PluginConnection>> graves;
     {
       const MutexLock lock(mutex_);
       RemoveExpired();

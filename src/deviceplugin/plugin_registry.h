@@ -17,7 +17,7 @@
 #include "alignd/base/result.h"
 #include "alignd/devicemanager/device_state.h"
 #include "allocation/device_plugins.h"
-#include "deviceplugin/plugin_endpoint.h"
+#include "deviceplugin/plugin_connection.h"
 #include "sync/mutex.h"
 
 namespace alignd::deviceplugin {
@@ -31,6 +31,14 @@ struct PluginSettings {
   std::chrono::milliseconds patience{std::chrono::minutes(5)};
 };
 
+// Makes a connection to the plugin of that resource on that socket; nothing is sent yet.
+// Errors: kInvalidArgument: no path of a socket.
+using MakeConnection = std::function<Result<std::unique_ptr<PluginConnection>>(
+    const std::string& resource, const std::filesystem::path& socket)>;
+
+// Over gRPC.
+MakeConnection DialWith(PluginDeadlines deadlines);
+
 // Thread-safe; no method blocks, except the destructor. One plugin serves a resource at a time: the
 // one whose registration came last and that could be reached. Nothing that its predecessors do
 // afterwards counts. (In the kubelet the end of the old plugin's stream cuts off the new plugin.)
@@ -39,6 +47,8 @@ class PluginRegistry final : public allocation::DevicePlugins {
   // `inventory` outlives us. It is called under our lock, so that it hears of changes in their
   // order, and must not call back.
   PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory);
+  PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
+                 MakeConnection connect);
   PluginRegistry(const PluginRegistry&) = delete;
   PluginRegistry& operator=(const PluginRegistry&) = delete;
   // Cancels every call and waits for the callbacks; what the sink knows stays as it is. Never to be
@@ -78,7 +88,7 @@ class PluginRegistry final : public allocation::DevicePlugins {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using EndpointPtr = std::shared_ptr<PluginEndpoint>;
+  using EndpointPtr = std::shared_ptr<PluginConnection>;
 
   struct Entry {
     uint64_t registration = 0;     // whose events count; 0: none since our start
@@ -96,7 +106,7 @@ class PluginRegistry final : public allocation::DevicePlugins {
     std::filesystem::path socket;
   };
 
-  EndpointPtr MakeEndpoint(const std::string& resource, std::shared_ptr<grpc::Channel> channel);
+  EndpointPtr Own(std::unique_ptr<PluginConnection> endpoint) EXCLUDES(mutex_);
   // A plugin was reached, or not.
   void OnConnected(const std::string& resource, uint64_t registration,
                    Result<v1beta1::DevicePluginOptions> options,
@@ -116,11 +126,12 @@ class PluginRegistry final : public allocation::DevicePlugins {
   void Keep();
   void RemoveExpired() REQUIRES(mutex_);
   std::optional<Clock::time_point> NextRemoval() const REQUIRES(mutex_);
-  void Bury(PluginEndpoint* endpoint) EXCLUDES(mutex_);
+  void Bury(PluginConnection* endpoint) EXCLUDES(mutex_);
 
   const PluginSettings settings_;  // constant after construction
   const Clock::time_point started_;
   allocation::InventorySink& inventory_;  // thread-safe, outlives us
+  const MakeConnection connect_;
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -128,7 +139,7 @@ class PluginRegistry final : public allocation::DevicePlugins {
   uint64_t registrations_ GUARDED_BY(mutex_) = 0;
   std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);       // by resource name
   std::map<uint64_t, Connecting> connecting_ GUARDED_BY(mutex_);  // by registration
-  std::vector<std::unique_ptr<PluginEndpoint>> graves_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<PluginConnection>> graves_ GUARDED_BY(mutex_);
   int endpoints_ GUARDED_BY(mutex_) = 0;  // not yet destroyed
 
   std::thread keeper_;

@@ -54,10 +54,19 @@ std::set<std::string> Cut(const Choice& choice, const std::set<std::string>& pre
 
 }  // namespace
 
+Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource, const fs::path& socket,
+                                             Guide guide, const Announcement& announced) {
+  Result<std::unique_ptr<MirrorPlugin>> plugin =
+      MirrorPlugin::Start(resource, socket, std::move(guide), announced);
+  if (!plugin.ok()) return plugin.error();
+  return std::unique_ptr<Offered>(*std::move(plugin));
+}
+
 Result<std::unique_ptr<Mirror>> Mirror::Start(MirrorSettings settings, const admission::Node& node,
                                               allocation::AllocationManager& allocation,
                                               allocation::BindingTable& bindings,
-                                              allocation::DevicePlugins& plugins) {
+                                              allocation::DevicePlugins& plugins,
+                                              OfferResource offer) {
   settings.registry = fs::absolute(settings.registry);
   if (Result<Done> prepared = PrepareRegistry(settings.registry); !prepared.ok()) {
     return prepared.error();
@@ -65,19 +74,20 @@ Result<std::unique_ptr<Mirror>> Mirror::Start(MirrorSettings settings, const adm
   spdlog::info("device plugins' resources are offered to the kubelet in {}",
                settings.registry.string());
   std::unique_ptr<Mirror> mirror(
-      new Mirror(std::move(settings), node, allocation, bindings, plugins));
+      new Mirror(std::move(settings), node, allocation, bindings, plugins, std::move(offer)));
   mirror->Refresh();
   return mirror;
 }
 
 Mirror::Mirror(MirrorSettings settings, const admission::Node& node,
                allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
-               allocation::DevicePlugins& plugins)
+               allocation::DevicePlugins& plugins, OfferResource offer)
     : settings_(std::move(settings)),
       node_(node),
       allocation_(allocation),
       bindings_(bindings),
-      plugins_(plugins) {}
+      plugins_(plugins),
+      offer_(std::move(offer)) {}
 
 Mirror::~Mirror() { queue_.Stop(); }
 
@@ -101,10 +111,11 @@ void Mirror::Follow() {
   const auto& resources = snapshot->state.devices.resources;
   std::erase_if(mirrored_, [&](const auto& entry) { return !resources.contains(entry.first); });
   for (const auto& [resource, inventory] : resources) {
-    if (!inventory.registered) continue;  // known from before; its plugin has yet to come
-    const Announcement announced = Announce(snapshot->state, *bindings, resource);
+    const std::optional<Announcement> announced =
+        AnnouncementOf(snapshot->state, *bindings, resource);
+    if (!announced) continue;
     if (const auto known = mirrored_.find(resource); known != mirrored_.end()) {
-      known->second->Announce(announced);
+      known->second->Announce(*announced);
       continue;
     }
     Guide guide;
@@ -113,7 +124,7 @@ void Mirror::Follow() {
         Prefer(resource, choice, done);
       };
     }
-    auto plugin = MirrorPlugin::Start(resource, SocketOf(resource), std::move(guide), announced);
+    auto plugin = offer_(resource, SocketOf(resource), std::move(guide), *announced);
     if (plugin.ok()) {
       failed_.erase(resource);
       mirrored_.emplace(resource, *std::move(plugin));
@@ -121,6 +132,17 @@ void Mirror::Follow() {
       spdlog::error("{}: the kubelet cannot be told of it: {}", resource, plugin.error().Text());
     }
   }
+}
+
+std::optional<Announcement> Mirror::AnnouncementOf(const admission::NodeState& state,
+                                                   const checkpoint::Bindings& bindings,
+                                                   const std::string& resource) const {
+  const auto known = state.devices.resources.find(resource);
+  if (known == state.devices.resources.end()) return std::nullopt;
+  if (known->second.registered) return mirror::Announce(state, bindings, resource);
+  const auto before = settings_.counted_before.find(resource);
+  if (before == settings_.counted_before.end()) return std::nullopt;
+  return AnnounceBefore(before->second);
 }
 
 void Mirror::Prefer(const std::string& resource, const Choice& choice,

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -14,6 +16,7 @@
 #include "allocation/binding_table.h"
 #include "allocation/counted_devices.h"
 #include "allocation/device_plugins.h"
+#include "mirror/announcement.h"
 #include "mirror/mirror_plugin.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
@@ -23,11 +26,23 @@ namespace alignd::mirror {
 struct MirrorSettings {
   std::filesystem::path registry = "/var/lib/kubelet/plugins_registry";  // of the kubelet
   allocation::BindingMode mode = allocation::BindingMode::kSteered;
+  CountedBefore counted_before;  // what containers had at our start
 };
+
+// Offers a resource to the kubelet on that socket.
+using OfferResource = std::function<Result<std::unique_ptr<Offered>>(
+    const std::string& resource, const std::filesystem::path& socket, Guide guide,
+    const Announcement& announced)>;
+
+// As a device plugin over gRPC.
+Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource,
+                                             const std::filesystem::path& socket, Guide guide,
+                                             const Announcement& announced);
 
 // Follows what is allocated and what plugins announce. A resource is offered to the kubelet from
 // when its plugin has registered until it is removed; while its plugin is away, its devices are
-// unhealthy. Thread-safe.
+// unhealthy. A resource of which containers had something at our start is offered at once
+// (AnnounceBefore). Thread-safe.
 class Mirror {
  public:
   // All references outlive the mirror. Removes from the registry what a life of ours that ended
@@ -36,7 +51,8 @@ class Mirror {
   static Result<std::unique_ptr<Mirror>> Start(MirrorSettings settings, const admission::Node& node,
                                                allocation::AllocationManager& allocation,
                                                allocation::BindingTable& bindings,
-                                               allocation::DevicePlugins& plugins);
+                                               allocation::DevicePlugins& plugins,
+                                               OfferResource offer = ServePlugin);
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
   // The kubelet sees all devices unhealthy, until somebody offers them again. Nobody calls Refresh
@@ -49,10 +65,14 @@ class Mirror {
  private:
   Mirror(MirrorSettings settings, const admission::Node& node,
          allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
-         allocation::DevicePlugins& plugins);
+         allocation::DevicePlugins& plugins, OfferResource offer);
 
   std::filesystem::path SocketOf(const std::string& resource) const;
   void Follow();
+  // nullopt: nothing, its plugin has yet to come.
+  std::optional<Announcement> AnnouncementOf(const admission::NodeState& state,
+                                             const checkpoint::Bindings& bindings,
+                                             const std::string& resource) const;
   void Prefer(const std::string& resource, const Choice& choice,
               const std::function<void(std::set<std::string>)>& done) const;
 
@@ -61,9 +81,10 @@ class Mirror {
   allocation::AllocationManager& allocation_;
   allocation::BindingTable& bindings_;
   allocation::DevicePlugins& plugins_;
+  const OfferResource offer_;
 
-  std::map<std::string, std::unique_ptr<MirrorPlugin>> mirrored_;  // by resource; of the queue
-  std::set<std::string> failed_;                                   // could not be served; likewise
+  std::map<std::string, std::unique_ptr<Offered>> mirrored_;  // by resource; of the queue
+  std::set<std::string> failed_;                              // could not be served; likewise
 
   Mutex mutex_;
   bool stale_ GUARDED_BY(mutex_) = false;  // a task is posted that has not begun

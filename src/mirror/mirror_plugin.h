@@ -19,8 +19,20 @@ namespace alignd::mirror {
 // Guides the kubelet: calls back once, on any thread, with the ids to prefer.
 using Guide = std::function<void(const Choice&, std::function<void(std::set<std::string>)>)>;
 
+// One resource that is offered to the kubelet for as long as this lives. Thread-safe.
+class Offered {
+ public:
+  Offered() = default;
+  Offered(const Offered&) = delete;
+  Offered& operator=(const Offered&) = delete;
+  virtual ~Offered() = default;
+
+  // Tells the kubelet, if anything has changed for it.
+  virtual void Announce(const Announcement& announced) = 0;
+};
+
 // Thread-safe.
-class MirrorPlugin {
+class MirrorPlugin final : public Offered {
  public:
   // Serves `socket` at once, so that the kubelet finds it. `guide`: empty if the kubelet is to
   // choose for itself; what it uses outlives us.
@@ -28,13 +40,10 @@ class MirrorPlugin {
   static Result<std::unique_ptr<MirrorPlugin>> Start(std::string resource,
                                                      std::filesystem::path socket, Guide guide,
                                                      const Announcement& announced);
-  MirrorPlugin(const MirrorPlugin&) = delete;
-  MirrorPlugin& operator=(const MirrorPlugin&) = delete;
   // Ends the kubelet's streams and removes the socket.
-  ~MirrorPlugin();
+  ~MirrorPlugin() override;
 
-  // Tells the kubelet, if anything has changed for it.
-  void Announce(const Announcement& announced);
+  void Announce(const Announcement& announced) override;
 
   // How the kubelet's last attempt to register us ended: empty: well; nullopt: none yet.
   std::optional<std::string> registration() const;

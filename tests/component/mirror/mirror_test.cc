@@ -30,9 +30,9 @@ TEST_F(MirrorTest, BlogGpuAndCpu2OneGpuAndThreeCpusAreOfOneNode) {
   StartAll();
   const Created pod = RunPod("1gpu", 3, 1);
   ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
-  // Node 1 has more free CPUs (CPU 0 is reserved), so the kubelet was guided there.
-  EXPECT_EQ(GpusOf(pod.seen), Ids{kGpu1OfNode1});
-  EXPECT_EQ(NumaOf(CpusOf(pod.id)), std::set<int>{1});
+  // The kubelet was guided to the node with one GPU, so that the two of the other stay together.
+  EXPECT_EQ(GpusOf(pod.seen), Ids{kGpuOfNode0});
+  EXPECT_EQ(NumaOf(CpusOf(pod.id)), std::set<int>{0});
 }
 
 TEST_F(MirrorTest, BlogGpuAndCpu3TwoGpusAndThreeCpusAreOfOneNode) {
@@ -65,25 +65,29 @@ TEST_F(MirrorTest, BlogShortOfCpusOneGpuAndSixteenCpusSpanBothNodes) {
   EXPECT_EQ(NumaOf(CpusOf(pod.id)), (std::set<int>{0, 1}));
 }
 
-// The kubelet was guided to node 1, where by now another pod has all CPUs.
+// The kubelet was guided to node 0, where by now another pod has all CPUs.
 TEST_F(MirrorTest, SwapsTheDeviceOnlyWhereThePolicyWouldMisalign) {
   StartAll(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
-  ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpu1OfNode1});
-  const Running fills = RunOne(PodConfig("fills"), Pinned(14));
-  ASSERT_EQ(CpusOf(fills.container), "14-27");
+  ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});
+  const Running fills = RunOne(PodConfig("fills"), Pinned(13));
+  ASSERT_EQ(CpusOf(fills.container), "1-13");
   const Created pod = RunPod("one", 3, 1);
   ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
-  EXPECT_EQ(GpusOf(pod.seen), Ids{kGpuOfNode0});
-  EXPECT_EQ(CpusOf(pod.id), "1-3");
+  EXPECT_EQ(GpusOf(pod.seen), Ids{kGpu1OfNode1});
+  EXPECT_EQ(CpusOf(pod.id), "14-16");
 
   // The kubelet still counts the other id; its health follows the device that is bound to it.
-  ASSERT_TRUE(gpus_->SetHealth(kGpuOfNode0, false).ok());
-  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, {kGpuOfNode0, kGpu2OfNode1}, kPatience));
-  // And what is left to give is as much as the kubelet believes: a shared pod gets GPU 1.
-  const Created next = RunPod("next", 0, 2);
-  ASSERT_TRUE(next.status.ok()) << next.status.error_message();
-  EXPECT_EQ(GpusOf(next.seen), (Ids{kGpu1OfNode1, kGpu2OfNode1}));
+  ASSERT_TRUE(gpus_->SetHealth(kGpu1OfNode1, false).ok());
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, {kGpu1OfNode1, kGpu2OfNode1}, kPatience));
+  // And what is left to give is as much as the kubelet believes, GPU 0 too.
+  Ids left;
+  for (const std::string uid : {"next", "last"}) {
+    const Created next = RunPod(uid, 0, 1);
+    ASSERT_TRUE(next.status.ok()) << next.status.error_message();
+    left.merge(GpusOf(next.seen));
+  }
+  EXPECT_EQ(left, (Ids{kGpuOfNode0, kGpu2OfNode1}));
 }
 
 TEST_F(MirrorTest, LateBindingTakesTheBestWhateverTheKubeletCounted) {
@@ -161,6 +165,34 @@ TEST_F(MirrorTest, Row19PodWaitsForItsPluginAfterAReboot) {
     later = CreateIn(sandbox, pod, Pinned(3));
     return later.status.ok();
   })) << later.status.error_message();
+  EXPECT_EQ(GpusOf(later.seen), GpusOf(before.seen));
+}
+
+// After a reboot the kubelet admits its pods anew, before any plugin runs, and refuses for good
+// those whose devices it does not see. It sees them: alignd remembers what was counted.
+TEST_F(MirrorTest, Row19KubeletAdmitsItsPodsAnewAfterAReboot) {
+  StartAll();
+  const Created before = RunPod("one", 3, 1);
+  ASSERT_TRUE(before.status.ok()) << before.status.error_message();
+  gpus_.reset();
+  kubelet_->Stop();
+  StopDaemon();
+  runtime_.reset();
+  watch_.Forget();
+  Start();
+  ASSERT_TRUE(kubelet_->Restart().ok());
+  const Ids counted = kubelet_->IdsOf({"one", "app"}, kGpu);
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, counted, kPatience));
+  EXPECT_TRUE(kubelet_->Readmit({}).empty());
+  // Nobody else is sent here meanwhile.
+  EXPECT_FALSE(kubelet_->Admit({"two", "app"}, {{kGpu, 1}}).ok());
+  const v1::PodSandboxConfig pod = PodConfig("one");
+  const std::string sandbox = Run(pod);
+  EXPECT_EQ(CreateIn(sandbox, pod, Pinned(3)).status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  StartGpus();
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  const Created later = CreateIn(sandbox, pod, Pinned(3));
+  ASSERT_TRUE(later.status.ok()) << later.status.error_message();
   EXPECT_EQ(GpusOf(later.seen), GpusOf(before.seen));
 }
 

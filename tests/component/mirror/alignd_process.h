@@ -1,0 +1,53 @@
+// alignd as a process, with the options of a test's daemon.
+#pragma once
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "daemon/options.h"
+#include "edge/process.h"
+
+namespace alignd::daemon {
+
+inline std::vector<std::string> AligndCommand(const std::string& program, const Options& options) {
+  const auto ms = [](std::chrono::milliseconds time) { return std::to_string(time.count()); };
+  return {program,
+          "--config",
+          options.config,
+          "--node",
+          options.node,
+          "--listen",
+          options.listen,
+          "--runtime-endpoint",
+          options.runtime_endpoint,
+          "--state-dir",
+          options.state_dir,
+          "--mirror",
+          options.mirror == allocation::BindingMode::kLate ? "late" : "steered",
+          "--kubelet-plugins-registry",
+          options.kubelet_plugins_registry,
+          "--pods-api-endpoint",
+          "",
+          "--cgroup-root",
+          options.cgroup_root,
+          "--kubelet-dir",
+          options.kubelet_dir,
+          "--plugin-connect-timeout-ms",
+          ms(options.plugin_connect_timeout),
+          "--plugin-preference-timeout-ms",
+          ms(options.plugin_preference_timeout),
+          "--log-level",
+          "warn"};
+}
+
+// What the process has in memory; 0 if that cannot be told.
+inline long ResidentKb(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stol(line.substr(6));
+  }
+  return 0;
+}
+
+}  // namespace alignd::daemon

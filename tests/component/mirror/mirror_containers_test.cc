@@ -1,0 +1,54 @@
+// Several containers of one pod that want the same resource: each one's marker leads to its own
+// devices.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "mirror_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+// Init container, sidecar and two more: each has what the kubelet counted for it, and reuses what
+// the kubelet believes it to reuse. Known one by one, or as a whole from the pod's annotation.
+class MirrorContainers : public MirrorTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(MirrorContainers, EachHasItsOwnAndReusesAsTheKubeletBelieves) {
+  StartAll();
+  kubelet_->Shuffle(7);
+  for (int round = 0; round < 8; ++round) {
+    const std::string uid = "pod" + std::to_string(round);
+    const std::vector<std::string> names{"init", "sidecar", "app", "beside"};
+    ASSERT_TRUE(kubelet_->Admit({uid, "init"}, {{kGpu, 3}}, /*ends=*/true).ok());
+    for (const std::string name : {"sidecar", "app", "beside"}) {
+      ASSERT_TRUE(kubelet_->Admit({uid, name}, {{kGpu, 1}}).ok());
+    }
+    v1::PodSandboxConfig pod = BurstablePod(uid);
+    if (GetParam()) {
+      (*pod.mutable_annotations())[kResources] =
+          R"({"init":{"init":true,"requests":{"cpu":"100m"},"limits":{"nvidia.com/gpu":3}},)"
+          R"("sidecar":{"init":true,"restartPolicy":"Always","requests":{"cpu":"100m"},)"
+          R"("limits":{"nvidia.com/gpu":1}},)"
+          R"("app":{"requests":{"cpu":"100m"},"limits":{"nvidia.com/gpu":1}},)"
+          R"("beside":{"requests":{"cpu":"100m"},"limits":{"nvidia.com/gpu":1}}})";
+    }
+    const std::string sandbox = Run(pod);
+    for (int attempt = 0; attempt < 2; ++attempt) {  // and what the kubelet replays
+      for (const std::string& name : names) {
+        v1::ContainerConfig container = Shared(name);
+        container.mutable_metadata()->set_attempt(static_cast<uint32_t>(attempt));
+        const Created created = CreateIn(sandbox, pod, container);
+        ASSERT_TRUE(created.status.ok()) << name << ": " << created.status.error_message();
+        EXPECT_EQ(GpusOf(created.seen), kubelet_->IdsOf({uid, name}, kGpu)) << uid << " " << name;
+      }
+    }
+    RemovePod(uid, sandbox);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Known, MirrorContainers, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "AsAWhole" : "OneByOne"; });
+
+}  // namespace
+}  // namespace alignd::daemon
