@@ -13,6 +13,7 @@ build=(
   g++ cmake ninja-build pkg-config
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev libsystemd-dev
+  libnghttp2-dev
 )
 # gcc compiles the program of the pods' sandboxes.
 runtime=(runc busybox-static gcc libc6-dev)

@@ -39,6 +39,7 @@ const std::vector<Group>& CoreGroups() {
 const std::vector<Group>& EdgeGroups() {
   static const std::vector<Group> groups = {
       {.rooms = {"sync", "host", "rpc"}, .mutual = true},
+      {.rooms = {"http2"}},
       {.rooms = {"cgroup"}},
       {.rooms = {"allocation", "podsource"}},
       {.rooms = {"mirror"}},

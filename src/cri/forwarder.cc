@@ -1,41 +1,167 @@
 #include "cri/forwarder.h"
 
-#include <utility>
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
-#include "cri/forwarder_calls.h"
-#include "cri/unary_methods.h"
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "cri/forwarded_call.h"
+#include "cri/runtime_connection.h"
+#include "http2/event_loop.h"
+#include "http2/session.h"
+#include "sync/mutex.h"
 
 namespace alignd::cri {
 namespace {
 
-class Forwarder final : public grpc::CallbackGenericService {
- public:
-  Forwarder(std::shared_ptr<grpc::Channel> backend, HandlerFactory handlers)
-      : context_{std::make_shared<grpc::GenericStub>(std::move(backend))},
-        handlers_(std::move(handlers)) {}
-  Forwarder(const Forwarder&) = delete;
-  Forwarder& operator=(const Forwarder&) = delete;
-  ~Forwarder() override { context_.count->WaitForZero(); }
+// How long to wait when the process has no descriptor left for another connection.
+constexpr std::chrono::milliseconds kAcceptPause{100};
 
-  grpc::ServerGenericBidiReactor* CreateReactor(
-      grpc::GenericCallbackServerContext* caller) override {
-    std::unique_ptr<CallHandler> handler = handlers_(caller->method());
-    if (handler != nullptr || IsUnaryMethod(caller->method())) {
-      return ForwardUnary(context_, *caller, std::move(handler));
+Error ErrnoError(const char* what) {
+  return Error{ErrorCode::kIo, std::generic_category().message(errno)}.In(what);
+}
+
+class LoopForwarder final : public Forwarder, private http2::EventLoop::Watcher {
+ public:
+  LoopForwarder(std::shared_ptr<http2::EventLoop> loop, rpc::Descriptor listening,
+                Settings settings)
+      : loop_(std::move(loop)),
+        listening_(std::move(listening)),
+        handlers_(std::move(settings.handlers)),
+        runtime_(*loop_, std::move(settings.runtime_socket)) {}
+  LoopForwarder(const LoopForwarder&) = delete;
+  LoopForwarder& operator=(const LoopForwarder&) = delete;
+  ~LoopForwarder() override { Stop(std::chrono::milliseconds(0)); }
+
+  Result<Done> Start() {
+    const Result<Done> watched = loop_->Watch(listening_.fd(), EPOLLIN, *this);
+    if (!watched.ok()) return watched.error();
+    loop_->Start();
+    started_ = true;
+    return Done{};
+  }
+
+  void Stop(std::chrono::milliseconds grace) override {
+    if (!started_) return;
+    loop_->Post([this, grace] { Drain(grace); });
+    {
+      const MutexLock lock(mutex_);
+      while (!ended_) all_ended_.Wait(mutex_);
     }
-    return ForwardStream(context_, *caller);
+    loop_->Stop();
   }
 
  private:
-  const ForwarderContext context_;
+  // --- On the loop's thread.
+
+  void OnReady(uint32_t) override {
+    const int fd = accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+      Serve(rpc::Descriptor(fd));
+      return;
+    }
+    // Another process may have taken the connection that we were woken for.
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+    spdlog::error("take a connection: {}", std::generic_category().message(errno));
+    loop_->Unwatch(listening_.fd());
+    loop_->After(kAcceptPause, [this] {
+      if (draining_) return;
+      const Result<Done> watched = loop_->Watch(listening_.fd(), EPOLLIN, *this);
+      if (!watched.ok()) spdlog::error("take connections: {}", watched.error().message);
+    });
+  }
+
+  void Serve(rpc::Descriptor socket) {
+    const auto self = std::make_shared<http2::Session*>(nullptr);
+    http2::Session::Callbacks callbacks;
+    callbacks.accept = [this, self](int32_t stream) { return Begin(**self, stream); };
+    callbacks.on_closed = [this, self](const std::string&) {
+      std::erase_if(callers_, [&](const auto& caller) { return caller.get() == *self; });
+      EndIfDrained();
+    };
+    auto session = http2::Session::MakeServer(*loop_, std::move(socket), std::move(callbacks));
+    if (!session.ok()) {
+      spdlog::error("serve a connection: {}", session.error().message);
+      return;
+    }
+    *self = session->get();
+    callers_.push_back(*std::move(session));
+  }
+
+  http2::StreamEvents* Begin(http2::Session& caller, int32_t stream) {
+    const auto call = ForwardedCall::Make({loop_, runtime_, handlers_}, caller, stream);
+    if (calls_.size() >= 2 * calls_at_sweep_ + 64) {
+      std::erase_if(calls_, [](const auto& weak) { return weak.expired(); });
+      calls_at_sweep_ = calls_.size();
+    }
+    calls_.push_back(call);
+    return &call->caller_events();
+  }
+
+  void Drain(std::chrono::milliseconds grace) {
+    if (std::exchange(draining_, true)) return;
+    loop_->Unwatch(listening_.fd());
+    for (const auto& caller : callers_) caller->Drain();
+    loop_->After(grace, [this] { CutOff(); });
+    EndIfDrained();
+  }
+
+  void EndIfDrained() {
+    if (draining_ && callers_.empty()) loop_->Post([this] { End(); });
+  }
+
+  void CutOff() {
+    const grpc::Status stopping(grpc::StatusCode::UNAVAILABLE, "alignd is stopping");
+    for (const auto& weak : std::exchange(calls_, {})) {
+      if (const auto call = weak.lock()) call->Abort(stopping);
+    }
+    End();
+  }
+
+  void End() {
+    for (const auto& caller : callers_) caller->Close();
+    callers_.clear();
+    runtime_.Close();
+    const MutexLock lock(mutex_);
+    ended_ = true;
+    all_ended_.NotifyAll();
+  }
+
+  const std::shared_ptr<http2::EventLoop> loop_;
+  const rpc::Descriptor listening_;
   const HandlerFactory handlers_;
+  RuntimeConnection runtime_;
+  std::vector<std::unique_ptr<http2::Session>> callers_;
+  std::vector<std::weak_ptr<ForwardedCall>> calls_;  // among them some that have ended
+  size_t calls_at_sweep_ = 0;
+  bool draining_ = false;
+  bool started_ = false;  // not touched by the loop's thread
+
+  Mutex mutex_;
+  CondVar all_ended_;
+  bool ended_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::CallbackGenericService> MakeForwarder(std::shared_ptr<grpc::Channel> backend,
-                                                            HandlerFactory handlers) {
-  return std::make_unique<Forwarder>(std::move(backend), std::move(handlers));
+Result<std::unique_ptr<Forwarder>> Forwarder::Start(rpc::Descriptor listening, Settings settings) {
+  const int flags = fcntl(listening.fd(), F_GETFL);
+  if (flags < 0 || fcntl(listening.fd(), F_SETFL, flags | O_NONBLOCK) < 0) {
+    return ErrnoError("set up the listening socket");
+  }
+  Result<std::shared_ptr<http2::EventLoop>> loop = http2::EventLoop::Make();
+  if (!loop.ok()) return loop.error();
+  auto forwarder =
+      std::make_unique<LoopForwarder>(*std::move(loop), std::move(listening), std::move(settings));
+  const Result<Done> started = forwarder->Start();
+  if (!started.ok()) return started.error();
+  return std::unique_ptr<Forwarder>(std::move(forwarder));
 }
 
 }  // namespace alignd::cri

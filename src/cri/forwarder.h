@@ -1,22 +1,24 @@
-// Passes any method of any service through as bytes, unary or streaming, and hands the few
-// intercepted ones to a handler.
+// Passes any call of any service on as it comes, unary or streaming, and hands the few intercepted
+// ones to a handler.
 #pragma once
 
-#include <grpcpp/channel.h>
-#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <variant>
 
+#include "alignd/base/result.h"
+#include "rpc/descriptor.h"
+
 namespace alignd::cri {
 
 // One intercepted unary call. Made when the call arrives, destroyed when the call is over and no
-// copy of `decide` is left, on any thread. Its methods run one after the other, on gRPC's threads,
-// and must not block.
+// copy of `decide` is left, on any thread. Its methods run on the forwarder's one thread, and must
+// not block.
 class CallHandler {
  public:
   // The bytes that go to the runtime instead, or the status that the caller gets at once.
@@ -32,7 +34,7 @@ class CallHandler {
 
   // The runtime has answered; the answer goes to the caller as it is when this returns. `response`
   // is not null if and only if `status` is OK. Not called if the request was never forwarded;
-  // called with what gRPC makes of it (CANCELLED, UNAVAILABLE, ...) if the caller or the runtime
+  // called with CANCELLED or UNAVAILABLE if the caller or the runtime
   // has gone since, and then the runtime may or may not have done what it was asked.
   virtual void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* response) = 0;
 };
@@ -41,16 +43,28 @@ class CallHandler {
 // that is only relayed. Thread-safe.
 using HandlerFactory = std::function<std::unique_ptr<CallHandler>(const std::string& method)>;
 
-// The service to register with the server. Status, initial and trailing metadata, deadlines,
-// half-close and cancellation pass both ways; what is intercepted or known to be unary in two
-// pieces, the rest message by message. Headers of the connection (`grpc-*`, `user-agent`, `te`,
-// ...) and those that gRPC would not send stay behind. `backend` is the channel to the runtime.
-//
-// To stop: `server->Shutdown(deadline)` lets calls end by themselves until `deadline` and cancels
-// the others, streams that never end among them; then destroy the server, then the service. The
-// service's destructor waits until the runtime's side of every call is over as well: no handler's
-// method runs after it.
-std::unique_ptr<grpc::CallbackGenericService> MakeForwarder(std::shared_ptr<grpc::Channel> backend,
-                                                            HandlerFactory handlers);
+// The proxy itself: HTTP/2 on both sides, on one thread. What is only relayed passes as it comes,
+// piece by piece: headers, bytes, trailers, half-close, resets, and no faster than the other side
+// takes it. What is intercepted is held until it is whole.
+// Thread-safe.
+class Forwarder {
+ public:
+  struct Settings {
+    std::string runtime_socket;  // a path
+    HandlerFactory handlers;
+  };
+
+  // Serves the connections that come to `listening`, a unix stream socket that listens. Errors:
+  // kIo.
+  static Result<std::unique_ptr<Forwarder>> Start(rpc::Descriptor listening, Settings settings);
+
+  virtual ~Forwarder() = default;  // as Stop(0)
+
+  // Takes no more connections and asks the callers to open no more calls here, lets those that they
+  // opened before they knew end by themselves for `grace`, and ends the others with UNAVAILABLE.
+  // Once it returns no handler's method runs. Connections that nobody has taken wait in `listening`
+  // for who else has it open. Not on the forwarder's thread.
+  virtual void Stop(std::chrono::milliseconds grace) = 0;
+};
 
 }  // namespace alignd::cri

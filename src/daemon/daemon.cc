@@ -1,10 +1,8 @@
 #include "daemon/daemon.h"
 
 #include <grpcpp/channel.h>
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <map>
@@ -42,7 +40,7 @@
 #include "podsource/cri_estimate.h"
 #include "podsource/first_that_knows.h"
 #include "podsource/pods_api_source.h"
-#include "rpc/acceptor.h"
+#include "rpc/descriptor.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
 
@@ -209,11 +207,9 @@ class RunningDaemon final : public Daemon {
         plugins_(SettingsOf(options), relay_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror),
         sources_(std::move(sources)),
-        forwarder_(cri::MakeForwarder(
-            std::move(runtime),
-            cri::MakeContainerHandlers(
-                {node_, allocation_, plugins_, registry_, reconciler_, *sources_, upkeep_,
-                 options.keep_pod_cpu_quota ? nullptr : &cgroups_, options.mirror.has_value()}))) {
+        handlers_(cri::MakeContainerHandlers(
+            {node_, allocation_, plugins_, registry_, reconciler_, *sources_, upkeep_,
+             options.keep_pod_cpu_quota ? nullptr : &cgroups_, options.mirror.has_value()})) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
     allocation_.OnChange([this](const auto&) {
@@ -224,9 +220,8 @@ class RunningDaemon final : public Daemon {
   }
 
   ~RunningDaemon() override {
-    acceptor_.reset();
-    if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
-    server_.reset();
+    if (forwarder_) forwarder_->Stop(kShutdownGrace);
+    if (!own_socket_.empty()) unlink(own_socket_.c_str());
     control_.reset();
     pod_resources_.reset();
     registration_.reset();
@@ -271,7 +266,7 @@ class RunningDaemon final : public Daemon {
         });
     if (!pod_resources.ok()) return pod_resources.error();
     pod_resources_ = *std::move(pod_resources);
-    return inherited ? ServeOn(*std::move(inherited)) : ServeAt(options.listen);
+    return ServeCri(options, std::move(inherited));
   }
 
  private:
@@ -280,25 +275,20 @@ class RunningDaemon final : public Daemon {
     if (mirror_) mirror_->Refresh();
   }
 
-  Result<Done> ServeAt(const std::string& endpoint) {
-    grpc::ServerBuilder builder;
-    builder.RegisterCallbackGenericService(forwarder_.get());
-    auto server = rpc::Listen(endpoint, builder);
-    if (!server.ok()) return server.error();
-    server_ = *std::move(server);
-    return Done{};
-  }
-
-  Result<Done> ServeOn(rpc::Descriptor listening) {
-    grpc::ServerBuilder builder;
-    builder.RegisterCallbackGenericService(forwarder_.get());
-    auto acceptor = rpc::Acceptor::Make(std::move(listening), builder);
-    if (!acceptor.ok()) return acceptor.error();
-    server_ = builder.BuildAndStart();
-    if (server_ == nullptr) return Error{ErrorCode::kIo, "gRPC could not start the CRI server"};
-    acceptor_ = *std::move(acceptor);
-    acceptor_->Start();
-    spdlog::info("serving CRI on the socket that systemd holds");
+  Result<Done> ServeCri(const Options& options, std::optional<rpc::Descriptor> inherited) {
+    const Result<std::string> runtime = rpc::SocketPath(options.runtime_endpoint);
+    if (!runtime.ok()) return runtime.error().In("--runtime-endpoint");
+    if (inherited) {
+      spdlog::info("serving CRI on the socket that systemd holds");
+    } else {
+      Result<rpc::Descriptor> opened = rpc::OpenListening(options.listen);
+      if (!opened.ok()) return opened.error();
+      inherited = *std::move(opened);
+      own_socket_ = *rpc::SocketPath(options.listen);
+    }
+    auto forwarder = cri::Forwarder::Start(*std::move(inherited), {*runtime, handlers_});
+    if (!forwarder.ok()) return forwarder.error();
+    forwarder_ = *std::move(forwarder);
     return Done{};
   }
 
@@ -334,13 +324,13 @@ class RunningDaemon final : public Daemon {
   deviceplugin::PluginRegistry plugins_;
   allocation::AllocationManager allocation_;
   const std::unique_ptr<podsource::ResourceSource> sources_;
-  std::unique_ptr<grpc::CallbackGenericService> forwarder_;
+  const cri::HandlerFactory handlers_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;
   std::unique_ptr<deviceplugin::PluginWatcher> watcher_;
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<podresources::PodResourcesServer> pod_resources_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<rpc::Acceptor> acceptor_;  // null where the server accepts by itself
+  std::unique_ptr<cri::Forwarder> forwarder_;
+  std::string own_socket_;  // its path; empty if somebody else holds it
 };
 
 }  // namespace

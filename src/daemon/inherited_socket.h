@@ -5,7 +5,7 @@
 #include <string>
 
 #include "alignd/base/result.h"
-#include "rpc/acceptor.h"
+#include "rpc/descriptor.h"
 
 namespace alignd::daemon {
 

@@ -25,27 +25,23 @@ constexpr mode_t kSocketMode = 0660;
 
 Error ErrnoError(int number) { return {ErrorCode::kIo, std::generic_category().message(number)}; }
 
-class Socket {
- public:
-  Socket() : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
+Descriptor MakeSocket() {
+  return Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
- private:
-  const int fd_;
-};
-
-// 0 if somebody accepts connections at `path`, otherwise the errno of the attempt.
-int TryConnect(const std::string& path) {
-  const Socket socket;
-  if (socket.fd() < 0) return errno;
+// `path` fits: SocketPath has seen to it.
+sockaddr_un AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(path, address.sun_path);
+  return address;
+}
+
+// 0 if somebody accepts connections at `path`, otherwise the errno of the attempt.
+int TryConnect(const std::string& path) {
+  const Descriptor socket = MakeSocket();
+  if (socket.fd() < 0) return errno;
+  const sockaddr_un address = AddressOf(path);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   if (connect(socket.fd(), generic, sizeof(address)) == 0) return 0;
   return errno == EAGAIN ? 0 : errno;  // its queue is full, so there is somebody
@@ -138,6 +134,23 @@ Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
     return ErrnoError(number).In("set the mode").In(context);
   }
   return server;
+}
+
+Result<Descriptor> OpenListening(std::string_view endpoint) {
+  const Result<std::string> path = SocketPath(endpoint);
+  if (!path.ok()) return path.error().In("listen");
+  const std::string context = "listen on " + *path;
+  const Result<Done> cleared = ClearPath(*path);
+  if (!cleared.ok()) return cleared.error().In(context);
+  Descriptor socket = MakeSocket();
+  const sockaddr_un address = AddressOf(*path);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  // Until it listens, nobody can connect.
+  if (socket.fd() < 0 || bind(socket.fd(), generic, sizeof(address)) != 0 ||
+      chmod(path->c_str(), kSocketMode) != 0 || listen(socket.fd(), SOMAXCONN) != 0) {
+    return ErrnoError(errno).In(context);
+  }
+  return socket;
 }
 
 Result<std::shared_ptr<grpc::Channel>> Dial(std::string_view endpoint) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "alignd/base/result.h"
+#include "rpc/descriptor.h"
 
 namespace grpc {
 class Channel;
@@ -31,6 +32,10 @@ Result<std::string> SocketPath(std::string_view endpoint);
 // kUnavailable if another process answers on it; kIo. Each says `listen on PATH: ...`.
 Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
                                              grpc::ServerBuilder& builder);
+
+// The same for who serves it without gRPC: a socket that listens. It is not removed by itself.
+// Errors: as Listen.
+Result<Descriptor> OpenListening(std::string_view endpoint);
 
 // A channel to a unix socket; connects with the first call and again after the peer went away, at
 // most a second after it is back. Calls fail with UNAVAILABLE at once while it is away, unless they

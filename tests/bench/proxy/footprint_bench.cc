@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "pods.h"
-#include "rpc/acceptor.h"
+#include "rpc/descriptor.h"
 
 namespace alignd::bench {
 namespace {

@@ -50,23 +50,20 @@ class ForwarderTest : public ::testing::Test {
   }
 
   void StartForwarder(HandlerFactory handlers = [](const std::string&) { return nullptr; }) {
-    auto backend = rpc::Dial(BackendEndpoint());
-    ASSERT_TRUE(backend.ok()) << backend.error().message;
-    service_ = MakeForwarder(*backend, std::move(handlers));
-    grpc::ServerBuilder builder;
-    builder.RegisterCallbackGenericService(service_.get());
-    auto server = rpc::Listen(ForwarderEndpoint(), builder);
-    ASSERT_TRUE(server.ok()) << server.error().message;
-    server_ = std::move(server).value();
+    auto listening = rpc::OpenListening(ForwarderEndpoint());
+    ASSERT_TRUE(listening.ok()) << listening.error().message;
+    auto forwarder =
+        Forwarder::Start(std::move(listening).value(), {BackendEndpoint(), std::move(handlers)});
+    ASSERT_TRUE(forwarder.ok()) << forwarder.error().message;
+    forwarder_ = std::move(forwarder).value();
     auto caller = rpc::Dial(ForwarderEndpoint());
     ASSERT_TRUE(caller.ok()) << caller.error().message;
     caller_ = *caller;
   }
 
   void StopForwarder(std::chrono::milliseconds grace) {
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + grace);
-    server_.reset();
-    service_.reset();
+    if (forwarder_ != nullptr) forwarder_->Stop(grace);
+    forwarder_.reset();
   }
 
   RawAnswer Call(const char* method, std::string_view request) {
@@ -75,8 +72,7 @@ class ForwarderTest : public ::testing::Test {
 
   const testing::FakeTree tree_;
   std::unique_ptr<RawServer> backend_;
-  std::unique_ptr<grpc::CallbackGenericService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Forwarder> forwarder_;
   std::shared_ptr<grpc::Channel> caller_;
 };
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "cri/unary_methods.h"
 #include "edge/process.h"
 #include "forwarder_fixture.h"
 #include "runtime/v1/cri.pb.h"
@@ -131,22 +130,6 @@ TEST(ForwarderMethods, ListHoldsWhatTheApiHolds) {
     EXPECT_EQ(KindOf(service, name) == Kind::kServerStream, streams) << name;
   }
   EXPECT_EQ(found, Methods().size() - 2);  // without those of the future
-}
-
-TEST(ForwarderMethods, OnlyUnaryMethodsAreTakenForUnary) {
-  for (const Method& method : Methods()) {
-    for (const char* const version : {"v1", "v1alpha2"}) {
-      const std::string path =
-          std::string("/runtime.") + version + "." + method.service + "/" + method.name;
-      EXPECT_EQ(IsUnaryMethod(path), method.kind == Kind::kUnary) << path;
-    }
-  }
-  for (const char* const other :
-       {"", "/", "Version", "/runtime.v1.RuntimeService/", "/runtime.v1.RuntimeService/PullImage",
-        "/runtime.v1.ImageService/Version", "/runtime.v2.RuntimeService/Version",
-        "/runtime.v1.RuntimeService/Version/"}) {
-    EXPECT_FALSE(IsUnaryMethod(other)) << other;
-  }
 }
 
 // What one side of a call saw of the other.

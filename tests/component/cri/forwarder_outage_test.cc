@@ -9,7 +9,7 @@
 
 #include "edge/process.h"
 #include "forwarder_fixture.h"
-#include "rpc/acceptor.h"
+#include "rpc/descriptor.h"
 
 namespace alignd::cri {
 namespace {
@@ -105,7 +105,7 @@ TEST_F(Outage, CallUnderWayHearsThatTheRuntimeDied) {
                      }
                      return Status::CANCELLED;
                    }}});
-    if (server_ == nullptr) StartForwarder();
+    if (forwarder_ == nullptr) StartForwarder();
     RawAnswer answer;
     // A channel of its own: it is the forwarder that has to find the runtime again.
     std::thread calling([&] {

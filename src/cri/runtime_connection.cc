@@ -1,0 +1,90 @@
+#include "cri/runtime_connection.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace alignd::cri {
+namespace {
+
+// For a runtime that takes connections but does not get to serve them.
+constexpr std::chrono::seconds kServeWithin{1};
+
+}  // namespace
+
+void RuntimeConnection::Take(Taker taker) {
+  if (current_ == nullptr) {
+    const Result<Done> connected = Connect();
+    if (!connected.ok()) {
+      taker(connected.error().In("the runtime at " + path_));
+      return;
+    }
+  }
+  if (serves_) {
+    taker(current_.get());
+  } else {
+    takers_.push_back(std::move(taker));
+  }
+}
+
+Result<Done> RuntimeConnection::Connect() {
+  rpc::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(path_, address.sun_path);
+  if (socket.fd() < 0 ||
+      connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    // EAGAIN: it has more connections waiting than it takes.
+    return Error{ErrorCode::kUnavailable, std::generic_category().message(errno)}.In("connect");
+  }
+  http2::Session::Callbacks callbacks;
+  callbacks.on_ready = [this] {
+    serves_ = true;
+    Settle(current_.get());
+  };
+  // Never called before the session is ours.
+  const auto self = std::make_shared<const http2::Session*>(nullptr);
+  callbacks.on_closed = [this, self](const std::string& why) { Forget(*self, why); };
+  callbacks.on_going_away = [this, self] {
+    if (current_.get() != *self) return;
+    serves_ = false;
+    old_.push_back(std::move(current_));
+    // The session is in the middle of it: what waits for it takes another one later.
+    loop_.Post([this, alive = alive_] {
+      if (!*alive) return;
+      for (Taker& taker : std::exchange(takers_, {})) Take(std::move(taker));
+    });
+  };
+  auto session = http2::Session::MakeClient(loop_, std::move(socket), std::move(callbacks));
+  if (!session.ok()) return session.error();
+  current_ = *std::move(session);
+  *self = current_.get();
+  loop_.After(kServeWithin, [this, alive = alive_, waited_for = current_.get()] {
+    if (!*alive || current_.get() != waited_for || serves_) return;
+    Forget(waited_for, "does not answer");
+  });
+  return Done{};
+}
+
+void RuntimeConnection::Settle(const Result<http2::Session*>& outcome) {
+  for (const Taker& taker : std::exchange(takers_, {})) taker(outcome);
+}
+
+void RuntimeConnection::Forget(const http2::Session* session, const std::string& why) {
+  std::erase_if(old_, [session](const auto& old) { return old.get() == session; });
+  if (current_.get() != session) return;
+  const std::unique_ptr<http2::Session> gone = std::move(current_);
+  serves_ = false;
+  Settle(Error{ErrorCode::kUnavailable, why}.In("the runtime at " + path_));
+}
+
+void RuntimeConnection::Close() {
+  for (const auto& session : old_) session->Close();
+  if (current_ != nullptr) current_->Close();
+}
+
+}  // namespace alignd::cri

@@ -1,0 +1,50 @@
+// The way to the runtime, made when somebody wants it and made anew when it breaks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "http2/event_loop.h"
+#include "http2/session.h"
+
+namespace alignd::cri {
+
+// Used on the loop's thread alone.
+class RuntimeConnection {
+ public:
+  // Gets the connection, or why there is none.
+  using Taker = std::function<void(Result<http2::Session*>)>;
+
+  // `path`: of the runtime's socket.
+  RuntimeConnection(http2::EventLoop& loop, std::string path)
+      : loop_(loop), path_(std::move(path)) {}
+  RuntimeConnection(const RuntimeConnection&) = delete;
+  RuntimeConnection& operator=(const RuntimeConnection&) = delete;
+  ~RuntimeConnection() { *alive_ = false; }
+
+  // At once where the runtime serves already or is not there; else when it says that it serves, or
+  // has not said so for a second. Until then nothing is sent: a runtime that hangs would do later
+  // what its caller was told had failed.
+  void Take(Taker taker);
+  // Sends what is left; streams get OnClosed.
+  void Close();
+
+ private:
+  Result<Done> Connect();
+  void Settle(const Result<http2::Session*>& outcome);
+  void Forget(const http2::Session* session, const std::string& why);
+
+  http2::EventLoop& loop_;
+  const std::string path_;
+  std::unique_ptr<http2::Session> current_;
+  bool serves_ = false;        // the current one
+  std::vector<Taker> takers_;  // wait until it does
+  // Take no more streams; go when theirs have ended.
+  std::vector<std::unique_ptr<http2::Session>> old_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace alignd::cri

@@ -1,0 +1,439 @@
+#include "http2/session.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace alignd::http2 {
+namespace {
+
+// What a peer may send on one stream before it is dealt with. A stalled stream holds so much.
+constexpr int32_t kStreamWindow = 2 << 20;
+// Streams do not wait for each other: what comes is taken off the connection's window at once.
+constexpr int32_t kConnectionWindow = 64 << 20;
+// A runtime's error text travels in the headers and can be long; nghttp2 takes headers of 64 KiB
+// and gives the connection up at a longer one. Peers that are told so give up the call instead.
+constexpr size_t kMaxHeaderBytes = 64 << 10;
+constexpr size_t kMaxContinuations = 16;
+constexpr uint32_t kMaxConcurrentStreams = 100'000;  // who calls is root
+constexpr size_t kReadBytes = 256 << 10;
+constexpr size_t kWriteBytes = 256 << 10;
+
+nghttp2_nv NameValue(const std::pair<std::string, std::string>& header) {
+  // nghttp2 does not change what it is given.
+  const auto bytes = [](const std::string& text) {
+    return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
+  };
+  return {bytes(header.first), bytes(header.second), header.first.size(), header.second.size(),
+          NGHTTP2_NV_FLAG_NONE};
+}
+
+std::vector<nghttp2_nv> NameValues(const Headers& headers) {
+  std::vector<nghttp2_nv> list;
+  list.reserve(headers.size());
+  for (const auto& header : headers) list.push_back(NameValue(header));
+  return list;
+}
+
+size_t SizeOf(const Headers& headers) {
+  size_t size = 0;
+  for (const auto& [name, value] : headers) size += name.size() + value.size();
+  return size;
+}
+
+// Of one read; the loop has one thread.
+std::array<uint8_t, kReadBytes>& ReadBuffer() {
+  static thread_local std::array<uint8_t, kReadBytes> buffer;
+  return buffer;
+}
+
+}  // namespace
+
+std::string_view Find(const Headers& headers, std::string_view name) {
+  for (const auto& [key, value] : headers) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+// nghttp2 calls these while it parses or packs; `self` is the session.
+struct Session::Hooks {
+  static Session& Self(void* self) { return *static_cast<Session*>(self); }
+
+  static int OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    Session& session = Self(self);
+    session.block_.clear();
+    if (!session.is_server_ || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    const int32_t stream = frame->hd.stream_id;
+    session.streams_[stream].events = session.callbacks_.accept(stream);
+    return 0;
+  }
+  static int OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_size,
+                      const uint8_t* value, size_t value_size, uint8_t, void* self) {
+    Session& session = Self(self);
+    if (SizeOf(session.block_) + name_size + value_size > kMaxHeaderBytes) {
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // resets the stream
+    }
+    session.block_.emplace_back(std::string(reinterpret_cast<const char*>(name), name_size),
+                                std::string(reinterpret_cast<const char*>(value), value_size));
+    return 0;
+  }
+  static int OnData(nghttp2_session* session, uint8_t, int32_t stream, const uint8_t* data,
+                    size_t size, void* self) {
+    nghttp2_session_consume_connection(session, size);
+    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+    if (const Outgoing* known = Self(self).FindStream(stream)) known->events->OnData(bytes);
+    return 0;
+  }
+  static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    return Self(self).FrameReceived(*frame);
+  }
+  static int OnSent(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    Self(self).FrameSent(*frame);
+    return 0;
+  }
+  static int OnNotSent(nghttp2_session*, const nghttp2_frame* frame, int error, void* self) {
+    spdlog::debug("HTTP/2 frame of type {} not sent: {}", frame->hd.type, nghttp2_strerror(error));
+    // A request that never became a stream; of any other stream the end is told.
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+      Self(self).StreamClosed(frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+    }
+    return 0;
+  }
+  static int OnClosed(nghttp2_session*, int32_t stream, uint32_t code, void* self) {
+    return Self(self).StreamClosed(stream, code);
+  }
+  static ssize_t OnRead(nghttp2_session*, int32_t stream, uint8_t* buffer, size_t length,
+                        uint32_t* flags, nghttp2_data_source*, void* self) {
+    return Self(self).TakeBytes(stream, buffer, length, flags);
+  }
+};
+
+Result<std::unique_ptr<Session>> Session::MakeServer(EventLoop& loop, rpc::Descriptor socket,
+                                                     Callbacks callbacks) {
+  std::unique_ptr<Session> session(
+      new Session(loop, std::move(socket), std::move(callbacks), /*is_server=*/true));
+  const Result<Done> opened = session->Open();
+  if (!opened.ok()) return opened.error();
+  return session;
+}
+
+Result<std::unique_ptr<Session>> Session::MakeClient(EventLoop& loop, rpc::Descriptor socket,
+                                                     Callbacks callbacks) {
+  std::unique_ptr<Session> session(
+      new Session(loop, std::move(socket), std::move(callbacks), /*is_server=*/false));
+  const Result<Done> opened = session->Open();
+  if (!opened.ok()) return opened.error();
+  return session;
+}
+
+Session::Session(EventLoop& loop, rpc::Descriptor socket, Callbacks callbacks, bool is_server)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      callbacks_(std::move(callbacks)),
+      is_server_(is_server) {
+  nghttp2_session_callbacks* hooks = nullptr;
+  nghttp2_session_callbacks_new(&hooks);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(hooks, Hooks::OnBeginHeaders);
+  nghttp2_session_callbacks_set_on_header_callback(hooks, Hooks::OnHeader);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(hooks, Hooks::OnData);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(hooks, Hooks::OnFrame);
+  nghttp2_session_callbacks_set_on_frame_send_callback(hooks, Hooks::OnSent);
+  nghttp2_session_callbacks_set_on_frame_not_send_callback(hooks, Hooks::OnNotSent);
+  nghttp2_session_callbacks_set_on_stream_close_callback(hooks, Hooks::OnClosed);
+  nghttp2_option* options = nullptr;
+  nghttp2_option_new(&options);
+  nghttp2_option_set_no_auto_window_update(options, 1);
+  nghttp2_option_set_max_send_header_block_length(options, kMaxHeaderBytes);
+  nghttp2_option_set_max_continuations(options, kMaxContinuations);
+  nghttp2_option_set_no_closed_streams(options, 1);
+  if (is_server_) {
+    nghttp2_session_server_new2(&session_, hooks, this, options);
+  } else {
+    nghttp2_session_client_new2(&session_, hooks, this, options);
+  }
+  nghttp2_option_del(options);
+  nghttp2_session_callbacks_del(hooks);
+}
+
+Result<Done> Session::Open() {
+  const Result<Done> watched = loop_.Watch(socket_.fd(), EPOLLIN, *this);
+  if (!watched.ok()) return watched.error();
+  const nghttp2_settings_entry settings[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, is_server_ ? kMaxConcurrentStreams : 0},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, kMaxHeaderBytes},
+      {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}};
+  nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, is_server_ ? 3 : 4);
+  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
+  SendSoon();
+  return Done{};
+}
+
+Session::~Session() {
+  *alive_ = false;
+  if (!is_closed_) loop_.Unwatch(socket_.fd());
+  nghttp2_session_del(session_);
+}
+
+// --- Streams.
+
+Session::Outgoing* Session::FindStream(int32_t stream) {
+  const auto found = streams_.find(stream);
+  return found == streams_.end() || found->second.events == nullptr ? nullptr : &found->second;
+}
+
+nghttp2_data_provider Session::Provider() {
+  nghttp2_data_provider provider{};
+  provider.read_callback = Hooks::OnRead;
+  return provider;
+}
+
+std::optional<int32_t> Session::Request(const Headers& headers, StreamEvents& events) {
+  if (is_closed_) return std::nullopt;
+  const std::vector<nghttp2_nv> list = NameValues(headers);
+  const nghttp2_data_provider provider = Provider();
+  const int32_t stream =
+      nghttp2_submit_request(session_, nullptr, list.data(), list.size(), &provider, nullptr);
+  if (stream < 0) return std::nullopt;
+  streams_[stream].events = &events;
+  SendSoon();
+  return stream;
+}
+
+void Session::Respond(int32_t stream, const Headers& headers) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  const std::vector<nghttp2_nv> list = NameValues(headers);
+  const nghttp2_data_provider provider = Provider();
+  nghttp2_submit_response(session_, stream, list.data(), list.size(), &provider);
+  SendSoon();
+}
+
+void Session::RespondAndEnd(int32_t stream, const Headers& headers) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  const std::vector<nghttp2_nv> list = NameValues(headers);
+  nghttp2_submit_response(session_, stream, list.data(), list.size(), nullptr);
+  SendSoon();
+}
+
+void Session::Resume(int32_t stream, Outgoing& outgoing) {
+  if (std::exchange(outgoing.deferred, false)) nghttp2_session_resume_data(session_, stream);
+  SendSoon();
+}
+
+void Session::Write(int32_t stream, std::string_view bytes) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
+  outgoing->bytes.append(bytes);
+  Resume(stream, *outgoing);
+}
+
+void Session::End(int32_t stream, Headers trailers) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (is_closed_ || outgoing == nullptr || outgoing->ended) return;
+  outgoing->ended = true;
+  outgoing->trailers = std::move(trailers);
+  Resume(stream, *outgoing);
+}
+
+void Session::Reset(int32_t stream, uint32_t code) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, code);
+  SendSoon();
+}
+
+void Session::Consumed(int32_t stream, size_t bytes) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  nghttp2_session_consume_stream(session_, stream, bytes);
+  SendSoon();
+}
+
+// --- What nghttp2 tells.
+
+ssize_t Session::TakeBytes(int32_t stream, uint8_t* buffer, size_t length, uint32_t* flags) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (outgoing == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  const size_t size = std::min(length, outgoing->bytes.size() - outgoing->sent);
+  std::memcpy(buffer, outgoing->bytes.data() + outgoing->sent, size);
+  outgoing->sent += size;
+  if (outgoing->sent == outgoing->bytes.size()) {
+    outgoing->bytes.clear();
+    outgoing->sent = 0;
+    if (outgoing->ended) {
+      *flags |= NGHTTP2_DATA_FLAG_EOF;
+      if (!outgoing->trailers.empty()) {
+        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        const std::vector<nghttp2_nv> list = NameValues(outgoing->trailers);
+        nghttp2_submit_trailer(session_, stream, list.data(), list.size());
+      }
+    } else if (size == 0) {
+      outgoing->deferred = true;
+      return NGHTTP2_ERR_DEFERRED;
+    }
+  }
+  if (size > 0) outgoing->events->OnWritten(size);
+  return static_cast<ssize_t>(size);
+}
+
+int Session::FrameReceived(const nghttp2_frame& frame) {
+  const bool end = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+  switch (frame.hd.type) {
+    case NGHTTP2_HEADERS:
+      if (const Outgoing* known = FindStream(frame.hd.stream_id)) {
+        known->events->OnHeaders(std::exchange(block_, {}), end);
+      }
+      break;
+    case NGHTTP2_DATA:
+      if (const Outgoing* known = FindStream(frame.hd.stream_id); end && known != nullptr) {
+        known->events->OnEnd();
+      }
+      break;
+    case NGHTTP2_SETTINGS:
+      if (!std::exchange(ready_, true) && callbacks_.on_ready) callbacks_.on_ready();
+      break;
+    case NGHTTP2_PING:
+      // The answer to Drain's: who sends it has heard that we are going.
+      if ((frame.hd.flags & NGHTTP2_FLAG_ACK) != 0 && draining_) {
+        nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
+                              nullptr, 0);
+        SendSoon();
+      }
+      break;
+    case NGHTTP2_GOAWAY:
+      if (callbacks_.on_going_away) callbacks_.on_going_away();
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
+
+void Session::FrameSent(const nghttp2_frame& frame) {
+  if (!is_server_ || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  if (frame.hd.type != NGHTTP2_HEADERS && frame.hd.type != NGHTTP2_DATA) return;
+  // The answer is complete: whoever still talks may stop.
+  if (nghttp2_session_get_stream_remote_close(session_, frame.hd.stream_id) == 0) {
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
+  }
+}
+
+int Session::StreamClosed(int32_t stream, uint32_t code) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return 0;
+  StreamEvents* const events = found->second.events;
+  streams_.erase(found);
+  if (events != nullptr) events->OnClosed(code);
+  return 0;
+}
+
+// --- The connection.
+
+void Session::Watch(bool for_writing) {
+  if (watches_writing_ == for_writing) return;
+  watches_writing_ = for_writing;
+  loop_.Change(socket_.fd(), for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void Session::OnReady(uint32_t events) {
+  // Hang-ups and errors show in what is read.
+  if ((events & ~uint32_t{EPOLLOUT}) != 0 && !Receive()) return;
+  SendSoon();
+}
+
+bool Session::Receive() {
+  std::array<uint8_t, kReadBytes>& buffer = ReadBuffer();
+  const ssize_t size = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (size <= 0) {
+    Fail(size == 0 ? "connection closed" : std::generic_category().message(errno));
+    return false;
+  }
+  const ssize_t used = nghttp2_session_mem_recv(session_, buffer.data(), static_cast<size_t>(size));
+  if (used >= 0) return true;
+  Fail(std::string("HTTP/2: ") + nghttp2_strerror(static_cast<int>(used)));
+  return false;
+}
+
+bool Session::Send() {
+  for (;;) {
+    while (out_.size() - out_sent_ < kWriteBytes) {
+      const uint8_t* frames = nullptr;
+      const ssize_t size = nghttp2_session_mem_send(session_, &frames);
+      if (size < 0) return false;
+      if (size == 0) break;
+      out_.append(reinterpret_cast<const char*>(frames), static_cast<size_t>(size));
+    }
+    if (out_sent_ == out_.size()) {
+      out_.clear();
+      out_sent_ = 0;
+      Watch(false);
+      return true;
+    }
+    const ssize_t size =
+        send(socket_.fd(), out_.data() + out_sent_, out_.size() - out_sent_, MSG_NOSIGNAL);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) {
+      out_.erase(0, std::exchange(out_sent_, 0));
+      Watch(true);
+      return true;
+    }
+    if (size < 0) return false;
+    out_sent_ += static_cast<size_t>(size);
+  }
+}
+
+void Session::SendSoon() {
+  if (is_closed_ || std::exchange(sends_soon_, true)) return;
+  loop_.AtEndOfRound([this, alive = alive_] {
+    if (*alive) EndOfRound();
+  });
+}
+
+void Session::EndOfRound() {
+  sends_soon_ = false;
+  if (is_closed_) return;
+  if (!Send()) {
+    Fail("connection closed");
+    return;
+  }
+  const bool over = nghttp2_session_want_read(session_) == 0 && out_.empty() &&
+                    nghttp2_session_want_write(session_) == 0;
+  if (over) Fail("connection ended");
+}
+
+void Session::Fail(const std::string& why) {
+  if (is_closed_) return;
+  is_closed_ = true;
+  loop_.Unwatch(socket_.fd());
+  CloseStreams(kConnectionLost);
+  const auto on_closed = callbacks_.on_closed;  // we may go with it
+  if (on_closed) on_closed(why);
+}
+
+void Session::CloseStreams(uint32_t code) {
+  while (!streams_.empty()) StreamClosed(streams_.begin()->first, code);
+}
+
+void Session::Drain() {
+  if (is_closed_ || std::exchange(draining_, true)) return;
+  nghttp2_submit_shutdown_notice(session_);
+  nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+  SendSoon();
+}
+
+void Session::Close() {
+  if (is_closed_) return;
+  Send();
+  is_closed_ = true;
+  loop_.Unwatch(socket_.fd());
+  CloseStreams(kConnectionLost);
+}
+
+}  // namespace alignd::http2

@@ -1,0 +1,148 @@
+// One HTTP/2 connection, seen from either end: streams of headers, bytes and trailers.
+#pragma once
+
+#include <nghttp2/nghttp2.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "http2/event_loop.h"
+#include "rpc/descriptor.h"
+
+namespace alignd::http2 {
+
+// In the order in which they came; pseudo-headers (":path") first.
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// Empty if it is not there.
+std::string_view Find(const Headers& headers, std::string_view name);
+
+// Of RST_STREAM. Beyond those of HTTP/2: the connection is gone.
+inline constexpr uint32_t kConnectionLost = 0xffff'ffff;
+
+// Who is told what comes on a stream. On the loop's thread; may call any method of the session, but
+// not destroy it.
+class StreamEvents {
+ public:
+  // First those of the request or the response, then perhaps trailers. `end`: nothing follows.
+  virtual void OnHeaders(Headers headers, bool end) = 0;
+  // The peer may send more once these are Consumed.
+  virtual void OnData(std::string_view bytes) = 0;
+  // The peer has nothing more to send. Not after OnHeaders with `end`.
+  virtual void OnEnd() = 0;
+  // So many bytes that were written have left.
+  virtual void OnWritten(size_t bytes) = 0;
+  // The last event. `code`: NGHTTP2_NO_ERROR after an orderly end, else why.
+  virtual void OnClosed(uint32_t code) = 0;
+
+ protected:
+  ~StreamEvents() = default;
+};
+
+// Used on the loop's thread alone. Every method that sends does so at the end of the loop's round.
+class Session final : private EventLoop::Watcher {
+ public:
+  struct Callbacks {
+    // A server's: a stream begins. Its events go to what this returns, which lives until OnClosed.
+    std::function<StreamEvents*(int32_t stream)> accept = nullptr;
+    // The peer's settings are there: it serves the connection.
+    std::function<void()> on_ready = nullptr;
+    // The peer takes no new streams.
+    std::function<void()> on_going_away = nullptr;
+    // The connection is over, and so are all streams. May destroy the session.
+    std::function<void(const std::string& why)> on_closed;
+  };
+
+  // `socket`: connected, not blocking. Errors: kIo.
+  static Result<std::unique_ptr<Session>> MakeServer(EventLoop& loop, rpc::Descriptor socket,
+                                                     Callbacks callbacks);
+  static Result<std::unique_ptr<Session>> MakeClient(EventLoop& loop, rpc::Descriptor socket,
+                                                     Callbacks callbacks);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  // Without on_closed, and without OnClosed of streams.
+  ~Session();
+
+  // --- Streams. Those that are closed are left alone.
+
+  // A client's new stream, or nullopt if no more can be opened: a connection has 2^30 of them.
+  // `events` lives until OnClosed.
+  std::optional<int32_t> Request(const Headers& headers, StreamEvents& events);
+  // A server's answer.
+  void Respond(int32_t stream, const Headers& headers);
+  // The same, and nothing follows.
+  void RespondAndEnd(int32_t stream, const Headers& headers);
+  void Write(int32_t stream, std::string_view bytes);
+  // Nothing follows but the trailers, if there are any.
+  void End(int32_t stream, Headers trailers = {});
+  void Reset(int32_t stream, uint32_t code);
+  // So many bytes of OnData are dealt with.
+  void Consumed(int32_t stream, size_t bytes);
+
+  // --- The connection.
+
+  size_t streams() const { return streams_.size(); }
+  // Asks the peer to open no new streams, lets those go on that it has opened until it knew, and
+  // closes the connection when they have ended.
+  void Drain();
+  // Sends what can be sent without waiting, and closes the connection: streams get OnClosed, nobody
+  // gets on_closed.
+  void Close();
+
+ private:
+  struct Outgoing {
+    StreamEvents* events = nullptr;
+    std::string bytes;
+    size_t sent = 0;  // of `bytes`
+    bool ended = false;
+    bool deferred = false;  // nghttp2 waits for bytes
+    Headers trailers;
+  };
+
+  Session(EventLoop& loop, rpc::Descriptor socket, Callbacks callbacks, bool is_server);
+  Result<Done> Open();
+  struct Hooks;  // nghttp2's callbacks
+
+  void OnReady(uint32_t events) override;
+  bool Receive();
+  // False if the connection is broken.
+  bool Send();
+  void SendSoon();
+  void EndOfRound();
+  void Fail(const std::string& why);
+  void CloseStreams(uint32_t code);
+  void Watch(bool for_writing);
+
+  Outgoing* FindStream(int32_t stream);
+  void Resume(int32_t stream, Outgoing& outgoing);
+  ssize_t TakeBytes(int32_t stream, uint8_t* buffer, size_t length, uint32_t* flags);
+  int StreamClosed(int32_t stream, uint32_t code);
+  int FrameReceived(const nghttp2_frame& frame);
+  void FrameSent(const nghttp2_frame& frame);
+  nghttp2_data_provider Provider();
+
+  EventLoop& loop_;
+  const rpc::Descriptor socket_;
+  const Callbacks callbacks_;
+  const bool is_server_;
+  nghttp2_session* session_ = nullptr;
+  std::unordered_map<int32_t, Outgoing> streams_;
+  Headers block_;    // being received
+  std::string out_;  // frames that the socket has not taken yet
+  size_t out_sent_ = 0;
+  bool ready_ = false;
+  bool draining_ = false;
+  bool is_closed_ = false;
+  bool sends_soon_ = false;
+  bool watches_writing_ = false;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for tasks of the loop
+};
+
+}  // namespace alignd::http2
