@@ -76,6 +76,7 @@ grid() {
 }
 echo
 echo "By NUMA nodes and number of resources (cpu, memory, two kinds of devices, huge pages); in" \
-  "brackets the merge of all combinations of hints, where it ends within a minute."
+  "brackets the exhaustive way to the affinity alone (all hints listed, all their combinations" \
+  "merged; no allocation), where it ends within a minute."
 grid "NUMA nodes; the pod fits on one" 1
 grid "NUMA nodes; the pod needs three (two of two)" 3

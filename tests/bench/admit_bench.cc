@@ -1,5 +1,6 @@
 // A whole admission (hints, merge, allocation) on an empty node: the machines that people have, and
-// a grid of NUMA nodes and resources; beside them the exhaustive way where it ends within a minute.
+// a grid of NUMA nodes and resources; beside them the exhaustive way to the affinity alone (hints
+// and merge, no allocation) where it ends within a minute.
 #include <benchmark/benchmark.h>
 
 #include "bench/exhaustive_admission.h"
@@ -21,7 +22,8 @@ void MeasureExhaustive(benchmark::State& state, const WorkloadSpec& spec) {
   const Workload workload = MakeWorkload(spec);
   TopologyHint affinity;
   for (auto _ : state) benchmark::DoNotOptimize(affinity = AffinityByTryingAll(workload));
-  state.SetLabel(affinity.affinity ? affinity.affinity->ToString() : "any");
+  state.SetLabel((affinity.affinity ? affinity.affinity->ToString() : "any") +
+                 ", hints and merge only");
   if (affinity != AdmitOrDie(workload)) state.SkipWithError("the two ways do not agree");
 }
 

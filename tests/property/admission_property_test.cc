@@ -41,7 +41,7 @@ TEST(AdmissionProperty, MergesWhatTheKubeletMerges) {
   }
 }
 
-// The search may give up on wide sets and with the rules of kubelet 1.20: see MergeLimits.
+// The search may give up on wide sets and with the rules of kubelet 1.20, seldom: see MergeLimits.
 bool MayGiveUp(const topologymanager::Policy& policy, const Merged& merged) {
   return policy.rules().as_1_20 || 4 * merged.hint.affinity->Count() > policy.numa().all().Count();
 }

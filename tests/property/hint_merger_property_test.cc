@@ -71,7 +71,7 @@ DescribedHints RandomDescription(int nodes, std::mt19937_64& random) {
   for (int demands = Below(4, random); demands > 0; --demands) {
     hints.sets.demands.push_back(RandomDemand(hints.sets.within, nodes, random));
   }
-  hints.preferred_nodes = FewestNodes(hints.sets).value_or(1);
+  hints.preferred_nodes = FewestNodes(hints.sets).value_or(Fewest{1}).nodes;
   if (Below(3, random) == 0) hints.preferred_nodes = 1 + Below(nodes, random);
   if (Below(4, random) != 0) return hints;
   for (int groups = 1 + Below(3, random); groups > 0; --groups) {

@@ -32,6 +32,9 @@ struct DescribedHints {
   // and those that touch exactly so many of the groups (sockets, for align-by-socket).
   std::vector<NumaMask> groups;
   int preferred_groups = 0;
+  // False if the search for `preferred_nodes` gave up: fewer may do, so there may be narrower sets,
+  // which then were to be preferred.
+  bool exact = true;
 
   bool IsPreferred(NumaMask set) const;
 
@@ -48,9 +51,13 @@ class Hints {
   Hints(std::initializer_list<TopologyHint> listed) : listed_(listed) {}
   // No set is both listed and described.
   Hints(HintList listed, DescribedHints described);
+  // Some of the hints of `from`.
+  Hints(HintList listed, const Hints& from) : listed_(std::move(listed)), exact_(from.exact_) {}
 
   const HintList& listed() const { return listed_; }
   const DescribedHints* described() const { return described_.get(); }  // null, or with a member
+  // Whether it is certain which of them are preferred: see DescribedHints.
+  bool exact() const { return exact_; }
   bool empty() const { return listed_.empty() && described_ == nullptr; }
 
   // All of them, narrowest first if any are described: the kubelet's list. 2^n steps.
@@ -68,6 +75,7 @@ class Hints {
  private:
   HintList listed_;
   std::shared_ptr<const DescribedHints> described_;
+  bool exact_ = true;
 };
 
 // One provider's answer, by resource name. No entry: no opinion. nullopt: "any, preferred".

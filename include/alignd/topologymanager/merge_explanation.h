@@ -37,8 +37,9 @@ struct MergeExplanation {
 };
 
 // Explains MergeHints with the same arguments: the first candidate is what it returns. Without a
-// candidate, a note says so. Of more common NUMA nodes than tables are made of (MergeLimits) only
-// the best candidate is there, and a note.
+// candidate, a note says so; and where a search gave up, and there may be a better one. Of more
+// common NUMA nodes than tables are made of (MergeLimits) only the best candidate is there, and a
+// note.
 MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& lists,
                               const MergeRules& rules, const MaskText& mask_text);
 

@@ -43,13 +43,27 @@ struct NodeSets {
 // one node each, nodes that are alike, and demands that need different nodes cost few steps. What
 // may cost more: places that nodes share across each other, or dozens of nodes each different under
 // several demands. What is found then satisfies every demand all the same, but may have more nodes
-// than necessary.
+// than necessary, and says so.
 inline constexpr int64_t kMostSearchSteps = 1 << 16;
 
+struct Narrowest {
+  NumaMask set;
+  bool exact = true;  // false: the search gave up, there may be a narrower or lower one
+
+  friend bool operator==(const Narrowest&, const Narrowest&) = default;
+};
+
 // The narrowest member that contains all of `containing`; of equally narrow ones the lowest.
-std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing = {});
+std::optional<Narrowest> NarrowestSet(const NodeSets& sets, NumaMask containing = {});
+
+struct Fewest {
+  int nodes = 0;
+  bool exact = true;  // false: the search gave up, fewer may do
+
+  friend bool operator==(const Fewest&, const Fewest&) = default;
+};
 
 // How many nodes the narrowest member has; nullopt without a member.
-std::optional<int> FewestNodes(const NodeSets& sets);
+std::optional<Fewest> FewestNodes(const NodeSets& sets);
 
 }  // namespace alignd::topologymanager

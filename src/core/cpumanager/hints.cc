@@ -50,7 +50,8 @@ Hints MakeHints(const Machine& machine, const PolicyOptions& options, const CpuS
   DescribedHints hints{.sets = {.within = machine.numa_with_cpus(), .demands = {}},
                        .preferred_nodes = FewestNodes(machine, request),
                        .groups = {},
-                       .preferred_groups = 0};
+                       .preferred_groups = 0,
+                       .exact = true};
   const CpuSet usable = available | reusable;
   Demand& cpus = hints.sets.demands.emplace_back();
   cpus.wanted = static_cast<uint64_t>(request);

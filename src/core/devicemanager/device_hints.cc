@@ -76,11 +76,13 @@ Hints HintsOver(const Machine& machine, const Resource& resource, const DeviceId
 
   const auto wanted = static_cast<uint64_t>(std::max<int64_t>(requested, 0));
   const NodeSets possible{considered, {DemandFor(devices, &Alike::all, wanted)}};
-  DescribedHints hints{
-      .sets = {considered, {DemandFor(devices, &Alike::offered, wanted)}},
-      .preferred_nodes = topologymanager::FewestNodes(possible).value_or(considered.Count()),
-      .groups = {},
-      .preferred_groups = 0};
+  const topologymanager::Fewest fewest =
+      topologymanager::FewestNodes(possible).value_or(topologymanager::Fewest{considered.Count()});
+  DescribedHints hints{.sets = {considered, {DemandFor(devices, &Alike::offered, wanted)}},
+                       .preferred_nodes = fewest.nodes,
+                       .groups = {},
+                       .preferred_groups = 0,
+                       .exact = fewest.exact};
   if (!reusable.empty()) hints.sets.demands.push_back(DemandForReusable(devices));
   return Hints(HintList(), std::move(hints));
 }

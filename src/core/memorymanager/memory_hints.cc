@@ -97,7 +97,7 @@ NodeSets SetsWith(uint64_t MemoryTable::*column, const Machine& machine, const M
 
 Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod,
                 const MemoryRequest& request) {
-  const std::optional<int> smallest = topologymanager::FewestNodes(
+  const std::optional<topologymanager::Fewest> smallest = topologymanager::FewestNodes(
       SetsWith(&MemoryTable::allocatable, machine, state, machine.all_numa(), request));
   if (!smallest) return {};
   const Groups groups = GroupsOf(machine, state);
@@ -105,7 +105,7 @@ Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod
   for (const NumaMask nodes : groups.used) {
     if (GroupsAllow(machine, state, nodes) && HaveAllocatable(machine, state, nodes, request) &&
         HaveFreeOrReusable(machine, state, pod, nodes, request)) {
-      listed.push_back({nodes, nodes.Count() == *smallest});
+      listed.push_back({nodes, nodes.Count() == smallest->nodes});
     }
   }
   std::ranges::sort(listed, [](const TopologyHint& a, const TopologyHint& b) {
@@ -114,9 +114,10 @@ Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod
   // What nobody uses is free as a whole, so it need not be looked at what is allocatable.
   return {std::move(listed),
           {.sets = SetsWith(&MemoryTable::free, machine, state, groups.unused, request),
-           .preferred_nodes = *smallest,
+           .preferred_nodes = smallest->nodes,
            .groups = {},
-           .preferred_groups = 0}};
+           .preferred_groups = 0,
+           .exact = smallest->exact}};
 }
 
 std::optional<TopologyHint> BestOf(const Hints& hints, NumaMask containing) {
@@ -135,7 +136,7 @@ std::optional<TopologyHint> BestOf(const Hints& hints, NumaMask containing) {
   if (const DescribedHints* described = hints.described()) {
     // No set is narrower than the preferred ones, so the narrowest is preferred if any is.
     if (const auto narrowest = topologymanager::NarrowestSet(described->sets, containing)) {
-      offer({narrowest, described->IsPreferred(*narrowest)});
+      offer({narrowest->set, described->IsPreferred(narrowest->set)});
     }
   }
   return best;

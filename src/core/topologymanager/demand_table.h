@@ -7,10 +7,12 @@
 
 #include "alignd/base/numa_mask.h"
 #include "alignd/topologymanager/node_sets.h"
+#include "core/topologymanager/subset_search.h"
 
 namespace alignd::topologymanager {
 
-// One demand. A value.
+// One demand. No place counts for more than what is wanted, which is enough of it; so differences
+// of sums tell most. A value.
 class DemandTable {
  public:
   explicit DemandTable(const Demand& demand);
@@ -28,9 +30,9 @@ class DemandTable {
   // What the node adds to `set`.
   uint64_t GainOf(int node, NumaMask set) const;
 
-  // What `set` and the best `count` of the nodes `open` hold, or more: a place that several of
-  // these share counts for each. Exact without shared places.
-  uint64_t AtMost(NumaMask set, NumaMask open, int count) const;
+  // What the largest of these sets, with the nodes `beside`, holds, or more: a place that several
+  // nodes share counts for each. Exact without shared places.
+  uint64_t AtMost(const SetFamily& family, NumaMask beside) const;
   // So many of the nodes `open`, or more, `set` needs to satisfy the demand; -1 if all are not
   // enough. Exact without shared places.
   int AtLeastNodes(NumaMask set, NumaMask open) const;
@@ -38,6 +40,8 @@ class DemandTable {
   int AtMostLeftOut(NumaMask set, NumaMask some) const;
 
  private:
+  uint64_t AtMostByShares(const SetFamily& family, NumaMask beside) const;
+
   // What each of the nodes adds to `set` alone, the largest first. Returns how many.
   int Gains(NumaMask set, NumaMask open, std::array<uint64_t, NumaMask::kMaxNodes>& gains) const;
 
@@ -56,6 +60,22 @@ struct SetTable {
 
   NumaMask within;
   std::vector<DemandTable> demands;  // without those that want nothing
+};
+
+// Which nodes are alike to several lists: in all demands, and in all groups that are told. A place
+// that nodes share makes each of them a kind of its own.
+class NodeKinds {
+ public:
+  NodeKinds(const std::vector<const SetTable*>& lists, const std::vector<NumaMask>& groups);
+
+  uint64_t KindOf(int node) const { return kinds_[static_cast<size_t>(node)]; }
+
+  // Adds how many nodes of which kind there are.
+  void AppendTo(std::vector<uint64_t>& key, NumaMask nodes) const;
+  void AppendTo(std::vector<uint64_t>& key, const SetFamily& family) const;
+
+ private:
+  std::array<uint8_t, NumaMask::kMaxNodes> kinds_;  // by node: the lowest one that is alike
 };
 
 }  // namespace alignd::topologymanager

@@ -12,8 +12,9 @@ namespace {
 using Table = std::vector<uint8_t>;
 
 // Of each set: how many of the table's sets contain it.
-std::vector<uint32_t> CountSupersets(const Table& table) {
-  std::vector<uint32_t> counts(table.begin(), table.end());
+template <typename Count>
+std::vector<Count> CountSupersets(const Table& table) {
+  std::vector<Count> counts(table.begin(), table.end());
   for (size_t bit = 1; bit < counts.size(); bit *= 2) {
     for (size_t block = 0; block < counts.size(); block += 2 * bit) {
       for (size_t i = block; i < block + bit; ++i) counts[i] += counts[i + bit];
@@ -24,10 +25,11 @@ std::vector<uint32_t> CountSupersets(const Table& table) {
 
 // All intersections of a set of `a` with a set of `b`. The pairs whose sets both contain a set are
 // the product of two counts of supersets; undoing the count leaves the pairs that meet in exactly
-// that set.
-Table AndMeet(const Table& a, const Table& b) {
-  std::vector<uint32_t> pairs = CountSupersets(a);
-  const std::vector<uint32_t> others = CountSupersets(b);
+// that set. There are up to 4^n pairs to count.
+template <typename Count>
+Table AndMeetCounting(const Table& a, const Table& b) {
+  std::vector<Count> pairs = CountSupersets<Count>(a);
+  const std::vector<Count> others = CountSupersets<Count>(b);
   for (size_t i = 0; i < pairs.size(); ++i) pairs[i] *= others[i];
   for (size_t bit = 1; bit < pairs.size(); bit *= 2) {
     for (size_t block = 0; block < pairs.size(); block += 2 * bit) {
@@ -37,6 +39,12 @@ Table AndMeet(const Table& a, const Table& b) {
   Table met(pairs.size());
   for (size_t i = 0; i < pairs.size(); ++i) met[i] = pairs[i] != 0 ? 1 : 0;
   return met;
+}
+
+Table AndMeet(const Table& a, const Table& b) {
+  constexpr size_t kMostSetsIn32Bits = size_t{1} << 15;
+  return a.size() <= kMostSetsIn32Bits ? AndMeetCounting<uint32_t>(a, b)
+                                       : AndMeetCounting<uint64_t>(a, b);
 }
 
 }  // namespace
@@ -125,12 +133,10 @@ Table DenseMerge::PreferredWithin(const Hints& hints) const {
   const DescribedHints& described = *choices.described;
   const NumaMask others = described.sets.within - lists_.common;
   const SetTable sets(described.sets);
-  MemberProblem problem(DemandsOf(sets), {}, {&described});
   for (uint32_t set = 0; set < sets_; ++set) {
-    const NumaMask common_part = Spread(set);
-    if (!described.sets.within.Contains(common_part)) continue;
-    for (int more = 1; table[set] == 0 && more <= others.Count(); ++more) {
-      if (LowestSubset(common_part, others, more, problem, effort_)) table[set] = 1;
+    const NumaMask kept = Spread(set);
+    if (table[set] == 0 && PreferredMember(described, sets, kept, kept | others, effort_)) {
+      table[set] = 1;
     }
   }
   return table;

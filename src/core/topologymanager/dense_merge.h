@@ -20,8 +20,8 @@ namespace alignd::topologymanager {
 // it.
 class DenseMerge {
  public:
-  // More do not fit its counters.
-  static constexpr int kMostNodes = 15;
+  // A few tables of so many nodes are tens of megabytes, and a fraction of a second.
+  static constexpr int kMostNodes = 20;
 
   DenseMerge(const MergeLists& lists, const MergeRules& rules, Effort& effort);
 

@@ -17,7 +17,7 @@ class Listing : public MemberProblem {
     if (MemberProblem::Accepts(set)) seen_.push_back(set);
     return seen_.size() == most_;
   }
-  void NoteImpossible(NumaMask /*chosen*/, NumaMask /*open*/, int /*need*/) override {}
+  void NoteImpossible(const SetFamily& /*family*/) override {}
 
   const std::vector<NumaMask>& seen() const { return seen_; }
 
@@ -31,7 +31,7 @@ std::vector<NumaMask> NarrowestMembers(const NodeSets& sets, size_t most) {
   Listing listing(table, most);
   Effort effort;
   for (int size = 1; size <= sets.within.Count() && listing.seen().size() < most; ++size) {
-    (void)LowestSubset({}, sets.within, size, listing, effort);
+    (void)LowestSubset({{}, {{sets.within, size}}}, listing, effort);
   }
   return listing.seen();
 }
@@ -52,7 +52,8 @@ bool DescribedHints::IsPreferred(NumaMask set) const {
   return touched == preferred_groups;
 }
 
-Hints::Hints(HintList listed, DescribedHints described) : listed_(std::move(listed)) {
+Hints::Hints(HintList listed, DescribedHints described)
+    : listed_(std::move(listed)), exact_(described.exact) {
   if (!described.sets.Contains(described.sets.within)) return;
   described_ = std::make_shared<const DescribedHints>(std::move(described));
 }
@@ -82,7 +83,7 @@ HintList Hints::Shown() const {
 }
 
 bool operator==(const Hints& a, const Hints& b) {
-  if (a.listed_ != b.listed_) return false;
+  if (a.listed_ != b.listed_ || a.exact_ != b.exact_) return false;
   if (a.described_ == nullptr || b.described_ == nullptr) return a.described_ == b.described_;
   return *a.described_ == *b.described_;
 }

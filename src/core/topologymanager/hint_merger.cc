@@ -20,22 +20,35 @@ std::optional<TopologyHint> BestBy(const Way& way, const NumaInfo& numa,
   return std::nullopt;
 }
 
-}  // namespace
-
-Merged MergeWithin(const MergeLimits& limits, const NumaInfo& numa, const std::vector<Hints>& lists,
-                   const MergeRules& rules) {
+Merged MergeExactHints(const MergeLimits& limits, const NumaInfo& numa,
+                       const std::vector<Hints>& lists, const MergeRules& rules) {
   const MergeLists merge(numa.all(), lists);
   const TopologyHint nothing{numa.all(), false};
   if (merge.none) return {nothing, true};
   if (merge.masked.empty()) return {{numa.all(), merge.may_prefer}, true};
   if (merge.common.empty()) return {nothing, true};
-  Effort effort(limits.search_steps);
   const int nodes = merge.common.Count();
-  const std::optional<TopologyHint> best =
-      nodes <= std::min(limits.dense_nodes, DenseMerge::kMostNodes)
-          ? BestBy(DenseMerge(merge, rules, effort), numa, lists, rules, effort)
-          : BestBy(SearchMerge(numa, merge, rules, effort), numa, lists, rules, effort);
+  const auto by_tables = [&] {
+    Effort effort(limits.search_steps);
+    const auto best = BestBy(DenseMerge(merge, rules, effort), numa, lists, rules, effort);
+    return Merged{best.value_or(nothing), !effort.IsUsedUp()};
+  };
+  if (nodes <= std::min(limits.dense_nodes, DenseMerge::kMostNodes)) return by_tables();
+  Effort effort(limits.search_steps);
+  const auto best = BestBy(SearchMerge(numa, merge, rules, effort), numa, lists, rules, effort);
+  if (effort.IsUsedUp() && nodes <= std::min(limits.fallback_nodes, DenseMerge::kMostNodes)) {
+    return by_tables();
+  }
   return {best.value_or(nothing), !effort.IsUsedUp()};
+}
+
+}  // namespace
+
+Merged MergeWithin(const MergeLimits& limits, const NumaInfo& numa, const std::vector<Hints>& lists,
+                   const MergeRules& rules) {
+  Merged merged = MergeExactHints(limits, numa, lists, rules);
+  merged.exact = merged.exact && std::ranges::all_of(lists, &Hints::exact);
+  return merged;
 }
 
 TopologyHint MergeHints(const NumaInfo& numa, const std::vector<Hints>& lists,

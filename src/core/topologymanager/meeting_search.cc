@@ -2,27 +2,104 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+
+#include "core/topologymanager/member_search.h"
 
 namespace alignd::topologymanager {
+namespace {
+
+std::vector<SetTable> TablesOf(const std::vector<NodeSets>& lists) {
+  return {lists.begin(), lists.end()};
+}
+
+// Equal lists get the same table.
+std::vector<const SetTable*> PointersTo(const std::vector<SetTable>& tables,
+                                        const std::vector<NodeSets>& lists) {
+  std::vector<const SetTable*> pointers;
+  for (const NodeSets& sets : lists) {
+    const auto first = std::ranges::find(lists, sets) - lists.begin();
+    pointers.push_back(&tables[static_cast<size_t>(first)]);
+  }
+  return pointers;
+}
+
+std::vector<NodeSets> SetsOf(const std::vector<const DescribedHints*>& lists) {
+  std::vector<NodeSets> sets;
+  for (const DescribedHints* hints : lists) sets.push_back(hints->sets);
+  return sets;
+}
+
+// Sets among which are all that are preferred. Where these are of one size, it is a demand like
+// others: so many nodes.
+std::vector<NodeSets> PreferredSetsOf(const std::vector<const DescribedHints*>& lists) {
+  std::vector<NodeSets> sets = SetsOf(lists);
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (!lists[i]->groups.empty()) continue;
+    Demand& nodes = sets[i].demands.emplace_back();
+    for (const int node : sets[i].within) nodes.places.push_back({NumaMask::Of(node), 1});
+    nodes.wanted = static_cast<uint64_t>(lists[i]->preferred_nodes);
+  }
+  return sets;
+}
+
+std::vector<NumaMask> GroupsOf(const std::vector<const DescribedHints*>& lists) {
+  std::vector<NumaMask> groups;
+  for (const DescribedHints* hints : lists) {
+    groups.insert(groups.end(), hints->groups.begin(), hints->groups.end());
+  }
+  return groups;
+}
+
+}  // namespace
 
 MeetingProblem::MeetingProblem(NumaMask common, const std::vector<const DescribedHints*>& lists,
-                               bool preferred_only, Effort& effort)
-    : common_(common), preferred_only_(preferred_only), effort_(effort) {
+                               Effort& effort)
+    : MeetingProblem(common, SetsOf(lists), {}, effort) {}
+
+MeetingProblem::MeetingProblem(NumaMask common, const std::vector<NodeSets>& lists,
+                               const std::vector<NumaMask>& groups, Effort& effort)
+    : common_(common),
+      tables_(TablesOf(lists)),
+      lists_(PointersTo(tables_, lists)),
+      kinds_(lists_, groups),
+      leaving_(lists_, effort) {}
+
+bool MeetingProblem::Accepts(NumaMask set) { return leaving_.CanLeaveOut({common_ - set, {}}); }
+
+bool MeetingProblem::IsPossible(const SetFamily& family) {
+  if (!impossible_.empty()) {
+    std::vector<uint64_t> key;
+    kinds_.AppendTo(key, family);
+    if (impossible_.contains(key)) return false;
+  }
+  SetFamily left_out{common_ - family.chosen - family.Open(), family.parts};
+  for (SetFamily::Part& part : left_out.parts) part.need = part.open.Count() - part.need;
+  return leaving_.CanLeaveOut(std::move(left_out));
+}
+
+void MeetingProblem::NoteImpossible(const SetFamily& family) {
+  std::vector<uint64_t> key;
+  kinds_.AppendTo(key, family);
+  impossible_.insert(std::move(key));
+}
+
+PreferredMeetingProblem::PreferredMeetingProblem(NumaMask common,
+                                                 const std::vector<const DescribedHints*>& lists,
+                                                 Effort& effort)
+    : MeetingProblem(common, PreferredSetsOf(lists), GroupsOf(lists), effort),
+      common_(common),
+      effort_(effort) {
   for (const DescribedHints* hints : lists) lists_.push_back({hints, SetTable(hints->sets)});
 }
 
-std::vector<MeetingProblem::Bounds> MeetingProblem::WithoutBounds(NumaMask kept) const {
+bool PreferredMeetingProblem::Accepts(NumaMask set) {
   std::vector<Bounds> bounds;
-  for (const List& list : lists_) bounds.push_back({kept, list.sets.within});
-  return bounds;
-}
-
-bool MeetingProblem::Accepts(NumaMask set) {
-  std::vector<Bounds> bounds = WithoutBounds(set);
+  for (const List& list : lists_) bounds.push_back({set, list.sets.within});
   return CanMeet(set, bounds);
 }
 
-bool MeetingProblem::CanMeet(NumaMask set, std::vector<Bounds>& bounds) {
+bool PreferredMeetingProblem::CanMeet(NumaMask set, std::vector<Bounds>& bounds) {
   if (!effort_.Step()) return false;
   NumaMask met = common_;
   for (size_t i = 0; i < lists_.size(); ++i) {
@@ -31,7 +108,8 @@ bool MeetingProblem::CanMeet(NumaMask set, std::vector<Bounds>& bounds) {
     met = met & *member;
   }
   if (met == set) return true;
-  if (!preferred_only_ && !CanLeaveOut(set, (common_ - set).Count(), bounds)) return false;
+  std::vector<uint64_t> key = KeyOf(set, bounds);
+  if (apart_.contains(key)) return false;
   // All these members have this node; in any meeting at `set` some list is the first that leaves it
   // out.
   const NumaMask node = NumaMask::Of(63 - std::countl_zero((met - set).bits()));
@@ -45,67 +123,42 @@ bool MeetingProblem::CanMeet(NumaMask set, std::vector<Bounds>& bounds) {
     bounds[i].kept = before[i].kept | node;
   }
   bounds = before;
+  if (!can && !effort_.IsUsedUp()) apart_.insert(std::move(key));
   return can;
 }
 
-std::optional<NumaMask> MeetingProblem::Member(const List& list, const Bounds& bounds,
-                                               NumaMask unwanted) {
+std::vector<uint64_t> PreferredMeetingProblem::KeyOf(NumaMask set,
+                                                     const std::vector<Bounds>& bounds) const {
+  std::vector<uint64_t> key;
+  for (int node = 0; node < NumaMask::kMaxNodes; ++node) {
+    uint64_t& code = key.emplace_back(kinds().KindOf(node));
+    code = code << 1 | (set.Contains(node) ? 1 : 0);
+    code = code << 1 | (common_.Contains(node) ? 1 : 0);
+    for (const Bounds& of_list : bounds) {
+      code = code << 2 | (of_list.kept.Contains(node) ? 2 : 0) |
+             (of_list.allowed.Contains(node) ? 1 : 0);
+    }
+  }
+  std::ranges::sort(key);
+  return key;
+}
+
+std::optional<NumaMask> PreferredMeetingProblem::Member(const List& list, const Bounds& bounds,
+                                                        NumaMask unwanted) {
   const NumaMask spared = unwanted - bounds.kept;
-  if (preferred_only_) {
-    if (const auto member = PreferredMember(list, bounds.kept, bounds.allowed - spared)) {
-      return member;
-    }
-    return PreferredMember(list, bounds.kept, bounds.allowed);
-  }
-  if (!list.sets.Contains(bounds.allowed)) return std::nullopt;
-  NumaMask member = bounds.allowed - spared;
-  if (list.sets.Contains(member)) return member;
-  member = bounds.allowed;
-  for (const int node : spared& bounds.allowed) {
-    const NumaMask fewer = member - NumaMask::Of(node);
-    if (list.sets.Contains(fewer)) member = fewer;
-  }
-  return member;
+  const auto member = [&](NumaMask allowed) {
+    return PreferredMember(*list.hints, list.sets, bounds.kept, allowed, effort_);
+  };
+  if (const auto without = member(bounds.allowed - spared)) return without;
+  return member(bounds.allowed);
 }
 
-std::optional<NumaMask> MeetingProblem::PreferredMember(const List& list, NumaMask kept,
-                                                        NumaMask allowed) {
-  if (!allowed.Contains(kept)) return std::nullopt;
-  const NumaMask open = allowed - kept;
-  MemberProblem problem(DemandsOf(list.sets), {}, {list.hints});
-  const int exactly = list.hints->preferred_nodes - kept.Count();
-  if (list.hints->groups.empty()) return LowestSubset(kept, open, exactly, problem, effort_);
-  for (int more = 0; more <= open.Count(); ++more) {
-    if (const auto member = LowestSubset(kept, open, more, problem, effort_)) return member;
-  }
-  return std::nullopt;
-}
-
-bool MeetingProblem::CanLeaveOut(NumaMask chosen, int nodes,
-                                 const std::vector<Bounds>& bounds) const {
-  for (size_t i = 0; i < lists_.size(); ++i) {
-    const SetTable& sets = lists_[i].sets;
-    const NumaMask out = sets.within - bounds[i].allowed;
-    const NumaMask open = common_ - chosen - bounds[i].kept - out;
-    int most = open.Count();
-    for (const DemandTable& demand : sets.demands) {
-      most = std::min(most, demand.AtMostLeftOut(bounds[i].allowed, open));
-    }
-    nodes -= most + (out & common_).Count();
-    if (nodes <= 0) return true;
-  }
-  return false;
-}
-
-bool MeetingProblem::IsPossible(NumaMask chosen, NumaMask open, int need) {
-  if (preferred_only_) {
-    return std::ranges::all_of(lists_, [&](const List& list) {
-      return PreferredMember(list, chosen, list.sets.within).has_value();
-    });
-  }
-  // Where they can meet in a set, they can meet in every larger one.
-  return CanLeaveOut(chosen, common_.Count() - chosen.Count() - need, WithoutBounds(chosen)) &&
-         Accepts(chosen | open);
+bool PreferredMeetingProblem::IsPossible(const SetFamily& family) {
+  if (!MeetingProblem::IsPossible(family)) return false;
+  return std::ranges::all_of(lists_, [&](const List& list) {
+    return PreferredMember(*list.hints, list.sets, family.chosen, list.sets.within, effort_)
+        .has_value();
+  });
 }
 
 }  // namespace alignd::topologymanager

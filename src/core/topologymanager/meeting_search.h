@@ -1,27 +1,53 @@
-// Which sets several lists can meet in, as a problem to search. Private to the room.
+// Which sets several lists can meet in, as problems to search. Private to the room.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "alignd/topologymanager/hint.h"
 #include "core/topologymanager/demand_table.h"
-#include "core/topologymanager/member_search.h"
+#include "core/topologymanager/leaving_search.h"
 #include "core/topologymanager/subset_search.h"
 
 namespace alignd::topologymanager {
 
-// Accepts a subset of `common` if each list has a (preferred) set such that all of them together
-// have exactly that subset in common. So every other common node has to be left out by some list,
-// and each list can leave out only so much.
+// Accepts a subset of `common` if each list has a set such that all of them together have exactly
+// that subset in common. So every other common node has to be left out by some list, and each list
+// can leave out only so much.
 class MeetingProblem : public SubsetProblem {
  public:
   // All lists have members. Everything outlives it.
-  MeetingProblem(NumaMask common, const std::vector<const DescribedHints*>& lists,
-                 bool preferred_only, Effort& effort);
+  MeetingProblem(NumaMask common, const std::vector<const DescribedHints*>& lists, Effort& effort);
 
   bool Accepts(NumaMask set) override;
-  bool IsPossible(NumaMask chosen, NumaMask open, int need) override;
+  bool IsPossible(const SetFamily& family) override;
+  void NoteImpossible(const SetFamily& family) override;
+
+ protected:
+  const NodeKinds& kinds() const { return kinds_; }
+
+  MeetingProblem(NumaMask common, const std::vector<NodeSets>& lists,
+                 const std::vector<NumaMask>& groups, Effort& effort);
+
+ private:
+  const NumaMask common_;
+  const std::vector<SetTable> tables_;
+  const std::vector<const SetTable*> lists_;
+  const NodeKinds kinds_;
+  LeavingSearch leaving_;
+  std::set<std::vector<uint64_t>> impossible_;
+};
+
+// The same with preferred sets of each list.
+class PreferredMeetingProblem : public MeetingProblem {
+ public:
+  PreferredMeetingProblem(NumaMask common, const std::vector<const DescribedHints*>& lists,
+                          Effort& effort);
+
+  bool Accepts(NumaMask set) override;
+  bool IsPossible(const SetFamily& family) override;
 
  private:
   struct List {
@@ -35,23 +61,19 @@ class MeetingProblem : public SubsetProblem {
     NumaMask allowed;
   };
 
-  // A (preferred) member within the bounds; without those of the nodes `unwanted` that can be
-  // spared, as far as it is easily seen.
-  std::optional<NumaMask> Member(const List& list, const Bounds& bounds, NumaMask unwanted);
-  std::optional<NumaMask> PreferredMember(const List& list, NumaMask kept, NumaMask allowed);
+  // All that matters of bounds: nodes that are alike, and in the same bounds, lead to equal keys.
+  std::vector<uint64_t> KeyOf(NumaMask set, const std::vector<Bounds>& bounds) const;
 
-  // Whether members within the bounds, one per list, can meet in exactly `set`.
+  // A preferred member within the bounds; without the nodes `unwanted` if that is easily seen.
+  std::optional<NumaMask> Member(const List& list, const Bounds& bounds, NumaMask unwanted);
+
+  // Whether preferred members within the bounds, one per list, can meet in exactly `set`.
   bool CanMeet(NumaMask set, std::vector<Bounds>& bounds);
 
-  // Whether the lists together can leave out so many of the common nodes besides `chosen`, going by
-  // the number of nodes that each can.
-  bool CanLeaveOut(NumaMask chosen, int nodes, const std::vector<Bounds>& bounds) const;
-  std::vector<Bounds> WithoutBounds(NumaMask kept) const;
-
   const NumaMask common_;
-  const bool preferred_only_;
   Effort& effort_;
   std::vector<List> lists_;
+  std::set<std::vector<uint64_t>> apart_;  // bounds in which they cannot meet
 };
 
 }  // namespace alignd::topologymanager

@@ -1,6 +1,7 @@
 // Which sets satisfy all of several demands, as a problem to search. Private to the room.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -20,25 +21,39 @@ class MemberProblem : public SubsetProblem {
                          std::vector<const DescribedHints*> preferred_by = {});
 
   bool Accepts(NumaMask set) override;
-  bool IsPossible(NumaMask chosen, NumaMask open, int need) override;
-  void NoteImpossible(NumaMask chosen, NumaMask open, int need) override;
+  bool IsPossible(const SetFamily& family) override;
+  void NoteImpossible(const SetFamily& family) override;
+
+  // The set of the family with the nodes that bring most of what is missing: a guess. The family
+  // has one.
+  NumaMask Guess(const SetFamily& family) const;
 
  private:
-  // Whether the best `need` of the open nodes can bring all that is missing of all demands, each
-  // counted by its share of what it wants: what demands that pull in opposite directions cannot.
-  bool CanSatisfyTogether(NumaMask chosen, NumaMask open, int need) const;
+  using Shares = std::array<double, NumaMask::kMaxNodes>;
 
-  // All that matters of a choice: nodes that are alike lead to equal keys.
-  std::vector<uint64_t> KeyOf(NumaMask chosen, NumaMask open, int need) const;
+  // Of what each node of a family brings of what is missing the share of what is wanted, over all
+  // demands. Returns how much is missing.
+  double MissingShares(const SetFamily& family, Shares& shares) const;
+
+  // Whether the best of the open nodes can bring all that is missing of all demands, each counted
+  // by its share of what it wants: what demands that pull in opposite directions cannot.
+  bool CanSatisfyTogether(const SetFamily& family) const;
+
+  // All that matters of a family: nodes that are alike lead to equal keys.
+  std::vector<uint64_t> KeyOf(const SetFamily& family) const;
 
   const std::vector<const DemandTable*> demands_;
   const NumaMask beside_;
   const std::vector<const DescribedHints*> preferred_by_;
-  NumaMask distinct_nodes_;  // of which it matters which are chosen, not only what they hold
   std::set<std::vector<uint64_t>> impossible_;
 };
 
 std::vector<const DemandTable*> DemandsOf(const SetTable& sets);
+
+// A set that the hints prefer, that has all of `kept` and lies in `allowed`; nullopt if there is
+// none or the effort is used up. `sets` are those of the hints.
+std::optional<NumaMask> PreferredMember(const DescribedHints& hints, const SetTable& sets,
+                                        NumaMask kept, NumaMask allowed, Effort& effort);
 
 // As in node_sets.h, for whoever wants to know whether the search gave up.
 std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing, Effort& effort);

@@ -11,6 +11,8 @@
 namespace alignd::topologymanager {
 namespace {
 
+constexpr char kGaveUp[] = "the search for the best set gave up: there may be a better one";
+
 std::string NodeCount(int count) {
   return std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes");
 }
@@ -115,9 +117,7 @@ MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& li
     explanation.candidates.push_back({merged.hint, "best"});
     explanation.notes.push_back(NodeCount(merge.common.Count()) +
                                 " come into question: only the best set of them is shown");
-    if (!merged.exact) {
-      explanation.notes.push_back("the search for the best set gave up: there may be a better one");
-    }
+    if (!merged.exact) explanation.notes.push_back(kGaveUp);
     return explanation;
   }
   Effort effort;
@@ -137,6 +137,7 @@ MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& li
     explanation.candidates.push_back(
         {candidates[i], i == 0 ? "best" : comparison.WhyNot(candidates[i], best)});
   }
+  if (effort.IsUsedUp()) explanation.notes.push_back(kGaveUp);
   return explanation;
 }
 
@@ -148,6 +149,10 @@ MergeExplanation ExplainMerge(const Policy& policy, const HintsByResource& hints
     if (list && !list->IsShownFully()) {
       explanation.notes.push_back("of the hints of " + resource + " only the " +
                                   std::to_string(Hints::kMostShown) + " narrowest are shown");
+    }
+    if (list && !list->exact()) {
+      explanation.notes.push_back("the search for the fewest NUMA nodes that could hold " +
+                                  resource + " gave up: a narrower set may have to be preferred");
     }
   }
   if (explanation.candidates.empty()) {

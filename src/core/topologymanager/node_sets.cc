@@ -39,14 +39,22 @@ std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing, 
   const NumaMask open = sets.within - containing;
   MemberProblem problem(DemandsOf(table));
   for (int more = LeastNodesMore(table, containing); more < open.Count(); ++more) {
-    if (const auto found = LowestSubset(containing, open, more, problem, effort)) return found;
+    const SetFamily family{containing, {{open, more}}};
+    if (!effort.IsUsedUp()) {
+      if (const auto found = LowestSubset(family, problem, effort)) return found;
+      if (!effort.IsUsedUp()) continue;
+    }
+    const NumaMask guess = problem.Guess(family);
+    if (problem.Accepts(guess)) return guess;
   }
   return sets.within;
 }
 
-std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing) {
+std::optional<Narrowest> NarrowestSet(const NodeSets& sets, NumaMask containing) {
   Effort effort;
-  return NarrowestSet(sets, containing, effort);
+  const std::optional<NumaMask> set = NarrowestSet(sets, containing, effort);
+  if (!set) return std::nullopt;
+  return Narrowest{*set, !effort.IsUsedUp()};
 }
 
 std::optional<int> FewestNodes(const NodeSets& sets, Effort& effort) {
@@ -56,9 +64,11 @@ std::optional<int> FewestNodes(const NodeSets& sets, Effort& effort) {
   return NarrowestSet(sets, {}, effort)->Count();
 }
 
-std::optional<int> FewestNodes(const NodeSets& sets) {
+std::optional<Fewest> FewestNodes(const NodeSets& sets) {
   Effort effort;
-  return FewestNodes(sets, effort);
+  const std::optional<int> nodes = FewestNodes(sets, effort);
+  if (!nodes) return std::nullopt;
+  return Fewest{*nodes, !effort.IsUsedUp()};
 }
 
 }  // namespace alignd::topologymanager

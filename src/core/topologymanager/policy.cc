@@ -95,7 +95,7 @@ Hints OnlySingleNuma(const Hints& hints) {
       }
     }
   }
-  return left;
+  return {std::move(left), hints};
 }
 
 }  // namespace

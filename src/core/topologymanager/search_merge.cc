@@ -1,6 +1,7 @@
 #include "core/topologymanager/search_merge.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "core/topologymanager/meeting_search.h"
 #include "core/topologymanager/member_search.h"
@@ -142,12 +143,16 @@ std::optional<NumaMask> SearchMerge::BestOfBranch(const Branch& branch, bool pre
   // What one list alone can leave out is plain; and which of its preferred sets there are, if these
   // lie in the common nodes as a whole.
   const SetTable only(lists.front()->sets);
-  MemberProblem alone(DemandsOf(only), only.within - branch.common,
-                      preferred_only ? lists : std::vector<const DescribedHints*>());
-  MeetingProblem together(branch.common, lists, preferred_only, effort_);
-  const bool is_alone =
-      lists.size() == 1 && (!preferred_only || branch.common.Contains(only.within));
-  SubsetProblem& problem = is_alone ? static_cast<SubsetProblem&>(alone) : together;
+  std::unique_ptr<SubsetProblem> problem;
+  if (lists.size() == 1 && (!preferred_only || branch.common.Contains(only.within))) {
+    problem = std::make_unique<MemberProblem>(
+        DemandsOf(only), only.within - branch.common,
+        preferred_only ? lists : std::vector<const DescribedHints*>());
+  } else if (preferred_only) {
+    problem = std::make_unique<PreferredMeetingProblem>(branch.common, lists, effort_);
+  } else {
+    problem = std::make_unique<MeetingProblem>(branch.common, lists, effort_);
+  }
 
   int most = branch.common.Count();
   if (preferred_only) {
@@ -161,16 +166,32 @@ std::optional<NumaMask> SearchMerge::BestOfBranch(const Branch& branch, bool pre
     // set, they can meet in every larger one. Preferred sets are of one size, so there it is open.
     if (size == branch.common.Count() && !preferred_only) return branch.common;
     if (size <= too_small) continue;
-    if (const auto found = BestSubset(branch.common, size, problem)) return found;
+    if (const auto found = BestSubset(branch.common, size, *problem)) return found;
+    if (effort_.IsUsedUp() && !preferred_only) return SomeMeeting(branch, lists, judge);
     if (!preferred_only) too_small = std::max(too_small, size);
   }
   return std::nullopt;
 }
 
+NumaMask SearchMerge::SomeMeeting(const Branch& branch,
+                                  const std::vector<const DescribedHints*>& lists,
+                                  const Judge& judge) const {
+  Effort effort(kMostSearchSteps / 16);
+  MeetingProblem problem(branch.common, lists, effort);
+  NumaMask set = branch.common;
+  const std::vector<int> nodes(set.begin(), set.end());
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    const NumaMask fewer = set - NumaMask::Of(*node);
+    if (judge.RankOfCount(fewer.Count(), false) > judge.RankOfCount(set.Count(), false)) break;
+    if (!fewer.empty() && problem.Accepts(fewer)) set = fewer;
+  }
+  return set;
+}
+
 std::optional<NumaMask> SearchMerge::BestSubset(NumaMask nodes, int size,
                                                 SubsetProblem& problem) const {
   if (rules_.prefer_closest) return ClosestSubset(nodes, size, numa_, problem, effort_);
-  return LowestSubset({}, nodes, size, problem, effort_);
+  return LowestSubset({{}, {{nodes, size}}}, problem, effort_);
 }
 
 }  // namespace alignd::topologymanager

@@ -37,6 +37,10 @@ class SearchMerge {
   std::vector<Branch> Branches(bool preferred_only) const;
   std::optional<NumaMask> BestOfBranch(const Branch& branch, bool preferred_only,
                                        const Judge& judge) const;
+  // Some set in which these lists meet, found without much effort: what is left once the search has
+  // given up.
+  NumaMask SomeMeeting(const Branch& branch, const std::vector<const DescribedHints*>& lists,
+                       const Judge& judge) const;
   std::optional<NumaMask> BestMeeting(bool preferred_only, const Judge& judge) const;
 
   // All preferred and all equal: what 1.36 calls preferred.

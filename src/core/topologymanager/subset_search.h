@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "alignd/base/numa_mask.h"
 #include "alignd/topologymanager/node_sets.h"
@@ -24,21 +25,39 @@ class Effort {
   int64_t left_;
 };
 
+// The sets that have all of `chosen` and, of each part, exactly `need` of its `open` nodes. Parts
+// lie apart from each other and from what is chosen.
+struct SetFamily {
+  struct Part {
+    NumaMask open;
+    int need = 0;
+  };
+
+  NumaMask chosen;
+  std::vector<Part> parts;
+
+  NumaMask Open() const;  // of all parts
+  int Need() const;
+  // The lowest of the sets.
+  NumaMask Lowest() const;
+  // Chooses what is left without a choice. Afterwards, of each part some nodes are in a set and
+  // some are not. False if there is no set.
+  bool Settle();
+};
+
 class SubsetProblem {
  public:
   virtual ~SubsetProblem() = default;
 
   virtual bool Accepts(NumaMask set) = 0;
-  // False only if no set is accepted that has all of `chosen` and exactly `need` of `open`.
-  virtual bool IsPossible(NumaMask chosen, NumaMask open, int need) = 0;
-  // Told when the search has found out that there is none.
-  virtual void NoteImpossible(NumaMask /*chosen*/, NumaMask /*open*/, int /*need*/) {}
+  // False only if no set of the family is accepted.
+  virtual bool IsPossible(const SetFamily& family) = 0;
+  // Told when the search has found out that none is.
+  virtual void NoteImpossible(const SetFamily& /*family*/) {}
 };
 
-// The lowest accepted set that has all of `chosen` and `need` nodes of `open`, all of which lie
-// apart from `chosen`. nullopt if there is none or the effort is used up.
-std::optional<NumaMask> LowestSubset(NumaMask chosen, NumaMask open, int need,
-                                     SubsetProblem& problem, Effort& effort);
+// The lowest accepted set of the family. nullopt if there is none or the effort is used up.
+std::optional<NumaMask> LowestSubset(SetFamily family, SubsetProblem& problem, Effort& effort);
 
 // The accepted set of `size` of the nodes with the smallest average distance; the lowest of equally
 // close ones. Once the effort is used up: the best so far.

@@ -17,7 +17,7 @@ Demand OnEachOf(int nodes, uint64_t amount, uint64_t wanted) {
 }
 
 DescribedHints Described(NodeSets sets) {
-  const int fewest = FewestNodes(sets).value_or(0);
+  const int fewest = FewestNodes(sets).value_or(Fewest()).nodes;
   return {.sets = std::move(sets), .preferred_nodes = fewest, .groups = {}, .preferred_groups = 0};
 }
 
@@ -54,12 +54,13 @@ TEST(NodeSets, NarrowestSetIsTheLowestOfTheNarrowest) {
        0b11},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(NarrowestSet(c.sets, Mask(c.containing)).value_or(NumaMask()), Mask(c.expected))
+    EXPECT_EQ(NarrowestSet(c.sets, Mask(c.containing)).value_or(Narrowest()),
+              Narrowest{Mask(c.expected)})
         << c.name;
     const bool found = c.expected != 0;
     EXPECT_EQ(NarrowestSet(c.sets, Mask(c.containing)).has_value(), found) << c.name;
     if (c.containing == 0 && found) {
-      EXPECT_EQ(FewestNodes(c.sets), Mask(c.expected).Count()) << c.name;
+      EXPECT_EQ(FewestNodes(c.sets), Fewest{Mask(c.expected).Count()}) << c.name;
     }
   }
 }
@@ -122,7 +123,7 @@ TEST(MergeOnManyNodes, FindsTheWinnerAmongAllSetsOf64) {
 TEST(MergeOnManyNodes, SaysWhenItGaveUp) {
   const NumaInfo numa(MakeMachine("numa:64 core:1"));
   const Hints pairs = Pairs(NumaMask::FirstNodes(64));
-  const Merged merged = MergeWithin({.search_steps = 5}, numa, {pairs}, {.prefer_closest = true});
+  const Merged merged = MergeWithin({.search_steps = 2}, numa, {pairs}, {.prefer_closest = true});
   EXPECT_FALSE(merged.exact);
   ASSERT_TRUE(merged.hint.affinity);
   EXPECT_TRUE(pairs.described()->sets.Contains(*merged.hint.affinity))
@@ -139,7 +140,55 @@ TEST(NodeSets, DemandsThatPullApartCostNoSearch) {
   }
   // 63 of both on each node, 2050 wanted of both: 33 nodes at least, and evenly chosen ones are
   // enough.
-  EXPECT_EQ(FewestNodes({NumaMask::FirstNodes(64), {rising, falling}}), 33);
+  EXPECT_EQ(FewestNodes({NumaMask::FirstNodes(64), {rising, falling}}), Fewest{33});
+}
+
+// 64 nodes, all different, under five demands: a knapsack problem that nobody solves in bounded
+// time.
+NodeSets HardSets() {
+  NodeSets sets{.within = NumaMask::FirstNodes(64), .demands = {}};
+  uint64_t drawn = 1;
+  for (int i = 0; i < 5; ++i) {
+    Demand& demand = sets.demands.emplace_back();
+    uint64_t sum = 0;
+    for (int node = 0; node < 64; ++node) {
+      drawn = drawn * 6364136223846793005 + 1442695040888963407;
+      demand.places.push_back({NumaMask::Of(node), (drawn >> 33) % 1'000'000 + 1});
+      sum += demand.places.back().amount;
+    }
+    demand.wanted = sum / 2;
+  }
+  return sets;
+}
+
+// What is found is a member all the same, not far from the narrowest, and says what it is.
+TEST(NodeSets, SaysThatTheSearchGaveUp) {
+  const NodeSets sets = HardSets();
+  const std::optional<Narrowest> narrowest = NarrowestSet(sets);
+  ASSERT_TRUE(narrowest);
+  EXPECT_FALSE(narrowest->exact);
+  EXPECT_TRUE(sets.Contains(narrowest->set));
+  EXPECT_LT(narrowest->set.Count(), 40);
+  EXPECT_EQ(FewestNodes(sets), (Fewest{narrowest->set.Count(), false}));
+}
+
+TEST(HintMerger, SaysThatItGaveUpAndReturnsAHint) {
+  DescribedHints described{.sets = HardSets(),
+                           .preferred_nodes = 1,  // none: so it is about the others
+                           .groups = {},
+                           .preferred_groups = 0};
+  const NumaInfo numa(MakeMachine("socket:64 numa:1 core:1"));
+  const Merged merged = MergeWithin({}, numa, {Hints(HintList(), described)}, {});
+  EXPECT_FALSE(merged.exact);
+  EXPECT_TRUE(described.sets.Contains(*merged.hint.affinity));
+  EXPECT_LT(merged.hint.affinity->Count(), 64);
+
+  // What a resource's provider could not find out makes the result uncertain as well.
+  described.sets = {.within = NumaMask::FirstNodes(64), .demands = {}};
+  described.exact = false;
+  EXPECT_FALSE(MergeWithin({}, numa, {Hints(HintList(), described)}, {}).exact);
+  described.exact = true;
+  EXPECT_TRUE(MergeWithin({}, numa, {Hints(HintList(), described)}, {}).exact);
 }
 
 }  // namespace

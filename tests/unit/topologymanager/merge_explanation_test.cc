@@ -116,5 +116,24 @@ TEST(MergeExplanation, SaysWhatSingleNumaNodeDidNotLookAt) {
             "as good, but node 1 is lower");
 }
 
+TEST(MergeExplanation, SaysThatAProvidersSearchGaveUp) {
+  KubeletConfig config;
+  config.topology_manager_policy = TopologyManagerPolicy::kRestricted;
+  const Result<Policy> policy = Policy::Make(MakeMachine("socket:2 numa:1 core:2"), config);
+  ASSERT_TRUE(policy.ok());
+  DescribedHints described{.sets = {.within = NumaMask::FirstNodes(2), .demands = {}},
+                           .preferred_nodes = 2,
+                           .groups = {},
+                           .preferred_groups = 0,
+                           .exact = false};
+  const HintsByResource hints = {{"memory", Hints(HintList(), described)}};
+  EXPECT_EQ(ExplainMerge(*policy, hints, Positions).notes,
+            std::vector<std::string>{"the search for the fewest NUMA nodes that could hold memory "
+                                     "gave up: a narrower set may have to be preferred"});
+  described.exact = true;
+  EXPECT_EQ(ExplainMerge(*policy, {{"memory", Hints(HintList(), described)}}, Positions).notes,
+            std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace alignd::topologymanager
