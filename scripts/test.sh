@@ -125,7 +125,7 @@ stage_tsan() {
     -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread -DALIGND_UNITY=ALL &&
     ninja -C build/tsan -j "$jobs" --quiet edge_test component_test &&
     GTEST_FILTER='-ListenTest*' run_tests tsan -R '^edge_test$' &&
-    GTEST_FILTER='Allocation*' run_tests tsan -R '^component_test$'
+    GTEST_FILTER='Allocation*:MirrorThreads*' run_tests tsan -R '^component_test$'
 }
 
 stage_fuzz() {

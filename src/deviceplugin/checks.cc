@@ -149,6 +149,12 @@ Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
                                                   " devices, more than " +
                                                   std::to_string(kMaxDevices)};
   }
+  if (list.ByteSizeLong() > kMaxListBytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a device list of " + std::to_string(list.ByteSizeLong()) +
+                     " bytes, more than the " + std::to_string(kMaxListBytes) +
+                     " that a kubelet reads"};
+  }
   DeviceList checked;
   int without_id = 0;
   std::set<std::string> doubled;

@@ -17,9 +17,12 @@ namespace alignd::deviceplugin {
 
 inline constexpr std::string_view kApiVersion = "v1beta1";
 
-// More devices in one list are a mistake of the plugin: a kubelet, which reads messages of at most
-// 4 MiB, hardly takes as many.
+// More devices in one list are a mistake of the plugin.
 inline constexpr int kMaxDevices = 100'000;
+
+// Longer lists break a kubelet's connection to its plugin, and would break ours to the kubelet that
+// is told of them. Source: google.golang.org/grpc, defaultClientMaxReceiveMessageSize.
+inline constexpr size_t kMaxListBytes = 4 * 1024 * 1024;
 
 // Whether a device plugin may have this name: "domain/name", not of kubernetes.io, without the
 // prefix "requests.", and a qualified name with that prefix put in front.
@@ -59,7 +62,7 @@ struct DeviceList {
 // Devices with an empty id are left out. Of a doubled id the last one counts, but it is unhealthy
 // if any of them is. Exactly "Healthy" is healthy. NUMA ids are handed on as they are, also those
 // that no machine has: the kubelet then finds no hint, and so do we.
-// Errors: kInvalidArgument if there are more than kMaxDevices.
+// Errors: kInvalidArgument if there are more than kMaxDevices, or kMaxListBytes.
 // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, genericDeviceUpdateCallback.
 Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list);
 

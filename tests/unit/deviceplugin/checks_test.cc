@@ -201,6 +201,17 @@ TEST(DeviceLists, EndlessOnesAreRefused) {
   EXPECT_EQ(checked.error().message, "a list of 100001 devices, more than 100000");
 }
 
+TEST(DeviceLists, OnesThatNoKubeletReadsAreRefused) {
+  v1beta1::ListAndWatchResponse list;
+  list.add_devices()->set_id(std::string(kMaxListBytes - 16, 'x'));
+  EXPECT_TRUE(CheckDevices(list).ok());
+  list.add_devices()->set_id("another with an id that is long enough");
+  const Result<DeviceList> checked = CheckDevices(list);
+  ASSERT_FALSE(checked.ok());
+  EXPECT_NE(checked.error().message.find("more than the 4194304 that a kubelet reads"),
+            std::string::npos);
+}
+
 TEST(AllocateResponses, FirstContainerCounts) {
   v1beta1::AllocateResponse response;
   std::string complaint;
