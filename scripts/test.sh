@@ -120,7 +120,7 @@ stage_clang() {
 
 # Debian's gRPC is built without the thread sanitizer, which therefore takes every message that goes
 # through it for a race: hundreds of reports, none of them worth reading. What talks gRPC is left out
-# here; what has threads and locks of its own (task queue, allocation, registries) is tested.
+# here; what has threads and locks of its own (task queue, allocation, registries, mirror) is tested.
 stage_tsan() {
   configure tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread -DALIGND_UNITY=ALL &&
