@@ -147,7 +147,8 @@ void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
   constexpr size_t kRepairsShown = 5;
   for (const control::UpkeepNote& other : upkeep.other_managers) {
     out << "\nANOTHER CPU MANAGER: " << other.text << " (" << other.times
-        << " times)\n  cure: " << other.cure << '\n';
+        << (other.times == 1 ? " time" : " times") << ", last seen " << UtcTime(other.last_unix_ms)
+        << ")\n  cure: " << other.cure << '\n';
   }
   if (!upkeep.failed_updates.empty()) out << '\n';
   for (const control::UpkeepNote& failed : upkeep.failed_updates) {

@@ -65,7 +65,7 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   upkeep_.SawOtherManager("the kubelet is static", "set it to none");
   upkeep_.SawOtherManager("the kubelet is static", "set it to none");
 
-  const StatusReport status = Status();
+  StatusReport status = Status();
   EXPECT_EQ(status.upkeep.repairs, 1U);
   ASSERT_EQ(status.upkeep.last_repairs.size(), 1U);
   EXPECT_EQ(status.upkeep.last_repairs[0].was, "CPUs 0-7");
@@ -75,11 +75,15 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   EXPECT_EQ(status.upkeep.failed_updates[0].times, 3U);
   ASSERT_EQ(status.upkeep.other_managers.size(), 1U);
   EXPECT_EQ(status.upkeep.other_managers[0].times, 2U);
+  EXPECT_GE(status.upkeep.other_managers[0].last_unix_ms,
+            status.upkeep.other_managers[0].first_unix_ms);
+  status.upkeep.other_managers[0].last_unix_ms = 1'000;
 
   std::ostringstream out;
   cli::PrintStatus(status, out);
   for (const char* text :
-       {"ANOTHER CPU MANAGER: the kubelet is static (2 times)\n  cure: set it to none\n",
+       {"ANOTHER CPU MANAGER: the kubelet is static (2 times, last seen 1970-01-01 00:00:01 UTC)\n"
+        "  cure: set it to none\n",
         "1 repair of cpusets", "was CPUs 0-7, should be CPUs 1-2, for at most 40 ms",
         "cannot be moved: container c2 (log of pod pod) to CPUs 3-7, 3 times: no answer"}) {
     EXPECT_NE(out.str().find(text), std::string::npos) << text << "\n" << out.str();
