@@ -9,6 +9,7 @@
 #include "cri/container_registry.h"
 #include "cri/forwarder.h"
 #include "cri/reconciler.h"
+#include "cri/runtime_client.h"
 #include "podsource/resource_source.h"
 
 namespace alignd::cri {
@@ -20,6 +21,7 @@ struct HandlerContext {
   allocation::DevicePlugins& plugins;
   ContainerRegistry& registry;
   Reconciler& reconciler;
+  RuntimeClient& runtime;
   podsource::ResourceSource& resources;  // the last of it knows every container
   allocation::UpkeepLog& upkeep;
   const cgroup::CgroupTree* pod_quotas = nullptr;  // null: pods keep their CFS quota

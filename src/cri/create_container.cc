@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cgroup/pod_quota.h"
+#include "cri/earlier_containers.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/message_bytes.h"
@@ -109,13 +110,17 @@ class CreateContainerHandler final : public CallHandler {
       decide(rpc::ToStatus(counted.error()));
       return;
     }
-    AdmitMakingRoom(context, ask, create->key.container, *counted,
-                    [context, create, bytes, decide](const allocation::Outcome& outcome) {
-                      LiftPodQuota(context, *create, outcome);
-                      Decision answer = Answer(*create, bytes, outcome);
-                      if (std::holds_alternative<grpc::Status>(answer)) create->call->End();
-                      decide(std::move(answer));
-                    });
+    AddEarlierContainers(
+        context, create->request, std::move(ask),
+        [context, create, counted = *counted, bytes, decide](const podsource::PodAsk& whole) {
+          AdmitMakingRoom(context, whole, create->key.container, counted,
+                          [context, create, bytes, decide](const allocation::Outcome& outcome) {
+                            LiftPodQuota(context, *create, outcome);
+                            Decision answer = Answer(*create, bytes, outcome);
+                            if (std::holds_alternative<grpc::Status>(answer)) create->call->End();
+                            decide(std::move(answer));
+                          });
+        });
   }
 
   // Adds what the kubelet counted for the container to what is known of it.

@@ -60,12 +60,14 @@ class RuntimeClient::Stubs {
     }
     pending->context.set_deadline(std::chrono::system_clock::now() + timeout_);
     grpc::TemplatedGenericStub<Request, Response> stub(channel_);
-    stub.UnaryCall(&pending->context, prefix_.load() + method, grpc::StubOptions(),
-                   &pending->request, &pending->response,
-                   [this, context, pending, done = std::move(done)](const grpc::Status& status) {
-                     End(context);  // before `done`, after which we may be gone
-                     done(status, pending->response);
-                   });
+    stub.UnaryCall(
+        &pending->context, prefix_.load() + method, grpc::StubOptions(), &pending->request,
+        &pending->response,
+        [this, context, pending, done = std::move(done)](const grpc::Status& status) mutable {
+          // What `done` holds goes before the end, after which we may be gone.
+          std::exchange(done, nullptr)(status, pending->response);
+          End(context);
+        });
   }
 
   template <typename Response, typename Request>
@@ -90,6 +92,9 @@ class RuntimeClient::Stubs {
       calls = calls_;
     }
     for (const auto& call : calls) call->TryCancel();  // its callback may run in here
+    calls.clear();
+    const MutexLock lock(mutex_);
+    while (!calls_.empty()) idle_.Wait(mutex_);
   }
 
   // The status of a Version call under the prefix now in use.
@@ -110,6 +115,7 @@ class RuntimeClient::Stubs {
   void End(const std::shared_ptr<grpc::ClientContext>& call) {
     const MutexLock lock(mutex_);
     calls_.erase(call);
+    if (calls_.empty()) idle_.NotifyAll();
   }
 
   const std::shared_ptr<grpc::Channel> channel_;
@@ -117,15 +123,25 @@ class RuntimeClient::Stubs {
   std::atomic<const char*> prefix_ = kVersion1;
 
   Mutex mutex_;
+  CondVar idle_;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::set<std::shared_ptr<grpc::ClientContext>> calls_ GUARDED_BY(mutex_);  // under way
+};
+
+struct RuntimeClient::ExitCodes {
+  explicit ExitCodes(std::function<void(Result<std::vector<SandboxContainer>>)> answer)
+      : done(std::move(answer)) {}
+
+  std::function<void(Result<std::vector<SandboxContainer>>)> done;
+  std::vector<SandboxContainer> containers;
+  std::vector<std::string> ended;  // their ids; empty for those that have not
 };
 
 RuntimeClient::RuntimeClient(std::shared_ptr<grpc::Channel> channel,
                              std::chrono::milliseconds timeout)
     : stubs_(std::make_unique<Stubs>(std::move(channel), timeout)) {}
 
-RuntimeClient::~RuntimeClient() = default;
+RuntimeClient::~RuntimeClient() { stubs_->Stop(); }
 
 void RuntimeClient::Stop() { stubs_->Stop(); }
 
@@ -172,6 +188,44 @@ Result<RuntimeListing> RuntimeClient::ListConnected() {
     listing.containers.push_back({container.id(), {pod->second, container.metadata().name()}});
   }
   return listing;
+}
+
+void RuntimeClient::ListSandbox(const std::string& sandbox_id,
+                                std::function<void(Result<std::vector<SandboxContainer>>)> done) {
+  v1::ListContainersRequest request;
+  request.mutable_filter()->set_pod_sandbox_id(sandbox_id);
+  stubs_->Call<v1::ListContainersRequest, v1::ListContainersResponse>(
+      "ListContainers", std::move(request),
+      [this, done = std::move(done)](const grpc::Status& status,
+                                     const v1::ListContainersResponse& response) mutable {
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: ListContainers"));
+        auto asking = std::make_shared<ExitCodes>(std::move(done));
+        for (const v1::Container& container : response.containers()) {
+          asking->containers.push_back(
+              {container.metadata().name(), container.created_at(), std::nullopt});
+          if (container.state() == v1::CONTAINER_EXITED) asking->ended.push_back(container.id());
+          if (container.state() != v1::CONTAINER_EXITED) asking->ended.emplace_back();
+        }
+        AskExitCode(asking, 0);
+      });
+}
+
+// One after the other: they are few.
+void RuntimeClient::AskExitCode(const std::shared_ptr<ExitCodes>& asking, size_t next) {
+  while (next < asking->ended.size() && asking->ended[next].empty()) ++next;
+  if (next == asking->ended.size()) return asking->done(std::move(asking->containers));
+  v1::ContainerStatusRequest request;
+  request.set_container_id(asking->ended[next]);
+  stubs_->Call<v1::ContainerStatusRequest, v1::ContainerStatusResponse>(
+      "ContainerStatus", std::move(request),
+      [this, asking, next](const grpc::Status& status,
+                           const v1::ContainerStatusResponse& response) {
+        if (status.ok()) asking->containers[next].exit_code = response.status().exit_code();
+        if (!status.ok() && status.error_code() != grpc::StatusCode::NOT_FOUND) {
+          return asking->done(rpc::ToError(status, "runtime: ContainerStatus"));
+        }
+        AskExitCode(asking, next + 1);
+      });
 }
 
 void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,

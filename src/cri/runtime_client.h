@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,13 @@ class Channel;
 
 namespace alignd::cri {
 
+// A container as its sandbox has it.
+struct SandboxContainer {
+  std::string name;
+  int64_t created_at = 0;            // nanoseconds since 1970
+  std::optional<int32_t> exit_code;  // nullopt: it has not ended, or nobody knows how
+};
+
 // Thread-safe. Speaks runtime.v1, or runtime.v1alpha2 to a runtime that has nothing newer; the
 // messages are the same.
 class RuntimeClient {
@@ -26,12 +35,18 @@ class RuntimeClient {
   RuntimeClient(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout);
   ~RuntimeClient();
 
-  // Ends all calls under way, and every later one at once, with kUnavailable.
+  // Ends all calls under way, and every later one at once, with kUnavailable. When it returns, each
+  // `done` has run and is gone.
   void Stop();
 
   // All sandboxes, and the containers that were created or run. Blocks.
   // Errors: kUnavailable, kDeadlineExceeded, kInternal, naming the call.
   Result<RuntimeListing> List();
+
+  // All containers of a sandbox, every attempt by itself. Returns at once; `done` runs exactly once
+  // on gRPC's threads. Errors as List.
+  void ListSandbox(const std::string& sandbox_id,
+                   std::function<void(Result<std::vector<SandboxContainer>>)> done);
 
   // Changes nothing but the container's cpuset.cpus and, unless `memory_nodes` is empty, its
   // cpuset.mems. Returns at once; `done` runs exactly once on gRPC's threads. Errors as above;
@@ -46,6 +61,9 @@ class RuntimeClient {
 
  private:
   class Stubs;
+  struct ExitCodes;  // a listing that waits for them
+
+  void AskExitCode(const std::shared_ptr<ExitCodes>& asking, size_t next);
 
   // Finds out which version the runtime speaks. Blocks. Errors as List.
   Result<Done> Connect();

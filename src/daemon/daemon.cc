@@ -208,7 +208,7 @@ class RunningDaemon final : public Daemon {
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers(
-            {node_, allocation_, plugins_, registry_, reconciler_, *sources_, upkeep_,
+            {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, upkeep_,
              options.keep_pod_cpu_quota ? nullptr : &cgroups_, options.mirror.has_value()})) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
