@@ -73,7 +73,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(std::string_view bytes) override { call.RequestBytes(bytes); }
     void OnEnd() override { call.RequestEnds(); }
     void OnWritten(size_t bytes) override {
-      if (call.back_.session != nullptr) call.back_.session->Consumed(call.back_.stream, bytes);
+      if (call.handler_ == nullptr && call.back_.session != nullptr) {
+        call.back_.session->Consumed(call.back_.stream, bytes);
+      }
     }
     void OnClosed(uint32_t) override {
       session = nullptr;
@@ -118,8 +120,13 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   // --- The request.
 
   void RequestBegins(http2::Headers headers) {
-    if (!request_.empty()) return;  // trailers, which gRPC's callers do not have
+    if (std::exchange(begun_, true)) return;  // trailers, which gRPC's callers do not have
     request_ = std::move(headers);
+    if (!Method().starts_with('/')) {
+      state_ = State::kFinished;
+      front_.session->Reset(front_.stream, NGHTTP2_PROTOCOL_ERROR);
+      return;
+    }
     handler_ = context_.handlers(std::string(Method()));
     if (handler_ == nullptr) Forward();
   }
@@ -174,10 +181,13 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (session.ok()) {
       stream = (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), back_);
     }
-    if (!stream) {
-      const grpc::Status status(
-          grpc::StatusCode::UNAVAILABLE,
-          session.ok() ? "the runtime takes no more calls" : session.error().message);
+    if (session.ok() && !stream) {  // all its numbers are used up
+      context_.runtime.Retire(**session);
+      Forward();
+      return;
+    }
+    if (!session.ok()) {
+      const grpc::Status status(grpc::StatusCode::UNAVAILABLE, session.error().message);
       if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
       Answer(status);
       return;
@@ -192,6 +202,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   // --- The answer.
 
   void AnswerHeaders(http2::Headers headers, bool end) {
+    if (!end && http2::Find(headers, ":status").starts_with('1')) return;  // more headers follow
     if (handler_ != nullptr) {
       (answer_headers_.empty() ? answer_headers_ : answer_trailers_) = std::move(headers);
       if (end) Conclude();
@@ -235,8 +246,11 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     back_.ended = true;
     if (state_ == State::kFinished) return;  // the caller has gone, and the handler has heard of it
     const bool is_short = answer_trailers_.empty();
-    grpc::Status status = StatusIn(is_short ? answer_headers_ : answer_trailers_);
-    if (status.ok() && !answer_fault_.ok()) {
+    const http2::Headers& last = is_short ? answer_headers_ : answer_trailers_;
+    grpc::Status status = StatusIn(last);
+    if (!HasStatus(last)) {
+      // The caller is to hear the same as the handler.
+    } else if (status.ok() && !answer_fault_.ok()) {
       status = answer_fault_;
     } else if (status.ok() && !answer_message_.IsComplete()) {
       status = {grpc::StatusCode::INTERNAL,
@@ -284,6 +298,10 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   void CallerGone() {
     EndBack({grpc::StatusCode::CANCELLED, "the caller has gone"});
     state_ = State::kFinished;
+    // The runtime has answered before it had heard everything.
+    if (back_.session != nullptr && back_.ended) {
+      back_.session->Reset(back_.stream, NGHTTP2_NO_ERROR);
+    }
   }
 
   void RuntimeGone(uint32_t code) {
@@ -292,10 +310,10 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     const grpc::Status status(
         code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
         lost ? "the connection to the runtime is gone" : "the runtime gave the call up");
-    if (handler_ != nullptr) {
-      handler_->OnResponse(status, nullptr);
-    } else if (!lost && front_.session != nullptr) {
-      // As it came: the caller knows what it means.
+    if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
+    const bool as_it_came = handler_ == nullptr || code == NGHTTP2_REFUSED_STREAM;
+    if (!lost && as_it_came && front_.session != nullptr) {
+      // The caller knows what it means; one that was refused may be asked for once more.
       state_ = State::kFinished;
       front_.session->Reset(front_.stream, code);
       return;
@@ -305,6 +323,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   const Context context_;
   State state_ = State::kReading;
+  bool begun_ = false;  // the request's headers are there
   http2::Headers request_;
   std::shared_ptr<CallHandler> handler_;  // null if the call is only relayed
   Front front_;

@@ -70,10 +70,14 @@ class LoopForwarder final : public Forwarder, private http2::EventLoop::Watcher 
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
     spdlog::error("take a connection: {}", std::generic_category().message(errno));
     loop_->Unwatch(listening_.fd());
+    AcceptLater();
+  }
+
+  void AcceptLater() {
     loop_->After(kAcceptPause, [this] {
       if (draining_) return;
       const Result<Done> watched = loop_->Watch(listening_.fd(), EPOLLIN, *this);
-      if (!watched.ok()) spdlog::error("take connections: {}", watched.error().message);
+      if (!watched.ok()) AcceptLater();
     });
   }
 

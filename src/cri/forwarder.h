@@ -33,7 +33,7 @@ class CallHandler {
   virtual void OnRequest(grpc::ByteBuffer request, std::function<void(Decision)> decide) = 0;
 
   // The runtime has answered; the answer goes to the caller as it is when this returns. `response`
-  // is not null if and only if `status` is OK. Not called if the request was never forwarded;
+  // is not null if and only if `status` is OK. Not called if there was no decision to forward;
   // called with CANCELLED or UNAVAILABLE if the caller or the runtime
   // has gone since, and then the runtime may or may not have done what it was asked.
   virtual void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* response) = 0;

@@ -21,9 +21,12 @@ constexpr char kDetails[] = "grpc-status-details-bin";
 std::string PercentEncoded(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string encoded;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f && c != '%') {
+    // HTTP does not keep spaces at the ends.
+    const bool at_an_end = i == 0 || i + 1 == text.size();
+    if (byte >= 0x20 && byte < 0x7f && c != '%' && !(c == ' ' && at_an_end)) {
       encoded += c;
     } else {
       encoded += {'%', kHex[byte >> 4], kHex[byte & 15]};
@@ -102,6 +105,8 @@ std::string FrameOf(const grpc::ByteBuffer& message) {
   }
   return frame;
 }
+
+bool HasStatus(const http2::Headers& trailers) { return !http2::Find(trailers, kStatus).empty(); }
 
 grpc::Status StatusIn(const http2::Headers& trailers) {
   const std::string_view text = http2::Find(trailers, kStatus);

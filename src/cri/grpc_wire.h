@@ -32,6 +32,7 @@ class MessageReader {
 // The message with its prefix.
 std::string FrameOf(const grpc::ByteBuffer& message);
 
+bool HasStatus(const http2::Headers& trailers);
 // The status that an answer ends with. UNKNOWN where there is none.
 grpc::Status StatusIn(const http2::Headers& trailers);
 

@@ -63,11 +63,18 @@ Result<Done> RuntimeConnection::Connect() {
   if (!session.ok()) return session.error();
   current_ = *std::move(session);
   *self = current_.get();
-  loop_.After(kServeWithin, [this, alive = alive_, waited_for = current_.get()] {
-    if (!*alive || current_.get() != waited_for || serves_) return;
-    Forget(waited_for, "does not answer");
+  loop_.After(kServeWithin, [this, alive = alive_, number = ++connections_] {
+    if (!*alive || connections_ != number || current_ == nullptr || serves_) return;
+    Forget(current_.get(), "does not answer");
   });
   return Done{};
+}
+
+void RuntimeConnection::Retire(http2::Session& session) {
+  if (current_.get() != &session) return;
+  serves_ = false;
+  session.Drain();
+  old_.push_back(std::move(current_));
 }
 
 void RuntimeConnection::Settle(const Result<http2::Session*>& outcome) {

@@ -1,6 +1,7 @@
 // The way to the runtime, made when somebody wants it and made anew when it breaks.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ class RuntimeConnection {
   // has not said so for a second. Until then nothing is sent: a runtime that hangs would do later
   // what its caller was told had failed.
   void Take(Taker taker);
+  // The session takes no more streams; the next Take is for another one.
+  void Retire(http2::Session& session);
   // Sends what is left; streams get OnClosed.
   void Close();
 
@@ -41,6 +44,7 @@ class RuntimeConnection {
   const std::string path_;
   std::unique_ptr<http2::Session> current_;
   bool serves_ = false;        // the current one
+  uint64_t connections_ = 0;   // made so far
   std::vector<Taker> takers_;  // wait until it does
   // Take no more streams; go when theirs have ended.
   std::vector<std::unique_ptr<http2::Session>> old_;

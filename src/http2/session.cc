@@ -24,6 +24,7 @@ constexpr size_t kMaxContinuations = 16;
 constexpr uint32_t kMaxConcurrentStreams = 100'000;  // who calls is root
 constexpr size_t kReadBytes = 256 << 10;
 constexpr size_t kWriteBytes = 256 << 10;
+constexpr size_t kForgetBytes = 64 << 10;
 
 nghttp2_nv NameValue(const std::pair<std::string, std::string>& header) {
   // nghttp2 does not change what it is given.
@@ -71,6 +72,8 @@ struct Session::Hooks {
     session.block_.clear();
     if (!session.is_server_ || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
     const int32_t stream = frame->hd.stream_id;
+    // Its caller takes it for never begun, and repeats it.
+    if (stream > session.last_stream_) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     session.streams_[stream].events = session.callbacks_.accept(stream);
     return 0;
   }
@@ -100,9 +103,14 @@ struct Session::Hooks {
   }
   static int OnNotSent(nghttp2_session*, const nghttp2_frame* frame, int error, void* self) {
     spdlog::debug("HTTP/2 frame of type {} not sent: {}", frame->hd.type, nghttp2_strerror(error));
-    // A request that never became a stream; of any other stream the end is told.
-    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-      Self(self).StreamClosed(frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
+    const int32_t stream = frame->hd.stream_id;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+      Self(self).Reset(stream, NGHTTP2_INTERNAL_ERROR);  // nobody waits for headers that never come
+    } else {
+      // It never became a stream, so nobody else tells of its end.
+      const bool too_long = error == NGHTTP2_ERR_FRAME_SIZE_ERROR;
+      Self(self).StreamClosed(stream, too_long ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_REFUSED_STREAM);
     }
     return 0;
   }
@@ -150,9 +158,17 @@ Session::Session(EventLoop& loop, rpc::Descriptor socket, Callbacks callbacks, b
   nghttp2_option* options = nullptr;
   nghttp2_option_new(&options);
   nghttp2_option_set_no_auto_window_update(options, 1);
-  nghttp2_option_set_max_send_header_block_length(options, kMaxHeaderBytes);
+  nghttp2_option_set_max_send_header_block_length(options, 2 * kMaxHeaderBytes);
   nghttp2_option_set_max_continuations(options, kMaxContinuations);
   nghttp2_option_set_no_closed_streams(options, 1);
+  // gRPC lets a text begin or end with a space; nghttp2 would drop the header.
+  nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
+  if (is_server_) {
+    // Callers that dial a path may name it as their authority, which HTTP does not allow.
+    nghttp2_option_set_no_http_messaging(options, 1);
+    // Who cancels much is no attacker: who calls is root.
+    nghttp2_option_set_stream_reset_rate_limit(options, 1'000'000, 100'000);
+  }
   if (is_server_) {
     nghttp2_session_server_new2(&session_, hooks, this, options);
   } else {
@@ -230,6 +246,10 @@ void Session::Resume(int32_t stream, Outgoing& outgoing) {
 void Session::Write(int32_t stream, std::string_view bytes) {
   Outgoing* const outgoing = FindStream(stream);
   if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
+  // What has left goes once it is the larger part.
+  if (outgoing->sent >= kForgetBytes && outgoing->sent * 2 >= outgoing->bytes.size()) {
+    outgoing->bytes.erase(0, std::exchange(outgoing->sent, 0));
+  }
   outgoing->bytes.append(bytes);
   Resume(stream, *outgoing);
 }
@@ -300,9 +320,7 @@ int Session::FrameReceived(const nghttp2_frame& frame) {
     case NGHTTP2_PING:
       // The answer to Drain's: who sends it has heard that we are going.
       if ((frame.hd.flags & NGHTTP2_FLAG_ACK) != 0 && draining_) {
-        nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
-                              nullptr, 0);
+        goes_ = true;
         SendSoon();
       }
       break;
@@ -343,22 +361,22 @@ void Session::Watch(bool for_writing) {
 
 void Session::OnReady(uint32_t events) {
   // Hang-ups and errors show in what is read.
-  if ((events & ~uint32_t{EPOLLOUT}) != 0 && !Receive()) return;
+  if ((events & ~uint32_t{EPOLLOUT}) != 0 && Receive() == Received::kOver) return;
   SendSoon();
 }
 
-bool Session::Receive() {
+Session::Received Session::Receive() {
   std::array<uint8_t, kReadBytes>& buffer = ReadBuffer();
   const ssize_t size = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return Received::kNothing;
   if (size <= 0) {
     Fail(size == 0 ? "connection closed" : std::generic_category().message(errno));
-    return false;
+    return Received::kOver;
   }
   const ssize_t used = nghttp2_session_mem_recv(session_, buffer.data(), static_cast<size_t>(size));
-  if (used >= 0) return true;
+  if (used >= 0) return Received::kSome;
   Fail(std::string("HTTP/2: ") + nghttp2_strerror(static_cast<int>(used)));
-  return false;
+  return Received::kOver;
 }
 
 bool Session::Send() {
@@ -399,7 +417,18 @@ void Session::SendSoon() {
 void Session::EndOfRound() {
   sends_soon_ = false;
   if (is_closed_) return;
+  if (std::exchange(goes_, false)) {
+    // Not before all is read that came with the answer to the ping: it is served, so it is named.
+    last_stream_ = nghttp2_session_get_last_proc_stream_id(session_);
+    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, last_stream_, NGHTTP2_NO_ERROR, nullptr, 0);
+  }
   if (!Send()) {
+    // The peer has gone, but its last words may lie here.
+    for (;;) {
+      const Received received = Receive();
+      if (received == Received::kOver) return;  // with us, perhaps
+      if (received == Received::kNothing) break;
+    }
     Fail("connection closed");
     return;
   }
@@ -423,8 +452,12 @@ void Session::CloseStreams(uint32_t code) {
 
 void Session::Drain() {
   if (is_closed_ || std::exchange(draining_, true)) return;
-  nghttp2_submit_shutdown_notice(session_);
-  nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+  if (is_server_) {
+    nghttp2_submit_shutdown_notice(session_);
+    nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+  } else {
+    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, nullptr, 0);
+  }
   SendSoon();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,8 +90,8 @@ class Session final : private EventLoop::Watcher {
   // --- The connection.
 
   size_t streams() const { return streams_.size(); }
-  // Asks the peer to open no new streams, lets those go on that it has opened until it knew, and
-  // closes the connection when they have ended.
+  // Has no new streams opened, by the peer or by us, lets those go on that were opened before this
+  // was known, and closes the connection when they have ended.
   void Drain();
   // Sends what can be sent without waiting, and closes the connection: streams get OnClosed, nobody
   // gets on_closed.
@@ -111,7 +112,9 @@ class Session final : private EventLoop::Watcher {
   struct Hooks;  // nghttp2's callbacks
 
   void OnReady(uint32_t events) override;
-  bool Receive();
+  enum class Received { kSome, kNothing, kOver };
+  // kOver: the connection has failed, and we may be gone.
+  Received Receive();
   // False if the connection is broken.
   bool Send();
   void SendSoon();
@@ -139,6 +142,8 @@ class Session final : private EventLoop::Watcher {
   size_t out_sent_ = 0;
   bool ready_ = false;
   bool draining_ = false;
+  bool goes_ = false;  // the peer knows; the last GOAWAY is due
+  int32_t last_stream_ = std::numeric_limits<int32_t>::max();  // named in it
   bool is_closed_ = false;
   bool sends_soon_ = false;
   bool watches_writing_ = false;

@@ -57,6 +57,33 @@ TEST_F(ForwarderTest, PassesALongStatusMessage) {
   EXPECT_EQ(answer.status.error_message(), text);
 }
 
+TEST_F(ForwarderTest, KeepsSpacesAtTheEndsOfAText) {
+  StartBackend({{"/s.S/Fail", [&](ServerContext& context, RawStream&) {
+                   context.AddTrailingMetadata("x-note", " both ");
+                   return Status(StatusCode::UNKNOWN, " exec failed: ");
+                 }}});
+  StartForwarder();
+  RawCall call(caller_, "/s.S/Fail", SetPatience);
+  call.Write("x");
+  call.WritesDone();
+  EXPECT_EQ(call.Read(), std::nullopt);
+  EXPECT_EQ(call.Finish().error_message(), " exec failed: ");
+  const auto& trailers = call.context().GetServerTrailingMetadata();
+  ASSERT_EQ(trailers.count("x-note"), 1u);
+  EXPECT_EQ(trailers.find("x-note")->second, " both ");
+}
+
+// A caller that dials a path may send it as its authority.
+TEST_F(ForwarderTest, TakesAPathForAnAuthority) {
+  StartBackend({{"/s.S/Echo", Echo}});
+  StartForwarder();
+  grpc::ChannelArguments arguments;
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "/run/alignd/alignd.sock");
+  const auto channel = grpc::CreateCustomChannel("unix:" + ForwarderEndpoint(),
+                                                 grpc::InsecureChannelCredentials(), arguments);
+  EXPECT_EQ(CallUnary(channel, "/s.S/Echo", "x", SetPatience).message, "x");
+}
+
 // Go's runtimes keep to the limit that they are told; gRPC's C core does not, and loses its
 // connection.
 TEST_F(ForwarderTest, SurvivesATooLongStatusMessage) {
