@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -50,11 +51,13 @@ Result<Done> Write(const fs::path& path, std::string_view text) {
   return fault(written < 0 ? error : EIO);
 }
 
-Result<int64_t> ParseQuota(const fs::path& path, std::string_view text) {
-  int64_t quota = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), quota);
-  if (code == std::errc() && end == text.data() + text.size()) return quota;
-  return Error{ErrorCode::kCorrupt, path.string() + ": \"" + std::string(text) + "\" is no quota"};
+// `what`: what the file has, for the error.
+Result<int64_t> ParseNumber(const fs::path& path, std::string_view text, const char* what) {
+  int64_t number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code == std::errc() && end == text.data() + text.size()) return number;
+  return Error{ErrorCode::kCorrupt,
+               path.string() + ": \"" + std::string(text) + "\" is no " + what};
 }
 
 }  // namespace
@@ -86,6 +89,16 @@ std::vector<fs::path> CgroupTree::CpusetFiles(const std::string& path) const {
   return {directory / "cpuset.cpus", directory / "cpuset.mems"};
 }
 
+Result<int64_t> CgroupTree::ReadHugepageLimit(const std::string& path,
+                                              const std::string& size) const {
+  const fs::path file =
+      Directory("hugetlb", path) / ("hugetlb." + size + (version2_ ? ".max" : ".limit_in_bytes"));
+  const Result<std::string> line = ReadLine(file);
+  if (!line.ok()) return line.error();
+  if (*line == "max") return std::numeric_limits<int64_t>::max();
+  return ParseNumber(file, *line, "limit");
+}
+
 Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path) const {
   const fs::path file = Directory("cpu", path) / (version2_ ? "cpu.max" : "cpu.cfs_quota_us");
   const Result<std::string> line = ReadLine(file);
@@ -93,7 +106,7 @@ Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path)
   // Version 2: "QUOTA PERIOD", or "max PERIOD" for none.
   const std::string_view quota = std::string_view(*line).substr(0, line->find(' '));
   if (quota == "max" || quota == "-1") return std::optional<int64_t>();
-  const Result<int64_t> was = ParseQuota(file, quota);
+  const Result<int64_t> was = ParseNumber(file, quota, "quota");
   if (!was.ok()) return was.error();
   const Result<Done> lifted = Write(file, version2_ ? "max" : "-1");
   if (!lifted.ok()) return lifted.error();

@@ -39,6 +39,12 @@ class CgroupTree {
   // The files whose change is a change of the cpuset.
   std::vector<std::filesystem::path> CpusetFiles(const std::string& path) const;
 
+  // How many bytes of huge pages of that size ("2MB") the cgroup may have; a very large number for
+  // no limit. Errors: kNotFound if there is no such cgroup, or nobody counts its huge pages; kIo;
+  // kCorrupt. Source: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst; cgroup-v2.rst,
+  // hugetlb.<hugepagesize>.max.
+  Result<int64_t> ReadHugepageLimit(const std::string& path, const std::string& size) const;
+
   // Takes the CFS quota off one cgroup. Answers what it was, in microseconds of CPU time in each
   // period; nullopt: there was none. A container in it stays throttled as long as its pod is, even
   // when its own quota is -1. Errors: kNotFound if there is no such cgroup; kIo; kCorrupt.

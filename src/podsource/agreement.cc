@@ -89,6 +89,21 @@ Result<Done> RequireCounted(const Pod& pod, const LinuxContainerResources& count
   return Done{};
 }
 
+ResourceList HugepagePeaks(const Pod& pod) {
+  ResourceList peaks;
+  for (const Container& container : pod.containers) {
+    for (const auto& [resource, limit] : container.resources.limits) {
+      if (!resource.starts_with("hugepages-") || limit.IsZero() || peaks.contains(resource)) {
+        continue;
+      }
+      peaks[resource] = Quantity(Peak(pod, [&name = resource](const Container& c) {
+        return Amount(c.resources.limits, name);
+      }));
+    }
+  }
+  return peaks;
+}
+
 Result<Done> RequireAgreement(const Container& stated, QosClass qos,
                               const LinuxContainerResources& cri, const std::string& author) {
   const std::string where = author + ": " + stated.name + ": ";

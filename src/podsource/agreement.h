@@ -20,6 +20,9 @@ Result<Done> RequireQos(const Pod& pod, const std::string& author);
 Result<Done> RequireCounted(const Pod& pod, const runtime::v1::LinuxContainerResources& counted,
                             const std::string& author);
 
+// The huge pages that the pod needs at its peak, by resource name.
+ResourceList HugepagePeaks(const Pod& pod);
+
 // What the kubelet made of cpu and memory must be what the author says. Only for containers that a
 // kubelet sized; another client states what it likes.
 Result<Done> RequireAgreement(const Container& stated, QosClass qos,

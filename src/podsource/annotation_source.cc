@@ -9,6 +9,7 @@
 
 #include "alignd/pod/annotated_resources.h"
 #include "alignd/pod/resource_name.h"
+#include "cgroup/cgroup_path.h"
 #include "podsource/agreement.h"
 #include "podsource/cri_estimate.h"
 #include "podsource/cri_sizes.h"
@@ -40,7 +41,7 @@ bool RemoveExtended(std::vector<Container>& containers) {
 Result<Done> RequireSandboxAgrees(const Pod& pod, const PodSandboxConfig& sandbox,
                                   const std::string& author) {
   const Result<Done> agrees = RequireQos(pod, author);
-  if (!agrees.ok() || !pod.stated_qos) return agrees;
+  if (!agrees.ok()) return agrees;
   return RequireCounted(pod, sandbox.linux().resources(), author);
 }
 
@@ -48,7 +49,6 @@ Result<Done> RequireSandboxAgrees(const Pod& pod, const PodSandboxConfig& sandbo
 // for.
 Result<Done> RequireRoomForUnnamed(const Pod& pod, const Question& question,
                                    const std::string& author) {
-  if (!pod.stated_qos) return Done{};
   Pod together = pod;
   together.containers.push_back(
       EstimateContainer(*question.sandbox, *question.container).pod.containers.front());
@@ -61,8 +61,35 @@ Result<Done> RequireRoomForUnnamed(const Pod& pod, const Question& question,
 
 Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
                                     const Question& question, const std::string& author) {
-  if (!pod.stated_qos) return Done{};
-  return RequireAgreement(stated, *pod.stated_qos, question.container->linux().resources(), author);
+  const runtime::v1::LinuxContainerResources& cri = question.container->linux().resources();
+  // A client that is no kubelet may leave all sizes to the annotation.
+  const bool is_sized =
+      cri.cpu_shares() > 0 || cri.cpu_quota() != 0 || cri.memory_limit_in_bytes() > 0;
+  if (!pod.stated_qos && !is_sized) return Done{};
+  return RequireAgreement(stated, QosOf(pod), cri, author);
+}
+
+// Whether the kubelet counted as many huge pages for the pod; nullopt: that cannot be seen.
+// Errors: kInvalidArgument if it counted fewer.
+Result<std::optional<Done>> RequireCountedHugepages(const Pod& pod, const PodSandboxConfig& sandbox,
+                                                    const cgroup::CgroupTree* cgroups,
+                                                    const std::string& author) {
+  const ResourceList peaks = HugepagePeaks(pod);
+  if (peaks.empty()) return std::optional(Done{});
+  const Result<std::string> path = cgroup::PathOfParent(sandbox.linux().cgroup_parent());
+  if (cgroups == nullptr || !path.ok() || !cgroup::IsOfPod(*path, pod.uid)) {
+    return std::optional<Done>();
+  }
+  for (const auto& [resource, peak] : peaks) {
+    const Result<int64_t> limit = cgroups->ReadHugepageLimit(*path, PageSizeOf(resource));
+    if (!limit.ok()) return std::optional<Done>();
+    if (peak.Value() <= *limit) continue;
+    return Error{ErrorCode::kInvalidArgument, author + ": the pod's limits." + resource + " are " +
+                                                  std::to_string(peak.Value()) +
+                                                  " bytes, but its cgroup may have " +
+                                                  std::to_string(*limit)};
+  }
+  return std::optional(Done{});
 }
 
 }  // namespace
@@ -91,16 +118,25 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     }
     const Result<Done> agrees = RequireSandboxAgrees(ask.pod, *question.sandbox, author);
     if (!agrees.ok()) return agrees.error();
-    if (!question.container) return std::optional(std::move(ask));
+    const Result<std::optional<Done>> counted =
+        RequireCountedHugepages(ask.pod, *question.sandbox, options_.cgroups, author);
+    if (!counted.ok()) return counted.error();
+    const bool whole = counted->has_value();
+    if (!question.container) return whole ? std::optional(std::move(ask)) : std::nullopt;
     const auto stated = std::ranges::find(ask.pod.containers, question.container->metadata().name(),
                                           &Container::name);
     if (stated == ask.pod.containers.end()) {
-      const Result<Done> counted = RequireRoomForUnnamed(ask.pod, question, author);
-      if (!counted.ok()) return counted.error();
+      const Result<Done> room = RequireRoomForUnnamed(ask.pod, question, author);
+      if (!room.ok()) return room.error();
       return std::optional<PodAsk>();
     }
     const Result<Done> same = RequireContainerAgrees(ask.pod, *stated, question, author);
     if (!same.ok()) return same.error();
+    if (!whole) {
+      ask.pod.stated_qos = QosOf(ask.pod);
+      ask.pod.containers = {Container(*stated)};
+      ask.source += ", container by container because of its huge pages";
+    }
     return std::optional(std::move(ask));
   }
   const std::string* const text = FindAnnotation(*question.sandbox, kKoordinatorAnnotation);

@@ -1,5 +1,7 @@
 #include "podsource/cri_estimate.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -13,6 +15,19 @@ using runtime::v1::LinuxContainerResources;
 Quantity Millis(int64_t millis) {
   Result<Quantity> quantity = Quantity::Parse(std::to_string(millis) + "m");
   return quantity.ok() ? *quantity : Quantity();
+}
+
+// Whether a kubelet's sizes show that the limit is not the request. In a Guaranteed pod each
+// container has limits that are its requests, unless the pod has resources of its own: then a
+// container without limits is shown with the pod's, and one may request less than its limit. A pod
+// that shows no such container looks like any other.
+// Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, getCPULimit.
+bool ShowsPodLevelResources(const LinuxContainerResources& cri) {
+  if (cri.cpu_quota() <= 0 || cri.cpu_period() <= 0 || cri.cpu_shares() <= 0) return false;
+  const int64_t millis = MillisFromShares(cri.cpu_shares());
+  const int64_t most = SharesFromMillis(millis + 1);
+  if (millis > 0 && most <= cri.cpu_shares()) return false;  // all larger requests have these
+  return QuotaFromMillis(std::max<int64_t>(millis, 1), cri.cpu_period()) != cri.cpu_quota();
 }
 
 }  // namespace
@@ -46,6 +61,13 @@ PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
   ask.pod.containers.push_back(
       {container.metadata().name(), ContainerKind::kApp,
        EstimateResources(container.linux().resources(), *ask.pod.stated_qos)});
+  const LinuxContainerResources& cri = container.linux().resources();
+  if (ask.pod.stated_qos == QosClass::kGuaranteed && ShowsPodLevelResources(cri)) {
+    const Resources& shown = ask.pod.containers.front().resources;
+    ask.pod.pod_level = Resources{shown.limits, shown.limits};
+    ask.source += " (its pod has resources of its own: quota " + std::to_string(cri.cpu_quota()) +
+                  " is not of " + std::to_string(cri.cpu_shares()) + " shares)";
+  }
   return ask;
 }
 

@@ -13,7 +13,8 @@ inline constexpr std::string_view kCriEstimate = "CRI estimate";
 // From quota, period, shares and limits.
 Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, QosClass qos);
 
-// The container alone, as an app container: CRI does not tell roles apart.
+// The container alone, as an app container: CRI does not tell roles apart. The pod has resources of
+// its own where the container's sizes cannot be otherwise; `pod_level` are the container's then.
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container);
 

@@ -73,6 +73,14 @@ ResourceList Hugepages(const LinuxContainerResources& cri) {
   return hugepages;
 }
 
+std::string PageSizeOf(std::string_view resource) {
+  constexpr std::string_view kPrefix = "hugepages-";
+  if (!resource.starts_with(kPrefix) || !resource.ends_with('i')) return "";
+  std::string size(resource.substr(kPrefix.size()));
+  size.back() = 'B';
+  return HugepageResource(size) == resource ? size : "";
+}
+
 int64_t Amount(const ResourceList& list, std::string_view resource) {
   const Quantity* quantity = Find(list, resource);
   return quantity != nullptr ? quantity->Value() : 0;

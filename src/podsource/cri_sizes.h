@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "alignd/pod/pod.h"
@@ -22,6 +23,9 @@ int64_t QuotaFromMillis(int64_t millis, int64_t period);
 
 // By resource name; sizes without a limit are left out, as the kubelet lists all of the machine's.
 ResourceList Hugepages(const runtime::v1::LinuxContainerResources& cri);
+
+// The page size as cgroup files spell it, `2MB`, of `hugepages-2Mi`; empty for another resource.
+std::string PageSizeOf(std::string_view resource);
 
 // The amount in the list, in whole units or thousandths; 0 if it is not there.
 int64_t Amount(const ResourceList& list, std::string_view resource);

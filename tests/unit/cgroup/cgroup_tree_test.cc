@@ -79,5 +79,21 @@ TEST(CgroupTree, StrangeQuotaIsLeftAlone) {
   EXPECT_EQ(*host::ReadFile(tree.root() / "cpu/c/cpu.cfs_quota_us"), "much\n");
 }
 
+TEST(CgroupTree, ReadsTheLimitOfHugePages) {
+  const FakeTree version1({{"hugetlb/kubepods/pod1/hugetlb.2MB.limit_in_bytes", "8388608\n"},
+                           {"hugetlb/kubepods/pod1/hugetlb.1GB.limit_in_bytes", "none\n"}});
+  const CgroupTree one(version1.root());
+  EXPECT_EQ(*one.ReadHugepageLimit("/kubepods/pod1", "2MB"), 8'388'608);
+  EXPECT_EQ(one.ReadHugepageLimit("/kubepods/pod1", "1GB").error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(one.ReadHugepageLimit("/kubepods/pod1", "64KB").error().code, ErrorCode::kNotFound);
+
+  const FakeTree version2({{"cgroup.controllers", "cpuset hugetlb\n"},
+                           {"kubepods/pod1/hugetlb.2MB.max", "max\n"},
+                           {"kubepods/pod1/hugetlb.1GB.max", "0\n"}});
+  const CgroupTree two(version2.root());
+  EXPECT_GT(*two.ReadHugepageLimit("/kubepods/pod1", "2MB"), int64_t{1} << 60);
+  EXPECT_EQ(*two.ReadHugepageLimit("/kubepods/pod1", "1GB"), 0);
+}
+
 }  // namespace
 }  // namespace alignd::cgroup

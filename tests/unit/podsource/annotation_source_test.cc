@@ -314,5 +314,28 @@ TEST(AnnotationSource, ExtendedResourcesCanBeSwitchedOff) {
   EXPECT_EQ((*koordinators)->source, "CRI estimate");
 }
 
+// --- Pods whose cgroup parent tells no QoS class ------------------------------------------------
+
+TEST(AnnotationSource, WithoutAQosClassItMayNotContradictTheContainersSizesEither) {
+  const v1::PodSandboxConfig sandbox = Annotated(kTwo, "/elsewhere");
+  EXPECT_TRUE(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi)).ok());
+  const Result<PodAsk> burstable = PodOfContainer(sandbox, Kubelet(100, 0, 0));
+  ASSERT_FALSE(burstable.ok());
+  EXPECT_EQ(burstable.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(PodOfContainer(sandbox, Kubelet(2000, 2000, 32 * kMi)).ok());
+  // A client that states no sizes leaves them to the annotation.
+  const Result<PodAsk> unsized = PodOfContainer(sandbox, Sized(0, 0, 0));
+  ASSERT_TRUE(unsized.ok()) << unsized.error().Text();
+  EXPECT_EQ(ExclusiveCpus(unsized->pod, unsized->pod.containers[0]), 2);
+}
+
+TEST(AnnotationSource, WithoutAQosClassItMayNotExceedWhatTheSandboxShowsEither) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo, "/elsewhere");
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(2560);
+  EXPECT_TRUE(PodOfSandbox(sandbox).ok());
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(2559);
+  EXPECT_FALSE(PodOfSandbox(sandbox).ok());
+}
+
 }  // namespace
 }  // namespace alignd::podsource

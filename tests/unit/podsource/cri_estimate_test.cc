@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -81,6 +82,38 @@ TEST(CriEstimate, HugePagesHaveTheirKubernetesNames) {
   ASSERT_TRUE(ask.ok());
   EXPECT_EQ(Text(ask->pod.containers[0].resources.requests),
             "cpu=2 hugepages-2Mi=8388608 hugepages-64Ki=131072 memory=67108864 ");
+}
+
+// A container without limits is shown with its pod's; another may request less than its limit.
+TEST(CriEstimate, ResourcesOfThePodAreSeenWhereRequestAndLimitDiffer) {
+  for (const int64_t request : {0, 1, 2, 3, 500, 1999, 2001}) {
+    const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(request, 2000, 64 * kMi));
+    ASSERT_TRUE(ask.ok());
+    EXPECT_TRUE(HasPodLevelResources(ask->pod)) << request;
+    EXPECT_EQ(ExclusiveCpus(ask->pod, ask->pod.containers[0]), 0) << request;
+    EXPECT_NE(ask->source.find("its pod has resources of its own"), std::string::npos)
+        << ask->source;
+  }
+  // In a Burstable pod that is nothing special.
+  const Result<PodAsk> burstable =
+      PodOfContainer(Sandbox("/kubepods/burstable/pod1"), Kubelet(500, 2000, 64 * kMi));
+  ASSERT_TRUE(burstable.ok());
+  EXPECT_FALSE(HasPodLevelResources(burstable->pod));
+}
+
+TEST(CriEstimate, SizesOfOrdinaryPodsAreNotTakenForThePodsOwn) {
+  for (const int64_t millis : {1, 2, 3, 9, 10, 999, 1000, 1001, 255'999, 256'000, 300'000}) {
+    v1::ContainerConfig container = Kubelet(millis, millis, 64 * kMi);
+    v1::LinuxContainerResources& cri = *container.mutable_linux()->mutable_resources();
+    cri.set_cpu_shares(std::min<int64_t>(cri.cpu_shares(), 262'144));  // the kernel's most
+    const Result<PodAsk> ask = PodOfContainer(Sandbox(), container);
+    ASSERT_TRUE(ask.ok());
+    EXPECT_FALSE(HasPodLevelResources(ask->pod)) << millis;
+    cri.set_cpu_quota(-1);  // lifted by the caller
+    EXPECT_FALSE(HasPodLevelResources(PodOfContainer(Sandbox(), container)->pod)) << millis;
+    cri.set_cpu_quota(0);  // cpuCFSQuota: false
+    EXPECT_FALSE(HasPodLevelResources(PodOfContainer(Sandbox(), container)->pod)) << millis;
+  }
 }
 
 TEST(CriEstimate, AbsurdNumbersAreNoTrouble) {
