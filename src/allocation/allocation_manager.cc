@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "alignd/admission/admission.h"
@@ -81,16 +82,16 @@ void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source, std::
 
 void AllocationManager::ContainerStarts(ContainerKey key) {
   queue_->Post([this, key = std::move(key)] {
-    const auto pod = with_init_.find(key.pod_uid);
-    if (pod == with_init_.end() || operations_.contains(key.pod_uid)) return;
+    const Pod* const pod = notes_.WithInit(key.pod_uid);
+    if (pod == nullptr || operations_.contains(key.pod_uid)) return;
     NodeState next = ledger_.state();
-    admission::ContainerStarts(node_, pod->second, key.container, next);
+    admission::ContainerStarts(node_, *pod, key.container, next);
     if (next == ledger_.state()) return;
     // Those that run once more are to be decided about once more.
-    std::erase_if(granted_, [&](const ContainerKey& granted) {
-      return granted.pod_uid == key.pod_uid && ledger_.state().cpu.Find(granted) != nullptr &&
-             next.cpu.Find(granted) == nullptr;
-    });
+    for (const ContainerKey& granted : notes_.GrantedOf(key.pod_uid)) {
+      const bool loses = ledger_.state().cpu.Find(granted) && !next.cpu.Find(granted);
+      if (loses) notes_.NoLongerGranted(granted);
+    }
     const Result<Done> saved = ledger_.Keep(std::move(next), Hidden(nullptr));
     if (!saved.ok()) {
       spdlog::error("init containers of pod {}: {}", key.pod_uid, saved.error().Text());
@@ -106,21 +107,15 @@ void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Resul
   if (!posted) done(Stopping());
 }
 
-void AllocationManager::ReleaseAllBut(std::set<std::string> live_pod_uids,
-                                      std::function<void(Result<std::set<std::string>>)> done,
-                                      std::optional<uint64_t> as_of_generation) {
-  const bool posted = queue_->Post([this, live = std::move(live_pod_uids), done, as_of_generation] {
-    std::set<std::string> gone = admission::PodsIn(snapshot()->state);
-    std::erase_if(gone, [&](const std::string& uid) {
-      const auto since = since_.find(uid);
-      const bool later =
-          as_of_generation && since != since_.end() && since->second > *as_of_generation;
-      return later || live.contains(uid);
-    });
-    const Result<Done> released = Release(gone);
-    done(released.ok() ? Result(std::move(gone)) : released.error());
+std::set<std::string> AllocationManager::KnownPods() {
+  std::promise<std::set<std::string>> known;
+  const bool posted = queue_->Post([&] {
+    std::set<std::string> uids = admission::PodsIn(ledger_.state());
+    notes_.AddPodsTo(uids);
+    for (const auto& [key, bound] : *bindings()) uids.insert(key.pod_uid);
+    known.set_value(std::move(uids));
   });
-  if (!posted) done(Stopping());
+  return posted ? known.get_future().get() : std::set<std::string>();
 }
 
 void AllocationManager::OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer) {
@@ -152,9 +147,10 @@ void AllocationManager::Start(Caller caller) {
   if (AwaitsCounts()) {
     caller.pod = WithoutUncounted(ledger_.state(), caller.pod, caller.wanted, caller.counted);
   }
-  const std::vector<Container>& containers = caller.pod.containers;
-  const bool has_init = std::ranges::count(containers, ContainerKind::kInit, &Container::kind) > 0;
-  if (has_init) with_init_[caller.pod.uid] = caller.pod;
+  if (const auto refusal = RefuseResize(ledger_.state(), caller.pod, caller.wanted)) {
+    return caller.done(*refusal);
+  }
+  notes_.SawPod(caller.pod);
   if (HoldsItsGrant(caller, pending)) {
     const Result<Done> bound = KeepBound(ledger_.state(), caller.pod.uid, caller.counted);
     return bound.ok() ? caller.done(GrantsNow(caller.pod)) : caller.done(bound.error());
@@ -195,7 +191,9 @@ bool AllocationManager::HoldsItsGrant(const Caller& caller, bool pending) const 
       std::ranges::find(pod.containers, caller.wanted, &Container::name) != pod.containers.end();
   return std::ranges::all_of(pod.containers, [&](const Container& container) {
     if (one && container.name != caller.wanted) return true;
-    if (granted_.contains({pod.uid, container.name})) return true;
+    const bool granted = notes_.granted().contains({pod.uid, container.name});
+    // One that was in the shared pool may come again for exclusive CPUs.
+    if (granted && !LacksItsCpus(node_, ledger_.state(), pod, container)) return true;
     // What the state says of a pending pod is only reserved.
     return !pending && HoldsAllItAsks(node_, ledger_.state(), pod, container);
   });
@@ -264,7 +262,8 @@ void AllocationManager::Consult(const std::shared_ptr<Operation>& operation,
 
 void AllocationManager::Take(const std::shared_ptr<Operation>& operation, NodeState next) {
   Reservation reservation = Difference(operation->pod, ledger_.state(), next);
-  const std::vector<PluginAsk> asks = PluginAsks(operation->pod, next, reservation, granted_);
+  const std::vector<PluginAsk> asks =
+      PluginAsks(operation->pod, next, reservation, notes_.granted());
   if (asks.empty()) return Conclude(*operation, std::move(next));
   ledger_.Reserve(std::move(next));
   operation->reservation = std::move(reservation);
@@ -323,12 +322,7 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
     if (const auto* error = std::get_if<Error>(&outcome)) decision.error = *error;
     decisions_.Add(std::move(decision));
   }
-  if (const Granted* granted = std::get_if<Granted>(&outcome)) {
-    for (const Container& container : operation.pod.containers) {
-      granted_.insert({operation.pod.uid, container.name});
-    }
-    since_.try_emplace(operation.pod.uid, granted->generation);
-  }
+  if (std::holds_alternative<Granted>(outcome)) notes_.Granted(operation.pod);
   for (const AdmitDone& done : operation.waiting) done(outcome);
   for (Caller& caller : operation.behind) Start(std::move(caller));
 }
@@ -365,9 +359,7 @@ Result<Done> AllocationManager::Release(const std::set<std::string>& pod_uids) {
   NodeState next = ledger_.state();
   for (const std::string& uid : pod_uids) {
     admission::ReleasePod(uid, next);
-    since_.erase(uid);
-    with_init_.erase(uid);
-    std::erase_if(granted_, [&uid](const ContainerKey& key) { return key.pod_uid == uid; });
+    notes_.Forget(uid);
   }
   Result<Done> kept = ledger_.Keep(std::move(next), Hidden(nullptr));
   if (bindings_ == nullptr) return kept;

@@ -24,6 +24,7 @@
 #include "allocation/decision_log.h"
 #include "allocation/device_plugins.h"
 #include "allocation/ledger.h"
+#include "allocation/pod_notes.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
 
@@ -95,14 +96,10 @@ class AllocationManager final : public InventorySink {
   void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
                   std::function<bool()> still_gone = {});
 
-  // The pods of the runtime's sandboxes are what is left: releases every other pod that held
-  // something in the snapshot `as_of_generation`. To be taken before the runtime is asked: a pod
-  // that was granted something since may have a sandbox that the list does not know. nullopt is for
-  // the start, when nothing is being admitted. Answers with the UIDs that were released.
-  // Errors: as ReleasePod.
-  void ReleaseAllBut(std::set<std::string> live_pod_uids,
-                     std::function<void(Result<std::set<std::string>>)> done,
-                     std::optional<uint64_t> as_of_generation = std::nullopt);
+  // The UIDs of all pods of which anything is kept: they hold something, or were decided about. Who
+  // knows which pods there are releases the others, so that what is kept of pods that came to
+  // nothing does not grow for ever. Waits for the decision thread; empty once we are stopping.
+  std::set<std::string> KnownPods();
 
   // The newest published state. Never blocks on a decision.
   std::shared_ptr<const Snapshot> snapshot() const { return ledger_.snapshot(); }
@@ -172,9 +169,7 @@ class AllocationManager final : public InventorySink {
   // Decision thread only, but for the snapshot.
   Ledger ledger_;
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
-  std::set<ContainerKey> granted_;                                // saved in this life of ours
-  std::map<std::string, uint64_t> since_;                         // pod UID -> generation
-  std::map<std::string, Pod> with_init_;  // pods known to have init containers, by UID
+  PodNotes notes_;
   bool stopping_ = false;
 
   Mutex mutex_;

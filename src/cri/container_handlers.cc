@@ -21,7 +21,9 @@ const std::map<std::string, Maker, std::less<>>& Makers() {
       {"UpdatePodSandboxResources", &MakeUpdatePodSandboxResources},
       {"StopPodSandbox", &MakeStopPodSandbox},
       {"RemovePodSandbox", &MakeRemovePodSandbox},
+      {"StopContainer", &MakeStopContainer},
       {"RemoveContainer", &MakeRemoveContainer},
+      {"ContainerStatus", &MakeContainerStatus},
   };
   return *kMakers;
 }

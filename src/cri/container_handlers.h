@@ -37,9 +37,11 @@ struct HandlerContext {
 //   StartContainer            wait until nobody else is on the container's exclusive CPUs; call
 //                             PreStartContainer of the plugins that want it
 //   UpdateContainerResources  keep our CPU and memory sets; refuse what would change the number of
-//                             exclusive CPUs
+//                             exclusive CPUs, also from none
 //   UpdatePodSandboxResources keep a pod with exclusive CPUs without quota
-//   StopPodSandbox, RemovePodSandbox, RemoveContainer   note it, release what nobody holds any more
+//   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer
+//                             note it, release what nobody holds any more
+//   ContainerStatus           note that the container has ended
 HandlerFactory MakeContainerHandlers(HandlerContext context);
 
 }  // namespace alignd::cri

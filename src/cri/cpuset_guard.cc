@@ -140,9 +140,9 @@ void CpusetGuard::AskForPaths() {
       if (stopping_ || asked_.size() >= kQuestions) return;
       if (!asked_.insert(id).second) continue;
     }
-    runtime_.FindCgroup(id, [this, id = id](Result<std::string> path) {
+    runtime_.FindSpec(id, [this, id = id](const Result<ContainerSpec>& spec) {
       const MutexLock lock(mutex_);
-      answers_.emplace_back(id, std::move(path));
+      answers_.emplace_back(id, spec.ok() ? Result<std::string>(spec->cgroup) : spec.error());
       asked_.erase(id);
       watch_.Wake();
       found_all_.NotifyAll();

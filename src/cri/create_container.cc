@@ -32,35 +32,17 @@ class CreateContainerHandler final : public CallHandler {
       decide(std::move(bytes));  // the runtime knows what to say of it
       return;
     }
-    if (!context_.reconciler.recovered()) {
-      decide(rpc::ToStatus(Error{ErrorCode::kUnavailable,
-                                 "alignd does not know yet what the runtime runs",
-                                 "retry; see alignd's log if this lasts"}));
-      return;
-    }
-    const std::string uid = PodUid(create->request);
-    if (uid.empty()) {
-      decide(std::move(bytes));  // no sandbox: the runtime refuses it
-      return;
-    }
-    create->key = {uid, create->request.config().metadata().name()};
-    Result<allocation::CountedIds> counted =
-        mirror::TakeMarkers(*create->request.mutable_config()->mutable_annotations());
-    if (!counted.ok()) {
-      decide(rpc::ToStatus(counted.error()));
-      return;
-    }
-    create->counted = *std::move(counted);
-    create->call = std::make_shared<PodCall>(context_.registry, uid);
-    create_ = create;
-    auto sandbox = std::make_shared<v1::PodSandboxConfig>(create->request.sandbox_config());
-    sandbox->mutable_metadata()->set_uid(uid);
-    context_.resources.Ask(
-        {std::move(sandbox),
-         std::shared_ptr<const v1::ContainerConfig>(create, &create->request.config())},
-        [context = context_, create, bytes = std::move(bytes),
-         decide = std::move(decide)](const Result<std::optional<podsource::PodAsk>>& known) {
-          Admit(context, create, known, bytes, decide);
+    // Going by the state files alone would hold up pods by what others held that are gone, and by
+    // what still runs although it holds nothing.
+    context_.reconciler.WhenListed(
+        [this, create, bytes = std::move(bytes), decide = std::move(decide)](bool listed) {
+          if (listed) {
+            Handle(create, bytes, decide);
+          } else {
+            decide(rpc::ToStatus(Error{ErrorCode::kUnavailable,
+                                       "alignd does not know yet what the runtime runs",
+                                       "retry; see alignd's log if this lasts"}));
+          }
         });
   }
 
@@ -84,6 +66,33 @@ class CreateContainerHandler final : public CallHandler {
     CpuSet told;
     std::shared_ptr<PodCall> call;
   };
+
+  void Handle(const std::shared_ptr<Create>& create, const grpc::ByteBuffer& bytes,
+              const Decide& decide) {
+    const std::string uid = PodUid(create->request);
+    if (uid.empty()) {
+      decide(bytes);  // no sandbox: the runtime refuses it
+      return;
+    }
+    create->key = {uid, create->request.config().metadata().name()};
+    Result<allocation::CountedIds> counted =
+        mirror::TakeMarkers(*create->request.mutable_config()->mutable_annotations());
+    if (!counted.ok()) {
+      decide(rpc::ToStatus(counted.error()));
+      return;
+    }
+    create->counted = *std::move(counted);
+    create->call = std::make_shared<PodCall>(context_.registry, uid);
+    create_ = create;
+    auto sandbox = std::make_shared<v1::PodSandboxConfig>(create->request.sandbox_config());
+    sandbox->mutable_metadata()->set_uid(uid);
+    context_.resources.Ask({std::move(sandbox), std::shared_ptr<const v1::ContainerConfig>(
+                                                    create, &create->request.config())},
+                           [context = context_, create, bytes,
+                            decide](const Result<std::optional<podsource::PodAsk>>& known) {
+                             Admit(context, create, known, bytes, decide);
+                           });
+  }
 
   // What the sandbox was made with goes before what is stated now: listings show it, too.
   std::string PodUid(const v1::CreateContainerRequest& request) const {

@@ -22,7 +22,9 @@ std::unique_ptr<CallHandler> MakeUpdateContainerResources(const HandlerContext& 
 std::unique_ptr<CallHandler> MakeUpdatePodSandboxResources(const HandlerContext& context);
 std::unique_ptr<CallHandler> MakeStopPodSandbox(const HandlerContext& context);
 std::unique_ptr<CallHandler> MakeRemovePodSandbox(const HandlerContext& context);
+std::unique_ptr<CallHandler> MakeStopContainer(const HandlerContext& context);
 std::unique_ptr<CallHandler> MakeRemoveContainer(const HandlerContext& context);
+std::unique_ptr<CallHandler> MakeContainerStatus(const HandlerContext& context);
 
 // Has the pod decided; `wanted` and `counted` as in AllocationManager::Admit. Where it is refused
 // while stopped pods still hold something, those are released, as the kubelet does before every

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cri/handlers.h"
 #include "cri/message_bytes.h"
@@ -55,11 +56,40 @@ void NoteSandboxRemoved(const HandlerContext& context, const v1::RemovePodSandbo
       [&registry = context.registry, uid = *gone] { return registry.IsGone(uid); });
 }
 
-void NoteContainerRemoved(const HandlerContext& context,
-                          const v1::RemoveContainerRequest& request) {
+// It is on no CPU any more, and never runs again: somebody may wait for its CPUs, and nobody needs
+// to tell it others. (Should it never have run, it is looked for in the runtime when it starts.)
+template <typename Request>
+void NoteContainerGone(const HandlerContext& context, const Request& request) {
   context.registry.RemoveContainer(request.container_id());
   context.reconciler.Nudge();
 }
+
+// A container that ends by itself is seen in somebody's question about it: a kubelet puts it before
+// it does anything about the end, such as creating the container that comes after an init
+// container.
+class ContainerStatusHandler final : public CallHandler {
+ public:
+  explicit ContainerStatusHandler(const HandlerContext& context) : context_(context) {}
+
+  void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
+    is_known_ = Parse(bytes, request_) && context_.registry.KeyOf(request_.container_id());
+    decide(std::move(bytes));
+  }
+
+  void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
+    if (!is_known_) return;
+    v1::ContainerStatusResponse response;
+    const bool ended =
+        status.ok() ? Parse(*bytes, response) && response.status().state() == v1::CONTAINER_EXITED
+                    : status.error_code() == grpc::StatusCode::NOT_FOUND;
+    if (ended) NoteContainerGone(context_, request_);
+  }
+
+ private:
+  const HandlerContext context_;
+  v1::ContainerStatusRequest request_;
+  bool is_known_ = false;
+};
 
 }  // namespace
 
@@ -72,8 +102,17 @@ std::unique_ptr<CallHandler> MakeRemovePodSandbox(const HandlerContext& context)
 }
 
 std::unique_ptr<CallHandler> MakeRemoveContainer(const HandlerContext& context) {
-  return std::make_unique<NotingHandler<v1::RemoveContainerRequest>>(context,
-                                                                     &NoteContainerRemoved);
+  return std::make_unique<NotingHandler<v1::RemoveContainerRequest>>(
+      context, &NoteContainerGone<v1::RemoveContainerRequest>);
+}
+
+std::unique_ptr<CallHandler> MakeStopContainer(const HandlerContext& context) {
+  return std::make_unique<NotingHandler<v1::StopContainerRequest>>(
+      context, &NoteContainerGone<v1::StopContainerRequest>);
+}
+
+std::unique_ptr<CallHandler> MakeContainerStatus(const HandlerContext& context) {
+  return std::make_unique<ContainerStatusHandler>(context);
 }
 
 }  // namespace alignd::cri

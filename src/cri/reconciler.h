@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
@@ -35,8 +36,8 @@ class Reconciler {
              allocation::UpkeepLog& upkeep, Options options);
   ~Reconciler() { Stop(); }
 
-  // Lists the runtime once, on the caller's thread, then starts the own threads. A runtime that is
-  // not there is listed as soon as it is.
+  // Starts the threads. The runtime is listed at once, or as soon as it is there; nobody waits for
+  // that here.
   void Start();
 
   // Stops the threads, ending the runtime's calls; waiting callers get kUnavailable. From here on
@@ -52,8 +53,9 @@ class Reconciler {
   // A container was started: guard it.
   void Started() { guard_.Look(); }
 
-  // Whether the runtime has been listed since the start, so that stale grants are gone.
-  bool recovered() const { return lister_.recovered(); }
+  // Answers whether the runtime has been listed since the start, so that stale grants are gone and
+  // what runs is known. As RuntimeLister::WhenListed.
+  void WhenListed(std::function<void(bool recovered)> done) { lister_.WhenListed(std::move(done)); }
 
   // As ContainerMover::BeforeStart.
   void BeforeStart(const std::string& container_id, std::function<void(Result<Done>)> done) {

@@ -54,21 +54,17 @@ class RunPodSandboxHandler final : public CallHandler {
       return;
     }
     pod_uid_ = request.config().metadata().uid();
-    call_ = std::make_shared<PodCall>(context_.registry, pod_uid_);
-    if (!context_.reconciler.recovered() || pod_uid_.empty()) {
-      decide(std::move(bytes));
-      return;
-    }
-    context_.resources.Ask(
-        {std::make_shared<const v1::PodSandboxConfig>(request.config()), nullptr},
-        [context = context_, call = call_, bytes = std::move(bytes),
-         decide = std::move(decide)](const Result<std::optional<podsource::PodAsk>>& known) {
-          if (known.ok() && *known && !AwaitsCount(context, (*known)->pod)) {
-            AdmitWhole(context, call, **known, bytes, decide);
-          } else {
-            decide(bytes);  // a fault is said at CreateContainer
-          }
-        });
+    auto sandbox = std::make_shared<const v1::PodSandboxConfig>(request.config());
+    context_.reconciler.WhenListed([this, sandbox = std::move(sandbox), bytes = std::move(bytes),
+                                    decide = std::move(decide)](bool listed) {
+      // Not before: what it held in a former life it has only as long as its sandbox was there.
+      call_ = std::make_shared<PodCall>(context_.registry, pod_uid_);
+      if (listed && !pod_uid_.empty()) {
+        Handle(context_, call_, sandbox, bytes, decide);
+      } else {
+        decide(bytes);
+      }
+    });
   }
 
   void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
@@ -80,6 +76,20 @@ class RunPodSandboxHandler final : public CallHandler {
   }
 
  private:
+  static void Handle(const HandlerContext& context, const std::shared_ptr<PodCall>& call,
+                     std::shared_ptr<const v1::PodSandboxConfig> sandbox,
+                     const grpc::ByteBuffer& bytes, const Decide& decide) {
+    context.resources.Ask(
+        {std::move(sandbox), nullptr},
+        [context, call, bytes, decide](const Result<std::optional<podsource::PodAsk>>& known) {
+          if (known.ok() && *known && !AwaitsCount(context, (*known)->pod)) {
+            AdmitWhole(context, call, **known, bytes, decide);
+          } else {
+            decide(bytes);  // a fault is said at CreateContainer
+          }
+        });
+  }
+
   const HandlerContext context_;
   std::string pod_uid_;
   std::shared_ptr<PodCall> call_;

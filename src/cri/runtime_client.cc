@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "cri/injection.h"
-#include "cri/verbose_status.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 #include "sync/mutex.h"
@@ -243,8 +242,8 @@ void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& 
       });
 }
 
-void RuntimeClient::FindCgroup(const std::string& container_id,
-                               std::function<void(Result<std::string>)> done) {
+void RuntimeClient::FindSpec(const std::string& container_id,
+                             std::function<void(Result<ContainerSpec>)> done) {
   v1::ContainerStatusRequest request;
   request.set_container_id(container_id);
   request.set_verbose(true);
@@ -258,9 +257,9 @@ void RuntimeClient::FindCgroup(const std::string& container_id,
           return;
         }
         const auto info = response.info().find("info");
-        const Result<std::string> path =
-            CgroupInStatus(info == response.info().end() ? std::string() : info->second);
-        done(path.ok() ? path : Result<std::string>(path.error().In(what)));
+        const Result<ContainerSpec> spec =
+            SpecInStatus(info == response.info().end() ? std::string() : info->second);
+        done(spec.ok() ? spec : Result<ContainerSpec>(spec.error().In(what)));
       });
 }
 

@@ -13,6 +13,7 @@
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "cri/container_registry.h"
+#include "cri/verbose_status.h"
 
 namespace grpc {
 class Channel;
@@ -54,10 +55,9 @@ class RuntimeClient {
   void UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
                     const std::vector<int>& memory_nodes, std::function<void(Result<Done>)> done);
 
-  // Where the container's cgroup is: a path of cgroup/cgroup_path.h. Returns at once; `done` runs
-  // exactly once on gRPC's threads. Errors: as List; kNotFound if the container is gone, or if the
-  // runtime does not tell.
-  void FindCgroup(const std::string& container_id, std::function<void(Result<std::string>)> done);
+  // What the container was made with. Returns at once; `done` runs exactly once on gRPC's threads.
+  // Errors: as List; kNotFound if the container is gone, or if the runtime does not tell.
+  void FindSpec(const std::string& container_id, std::function<void(Result<ContainerSpec>)> done);
 
  private:
   class Stubs;

@@ -21,7 +21,6 @@ RuntimeLister::RuntimeLister(allocation::AllocationManager& allocation, Containe
 RuntimeLister::~RuntimeLister() { Stop(); }
 
 void RuntimeLister::Start() {
-  next_ = List();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -32,6 +31,7 @@ void RuntimeLister::Stop() {
   }
   wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
+  AnswerWaiters();
 }
 
 void RuntimeLister::Relist() {
@@ -40,6 +40,32 @@ void RuntimeLister::Relist() {
     relist_ = true;
   }
   wake_.NotifyAll();
+}
+
+void RuntimeLister::WhenListed(std::function<void(bool)> done) {
+  bool waits = false;
+  {
+    const MutexLock lock(mutex_);
+    waits = !recovered_ && !stopping_;
+    if (waits) {
+      waiters_.push_back(std::move(done));
+      relist_ = true;
+    }
+  }
+  if (waits) {
+    wake_.NotifyAll();
+  } else {
+    done(recovered_);
+  }
+}
+
+void RuntimeLister::AnswerWaiters() {
+  std::vector<std::function<void(bool)>> waiters;
+  {
+    const MutexLock lock(mutex_);
+    waiters.swap(waiters_);
+  }
+  for (const auto& done : waiters) done(recovered_);
 }
 
 void RuntimeLister::Run() {
@@ -51,6 +77,7 @@ void RuntimeLister::Run() {
       relist_ = false;
     }
     next_ = List();
+    AnswerWaiters();
   }
 }
 
@@ -62,10 +89,10 @@ RuntimeLister::Clock::time_point RuntimeLister::List() {
     spdlog::warn("cannot ask the runtime what runs: {}", listing.error().Text());
     return Clock::now() + options_.retry;
   }
-  std::set<std::string> gone =
-      registry_.Resync(*listing, admission::PodsIn(allocation_.snapshot()->state),
-                       /*at_start=*/!recovered_);
+  const std::set<std::string> known = allocation_.KnownPods();
+  std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   gone.merge(registry_.StoppedPods(options_.stopped_grace));
+  std::erase_if(gone, [&known](const std::string& uid) { return !known.contains(uid); });
   Release(gone);
   recovered_ = true;
   listed_(began);
@@ -75,13 +102,13 @@ RuntimeLister::Clock::time_point RuntimeLister::List() {
 void RuntimeLister::Release(const std::set<std::string>& pod_uids) {
   const std::set<std::string> holding = admission::PodsIn(allocation_.snapshot()->state);
   for (const std::string& uid : pod_uids) {
-    if (!holding.contains(uid)) continue;
     std::promise<Result<Done>> released;
     allocation_.ReleasePod(
         uid, [&released](Result<Done> result) { released.set_value(std::move(result)); },
         [this, &uid] { return registry_.IsGone(uid); });
     const Result<Done> result = released.get_future().get();
     if (result.ok()) {
+      if (!holding.contains(uid)) continue;  // it was only remembered
       spdlog::info("pod {} is gone: its CPUs, memory and devices are free again", uid);
     } else {
       spdlog::error("release of pod {}: {}", uid, result.error().Text());

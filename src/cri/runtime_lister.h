@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "allocation/allocation_manager.h"
 #include "cri/container_registry.h"
@@ -33,8 +34,7 @@ class RuntimeLister {
   RuntimeLister& operator=(const RuntimeLister&) = delete;
   ~RuntimeLister();
 
-  // Lists the runtime once, on the caller's thread, then starts the own thread. A runtime that is
-  // not there is listed as soon as it is.
+  // Starts the own thread, which lists the runtime at once, or as soon as it is there.
   void Start();
   // The runtime client has been stopped: a listing under way ends.
   void Stop();
@@ -45,8 +45,14 @@ class RuntimeLister {
   // Whether the runtime has been listed since the start, so that stale grants are gone.
   bool recovered() const { return recovered_; }
 
+  // Answers with `recovered`: at once if it is so, else when the listing that is under way, or one
+  // that is made now, has come to its end. A runtime that is not there is no reason to wait, one
+  // that hangs is for as long as our own calls of it may take. On any thread.
+  void WhenListed(std::function<void(bool recovered)> done);
+
  private:
   void Run();
+  void AnswerWaiters();
   // Answers when the next listing is due.
   Clock::time_point List();
   void Release(const std::set<std::string>& pod_uids);
@@ -63,8 +69,9 @@ class RuntimeLister {
   CondVar wake_;
   bool relist_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void(bool)>> waiters_ GUARDED_BY(mutex_);  // for a listing's end
 
-  Clock::time_point next_;  // the own thread's, once that runs
+  Clock::time_point next_ = Clock::time_point::min();  // the own thread's
   std::thread thread_;
 };
 

@@ -5,10 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "alignd/pod/pod.h"
+#include "allocation/held.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/message_bytes.h"
 #include "cri/tracked_call.h"
+#include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -18,34 +21,54 @@ namespace {
 namespace v1 = runtime::v1;
 
 constexpr int64_t kDefaultPeriod = 100'000;  // microseconds; what a period of 0 means
-constexpr int64_t kSharesPerCpu = 1024;
+constexpr int64_t kMillisPerCpu = 1000;
 
-std::string Cpus(int64_t amount, int64_t per_cpu) {
-  std::string text = std::to_string(static_cast<double>(amount) / static_cast<double>(per_cpu));
+std::string Cpus(int64_t millis) {
+  std::string text =
+      std::to_string(static_cast<double>(millis) / static_cast<double>(kMillisPerCpu));
   text.erase(text.find_last_not_of('0') + 1);  // "1.500000"
   if (text.ends_with('.')) text.pop_back();
-  return text;
+  return text + " CPUs";
 }
 
-// Why the container must not be resized so, or nullopt. The quota says how many CPUs it is to have;
-// where it says nothing, the shares do, which are those of the request: the same for a container
-// with exclusive CPUs. Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go,
-// calculateLinuxResources.
-std::optional<Refusal> Refuses(const ContainerKey& key, const CpuSet& exclusive,
-                               const v1::LinuxContainerResources& resources) {
-  if (exclusive.empty()) return std::nullopt;
-  const bool by_quota = resources.cpu_quota() > 0;
-  const int64_t period = resources.cpu_period() > 0 ? resources.cpu_period() : kDefaultPeriod;
-  const int64_t per_cpu = by_quota ? period : kSharesPerCpu;
-  const int64_t amount = by_quota ? resources.cpu_quota() : resources.cpu_shares();
-  if (amount <= 0 || amount == exclusive.Count() * per_cpu) return std::nullopt;
-  return Refusal{
-      "ResizeRefused",
-      "container " + key.container + " of pod " + key.pod_uid + " has " +
-          std::to_string(exclusive.Count()) + " exclusive CPUs (" + exclusive.ToString() +
-          "), and a running container cannot change that: asked for " + Cpus(amount, per_cpu) +
-          " CPUs. Nothing was changed. Delete the pod and create it with the CPUs that it "
-          "needs; its memory can be resized"};
+// How many thousandths of a CPU a container of a Guaranteed pod is to have by this update; nullopt
+// if it does not say. Its limit is its request. A kubelet states all sizes each time, also when
+// only one of them changes; where it sets no quota (cpuCFSQuota: false, or exclusive CPUs of its
+// own) the shares tell. Others set shares alone, which makes nobody larger. Source: kubelet
+// pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources.
+std::optional<int64_t> AskedMillis(v1::LinuxContainerResources resources) {
+  if (resources.cpu_quota() > 0) {
+    if (resources.cpu_period() <= 0) resources.set_cpu_period(kDefaultPeriod);
+    return podsource::MillisFromQuota(resources);
+  }
+  const bool complete = resources.cpu_shares() > 0 && resources.memory_limit_in_bytes() > 0;
+  if (!complete) return std::nullopt;
+  return podsource::MillisFromShares(resources.cpu_shares());
+}
+
+// Whether a container with that many exclusive CPUs keeps them. Shares have an upper end.
+bool KeepsCount(const v1::LinuxContainerResources& resources, int count) {
+  const std::optional<int64_t> asked = AskedMillis(resources);
+  if (!asked || *asked == count * kMillisPerCpu) return true;
+  return resources.cpu_quota() <= 0 &&
+         resources.cpu_shares() == podsource::SharesFromMillis(count * kMillisPerCpu);
+}
+
+bool IsWhole(std::optional<int64_t> millis) {
+  return millis && *millis > 0 && *millis % kMillisPerCpu == 0;
+}
+
+// Why a container of the shared pool that asks for exclusive CPUs from now on cannot have them.
+Refusal RefusedGrowth(const ContainerKey& key, int64_t millis) {
+  return {"ResizeRefused",
+          "container " + key.container + " of pod " + key.pod_uid +
+              " runs in the shared pool, and exclusive CPUs are given only when a container is "
+              "created: asked for " +
+              Cpus(millis) +
+              ", which are exclusive in a Guaranteed pod. Nothing was changed. Delete the pod and "
+              "create it with the CPUs that it needs, or ask for a number of CPUs that is not "
+              "whole, such as " +
+              Cpus(millis - 100)};
 }
 
 class UpdateContainerResourcesHandler final : public CallHandler {
@@ -53,45 +76,115 @@ class UpdateContainerResourcesHandler final : public CallHandler {
   explicit UpdateContainerResourcesHandler(const HandlerContext& context) : context_(context) {}
 
   void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
-    v1::UpdateContainerResourcesRequest request;
-    const std::optional<ContainerKey> key =
-        Parse(bytes, request) ? context_.registry.KeyOf(request.container_id()) : std::nullopt;
-    if (!key) {
-      decide(std::move(bytes));
+    if (!Parse(bytes, request_)) {
+      decide(std::move(bytes));  // the runtime knows what to say of it
       return;
     }
-    const auto grant_now = [&] {
-      return admission::GrantOf(context_.node, context_.allocation.snapshot()->state, *key);
-    };
-    if (const auto refused = Refuses(*key, grant_now().exclusive, request.linux())) {
-      decide(rpc::ToStatus(*refused));
+    if (context_.registry.KeyOf(request_.container_id())) {
+      Handle(bytes, decide);
       return;
     }
-    // Before the set is looked at: from here on nobody who is given CPUs starts while this call may
-    // put the container on them. The set may move on before the runtime hears of this one: it is
-    // told once more afterwards.
-    call_.emplace(context_.registry, context_.reconciler, request.container_id(),
-                  /*changes_cpus=*/true);
-    call_->Begin();
-    const admission::Grant grant = grant_now();
-    if (IsEmpty(grant)) {
-      decide(std::move(bytes));
-      return;
-    }
-    if (!request.linux().cpuset_cpus().empty() && !grant.cpuset.empty()) {
-      context_.upkeep.SawOtherManager(
-          "UpdateContainerResources comes with CPU sets of the caller's own",
-          "give the kubelet cpuManagerPolicy none, and let nothing else set cpusets through this "
-          "socket; alignd's sets stay");
-    }
-    KeepGrant(grant, *request.mutable_linux());
-    decide(Serialize(request));
+    context_.reconciler.WhenListed([this, bytes = std::move(bytes),
+                                    decide = std::move(decide)](bool) { Handle(bytes, decide); });
   }
 
   void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override { call_.reset(); }
 
  private:
+  void Handle(const grpc::ByteBuffer& bytes, const Decide& decide) {
+    const std::optional<ContainerKey> key = context_.registry.KeyOf(request_.container_id());
+    if (!key) {
+      decide(bytes);
+      return;
+    }
+    const CpuSet exclusive = GrantNow(*key).exclusive;
+    const std::optional<int64_t> asked = AskedMillis(request_.linux());
+    if (!exclusive.empty() && !KeepsCount(request_.linux(), exclusive.Count())) {
+      decide(rpc::ToStatus(allocation::ResizeRefusal(*key, exclusive, Cpus(*asked))));
+    } else if (exclusive.empty() && context_.node.cpu && IsWhole(asked)) {
+      AskWhetherItGrows(*key, *asked, bytes, decide);
+    } else {
+      PassOn(*key, bytes, decide);
+    }
+  }
+
+  // In a Guaranteed pod a whole number of CPUs is exclusive, unless the container had as many
+  // before and was given none all the same: it is older than we are, or its pod has resources of
+  // its own. Who does not answer is no reason to refuse it: it stays where it is in any case.
+  void AskWhetherItGrows(const ContainerKey& key, int64_t millis, const grpc::ByteBuffer& bytes,
+                         const Decide& decide) {
+    context_.runtime.FindSpec(request_.container_id(), [this, key, millis, bytes,
+                                                        decide](const Result<ContainerSpec>& spec) {
+      if (!spec.ok() || MillisOf(*spec) == millis) {
+        PassOn(key, bytes, decide);
+        return;
+      }
+      context_.resources.Ask(
+          QuestionOf(key, spec->cgroup),
+          [this, key, millis, bytes,
+           decide](const Result<std::optional<podsource::PodAsk>>& known) {
+            if (known.ok() && *known && WantsExclusive((*known)->pod, key.container)) {
+              decide(rpc::ToStatus(RefusedGrowth(key, millis)));
+            } else {
+              PassOn(key, bytes, decide);
+            }
+          });
+    });
+  }
+
+  static std::optional<int64_t> MillisOf(const ContainerSpec& spec) {
+    v1::LinuxContainerResources now;
+    now.set_cpu_quota(spec.cpu_quota);
+    now.set_cpu_period(spec.cpu_period);
+    if (spec.cpu_quota > 0) return podsource::MillisFromQuota(now);
+    if (spec.cpu_shares > 0) return podsource::MillisFromShares(spec.cpu_shares);
+    return std::nullopt;
+  }
+
+  // As if the container were created with its new sizes.
+  podsource::Question QuestionOf(const ContainerKey& key, const std::string& cgroup) const {
+    auto sandbox = std::make_shared<v1::PodSandboxConfig>();
+    sandbox->mutable_metadata()->set_uid(key.pod_uid);
+    sandbox->mutable_linux()->set_cgroup_parent(cgroup.substr(0, cgroup.rfind('/')));
+    auto container = std::make_shared<v1::ContainerConfig>();
+    container->mutable_metadata()->set_name(key.container);
+    *container->mutable_linux()->mutable_resources() = request_.linux();
+    return {std::move(sandbox), std::move(container)};
+  }
+
+  static bool WantsExclusive(const Pod& pod, const std::string& name) {
+    const auto container = std::ranges::find(pod.containers, name, &Container::name);
+    return container != pod.containers.end() && ExclusiveCpus(pod, *container) > 0;
+  }
+
+  void PassOn(const ContainerKey& key, const grpc::ByteBuffer& bytes, const Decide& decide) {
+    // Before the set is looked at: from here on nobody who is given CPUs starts while this call may
+    // put the container on them. The set may move on before the runtime hears of this one: it is
+    // told once more afterwards.
+    call_.emplace(context_.registry, context_.reconciler, request_.container_id(),
+                  /*changes_cpus=*/true);
+    call_->Begin();
+    const admission::Grant grant = GrantNow(key);
+    if (IsEmpty(grant)) {
+      decide(bytes);
+      return;
+    }
+    if (!request_.linux().cpuset_cpus().empty() && !grant.cpuset.empty()) {
+      context_.upkeep.SawOtherManager(
+          "UpdateContainerResources comes with CPU sets of the caller's own",
+          "give the kubelet cpuManagerPolicy none, and let nothing else set cpusets through this "
+          "socket; alignd's sets stay");
+    }
+    KeepGrant(grant, *request_.mutable_linux());
+    decide(Serialize(request_));
+  }
+
+  admission::Grant GrantNow(const ContainerKey& key) const {
+    return admission::GrantOf(context_.node, context_.allocation.snapshot()->state, key);
+  }
+
   const HandlerContext context_;
+  v1::UpdateContainerResourcesRequest request_;
   std::optional<ContainerCall> call_;
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -136,7 +137,8 @@ deviceplugin::PluginSettings SettingsOf(const Options& options) {
 }
 
 // Who says what pods ask for: the first that knows.
-Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options) {
+Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options,
+                                                               const cgroup::CgroupTree& cgroups) {
   std::vector<std::unique_ptr<podsource::ResourceSource>> sources;
   if (!options.pods_api_endpoint.empty()) {
     podsource::PodsApiSource::Options api;
@@ -146,7 +148,7 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
     sources.push_back(*std::move(source));
   }
   sources.push_back(std::make_unique<podsource::AnnotationSource>(
-      podsource::AnnotationSource::Options{options.annotated_extended_resources}));
+      podsource::AnnotationSource::Options{options.annotated_extended_resources, &cgroups}));
   sources.push_back(std::make_unique<podsource::CriEstimate>());
   return std::unique_ptr<podsource::ResourceSource>(
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
@@ -191,6 +193,7 @@ class RunningDaemon final : public Daemon {
  public:
   RunningDaemon(host::DirectoryLock lock, admission::Node node, admission::NodeState state,
                 std::unique_ptr<allocation::CheckpointStore> store,
+                std::unique_ptr<cgroup::CgroupTree> cgroups,
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::unique_ptr<allocation::BindingTable> bindings,
                 std::shared_ptr<grpc::Channel> runtime, const Options& options)
@@ -199,17 +202,17 @@ class RunningDaemon final : public Daemon {
         store_(std::move(store)),
         bindings_(std::move(bindings)),
         counted_before_(mirror::CountedIn(*bindings_->snapshot())),
-        cgroups_(options.cgroup_root),
+        cgroups_(std::move(cgroups)),
         runtime_(runtime, options.runtime_timeout),
         pod_lister_(runtime, options.runtime_timeout),
-        reconciler_(node_, allocation_, registry_, runtime_, cgroups_, upkeep_,
+        reconciler_(node_, allocation_, registry_, runtime_, *cgroups_, upkeep_,
                     ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers(
             {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, upkeep_,
-             options.keep_pod_cpu_quota ? nullptr : &cgroups_, options.mirror.has_value()})) {
+             options.keep_pod_cpu_quota ? nullptr : cgroups_.get(), options.mirror.has_value()})) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
     allocation_.OnChange([this](const auto&) {
@@ -234,6 +237,8 @@ class RunningDaemon final : public Daemon {
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
   }
+
+  std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
 
   Result<Done> Serve(const Options& options, std::optional<rpc::Descriptor> inherited) {
     reconciler_.Start();
@@ -313,7 +318,7 @@ class RunningDaemon final : public Daemon {
   const mirror::CountedBefore counted_before_;  // before anything of it is released
   InventoryRelay relay_;
   allocation::UpkeepLog upkeep_;
-  const cgroup::CgroupTree cgroups_;
+  const std::unique_ptr<cgroup::CgroupTree> cgroups_;
   cri::ContainerRegistry registry_;
   cri::RuntimeClient runtime_;
   Mutex pod_lister_mutex_;  // one listing at a time
@@ -348,7 +353,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!lock.ok()) return lock.error();
   Result<std::shared_ptr<grpc::Channel>> runtime = rpc::Dial(options.runtime_endpoint);
   if (!runtime.ok()) return runtime.error();
-  Result<std::unique_ptr<podsource::ResourceSource>> sources = MakeSources(options);
+  auto cgroups = std::make_unique<cgroup::CgroupTree>(options.cgroup_root);
+  Result<std::unique_ptr<podsource::ResourceSource>> sources = MakeSources(options, *cgroups);
   if (!sources.ok()) return sources.error();
   const allocation::StatePaths paths{options.state_dir, options.DevicePluginDir()};
   auto store = std::make_unique<allocation::CheckpointStore>(paths);
@@ -360,8 +366,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   const Result<Done> retained = (*bindings)->RetainHeld(*state);
   if (!retained.ok()) return retained.error();
   auto daemon = std::make_unique<RunningDaemon>(
-      *std::move(lock), *std::move(node), *std::move(state), std::move(store), *std::move(sources),
-      *std::move(bindings), *std::move(runtime), options);
+      *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
+      *std::move(sources), *std::move(bindings), *std::move(runtime), options);
   const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

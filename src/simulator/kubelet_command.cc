@@ -13,6 +13,7 @@
 #include "host/file.h"
 #include "rpc/unix_socket.h"
 #include "simulator/kubelet.h"
+#include "simulator/pods_api.h"
 
 namespace alignd::simulator {
 namespace {
@@ -21,6 +22,7 @@ struct KubeletCommandOptions {
   std::string endpoint;
   std::string cgroup_root;
   std::string log_directory;
+  std::string pods_api;  // socket; empty: not served
   bool no_annotation = false;
   int64_t timeout_seconds = 120;
   int64_t grace_seconds = 1;
@@ -80,12 +82,19 @@ Result<bool> RunOne(Kubelet& kubelet, const PodManifest& manifest, std::ostream&
 }
 
 Result<Done> RunPods(Kubelet& kubelet, const KubeletCommandOptions& options, std::ostream& out) {
+  std::unique_ptr<PodsApi> api;
+  if (!options.pods_api.empty()) {
+    Result<std::unique_ptr<PodsApi>> started = PodsApi::Start(options.pods_api);
+    if (!started.ok()) return started.error();
+    api = *std::move(started);
+  }
   bool all = true;
   for (const std::string& path : options.manifests) {
     const Result<std::string> text = host::ReadFile(path);
     if (!text.ok()) return text.error();
     const Result<PodManifest> manifest = ParsePodManifest(*text);
     if (!manifest.ok()) return manifest.error().In(path);
+    if (api) api->SetPod(manifest->pod);
     const Result<bool> ran = RunOne(kubelet, *manifest, out);
     if (!ran.ok()) return ran.error();
     all = all && *ran;
@@ -200,6 +209,10 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
       ->required();
   run->add_flag("--no-annotation", options->no_annotation,
                 "Do not put the annotation alignd.io/resources, made from the manifest, on pods");
+  run->add_option(
+         "--pods-api", options->pods_api,
+         "Serve the kubelet's Pods API on this socket until the pods run; not if not given")
+      ->type_name("SOCKET");
   OnChosen(run, options, action, RunPods);
 
   CLI::App* const remove = command->add_subcommand("remove", "Stop and remove pods");

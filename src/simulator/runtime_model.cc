@@ -298,8 +298,12 @@ grpc::Status RuntimeModel::Show(const cri::ContainerStatusRequest& request,
   if (found == containers_.end()) return NotFound("container", request.container_id());
   *response.mutable_status() = StatusOf(found->second);
   if (request.verbose()) {
+    const cri::LinuxContainerResources& now = found->second.resources;
     (*response.mutable_info())["info"] =
-        R"({"runtimeSpec":{"linux":{"cgroupsPath":")" + found->second.cgroup + R"("}}})";
+        R"({"runtimeSpec":{"linux":{"cgroupsPath":")" + found->second.cgroup +
+        R"(","resources":{"cpu":{"shares":)" + std::to_string(now.cpu_shares()) + R"(,"quota":)" +
+        std::to_string(now.cpu_quota()) + R"(,"period":)" + std::to_string(now.cpu_period()) +
+        "}}}}}";
   }
   return grpc::Status::OK;
 }

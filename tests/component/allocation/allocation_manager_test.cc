@@ -255,29 +255,58 @@ TEST_F(AllocationTest, ReleasesInMemoryWhatItCannotReleaseOnDisk) {
   // Nobody gets the CPUs while the disk says they are taken.
   EXPECT_TRUE(IsError(world.Admit(AppPod("next", 2)), ErrorCode::kIo));
   world.disk.Repair();
-  ASSERT_TRUE(world.ReleaseAllBut({}).ok());
+  ASSERT_TRUE(world.Release("nobody").ok());  // any change saves it
   ExpectNothingGivenAway();
 }
 
-TEST_F(AllocationTest, ReleasesAllPodsButTheLiving) {
-  for (const char* uid : {"a", "b", "c"}) {
-    ASSERT_TRUE(GrantedOf(world.Admit(AppPod(uid, 2, {{kGpu, "1"}}))));
+// Half of them hold nothing: they were refused.
+TEST_F(AllocationTest, KeepsNothingOfPodsThatWereReleased) {
+  const std::set<std::string> at_first = world.manager->KnownPods();
+  EXPECT_EQ(at_first, std::set<std::string>());
+  std::set<std::string> asked;
+  for (int i = 0; i < 100; ++i) {
+    const std::string uid = "pod" + std::to_string(i);
+    Pod pod = AppPod(uid, i % 2 == 0 ? 99 : 2);
+    pod.containers.insert(pod.containers.begin(),
+                          Asking("init", {{"cpu", "1"}, {"memory", "1Gi"}}, ContainerKind::kInit));
+    EXPECT_EQ(GrantedOf(world.Admit(pod)) != nullptr, i % 2 == 1);
+    asked.insert(uid);
+    if (i % 2 == 1) {
+      ASSERT_TRUE(world.Release(uid).ok());
+    }
   }
-  const Result<std::set<std::string>> released = world.ReleaseAllBut({"b", "unknown"});
-  ASSERT_TRUE(released.ok());
-  EXPECT_EQ(*released, (std::set<std::string>{"a", "c"}));
-  EXPECT_EQ(world.published().cpu.assignments.size(), 1u);
-  EXPECT_TRUE(world.published().cpu.assignments.contains("b"));
+  std::erase_if(asked, [](const std::string& uid) { return (uid.back() - '0') % 2 == 1; });
+  EXPECT_EQ(world.manager->KnownPods(), asked);
+  for (const std::string& uid : asked) ASSERT_TRUE(world.Release(uid).ok());
+  EXPECT_EQ(world.manager->KnownPods(), std::set<std::string>());
+  ExpectNothingGivenAway();
 }
 
-TEST_F(AllocationTest, SparesPodsThatAreYoungerThanTheList) {
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("old", 2))));
-  const uint64_t listed_at = world.manager->snapshot()->generation;
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("young", 2))));
-  EXPECT_EQ(world.ReleaseAllBut({}, listed_at).value(), std::set<std::string>{"old"});
-  EXPECT_TRUE(world.published().cpu.assignments.contains("young"));
-  const uint64_t later = world.manager->snapshot()->generation;
-  EXPECT_EQ(world.ReleaseAllBut({}, later).value(), std::set<std::string>{"young"});
+TEST_F(AllocationTest, KnowsThePodsThatHoldSomethingFromBefore) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("a", 2, {{kGpu, "1"}}))));
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("b", 2))));
+  world.Down();
+  world.Up();
+  EXPECT_EQ(world.manager->KnownPods(), (std::set<std::string>{"a", "b"}));
+}
+
+TEST_F(AllocationTest, ContainerThatComesAgainForAnotherNumberOfCpusIsRefused) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2))));
+  for (const bool restarted : {false, true}) {
+    SCOPED_TRACE(restarted);
+    if (restarted) {
+      world.Down();
+      world.Up();
+    }
+    const Outcome outcome = world.Admit(AppPod("pod", 4));
+    const Refusal* const refusal = std::get_if<Refusal>(&outcome);
+    ASSERT_NE(refusal, nullptr) << TextOf(outcome);
+    EXPECT_EQ(refusal->reason, "ResizeRefused");
+    EXPECT_NE(refusal->message.find("has 2 exclusive CPUs"), std::string::npos);
+    EXPECT_NE(refusal->message.find("asked for 4 CPUs"), std::string::npos);
+    EXPECT_EQ(world.published().cpu.Find({"pod", "app"})->Count(), 2);
+    ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2))));
+  }
 }
 
 TEST_F(AllocationTest, TellsEveryChangeInOrder) {

@@ -150,8 +150,8 @@ TEST_P(DaemonGuard, KubeletsStaticPolicyIsReportedWithTheCure) {
   tree_.Write({"kubelet/cpu_manager_state", R"({"policyName":"static","defaultCpuSet":"0-27"})"});
   tree_.Write({"kubelet/config.yaml", StaticConfig()});
   Start();
+  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 2; }));
   const control::Upkeep upkeep = Upkeep();
-  ASSERT_EQ(upkeep.other_managers.size(), 2U);
   for (const control::UpkeepNote& sign : upkeep.other_managers) {
     EXPECT_NE(sign.text.find((tree_.root() / "kubelet").string()), std::string::npos) << sign.text;
     EXPECT_NE(sign.cure.find("cpuManagerPolicy: none"), std::string::npos) << sign.cure;

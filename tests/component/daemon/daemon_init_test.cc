@@ -1,6 +1,7 @@
 // What init containers and sidecars leave to the rest of their pod, and to the node.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "daemon_fixture.h"
@@ -110,6 +111,35 @@ TEST_F(DaemonInit, MemoryOfAnEndedInitContainerIsFreeAtTheNextStart) {
   EXPECT_TRUE(Eventually([&] { return memory().find("\"init\"") == std::string::npos; }))
       << memory();
   EXPECT_NE(memory().find("\"side\""), std::string::npos) << memory();
+}
+
+// A kubelet asks how a container is before it does anything about its end.
+TEST_F(DaemonInit, EndedContainerIsToldNothingOnceSomebodyHasSeenItsEnd) {
+  Start();
+  const auto updates_of = [&](const std::string& id) {
+    const auto requests = runtime_->Requests("UpdateContainerResources");
+    return std::ranges::count_if(
+        requests, [&](const auto& request) { return request.bytes.find(id) != std::string::npos; });
+  };
+  const v1::PodSandboxConfig pod = BurstablePod("p");
+  const std::string sandbox = Run(pod);
+  const std::string init = CreateAndStart(sandbox, pod, Shared("init"));
+  const std::string app = CreateAndStart(sandbox, pod, Shared("app"));
+  const std::string stopped = CreateAndStart(sandbox, pod, Shared("stopped"));
+  v1::ContainerStatusRequest status;
+  status.set_container_id(init);
+  ASSERT_TRUE(Call<v1::ContainerStatusResponse>("ContainerStatus", status).status.ok());
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  ASSERT_TRUE(Call<v1::ContainerStatusResponse>("ContainerStatus", status).status.ok());
+  v1::StopContainerRequest stop;
+  stop.set_container_id(stopped);
+  ASSERT_TRUE(Call<v1::StopContainerResponse>("StopContainer", stop).status.ok());
+
+  RunOne(PodConfig("pinned"), Pinned(3));
+  EXPECT_EQ(CpusOf(app), "0,4-27");
+  EXPECT_EQ(updates_of(app), 1);
+  EXPECT_EQ(updates_of(init), 0);
+  EXPECT_EQ(updates_of(stopped), 0);
 }
 
 }  // namespace

@@ -26,7 +26,9 @@ TEST_F(DaemonLifecycle, AfterARestartWhatRunsKeepsItsGrantAndWhatVanishedLosesIt
   ASSERT_TRUE(RemoveSandbox(goes.sandbox).ok());
   StartDaemon();
 
-  EXPECT_NE(State().find(R"("entries":{"stays":{"app":"1-3"}})"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] {
+    return State().find(R"("entries":{"stays":{"app":"1-3"}})") != std::string::npos;
+  })) << State();
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
   EXPECT_EQ(CpusOf(stays.container), "1-3");
   const Running next = RunOne(PodConfig("next"), Pinned(2));

@@ -1,9 +1,13 @@
 // What can happen to a pod in its life.
+#include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <future>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "daemon_fixture.h"
 
@@ -129,7 +133,7 @@ TEST_F(DaemonPods, AfterARebootOldStateHoldsNothing) {
   ASSERT_TRUE(Holds(State(), "gone"));
   StartRuntime();
   StartDaemon();
-  EXPECT_FALSE(Holds(State(), "gone")) << State();
+  EXPECT_TRUE(Eventually([&] { return !Holds(State(), "gone"); })) << State();
   const Running big = RunOne(PodConfig("big"), Pinned(24));
   EXPECT_EQ(CpuSet::Parse(CpusOf(big.container))->Count(), 24);
 }
@@ -144,6 +148,172 @@ TEST_F(DaemonPods, AfterARebootStoppedSandboxesAreInNobodysWay) {
   StartDaemon();
   RunOne(PodConfig("after"), Pinned(24));
   EXPECT_FALSE(Holds(State(), "before")) << State();
+}
+
+// After a reboot the kubelet starts the same pods again, under the same UIDs, each in a new
+// sandbox: what they had before is theirs, whatever has come in between.
+TEST_F(DaemonPods, AfterARebootPodsThatComeBackAtOnceHaveTheirCpusAgain) {
+  Start();
+  const Running first = RunOne(PodConfig("first"), Pinned(3));
+  const Running second = RunOne(PodConfig("second"), Pinned(5));
+  StopDaemon();
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  ASSERT_TRUE(StopSandbox(first.sandbox).ok());
+  ASSERT_TRUE(StopSandbox(second.sandbox).ok());
+  StartDaemon();
+  const Running other = RunOne(PodConfig("other"), Pinned(2));
+  EXPECT_EQ(CpusOf(other.container), "9-10");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("second"), Pinned(5)).container), "4-8");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("first"), Pinned(3)).container), "1-3");
+  ASSERT_TRUE(RemoveSandbox(first.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(second.sandbox).ok());
+  EXPECT_TRUE(Holds(State(), "first") && Holds(State(), "second")) << State();
+}
+
+// The state files are of before, and the runtime has lost everything. Which comes first, the pods
+// or the device plugin, makes no difference.
+TEST_F(DaemonPods, AfterARebootWithAnEmptyRuntimeNothingIsDoubleAndNothingLost) {
+  for (const bool plugin_first : {true, false}) {
+    SCOPED_TRACE(plugin_first);
+    Start();
+    StartGpus();
+    const auto with_gpu = [](const std::string& uid) {
+      return PodConfig(uid, "", Annotation(3, 1));
+    };
+    RunOne(with_gpu("a"), Pinned(3));
+    RunOne(with_gpu("b"), Pinned(3));
+    RunOne(PodConfig("c"), Pinned(20));
+    RunOne(PodConfig("gone"), Pinned(1));
+    StopDaemon();
+    gpus_.reset();
+    runtime_.reset();
+    watch_.Forget();
+    ASSERT_TRUE(Holds(State(), "gone") && Holds(State(), "c"));
+
+    Start();
+    if (plugin_first) StartGpus();
+    std::vector<std::future<Running>> pods;
+    for (const char* const uid : {"b", "a"}) {
+      // As a kubelet, which asks again while the plugin is away.
+      pods.push_back(std::async(std::launch::async, [this, pod = with_gpu(uid)] {
+        Running running{Run(pod), ""};
+        EXPECT_TRUE(Eventually([&] {
+          running.container = Create(running.sandbox, pod, Pinned(3)).response.container_id();
+          return !running.container.empty();
+        }));
+        EXPECT_TRUE(StartContainer(running.container).ok());
+        return running;
+      }));
+    }
+    const Running c = RunOne(PodConfig("c"), Pinned(20));
+    if (!plugin_first) StartGpus();
+    CpuSet all = *CpuSet::Parse(CpusOf(c.container));
+    std::set<std::string> devices;
+    for (auto& pod : pods) {
+      const Running running = pod.get();
+      const auto container = runtime_->FindContainer(running.container);
+      ASSERT_TRUE(container);
+      const CpuSet cpus = *CpuSet::Parse(container->resources.cpuset_cpus());
+      EXPECT_FALSE(cpus.Intersects(all));
+      all |= cpus;
+      ASSERT_EQ(container->config.devices_size(), 1);
+      devices.insert(container->config.devices(0).host_path());
+    }
+    EXPECT_EQ(all.Count(), 26);
+    EXPECT_EQ(devices.size(), 2U);
+    EXPECT_TRUE(Eventually([&] { return !Holds(State(), "gone"); })) << State();
+    EXPECT_EQ(CpusOf(RunOne(PodConfig("last"), Pinned(1)).container).empty(), false);
+    StopDaemon();
+    gpus_.reset();
+    runtime_.reset();
+    watch_.Forget();
+    std::filesystem::remove_all(StateDir());
+  }
+}
+
+// Of a pod that nothing was made of in the runtime, and nobody ever removes.
+TEST_F(DaemonPods, PodsThatCameToNothingAreForgotten) {
+  Start();
+  runtime_->SetFailure("RunPodSandbox", {grpc::StatusCode::UNKNOWN, "no network"});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Run(PodConfig("p" + std::to_string(i), "",
+                            R"({"init":{"init":true,"limits":{"cpu":"1","memory":"1Mi"}},)"
+                            R"("app":{"limits":{"cpu":")" +
+                                std::to_string(i % 2 == 0 ? 1 : 99) + R"(","memory":"1Mi"}}})")),
+              "");
+  }
+  EXPECT_FALSE(daemon_->KnownPods().empty());
+  EXPECT_TRUE(Eventually([&] { return daemon_->KnownPods().empty(); }));
+  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+}
+
+// kubectl debug: a container that the pod was not made with, of which no source knows, on a node
+// that is full.
+TEST_F(DaemonPods, EphemeralContainerRunsInThePoolAndChangesNothing) {
+  for (const char* const scope : {"container", "pod"}) {
+    SCOPED_TRACE(scope);
+    Start(StaticConfig(std::string("topologyManagerPolicy: single-numa-node\n") +
+                       "topologyManagerScope: " + scope + "\n"));
+    RunOne(PodConfig("rest"), Pinned(13));
+    for (const std::string& annotation : {std::string(), Annotation(10, 0)}) {
+      const std::string uid = annotation.empty() ? "plain" : "annotated";
+      const v1::PodSandboxConfig pod = PodConfig(uid, "", annotation);
+      const Running running = RunOne(pod, Pinned(annotation.empty() ? 4 : 10));
+      const std::string cpus = CpusOf(running.container);
+      const std::string state = State();
+      for (const char* const name : {"debugger-1", "debugger-2"}) {
+        v1::ContainerConfig debugger;
+        debugger.mutable_metadata()->set_name(name);
+        debugger.mutable_linux()->mutable_resources()->set_cpu_period(100'000);
+        debugger.mutable_linux()->mutable_resources()->set_cpu_shares(2);
+        debugger.mutable_linux()->mutable_resources()->set_oom_score_adj(-997);
+        const auto created = Create(running.sandbox, pod, debugger);
+        ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+        EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+        const CpuSet its = *CpuSet::Parse(CpusOf(created.response.container_id()));
+        EXPECT_TRUE(its.Contains(CpuSet{0}));
+        EXPECT_FALSE(its.Intersects(*CpuSet::Parse(cpus)));
+        EXPECT_EQ(runtime_->FindContainer(created.response.container_id())->resources.cpu_quota(),
+                  0);
+      }
+      EXPECT_EQ(State(), state);
+      // The pod's own container comes again as if nothing had been.
+      ASSERT_TRUE(runtime_->EndContainer(running.container, 1));
+      v1::ContainerConfig again = Pinned(annotation.empty() ? 4 : 10);
+      again.mutable_metadata()->set_attempt(1);
+      const auto restarted = Create(running.sandbox, pod, again);
+      ASSERT_TRUE(restarted.status.ok()) << restarted.status.error_message();
+      EXPECT_EQ(CpusOf(restarted.response.container_id()), cpus);
+    }
+    StopDaemon();
+    runtime_.reset();
+    watch_.Forget();
+    std::filesystem::remove_all(StateDir());
+  }
+}
+
+// As the kubelet makes it: a UID without dashes, the same after every change of heart, and the
+// node's network. (The mirror pod in the API has another UID, which CRI never shows.)
+TEST_F(DaemonPods, StaticPodOnTheNodesNetworkThatIsRemovedAndPutBackIsDecidedAnew) {
+  Start();
+  const std::string uid = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+  v1::PodSandboxConfig pod = PodConfig(uid);
+  (*pod.mutable_annotations())["kubernetes.io/config.source"] = "file";
+  (*pod.mutable_annotations())["kubernetes.io/config.hash"] = uid;
+  v1::NamespaceOption& namespaces =
+      *pod.mutable_linux()->mutable_security_context()->mutable_namespace_options();
+  namespaces.set_network(v1::NODE);
+  const Running before = RunOne(pod, Pinned(3));
+  EXPECT_EQ(CpusOf(before.container), "1-3");
+  const auto sandboxes = runtime_->Sandboxes();
+  ASSERT_EQ(sandboxes.size(), 1U);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(sandboxes[0].config, pod))
+      << sandboxes[0].config.DebugString();
+  ASSERT_TRUE(StopSandbox(before.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(before.sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return !Holds(State(), uid); }));
+  RunOne(PodConfig("between"), Pinned(2));
+  EXPECT_EQ(CpusOf(RunOne(pod, Pinned(3)).container), "3-5");
 }
 
 }  // namespace

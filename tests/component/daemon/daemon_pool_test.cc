@@ -132,33 +132,6 @@ TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
   EXPECT_EQ(runtime_->Requests("ListPodSandbox").size(), hanging);  // still the same
 }
 
-TEST_F(DaemonPool, ResizeThatChangesTheExclusiveCpusIsRefused) {
-  Start();
-  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
-  v1::UpdateContainerResourcesRequest request;
-  request.set_container_id(pinned.container);
-  request.mutable_linux()->set_cpu_period(100'000);
-  request.mutable_linux()->set_cpu_quota(450'000);
-  request.mutable_linux()->set_cpu_shares(4608);
-  const grpc::Status refused = Update(request);
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_NE(refused.error_message().find("has 3 exclusive CPUs (1-3), and a running container "
-                                         "cannot change that: asked for 4.5 CPUs"),
-            std::string::npos)
-      << refused.error_message();
-  request.mutable_linux()->clear_cpu_quota();  // by the shares alone
-  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_TRUE(runtime_->Requests("UpdateContainerResources").empty());
-  request.mutable_linux()->set_cpu_quota(300'000);
-  request.mutable_linux()->set_cpu_shares(3072);
-  request.mutable_linux()->set_memory_limit_in_bytes(200 * 1024 * 1024);
-  ASSERT_TRUE(Update(request).ok());
-  const auto now = runtime_->FindContainer(pinned.container);
-  EXPECT_EQ(now->resources.memory_limit_in_bytes(), 200 * 1024 * 1024);
-  EXPECT_EQ(now->resources.cpu_quota(), -1);
-  EXPECT_EQ(now->resources.cpuset_cpus(), "1-3");
-}
-
 TEST_F(DaemonPool, PodWithExclusiveCpusStaysWithoutQuotaWhenItIsResized) {
   Start();
   for (const auto& [uid, container, quota] :

@@ -187,6 +187,7 @@ class DaemonSoak : public DaemonTest {
     }
     EXPECT_EQ(count, kCpus) << "a CPU is owned twice or lost: " << State();
     EXPECT_EQ(seen.Count(), kCpus) << State();
+    most_known_ = std::max(most_known_, daemon_->KnownPods().size());
     ++checks_;
   }
 
@@ -194,6 +195,7 @@ class DaemonSoak : public DaemonTest {
   std::atomic<bool> over_ = false;
   std::atomic<int> started_ = 0;
   int checks_ = 0;
+  size_t most_known_ = 0;
 };
 
 TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
@@ -221,12 +223,16 @@ TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
   CheckState();
   RecordProperty("containers_started", started_);
   EXPECT_GT(started_, kClients);
+  EXPECT_LE(most_known_, kClients * kPodsOfAClient * 3);
   EXPECT_GT(checks_, 1);
   // All is given back, also what was removed behind its back.
   const std::string all = "0-" + std::to_string(kCpus - 1);
   EXPECT_TRUE(Eventually([&] { return CpusOf(bystander.container) == all; }))
       << CpusOf(bystander.container) << " " << State();
   EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+  // And forgotten.
+  EXPECT_TRUE(Eventually([&] { return daemon_->KnownPods().empty(); }))
+      << daemon_->KnownPods().size();
 }
 
 }  // namespace

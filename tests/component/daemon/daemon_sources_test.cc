@@ -1,14 +1,20 @@
 // Where the daemon learns what a pod asks for.
 #include <gtest/gtest.h>
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <chrono>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "control/control_client.h"
 #include "core/pod_builder.h"
 #include "daemon_fixture.h"
+#include "simulator/kubelet_command.h"
 #include "simulator/pods_api.h"
 
 namespace alignd::daemon {
@@ -72,6 +78,56 @@ TEST_F(DaemonSourcesTest, PodsApiIsUsedFromWhenItAppears) {
   RunOne(PodConfig("later"), Pinned(2));
   EXPECT_EQ(SourceOf("pod-later"), "CRI estimate");
   EXPECT_EQ(CpusOf(after.container), "3-4");
+}
+
+TEST_F(DaemonSourcesTest, SimulatedKubeletServesThePodsApiWhileItRunsPods) {
+  Start();
+  tree_.Write({"pod.yaml",
+               "apiVersion: v1\nkind: Pod\n"
+               "metadata: {name: web, namespace: default, uid: web}\n"
+               "spec:\n  initContainers:\n"
+               "  - {name: side, image: i, restartPolicy: Always,"
+               " resources: {limits: {cpu: 1, memory: 1Mi}}}\n"
+               "  containers:\n"
+               "  - {name: app, image: i, resources: {limits: {cpu: 2, memory: 1Mi}}}\n"});
+  CLI::App app("alignsim");
+  simulator::Action action;
+  simulator::AddKubeletCommand(app, action);
+  std::vector<std::string> arguments = {"kubelet",
+                                        "--cri",
+                                        DaemonOptions().listen,
+                                        "run",
+                                        "--no-annotation",
+                                        "--pods-api",
+                                        PodsApiEndpoint(),
+                                        (tree_.root() / "pod.yaml").string()};
+  std::ranges::reverse(arguments);
+  app.parse(arguments);
+  std::ostringstream out;
+  const Result<Done> ran = action(out);
+  ASSERT_TRUE(ran.ok()) << ran.error().Text() << out.str();
+  EXPECT_EQ(SourceOf("web"), "kubelet's Pods API");
+  EXPECT_NE(State().find(R"("web":{"app":"2-3","side":"1"})"), std::string::npos) << State();
+}
+
+// kubectl debug: it is not among the containers that the pod was made with.
+TEST_F(DaemonSourcesTest, ContainerForDebuggingRunsInThePoolAndTheRestStaysDecided) {
+  Start();
+  StartPodsApi();
+  api_->SetPod(MakePod("p", {Init("prepare", kTwo), App("app", kTwo)}));
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const std::string sandbox = Run(pod);
+  const std::string state = State();
+  v1::ContainerConfig debugger = Shared("debugger");
+  debugger.mutable_linux()->mutable_resources()->set_cpu_shares(2);
+  const auto created = Create(sandbox, pod, debugger);
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+  EXPECT_EQ(CpusOf(created.response.container_id()), "0,3-27");
+  EXPECT_EQ(State(), state);
+  const auto app = Create(sandbox, pod, Pinned(2));
+  ASSERT_TRUE(app.status.ok()) << app.status.error_message();
+  EXPECT_EQ(CpusOf(app.response.container_id()), "1-2");
 }
 
 // critest and crictl make pods that no kubelet knows.

@@ -172,6 +172,41 @@ TEST_F(SocketActivation, HammeringCallersLoseNoCall) {
   for (auto& caller : callers) EXPECT_EQ(caller.get(), std::vector<std::string>());
 }
 
+// An answer of a megabyte is under way; what its caller asks meanwhile waits for the next process.
+TEST_F(SocketActivation, LongAnswerArrivesWholeWhileWeEnd) {
+  StartProcess();
+  v1::PodSandboxConfig pod = PodConfig("large");
+  (*pod.mutable_annotations())["text"] = std::string(size_t{1} << 20, 'x');
+  ASSERT_NE(Run(pod), "") << alignd_->Log();
+  runtime_->SetDelay("ListPodSandbox", milliseconds(300));
+  const size_t before = runtime_->Requests("ListPodSandbox").size();
+  auto list = std::async(std::launch::async, [this] {
+    return Call<v1::ListPodSandboxResponse>("ListPodSandbox", v1::ListPodSandboxRequest());
+  });
+  ASSERT_TRUE(Eventually([&] { return runtime_->Requests("ListPodSandbox").size() > before; }));
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  const auto answer = list.get();
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.response.items_size(), 1);
+  runtime_->SetDelay("ListPodSandbox", milliseconds(0));
+  StartProcess();
+  EXPECT_TRUE(Version().ok()) << alignd_->Log();
+}
+
+// It would hold us up for ever; who reads it sees it end.
+TEST_F(SocketActivation, StreamThatNeverEndsDoesNotHoldUpTheEnd) {
+  StartProcess();
+  ASSERT_TRUE(Version().ok()) << alignd_->Log();
+  auto stream = std::async(std::launch::async, [this] {
+    return testing::CallUnary(client_, "/runtime.v1.RuntimeService/GetContainerEvents", "").status;
+  });
+  ASSERT_TRUE(Eventually([this] { return !runtime_->Requests("GetContainerEvents").empty(); }));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience / 3);
+  EXPECT_FALSE(stream.get().ok());
+}
+
 TEST_F(SocketActivation, SocketAtAnotherPathIsRefusedWithTheCure) {
   StartProcess((tree_.root() / "elsewhere.sock").string());
   EXPECT_TRUE(alignd_->WaitForLog("is not a unix socket that listens at")) << alignd_->Log();

@@ -138,13 +138,12 @@ class AllocationNode {
     manager->ReleasePod(uid, [&answer](Result<Done> done) { answer.set_value(std::move(done)); });
     return answer.get_future().get();
   }
-  Result<std::set<std::string>> ReleaseAllBut(std::set<std::string> live,
-                                              std::optional<uint64_t> as_of = std::nullopt) {
-    std::promise<Result<std::set<std::string>>> answer;
-    manager->ReleaseAllBut(
-        std::move(live), [&answer](auto released) { answer.set_value(std::move(released)); },
-        as_of);
-    return answer.get_future().get();
+  Result<Done> ReleaseAllBut(const std::set<std::string>& live) {
+    for (const std::string& uid : manager->KnownPods()) {
+      if (live.contains(uid)) continue;
+      if (Result<Done> released = Release(uid); !released.ok()) return released;
+    }
+    return Done{};
   }
   // All that was posted before has been done: a pod that nobody knows is released behind it.
   void Settle() { (void)Release("nobody"); }

@@ -1,0 +1,120 @@
+// A start while the runtime hangs, or is slow: alignd is there at once, and what it does not know
+// yet it does not hand out.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+
+#include "control/control_client.h"
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+class DaemonHungRuntime : public DaemonTest {
+ protected:
+  Options DaemonOptions() const override {
+    Options options = DaemonTest::DaemonOptions();
+    options.runtime_timeout = timeout_;
+    return options;
+  }
+  void SlowListings(milliseconds delay) {
+    for (const char* const method : {"Version", "ListPodSandbox", "ListContainers"}) {
+      runtime_->SetDelay(method, delay);
+    }
+  }
+
+  milliseconds timeout_{kPatience};
+};
+
+TEST_F(DaemonHungRuntime, DoesNotHoldUpTheStart) {
+  StartRuntime();
+  SlowListings(seconds(600));
+  const auto begin = std::chrono::steady_clock::now();
+  StartDaemon();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience / 3);
+  // It answers for itself; what the runtime is to answer has its caller's deadline.
+  EXPECT_TRUE(control::ControlClient(DaemonOptions().ControlSocket()).GetStatus().ok());
+  EXPECT_EQ(Call<v1::VersionResponse>("Version", v1::VersionRequest(), milliseconds(200))
+                .status.error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  v1::CreateContainerRequest create;
+  create.set_pod_sandbox_id("sandbox");
+  *create.mutable_config() = Pinned(3);
+  *create.mutable_sandbox_config() = pod;
+  EXPECT_EQ(Call<v1::CreateContainerResponse>("CreateContainer", create, milliseconds(200))
+                .status.error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(runtime_->Requests("CreateContainer").empty());
+  const auto end = std::chrono::steady_clock::now();
+  StopDaemon();
+  EXPECT_LT(std::chrono::steady_clock::now() - end, kPatience / 3);
+}
+
+TEST_F(DaemonHungRuntime, ThatNeverAnswersIsUnavailableAndServedOnceItDoes) {
+  timeout_ = milliseconds(500);
+  StartRuntime();
+  SlowListings(seconds(600));
+  StartDaemon();
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  EXPECT_EQ(Create("sandbox", pod, Pinned(3)).status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  SlowListings(milliseconds(0));
+  const std::string sandbox = Run(pod);
+  ASSERT_NE(sandbox, "");
+  const auto created = Create(sandbox, pod, Pinned(3));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
+}
+
+// Of what was granted before, and what has gone meanwhile, it hears by its first listing only.
+TEST_F(DaemonHungRuntime, PodsThatComeBeforeTheFirstListingWaitForItAndGetNothingOfOthers) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running stays = RunOne(PodConfig("stays"), Pinned(3));
+  const Running goes = RunOne(PodConfig("goes"), Pinned(20));
+  const v1::PodSandboxConfig early = PodConfig("early");
+  const std::string sandbox = Run(early);
+  StopDaemon();
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  ASSERT_TRUE(StopSandbox(goes.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(goes.sandbox).ok());
+  SlowListings(milliseconds(300));
+  StartDaemon();
+  // By the state files alone there would be no room for either.
+  auto create = std::async(std::launch::async, [&] { return Create(sandbox, early, Pinned(15)); });
+  const Running late = RunOne(PodConfig("late"), Pinned(5));
+  const auto created = create.get();
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+  EXPECT_EQ(CpusOf(stays.container), "1-3");
+  CpuSet all = *CpuSet::Parse("1-3");
+  for (const std::string& id : {created.response.container_id(), late.container}) {
+    const CpuSet cpus = *CpuSet::Parse(CpusOf(id));
+    EXPECT_FALSE(all.Intersects(cpus)) << cpus.ToString();
+    all |= cpus;
+  }
+  EXPECT_EQ(all.Count(), 23);
+  EXPECT_TRUE(
+      Eventually([&] { return !CpuSet::Parse(CpusOf(shared.container))->Intersects(all); }));
+}
+
+// A container that alignd has not seen yet is told its CPUs all the same.
+TEST_F(DaemonHungRuntime, UpdateThatComesBeforeTheFirstListingKeepsTheGrant) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  StopDaemon();
+  SlowListings(milliseconds(300));
+  StartDaemon();
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(pinned.container);
+  request.mutable_linux()->set_cpuset_cpus("0-27");
+  request.mutable_linux()->set_cpu_period(100'000);
+  request.mutable_linux()->set_cpu_quota(300'000);
+  ASSERT_TRUE(Update(request).ok());
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+  EXPECT_EQ(runtime_->FindContainer(pinned.container)->resources.cpu_quota(), -1);
+}
+
+}  // namespace
+}  // namespace alignd::daemon
