@@ -168,7 +168,7 @@ TEST_F(DaemonResize, RestartWithAnotherNumberOfExclusiveCpusIsRefused) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const Running pinned = RunOne(pod, Guaranteed(3000));
-  ASSERT_TRUE(runtime_->EndContainer(pinned.container, 0));
+  ASSERT_TRUE(runtime_->EndContainer(pinned.container, 137));
   v1::ContainerConfig again = Guaranteed(4000);
   Restarted(again);
   const auto refused = Create(pinned.sandbox, pod, again);
