@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -48,9 +47,10 @@ size_t SizeOf(const Headers& headers) {
   return size;
 }
 
-// Of one read; the loop has one thread.
-std::array<uint8_t, kReadBytes>& ReadBuffer() {
-  static thread_local std::array<uint8_t, kReadBytes> buffer;
+// Of one read; the loop has one thread. On the heap, because every thread of the process would get
+// an array of its own.
+std::vector<uint8_t>& ReadBuffer() {
+  static thread_local std::vector<uint8_t> buffer(kReadBytes);
   return buffer;
 }
 
@@ -366,7 +366,7 @@ void Session::OnReady(uint32_t events) {
 }
 
 Session::Received Session::Receive() {
-  std::array<uint8_t, kReadBytes>& buffer = ReadBuffer();
+  std::vector<uint8_t>& buffer = ReadBuffer();
   const ssize_t size = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return Received::kNothing;
   if (size <= 0) {
