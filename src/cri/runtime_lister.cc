@@ -86,9 +86,13 @@ RuntimeLister::Clock::time_point RuntimeLister::List() {
   registry_.BeginListing();
   const Result<RuntimeListing> listing = runtime_.List();
   if (!listing.ok()) {
-    spdlog::warn("cannot ask the runtime what runs: {}", listing.error().Text());
+    // Once per outage, and when the reason changes.
+    if (const std::string why = listing.error().Text(); why != std::exchange(outage_, why)) {
+      spdlog::warn("cannot ask the runtime what runs: {}", why);
+    }
     return Clock::now() + options_.retry;
   }
+  if (!std::exchange(outage_, {}).empty()) spdlog::info("the runtime answers again");
   const std::set<std::string> known = allocation_.KnownPods();
   std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   gone.merge(registry_.StoppedPods(options_.stopped_grace));

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -71,7 +72,9 @@ class RuntimeLister {
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<std::function<void(bool)>> waiters_ GUARDED_BY(mutex_);  // for a listing's end
 
-  Clock::time_point next_ = Clock::time_point::min();  // the own thread's
+  // The own thread's.
+  Clock::time_point next_ = Clock::time_point::min();
+  std::string outage_;  // what the last listing failed with; empty if it did not
   std::thread thread_;
 };
 
