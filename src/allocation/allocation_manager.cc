@@ -112,7 +112,8 @@ std::set<std::string> AllocationManager::KnownPods() {
   const bool posted = queue_->Post([&] {
     std::set<std::string> uids = admission::PodsIn(ledger_.state());
     notes_.AddPodsTo(uids);
-    for (const auto& [key, bound] : *bindings()) uids.insert(key.pod_uid);
+    const auto bound = bindings();
+    for (const auto& [key, devices] : *bound) uids.insert(key.pod_uid);
     known.set_value(std::move(uids));
   });
   return posted ? known.get_future().get() : std::set<std::string>();
