@@ -118,7 +118,9 @@ grpc::Status StatusIn(const http2::Headers& trailers) {
             "the runtime ended its answer without a gRPC status" +
                 (http.empty() ? std::string() : ", HTTP status " + std::string(http))};
   }
-  return {static_cast<grpc::StatusCode>(code), PercentDecoded(http2::Find(trailers, kText)),
+  const bool is_known = code >= 0 && code <= grpc::StatusCode::UNAUTHENTICATED;
+  return {is_known ? static_cast<grpc::StatusCode>(code) : grpc::StatusCode::UNKNOWN,
+          PercentDecoded(http2::Find(trailers, kText)),
           Base64Decoded(http2::Find(trailers, kDetails))};
 }
 

@@ -10,7 +10,9 @@
 #include <csignal>
 #include <future>
 #include <memory>
+#include <ostream>
 #include <sstream>
+#include <streambuf>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,9 +22,36 @@
 #include "deviceplugin/registration_server.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/process.h"
+#include "sync/mutex.h"
 
 namespace alignd::simulator {
 namespace {
+
+// What one thread writes and another reads.
+class SharedText final : public std::streambuf {
+ public:
+  std::string text() const {
+    const MutexLock lock(mutex_);
+    return text_;
+  }
+
+ protected:
+  int overflow(int c) override {
+    const MutexLock lock(mutex_);
+    if (c != traits_type::eof()) text_ += static_cast<char>(c);
+    return c;
+  }
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    const MutexLock lock(mutex_);
+    text_.append(text, static_cast<size_t>(size));
+    return size;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::string text_ GUARDED_BY(mutex_);
+};
 
 constexpr char kGpu[] = "example.com/gpu";
 
@@ -47,7 +76,8 @@ TEST(DevicesCommand, ServesUntilItIsTold) {
       Parse({"--dir", tree.root().string(), "--resource", kGpu, "--device", "gpu-0:numa=0,1",
              "--device", "gpu-1:unhealthy", "--env", "VISIBLE={ids}", "--device-node",
              "/dev/null:/dev/gpu{index}", "--cdi", "example.com/gpu={id}", "--prefer"});
-  std::ostringstream out;
+  SharedText text;
+  std::ostream out(&text);
   Result<Done> done = Error{};
   std::thread thread([&] { done = action(out); });
   // The signals are for that thread alone: the other threads of this process do not block them.
@@ -71,10 +101,12 @@ TEST(DevicesCommand, ServesUntilItIsTold) {
   EXPECT_TRUE(inventory.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
   pthread_kill(thread.native_handle(), SIGUSR1);
   EXPECT_TRUE(inventory.WaitForHealthy(kGpu, {}));
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    return text.text().find("registered example.com/gpu\n") != std::string::npos;
+  })) << text.text();
   pthread_kill(thread.native_handle(), SIGTERM);
   thread.join();
   EXPECT_TRUE(done.ok()) << done.error().Text();
-  EXPECT_NE(out.str().find("registered example.com/gpu\n"), std::string::npos) << out.str();
 }
 
 TEST(DevicesCommand, RefusesTextsThatItCannotRead) {
