@@ -42,6 +42,10 @@ struct CpuGroup {
   friend bool operator==(const CpuGroup&, const CpuGroup&) = default;
 };
 
+// Which units of one level share a CPU with each unit of another: by the place of the latter in its
+// level's list, the places of the former in theirs, ascending.
+using Nesting = std::vector<std::vector<size_t>>;
+
 // A value, checked when it is made. NUMA nodes are addressed by position in ascending id order.
 class Machine {
  public:
@@ -62,6 +66,13 @@ class Machine {
   const std::vector<CpuGroup>& cores() const { return cores_; }
   const std::vector<CpuGroup>& uncores() const { return uncores_; }
   const std::vector<CpuGroup>& sockets() const { return sockets_; }
+  const std::vector<CpuGroup>& numa_groups() const { return numa_groups_; }
+
+  const Nesting& sockets_in_numa() const { return sockets_in_numa_; }
+  const Nesting& numa_in_sockets() const { return numa_in_sockets_; }
+  const Nesting& uncores_in_numa() const { return uncores_in_numa_; }
+  const Nesting& cores_in_numa() const { return cores_in_numa_; }
+  const Nesting& cores_in_sockets() const { return cores_in_sockets_; }
 
   // Integer divisions over the whole machine, as the kubelet makes them.
   int cpus_per_core() const { return cpus_.Count() / static_cast<int>(cores_.size()); }
@@ -101,6 +112,12 @@ class Machine {
   std::vector<CpuGroup> cores_;
   std::vector<CpuGroup> uncores_;
   std::vector<CpuGroup> sockets_;
+  std::vector<CpuGroup> numa_groups_;
+  Nesting sockets_in_numa_;
+  Nesting numa_in_sockets_;
+  Nesting uncores_in_numa_;
+  Nesting cores_in_numa_;
+  Nesting cores_in_sockets_;
   std::vector<CpuSet> numa_cpus_;          // by position
   std::vector<size_t> row_of_cpu_;         // by CPU number; holes are never read
   std::vector<int> numa_position_of_cpu_;  // by row

@@ -6,93 +6,84 @@
 namespace alignd::cpumanager {
 namespace {
 
-// The NUMA nodes that have CPUs, ascending by position.
-std::vector<CpuGroup> NumaGroups(const Machine& machine) {
-  std::vector<CpuGroup> groups;
-  for (const int position : machine.numa_with_cpus()) {
-    groups.push_back({.id = position, .cpus = machine.CpusInNuma(position)});
-  }
-  return groups;
-}
+using Groups = CpuAccumulator::Groups;
 
-// For each of `all` the groups that share a CPU with it. Goes over the CPUs once: to compare every
-// unit with every group is what large machines would spend their time with.
-std::vector<CpuAccumulator::Groups> NestedIn(const std::vector<CpuGroup>& all,
-                                             const std::vector<CpuGroup>& groups,
-                                             size_t cpu_numbers) {
-  std::vector<size_t> parent_of_cpu(cpu_numbers);
-  for (size_t place = 0; place < all.size(); ++place) {
-    for (const int cpu : all[place].cpus) parent_of_cpu[static_cast<size_t>(cpu)] = place;
-  }
-  std::vector<CpuAccumulator::Groups> nested(all.size());
-  for (const CpuGroup& group : groups) {
-    for (const int cpu : group.cpus) {
-      CpuAccumulator::Groups& inside = nested[parent_of_cpu[static_cast<size_t>(cpu)]];
-      if (inside.empty() || inside.back() != &group) inside.push_back(&group);
-    }
-  }
-  return nested;
+// Units with how many CPUs they have free. They come ascending by id and lie in one list, so that
+// equals go by id.
+using Ranked = std::vector<std::pair<int, const CpuGroup*>>;
+
+Groups FullerFirst(Ranked ranked) {
+  std::ranges::sort(ranked);
+  Groups ordered;
+  ordered.reserve(ranked.size());
+  for (const auto& [free_cpus, unit] : ranked) ordered.push_back(unit);
+  return ordered;
 }
 
 }  // namespace
 
 CpuAccumulator::CpuAccumulator(const Machine& machine, const CpuSet& free, int needed)
     : machine_(machine),
-      numa_nodes_(NumaGroups(machine)),
-      numa_first_(machine.sockets().size() >= numa_nodes_.size()),
+      numa_first_(machine.sockets().size() >= machine.numa_groups().size()),
       free_(free & machine.cpus()),
       needed_(needed) {}
 
-CpuAccumulator::Groups CpuAccumulator::FirstLevel() const {
+Groups CpuAccumulator::NumaNodes() const {
+  if (numa_first_) return Ordered(machine_.numa_groups());
+  return OrderedInEach(Sockets(), machine_.sockets(), machine_.numa_groups(),
+                       machine_.numa_in_sockets());
+}
+
+Groups CpuAccumulator::Sockets() const {
+  if (!numa_first_) return Ordered(machine_.sockets());
+  return OrderedInEach(NumaNodes(), machine_.numa_groups(), machine_.sockets(),
+                       machine_.sockets_in_numa());
+}
+
+Groups CpuAccumulator::UncoreCaches() const {
+  return OrderedInEach(NumaNodes(), machine_.numa_groups(), machine_.uncores(),
+                       machine_.uncores_in_numa());
+}
+
+Groups CpuAccumulator::CoresIn(const CpuGroup& of_lower_level) const {
+  return numa_first_ ? OrderedIn(of_lower_level, machine_.sockets(), machine_.cores(),
+                                 machine_.cores_in_sockets())
+                     : OrderedIn(of_lower_level, machine_.numa_groups(), machine_.cores(),
+                                 machine_.cores_in_numa());
+}
+
+Groups CpuAccumulator::Ordered(const std::vector<CpuGroup>& units) const {
+  Ranked ranked;
+  ranked.reserve(units.size());
+  for (const CpuGroup& unit : units) {
+    const int free_cpus = unit.cpus.CountCommon(free_);
+    if (free_cpus > 0) ranked.emplace_back(free_cpus, &unit);
+  }
+  return FullerFirst(std::move(ranked));
+}
+
+Groups CpuAccumulator::OrderedIn(const CpuGroup& outer, const std::vector<CpuGroup>& outers,
+                                 const std::vector<CpuGroup>& units, const Nesting& nesting) const {
+  const CpuSet free_inside = free_ & outer.cpus;
+  const std::vector<size_t>& inside = nesting[static_cast<size_t>(&outer - outers.data())];
+  Ranked ranked;
+  ranked.reserve(inside.size());
+  for (const size_t place : inside) {
+    const CpuGroup& unit = units[place];
+    if (unit.cpus.Intersects(free_inside)) ranked.emplace_back(unit.cpus.CountCommon(free_), &unit);
+  }
+  return FullerFirst(std::move(ranked));
+}
+
+Groups CpuAccumulator::OrderedInEach(const Groups& ordered, const std::vector<CpuGroup>& outers,
+                                     const std::vector<CpuGroup>& units,
+                                     const Nesting& nesting) const {
   Groups all;
-  for (const CpuGroup& unit : FirstUnits()) all.push_back(&unit);
-  return Ordered(all, machine_.cpus());
-}
-
-CpuAccumulator::Groups CpuAccumulator::SecondLevel() const {
-  return OrderedWithin(FirstLevel(), FirstUnits(), SecondUnits(), second_in_first_);
-}
-
-CpuAccumulator::Groups CpuAccumulator::UncoreCaches() const {
-  return OrderedWithin(NumaNodes(), numa_nodes_, machine_.uncores(), caches_in_nodes_);
-}
-
-CpuAccumulator::Groups CpuAccumulator::Cores() const {
-  return OrderedWithin(SecondLevel(), SecondUnits(), machine_.cores(), cores_in_second_);
-}
-
-CpuAccumulator::Groups CpuAccumulator::Ordered(const Groups& groups, const CpuSet& within) const {
-  const CpuSet free_within = free_ & within;
-  std::vector<std::pair<int, const CpuGroup*>> by_free;
-  by_free.reserve(groups.size());
-  for (const CpuGroup* group : groups) {
-    if (group->cpus.Intersects(free_within)) {
-      by_free.emplace_back(group->cpus.CountCommon(free_), group);
-    }
+  for (const CpuGroup* outer : ordered) {
+    const Groups inside = OrderedIn(*outer, outers, units, nesting);
+    all.insert(all.end(), inside.begin(), inside.end());
   }
-  // The groups come ascending by id, which a stable sort keeps among equals.
-  std::ranges::stable_sort(by_free, {}, &std::pair<int, const CpuGroup*>::first);
-  Groups ordered;
-  ordered.reserve(by_free.size());
-  for (const auto& [free_cpus, group] : by_free) ordered.push_back(group);
-  return ordered;
-}
-
-CpuAccumulator::Groups CpuAccumulator::OrderedWithin(const Groups& parents,
-                                                     const std::vector<CpuGroup>& all,
-                                                     const std::vector<CpuGroup>& groups,
-                                                     Nesting& nesting) const {
-  if (!std::exchange(nesting.known, true)) {
-    const int cpu_numbers = machine_.cpu_rows().back().cpu + 1;
-    nesting.inside = NestedIn(all, groups, static_cast<size_t>(cpu_numbers));
-  }
-  Groups ordered;
-  for (const CpuGroup* parent : parents) {
-    const auto place = static_cast<size_t>(parent - all.data());
-    const Groups inside = Ordered(nesting.inside[place], parent->cpus);
-    ordered.insert(ordered.end(), inside.begin(), inside.end());
-  }
-  return ordered;
+  return all;
 }
 
 bool CpuAccumulator::SomeAreSmallEnough(const std::vector<CpuGroup>& units) const {
@@ -108,9 +99,33 @@ void CpuAccumulator::Take(const CpuSet& cpus) {
 
 void CpuAccumulator::TakeWhole(const Groups& groups, std::optional<int> size) {
   for (const CpuGroup* group : groups) {
+    if (satisfied()) return;
     const int cpus = group->cpus.Count();
     if (size && cpus != *size) continue;
     if (cpus <= needed_ && free_.Contains(group->cpus)) Take(group->cpus);
+  }
+}
+
+void CpuAccumulator::TakeWholeNumaNodes() {
+  if (SomeAreSmallEnough(machine_.numa_groups())) TakeWhole(NumaNodes(), std::nullopt);
+}
+
+void CpuAccumulator::TakeWholeSockets() {
+  if (SomeAreSmallEnough(machine_.sockets())) TakeWhole(Sockets(), machine_.cpus_per_socket());
+}
+
+void CpuAccumulator::TakeWholeUncoreCaches() {
+  if (SomeAreSmallEnough(machine_.uncores())) TakeWhole(UncoreCaches(), std::nullopt);
+}
+
+// To put all cores in order would be most of the work, so it is done as far as they are taken. What
+// is taken from one unit changes nothing about the order in the next: a core that lies in both can
+// no longer be taken whole, nor has it a free CPU.
+void CpuAccumulator::TakeWholeCores() {
+  if (!SomeAreSmallEnough(machine_.cores())) return;
+  for (const CpuGroup* unit : LowerLevel()) {
+    if (satisfied()) return;
+    TakeWhole(CoresIn(*unit), machine_.cpus_per_core());
   }
 }
 
@@ -118,6 +133,13 @@ void CpuAccumulator::TakeSingleCpus(const Groups& groups) {
   for (const CpuGroup* group : groups) {
     if (satisfied()) return;
     Take((group->cpus & free_).Lowest(needed_));
+  }
+}
+
+void CpuAccumulator::TakeSingleCpusOfCores() {
+  for (const CpuGroup* unit : LowerLevel()) {
+    if (satisfied()) return;
+    TakeSingleCpus(CoresIn(*unit));
   }
 }
 

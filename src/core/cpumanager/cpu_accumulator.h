@@ -16,12 +16,11 @@ namespace alignd::cpumanager {
 // Source: kubelet pkg/kubelet/cm/cpumanager/cpu_assignment.go, cpuAccumulator.
 class CpuAccumulator {
  public:
+  // Units of the machine.
   using Groups = std::vector<const CpuGroup*>;
 
   // `machine` outlives us. `free` must have at least `needed` CPUs.
   CpuAccumulator(const Machine& machine, const CpuSet& free, int needed);
-  CpuAccumulator(const CpuAccumulator&) = delete;  // the orders point into us
-  CpuAccumulator& operator=(const CpuAccumulator&) = delete;
 
   const Machine& machine() const { return machine_; }
   const CpuSet& free() const { return free_; }
@@ -29,15 +28,12 @@ class CpuAccumulator {
   int needed() const { return needed_; }  // logical CPUs that are still to be taken
   bool satisfied() const { return needed_ <= 0; }
 
-  // The upper level of the hierarchy: NUMA nodes, unless there are more of them than sockets.
-  Groups FirstLevel() const;
-  // The other of the two, within each unit of the first. A unit that lies in two of them occurs
-  // twice.
-  Groups SecondLevel() const;
-  Groups NumaNodes() const { return numa_first_ ? FirstLevel() : SecondLevel(); }
-  Groups Sockets() const { return numa_first_ ? SecondLevel() : FirstLevel(); }
+  // NUMA nodes and sockets: the upper level of the hierarchy are the NUMA nodes, unless there are
+  // more of them than sockets. The lower are put in order within each unit of the upper; one that
+  // lies in two of those occurs twice.
+  Groups NumaNodes() const;
+  Groups Sockets() const;
   Groups UncoreCaches() const;  // within each NUMA node
-  Groups Cores() const;         // within each unit of the second level
 
   // `cpus` must be free, and no more than are needed.
   void Take(const CpuSet& cpus);
@@ -47,53 +43,34 @@ class CpuAccumulator {
   // the kubelet looks at the average alone, so a larger core or socket with as many free CPUs as
   // the average one has counts as free and is taken with all its CPUs, also those that are reserved
   // or that another container holds.
-  void TakeWholeFirstLevel() { numa_first_ ? TakeWholeNumaNodes() : TakeWholeSockets(); }
-  void TakeWholeSecondLevel() { numa_first_ ? TakeWholeSockets() : TakeWholeNumaNodes(); }
-  void TakeWholeUncoreCaches() {
-    if (SomeAreSmallEnough(machine_.uncores())) TakeWhole(UncoreCaches(), std::nullopt);
-  }
-  void TakeWholeCores() {
-    if (SomeAreSmallEnough(machine_.cores())) TakeWhole(Cores(), machine_.cpus_per_core());
-  }
+  void TakeWholeUpperLevel() { numa_first_ ? TakeWholeNumaNodes() : TakeWholeSockets(); }
+  void TakeWholeLowerLevel() { numa_first_ ? TakeWholeSockets() : TakeWholeNumaNodes(); }
+  void TakeWholeUncoreCaches();
+  void TakeWholeCores();  // which are put in order within each unit of the lower level
   // Takes the free CPUs of each unit in the given order, by number, until none is needed.
   void TakeSingleCpus(const Groups& groups);
+  void TakeSingleCpusOfCores();
 
  private:
-  const std::vector<CpuGroup>& FirstUnits() const {
-    return numa_first_ ? numa_nodes_ : machine_.sockets();
-  }
-  const std::vector<CpuGroup>& SecondUnits() const {
-    return numa_first_ ? machine_.sockets() : numa_nodes_;
-  }
-  void TakeWholeNumaNodes() {
-    if (SomeAreSmallEnough(numa_nodes_)) TakeWhole(NumaNodes(), std::nullopt);
-  }
-  void TakeWholeSockets() {
-    if (SomeAreSmallEnough(machine_.sockets())) TakeWhole(Sockets(), machine_.cpus_per_socket());
-  }
-  // Whether some unit is not larger than what is needed; if none is, they need not be put in order.
-  bool SomeAreSmallEnough(const std::vector<CpuGroup>& units) const;
+  void TakeWholeNumaNodes();
+  void TakeWholeSockets();
   // `size`: how many CPUs a unit must have to be taken; any number without it.
   void TakeWhole(const Groups& groups, std::optional<int> size);
-  // Those of `groups` that have a free CPU among `within`, the fuller first.
-  Groups Ordered(const Groups& groups, const CpuSet& within) const;
-  // The units of one level in the units of another.
-  struct Nesting {
-    // Ascending by id, for each parent by its place in the list of its level.
-    std::vector<Groups> inside;
-    bool known = false;
-  };
-  // For each parent in its order, the groups that lie in it. `all` are all units of the parents'
-  // level; `nesting` is filled when it is used first.
-  Groups OrderedWithin(const Groups& parents, const std::vector<CpuGroup>& all,
-                       const std::vector<CpuGroup>& groups, Nesting& nesting) const;
+  // Whether some unit is not larger than what is needed; if none is, they need not be put in order.
+  bool SomeAreSmallEnough(const std::vector<CpuGroup>& units) const;
+
+  // Those of the `units` that have a free CPU, the fuller first.
+  Groups Ordered(const std::vector<CpuGroup>& units) const;
+  // Of the units inside `outer`, of which `nesting` knows, those that have a free CPU there.
+  Groups OrderedIn(const CpuGroup& outer, const std::vector<CpuGroup>& outers,
+                   const std::vector<CpuGroup>& units, const Nesting& nesting) const;
+  Groups OrderedInEach(const Groups& ordered, const std::vector<CpuGroup>& outers,
+                       const std::vector<CpuGroup>& units, const Nesting& nesting) const;
+  Groups LowerLevel() const { return numa_first_ ? Sockets() : NumaNodes(); }
+  Groups CoresIn(const CpuGroup& of_lower_level) const;
 
   const Machine& machine_;
-  const std::vector<CpuGroup> numa_nodes_;
   const bool numa_first_;
-  mutable Nesting second_in_first_;
-  mutable Nesting caches_in_nodes_;
-  mutable Nesting cores_in_second_;
   CpuSet free_;
   CpuSet taken_;
   int needed_;

@@ -19,10 +19,9 @@ Result<CpuSet> TakePacked(const Machine& machine, const PackingRules& rules, con
   CpuAccumulator packing(machine, free, count);
   if (packing.free().Count() < count) return NotEnoughCpus(count, free.Count());
 
-  packing.TakeWholeFirstLevel();
-  packing.TakeWholeSecondLevel();
+  packing.TakeWholeUpperLevel();
+  packing.TakeWholeLowerLevel();
   if (rules.align_to_uncore_caches) TakeUncoreCaches(packing);
-  // To put the cores in order is most of the work.
   if (packing.satisfied()) return packing.taken();
   if (rules.spread_over_cores) {
     // By number within a socket: neighbours in number are usually on different cores.
@@ -30,7 +29,7 @@ Result<CpuSet> TakePacked(const Machine& machine, const PackingRules& rules, con
     return packing.taken();
   }
   packing.TakeWholeCores();
-  if (!packing.satisfied()) packing.TakeSingleCpus(packing.Cores());
+  if (!packing.satisfied()) packing.TakeSingleCpusOfCores();
   return packing.taken();
 }
 

@@ -20,6 +20,22 @@ std::vector<CpuGroup> GroupBy(const std::vector<Cpu>& rows, IdOf id_of) {
   return groups;
 }
 
+Nesting NestedIn(const std::vector<CpuGroup>& outer, const std::vector<CpuGroup>& inner,
+                 size_t cpu_numbers) {
+  std::vector<size_t> outer_of_cpu(cpu_numbers);
+  for (size_t place = 0; place < outer.size(); ++place) {
+    for (const int cpu : outer[place].cpus) outer_of_cpu[static_cast<size_t>(cpu)] = place;
+  }
+  Nesting nesting(outer.size());
+  for (size_t place = 0; place < inner.size(); ++place) {
+    for (const int cpu : inner[place].cpus) {
+      std::vector<size_t>& inside = nesting[outer_of_cpu[static_cast<size_t>(cpu)]];
+      if (inside.empty() || inside.back() != place) inside.push_back(place);
+    }
+  }
+  return nesting;
+}
+
 // Gives each core its lowest CPU number as name. Rows are ascending.
 Result<Done> NameCores(std::vector<Cpu>& rows) {
   std::map<int, const Cpu*> first_of_core;
@@ -79,6 +95,17 @@ Result<Machine> Machine::Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa)
   machine.cores_ = GroupBy(cpus, [](const Cpu& row) { return row.core; });
   machine.uncores_ = GroupBy(cpus, [](const Cpu& row) { return row.uncore; });
   machine.sockets_ = GroupBy(cpus, [](const Cpu& row) { return row.socket; });
+  for (const int position : machine.numa_with_cpus_) {
+    machine.numa_groups_.push_back({position, machine.CpusInNuma(position)});
+  }
+  const auto nested = [&machine](const auto& outer, const auto& inner) {
+    return NestedIn(outer, inner, machine.row_of_cpu_.size());
+  };
+  machine.sockets_in_numa_ = nested(machine.numa_groups_, machine.sockets_);
+  machine.numa_in_sockets_ = nested(machine.sockets_, machine.numa_groups_);
+  machine.uncores_in_numa_ = nested(machine.numa_groups_, machine.uncores_);
+  machine.cores_in_numa_ = nested(machine.numa_groups_, machine.cores_);
+  machine.cores_in_sockets_ = nested(machine.sockets_, machine.cores_);
   machine.rows_ = std::move(cpus);
   return machine;
 }

@@ -48,6 +48,26 @@ TEST(Machine, GroupsCpusWhateverTheOrderOfTheRows) {
   EXPECT_EQ(machine.cpus_per_uncore(), 4);
 }
 
+TEST(Machine, KnowsWhichUnitsShareCpus) {
+  const Machine machine = TwoSockets();
+  EXPECT_EQ(machine.numa_groups(), (std::vector<CpuGroup>{{0, {0, 1, 4, 5}}, {2, {2, 3, 6, 7}}}));
+  EXPECT_EQ(machine.cores_in_numa(), (Nesting{{0, 1}, {2, 3}}));
+  EXPECT_EQ(machine.cores_in_sockets(), (Nesting{{0, 1}, {2, 3}}));
+  EXPECT_EQ(machine.sockets_in_numa(), (Nesting{{0}, {1}}));
+
+  // One socket of two NUMA nodes, whose only uncore cache and middle core lie in both.
+  const Result<Machine> crossing = Machine::Make({{.cpu = 0, .core = 0, .numa = 0},
+                                                  {.cpu = 1, .core = 1, .numa = 0},
+                                                  {.cpu = 2, .core = 1, .numa = 1},
+                                                  {.cpu = 3, .core = 3, .numa = 1}},
+                                                 {Node(0), Node(1)});
+  ASSERT_TRUE(crossing.ok()) << crossing.error().message;
+  EXPECT_EQ(crossing->cores_in_numa(), (Nesting{{0, 1}, {1, 2}}));
+  EXPECT_EQ(crossing->uncores_in_numa(), (Nesting{{0}, {0}}));
+  EXPECT_EQ(crossing->numa_in_sockets(), (Nesting{{0, 1}}));
+  EXPECT_EQ(crossing->sockets_in_numa(), (Nesting{{0}, {0}}));
+}
+
 TEST(Machine, AddressesNumaNodesByPosition) {
   const Machine machine = TwoSockets();
   EXPECT_EQ(machine.numa_count(), 3);
