@@ -97,6 +97,9 @@ std::set<ContainerKey> HoldersIn(const admission::NodeState& state) {
   return holders;
 }
 
+constexpr char kMemoryGaveUp[] =
+    "the search for the NUMA nodes that take the memory gave up: fewer may do";
+
 HintReport ReportHint(const Machine& machine, const TopologyHint& hint) {
   if (!hint.affinity) return {std::nullopt, hint.preferred};
   return {machine.NumaIds(*hint.affinity), hint.preferred};
@@ -130,6 +133,7 @@ ContainerExplanation ExplainContainer(const admission::Node& node,
   for (const auto& [resource, hints] : decision.hints) {
     report.hints.push_back(ReportHints(node.machine, resource, hints));
   }
+  if (!decision.memory_exact) report.notes.push_back(kMemoryGaveUp);
   if (!decision.affinity) return report;
   report.merged = ReportHint(node.machine, *decision.affinity);
   const MergeExplanation explanation = topologymanager::ExplainMerge(
@@ -139,7 +143,7 @@ ContainerExplanation ExplainContainer(const admission::Node& node,
     report.candidates.push_back({ReportHint(node.machine, candidate.hint), candidate.verdict});
   }
   report.candidates_left_out = explanation.left_out;
-  report.notes = explanation.notes;
+  report.notes.insert(report.notes.end(), explanation.notes.begin(), explanation.notes.end());
   return report;
 }
 

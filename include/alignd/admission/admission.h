@@ -25,6 +25,9 @@ struct ContainerDecision {
   topologymanager::HintsByResource hints;
   // The merged hint; nullopt with topology policy none.
   std::optional<topologymanager::TopologyHint> affinity;
+  // False if the memory manager's own search, beyond the merged hint, gave up
+  // (memorymanager::Placement).
+  bool memory_exact = true;
 
   friend bool operator==(const ContainerDecision&, const ContainerDecision&) = default;
 };

@@ -46,14 +46,22 @@ topologymanager::HintsByResource ContainerHints(const Machine& machine, const St
 topologymanager::HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy,
                                           const MemoryState& state, const Pod& pod);
 
+// What became of a container's memory.
+struct Placement {
+  std::optional<Refusal> refusal;
+  // False if the search for the nodes gave up (topologymanager::kMostSearchSteps): fewer nodes may
+  // hold the memory, and a refusal for want of a preferred set may be one too many.
+  bool exact = true;
+};
+
 // Gives the container its memory blocks, first out of what the pod's init containers hold on the
-// same nodes. Returns why not, or nullopt; after a refusal `state` is to be thrown away.
+// same nodes. After a refusal `state` is to be thrown away.
 // Differs: never takes a node out of a group that others use; an init container that has run (its
 // pod's later containers hold memory, it does not) gets nothing again; a memory type that the
 // machine lacks is refused. Source: policy_static.go, Allocate.
-std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
-                                const Container& container,
-                                const topologymanager::TopologyHint& affinity, MemoryState& state);
+Placement Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
+                   const Container& container, const topologymanager::TopologyHint& affinity,
+                   MemoryState& state);
 
 // The container starts: init containers before it (not sidecars) have ended and lose their blocks.
 // Source: memory_manager.go, AddContainer.

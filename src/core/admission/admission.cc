@@ -1,5 +1,6 @@
 #include "alignd/admission/admission.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "alignd/cpumanager/static_policy.h"
@@ -54,7 +55,7 @@ class PodAdmission {
   // Source: kubelet pkg/kubelet/cm/topologymanager/scope.go, admitPolicyNone.
   std::optional<Refusal> DecideWithoutTopology() {
     for (const Container& container : pod_.containers) {
-      decisions_.push_back({container.name, {}, std::nullopt});
+      decisions_.push_back({container.name, {}, std::nullopt, true});
       if (auto refusal = Allocate(container, {std::nullopt, false})) return refusal;
     }
     return std::nullopt;
@@ -133,8 +134,11 @@ class PodAdmission {
       }
     }
     if (!node_.memory) return std::nullopt;
-    return memorymanager::Allocate(node_.machine, *node_.memory, pod_, container, affinity,
-                                   next_.memory);
+    memorymanager::Placement memory = memorymanager::Allocate(node_.machine, *node_.memory, pod_,
+                                                              container, affinity, next_.memory);
+    std::ranges::find(decisions_, container.name, &ContainerDecision::container)->memory_exact =
+        memory.exact;
+    return std::move(memory.refusal);
   }
 
   const Node& node_;

@@ -19,29 +19,32 @@ Error Refused(std::string text) {
 }
 
 // Without an affinity: the best set that takes the request. One that is not preferred will do only
-// if nothing better was promised.
+// if nothing better was promised. `exact` becomes false if the search gave up.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, getDefaultHint.
-Result<TopologyHint> DefaultHint(const Hints& hints, const TopologyHint& promised) {
-  const std::optional<TopologyHint> best = BestOf(hints);
+Result<TopologyHint> DefaultHint(const Hints& hints, const TopologyHint& promised, bool& exact) {
+  const std::optional<BestHint> best = BestOf(hints);
   if (!best) {
     return Refused(
         "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available");
   }
-  if (!best->preferred && promised.preferred) {
+  exact = exact && best->exact;
+  if (!best->hint.preferred && promised.preferred) {
     return Refused("failed to find the default preferred hint");
   }
-  return *best;
+  return best->hint;
 }
 
-// The best set that takes the request and contains the promised nodes.
+// The best set that takes the request and contains the promised nodes. `exact` becomes false if the
+// search gave up.
 // Source: policy_static.go, extendTopologyManagerHint.
-Result<TopologyHint> ExtendedHint(const Hints& hints, const TopologyHint& promised) {
-  const std::optional<TopologyHint> best = BestOf(hints, *promised.affinity);
+Result<TopologyHint> ExtendedHint(const Hints& hints, const TopologyHint& promised, bool& exact) {
+  const std::optional<BestHint> best = BestOf(hints, *promised.affinity);
   if (!best) return Refused("failed to find NUMA nodes to extend the current topology hint");
-  if (!best->preferred && promised.preferred) {
+  exact = exact && best->exact;
+  if (!best->hint.preferred && promised.preferred) {
     return Refused("failed to find the extended preferred hint");
   }
-  return *best;
+  return best->hint;
 }
 
 // Whether nobody but this pod uses the node.
@@ -57,7 +60,7 @@ bool OnlyThisPodUses(const MemoryState& state, const Pod& pod, int node) {
   return own == state.machine.at(node).number_of_assignments;
 }
 
-// The nodes on which the container's memory will lie.
+// The nodes on which the container's memory will lie. `exact` becomes false if a search gave up.
 // Differs: a single node that is in use as part of a group is not torn out of it. The kubelet tears
 // it, books later releases on wrong nodes, and loses memory. Here the container joins the group if
 // other pods are in it. If the group is its own pod's, which an earlier container made by extending
@@ -65,11 +68,12 @@ bool OnlyThisPodUses(const MemoryState& state, const Pod& pod, int node) {
 // extend as well.
 // Source: policy_static.go, Allocate, isAffinityViolatingNUMAAllocations.
 Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, const Pod& pod,
-                             const MemoryRequest& request, const TopologyHint& affinity) {
+                             const MemoryRequest& request, const TopologyHint& affinity,
+                             bool& exact) {
   TopologyHint chosen = affinity;
   if (!chosen.affinity) {
     const Result<TopologyHint> found =
-        DefaultHint(HintsOver(machine, state, pod, request), affinity);
+        DefaultHint(HintsOver(machine, state, pod, request), affinity, exact);
     if (!found.ok()) return found.error();
     chosen = *found;
   }
@@ -80,7 +84,7 @@ Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, c
     const bool own_group =
         fits && OnlyThisPodUses(state, pod, machine.NumaIds(*chosen.affinity).front());
     const Result<TopologyHint> found =
-        ExtendedHint(own_group ? Hints() : HintsOver(machine, state, pod, request), chosen);
+        ExtendedHint(own_group ? Hints() : HintsOver(machine, state, pod, request), chosen, exact);
     if (!found.ok()) return found.error();
     chosen = *found;
   }
@@ -110,21 +114,21 @@ void MustBeNothing(uint64_t left) {
 
 }  // namespace
 
-std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& /*policy*/,
-                                const Pod& pod, const Container& container,
-                                const TopologyHint& affinity, MemoryState& state) {
+Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const Pod& pod,
+                   const Container& container, const TopologyHint& affinity, MemoryState& state) {
   // Differs: an init container that has run gets nothing again; the kubelet reserves for it once
   // more after a restart.
-  if (!IsPinned(pod) || HasEnded(state, pod, container)) return std::nullopt;
-  if (state.Find({pod.uid, container.name}) != nullptr) return std::nullopt;
+  if (!IsPinned(pod) || HasEnded(state, pod, container)) return {};
+  if (state.Find({pod.uid, container.name}) != nullptr) return {};
 
   const Result<MemoryRequest> request = RequestOf(container);
-  if (!request.ok()) return UnexpectedAdmissionError(request.error().message);
+  if (!request.ok()) return {UnexpectedAdmissionError(request.error().message)};
   if (const Result<Done> known = CheckTypes(state, *request); !known.ok()) {
-    return UnexpectedAdmissionError(known.error().message);
+    return {UnexpectedAdmissionError(known.error().message)};
   }
-  const Result<NumaMask> nodes = ChooseNodes(machine, state, pod, *request, affinity);
-  if (!nodes.ok()) return UnexpectedAdmissionError(nodes.error().message);
+  bool exact = true;
+  const Result<NumaMask> nodes = ChooseNodes(machine, state, pod, *request, affinity, exact);
+  if (!nodes.ok()) return {UnexpectedAdmissionError(nodes.error().message), exact};
 
   const std::vector<int> ids = machine.NumaIds(*nodes);
   std::vector<Block> blocks;
@@ -134,7 +138,7 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& /*po
     MustBeNothing(Book(ids, type, bytes - reused, state.machine));
   }
   if (!blocks.empty()) state.assignments[pod.uid][container.name] = std::move(blocks);
-  return std::nullopt;
+  return {std::nullopt, exact};
 }
 
 void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& state) {

@@ -120,8 +120,9 @@ Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod
            .exact = smallest->exact}};
 }
 
-std::optional<TopologyHint> BestOf(const Hints& hints, NumaMask containing) {
+std::optional<BestHint> BestOf(const Hints& hints, NumaMask containing) {
   std::optional<TopologyHint> best;
+  bool exact = true;
   const auto offer = [&](const TopologyHint& hint) {
     if (best &&
         (best->preferred != hint.preferred ? best->preferred
@@ -137,9 +138,11 @@ std::optional<TopologyHint> BestOf(const Hints& hints, NumaMask containing) {
     // No set is narrower than the preferred ones, so the narrowest is preferred if any is.
     if (const auto narrowest = topologymanager::NarrowestSet(described->sets, containing)) {
       offer({narrowest->set, described->IsPreferred(narrowest->set)});
+      exact = narrowest->exact;
     }
   }
-  return best;
+  if (!best) return std::nullopt;
+  return BestHint{*best, exact};
 }
 
 bool HasEnded(const MemoryState& state, const Pod& pod, const Container& container) {

@@ -18,10 +18,14 @@ namespace alignd::memorymanager {
 topologymanager::Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod,
                                  const MemoryRequest& request);
 
+struct BestHint {
+  topologymanager::TopologyHint hint;
+  bool exact = true;  // false: the search gave up, there may be a better one
+};
+
 // Of the sets that have all of `containing`: preferred before not preferred, then the narrowest;
 // nullopt if there is none. Source: policy_static.go, findBestHint.
-std::optional<topologymanager::TopologyHint> BestOf(const topologymanager::Hints& hints,
-                                                    NumaMask containing = {});
+std::optional<BestHint> BestOf(const topologymanager::Hints& hints, NumaMask containing = {});
 
 // Whether the container is an init container that has run: it holds nothing while a container that
 // starts after it does.

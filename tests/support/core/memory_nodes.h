@@ -67,8 +67,8 @@ struct MemoryNode {
                    const topologymanager::TopologyHint& affinity) {
     const auto asking = std::ranges::find(pod.containers, container, &Container::name);
     MemoryState next = state;
-    const auto refusal = Allocate(machine, policy, pod, *asking, affinity, next);
-    if (refusal) return refusal->message;
+    const Placement placement = Allocate(machine, policy, pod, *asking, affinity, next);
+    if (placement.refusal) return placement.refusal->message;
     state = std::move(next);
     return "";
   }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/memory_nodes.h"
@@ -47,6 +49,44 @@ TEST(MemoryAllocation, FollowsTheAffinityAndExtendsIt) {
     EXPECT_EQ(node.BlocksOf("p", "app"), c.blocks) << c.name;
     EXPECT_EQ(node.Broken(), kSound) << c.name;
   }
+}
+
+// 64 nodes, all different, in five types: to find the narrowest set to extend to is a knapsack
+// problem that nobody solves in bounded time.
+TEST(MemoryAllocation, SaysThatTheSearchGaveUp) {
+  const std::map<std::string, uint64_t> page_bytes = {
+      {"hugepages-64Ki", 64 << 10}, {"hugepages-2Mi", 2 << 20}, {"hugepages-32Mi", 32 << 20}};
+  std::vector<NumaNode> nodes;
+  std::map<std::string, uint64_t> half;
+  uint64_t drawn = 1;
+  const auto draw = [&drawn] {
+    drawn = drawn * 6364136223846793005 + 1442695040888963407;
+    return (drawn >> 33) % 10'000 + 1;
+  };
+  for (int id = 0; id < 64; ++id) {
+    NumaNode& node = nodes.emplace_back();
+    node.id = id;
+    node.memory_bytes = (draw() + 1) * (64 << 20);
+    half["memory"] += node.memory_bytes / 2;
+    for (const auto& [type, size] : page_bytes) {
+      const uint64_t pages = draw();
+      node.hugepages[size] = pages;
+      node.memory_bytes += pages * size;
+      half[type] += pages * size / 2 / size * size;
+    }
+  }
+  MemoryNode node = MemoryNode::Make(MachineOf(std::move(nodes)), Reserving({{0, "1Mi"}}));
+  std::map<std::string, std::string> amounts;
+  for (const auto& [type, bytes] : half) amounts[type] = std::to_string(bytes);
+  const Pod pod = GuaranteedPod("p", {App("app", amounts)});
+  const auto give = [&](const Pod& asking) {
+    MemoryState next = node.state;
+    return Allocate(node.machine, node.policy, asking, asking.containers.front(), OnNodes(1), next);
+  };
+  const Placement hard = give(pod);
+  EXPECT_FALSE(hard.exact);
+  EXPECT_FALSE(hard.refusal) << hard.refusal->message;
+  EXPECT_TRUE(give(AskingFor("1Mi")).exact);
 }
 
 // The kubelet dereferences a missing entry and panics.
