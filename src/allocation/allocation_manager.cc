@@ -3,14 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <future>
 #include <utility>
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
-#include "alignd/admission/holders.h"
 #include "alignd/admission/init_containers.h"
 #include "allocation/held.h"
+#include "allocation/operation.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
 
@@ -24,8 +23,6 @@ namespace {
 // How often a decision asks for preferences anew because the free devices have moved meanwhile.
 constexpr int kMaxConsultations = 3;
 
-Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping"}; }
-
 bool NamesNoMoreThan(const Pod& pod, const Pod& other) {
   return std::ranges::all_of(pod.containers, [&other](const Container& c) {
     return std::ranges::find(other.containers, c.name, &Container::name) != other.containers.end();
@@ -33,25 +30,6 @@ bool NamesNoMoreThan(const Pod& pod, const Pod& other) {
 }
 
 }  // namespace
-
-// One pod that is being admitted. Lives until it is answered, and in the callbacks of plugins that
-// have not answered yet.
-struct AllocationManager::Operation {
-  Pod pod;
-  std::string source;
-  CountedPod counted;
-  std::optional<PodDecision> decision;  // once it is made; its end follows
-  std::vector<AdmitDone> waiting;       // for this answer
-  std::vector<Caller> behind;           // of the same pod, with more containers: decided afterwards
-  bool ended = false;                   // answers that come now are late
-
-  std::map<PreferenceQuery, std::optional<std::vector<std::string>>> preferences;
-  int consultations = 0;
-  size_t awaited = 0;  // answers of plugins
-
-  std::optional<Reservation> reservation;  // what the ledger has reserved for it
-  std::map<ContainerKey, std::map<std::string, std::string>> responses;  // by resource
-};
 
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
@@ -74,49 +52,11 @@ AllocationManager::~AllocationManager() {
 }
 
 void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source, std::string wanted,
-                              CountedPod counted) {
-  const auto caller = std::make_shared<Caller>(Caller{
-      std::move(pod), std::move(done), std::move(source), std::move(wanted), std::move(counted)});
+                              CountedPod counted, StoppedPods stopped) {
+  const auto caller =
+      std::make_shared<Caller>(Caller{std::move(pod), std::move(done), std::move(source),
+                                      std::move(wanted), std::move(counted), std::move(stopped)});
   if (!queue_->Post([this, caller] { Start(std::move(*caller)); })) caller->done(Stopping());
-}
-
-void AllocationManager::ContainerStarts(ContainerKey key) {
-  queue_->Post([this, key = std::move(key)] {
-    const Pod* const pod = notes_.WithInit(key.pod_uid);
-    if (pod == nullptr || operations_.contains(key.pod_uid)) return;
-    NodeState next = ledger_.state();
-    admission::ContainerStarts(node_, *pod, key.container, next);
-    if (next == ledger_.state()) return;
-    // Those that run once more are to be decided about once more.
-    for (const ContainerKey& granted : notes_.GrantedOf(key.pod_uid)) {
-      const bool loses = ledger_.state().cpu.Find(granted) && !next.cpu.Find(granted);
-      if (loses) notes_.NoLongerGranted(granted);
-    }
-    const Result<Done> saved = ledger_.Keep(std::move(next), Hidden(nullptr));
-    if (!saved.ok()) {
-      spdlog::error("init containers of pod {}: {}", key.pod_uid, saved.error().Text());
-    }
-  });
-}
-
-void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
-                                   std::function<bool()> still_gone) {
-  const bool posted = queue_->Post([this, pod_uid, done, still_gone = std::move(still_gone)] {
-    done(still_gone && !still_gone() ? Result<Done>(Done{}) : Release({pod_uid}));
-  });
-  if (!posted) done(Stopping());
-}
-
-std::set<std::string> AllocationManager::KnownPods() {
-  std::promise<std::set<std::string>> known;
-  const bool posted = queue_->Post([&] {
-    std::set<std::string> uids = admission::PodsIn(ledger_.state());
-    notes_.AddPodsTo(uids);
-    const auto bound = bindings();
-    for (const auto& [key, devices] : *bound) uids.insert(key.pod_uid);
-    known.set_value(std::move(uids));
-  });
-  return posted ? known.get_future().get() : std::set<std::string>();
 }
 
 void AllocationManager::OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer) {
@@ -161,6 +101,7 @@ void AllocationManager::Start(Caller caller) {
     operation->pod = std::move(caller.pod);
     operation->source = std::move(caller.source);
     operation->counted = std::move(caller.counted);
+    operation->stopped = std::move(caller.stopped);
     operation->waiting.push_back(std::move(caller.done));
     operations_[operation->pod.uid] = operation;
     return Decide(operation);
@@ -233,15 +174,31 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
     if (may_ask) unanswered.insert(query);
     return std::nullopt;
   };
-  NodeState state = ledger_.state();
-  admission::LendToInitContainers(node_, pod, state);
-  admission::Admission admission = AdmitCounted(node_, state, pod, counted, *bindings(),
-                                                mode_.value_or(BindingMode::kSteered), preferred);
+  const auto admit = [&](const std::set<std::string>& released) {
+    NodeState state = ledger_.state();
+    for (const std::string& uid : released) admission::ReleasePod(uid, state);
+    admission::LendToInitContainers(node_, pod, state);
+    return AdmitCounted(node_, state, pod, counted, *bindings(),
+                        mode_.value_or(BindingMode::kSteered), preferred);
+  };
+  admission::Admission admission = admit({});
+  std::set<std::string> released;
+  if (admission.refusal && unanswered.empty()) released = Releasable(*operation);
+  if (!released.empty()) {
+    admission::Admission roomier = admit(released);
+    if (roomier.admitted()) {
+      admission = std::move(roomier);
+    } else {
+      released.clear();  // they may come back and find what they had
+    }
+  }
   if (!unanswered.empty()) return Consult(operation, unanswered);
   Note(*operation, admission);
   if (admission.refusal) {
     return Fail(*operation, admission::Explain(node_, ledger_.state(), pod, *admission.refusal));
   }
+  ForgetReleased(released);
+  operation->made_room = !released.empty();
   Take(operation, std::move(admission.next));
 }
 
@@ -309,6 +266,10 @@ void AllocationManager::Fail(Operation& operation, const Outcome& why) {
     ledger_.GiveBack(*operation.reservation);
     operation.reservation.reset();
   }
+  if (operation.made_room) {  // which stays
+    const Result<Done> saved = ledger_.Keep(ledger_.state(), Hidden(&operation));
+    if (!saved.ok()) spdlog::error("release of stopped pods: {}", saved.error().Text());
+  }
   Finish(operation, why);
 }
 
@@ -340,32 +301,6 @@ void AllocationManager::Note(Operation& operation, const admission::Admission& a
   if (admission.refusal) {
     decision.left = admission::DescribeRoom(admission::RoomLeft(node_, ledger_.state()));
   }
-}
-
-void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
-  const auto running = operations_.find(pod_uid);
-  if (running == operations_.end()) return;
-  Operation& operation = *running->second;
-  for (Caller& caller : operation.behind) operation.waiting.push_back(std::move(caller.done));
-  operation.behind.clear();
-  Fail(operation, why);
-}
-
-Result<Done> AllocationManager::Release(const std::set<std::string>& pod_uids) {
-  queue_->AssertOnThisThread();
-  for (const std::string& uid : pod_uids) {
-    Cancel(uid, {ErrorCode::kUnavailable,
-                 "pod " + uid + " was released while its devices were being allocated"});
-  }
-  NodeState next = ledger_.state();
-  for (const std::string& uid : pod_uids) {
-    admission::ReleasePod(uid, next);
-    notes_.Forget(uid);
-  }
-  Result<Done> kept = ledger_.Keep(std::move(next), Hidden(nullptr));
-  if (bindings_ == nullptr) return kept;
-  const Result<Done> forgotten = bindings_->Forget(pod_uids);
-  return kept.ok() ? forgotten : kept;
 }
 
 void AllocationManager::ChangeInventory() {

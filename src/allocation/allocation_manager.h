@@ -49,6 +49,9 @@ using Outcome = std::variant<Granted, Refusal, Error>;
 class AllocationManager final : public InventorySink {
  public:
   using AdmitDone = std::function<void(Outcome)>;
+  // The UIDs of pods that have stopped and may give back what they hold, as of now. Called on the
+  // decision thread; must not block.
+  using StoppedPods = std::function<std::set<std::string>()>;
 
   // `initial` comes from CheckpointStore::Load. `store`, `plugins` and `bindings` outlive us.
   // `bindings`, where given, remembers which devices counted ids became; `mode` says which they
@@ -76,9 +79,10 @@ class AllocationManager final : public InventorySink {
   // the one container that matters now: if it holds its grant it gets it again at once, whatever
   // becomes of the others, so that a restart is never refused for the sake of an init container
   // that has long ended. `counted`: the devices that the kubelet counted for containers of the pod,
-  // whose limits name as many.
+  // whose limits name as many. `stopped`, where given, names pods that are released if the pod fits
+  // then and not before; in one change, so that nobody is moved onto their CPUs in between.
   void Admit(Pod pod, AdmitDone done, std::string source = {}, std::string wanted = {},
-             CountedPod counted = {});
+             CountedPod counted = {}, StoppedPods stopped = {});
 
   // The container is about to start: what ended init containers of its pod held is given back, as
   // far as the pod is known as a whole (admission::ContainerStarts). A failure to save it is
@@ -127,6 +131,7 @@ class AllocationManager final : public InventorySink {
     std::string source;
     std::string wanted;
     CountedPod counted;
+    StoppedPods stopped;
   };
 
   // All of these on the decision thread.
@@ -142,6 +147,10 @@ class AllocationManager final : public InventorySink {
   void Decide(const std::shared_ptr<Operation>& operation);
   void Consult(const std::shared_ptr<Operation>& operation,
                const std::set<devicemanager::PreferenceQuery>& queries);
+  // Those of its stopped pods that hold something and are not being admitted.
+  std::set<std::string> Releasable(const Operation& operation) const;
+  // Their room has been given to somebody else.
+  void ForgetReleased(const std::set<std::string>& pod_uids);
   void Take(const std::shared_ptr<Operation>& operation, admission::NodeState next);
   void OnResponse(Operation& operation, const ContainerKey& key, const std::string& resource,
                   Result<std::string> response);

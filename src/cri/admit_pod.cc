@@ -1,6 +1,6 @@
+#include <chrono>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "cri/handlers.h"
 
@@ -16,22 +16,9 @@ void AdmitMakingRoom(const HandlerContext& context, const podsource::PodAsk& ask
                      const std::string& wanted, const allocation::CountedPod& counted,
                      std::function<void(allocation::Outcome)> done) {
   context.allocation.Admit(
-      ask.pod,
-      [context, ask, wanted, counted, done = std::move(done)](allocation::Outcome outcome) mutable {
-        if (!std::holds_alternative<Refusal>(outcome)) {
-          done(std::move(outcome));
-          return;
-        }
-        context.reconciler.ReleaseStopped([context, ask, wanted, counted, done = std::move(done),
-                                           outcome = std::move(outcome)](bool any) mutable {
-          if (any) {
-            context.allocation.Admit(ask.pod, std::move(done), ask.source, wanted, counted);
-          } else {
-            done(std::move(outcome));
-          }
-        });
-      },
-      ask.source, wanted, counted);
+      ask.pod, std::move(done), ask.source, wanted, counted, [&registry = context.registry] {
+        return registry.StoppedPods(/*for_at_least=*/std::chrono::milliseconds(0));
+      });
 }
 
 }  // namespace alignd::cri

@@ -26,9 +26,9 @@ std::unique_ptr<CallHandler> MakeStopContainer(const HandlerContext& context);
 std::unique_ptr<CallHandler> MakeRemoveContainer(const HandlerContext& context);
 std::unique_ptr<CallHandler> MakeContainerStatus(const HandlerContext& context);
 
-// Has the pod decided; `wanted` and `counted` as in AllocationManager::Admit. Where it is refused
-// while stopped pods still hold something, those are released, as the kubelet does before every
-// admission, and it is decided once more.
+// Has the pod decided; `wanted` and `counted` as in AllocationManager::Admit. Where it fits only
+// without what stopped pods still hold, those are released, as the kubelet does before every
+// admission.
 void AdmitMakingRoom(const HandlerContext& context, const podsource::PodAsk& ask,
                      const std::string& wanted, const allocation::CountedPod& counted,
                      std::function<void(allocation::Outcome)> done);

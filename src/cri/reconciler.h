@@ -62,13 +62,7 @@ class Reconciler {
     mover_.BeforeStart(container_id, std::move(done));
   }
 
-  // Releases pods all of whose sandboxes have stopped, without waiting for their grace. Answers
-  // whether there were any.
-  void ReleaseStopped(std::function<void(bool)> done);
-
  private:
-  allocation::AllocationManager& allocation_;
-  ContainerRegistry& registry_;
   RuntimeClient& runtime_;
   const std::function<void()> after_listing_;
   CpusetGuard guard_;

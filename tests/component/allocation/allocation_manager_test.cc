@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "alignd/admission/holders.h"
 #include "edge/allocation_node.h"
 #include "edge/allocation_outcome.h"
 
@@ -66,6 +67,45 @@ TEST_F(AllocationTest, GivesAContainerItsGrantAgainWithoutAskingAnyone) {
   ASSERT_TRUE(GrantedOf(first) && GrantedOf(second)) << TextOf(second);
   EXPECT_EQ(GrantedOf(second)->grants, GrantedOf(first)->grants);
   EXPECT_EQ(world.plugins->allocations(), asked);
+}
+
+// Nobody may be moved onto CPUs that he has to leave again at once.
+TEST_F(AllocationTest, GivesTheRoomOfStoppedPodsInOneChange) {
+  std::vector<CpuSet> pools;
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stopped", 6, {{kGpu, "1"}}))));
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stays", 8))));
+  world.manager->OnChange([&pools](const std::shared_ptr<const Snapshot>& snapshot) {
+    pools.push_back(snapshot->state.cpu.default_set);
+  });
+  const Outcome outcome = world.Admit(AppPod("next", 7), {"stopped", "never heard of"});
+  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").exclusive.Count(), 7);
+  EXPECT_EQ(pools, std::vector<CpuSet>{world.published().cpu.default_set});
+  EXPECT_EQ(pools.at(0).Count(), 1);
+  EXPECT_EQ(admission::PodsIn(world.saved()), (std::set<std::string>{"next", "stays"}));
+  EXPECT_EQ(admission::PodsIn(world.published()), (std::set<std::string>{"next", "stays"}));
+  EXPECT_FALSE(world.manager->KnownPods().contains("stopped"));
+  for (const auto& decision : world.manager->decisions().Newest("next", 10)) {
+    EXPECT_FALSE(decision->refusal) << decision->refusal->message;
+  }
+}
+
+TEST_F(AllocationTest, StoppedPodsKeepWhatIsOfNoUseToTheOther) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stopped", 4))));
+  EXPECT_TRUE(GrantedOf(world.Admit(AppPod("fits beside it", 4), {"stopped"})));
+  EXPECT_FALSE(GrantedOf(world.Admit(AppPod("too large", 99), {"stopped"})));
+  EXPECT_NE(world.published().cpu.Find({"stopped", "app"}), nullptr);
+}
+
+TEST_F(AllocationTest, RoomOfStoppedPodsStaysFreeWhereAPluginFails) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stopped", 6))));
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stays", 8))));
+  world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
+  EXPECT_FALSE(GrantedOf(world.Admit(AppPod("next", 7, {{kGpu, "1"}}), {"stopped"})));
+  EXPECT_EQ(admission::PodsIn(world.published()), std::set<std::string>{"stays"});
+  EXPECT_EQ(admission::PodsIn(world.saved()), std::set<std::string>{"stays"});
+  EXPECT_EQ(world.published().cpu.default_set.Count(), 8);
+  EXPECT_TRUE(GrantedOf(world.Admit(AppPod("another", 7))));
 }
 
 TEST_F(AllocationTest, LetsSharedContainersRunOnTheDefaultSet) {

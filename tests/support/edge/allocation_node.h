@@ -124,14 +124,18 @@ class AllocationNode {
     store.reset();
   }
 
-  std::future<allocation::Outcome> AdmitLater(Pod pod) {
+  // `stopped`: pods that may be released for it.
+  std::future<allocation::Outcome> AdmitLater(Pod pod, const std::set<std::string>& stopped = {}) {
     auto answer = std::make_shared<std::promise<allocation::Outcome>>();
-    manager->Admit(std::move(pod), [answer](allocation::Outcome outcome) {
-      answer->set_value(std::move(outcome));
-    });
+    manager->Admit(
+        std::move(pod),
+        [answer](allocation::Outcome outcome) { answer->set_value(std::move(outcome)); },
+        /*source=*/{}, /*wanted=*/{}, /*counted=*/{}, [stopped] { return stopped; });
     return answer->get_future();
   }
-  allocation::Outcome Admit(Pod pod) { return AdmitLater(std::move(pod)).get(); }
+  allocation::Outcome Admit(Pod pod, const std::set<std::string>& stopped = {}) {
+    return AdmitLater(std::move(pod), stopped).get();
+  }
 
   Result<Done> Release(const std::string& uid) {
     std::promise<Result<Done>> answer;
