@@ -26,13 +26,18 @@ constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
 class ControlServer::Service final : public v1::Control::CallbackService {
  public:
   Service(std::string version, const admission::Node& node,
-          const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep)
-      : version_(std::move(version)), node_(node), allocation_(allocation), upkeep_(upkeep) {}
+          const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep,
+          std::function<PodNames()> names)
+      : version_(std::move(version)),
+        node_(node),
+        allocation_(allocation),
+        upkeep_(upkeep),
+        names_(std::move(names)) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* /*request*/,
                                       v1::GetStatusResponse* response) override {
-    StatusReport report = ReportStatus(version_, node_, *allocation_.snapshot(),
+    StatusReport report = ReportStatus(version_, node_, *allocation_.snapshot(), names_(),
                                        allocation_.decisions(), *allocation_.bindings());
     report.upkeep = ReportUpkeep(upkeep_.Report());
     *response = ToWire(report);
@@ -64,12 +69,15 @@ class ControlServer::Service final : public v1::Control::CallbackService {
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;
   const allocation::UpkeepLog& upkeep_;
+  const std::function<PodNames()> names_;
 };
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(
     const std::string& endpoint, std::string version, const admission::Node& node,
-    const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep) {
-  auto service = std::make_unique<Service>(std::move(version), node, allocation, upkeep);
+    const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep,
+    std::function<PodNames()> names) {
+  auto service =
+      std::make_unique<Service>(std::move(version), node, allocation, upkeep, std::move(names));
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);

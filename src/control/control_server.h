@@ -1,6 +1,7 @@
 // Serves status and explanations to `alignctl`, on a socket of its own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/upkeep_log.h"
+#include "control/reports.h"
 
 namespace grpc {
 class Server;
@@ -18,11 +20,12 @@ namespace alignd::control {
 // Thread-safe. Answers from published snapshots and the decision log; never waits for a decision.
 class ControlServer {
  public:
-  // Listens on `endpoint` (rpc::Listen). The references outlive the server.
-  // Errors: those of rpc::Listen.
+  // Listens on `endpoint` (rpc::Listen). The references outlive the server. `names` is asked on any
+  // thread. Errors: those of rpc::Listen.
   static Result<std::unique_ptr<ControlServer>> Start(
       const std::string& endpoint, std::string version, const admission::Node& node,
-      const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep);
+      const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep,
+      std::function<PodNames()> names);
 
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;

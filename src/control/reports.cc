@@ -148,12 +148,11 @@ ContainerExplanation ExplainContainer(const admission::Node& node,
 }
 
 StatusReport ReportStatus(const std::string& version, const admission::Node& node,
-                          const allocation::Snapshot& snapshot,
+                          const allocation::Snapshot& snapshot, PodNames names,
                           const allocation::DecisionLog& decisions,
                           const checkpoint::Bindings& bindings) {
-  std::map<std::string, std::string> names;
   for (const auto& decision : decisions.Newest("", allocation::DecisionLog::kCapacity)) {
-    names[decision->pod_uid] = decision->name_space + "/" + decision->name;
+    names.try_emplace(decision->pod_uid, decision->name_space + "/" + decision->name);
   }
   StatusReport report;
   report.version = version;

@@ -128,9 +128,12 @@ struct DecisionReport {
   friend bool operator==(const DecisionReport&, const DecisionReport&) = default;
 };
 
-// `decisions` gives the pods their names, as far as it goes back.
+// Names of pods (namespace/name) by UID.
+using PodNames = std::map<std::string, std::string>;
+
+// `names`: of the pods that are there. `decisions` names others, as far as it goes back.
 StatusReport ReportStatus(const std::string& version, const admission::Node& node,
-                          const allocation::Snapshot& snapshot,
+                          const allocation::Snapshot& snapshot, PodNames names,
                           const allocation::DecisionLog& decisions,
                           const checkpoint::Bindings& bindings = {});
 

@@ -1,12 +1,14 @@
 #include "cri/container_registry.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace alignd::cri {
 
-void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid) {
+void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid,
+                                   std::string name) {
   const MutexLock lock(mutex_);
-  sandboxes_[id] = {PodUidOr(pod_uid, id), std::nullopt};
+  sandboxes_[id] = {PodUidOr(pod_uid, id), std::move(name), std::nullopt};
   added_since_.insert(id);
 }
 
@@ -38,6 +40,15 @@ std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id
   const auto sandbox = sandboxes_.find(id);
   if (sandbox == sandboxes_.end()) return std::nullopt;
   return sandbox->second.pod_uid;
+}
+
+std::map<std::string, std::string> ContainerRegistry::PodNames() const {
+  const MutexLock lock(mutex_);
+  std::map<std::string, std::string> names;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (!sandbox.name.empty()) names[sandbox.pod_uid] = sandbox.name;
+  }
+  return names;
 }
 
 void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
@@ -203,7 +214,9 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
   const MutexLock lock(mutex_);
   std::map<std::string, Sandbox> sandboxes;
   for (const RuntimeListing::Sandbox& listed : listing.sandboxes) {
-    Sandbox& sandbox = sandboxes[listed.id] = {PodUidOr(listed.pod_uid, listed.id), std::nullopt};
+    Sandbox& sandbox = sandboxes[listed.id];
+    sandbox.pod_uid = PodUidOr(listed.pod_uid, listed.id);
+    if (!listed.name.empty()) sandbox.name = listed.name_space + "/" + listed.name;
     // A stopped sandbox never runs again: one that is listed as ready was stopped since.
     const auto known = sandboxes_.find(listed.id);
     if (known != sandboxes_.end()) sandbox.stopped = known->second.stopped;

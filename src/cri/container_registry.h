@@ -42,7 +42,8 @@ inline const std::string& PodUidOr(const std::string& stated, const std::string&
 // Thread-safe.
 class ContainerRegistry {
  public:
-  void AddSandbox(const std::string& id, const std::string& pod_uid);
+  // `name`: namespace/name of the pod.
+  void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {});
   // Its containers no longer run; those of a pod without any other sandbox are forgotten. The pod
   // keeps its grant until it is needed or some time has
   // passed, because a kubelet that replaces a sandbox stops the old one first.
@@ -50,6 +51,8 @@ class ContainerRegistry {
   // Returns the pod's UID if this was its last sandbox, so that the pod is gone.
   std::optional<std::string> RemoveSandbox(const std::string& id);
   std::optional<std::string> PodOfSandbox(const std::string& id) const;
+  // The pods' names (namespace/name) by UID, as far as they are known.
+  std::map<std::string, std::string> PodNames() const;
 
   // `told`: the CPU set in the CreateContainer request that went to the runtime; empty for none.
   void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& told);
@@ -106,6 +109,7 @@ class ContainerRegistry {
 
   struct Sandbox {
     std::string pod_uid;
+    std::string name;
     std::optional<Clock::time_point> stopped;
   };
   struct Container {

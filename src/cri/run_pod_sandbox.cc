@@ -53,7 +53,9 @@ class RunPodSandboxHandler final : public CallHandler {
       decide(std::move(bytes));  // the runtime knows what to say of it
       return;
     }
-    pod_uid_ = request.config().metadata().uid();
+    const v1::PodSandboxMetadata& metadata = request.config().metadata();
+    pod_uid_ = metadata.uid();
+    if (!metadata.name().empty()) name_ = metadata.namespace_() + "/" + metadata.name();
     auto sandbox = std::make_shared<const v1::PodSandboxConfig>(request.config());
     context_.reconciler.WhenListed([this, sandbox = std::move(sandbox), bytes = std::move(bytes),
                                     decide = std::move(decide)](bool listed) {
@@ -70,7 +72,7 @@ class RunPodSandboxHandler final : public CallHandler {
   void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
     v1::RunPodSandboxResponse response;
     if (status.ok() && Parse(*bytes, response)) {
-      context_.registry.AddSandbox(response.pod_sandbox_id(), pod_uid_);
+      context_.registry.AddSandbox(response.pod_sandbox_id(), pod_uid_, name_);
     }
     if (call_) call_->End();
   }
@@ -92,6 +94,7 @@ class RunPodSandboxHandler final : public CallHandler {
 
   const HandlerContext context_;
   std::string pod_uid_;
+  std::string name_;  // namespace/name
   std::shared_ptr<PodCall> call_;
 };
 

@@ -260,8 +260,9 @@ class RunningDaemon final : public Daemon {
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);
     }
-    auto status_server = control::ControlServer::Start(options.ControlSocket(), ALIGND_VERSION,
-                                                       node_, allocation_, upkeep_);
+    auto status_server =
+        control::ControlServer::Start(options.ControlSocket(), ALIGND_VERSION, node_, allocation_,
+                                      upkeep_, [this] { return registry_.PodNames(); });
     if (!status_server.ok()) return status_server.error();
     control_ = *std::move(status_server);
     auto pod_resources = podresources::PodResourcesServer::Start(

@@ -26,7 +26,8 @@ class ControlTest : public ::testing::Test {
   }
 
   void Serve() {
-    auto started = ControlServer::Start(socket(), "1.2.3", world.node, *world.manager, upkeep_);
+    auto started = ControlServer::Start(socket(), "1.2.3", world.node, *world.manager, upkeep_,
+                                        [this] { return names_; });
     if (!started.ok()) ADD_FAILURE() << started.error().Text();
     if (started.ok()) server = *std::move(started);
   }
@@ -47,8 +48,25 @@ class ControlTest : public ::testing::Test {
 
   AllocationNode world;
   allocation::UpkeepLog upkeep_;
+  const PodNames names_{{"before-us", "default/older-than-we"}};
   std::unique_ptr<ControlServer> server;
 };
+
+struct Printed {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Printed Alignctl(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv = {"alignctl"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = cli::RunProgram(static_cast<int>(argv.size()), argv.data(),
+                                     {cli::AddStatusCommand, cli::AddExplainCommand}, out, err);
+  return {status, out.str(), err.str()};
+}
 
 TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   upkeep_.Repaired({.time = std::chrono::system_clock::now(),
@@ -93,7 +111,7 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
 TEST_F(ControlTest, TellsWhatIsHeldAndWhatIsLeft) {
   ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
   const StatusReport status = Status();
-  EXPECT_EQ(status, ReportStatus("1.2.3", world.node, *world.manager->snapshot(),
+  EXPECT_EQ(status, ReportStatus("1.2.3", world.node, *world.manager->snapshot(), names_,
                                  world.manager->decisions()));
   EXPECT_EQ(status.version, "1.2.3");
   EXPECT_EQ(status.policies.cpu_manager, "static");
@@ -112,6 +130,11 @@ TEST_F(ControlTest, TellsWhatIsHeldAndWhatIsLeft) {
   ASSERT_TRUE(world.Release("pod").ok());
   EXPECT_TRUE(Status().containers.empty());
   EXPECT_GT(Status().generation, status.generation);
+}
+
+TEST_F(ControlTest, NamesPodsAsTheRuntimeDoes) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("before-us", 1))));
+  EXPECT_EQ(Status().containers.at(0).pod, "default/older-than-we");
 }
 
 TEST_F(ControlTest, AnswersWhileADecisionIsPending) {
@@ -184,22 +207,6 @@ TEST_F(ControlTest, IsForOwnerAndGroupOnly) {
   struct stat status {};
   ASSERT_EQ(::stat(socket().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777u, 0660u);
-}
-
-struct Printed {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
-
-Printed Alignctl(const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv = {"alignctl"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status = cli::RunProgram(static_cast<int>(argv.size()), argv.data(),
-                                     {cli::AddStatusCommand, cli::AddExplainCommand}, out, err);
-  return {status, out.str(), err.str()};
 }
 
 TEST_F(ControlTest, PrintsTextAndJson) {

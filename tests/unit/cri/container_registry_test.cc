@@ -55,6 +55,16 @@ TEST_F(Registry, SandboxWithoutUidIsAPodOfItsOwn) {
   EXPECT_EQ(registry_.RemoveSandbox("s2"), "s2");
 }
 
+TEST_F(Registry, KnowsPodsByNameFromTheirSandboxesAndFromListings) {
+  using Names = std::map<std::string, std::string>;
+  registry_.AddSandbox("s1", "pod", "default/first");
+  registry_.AddSandbox("s2", "other");
+  EXPECT_EQ(registry_.PodNames(), (Names{{"pod", "default/first"}}));
+  Listed(
+      {{{"s1", "pod", true, "first", "default"}, {"s3", "third", false, "of-three", "kube"}}, {}});
+  EXPECT_EQ(registry_.PodNames(), (Names{{"pod", "default/first"}, {"third", "kube/of-three"}}));
+}
+
 TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNobodyWorksOnIt) {
   registry_.AddSandbox("old", "pod");
   registry_.SandboxStopped("old");
