@@ -94,7 +94,10 @@ void AllocationManager::Start(Caller caller) {
   notes_.SawPod(caller.pod);
   if (HoldsItsGrant(caller, pending)) {
     const Result<Done> bound = KeepBound(ledger_.state(), caller.pod.uid, caller.counted);
-    return bound.ok() ? caller.done(GrantsNow(caller.pod)) : caller.done(bound.error());
+    if (!bound.ok()) return caller.done(bound.error());
+    const Granted granted = GrantsNow(caller.pod);
+    NotePlain(caller, granted);
+    return caller.done(granted);
   }
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
@@ -291,16 +294,25 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
 
 // How it was decided. What becomes of it is added when it is known.
 void AllocationManager::Note(Operation& operation, const admission::Admission& admission) {
-  PodDecision& decision = operation.decision.emplace();
-  decision.pod_uid = operation.pod.uid;
-  decision.name_space = operation.pod.name_space;
-  decision.name = operation.pod.name;
-  decision.source = operation.source;
-  decision.asked = admission::DescribeAsk(node_, ledger_.state(), operation.pod);
+  PodDecision& decision = operation.decision.emplace(
+      DecisionAbout(node_, ledger_.state(), operation.pod, operation.source));
   decision.containers = admission.decisions;
   if (admission.refusal) {
     decision.left = admission::DescribeRoom(admission::RoomLeft(node_, ledger_.state()));
   }
+}
+
+// For those who ask why a pod has no CPUs of its own, or what it had when we started.
+void AllocationManager::NotePlain(const Caller& caller, const Granted& granted) {
+  const Pod& pod = caller.pod;
+  const bool noted = std::ranges::all_of(pod.containers, [&](const Container& container) {
+    return decisions_.HasGrant({pod.uid, container.name});
+  });
+  if (noted) return;
+  PodDecision decision = DecisionAbout(node_, ledger_.state(), pod, caller.source);
+  decision.time = std::chrono::system_clock::now();
+  decision.grants = granted.grants;
+  decisions_.Add(std::move(decision));
 }
 
 void AllocationManager::ChangeInventory() {

@@ -111,7 +111,8 @@ class AllocationManager final : public InventorySink {
   // Which devices counted ids became. Thread-safe.
   std::shared_ptr<const checkpoint::Bindings> bindings() const;
 
-  // The last decisions. A pod that already holds its grant is not decided about again.
+  // The last decisions. A pod that already holds its grant is not decided about again; what it has
+  // is put down once all the same.
   const DecisionLog& decisions() const { return decisions_; }
 
   // Called with every new snapshot, in order. Set before the first change.
@@ -158,6 +159,7 @@ class AllocationManager final : public InventorySink {
   void Fail(Operation& operation, const Outcome& why);
   void Finish(Operation& operation, const Outcome& outcome);
   void Note(Operation& operation, const admission::Admission& admission);
+  void NotePlain(const Caller& caller, const Granted& granted);
   void Cancel(const std::string& pod_uid, const Error& why);
   Result<Done> Release(const std::set<std::string>& pod_uids);
   // Takes over what plugins announced since: once for all of it, so that a plugin that floods us

@@ -3,7 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "alignd/admission/explanation.h"
 
 namespace alignd::allocation {
 namespace {
@@ -48,6 +51,21 @@ std::string DescribeOutcome(const PodDecision& decision) {
 
 }  // namespace
 
+PodDecision DecisionAbout(const admission::Node& node, const admission::NodeState& state,
+                          const Pod& pod, std::string source) {
+  PodDecision decision;
+  decision.pod_uid = pod.uid;
+  decision.name_space = pod.name_space;
+  decision.name = pod.name;
+  decision.source = std::move(source);
+  decision.asked = admission::DescribeAsk(node, state, pod);
+  return decision;
+}
+
+bool IsPlain(const PodDecision& decision) {
+  return decision.containers.empty() && !decision.refusal && !decision.error;
+}
+
 std::string Describe(const PodDecision& decision) {
   std::string text = "pod " + decision.name_space + "/" + decision.name + " (" + decision.pod_uid +
                      ") " + DescribeOutcome(decision) + " | asked " + decision.asked;
@@ -66,10 +84,27 @@ void DecisionLog::Add(PodDecision decision) {
       newest_first_.erase(last);
     }
     newest_first_.push_front(std::make_shared<const PodDecision>(decision));
-    if (newest_first_.size() > kCapacity) newest_first_.pop_back();
+    if (newest_first_.size() > kCapacity) DropOne();
   }
-  spdlog::log(decision.times == 1 ? spdlog::level::info : spdlog::level::debug, "{}",
-              Describe(decision));
+  const bool is_news = decision.times == 1 && !IsPlain(decision);
+  spdlog::log(is_news ? spdlog::level::info : spdlog::level::debug, "{}", Describe(decision));
+}
+
+// The oldest plain one, or the oldest of all where the newest is the only plain one.
+void DecisionLog::DropOne() {
+  const auto oldest_plain = std::find_if(newest_first_.rbegin(), newest_first_.rend(),
+                                         [](const auto& decision) { return IsPlain(*decision); });
+  const bool only_newest =
+      oldest_plain == newest_first_.rend() || std::next(oldest_plain) == newest_first_.rend();
+  newest_first_.erase(only_newest ? std::prev(newest_first_.end())
+                                  : std::prev(oldest_plain.base()));
+}
+
+bool DecisionLog::HasGrant(const ContainerKey& key) const {
+  const MutexLock lock(mutex_);
+  return std::ranges::any_of(newest_first_, [&key](const auto& decision) {
+    return decision->pod_uid == key.pod_uid && decision->grants.contains(key.container);
+  });
 }
 
 std::vector<std::shared_ptr<const PodDecision>> DecisionLog::Newest(std::string_view pod,

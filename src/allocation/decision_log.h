@@ -14,7 +14,10 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/grant.h"
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
+#include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
 #include "sync/mutex.h"
 
@@ -38,10 +41,17 @@ struct PodDecision {
   uint64_t times = 1;          // how often in a row the pod got this very answer
 };
 
+// One about `pod` that is yet to be made; `state` is the one that it starts from.
+PodDecision DecisionAbout(const admission::Node& node, const admission::NodeState& state,
+                          const Pod& pod, std::string source);
+
+// Whether there was nothing to decide: the pod asks for nothing of its own, or holds it already.
+bool IsPlain(const PodDecision& decision);
+
 // The decision in one line, for people.
 std::string Describe(const PodDecision& decision);
 
-// Thread-safe. Holds the last kCapacity decisions.
+// Thread-safe. Holds the last kCapacity decisions; plain ones go first.
 class DecisionLog {
  public:
   static constexpr size_t kCapacity = 256;
@@ -52,14 +62,19 @@ class DecisionLog {
 
   // Keeps the decision and writes it to the log, at level info. The kubelet tries again and again
   // to start a refused container: an answer that the pod has got already is counted in `times`
-  // instead, becomes the newest, and is written at level debug.
+  // instead, becomes the newest, and is written at level debug, as are plain decisions.
   void Add(PodDecision decision);
+
+  // Whether a decision that is held here gave the container something, be it the shared pool.
+  bool HasGrant(const ContainerKey& key) const;
 
   // Newest first, `limit` at most. `pod`: only those of the pod with that UID, that name, or that
   // `namespace/name`; empty: all.
   std::vector<std::shared_ptr<const PodDecision>> Newest(std::string_view pod, size_t limit) const;
 
  private:
+  void DropOne() REQUIRES(mutex_);
+
   mutable Mutex mutex_;
   std::deque<std::shared_ptr<const PodDecision>> newest_first_ GUARDED_BY(mutex_);
 };

@@ -41,7 +41,8 @@ Refusal ResizeRefusal(const ContainerKey& key, const CpuSet& exclusive, const st
   const std::string count = std::to_string(exclusive.Count());
   return {"ResizeRefused",
           "container " + key.container + " of pod " + key.pod_uid + " has " + count +
-              " exclusive CPUs (" + exclusive.ToString() +
+              (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
+              exclusive.ToString() +
               "), and their number cannot change while its pod lives: asked for " + asked +
               ". Nothing was changed. Delete the pod and create it with the CPUs that it needs, or "
               "let the container ask for " +
@@ -59,7 +60,7 @@ std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod
     const int asked = ExclusiveCpus(pod, container);
     // Who asks for none any more keeps what he has.
     if (held == nullptr || asked == 0 || held->Count() == asked) continue;
-    return ResizeRefusal(key, *held, std::to_string(asked) + " CPUs");
+    return ResizeRefusal(key, *held, std::to_string(asked) + (asked == 1 ? " CPU" : " CPUs"));
   }
   return std::nullopt;
 }

@@ -133,6 +133,9 @@ void PrintDecision(const DecisionReport& decision, std::ostream& out) {
   if (!decision.source.empty()) out << "  known from: " << decision.source << '\n';
   if (!decision.left.empty()) out << "  left: " << decision.left << '\n';
   PrintExplanations(decision.containers, "  ", out);
+  if (decision.outcome == "granted" && decision.containers.empty()) {
+    out << "  nothing to decide: it asks for nothing of its own, or holds it already\n";
+  }
   for (const ContainerReport& grant : decision.grants) {
     out << "  granted " << grant.container << ": " << DescribeGrant(grant) << '\n';
   }

@@ -28,7 +28,7 @@ std::string Cpus(int64_t millis) {
       std::to_string(static_cast<double>(millis) / static_cast<double>(kMillisPerCpu));
   text.erase(text.find_last_not_of('0') + 1);  // "1.500000"
   if (text.ends_with('.')) text.pop_back();
-  return text + " CPUs";
+  return text + (text == "1" ? " CPU" : " CPUs");
 }
 
 // How many thousandths of a CPU a container of a Guaranteed pod is to have by this update; nullopt

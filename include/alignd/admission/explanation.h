@@ -36,7 +36,7 @@ struct NumaRoom {
 // One entry per NUMA node, ascending by id. A device on two nodes counts on both.
 std::vector<NumaRoom> RoomLeft(const Node& node, const NodeState& state);
 
-// "app: 3 exclusive CPUs, 1 nvidia.com/gpu; sidecar: shared CPUs".
+// "app: 3 exclusive CPUs, 1 nvidia.com/gpu; log: shared CPUs (500m CPUs are not a whole number)".
 std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod);
 
 // "NUMA node 0: 10 of 14 CPUs (4-13), 1 of 1 nvidia.com/gpu; NUMA node 1: ...".

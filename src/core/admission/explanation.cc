@@ -40,11 +40,27 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaRoom>& 
   }
 }
 
+// Why a container is in the shared pool: what would have to be different for it to get exclusive
+// CPUs.
+std::string WhyShared(const Pod& pod, const Container& container) {
+  if (HasPodLevelResources(pod)) return "the pod has resources of its own";
+  if (const QosClass qos = QosOf(pod); qos != QosClass::kGuaranteed) {
+    return std::string(ToString(qos)) + " pod";
+  }
+  const Quantity* const cpu = Find(container.resources.requests, "cpu");
+  if (cpu == nullptr || cpu->IsZero()) return "no CPUs of its own";
+  return cpu->ToString() + " CPUs are not a whole number";
+}
+
 std::string DescribeContainer(const Node& node, const NodeState& state, const Pod& pod,
                               const Container& container) {
   std::string text = container.name + ": ";
   const int exclusive = node.cpu ? ExclusiveCpus(pod, container) : 0;
-  text += exclusive > 0 ? std::to_string(exclusive) + " exclusive CPUs" : "shared CPUs";
+  if (exclusive > 0) {
+    text += std::to_string(exclusive) + (exclusive == 1 ? " exclusive CPU" : " exclusive CPUs");
+  } else {
+    text += node.cpu ? "shared CPUs (" + WhyShared(pod, container) + ")" : "any CPUs";
+  }
   const bool pinned = node.memory && QosOf(pod) == QosClass::kGuaranteed;
   for (const auto& [resource, quantity] : container.resources.limits) {
     const bool memory = resource == "memory" || resource.starts_with("hugepages-");

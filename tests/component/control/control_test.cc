@@ -137,6 +137,29 @@ TEST_F(ControlTest, NamesPodsAsTheRuntimeDoes) {
   EXPECT_EQ(Status().containers.at(0).pod, "default/older-than-we");
 }
 
+TEST_F(ControlTest, ExplainsWhyAPodHasNoCpusOfItsOwn) {
+  Pod pod = AppPod("pod", 2);
+  pod.containers[0].resources.requests["cpu"] = *Quantity::Parse("1500m");
+  pod.containers[0].resources.limits["cpu"] = *Quantity::Parse("1500m");
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(GrantedOf(world.Admit(pod)));
+  pod = AppPod("loose", 2);
+  pod.containers[0].resources.requests["cpu"] = *Quantity::Parse("1");
+  ASSERT_TRUE(GrantedOf(world.Admit(pod)));
+
+  const std::vector<DecisionReport> loose = Explain("loose");
+  ASSERT_EQ(loose.size(), 1u);
+  EXPECT_EQ(loose[0].outcome, "granted");
+  EXPECT_EQ(loose[0].asked, "app: shared CPUs (Burstable pod)");
+  ASSERT_EQ(loose[0].grants.size(), 1u);
+  EXPECT_TRUE(loose[0].grants[0].exclusive.empty());
+  const std::vector<DecisionReport> fraction = Explain("pod");
+  ASSERT_EQ(fraction.size(), 1u);
+  EXPECT_TRUE(fraction[0].asked.starts_with("app: shared CPUs (1500m CPUs are not a whole number)"))
+      << fraction[0].asked;
+  EXPECT_NE(Alignctl({"explain", "loose", "--socket", socket()}).out.find("nothing to decide"),
+            std::string::npos);
+}
+
 TEST_F(ControlTest, AnswersWhileADecisionIsPending) {
   world.plugins->Hold();
   std::future<Outcome> later = world.AdmitLater(AppPod("slow", 2, {{kGpu, "1"}}));

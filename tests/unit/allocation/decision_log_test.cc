@@ -49,6 +49,38 @@ TEST(DecisionLog, ForgetsTheOldest) {
   EXPECT_EQ(log.Newest("1", 1).size(), 1u);
 }
 
+PodDecision Shared(const std::string& uid) {
+  PodDecision decision;
+  decision.pod_uid = uid;
+  decision.grants["app"].cpuset = CpuSet{0, 1};
+  return decision;
+}
+
+TEST(DecisionLog, ForgetsPodsWithNothingToDecideFirst) {
+  DecisionLog log;
+  log.Add(Refused("first", "no"));
+  for (size_t i = 0; i < 2 * DecisionLog::kCapacity; ++i) log.Add(Shared(std::to_string(i)));
+  EXPECT_EQ(log.Newest("", 1000).size(), DecisionLog::kCapacity);
+  EXPECT_EQ(log.Newest("first", 1).size(), 1u);
+  EXPECT_TRUE(log.Newest("0", 1).empty());
+  EXPECT_EQ(Uids(log.Newest("", 1)), Names{"511"});
+  // A single one among others is not lost at once.
+  DecisionLog full;
+  for (size_t i = 0; i < DecisionLog::kCapacity; ++i) full.Add(Refused(std::to_string(i), "no"));
+  full.Add(Shared("shared"));
+  EXPECT_EQ(full.Newest("shared", 1).size(), 1u);
+  EXPECT_TRUE(full.Newest("0", 1).empty());
+}
+
+TEST(DecisionLog, KnowsWhoWasGrantedSomething) {
+  DecisionLog log;
+  log.Add(Refused("a", "no"));
+  log.Add(Shared("b"));
+  EXPECT_FALSE(log.HasGrant({"a", "app"}));
+  EXPECT_TRUE(log.HasGrant({"b", "app"}));
+  EXPECT_FALSE(log.HasGrant({"b", "other"}));
+}
+
 TEST(DecisionLog, CountsAnAnswerThatComesAgain) {
   DecisionLog log;
   log.Add(Refused("a", "no"));
