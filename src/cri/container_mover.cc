@@ -22,6 +22,16 @@ std::string Describe(const CpuSet& cpus, const std::vector<int>& memory_nodes) {
          (memory_nodes.empty() ? "" : ", memory nodes " + NodeList(memory_nodes));
 }
 
+// Whoever was told the same once more, for nobody knew whether it still had it (after a call of
+// somebody else, or our own start), has not moved.
+void LogMove(const CpuSetChange& change, const CpuSet& before, const std::string& what) {
+  if (before.empty() || before == change.cpuset) {
+    spdlog::debug("container {} confirmed on {}", change.id, what);
+  } else {
+    spdlog::info("container {} moved from CPUs {} to {}", change.id, before.ToString(), what);
+  }
+}
+
 }  // namespace
 
 ContainerMover::ContainerMover(const admission::Node& node,
@@ -141,12 +151,19 @@ void ContainerMover::Move() {
   for (;;) {
     const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
     const std::vector<CpuSetChange> changes = DueChanges(snapshot->state, asked_for);
+    std::map<std::string, CpuSet> before;
+    if (!changes.empty()) {
+      for (RunningContainer& container : registry_.Footprints()) {
+        before[container.id] = std::move(container.cpuset);
+      }
+    }
     for (const auto& [id, cpuset] : changes) registry_.BeginTelling(id, cpuset);
     if (allocation_.snapshot()->generation != snapshot->generation) continue;
     for (const CpuSetChange& change : changes) {
       const std::optional<ContainerKey> key = registry_.KeyOf(change.id);
       if (!key) continue;  // gone meanwhile
-      Tell(change, admission::GrantOf(node_, snapshot->state, *key).memory_nodes);
+      Tell(change, admission::GrantOf(node_, snapshot->state, *key).memory_nodes,
+           before[change.id]);
     }
     return;
   }
@@ -207,17 +224,18 @@ std::set<std::string> ContainerMover::TooEarly(const admission::NodeState& state
   return too_early;
 }
 
-void ContainerMover::Tell(const CpuSetChange& change, const std::vector<int>& memory_nodes) {
+void ContainerMover::Tell(const CpuSetChange& change, const std::vector<int>& memory_nodes,
+                          const CpuSet& before) {
   const ContainerKey key = registry_.KeyOf(change.id).value_or(ContainerKey{});
   {
     const MutexLock lock(mutex_);
     telling_.insert(change.id);
   }
   runtime_.UpdateCpuSet(change.id, change.cpuset, memory_nodes,
-                        [this, change, key,
+                        [this, change, key, before,
                          what = Describe(change.cpuset, memory_nodes)](const Result<Done>& result) {
                           if (result.ok()) {
-                            spdlog::info("container {} moved to {}", change.id, what);
+                            LogMove(change, before, what);
                           } else if (result.error().code != ErrorCode::kNotFound) {
                             const MutexLock lock(mutex_);
                             // The first time it may have ended: then nothing is wrong.

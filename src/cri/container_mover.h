@@ -81,7 +81,9 @@ class ContainerMover {
                                                   bool& asked_for);
   std::set<std::string> TooEarly(const admission::NodeState& state,
                                  const std::vector<admission::CpuSetChange>& changes) const;
-  void Tell(const admission::CpuSetChange& change, const std::vector<int>& memory_nodes);
+  // `before`: the CPUs that it may be on as yet; empty: any.
+  void Tell(const admission::CpuSetChange& change, const std::vector<int>& memory_nodes,
+            const CpuSet& before);
   void Told(const admission::CpuSetChange& change, const Result<Done>& result);
   // Answers those who may start or have waited for too long.
   void AnswerWaiters();
