@@ -1,12 +1,10 @@
 #include "http2/session.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 namespace alignd::http2 {
@@ -16,14 +14,9 @@ namespace {
 constexpr int32_t kStreamWindow = 2 << 20;
 // Streams do not wait for each other: what comes is taken off the connection's window at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
-// A runtime's error text travels in the headers and can be long; nghttp2 takes headers of 64 KiB
-// and gives the connection up at a longer one. Peers that are told so give up the call instead.
-constexpr size_t kMaxHeaderBytes = 64 << 10;
-constexpr size_t kMaxContinuations = 16;
 constexpr uint32_t kMaxConcurrentStreams = 100'000;  // who calls is root
 constexpr size_t kReadBytes = 256 << 10;
 constexpr size_t kWriteBytes = 256 << 10;
-constexpr size_t kForgetBytes = 64 << 10;
 
 nghttp2_nv NameValue(const std::pair<std::string, std::string>& header) {
   // nghttp2 does not change what it is given.
@@ -41,12 +34,6 @@ std::vector<nghttp2_nv> NameValues(const Headers& headers) {
   return list;
 }
 
-size_t SizeOf(const Headers& headers) {
-  size_t size = 0;
-  for (const auto& [name, value] : headers) size += name.size() + value.size();
-  return size;
-}
-
 // Of one read; the loop has one thread. On the heap, because every thread of the process would get
 // an array of its own.
 std::vector<uint8_t>& ReadBuffer() {
@@ -55,73 +42,6 @@ std::vector<uint8_t>& ReadBuffer() {
 }
 
 }  // namespace
-
-std::string_view Find(const Headers& headers, std::string_view name) {
-  for (const auto& [key, value] : headers) {
-    if (key == name) return value;
-  }
-  return {};
-}
-
-// nghttp2 calls these while it parses or packs; `self` is the session.
-struct Session::Hooks {
-  static Session& Self(void* self) { return *static_cast<Session*>(self); }
-
-  static int OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame, void* self) {
-    Session& session = Self(self);
-    session.block_.clear();
-    if (!session.is_server_ || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
-    const int32_t stream = frame->hd.stream_id;
-    // Its caller takes it for never begun, and repeats it.
-    if (stream > session.last_stream_) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    session.streams_[stream].events = session.callbacks_.accept(stream);
-    return 0;
-  }
-  static int OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_size,
-                      const uint8_t* value, size_t value_size, uint8_t, void* self) {
-    Session& session = Self(self);
-    if (SizeOf(session.block_) + name_size + value_size > kMaxHeaderBytes) {
-      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // resets the stream
-    }
-    session.block_.emplace_back(std::string(reinterpret_cast<const char*>(name), name_size),
-                                std::string(reinterpret_cast<const char*>(value), value_size));
-    return 0;
-  }
-  static int OnData(nghttp2_session* session, uint8_t, int32_t stream, const uint8_t* data,
-                    size_t size, void* self) {
-    nghttp2_session_consume_connection(session, size);
-    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-    if (const Outgoing* known = Self(self).FindStream(stream)) known->events->OnData(bytes);
-    return 0;
-  }
-  static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self) {
-    return Self(self).FrameReceived(*frame);
-  }
-  static int OnSent(nghttp2_session*, const nghttp2_frame* frame, void* self) {
-    Self(self).FrameSent(*frame);
-    return 0;
-  }
-  static int OnNotSent(nghttp2_session*, const nghttp2_frame* frame, int error, void* self) {
-    spdlog::debug("HTTP/2 frame of type {} not sent: {}", frame->hd.type, nghttp2_strerror(error));
-    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-    const int32_t stream = frame->hd.stream_id;
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
-      Self(self).Reset(stream, NGHTTP2_INTERNAL_ERROR);  // nobody waits for headers that never come
-    } else {
-      // It never became a stream, so nobody else tells of its end.
-      const bool too_long = error == NGHTTP2_ERR_FRAME_SIZE_ERROR;
-      Self(self).StreamClosed(stream, too_long ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_REFUSED_STREAM);
-    }
-    return 0;
-  }
-  static int OnClosed(nghttp2_session*, int32_t stream, uint32_t code, void* self) {
-    return Self(self).StreamClosed(stream, code);
-  }
-  static ssize_t OnRead(nghttp2_session*, int32_t stream, uint8_t* buffer, size_t length,
-                        uint32_t* flags, nghttp2_data_source*, void* self) {
-    return Self(self).TakeBytes(stream, buffer, length, flags);
-  }
-};
 
 Result<std::unique_ptr<Session>> Session::MakeServer(EventLoop& loop, rpc::Descriptor socket,
                                                      Callbacks callbacks) {
@@ -146,36 +66,7 @@ Session::Session(EventLoop& loop, rpc::Descriptor socket, Callbacks callbacks, b
       socket_(std::move(socket)),
       callbacks_(std::move(callbacks)),
       is_server_(is_server) {
-  nghttp2_session_callbacks* hooks = nullptr;
-  nghttp2_session_callbacks_new(&hooks);
-  nghttp2_session_callbacks_set_on_begin_headers_callback(hooks, Hooks::OnBeginHeaders);
-  nghttp2_session_callbacks_set_on_header_callback(hooks, Hooks::OnHeader);
-  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(hooks, Hooks::OnData);
-  nghttp2_session_callbacks_set_on_frame_recv_callback(hooks, Hooks::OnFrame);
-  nghttp2_session_callbacks_set_on_frame_send_callback(hooks, Hooks::OnSent);
-  nghttp2_session_callbacks_set_on_frame_not_send_callback(hooks, Hooks::OnNotSent);
-  nghttp2_session_callbacks_set_on_stream_close_callback(hooks, Hooks::OnClosed);
-  nghttp2_option* options = nullptr;
-  nghttp2_option_new(&options);
-  nghttp2_option_set_no_auto_window_update(options, 1);
-  nghttp2_option_set_max_send_header_block_length(options, 2 * kMaxHeaderBytes);
-  nghttp2_option_set_max_continuations(options, kMaxContinuations);
-  nghttp2_option_set_no_closed_streams(options, 1);
-  // gRPC lets a text begin or end with a space; nghttp2 would drop the header.
-  nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
-  if (is_server_) {
-    // Callers that dial a path may name it as their authority, which HTTP does not allow.
-    nghttp2_option_set_no_http_messaging(options, 1);
-    // Who cancels much is no attacker: who calls is root.
-    nghttp2_option_set_stream_reset_rate_limit(options, 1'000'000, 100'000);
-  }
-  if (is_server_) {
-    nghttp2_session_server_new2(&session_, hooks, this, options);
-  } else {
-    nghttp2_session_client_new2(&session_, hooks, this, options);
-  }
-  nghttp2_option_del(options);
-  nghttp2_session_callbacks_del(hooks);
+  MakeNative();
 }
 
 Result<Done> Session::Open() {
@@ -203,12 +94,6 @@ Session::~Session() {
 Session::Outgoing* Session::FindStream(int32_t stream) {
   const auto found = streams_.find(stream);
   return found == streams_.end() || found->second.events == nullptr ? nullptr : &found->second;
-}
-
-nghttp2_data_provider Session::Provider() {
-  nghttp2_data_provider provider{};
-  provider.read_callback = Hooks::OnRead;
-  return provider;
 }
 
 std::optional<int32_t> Session::Request(const Headers& headers, StreamEvents& events) {
@@ -246,11 +131,7 @@ void Session::Resume(int32_t stream, Outgoing& outgoing) {
 void Session::Write(int32_t stream, std::string_view bytes) {
   Outgoing* const outgoing = FindStream(stream);
   if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
-  // What has left goes once it is the larger part.
-  if (outgoing->sent >= kForgetBytes && outgoing->sent * 2 >= outgoing->bytes.size()) {
-    outgoing->bytes.erase(0, std::exchange(outgoing->sent, 0));
-  }
-  outgoing->bytes.append(bytes);
+  outgoing->bytes.Append(bytes);
   Resume(stream, *outgoing);
 }
 
@@ -276,29 +157,34 @@ void Session::Consumed(int32_t stream, size_t bytes) {
 
 // --- What nghttp2 tells.
 
-ssize_t Session::TakeBytes(int32_t stream, uint8_t* buffer, size_t length, uint32_t* flags) {
+ssize_t Session::OfferBytes(int32_t stream, size_t length, uint32_t* flags) {
   Outgoing* const outgoing = FindStream(stream);
   if (outgoing == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-  const size_t size = std::min(length, outgoing->bytes.size() - outgoing->sent);
-  std::memcpy(buffer, outgoing->bytes.data() + outgoing->sent, size);
-  outgoing->sent += size;
-  if (outgoing->sent == outgoing->bytes.size()) {
-    outgoing->bytes.clear();
-    outgoing->sent = 0;
-    if (outgoing->ended) {
-      *flags |= NGHTTP2_DATA_FLAG_EOF;
-      if (!outgoing->trailers.empty()) {
-        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        const std::vector<nghttp2_nv> list = NameValues(outgoing->trailers);
-        nghttp2_submit_trailer(session_, stream, list.data(), list.size());
-      }
-    } else if (size == 0) {
-      outgoing->deferred = true;
-      return NGHTTP2_ERR_DEFERRED;
+  // A frame of one piece needs no copy.
+  const size_t size = std::min(length, outgoing->bytes.FirstSize());
+  if (size == 0 && !outgoing->ended) {
+    outgoing->deferred = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  if (size > 0) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (outgoing->ended && size == outgoing->bytes.size()) {
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (!outgoing->trailers.empty()) {
+      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+      const std::vector<nghttp2_nv> list = NameValues(outgoing->trailers);
+      nghttp2_submit_trailer(session_, stream, list.data(), list.size());
     }
   }
-  if (size > 0) outgoing->events->OnWritten(size);
   return static_cast<ssize_t>(size);
+}
+
+int Session::SendBytes(int32_t stream, std::string_view frame_header, size_t length) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (outgoing == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  out_.Append(frame_header);
+  out_.AppendFrom(outgoing->bytes, length);
+  outgoing->events->OnWritten(length);
+  return 0;
 }
 
 int Session::FrameReceived(const nghttp2_frame& frame) {
@@ -381,29 +267,26 @@ Session::Received Session::Receive() {
 
 bool Session::Send() {
   for (;;) {
-    while (out_.size() - out_sent_ < kWriteBytes) {
+    while (out_.size() < kWriteBytes) {
       const uint8_t* frames = nullptr;
       const ssize_t size = nghttp2_session_mem_send(session_, &frames);
       if (size < 0) return false;
       if (size == 0) break;
-      out_.append(reinterpret_cast<const char*>(frames), static_cast<size_t>(size));
+      out_.Append({reinterpret_cast<const char*>(frames), static_cast<size_t>(size)});
     }
-    if (out_sent_ == out_.size()) {
-      out_.clear();
-      out_sent_ = 0;
+    if (out_.empty()) {
       Watch(false);
       return true;
     }
-    const ssize_t size =
-        send(socket_.fd(), out_.data() + out_sent_, out_.size() - out_sent_, MSG_NOSIGNAL);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && errno == EAGAIN) {
-      out_.erase(0, std::exchange(out_sent_, 0));
-      Watch(true);
-      return true;
+    switch (out_.SendTo(socket_.fd())) {
+      case Pieces::Sent::kAll:
+        break;
+      case Pieces::Sent::kSome:
+        Watch(true);
+        return true;
+      case Pieces::Sent::kBroken:
+        return false;
     }
-    if (size < 0) return false;
-    out_sent_ += static_cast<size_t>(size);
   }
 }
 

@@ -12,18 +12,13 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "http2/event_loop.h"
+#include "http2/headers.h"
+#include "http2/pieces.h"
 #include "rpc/descriptor.h"
 
 namespace alignd::http2 {
-
-// In the order in which they came; pseudo-headers (":path") first.
-using Headers = std::vector<std::pair<std::string, std::string>>;
-
-// Empty if it is not there.
-std::string_view Find(const Headers& headers, std::string_view name);
 
 // Of RST_STREAM. Beyond those of HTTP/2: the connection is gone.
 inline constexpr uint32_t kConnectionLost = 0xffff'ffff;
@@ -100,16 +95,23 @@ class Session final : private EventLoop::Watcher {
  private:
   struct Outgoing {
     StreamEvents* events = nullptr;
-    std::string bytes;
-    size_t sent = 0;  // of `bytes`
+    Pieces bytes;
     bool ended = false;
     bool deferred = false;  // nghttp2 waits for bytes
     Headers trailers;
   };
 
+  // A runtime's error text travels in the headers and can be long; nghttp2 takes headers of 64 KiB
+  // and gives the connection up at a longer one. Peers that are told so give up the call instead.
+  static constexpr size_t kMaxHeaderBytes = 64 << 10;
+
   Session(EventLoop& loop, rpc::Descriptor socket, Callbacks callbacks, bool is_server);
   Result<Done> Open();
-  struct Hooks;  // nghttp2's callbacks
+
+  // --- session_hooks.cc: how nghttp2 is set up, and what it calls.
+  struct Hooks;
+  void MakeNative();
+  static nghttp2_data_provider Provider();  // of the bytes that are written
 
   void OnReady(uint32_t events) override;
   enum class Received { kSome, kNothing, kOver };
@@ -125,11 +127,13 @@ class Session final : private EventLoop::Watcher {
 
   Outgoing* FindStream(int32_t stream);
   void Resume(int32_t stream, Outgoing& outgoing);
-  ssize_t TakeBytes(int32_t stream, uint8_t* buffer, size_t length, uint32_t* flags);
+  // How many bytes of the stream, of `length` at most, the next frame is to have.
+  ssize_t OfferBytes(int32_t stream, size_t length, uint32_t* flags);
+  // Sends them behind the frame's header.
+  int SendBytes(int32_t stream, std::string_view frame_header, size_t length);
   int StreamClosed(int32_t stream, uint32_t code);
   int FrameReceived(const nghttp2_frame& frame);
   void FrameSent(const nghttp2_frame& frame);
-  nghttp2_data_provider Provider();
 
   EventLoop& loop_;
   const rpc::Descriptor socket_;
@@ -137,9 +141,8 @@ class Session final : private EventLoop::Watcher {
   const bool is_server_;
   nghttp2_session* session_ = nullptr;
   std::unordered_map<int32_t, Outgoing> streams_;
-  Headers block_;    // being received
-  std::string out_;  // frames that the socket has not taken yet
-  size_t out_sent_ = 0;
+  Headers block_;  // being received
+  Pieces out_;     // frames that the socket has not taken yet
   bool ready_ = false;
   bool draining_ = false;
   bool goes_ = false;  // the peer knows; the last GOAWAY is due
