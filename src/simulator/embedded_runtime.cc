@@ -6,12 +6,11 @@
 #include <grpcpp/server_builder.h>
 
 #include <deque>
-#include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "rpc/unix_socket.h"
+#include "simulator/runtime_state.h"
 #include "sync/mutex.h"
 
 namespace alignd::simulator {
@@ -34,167 +33,10 @@ grpc::ByteBuffer ToBuffer(const std::string& text) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-int64_t Now() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
-// "/service/method" in two.
-std::pair<std::string, std::string> Split(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos || slash == 0) return {"", path};
-  return {path.substr(1, slash - 1), path.substr(slash + 1)};
-}
-
-bool IsKnownService(const std::string& service) {
-  static const std::set<std::string> kServices = {
-      "runtime.v1.RuntimeService", "runtime.v1.ImageService", "runtime.v1alpha2.RuntimeService",
-      "runtime.v1alpha2.ImageService"};
-  return kServices.contains(service);
-}
-
-cri::ContainerEventType EventType(RuntimeModel::Change change) {
-  switch (change) {
-    case RuntimeModel::Change::kCreated:
-      return cri::CONTAINER_CREATED_EVENT;
-    case RuntimeModel::Change::kStarted:
-      return cri::CONTAINER_STARTED_EVENT;
-    case RuntimeModel::Change::kRemoved:
-      return cri::CONTAINER_DELETED_EVENT;
-    default:
-      return cri::CONTAINER_STOPPED_EVENT;
-  }
-}
-
-// Everything that calls share; outlives them all.
-class State {
- public:
-  // One open GetContainerEvents.
-  class Subscriber {
-   public:
-    virtual ~Subscriber() = default;
-    virtual void Send(const std::string& event) = 0;
-  };
-
-  explicit State(EmbeddedRuntime::Observer observer)
-      : observer_(std::move(observer)), model_(Now) {}
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-
-  static bool Contains(const std::string& bytes, const std::string& text) {
-    return bytes.find(text) != std::string::npos;
-  }
-
-  std::chrono::milliseconds Record(const std::string& path, const std::string& bytes) {
-    MutexLock lock(mutex_);
-    requests_.push_back({path, bytes});
-    const auto delay = delays_.find(Split(path).second);
-    const bool slow = delay != delays_.end() && Contains(bytes, delay->second.second);
-    return slow ? delay->second.first : std::chrono::milliseconds(0);
-  }
-
-  grpc::Status Answer(const std::string& path, const std::string& request, std::string& response) {
-    const auto [service, method] = Split(path);
-    if (!IsKnownService(service)) {
-      return {grpc::StatusCode::UNIMPLEMENTED, "unknown service " + service};
-    }
-    MutexLock lock(mutex_);
-    const auto failure = failures_.find(method);
-    if (failure != failures_.end() && Contains(request, failure->second.second)) {
-      return failure->second.first;
-    }
-    grpc::Status status = model_.Answer(method, request, response);
-    Publish();
-    return status;
-  }
-
-  void Subscribe(Subscriber* subscriber) {
-    MutexLock lock(mutex_);
-    subscribers_.insert(subscriber);
-  }
-  void Unsubscribe(Subscriber* subscriber) {
-    MutexLock lock(mutex_);
-    subscribers_.erase(subscriber);
-  }
-
-  template <typename Use>
-  auto With(Use use) const {
-    MutexLock lock(mutex_);
-    return use(model_);
-  }
-
-  std::vector<EmbeddedRuntime::Request> Requests(std::optional<std::string_view> method) const {
-    MutexLock lock(mutex_);
-    std::vector<EmbeddedRuntime::Request> requests;
-    for (const EmbeddedRuntime::Request& request : requests_) {
-      if (!method.has_value() || Split(request.method).second == *method) {
-        requests.push_back(request);
-      }
-    }
-    return requests;
-  }
-
-  bool EndContainer(const std::string& id, int32_t exit_code) {
-    MutexLock lock(mutex_);
-    const bool ended = model_.EndContainer(id, exit_code);
-    Publish();
-    return ended;
-  }
-
-  void SetFailure(const std::string& method, grpc::Status status, const std::string& containing) {
-    MutexLock lock(mutex_);
-    if (status.ok()) {
-      failures_.erase(method);
-    } else {
-      failures_[method] = {std::move(status), containing};
-    }
-  }
-
-  void SetDelay(const std::string& method, std::chrono::milliseconds delay,
-                const std::string& containing) {
-    MutexLock lock(mutex_);
-    delays_[method] = {delay, containing};
-  }
-
- private:
-  void Publish() REQUIRES(mutex_) {
-    for (const RuntimeModel::Event& event : model_.TakeEvents()) {
-      if (observer_) observer_(event);
-      if (event.change == RuntimeModel::Change::kUpdated || subscribers_.empty()) continue;
-      const std::string bytes = ToCri(event).SerializeAsString();
-      for (Subscriber* subscriber : subscribers_) subscriber->Send(bytes);
-    }
-  }
-
-  cri::ContainerEventResponse ToCri(const RuntimeModel::Event& event) const REQUIRES(mutex_) {
-    cri::ContainerEventResponse response;
-    response.set_container_id(event.container.id);
-    response.set_container_event_type(EventType(event.change));
-    response.set_created_at(Now());
-    const auto sandbox = model_.sandboxes().find(event.container.sandbox_id);
-    if (sandbox != model_.sandboxes().end()) {
-      *response.mutable_pod_sandbox_status() = model_.StatusOf(sandbox->second);
-    }
-    *response.add_containers_statuses() = model_.StatusOf(event.container);
-    return response;
-  }
-
-  const EmbeddedRuntime::Observer observer_;
-
-  mutable Mutex mutex_;
-  RuntimeModel model_ GUARDED_BY(mutex_);
-  std::vector<EmbeddedRuntime::Request> requests_ GUARDED_BY(mutex_);
-  // By method; those whose request contains the text.
-  std::map<std::string, std::pair<grpc::Status, std::string>> failures_ GUARDED_BY(mutex_);
-  std::map<std::string, std::pair<std::chrono::milliseconds, std::string>> delays_
-      GUARDED_BY(mutex_);
-  std::set<Subscriber*> subscribers_ GUARDED_BY(mutex_);
-};
-
 // A unary call: read, wait, answer.
 class UnaryCall final : public grpc::ServerGenericBidiReactor {
  public:
-  UnaryCall(State& state, std::string path) : state_(state), path_(std::move(path)) {
+  UnaryCall(RuntimeState& state, std::string path) : state_(state), path_(std::move(path)) {
     StartRead(&request_);
   }
 
@@ -246,7 +88,7 @@ class UnaryCall final : public grpc::ServerGenericBidiReactor {
     StartWriteAndFinish(&response_, grpc::WriteOptions(), status);
   }
 
-  State& state_;
+  RuntimeState& state_;
   const std::string path_;
   grpc::ByteBuffer request_;
   grpc::ByteBuffer response_;
@@ -256,9 +98,9 @@ class UnaryCall final : public grpc::ServerGenericBidiReactor {
 };
 
 // GetContainerEvents: lasts until the caller goes.
-class EventStream final : public grpc::ServerGenericBidiReactor, public State::Subscriber {
+class EventStream final : public grpc::ServerGenericBidiReactor, public RuntimeState::Subscriber {
  public:
-  EventStream(State& state, std::string path) : state_(state), path_(std::move(path)) {
+  EventStream(RuntimeState& state, std::string path) : state_(state), path_(std::move(path)) {
     StartRead(&request_);
   }
 
@@ -304,7 +146,7 @@ class EventStream final : public grpc::ServerGenericBidiReactor, public State::S
     if (!std::exchange(ended_, true)) Finish(status);
   }
 
-  State& state_;
+  RuntimeState& state_;
   const std::string path_;
   grpc::ByteBuffer request_;
   Mutex mutex_;
@@ -315,18 +157,18 @@ class EventStream final : public grpc::ServerGenericBidiReactor, public State::S
 
 class Service final : public grpc::CallbackGenericService {
  public:
-  explicit Service(State& state) : state_(state) {}
+  explicit Service(RuntimeState& state) : state_(state) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* call) override {
-    const auto [service, method] = Split(call->method());
-    if (method == "GetContainerEvents" && IsKnownService(service)) {
+    const auto [service, method] = SplitMethod(call->method());
+    if (method == "GetContainerEvents" && RuntimeState::IsKnownService(service)) {
       return new EventStream(state_, call->method());
     }
     return new UnaryCall(state_, call->method());
   }
 
  private:
-  State& state_;
+  RuntimeState& state_;
 };
 
 class Runtime final : public EmbeddedRuntime {
@@ -389,7 +231,7 @@ class Runtime final : public EmbeddedRuntime {
   }
 
  private:
-  State state_;
+  RuntimeState state_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;  // last, so that it goes first
 };
