@@ -140,6 +140,13 @@ ContainerMover::Clock::time_point ContainerMover::NextDue() const {
   for (const auto& [id, failure] : failures_) {
     if (!telling_.contains(id)) due = std::min(due, failure.retry);
   }
+  if (more_due_) {
+    const Clock::time_point now = Clock::now();
+    for (const auto& [id, since] : telling_) {
+      if (since + options_.slow > now)
+        due = std::min<Clock::time_point>(due, since + options_.slow);
+    }
+  }
   return due;
 }
 
@@ -196,7 +203,20 @@ std::vector<CpuSetChange> ContainerMover::DueChanges(const admission::NodeState&
     }
     return failure->second.retry > now && !asked_for;
   });
+  // Those that failed are few, and whoever asks for them is not to wait once more.
+  const auto others = std::ranges::stable_partition(
+      changes,
+      [&](const CpuSetChange& change) REQUIRES(mutex_) { return failures_.contains(change.id); });
+  const size_t most = std::max(Room(now), changes.size() - others.size());
+  more_due_ = changes.size() > most;
+  if (more_due_) changes.resize(most);
   return changes;
+}
+
+size_t ContainerMover::Room(Clock::time_point now) const {
+  size_t told = 0;
+  for (const auto& [id, since] : telling_) told += now - since < options_.slow ? 1 : 0;
+  return options_.most_at_once - std::min(told, options_.most_at_once);
 }
 
 // Exclusive CPUs are left by one before the other comes.
@@ -229,7 +249,7 @@ void ContainerMover::Tell(const CpuSetChange& change, const std::vector<int>& me
   const ContainerKey key = registry_.KeyOf(change.id).value_or(ContainerKey{});
   {
     const MutexLock lock(mutex_);
-    telling_.insert(change.id);
+    telling_[change.id] = Clock::now();
   }
   runtime_.UpdateCpuSet(change.id, change.cpuset, memory_nodes,
                         [this, change, key, before,

@@ -28,6 +28,10 @@ class ContainerMover {
     std::chrono::milliseconds start_patience{10'000};  // a start waits this long for others to move
     std::chrono::milliseconds first_retry{1'000};      // after an update that failed; then doubled
     std::chrono::milliseconds last_retry{30'000};      // up to this
+    // So many are told at once, lest the runtime have hundreds of updates to do before it creates
+    // the container that they make room for; not counting those that it takes longer to answer.
+    size_t most_at_once = 16;
+    std::chrono::milliseconds slow{100};
   };
 
   using Clock = std::chrono::steady_clock;
@@ -76,7 +80,7 @@ class ContainerMover {
   // Begins to tell every container whose set changed.
   void Move();
   // Those that may be told now: not the ones that are being told, that have failed a moment ago, or
-  // that would come onto CPUs before others have left them.
+  // that would come onto CPUs before others have left them; and not too many.
   std::vector<admission::CpuSetChange> DueChanges(const admission::NodeState& state,
                                                   bool& asked_for);
   std::set<std::string> TooEarly(const admission::NodeState& state,
@@ -89,6 +93,8 @@ class ContainerMover {
   void AnswerWaiters();
   // Why the container must not start yet, or Done. `listed`: one that we do not know is not there.
   Result<Done> MayStart(const std::string& container_id, bool listed) const;
+  // How many may be told besides those that are.
+  size_t Room(Clock::time_point now) const REQUIRES(mutex_);
   // When something is due although nobody nudges.
   Clock::time_point NextDue() const REQUIRES(mutex_);
 
@@ -105,8 +111,9 @@ class ContainerMover {
   bool nudged_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
-  std::set<std::string> telling_ GUARDED_BY(mutex_);            // ids of containers
-  std::map<std::string, Failure> failures_ GUARDED_BY(mutex_);  // by container id
+  std::map<std::string, Clock::time_point> telling_ GUARDED_BY(mutex_);  // since when, by id
+  bool more_due_ GUARDED_BY(mutex_) = false;                             // once there is room
+  std::map<std::string, Failure> failures_ GUARDED_BY(mutex_);           // by container id
 
   std::thread thread_;
 };

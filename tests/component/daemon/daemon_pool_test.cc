@@ -72,6 +72,20 @@ TEST_F(DaemonPool, HangingUpdateHoldsUpOnlyWhoNeedsThoseCpus) {
   EXPECT_TRUE(start.get().ok());
 }
 
+// Only some are told at once; but updates that hang hold up no others.
+TEST_F(DaemonPool, ManyHangingUpdatesHoldUpNobody) {
+  Start();
+  constexpr size_t kContainers = 40;
+  for (size_t i = 0; i < kContainers; ++i) {
+    RunOne(BurstablePod("shared-" + std::to_string(i)), Shared());
+  }
+  runtime_->SetDelay("UpdateContainerResources", seconds(60));
+  const v1::PodSandboxConfig pod = PodConfig("exclusive");
+  ASSERT_TRUE(Create(Run(pod), pod, Pinned(3)).status.ok());
+  EXPECT_TRUE(Eventually(
+      [&] { return runtime_->Requests("UpdateContainerResources").size() == kContainers; }));
+}
+
 TEST_F(DaemonPool, FailedUpdateIsRetriedAndReportedUntilItIsDone) {
   Start();
   const Running stuck = RunOne(BurstablePod("stuck"), Shared());
