@@ -1,5 +1,7 @@
 #include "allocation/checkpoint_store.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "alignd/checkpoint/cpu_checkpoint.h"
@@ -8,6 +10,7 @@
 #include "alignd/config/kubelet_config.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/devicemanager/device_policy.h"
+#include "alignd/memorymanager/fit_to_machine.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "host/file.h"
 
@@ -161,7 +164,15 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
   state = std::move(parsed->state);
   if (!node.memory) return Done{};
   const Result<Done> valid = memorymanager::ValidateLoaded(node.machine, *node.memory, state);
-  if (!valid.ok()) return NotValid(valid.error(), memory_.path, cure);
+  if (!valid.ok()) {
+    auto fitted = memorymanager::FitToMachine(node.machine, *node.memory, state);
+    if (!fitted) return NotValid(valid.error(), memory_.path, cure);
+    spdlog::warn(
+        "{}: the NUMA nodes' memory is not what it was when this was saved, as after a boot; what "
+        "is assigned fits, and stays",
+        memory_.path.string());
+    state = *std::move(fitted);
+  }
   return RequireSound(memorymanager::BrokenInvariants(node.machine, *node.memory, state),
                       memory_.path, cure);
 }

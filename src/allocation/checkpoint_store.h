@@ -47,7 +47,8 @@ class CheckpointStore {
   // memorymanager/state/state_checkpoint.go; devicemanager/manager.go, readCheckpoint.
   // Differs: a damaged device file is an error too. The kubelet logs it and starts with all devices
   // free, also those that running containers hold, and hands them out again. So is a file in which
-  // two pods hold the same CPU or device.
+  // two pods hold the same CPU or device. NUMA nodes may have more or less memory than they had
+  // (memorymanager::FitToMachine).
   Result<admission::NodeState> Load(const admission::Node& node,
                                     const std::map<std::string, ContainerKey>& containers);
 

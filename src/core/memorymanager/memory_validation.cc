@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/memorymanager/fit_to_machine.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "core/memorymanager/memory_groups.h"
 
@@ -8,6 +9,8 @@ namespace alignd::memorymanager {
 namespace {
 
 Error Corrupt(const std::string& text) { return {ErrorCode::kCorrupt, "[memorymanager] " + text}; }
+
+constexpr char kMemory[] = "memory";
 
 std::vector<int> Sorted(std::vector<int> ids) {
   std::ranges::sort(ids);
@@ -172,6 +175,32 @@ Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
   const std::vector<std::string> broken = BrokenInvariants(machine, policy, state);
   if (!broken.empty()) return Corrupt(broken.front());
   return Done{};
+}
+
+std::optional<MemoryState> FitToMachine(const Machine& machine, const StaticPolicy& policy,
+                                        const MemoryState& state) {
+  Result<std::map<int, NumaMemory>> expected =
+      Rebuild(InitialState(machine, policy).machine, state);
+  if (!expected.ok() || state.machine.empty()) return std::nullopt;
+  // As if the nodes had had from the beginning what they have now. On one node of a group less may
+  // be free than is missing: that wraps around, and the group's sum is right again.
+  std::map<int, NumaMemory> saved = state.machine;
+  for (auto& [id, node] : saved) {
+    const auto now = expected->find(id);
+    const auto table = node.tables.find(kMemory);
+    if (now == expected->end() || table == node.tables.end()) return std::nullopt;
+    const auto current = now->second.tables.find(kMemory);
+    if (current == now->second.tables.end()) return std::nullopt;
+    const uint64_t more = current->second.total - table->second.total;
+    table->second.total += more;
+    table->second.allocatable += more;
+    table->second.free += more;
+  }
+  if (!SameBooks(saved, *expected)) return std::nullopt;
+  MemoryState fitted = state;
+  fitted.machine = *std::move(expected);
+  if (!BrokenInvariants(machine, policy, fitted).empty()) return std::nullopt;
+  return fitted;
 }
 
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,

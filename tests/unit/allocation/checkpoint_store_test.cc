@@ -177,13 +177,35 @@ struct Refused {
   std::string cure;     // a part of it; the file's path is in every cure
 };
 
+// Row 23 of the pain points: nodes have some memory more or less after a boot, and the kubelet does
+// not start.
+TEST_F(CheckpointStoreTest, Row23KeepsWhatIsAssignedWhenNodesHaveOtherSizesAfterABoot) {
+  ASSERT_TRUE(Load(node).ok());
+  ASSERT_TRUE(CheckpointStore(paths(), disk).Save(node, TwoPods()).ok());
+  for (const char* size : {"63", "65"}) {
+    const admission::Node booted =
+        MakeNode(StaticConfig(),
+                 MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=" + std::string(size)));
+    const Result<admission::NodeState> state = Load(booted);
+    ASSERT_TRUE(state.ok()) << state.error().Text();
+    EXPECT_EQ(state->memory.assignments, TwoPods().memory.assignments);
+    EXPECT_EQ(state->BrokenInvariants(booted), std::vector<std::string>());
+  }
+  // Two pods of 1Gi on one node do not fit on what is left.
+  const admission::Node shrunk =
+      MakeNode(StaticConfig(), MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=1"));
+  const Result<admission::NodeState> state = Load(shrunk);
+  ASSERT_FALSE(state.ok());
+  EXPECT_NE(state.error().cure.find("remove "), std::string::npos);
+}
+
 TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
   admission::NodeState overlapping = TwoPods();
   overlapping.cpu.default_set |= *overlapping.cpu.Find({"one", "app"});
   admission::NodeState fewer_cpus = TwoPods();
   fewer_cpus.cpu.default_set -= Cpus("15");
-  admission::NodeState less_memory = TwoPods();
-  less_memory.memory.machine.at(0).tables.at("memory").total -= 4096;
+  admission::NodeState torn_memory = TwoPods();
+  torn_memory.memory.machine.at(0).tables.at("memory").total -= 4096;
   admission::NodeState shared_device = TwoPods();
   shared_device.devices.allocations[{"one", "app"}] =
       shared_device.devices.allocations.at({"two", "app"});
@@ -215,8 +237,8 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
        checkpoint::FormatMemoryCheckpoint("None", {}), ErrorCode::kInvalidArgument,
        R"([memorymanager] configured policy "Static" differs from state checkpoint policy "None")",
        "set memoryManagerPolicy to \"None\", or remove "},
-      {"a memory bank was removed", "memory_manager_state",
-       checkpoint::FormatMemoryCheckpoint("Static", less_memory.memory), ErrorCode::kCorrupt,
+      {"a memory table that does not add up", "memory_manager_state",
+       checkpoint::FormatMemoryCheckpoint("Static", torn_memory.memory), ErrorCode::kCorrupt,
        "the expected machine state is different from the real one", "remove "},
       {"device file cut off", device_file, "{", ErrorCode::kCorrupt,
        "could not restore state from checkpoint: ", "then remove "},

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/memorymanager/fit_to_machine.h"
 #include "core/memory_nodes.h"
 
 namespace alignd::memorymanager {
@@ -176,6 +177,65 @@ TEST(MemoryValidation, RefusesWhatDoesNotFitTheMachine) {
     EXPECT_EQ(checked.error().code, ErrorCode::kCorrupt) << c.name;
     EXPECT_EQ(checked.error().message, c.error) << c.name;
     EXPECT_FALSE(c.error == kDifferent && node.Broken().empty()) << c.name;
+  }
+}
+
+// After a boot the kernel leaves each node some MB more or less.
+TEST(MemoryValidation, FitsWhatWasSavedToOtherNodeSizes) {
+  const MemoryNode node = InUse();
+  for (const int64_t change : {int64_t{-5} << 20, int64_t{3} << 20, int64_t{1}}) {
+    MemoryState saved = node.state;  // as on a machine that had other sizes
+    for (auto& [id, memory] : saved.machine) {
+      MemoryTable& table = memory.tables.at("memory");
+      const auto by = static_cast<uint64_t>(change * (id + 1));
+      table.total += by;
+      table.allocatable += by;
+      table.free += by;
+    }
+    ASSERT_FALSE(ValidateLoaded(node.machine, node.policy, saved).ok());
+    const auto fitted = FitToMachine(node.machine, node.policy, saved);
+    ASSERT_TRUE(fitted);
+    EXPECT_TRUE(ValidateLoaded(node.machine, node.policy, *fitted).ok());
+    EXPECT_EQ(fitted->assignments, node.state.assignments);
+  }
+}
+
+TEST(MemoryValidation, FitsNothingElse) {
+  const struct {
+    const char* name;
+    std::function<void(MemoryState&)> damage;
+  } cases[] = {
+      {"a lost assignment", [](MemoryState& s) { s.assignments.erase("one"); }},
+      {"another size", [](MemoryState& s) { s.assignments["one"]["app"][0].size += 1; }},
+      {"a node less", [](MemoryState& s) { s.machine.erase(2); }},
+      {"another reservation",
+       [](MemoryState& s) { s.machine[2].tables["memory"].system_reserved += 1; }},
+      {"another count", [](MemoryState& s) { ++s.machine[2].number_of_assignments; }},
+      {"another group", [](MemoryState& s) { s.machine[1].cells = {1}; }},
+      {"another type", [](MemoryState& s) { s.machine[1].tables["hugepages-1Gi"] = {}; }},
+      {"memory out of nowhere", [](MemoryState& s) { ++s.machine[2].tables["memory"].free; }},
+      {"a total of its own", [](MemoryState& s) { ++s.machine[2].tables["memory"].total; }},
+      {"nothing saved", [](MemoryState& s) { s = {}; }},
+      {"more than there is now",
+       [](MemoryState& s) {
+         Block& block = s.assignments["one"]["app"][0];
+         MemoryTable& table = s.machine[block.numa_affinity[0]].tables["memory"];
+         block.size += 100 * kGi;
+         table.total += 100 * kGi;
+         table.allocatable += 100 * kGi;
+         table.reserved += 100 * kGi;
+       }},
+  };
+  for (const auto& c : cases) {
+    MemoryNode node = InUse();
+    for (auto& [id, memory] : node.state.machine) {  // and another size, which alone would do
+      MemoryTable& table = memory.tables.at("memory");
+      table.total += kGi;
+      table.allocatable += kGi;
+      table.free += kGi;
+    }
+    c.damage(node.state);
+    EXPECT_FALSE(FitToMachine(node.machine, node.policy, node.state)) << c.name;
   }
 }
 
