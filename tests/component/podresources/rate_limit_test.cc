@@ -1,0 +1,103 @@
+// The pod resources service over its socket, called more often than the kubelet would allow.
+#include <grpcpp/client_context.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "edge/allocation_node.h"
+#include "podresources/pod_resources_server.h"
+#include "podresources/v1/podresources.grpc.pb.h"
+#include "rpc/unix_socket.h"
+
+namespace alignd::podresources {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class PodResourcesLimit : public ::testing::Test {
+ protected:
+  PodResourcesLimit() {
+    world_.Up();
+    auto server = PodResourcesServer::Start(
+        Socket(), world_.node, *world_.manager, [this]() -> Result<std::vector<NamedPod>> {
+          ++listed_;
+          return std::vector<NamedPod>{{"uid", "pod", "default", {"app"}}};
+        });
+    EXPECT_TRUE(server.ok()) << server.error().Text();
+    server_ = *std::move(server);
+    stub_ = ::v1::PodResourcesLister::NewStub(*rpc::Dial(Socket()));
+  }
+
+  std::string Socket() const { return world_.tree.root() / "pod-resources.sock"; }
+
+  // One of the three calls.
+  grpc::Status Call(int which) const {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    if (which % 3 == 0) {
+      ::v1::ListPodResourcesResponse response;
+      return stub_->List(&context, {}, &response);
+    }
+    if (which % 3 == 1) {
+      ::v1::GetPodResourcesRequest request;
+      request.set_pod_name("pod");
+      request.set_pod_namespace("default");
+      ::v1::GetPodResourcesResponse response;
+      return stub_->Get(&context, request, &response);
+    }
+    ::v1::AllocatableResourcesResponse response;
+    return stub_->GetAllocatableResources(&context, {}, &response);
+  }
+
+  testing::AllocationNode world_;
+  std::atomic<int> listed_ = 0;
+  std::unique_ptr<PodResourcesServer> server_;
+  std::unique_ptr<::v1::PodResourcesLister::Stub> stub_;
+};
+
+// The kubelet's figures: 100 a second, 10 at once, all callers and all three calls together.
+TEST_F(PodResourcesLimit, HoldsForAllCallersAndCallsTogether) {
+  constexpr int kCallers = 4;
+  constexpr int kCalls = 400;  // each
+  std::atomic<int> allowed = 0;
+  std::atomic<int> listing = 0;  // of those, the ones that ask for the pods
+  const auto began = Clock::now();
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (int call = 0; call < kCalls; ++call) {
+        const int which = caller + call;
+        const grpc::Status status = Call(which);
+        if (status.ok()) {
+          ++allowed;
+          if (which % 3 != 2) ++listing;
+          continue;
+        }
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+        EXPECT_EQ(status.error_message(), "rejected by rate limit");
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  const std::chrono::duration<double> took = Clock::now() - began;
+  EXPECT_GE(allowed, 10);
+  EXPECT_LE(allowed, 10 + 100 * took.count() + 1);
+  EXPECT_LT(allowed, kCallers * kCalls) << "not called often enough: " << took.count() << " s";
+  EXPECT_EQ(listed_, listing);  // what is rejected costs the runtime nothing
+}
+
+TEST_F(PodResourcesLimit, WhoCallsAsOftenAsHeMayIsServed) {
+  while (Call(0).ok()) {
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  for (int call = 0; call < 10; ++call) EXPECT_TRUE(Call(call).ok()) << call;
+}
+
+}  // namespace
+}  // namespace alignd::podresources
