@@ -8,6 +8,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/init_containers.h"
+#include "allocation/counted_refusal.h"
 #include "allocation/held.h"
 #include "allocation/operation.h"
 #include "allocation/plugin_needs.h"
@@ -23,22 +24,18 @@ namespace {
 // How often a decision asks for preferences anew because the free devices have moved meanwhile.
 constexpr int kMaxConsultations = 3;
 
-bool NamesNoMoreThan(const Pod& pod, const Pod& other) {
-  return std::ranges::all_of(pod.containers, [&other](const Container& c) {
-    return std::ranges::find(other.containers, c.name, &Container::name) != other.containers.end();
-  });
-}
-
 }  // namespace
 
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
-                                     BindingTable* bindings, std::optional<BindingMode> mode)
+                                     BindingTable* bindings,
+                                     const std::optional<BindingModes>& modes, CountsOfPod counts)
     : node_(std::move(node)),
       plugins_(plugins),
       bindings_(bindings),
-      mode_(mode),
+      modes_(modes.value_or(BindingMode::kSteered)),
       ledger_(node_, std::move(initial), store),
+      pod_counts_(modes, node_.topology.scope(), std::move(counts)),
       queue_(std::make_shared<TaskQueue>("decision")) {}
 
 AllocationManager::~AllocationManager() {
@@ -85,9 +82,8 @@ void AllocationManager::Start(Caller caller) {
   if (stopping_) return caller.done(Stopping());
   const auto running = operations_.find(caller.pod.uid);
   const bool pending = running != operations_.end();
-  if (AwaitsCounts()) {
-    caller.pod = WithoutUncounted(ledger_.state(), caller.pod, caller.wanted, caller.counted);
-  }
+  const std::optional<Error> unknown =
+      pod_counts_.Complete(ledger_.state(), caller.wanted, caller.pod, caller.counted);
   if (const auto refusal = RefuseResize(ledger_.state(), caller.pod, caller.wanted)) {
     return caller.done(*refusal);
   }
@@ -99,6 +95,7 @@ void AllocationManager::Start(Caller caller) {
     NotePlain(caller, granted);
     return caller.done(granted);
   }
+  if (unknown) return caller.done(*unknown);
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
     operation->pod = std::move(caller.pod);
@@ -115,11 +112,6 @@ void AllocationManager::Start(Caller caller) {
   } else {
     operation.behind.push_back(std::move(caller));
   }
-}
-
-bool AllocationManager::AwaitsCounts() const {
-  return mode_ == BindingMode::kSteered &&
-         node_.topology.scope() == TopologyManagerScope::kContainer;
 }
 
 std::shared_ptr<const checkpoint::Bindings> AllocationManager::bindings() const {
@@ -165,9 +157,7 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   if (const auto wait = AwaitedPlugin(ledger_.state(), pod, counted, plugins_)) {
     return Fail(*operation, *wait);
   }
-  if (const auto refusal = RefuseUnknown(ledger_.state(), pod, counted)) {
-    return Fail(*operation, *refusal);
-  }
+  const auto bound = bindings();
   const bool may_ask = operation->consultations < kMaxConsultations;
   std::set<PreferenceQuery> unanswered;
   const auto preferred =
@@ -177,12 +167,14 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
     if (may_ask) unanswered.insert(query);
     return std::nullopt;
   };
+  std::optional<Refusal> untakable;
   const auto admit = [&](const std::set<std::string>& released) {
     NodeState state = ledger_.state();
     for (const std::string& uid : released) admission::ReleasePod(uid, state);
+    untakable = RefuseCounted(state, pod, counted, *bound, modes_);
+    if (untakable) return admission::Admission{untakable, {}, std::move(state), {}};
     admission::LendToInitContainers(node_, pod, state);
-    return AdmitCounted(node_, state, pod, counted, *bindings(),
-                        mode_.value_or(BindingMode::kSteered), preferred);
+    return AdmitCounted(node_, state, pod, counted, *bound, modes_, preferred);
   };
   admission::Admission admission = admit({});
   std::set<std::string> released;
@@ -197,8 +189,11 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   }
   if (!unanswered.empty()) return Consult(operation, unanswered);
   Note(*operation, admission);
+  if (admission.refusal && untakable) return Fail(*operation, *untakable);
   if (admission.refusal) {
-    return Fail(*operation, admission::Explain(node_, ledger_.state(), pod, *admission.refusal));
+    Refusal refusal = admission::Explain(node_, ledger_.state(), pod, *admission.refusal);
+    refusal.message += ExplainCounted(node_, ledger_.state(), pod, counted, *bound, modes_);
+    return Fail(*operation, refusal);
   }
   ForgetReleased(released);
   operation->made_room = !released.empty();

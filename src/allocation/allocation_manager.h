@@ -24,6 +24,7 @@
 #include "allocation/decision_log.h"
 #include "allocation/device_plugins.h"
 #include "allocation/ledger.h"
+#include "allocation/pod_counts.h"
 #include "allocation/pod_notes.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
@@ -54,11 +55,13 @@ class AllocationManager final : public InventorySink {
   using StoppedPods = std::function<std::set<std::string>()>;
 
   // `initial` comes from CheckpointStore::Load. `store`, `plugins` and `bindings` outlive us.
-  // `bindings`, where given, remembers which devices counted ids became; `mode` says which they
-  // become, nullopt that the kubelet counts no devices.
+  // `bindings`, where given, remembers which devices counted ids became; `modes` says which they
+  // become, nullopt that the kubelet counts no devices. `counts`, where given, tells what was
+  // counted for containers that have yet to be created; it is called on the decision thread.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, BindingTable* bindings = nullptr,
-                    std::optional<BindingMode> mode = std::nullopt);
+                    const std::optional<BindingModes>& modes = std::nullopt,
+                    CountsOfPod counts = {});
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Finishes what was posted. Who waits for a plugin gets an error (kUnavailable), and what was
@@ -137,9 +140,6 @@ class AllocationManager final : public InventorySink {
 
   // All of these on the decision thread.
   void Start(Caller caller);
-  // Each container's devices are to be those that the kubelet counted for it: in container scope
-  // one is decided about once that is known. In pod scope all must be decided together.
-  bool AwaitsCounts() const;
   bool HoldsItsGrant(const Caller& caller, bool pending) const;
   // Binds what is counted to the devices that `state` gives the pod.
   Result<Done> KeepBound(const admission::NodeState& state, const std::string& pod_uid,
@@ -174,13 +174,14 @@ class AllocationManager final : public InventorySink {
   const admission::Node node_;    // constant after construction
   DevicePlugins& plugins_;        // thread-safe
   BindingTable* const bindings_;  // decision thread only, but for its snapshot; may be null
-  const std::optional<BindingMode> mode_;
+  const BindingModes modes_;
   DecisionLog decisions_;  // thread-safe
 
   // Decision thread only, but for the snapshot.
   Ledger ledger_;
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
   PodNotes notes_;
+  PodCounts pod_counts_;
   bool stopping_ = false;
 
   Mutex mutex_;

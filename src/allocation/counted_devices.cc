@@ -1,9 +1,12 @@
 #include "allocation/counted_devices.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 #include <vector>
+
+#include "alignd/admission/grant.h"
 
 namespace alignd::allocation {
 namespace {
@@ -62,68 +65,95 @@ Pod WithEnded(const Pod& pod, const CountedPod& counted, const Bindings& binding
   return known;
 }
 
-// Whether another container of the pod wants the resource, too, and has nothing of it yet.
-bool IsWantedBeside(const NodeState& state, const Pod& pod, const std::string& container,
-                    const std::string& resource) {
+// Whether another container of the pod wants the resource, too, has nothing of it yet and is not
+// counted.
+bool IsWantedUncounted(const NodeState& state, const Pod& pod, const CountedPod& counted,
+                       const std::string& resource) {
   return std::ranges::any_of(pod.containers, [&](const Container& other) {
     const Quantity* limit = Find(other.resources.limits, resource);
-    return other.name != container && limit != nullptr && !limit->IsZero() &&
+    if (limit == nullptr || limit->IsZero()) return false;
+    const auto known = counted.find(other.name);
+    return (known == counted.end() || IdsOf(known->second, resource).empty()) &&
            state.devices.Find({pod.uid, other.name}, resource) == nullptr;
   });
 }
 
-// Which device stands behind each id that is bound in the pod.
-Binding BoundInPod(const Bindings& bindings, const std::string& pod_uid,
-                   const std::string& resource) {
-  Binding bound;
-  for (auto entry = bindings.lower_bound({pod_uid, ""});
-       entry != bindings.end() && entry->first.pod_uid == pod_uid; ++entry) {
-    const auto binding = entry->second.find(resource);
-    if (binding != entry->second.end()) {
-      bound.insert(binding->second.begin(), binding->second.end());
-    }
-  }
-  return bound;
-}
+// By resource: the devices that are to stand behind ids of containers that have none yet. Of an id
+// that an ended container of the pod had, the device that it had; else the one of that id.
+using Wanted = std::map<std::string, std::set<std::string>>;
 
-// Leaves of the resource only the devices that are to stand behind those ids: of an id that an
-// ended container of the pod had, the device that it had; else the one of that id, if it is free.
-// False: the ids cannot be taken as they are.
-bool LeaveOnly(const std::set<std::string>& ids, const std::string& pod_uid,
-               const std::string& resource, const Bindings& bindings, DeviceState& devices) {
+// False: one of them cannot be had.
+bool AreFree(const std::set<std::string>& wanted, const Binding& bound, const std::string& resource,
+             const DeviceState& devices) {
   const auto inventory = devices.resources.find(resource);
   if (inventory == devices.resources.end()) return false;
   const std::set<std::string> allocated = devices.AllocatedIds(resource);
-  const Binding bound = BoundInPod(bindings, pod_uid, resource);
-  std::set<std::string> wanted;
-  for (const std::string& id : ids) {
-    if (const auto left = bound.find(id); left != bound.end()) {
-      wanted.insert(left->second);
-      continue;
-    }
+  std::set<std::string> left;
+  for (const auto& [id, device] : bound) left.insert(device);
+  return std::ranges::all_of(wanted, [&](const std::string& id) {
+    if (left.contains(id)) return true;
     const auto device = inventory->second.devices.find(id);
-    if (device == inventory->second.devices.end()) return false;
-    if (!device->second.healthy || allocated.contains(id)) return false;
-    wanted.insert(id);
-  }
-  for (auto& [id, device] : devices.resources[resource].devices) {
-    if (!wanted.contains(id)) device.healthy = false;
-  }
-  return true;
+    return device != inventory->second.devices.end() && device->second.healthy &&
+           !allocated.contains(id);
+  });
 }
 
-// The state with nothing but the counted devices to give; nullopt if they cannot be taken.
-std::optional<NodeState> Narrowed(const NodeState& state, const Pod& pod, const CountedPod& counted,
-                                  const Bindings& bindings) {
-  NodeState narrowed = state;
+Wanted WantedIn(const NodeState& state, const Pod& pod, const CountedPod& counted,
+                const Bindings& bindings) {
+  Wanted wanted;
   for (const auto& [container, resources] : counted) {
     for (const auto& [resource, ids] : resources) {
       if (state.devices.Find({pod.uid, container}, resource) != nullptr) continue;
-      if (IsWantedBeside(state, pod, container, resource)) return std::nullopt;
-      if (!LeaveOnly(ids, pod.uid, resource, bindings, narrowed.devices)) return std::nullopt;
+      const Binding bound = BoundInPod(bindings, pod.uid, resource);
+      for (const std::string& id : ids) {
+        const auto left = bound.find(id);
+        wanted[resource].insert(left == bound.end() ? id : left->second);
+      }
     }
   }
-  return narrowed;
+  return wanted;
+}
+
+// Leaves of the resource only these devices.
+void LeaveOnly(const std::set<std::string>& wanted, const std::string& resource,
+               DeviceState& devices) {
+  if (!devices.resources.contains(resource)) return;
+  for (auto& [id, device] : devices.resources[resource].devices) {
+    if (!wanted.contains(id)) device.healthy = false;
+  }
+}
+
+// Where several containers share what was left for them, each takes its own: they are decided
+// about together, so that no one's place depends on which it has.
+void TakeOwn(const Pod& pod, const CountedPod& counted, const Bindings& bindings,
+             const NodeState& before, const Wanted& wanted, DeviceState& devices) {
+  for (const auto& [resource, together] : wanted) {
+    std::map<std::string, std::set<int64_t>> numa;  // by device
+    std::set<std::string> given;
+    for (const auto& [container, resources] : counted) {
+      const auto* held = devices.Find({pod.uid, container}, resource);
+      if (held == nullptr) continue;
+      for (const auto& [node, ids] : held->devices) {
+        for (const std::string& id : ids) numa[id].insert(node);
+      }
+      given.merge(held->Ids());
+    }
+    if (given != together) continue;
+    const Binding bound = BoundInPod(bindings, pod.uid, resource);
+    for (const auto& [container, resources] : counted) {
+      const ContainerKey key{pod.uid, container};
+      const std::set<std::string>& ids = IdsOf(resources, resource);
+      if (ids.empty() || before.devices.Find(key, resource) != nullptr) continue;
+      devicemanager::DevicesPerNuma own;
+      for (const std::string& id : ids) {
+        const auto left = bound.find(id);
+        const std::string& device = left == bound.end() ? id : left->second;
+        for (const int64_t node : numa[device]) own[node].push_back(device);
+      }
+      for (auto& [node, list] : own) std::ranges::sort(list);
+      devices.allocations[key].at(resource).devices = std::move(own);
+    }
+  }
 }
 
 // How many containers got something that the policy would rather not give.
@@ -168,53 +198,59 @@ bool IsPartOf(const CountedPod& counted, const CountedPod& other) {
   });
 }
 
-Pod WithoutUncounted(const NodeState& state, const Pod& pod, const std::string& wanted,
-                     const CountedPod& counted) {
-  if (wanted.empty()) return pod;
-  const auto is_uncounted = [&](const Container& container) {
-    if (container.name == wanted || counted.contains(container.name)) return false;
-    return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
-      return !limit.second.IsZero() && state.devices.resources.contains(limit.first) &&
-             state.devices.Find({pod.uid, container.name}, limit.first) == nullptr;
-    });
-  };
-  Pod known = pod;
-  known.stated_qos = QosOf(pod);
-  std::erase_if(known.containers, is_uncounted);
-  return known;
-}
-
-std::optional<Refusal> RefuseUnknown(const NodeState& state, const Pod& pod,
-                                     const CountedPod& counted) {
-  for (const auto& [container, resources] : counted) {
-    for (const auto& [resource, ids] : resources) {
-      if (state.devices.Find({pod.uid, container}, resource) != nullptr) continue;
-      const auto inventory = state.devices.resources.find(resource);
-      if (inventory == state.devices.resources.end() || !inventory->second.registered) {
-        return UnexpectedAdmissionError("cannot allocate unregistered device " + resource);
-      }
-      for (const std::string& id : ids) {
-        if (inventory->second.devices.contains(id)) continue;
-        return UnexpectedAdmissionError("the kubelet counted device " + id + " of " + resource +
-                                        ", which its device plugin does not list");
-      }
+Binding BoundInPod(const Bindings& bindings, const std::string& pod_uid,
+                   const std::string& resource) {
+  Binding bound;
+  for (auto entry = bindings.lower_bound({pod_uid, ""});
+       entry != bindings.end() && entry->first.pod_uid == pod_uid; ++entry) {
+    const auto binding = entry->second.find(resource);
+    if (binding != entry->second.end()) {
+      bound.insert(binding->second.begin(), binding->second.end());
     }
   }
-  return std::nullopt;
+  return bound;
 }
 
 Admission AdmitCounted(const admission::Node& node, const NodeState& state, const Pod& pod,
-                       const CountedPod& counted, const Bindings& bindings, BindingMode mode,
+                       const CountedPod& counted, const Bindings& bindings,
+                       const BindingModes& modes,
                        const devicemanager::PreferredAllocationFn& preferred) {
   if (counted.empty()) return admission::Admit(node, state, pod, preferred);
   const Pod known = WithEnded(pod, counted, bindings, state.devices);
-  const std::optional<NodeState> narrowed =
-      mode == BindingMode::kSteered ? Narrowed(state, known, counted, bindings) : std::nullopt;
-  if (!narrowed) return admission::Admit(node, state, known, preferred);
-  Admission steered = admission::Admit(node, *narrowed, known, nullptr);
-  steered.next.devices.resources = state.devices.resources;
+  const Wanted wanted = WantedIn(state, known, counted, bindings);
+  NodeState base = state;  // with nothing to give that must not be given
+  Wanted in_base;
+  for (const auto& [resource, devices] : wanted) {
+    if (modes.Of(resource) != BindingMode::kCounted) continue;
+    LeaveOnly(devices, resource, base.devices);
+    in_base[resource] = devices;
+  }
+  NodeState narrowed = base;  // and with nothing but what the kubelet was steered to
+  Wanted in_narrowed = in_base;
+  bool can_steer = false;
+  for (const auto& [resource, devices] : wanted) {
+    if (modes.Of(resource) != BindingMode::kSteered) continue;
+    can_steer =
+        AreFree(devices, BoundInPod(bindings, pod.uid, resource), resource, state.devices) &&
+        !IsWantedUncounted(state, known, counted, resource);
+    if (!can_steer) break;
+    LeaveOnly(devices, resource, narrowed.devices);
+    in_narrowed[resource] = devices;
+  }
+  const auto admit = [&](const NodeState& from, const Wanted& left, const auto& prefer) {
+    Admission admission = admission::Admit(node, from, known, prefer);
+    admission.next.devices.resources = state.devices.resources;
+    if (!admission.admitted()) return admission;
+    TakeOwn(known, counted, bindings, state, left, admission.next.devices);
+    for (auto& [container, grant] : admission.grants) {
+      grant = admission::GrantOf(node, admission.next, {pod.uid, container});
+    }
+    return admission;
+  };
+  if (!can_steer) return admit(base, in_base, preferred);
+  Admission steered = admit(narrowed, in_narrowed, devicemanager::PreferredAllocationFn());
   if (steered.admitted() && Misaligned(steered) == 0) return steered;
-  Admission free = admission::Admit(node, state, known, preferred);
+  Admission free = admit(base, in_base, preferred);
   if (!steered.admitted()) return free;
   return free.admitted() && Misaligned(free) < Misaligned(steered) ? free : steered;
 }

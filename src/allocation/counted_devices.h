@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -12,15 +11,9 @@
 #include "alignd/checkpoint/binding_checkpoint.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/pod/pod.h"
-#include "alignd/pod/refusal.h"
+#include "allocation/binding_modes.h"
 
 namespace alignd::allocation {
-
-// Which device a counted id becomes.
-enum class BindingMode {
-  kSteered,  // the one of that id, unless the policy would refuse or misalign with it
-  kLate,     // the best one
-};
 
 // The ids that the kubelet counted for a container, by resource name.
 using CountedIds = std::map<std::string, std::set<std::string>>;
@@ -42,23 +35,17 @@ bool HoldsCounted(const admission::NodeState& state, const std::string& pod_uid,
 // Whether every container of `counted` is counted the same in `other`.
 bool IsPartOf(const CountedPod& counted, const CountedPod& other);
 
-// The pod without those of its containers of which the kubelet has yet to say which devices it
-// counted for them: that comes with their own creation. `wanted` is the container that is asked for
-// now; empty: the pod as a whole, which is left as it is.
-Pod WithoutUncounted(const admission::NodeState& state, const Pod& pod, const std::string& wanted,
-                     const CountedPod& counted);
+// Which device stands behind each id that is bound in the pod.
+checkpoint::Binding BoundInPod(const checkpoint::Bindings& bindings, const std::string& pod_uid,
+                               const std::string& resource);
 
-// Why a counted id cannot be given: the resource has no plugin, or none that lists the id, so that
-// the kubelet cannot have been told of it. Containers that hold the resource are not looked at.
-std::optional<Refusal> RefuseUnknown(const admission::NodeState& state, const Pod& pod,
-                                     const CountedPod& counted);
-
-// Decides as admission::Admit does, but first for the counted devices themselves (kSteered). An id
-// that is bound in the pod already means that its earlier holder has ended: the device that it had
-// under that id is used again, as the kubelet does with its init containers.
+// Decides as admission::Admit does, but first for the counted devices themselves (kSteered), or for
+// those alone (kCounted; RefuseCounted has been asked before). An id that is bound in the pod
+// already means that its earlier holder has ended: the device that it had under that id is used
+// again, as the kubelet does with its init containers.
 admission::Admission AdmitCounted(const admission::Node& node, const admission::NodeState& state,
                                   const Pod& pod, const CountedPod& counted,
-                                  const checkpoint::Bindings& bindings, BindingMode mode,
+                                  const checkpoint::Bindings& bindings, const BindingModes& modes,
                                   const devicemanager::PreferredAllocationFn& preferred);
 
 // Pairs ids with devices: the same with the same, the others in order. As many pairs as the shorter

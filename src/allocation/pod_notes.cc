@@ -4,6 +4,12 @@
 
 namespace alignd::allocation {
 
+bool NamesNoMoreThan(const Pod& pod, const Pod& other) {
+  return std::ranges::all_of(pod.containers, [&other](const Container& c) {
+    return std::ranges::find(other.containers, c.name, &Container::name) != other.containers.end();
+  });
+}
+
 void PodNotes::SawPod(const Pod& pod) {
   if (std::ranges::count(pod.containers, ContainerKind::kInit, &Container::kind) == 0) return;
   with_init_[pod.uid] = pod;

@@ -9,6 +9,9 @@
 
 namespace alignd::allocation {
 
+// Whether every container of `pod` is one of `other`'s.
+bool NamesNoMoreThan(const Pod& pod, const Pod& other);
+
 // Each entry stays until its pod is forgotten: whoever knows which pods there are has to forget the
 // others, also those that never held anything. One thread at a time.
 class PodNotes {

@@ -154,6 +154,11 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
 }
 
+allocation::CountsOfPod CountsOfKubelet(const Options& options) {
+  const auto file = options.kubelet_device_plugin_dir / "kubelet_internal_checkpoint";
+  return [file](const std::string& uid) { return allocation::ReadKubeletCounts(file, uid); };
+}
+
 // The pods of the runtime's ready sandboxes, with their containers that have not ended.
 Result<std::vector<podresources::NamedPod>> PodsOf(cri::RuntimeClient& runtime) {
   const Result<cri::RuntimeListing> listing = runtime.List();
@@ -208,7 +213,8 @@ class RunningDaemon final : public Daemon {
         reconciler_(node_, allocation_, registry_, runtime_, *cgroups_, upkeep_,
                     ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
-        allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror),
+        allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
+                    CountsOfKubelet(options)),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers(
             {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, upkeep_,
@@ -253,9 +259,10 @@ class RunningDaemon final : public Daemon {
     if (!watcher.ok()) return watcher.error();
     watcher_ = *std::move(watcher);
     if (options.mirror) {
-      auto mirror = mirror::Mirror::Start(
-          {options.kubelet_plugins_registry, *options.mirror, counted_before_}, node_, allocation_,
-          *bindings_, plugins_);
+      auto mirror = mirror::Mirror::Start({.registry = options.kubelet_plugins_registry,
+                                           .modes = *options.mirror,
+                                           .counted_before = counted_before_},
+                                          node_, allocation_, *bindings_, plugins_);
       if (!mirror.ok()) return mirror.error();
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);

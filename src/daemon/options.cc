@@ -4,6 +4,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace alignd::daemon {
@@ -36,6 +37,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
        &options.plugin_patience, 0}};
   std::string compatibility;
   std::string mirror = "off";
+  std::vector<std::string> mirror_rules;
 
   CLI::App app("alignd: aligns containers with NUMA nodes, between the kubelet and its runtime",
                "alignd");
@@ -70,9 +72,23 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
                  "if not given");
   app.add_option("--mirror", mirror,
                  "Have the kubelet count the device plugins' devices: steered (the kubelet is "
-                 "guided to devices near free CPUs, and gets another one only where that would not "
-                 "align), late (always the best when the container is created), off")
-      ->check(CLI::IsMember({"off", "steered", "late"}))
+                 "guided to devices near free CPUs, and a container gets another one only where "
+                 "that would not align), late (always the best when the container is created), "
+                 "counted (guided, and never another one), off")
+      ->check(CLI::IsMember({"off", "steered", "late", "counted"}))
+      ->capture_default_str();
+  app.add_option("--mirror-resource", mirror_rules,
+                 "RESOURCE=MODE: of this resource another mode than --mirror says; * in a name "
+                 "stands for any text, and of several that match the first counts")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const auto rule = allocation::ParseBindingRule(text);
+            return rule.ok() ? std::string() : rule.error().Text();
+          },
+          ""));
+  app.add_option("--kubelet-device-plugin-dir", options.kubelet_device_plugin_dir,
+                 "The kubelet's directory of kubelet_internal_checkpoint, which tells what it "
+                 "counted for containers that are yet to be created")
       ->capture_default_str();
   app.add_option("--kubelet-plugins-registry", options.kubelet_plugins_registry,
                  "The kubelet's directory for plugins that it finds by their sockets")
@@ -109,6 +125,9 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       ->capture_default_str();
   try {
     app.parse(argc, argv);
+    if (mirror == "off" && !mirror_rules.empty()) {
+      throw CLI::ValidationError("--mirror-resource", "--mirror is off: nothing is mirrored");
+    }
   } catch (const CLI::ParseError& error) {
     exit_status = app.exit(error);
     return std::nullopt;
@@ -116,8 +135,13 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   if (!compatibility.empty()) {
     options.compatibility = compatibility == "1.20" ? Compatibility::k1_20 : Compatibility::k1_36;
   }
-  if (mirror == "steered") options.mirror = allocation::BindingMode::kSteered;
-  if (mirror == "late") options.mirror = allocation::BindingMode::kLate;
+  if (mirror != "off") {
+    std::vector<allocation::BindingRule> rules;
+    for (const std::string& text : mirror_rules) {
+      rules.push_back(*allocation::ParseBindingRule(text));
+    }
+    options.mirror.emplace(*allocation::ParseBindingMode(mirror), std::move(rules));
+  }
   options.runtime_timeout = std::chrono::milliseconds(runtime_timeout_ms);
   for (const Duration& duration : plugin_durations) {
     *duration.option = std::chrono::milliseconds(duration.ms);

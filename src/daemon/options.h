@@ -7,7 +7,7 @@
 #include <string>
 
 #include "alignd/config/kubelet_config.h"
-#include "allocation/counted_devices.h"
+#include "allocation/binding_modes.h"
 
 namespace alignd::daemon {
 
@@ -26,9 +26,11 @@ struct Options {
   std::filesystem::path root = "/";          // holds the sys/ and proc/ of the machine
   std::filesystem::path node;                // a scenario's `node` instead of this machine
   // How devices are counted by the kubelet; nullopt: they are not.
-  std::optional<allocation::BindingMode> mirror;
+  std::optional<allocation::BindingModes> mirror;
   std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";
-  std::optional<Compatibility> compatibility;  // overrides the configuration's
+  // Not below `kubelet_dir`: the kubelet has it compiled in, whatever its root directory is.
+  std::filesystem::path kubelet_device_plugin_dir = "/var/lib/kubelet/device-plugins";
+  std::optional<Compatibility> compatibility;        // overrides the configuration's
   std::filesystem::path cgroup_root = "/sys/fs/cgroup";
   std::filesystem::path kubelet_dir = "/var/lib/kubelet";  // where another CPU manager would show
   bool keep_pod_cpu_quota = false;                         // also of pods with exclusive CPUs

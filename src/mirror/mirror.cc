@@ -119,7 +119,7 @@ void Mirror::Follow() {
       continue;
     }
     Guide guide;
-    if (settings_.mode == allocation::BindingMode::kSteered) {
+    if (settings_.modes.Of(resource) != allocation::BindingMode::kLate) {
       guide = [this, resource = resource](const Choice& choice, const auto& done) {
         Prefer(resource, choice, done);
       };

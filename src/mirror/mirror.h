@@ -25,7 +25,7 @@ namespace alignd::mirror {
 
 struct MirrorSettings {
   std::filesystem::path registry = "/var/lib/kubelet/plugins_registry";  // of the kubelet
-  allocation::BindingMode mode = allocation::BindingMode::kSteered;
+  allocation::BindingModes modes = allocation::BindingMode::kSteered;
   CountedBefore counted_before;  // what containers had at our start
 };
 

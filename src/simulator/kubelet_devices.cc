@@ -1,10 +1,17 @@
 #include "simulator/kubelet_devices.h"
 
 #include <algorithm>
+#include <fstream>
+#include <system_error>
 #include <utility>
+
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "host/file.h"
 
 namespace alignd::simulator {
 namespace {
+
+constexpr int64_t kWithoutTopology = -1;
 
 Error Refused(const std::string& why) {
   return {ErrorCode::kUnavailable, "Allocate failed due to " + why + ", which is unexpected"};
@@ -13,14 +20,17 @@ Error Refused(const std::string& why) {
 }  // namespace
 
 Result<std::unique_ptr<KubeletDevices>> KubeletDevices::Start(std::filesystem::path registry,
-                                                              KubeletTiming timing) {
-  std::unique_ptr<KubeletDevices> devices(new KubeletDevices(std::move(registry), timing));
+                                                              KubeletTiming timing,
+                                                              std::filesystem::path checkpoint) {
+  std::unique_ptr<KubeletDevices> devices(
+      new KubeletDevices(std::move(registry), timing, std::move(checkpoint)));
   if (Result<Done> started = devices->Restart(); !started.ok()) return started.error();
   return devices;
 }
 
-KubeletDevices::KubeletDevices(std::filesystem::path registry, KubeletTiming timing)
-    : registry_(std::move(registry)), timing_(timing) {}
+KubeletDevices::KubeletDevices(std::filesystem::path registry, KubeletTiming timing,
+                               std::filesystem::path checkpoint)
+    : registry_(std::move(registry)), timing_(timing), checkpoint_(std::move(checkpoint)) {}
 
 KubeletDevices::~KubeletDevices() { Stop(); }
 
@@ -42,6 +52,7 @@ Result<Done> KubeletDevices::Restart() {
   {
     // Resources of the checkpoint are known, without any device.
     const MutexLock lock(mutex_);
+    if (Result<Done> read = ReadCheckpoint(); !read.ok()) return read;
     for (const auto& [key, held] : held_) {
       for (const auto& [resource, ids] : held) resources_[resource];
     }
@@ -79,10 +90,12 @@ void KubeletDevices::Disconnected(const std::string& resource) {
 void KubeletDevices::Listed(const std::string& resource,
                             const v1beta1::ListAndWatchResponse& list) {
   const MutexLock lock(mutex_);
-  auto& devices = resources_[resource].devices;
-  devices.clear();
+  Resource& known = resources_[resource];
+  known.devices.clear();
+  known.numa.clear();
   for (const v1beta1::Device& device : list.devices()) {
-    devices[device.id()] = device.health() == "Healthy";
+    known.devices[device.id()] = device.health() == "Healthy";
+    for (const auto& node : device.topology().nodes()) known.numa[device.id()].insert(node.id());
   }
   changed_.NotifyAll();
 }
@@ -146,7 +159,66 @@ Result<Done> KubeletDevices::Admit(const ContainerKey& key,
   const MutexLock lock(mutex_);
   if (life != life_) return Refused("a kubelet that was killed");
   for (auto& [resource, held] : allocated) held_[key][resource] = std::move(held);
+  return WriteCheckpoint();
+}
+
+// Source: manager.go, readCheckpoint. What an init container leaves is not in the file.
+Result<Done> KubeletDevices::ReadCheckpoint() {
+  if (checkpoint_.empty()) return Done{};
+  const auto before = std::exchange(held_, {});
+  const Result<std::string> text = host::ReadFile(checkpoint_);
+  if (!text.ok())
+    return text.error().code == ErrorCode::kNotFound ? Done{} : Result<Done>(text.error());
+  const Result<checkpoint::DeviceCheckpoint> read = checkpoint::ParseDeviceCheckpoint(*text);
+  if (!read.ok()) return read.error();
+  for (const auto& [key, resources] : read->allocations) {
+    const auto known = before.find(key);
+    for (const auto& [resource, allocation] : resources) {
+      Held& held = held_[key][resource];
+      held.ids = allocation.Ids();
+      for (const auto& [node, ids] : allocation.devices) {
+        for (const std::string& id : ids) {
+          if (node != kWithoutTopology) held.numa[id].insert(node);
+        }
+      }
+      if (!held.answer.ParseFromString(allocation.response)) {
+        return Error{ErrorCode::kCorrupt, checkpoint_.string() + ": an answer cannot be read"};
+      }
+      held.ends = known != before.end() && known->second.contains(resource) &&
+                  known->second.at(resource).ends;
+    }
+  }
   return Done{};
+}
+
+// Source: manager.go, writeCheckpoint.
+Result<Done> KubeletDevices::WriteCheckpoint() const {
+  if (checkpoint_.empty()) return Done{};
+  devicemanager::DeviceState state;
+  for (const auto& [name, resource] : resources_) {
+    for (const auto& [id, healthy] : resource.devices) {
+      state.resources[name].devices[id] = {.healthy = healthy, .numa = {}};
+    }
+  }
+  for (const auto& [key, resources] : held_) {
+    for (const auto& [resource, held] : resources) {
+      devicemanager::DeviceAllocation& allocation = state.allocations[key][resource];
+      for (const std::string& id : held.ids) {
+        const auto numa = held.numa.find(id);
+        const std::set<int64_t> nodes =
+            numa == held.numa.end() ? std::set<int64_t>{kWithoutTopology} : numa->second;
+        for (const int64_t node : nodes) allocation.devices[node].push_back(id);
+      }
+      allocation.response = held.answer.SerializeAsString();
+    }
+  }
+  std::error_code code;
+  std::filesystem::create_directories(checkpoint_.parent_path(), code);
+  const std::filesystem::path temporary = checkpoint_.string() + ".new";
+  std::ofstream(temporary) << checkpoint::FormatDeviceCheckpoint(state);
+  std::filesystem::rename(temporary, checkpoint_, code);
+  if (!code) return Done{};
+  return Error{ErrorCode::kIo, "write " + checkpoint_.string() + ": " + code.message()};
 }
 
 std::vector<ContainerKey> KubeletDevices::Readmit(const std::set<ContainerKey>& running) const {
@@ -233,18 +305,23 @@ Result<KubeletDevices::Held> KubeletDevices::Allocate(const ContainerKey& key,
   if (!answer.ok()) return Refused(answer.error().message);
   const MutexLock lock(mutex_);
   ++allocations_;
-  return Held{*std::move(ids), {answer->annotations().begin(), answer->annotations().end()}, false};
+  Held held{*std::move(ids), {}, *answer, false};
+  const auto known = resources_.find(resource);
+  for (const std::string& id : held.ids) {
+    if (known == resources_.end() || !known->second.numa.contains(id)) continue;
+    held.numa[id] = known->second.numa.at(id);
+  }
+  return held;
 }
 
-KubeletDevices::Annotations KubeletDevices::AnnotationsOf(const ContainerKey& key) const {
-  Annotations annotations;
+std::vector<v1beta1::ContainerAllocateResponse> KubeletDevices::AnswersOf(
+    const ContainerKey& key) const {
+  std::vector<v1beta1::ContainerAllocateResponse> answers;
   const MutexLock lock(mutex_);
   const auto known = held_.find(key);
-  if (known == held_.end()) return annotations;
-  for (const auto& [resource, held] : known->second) {
-    annotations.insert(held.annotations.begin(), held.annotations.end());
-  }
-  return annotations;
+  if (known == held_.end()) return answers;
+  for (const auto& [resource, held] : known->second) answers.push_back(held.answer);
+  return answers;
 }
 
 KubeletDevices::Ids KubeletDevices::IdsOf(const ContainerKey& key,
@@ -256,9 +333,10 @@ KubeletDevices::Ids KubeletDevices::IdsOf(const ContainerKey& key,
   return held == known->second.end() ? Ids() : held->second.ids;
 }
 
-void KubeletDevices::Forget(const std::string& pod_uid) {
+Result<Done> KubeletDevices::Forget(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
   std::erase_if(held_, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+  return WriteCheckpoint();
 }
 
 int KubeletDevices::allocations() const {

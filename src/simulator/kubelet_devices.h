@@ -27,13 +27,15 @@ namespace alignd::simulator {
 // deleted pod's devices are free once the pod is forgotten.
 class KubeletDevices final : public PluginListener {
  public:
-  using Annotations = std::map<std::string, std::string>;
   using Ids = std::set<std::string>;
 
-  // `registry`: the directory that is watched. Made if it is not there.
-  // Errors: kIo.
+  // `registry`: the directory that is watched. Made if it is not there. `checkpoint`: the kubelet's
+  // file of that name, read at every start and written whenever something is allocated or given
+  // back, before anybody hears of it; empty: what is allocated is kept in memory.
+  // Errors: kIo; kCorrupt.
   static Result<std::unique_ptr<KubeletDevices>> Start(std::filesystem::path registry,
-                                                       KubeletTiming timing = {});
+                                                       KubeletTiming timing = {},
+                                                       std::filesystem::path checkpoint = {});
   KubeletDevices(const KubeletDevices&) = delete;
   KubeletDevices& operator=(const KubeletDevices&) = delete;
   ~KubeletDevices() override;
@@ -51,13 +53,13 @@ class KubeletDevices final : public PluginListener {
   // Source: manager.go, devicesToAllocate.
   std::vector<ContainerKey> Readmit(const std::set<ContainerKey>& running) const;
 
-  // What goes into CreateContainer: the annotations of all answers. Empty for an unknown container.
-  Annotations AnnotationsOf(const ContainerKey& key) const;
+  // What goes into CreateContainer: the answers of all plugins. None of an unknown container.
+  std::vector<v1beta1::ContainerAllocateResponse> AnswersOf(const ContainerKey& key) const;
   // The ids that the kubelet believes the container to have.
   Ids IdsOf(const ContainerKey& key, const std::string& resource) const;
 
-  // The pod is gone.
-  void Forget(const std::string& pod_uid);
+  // The pod is gone. Errors: kIo.
+  Result<Done> Forget(const std::string& pod_uid);
 
   // Killed, in whatever it does, and started again: connections and inventory are lost, and what
   // was being allocated; what was allocated is not.
@@ -86,11 +88,13 @@ class KubeletDevices final : public PluginListener {
  private:
   struct Held {
     Ids ids;
-    Annotations annotations;
+    std::map<std::string, std::set<int64_t>> numa;  // by id, where the plugin tells
+    v1beta1::ContainerAllocateResponse answer;
     bool ends = false;
   };
   struct Resource {
-    std::map<std::string, bool> devices;   // whether healthy, by id
+    std::map<std::string, bool> devices;  // whether healthy, by id
+    std::map<std::string, std::set<int64_t>> numa;
     std::shared_ptr<PluginClient> client;  // null: not seen in this life
     bool prefers_allocation = false;
     bool stopped = true;
@@ -103,7 +107,11 @@ class KubeletDevices final : public PluginListener {
     bool prefers = false;
   };
 
-  KubeletDevices(std::filesystem::path registry, KubeletTiming timing);
+  KubeletDevices(std::filesystem::path registry, KubeletTiming timing,
+                 std::filesystem::path checkpoint);
+
+  Result<Done> ReadCheckpoint() REQUIRES(mutex_);
+  Result<Done> WriteCheckpoint() const REQUIRES(mutex_);
 
   Result<Held> Allocate(const ContainerKey& key, const std::string& resource, int count)
       REQUIRES(admission_mutex_);
@@ -116,6 +124,7 @@ class KubeletDevices final : public PluginListener {
 
   const std::filesystem::path registry_;
   const KubeletTiming timing_;
+  const std::filesystem::path checkpoint_;
 
   Mutex admission_mutex_;  // one admission at a time
 

@@ -76,7 +76,7 @@ class MirrorCrash : public MirrorTest {
         ASSERT_TRUE(StopSandbox(pod->second.sandbox).ok());
         ASSERT_TRUE(RemoveSandbox(pod->second.sandbox).ok());
       }
-      kubelet_->Forget(pod->first);
+      EXPECT_TRUE(kubelet_->Forget(pod->first).ok());
       pods_.erase(pod);
       return;
     }
@@ -146,7 +146,7 @@ TEST_F(MirrorCrash, NoDeviceIsGivenTwiceOrLost) {
   CheckNothingIsLost();
   for (auto& [uid, pod] : pods_) {
     if (!pod.sandbox.empty()) RemovePod(uid, pod.sandbox);
-    kubelet_->Forget(uid);
+    EXPECT_TRUE(kubelet_->Forget(uid).ok());
   }
   pods_.clear();
   // A kubelet that is just being told of the plugin once more drops the call that is under way.
@@ -154,7 +154,9 @@ TEST_F(MirrorCrash, NoDeviceIsGivenTwiceOrLost) {
   EXPECT_TRUE(Eventually([&] {
     const std::string uid = "all" + std::to_string(++last_pod_);
     all = RunPod(uid, 0, 3);
-    if (!all.status.ok()) kubelet_->Forget(uid);
+    if (!all.status.ok()) {
+      EXPECT_TRUE(kubelet_->Forget(uid).ok());
+    }
     return all.status.ok();
   })) << all.status.error_message();
   EXPECT_EQ(GpusOf(all.seen), AllGpus());

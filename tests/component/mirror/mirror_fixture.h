@@ -46,10 +46,18 @@ class MirrorTest : public DaemonTest {
   }
 
   std::filesystem::path Registry() const { return tree_.root() / "registry"; }
+  // The kubelet's own; alignd's is in its state directory.
+  std::filesystem::path KubeletPluginDir() const {
+    return tree_.root() / "kubelet" / "device-plugins";
+  }
+  std::filesystem::path KubeletCheckpoint() const {
+    return KubeletPluginDir() / "kubelet_internal_checkpoint";
+  }
 
   Options DaemonOptions() const override {
     Options options = DaemonTest::DaemonOptions();
-    options.mirror = mode_;
+    if (mode_) options.mirror.emplace(*mode_, rules_);
+    options.kubelet_device_plugin_dir = KubeletPluginDir();
     options.kubelet_plugins_registry = Registry();
     options.plugin_grace = grace_;
     options.plugin_preference_timeout = seconds(2);
@@ -65,7 +73,8 @@ class MirrorTest : public DaemonTest {
     ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   }
   void StartKubelet() {
-    auto kubelet = simulator::KubeletDevices::Start(Registry(), QuickKubelet());
+    auto kubelet =
+        simulator::KubeletDevices::Start(Registry(), QuickKubelet(), KubeletCheckpoint());
     ASSERT_TRUE(kubelet.ok()) << kubelet.error().Text();
     kubelet_ = *std::move(kubelet);
   }
@@ -81,8 +90,20 @@ class MirrorTest : public DaemonTest {
   Created CreateIn(const std::string& sandbox, const v1::PodSandboxConfig& pod,
                    v1::ContainerConfig container) const {
     const ContainerKey key{pod.metadata().uid(), container.metadata().name()};
-    for (const auto& [name, value] : kubelet_->AnnotationsOf(key)) {
-      (*container.mutable_annotations())[name] = value;
+    for (const v1beta1::ContainerAllocateResponse& answer : kubelet_->AnswersOf(key)) {
+      container.mutable_annotations()->insert(answer.annotations().begin(),
+                                              answer.annotations().end());
+      for (const auto& [name, value] : answer.envs()) {
+        v1::KeyValue& env = *container.add_envs();
+        env.set_key(name);
+        env.set_value(value);
+      }
+      for (const v1beta1::DeviceSpec& spec : answer.devices()) {
+        v1::Device& device = *container.add_devices();
+        device.set_container_path(spec.container_path());
+        device.set_host_path(spec.host_path());
+        device.set_permissions(spec.permissions());
+      }
     }
     const auto created = Create(sandbox, pod, container);
     Created result{sandbox, created.status, created.response.container_id(), {}};
@@ -105,7 +126,7 @@ class MirrorTest : public DaemonTest {
   void RemovePod(const std::string& uid, const std::string& sandbox) {
     EXPECT_TRUE(StopSandbox(sandbox).ok());
     EXPECT_TRUE(RemoveSandbox(sandbox).ok());
-    kubelet_->Forget(uid);
+    EXPECT_TRUE(kubelet_->Forget(uid).ok());
   }
 
   // The GPUs that the plugin's answer put into the container.
@@ -134,6 +155,7 @@ class MirrorTest : public DaemonTest {
   }
 
   std::optional<allocation::BindingMode> mode_ = allocation::BindingMode::kSteered;
+  std::vector<allocation::BindingRule> rules_;
   milliseconds grace_{std::chrono::minutes(5)};
   milliseconds patience_{std::chrono::minutes(5)};
   std::unique_ptr<simulator::KubeletDevices> kubelet_;

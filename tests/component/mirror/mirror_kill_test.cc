@@ -174,7 +174,7 @@ class MirrorKill : public MirrorTest {
     if (Below(3) == 0) pod.wants["a-init"] = 1 + static_cast<int>(Below(2));  // the first by name
     for (const auto& [name, count] : pod.wants) {
       if (!kubelet_->Admit({uid, name}, {{kGpu, count}}, name == "a-init").ok()) {
-        kubelet_->Forget(uid);  // refused, or the kubelet has never heard of it
+        EXPECT_TRUE(kubelet_->Forget(uid).ok());  // refused, or the kubelet has never heard of it
         return;
       }
     }
@@ -228,12 +228,14 @@ class MirrorKill : public MirrorTest {
   }
 
   void Leave(const std::string& uid) {
-    if (Below(2) == 0) kubelet_->Forget(uid);  // it may do so before the sandbox is gone
+    if (Below(2) == 0) {  // it may do so before the sandbox is gone
+      EXPECT_TRUE(kubelet_->Forget(uid).ok());
+    }
     for (const auto& sandbox : runtime_->Sandboxes()) {
       if (sandbox.config.metadata().uid() != uid) continue;
       if (!StopSandbox(sandbox.id).ok() || !RemoveSandbox(sandbox.id).ok()) return;  // once more
     }
-    kubelet_->Forget(uid);
+    EXPECT_TRUE(kubelet_->Forget(uid).ok());
     witness_.ForgetPod(uid);
     pods_.erase(uid);
   }

@@ -231,6 +231,31 @@ TEST_F(MirrorTest, Row20RestartsOfAllLeaveRunningPodsTheirDevices) {
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
 }
 
+// Also where an init container has ended that had devices: the kubelet, which admits its pods anew,
+// asks for those as well.
+TEST_F(MirrorTest, Row20DevicesOfEndedInitContainersRefuseNobody) {
+  StartAll();
+  ASSERT_TRUE(kubelet_->Admit({"pod", "init"}, {{kGpu, 3}}, /*ends=*/true).ok());
+  ASSERT_TRUE(kubelet_->Admit({"pod", "app"}, {{kGpu, 1}}).ok());
+  const v1::PodSandboxConfig pod = BurstablePod("pod");
+  const std::string sandbox = Run(pod);
+  const Created init = CreateIn(sandbox, pod, Shared("init"));
+  ASSERT_TRUE(StartContainer(init.id).ok());
+  runtime_->EndContainer(init.id, 0);
+  const Created app = CreateIn(sandbox, pod, Shared("app"));
+  ASSERT_TRUE(StartContainer(app.id).ok());
+  StopDaemon();
+  StartDaemon();
+  ASSERT_TRUE(kubelet_->Restart().ok());
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  EXPECT_TRUE(kubelet_->Readmit({{"pod", "app"}}).empty());
+  v1::ContainerConfig container = Shared("app");
+  container.mutable_metadata()->set_attempt(1);
+  const Created again = CreateIn(sandbox, pod, container);
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(GpusOf(again.seen), GpusOf(app.seen));
+}
+
 // Row 21: while a plugin restarts its devices are unhealthy, and pods wait; they do not fail.
 TEST_F(MirrorTest, Row21PodsWaitWhileAPluginRestarts) {
   StartAll();
@@ -305,7 +330,8 @@ TEST_F(MirrorTest, Row25NoDeviceIsGivenTwice) {
   StartAll();
   const Created old_pod = RunPod("old", 0, 2);
   ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
-  kubelet_->Forget("old");  // its container has ended for the kubelet; its sandbox is still there
+  EXPECT_TRUE(kubelet_->Forget("old")
+                  .ok());  // its container has ended for the kubelet; its sandbox is still there
   ASSERT_TRUE(kubelet_->Admit({"new", "app"}, {{kGpu, 3}}).ok());
   const v1::PodSandboxConfig pod = BurstablePod("new");
   const std::string sandbox = Run(pod);

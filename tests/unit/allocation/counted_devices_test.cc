@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 #include <string>
 
 #include "allocation/binding_table.h"
+#include "allocation/counted_refusal.h"
 #include "edge/allocation_node.h"
 
 namespace alignd::allocation {
@@ -17,6 +19,7 @@ using checkpoint::Binding;
 using checkpoint::Bindings;
 using testing::AppPod;
 using testing::kGpu;
+using testing::kNic;
 using Ids = std::set<std::string>;
 
 NodeState StateOf(const admission::Node& node) {
@@ -35,6 +38,10 @@ class Counted : public ::testing::Test {
   Admission Admit(const Pod& pod, const Ids& ids, BindingMode mode = BindingMode::kSteered,
                   const std::string& container = "app") const {
     return AdmitCounted(node_, state_, pod, {{container, {{kGpu, ids}}}}, bindings_, mode, {});
+  }
+
+  std::optional<Refusal> Refuse(const Pod& pod, const CountedPod& counted) const {
+    return RefuseCounted(state_, pod, counted, bindings_, BindingMode::kSteered);
   }
 
   const admission::Node node_ = testing::MakeNode();
@@ -96,43 +103,133 @@ TEST_F(Counted, EachContainerReusesTheDeviceOfItsOwnId) {
   EXPECT_EQ(IdsOf(first.next, "p"), Ids{"gpu7"});
 }
 
-TEST_F(Counted, OthersOfThePodWaitUntilTheyAreCounted) {
-  Pod pod = AppPod("p", 3, {{kGpu, "1"}});
+// --- Nothing but what was counted.
+
+TEST_F(Counted, AsCountedIsTakenThoughItMisaligns) {
+  const Admission filled = admission::Admit(node_, state_, AppPod("f", 8), {});
+  ASSERT_TRUE(filled.admitted());
+  state_ = filled.next;  // all CPUs of NUMA node 1
+  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}, BindingMode::kCounted);
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu6"});
+  EXPECT_EQ(admission.next.devices.resources, state_.devices.resources);
+  EXPECT_EQ(admission.grants.at("app").devices.at(kGpu).Ids(), Ids{"gpu6"});
+}
+
+TEST_F(Counted, AsCountedOrNotAtAll) {
+  KubeletConfig strict = testing::StaticConfig();
+  strict.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  const admission::Node node = testing::MakeNode(strict);
+  const Admission filled = admission::Admit(node, state_, AppPod("f", 8), {});
+  ASSERT_TRUE(filled.admitted());
+  state_ = filled.next;  // all CPUs of NUMA node 1
+  const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
+  const CountedPod counted{{"app", {{kGpu, {"gpu6"}}}}};
+  const Admission admission =
+      AdmitCounted(node, state_, pod, counted, bindings_, BindingMode::kCounted, {});
+  ASSERT_FALSE(admission.admitted());
+  EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
+  EXPECT_EQ(ExplainCounted(node, state_, pod, counted, bindings_, BindingMode::kCounted),
+            ". example.com/gpu is given as the kubelet counted it only (binding mode counted), "
+            "which is here for app: gpu6 on NUMA node 1; with others it would fit now: delete the "
+            "pod, so that the kubelet counts anew for the next one");
+  EXPECT_EQ(ExplainCounted(node, state_, pod, counted, bindings_, BindingMode::kSteered), "");
+  // Where others would not help either, nobody is told to try them.
+  const Pod large = AppPod("p", 8, {{kGpu, "1"}});
+  const std::string text =
+      ExplainCounted(node, state_, large, counted, bindings_, BindingMode::kCounted);
+  EXPECT_NE(text.find("gpu6 on NUMA node 1"), std::string::npos);
+  EXPECT_EQ(text.find("with others"), std::string::npos);
+}
+
+TEST_F(Counted, AsCountedBesideAResourceThatIsSteered) {
+  state_.devices.resources[kNic] = testing::EightDevices("nic");
+  const Admission filled = admission::Admit(node_, state_, AppPod("f", 8), {});
+  ASSERT_TRUE(filled.admitted());
+  state_ = filled.next;  // all CPUs of NUMA node 1
+  const Pod pod = AppPod("p", 3, {{kGpu, "1"}, {kNic, "1"}});
+  const CountedPod counted{{"app", {{kGpu, {"gpu6"}}, {kNic, {"nic1"}}}}};
+  // Whatever is tried for the GPU, the NIC is the one that was counted.
+  for (const BindingMode mode : {BindingMode::kSteered, BindingMode::kLate}) {
+    const Admission admission = AdmitCounted(node_, state_, pod, counted, bindings_,
+                                             {mode, {{kNic, BindingMode::kCounted}}}, {});
+    ASSERT_TRUE(admission.admitted());
+    EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
+    EXPECT_EQ(admission.next.devices.Find({"p", "app"}, kNic)->Ids(), Ids{"nic1"});
+  }
+}
+
+TEST_F(Counted, AsCountedMeansWhatAnEndedContainerHad) {
+  state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
+  bindings_[{"p", "init"}][kGpu] = {{"gpu0", "gpu6"}, {"gpu1", "gpu7"}};
+  const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
+  EXPECT_FALSE(
+      RefuseCounted(state_, pod, {{"app", {{kGpu, {"gpu1"}}}}}, bindings_, BindingMode::kCounted));
+  const Admission admission = Admit(pod, {"gpu1"}, BindingMode::kCounted);
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu7"});
+}
+
+TEST_F(Counted, WhatCannotBeTakenAsCountedIsSaid) {
+  const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
+  const auto refuse = [&](const std::string& id, BindingMode mode) {
+    const auto refusal = RefuseCounted(state_, pod, {{"app", {{kGpu, {id}}}}}, bindings_, mode);
+    return refusal ? refusal->message : "";
+  };
+  state_.devices.allocations[{"q", "main"}][kGpu].devices[1] = {"gpu6"};
+  state_.devices.resources[kGpu].devices["gpu5"].healthy = false;
+  EXPECT_EQ(refuse("gpu4", BindingMode::kCounted), "");
+  EXPECT_EQ(refuse("gpu5", BindingMode::kSteered), "");
+  EXPECT_EQ(refuse("gpu6", BindingMode::kLate), "");
+  EXPECT_NE(refuse("gpu5", BindingMode::kCounted)
+                .find("device gpu5 of example.com/gpu, which is unhealthy, and example.com/gpu is "
+                      "given as the kubelet counted it only"),
+            std::string::npos);
+  EXPECT_NE(refuse("gpu6", BindingMode::kCounted)
+                .find("device gpu6 of example.com/gpu, which container main of pod q holds"),
+            std::string::npos);
+}
+
+// --- Several containers that are decided about together.
+
+TEST_F(Counted, ContainersThatAreDecidedTogetherHaveEachItsOwn) {
+  const Container init =
+      testing::Asking("init", {{"cpu", "1"}, {"memory", "1Gi"}, {kGpu, "2"}}, ContainerKind::kInit);
+  Pod pod = AppPod("p", 1, {{kGpu, "1"}});
   Container beside = pod.containers[0];
   beside.name = "beside";
-  Container plain = pod.containers[0];
-  plain.name = "plain";
-  plain.resources.limits.erase(kGpu);
+  pod.containers.insert(pod.containers.begin(), init);
   pod.containers.push_back(beside);
-  pod.containers.push_back(plain);
-  const auto names = [](const Pod& known) {
-    Ids all;
-    for (const Container& container : known.containers) all.insert(container.name);
-    return all;
-  };
-  const Pod known = WithoutUncounted(state_, pod, "app", {{"app", {{kGpu, {"gpu1"}}}}});
-  EXPECT_EQ(names(known), (Ids{"app", "plain"}));
-  EXPECT_EQ(QosOf(known), QosOf(pod));
-  EXPECT_EQ(names(WithoutUncounted(state_, pod, "plain", {})), Ids{"plain"});
-  EXPECT_EQ(names(WithoutUncounted(state_, pod, "", {})), (Ids{"app", "beside", "plain"}));
-  // One that has its devices has been decided about.
-  state_.devices.allocations[{"p", "beside"}][kGpu].devices[1] = {"gpu6"};
-  EXPECT_EQ(names(WithoutUncounted(state_, pod, "plain", {})), (Ids{"beside", "plain"}));
+  const CountedPod counted{{"init", {{kGpu, {"gpu5", "gpu7"}}}},
+                           {"app", {{kGpu, {"gpu7"}}}},
+                           {"beside", {{kGpu, {"gpu5"}}}}};
+  KubeletConfig by_pod = testing::StaticConfig();
+  by_pod.topology_manager_scope = TopologyManagerScope::kPod;
+  for (const BindingMode mode : {BindingMode::kSteered, BindingMode::kCounted}) {
+    const Admission admission =
+        AdmitCounted(testing::MakeNode(by_pod), state_, pod, counted, bindings_, mode, {});
+    ASSERT_TRUE(admission.admitted());
+    EXPECT_EQ(IdsOf(admission.next, "p", "init"), (Ids{"gpu5", "gpu7"}));
+    EXPECT_EQ(IdsOf(admission.next, "p", "app"), Ids{"gpu7"});
+    EXPECT_EQ(IdsOf(admission.next, "p", "beside"), Ids{"gpu5"});
+    EXPECT_EQ(admission.grants.at("app").devices.at(kGpu).devices,
+              (devicemanager::DevicesPerNuma{{1, {"gpu7"}}}));
+  }
 }
 
 TEST_F(Counted, UnknownOnesAreRefused) {
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
-  EXPECT_FALSE(RefuseUnknown(state_, pod, {{"app", {{kGpu, {"gpu1"}}}}}));
-  const auto odd = RefuseUnknown(state_, pod, {{"app", {{kGpu, {"other"}}}}});
+  EXPECT_FALSE(Refuse(pod, {{"app", {{kGpu, {"gpu1"}}}}}));
+  const auto odd = Refuse(pod, {{"app", {{kGpu, {"other"}}}}});
   ASSERT_TRUE(odd);
   EXPECT_NE(odd->message.find("device other of example.com/gpu"), std::string::npos);
-  const auto none = RefuseUnknown(state_, pod, {{"app", {{"example.com/none", {"x"}}}}});
+  const auto none = Refuse(pod, {{"app", {{"example.com/none", {"x"}}}}});
   ASSERT_TRUE(none);
   EXPECT_NE(none->message.find("unregistered device example.com/none"), std::string::npos);
   // What it holds it keeps, whatever became of the plugin.
   state_.devices.allocations[{"p", "app"}][kGpu].devices[1] = {"gpu6"};
   state_.devices.resources.erase(kGpu);
-  EXPECT_FALSE(RefuseUnknown(state_, pod, {{"app", {{kGpu, {"gpu6"}}}}}));
+  EXPECT_FALSE(Refuse(pod, {{"app", {{kGpu, {"gpu6"}}}}}));
 }
 
 TEST(Pairing, LeavesWhatIsTheSame) {

@@ -1,0 +1,138 @@
+// Resources whose devices are given as the kubelet counted them, and no others: for plugins whose
+// ids somebody else goes by.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "mirror_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+using Ids = std::set<std::string>;
+
+class MirrorCounted : public MirrorTest {
+ protected:
+  MirrorCounted() { rules_ = {{"nvidia.com/*", allocation::BindingMode::kCounted}}; }
+
+  static bool Says(const grpc::Status& status, const std::string& text) {
+    return status.error_message().find(text) != std::string::npos;
+  }
+};
+
+// Where the steered mode would take a device of the other node (SwapsTheDeviceOnly…).
+TEST_F(MirrorCounted, PodWaitsForCpusBesideItsDeviceAndIsTold) {
+  StartAll(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
+  ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
+  ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});
+  const Running fills = RunOne(PodConfig("fills"), Pinned(13));
+  ASSERT_EQ(CpusOf(fills.container), "1-13");
+  const v1::PodSandboxConfig pod = PodConfig("one");
+  const std::string sandbox = Run(pod);
+  const Created refused = CreateIn(sandbox, pod, Pinned(3));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(Says(refused.status, "given as the kubelet counted it only"))
+      << refused.status.error_message();
+  EXPECT_TRUE(Says(refused.status, std::string(kGpuOfNode0) + " on NUMA node 0"))
+      << refused.status.error_message();
+  EXPECT_TRUE(Says(refused.status, "with others it would fit now: delete the pod"))
+      << refused.status.error_message();
+
+  ASSERT_TRUE(StopSandbox(fills.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(fills.sandbox).ok());
+  Created later;
+  ASSERT_TRUE(Eventually([&] {
+    later = CreateIn(sandbox, pod, Pinned(3));
+    return later.status.ok();
+  })) << later.status.error_message();
+  EXPECT_EQ(GpusOf(later.seen), Ids{kGpuOfNode0});
+  EXPECT_EQ(NumaOf(CpusOf(later.id)), std::set<int>{0});
+}
+
+TEST_F(MirrorCounted, MisalignedDeviceIsGivenWhereThePolicyAllowsIt) {
+  StartAll();  // best-effort
+  ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
+  ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});
+  const Running fills = RunOne(PodConfig("fills"), Pinned(13));
+  const Created pod = RunPod("one", 3, 1);
+  ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
+  EXPECT_EQ(GpusOf(pod.seen), Ids{kGpuOfNode0});
+  EXPECT_EQ(NumaOf(CpusOf(pod.id)), std::set<int>{1});
+}
+
+// The kubelet is guided all the same.
+TEST_F(MirrorCounted, KubeletIsSteered) {
+  StartAll();
+  const Running fills = RunOne(PodConfig("fills"), Pinned(12));
+  ASSERT_EQ(NumaOf(CpusOf(fills.container)), std::set<int>{0});
+  const Created pod = RunPod("one", 3, 1);
+  ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
+  EXPECT_EQ(GpusOf(pod.seen), kubelet_->IdsOf({"one", "app"}, kGpu));
+  EXPECT_FALSE(GpusOf(pod.seen).contains(kGpuOfNode0));
+  EXPECT_EQ(NumaOf(CpusOf(pod.id)), std::set<int>{1});
+}
+
+TEST_F(MirrorCounted, EveryContainerHasTheIdsThatTheKubeletShows) {
+  StartAll();
+  kubelet_->Shuffle(11);
+  for (int round = 0; round < 6; ++round) {
+    const std::string uid = "pod" + std::to_string(round);
+    ASSERT_TRUE(kubelet_->Admit({uid, "init"}, {{kGpu, 2}}, /*ends=*/true).ok());
+    ASSERT_TRUE(kubelet_->Admit({uid, "app"}, {{kGpu, 1}}).ok());
+    ASSERT_TRUE(kubelet_->Admit({uid, "beside"}, {{kGpu, 2}}).ok());
+    const v1::PodSandboxConfig pod = BurstablePod(uid);
+    const std::string sandbox = Run(pod);
+    for (const std::string name : {"init", "app", "beside"}) {
+      const Created created = CreateIn(sandbox, pod, Shared(name));
+      ASSERT_TRUE(created.status.ok()) << name << ": " << created.status.error_message();
+      EXPECT_EQ(GpusOf(created.seen), kubelet_->IdsOf({uid, name}, kGpu)) << uid << " " << name;
+    }
+    RemovePod(uid, sandbox);
+  }
+}
+
+// The kubelet hands an id on before the old pod is gone.
+TEST_F(MirrorCounted, DeviceThatSomebodyStillHoldsIsWaitedFor) {
+  StartAll();
+  const Created old_pod = RunPod("old", 0, 3);
+  ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
+  ASSERT_TRUE(kubelet_->Forget("old").ok());
+  ASSERT_TRUE(kubelet_->Admit({"new", "app"}, {{kGpu, 1}}).ok());
+  const Ids counted = kubelet_->IdsOf({"new", "app"}, kGpu);
+  const v1::PodSandboxConfig pod = BurstablePod("new");
+  const std::string sandbox = Run(pod);
+  const Created early = CreateIn(sandbox, pod, Shared());
+  EXPECT_EQ(early.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(Says(early.status, "device " + *counted.begin()));
+  EXPECT_TRUE(Says(early.status, "which container app of pod old holds"))
+      << early.status.error_message();
+  ASSERT_TRUE(StopSandbox(old_pod.sandbox).ok());
+  const Created now = CreateIn(sandbox, pod, Shared());
+  ASSERT_TRUE(now.status.ok()) << now.status.error_message();
+  EXPECT_EQ(GpusOf(now.seen), counted);
+}
+
+TEST_F(MirrorCounted, SickDeviceIsNotReplaced) {
+  StartAll();
+  ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
+  const std::string id = *kubelet_->IdsOf({"one", "app"}, kGpu).begin();
+  ASSERT_TRUE(gpus_->SetHealth(id, false).ok());
+  Ids others = AllGpus();
+  others.erase(id);
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, others, kPatience));
+  const v1::PodSandboxConfig pod = BurstablePod("one");
+  const std::string sandbox = Run(pod);
+  const Created sick = CreateIn(sandbox, pod, Shared());
+  EXPECT_EQ(sick.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(Says(sick.status, id + " of nvidia.com/gpu, which is unhealthy"))
+      << sick.status.error_message();
+  ASSERT_TRUE(gpus_->SetHealth(id, true).ok());
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  const Created healthy = CreateIn(sandbox, pod, Shared());
+  ASSERT_TRUE(healthy.status.ok()) << healthy.status.error_message();
+  EXPECT_EQ(GpusOf(healthy.seen), Ids{id});
+}
+
+}  // namespace
+}  // namespace alignd::daemon

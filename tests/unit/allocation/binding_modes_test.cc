@@ -1,0 +1,82 @@
+#include "allocation/binding_modes.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace alignd::allocation {
+namespace {
+
+TEST(BindingModes, AllAlikeWithoutRules) {
+  EXPECT_EQ(BindingModes(BindingMode::kLate).Of("example.com/gpu"), BindingMode::kLate);
+}
+
+TEST(BindingModes, FirstRuleThatMatchesCounts) {
+  const BindingModes modes(BindingMode::kSteered, {{"intel.com/sriov_dpdk", BindingMode::kLate},
+                                                   {"intel.com/sriov*", BindingMode::kCounted},
+                                                   {"*", BindingMode::kLate}});
+  EXPECT_EQ(modes.Of("intel.com/sriov_dpdk"), BindingMode::kLate);
+  EXPECT_EQ(modes.Of("intel.com/sriov_dpdk2"), BindingMode::kCounted);
+  EXPECT_EQ(modes.Of("intel.com/sriov"), BindingMode::kCounted);
+  EXPECT_EQ(modes.Of("example.com/intel.com/sriov"), BindingMode::kLate);
+}
+
+TEST(BindingModes, StarStandsForAnyText) {
+  const struct {
+    const char* pattern;
+    const char* name;
+    bool matches;
+  } kCases[] = {
+      {"a.com/b", "a.com/b", true},
+      {"a.com/b", "a.com/bb", false},
+      {"a.com/b", "a.com/", false},
+      {"*", "a.com/b", true},
+      {"*/b", "a.com/b", true},
+      {"*/b", "a.com/bb", false},
+      {"a.com/*", "a.com/b", true},
+      {"a.com/*", "b.com/b", false},
+      {"*.com/*", "a.com/b", true},
+      {"*.com/*", "a.org/b", false},
+      {"*vf*mlx*", "a.com/vf_mlx", true},
+      {"*vf*mlx*", "a.com/mlx_vf", false},
+      {"a*b*b", "a/b", false},
+      {"a*b*b", "a/bb", true},
+      {"*b", "bab", true},
+      {"a**b", "ab", true},
+      {"a.*m/b", "axcom/b", false},
+  };
+  for (const auto& c : kCases) {
+    const BindingModes modes(BindingMode::kSteered, {{c.pattern, BindingMode::kCounted}});
+    EXPECT_EQ(modes.Of(c.name) == BindingMode::kCounted, c.matches) << c.pattern << " " << c.name;
+  }
+}
+
+TEST(BindingRule, IsReadFromItsText) {
+  EXPECT_EQ(*ParseBindingRule("intel.com/sriov*=counted"),
+            (BindingRule{"intel.com/sriov*", BindingMode::kCounted}));
+  EXPECT_EQ(*ParseBindingRule("*=late"), (BindingRule{"*", BindingMode::kLate}));
+  EXPECT_EQ(*ParseBindingRule("a.com/b=steered"), (BindingRule{"a.com/b", BindingMode::kSteered}));
+}
+
+TEST(BindingRule, SaysWhatIsWrong) {
+  const struct {
+    const char* text;
+    const char* says;
+  } kCases[] = {{"a.com/b", "no mode"},
+                {"a.com/b=", "\"\" is none of steered, late, counted"},
+                {"a.com/b=Counted", "\"Counted\" is none of"},
+                {"a.com/b=off", "\"off\" is none of"},
+                {"=late", "no resource"},
+                {"cpu=late", "a name like example.com/gpu"},
+                {"", "no mode"}};
+  for (const auto& c : kCases) {
+    const auto rule = ParseBindingRule(c.text);
+    ASSERT_FALSE(rule.ok()) << c.text;
+    EXPECT_EQ(rule.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(rule.error().message.find(c.says), std::string::npos) << rule.error().message;
+    EXPECT_NE(rule.error().cure, "");
+  }
+}
+
+}  // namespace
+}  // namespace alignd::allocation

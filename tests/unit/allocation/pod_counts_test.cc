@@ -1,0 +1,146 @@
+#include "allocation/pod_counts.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "edge/allocation_node.h"
+
+namespace alignd::allocation {
+namespace {
+
+using admission::NodeState;
+using testing::kGpu;
+using testing::kNic;
+using Ids = std::set<std::string>;
+
+Container Wanting(const std::string& name, const testing::Amounts& devices) {
+  testing::Amounts all = devices;
+  all["cpu"] = "1";
+  all["memory"] = "1Gi";
+  return testing::Asking(name, all);
+}
+
+class PodCountsTest : public ::testing::Test {
+ protected:
+  PodCountsTest() {
+    state_.devices.resources[kGpu] = testing::EightDevices("gpu");
+    state_.devices.resources[kNic] = testing::EightDevices("nic");
+  }
+
+  // The names of those that are decided about when `app` is created.
+  Ids Complete(BindingModes modes, TopologyManagerScope scope) {
+    PodCounts counts(std::move(modes), scope, [this](const std::string& uid) {
+      asked_ += uid + " ";
+      return known_ ? Result<CountedPod>(*known_)
+                    : Result<CountedPod>(Error{ErrorCode::kIo, "no file"});
+    });
+    pod_ = testing::PodOf("p", {Wanting("app", {{kGpu, "1"}}), Wanting("plain", {}),
+                                Wanting("gpus", {{kGpu, "2"}}), Wanting("nic", {{kNic, "1"}})});
+    const QosClass qos = QosOf(pod_);
+    counted_ = {{"app", {{kGpu, {"gpu7"}}}}};
+    waits_ = counts.Complete(state_, wanted_, pod_, counted_);
+    EXPECT_EQ(QosOf(pod_), qos);
+    Ids names;
+    for (const Container& container : pod_.containers) names.insert(container.name);
+    return names;
+  }
+
+  NodeState state_ = NodeState::Initial(testing::MakeNode());
+  std::string wanted_ = "app";
+  std::optional<CountedPod> known_ = CountedPod{{"app", {{kGpu, {"gpu0"}}}},
+                                                {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
+                                                {"nic", {{kNic, {"nic5"}}}}};
+  Pod pod_;
+  CountedPod counted_;
+  std::optional<Error> waits_;
+  std::string asked_;
+};
+
+constexpr auto kContainer = TopologyManagerScope::kContainer;
+constexpr auto kPod = TopologyManagerScope::kPod;
+
+TEST_F(PodCountsTest, ContainersOfTheirOwnWaitUntilTheyAreCreated) {
+  EXPECT_EQ(Complete(BindingMode::kSteered, kContainer), (Ids{"app", "plain"}));
+  EXPECT_EQ(Complete(BindingMode::kCounted, kContainer), (Ids{"app", "plain"}));
+  EXPECT_EQ(asked_, "");
+  // Unless it does not matter for them.
+  EXPECT_EQ(Complete({BindingMode::kSteered, {{kNic, BindingMode::kLate}}}, kContainer),
+            (Ids{"app", "nic", "plain"}));
+  EXPECT_EQ(counted_.at("nic").at(kNic), Ids{"nic5"});
+  EXPECT_FALSE(counted_.contains("gpus"));
+}
+
+TEST_F(PodCountsTest, PodThatIsDecidedTogetherLearnsWhatWasCountedForAll) {
+  for (const BindingMode mode :
+       {BindingMode::kSteered, BindingMode::kLate, BindingMode::kCounted}) {
+    EXPECT_EQ(Complete(mode, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+    EXPECT_EQ(counted_, (CountedPod{{"app", {{kGpu, {"gpu7"}}}},  // its own word goes first
+                                    {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
+                                    {"nic", {{kNic, {"nic5"}}}}}));
+    EXPECT_FALSE(waits_);
+  }
+  EXPECT_EQ(asked_, "p p p ");
+}
+
+TEST_F(PodCountsTest, WhereNobodyTellsOnlyThoseWaitThatMustHaveTheirOwn) {
+  known_.reset();
+  EXPECT_EQ(Complete(BindingMode::kSteered, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+  EXPECT_EQ(counted_.size(), 1U);
+  EXPECT_FALSE(waits_);
+  Complete({BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod);
+  ASSERT_TRUE(waits_);
+  EXPECT_EQ(waits_->code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(waits_->message.starts_with("container nic, which")) << waits_->message;
+  EXPECT_TRUE(waits_->message.ends_with(": no file")) << waits_->message;
+  EXPECT_NE(waits_->cure.find("--kubelet-device-plugin-dir"), std::string::npos);
+  // In a scope of its own it is decided about when it comes.
+  EXPECT_EQ(Complete({BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kContainer),
+            (Ids{"app", "plain"}));
+  EXPECT_FALSE(waits_);
+}
+
+TEST_F(PodCountsTest, CountThatDoesNotFitIsNotBelieved) {
+  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1"}}}},       // asks for two
+                      {"nic", {{kNic, {"not-listed"}}}},  // no such device
+                      {"plain", {{kGpu, {"gpu3"}}}}};     // asks for none
+  EXPECT_EQ(Complete(BindingMode::kLate, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+  EXPECT_EQ(counted_.size(), 1U);
+}
+
+TEST_F(PodCountsTest, NobodyIsAskedWhereNobodyIsToCome) {
+  state_.devices.allocations[{"p", "gpus"}][kGpu].devices[0] = {"gpu1", "gpu2"};
+  state_.devices.resources.erase(kNic);
+  EXPECT_EQ(Complete(BindingMode::kSteered, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+  wanted_ = "";  // the pod as a whole
+  state_.devices.allocations.erase({"p", "gpus"});
+  EXPECT_EQ(Complete(BindingMode::kCounted, kContainer), (Ids{"app", "gpus", "nic", "plain"}));
+  EXPECT_EQ(asked_, "");
+}
+
+TEST(KubeletCounts, AreReadFromItsCheckpoint) {
+  devicemanager::DeviceState state;
+  state.allocations[{"p", "app"}][kGpu].devices = {{0, {"gpu0"}}, {1, {"gpu0", "gpu4"}}};
+  state.allocations[{"p", "app"}][kNic].devices = {{-1, {"nic0"}}};
+  state.allocations[{"p", "init"}][kGpu].devices = {{-1, {"gpu0"}}};
+  state.allocations[{"q", "app"}][kGpu].devices = {{-1, {"gpu1"}}};
+  const testing::FakeTree tree{{"checkpoint", checkpoint::FormatDeviceCheckpoint(state)},
+                               {"damaged", "{"}};
+  const auto counts = ReadKubeletCounts(tree.root() / "checkpoint", "p");
+  ASSERT_TRUE(counts.ok()) << counts.error().Text();
+  EXPECT_EQ(*counts, (CountedPod{{"app", {{kGpu, {"gpu0", "gpu4"}}, {kNic, {"nic0"}}}},
+                                 {"init", {{kGpu, {"gpu0"}}}}}));
+  EXPECT_TRUE(ReadKubeletCounts(tree.root() / "checkpoint", "r")->empty());
+  EXPECT_EQ(ReadKubeletCounts(tree.root() / "none", "p").error().code, ErrorCode::kNotFound);
+  const auto damaged = ReadKubeletCounts(tree.root() / "damaged", "p");
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_EQ(damaged.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(damaged.error().message.find("damaged"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace alignd::allocation

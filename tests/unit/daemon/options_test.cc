@@ -1,0 +1,68 @@
+#include "daemon/options.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace alignd::daemon {
+namespace {
+
+using allocation::BindingMode;
+
+struct Parsed {
+  std::optional<Options> options;
+  int exit_status = 0;
+  std::string said;  // what it prints of a fault
+};
+
+Parsed Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "alignd");
+  Parsed parsed;
+  ::testing::internal::CaptureStderr();
+  parsed.options =
+      ParseOptions(static_cast<int>(arguments.size()), arguments.data(), parsed.exit_status);
+  parsed.said = ::testing::internal::GetCapturedStderr();
+  return parsed;
+}
+
+TEST(Options, MirrorIsOffUnlessAskedFor) {
+  ASSERT_TRUE(Parse({}).options);
+  EXPECT_FALSE(Parse({}).options->mirror);
+  EXPECT_FALSE(Parse({"--mirror=off"}).options->mirror);
+}
+
+TEST(Options, MirrorModeIsThatOfTheFirstRuleThatMatches) {
+  EXPECT_EQ(Parse({"--mirror=late"}).options->mirror->Of("a.com/b"), BindingMode::kLate);
+  EXPECT_EQ(Parse({"--mirror=counted"}).options->mirror->Of("a.com/b"), BindingMode::kCounted);
+  const Parsed parsed = Parse({"--mirror=steered", "--mirror-resource=intel.com/vf=late",
+                               "--mirror-resource", "intel.com/*=counted"});
+  ASSERT_TRUE(parsed.options) << parsed.said;
+  EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf"), BindingMode::kLate);
+  EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf2"), BindingMode::kCounted);
+  EXPECT_EQ(parsed.options->mirror->Of("nvidia.com/gpu"), BindingMode::kSteered);
+}
+
+TEST(Options, MirrorFaultsAreSaid) {
+  const struct {
+    std::vector<const char*> arguments;
+    const char* says;
+  } kCases[] = {
+      {{"--mirror=counter"}, "counter"},
+      {{"--mirror=steered", "--mirror-resource=intel.com/vf"}, "no mode"},
+      {{"--mirror=steered", "--mirror-resource=intel.com/vf=never"}, "\"never\" is none of"},
+      {{"--mirror=steered", "--mirror-resource=cpu=late"}, "a name like example.com/gpu"},
+      {{"--mirror-resource=intel.com/vf=counted"}, "--mirror is off"},
+  };
+  for (const auto& c : kCases) {
+    const Parsed parsed = Parse(c.arguments);
+    EXPECT_FALSE(parsed.options);
+    EXPECT_NE(parsed.exit_status, 0);
+    EXPECT_NE(parsed.said.find(c.says), std::string::npos) << parsed.said;
+  }
+}
+
+}  // namespace
+}  // namespace alignd::daemon
