@@ -261,7 +261,8 @@ class RunningDaemon final : public Daemon {
     if (options.mirror) {
       auto mirror = mirror::Mirror::Start({.registry = options.kubelet_plugins_registry,
                                            .modes = *options.mirror,
-                                           .counted_before = counted_before_},
+                                           .counted_before = counted_before_,
+                                           .patience = options.mirror_patience},
                                           node_, allocation_, *bindings_, plugins_);
       if (!mirror.ok()) return mirror.error();
       const MutexLock lock(mirror_mutex_);

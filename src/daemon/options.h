@@ -30,6 +30,7 @@ struct Options {
   std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";
   // Not below `kubelet_dir`: the kubelet has it compiled in, whatever its root directory is.
   std::filesystem::path kubelet_device_plugin_dir = "/var/lib/kubelet/device-plugins";
+  std::chrono::milliseconds mirror_patience{5'000};  // for a kubelet that does not take an offer
   std::optional<Compatibility> compatibility;        // overrides the configuration's
   std::filesystem::path cgroup_root = "/sys/fs/cgroup";
   std::filesystem::path kubelet_dir = "/var/lib/kubelet";  // where another CPU manager would show

@@ -17,6 +17,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSocketPrefix = "alignd-";
 
+// How often it is looked whether offers are taken, in the time that they may take.
+constexpr int kLooks = 5;
+constexpr int kLongestPause = 10;  // times the first
+
 Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
   return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message()};
 }
@@ -87,12 +91,23 @@ Mirror::Mirror(MirrorSettings settings, const admission::Node& node,
       allocation_(allocation),
       bindings_(bindings),
       plugins_(plugins),
-      offer_(std::move(offer)) {}
+      offer_(std::move(offer)),
+      waiter_([this] { Wait(); }) {}
 
-Mirror::~Mirror() { queue_.Stop(); }
+Mirror::~Mirror() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    wake_.NotifyAll();
+  }
+  waiter_.join();
+  queue_.Stop();
+}
 
-fs::path Mirror::SocketOf(const std::string& resource) const {
-  return settings_.registry / (std::string(kSocketPrefix) + ResourceHash(resource) + ".sock");
+fs::path Mirror::SocketOf(const std::string& resource, int attempt) const {
+  const std::string which = attempt == 0 ? "" : "-" + std::to_string(attempt);
+  return settings_.registry /
+         (std::string(kSocketPrefix) + ResourceHash(resource) + which + ".sock");
 }
 
 void Mirror::Refresh() {
@@ -115,23 +130,63 @@ void Mirror::Follow() {
         AnnouncementOf(snapshot->state, *bindings, resource);
     if (!announced) continue;
     if (const auto known = mirrored_.find(resource); known != mirrored_.end()) {
-      known->second->Announce(*announced);
-      continue;
-    }
-    Guide guide;
-    if (settings_.modes.Of(resource) != allocation::BindingMode::kLate) {
-      guide = [this, resource = resource](const Choice& choice, const auto& done) {
-        Prefer(resource, choice, done);
-      };
-    }
-    auto plugin = offer_(resource, SocketOf(resource), std::move(guide), *announced);
-    if (plugin.ok()) {
-      failed_.erase(resource);
-      mirrored_.emplace(resource, *std::move(plugin));
-    } else if (failed_.insert(resource).second) {
-      spdlog::error("{}: the kubelet cannot be told of it: {}", resource, plugin.error().Text());
+      known->second.offered->Announce(*announced);
+    } else {
+      Offer(resource, *announced, 0, settings_.patience);
     }
   }
+}
+
+void Mirror::Offer(const std::string& resource, const Announcement& announced, int attempt,
+                   std::chrono::milliseconds pause) {
+  Guide guide;
+  if (settings_.modes.Of(resource) != allocation::BindingMode::kLate) {
+    guide = [this, resource](const Choice& choice, const auto& done) {
+      Prefer(resource, choice, done);
+    };
+  }
+  auto plugin = offer_(resource, SocketOf(resource, attempt), std::move(guide), announced);
+  if (plugin.ok()) {
+    failed_.erase(resource);
+    mirrored_[resource] = {*std::move(plugin), attempt, pause, Clock::now() + pause};
+  } else if (failed_.insert(resource).second) {
+    spdlog::error("{}: the kubelet cannot be told of it: {}", resource, plugin.error().Text());
+  }
+}
+
+void Mirror::Wait() {
+  const MutexLock lock(mutex_);
+  while (!stopping_) {
+    wake_.WaitUntil(mutex_, Clock::now() + settings_.patience / kLooks);
+    if (!stopping_) queue_.Post([this] { OfferAgain(); });
+  }
+}
+
+void Mirror::OfferAgain() {
+  std::vector<std::string> ignored;
+  for (auto& [resource, mirrored] : mirrored_) {
+    if (mirrored.offered->IsFollowed()) {
+      mirrored.pause = settings_.patience;
+      mirrored.again = Clock::now() + mirrored.pause;
+    } else if (Clock::now() >= mirrored.again) {
+      ignored.push_back(resource);
+    }
+  }
+  for (const std::string& resource : ignored) {
+    const auto announced =
+        AnnouncementOf(allocation_.snapshot()->state, *bindings_.snapshot(), resource);
+    auto old = mirrored_.extract(resource);
+    Mirrored& before = old.mapped();
+    if (!announced) continue;  // gone; Follow is on its way
+    if (before.pause == settings_.patience) {
+      spdlog::info("{}: the kubelet does not take it; offered anew until it does", resource);
+    }
+    const int attempt = before.attempt + 1;
+    const auto pause = std::min(before.pause * 2, settings_.patience * kLongestPause);
+    before.offered.reset();  // its socket goes first
+    Offer(resource, *announced, attempt, pause);
+  }
+  if (!failed_.empty()) Follow();
 }
 
 std::optional<Announcement> Mirror::AnnouncementOf(const admission::NodeState& state,

@@ -2,6 +2,7 @@
 // each, of the same name, with the same ids.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
@@ -27,6 +29,9 @@ struct MirrorSettings {
   std::filesystem::path registry = "/var/lib/kubelet/plugins_registry";  // of the kubelet
   allocation::BindingModes modes = allocation::BindingMode::kSteered;
   CountedBefore counted_before;  // what containers had at our start
+  // How long an offer waits for the kubelet until it is made anew, under another name; twice as
+  // long each time, up to ten times.
+  std::chrono::milliseconds patience{5'000};
 };
 
 // Offers a resource to the kubelet on that socket.
@@ -42,7 +47,14 @@ Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource,
 // Follows what is allocated and what plugins announce. A resource is offered to the kubelet from
 // when its plugin has registered until it is removed; while its plugin is away, its devices are
 // unhealthy. A resource of which containers had something at our start is offered at once
-// (AnnounceBefore). Thread-safe.
+// (AnnounceBefore).
+//
+// An offer that the kubelet does not take is made anew under another name: the kubelet leaves a
+// socket alone for up to two minutes once it has failed to register it, also when the socket has
+// been made anew by then. That is so after a kill of ours that a restart of the kubelet followed.
+// Source: kubelet pkg/kubelet/pluginmanager/operationexecutor, keyed by the socket's path;
+// pkg/util/goroutinemap/exponentialbackoff.
+// Thread-safe.
 class Mirror {
  public:
   // All references outlive the mirror. Removes from the registry what a life of ours that ended
@@ -67,8 +79,23 @@ class Mirror {
          allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
          allocation::DevicePlugins& plugins, OfferResource offer);
 
-  std::filesystem::path SocketOf(const std::string& resource) const;
+  using Clock = std::chrono::steady_clock;
+
+  // What the kubelet is offered of one resource.
+  struct Mirrored {
+    std::unique_ptr<Offered> offered;
+    int attempt = 0;  // names the socket
+    std::chrono::milliseconds pause{0};
+    Clock::time_point again;  // if the kubelet does not follow it until then
+  };
+
+  std::filesystem::path SocketOf(const std::string& resource, int attempt) const;
+  // Those below are of the queue, but for Wait, which is the waiter's.
   void Follow();
+  void Offer(const std::string& resource, const Announcement& announced, int attempt,
+             std::chrono::milliseconds pause);
+  void OfferAgain();
+  void Wait();
   // nullopt: nothing, its plugin has yet to come.
   std::optional<Announcement> AnnouncementOf(const admission::NodeState& state,
                                              const checkpoint::Bindings& bindings,
@@ -83,13 +110,16 @@ class Mirror {
   allocation::DevicePlugins& plugins_;
   const OfferResource offer_;
 
-  std::map<std::string, std::unique_ptr<Offered>> mirrored_;  // by resource; of the queue
-  std::set<std::string> failed_;                              // could not be served; likewise
+  std::map<std::string, Mirrored> mirrored_;  // by resource; of the queue
+  std::set<std::string> failed_;              // could not be served; likewise
 
   Mutex mutex_;
+  CondVar wake_;
   bool stale_ GUARDED_BY(mutex_) = false;  // a task is posted that has not begun
+  bool stopping_ GUARDED_BY(mutex_) = false;
 
   TaskQueue queue_{"mirror"};
+  std::thread waiter_;  // looks from time to time whether offers are taken
 };
 
 }  // namespace alignd::mirror

@@ -50,6 +50,8 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
     lists_.Set(std::move(list));
   }
 
+  bool IsFollowed() const { return lists_.IsWatched(); }
+
   grpc::ServerUnaryReactor* GetDevicePluginOptions(
       grpc::CallbackServerContext* context, const v1beta1::Empty* /*request*/,
       v1beta1::DevicePluginOptions* response) override {
@@ -204,6 +206,8 @@ MirrorPlugin::~MirrorPlugin() {
 }
 
 void MirrorPlugin::Announce(const Announcement& announced) { service_->Announce(announced); }
+
+bool MirrorPlugin::IsFollowed() const { return service_->IsFollowed(); }
 
 std::optional<std::string> MirrorPlugin::registration() const { return offer_->registration(); }
 

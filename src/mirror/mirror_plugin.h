@@ -29,6 +29,9 @@ class Offered {
 
   // Tells the kubelet, if anything has changed for it.
   virtual void Announce(const Announcement& announced) = 0;
+
+  // Whether the kubelet has taken the offer and follows what is announced.
+  virtual bool IsFollowed() const = 0;
 };
 
 // Thread-safe.
@@ -44,6 +47,7 @@ class MirrorPlugin final : public Offered {
   ~MirrorPlugin() override;
 
   void Announce(const Announcement& announced) override;
+  bool IsFollowed() const override;
 
   // How the kubelet's last attempt to register us ended: empty: well; nullopt: none yet.
   std::optional<std::string> registration() const;

@@ -4,6 +4,7 @@
 
 #include <grpcpp/support/server_callback.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -29,6 +30,13 @@ class LatestStream {
   void End(const grpc::Status& status) {
     const MutexLock lock(mutex_);
     for (Watcher* watcher : watchers_) Finish(*watcher, status);
+  }
+
+  // Whether anybody follows it.
+  bool IsWatched() const {
+    const MutexLock lock(mutex_);
+    return std::ranges::any_of(watchers_,
+                               [](const Watcher* watcher) { return !watcher->finished; });
   }
 
   // For the handler of one call. Sends the value at once. Deletes itself.
@@ -90,7 +98,7 @@ class LatestStream {
     if (!std::exchange(watcher.finished, true)) watcher.Finish(status);
   }
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Message latest_ GUARDED_BY(mutex_);
   std::set<Watcher*> watchers_ GUARDED_BY(mutex_);
 };

@@ -57,6 +57,7 @@ class MirrorTest : public DaemonTest {
   Options DaemonOptions() const override {
     Options options = DaemonTest::DaemonOptions();
     if (mode_) options.mirror.emplace(*mode_, rules_);
+    options.mirror_patience = mirror_patience_;
     options.kubelet_device_plugin_dir = KubeletPluginDir();
     options.kubelet_plugins_registry = Registry();
     options.plugin_grace = grace_;
@@ -156,6 +157,7 @@ class MirrorTest : public DaemonTest {
 
   std::optional<allocation::BindingMode> mode_ = allocation::BindingMode::kSteered;
   std::vector<allocation::BindingRule> rules_;
+  milliseconds mirror_patience_{5'000};
   milliseconds grace_{std::chrono::minutes(5)};
   milliseconds patience_{std::chrono::minutes(5)};
   std::unique_ptr<simulator::KubeletDevices> kubelet_;

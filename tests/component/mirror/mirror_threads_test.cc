@@ -168,6 +168,7 @@ class FakeOffered final : public Offered {
       if (device.healthy) healthy_.insert(id);
     }
   }
+  bool IsFollowed() const override { return false; }  // so that it is made anew again and again
   Ids healthy() const {
     const MutexLock lock(mutex_);
     return healthy_;
@@ -225,7 +226,9 @@ class MirrorThreads : public ::testing::Test {
     manager_->OnChange([this](const auto&) { Refresh(); });
     bindings_->OnChange([this] { Refresh(); });
     auto mirror =
-        Mirror::Start({world_.tree.root() / "registry", allocation::BindingMode::kSteered, {}},
+        Mirror::Start({.registry = world_.tree.root() / "registry",
+                       .counted_before = {},
+                       .patience = std::chrono::milliseconds(10)},
                       world_.node, *manager_, *bindings_, *registry_,
                       [this](const std::string&, const std::filesystem::path&, Guide guide,
                              const Announcement& announced) -> Result<std::unique_ptr<Offered>> {
