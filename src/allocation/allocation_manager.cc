@@ -320,6 +320,10 @@ void AllocationManager::ChangeInventory() {
   NodeState next = ledger_.state();
   for (auto& [name, resource] : announced) {
     if (resource) {
+      // First, so that the kubelet never sees held devices without what stands behind them.
+      const bool came = resource->registered && bindings_ != nullptr;
+      const Result<Done> bound = came ? bindings_->PluginCame(name, next) : Done{};
+      if (!bound.ok()) spdlog::error("{}: what was counted: {}", name, bound.error().Text());
       next.devices.resources[name] = *std::move(resource);
     } else {
       next.devices.resources.erase(name);

@@ -1,6 +1,5 @@
 #include "cri/injection.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -13,38 +12,41 @@ namespace {
 using runtime::v1::ContainerConfig;
 using runtime::v1::LinuxContainerResources;
 
-// Adds what `add` appends, and moves it before what was there.
-template <typename Repeated, typename Add>
-void Prepend(Repeated& field, Add add) {
-  const int before = field.size();
-  add();
-  std::rotate(field.begin(), field.begin() + before, field.end());
+// Puts `ours` before what was there, less what was there just so: an answer that the kubelet has
+// from before its plugin came to us is in the request, too.
+template <typename Repeated>
+void Prepend(const Repeated& ours, Repeated& field) {
+  std::set<std::string> texts;
+  for (const auto& entry : ours) texts.insert(entry.SerializeAsString());
+  Repeated all = ours;
+  for (const auto& entry : field) {
+    if (!texts.contains(entry.SerializeAsString())) *all.Add() = entry;
+  }
+  field.Swap(&all);
 }
 
 void AddDevices(const MergedResponse& merged, ContainerConfig& config) {
-  Prepend(*config.mutable_envs(), [&] {
-    for (const auto& [key, value] : merged.envs) {
-      runtime::v1::KeyValue& env = *config.add_envs();
-      env.set_key(key);
-      env.set_value(value);
-    }
-  });
-  Prepend(*config.mutable_mounts(), [&] {
-    for (const DeviceMount& wanted : merged.mounts) {
-      runtime::v1::Mount& mount = *config.add_mounts();
-      mount.set_container_path(wanted.container_path);
-      mount.set_host_path(wanted.host_path);
-      mount.set_readonly(wanted.read_only);
-    }
-  });
-  Prepend(*config.mutable_devices(), [&] {
-    for (const DeviceNode& wanted : merged.devices) {
-      runtime::v1::Device& device = *config.add_devices();
-      device.set_container_path(wanted.container_path);
-      device.set_host_path(wanted.host_path);
-      device.set_permissions(wanted.permissions);
-    }
-  });
+  ContainerConfig ours;
+  for (const auto& [key, value] : merged.envs) {
+    runtime::v1::KeyValue& env = *ours.add_envs();
+    env.set_key(key);
+    env.set_value(value);
+  }
+  for (const DeviceMount& wanted : merged.mounts) {
+    runtime::v1::Mount& mount = *ours.add_mounts();
+    mount.set_container_path(wanted.container_path);
+    mount.set_host_path(wanted.host_path);
+    mount.set_readonly(wanted.read_only);
+  }
+  for (const DeviceNode& wanted : merged.devices) {
+    runtime::v1::Device& device = *ours.add_devices();
+    device.set_container_path(wanted.container_path);
+    device.set_host_path(wanted.host_path);
+    device.set_permissions(wanted.permissions);
+  }
+  Prepend(ours.envs(), *config.mutable_envs());
+  Prepend(ours.mounts(), *config.mutable_mounts());
+  Prepend(ours.devices(), *config.mutable_devices());
   config.mutable_annotations()->insert(merged.annotations.begin(), merged.annotations.end());
   std::set<std::string> named;
   for (const runtime::v1::CDIDevice& device : config.cdi_devices()) named.insert(device.name());

@@ -103,8 +103,12 @@ class GoJsonWriter {
     return !map || map->empty();
   }
   template <typename T>
+  static bool IsEmpty(const GoSlice<T>& list) {
+    return !list || list->empty();
+  }
+  template <typename T>
   static bool IsEmpty(const T&) {
-    return false;  // omit_empty stands at maps only
+    return false;  // omit_empty stands at maps and slices only
   }
 
   std::string out_;

@@ -121,6 +121,38 @@ TEST(Inject, PluginsStandBeforeThePodsAuthorInTheOrderOfResources) {
   EXPECT_EQ(config.mounts(1).container_path(), "/mine");
 }
 
+// The kubelet replays the answer that a plugin gave it before the plugin came to us.
+TEST(Inject, AnswerThatTheKubeletHasTooIsThereOnce) {
+  v1beta1::ContainerAllocateResponse a;
+  (*a.mutable_envs())["VISIBLE"] = "gpu0";
+  v1beta1::Mount& mount = *a.add_mounts();
+  mount.set_container_path("/lib/driver");
+  mount.set_host_path("/lib/driver");
+  mount.set_read_only(true);
+  v1beta1::DeviceSpec& device = *a.add_devices();
+  device.set_container_path("/dev/gpu0");
+  device.set_host_path("/dev/gpu0");
+  device.set_permissions("rw");
+  const admission::Grant grant = WithAnswers({{"a.com/a", a}});
+
+  v1::ContainerConfig config = Config();
+  config.add_envs()->set_key("MINE");
+  InjectInto(config, grant);
+  const v1::ContainerConfig once = config;
+  InjectInto(config, grant);
+  EXPECT_EQ(config.SerializeAsString(), once.SerializeAsString());
+
+  // What differs in anything is somebody else's.
+  v1::ContainerConfig other = Config();
+  v1::Mount& shared = *other.add_mounts();
+  shared.set_container_path("/lib/driver");
+  shared.set_host_path("/lib/driver");
+  shared.set_readonly(true);
+  shared.set_propagation(v1::PROPAGATION_BIDIRECTIONAL);
+  InjectInto(other, grant);
+  EXPECT_EQ(other.mounts_size(), 2);
+}
+
 TEST(Inject, ConflictsOfPluginsAreSaidAndTheFirstResourceWins) {
   v1beta1::ContainerAllocateResponse a;
   (*a.mutable_envs())["SAME"] = "a";

@@ -1,0 +1,205 @@
+// A node moves from the stock kubelet with its plugins to alignd, and back, with pods that hold
+// devices.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "mirror_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using Ids = std::set<std::string>;
+
+constexpr char kNic[] = "example.com/nic";
+
+class MirrorMigration : public MirrorTest {
+ protected:
+  // --- A node without alignd: the plugins are the kubelet's, which speaks to the runtime.
+
+  simulator::DeviceProfile GpusOfTheKubelet() const {
+    simulator::DeviceProfile profile;
+    profile.registry = Registry();
+    profile.resource = kGpu;
+    profile.devices = {{kGpuOfNode0, {0}}, {kGpu1OfNode1, {1}}, {kGpu2OfNode1, {1}}};
+    profile.envs = {{"NVIDIA_VISIBLE_DEVICES", "{ids}"}};
+    profile.device_nodes = {{"/dev/nvidia{index}", "/dev/nvidia{index}", "rw"}};
+    return profile;
+  }
+  void Serve(const simulator::DeviceProfile& profile,
+             std::unique_ptr<simulator::DevicePlugin>& plugin) {
+    auto started = simulator::DevicePlugin::Start(profile);
+    ASSERT_TRUE(started.ok()) << started.error().Text();
+    plugin = *std::move(started);
+  }
+  void StartWithoutAlignd() {
+    StartRuntime();
+    client_ = *rpc::Dial(RuntimeEndpoint());
+    fs::create_directories(Registry());
+    Serve(GpusOfTheKubelet(), gpus_);
+    StartKubelet();
+    ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  }
+
+  fs::path AligndCheckpoint() const {
+    return StateDir() / "device-plugins" / "kubelet_internal_checkpoint";
+  }
+  static void Copy(const fs::path& from, const fs::path& to) {
+    fs::create_directories(to.parent_path());
+    fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+  }
+
+  // The steps of the README: everything down, the file copied, the GPUs' plugin moved.
+  void MoveToAlignd(const std::string& config = StaticConfig()) {
+    kubelet_->Stop();
+    gpus_.reset();
+    Copy(KubeletCheckpoint(), AligndCheckpoint());
+    StartDaemon(config);
+    StartGpus();
+    ASSERT_TRUE(kubelet_->Restart().ok());
+  }
+  void MoveBack() {
+    kubelet_->Stop();
+    StopDaemon();
+    gpus_.reset();
+    Copy(AligndCheckpoint(), KubeletCheckpoint());
+    fs::remove(StateDir() / "device_bindings");
+    client_ = *rpc::Dial(RuntimeEndpoint());
+    Serve(GpusOfTheKubelet(), gpus_);
+    ASSERT_TRUE(kubelet_->Restart().ok());
+  }
+
+  Created CreateAgain(const std::string& uid, const std::string& sandbox, int attempt,
+                      const v1::ContainerConfig& of = Shared()) const {
+    v1::ContainerConfig container = of;
+    container.mutable_metadata()->set_attempt(static_cast<uint32_t>(attempt));
+    return CreateIn(sandbox, BurstablePod(uid), container);
+  }
+  size_t SocketsOfAlignd() const {
+    size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(Registry())) {
+      count += entry.path().filename().native().starts_with("alignd-") ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::unique_ptr<simulator::DevicePlugin> nics_;
+};
+
+TEST_F(MirrorMigration, HeldDevicesStayCountedAndHealthy) {
+  StartWithoutAlignd();
+  const Created old_pod = RunPod("old", 0, 1);
+  ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
+  const Ids held = kubelet_->IdsOf({"old", "app"}, kGpu);
+  ASSERT_EQ(GpusOf(old_pod.seen), held);
+
+  MoveToAlignd();
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  EXPECT_TRUE(kubelet_->Readmit({}).empty());
+  // Its container starts again with what the kubelet replays of the plugin's answer: once.
+  const Created again = CreateAgain("old", old_pod.sandbox, 1);
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(GpusOf(again.seen), held);
+  EXPECT_EQ(again.seen.envs_size(), 1);
+  EXPECT_EQ(again.seen.devices_size(), 1);
+
+  // The kubelet counts the same as before: two more, and no third.
+  const Created new_pod = RunPod("new", 0, 2);
+  ASSERT_TRUE(new_pod.status.ok()) << new_pod.status.error_message();
+  Ids all = GpusOf(new_pod.seen);
+  EXPECT_EQ(all.size(), 2U);
+  all.insert(held.begin(), held.end());
+  EXPECT_EQ(all, AllGpus());
+  EXPECT_FALSE(kubelet_->Admit({"third", "app"}, {{kGpu, 1}}).ok());
+
+  // Also after restarts, and until the pod goes: then its device is anybody's.
+  StopDaemon();
+  StartDaemon();
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  ASSERT_TRUE(gpus_->SetHealth(*held.begin(), false).ok());
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, kubelet_->IdsOf({"new", "app"}, kGpu), kPatience));
+  ASSERT_TRUE(gpus_->SetHealth(*held.begin(), true).ok());
+  RemovePod("old", old_pod.sandbox);
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  const Created next = RunPod("next", 0, 1);
+  ASSERT_TRUE(next.status.ok()) << next.status.error_message();
+  EXPECT_EQ(GpusOf(next.seen), held);
+}
+
+// Two plugins of one resource break the kubelet: what only the kubelet's checkpoint names is not
+// offered, whatever containers hold of it.
+TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
+  StartWithoutAlignd();
+  simulator::DeviceProfile nics;
+  nics.registry = Registry();
+  nics.resource = kNic;
+  nics.devices = {{"nic0", {0}}, {"nic1", {1}}};
+  Serve(nics, nics_);
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kNic, {"nic0", "nic1"}, kPatience));
+  ASSERT_TRUE(kubelet_->Admit({"both", "app"}, {{kGpu, 1}, {kNic, 1}}).ok());
+  MoveToAlignd();
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kNic, {"nic0", "nic1"}, kPatience));
+  for (int life = 0; life < 2; ++life) {
+    EXPECT_EQ(SocketsOfAlignd(), 1U);
+    StopDaemon();
+    StartDaemon();
+    EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  }
+  EXPECT_TRUE(kubelet_->Readmit({}).empty());
+}
+
+// What somebody holds by annotation behind the kubelet's back is not taken for what it counted.
+TEST_F(MirrorMigration, OnlyWhatWasThereAtFirstIsTakenForCounted) {
+  Start();
+  StartGpus();
+  const Running annotated = RunOne(PodConfig("annotated", "", Annotation(1, 1)), Pinned(1));
+  ASSERT_FALSE(annotated.container.empty());
+  StopDaemon();
+  StartDaemon();
+  StartKubelet();
+  Ids left = AllGpus();
+  left.erase(kGpuOfNode0);
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, left, kPatience));
+}
+
+// Where the policy had demanded another device than the kubelet counted, the file of alignd's side
+// has the one that the container really has, with its plugin's answer.
+TEST_F(MirrorMigration, BackAtTheKubeletEveryoneKeepsWhatItReallyHas) {
+  StartAll(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
+  ASSERT_TRUE(kubelet_->Admit({"swapped", "app"}, {{kGpu, 1}}).ok());
+  ASSERT_EQ(kubelet_->IdsOf({"swapped", "app"}, kGpu), Ids{kGpuOfNode0});
+  const Running fills = RunOne(PodConfig("fills"), Pinned(13));
+  ASSERT_EQ(CpusOf(fills.container), "1-13");
+  const Created pod = RunPod("swapped", 3, 1);
+  ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
+  ASSERT_EQ(GpusOf(pod.seen), Ids{kGpu1OfNode1});
+
+  MoveBack();
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  EXPECT_EQ(kubelet_->IdsOf({"swapped", "app"}, kGpu), Ids{kGpu1OfNode1});
+  const Created again = CreateAgain("swapped", pod.sandbox, 1);
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(GpusOf(again.seen), Ids{kGpu1OfNode1});
+  EXPECT_FALSE(HasMarker(again.seen));
+  // Made only, not started: nobody keeps it off the exclusive CPUs by now.
+  ASSERT_TRUE(kubelet_->Admit({"others", "app"}, {{kGpu, 2}}).ok());
+  const Created others = CreateIn(Run(BurstablePod("others")), BurstablePod("others"), Shared());
+  ASSERT_TRUE(others.status.ok()) << others.status.error_message();
+  EXPECT_EQ(GpusOf(others.seen), (Ids{kGpuOfNode0, kGpu2OfNode1}));
+
+  // And once more to alignd, which finds what the kubelet has counted meanwhile.
+  RemovePod("others", others.sandbox);
+  MoveToAlignd(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  const Created third = CreateAgain("swapped", pod.sandbox, 2, Pinned(3));
+  ASSERT_TRUE(third.status.ok()) << third.status.error_message();
+  EXPECT_EQ(GpusOf(third.seen), Ids{kGpu1OfNode1});
+}
+
+}  // namespace
+}  // namespace alignd::daemon
