@@ -92,7 +92,7 @@ start_containerd() {
   done
 }
 
-start_alignd() { # TOPOLOGY-POLICY
+start_alignd() { # TOPOLOGY-POLICY [OPTION...]
   cat >$node/config.yaml <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -110,7 +110,7 @@ reservedMemory:
 YAML
   alignd --config $node/config.yaml --listen "unix://$cri" --state-dir $state \
     --runtime-endpoint "unix://$node/containerd/containerd.sock" --runtime-timeout-ms 600000 \
-    </dev/null >$node/alignd.log 2>&1 &
+    "${@:2}" </dev/null >$node/alignd.log 2>&1 &
   alignd=$!
   await $node/alignd.log "ready:"
 }
