@@ -33,6 +33,7 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
     : node_(std::move(node)),
       plugins_(plugins),
       bindings_(bindings),
+      mirrors_(modes.has_value()),
       modes_(modes.value_or(BindingMode::kSteered)),
       ledger_(node_, std::move(initial), store),
       pod_counts_(modes, node_.topology.scope(), std::move(counts)),
@@ -82,8 +83,6 @@ void AllocationManager::Start(Caller caller) {
   if (stopping_) return caller.done(Stopping());
   const auto running = operations_.find(caller.pod.uid);
   const bool pending = running != operations_.end();
-  const std::optional<Error> unknown =
-      pod_counts_.Complete(ledger_.state(), caller.wanted, caller.pod, caller.counted);
   if (const auto refusal = RefuseResize(ledger_.state(), caller.pod, caller.wanted)) {
     return caller.done(*refusal);
   }
@@ -95,6 +94,8 @@ void AllocationManager::Start(Caller caller) {
     NotePlain(caller, granted);
     return caller.done(granted);
   }
+  const std::optional<Error> unknown =
+      pod_counts_.Complete(ledger_.state(), caller.wanted, caller.pod, caller.counted);
   if (unknown) return caller.done(*unknown);
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
@@ -167,20 +168,22 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
     if (may_ask) unanswered.insert(query);
     return std::nullopt;
   };
-  std::optional<Refusal> untakable;
-  const auto admit = [&](const std::set<std::string>& released) {
+  const auto admit = [&](const std::set<std::string>& released, bool& untakable) {
     NodeState state = ledger_.state();
     for (const std::string& uid : released) admission::ReleasePod(uid, state);
-    untakable = RefuseCounted(state, pod, counted, *bound, modes_);
-    if (untakable) return admission::Admission{untakable, {}, std::move(state), {}};
+    std::optional<Refusal> refusal = RefuseCounted(state, pod, counted, *bound, modes_);
+    untakable = refusal.has_value();
+    if (untakable) return admission::Admission{std::move(refusal), {}, std::move(state), {}};
     admission::LendToInitContainers(node_, pod, state);
     return AdmitCounted(node_, state, pod, counted, *bound, modes_, preferred);
   };
-  admission::Admission admission = admit({});
+  bool untakable = false;  // what was counted; whatever the policy says
+  admission::Admission admission = admit({}, untakable);
   std::set<std::string> released;
   if (admission.refusal && unanswered.empty()) released = Releasable(*operation);
   if (!released.empty()) {
-    admission::Admission roomier = admit(released);
+    bool still_untakable = false;
+    admission::Admission roomier = admit(released, still_untakable);
     if (roomier.admitted()) {
       admission = std::move(roomier);
     } else {
@@ -189,7 +192,7 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   }
   if (!unanswered.empty()) return Consult(operation, unanswered);
   Note(*operation, admission);
-  if (admission.refusal && untakable) return Fail(*operation, *untakable);
+  if (admission.refusal && untakable) return Fail(*operation, *admission.refusal);
   if (admission.refusal) {
     Refusal refusal = admission::Explain(node_, ledger_.state(), pod, *admission.refusal);
     refusal.message += ExplainCounted(node_, ledger_.state(), pod, counted, *bound, modes_);
@@ -321,7 +324,7 @@ void AllocationManager::ChangeInventory() {
   for (auto& [name, resource] : announced) {
     if (resource) {
       // First, so that the kubelet never sees held devices without what stands behind them.
-      const bool came = resource->registered && bindings_ != nullptr;
+      const bool came = resource->registered && bindings_ != nullptr && mirrors_;
       const Result<Done> bound = came ? bindings_->PluginCame(name, next) : Done{};
       if (!bound.ok()) spdlog::error("{}: what was counted: {}", name, bound.error().Text());
       next.devices.resources[name] = *std::move(resource);

@@ -174,6 +174,7 @@ class AllocationManager final : public InventorySink {
   const admission::Node node_;    // constant after construction
   DevicePlugins& plugins_;        // thread-safe
   BindingTable* const bindings_;  // decision thread only, but for its snapshot; may be null
+  const bool mirrors_;
   const BindingModes modes_;
   DecisionLog decisions_;  // thread-safe
 

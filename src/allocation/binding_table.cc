@@ -64,6 +64,9 @@ Result<Done> BindingTable::PluginCame(const std::string& resource,
   for (const auto& [key, held] : state.devices.allocations) {
     const auto allocation = held.find(resource);
     if (allocation == held.end()) continue;
+    // A save of this may have failed before, and others bound since.
+    const auto bound = next.find(key);
+    if (bound != next.end() && bound->second.contains(resource)) continue;
     for (const std::string& id : allocation->second.Ids()) next[key][resource][id] = id;
   }
   if (Result<Done> saved = Save(next); !saved.ok()) {

@@ -132,7 +132,7 @@ void TakeOwn(const Pod& pod, const CountedPod& counted, const Bindings& bindings
     std::set<std::string> given;
     for (const auto& [container, resources] : counted) {
       const auto* held = devices.Find({pod.uid, container}, resource);
-      if (held == nullptr) continue;
+      if (held == nullptr || before.devices.Find({pod.uid, container}, resource)) continue;
       for (const auto& [node, ids] : held->devices) {
         for (const std::string& id : ids) numa[id].insert(node);
       }

@@ -16,16 +16,18 @@ namespace {
 using admission::NodeState;
 using Matters = std::function<bool(const std::string& resource)>;
 
-// The containers but `wanted` that are to get devices now and about which the kubelet has said
-// nothing.
+// The containers but `wanted` that are to get devices now and about some of which the kubelet has
+// said nothing.
 std::set<std::string> Uncounted(const NodeState& state, const Pod& pod, const std::string& wanted,
                                 const CountedPod& counted, const Matters& matters) {
   std::set<std::string> uncounted;
   for (const Container& container : pod.containers) {
-    if (container.name == wanted || counted.contains(container.name)) continue;
+    if (container.name == wanted) continue;
+    const auto of_it = counted.find(container.name);
     const bool is_one = std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
+      const bool is_counted = of_it != counted.end() && of_it->second.contains(limit.first);
       return !limit.second.IsZero() && state.devices.resources.contains(limit.first) &&
-             matters(limit.first) &&
+             !is_counted && matters(limit.first) &&
              state.devices.Find({pod.uid, container.name}, limit.first) == nullptr;
     });
     if (is_one) uncounted.insert(container.name);

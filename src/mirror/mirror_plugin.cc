@@ -3,6 +3,7 @@
 #include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -147,6 +148,7 @@ class MirrorPlugin::OfferService : public pluginregistration::Registration::Call
     info->set_name(resource_);
     info->set_endpoint(socket_);
     info->add_supported_versions("v1beta1");
+    called_ = true;
     return Ok(context);
   }
 
@@ -158,10 +160,14 @@ class MirrorPlugin::OfferService : public pluginregistration::Registration::Call
     } else {
       spdlog::error("{}: the kubelet refuses to count it: {}", resource_, status->error());
     }
+    called_ = true;
     const MutexLock lock(mutex_);
     registration_ = status->plugin_registered() ? "" : status->error();
     return Ok(context);
   }
+
+  // Whether the kubelet has called since this was asked last.
+  bool WasCalled() { return called_.exchange(false); }
 
   std::optional<std::string> registration() const {
     const MutexLock lock(mutex_);
@@ -177,6 +183,7 @@ class MirrorPlugin::OfferService : public pluginregistration::Registration::Call
 
   const std::string resource_;
   const std::string socket_;
+  std::atomic<bool> called_ = false;
 
   mutable Mutex mutex_;
   std::optional<std::string> registration_ GUARDED_BY(mutex_);
@@ -207,7 +214,7 @@ MirrorPlugin::~MirrorPlugin() {
 
 void MirrorPlugin::Announce(const Announcement& announced) { service_->Announce(announced); }
 
-bool MirrorPlugin::IsFollowed() const { return service_->IsFollowed(); }
+bool MirrorPlugin::IsFollowed() const { return offer_->WasCalled() || service_->IsFollowed(); }
 
 std::optional<std::string> MirrorPlugin::registration() const { return offer_->registration(); }
 

@@ -30,7 +30,8 @@ class Offered {
   // Tells the kubelet, if anything has changed for it.
   virtual void Announce(const Announcement& announced) = 0;
 
-  // Whether the kubelet has taken the offer and follows what is announced.
+  // Whether the kubelet has taken the offer and follows what is announced, or has begun to take it
+  // since this was asked last.
   virtual bool IsFollowed() const = 0;
 };
 

@@ -75,6 +75,20 @@ TEST_F(PodCountsTest, ContainersOfTheirOwnWaitUntilTheyAreCreated) {
   EXPECT_FALSE(counted_.contains("gpus"));
 }
 
+TEST_F(PodCountsTest, ResourceThatIsNotToldIsAwaitedBesideOneThatIs) {
+  PodCounts counts({BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod,
+                   [](const std::string&) -> Result<CountedPod> {
+                     return CountedPod{{"both", {{kGpu, {"gpu1"}}, {kNic, {"vanished"}}}}};
+                   });
+  Pod pod = testing::PodOf(
+      "p", {Wanting("app", {{kGpu, "1"}}), Wanting("both", {{kGpu, "1"}, {kNic, "1"}})});
+  CountedPod counted = {{"app", {{kGpu, {"gpu7"}}}}};
+  const std::optional<Error> waits = counts.Complete(state_, "app", pod, counted);
+  ASSERT_TRUE(waits);
+  EXPECT_EQ(waits->code, ErrorCode::kUnavailable);
+  EXPECT_EQ(counted.at("both").at(kGpu), Ids{"gpu1"});
+}
+
 TEST_F(PodCountsTest, PodThatIsDecidedTogetherLearnsWhatWasCountedForAll) {
   for (const BindingMode mode :
        {BindingMode::kSteered, BindingMode::kLate, BindingMode::kCounted}) {
