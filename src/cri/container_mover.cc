@@ -141,10 +141,9 @@ ContainerMover::Clock::time_point ContainerMover::NextDue() const {
     if (!telling_.contains(id)) due = std::min(due, failure.retry);
   }
   if (more_due_) {
-    const Clock::time_point now = Clock::now();
     for (const auto& [id, since] : telling_) {
-      if (since + options_.slow > now)
-        due = std::min<Clock::time_point>(due, since + options_.slow);
+      const Clock::time_point slow = since + options_.slow;
+      if (slow > looked_) due = std::min(due, slow);
     }
   }
   return due;
@@ -185,7 +184,7 @@ std::vector<CpuSetChange> ContainerMover::DueChanges(const admission::NodeState&
   const std::set<std::string> too_early = TooEarly(state, changes);
 
   const MutexLock lock(mutex_);
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = looked_ = Clock::now();
   std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
     const bool settled = !wrong.contains(entry.first) && !telling_.contains(entry.first);
     if (settled) upkeep_.UpdateSettled(entry.first);

@@ -112,6 +112,7 @@ class ContainerMover {
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
   std::map<std::string, Clock::time_point> telling_ GUARDED_BY(mutex_);  // since when, by id
+  Clock::time_point looked_ GUARDED_BY(mutex_);                          // for changes, last
   bool more_due_ GUARDED_BY(mutex_) = false;                             // once there is room
   std::map<std::string, Failure> failures_ GUARDED_BY(mutex_);           // by container id
 

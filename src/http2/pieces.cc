@@ -48,11 +48,6 @@ void Pieces::AppendFrom(Pieces& from, size_t bytes) {
   }
 }
 
-void Pieces::Clear() {
-  pieces_.clear();
-  first_begin_ = size_ = 0;
-}
-
 size_t Pieces::FirstSize() const {
   return pieces_.empty() ? 0 : pieces_.front().size() - first_begin_;
 }

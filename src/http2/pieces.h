@@ -18,7 +18,6 @@ class Pieces {
   void Append(std::string_view bytes);
   // Takes the first `bytes` of `from`, which has as many. What is a piece there stays one.
   void AppendFrom(Pieces& from, size_t bytes);
-  void Clear();
 
   // So many bytes are in one piece at the front.
   size_t FirstSize() const;

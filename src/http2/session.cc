@@ -184,7 +184,8 @@ int Session::SendBytes(int32_t stream, std::string_view frame_header, size_t len
   out_.Append(frame_header);
   out_.AppendFrom(outgoing->bytes, length);
   outgoing->events->OnWritten(length);
-  return 0;
+  // Else all that the peer's window allows would be packed, whatever the socket takes.
+  return out_.size() < kWriteBytes ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 int Session::FrameReceived(const nghttp2_frame& frame) {
