@@ -236,7 +236,8 @@ TEST_F(MirrorTest, Row20RestartsOfAllLeaveRunningPodsTheirDevices) {
 TEST_F(MirrorTest, Row20DevicesOfEndedInitContainersRefuseNobody) {
   StartAll();
   ASSERT_TRUE(kubelet_->Admit({"pod", "init"}, {{kGpu, 3}}, /*ends=*/true).ok());
-  ASSERT_TRUE(kubelet_->Admit({"pod", "app"}, {{kGpu, 1}}).ok());
+  const Result<Done> admitted = kubelet_->Admit({"pod", "app"}, {{kGpu, 1}});
+  ASSERT_TRUE(admitted.ok()) << admitted.error().Text();
   const v1::PodSandboxConfig pod = BurstablePod("pod");
   const std::string sandbox = Run(pod);
   const Created init = CreateIn(sandbox, pod, Shared("init"));

@@ -76,7 +76,7 @@ TEST_F(PodCountsTest, ContainersOfTheirOwnWaitUntilTheyAreCreated) {
 }
 
 TEST_F(PodCountsTest, ResourceThatIsNotToldIsAwaitedBesideOneThatIs) {
-  PodCounts counts({BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod,
+  PodCounts counts(BindingModes{BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod,
                    [](const std::string&) -> Result<CountedPod> {
                      return CountedPod{{"both", {{kGpu, {"gpu1"}}, {kNic, {"vanished"}}}}};
                    });
