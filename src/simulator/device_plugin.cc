@@ -72,6 +72,8 @@ Result<std::unique_ptr<DevicePlugin>> DevicePlugin::Start(
   Result<Done> opened = waits_to_be_found ? Result<Done>(Done{}) : plugin->Open();
   if (!opened.ok()) return opened.error();
   Result<Done> serving = plugin->Serve();
+  // Whoever plugins register with clears the directory when it starts, perhaps under our hands.
+  for (int more = 3; !serving.ok() && more > 0; --more) serving = plugin->Serve();
   if (!serving.ok()) return serving.error();
   if (waits_to_be_found) return plugin;
   plugin->thread_ = std::thread([self = plugin.get()] { self->Run(); });

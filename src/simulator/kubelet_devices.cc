@@ -196,9 +196,11 @@ Result<Done> KubeletDevices::WriteCheckpoint() const {
   if (checkpoint_.empty()) return Done{};
   devicemanager::DeviceState state;
   for (const auto& [name, resource] : resources_) {
+    devicemanager::Resource listed;  // whole, for each change of the state copies what it changes
     for (const auto& [id, healthy] : resource.devices) {
-      state.resources[name].devices[id] = {.healthy = healthy, .numa = {}};
+      listed.devices[id] = {.healthy = healthy, .numa = {}};
     }
+    state.resources[name] = std::move(listed);
   }
   for (const auto& [key, resources] : held_) {
     for (const auto& [resource, held] : resources) {
