@@ -203,10 +203,11 @@ std::vector<CpuSetChange> ContainerMover::DueChanges(const admission::NodeState&
     return failure->second.retry > now && !asked_for;
   });
   // Those that failed are few, and whoever asks for them is not to wait once more.
-  const auto others = std::ranges::stable_partition(
-      changes,
+  const auto others = std::stable_partition(
+      changes.begin(), changes.end(),
       [&](const CpuSetChange& change) REQUIRES(mutex_) { return failures_.contains(change.id); });
-  const size_t most = std::max(Room(now), changes.size() - others.size());
+  const size_t failed = static_cast<size_t>(others - changes.begin());
+  const size_t most = std::max(Room(now), failed);
   more_due_ = changes.size() > most;
   if (more_due_) changes.resize(most);
   return changes;
