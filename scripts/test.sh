@@ -107,7 +107,7 @@ stage_gcc() {
 
 # Fuzzers and tests share one build: compiling everything twice would take longer than running it.
 build_clang() {
-  configure clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -g1" \
+  configure clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 \
     -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON -DALIGND_UNITY=ALL &&
     ninja -C build/clang -j "$jobs" --quiet "$@"
@@ -122,7 +122,7 @@ stage_clang() {
 # through it for a race: hundreds of reports, none of them worth reading. What talks gRPC is left out
 # here; what has threads and locks of its own (task queue, allocation, registries, mirror) is tested.
 stage_tsan() {
-  configure tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -g1" \
+  configure tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread -DALIGND_UNITY=ALL &&
     ninja -C build/tsan -j "$jobs" --quiet edge_test component_test &&
     GTEST_FILTER='-ListenTest*' run_tests tsan -R '^edge_test$' &&
