@@ -52,6 +52,9 @@ class Forwarder {
   struct Settings {
     std::string runtime_socket;  // a path
     HandlerFactory handlers;
+    // How long calls wait for a runtime that takes the connection but does not serve it yet; as
+    // long as a gRPC client would, by default (GRPC_ARG_MIN_RECONNECT_BACKOFF_MS).
+    std::chrono::milliseconds served_within{20'000};
   };
 
   // Serves the connections that come to `listening`, a unix stream socket that listens. Errors:

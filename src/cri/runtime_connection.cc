@@ -9,12 +9,6 @@
 #include <utility>
 
 namespace alignd::cri {
-namespace {
-
-// For a runtime that takes connections but does not get to serve them.
-constexpr std::chrono::seconds kServeWithin{1};
-
-}  // namespace
 
 void RuntimeConnection::Take(Taker taker) {
   if (current_ == nullptr) {
@@ -63,9 +57,10 @@ Result<Done> RuntimeConnection::Connect() {
   if (!session.ok()) return session.error();
   current_ = *std::move(session);
   *self = current_.get();
-  loop_.After(kServeWithin, [this, alive = alive_, number = ++connections_] {
+  loop_.After(served_within_, [this, alive = alive_, number = ++connections_] {
     if (!*alive || connections_ != number || current_ == nullptr || serves_) return;
-    Forget(current_.get(), "does not answer");
+    Forget(current_.get(), "takes connections but has served none of ours for " +
+                               std::to_string(served_within_.count()) + " ms");
   });
   return Done{};
 }

@@ -1,6 +1,7 @@
 // The way to the runtime, made when somebody wants it and made anew when it breaks.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,15 +20,17 @@ class RuntimeConnection {
   // Gets the connection, or why there is none.
   using Taker = std::function<void(Result<http2::Session*>)>;
 
-  // `path`: of the runtime's socket.
-  RuntimeConnection(http2::EventLoop& loop, std::string path)
-      : loop_(loop), path_(std::move(path)) {}
+  // `path`: of the runtime's socket. `served_within`: how long a runtime that takes the connection
+  // may need until it serves it.
+  RuntimeConnection(http2::EventLoop& loop, std::string path,
+                    std::chrono::milliseconds served_within)
+      : loop_(loop), path_(std::move(path)), served_within_(served_within) {}
   RuntimeConnection(const RuntimeConnection&) = delete;
   RuntimeConnection& operator=(const RuntimeConnection&) = delete;
   ~RuntimeConnection() { *alive_ = false; }
 
   // At once where the runtime serves already or is not there; else when it says that it serves, or
-  // has not said so for a second. Until then nothing is sent: a runtime that hangs would do later
+  // has not said so in time. Until then nothing is sent: a runtime that hangs would do later
   // what its caller was told had failed.
   void Take(Taker taker);
   // The session takes no more streams; the next Take is for another one.
@@ -42,6 +45,7 @@ class RuntimeConnection {
 
   http2::EventLoop& loop_;
   const std::string path_;
+  const std::chrono::milliseconds served_within_;
   std::unique_ptr<http2::Session> current_;
   bool serves_ = false;        // the current one
   uint64_t connections_ = 0;   // made so far

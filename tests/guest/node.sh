@@ -143,13 +143,14 @@ await_devices() {
 # --- Pods.
 
 # An emulated machine on a busy host is slow, and none of this tests how fast it is. gRPC gives up
-# connecting after 20 seconds; nothing has happened then.
+# connecting after 20 seconds, and so does alignd; nothing has happened then.
 kubelet() {
   local output status try
   for try in 1 2 3 4 5; do
     status=0
     output=$(alignsim kubelet --cri "$cri" --timeout 600 "$@" 2>&1) || status=$?
-    [[ $output == *"failed to connect to all addresses"* ]] || break
+    [[ $output == *"failed to connect to all addresses"* || $output == *"has served none of ours"* ]] ||
+      break
     note "could not connect, try $try" >&2
   done
   printf '%s\n' "$output"

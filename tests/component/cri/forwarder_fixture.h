@@ -53,7 +53,8 @@ class ForwarderTest : public ::testing::Test {
     auto listening = rpc::OpenListening(ForwarderEndpoint());
     ASSERT_TRUE(listening.ok()) << listening.error().message;
     auto forwarder =
-        Forwarder::Start(std::move(listening).value(), {BackendEndpoint(), std::move(handlers)});
+        Forwarder::Start(std::move(listening).value(),
+                         {BackendEndpoint(), std::move(handlers), std::chrono::seconds(1)});
     ASSERT_TRUE(forwarder.ok()) << forwarder.error().message;
     forwarder_ = std::move(forwarder).value();
     auto caller = rpc::Dial(ForwarderEndpoint());
