@@ -114,7 +114,7 @@ build_clang() {
 }
 
 stage_clang() {
-  build_clang core_test conformance_test edge_test include_rules_test component_test &&
+  build_clang core_test conformance_test edge_test include_rules_test threads_test component_test &&
     run_tests clang -L 'unit|conformance|component'
 }
 
@@ -124,9 +124,8 @@ stage_clang() {
 stage_tsan() {
   configure tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread -DALIGND_UNITY=ALL &&
-    ninja -C build/tsan -j "$jobs" --quiet edge_test component_test &&
-    GTEST_FILTER='-ListenTest*' run_tests tsan -R '^edge_test$' &&
-    GTEST_FILTER='Allocation*:MirrorThreads*' run_tests tsan -R '^component_test$'
+    ninja -C build/tsan -j "$jobs" --quiet edge_test threads_test &&
+    GTEST_FILTER='-ListenTest*' run_tests tsan -R '^(edge_test|threads_test)$'
 }
 
 stage_fuzz() {

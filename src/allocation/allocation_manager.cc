@@ -29,15 +29,18 @@ constexpr int kMaxConsultations = 3;
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
                                      BindingTable* bindings,
-                                     const std::optional<BindingModes>& modes, CountsOfPod counts)
+                                     const std::optional<BindingModes>& modes,
+                                     KubeletDevices kubelet)
     : node_(std::move(node)),
       plugins_(plugins),
       bindings_(bindings),
       mirrors_(modes.has_value()),
       modes_(modes.value_or(BindingMode::kSteered)),
+      kubelet_(std::move(kubelet)),
       ledger_(node_, std::move(initial), store),
-      pod_counts_(modes, node_.topology.scope(), std::move(counts)),
-      queue_(std::make_shared<TaskQueue>("decision")) {}
+      pod_counts_(modes, node_.topology.scope()),
+      queue_(std::make_shared<TaskQueue>("decision")),
+      reader_(mirrors_ && kubelet_.read ? std::make_unique<TaskQueue>("kubelet") : nullptr) {}
 
 AllocationManager::~AllocationManager() {
   queue_->Post([this] {
@@ -46,6 +49,7 @@ AllocationManager::~AllocationManager() {
       Cancel(std::string(operations_.begin()->first), Stopping());
     }
   });
+  if (reader_ != nullptr) reader_->Stop();  // whose callers are told by the decision thread
   queue_->Stop();
 }
 
@@ -59,23 +63,6 @@ void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source, std::
 
 void AllocationManager::OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer) {
   queue_->Post([this, observer = std::move(observer)] { ledger_.OnChange(observer); });
-}
-
-void AllocationManager::SetResource(std::string name, devicemanager::Resource resource) {
-  Announce(name, std::move(resource));
-}
-
-void AllocationManager::RemoveResource(const std::string& name) { Announce(name, std::nullopt); }
-
-void AllocationManager::Announce(const std::string& name,
-                                 std::optional<devicemanager::Resource> resource) {
-  {
-    const MutexLock lock(mutex_);
-    const bool is_posted = !announced_.empty();
-    announced_.insert_or_assign(name, std::move(resource));
-    if (is_posted) return;
-  }
-  queue_->Post([this] { ChangeInventory(); });
 }
 
 void AllocationManager::Start(Caller caller) {
@@ -94,8 +81,12 @@ void AllocationManager::Start(Caller caller) {
     NotePlain(caller, granted);
     return caller.done(granted);
   }
+  if (reader_ != nullptr && !caller.told &&
+      pod_counts_.Lacks(ledger_.state(), caller.wanted, caller.pod, caller.counted)) {
+    return ReadCounts(std::move(caller));
+  }
   const std::optional<Error> unknown =
-      pod_counts_.Complete(ledger_.state(), caller.wanted, caller.pod, caller.counted);
+      pod_counts_.Complete(ledger_.state(), caller.wanted, caller.told, caller.pod, caller.counted);
   if (unknown) return caller.done(*unknown);
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
@@ -113,6 +104,20 @@ void AllocationManager::Start(Caller caller) {
   } else {
     operation.behind.push_back(std::move(caller));
   }
+}
+
+void AllocationManager::ReadCounts(Caller caller) {
+  const auto shared = std::make_shared<Caller>(std::move(caller));
+  const bool posted = reader_->Post([this, shared] {
+    const Result<checkpoint::DeviceCheckpoint> read = kubelet_.read();
+    if (read.ok()) {
+      shared->told = CountsOf(*read, shared->pod.uid);
+    } else {
+      shared->told = read.error();
+    }
+    if (!queue_->Post([this, shared] { Start(std::move(*shared)); })) shared->done(Stopping());
+  });
+  if (!posted) shared->done(Stopping());
 }
 
 std::shared_ptr<const checkpoint::Bindings> AllocationManager::bindings() const {
@@ -198,8 +203,7 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
     refusal.message += ExplainCounted(node_, ledger_.state(), pod, counted, *bound, modes_);
     return Fail(*operation, refusal);
   }
-  ForgetReleased(released);
-  operation->made_room = !released.empty();
+  operation->released = std::move(released);
   Take(operation, std::move(admission.next));
 }
 
@@ -225,6 +229,7 @@ void AllocationManager::Take(const std::shared_ptr<Operation>& operation, NodeSt
       PluginAsks(operation->pod, next, reservation, notes_.granted());
   if (asks.empty()) return Conclude(*operation, std::move(next));
   ledger_.Reserve(std::move(next));
+  ForgetReleased(operation->released);  // from here on, whatever becomes of the plugins' answers
   operation->reservation = std::move(reservation);
   operation->awaited = asks.size();
   for (const PluginAsk& ask : asks) {
@@ -258,16 +263,18 @@ void AllocationManager::Conclude(Operation& operation, NodeState next) {
   if (!bound.ok()) return Fail(operation, bound.error());
   const Result<Done> saved = ledger_.Commit(std::move(next), Hidden(&operation));
   if (!saved.ok()) return Fail(operation, saved.error());
+  if (!operation.reservation) ForgetReleased(operation.released);
   operation.reservation.reset();
   Finish(operation, GrantsNow(operation.pod));
 }
 
 void AllocationManager::Fail(Operation& operation, const Outcome& why) {
-  if (operation.reservation) {
+  const bool reserved = operation.reservation.has_value();
+  if (reserved) {
     ledger_.GiveBack(*operation.reservation);
     operation.reservation.reset();
   }
-  if (operation.made_room) {  // which stays
+  if (reserved && !operation.released.empty()) {  // which stays so
     const Result<Done> saved = ledger_.Keep(ledger_.state(), Hidden(&operation));
     if (!saved.ok()) spdlog::error("release of stopped pods: {}", saved.error().Text());
   }
@@ -311,29 +318,6 @@ void AllocationManager::NotePlain(const Caller& caller, const Granted& granted) 
   decision.time = std::chrono::system_clock::now();
   decision.grants = granted.grants;
   decisions_.Add(std::move(decision));
-}
-
-void AllocationManager::ChangeInventory() {
-  queue_->AssertOnThisThread();
-  std::map<std::string, std::optional<devicemanager::Resource>> announced;
-  {
-    const MutexLock lock(mutex_);
-    announced.swap(announced_);
-  }
-  NodeState next = ledger_.state();
-  for (auto& [name, resource] : announced) {
-    if (resource) {
-      // First, so that the kubelet never sees held devices without what stands behind them.
-      const bool came = resource->registered && bindings_ != nullptr && mirrors_;
-      const Result<Done> bound = came ? bindings_->PluginCame(name, next) : Done{};
-      if (!bound.ok()) spdlog::error("{}: what was counted: {}", name, bound.error().Text());
-      next.devices.resources[name] = *std::move(resource);
-    } else {
-      next.devices.resources.erase(name);
-    }
-  }
-  const Result<Done> saved = ledger_.Keep(std::move(next), Hidden(nullptr));
-  if (!saved.ok()) spdlog::error("save the device inventory: {}", saved.error().Text());
 }
 
 std::vector<const Reservation*> AllocationManager::Hidden(const Operation* except) const {

@@ -23,6 +23,7 @@
 #include "allocation/counted_devices.h"
 #include "allocation/decision_log.h"
 #include "allocation/device_plugins.h"
+#include "allocation/kubelet_devices.h"
 #include "allocation/ledger.h"
 #include "allocation/pod_counts.h"
 #include "allocation/pod_notes.h"
@@ -56,12 +57,13 @@ class AllocationManager final : public InventorySink {
 
   // `initial` comes from CheckpointStore::Load. `store`, `plugins` and `bindings` outlive us.
   // `bindings`, where given, remembers which devices counted ids became; `modes` says which they
-  // become, nullopt that the kubelet counts no devices. `counts`, where given, tells what was
-  // counted for containers that have yet to be created; it is called on the decision thread.
+  // become, nullopt that the kubelet counts no devices. `kubelet`, where given, tells what was
+  // counted for containers that have yet to be created, and what containers hold of a plugin that
+  // comes from the kubelet; it is called on a thread of its own.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, BindingTable* bindings = nullptr,
                     const std::optional<BindingModes>& modes = std::nullopt,
-                    CountsOfPod counts = {});
+                    KubeletDevices kubelet = {});
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Finishes what was posted. Who waits for a plugin gets an error (kUnavailable), and what was
@@ -122,12 +124,15 @@ class AllocationManager final : public InventorySink {
   void OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer);
 
   // An inventory that cannot be saved is logged and saved with the next change; after a crash the
-  // plugins announce it anew.
+  // plugins announce it anew. With a plugin that comes for the first time, or again after its
+  // resource has gone, what containers hold of it from the kubelet is taken over first.
   void SetResource(std::string name, devicemanager::Resource resource) override;
   // What containers hold of it stays theirs.
   void RemoveResource(const std::string& name) override;
 
  private:
+  // What plugins announced, by resource; nullopt: removed.
+  using Inventory = std::map<std::string, std::optional<devicemanager::Resource>>;
   struct Operation;
   struct Caller {
     Pod pod;
@@ -136,10 +141,13 @@ class AllocationManager final : public InventorySink {
     std::string wanted;
     CountedPod counted;
     StoppedPods stopped;
+    std::optional<Result<CountedPod>> told = {};  // what the kubelet counted for the whole pod
   };
 
   // All of these on the decision thread.
   void Start(Caller caller);
+  // Has the kubelet's counts read elsewhere; Start follows.
+  void ReadCounts(Caller caller);
   bool HoldsItsGrant(const Caller& caller, bool pending) const;
   // Binds what is counted to the devices that `state` gives the pod.
   Result<Done> KeepBound(const admission::NodeState& state, const std::string& pod_uid,
@@ -165,6 +173,11 @@ class AllocationManager final : public InventorySink {
   // Takes over what plugins announced since: once for all of it, so that a plugin that floods us
   // costs one decision's time at most between two others.
   void ChangeInventory();
+  // The kubelet's checkpoint has been read for those that `came`: null if it is not to be had.
+  void Arrive(const std::set<std::string>& came,
+              const checkpoint::DeviceCheckpoint* of_its_plugins);
+  // `of_its_plugins`: to be taken over; may be null.
+  void Put(Inventory inventory, const checkpoint::DeviceCheckpoint* of_its_plugins);
   void Announce(const std::string& name, std::optional<devicemanager::Resource> resource)
       EXCLUDES(mutex_);
 
@@ -176,6 +189,7 @@ class AllocationManager final : public InventorySink {
   BindingTable* const bindings_;  // decision thread only, but for its snapshot; may be null
   const bool mirrors_;
   const BindingModes modes_;
+  const KubeletDevices kubelet_;
   DecisionLog decisions_;  // thread-safe
 
   // Decision thread only, but for the snapshot.
@@ -183,14 +197,19 @@ class AllocationManager final : public InventorySink {
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
   PodNotes notes_;
   PodCounts pod_counts_;
+  std::set<std::string> plugins_seen_;  // resources
+  // Those of plugins that just came, with what they announced since: to be shown with what
+  // containers hold of them.
+  Inventory arriving_;
   bool stopping_ = false;
 
   Mutex mutex_;
-  // What plugins announced and the decision thread has not yet taken over; nullopt: removed.
-  std::map<std::string, std::optional<devicemanager::Resource>> announced_ GUARDED_BY(mutex_);
+  Inventory announced_ GUARDED_BY(mutex_);  // and not yet seen by the decision thread
 
   // Shared with the callbacks that plugins still hold when we are gone: they post to it in vain.
   const std::shared_ptr<TaskQueue> queue_;
+  // Reads the kubelet's checkpoint: no decision is to wait for that. Null where there is none.
+  const std::unique_ptr<TaskQueue> reader_;
 };
 
 }  // namespace alignd::allocation

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct AllocationManager::Operation {
   size_t awaited = 0;  // answers of plugins
 
   std::optional<Reservation> reservation;  // what the ledger has reserved for it
-  bool made_room = false;                  // stopped pods gave back what they held
+  std::set<std::string> released;          // stopped pods that give back what they held for it
   std::map<ContainerKey, std::map<std::string, std::string>> responses;  // by resource
 };
 

@@ -4,17 +4,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <utility>
-
-#include "alignd/checkpoint/device_checkpoint.h"
-#include "host/file.h"
 
 namespace alignd::allocation {
 namespace {
 
 using admission::NodeState;
 using Matters = std::function<bool(const std::string& resource)>;
+
+bool AnyResource(const std::string& /*resource*/) { return true; }
 
 // The containers but `wanted` that are to get devices now and about some of which the kubelet has
 // said nothing.
@@ -65,51 +65,45 @@ Pod Without(const Pod& pod, const std::set<std::string>& containers) {
 
 }  // namespace
 
-Result<CountedPod> ReadKubeletCounts(const std::filesystem::path& file,
-                                     const std::string& pod_uid) {
-  const Result<std::string> text = host::ReadFile(file);
-  if (!text.ok()) return text.error();
-  const Result<checkpoint::DeviceCheckpoint> read = checkpoint::ParseDeviceCheckpoint(*text);
-  if (!read.ok()) return Error{read.error().code, file.string() + ": " + read.error().message};
-  CountedPod counted;
-  for (const auto& [key, resources] : read->allocations) {
-    if (key.pod_uid != pod_uid) continue;
-    for (const auto& [resource, allocation] : resources) {
-      counted[key.container][resource] = allocation.Ids();
-    }
-  }
-  return counted;
+PodCounts::PodCounts(std::optional<BindingModes> modes, TopologyManagerScope scope)
+    : modes_(std::move(modes)), scope_(scope) {}
+
+Pod PodCounts::Together(const NodeState& state, const std::string& wanted, Pod pod,
+                        const CountedPod& counted) const {
+  if (scope_ != TopologyManagerScope::kContainer) return pod;
+  const auto is_chosen_by_count = [this](const std::string& name) {
+    return modes_->Of(name) != BindingMode::kLate;
+  };
+  return Without(pod, Uncounted(state, pod, wanted, counted, is_chosen_by_count));
 }
 
-PodCounts::PodCounts(std::optional<BindingModes> modes, TopologyManagerScope scope,
-                     CountsOfPod counts)
-    : modes_(std::move(modes)), scope_(scope), counts_(std::move(counts)) {}
+bool PodCounts::Lacks(const NodeState& state, const std::string& wanted, const Pod& pod,
+                      const CountedPod& counted) const {
+  if (!modes_ || wanted.empty()) return false;
+  return !Uncounted(state, Together(state, wanted, pod, counted), wanted, counted, AnyResource)
+              .empty();
+}
 
 std::optional<Error> PodCounts::Complete(const NodeState& state, const std::string& wanted,
-                                         Pod& pod, CountedPod& counted) {
+                                         const std::optional<Result<CountedPod>>& told, Pod& pod,
+                                         CountedPod& counted) {
   if (!modes_ || wanted.empty()) return std::nullopt;
-  const auto in_mode = [&](BindingMode mode) {
-    return [this, mode](const std::string& name) { return modes_->Of(name) == mode; };
-  };
-  if (scope_ == TopologyManagerScope::kContainer) {
-    for (const BindingMode own : {BindingMode::kSteered, BindingMode::kCounted}) {
-      pod = Without(pod, Uncounted(state, pod, wanted, counted, in_mode(own)));
-    }
-  }
-  const std::set<std::string> uncounted =
-      Uncounted(state, pod, wanted, counted, [](const std::string&) { return true; });
+  pod = Together(state, wanted, std::move(pod), counted);
+  const std::set<std::string> uncounted = Uncounted(state, pod, wanted, counted, AnyResource);
   if (uncounted.empty()) return std::nullopt;
   std::string fault = "nobody tells";
-  if (counts_) {
-    const Result<CountedPod> counts = counts_(pod.uid);
-    fault = counts.ok() ? "" : counts.error().Text();
+  if (told) {
+    fault = told->ok() ? "" : told->error().Text();
     if (!fault.empty() && fault != last_fault_) {
       spdlog::warn("what the kubelet counted for containers to come cannot be known: {}", fault);
     }
     last_fault_ = fault;
-    if (counts.ok()) AddCounts(state, pod, uncounted, *counts, counted);
+    if (told->ok()) AddCounts(state, pod, uncounted, **told, counted);
   }
-  const auto unknown = Uncounted(state, pod, wanted, counted, in_mode(BindingMode::kCounted));
+  const auto must_be_counted = [this](const std::string& name) {
+    return modes_->Of(name) == BindingMode::kCounted;
+  };
+  const auto unknown = Uncounted(state, pod, wanted, counted, must_be_counted);
   if (unknown.empty()) return std::nullopt;
   return Error{ErrorCode::kUnavailable,
                "container " + *unknown.begin() +

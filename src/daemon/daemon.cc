@@ -35,6 +35,7 @@
 #include "host/durable_file.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
+#include "mirror/marker.h"
 #include "mirror/mirror.h"
 #include "podresources/pod_resources_server.h"
 #include "podsource/annotation_source.h"
@@ -154,9 +155,9 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
 }
 
-allocation::CountsOfPod CountsOfKubelet(const Options& options) {
+allocation::KubeletDevices DevicesOfKubelet(const Options& options) {
   const auto file = options.kubelet_device_plugin_dir / "kubelet_internal_checkpoint";
-  return [file](const std::string& uid) { return allocation::ReadKubeletCounts(file, uid); };
+  return {[file] { return allocation::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
 }
 
 // The pods of the runtime's ready sandboxes, with their containers that have not ended.
@@ -214,7 +215,7 @@ class RunningDaemon final : public Daemon {
                     ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
-                    CountsOfKubelet(options)),
+                    DevicesOfKubelet(options)),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers(
             {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, upkeep_,

@@ -1,9 +1,12 @@
 #include "mirror/marker.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
+
+#include "deviceplugin/v1beta1/deviceplugin.pb.h"
 
 namespace alignd::mirror {
 namespace {
@@ -93,6 +96,14 @@ Result<allocation::CountedIds> TakeMarkers(
     annotations.erase(key);
   }
   return counted;
+}
+
+bool HasMarker(const std::string& response) {
+  v1beta1::ContainerAllocateResponse answer;
+  return answer.ParseFromString(response) &&
+         std::ranges::any_of(answer.annotations(), [](const auto& annotation) {
+           return annotation.first.starts_with(kMarkerPrefix);
+         });
 }
 
 Result<Done> Apply(const allocation::CountedIds& counted, Container& container) {

@@ -40,6 +40,10 @@ Annotation FormatMarker(const Marker& marker);
 // a name that no plugin may have, no ids, an empty id, or one twice.
 Result<Marker> ParseMarker(const std::string& key, std::string_view value);
 
+// Whether this answer of a plugin, a serialised v1beta1.ContainerAllocateResponse, is one with
+// which we marked a container.
+bool HasMarker(const std::string& response);
+
 // Takes the markers out of a container's annotations. Those of a pod or of a sandbox are their
 // author's word and never looked at.
 // Errors: as ParseMarker.

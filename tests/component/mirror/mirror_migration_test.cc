@@ -62,6 +62,13 @@ class MirrorMigration : public MirrorTest {
     StartGpus();
     ASSERT_TRUE(kubelet_->Restart().ok());
   }
+  // All at work: the plugin alone changes its directory.
+  void MovePlugin() {
+    StartDaemon();
+    gpus_.reset();
+    ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, {}, kPatience));
+    StartGpus();
+  }
   void MoveBack() {
     kubelet_->Stop();
     StopDaemon();
@@ -90,14 +97,21 @@ class MirrorMigration : public MirrorTest {
   std::unique_ptr<simulator::DevicePlugin> nics_;
 };
 
-TEST_F(MirrorMigration, HeldDevicesStayCountedAndHealthy) {
+// With the kubelet's checkpoint copied over, or the plugin alone moved.
+class MirrorMove : public MirrorMigration, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(MirrorMove, HeldDevicesStayCountedAndHealthy) {
   StartWithoutAlignd();
   const Created old_pod = RunPod("old", 0, 1);
   ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
   const Ids held = kubelet_->IdsOf({"old", "app"}, kGpu);
   ASSERT_EQ(GpusOf(old_pod.seen), held);
 
-  MoveToAlignd();
+  if (GetParam()) {
+    MoveToAlignd();
+  } else {
+    MovePlugin();
+  }
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   EXPECT_TRUE(kubelet_->Readmit({}).empty());
   // Its container starts again with what the kubelet replays of the plugin's answer: once.
@@ -128,6 +142,30 @@ TEST_F(MirrorMigration, HeldDevicesStayCountedAndHealthy) {
   const Created next = RunPod("next", 0, 1);
   ASSERT_TRUE(next.status.ok()) << next.status.error_message();
   EXPECT_EQ(GpusOf(next.seen), held);
+}
+
+INSTANTIATE_TEST_SUITE_P(FromTheKubelet, MirrorMove, ::testing::Bool(),
+                         [](const auto& of) { return of.param ? "WithItsFile" : "AtWork"; });
+
+// It went back to the kubelet for a while, with its pods drained, and gave a device out there.
+TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItGaveMeanwhile) {
+  StartWithoutAlignd();
+  MovePlugin();
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  StopDaemon();
+  gpus_.reset();
+  Serve(GpusOfTheKubelet(), gpus_);
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  const Created pod = RunPod("meanwhile", 0, 2);
+  ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
+  MovePlugin();
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  const Created last = RunPod("last", 0, 1);
+  ASSERT_TRUE(last.status.ok()) << last.status.error_message();
+  Ids all = GpusOf(pod.seen);
+  all.merge(GpusOf(last.seen));
+  EXPECT_EQ(all, AllGpus());
 }
 
 // Two plugins of one resource break the kubelet: what only the kubelet's checkpoint names is not

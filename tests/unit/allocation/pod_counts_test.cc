@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "alignd/checkpoint/device_checkpoint.h"
 #include "edge/allocation_node.h"
 
 namespace alignd::allocation {
@@ -34,16 +33,13 @@ class PodCountsTest : public ::testing::Test {
 
   // The names of those that are decided about when `app` is created.
   Ids Complete(BindingModes modes, TopologyManagerScope scope) {
-    PodCounts counts(std::move(modes), scope, [this](const std::string& uid) {
-      asked_ += uid + " ";
-      return known_ ? Result<CountedPod>(*known_)
-                    : Result<CountedPod>(Error{ErrorCode::kIo, "no file"});
-    });
+    PodCounts counts(std::move(modes), scope);
     pod_ = testing::PodOf("p", {Wanting("app", {{kGpu, "1"}}), Wanting("plain", {}),
                                 Wanting("gpus", {{kGpu, "2"}}), Wanting("nic", {{kNic, "1"}})});
     const QosClass qos = QosOf(pod_);
     counted_ = {{"app", {{kGpu, {"gpu7"}}}}};
-    waits_ = counts.Complete(state_, wanted_, pod_, counted_);
+    lacks_ = counts.Lacks(state_, wanted_, pod_, counted_);
+    waits_ = counts.Complete(state_, wanted_, known_, pod_, counted_);
     EXPECT_EQ(QosOf(pod_), qos);
     Ids names;
     for (const Container& container : pod_.containers) names.insert(container.name);
@@ -52,13 +48,13 @@ class PodCountsTest : public ::testing::Test {
 
   NodeState state_ = NodeState::Initial(testing::MakeNode());
   std::string wanted_ = "app";
-  std::optional<CountedPod> known_ = CountedPod{{"app", {{kGpu, {"gpu0"}}}},
-                                                {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
-                                                {"nic", {{kNic, {"nic5"}}}}};
+  std::optional<Result<CountedPod>> known_ = CountedPod{{"app", {{kGpu, {"gpu0"}}}},
+                                                        {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
+                                                        {"nic", {{kNic, {"nic5"}}}}};
   Pod pod_;
   CountedPod counted_;
   std::optional<Error> waits_;
-  std::string asked_;
+  bool lacks_ = false;
 };
 
 constexpr auto kContainer = TopologyManagerScope::kContainer;
@@ -67,23 +63,22 @@ constexpr auto kPod = TopologyManagerScope::kPod;
 TEST_F(PodCountsTest, ContainersOfTheirOwnWaitUntilTheyAreCreated) {
   EXPECT_EQ(Complete(BindingMode::kSteered, kContainer), (Ids{"app", "plain"}));
   EXPECT_EQ(Complete(BindingMode::kCounted, kContainer), (Ids{"app", "plain"}));
-  EXPECT_EQ(asked_, "");
+  EXPECT_FALSE(lacks_);
   // Unless it does not matter for them.
   EXPECT_EQ(Complete({BindingMode::kSteered, {{kNic, BindingMode::kLate}}}, kContainer),
             (Ids{"app", "nic", "plain"}));
+  EXPECT_TRUE(lacks_);
   EXPECT_EQ(counted_.at("nic").at(kNic), Ids{"nic5"});
   EXPECT_FALSE(counted_.contains("gpus"));
 }
 
 TEST_F(PodCountsTest, ResourceThatIsNotToldIsAwaitedBesideOneThatIs) {
-  PodCounts counts(BindingModes{BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod,
-                   [](const std::string&) -> Result<CountedPod> {
-                     return CountedPod{{"both", {{kGpu, {"gpu1"}}, {kNic, {"vanished"}}}}};
-                   });
+  PodCounts counts(BindingModes{BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod);
   Pod pod = testing::PodOf(
       "p", {Wanting("app", {{kGpu, "1"}}), Wanting("both", {{kGpu, "1"}, {kNic, "1"}})});
   CountedPod counted = {{"app", {{kGpu, {"gpu7"}}}}};
-  const std::optional<Error> waits = counts.Complete(state_, "app", pod, counted);
+  const std::optional<Error> waits = counts.Complete(
+      state_, "app", CountedPod{{"both", {{kGpu, {"gpu1"}}, {kNic, {"vanished"}}}}}, pod, counted);
   ASSERT_TRUE(waits);
   EXPECT_EQ(waits->code, ErrorCode::kUnavailable);
   EXPECT_EQ(counted.at("both").at(kGpu), Ids{"gpu1"});
@@ -96,13 +91,13 @@ TEST_F(PodCountsTest, PodThatIsDecidedTogetherLearnsWhatWasCountedForAll) {
     EXPECT_EQ(counted_, (CountedPod{{"app", {{kGpu, {"gpu7"}}}},  // its own word goes first
                                     {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
                                     {"nic", {{kNic, {"nic5"}}}}}));
+    EXPECT_TRUE(lacks_);
     EXPECT_FALSE(waits_);
   }
-  EXPECT_EQ(asked_, "p p p ");
 }
 
 TEST_F(PodCountsTest, WhereNobodyTellsOnlyThoseWaitThatMustHaveTheirOwn) {
-  known_.reset();
+  known_ = Error{ErrorCode::kIo, "no file"};
   EXPECT_EQ(Complete(BindingMode::kSteered, kPod), (Ids{"app", "gpus", "nic", "plain"}));
   EXPECT_EQ(counted_.size(), 1U);
   EXPECT_FALSE(waits_);
@@ -130,30 +125,11 @@ TEST_F(PodCountsTest, NobodyIsAskedWhereNobodyIsToCome) {
   state_.devices.allocations[{"p", "gpus"}][kGpu].devices[0] = {"gpu1", "gpu2"};
   state_.devices.resources.erase(kNic);
   EXPECT_EQ(Complete(BindingMode::kSteered, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+  EXPECT_FALSE(lacks_);
   wanted_ = "";  // the pod as a whole
   state_.devices.allocations.erase({"p", "gpus"});
   EXPECT_EQ(Complete(BindingMode::kCounted, kContainer), (Ids{"app", "gpus", "nic", "plain"}));
-  EXPECT_EQ(asked_, "");
-}
-
-TEST(KubeletCounts, AreReadFromItsCheckpoint) {
-  devicemanager::DeviceState state;
-  state.allocations[{"p", "app"}][kGpu].devices = {{0, {"gpu0"}}, {1, {"gpu0", "gpu4"}}};
-  state.allocations[{"p", "app"}][kNic].devices = {{-1, {"nic0"}}};
-  state.allocations[{"p", "init"}][kGpu].devices = {{-1, {"gpu0"}}};
-  state.allocations[{"q", "app"}][kGpu].devices = {{-1, {"gpu1"}}};
-  const testing::FakeTree tree{{"checkpoint", checkpoint::FormatDeviceCheckpoint(state)},
-                               {"damaged", "{"}};
-  const auto counts = ReadKubeletCounts(tree.root() / "checkpoint", "p");
-  ASSERT_TRUE(counts.ok()) << counts.error().Text();
-  EXPECT_EQ(*counts, (CountedPod{{"app", {{kGpu, {"gpu0", "gpu4"}}, {kNic, {"nic0"}}}},
-                                 {"init", {{kGpu, {"gpu0"}}}}}));
-  EXPECT_TRUE(ReadKubeletCounts(tree.root() / "checkpoint", "r")->empty());
-  EXPECT_EQ(ReadKubeletCounts(tree.root() / "none", "p").error().code, ErrorCode::kNotFound);
-  const auto damaged = ReadKubeletCounts(tree.root() / "damaged", "p");
-  ASSERT_FALSE(damaged.ok());
-  EXPECT_EQ(damaged.error().code, ErrorCode::kCorrupt);
-  EXPECT_NE(damaged.error().message.find("damaged"), std::string::npos);
+  EXPECT_FALSE(lacks_);
 }
 
 }  // namespace

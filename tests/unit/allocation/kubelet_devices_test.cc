@@ -1,0 +1,108 @@
+#include "allocation/kubelet_devices.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "edge/allocation_node.h"
+#include "edge/fake_tree.h"
+
+namespace alignd::allocation {
+namespace {
+
+using checkpoint::DeviceCheckpoint;
+using devicemanager::DeviceAllocation;
+using testing::kGpu;
+using testing::kNic;
+using Ids = std::set<std::string>;
+
+bool IsOurs(const std::string& response) { return response == "ours"; }
+
+TEST(KubeletCheckpoint, IsRead) {
+  devicemanager::DeviceState state;
+  state.allocations[{"p", "app"}][kGpu].devices = {{0, {"gpu0"}}, {1, {"gpu0", "gpu4"}}};
+  state.allocations[{"p", "app"}][kNic].devices = {{-1, {"nic0"}}};
+  state.allocations[{"p", "init"}][kGpu].devices = {{-1, {"gpu0"}}};
+  state.allocations[{"q", "app"}][kGpu].devices = {{-1, {"gpu1"}}};
+  const testing::FakeTree tree{{"checkpoint", checkpoint::FormatDeviceCheckpoint(state)},
+                               {"damaged", "{"}};
+  const auto read = ReadKubeletCheckpoint(tree.root() / "checkpoint");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(CountsOf(*read, "p"), (CountedPod{{"app", {{kGpu, {"gpu0", "gpu4"}}, {kNic, {"nic0"}}}},
+                                              {"init", {{kGpu, {"gpu0"}}}}}));
+  EXPECT_TRUE(CountsOf(*read, "r").empty());
+  EXPECT_EQ(ReadKubeletCheckpoint(tree.root() / "none").error().code, ErrorCode::kNotFound);
+  const auto damaged = ReadKubeletCheckpoint(tree.root() / "damaged");
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_EQ(damaged.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(damaged.error().message.find("damaged"), std::string::npos);
+}
+
+class KubeletDevicesTest : public ::testing::Test {
+ protected:
+  static DeviceAllocation Of(const Ids& ids, const std::string& response = "its plugin's") {
+    DeviceAllocation allocation;
+    allocation.devices[0] = {ids.begin(), ids.end()};
+    allocation.response = response;
+    return allocation;
+  }
+  TakenOver Take() { return TakeOver(OfItsPlugins(kubelets_, IsOurs), kGpu, state_); }
+
+  DeviceCheckpoint kubelets_;
+  admission::NodeState state_ = admission::NodeState::Initial(testing::MakeNode());
+};
+
+TEST_F(KubeletDevicesTest, WhatItsPluginGaveStays) {
+  kubelets_.allocations[{"p", "init"}][kGpu] = Of({"gpu0"});
+  kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0", "gpu1"});
+  kubelets_.allocations[{"p", "app"}][kNic] = Of({"nic0"});
+  kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu2"});
+  const TakenOver taken = Take();
+  EXPECT_TRUE(taken.contradictory.empty());
+  EXPECT_EQ(taken.bound,
+            (checkpoint::Bindings{{{"p", "app"}, {{kGpu, {{"gpu0", "gpu0"}, {"gpu1", "gpu1"}}}}},
+                                  {{"p", "init"}, {{kGpu, {{"gpu0", "gpu0"}}}}},
+                                  {{"q", "app"}, {{kGpu, {{"gpu2", "gpu2"}}}}}}));
+  EXPECT_EQ(state_.devices.AllocatedIds(kGpu), (Ids{"gpu0", "gpu1", "gpu2"}));
+  EXPECT_EQ(*state_.devices.Find({"p", "app"}, kGpu), Of({"gpu0", "gpu1"}));
+  EXPECT_EQ(state_.devices.Find({"p", "app"}, kNic), nullptr);  // its plugin has not come
+  EXPECT_TRUE(devicemanager::BrokenInvariants(state_.devices).empty());
+}
+
+TEST_F(KubeletDevicesTest, WhatWeKnowOurselvesIsNotTouched) {
+  // Counted as gpu0, and bound to gpu5; its neighbour has had gpu3 since before it came to us.
+  kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"}, "ours");
+  kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu3"});
+  state_.devices.allocations[{"p", "app"}][kGpu] = Of({"gpu5"});
+  state_.devices.allocations[{"q", "app"}][kGpu] = Of({"gpu3"}, "as taken over");
+  const admission::NodeState before = state_;
+  const TakenOver taken = Take();
+  EXPECT_TRUE(taken.bound.empty());
+  EXPECT_TRUE(taken.contradictory.empty());
+  EXPECT_EQ(state_, before);
+  // Nor is anything believed that we had said ourselves, and forgotten.
+  state_.devices.allocations.erase({"p", "app"});
+  EXPECT_TRUE(Take().bound.empty());
+  EXPECT_EQ(state_.devices.Find({"p", "app"}, kGpu), nullptr);
+}
+
+TEST_F(KubeletDevicesTest, NoDeviceIsHeldByTwoPods) {
+  state_.devices.allocations[{"ours", "app"}][kGpu] = Of({"gpu1"});
+  kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0", "gpu1"});
+  kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu2"});
+  kubelets_.allocations[{"r", "app"}][kGpu] = Of({"gpu2"});  // of a file with a right checksum
+  kubelets_.allocations[{"s", "app"}][kGpu] = Of({});
+  const TakenOver taken = Take();
+  EXPECT_EQ(taken.bound, (checkpoint::Bindings{{{"q", "app"}, {{kGpu, {{"gpu2", "gpu2"}}}}}}));
+  ASSERT_EQ(taken.contradictory.size(), 3U);
+  EXPECT_EQ(taken.contradictory[0],
+            "the kubelet gave container app of pod p devices of which gpu1 is held by pod ours");
+  EXPECT_EQ(taken.contradictory[1],
+            "the kubelet gave container app of pod r devices of which gpu2 is held by pod q");
+  EXPECT_EQ(taken.contradictory[2], "the kubelet gave container app of pod s none of its devices");
+  EXPECT_TRUE(devicemanager::BrokenInvariants(state_.devices).empty());
+}
+
+}  // namespace
+}  // namespace alignd::allocation
