@@ -167,7 +167,7 @@ class CreateContainerHandler final : public CallHandler {
     for (const std::string& conflict : *conflicts) {
       spdlog::warn("container {}: {}", create.key.container, conflict);
     }
-    create.told = grant.cpuset;
+    if (create.request.config().linux().has_resources()) create.told = grant.cpuset;
     return Serialize(create.request);
   }
 

@@ -64,7 +64,8 @@ std::string NodeList(const std::vector<int>& nodes) {
 }
 
 Result<std::vector<std::string>> Inject(const admission::Grant& grant, ContainerConfig& config) {
-  if (!grant.cpuset.empty() || !grant.memory_nodes.empty()) {
+  const bool is_told_later = !grant.cpuset.empty() && !config.linux().has_resources();
+  if (!is_told_later && !(grant.cpuset.empty() && grant.memory_nodes.empty())) {
     LinuxContainerResources& resources = *config.mutable_linux()->mutable_resources();
     if (!grant.exclusive.empty()) resources.set_cpu_quota(kNoQuota);
     KeepGrant(grant, resources);

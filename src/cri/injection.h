@@ -18,7 +18,9 @@ inline constexpr int64_t kNoQuota = -1;
 std::string NodeList(const std::vector<int>& nodes);
 
 // Adds cpuset, memory nodes, and what the device plugins answered: device nodes, mounts,
-// environment, annotations, CDI names. A container with exclusive CPUs runs without CFS quota. What
+// environment, annotations, CDI names. A container with exclusive CPUs runs without CFS quota. One
+// whose caller sent no resources at all gets none, for with them a runtime would set what they do
+// not mention as well, such as the OOM score: it must be told its CPUs before it starts. What
 // the plugins said stands before what the pod's author said, so that the author wins, as in the
 // kubelet. Returns conflicts between plugins, one sentence each, for the log. Errors: kInternal if
 // a stored plugin answer cannot be read. Source: kubelet pkg/kubelet/kubelet_pods.go,

@@ -66,6 +66,19 @@ TEST(Inject, SharedCpusLeaveTheQuota) {
   EXPECT_EQ(config.linux().resources().cpu_quota(), 300'000);
 }
 
+TEST(Inject, WhereTheCallerSentNoResourcesThereAreNone) {
+  v1::ContainerConfig config;
+  config.mutable_linux();
+  const std::string before = config.SerializeAsString();
+  InjectInto(config, SharedOn("0,4-27"));
+  EXPECT_EQ(config.SerializeAsString(), before);
+  // Nobody tells memory nodes alone later on.
+  admission::Grant memory;
+  memory.memory_nodes = {1};
+  InjectInto(config, memory);
+  EXPECT_EQ(config.linux().resources().cpuset_mems(), "1");
+}
+
 TEST(Inject, MemoryNodesAreAListOfRanges) {
   v1::ContainerConfig config = Config();
   admission::Grant grant;
