@@ -61,6 +61,29 @@ void AllocationManager::ChangeInventory() {
   });
 }
 
+void AllocationManager::PluginCame(const std::string& resource) {
+  of_earlier_boot_.erase(resource);
+  if (!of_earlier_boot_.empty() || boot_ == nullptr || !boot_->IsEarlier()) return;
+  const Result<Done> settled = boot_->Settle();
+  if (!settled.ok()) spdlog::error("note the machine's boot: {}", settled.error().Text());
+}
+
+std::optional<Outcome> AllocationManager::AwaitsPluginsOfThisBoot(const Caller& caller) const {
+  if (of_earlier_boot_.empty()) return std::nullopt;
+  const ContainerKey key{caller.pod.uid, caller.wanted};
+  const auto held = ledger_.state().devices.allocations.find(key);
+  if (held == ledger_.state().devices.allocations.end()) return std::nullopt;
+  for (const auto& [resource, allocation] : held->second) {
+    if (!of_earlier_boot_.contains(resource)) continue;
+    if (const std::optional<Error> awaited = plugins_.Awaited(resource)) return *awaited;
+    return UnexpectedAdmissionError(
+        resource +
+        ": its device plugin has not come since the machine booted, and the devices may "
+        "not be there without it: see to the plugin's pod");
+  }
+  return std::nullopt;
+}
+
 void AllocationManager::Arrive(const std::set<std::string>& came,
                                const DeviceCheckpoint* of_its_plugins) {
   Inventory arrived;
@@ -79,10 +102,8 @@ void AllocationManager::Put(Inventory inventory, const DeviceCheckpoint* of_its_
       continue;
     }
     // Bindings first, so that the kubelet never sees held devices without what stands behind them.
-    Result<Done> bound = Done{};
-    if (resource->registered && bindings_ != nullptr && mirrors_) {
-      TakenOver taken;
-      if (of_its_plugins != nullptr) taken = TakeOver(*of_its_plugins, name, next);
+    if (of_its_plugins != nullptr && bindings_ != nullptr) {
+      const TakenOver taken = TakeOver(*of_its_plugins, name, *bindings(), next);
       for (const std::string& sentence : taken.contradictory) {
         spdlog::error("{}: {}; remove one of the two pods", name, sentence);
       }
@@ -90,10 +111,10 @@ void AllocationManager::Put(Inventory inventory, const DeviceCheckpoint* of_its_
         spdlog::info("{}: container {} of pod {} keeps what the kubelet gave it", name,
                      key.container, key.pod_uid);
       }
-      bound = bindings_->Set(taken.bound);
-      if (bound.ok()) bound = bindings_->PluginCame(name, next);
+      const Result<Done> bound = bindings_->Set(taken.bound);
+      if (!bound.ok()) spdlog::error("{}: what was counted: {}", name, bound.error().Text());
     }
-    if (!bound.ok()) spdlog::error("{}: what was counted: {}", name, bound.error().Text());
+    if (resource->registered) PluginCame(name);
     next.devices.resources[name] = *std::move(resource);
   }
   const Result<Done> saved = ledger_.Keep(std::move(next), Hidden(nullptr));

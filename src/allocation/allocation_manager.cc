@@ -30,7 +30,7 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
                                      BindingTable* bindings,
                                      const std::optional<BindingModes>& modes,
-                                     KubeletDevices kubelet)
+                                     KubeletDevices kubelet, BootRecord* boot)
     : node_(std::move(node)),
       plugins_(plugins),
       bindings_(bindings),
@@ -39,8 +39,15 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
       kubelet_(std::move(kubelet)),
       ledger_(node_, std::move(initial), store),
       pod_counts_(modes, node_.topology.scope()),
+      boot_(boot),
       queue_(std::make_shared<TaskQueue>("decision")),
-      reader_(mirrors_ && kubelet_.read ? std::make_unique<TaskQueue>("kubelet") : nullptr) {}
+      reader_(mirrors_ && kubelet_.read ? std::make_unique<TaskQueue>("kubelet") : nullptr) {
+  if (boot_ == nullptr || !boot_->IsEarlier()) return;
+  for (const auto& [key, held] : ledger_.state().devices.allocations) {
+    for (const auto& [resource, allocation] : held) of_earlier_boot_.insert(resource);
+  }
+  PluginCame({});
+}
 
 AllocationManager::~AllocationManager() {
   queue_->Post([this] {
@@ -65,6 +72,13 @@ void AllocationManager::OnChange(std::function<void(std::shared_ptr<const Snapsh
   queue_->Post([this, observer = std::move(observer)] { ledger_.OnChange(observer); });
 }
 
+void AllocationManager::NoteFault(const Pod& pod, const Error& why) {
+  PodDecision decision = DecisionAbout(node_, snapshot()->state, pod, /*source=*/{});
+  decision.time = std::chrono::system_clock::now();
+  decision.error = why;
+  decisions_.Add(std::move(decision));
+}
+
 void AllocationManager::Start(Caller caller) {
   queue_->AssertOnThisThread();
   if (stopping_) return caller.done(Stopping());
@@ -74,6 +88,9 @@ void AllocationManager::Start(Caller caller) {
     return caller.done(*refusal);
   }
   notes_.SawPod(caller.pod);
+  if (std::optional<Outcome> wait = AwaitsPluginsOfThisBoot(caller)) {
+    return caller.done(*std::move(wait));
+  }
   if (HoldsItsGrant(caller, pending)) {
     const Result<Done> bound = KeepBound(ledger_.state(), caller.pod.uid, caller.counted);
     if (!bound.ok()) return caller.done(bound.error());
@@ -87,7 +104,10 @@ void AllocationManager::Start(Caller caller) {
   }
   const std::optional<Error> unknown =
       pod_counts_.Complete(ledger_.state(), caller.wanted, caller.told, caller.pod, caller.counted);
-  if (unknown) return caller.done(*unknown);
+  if (unknown) {
+    NoteFault(caller.pod, *unknown);
+    return caller.done(*unknown);
+  }
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
     operation->pod = std::move(caller.pod);

@@ -19,6 +19,7 @@
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
 #include "allocation/binding_table.h"
+#include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
 #include "allocation/counted_devices.h"
 #include "allocation/decision_log.h"
@@ -59,11 +60,12 @@ class AllocationManager final : public InventorySink {
   // `bindings`, where given, remembers which devices counted ids became; `modes` says which they
   // become, nullopt that the kubelet counts no devices. `kubelet`, where given, tells what was
   // counted for containers that have yet to be created, and what containers hold of a plugin that
-  // comes from the kubelet; it is called on a thread of its own.
+  // comes from the kubelet; it is called on a thread of its own. `boot`, where given, says whether
+  // the machine has booted since: then who holds devices waits until their plugins have come.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, BindingTable* bindings = nullptr,
                     const std::optional<BindingModes>& modes = std::nullopt,
-                    KubeletDevices kubelet = {});
+                    KubeletDevices kubelet = {}, BootRecord* boot = nullptr);
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Finishes what was posted. Who waits for a plugin gets an error (kUnavailable), and what was
@@ -120,6 +122,10 @@ class AllocationManager final : public InventorySink {
   // is put down once all the same.
   const DecisionLog& decisions() const { return decisions_; }
 
+  // Puts down that the pod could not be decided about, for what is known of it is wrong.
+  // Thread-safe.
+  void NoteFault(const Pod& pod, const Error& why);
+
   // Called with every new snapshot, in order. Set before the first change.
   void OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer);
 
@@ -148,6 +154,9 @@ class AllocationManager final : public InventorySink {
   void Start(Caller caller);
   // Has the kubelet's counts read elsewhere; Start follows.
   void ReadCounts(Caller caller);
+  // Why a container is not to be made although it holds its devices.
+  std::optional<Outcome> AwaitsPluginsOfThisBoot(const Caller& caller) const;
+  void PluginCame(const std::string& resource);
   bool HoldsItsGrant(const Caller& caller, bool pending) const;
   // Binds what is counted to the devices that `state` gives the pod.
   Result<Done> KeepBound(const admission::NodeState& state, const std::string& pod_uid,
@@ -198,6 +207,9 @@ class AllocationManager final : public InventorySink {
   PodNotes notes_;
   PodCounts pod_counts_;
   std::set<std::string> plugins_seen_;  // resources
+  BootRecord* const boot_;              // may be null
+  // Resources that were held before the machine booted, and whose plugins have not come since.
+  std::set<std::string> of_earlier_boot_;
   // Those of plugins that just came, with what they announced since: to be shown with what
   // containers hold of them.
   Inventory arriving_;

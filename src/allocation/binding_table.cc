@@ -12,10 +12,10 @@ Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path f
                                                          host::FileCalls& calls) {
   if (Result<Done> clean = host::RemoveTemporary(file, calls); !clean.ok()) return clean.error();
   std::optional<std::string> on_disk;
-  checkpoint::BindingCheckpoint loaded;
+  Bindings bindings;
   Result<std::string> text = host::ReadFile(file);
   if (text.ok()) {
-    Result<checkpoint::BindingCheckpoint> parsed = checkpoint::ParseBindingCheckpoint(*text);
+    Result<Bindings> parsed = checkpoint::ParseBindingCheckpoint(*text);
     if (!parsed.ok()) {
       Error error = parsed.error().In("load " + file.string());
       error.cure = "remove " + file.string() +
@@ -23,22 +23,21 @@ Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path f
                    "may see the health of another device than it has";
       return error;
     }
-    loaded = *std::move(parsed);
+    bindings = *std::move(parsed);
     on_disk = *std::move(text);
   } else if (text.error().code != ErrorCode::kNotFound) {
     return text.error();
   }
   return std::unique_ptr<BindingTable>(
-      new BindingTable(std::move(file), calls, std::move(loaded), std::move(on_disk)));
+      new BindingTable(std::move(file), calls, std::move(bindings), std::move(on_disk)));
 }
 
-BindingTable::BindingTable(std::filesystem::path file, host::FileCalls& calls,
-                           checkpoint::BindingCheckpoint loaded, std::optional<std::string> text)
+BindingTable::BindingTable(std::filesystem::path file, host::FileCalls& calls, Bindings bindings,
+                           std::optional<std::string> text)
     : file_(std::move(file)),
       calls_(calls),
       text_(std::move(text)),
-      known_resources_(std::move(loaded.known_resources)),
-      bindings_(std::make_shared<const Bindings>(std::move(loaded.bindings))) {}
+      bindings_(std::make_shared<const Bindings>(std::move(bindings))) {}
 
 std::shared_ptr<const Bindings> BindingTable::snapshot() const {
   const MutexLock lock(mutex_);
@@ -54,26 +53,6 @@ Result<Done> BindingTable::Set(const Bindings& bindings) {
   if (text_ && next == *snapshot()) return Done{};
   if (Result<Done> saved = Save(next); !saved.ok()) return saved;
   Publish(std::move(next));
-  return Done{};
-}
-
-Result<Done> BindingTable::PluginCame(const std::string& resource,
-                                      const admission::NodeState& state) {
-  if (!known_resources_.insert(resource).second) return Done{};
-  Bindings next = *snapshot();
-  for (const auto& [key, held] : state.devices.allocations) {
-    const auto allocation = held.find(resource);
-    if (allocation == held.end()) continue;
-    // A save of this may have failed before, and others bound since.
-    const auto bound = next.find(key);
-    if (bound != next.end() && bound->second.contains(resource)) continue;
-    for (const std::string& id : allocation->second.Ids()) next[key][resource][id] = id;
-  }
-  if (Result<Done> saved = Save(next); !saved.ok()) {
-    known_resources_.erase(resource);
-    return saved;
-  }
-  if (next != *snapshot()) Publish(std::move(next));
   return Done{};
 }
 
@@ -102,7 +81,7 @@ Result<Done> BindingTable::RetainHeld(const admission::NodeState& state) {
 }
 
 Result<Done> BindingTable::Save(const Bindings& bindings) {
-  const std::string text = checkpoint::FormatBindingCheckpoint({bindings, known_resources_});
+  const std::string text = checkpoint::FormatBindingCheckpoint(bindings);
   if (text_ == text) return Done{};
   // After a failure we do not know what is there, so that the next save writes in any case.
   text_.reset();

@@ -33,12 +33,6 @@ class BindingTable {
   // Errors: kIo.
   Result<Done> Set(const checkpoint::Bindings& bindings);
 
-  // The plugin of the resource has registered with us. The first time that it does, whoever holds
-  // devices of it has them from the kubelet, which counted just these and whose checkpoint was
-  // copied over: they are bound to themselves. On the disk as with Set.
-  // Errors: kIo; nothing has changed then.
-  Result<Done> PluginCame(const std::string& resource, const admission::NodeState& state);
-
   // Forgets the pods' bindings, whether that can be saved or not: what is on the disk then still
   // has them, until the next save or until RetainHeld of our next life.
   // Errors: kIo.
@@ -56,8 +50,8 @@ class BindingTable {
   void OnChange(std::function<void()> observer) { observers_.push_back(std::move(observer)); }
 
  private:
-  BindingTable(std::filesystem::path file, host::FileCalls& calls,
-               checkpoint::BindingCheckpoint loaded, std::optional<std::string> text);
+  BindingTable(std::filesystem::path file, host::FileCalls& calls, checkpoint::Bindings bindings,
+               std::optional<std::string> text);
 
   Result<Done> Save(const checkpoint::Bindings& bindings);
   void Publish(checkpoint::Bindings bindings);
@@ -65,7 +59,6 @@ class BindingTable {
   const std::filesystem::path file_;
   host::FileCalls& calls_;
   std::optional<std::string> text_;  // what is on the disk; nullopt: nothing, or unknown
-  std::set<std::string> known_resources_;
   std::vector<std::function<void()>> observers_;
 
   mutable Mutex mutex_;

@@ -45,7 +45,8 @@ std::optional<Refusal> RefuseUnlisted(const NodeState& state, const std::string&
   for (const std::string& id : ids) {
     if (inventory->second.devices.contains(id)) continue;
     return UnexpectedAdmissionError("the kubelet counted device " + id + " of " + resource +
-                                    ", which its device plugin does not list");
+                                    ", which its device plugin does not list (any more): "
+                                    "delete the pod, so that the kubelet counts anew");
   }
   return std::nullopt;
 }

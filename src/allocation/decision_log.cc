@@ -68,7 +68,8 @@ bool IsPlain(const PodDecision& decision) {
 
 std::string Describe(const PodDecision& decision) {
   std::string text = "pod " + decision.name_space + "/" + decision.name + " (" + decision.pod_uid +
-                     ") " + DescribeOutcome(decision) + " | asked " + decision.asked;
+                     ") " + DescribeOutcome(decision);
+  if (!decision.asked.empty()) text += " | asked " + decision.asked;
   if (!decision.source.empty()) text += " | known from " + decision.source;
   if (!decision.left.empty()) text += " | left " + decision.left;
   return text;

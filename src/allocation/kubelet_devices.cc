@@ -41,7 +41,7 @@ DeviceCheckpoint OfItsPlugins(DeviceCheckpoint kubelets,
 }
 
 TakenOver TakeOver(const DeviceCheckpoint& of_its_plugins, const std::string& resource,
-                   admission::NodeState& state) {
+                   const checkpoint::Bindings& bindings, admission::NodeState& state) {
   TakenOver taken;
   std::map<std::string, std::string> pod_of;  // by device id
   for (const auto& [key, held] : state.devices.allocations) {
@@ -50,9 +50,13 @@ TakenOver TakeOver(const DeviceCheckpoint& of_its_plugins, const std::string& re
     for (const std::string& id : allocation->second.Ids()) pod_of.emplace(id, key.pod_uid);
   }
   for (const auto& [key, held] : of_its_plugins.allocations) {
-    const auto allocation = held.find(resource);
-    if (allocation == held.end() || state.devices.Find(key, resource) != nullptr) continue;
-    const std::set<std::string> ids = allocation->second.Ids();
+    const auto given = held.find(resource);
+    if (given == held.end()) continue;
+    const std::set<std::string> ids = given->second.Ids();
+    const DeviceAllocation* const known = state.devices.Find(key, resource);
+    if (known != nullptr && known->Ids() != ids) continue;  // decided anew since
+    const auto bound = bindings.find(key);
+    if (bound != bindings.end() && bound->second.contains(resource)) continue;
     std::string others;
     for (const std::string& id : ids) {
       const auto other = pod_of.find(id);
@@ -69,7 +73,7 @@ TakenOver TakeOver(const DeviceCheckpoint& of_its_plugins, const std::string& re
       pod_of.emplace(id, key.pod_uid);
       taken.bound[key][resource][id] = id;
     }
-    state.devices.allocations[key][resource] = allocation->second;
+    if (known == nullptr) state.devices.allocations[key][resource] = given->second;
   }
   return taken;
 }

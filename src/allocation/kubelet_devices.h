@@ -43,8 +43,9 @@ struct TakenOver {
 };
 
 // The plugin of `resource` has come from the kubelet: adds to `state` what containers hold of it,
-// with the plugin's answers, unless we know already what they hold.
+// with the plugin's answers. Those that hold just this already, for the kubelet's file was copied
+// over, are bound as well, unless they are in `bindings`.
 TakenOver TakeOver(const checkpoint::DeviceCheckpoint& of_its_plugins, const std::string& resource,
-                   admission::NodeState& state);
+                   const checkpoint::Bindings& bindings, admission::NodeState& state);
 
 }  // namespace alignd::allocation

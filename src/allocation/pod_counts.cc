@@ -35,23 +35,40 @@ std::set<std::string> Uncounted(const NodeState& state, const Pod& pod, const st
   return uncounted;
 }
 
-// Adds what `known` says of these containers, as far as it is as much as they ask for, of devices
-// that there are.
-void AddCounts(const NodeState& state, const Pod& pod, const std::set<std::string>& containers,
-               const CountedPod& known, CountedPod& counted) {
-  for (const Container& container : pod.containers) {
-    const auto of_it = known.find(container.name);
-    if (of_it == known.end() || !containers.contains(container.name)) continue;
-    for (const auto& [resource, ids] : of_it->second) {
-      const Quantity* limit = Find(container.resources.limits, resource);
-      const auto inventory = state.devices.resources.find(resource);
-      if (limit == nullptr || limit->Value() != static_cast<int64_t>(ids.size())) continue;
-      if (inventory == state.devices.resources.end() || !inventory->second.registered) continue;
-      const bool listed = std::ranges::all_of(
-          ids, [&](const std::string& id) { return inventory->second.devices.contains(id); });
+// Adds what the kubelet has `told` of these containers, as far as these devices are there. What it
+// counted none of is not theirs to ask for.
+// Errors: kInvalidArgument, naming both numbers, if it counted another one.
+Result<Done> AddCounts(const NodeState& state, Pod& pod, const std::set<std::string>& containers,
+                       const CountedPod& told, CountedPod& counted) {
+  for (Container& container : pod.containers) {
+    if (!containers.contains(container.name)) continue;
+    const auto of_it = told.find(container.name);
+    for (const auto& [resource, inventory] : state.devices.resources) {
+      const Quantity* const limit = Find(container.resources.limits, resource);
+      const bool is_asked = limit != nullptr && !limit->IsZero() &&
+                            state.devices.Find({pod.uid, container.name}, resource) == nullptr;
+      if (!is_asked) continue;
+      if (of_it == told.end() || !of_it->second.contains(resource)) {
+        container.resources.limits.erase(resource);
+        container.resources.requests.erase(resource);
+        continue;
+      }
+      const std::set<std::string>& ids = of_it->second.at(resource);
+      if (limit->Value() != static_cast<int64_t>(ids.size())) {
+        return Error{ErrorCode::kInvalidArgument,
+                     container.name + ": limits." + resource + " is " +
+                         std::to_string(limit->Value()) + ", but the kubelet counted " +
+                         std::to_string(ids.size()),
+                     "leave devices out of the annotation, or delete the pod"};
+      }
+      const auto& devices = inventory.devices;
+      const bool listed = inventory.registered && std::ranges::all_of(ids, [&](const auto& id) {
+                            return devices.contains(id);
+                          });
       if (listed) counted[container.name][resource] = ids;
     }
   }
+  return Done{};
 }
 
 Pod Without(const Pod& pod, const std::set<std::string>& containers) {
@@ -98,7 +115,10 @@ std::optional<Error> PodCounts::Complete(const NodeState& state, const std::stri
       spdlog::warn("what the kubelet counted for containers to come cannot be known: {}", fault);
     }
     last_fault_ = fault;
-    if (told->ok()) AddCounts(state, pod, uncounted, **told, counted);
+    if (told->ok()) {
+      const Result<Done> added = AddCounts(state, pod, uncounted, **told, counted);
+      if (!added.ok()) return added.error();
+    }
   }
   const auto must_be_counted = [this](const std::string& name) {
     return modes_->Of(name) == BindingMode::kCounted;

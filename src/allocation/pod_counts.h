@@ -30,9 +30,10 @@ class PodCounts {
   bool Lacks(const admission::NodeState& state, const std::string& wanted, const Pod& pod,
              const CountedPod& counted) const;
 
-  // Leaves out of `pod` who is not to be decided about now, and adds to `counted` what `told` says
-  // of the others; nullopt: nobody tells. With `wanted` empty nothing changes. Gives why the pod
-  // cannot be decided about (kUnavailable), with the cure.
+  // Leaves out of `pod` who is not to be decided about now, adds to `counted` what `told` says of
+  // the others (nullopt: nobody tells), and takes from them what was not counted. With `wanted`
+  // empty nothing changes. Gives why the pod cannot be decided about: kUnavailable, with the cure;
+  // kInvalidArgument, naming both numbers, if the kubelet counted another one than is asked for.
   std::optional<Error> Complete(const admission::NodeState& state, const std::string& wanted,
                                 const std::optional<Result<CountedPod>>& told, Pod& pod,
                                 CountedPod& counted);

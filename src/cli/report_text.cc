@@ -129,7 +129,7 @@ void PrintDecision(const DecisionReport& decision, std::ostream& out) {
     out << "  " << (decision.reason.empty() ? "" : decision.reason + ": ") << decision.message
         << '\n';
   }
-  out << "  asked: " << decision.asked << '\n';
+  if (!decision.asked.empty()) out << "  asked: " << decision.asked << '\n';
   if (!decision.source.empty()) out << "  known from: " << decision.source << '\n';
   if (!decision.left.empty()) out << "  left: " << decision.left << '\n';
   PrintExplanations(decision.containers, "  ", out);

@@ -14,6 +14,7 @@
 #include "cri/message_bytes.h"
 #include "cri/tracked_call.h"
 #include "mirror/marker.h"
+#include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -78,7 +79,7 @@ class CreateContainerHandler final : public CallHandler {
     Result<allocation::CountedIds> counted =
         mirror::TakeMarkers(*create->request.mutable_config()->mutable_annotations());
     if (!counted.ok()) {
-      decide(rpc::ToStatus(counted.error()));
+      Refuse(context_, *create, counted.error(), decide);
       return;
     }
     create->counted = *std::move(counted);
@@ -105,7 +106,7 @@ class CreateContainerHandler final : public CallHandler {
                     const Result<std::optional<podsource::PodAsk>>& known,
                     const grpc::ByteBuffer& bytes, const Decide& decide) {
     if (!known.ok()) {
-      decide(rpc::ToStatus(known.error()));
+      Refuse(context, *create, known.error(), decide);
       return;
     }
     if (!*known) {
@@ -114,9 +115,9 @@ class CreateContainerHandler final : public CallHandler {
       return;
     }
     podsource::PodAsk ask = **known;
-    const Result<allocation::CountedPod> counted = AddCounted(*create, ask.pod);
+    const Result<allocation::CountedPod> counted = AddCounted(context, *create, ask);
     if (!counted.ok()) {
-      decide(rpc::ToStatus(counted.error()));
+      Refuse(context, *create, counted.error().In(ask.source), decide);
       return;
     }
     AddEarlierContainers(
@@ -132,15 +133,50 @@ class CreateContainerHandler final : public CallHandler {
         });
   }
 
+  // What cannot be decided about: whoever asks why later on finds it beside the decisions.
+  static void Refuse(const HandlerContext& context, const Create& create, const Error& why,
+                     const Decide& decide) {
+    v1::PodSandboxConfig sandbox = create.request.sandbox_config();
+    sandbox.mutable_metadata()->set_uid(create.key.pod_uid);
+    context.allocation.NoteFault(podsource::PodWithoutContainers(sandbox),
+                                 why.In("container " + create.key.container));
+    decide(rpc::ToStatus(why));
+  }
+
   // Adds what the kubelet counted for the container to what is known of it.
-  static Result<allocation::CountedPod> AddCounted(const Create& create, Pod& pod) {
-    if (create.counted.empty()) return allocation::CountedPod();
-    for (Container& container : pod.containers) {
+  static Result<allocation::CountedPod> AddCounted(const HandlerContext& context,
+                                                   const Create& create, podsource::PodAsk& ask) {
+    for (Container& container : ask.pod.containers) {
       if (container.name != create.key.container) continue;
       const Result<Done> applied = mirror::Apply(create.counted, container);
       if (!applied.ok()) return applied.error();
+      const Result<Done> all = RequireCounted(context, create, container);
+      if (!all.ok()) return all.error();
     }
+    if (create.counted.empty()) return allocation::CountedPod();
+    ask.source += ", devices from the kubelet's allocation";
     return allocation::CountedPod{{create.key.container, create.counted}};
+  }
+
+  // Where the kubelet counts the devices, nobody gets one that it did not count for him: it would
+  // count it for somebody else. What is held from before is held.
+  static Result<Done> RequireCounted(const HandlerContext& context, const Create& create,
+                                     const Container& container) {
+    if (!context.mirrors_devices) return Done{};
+    const auto snapshot = context.allocation.snapshot();
+    const devicemanager::DeviceState& devices = snapshot->state.devices;
+    for (const auto& [resource, limit] : container.resources.limits) {
+      const bool is_device = devices.resources.contains(resource) && !limit.IsZero();
+      if (!is_device || create.counted.contains(resource)) continue;
+      if (devices.Find(create.key, resource) != nullptr) continue;
+      return Error{ErrorCode::kInvalidArgument,
+                   container.name + ": limits." + resource + " is " +
+                       std::to_string(limit.Value()) + ", but the kubelet counted none for it",
+                   "ask for devices in the pod's own resources, not by annotation; a pod that "
+                   "does, and that the kubelet admitted before it knew of the resource, must be "
+                   "deleted"};
+    }
+    return Done{};
   }
 
   // A container with exclusive CPUs would be throttled by its pod's quota.

@@ -17,6 +17,7 @@
 #include "alignd/scenario/scenario.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/binding_table.h"
+#include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
 #include "allocation/upkeep_log.h"
 #include "cgroup/cgroup_tree.h"
@@ -155,6 +156,13 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
 }
 
+// The kernel's id of this boot; empty where there is none, as in most trees that are not a
+// machine's.
+std::string RunningBoot(const std::filesystem::path& root) {
+  const Result<std::string> id = host::ReadFile(root / "proc/sys/kernel/random/boot_id");
+  return id.ok() ? *id : "";
+}
+
 allocation::KubeletDevices DevicesOfKubelet(const Options& options) {
   const auto file = options.kubelet_device_plugin_dir / "kubelet_internal_checkpoint";
   return {[file] { return allocation::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
@@ -202,11 +210,13 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<cgroup::CgroupTree> cgroups,
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::unique_ptr<allocation::BindingTable> bindings,
+                std::unique_ptr<allocation::BootRecord> boot,
                 std::shared_ptr<grpc::Channel> runtime, const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(store)),
         bindings_(std::move(bindings)),
+        boot_(std::move(boot)),
         counted_before_(mirror::CountedIn(*bindings_->snapshot())),
         cgroups_(std::move(cgroups)),
         runtime_(runtime, options.runtime_timeout),
@@ -215,7 +225,7 @@ class RunningDaemon final : public Daemon {
                     ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
-                    DevicesOfKubelet(options)),
+                    DevicesOfKubelet(options), boot_.get()),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers(
             {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, upkeep_,
@@ -325,6 +335,7 @@ class RunningDaemon final : public Daemon {
   const admission::Node node_;
   const std::unique_ptr<allocation::CheckpointStore> store_;
   const std::unique_ptr<allocation::BindingTable> bindings_;
+  const std::unique_ptr<allocation::BootRecord> boot_;
   const mirror::CountedBefore counted_before_;  // before anything of it is released
   InventoryRelay relay_;
   allocation::UpkeepLog upkeep_;
@@ -375,9 +386,12 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!bindings.ok()) return bindings.error();
   const Result<Done> retained = (*bindings)->RetainHeld(*state);
   if (!retained.ok()) return retained.error();
+  Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
+      options.state_dir / allocation::kBootFileName, RunningBoot(options.root));
+  if (!boot.ok()) return boot.error();
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
-      *std::move(sources), *std::move(bindings), *std::move(runtime), options);
+      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(runtime), options);
   const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

@@ -111,10 +111,11 @@ Result<Done> Apply(const allocation::CountedIds& counted, Container& container) 
     const Quantity count(static_cast<int64_t>(ids.size()));
     const Quantity* known = Find(container.resources.limits, resource);
     if (known != nullptr && known->Value() != count.Value()) {
-      return Error{ErrorCode::kInvalidArgument, container.name + ": limits." + resource + " is " +
-                                                    std::to_string(known->Value()) +
-                                                    ", but the kubelet counted " +
-                                                    std::to_string(count.Value())};
+      return Error{ErrorCode::kInvalidArgument,
+                   container.name + ": limits." + resource + " is " +
+                       std::to_string(known->Value()) + ", but the kubelet counted " +
+                       std::to_string(count.Value()),
+                   "leave devices out of the annotation, or delete the pod"};
     }
     container.resources.limits[resource] = count;
     container.resources.requests[resource] = count;

@@ -9,15 +9,15 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using alignd::checkpoint::ParseBindingCheckpoint;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto read = ParseBindingCheckpoint(text);
-  if (!read.ok()) return 0;
-  for (const auto& [key, resources] : read->bindings) {
+  const auto bindings = ParseBindingCheckpoint(text);
+  if (!bindings.ok()) return 0;
+  for (const auto& [key, resources] : *bindings) {
     if (resources.empty()) std::abort();
     for (const auto& [resource, binding] : resources) {
-      if (binding.empty() || !read->known_resources.contains(resource)) std::abort();
+      if (binding.empty()) std::abort();
     }
   }
-  const auto again = ParseBindingCheckpoint(alignd::checkpoint::FormatBindingCheckpoint(*read));
-  if (!again.ok() || *again != *read) std::abort();
+  const auto again = ParseBindingCheckpoint(alignd::checkpoint::FormatBindingCheckpoint(*bindings));
+  if (!again.ok() || *again != *bindings) std::abort();
   return 0;
 }

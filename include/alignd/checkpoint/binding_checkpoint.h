@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,23 +19,11 @@ using Bindings = std::map<ContainerKey, std::map<std::string, Binding>>;
 
 inline constexpr std::string_view kBindingFileName = "device_bindings";
 
-// What the file says. A value.
-struct BindingCheckpoint {
-  Bindings bindings;
-  // Resources whose plugin has registered with us at some time. What containers hold of any other
-  // comes from the kubelet, whose checkpoint was copied over.
-  std::set<std::string> known_resources;
-
-  friend bool operator==(const BindingCheckpoint&, const BindingCheckpoint&) = default;
-};
-
 // The whole file, with a checksum over its content. One line, no line end.
-std::string FormatBindingCheckpoint(const BindingCheckpoint& checkpoint);
+std::string FormatBindingCheckpoint(const Bindings& bindings);
 
-// A resource of which there is a binding is a known one, too.
 // Errors: kCorrupt, naming what is wrong: not JSON, a wrong type, a checksum that does not match
-// or is missing, an entry without name or ids, the same entry twice, two ids with one device, or a
-// resource without name.
-Result<BindingCheckpoint> ParseBindingCheckpoint(std::string_view text);
+// or is missing, an entry without name or ids, the same entry twice, or two ids with one device.
+Result<Bindings> ParseBindingCheckpoint(std::string_view text);
 
 }  // namespace alignd::checkpoint

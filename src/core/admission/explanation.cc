@@ -1,6 +1,8 @@
 #include "alignd/admission/explanation.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -68,6 +70,9 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
       text += ", " + quantity.ToString() + " " + resource;
     } else if (state.devices.resources.contains(resource)) {
       text += ", " + std::to_string(quantity.Value()) + " " + resource;
+    } else if (!memory && resource.find('/') != std::string::npos) {
+      text += ", " + std::to_string(quantity.Value()) + " " + resource +
+              " (no device plugin offers it)";
     }
   }
   return text;
@@ -90,7 +95,34 @@ bool FitsOnEmptyNode(const Node& node, const NodeState& state, const Pod& pod) {
   return Admit(node, empty, pod, NoPreference).admitted();
 }
 
+// What is wrong with the devices that the pod still wants: no other pod can help there. Empty: they
+// are well, or it wants none.
+std::string WhatAilsDevices(const NodeState& state, const Pod& pod) {
+  std::map<std::string, int64_t> wanted;  // of the container that wants the most
+  for (const Container& container : pod.containers) {
+    for (const auto& [name, amount] : container.resources.limits) {
+      const bool is_device = state.devices.resources.contains(name) && !amount.IsZero();
+      if (!is_device || state.devices.Find({pod.uid, container.name}, name) != nullptr) continue;
+      wanted[name] = std::max(wanted[name], amount.Value());
+    }
+  }
+  for (const auto& [name, amount] : wanted) {
+    const devicemanager::Resource& resource = state.devices.resources.at(name);
+    const int64_t healthy = std::ranges::count_if(
+        resource.devices, [](const auto& device) { return device.second.healthy; });
+    if (healthy >= amount) continue;
+    if (!resource.registered)
+      return "the device plugin of " + name + " is not there: see to its pod";
+    if (const int64_t all = static_cast<int64_t>(resource.devices.size()); healthy < all) {
+      return std::to_string(all - healthy) + " of " + std::to_string(all) + " " + name +
+             " are unhealthy, or their device plugin is away: see to them, and to its pod";
+    }
+  }
+  return {};
+}
+
 std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod) {
+  if (std::string ails = WhatAilsDevices(state, pod); !ails.empty()) return ails;
   const bool strict = node.topology.kind() == TopologyManagerPolicy::kRestricted ||
                       node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
   std::string help;

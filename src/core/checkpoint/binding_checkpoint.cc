@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "alignd/checkpoint/go_checksum.h"
 #include "alignd/checkpoint/go_json.h"
@@ -30,13 +29,11 @@ struct EntryDocument {
 
 struct BindingDocument {
   GoSlice<EntryDocument> entries = {{}};
-  GoSlice<std::string> resources;  // left out when empty, as it was before there was such a list
   uint64_t checksum = 0;
 
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor&& visit) {
     visit({"entries", "Entries", "[]alignd.Binding"}, self.entries);
-    visit({"resources", "Resources", "[]string", /*omit_empty=*/true}, self.resources);
     visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
   }
 };
@@ -68,19 +65,18 @@ Result<Binding> ToBinding(const EntryDocument& entry) {
 
 }  // namespace
 
-std::string FormatBindingCheckpoint(const BindingCheckpoint& checkpoint) {
+std::string FormatBindingCheckpoint(const Bindings& bindings) {
   BindingDocument document;
-  for (const auto& [key, resources] : checkpoint.bindings) {
+  for (const auto& [key, resources] : bindings) {
     for (const auto& [resource, binding] : resources) {
       document.entries->push_back({key.pod_uid, key.container, resource, binding});
     }
   }
-  document.resources.emplace(checkpoint.known_resources.begin(), checkpoint.known_resources.end());
   document.checksum = ChecksumOf(document);
   return GoJsonWriter::ToText(document);
 }
 
-Result<BindingCheckpoint> ParseBindingCheckpoint(std::string_view text) {
+Result<Bindings> ParseBindingCheckpoint(std::string_view text) {
   BindingDocument document;
   if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
     return read.error();
@@ -90,23 +86,19 @@ Result<BindingCheckpoint> ParseBindingCheckpoint(std::string_view text) {
     return Corrupt("checkpoint is corrupted: its checksum is " + std::to_string(document.checksum) +
                    ", its content has " + std::to_string(computed));
   }
-  BindingCheckpoint checkpoint;
-  for (const std::string& resource : document.resources.value_or(std::vector<std::string>())) {
-    if (resource.empty()) return Corrupt("a known resource has no name");
-    checkpoint.known_resources.insert(resource);
-  }
-  for (const EntryDocument& entry : document.entries.value_or(std::vector<EntryDocument>())) {
+  Bindings bindings;
+  if (!document.entries) return bindings;
+  for (const EntryDocument& entry : *document.entries) {
     Result<Binding> binding = ToBinding(entry);
     if (!binding.ok()) return binding.error();
-    const auto [place, is_new] = checkpoint.bindings[{entry.pod_uid, entry.container}].try_emplace(
-        entry.resource, *std::move(binding));
+    const auto [place, is_new] =
+        bindings[{entry.pod_uid, entry.container}].try_emplace(entry.resource, *std::move(binding));
     if (!is_new) {
       return Corrupt("pod \"" + entry.pod_uid + "\" container \"" + entry.container +
                      "\" resource \"" + entry.resource + "\": a second entry");
     }
-    checkpoint.known_resources.insert(entry.resource);
   }
-  return checkpoint;
+  return bindings;
 }
 
 }  // namespace alignd::checkpoint

@@ -66,9 +66,26 @@ Result<ContainerKind> ReadKind(const View& entry) {
   return ContainerKind::kSidecar;
 }
 
+// Devices are given whole, as the API server demands of extended resources.
+Result<Done> RequireWholeDevices(const View& entry, const ResourceList& list,
+                                 std::string_view where) {
+  for (const auto& [name, amount] : list) {
+    if (!IsExtendedResource(name) || amount == Quantity(amount.Value())) continue;
+    return entry.Wrong(std::string(where) + "." + name + " is " + amount.ToString() +
+                       ", which is no whole number");
+  }
+  return Done{};
+}
+
 Result<Resources> ReadResources(const View& entry) {
-  return ParseResources(
+  Result<Resources> resources = ParseResources(
       entry.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), entry.path());
+  if (!resources.ok()) return resources;
+  for (const Result<Done>& whole : {RequireWholeDevices(entry, resources->limits, "limits"),
+                                    RequireWholeDevices(entry, resources->requests, "requests")}) {
+    if (!whole.ok()) return whole.error();
+  }
+  return resources;
 }
 
 // Appends what `object`, whose members are in the order of `ordered`, says of containers of one

@@ -2,6 +2,7 @@
 // allocation manager with its files.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <set>
@@ -38,20 +39,24 @@ class CountedPods : public ::testing::Test {
     bindings_ = *std::move(bindings);
     const admission::NodeState saved = world_.saved();
     ASSERT_TRUE(bindings_->RetainHeld(saved).ok());
-    world_.manager = std::make_unique<AllocationManager>(world_.node, saved, *world_.store,
-                                                         *world_.plugins, bindings_.get());
-    world_.AnnounceDevices();
+    auto boot = BootRecord::Load(world_.tree.root() / "boot_id", boot_id_, world_.disk);
+    ASSERT_TRUE(boot.ok()) << boot.error().Text();
+    boot_ = *std::move(boot);
+    world_.manager = std::make_unique<AllocationManager>(
+        world_.node, saved, *world_.store, *world_.plugins, bindings_.get(), std::nullopt,
+        KubeletDevices(), boot_.get());
+    if (announces_) world_.AnnounceDevices();
   }
   void Restart() {
     world_.Down();
     Up();
   }
 
-  Outcome Admit(const Pod& pod, CountedPod counted) {
+  Outcome Admit(const Pod& pod, CountedPod counted, const std::string& wanted = "") {
     std::promise<Outcome> answer;
     world_.manager->Admit(
-        pod, [&answer](Outcome outcome) { answer.set_value(std::move(outcome)); }, "test",
-        /*wanted=*/"", std::move(counted));
+        pod, [&answer](Outcome outcome) { answer.set_value(std::move(outcome)); }, "test", wanted,
+        std::move(counted));
     return answer.get_future().get();
   }
 
@@ -68,6 +73,9 @@ class CountedPods : public ::testing::Test {
 
   testing::AllocationNode world_;
   std::unique_ptr<BindingTable> bindings_;
+  std::string boot_id_ = "first";
+  bool announces_ = true;  // plugins are there when we come up
+  std::unique_ptr<BootRecord> boot_;
 };
 
 TEST_F(CountedPods, BindingIsKeptWithTheGrantAndGoesWithThePod) {
@@ -115,6 +123,47 @@ TEST_F(CountedPods, ContainerWaitsForAnAwaitedPluginAndNobodyElseDoes) {
   // What it holds it has, whatever is awaited.
   world_.plugins->Await(kGpu, true);
   EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("p", 3, {{kGpu, "1"}}), {})));
+}
+
+// What a plugin prepares may not be there before it. Our own restart changes nothing about that.
+TEST_F(CountedPods, AfterARebootContainersWaitForThePluginsOfWhatTheyHold) {
+  const Pod pod = AppPod("p", 1, {{kGpu, "1"}});
+  ASSERT_TRUE(std::holds_alternative<Granted>(Admit(pod, {})));
+  const Ids held = Held("p");
+  announces_ = false;
+  Restart();
+  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));  // the same boot
+  boot_id_ = "second";
+  for (int life = 0; life < 2; ++life) {  // until the plugin comes, also in another life of ours
+    Restart();
+    world_.plugins->Await(kGpu, true);
+    const Outcome waits = Admit(pod, {}, "app");
+    ASSERT_TRUE(std::holds_alternative<Error>(waits));
+    EXPECT_EQ(std::get<Error>(waits).code, ErrorCode::kUnavailable);
+    EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("q", 1), {}, "app")));
+    world_.plugins->Await(kGpu, false);  // for long enough
+    const Outcome refused = Admit(pod, {}, "app");
+    ASSERT_TRUE(std::holds_alternative<Refusal>(refused));
+    EXPECT_NE(std::get<Refusal>(refused).message.find("has not come since the machine booted"),
+              std::string::npos);
+  }
+  world_.AnnounceDevices();
+  ASSERT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
+  EXPECT_EQ(Held("p"), held);
+  Restart();
+  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
+}
+
+TEST_F(CountedPods, FirstStartAndAnUnknownBootAreNoReboot) {
+  const Pod pod = AppPod("p", 1, {{kGpu, "1"}});
+  ASSERT_TRUE(std::holds_alternative<Granted>(Admit(pod, {})));
+  announces_ = false;
+  std::filesystem::remove(world_.tree.root() / "boot_id");
+  Restart();
+  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
+  boot_id_ = "";
+  Restart();
+  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
 }
 
 TEST_F(CountedPods, FloodOfDeviceListsIsTakenOverAtOnce) {

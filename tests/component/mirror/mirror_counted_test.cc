@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "control/control_client.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -16,6 +17,13 @@ class MirrorCounted : public MirrorTest {
  protected:
   MirrorCounted() { rules_ = {{"nvidia.com/*", allocation::BindingMode::kCounted}}; }
 
+  // The last one.
+  control::DecisionReport DecisionAbout(const std::string& pod) const {
+    const auto decisions = control::ControlClient(DaemonOptions().ControlSocket()).Explain(pod, 1);
+    if (decisions.ok() && !decisions->empty()) return decisions->front();
+    ADD_FAILURE() << "no decision about " << pod;
+    return {};
+  }
   static bool Says(const grpc::Status& status, const std::string& text) {
     return status.error_message().find(text) != std::string::npos;
   }
@@ -48,6 +56,37 @@ TEST_F(MirrorCounted, PodWaitsForCpusBesideItsDeviceAndIsTold) {
   })) << later.status.error_message();
   EXPECT_EQ(GpusOf(later.seen), Ids{kGpuOfNode0});
   EXPECT_EQ(NumaOf(CpusOf(later.id)), std::set<int>{0});
+}
+
+// An annotation is its author's word; the kubelet would count the device for somebody else.
+TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
+  for (const auto mode : {allocation::BindingMode::kCounted, allocation::BindingMode::kSteered,
+                          allocation::BindingMode::kLate}) {
+    rules_ = {{"nvidia.com/*", mode}};
+    StartAll();
+    const v1::PodSandboxConfig thief = PodConfig("thief", "", Annotation(1, 1));
+    const Created refused = CreateIn(Run(thief), thief, Pinned(1));
+    EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_TRUE(Says(refused.status, "limits.nvidia.com/gpu is 1, but the kubelet counted none"))
+        << refused.status.error_message();
+    EXPECT_TRUE(Says(refused.status, "annotation alignd.io/resources"))
+        << refused.status.error_message();
+    const auto why = DecisionAbout("thief");
+    EXPECT_EQ(why.outcome, "failed");
+    EXPECT_NE(why.message.find("the kubelet counted none"), std::string::npos) << why.message;
+    // The honest ones get all that there is, and it is said who told.
+    const Created honest = RunPod("honest", 0, 3);
+    EXPECT_TRUE(honest.status.ok()) << honest.status.error_message();
+    EXPECT_EQ(DecisionAbout("honest").source,
+              "CRI estimate, devices from the kubelet's allocation");
+    kubelet_.reset();
+    StopDaemon();
+    gpus_.reset();
+    runtime_.reset();
+    watch_.Forget();
+    std::filesystem::remove_all(tree_.root() / "kubelet");
+    std::filesystem::remove_all(StateDir());
+  }
 }
 
 TEST_F(MirrorCounted, MisalignedDeviceIsGivenWhereThePolicyAllowsIt) {

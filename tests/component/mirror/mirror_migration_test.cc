@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "mirror_fixture.h"
 
@@ -191,13 +192,15 @@ TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
   EXPECT_TRUE(kubelet_->Readmit({}).empty());
 }
 
-// What somebody holds by annotation behind the kubelet's back is not taken for what it counted.
-TEST_F(MirrorMigration, OnlyWhatWasThereAtFirstIsTakenForCounted) {
+// What somebody holds by annotation, from before there was a mirror, is not taken for counted.
+TEST_F(MirrorMigration, OnlyWhatTheKubeletCountedIsTakenForCounted) {
+  const auto mode = std::exchange(mode_, std::nullopt);
   Start();
   StartGpus();
   const Running annotated = RunOne(PodConfig("annotated", "", Annotation(1, 1)), Pinned(1));
   ASSERT_FALSE(annotated.container.empty());
   StopDaemon();
+  mode_ = mode;
   StartDaemon();
   StartKubelet();
   Ids left = AllGpus();

@@ -1,14 +1,11 @@
-// Registry, allocation, bindings and mirror, driven by many threads at once and without gRPC, so
-// that the thread sanitizer can judge them: plugins that come, go and flood, a kubelet that is
-// guided, pods that come and go, and readers.
+// Registry, allocation, bindings and mirror, driven by many threads at once: plugins that come, go
+// and flood, a kubelet that is guided, pods that come and go, readers, and a disk that dies.
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
-#include <future>
+#include <chrono>
+#include <iterator>
 #include <map>
-#include <memory>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -17,337 +14,156 @@
 #include <variant>
 #include <vector>
 
-#include "alignd/devicemanager/device_policy.h"
-#include "allocation/allocation_manager.h"
-#include "allocation/binding_table.h"
-#include "deviceplugin/plugin_registry.h"
-#include "edge/allocation_node.h"
-#include "mirror/mirror.h"
-#include "sync/mutex.h"
-#include "sync/task_queue.h"
+#include "core/property_seed.h"
+#include "mirror_threads_fixture.h"
 
 namespace alignd::mirror {
 namespace {
 
-using deviceplugin::PluginConnection;
-using testing::kGpu;
-using Ids = std::set<std::string>;
-
-Error Gone() { return {ErrorCode::kUnavailable, "gone"}; }
-
-v1beta1::ListAndWatchResponse ListWithout(int sick) {
-  v1beta1::ListAndWatchResponse list;
-  for (int i = 0; i < 8; ++i) {
-    v1beta1::Device& device = *list.add_devices();
-    device.set_id("gpu" + std::to_string(i));
-    device.set_health(i == sick ? "Unhealthy" : "Healthy");
-    device.mutable_topology()->add_nodes()->set_id(i / 4);
-  }
-  return list;
-}
-
-// Those that live of a kind, for whoever wants to do something with one of them.
-template <typename T>
-class Living {
- public:
-  void Add(T* one) {
-    const MutexLock lock(mutex_);
-    all_.insert(one);
-  }
-  void Remove(T* one) {
-    const MutexLock lock(mutex_);
-    all_.erase(one);
-  }
-  void WithAll(const std::function<void(T&)>& work) {
-    const MutexLock lock(mutex_);
-    for (T* one : all_) work(*one);
-  }
-
- private:
-  Mutex mutex_;
-  std::set<T*> all_ GUARDED_BY(mutex_);
-};
-
-// A plugin whose every word comes on a thread of its own.
-class FakeConnection final : public PluginConnection {
- public:
-  explicit FakeConnection(Living<FakeConnection>& living) : living_(living) { living_.Add(this); }
-  ~FakeConnection() override {
-    living_.Remove(this);
-    Close();
-    queue_.Stop();
-  }
-
-  void Push(const v1beta1::ListAndWatchResponse& list) {
-    queue_.Post([this, list] {
-      if (on_list_) on_list_(list);
-    });
-  }
-  void End() {
-    queue_.Post([this] {
-      on_list_ = nullptr;
-      if (on_end_) std::exchange(on_end_, nullptr)(Gone());
-    });
-  }
-
-  void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) override {
-    Answer(std::move(done), [] {
-      v1beta1::DevicePluginOptions options;
-      options.set_get_preferred_allocation_available(true);
-      return options;
-    });
-  }
-  void Watch(std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
-             std::function<void(Error)> on_end) override {
-    queue_.Post([this, on_list = std::move(on_list), on_end = std::move(on_end)] {
-      if (closed_) return on_end(Gone());
-      on_list_ = on_list;
-      on_end_ = on_end;
-      on_list_(ListWithout(-1));
-    });
-  }
-  void Allocate(const std::vector<std::string>& ids,
-                std::function<void(Result<v1beta1::AllocateResponse>)> done) override {
-    Answer(std::move(done), [ids] {
-      v1beta1::AllocateResponse response;
-      auto& envs = *response.add_container_responses()->mutable_envs();
-      for (const std::string& id : ids) envs[id] = "1";
-      return response;
-    });
-  }
-  void GetPreferredAllocation(
-      const devicemanager::PreferenceQuery& query,
-      std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) override {
-    Answer(std::move(done), [query] {
-      v1beta1::PreferredAllocationResponse response;
-      auto& ids = *response.add_container_responses()->mutable_deviceids();
-      ids.Add(query.available.rbegin(), query.available.rend());
-      return response;
-    });
-  }
-  void PreStartContainer(const std::vector<std::string>&,
-                         std::function<void(Result<Done>)> done) override {
-    Answer(std::move(done), [] { return Done{}; });
-  }
-  void Close() override {
-    closed_ = true;
-    End();
-  }
-
- private:
-  template <typename T, typename Make>
-  void Answer(std::function<void(Result<T>)> done, Make make) {
-    const bool posted = queue_.Post([this, done, make] {
-      if (closed_) return done(Gone());
-      done(make());
-    });
-    if (!posted) done(Gone());
-  }
-
-  Living<FakeConnection>& living_;
-  std::atomic<bool> closed_ = false;
-  std::function<void(const v1beta1::ListAndWatchResponse&)> on_list_;  // of the queue, as on_end_
-  std::function<void(Error)> on_end_;
-  TaskQueue queue_{"fake-plugin"};
-};
-
-// What the kubelet is told, and how it asks.
-class FakeOffered final : public Offered {
- public:
-  FakeOffered(Living<FakeOffered>& living, Guide guide, const Announcement& announced)
-      : living_(living), guide_(std::move(guide)) {
-    Announce(announced);
-    living_.Add(this);
-  }
-  ~FakeOffered() override { living_.Remove(this); }
-
-  void Announce(const Announcement& announced) override {
-    const MutexLock lock(mutex_);
-    healthy_.clear();
-    for (const auto& [id, device] : announced) {
-      if (device.healthy) healthy_.insert(id);
-    }
-  }
-  bool IsFollowed() const override { return false; }  // so that it is made anew again and again
-  Ids healthy() const {
-    const MutexLock lock(mutex_);
-    return healthy_;
-  }
-  void Ask(std::function<void(Ids)> done) const {
-    guide_({.available = healthy(), .must_include = {}, .size = 1}, std::move(done));
-  }
-
- private:
-  Living<FakeOffered>& living_;
-  const Guide guide_;
-  mutable Mutex mutex_;
-  Ids healthy_ GUARDED_BY(mutex_);
-};
-
-// Hands inventories on, once there is somebody to take them.
-class Relay final : public allocation::InventorySink {
- public:
-  void ConnectTo(allocation::InventorySink* target) {
-    const MutexLock lock(mutex_);
-    target_ = target;
-  }
-  void SetResource(std::string name, devicemanager::Resource resource) override {
-    const MutexLock lock(mutex_);
-    if (target_ != nullptr) target_->SetResource(std::move(name), std::move(resource));
-  }
-  void RemoveResource(const std::string& name) override {
-    const MutexLock lock(mutex_);
-    if (target_ != nullptr) target_->RemoveResource(name);
-  }
-
- private:
-  Mutex mutex_;
-  allocation::InventorySink* target_ GUARDED_BY(mutex_) = nullptr;
-};
-
-class MirrorThreads : public ::testing::Test {
- protected:
-  MirrorThreads() {
-    store_.emplace(world_.paths(), world_.disk);
-    auto state = store_->Load(world_.node, {});
-    auto bindings = allocation::BindingTable::Load(world_.tree.root() / "device_bindings");
-    EXPECT_TRUE(state.ok() && bindings.ok());
-    bindings_ = *std::move(bindings);
-    registry_ = std::make_unique<deviceplugin::PluginRegistry>(
-        deviceplugin::PluginSettings(), relay_,
-        [this](const std::string&,
-               const std::filesystem::path&) -> Result<std::unique_ptr<PluginConnection>> {
-          return std::unique_ptr<PluginConnection>(std::make_unique<FakeConnection>(plugins_));
-        });
-    manager_ = std::make_unique<allocation::AllocationManager>(world_.node, *std::move(state),
-                                                               *store_, *registry_, bindings_.get(),
-                                                               allocation::BindingMode::kSteered);
-    relay_.ConnectTo(manager_.get());
-    manager_->OnChange([this](const auto&) { Refresh(); });
-    bindings_->OnChange([this] { Refresh(); });
-    auto mirror =
-        Mirror::Start({.registry = world_.tree.root() / "registry",
-                       .counted_before = {},
-                       .patience = std::chrono::milliseconds(10)},
-                      world_.node, *manager_, *bindings_, *registry_,
-                      [this](const std::string&, const std::filesystem::path&, Guide guide,
-                             const Announcement& announced) -> Result<std::unique_ptr<Offered>> {
-                        return std::unique_ptr<Offered>(
-                            std::make_unique<FakeOffered>(offered_, std::move(guide), announced));
-                      });
-    EXPECT_TRUE(mirror.ok());
-    const MutexLock lock(mirror_mutex_);
-    mirror_ = *std::move(mirror);
-  }
-  ~MirrorThreads() override {
-    std::unique_ptr<Mirror> mirror;
-    {
-      const MutexLock lock(mirror_mutex_);
-      mirror = std::move(mirror_);
-    }
-    mirror.reset();
-    relay_.ConnectTo(nullptr);
-    manager_.reset();
-    registry_.reset();
-  }
-
-  void Refresh() {
-    const MutexLock lock(mirror_mutex_);
-    if (mirror_) mirror_->Refresh();
-  }
-
-  // Comes, if the kubelet has anything for it, and goes.
-  void PodComesAndGoes(const std::string& uid) {
-    Ids healthy;
-    offered_.WithAll([&](const FakeOffered& offered) { healthy = offered.healthy(); });
-    if (healthy.empty()) return;
-    auto counted = healthy.begin();
-    std::advance(counted, std::hash<std::string>()(uid) % healthy.size());
-    std::promise<allocation::Outcome> outcome;
-    manager_->Admit(testing::AppPod(uid, 1, {{kGpu, "1"}}),
-                    [&](allocation::Outcome done) { outcome.set_value(std::move(done)); }, "test",
-                    "app", {{"app", {{kGpu, {*counted}}}}});
-    if (std::holds_alternative<allocation::Granted>(outcome.get_future().get())) ++granted_;
-    std::promise<Result<Done>> released;
-    manager_->ReleasePod(uid, [&](Result<Done> done) { released.set_value(std::move(done)); });
-    EXPECT_TRUE(released.get_future().get().ok());
-  }
-
-  testing::AllocationNode world_;
-  std::optional<allocation::CheckpointStore> store_;
-  Living<FakeConnection> plugins_;
-  Living<FakeOffered> offered_;
-  Relay relay_;
-  std::unique_ptr<allocation::BindingTable> bindings_;
-  Mutex mirror_mutex_;
-  std::unique_ptr<Mirror> mirror_ GUARDED_BY(mirror_mutex_);
-  std::unique_ptr<deviceplugin::PluginRegistry> registry_;
-  std::unique_ptr<allocation::AllocationManager> manager_;
-  std::atomic<int> granted_ = 0;
-};
+using allocation::Granted;
 
 TEST_F(MirrorThreads, AllAtOnce) {
   constexpr int kPods = 60;  // of each of two threads
-  std::atomic<bool> over = false;
-  std::vector<std::thread> others;
-  const auto until_over = [&](std::function<void(int)> work) {
-    others.emplace_back([&over, work = std::move(work)] {
-      for (int round = 0; !over; ++round) {
-        work(round);
-        std::this_thread::yield();
-      }
-    });
-  };
-  registry_->Register(kGpu, "/plugins/0.sock", [](const Result<Done>&) {});
-  until_over([&](int round) {  // a flood of lists
-    plugins_.WithAll([&](FakeConnection& plugin) { plugin.Push(ListWithout(round % 11)); });
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
-  });
-  until_over([&](int round) {  // plugins that are replaced, that end, that take their socket away
-    const std::string socket = "/plugins/" + std::to_string(round % 3) + ".sock";
-    registry_->Register(kGpu, socket, [](const Result<Done>&) {});
-    if (round % 4 == 1) registry_->Deregister(kGpu, socket);
-    if (round % 4 == 2) plugins_.WithAll([](FakeConnection& plugin) { plugin.End(); });
-    registry_->Expect({"example.com/other"});
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  });
-  std::atomic<int> guided = 0;
-  std::atomic<int> asked = 0;
-  until_over([&](int) {  // the kubelet asks
-    offered_.WithAll([&](const FakeOffered& offered) {
-      ++asked;
-      offered.Ask([&](const Ids& ids) { guided += ids.size() <= 1 ? 1 : 0; });
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  });
-  until_over([&](int) {  // readers
-    const auto snapshot = manager_->snapshot();
-    EXPECT_TRUE(devicemanager::BrokenInvariants(snapshot->state.devices).empty());
-    EXPECT_LE(manager_->bindings()->size(), 8U);
-    (void)registry_->Awaited(kGpu);
-    (void)manager_->decisions().Newest("", 4);
-    Refresh();
-    std::this_thread::sleep_for(std::chrono::microseconds(300));
-  });
+  Up();
+  StartOthers();
+  std::atomic<int> granted = 0;
   std::vector<std::thread> pods;
   for (const char* thread : {"a", "b"}) {
     pods.emplace_back([&, thread] {
-      for (int pod = 0; pod < kPods || (granted_ == 0 && pod < 100'000); ++pod) {
-        PodComesAndGoes(thread + std::to_string(pod));
+      for (int pod = 0; pod < kPods || (granted == 0 && pod < 100'000); ++pod) {
+        const Ids healthy = Healthy();
+        if (healthy.empty()) continue;
+        const std::string uid = thread + std::to_string(pod);
+        const auto counted = std::next(
+            healthy.begin(), static_cast<int>(std::hash<std::string>()(uid) % healthy.size()));
+        if (std::holds_alternative<Granted>(Admit(uid, *counted))) ++granted;
+        EXPECT_TRUE(Release(uid).ok());
       }
     });
   }
   for (std::thread& thread : pods) thread.join();
-  over = true;
-  for (std::thread& thread : others) thread.join();
+  StopOthers();
   EXPECT_TRUE(manager_->bindings()->empty());
   EXPECT_TRUE(manager_->snapshot()->state.devices.allocations.empty());
   // Every question was answered, once.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (guided != asked && std::chrono::steady_clock::now() < deadline) {
+  while (guided_ != asked_ && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_EQ(guided, asked);
+  EXPECT_EQ(guided_, asked_);
+}
+
+// The runtime's containers, and the kubelet's count of their devices, which outlive all crashes.
+class MirrorThreadsCrash : public MirrorThreads {
+ protected:
+  struct Running {
+    std::string counted;
+    Ids devices;
+  };
+
+  // Pods come and go until the disk is dead, or `over_`.
+  void Churn(const std::string& thread, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int pod = 0; !over_; ++pod) {
+      if (random() % 2 == 0) {
+        RemoveOne(random());
+      } else {
+        RunOne(thread + std::to_string(pod), random());
+      }
+    }
+  }
+  void RunOne(const std::string& uid, uint64_t which) {
+    Ids free = Healthy();
+    std::string counted;
+    {
+      const MutexLock lock(mutex_);
+      std::erase_if(free, [&](const auto& id) REQUIRES(mutex_) { return counted_.contains(id); });
+      // Some stay free, so that there is something to choose from.
+      if (free.empty() || counted_.size() >= 6) return;
+      counted = *std::next(free.begin(), static_cast<int>(which % free.size()));
+      counted_.insert(counted);
+    }
+    const allocation::Outcome outcome = Admit(uid, counted);
+    const MutexLock lock(mutex_);
+    if (const auto* granted = std::get_if<Granted>(&outcome)) {
+      running_[uid] = {counted, granted->grants.at("app").devices.at(kGpu).Ids()};
+    } else {
+      counted_.erase(counted);
+    }
+  }
+  void RemoveOne(uint64_t which) {
+    std::string uid;
+    std::string counted;
+    {
+      const MutexLock lock(mutex_);
+      if (running_.empty()) return;
+      const auto one = std::next(running_.begin(), static_cast<int>(which % running_.size()));
+      uid = one->first;
+      counted = one->second.counted;
+      running_.erase(one);  // the runtime removed it first
+    }
+    (void)Release(uid);  // of a dead disk, or of nobody: it is found gone in the next life
+    const MutexLock lock(mutex_);
+    counted_.erase(counted);
+  }
+
+  // Just after Up.
+  void CheckRestored() {
+    const MutexLock lock(mutex_);
+    for (const std::string& uid : manager_->KnownPods()) {
+      if (!running_.contains(uid)) {
+        EXPECT_TRUE(Release(uid).ok()) << uid;
+      }
+    }
+    const admission::NodeState state = manager_->snapshot()->state;
+    EXPECT_TRUE(state.BrokenInvariants(world_.node).empty());
+    checkpoint::Bindings bound;
+    Ids held;
+    for (const auto& [uid, running] : running_) {
+      const auto* allocation = state.devices.Find({uid, "app"}, kGpu);
+      ASSERT_NE(allocation, nullptr) << uid << " has lost its device";
+      EXPECT_EQ(allocation->Ids(), running.devices) << uid;
+      bound[{uid, "app"}][kGpu][running.counted] = *running.devices.begin();
+      for (const std::string& id : running.devices) {
+        EXPECT_TRUE(held.insert(id).second) << id << " is held twice";
+      }
+    }
+    EXPECT_EQ(*manager_->bindings(), bound);
+    EXPECT_EQ(state.devices.AllocatedIds(kGpu), held);
+  }
+  size_t running() {
+    const MutexLock lock(mutex_);
+    return running_.size();
+  }
+
+  Mutex mutex_;
+  std::map<std::string, Running> running_ GUARDED_BY(mutex_);
+  Ids counted_ GUARDED_BY(mutex_);  // by the kubelet, for pods that it has not forgotten
+};
+
+TEST_F(MirrorThreadsCrash, NoDeviceIsGivenTwiceOrLostWheneverTheDiskDies) {
+  std::mt19937_64 random = SeededRandom();
+  const int lives = Iterations(25);
+  size_t survivors = 0;
+  for (int life = 0; life < lives && !HasFailure(); ++life) {
+    SCOPED_TRACE("life " + std::to_string(life));
+    Up(static_cast<int>(random() % 150));
+    StartOthers();
+    const std::string name = std::to_string(life);
+    std::thread one([&, seed = random()] { Churn(name + "a", seed); });
+    std::thread other([&, seed = random()] { Churn(name + "b", seed); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % 40));
+    StopOthers();
+    Down();  // in the middle of what the pods' threads are doing
+    one.join();
+    other.join();
+    world_.disk.LosePower(/*undo_renames=*/random() % 2 == 0);
+    Up();
+    CheckRestored();
+    Down();
+    survivors += running();
+  }
+  EXPECT_GT(survivors, 0U) << "nobody ever had anything to lose";
 }
 
 }  // namespace

@@ -110,5 +110,27 @@ TEST(ExplainTest, SaysWhatWasAskedWhatIsLeftAndWhatWouldHelp) {
       "best-effort would admit it now, without this alignment");
 }
 
+TEST(ExplainTest, SaysWhatAilsTheDevices) {
+  constexpr char kGpu[] = "a.com/gpu";
+  const Node node = TwoNodes(TopologyManagerPolicy::kBestEffort);
+  NodeState state = NodeState::Initial(node);
+  const Pod pod = MakePod("p", {App("app", {{"cpu", "1"}, {"memory", "64Mi"}, {kGpu, "2"}})});
+  EXPECT_EQ(DescribeAsk(node, state, pod),
+            "app: 1 exclusive CPU, 2 a.com/gpu (no device plugin offers it)");
+  const auto help = [&] {
+    const std::string text = Explain(node, state, pod, {"R", "m"}).message;
+    return text.substr(text.find("What would help: ") + 17);
+  };
+  state.devices.resources[kGpu] = {.devices = {{"g0", {false, {0}}}, {"g1", {false, {1}}}}};
+  EXPECT_EQ(help(), "the device plugin of a.com/gpu is not there: see to its pod");
+  state.devices.resources[kGpu].registered = true;
+  EXPECT_EQ(help(),
+            "2 of 2 a.com/gpu are unhealthy, or their device plugin is away: see to them, "
+            "and to its pod");
+  // All that there are: it asks for too many.
+  state.devices.resources[kGpu].devices = {{"g0", {true, {0}}}};
+  EXPECT_EQ(help(), "it does not fit even on the empty node: ask for less");
+}
+
 }  // namespace
 }  // namespace alignd::admission

@@ -273,53 +273,6 @@ TEST(BindingTable, IsOnTheDisk) {
   EXPECT_TRUE((*table)->snapshot()->empty());
 }
 
-// What a kubelet that alignd takes over from had counted is what its containers hold.
-TEST(BindingTable, WhatIsHeldWhenAPluginFirstComesIsBoundToItself) {
-  const testing::FakeTree tree;
-  const auto file = tree.root() / "device_bindings";
-  NodeState state;
-  state.devices.allocations[{"p", "init"}][kGpu].devices[0] = {"gpu0", "gpu1"};
-  state.devices.allocations[{"p", "app"}][kGpu].devices[0] = {"gpu0"};
-  state.devices.allocations[{"p", "app"}][kNic].devices[0] = {"nic0"};
-  const Bindings expected{{{"p", "init"}, {{kGpu, {{"gpu0", "gpu0"}, {"gpu1", "gpu1"}}}}},
-                          {{"p", "app"}, {{kGpu, {{"gpu0", "gpu0"}}}}}};
-  {
-    const auto table = BindingTable::Load(file);
-    ASSERT_TRUE(table.ok()) << table.error().Text();
-    int changes = 0;
-    (*table)->OnChange([&] { ++changes; });
-    ASSERT_TRUE((*table)->PluginCame(kGpu, state).ok());
-    EXPECT_EQ(*(*table)->snapshot(), expected);
-    EXPECT_EQ(changes, 1);
-    // Of one that came before, somebody may hold what the kubelet did not count.
-    state.devices.allocations[{"annotated", "app"}][kGpu].devices[1] = {"gpu6"};
-    ASSERT_TRUE((*table)->PluginCame(kGpu, state).ok());
-    EXPECT_EQ(*(*table)->snapshot(), expected);
-  }
-  // Also in our next life, and whether anything was held or not.
-  const auto table = BindingTable::Load(file);
-  ASSERT_TRUE(table.ok()) << table.error().Text();
-  ASSERT_TRUE((*table)->PluginCame(kGpu, state).ok());
-  EXPECT_EQ(*(*table)->snapshot(), expected);
-  ASSERT_TRUE((*table)->PluginCame("example.com/none", state).ok());
-  ASSERT_TRUE((*table)->PluginCame(kNic, state).ok());
-  EXPECT_EQ((*table)->snapshot()->at({"p", "app"}).at(kNic), (Binding{{"nic0", "nic0"}}));
-}
-
-TEST(BindingTable, ComesBackToAPluginThatCouldNotBeNoted) {
-  const testing::FakeTree tree;
-  testing::FaultyFile disk;
-  const auto table = BindingTable::Load(tree.root() / "device_bindings", disk);
-  ASSERT_TRUE(table.ok()) << table.error().Text();
-  NodeState state;
-  state.devices.allocations[{"p", "app"}][kGpu].devices[0] = {"gpu0"};
-  disk.FailAt(0);
-  EXPECT_FALSE((*table)->PluginCame(kGpu, state).ok());
-  EXPECT_TRUE((*table)->snapshot()->empty());
-  ASSERT_TRUE((*table)->PluginCame(kGpu, state).ok());
-  EXPECT_EQ((*table)->snapshot()->size(), 1U);
-}
-
 TEST(BindingTable, SaysWhatIsWrongWithItsFile) {
   const testing::FakeTree tree{{"device_bindings", "{\"entries\":[],\"checksum\":1}"}};
   const auto table = BindingTable::Load(tree.root() / "device_bindings");

@@ -47,9 +47,10 @@ class KubeletDevicesTest : public ::testing::Test {
     allocation.response = response;
     return allocation;
   }
-  TakenOver Take() { return TakeOver(OfItsPlugins(kubelets_, IsOurs), kGpu, state_); }
+  TakenOver Take() { return TakeOver(OfItsPlugins(kubelets_, IsOurs), kGpu, bindings_, state_); }
 
   DeviceCheckpoint kubelets_;
+  checkpoint::Bindings bindings_;
   admission::NodeState state_ = admission::NodeState::Initial(testing::MakeNode());
 };
 
@@ -70,12 +71,17 @@ TEST_F(KubeletDevicesTest, WhatItsPluginGaveStays) {
   EXPECT_TRUE(devicemanager::BrokenInvariants(state_.devices).empty());
 }
 
-TEST_F(KubeletDevicesTest, WhatWeKnowOurselvesIsNotTouched) {
-  // Counted as gpu0, and bound to gpu5; its neighbour has had gpu3 since before it came to us.
+TEST_F(KubeletDevicesTest, WhatWasDecidedHereStays) {
+  // Counted as gpu0, and bound to gpu5; its neighbour was taken over before, another had no device
+  // of this plugin any more and was decided about here.
   kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"}, "ours");
   kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu3"});
+  kubelets_.allocations[{"r", "app"}][kGpu] = Of({"gpu6"});
   state_.devices.allocations[{"p", "app"}][kGpu] = Of({"gpu5"});
   state_.devices.allocations[{"q", "app"}][kGpu] = Of({"gpu3"}, "as taken over");
+  state_.devices.allocations[{"r", "app"}][kGpu] = Of({"gpu7"});
+  bindings_ = {{{"p", "app"}, {{kGpu, {{"gpu0", "gpu5"}}}}},
+               {{"q", "app"}, {{kGpu, {{"gpu3", "gpu3"}}}}}};
   const admission::NodeState before = state_;
   const TakenOver taken = Take();
   EXPECT_TRUE(taken.bound.empty());
@@ -85,6 +91,16 @@ TEST_F(KubeletDevicesTest, WhatWeKnowOurselvesIsNotTouched) {
   state_.devices.allocations.erase({"p", "app"});
   EXPECT_TRUE(Take().bound.empty());
   EXPECT_EQ(state_.devices.Find({"p", "app"}, kGpu), nullptr);
+}
+
+TEST_F(KubeletDevicesTest, WhatIsHeldByACopiedFileIsBound) {
+  kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"});
+  state_.devices.allocations[{"p", "app"}][kGpu] = Of({"gpu0"});
+  // By annotation, of which the kubelet knows nothing.
+  state_.devices.allocations[{"q", "app"}][kGpu] = Of({"gpu1"});
+  const admission::NodeState before = state_;
+  EXPECT_EQ(Take().bound, (checkpoint::Bindings{{{"p", "app"}, {{kGpu, {{"gpu0", "gpu0"}}}}}}));
+  EXPECT_EQ(state_, before);
 }
 
 TEST_F(KubeletDevicesTest, NoDeviceIsHeldByTwoPods) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -113,12 +114,35 @@ TEST_F(PodCountsTest, WhereNobodyTellsOnlyThoseWaitThatMustHaveTheirOwn) {
   EXPECT_FALSE(waits_);
 }
 
-TEST_F(PodCountsTest, CountThatDoesNotFitIsNotBelieved) {
-  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1"}}}},       // asks for two
-                      {"nic", {{kNic, {"not-listed"}}}},  // no such device
-                      {"plain", {{kGpu, {"gpu3"}}}}};     // asks for none
+TEST_F(PodCountsTest, NobodyAsksForMoreThanWasCounted) {
+  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
+                      {"plain", {{kGpu, {"gpu3"}}}}};  // asks for none
+  for (const BindingMode mode :
+       {BindingMode::kSteered, BindingMode::kLate, BindingMode::kCounted}) {
+    EXPECT_EQ(Complete(mode, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+    EXPECT_FALSE(waits_);
+    EXPECT_EQ(counted_.size(), 2U);
+    const auto nic = std::ranges::find(pod_.containers, "nic", &Container::name);
+    EXPECT_FALSE(nic->resources.limits.contains(kNic));
+    EXPECT_FALSE(nic->resources.requests.contains(kNic));
+    EXPECT_TRUE(nic->resources.limits.contains("cpu"));
+  }
+  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1"}}}}, {"nic", {{kNic, {"nic5"}}}}};
+  Complete(BindingMode::kLate, kPod);
+  ASSERT_TRUE(waits_);
+  EXPECT_EQ(waits_->code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(waits_->message,
+            std::string("gpus: limits.") + kGpu + " is 2, but the kubelet counted 1");
+}
+
+TEST_F(PodCountsTest, DeviceThatIsNotListedIsNotBound) {
+  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1", "gpu2"}}}}, {"nic", {{kNic, {"not-listed"}}}}};
   EXPECT_EQ(Complete(BindingMode::kLate, kPod), (Ids{"app", "gpus", "nic", "plain"}));
-  EXPECT_EQ(counted_.size(), 1U);
+  EXPECT_FALSE(counted_.contains("nic"));
+  EXPECT_FALSE(waits_);
+  Complete(BindingMode::kCounted, kPod);
+  ASSERT_TRUE(waits_);
+  EXPECT_EQ(waits_->code, ErrorCode::kUnavailable);
 }
 
 TEST_F(PodCountsTest, NobodyIsAskedWhereNobodyIsToCome) {

@@ -42,6 +42,7 @@ TEST(AnnotatedResources, FaultsComeWithTheirPlace) {
       {"misspelt member", R"({"app":{"limit":{"cpu":"2"}}})", "app.limit"},
       {"no quantity", R"({"app":{"limits":{"cpu":"two"}}})", "app.limits.cpu"},
       {"negative", R"({"app":{"limits":{"cpu":"-1"}}})", "app.limits.cpu"},
+      {"half a device", R"({"app":{"limits":{"x.com/gpu":"1500m"}}})", "limits.x.com/gpu is 1500m"},
       {"no object", R"({"app":{"limits":[]}})", "app.limits"},
       {"entry is no object", R"({"app":7})", "app"},
       {"init is no truth value", R"({"app":{"init":"yes"}})", "app.init"},

@@ -1,0 +1,377 @@
+// Registry, allocation, bindings and mirror without gRPC, so that the thread sanitizer can judge
+// them: with plugins and a kubelet whose every word comes on a thread of its own, on a disk that
+// may die.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "alignd/devicemanager/device_policy.h"
+#include "allocation/allocation_manager.h"
+#include "allocation/binding_table.h"
+#include "deviceplugin/plugin_registry.h"
+#include "edge/allocation_node.h"
+#include "mirror/mirror.h"
+#include "sync/mutex.h"
+#include "sync/task_queue.h"
+
+namespace alignd::mirror {
+using deviceplugin::PluginConnection;
+using testing::kGpu;
+using Ids = std::set<std::string>;
+
+inline Error Gone() { return {ErrorCode::kUnavailable, "gone"}; }
+
+inline v1beta1::ListAndWatchResponse ListWithout(int sick) {
+  v1beta1::ListAndWatchResponse list;
+  for (int i = 0; i < 8; ++i) {
+    v1beta1::Device& device = *list.add_devices();
+    device.set_id("gpu" + std::to_string(i));
+    device.set_health(i == sick ? "Unhealthy" : "Healthy");
+    device.mutable_topology()->add_nodes()->set_id(i / 4);
+  }
+  return list;
+}
+
+// Those that live of a kind, for whoever wants to do something with one of them.
+template <typename T>
+class Living {
+ public:
+  void Add(T* one) {
+    const MutexLock lock(mutex_);
+    all_.insert(one);
+  }
+  void Remove(T* one) {
+    const MutexLock lock(mutex_);
+    all_.erase(one);
+  }
+  void WithAll(const std::function<void(T&)>& work) {
+    const MutexLock lock(mutex_);
+    for (T* one : all_) work(*one);
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<T*> all_ GUARDED_BY(mutex_);
+};
+
+// A plugin whose every word comes on a thread of its own.
+class FakeConnection final : public PluginConnection {
+ public:
+  explicit FakeConnection(Living<FakeConnection>& living) : living_(living) { living_.Add(this); }
+  ~FakeConnection() override {
+    living_.Remove(this);
+    Close();
+    queue_.Stop();
+  }
+
+  void Push(const v1beta1::ListAndWatchResponse& list) {
+    queue_.Post([this, list] {
+      if (on_list_) on_list_(list);
+    });
+  }
+  void End() {
+    queue_.Post([this] {
+      on_list_ = nullptr;
+      if (on_end_) std::exchange(on_end_, nullptr)(Gone());
+    });
+  }
+
+  void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) override {
+    Answer(std::move(done), [] {
+      v1beta1::DevicePluginOptions options;
+      options.set_get_preferred_allocation_available(true);
+      return options;
+    });
+  }
+  void Watch(std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
+             std::function<void(Error)> on_end) override {
+    queue_.Post([this, on_list = std::move(on_list), on_end = std::move(on_end)] {
+      if (closed_) return on_end(Gone());
+      on_list_ = on_list;
+      on_end_ = on_end;
+      on_list_(ListWithout(-1));
+    });
+  }
+  void Allocate(const std::vector<std::string>& ids,
+                std::function<void(Result<v1beta1::AllocateResponse>)> done) override {
+    Answer(std::move(done), [ids] {
+      v1beta1::AllocateResponse response;
+      auto& envs = *response.add_container_responses()->mutable_envs();
+      for (const std::string& id : ids) envs[id] = "1";
+      return response;
+    });
+  }
+  void GetPreferredAllocation(
+      const devicemanager::PreferenceQuery& query,
+      std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) override {
+    Answer(std::move(done), [query] {
+      v1beta1::PreferredAllocationResponse response;
+      auto& ids = *response.add_container_responses()->mutable_deviceids();
+      ids.Add(query.available.rbegin(), query.available.rend());
+      return response;
+    });
+  }
+  void PreStartContainer(const std::vector<std::string>&,
+                         std::function<void(Result<Done>)> done) override {
+    Answer(std::move(done), [] { return Done{}; });
+  }
+  void Close() override {
+    closed_ = true;
+    End();
+  }
+
+ private:
+  template <typename T, typename Make>
+  void Answer(std::function<void(Result<T>)> done, Make make) {
+    const bool posted = queue_.Post([this, done, make] {
+      if (closed_) return done(Gone());
+      done(make());
+    });
+    if (!posted) done(Gone());
+  }
+
+  Living<FakeConnection>& living_;
+  std::atomic<bool> closed_ = false;
+  std::function<void(const v1beta1::ListAndWatchResponse&)> on_list_;  // of the queue, as on_end_
+  std::function<void(Error)> on_end_;
+  TaskQueue queue_{"fake-plugin"};
+};
+
+// What the kubelet is told, and how it asks.
+class FakeOffered final : public Offered {
+ public:
+  FakeOffered(Living<FakeOffered>& living, Guide guide, const Announcement& announced)
+      : living_(living), guide_(std::move(guide)) {
+    Announce(announced);
+    living_.Add(this);
+  }
+  ~FakeOffered() override { living_.Remove(this); }
+
+  void Announce(const Announcement& announced) override {
+    const MutexLock lock(mutex_);
+    healthy_.clear();
+    for (const auto& [id, device] : announced) {
+      if (device.healthy) healthy_.insert(id);
+    }
+  }
+  bool IsFollowed() const override { return false; }  // so that it is made anew again and again
+  Ids healthy() const {
+    const MutexLock lock(mutex_);
+    return healthy_;
+  }
+  void Ask(std::function<void(Ids)> done) const {
+    guide_({.available = healthy(), .must_include = {}, .size = 1}, std::move(done));
+  }
+
+ private:
+  Living<FakeOffered>& living_;
+  const Guide guide_;
+  mutable Mutex mutex_;
+  Ids healthy_ GUARDED_BY(mutex_);
+};
+
+// Hands inventories on, once there is somebody to take them.
+class Relay final : public allocation::InventorySink {
+ public:
+  void ConnectTo(allocation::InventorySink* target) {
+    const MutexLock lock(mutex_);
+    target_ = target;
+  }
+  void SetResource(std::string name, devicemanager::Resource resource) override {
+    const MutexLock lock(mutex_);
+    if (target_ != nullptr) target_->SetResource(std::move(name), std::move(resource));
+  }
+  void RemoveResource(const std::string& name) override {
+    const MutexLock lock(mutex_);
+    if (target_ != nullptr) target_->RemoveResource(name);
+  }
+
+ private:
+  Mutex mutex_;
+  allocation::InventorySink* target_ GUARDED_BY(mutex_) = nullptr;
+};
+
+class MirrorThreads : public ::testing::Test {
+ protected:
+  ~MirrorThreads() override {
+    StopOthers();
+    Down();
+  }
+
+  // From what is on the disk, which dies at its `dies_at`th call from then on, if given.
+  void Up(std::optional<int> dies_at = std::nullopt) {
+    store_.emplace(world_.paths(), world_.disk);
+    auto state = store_->Load(world_.node, {});
+    auto bindings =
+        allocation::BindingTable::Load(world_.tree.root() / "device_bindings", world_.disk);
+    ASSERT_TRUE(state.ok()) << state.error().Text();
+    ASSERT_TRUE(bindings.ok()) << bindings.error().Text();
+    bindings_ = *std::move(bindings);
+    ASSERT_TRUE(bindings_->RetainHeld(*state).ok());
+    if (dies_at) world_.disk.DieAt(*dies_at);
+    registry_ = std::make_unique<deviceplugin::PluginRegistry>(
+        deviceplugin::PluginSettings(), relay_,
+        [this](const std::string&,
+               const std::filesystem::path&) -> Result<std::unique_ptr<PluginConnection>> {
+          return std::unique_ptr<PluginConnection>(std::make_unique<FakeConnection>(plugins_));
+        });
+    manager_ = std::make_unique<allocation::AllocationManager>(world_.node, *std::move(state),
+                                                               *store_, *registry_, bindings_.get(),
+                                                               allocation::BindingMode::kSteered);
+    relay_.ConnectTo(manager_.get());
+    manager_->OnChange([this](const auto&) { Refresh(); });
+    bindings_->OnChange([this] { Refresh(); });
+    auto mirror =
+        Mirror::Start({.registry = world_.tree.root() / "registry",
+                       .counted_before = {},
+                       .patience = std::chrono::milliseconds(10)},
+                      world_.node, *manager_, *bindings_, *registry_,
+                      [this](const std::string&, const std::filesystem::path&, Guide guide,
+                             const Announcement& announced) -> Result<std::unique_ptr<Offered>> {
+                        return std::unique_ptr<Offered>(
+                            std::make_unique<FakeOffered>(offered_, std::move(guide), announced));
+                      });
+    ASSERT_TRUE(mirror.ok()) << mirror.error().Text();
+    {
+      const MutexLock lock(mirror_mutex_);
+      mirror_ = *std::move(mirror);
+    }
+    const MutexLock lock(gate_);
+    is_up_ = true;
+  }
+  // Whoever waits for an answer is told that we are stopping. StopOthers goes before.
+  void Down() {
+    {
+      const MutexLock lock(gate_);
+      is_up_ = false;
+    }
+    std::unique_ptr<Mirror> mirror;
+    {
+      const MutexLock lock(mirror_mutex_);
+      mirror = std::move(mirror_);
+    }
+    mirror.reset();
+    relay_.ConnectTo(nullptr);
+    manager_.reset();
+    registry_.reset();
+    bindings_.reset();
+    store_.reset();
+  }
+
+  void Refresh() {
+    const MutexLock lock(mirror_mutex_);
+    if (mirror_) mirror_->Refresh();
+  }
+
+  // On threads of their own, over and over: plugins, a kubelet that asks, and readers.
+  void StartOthers() {
+    over_ = false;
+    registry_->Register(kGpu, "/plugins/0.sock", [](const Result<Done>&) {});
+    UntilOver([this](int round) {  // a flood of lists
+      plugins_.WithAll([&](FakeConnection& plugin) { plugin.Push(ListWithout(round % 11)); });
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    });
+    UntilOver(
+        [this](int round) {  // plugins that are replaced, that end, that take their socket away
+          const std::string socket = "/plugins/" + std::to_string(round % 3) + ".sock";
+          registry_->Register(kGpu, socket, [](const Result<Done>&) {});
+          if (round % 4 == 1) registry_->Deregister(kGpu, socket);
+          if (round % 4 == 2) plugins_.WithAll([](FakeConnection& plugin) { plugin.End(); });
+          registry_->Expect({"example.com/other"});
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        });
+    UntilOver([this](int) {  // the kubelet asks
+      offered_.WithAll([&](const FakeOffered& offered) {
+        ++asked_;
+        offered.Ask([&](const Ids& ids) { guided_ += ids.size() <= 1 ? 1 : 0; });
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    UntilOver([this](int) {  // readers
+      const auto snapshot = manager_->snapshot();
+      EXPECT_TRUE(devicemanager::BrokenInvariants(snapshot->state.devices).empty());
+      EXPECT_LE(manager_->bindings()->size(), 8U);
+      (void)registry_->Awaited(kGpu);
+      (void)manager_->decisions().Newest("", 4);
+      Refresh();
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+    });
+  }
+  void StopOthers() {
+    over_ = true;
+    for (std::thread& thread : others_) thread.join();
+    others_.clear();
+  }
+
+  // What the kubelet may count for somebody.
+  Ids Healthy() {
+    Ids healthy;
+    offered_.WithAll([&](const FakeOffered& offered) { healthy = offered.healthy(); });
+    return healthy;
+  }
+  // One device, counted as this id. An error once we are down.
+  allocation::Outcome Admit(const std::string& uid, const std::string& counted) {
+    std::promise<allocation::Outcome> outcome;
+    {
+      const MutexLock lock(gate_);
+      if (!is_up_) return Gone();
+      manager_->Admit(testing::AppPod(uid, 1, {{kGpu, "1"}}),
+                      [&](allocation::Outcome done) { outcome.set_value(std::move(done)); }, "test",
+                      "app", {{"app", {{kGpu, {counted}}}}});
+    }
+    return outcome.get_future().get();
+  }
+  Result<Done> Release(const std::string& uid) {
+    std::promise<Result<Done>> released;
+    {
+      const MutexLock lock(gate_);
+      if (!is_up_) return Gone();
+      manager_->ReleasePod(uid, [&](Result<Done> done) { released.set_value(std::move(done)); });
+    }
+    return released.get_future().get();
+  }
+
+  testing::AllocationNode world_;
+  std::optional<allocation::CheckpointStore> store_;
+  Living<FakeConnection> plugins_;
+  Living<FakeOffered> offered_;
+  Relay relay_;
+  std::unique_ptr<allocation::BindingTable> bindings_;
+  Mutex mirror_mutex_;
+  std::unique_ptr<Mirror> mirror_ GUARDED_BY(mirror_mutex_);
+  std::unique_ptr<deviceplugin::PluginRegistry> registry_;
+  std::unique_ptr<allocation::AllocationManager> manager_;
+  Mutex gate_;
+  bool is_up_ GUARDED_BY(gate_) = false;
+  std::atomic<bool> over_ = true;
+  std::atomic<int> guided_ = 0;
+  std::atomic<int> asked_ = 0;
+
+ private:
+  void UntilOver(std::function<void(int)> work) {
+    others_.emplace_back([this, work = std::move(work)] {
+      for (int round = 0; !over_; ++round) {
+        work(round);
+        std::this_thread::yield();
+      }
+    });
+  }
+
+  std::vector<std::thread> others_;
+};
+
+}  // namespace alignd::mirror
