@@ -1,4 +1,3 @@
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -15,10 +14,8 @@ std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 void AdmitMakingRoom(const HandlerContext& context, const podsource::PodAsk& ask,
                      const std::string& wanted, const allocation::CountedPod& counted,
                      std::function<void(allocation::Outcome)> done) {
-  context.allocation.Admit(
-      ask.pod, std::move(done), ask.source, wanted, counted, [&registry = context.registry] {
-        return registry.StoppedPods(/*for_at_least=*/std::chrono::milliseconds(0));
-      });
+  context.allocation.Admit(ask.pod, std::move(done), ask.source, wanted, counted,
+                           [&registry = context.registry] { return registry.StoppedPods(); });
 }
 
 }  // namespace alignd::cri

@@ -16,7 +16,8 @@ void ContainerRegistry::SandboxStopped(const std::string& id) {
   const MutexLock lock(mutex_);
   const auto sandbox = sandboxes_.find(id);
   if (sandbox == sandboxes_.end()) return;
-  if (!sandbox->second.stopped) sandbox->second.stopped = Clock::now();
+  if (!sandbox->second.stopped || sandbox->second.found) sandbox->second.stopped = Clock::now();
+  sandbox->second.found = false;
   const std::string& pod_uid = sandbox->second.pod_uid;
   if (!HasStopped(pod_uid)) return;
   std::erase_if(containers_,
@@ -174,10 +175,12 @@ void ContainerRegistry::BeginCall(const std::string& pod_uid) {
   ++calls_[pod_uid];
 }
 
-void ContainerRegistry::EndCall(const std::string& pod_uid) {
+bool ContainerRegistry::EndCall(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
   const auto calls = calls_.find(pod_uid);
-  if (calls != calls_.end() && --calls->second == 0) calls_.erase(calls);
+  if (calls == calls_.end() || --calls->second > 0) return false;
+  calls_.erase(calls);
+  return HasStopped(pod_uid);
 }
 
 bool ContainerRegistry::IsGone(const std::string& pod_uid) const {
@@ -188,19 +191,29 @@ bool ContainerRegistry::IsGone(const std::string& pod_uid) const {
   });
 }
 
-std::set<std::string> ContainerRegistry::StoppedPods(std::chrono::milliseconds for_at_least) const {
-  const MutexLock lock(mutex_);
-  const Clock::time_point latest = Clock::now() - for_at_least;
+std::set<std::string> ContainerRegistry::StoppedPods() const {
   std::set<std::string> stopped;
+  for (const auto& [uid, time] : ReleaseTimes(Grace())) stopped.insert(uid);
+  return stopped;
+}
+
+std::map<std::string, ContainerRegistry::Clock::time_point> ContainerRegistry::ReleaseTimes(
+    const Grace& grace) const {
+  const MutexLock lock(mutex_);
+  std::map<std::string, Clock::time_point> times;
   std::set<std::string> running;
   for (const auto& [id, sandbox] : sandboxes_) {
-    const bool gone = sandbox.stopped && *sandbox.stopped <= latest;
-    (gone ? stopped : running).insert(sandbox.pod_uid);
+    if (sandbox.stopped) {
+      Clock::time_point& time = times[sandbox.pod_uid];  // the epoch, if new
+      time = std::max(time, *sandbox.stopped + (sandbox.found ? grace.found : grace.stopped));
+    } else {
+      running.insert(sandbox.pod_uid);
+    }
   }
-  std::erase_if(stopped, [&](const std::string& uid) REQUIRES(mutex_) {
-    return running.contains(uid) || calls_.contains(uid);
+  std::erase_if(times, [&](const auto& entry) REQUIRES(mutex_) {
+    return running.contains(entry.first) || calls_.contains(entry.first);
   });
-  return stopped;
+  return times;
 }
 
 void ContainerRegistry::BeginListing() {
@@ -212,15 +225,26 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
                                                 const std::set<std::string>& allocated,
                                                 bool at_start) {
   const MutexLock lock(mutex_);
+  std::set<std::string> in_use;
+  for (const RuntimeListing::Container& listed : listing.containers) {
+    if (listed.runs) in_use.insert(listed.sandbox_id);
+  }
   std::map<std::string, Sandbox> sandboxes;
   for (const RuntimeListing::Sandbox& listed : listing.sandboxes) {
     Sandbox& sandbox = sandboxes[listed.id];
     sandbox.pod_uid = PodUidOr(listed.pod_uid, listed.id);
     if (!listed.name.empty()) sandbox.name = listed.name_space + "/" + listed.name;
-    // A stopped sandbox never runs again: one that is listed as ready was stopped since.
+    // A stopped sandbox never runs again: one that is listed as ready was stopped since, or was
+    // only being made when it was found as not ready.
     const auto known = sandboxes_.find(listed.id);
-    if (known != sandboxes_.end()) sandbox.stopped = known->second.stopped;
-    if (!listed.ready && !sandbox.stopped) sandbox.stopped = Clock::now();
+    if (known != sandboxes_.end() && known->second.stopped &&
+        !(known->second.found && listed.ready)) {
+      sandbox.stopped = known->second.stopped;
+      sandbox.found = known->second.found;
+    } else if (!listed.ready && !in_use.contains(listed.id)) {
+      sandbox.stopped = Clock::now();
+      sandbox.found = true;
+    }
   }
   std::swap(sandboxes_, sandboxes);
   for (const std::string& id : added_since_) {

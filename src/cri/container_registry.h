@@ -28,6 +28,8 @@ struct RuntimeListing {
   struct Container {
     std::string id;
     ContainerKey key;
+    std::string sandbox_id{};
+    bool runs = true;  // else it was created only
   };
   std::vector<Sandbox> sandboxes;
   std::vector<Container> containers;
@@ -44,9 +46,9 @@ class ContainerRegistry {
  public:
   // `name`: namespace/name of the pod.
   void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {});
-  // Its containers no longer run; those of a pod without any other sandbox are forgotten. The pod
-  // keeps its grant until it is needed or some time has
-  // passed, because a kubelet that replaces a sandbox stops the old one first.
+  // The runtime has stopped it: its containers no longer run; those of a pod without any other
+  // sandbox are forgotten. The pod keeps its grant until it is needed or some time has passed,
+  // because a kubelet that replaces a sandbox stops the old one first.
   void SandboxStopped(const std::string& id);
   // Returns the pod's UID if this was its last sandbox, so that the pod is gone.
   std::optional<std::string> RemoveSandbox(const std::string& id);
@@ -87,20 +89,34 @@ class ContainerRegistry {
 
   // A call is under way that will give the pod a sandbox or a container: Resync leaves it alone.
   void BeginCall(const std::string& pod_uid);
-  void EndCall(const std::string& pod_uid);
+  // Whether that was the last one of a pod whose sandboxes have all stopped.
+  bool EndCall(const std::string& pod_uid);
 
   // Whether the pod has neither a running sandbox nor a call under way: what it holds may be given
   // back.
   bool IsGone(const std::string& pod_uid) const;
 
-  // Pods all of whose sandboxes have stopped, for at least `for_at_least`.
-  std::set<std::string> StoppedPods(std::chrono::milliseconds for_at_least) const;
+  // Pods all of whose sandboxes have stopped, without a call under way.
+  std::set<std::string> StoppedPods() const;
+
+  // How long a stopped pod may be expected back.
+  struct Grace {
+    // After somebody had its last sandbox stopped: who replaces it does so within milliseconds.
+    std::chrono::milliseconds stopped{1'000};
+    // After it was found stopped, as all are after a reboot: a kubelet has to start first.
+    std::chrono::milliseconds found{10'000};
+  };
+  // The stopped pods, and when each is not to be expected back any more.
+  std::map<std::string, std::chrono::steady_clock::time_point> ReleaseTimes(
+      const Grace& grace) const;
 
   // Call before the runtime is asked for a listing: what is added from here on is not in it.
   void BeginListing();
   // Takes over what a listing shows: new containers are adopted (told: nothing), vanished ones
-  // forgotten. `allocated` are the pods that hold something; returned are those of them that
-  // neither have a sandbox nor a call under way, now and (unless `at_start`) at the listing before.
+  // forgotten. A sandbox that is not ready has stopped, unless containers of it still run: it died
+  // by itself, and they hold what they hold until somebody stops them. `allocated` are the pods
+  // that hold something; returned are those of them that neither have a sandbox nor a call under
+  // way, now and (unless `at_start`) at the listing before.
   std::set<std::string> Resync(const RuntimeListing& listing,
                                const std::set<std::string>& allocated, bool at_start);
 
@@ -111,6 +127,7 @@ class ContainerRegistry {
     std::string pod_uid;
     std::string name;
     std::optional<Clock::time_point> stopped;
+    bool found = false;  // so in a listing; else somebody had it stopped
   };
   struct Container {
     ContainerKey key;

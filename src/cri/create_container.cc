@@ -83,7 +83,7 @@ class CreateContainerHandler final : public CallHandler {
       return;
     }
     create->counted = *std::move(counted);
-    create->call = std::make_shared<PodCall>(context_.registry, uid);
+    create->call = std::make_shared<PodCall>(context_.registry, context_.reconciler, uid);
     create_ = create;
     auto sandbox = std::make_shared<v1::PodSandboxConfig>(create->request.sandbox_config());
     sandbox->mutable_metadata()->set_uid(uid);

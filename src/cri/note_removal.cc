@@ -1,5 +1,3 @@
-#include <spdlog/spdlog.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,18 +40,16 @@ class NotingHandler final : public CallHandler {
 
 void NoteSandboxStopped(const HandlerContext& context, const v1::StopPodSandboxRequest& request) {
   context.registry.SandboxStopped(request.pod_sandbox_id());
-  context.reconciler.Nudge();  // somebody may wait for its containers to leave
+  context.reconciler.PodStopped();
 }
 
 void NoteSandboxRemoved(const HandlerContext& context, const v1::RemovePodSandboxRequest& request) {
   const std::optional<std::string> gone = context.registry.RemoveSandbox(request.pod_sandbox_id());
-  if (!gone) return;
-  context.allocation.ReleasePod(
-      *gone,
-      [uid = *gone](const Result<Done>& released) {
-        if (!released.ok()) spdlog::error("release of pod {}: {}", uid, released.error().Text());
-      },
-      [&registry = context.registry, uid = *gone] { return registry.IsGone(uid); });
+  if (gone) {
+    context.reconciler.Release(*gone);
+  } else {
+    context.reconciler.PodStopped();  // it was the last that had not
+  }
 }
 
 // It is on no CPU any more, and never runs again: somebody may wait for its CPUs, and nobody needs

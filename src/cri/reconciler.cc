@@ -15,8 +15,9 @@ Reconciler::Reconciler(const admission::Node& node, allocation::AllocationManage
           options.guard),
       mover_(
           node, allocation, registry, runtime, upkeep, [this] { lister_.Relist(); }, options.mover),
+      releaser_(allocation, registry, options.releaser),
       lister_(
-          allocation, registry, runtime,
+          allocation, registry, runtime, releaser_,
           [this](RuntimeLister::Clock::time_point began) {
             mover_.Listed(began);
             guard_.Look();
@@ -26,6 +27,7 @@ Reconciler::Reconciler(const admission::Node& node, allocation::AllocationManage
 
 void Reconciler::Start() {
   lister_.Start();
+  releaser_.Start();
   mover_.Start();
   guard_.Start();
 }
@@ -33,6 +35,7 @@ void Reconciler::Start() {
 void Reconciler::Stop() {
   runtime_.Stop();
   lister_.Stop();
+  releaser_.Stop();
   guard_.Stop();
   mover_.Stop();
 }

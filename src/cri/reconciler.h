@@ -15,16 +15,19 @@
 #include "cri/container_mover.h"
 #include "cri/container_registry.h"
 #include "cri/cpuset_guard.h"
+#include "cri/pod_releaser.h"
 #include "cri/runtime_client.h"
 #include "cri/runtime_lister.h"
 
 namespace alignd::cri {
 
-// Thread-safe. Three threads that never wait for each other: one lists, one moves, one guards.
+// Thread-safe. Four threads that never wait for each other: one lists, one releases, one moves, one
+// guards.
 class Reconciler {
  public:
   struct Options {
     RuntimeLister::Options lister;
+    PodReleaser::Options releaser;
     ContainerMover::Options mover;
     CpusetGuard::Options guard;
     std::function<void()> after_listing;  // on the lister's thread; may be null
@@ -47,6 +50,16 @@ class Reconciler {
   // Something changed: look whether containers must move.
   void Nudge() { mover_.Nudge(); }
 
+  // A sandbox has stopped, or a call has ended for a pod without one that runs: somebody may wait
+  // for its containers to leave, and what the pod holds is released unless it comes back soon.
+  void PodStopped() {
+    mover_.Nudge();
+    releaser_.Look();
+  }
+
+  // As PodReleaser::Release.
+  void Release(const std::string& pod_uid) { releaser_.Release(pod_uid); }
+
   // The runtime may have done something that we did not see: list it at once.
   void Relist() { lister_.Relist(); }
 
@@ -67,6 +80,7 @@ class Reconciler {
   const std::function<void()> after_listing_;
   CpusetGuard guard_;
   ContainerMover mover_;
+  PodReleaser releaser_;
   RuntimeLister lister_;
 };
 

@@ -60,7 +60,7 @@ class RunPodSandboxHandler final : public CallHandler {
     context_.reconciler.WhenListed([this, sandbox = std::move(sandbox), bytes = std::move(bytes),
                                     decide = std::move(decide)](bool listed) {
       // Not before: what it held in a former life it has only as long as its sandbox was there.
-      call_ = std::make_shared<PodCall>(context_.registry, pod_uid_);
+      call_ = std::make_shared<PodCall>(context_.registry, context_.reconciler, pod_uid_);
       if (listed && !pod_uid_.empty()) {
         Handle(context_, call_, sandbox, bytes, decide);
       } else {

@@ -184,7 +184,10 @@ Result<RuntimeListing> RuntimeClient::ListConnected() {
   for (const v1::Container& container : containers->containers()) {
     const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
     if (!CanRun(container.state()) || pod == pod_of_sandbox.end()) continue;
-    listing.containers.push_back({container.id(), {pod->second, container.metadata().name()}});
+    listing.containers.push_back({container.id(),
+                                  {pod->second, container.metadata().name()},
+                                  container.pod_sandbox_id(),
+                                  container.state() == v1::CONTAINER_RUNNING});
   }
   return listing;
 }

@@ -2,19 +2,17 @@
 
 #include <spdlog/spdlog.h>
 
-#include <future>
 #include <utility>
-
-#include "alignd/admission/holders.h"
 
 namespace alignd::cri {
 
 RuntimeLister::RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
-                             RuntimeClient& runtime, std::function<void(Clock::time_point)> listed,
-                             Options options)
+                             RuntimeClient& runtime, PodReleaser& releaser,
+                             std::function<void(Clock::time_point)> listed, Options options)
     : allocation_(allocation),
       registry_(registry),
       runtime_(runtime),
+      releaser_(releaser),
       listed_(std::move(listed)),
       options_(options) {}
 
@@ -94,30 +92,12 @@ RuntimeLister::Clock::time_point RuntimeLister::List() {
   }
   if (!std::exchange(outage_, {}).empty()) spdlog::info("the runtime answers again");
   const std::set<std::string> known = allocation_.KnownPods();
-  std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
-  gone.merge(registry_.StoppedPods(options_.stopped_grace));
-  std::erase_if(gone, [&known](const std::string& uid) { return !known.contains(uid); });
-  Release(gone);
+  const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
+  for (const std::string& uid : gone) releaser_.Release(uid);
+  releaser_.Look();
   recovered_ = true;
   listed_(began);
   return Clock::now() + options_.period;
-}
-
-void RuntimeLister::Release(const std::set<std::string>& pod_uids) {
-  const std::set<std::string> holding = admission::PodsIn(allocation_.snapshot()->state);
-  for (const std::string& uid : pod_uids) {
-    std::promise<Result<Done>> released;
-    allocation_.ReleasePod(
-        uid, [&released](Result<Done> result) { released.set_value(std::move(result)); },
-        [this, &uid] { return registry_.IsGone(uid); });
-    const Result<Done> result = released.get_future().get();
-    if (result.ok()) {
-      if (!holding.contains(uid)) continue;  // it was only remembered
-      spdlog::info("pod {} is gone: its CPUs, memory and devices are free again", uid);
-    } else {
-      spdlog::error("release of pod {}: {}", uid, result.error().Text());
-    }
-  }
 }
 
 }  // namespace alignd::cri

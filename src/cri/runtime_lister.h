@@ -1,4 +1,4 @@
-// Asks the runtime what exists, again and again, and releases what pods held that are gone.
+// Asks the runtime what exists, again and again, and has released what pods held that are gone.
 #pragma once
 
 #include <atomic>
@@ -10,27 +10,27 @@
 
 #include "allocation/allocation_manager.h"
 #include "cri/container_registry.h"
+#include "cri/pod_releaser.h"
 #include "cri/runtime_client.h"
 #include "sync/mutex.h"
 
 namespace alignd::cri {
 
-// Thread-safe. One thread of its own, which waits for the runtime and for releases.
+// Thread-safe. One thread of its own, which waits for the runtime.
 class RuntimeLister {
  public:
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    std::chrono::milliseconds period{10'000};         // between listings
-    std::chrono::milliseconds retry{1'000};           // after a listing that failed
-    std::chrono::milliseconds stopped_grace{10'000};  // a stopped pod keeps its grant this long
+    std::chrono::milliseconds period{10'000};  // between listings
+    std::chrono::milliseconds retry{1'000};    // after a listing that failed
   };
 
   // `listed` is called after every listing, on the lister's thread, with the time at which it
   // began. All references outlive this object.
   RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
-                RuntimeClient& runtime, std::function<void(Clock::time_point)> listed,
-                Options options);
+                RuntimeClient& runtime, PodReleaser& releaser,
+                std::function<void(Clock::time_point)> listed, Options options);
   RuntimeLister(const RuntimeLister&) = delete;
   RuntimeLister& operator=(const RuntimeLister&) = delete;
   ~RuntimeLister();
@@ -56,11 +56,11 @@ class RuntimeLister {
   void AnswerWaiters();
   // Answers when the next listing is due.
   Clock::time_point List();
-  void Release(const std::set<std::string>& pod_uids);
 
   allocation::AllocationManager& allocation_;
   ContainerRegistry& registry_;
   RuntimeClient& runtime_;
+  PodReleaser& releaser_;
   const std::function<void(Clock::time_point)> listed_;
   const Options options_;
 

@@ -15,8 +15,8 @@ namespace alignd::cri {
 // the way.
 class PodCall {
  public:
-  PodCall(ContainerRegistry& registry, std::string pod_uid)
-      : registry_(registry), pod_uid_(std::move(pod_uid)) {
+  PodCall(ContainerRegistry& registry, Reconciler& reconciler, std::string pod_uid)
+      : registry_(registry), reconciler_(reconciler), pod_uid_(std::move(pod_uid)) {
     registry_.BeginCall(pod_uid_);
   }
   PodCall(const PodCall&) = delete;
@@ -24,11 +24,13 @@ class PodCall {
   ~PodCall() { End(); }
 
   void End() {
-    if (!std::exchange(ended_, true)) registry_.EndCall(pod_uid_);
+    if (std::exchange(ended_, true)) return;
+    if (registry_.EndCall(pod_uid_)) reconciler_.PodStopped();
   }
 
  private:
   ContainerRegistry& registry_;
+  Reconciler& reconciler_;
   const std::string pod_uid_;
   bool ended_ = false;
 };

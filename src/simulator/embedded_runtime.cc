@@ -221,6 +221,7 @@ class Runtime final : public EmbeddedRuntime {
   bool EndContainer(const std::string& id, int32_t exit_code) override {
     return state_.EndContainer(id, exit_code);
   }
+  bool EndSandbox(const std::string& id) override { return state_.EndSandbox(id); }
   void SetFailure(const std::string& method, grpc::Status status,
                   const std::string& containing) override {
     state_.SetFailure(method, std::move(status), containing);

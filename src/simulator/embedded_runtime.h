@@ -50,6 +50,8 @@ class EmbeddedRuntime {
 
   // The container's process ends by itself. False if it does not run.
   virtual bool EndContainer(const std::string& id, int32_t exit_code) = 0;
+  // The sandbox's own process ends by itself; its containers run on. False if it is not ready.
+  virtual bool EndSandbox(const std::string& id) = 0;
 
   // Lets every call of `method` ("CreateContainer") fail from now on, without effect, or work again
   // if `status` is OK. With `containing`: only those whose request has that text in it, such as a

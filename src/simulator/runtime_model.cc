@@ -111,6 +111,13 @@ bool RuntimeModel::EndContainer(const std::string& id, int32_t exit_code) {
   return true;
 }
 
+bool RuntimeModel::EndSandbox(const std::string& id) {
+  const auto found = sandboxes_.find(id);
+  if (found == sandboxes_.end() || found->second.state != cri::SANDBOX_READY) return false;
+  found->second.state = cri::SANDBOX_NOTREADY;
+  return true;
+}
+
 // --- Node
 
 grpc::Status RuntimeModel::Version(const cri::VersionRequest&, cri::VersionResponse& response) {

@@ -61,6 +61,9 @@ class RuntimeModel {
   // The container's process ends by itself.
   // False if there is no such container or it does not run.
   bool EndContainer(const std::string& id, int32_t exit_code);
+  // The sandbox's own process ends by itself; its containers run on.
+  // False if there is no such sandbox or it is not ready.
+  bool EndSandbox(const std::string& id);
 
   // The events since the last call, oldest first.
   std::vector<Event> TakeEvents() { return std::exchange(events_, {}); }

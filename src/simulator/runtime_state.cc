@@ -98,6 +98,11 @@ bool RuntimeState::EndContainer(const std::string& id, int32_t exit_code) {
   return ended;
 }
 
+bool RuntimeState::EndSandbox(const std::string& id) {
+  MutexLock lock(mutex_);
+  return model_.EndSandbox(id);
+}
+
 void RuntimeState::SetFailure(const std::string& method, grpc::Status status,
                               const std::string& containing) {
   MutexLock lock(mutex_);

@@ -54,6 +54,7 @@ class RuntimeState {
   std::vector<EmbeddedRuntime::Request> Requests(std::optional<std::string_view> method) const
       EXCLUDES(mutex_);
   bool EndContainer(const std::string& id, int32_t exit_code) EXCLUDES(mutex_);
+  bool EndSandbox(const std::string& id) EXCLUDES(mutex_);
   void SetFailure(const std::string& method, grpc::Status status, const std::string& containing)
       EXCLUDES(mutex_);
   void SetDelay(const std::string& method, std::chrono::milliseconds delay,

@@ -68,16 +68,50 @@ TEST_F(Registry, KnowsPodsByNameFromTheirSandboxesAndFromListings) {
 TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNobodyWorksOnIt) {
   registry_.AddSandbox("old", "pod");
   registry_.SandboxStopped("old");
-  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
-  EXPECT_EQ(registry_.StoppedPods(hours(1)), Pods{});
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
   registry_.BeginCall("pod");
-  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{});
+  registry_.BeginCall("pod");
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
+  EXPECT_FALSE(registry_.EndCall("pod"));  // the other one goes on
+  EXPECT_TRUE(registry_.EndCall("pod"));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+  registry_.BeginCall("pod");
   registry_.AddSandbox("new", "pod");
-  registry_.EndCall("pod");
-  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{});
+  EXPECT_FALSE(registry_.EndCall("pod"));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
   registry_.SandboxStopped("new");
-  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
   registry_.SandboxStopped("never heard of");
+}
+
+TEST_F(Registry, StoppedPodIsReleasedSomeTimeAfterItsLastSandboxStopped) {
+  const ContainerRegistry::Grace grace{milliseconds(100), hours(1)};
+  using Clock = std::chrono::steady_clock;
+  registry_.AddSandbox("first", "pod");
+  registry_.AddSandbox("second", "pod");
+  registry_.SandboxStopped("first");
+  EXPECT_TRUE(registry_.ReleaseTimes(grace).empty());
+  const Clock::time_point before = Clock::now();
+  registry_.SandboxStopped("second");
+  const Clock::time_point after = Clock::now();
+  const Clock::time_point time = registry_.ReleaseTimes(grace).at("pod");
+  EXPECT_GE(time, before + milliseconds(100));
+  EXPECT_LE(time, after + milliseconds(100));
+  registry_.SandboxStopped("second");  // a kubelet does so more than once
+  EXPECT_EQ(registry_.ReleaseTimes(grace).at("pod"), time);
+}
+
+// Nobody says when it stopped, nor whether somebody is about to replace it.
+TEST_F(Registry, PodThatIsFoundStoppedIsWaitedForUntilItsSandboxIsStopped) {
+  const ContainerRegistry::Grace grace{milliseconds(0), hours(1)};
+  using Clock = std::chrono::steady_clock;
+  const RuntimeListing not_ready{{{"s", "pod", /*ready=*/false}}, {}};
+  Listed(not_ready);
+  EXPECT_GT(registry_.ReleaseTimes(grace).at("pod"), Clock::now() + milliseconds(1));
+  registry_.SandboxStopped("s");
+  EXPECT_LE(registry_.ReleaseTimes(grace).at("pod"), Clock::now());
+  Listed(not_ready);
+  EXPECT_LE(registry_.ReleaseTimes(grace).at("pod"), Clock::now());
 }
 
 TEST_F(Registry, ListingAdoptsForgetsAndKeepsWhatWasTold) {
@@ -107,12 +141,35 @@ TEST_F(Registry, SandboxThatStopsWhileTheRuntimeListsStaysStopped) {
   registry_.BeginListing();
   registry_.SandboxStopped("s");
   registry_.Resync({{{"s", "pod", /*ready=*/true}}, {}}, {}, false);
-  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
 }
 
 TEST_F(Registry, SandboxThatIsListedAsNotReadyHasStopped) {
+  Listed({{{"s", "pod", /*ready=*/false}}, {{"c", {"pod", "app"}, "s", /*runs=*/false}}});
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+  EXPECT_EQ(ToldTo(registry_, "c"), "unknown");  // it never runs
+}
+
+TEST_F(Registry, SandboxThatDiedHasNotStoppedWhileItsContainersRun) {
+  const auto listing = [](bool runs) {
+    return RuntimeListing{{{"s", "pod", /*ready=*/false}}, {{"c", {"pod", "app"}, "s", runs}}};
+  };
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("1-3"));
+  Listed(listing(true));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
+  EXPECT_FALSE(registry_.IsGone("pod"));
+  EXPECT_EQ(ToldTo(registry_, "c"), "1-3");
+  Listed(listing(false));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+}
+
+// A runtime may show one that it is making, for somebody else's call.
+TEST_F(Registry, SandboxThatBecomesReadyHasNotStopped) {
   Listed({{{"s", "pod", /*ready=*/false}}, {}});
-  EXPECT_EQ(registry_.StoppedPods(milliseconds(0)), Pods{"pod"});
+  Listed({{{"s", "pod", /*ready=*/true}}, {{"c", {"pod", "app"}, "s"}}});
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
 }
 
 TEST_F(Registry, PodMustBeMissingTwiceUnlessWeHaveJustStarted) {

@@ -1,0 +1,108 @@
+// Pods that stop: their CPUs come back at once, unless they come back themselves. The runtime is
+// not listed meanwhile unless a test says so.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <string>
+
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+class DaemonRelease : public DaemonTest {
+ protected:
+  void StartWithoutListings() {
+    std::string config = StaticConfig();
+    const std::string period = "cpuManagerReconcilePeriod: 2s";
+    Start(config.replace(config.find(period), period.size(), "cpuManagerReconcilePeriod: 1h"));
+  }
+  bool Holds(const std::string& uid) const {
+    return State().find("\"" + uid + "\"") != std::string::npos;
+  }
+};
+
+// A kubelet removes the sandbox of a pod that was deleted or has completed at its garbage
+// collection only.
+TEST_F(DaemonRelease, StoppedPodsCpusComeBackWithoutAnybodysCall) {
+  StartWithoutListings();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  ASSERT_EQ(CpusOf(shared.container), "0,4-27");
+  ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
+  EXPECT_FALSE(Holds("pinned")) << State();
+}
+
+TEST_F(DaemonRelease, PodWhoseSandboxIsBeingReplacedKeepsItsCpus) {
+  StartWithoutListings();
+  const Running other = RunOne(PodConfig("other"), Pinned(2));
+  const v1::PodSandboxConfig pod = PodConfig("pod");
+  const Running first = RunOne(pod, Pinned(3));
+  ASSERT_EQ(CpusOf(first.container), "3-5");
+  runtime_->SetDelay("RunPodSandbox", seconds(3));
+  const size_t runs = runtime_->Requests("RunPodSandbox").size();
+  auto replaced = std::async(std::launch::async, [&] { return Run(pod); });
+  ASSERT_TRUE(Eventually([&] { return runtime_->Requests("RunPodSandbox").size() > runs; }));
+  ASSERT_TRUE(StopSandbox(first.sandbox).ok());
+  ASSERT_TRUE(StopSandbox(other.sandbox).ok());
+  // The other one's time came after ours.
+  ASSERT_TRUE(Eventually([&] { return !Holds("other"); }));
+  const std::string sandbox = replaced.get();
+  EXPECT_TRUE(Holds("pod")) << State();
+  const auto created = Create(sandbox, pod, Pinned(3));
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(CpusOf(created.response.container_id()), "3-5");
+}
+
+TEST_F(DaemonRelease, PodWhoseSandboxCouldNotBeReplacedLosesItsCpus) {
+  StartWithoutListings();
+  const v1::PodSandboxConfig pod = PodConfig("pod");
+  const Running first = RunOne(pod, Pinned(3));
+  runtime_->SetFailure("RunPodSandbox", {grpc::StatusCode::UNKNOWN, "no network"});
+  runtime_->SetDelay("RunPodSandbox", seconds(2));
+  const size_t runs = runtime_->Requests("RunPodSandbox").size();
+  auto replaced = std::async(std::launch::async, [&] { return Run(pod); });
+  ASSERT_TRUE(Eventually([&] { return runtime_->Requests("RunPodSandbox").size() > runs; }));
+  ASSERT_TRUE(StopSandbox(first.sandbox).ok());
+  EXPECT_EQ(replaced.get(), "");
+  EXPECT_TRUE(Eventually([&] { return !Holds("pod"); })) << State();
+}
+
+TEST_F(DaemonRelease, PodWithAnotherSandboxThatRunsKeepsItsCpus) {
+  StartWithoutListings();
+  const v1::PodSandboxConfig pod = PodConfig("pod");
+  const std::string old_sandbox = Run(pod);
+  const Running now = RunOne(pod, Pinned(3));
+  const Running other = RunOne(PodConfig("other"), Pinned(2));
+  ASSERT_TRUE(StopSandbox(old_sandbox).ok());
+  ASSERT_TRUE(StopSandbox(other.sandbox).ok());
+  ASSERT_TRUE(Eventually([&] { return !Holds("other"); }));
+  EXPECT_TRUE(Holds("pod")) << State();
+  // Removing the one that runs leaves the other, which has stopped.
+  ASSERT_TRUE(runtime_->EndContainer(now.container, 0));
+  ASSERT_TRUE(RemoveSandbox(now.sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return !Holds("pod"); })) << State();
+}
+
+// Its containers live on until somebody stops them.
+TEST_F(DaemonRelease, SandboxThatDiesByItselfFreesNothingWhileItsContainersRun) {
+  Start();
+  const Running first = RunOne(PodConfig("first"), Pinned(20));
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  ASSERT_TRUE(runtime_->EndSandbox(first.sandbox));
+  const size_t listings = runtime_->Requests("ListContainers").size();
+  ASSERT_TRUE(
+      Eventually([&] { return runtime_->Requests("ListContainers").size() >= listings + 2; }));
+  const v1::PodSandboxConfig pod = PodConfig("second");
+  const std::string sandbox = Run(pod);
+  EXPECT_FALSE(Create(sandbox, pod, Pinned(20)).status.ok());
+  EXPECT_TRUE(Holds("first")) << State();
+  EXPECT_EQ(CpusOf(shared.container), "0,7-13");
+  ASSERT_TRUE(runtime_->EndContainer(first.container, 0));
+  EXPECT_TRUE(Eventually([&] { return Create(sandbox, pod, Pinned(20)).status.ok(); }));
+}
+
+}  // namespace
+}  // namespace alignd::daemon
