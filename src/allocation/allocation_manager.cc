@@ -44,9 +44,12 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
       reader_(mirrors_ && kubelet_.read ? std::make_unique<TaskQueue>("kubelet") : nullptr) {
   if (boot_ == nullptr || !boot_->IsEarlier()) return;
   for (const auto& [key, held] : ledger_.state().devices.allocations) {
-    for (const auto& [resource, allocation] : held) of_earlier_boot_.insert(resource);
+    for (const auto& [resource, allocation] : held) {
+      // Others have long been taken for gone: nobody would ever come for them.
+      if (ledger_.state().devices.resources.contains(resource)) of_earlier_boot_.insert(resource);
+    }
   }
-  PluginCame({});
+  SettleBoot();
 }
 
 AllocationManager::~AllocationManager() {
@@ -88,7 +91,12 @@ void AllocationManager::Start(Caller caller) {
     return caller.done(*refusal);
   }
   notes_.SawPod(caller.pod);
+  if (const Result<Done> taken = TakeOverWanted(caller); !taken.ok()) {
+    NoteFault(caller.pod, taken.error());
+    return caller.done(taken.error());
+  }
   if (std::optional<Outcome> wait = AwaitsPluginsOfThisBoot(caller)) {
+    if (const auto* error = std::get_if<Error>(&*wait)) NoteFault(caller.pod, *error);
     return caller.done(*std::move(wait));
   }
   if (HoldsItsGrant(caller, pending)) {

@@ -154,9 +154,14 @@ class AllocationManager final : public InventorySink {
   void Start(Caller caller);
   // Has the kubelet's counts read elsewhere; Start follows.
   void ReadCounts(Caller caller);
+  // Takes over what the wanted container has of plugins that were the kubelet's, if it is not held
+  // (any more): it comes with their answers, whether we know of it or not.
+  // Errors: kUnavailable if somebody else holds it now; kIo.
+  Result<Done> TakeOverWanted(const Caller& caller);
   // Why a container is not to be made although it holds its devices.
   std::optional<Outcome> AwaitsPluginsOfThisBoot(const Caller& caller) const;
-  void PluginCame(const std::string& resource);
+  // Notes the machine's boot once nobody waits for a plugin of an earlier one any more.
+  void SettleBoot();
   bool HoldsItsGrant(const Caller& caller, bool pending) const;
   // Binds what is counted to the devices that `state` gives the pod.
   Result<Done> KeepBound(const admission::NodeState& state, const std::string& pod_uid,
@@ -182,11 +187,11 @@ class AllocationManager final : public InventorySink {
   // Takes over what plugins announced since: once for all of it, so that a plugin that floods us
   // costs one decision's time at most between two others.
   void ChangeInventory();
-  // The kubelet's checkpoint has been read for those that `came`: null if it is not to be had.
-  void Arrive(const std::set<std::string>& came,
-              const checkpoint::DeviceCheckpoint* of_its_plugins);
-  // `of_its_plugins`: to be taken over; may be null.
-  void Put(Inventory inventory, const checkpoint::DeviceCheckpoint* of_its_plugins);
+  // Has the kubelet's checkpoint read for those that came, until it can be; Arrive follows.
+  void ReadForArrival(const std::set<std::string>& came, const std::string& last_fault);
+  void Arrive(const std::set<std::string>& came);
+  // `takes_over`: what the kubelet's plugins had given of them.
+  void Put(Inventory inventory, bool takes_over);
   void Announce(const std::string& name, std::optional<devicemanager::Resource> resource)
       EXCLUDES(mutex_);
 
@@ -210,9 +215,12 @@ class AllocationManager final : public InventorySink {
   BootRecord* const boot_;              // may be null
   // Resources that were held before the machine booted, and whose plugins have not come since.
   std::set<std::string> of_earlier_boot_;
+  bool unsettled_said_ = false;
   // Those of plugins that just came, with what they announced since: to be shown with what
   // containers hold of them.
   Inventory arriving_;
+  // What the kubelet's own plugins had given when last one of them came to us.
+  checkpoint::DeviceCheckpoint of_its_plugins_;
   bool stopping_ = false;
 
   Mutex mutex_;

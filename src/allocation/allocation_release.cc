@@ -95,6 +95,7 @@ Result<Done> AllocationManager::Release(const std::set<std::string>& pod_uids) {
     notes_.Forget(uid);
   }
   Result<Done> kept = ledger_.Keep(std::move(next), Hidden(nullptr));
+  SettleBoot();
   if (bindings_ == nullptr) return kept;
   const Result<Done> forgotten = bindings_->Forget(pod_uids);
   return kept.ok() ? forgotten : kept;

@@ -6,6 +6,11 @@
 
 namespace alignd::allocation {
 
+std::string RunningBoot(const std::filesystem::path& root) {
+  const Result<std::string> id = host::ReadFile(root / "proc/sys/kernel/random/boot_id");
+  return id.ok() ? *id : "";
+}
+
 Result<std::unique_ptr<BootRecord>> BootRecord::Load(std::filesystem::path file,
                                                      std::string running, host::FileCalls& calls) {
   if (Result<Done> clean = host::RemoveTemporary(file, calls); !clean.ok()) return clean.error();

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "alignd/base/result.h"
 #include "host/durable_file.h"
@@ -11,6 +12,10 @@
 namespace alignd::allocation {
 
 inline constexpr std::string_view kBootFileName = "boot_id";
+
+// The kernel's id of this boot, below `root`; empty where it has none, as most trees that are not a
+// machine's.
+std::string RunningBoot(const std::filesystem::path& root);
 
 // After a reboot devices may not be there before their plugins have prepared them, so whoever held
 // some has to wait for these. Our own restart is none: what runs then has its devices.

@@ -1,5 +1,7 @@
 #include "allocation/kubelet_devices.h"
 
+#include <map>
+#include <set>
 #include <utility>
 
 #include "host/file.h"
@@ -41,7 +43,8 @@ DeviceCheckpoint OfItsPlugins(DeviceCheckpoint kubelets,
 }
 
 TakenOver TakeOver(const DeviceCheckpoint& of_its_plugins, const std::string& resource,
-                   const checkpoint::Bindings& bindings, admission::NodeState& state) {
+                   const checkpoint::Bindings& bindings, admission::NodeState& state,
+                   const ContainerKey* only) {
   TakenOver taken;
   std::map<std::string, std::string> pod_of;  // by device id
   for (const auto& [key, held] : state.devices.allocations) {
@@ -51,29 +54,29 @@ TakenOver TakeOver(const DeviceCheckpoint& of_its_plugins, const std::string& re
   }
   for (const auto& [key, held] : of_its_plugins.allocations) {
     const auto given = held.find(resource);
-    if (given == held.end()) continue;
-    const std::set<std::string> ids = given->second.Ids();
+    if (given == held.end() || (only != nullptr && key != *only)) continue;
     const DeviceAllocation* const known = state.devices.Find(key, resource);
-    if (known != nullptr && known->Ids() != ids) continue;  // decided anew since
+    if (known != nullptr && known->Ids() != given->second.Ids()) continue;  // decided anew since
     const auto bound = bindings.find(key);
     if (bound != bindings.end() && bound->second.contains(resource)) continue;
-    std::string others;
-    for (const std::string& id : ids) {
-      const auto other = pod_of.find(id);
-      if (other == pod_of.end() || other->second == key.pod_uid) continue;
-      others += (others.empty() ? "" : ", ") + id + " is held by pod " + other->second;
+    DeviceAllocation ours = given->second;
+    std::set<std::string> others;
+    for (auto& [numa, ids] : ours.devices) {
+      std::erase_if(ids, [&, &uid = key.pod_uid](const std::string& id) {
+        const auto place = pod_of.emplace(id, uid).first;
+        if (place->second == uid) return false;
+        others.insert(id + " is held by pod " + place->second);
+        return true;
+      });
     }
-    if (ids.empty() || !others.empty()) {
-      taken.contradictory.push_back(
-          "the kubelet gave container " + key.container + " of pod " + key.pod_uid + " " +
-          (ids.empty() ? "none of its devices" : "devices of which " + others));
-      continue;
+    std::erase_if(ours.devices, [](const auto& entry) { return entry.second.empty(); });
+    for (const std::string& other : others) {
+      taken.contradictory.push_back("the kubelet gave it to container " + key.container +
+                                    " of pod " + key.pod_uid + ", but " + other);
     }
-    for (const std::string& id : ids) {
-      pod_of.emplace(id, key.pod_uid);
-      taken.bound[key][resource][id] = id;
-    }
-    if (known == nullptr) state.devices.allocations[key][resource] = given->second;
+    if (ours.devices.empty()) continue;
+    for (const std::string& id : ours.Ids()) taken.bound[key][resource][id] = id;
+    if (known == nullptr) state.devices.allocations[key][resource] = std::move(ours);
   }
   return taken;
 }

@@ -44,8 +44,10 @@ struct TakenOver {
 
 // The plugin of `resource` has come from the kubelet: adds to `state` what containers hold of it,
 // with the plugin's answers. Those that hold just this already, for the kubelet's file was copied
-// over, are bound as well, unless they are in `bindings`.
+// over, are bound as well, unless they are in `bindings`. What another pod holds is left to that.
+// `only`, where given, is the one container to look at.
 TakenOver TakeOver(const checkpoint::DeviceCheckpoint& of_its_plugins, const std::string& resource,
-                   const checkpoint::Bindings& bindings, admission::NodeState& state);
+                   const checkpoint::Bindings& bindings, admission::NodeState& state,
+                   const ContainerKey* only = nullptr);
 
 }  // namespace alignd::allocation

@@ -166,8 +166,10 @@ class CreateContainerHandler final : public CallHandler {
     const auto snapshot = context.allocation.snapshot();
     const devicemanager::DeviceState& devices = snapshot->state.devices;
     for (const auto& [resource, limit] : container.resources.limits) {
-      const bool is_device = devices.resources.contains(resource) && !limit.IsZero();
-      if (!is_device || create.counted.contains(resource)) continue;
+      const auto offered = devices.resources.find(resource);
+      // One whose plugin has not registered may be the kubelet's own.
+      if (offered == devices.resources.end() || !offered->second.registered) continue;
+      if (limit.IsZero() || create.counted.contains(resource)) continue;
       if (devices.Find(create.key, resource) != nullptr) continue;
       return Error{ErrorCode::kInvalidArgument,
                    container.name + ": limits." + resource + " is " +

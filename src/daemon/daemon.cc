@@ -156,13 +156,6 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
 }
 
-// The kernel's id of this boot; empty where there is none, as in most trees that are not a
-// machine's.
-std::string RunningBoot(const std::filesystem::path& root) {
-  const Result<std::string> id = host::ReadFile(root / "proc/sys/kernel/random/boot_id");
-  return id.ok() ? *id : "";
-}
-
 allocation::KubeletDevices DevicesOfKubelet(const Options& options) {
   const auto file = options.kubelet_device_plugin_dir / "kubelet_internal_checkpoint";
   return {[file] { return allocation::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
@@ -387,7 +380,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   const Result<Done> retained = (*bindings)->RetainHeld(*state);
   if (!retained.ok()) return retained.error();
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
-      options.state_dir / allocation::kBootFileName, RunningBoot(options.root));
+      options.state_dir / allocation::kBootFileName, allocation::RunningBoot(options.root));
   if (!boot.ok()) return boot.error();
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),

@@ -72,7 +72,7 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
       text += ", " + std::to_string(quantity.Value()) + " " + resource;
     } else if (!memory && resource.find('/') != std::string::npos) {
       text += ", " + std::to_string(quantity.Value()) + " " + resource +
-              " (no device plugin offers it)";
+              " (no device plugin offers it to alignd)";
     }
   }
   return text;
@@ -113,7 +113,7 @@ std::string WhatAilsDevices(const NodeState& state, const Pod& pod) {
     if (healthy >= amount) continue;
     if (!resource.registered)
       return "the device plugin of " + name + " is not there: see to its pod";
-    if (const int64_t all = static_cast<int64_t>(resource.devices.size()); healthy < all) {
+    if (const int64_t all = static_cast<int64_t>(resource.devices.size()); all >= amount) {
       return std::to_string(all - healthy) + " of " + std::to_string(all) + " " + name +
              " are unhealthy, or their device plugin is away: see to them, and to its pod";
     }

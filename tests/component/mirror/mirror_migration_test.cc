@@ -148,6 +148,33 @@ TEST_P(MirrorMove, HeldDevicesStayCountedAndHealthy) {
 INSTANTIATE_TEST_SUITE_P(FromTheKubelet, MirrorMove, ::testing::Bool(),
                          [](const auto& of) { return of.param ? "WithItsFile" : "AtWork"; });
 
+// Its containers come without a mark: that they have a device is in the kubelet's file alone.
+TEST_F(MirrorMigration, TakenOverPodWhoseSandboxIsReplacedKeepsItsDevice) {
+  mode_ = allocation::BindingMode::kLate;
+  StartWithoutAlignd();
+  const Created old_pod = RunPod("old", 0, 1);
+  ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
+  const Ids held = GpusOf(old_pod.seen);
+  MovePlugin();
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  ASSERT_TRUE(StopSandbox(old_pod.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(old_pod.sandbox).ok());
+  const auto is_held = [&] {
+    return ReadText(AligndCheckpoint()).find("\"old\"") != std::string::npos;
+  };
+  ASSERT_TRUE(Eventually([&] { return !is_held(); }));
+  const Created again = CreateAgain("old", Run(BurstablePod("old")), 1);
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(GpusOf(again.seen), held);
+  EXPECT_TRUE(is_held());
+  const Created new_pod = RunPod("new", 0, 2);
+  ASSERT_TRUE(new_pod.status.ok()) << new_pod.status.error_message();
+  Ids all = GpusOf(new_pod.seen);
+  EXPECT_EQ(all.size(), 2U);
+  all.insert(held.begin(), held.end());
+  EXPECT_EQ(all, AllGpus());
+}
+
 // It went back to the kubelet for a while, with its pods drained, and gave a device out there.
 TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItGaveMeanwhile) {
   StartWithoutAlignd();

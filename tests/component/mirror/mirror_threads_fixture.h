@@ -207,6 +207,20 @@ class Relay final : public allocation::InventorySink {
 
 class MirrorThreads : public ::testing::Test {
  protected:
+  // A pod that has had its device since before the plugin came to us.
+  static constexpr char kOld[] = "old";
+  static constexpr char kOldGpu[] = "gpu7";
+
+  // The kubelet's checkpoint, which cannot be read every time.
+  static Result<checkpoint::DeviceCheckpoint> ReadKubelets() {
+    static std::atomic<int> times = 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (++times % 3 == 0) return Error{ErrorCode::kIo, "torn"};
+    checkpoint::DeviceCheckpoint kubelets;
+    kubelets.allocations[{kOld, "app"}][kGpu].devices[1] = {kOldGpu};
+    return kubelets;
+  }
+
   ~MirrorThreads() override {
     StopOthers();
     Down();
@@ -229,9 +243,10 @@ class MirrorThreads : public ::testing::Test {
                const std::filesystem::path&) -> Result<std::unique_ptr<PluginConnection>> {
           return std::unique_ptr<PluginConnection>(std::make_unique<FakeConnection>(plugins_));
         });
-    manager_ = std::make_unique<allocation::AllocationManager>(world_.node, *std::move(state),
-                                                               *store_, *registry_, bindings_.get(),
-                                                               allocation::BindingMode::kSteered);
+    manager_ = std::make_unique<allocation::AllocationManager>(
+        world_.node, *std::move(state), *store_, *registry_, bindings_.get(),
+        allocation::BindingMode::kSteered,
+        allocation::KubeletDevices{ReadKubelets, [](const std::string&) { return false; }});
     relay_.ConnectTo(manager_.get());
     manager_->OnChange([this](const auto&) { Refresh(); });
     bindings_->OnChange([this] { Refresh(); });

@@ -116,7 +116,7 @@ TEST(ExplainTest, SaysWhatAilsTheDevices) {
   NodeState state = NodeState::Initial(node);
   const Pod pod = MakePod("p", {App("app", {{"cpu", "1"}, {"memory", "64Mi"}, {kGpu, "2"}})});
   EXPECT_EQ(DescribeAsk(node, state, pod),
-            "app: 1 exclusive CPU, 2 a.com/gpu (no device plugin offers it)");
+            "app: 1 exclusive CPU, 2 a.com/gpu (no device plugin offers it to alignd)");
   const auto help = [&] {
     const std::string text = Explain(node, state, pod, {"R", "m"}).message;
     return text.substr(text.find("What would help: ") + 17);

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "edge/allocation_node.h"
 #include "edge/fake_tree.h"
@@ -108,16 +109,24 @@ TEST_F(KubeletDevicesTest, NoDeviceIsHeldByTwoPods) {
   kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0", "gpu1"});
   kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu2"});
   kubelets_.allocations[{"r", "app"}][kGpu] = Of({"gpu2"});  // of a file with a right checksum
-  kubelets_.allocations[{"s", "app"}][kGpu] = Of({});
   const TakenOver taken = Take();
-  EXPECT_EQ(taken.bound, (checkpoint::Bindings{{{"q", "app"}, {{kGpu, {{"gpu2", "gpu2"}}}}}}));
-  ASSERT_EQ(taken.contradictory.size(), 3U);
-  EXPECT_EQ(taken.contradictory[0],
-            "the kubelet gave container app of pod p devices of which gpu1 is held by pod ours");
-  EXPECT_EQ(taken.contradictory[1],
-            "the kubelet gave container app of pod r devices of which gpu2 is held by pod q");
-  EXPECT_EQ(taken.contradictory[2], "the kubelet gave container app of pod s none of its devices");
+  // What nobody else has is held all the same: the container uses it.
+  EXPECT_EQ(taken.bound, (checkpoint::Bindings{{{"p", "app"}, {{kGpu, {{"gpu0", "gpu0"}}}}},
+                                               {{"q", "app"}, {{kGpu, {{"gpu2", "gpu2"}}}}}}));
+  EXPECT_EQ(*state_.devices.Find({"p", "app"}, kGpu), Of({"gpu0"}));
+  EXPECT_EQ(taken.contradictory,
+            (std::vector<std::string>{
+                "the kubelet gave it to container app of pod p, but gpu1 is held by pod ours",
+                "the kubelet gave it to container app of pod r, but gpu2 is held by pod q"}));
   EXPECT_TRUE(devicemanager::BrokenInvariants(state_.devices).empty());
+}
+
+TEST_F(KubeletDevicesTest, OneContainerAloneMayBeAskedFor) {
+  kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"});
+  kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu1"});
+  const ContainerKey only{"q", "app"};
+  TakeOver(OfItsPlugins(kubelets_, IsOurs), kGpu, bindings_, state_, &only);
+  EXPECT_EQ(state_.devices.AllocatedIds(kGpu), Ids{"gpu1"});
 }
 
 }  // namespace
