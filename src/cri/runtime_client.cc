@@ -2,8 +2,6 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <future>
 #include <map>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "cri/injection.h"
+#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 #include "sync/mutex.h"
@@ -43,25 +42,21 @@ class RuntimeClient::Stubs {
 
   // One unary call; `done` runs on gRPC's threads.
   template <typename Request, typename Response>
-  void Call(const std::string& method, Request request,
+  void Call(const std::string& method, const Request& request,
             std::function<void(const grpc::Status&, const Response&)> done) {
     struct Pending {
       grpc::ClientContext context;
-      Request request;
       Response response;
     };
     auto pending = std::make_shared<Pending>();
-    pending->request = std::move(request);
     const std::shared_ptr<grpc::ClientContext> context(pending, &pending->context);
     if (!Begin(context)) {
       done({grpc::StatusCode::CANCELLED, "alignd is stopping"}, pending->response);
       return;
     }
     pending->context.set_deadline(std::chrono::system_clock::now() + timeout_);
-    grpc::TemplatedGenericStub<Request, Response> stub(channel_);
-    stub.UnaryCall(
-        &pending->context, prefix_.load() + method, grpc::StubOptions(), &pending->request,
-        &pending->response,
+    rpc::CallUnary(
+        channel_, &pending->context, prefix_.load() + method, request, &pending->response,
         [this, context, pending, done = std::move(done)](const grpc::Status& status) mutable {
           // What `done` holds goes before the end, after which we may be gone.
           std::exchange(done, nullptr)(status, pending->response);
@@ -70,9 +65,9 @@ class RuntimeClient::Stubs {
   }
 
   template <typename Response, typename Request>
-  Result<Response> CallAndWait(const std::string& method, Request request) {
+  Result<Response> CallAndWait(const std::string& method, const Request& request) {
     std::promise<Result<Response>> answer;
-    Call<Request, Response>(method, std::move(request),
+    Call<Request, Response>(method, request,
                             [&](const grpc::Status& status, const Response& response) {
                               if (status.ok()) {
                                 answer.set_value(response);
@@ -197,7 +192,7 @@ void RuntimeClient::ListSandbox(const std::string& sandbox_id,
   v1::ListContainersRequest request;
   request.mutable_filter()->set_pod_sandbox_id(sandbox_id);
   stubs_->Call<v1::ListContainersRequest, v1::ListContainersResponse>(
-      "ListContainers", std::move(request),
+      "ListContainers", request,
       [this, done = std::move(done)](const grpc::Status& status,
                                      const v1::ListContainersResponse& response) mutable {
         if (!status.ok()) return done(rpc::ToError(status, "runtime: ListContainers"));
@@ -219,7 +214,7 @@ void RuntimeClient::AskExitCode(const std::shared_ptr<ExitCodes>& asking, size_t
   v1::ContainerStatusRequest request;
   request.set_container_id(asking->ended[next]);
   stubs_->Call<v1::ContainerStatusRequest, v1::ContainerStatusResponse>(
-      "ContainerStatus", std::move(request),
+      "ContainerStatus", request,
       [this, asking, next](const grpc::Status& status,
                            const v1::ContainerStatusResponse& response) {
         if (status.ok()) asking->containers[next].exit_code = response.status().exit_code();
@@ -238,7 +233,7 @@ void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& 
   request.mutable_linux()->set_cpuset_cpus(cpuset.ToString());
   request.mutable_linux()->set_cpuset_mems(NodeList(memory_nodes));
   stubs_->Call<v1::UpdateContainerResourcesRequest, v1::UpdateContainerResourcesResponse>(
-      "UpdateContainerResources", std::move(request),
+      "UpdateContainerResources", request,
       [container_id, done = std::move(done)](const grpc::Status& status,
                                              const v1::UpdateContainerResourcesResponse&) {
         done(ToResult(status, "runtime: UpdateContainerResources of " + container_id));
@@ -251,7 +246,7 @@ void RuntimeClient::FindSpec(const std::string& container_id,
   request.set_container_id(container_id);
   request.set_verbose(true);
   stubs_->Call<v1::ContainerStatusRequest, v1::ContainerStatusResponse>(
-      "ContainerStatus", std::move(request),
+      "ContainerStatus", request,
       [container_id, done = std::move(done)](const grpc::Status& status,
                                              const v1::ContainerStatusResponse& response) {
         const std::string what = "runtime: ContainerStatus of " + container_id;

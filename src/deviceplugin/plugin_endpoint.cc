@@ -1,17 +1,22 @@
 #include "deviceplugin/plugin_endpoint.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <type_traits>
 #include <utility>
 
+#include "rpc/client_call.h"
+#include "rpc/grpc_status.h"
+
 namespace alignd::deviceplugin {
 namespace {
 
-template <typename Request, typename Response>
+constexpr char kService[] = "/v1beta1.DevicePlugin/";
+
+template <typename Response>
 struct CallState {
   grpc::ClientContext context;
-  Request request;
   Response response;
 };
 
@@ -19,7 +24,7 @@ struct CallState {
 
 // The callbacks run one after the other, OnDone last; it belongs to the endpoint, which outlives
 // OnDone.
-class PluginEndpoint::Stream : public grpc::ClientReadReactor<v1beta1::ListAndWatchResponse> {
+class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Stream(PluginEndpoint& endpoint,
          std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
@@ -28,43 +33,54 @@ class PluginEndpoint::Stream : public grpc::ClientReadReactor<v1beta1::ListAndWa
 
   void Follow() {
     if (!endpoint_.Begin(&context_)) {
-      on_end_(endpoint_.ClosedError("ListAndWatch"));
+      on_end_(endpoint_.ClosedError(kName));
       return;
     }
-    endpoint_.stub_->async()->ListAndWatch(&context_, &request_, this);
-    StartRead(&list_);
+    // On the wire a stream of the server alone is one in both directions that we close.
+    grpc::GenericStub(endpoint_.channel_)
+        .PrepareBidiStreamingCall(&context_, std::string(kService) + kName, {}, this);
+    StartWriteLast(&request_, grpc::WriteOptions());
+    StartRead(&message_);
     StartCall();
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) return;
-    on_list_(list_);
-    StartRead(&list_);
+    if (!ok) return;  // the end
+    v1beta1::ListAndWatchResponse list;
+    undecodable_ = rpc::Decode(message_, list);
+    message_.Clear();  // it may be long, and the next one far away
+    if (!undecodable_.ok()) {
+      context_.TryCancel();  // who no longer reads would wait for the end for ever
+      return;
+    }
+    on_list_(list);
+    StartRead(&message_);
   }
 
   void OnDone(const grpc::Status& status) override {
     endpoint_.Forget(&context_);
-    on_end_(status.ok() ? Error{ErrorCode::kUnavailable,
-                                endpoint_.resource_ + ": the plugin ended its device list"}
-                        : endpoint_.ToError("ListAndWatch", status));
+    const grpc::Status& why = undecodable_.ok() ? status : undecodable_;
+    on_end_(why.ok() ? Error{ErrorCode::kUnavailable,
+                             endpoint_.resource_ + ": the plugin ended its device list"}
+                     : endpoint_.ToError(kName, why));
     endpoint_.End();
   }
 
  private:
+  static constexpr char kName[] = "ListAndWatch";
+
   PluginEndpoint& endpoint_;
   const std::function<void(const v1beta1::ListAndWatchResponse&)> on_list_;
   const std::function<void(Error)> on_end_;
-  const v1beta1::Empty request_;
+  const grpc::ByteBuffer request_ = rpc::Encode(v1beta1::Empty());
   grpc::ClientContext context_;
-  v1beta1::ListAndWatchResponse list_;
+  grpc::ByteBuffer message_;
+  grpc::Status undecodable_;
 };
 
 PluginEndpoint::PluginEndpoint(std::string resource, std::shared_ptr<grpc::Channel> channel,
                                PluginDeadlines deadlines)
-    : resource_(std::move(resource)),
-      deadlines_(deadlines),
-      channel_(std::move(channel)),
-      stub_(v1beta1::DevicePlugin::NewStub(channel_)) {}
+    : resource_(std::move(resource)), deadlines_(deadlines), channel_(std::move(channel)) {}
 
 PluginEndpoint::~PluginEndpoint() {
   Close();
@@ -102,33 +118,37 @@ Error PluginEndpoint::ClosedError(const std::string& name) const {
 }
 
 Error PluginEndpoint::ToError(const std::string& name, const grpc::Status& status) const {
-  const std::string context = resource_ + ": device plugin " + name;
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return Error{ErrorCode::kDeadlineExceeded, "no answer in time"}.In(context);
-  }
-  return Error{ErrorCode::kUnavailable,
-               "status " + std::to_string(status.error_code()) + ": " + status.error_message()}
-      .In(context);
+  return {ErrorCode::kUnavailable, resource_ + ": device plugin " + name + ": " +
+                                       std::string(rpc::NameOf(status.error_code())) + ": " +
+                                       status.error_message()};
 }
 
-template <typename Request, typename Response>
-void PluginEndpoint::Start(Method<Request, Response> method, const std::string& name,
-                           Request request, std::chrono::milliseconds deadline,
-                           std::function<void(Result<Response>)> done) {
-  auto call = std::make_shared<CallState<Request, Response>>();
-  call->request = std::move(request);
-  call->context.set_deadline(std::chrono::system_clock::now() + deadline);
+Error PluginEndpoint::LateError(const std::string& name, const Wait& wait) const {
+  return {ErrorCode::kDeadlineExceeded,
+          resource_ + ": device plugin " + name + ": no answer within " +
+              std::to_string(wait.longest.count()) + " ms",
+          "see to the plugin's pod; give it more time with " + std::string(wait.option) +
+              " if it is only slow"};
+}
+
+template <typename Response>
+void PluginEndpoint::Start(const std::string& name, const google::protobuf::Message& request,
+                           Wait wait, std::function<void(Result<Response>)> done) {
+  auto call = std::make_shared<CallState<Response>>();
+  call->context.set_deadline(std::chrono::system_clock::now() + wait.longest);
   // Only before the first contact may the socket be late; afterwards its absence is an answer.
   call->context.set_wait_for_ready(std::is_same_v<Response, v1beta1::DevicePluginOptions>);
   if (!Begin(&call->context)) {
     done(ClosedError(name));
     return;
   }
-  CallState<Request, Response>& state = *call;
-  auto finish = [this, name, call = std::move(call),
+  CallState<Response>& state = *call;
+  auto finish = [this, name, wait, call = std::move(call),
                  done = std::move(done)](const grpc::Status& status) mutable {
     Forget(&call->context);
+    const bool late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     Result<Response> result = status.ok() ? Result<Response>(std::move(call->response))
+                              : late      ? Result<Response>(LateError(name, wait))
                                           : Result<Response>(ToError(name, status));
     // Both before End: a context holds the channel, and a channel that dies on one of gRPC's own
     // threads may wait for that thread to end.
@@ -136,7 +156,8 @@ void PluginEndpoint::Start(Method<Request, Response> method, const std::string& 
     std::exchange(done, nullptr)(std::move(result));
     End();
   };
-  (stub_->async()->*method)(&state.context, &state.request, &state.response, std::move(finish));
+  rpc::CallUnary(channel_, &state.context, kService + name, request, &state.response,
+                 std::move(finish));
 }
 
 void PluginEndpoint::Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) {
@@ -149,9 +170,9 @@ void PluginEndpoint::Connect(std::function<void(Result<v1beta1::DevicePluginOpti
     }
     done(std::move(options));
   };
-  Start<v1beta1::Empty, v1beta1::DevicePluginOptions>(
-      &v1beta1::DevicePlugin::StubInterface::async_interface::GetDevicePluginOptions,
-      "GetDevicePluginOptions", {}, deadlines_.connect, std::move(explain));
+  Start<v1beta1::DevicePluginOptions>("GetDevicePluginOptions", v1beta1::Empty(),
+                                      {deadlines_.connect, "--plugin-connect-timeout-ms"},
+                                      std::move(explain));
 }
 
 void PluginEndpoint::Watch(std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
@@ -165,9 +186,8 @@ void PluginEndpoint::Allocate(const std::vector<std::string>& ids,
   v1beta1::AllocateRequest request;
   auto& wanted = *request.add_container_requests()->mutable_devices_ids();
   wanted.Add(ids.begin(), ids.end());
-  Start<v1beta1::AllocateRequest, v1beta1::AllocateResponse>(
-      &v1beta1::DevicePlugin::StubInterface::async_interface::Allocate, "Allocate",
-      std::move(request), deadlines_.allocate, std::move(done));
+  Start<v1beta1::AllocateResponse>("Allocate", request,
+                                   {deadlines_.allocate, "--plugin-timeout-ms"}, std::move(done));
 }
 
 void PluginEndpoint::GetPreferredAllocation(
@@ -179,9 +199,9 @@ void PluginEndpoint::GetPreferredAllocation(
   wanted.mutable_must_include_deviceids()->Add(query.must_include.begin(),
                                                query.must_include.end());
   wanted.set_allocation_size(query.size);
-  Start<v1beta1::PreferredAllocationRequest, v1beta1::PreferredAllocationResponse>(
-      &v1beta1::DevicePlugin::StubInterface::async_interface::GetPreferredAllocation,
-      "GetPreferredAllocation", std::move(request), deadlines_.preferred, std::move(done));
+  Start<v1beta1::PreferredAllocationResponse>("GetPreferredAllocation", request,
+                                              {deadlines_.preferred, "--plugin-preference-timeout-ms"},
+                                              std::move(done));
 }
 
 void PluginEndpoint::PreStartContainer(const std::vector<std::string>& ids,
@@ -193,9 +213,9 @@ void PluginEndpoint::PreStartContainer(const std::vector<std::string>& ids,
     if (!response.ok()) return done(response.error());
     done(Done{});
   };
-  Start<v1beta1::PreStartContainerRequest, v1beta1::PreStartContainerResponse>(
-      &v1beta1::DevicePlugin::StubInterface::async_interface::PreStartContainer,
-      "PreStartContainer", std::move(request), deadlines_.pre_start, std::move(check));
+  Start<v1beta1::PreStartContainerResponse>("PreStartContainer", request,
+                                            {deadlines_.pre_start, "--plugin-pre-start-timeout-ms"},
+                                            std::move(check));
 }
 
 }  // namespace alignd::deviceplugin

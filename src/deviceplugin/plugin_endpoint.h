@@ -14,7 +14,7 @@
 #include "alignd/base/result.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "deviceplugin/plugin_connection.h"
-#include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "deviceplugin/v1beta1/deviceplugin.pb.h"
 #include "sync/mutex.h"
 
 namespace alignd::deviceplugin {
@@ -42,29 +42,30 @@ class PluginEndpoint final : public PluginConnection {
 
  private:
   class Stream;
-  template <typename Request, typename Response>
-  using Method = void (v1beta1::DevicePlugin::StubInterface::async_interface::*)(
-      grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>);
-
   // Counts a call as running, unless we are closed. A call is in `contexts_` while it can be
   // cancelled, and running until its callback has returned.
   bool Begin(grpc::ClientContext* context) EXCLUDES(mutex_);
   void Forget(grpc::ClientContext* context) EXCLUDES(mutex_);
   void End() EXCLUDES(mutex_);
 
-  // One call of `method`, which errors call `name`. `done` gets the answer or the error.
-  template <typename Request, typename Response>
-  void Start(Method<Request, Response> method, const std::string& name, Request request,
-             std::chrono::milliseconds deadline, std::function<void(Result<Response>)> done)
-      EXCLUDES(mutex_);
+  // A call's longest wait, and the option that sets it.
+  struct Wait {
+    std::chrono::milliseconds longest;
+    const char* option;
+  };
+
+  // One call of the method `name`. `done` gets the answer or the error.
+  template <typename Response>
+  void Start(const std::string& name, const google::protobuf::Message& request, Wait wait,
+             std::function<void(Result<Response>)> done) EXCLUDES(mutex_);
 
   Error ToError(const std::string& name, const grpc::Status& status) const;
+  Error LateError(const std::string& name, const Wait& wait) const;
   Error ClosedError(const std::string& name) const;
 
   const std::string resource_;  // constant after construction, as all up to the mutex
   const PluginDeadlines deadlines_;
   const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1beta1::DevicePlugin::Stub> stub_;
   std::unique_ptr<Stream> stream_;  // set by Watch
 
   Mutex mutex_;

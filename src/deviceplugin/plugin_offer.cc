@@ -4,7 +4,8 @@
 
 #include <utility>
 
-#include "pluginregistration/v1/pluginregistration.grpc.pb.h"
+#include "pluginregistration/v1/pluginregistration.pb.h"
+#include "rpc/client_call.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
@@ -70,10 +71,10 @@ grpc::Status PluginOffer::Call(std::chrono::milliseconds deadline,
 Result<Offer> PluginOffer::Try() {
   const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket_);
   if (!channel.ok()) return channel.error();
-  const auto stub = pluginregistration::Registration::NewStub(*channel);
   pluginregistration::PluginInfo info;
   const grpc::Status asked = Call(deadlines_.info, [&](grpc::ClientContext* context) {
-    return stub->GetInfo(context, pluginregistration::InfoRequest(), &info);
+    return rpc::CallUnaryAndWait(*channel, context, "/pluginregistration.Registration/GetInfo",
+                                 pluginregistration::InfoRequest(), &info);
   });
   if (!asked.ok()) {
     return Error{ErrorCode::kUnavailable,
@@ -92,7 +93,9 @@ Result<Offer> PluginOffer::Try() {
   if (!offer.ok()) status.set_error(offer.error().message);
   pluginregistration::RegistrationStatusResponse response;
   const grpc::Status told = Call(deadlines_.notify, [&](grpc::ClientContext* context) {
-    return stub->NotifyRegistrationStatus(context, status, &response);
+    return rpc::CallUnaryAndWait(*channel, context,
+                                 "/pluginregistration.Registration/NotifyRegistrationStatus",
+                                 status, &response);
   });
   if (told.ok() || !offer.ok()) return offer;
   registry_.Deregister(offer->resource, offer->endpoint);

@@ -145,6 +145,7 @@ void PluginRegistry::OnList(const std::string& resource, uint64_t registration,
 
 void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, const Error& error) {
   EndpointPtr gone;  // dropped without the lock
+  std::filesystem::path socket;
   {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(resource);
@@ -152,8 +153,10 @@ void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, c
     Entry& entry = found->second;
     if (entry.registration != registration || entry.endpoint == nullptr) return;
     gone = SendAway(resource, entry);
+    socket = entry.socket;
   }
-  spdlog::warn("{}: device plugin is gone, its devices are unhealthy: {}", resource, error.message);
+  spdlog::warn("{} (plugin on {}); its devices are unhealthy until a plugin registers again",
+               error.message, socket.string());
 }
 
 void PluginRegistry::Deregister(const std::string& resource, const std::filesystem::path& socket) {

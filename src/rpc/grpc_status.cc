@@ -1,5 +1,8 @@
 #include "rpc/grpc_status.h"
 
+#include <array>
+#include <cstddef>
+
 namespace alignd::rpc {
 namespace {
 
@@ -50,6 +53,31 @@ grpc::Status ToStatus(const Error& error) { return {CodeOf(error.code), error.Te
 
 grpc::Status ToStatus(const Refusal& refusal) {
   return {grpc::StatusCode::FAILED_PRECONDITION, refusal.reason + ": " + refusal.message};
+}
+
+std::string_view NameOf(grpc::StatusCode code) {
+  // By number; which gRPC has fixed for all languages.
+  static constexpr std::array<std::string_view, 17> kNames = {
+      "OK",
+      "CANCELLED",
+      "UNKNOWN",
+      "INVALID_ARGUMENT",
+      "DEADLINE_EXCEEDED",
+      "NOT_FOUND",
+      "ALREADY_EXISTS",
+      "PERMISSION_DENIED",
+      "RESOURCE_EXHAUSTED",
+      "FAILED_PRECONDITION",
+      "ABORTED",
+      "OUT_OF_RANGE",
+      "UNIMPLEMENTED",
+      "INTERNAL",
+      "UNAVAILABLE",
+      "DATA_LOSS",
+      "UNAUTHENTICATED",
+  };
+  const auto number = static_cast<size_t>(code);
+  return number < kNames.size() ? kNames.at(number) : "no status of gRPC's";
 }
 
 Error ToError(const grpc::Status& status, std::string_view context) {

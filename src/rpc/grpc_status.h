@@ -19,6 +19,9 @@ grpc::Status ToStatus(const Error& error);
 // says of messages that are too long.
 grpc::Status ToStatus(const Refusal& refusal);
 
+// "DEADLINE_EXCEEDED" and the like.
+std::string_view NameOf(grpc::StatusCode code);
+
 // What a peer's status, which is not OK, means to us; the message is "<context>: <peer's message>".
 Error ToError(const grpc::Status& status, std::string_view context);
 

@@ -202,7 +202,7 @@ TEST_F(DevicePlugins, FailureAndSenselessAnswersNameTheResource) {
   plugin->SetManner(Manner::kFail);
   EXPECT_EQ(Allocate({"gpu-0"}).error(),
             (Error{ErrorCode::kUnavailable,
-                   "example.com/gpu: device plugin Allocate: status 2: simulated failure"}));
+                   "example.com/gpu: device plugin Allocate: UNKNOWN: simulated failure"}));
   plugin->SetManner(Manner::kNothing);
   EXPECT_EQ(Allocate({"gpu-0"}).error(),
             (Error{ErrorCode::kInvalidArgument,
@@ -339,7 +339,9 @@ TEST_F(ImpatientDevicePlugins, HangingPluginTimesOutAndKeepsItsDevices) {
   plugin->SetManner(Manner::kHang);
   EXPECT_EQ(Allocate({"gpu-0"}).error(),
             (Error{ErrorCode::kDeadlineExceeded,
-                   "example.com/gpu: device plugin Allocate: no answer in time"}));
+                   "example.com/gpu: device plugin Allocate: no answer within 100 ms",
+                   "see to the plugin's pod; give it more time with --plugin-timeout-ms if it is "
+                   "only slow"}));
   EXPECT_EQ(Prefer({"gpu-0", "gpu-1"}, 1), std::nullopt);
   EXPECT_EQ(PreStart({"gpu-0"}).error().code, ErrorCode::kDeadlineExceeded);
   plugin->SetManner(Manner::kAnswer);

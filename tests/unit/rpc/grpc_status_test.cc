@@ -40,5 +40,15 @@ TEST(ToError, ComesBackAsWhatItWas) {
   }
 }
 
+TEST(NameOf, KnowsEveryCodeByItsNumber) {
+  EXPECT_EQ(NameOf(grpc::StatusCode::OK), "OK");
+  EXPECT_EQ(NameOf(grpc::StatusCode::DEADLINE_EXCEEDED), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(NameOf(grpc::StatusCode::RESOURCE_EXHAUSTED), "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(NameOf(grpc::StatusCode::UNIMPLEMENTED), "UNIMPLEMENTED");
+  EXPECT_EQ(NameOf(grpc::StatusCode::UNAVAILABLE), "UNAVAILABLE");
+  EXPECT_EQ(NameOf(grpc::StatusCode::UNAUTHENTICATED), "UNAUTHENTICATED");
+  EXPECT_EQ(NameOf(static_cast<grpc::StatusCode>(17)), "no status of gRPC's");
+}
+
 }  // namespace
 }  // namespace alignd::rpc

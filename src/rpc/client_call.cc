@@ -1,0 +1,82 @@
+#include "rpc/client_call.h"
+
+#include <google/protobuf/message.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <future>
+#include <utility>
+#include <vector>
+
+namespace alignd::rpc {
+namespace {
+
+constexpr size_t kShownBytes = 16;
+
+// `7 bytes (0a 05 ff ff ff ff ff)`.
+std::string Describe(const grpc::ByteBuffer& bytes) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::vector<grpc::Slice> slices;
+  if (!bytes.Dump(&slices).ok()) return "a compressed message";
+  std::string shown;
+  size_t count = 0;
+  for (const grpc::Slice& slice : slices) {
+    for (const uint8_t byte : slice) {
+      if (count == kShownBytes) break;
+      if (count++ > 0) shown += ' ';
+      shown += {kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  if (bytes.Length() > count) shown += " ...";
+  return std::to_string(bytes.Length()) + " bytes (" + shown + ")";
+}
+
+}  // namespace
+
+grpc::ByteBuffer Encode(const google::protobuf::Message& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+grpc::Status Decode(const grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
+  if (!bytes.Valid()) return {grpc::StatusCode::INTERNAL, "success without an answer"};
+  grpc::ByteBuffer copy(bytes);  // reading consumes; the slices themselves are shared
+  grpc::ProtoBufferReader reader(&copy);
+  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return grpc::Status::OK;
+  return {grpc::StatusCode::INTERNAL,
+          Describe(bytes) + " cannot be decoded as " + message.GetTypeName()};
+}
+
+void CallUnary(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext* context,
+               const std::string& method, const google::protobuf::Message& request,
+               google::protobuf::Message* response, std::function<void(const grpc::Status&)> done) {
+  struct Call {
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer response;
+  };
+  auto call = std::make_shared<Call>();
+  call->request = Encode(request);
+  Call& buffers = *call;
+  grpc::GenericStub stub(channel);
+  stub.UnaryCall(
+      context, method, grpc::StubOptions(), &buffers.request, &buffers.response,
+      [call = std::move(call), response, done = std::move(done)](grpc::Status status) mutable {
+        if (status.ok()) status = Decode(call->response, *response);
+        call.reset();
+        std::exchange(done, nullptr)(status);
+      });
+}
+
+grpc::Status CallUnaryAndWait(const std::shared_ptr<grpc::Channel>& channel,
+                              grpc::ClientContext* context, const std::string& method,
+                              const google::protobuf::Message& request,
+                              google::protobuf::Message* response) {
+  std::promise<grpc::Status> ended;
+  CallUnary(channel, context, method, request, response,
+            [&](const grpc::Status& status) { ended.set_value(status); });
+  return ended.get_future().get();
+}
+
+}  // namespace alignd::rpc

@@ -1,0 +1,184 @@
+// Device plugins that send bytes that are no message, over real sockets.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "deviceplugin/plugin_registry.h"
+#include "deviceplugin/v1beta1/deviceplugin.pb.h"
+#include "edge/fake_inventory.h"
+#include "edge/fake_tree.h"
+#include "edge/raw_call.h"
+
+namespace alignd::deviceplugin {
+namespace {
+
+using testing::RawMethod;
+using testing::RawStream;
+using testing::ToBuffer;
+
+constexpr char kGpu[] = "example.com/gpu";
+constexpr char kUndecodable[] = "\xff\xff\xff\xff";
+constexpr char kThatIs[] = "INTERNAL: 4 bytes (ff ff ff ff) cannot be decoded as ";
+
+class UndecodablePlugin : public ::testing::Test {
+ protected:
+  UndecodablePlugin() {
+    v1beta1::DevicePluginOptions options;
+    options.set_get_preferred_allocation_available(true);
+    options.set_pre_start_required(true);
+    Answer("GetDevicePluginOptions", options.SerializeAsString());
+    Answer("Allocate", "");
+    Answer("GetPreferredAllocation", "");
+    Answer("PreStartContainer", "");
+    methods_["/v1beta1.DevicePlugin/ListAndWatch"] = [this](grpc::ServerContext& context,
+                                                            RawStream& stream) {
+      stream.Write(ToBuffer(List(true)));
+      while (!context.IsCancelled()) {
+        if (send_undecodable_.exchange(false)) {
+          stream.Write(ToBuffer(kUndecodable));
+          stream.Write(ToBuffer(List(false)));
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      list_ended_.set_value();
+      return grpc::Status::OK;
+    };
+  }
+  ~UndecodablePlugin() override {
+    registry_.reset();
+    server_.reset();
+  }
+
+  // The call is answered with these bytes; nullopt: with none.
+  void Answer(const std::string& name, const std::optional<std::string>& bytes) {
+    methods_["/v1beta1.DevicePlugin/" + name] = [bytes](grpc::ServerContext&, RawStream& stream) {
+      if (bytes) stream.Write(ToBuffer(*bytes));
+      return grpc::Status::OK;
+    };
+  }
+
+  Result<Done> Register() {
+    registry_.reset();
+    server_.reset();
+    list_ended_ = {};
+    const auto socket = tree_.root() / "gpu.sock";
+    server_ = std::make_unique<testing::RawServer>(socket.string(), methods_);
+    registry_ = std::make_unique<PluginRegistry>(settings_, inventory_);
+    std::promise<Result<Done>> reached;
+    registry_->Register(kGpu, socket, [&](Result<Done> result) { reached.set_value(result); });
+    return reached.get_future().get();
+  }
+
+  std::string AllocateError() {
+    std::promise<std::string> error;
+    registry_->Allocate(kGpu, {"gpu-0"}, [&](const Result<std::string>& result) {
+      error.set_value(result.ok() ? "" : result.error().message);
+    });
+    return error.get_future().get();
+  }
+
+  static std::string List(bool healthy) {
+    v1beta1::ListAndWatchResponse list;
+    v1beta1::Device& device = *list.add_devices();
+    device.set_id("gpu-0");
+    device.set_health(healthy ? "Healthy" : "Unhealthy");
+    return list.SerializeAsString();
+  }
+
+  const testing::FakeTree tree_;
+  testing::FakeInventory inventory_;
+  PluginSettings settings_;
+  std::map<std::string, RawMethod> methods_;
+  std::atomic<bool> send_undecodable_ = false;
+  std::promise<void> list_ended_;  // by its caller
+  std::unique_ptr<testing::RawServer> server_;
+  std::unique_ptr<PluginRegistry> registry_;
+};
+
+TEST_F(UndecodablePlugin, IsGoneAfterSuchAList) {
+  settings_.grace = std::chrono::milliseconds(200);
+  ASSERT_TRUE(Register().ok());
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  send_undecodable_ = true;
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {}));
+  EXPECT_EQ(list_ended_.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(AllocateError(), "example.com/gpu: no device plugin");
+  EXPECT_TRUE(inventory_.WaitUntil(
+      [](const testing::FakeInventory::Resources& resources) { return resources.empty(); }));
+}
+
+TEST_F(UndecodablePlugin, ComesBackWhenItRegistersAgain) {
+  ASSERT_TRUE(Register().ok());
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  send_undecodable_ = true;
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {}));
+  ASSERT_TRUE(Register().ok());
+  EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+}
+
+TEST_F(UndecodablePlugin, GivesNoDevices) {
+  Answer("Allocate", kUndecodable);
+  ASSERT_TRUE(Register().ok());
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  EXPECT_EQ(AllocateError(), "example.com/gpu: device plugin Allocate: " + std::string(kThatIs) +
+                                 "v1beta1.AllocateResponse");
+}
+
+TEST_F(UndecodablePlugin, GivesNoDevicesWithoutAMessage) {
+  Answer("Allocate", std::nullopt);
+  ASSERT_TRUE(Register().ok());
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  EXPECT_EQ(AllocateError(),
+            "example.com/gpu: device plugin Allocate: INTERNAL: success without an answer");
+}
+
+TEST_F(UndecodablePlugin, DoesNotRegister) {
+  Answer("GetDevicePluginOptions", kUndecodable);
+  const Result<Done> registered = Register();
+  ASSERT_FALSE(registered.ok());
+  EXPECT_EQ(registered.error().message, "example.com/gpu: device plugin GetDevicePluginOptions: " +
+                                            std::string(kThatIs) + "v1beta1.DevicePluginOptions");
+}
+
+TEST_F(UndecodablePlugin, HasNoPreference) {
+  v1beta1::PreferredAllocationResponse preferred;
+  preferred.add_container_responses()->add_deviceids("gpu-0");
+  const auto prefer = [&] {
+    std::promise<std::optional<std::vector<std::string>>> answer;
+    registry_->GetPreferredAllocation(
+        {.resource = kGpu, .available = {"gpu-0", "gpu-1"}, .must_include = {}, .size = 1},
+        [&](std::optional<std::vector<std::string>> ids) { answer.set_value(std::move(ids)); });
+    return answer.get_future().get();
+  };
+  Answer("GetPreferredAllocation", preferred.SerializeAsString());
+  ASSERT_TRUE(Register().ok());
+  EXPECT_EQ(prefer(), std::vector<std::string>{"gpu-0"});
+  Answer("GetPreferredAllocation", preferred.SerializeAsString() + kUndecodable);
+  ASSERT_TRUE(Register().ok());
+  EXPECT_EQ(prefer(), std::nullopt);
+}
+
+TEST_F(UndecodablePlugin, DoesNotPrepareTheStart) {
+  Answer("PreStartContainer", kUndecodable);
+  ASSERT_TRUE(Register().ok());
+  std::promise<Result<Done>> answer;
+  registry_->PreStartContainer(kGpu, {"gpu-0"},
+                               [&](Result<Done> result) { answer.set_value(result); });
+  const Result<Done> result = answer.get_future().get();
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message, "example.com/gpu: device plugin PreStartContainer: " +
+                                        std::string(kThatIs) + "v1beta1.PreStartContainerResponse");
+}
+
+}  // namespace
+}  // namespace alignd::deviceplugin

@@ -1,0 +1,83 @@
+#include "rpc/client_call.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "deviceplugin/v1beta1/deviceplugin.pb.h"
+#include "edge/fake_tree.h"
+#include "edge/raw_call.h"
+#include "rpc/unix_socket.h"
+
+namespace alignd::rpc {
+namespace {
+
+constexpr char kMethod[] = "/v1beta1.DevicePlugin/Allocate";
+
+class ClientCall : public ::testing::Test {
+ protected:
+  // Of a server that answers with these bytes; nullopt: with none.
+  grpc::Status Call(const std::optional<std::string>& answer, const grpc::Status& status = {}) {
+    const std::string socket = (tree_.root() / "peer.sock").string();
+    const testing::RawServer server(
+        socket, {{kMethod, [&](grpc::ServerContext&, testing::RawStream& stream) {
+                    grpc::ByteBuffer request;
+                    EXPECT_TRUE(stream.Read(&request));
+                    asked_ = testing::ToText(request);
+                    if (answer) stream.Write(testing::ToBuffer(*answer));
+                    return status;
+                  }}});
+    v1beta1::AllocateRequest request;
+    request.add_container_requests()->add_devices_ids("gpu-0");
+    response_.Clear();
+    grpc::ClientContext context;
+    grpc::Status ended = CallUnaryAndWait(*Dial(socket), &context, kMethod, request, &response_);
+    EXPECT_EQ(asked_, request.SerializeAsString());
+    return ended;
+  }
+
+  const testing::FakeTree tree_;
+  std::string asked_;
+  v1beta1::AllocateResponse response_;
+};
+
+TEST_F(ClientCall, GivesTheAnswer) {
+  v1beta1::AllocateResponse answer;
+  (*answer.add_container_responses()->mutable_envs())["VISIBLE"] = "gpu-0";
+  EXPECT_TRUE(Call(answer.SerializeAsString()).ok());
+  EXPECT_EQ(response_.SerializeAsString(), answer.SerializeAsString());
+}
+
+TEST_F(ClientCall, TakesNoBytesForAnEmptyMessage) {
+  EXPECT_TRUE(Call("").ok());
+  EXPECT_EQ(response_.container_responses_size(), 0);
+}
+
+TEST_F(ClientCall, AnswerThatCannotBeDecodedIsAnError) {
+  const grpc::Status status = Call("\x0a\x05\xff\xff\xff\xff\xff");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(status.error_message(),
+            "7 bytes (0a 05 ff ff ff ff ff) cannot be decoded as v1beta1.AllocateResponse");
+}
+
+TEST_F(ClientCall, ShowsNoMoreThanTheBeginningOfALongAnswer) {
+  EXPECT_EQ(Call(std::string(1000, '\x07')).error_message(),
+            "1000 bytes (07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 ...) cannot be decoded as "
+            "v1beta1.AllocateResponse");
+}
+
+TEST_F(ClientCall, SuccessWithoutAMessageIsAnError) {
+  const grpc::Status status = Call(std::nullopt);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(status.error_message(), "success without an answer");
+}
+
+TEST_F(ClientCall, HandsOnThePeersStatus) {
+  const grpc::Status status = Call(std::nullopt, {grpc::StatusCode::NOT_FOUND, "no such device"});
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(status.error_message(), "no such device");
+}
+
+}  // namespace
+}  // namespace alignd::rpc
