@@ -263,11 +263,14 @@ class RunningDaemon final : public Daemon {
     if (!watcher.ok()) return watcher.error();
     watcher_ = *std::move(watcher);
     if (options.mirror) {
-      auto mirror = mirror::Mirror::Start({.registry = options.kubelet_plugins_registry,
-                                           .modes = *options.mirror,
-                                           .counted_before = counted_before_,
-                                           .patience = options.mirror_patience},
-                                          node_, allocation_, *bindings_, plugins_);
+      auto mirror = mirror::Mirror::Start(
+          {.registry = options.kubelet_plugins_registry,
+           .modes = *options.mirror,
+           .counted_before = counted_before_,
+           .patience = options.mirror_patience},
+          node_, allocation_, *bindings_, [this](const auto& query, auto done) {
+            plugins_.GetPreferredAllocation(query, mirror::kKubeletWaits, std::move(done));
+          });
       if (!mirror.ok()) return mirror.error();
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);

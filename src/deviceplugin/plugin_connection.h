@@ -46,9 +46,9 @@ class PluginConnection {
   virtual void Allocate(const std::vector<std::string>& ids,
                         std::function<void(Result<v1beta1::AllocateResponse>)> done) = 0;
 
-  // The answer as the plugin gave it.
+  // The answer as the plugin gave it; kDeadlineExceeded after `within`.
   virtual void GetPreferredAllocation(
-      const devicemanager::PreferenceQuery& query,
+      const devicemanager::PreferenceQuery& query, std::chrono::milliseconds within,
       std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) = 0;
 
   virtual void PreStartContainer(const std::vector<std::string>& ids,

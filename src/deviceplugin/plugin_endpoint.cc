@@ -191,7 +191,7 @@ void PluginEndpoint::Allocate(const std::vector<std::string>& ids,
 }
 
 void PluginEndpoint::GetPreferredAllocation(
-    const devicemanager::PreferenceQuery& query,
+    const devicemanager::PreferenceQuery& query, std::chrono::milliseconds within,
     std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) {
   v1beta1::PreferredAllocationRequest request;
   v1beta1::ContainerPreferredAllocationRequest& wanted = *request.add_container_requests();
@@ -200,7 +200,7 @@ void PluginEndpoint::GetPreferredAllocation(
                                                query.must_include.end());
   wanted.set_allocation_size(query.size);
   Start<v1beta1::PreferredAllocationResponse>("GetPreferredAllocation", request,
-                                              {deadlines_.preferred, "--plugin-preference-timeout-ms"},
+                                              {within, "--plugin-preference-timeout-ms"},
                                               std::move(done));
 }
 

@@ -34,7 +34,7 @@ class PluginEndpoint final : public PluginConnection {
   void Allocate(const std::vector<std::string>& ids,
                 std::function<void(Result<v1beta1::AllocateResponse>)> done) override;
   void GetPreferredAllocation(
-      const devicemanager::PreferenceQuery& query,
+      const devicemanager::PreferenceQuery& query, std::chrono::milliseconds within,
       std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) override;
   void PreStartContainer(const std::vector<std::string>& ids,
                          std::function<void(Result<Done>)> done) override;

@@ -104,6 +104,8 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
         refused = Error{ErrorCode::kUnavailable, resource + ": a later registration was faster"};
       } else {
         predecessor = std::exchange(entry.endpoint, endpoint);
+        entry.preferences =
+            std::make_shared<PluginPreferences>(resource, settings_.preference_pause);
         entry.registration = registration;
         entry.socket = std::move(socket);
         entry.options = *options;
@@ -242,31 +244,26 @@ void PluginRegistry::Allocate(const std::string& resource, std::vector<std::stri
 void PluginRegistry::GetPreferredAllocation(
     const devicemanager::PreferenceQuery& query,
     std::function<void(std::optional<std::vector<std::string>>)> done) {
+  GetPreferredAllocation(query, settings_.deadlines.preferred, std::move(done));
+}
+
+void PluginRegistry::GetPreferredAllocation(
+    const devicemanager::PreferenceQuery& query, std::chrono::milliseconds within,
+    std::function<void(std::optional<std::vector<std::string>>)> done) {
   EndpointPtr endpoint;
+  std::shared_ptr<PluginPreferences> preferences;
   {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(query.resource);
     if (found != entries_.end() && found->second.endpoint != nullptr &&
         found->second.options->get_preferred_allocation_available()) {
       endpoint = found->second.endpoint;
+      preferences = found->second.preferences;
     }
   }
   if (endpoint == nullptr) return done(std::nullopt);
-  endpoint->GetPreferredAllocation(
-      query,
-      [query, done = std::move(done)](Result<v1beta1::PreferredAllocationResponse> response) {
-        if (!response.ok()) {
-          spdlog::warn("no preference: {}", response.error().message);
-          return done(std::nullopt);
-        }
-        std::string complaint;
-        std::vector<std::string> preferred = CheckPreferred(query, *response, complaint);
-        if (!complaint.empty()) {
-          spdlog::warn("{}: GetPreferredAllocation: {}", query.resource, complaint);
-        }
-        if (preferred.empty()) return done(std::nullopt);
-        done(std::move(preferred));
-      });
+  preferences->Ask(*endpoint, query, std::min(within, settings_.deadlines.preferred),
+                   std::move(done));
 }
 
 void PluginRegistry::PreStartContainer(const std::string& resource, std::vector<std::string> ids,

@@ -18,6 +18,7 @@
 #include "alignd/devicemanager/device_state.h"
 #include "allocation/device_plugins.h"
 #include "deviceplugin/plugin_connection.h"
+#include "deviceplugin/plugin_preferences.h"
 #include "sync/mutex.h"
 
 namespace alignd::deviceplugin {
@@ -27,6 +28,8 @@ struct PluginSettings {
   // How long a resource is kept, its devices unhealthy, after its plugin went away.
   // Source: kubelet pkg/kubelet/cm/devicemanager/types.go, endpointStopGracePeriod.
   std::chrono::milliseconds grace{std::chrono::minutes(5)};
+  // How long nobody asks a plugin for preferences that was late with one.
+  std::chrono::milliseconds preference_pause{15'000};
   // How long pods wait for a plugin that is not there: counted from our start or from when it went.
   std::chrono::milliseconds patience{std::chrono::minutes(5)};
 };
@@ -82,6 +85,10 @@ class PluginRegistry final : public allocation::DevicePlugins {
   void GetPreferredAllocation(
       const devicemanager::PreferenceQuery& query,
       std::function<void(std::optional<std::vector<std::string>>)> done) override;
+  // The same for who cannot wait that long.
+  void GetPreferredAllocation(const devicemanager::PreferenceQuery& query,
+                              std::chrono::milliseconds within,
+                              std::function<void(std::optional<std::vector<std::string>>)> done);
   void PreStartContainer(const std::string& resource, std::vector<std::string> ids,
                          std::function<void(Result<Done>)> done) override;
   std::optional<Error> Awaited(const std::string& resource) const override;
@@ -91,9 +98,10 @@ class PluginRegistry final : public allocation::DevicePlugins {
   using EndpointPtr = std::shared_ptr<PluginConnection>;
 
   struct Entry {
-    uint64_t registration = 0;     // whose events count; 0: none since our start
-    EndpointPtr endpoint;          // null: away
-    std::filesystem::path socket;  // of the last plugin
+    uint64_t registration = 0;                       // whose events count; 0: none since our start
+    EndpointPtr endpoint;                            // null: away
+    std::shared_ptr<PluginPreferences> preferences;  // of the last plugin
+    std::filesystem::path socket;                    // of the last plugin
     std::optional<v1beta1::DevicePluginOptions> options;  // of the last plugin
     std::optional<devicemanager::Resource> announced;     // what the sink knows
     std::optional<Clock::time_point> removed_at;          // set while the plugin is away

@@ -69,28 +69,27 @@ Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource, const 
 Result<std::unique_ptr<Mirror>> Mirror::Start(MirrorSettings settings, const admission::Node& node,
                                               allocation::AllocationManager& allocation,
                                               allocation::BindingTable& bindings,
-                                              allocation::DevicePlugins& plugins,
-                                              OfferResource offer) {
+                                              AskPlugin ask_plugin, OfferResource offer) {
   settings.registry = fs::absolute(settings.registry);
   if (Result<Done> prepared = PrepareRegistry(settings.registry); !prepared.ok()) {
     return prepared.error();
   }
   spdlog::info("device plugins' resources are offered to the kubelet in {}",
                settings.registry.string());
-  std::unique_ptr<Mirror> mirror(
-      new Mirror(std::move(settings), node, allocation, bindings, plugins, std::move(offer)));
+  std::unique_ptr<Mirror> mirror(new Mirror(std::move(settings), node, allocation, bindings,
+                                            std::move(ask_plugin), std::move(offer)));
   mirror->Refresh();
   return mirror;
 }
 
 Mirror::Mirror(MirrorSettings settings, const admission::Node& node,
                allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
-               allocation::DevicePlugins& plugins, OfferResource offer)
+               AskPlugin ask_plugin, OfferResource offer)
     : settings_(std::move(settings)),
       node_(node),
       allocation_(allocation),
       bindings_(bindings),
-      plugins_(plugins),
+      ask_plugin_(std::move(ask_plugin)),
       offer_(std::move(offer)),
       waiter_([this] { Wait(); }) {}
 
@@ -225,7 +224,7 @@ void Mirror::Prefer(const std::string& resource, const Choice& choice,
   }
   std::ranges::sort(query.available);
   std::ranges::sort(query.must_include);
-  plugins_.GetPreferredAllocation(query, [choice, fitting, id_of, done](const auto& preferred) {
+  ask_plugin_(query, [choice, fitting, id_of, done](const auto& preferred) {
     if (!preferred) return done(Cut(choice, fitting));
     Choice so_far = choice;
     for (const std::string& device : *preferred) {

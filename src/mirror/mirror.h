@@ -11,13 +11,14 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
+#include "alignd/devicemanager/device_policy.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/binding_table.h"
 #include "allocation/counted_devices.h"
-#include "allocation/device_plugins.h"
 #include "mirror/announcement.h"
 #include "mirror/mirror_plugin.h"
 #include "sync/mutex.h"
@@ -39,6 +40,16 @@ using OfferResource = std::function<Result<std::unique_ptr<Offered>>(
     const std::string& resource, const std::filesystem::path& socket, Guide guide,
     const Announcement& announced)>;
 
+// Asks the resource's plugin which of its devices it would rather give out; calls back once, on any
+// thread. nullopt: it does not say.
+using AskPlugin =
+    std::function<void(const devicemanager::PreferenceQuery& query,
+                       std::function<void(std::optional<std::vector<std::string>>)> done)>;
+
+// The kubelet admits one pod at a time, and waits for our word on devices for as long as that may
+// take: no longer may a plugin be asked on its behalf.
+inline constexpr std::chrono::milliseconds kKubeletWaits{1'000};
+
 // As a device plugin over gRPC.
 Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource,
                                              const std::filesystem::path& socket, Guide guide,
@@ -57,13 +68,13 @@ Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource,
 // Thread-safe.
 class Mirror {
  public:
-  // All references outlive the mirror. Removes from the registry what a life of ours that ended
-  // without goodbye has left there: the kubelet would wait for it.
-  // Errors: kIo.
+  // All references outlive the mirror, and what `ask_plugin` (within kKubeletWaits) uses. Removes
+  // from the registry what a life of ours that ended without goodbye has left there: the kubelet
+  // would wait for it. Errors: kIo.
   static Result<std::unique_ptr<Mirror>> Start(MirrorSettings settings, const admission::Node& node,
                                                allocation::AllocationManager& allocation,
                                                allocation::BindingTable& bindings,
-                                               allocation::DevicePlugins& plugins,
+                                               AskPlugin ask_plugin,
                                                OfferResource offer = ServePlugin);
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
@@ -77,7 +88,7 @@ class Mirror {
  private:
   Mirror(MirrorSettings settings, const admission::Node& node,
          allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
-         allocation::DevicePlugins& plugins, OfferResource offer);
+         AskPlugin ask_plugin, OfferResource offer);
 
   using Clock = std::chrono::steady_clock;
 
@@ -107,7 +118,7 @@ class Mirror {
   const admission::Node& node_;
   allocation::AllocationManager& allocation_;
   allocation::BindingTable& bindings_;
-  allocation::DevicePlugins& plugins_;
+  const AskPlugin ask_plugin_;
   const OfferResource offer_;
 
   std::map<std::string, Mirrored> mirrored_;  // by resource; of the queue

@@ -61,7 +61,7 @@ class MirrorTest : public DaemonTest {
     options.kubelet_device_plugin_dir = KubeletPluginDir();
     options.kubelet_plugins_registry = Registry();
     options.plugin_grace = grace_;
-    options.plugin_preference_timeout = seconds(2);
+    options.plugin_preference_timeout = preference_timeout_;
     options.plugin_patience = patience_;
     return options;
   }
@@ -158,6 +158,7 @@ class MirrorTest : public DaemonTest {
   std::optional<allocation::BindingMode> mode_ = allocation::BindingMode::kSteered;
   std::vector<allocation::BindingRule> rules_;
   milliseconds mirror_patience_{5'000};
+  milliseconds preference_timeout_{2'000};
   milliseconds grace_{std::chrono::minutes(5)};
   milliseconds patience_{std::chrono::minutes(5)};
   std::unique_ptr<simulator::KubeletDevices> kubelet_;

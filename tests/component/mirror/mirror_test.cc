@@ -2,6 +2,7 @@
 // simulated kubelet, simulated plugins and a simulated runtime.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -367,6 +368,28 @@ TEST_F(MirrorTest, Row26SlowPreferencesHoldUpNobodyElse) {
   EXPECT_NE(CpusOf(other.container), "");
   EXPECT_TRUE(waits.get().ok());  // without the plugin's preference, once it is late
   EXPECT_EQ(kubelet_->IdsOf({"slow", "app"}, "example.com/slow").size(), 1U);
+}
+
+// The kubelet admits one pod after the other: however long a plugin may take otherwise.
+TEST_F(MirrorTest, HangingPreferencesDoNotStopTheKubeletsAdmission) {
+  preference_timeout_ = kPatience;
+  Start();
+  simulator::DeviceProfile profile;
+  profile.directory = StateDir() / "device-plugins";
+  profile.resource = "example.com/slow";
+  profile.prefers_allocation = true;
+  for (int i = 0; i < 8; ++i) profile.devices.push_back({"s" + std::to_string(i), {0}, true});
+  auto slow = simulator::DevicePlugin::Start(profile);
+  ASSERT_TRUE(slow.ok()) << slow.error().Text();
+  StartKubelet();
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(
+      "example.com/slow", {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"}, kPatience));
+  (*slow)->SetManner(Manner::kHang);
+  const auto start = std::chrono::steady_clock::now();
+  for (const char* pod : {"first", "second", "third"}) {
+    EXPECT_TRUE(kubelet_->Admit({pod, "app"}, {{"example.com/slow", 1}}).ok());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kPatience / 2);
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ class FakeConnection final : public PluginConnection {
     });
   }
   void GetPreferredAllocation(
-      const devicemanager::PreferenceQuery& query,
+      const devicemanager::PreferenceQuery& query, std::chrono::milliseconds,
       std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) override {
     Answer(std::move(done), [query] {
       v1beta1::PreferredAllocationResponse response;
@@ -250,16 +250,19 @@ class MirrorThreads : public ::testing::Test {
     relay_.ConnectTo(manager_.get());
     manager_->OnChange([this](const auto&) { Refresh(); });
     bindings_->OnChange([this] { Refresh(); });
-    auto mirror =
-        Mirror::Start({.registry = world_.tree.root() / "registry",
-                       .counted_before = {},
-                       .patience = std::chrono::milliseconds(10)},
-                      world_.node, *manager_, *bindings_, *registry_,
-                      [this](const std::string&, const std::filesystem::path&, Guide guide,
-                             const Announcement& announced) -> Result<std::unique_ptr<Offered>> {
-                        return std::unique_ptr<Offered>(
-                            std::make_unique<FakeOffered>(offered_, std::move(guide), announced));
-                      });
+    auto mirror = Mirror::Start(
+        {.registry = world_.tree.root() / "registry",
+         .counted_before = {},
+         .patience = std::chrono::milliseconds(10)},
+        world_.node, *manager_, *bindings_,
+        [this](const auto& query, auto done) {
+          registry_->GetPreferredAllocation(query, kKubeletWaits, std::move(done));
+        },
+        [this](const std::string&, const std::filesystem::path&, Guide guide,
+               const Announcement& announced) -> Result<std::unique_ptr<Offered>> {
+          return std::unique_ptr<Offered>(
+              std::make_unique<FakeOffered>(offered_, std::move(guide), announced));
+        });
     ASSERT_TRUE(mirror.ok()) << mirror.error().Text();
     {
       const MutexLock lock(mirror_mutex_);
