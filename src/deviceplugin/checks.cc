@@ -14,6 +14,11 @@ constexpr size_t kMaxNamePart = 63;
 constexpr size_t kMaxDomain = 253;
 constexpr size_t kShownIds = 3;
 
+constexpr std::string_view kNameRule =
+    "a resource is named DOMAIN/NAME, such as example.com/gpu: the domain in lower case, without "
+    "\"kubernetes.io\" and not beginning with \"requests.\"; the name of letters, digits and .-_ "
+    "inside, up to 63";
+
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsAlphanumeric(char c) { return IsLower(c) || (c >= 'A' && c <= 'Z') || IsDigit(c); }
@@ -41,23 +46,6 @@ bool IsNamePart(std::string_view name) {
          IsAlphanumeric(name.back()) && std::all_of(name.begin(), name.end(), inner);
 }
 
-// In quotes and with everything escaped that could spoil a log line.
-std::string Quoted(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f) {
-      quoted += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
-
 // `"a", "b", "c" and 7 more`.
 std::string Some(const std::set<std::string>& ids) {
   std::string text;
@@ -76,7 +64,8 @@ Result<Done> CheckEndpoint(const std::string& endpoint) {
                      endpoint.find('\0') == std::string::npos;
   if (plain) return Done{};
   return Error{ErrorCode::kInvalidArgument,
-               "the endpoint " + Quoted(endpoint) + " is not a file name in the plugin directory"};
+               "the endpoint " + Quoted(endpoint) + " is not a file name in the plugin directory",
+               "the plugin must name its socket by the file alone, beside kubelet.sock"};
 }
 
 devicemanager::Device ToCore(const v1beta1::Device& announced) {
@@ -88,6 +77,22 @@ devicemanager::Device ToCore(const v1beta1::Device& announced) {
 }
 
 }  // namespace
+
+std::string Quoted(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7f) {
+      quoted += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
 
 bool IsExtendedResourceName(std::string_view name) {
   constexpr std::string_view kQuotaPrefix = "requests.";
@@ -103,11 +108,13 @@ Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request) {
   if (request.version() != kApiVersion) {
     return Error{ErrorCode::kInvalidArgument,
                  "requested API version " + Quoted(request.version()) +
-                     " is not supported by kubelet. Supported version is [\"v1beta1\"]"};
+                     " is not supported by kubelet. Supported version is [\"v1beta1\"]",
+                 "the plugin is for another Kubernetes: use a release of it that speaks v1beta1"};
   }
   if (!IsExtendedResourceName(request.resource_name())) {
     return Error{ErrorCode::kInvalidArgument,
-                 "the ResourceName " + Quoted(request.resource_name()) + " is invalid"};
+                 "the ResourceName " + Quoted(request.resource_name()) + " is invalid",
+                 std::string(kNameRule)};
   }
   return CheckEndpoint(request.endpoint());
 }
@@ -119,9 +126,10 @@ Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
                  "RegisterPlugin error -- no handler registered for plugin type: " +
                      Quoted(info.type()) + " at socket " + socket};
   }
-  const auto invalid = [](const std::string& why) {
+  const auto invalid = [](const std::string& why, std::string_view rule) {
     return Error{ErrorCode::kInvalidArgument,
-                 "RegisterPlugin error -- plugin validation failed with err: " + why};
+                 "RegisterPlugin error -- plugin validation failed with err: " + why,
+                 std::string(rule)};
   };
   const auto& versions = info.supported_versions();
   if (std::find(versions.begin(), versions.end(), kApiVersion) == versions.end()) {
@@ -130,15 +138,18 @@ Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
       listed += (listed.empty() ? "" : " ") + Quoted(version);
     }
     return invalid("manager version, " + std::string(kApiVersion) +
-                   ", is not among plugin supported versions [" + listed + "]");
+                       ", is not among plugin supported versions [" + listed + "]",
+                   "the plugin is for another Kubernetes: use a release of it that speaks v1beta1");
   }
   if (!IsExtendedResourceName(info.name())) {
     return invalid("invalid name of device plugin socket: the ResourceName " + Quoted(info.name()) +
-                   " is invalid");
+                       " is invalid",
+                   kNameRule);
   }
   const std::string& endpoint = info.endpoint().empty() ? socket : info.endpoint();
   if (endpoint.front() != '/' || endpoint.find('\0') != std::string::npos) {
-    return invalid("the endpoint " + Quoted(endpoint) + " is not an absolute path");
+    return invalid("the endpoint " + Quoted(endpoint) + " is not an absolute path",
+                   "the plugin must name its socket as the node sees it, or not at all");
   }
   return Offer{info.name(), endpoint};
 }

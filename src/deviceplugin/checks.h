@@ -24,14 +24,17 @@ inline constexpr int kMaxDevices = 100'000;
 // is told of them. Source: google.golang.org/grpc, defaultClientMaxReceiveMessageSize.
 inline constexpr size_t kMaxListBytes = 4 * 1024 * 1024;
 
+// In quotes and with everything escaped that could spoil a log line.
+std::string Quoted(std::string_view text);
+
 // Whether a device plugin may have this name: "domain/name", not of kubernetes.io, without the
 // prefix "requests.", and a qualified name with that prefix put in front.
 // Source: Kubernetes pkg/apis/core/v1/helper/helpers.go, IsExtendedResourceName.
 bool IsExtendedResourceName(std::string_view name);
 
-// Errors: kInvalidArgument with the kubelet's text for a wrong version or name.
-// Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Register.
-// Differs: the endpoint must be a plain file name; the kubelet also takes `../` and folders.
+// Errors: kInvalidArgument with the kubelet's text for a wrong version or name, and the rule as
+// cure. Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Register. Differs:
+// the endpoint must be a plain file name; the kubelet also takes `../` and folders.
 Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request);
 
 // What a plugin that was found by its socket serves, and where.
@@ -44,7 +47,7 @@ struct Offer {
 
 // `socket`: where the plugin was found, which is its endpoint too if it names none.
 // Errors: kInvalidArgument with the kubelet's text for another type of plugin, no version that we
-// speak, or a wrong name.
+// speak, or a wrong name, and the rule as cure.
 // Source: kubelet pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go,
 // GenerateRegisterPluginFunc; cm/devicemanager/plugin/v1beta1/handler.go, ValidatePlugin.
 // Differs: the endpoint must be an absolute path; the kubelet fails to dial any other one.

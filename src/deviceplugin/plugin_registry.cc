@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "deviceplugin/checks.h"
@@ -21,6 +22,18 @@ MakeConnection DialWith(PluginDeadlines deadlines) {
         std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
   };
 }
+
+namespace {
+
+std::string WhyNotReached(const std::filesystem::path& socket, std::chrono::milliseconds waited) {
+  std::error_code code;
+  const bool there = std::filesystem::exists(socket, code);
+  return (there ? "nobody answers on " : "there is no ") + socket.string() + ", waited for " +
+         std::to_string(waited.count()) +
+         " ms: the plugin must serve its socket there, as this node sees it";
+}
+
+}  // namespace
 
 PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory)
     : PluginRegistry(settings, inventory, DialWith(settings.deadlines)) {}
@@ -96,6 +109,9 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
     }
     if (!options.ok()) {
       refused = options.error();
+      if (refused->code == ErrorCode::kDeadlineExceeded && refused->cure.empty()) {
+        refused->cure = WhyNotReached(socket, settings_.deadlines.connect);
+      }
     } else if (endpoint == nullptr) {
       refused = Error{ErrorCode::kUnavailable, resource + ": shutting down"};
     } else {

@@ -173,7 +173,7 @@ void PluginWatcher::Conclude(const std::string& socket, Known& known) {
     known.registered = **outcome;
     return;
   }
-  spdlog::warn("plugin at {} is not registered: {}", socket, outcome->error().message);
+  spdlog::warn("plugin at {} is not registered: {}", socket, outcome->error().Text());
   known.next_attempt = Clock::now() + known.pause;
   known.pause = std::min(known.pause * 2, settings_.last_pause);
 }

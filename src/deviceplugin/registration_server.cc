@@ -25,9 +25,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Refuse(const Error& error, rpc::PendingAnswer& answer) {
-  spdlog::warn("device plugin refused: {}", error.Text());
-  answer.Finish(rpc::ToStatus(error));
+// The plugin is told what the kubelet would tell it; the cure is for the operator.
+void Refuse(const v1beta1::RegisterRequest& request, const Error& error,
+            rpc::PendingAnswer& answer) {
+  spdlog::warn("device plugin of {} on {} is not registered: {}", Quoted(request.resource_name()),
+               Quoted(request.endpoint()), error.Text());
+  answer.Finish(rpc::ToStatus(Error{error.code, error.message}));
 }
 
 Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
@@ -92,14 +95,15 @@ class RegistrationServer::Service : public v1beta1::Registration::CallbackServic
     const std::shared_ptr<rpc::PendingAnswer> answer = reactor->answer();
     const Result<Done> checked = CheckRegistration(*request);
     if (!checked.ok()) {
-      Refuse(checked.error(), *answer);
+      Refuse(*request, checked.error(), *answer);
       return reactor;
     }
     const fs::path socket = directory_ / request->endpoint();
-    registry_.Register(request->resource_name(), socket, [answer](const Result<Done>& reached) {
-      if (!reached.ok()) return Refuse(reached.error(), *answer);
-      answer->Finish(grpc::Status::OK);
-    });
+    registry_.Register(request->resource_name(), socket,
+                       [answer, request = *request](const Result<Done>& reached) {
+                         if (!reached.ok()) return Refuse(request, reached.error(), *answer);
+                         answer->Finish(grpc::Status::OK);
+                       });
     return reactor;
   }
 

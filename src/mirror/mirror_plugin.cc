@@ -68,9 +68,17 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
   grpc::ServerUnaryReactor* GetPreferredAllocation(
       grpc::CallbackServerContext* context, const v1beta1::PreferredAllocationRequest* request,
       v1beta1::PreferredAllocationResponse* response) override {
-    if (!guide_ || request->container_requests_size() != 1) {
+    if (!guide_) {
+      return Answer(context,
+                    {grpc::StatusCode::UNIMPLEMENTED,
+                     resource_ + ": there is no preference, its devices are chosen when the "
+                                 "container is created (--mirror late)"});
+    }
+    if (request->container_requests_size() != 1) {
       return Answer(context, {grpc::StatusCode::INVALID_ARGUMENT,
-                              resource_ + ": a preference for exactly one container, please"});
+                              resource_ + ": GetPreferredAllocation for " +
+                                  std::to_string(request->container_requests_size()) +
+                                  " containers; one at a time, please"});
     }
     const v1beta1::ContainerPreferredAllocationRequest& wanted = request->container_requests(0);
     Choice choice;

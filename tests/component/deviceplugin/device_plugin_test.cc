@@ -382,7 +382,10 @@ TEST_F(ImpatientDevicePlugins, EndpointThatNobodyServesIsRefusedAndTheOldPluginS
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error(),
             (Error{ErrorCode::kDeadlineExceeded,
-                   "example.com/gpu: failed to dial device plugin: context deadline exceeded"}));
+                   "example.com/gpu: failed to dial device plugin: context deadline exceeded",
+                   "there is no " + (directory() / "nobody.sock").string() +
+                       ", waited for 300 ms: the plugin must serve its socket there, as this node "
+                       "sees it"}));
   EXPECT_TRUE(Allocate({"gpu-0"}).ok());
 }
 
