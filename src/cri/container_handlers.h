@@ -42,6 +42,8 @@ struct HandlerContext {
 //   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer
 //                             note it, release what nobody holds any more
 //   ContainerStatus           note that the container has ended
+// Callers name containers and sandboxes by their ids or, as crictl does, by the beginning of them;
+// that goes to the runtime as it came.
 HandlerFactory MakeContainerHandlers(HandlerContext context);
 
 }  // namespace alignd::cri

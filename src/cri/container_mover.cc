@@ -71,8 +71,7 @@ void ContainerMover::Nudge() {
   wake_.NotifyAll();
 }
 
-void ContainerMover::BeforeStart(const std::string& container_id,
-                                 std::function<void(Result<Done>)> done) {
+void ContainerMover::BeforeStart(const std::string& named, std::function<void(Result<Done>)> done) {
   bool stopping = false;
   {
     const MutexLock lock(mutex_);
@@ -82,7 +81,7 @@ void ContainerMover::BeforeStart(const std::string& container_id,
     done(Stopping());
     return;
   }
-  if (MayStart(container_id, /*listed=*/false).ok()) {
+  if (MayStart(named, /*listed=*/false).ok()) {
     done(Done{});
     return;
   }
@@ -91,7 +90,7 @@ void ContainerMover::BeforeStart(const std::string& container_id,
     stopping = stopping_;
     if (!stopping) {
       const Clock::time_point now = Clock::now();
-      waiters_.push_back({container_id, std::move(done), now, now + options_.start_patience});
+      waiters_.push_back({named, std::move(done), now, now + options_.start_patience});
       nudged_ = true;
     }
   }
@@ -100,7 +99,7 @@ void ContainerMover::BeforeStart(const std::string& container_id,
     return;
   }
   wake_.NotifyAll();
-  if (!registry_.KeyOf(container_id)) relist_();
+  if (!registry_.ContainerNamed(named)) relist_();
 }
 
 void ContainerMover::Listed(Clock::time_point began) {
@@ -297,7 +296,7 @@ void ContainerMover::AnswerWaiters() {
   {
     const MutexLock lock(mutex_);
     std::erase_if(waiters_, [&](Waiter& waiter) {
-      Result<Done> safe = MayStart(waiter.container_id, waiter.listed);
+      Result<Done> safe = MayStart(waiter.named, waiter.listed);
       const bool over = safe.ok() || Clock::now() >= waiter.deadline;
       if (over) answers.emplace_back(std::move(waiter), std::move(safe));
       return over;
@@ -306,14 +305,15 @@ void ContainerMover::AnswerWaiters() {
   for (const auto& [waiter, answer] : answers) waiter.done(answer);
 }
 
-Result<Done> ContainerMover::MayStart(const std::string& container_id, bool listed) const {
+Result<Done> ContainerMover::MayStart(const std::string& named, bool listed) const {
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+  const std::string container_id = registry_.ContainerNamed(named).value_or(named);
   const std::vector<admission::RunningContainer> containers = registry_.Containers();
   const auto self = std::ranges::find(containers, container_id, &admission::RunningContainer::id);
   if (self == containers.end()) {
     if (listed) return Done{};  // the runtime knows what to say of it
     return Error{ErrorCode::kUnavailable,
-                 "container " + container_id + " is not known, and the runtime could not be asked"};
+                 "container " + named + " is not known, and the runtime could not be asked"};
   }
   const admission::Grant grant = admission::GrantOf(node_, snapshot->state, self->key);
   if (!grant.cpuset.empty() && self->cpuset != grant.cpuset) {

@@ -59,12 +59,13 @@ class ContainerMover {
   // Answers once it is safe to start the container: it has been told the CPU set that it has now,
   // and nobody else is on a CPU that is exclusively its. At once if that is so already, else once
   // it is, on any thread. A container that we do not know is looked for in the runtime first.
+  // `named`: its id, or the beginning of it; what that means is looked up anew each time.
   // Errors: kUnavailable after `start_patience`, naming the containers that could not be moved.
-  void BeforeStart(const std::string& container_id, std::function<void(Result<Done>)> done);
+  void BeforeStart(const std::string& named, std::function<void(Result<Done>)> done);
 
  private:
   struct Waiter {
-    std::string container_id;
+    std::string named;
     std::function<void(Result<Done>)> done;
     Clock::time_point since;
     Clock::time_point deadline;
@@ -92,7 +93,7 @@ class ContainerMover {
   // Answers those who may start or have waited for too long.
   void AnswerWaiters();
   // Why the container must not start yet, or Done. `listed`: one that we do not know is not there.
-  Result<Done> MayStart(const std::string& container_id, bool listed) const;
+  Result<Done> MayStart(const std::string& named, bool listed) const;
   // How many may be told besides those that are.
   size_t Room(Clock::time_point now) const REQUIRES(mutex_);
   // When something is due although nobody nudges.

@@ -1,9 +1,39 @@
 #include "cri/container_registry.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace alignd::cri {
+namespace {
+
+// The only key that begins so; a key that is just so goes before longer ones.
+template <typename Value>
+std::optional<std::string> KeyThatBegins(const std::map<std::string, Value>& values,
+                                         const std::string& beginning) {
+  if (beginning.empty()) return std::nullopt;  // it begins them all, and names none
+  const auto first = values.lower_bound(beginning);
+  if (first == values.end() || !first->first.starts_with(beginning)) return std::nullopt;
+  const auto second = std::next(first);
+  const bool ambiguous =
+      first->first != beginning && second != values.end() && second->first.starts_with(beginning);
+  if (ambiguous) return std::nullopt;
+  return first->first;
+}
+
+}  // namespace
+
+std::optional<std::string> ContainerRegistry::ContainerNamed(
+    const std::string& id_or_beginning) const {
+  const MutexLock lock(mutex_);
+  return KeyThatBegins(containers_, id_or_beginning);
+}
+
+std::optional<std::string> ContainerRegistry::SandboxNamed(
+    const std::string& id_or_beginning) const {
+  const MutexLock lock(mutex_);
+  return KeyThatBegins(sandboxes_, id_or_beginning);
+}
 
 void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid,
                                    std::string name) {

@@ -44,6 +44,12 @@ inline const std::string& PodUidOr(const std::string& stated, const std::string&
 // Thread-safe.
 class ContainerRegistry {
  public:
+  // The whole id of what a caller names. Runtimes take the first characters of an id for it as long
+  // as no other begins with them, and crictl passes them on; all other functions take whole ids.
+  // nullopt: we know none, or several.
+  std::optional<std::string> ContainerNamed(const std::string& id_or_beginning) const;
+  std::optional<std::string> SandboxNamed(const std::string& id_or_beginning) const;
+
   // `name`: namespace/name of the pod.
   void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {});
   // The runtime has stopped it: its containers no longer run; those of a pod without any other

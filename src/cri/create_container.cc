@@ -97,7 +97,8 @@ class CreateContainerHandler final : public CallHandler {
 
   // What the sandbox was made with goes before what is stated now: listings show it, too.
   std::string PodUid(const v1::CreateContainerRequest& request) const {
-    const std::string& id = request.pod_sandbox_id();
+    const std::string id =
+        context_.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id());
     return context_.registry.PodOfSandbox(id).value_or(
         PodUidOr(request.sandbox_config().metadata().uid(), id));
   }

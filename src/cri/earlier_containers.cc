@@ -147,7 +147,7 @@ void AddEarlierContainers(const HandlerContext& context,
   if (IsShown(counted) && !Exceeds(together, counted)) return done(std::move(ask));
 
   context.runtime.ListSandbox(
-      request.pod_sandbox_id(),
+      context.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id()),
       [ask = std::move(ask), done = std::move(done), holders = std::move(holders), together,
        counted](const Result<std::vector<SandboxContainer>>& containers) mutable {
         if (!containers.ok()) {

@@ -12,39 +12,70 @@ namespace {
 
 namespace v1 = runtime::v1;
 
+// What such a request is about, in the caller's words: a whole id, or the beginning of one.
+template <typename Request>
+const std::string& NamedBy(const Request& request) {
+  if constexpr (requires { request.pod_sandbox_id(); }) {
+    return request.pod_sandbox_id();
+  } else {
+    return request.container_id();
+  }
+}
+
+// The whole id; nullopt if it is not known.
+template <typename Request>
+std::optional<std::string> Find(const ContainerRegistry& registry, const Request& request) {
+  if constexpr (requires { request.pod_sandbox_id(); }) {
+    return registry.SandboxNamed(request.pod_sandbox_id());
+  } else {
+    return registry.ContainerNamed(request.container_id());
+  }
+}
+
+// Whether the runtime says that there is no such thing. CRI-O says so of the beginning of several
+// ids, too, of which we may know one only.
+bool IsNotThere(const HandlerContext& context, const grpc::Status& status, const std::string& named,
+                const std::string& id) {
+  if (status.error_code() != grpc::StatusCode::NOT_FOUND) return false;
+  if (named != id) context.reconciler.Relist();
+  return named == id;
+}
+
 // A method that is only noted once the runtime has done it.
 template <typename Request>
 class NotingHandler final : public CallHandler {
  public:
-  using Note = void (*)(const HandlerContext&, const Request&);
+  using Note = void (*)(const HandlerContext&, const std::string& id);
 
   NotingHandler(const HandlerContext& context, Note note) : context_(context), note_(note) {}
 
   void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
-    parsed_ = Parse(bytes, request_);
+    // Now: when it is gone, the beginning of its id may be another's.
+    if (Parse(bytes, request_)) id_ = Find(context_.registry, request_).value_or(NamedBy(request_));
     decide(std::move(bytes));
   }
 
   void OnResponse(const grpc::Status& status, const grpc::ByteBuffer*) override {
+    if (id_.empty()) return;
     // What the runtime does not know is as gone as what it removed.
-    const bool gone = status.ok() || status.error_code() == grpc::StatusCode::NOT_FOUND;
-    if (parsed_ && gone) note_(context_, request_);
+    const bool gone = status.ok() || IsNotThere(context_, status, NamedBy(request_), id_);
+    if (gone) note_(context_, id_);
   }
 
  private:
   const HandlerContext context_;
   const Note note_;
   Request request_;
-  bool parsed_ = false;
+  std::string id_;  // empty if the request cannot be read
 };
 
-void NoteSandboxStopped(const HandlerContext& context, const v1::StopPodSandboxRequest& request) {
-  context.registry.SandboxStopped(request.pod_sandbox_id());
+void NoteSandboxStopped(const HandlerContext& context, const std::string& id) {
+  context.registry.SandboxStopped(id);
   context.reconciler.PodStopped();
 }
 
-void NoteSandboxRemoved(const HandlerContext& context, const v1::RemovePodSandboxRequest& request) {
-  const std::optional<std::string> gone = context.registry.RemoveSandbox(request.pod_sandbox_id());
+void NoteSandboxRemoved(const HandlerContext& context, const std::string& id) {
+  const std::optional<std::string> gone = context.registry.RemoveSandbox(id);
   if (gone) {
     context.reconciler.Release(*gone);
   } else {
@@ -54,9 +85,8 @@ void NoteSandboxRemoved(const HandlerContext& context, const v1::RemovePodSandbo
 
 // It is on no CPU any more, and never runs again: somebody may wait for its CPUs, and nobody needs
 // to tell it others. (Should it never have run, it is looked for in the runtime when it starts.)
-template <typename Request>
-void NoteContainerGone(const HandlerContext& context, const Request& request) {
-  context.registry.RemoveContainer(request.container_id());
+void NoteContainerGone(const HandlerContext& context, const std::string& id) {
+  context.registry.RemoveContainer(id);
   context.reconciler.Nudge();
 }
 
@@ -68,23 +98,23 @@ class ContainerStatusHandler final : public CallHandler {
   explicit ContainerStatusHandler(const HandlerContext& context) : context_(context) {}
 
   void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
-    is_known_ = Parse(bytes, request_) && context_.registry.KeyOf(request_.container_id());
+    if (Parse(bytes, request_)) id_ = Find(context_.registry, request_);
     decide(std::move(bytes));
   }
 
   void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
-    if (!is_known_) return;
+    if (!id_) return;
     v1::ContainerStatusResponse response;
     const bool ended =
         status.ok() ? Parse(*bytes, response) && response.status().state() == v1::CONTAINER_EXITED
-                    : status.error_code() == grpc::StatusCode::NOT_FOUND;
-    if (ended) NoteContainerGone(context_, request_);
+                    : IsNotThere(context_, status, NamedBy(request_), *id_);
+    if (ended) NoteContainerGone(context_, *id_);
   }
 
  private:
   const HandlerContext context_;
   v1::ContainerStatusRequest request_;
-  bool is_known_ = false;
+  std::optional<std::string> id_;  // nullopt: nobody's that we know
 };
 
 }  // namespace
@@ -98,13 +128,11 @@ std::unique_ptr<CallHandler> MakeRemovePodSandbox(const HandlerContext& context)
 }
 
 std::unique_ptr<CallHandler> MakeRemoveContainer(const HandlerContext& context) {
-  return std::make_unique<NotingHandler<v1::RemoveContainerRequest>>(
-      context, &NoteContainerGone<v1::RemoveContainerRequest>);
+  return std::make_unique<NotingHandler<v1::RemoveContainerRequest>>(context, &NoteContainerGone);
 }
 
 std::unique_ptr<CallHandler> MakeStopContainer(const HandlerContext& context) {
-  return std::make_unique<NotingHandler<v1::StopContainerRequest>>(
-      context, &NoteContainerGone<v1::StopContainerRequest>);
+  return std::make_unique<NotingHandler<v1::StopContainerRequest>>(context, &NoteContainerGone);
 }
 
 std::unique_ptr<CallHandler> MakeContainerStatus(const HandlerContext& context) {

@@ -71,8 +71,8 @@ class Reconciler {
   void WhenListed(std::function<void(bool recovered)> done) { lister_.WhenListed(std::move(done)); }
 
   // As ContainerMover::BeforeStart.
-  void BeforeStart(const std::string& container_id, std::function<void(Result<Done>)> done) {
-    mover_.BeforeStart(container_id, std::move(done));
+  void BeforeStart(const std::string& named, std::function<void(Result<Done>)> done) {
+    mover_.BeforeStart(named, std::move(done));
   }
 
  private:

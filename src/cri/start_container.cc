@@ -56,51 +56,70 @@ void PreStart(const HandlerContext& context, const ContainerKey& key,
 
 class StartContainerHandler final : public CallHandler {
  public:
-  explicit StartContainerHandler(const HandlerContext& context) : context_(context) {}
+  explicit StartContainerHandler(const HandlerContext& context)
+      : context_(context), call_(context.registry, context.reconciler, /*changes_cpus=*/false) {}
 
   void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
-    v1::StartContainerRequest request;
-    if (!Parse(bytes, request)) {
+    if (!Parse(bytes, request_)) {
       decide(std::move(bytes));
       return;
     }
-    const std::string id = request.container_id();
-    call_ = std::make_shared<ContainerCall>(context_.registry, context_.reconciler, id,
-                                            /*changes_cpus=*/false);
-    context_.reconciler.BeforeStart(id, [context = context_, id, call = call_,
-                                         bytes = std::move(bytes),
-                                         decide = std::move(decide)](Result<Done> safe) {
-      const std::optional<ContainerKey> key = context.registry.KeyOf(id);
-      if (!safe.ok() || !key) {
-        decide(safe.ok() ? Decision(bytes) : Decision(rpc::ToStatus(safe.error())));
-        return;
-      }
-      PreStart(context, *key, [context, id, key = *key, call, bytes, decide](Result<Done> ready) {
-        if (!ready.ok()) {
-          decide(rpc::ToStatus(ready.error()));
-          return;
-        }
-        // The plugin may have taken its time.
-        context.reconciler.BeforeStart(id, [context, key, call, bytes,
-                                            decide](Result<Done> still_safe) {
-          if (still_safe.ok()) {
-            context.allocation.ContainerStarts(key);
-            call->Begin();
+    context_.reconciler.BeforeStart(
+        request_.container_id(),
+        [this, bytes = std::move(bytes), decide = std::move(decide)](const Result<Done>& safe) {
+          // Not earlier: one that was not known has been looked for since.
+          const std::optional<std::string> id = Find();
+          const std::optional<ContainerKey> key = id ? context_.registry.KeyOf(*id) : std::nullopt;
+          if (!safe.ok() || !key) {
+            decide(safe.ok() ? Decision(bytes) : Decision(rpc::ToStatus(safe.error())));
+            return;
           }
-          decide(still_safe.ok() ? Decision(bytes) : Decision(rpc::ToStatus(still_safe.error())));
+          PreStart(context_, *key,
+                   [this, id = *id, key = *key, bytes, decide](const Result<Done>& ready) {
+                     if (ready.ok()) {
+                       StartNow(id, key, bytes, decide);
+                     } else {
+                       decide(rpc::ToStatus(ready.error()));
+                     }
+                   });
         });
-      });
-    });
   }
 
   void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override {
-    if (call_) call_->End();  // not of a request that nobody can read
+    call_.End();
     context_.reconciler.Started();
   }
 
  private:
+  // The whole id of the container that the request names.
+  std::optional<std::string> Find() const {
+    return context_.registry.ContainerNamed(request_.container_id());
+  }
+
+  // The plugins may have taken their time.
+  void StartNow(const std::string& id, const ContainerKey& key, const grpc::ByteBuffer& bytes,
+                const Decide& decide) {
+    context_.reconciler.BeforeStart(id, [this, id, key, bytes, decide](Result<Done> safe) {
+      if (safe.ok() && request_.container_id() != id && Find() != id) safe = NoLonger(id);
+      if (!safe.ok()) {
+        decide(rpc::ToStatus(safe.error()));
+        return;
+      }
+      context_.allocation.ContainerStarts(key);
+      call_.Begin(id);
+      decide(bytes);
+    });
+  }
+
+  Error NoLonger(const std::string& id) const {
+    return {ErrorCode::kUnavailable,
+            "\"" + request_.container_id() + "\" no longer names container " + id + " alone",
+            "give its whole id, if it is still there"};
+  }
+
   const HandlerContext context_;
-  std::shared_ptr<ContainerCall> call_;  // null if the request cannot be read
+  v1::StartContainerRequest request_;
+  ContainerCall call_;
 };
 
 }  // namespace

@@ -39,17 +39,14 @@ class PodCall {
 // ContainerRegistry::BeginContainerCall. Begin happens before End.
 class ContainerCall {
  public:
-  ContainerCall(ContainerRegistry& registry, Reconciler& reconciler, std::string id,
-                bool changes_cpus)
-      : registry_(registry),
-        reconciler_(reconciler),
-        id_(std::move(id)),
-        changes_cpus_(changes_cpus) {}
+  ContainerCall(ContainerRegistry& registry, Reconciler& reconciler, bool changes_cpus)
+      : registry_(registry), reconciler_(reconciler), changes_cpus_(changes_cpus) {}
   ContainerCall(const ContainerCall&) = delete;
   ContainerCall& operator=(const ContainerCall&) = delete;
   ~ContainerCall() { End(); }
 
-  void Begin() {
+  void Begin(std::string id) {
+    id_ = std::move(id);
     registry_.BeginContainerCall(id_, changes_cpus_);
     begun_ = true;
   }
@@ -61,8 +58,8 @@ class ContainerCall {
  private:
   ContainerRegistry& registry_;
   Reconciler& reconciler_;
-  const std::string id_;
   const bool changes_cpus_;
+  std::string id_;
   bool begun_ = false;
 };
 

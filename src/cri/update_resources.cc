@@ -80,7 +80,7 @@ class UpdateContainerResourcesHandler final : public CallHandler {
       decide(std::move(bytes));  // the runtime knows what to say of it
       return;
     }
-    if (context_.registry.KeyOf(request_.container_id())) {
+    if (context_.registry.ContainerNamed(request_.container_id())) {
       Handle(bytes, decide);
       return;
     }
@@ -92,7 +92,8 @@ class UpdateContainerResourcesHandler final : public CallHandler {
 
  private:
   void Handle(const grpc::ByteBuffer& bytes, const Decide& decide) {
-    const std::optional<ContainerKey> key = context_.registry.KeyOf(request_.container_id());
+    id_ = context_.registry.ContainerNamed(request_.container_id()).value_or("");
+    const std::optional<ContainerKey> key = context_.registry.KeyOf(id_);
     if (!key) {
       decide(bytes);
       return;
@@ -113,23 +114,23 @@ class UpdateContainerResourcesHandler final : public CallHandler {
   // its own. Who does not answer is no reason to refuse it: it stays where it is in any case.
   void AskWhetherItGrows(const ContainerKey& key, int64_t millis, const grpc::ByteBuffer& bytes,
                          const Decide& decide) {
-    context_.runtime.FindSpec(request_.container_id(), [this, key, millis, bytes,
-                                                        decide](const Result<ContainerSpec>& spec) {
-      if (!spec.ok() || MillisOf(*spec) == millis) {
-        PassOn(key, bytes, decide);
-        return;
-      }
-      context_.resources.Ask(
-          QuestionOf(key, spec->cgroup),
-          [this, key, millis, bytes,
-           decide](const Result<std::optional<podsource::PodAsk>>& known) {
-            if (known.ok() && *known && WantsExclusive((*known)->pod, key.container)) {
-              decide(rpc::ToStatus(RefusedGrowth(key, millis)));
-            } else {
-              PassOn(key, bytes, decide);
-            }
-          });
-    });
+    context_.runtime.FindSpec(
+        id_, [this, key, millis, bytes, decide](const Result<ContainerSpec>& spec) {
+          if (!spec.ok() || MillisOf(*spec) == millis) {
+            PassOn(key, bytes, decide);
+            return;
+          }
+          context_.resources.Ask(
+              QuestionOf(key, spec->cgroup),
+              [this, key, millis, bytes,
+               decide](const Result<std::optional<podsource::PodAsk>>& known) {
+                if (known.ok() && *known && WantsExclusive((*known)->pod, key.container)) {
+                  decide(rpc::ToStatus(RefusedGrowth(key, millis)));
+                } else {
+                  PassOn(key, bytes, decide);
+                }
+              });
+        });
   }
 
   static std::optional<int64_t> MillisOf(const ContainerSpec& spec) {
@@ -161,9 +162,8 @@ class UpdateContainerResourcesHandler final : public CallHandler {
     // Before the set is looked at: from here on nobody who is given CPUs starts while this call may
     // put the container on them. The set may move on before the runtime hears of this one: it is
     // told once more afterwards.
-    call_.emplace(context_.registry, context_.reconciler, request_.container_id(),
-                  /*changes_cpus=*/true);
-    call_->Begin();
+    call_.emplace(context_.registry, context_.reconciler, /*changes_cpus=*/true);
+    call_->Begin(id_);
     const admission::Grant grant = GrantNow(key);
     if (IsEmpty(grant)) {
       decide(bytes);
@@ -185,6 +185,7 @@ class UpdateContainerResourcesHandler final : public CallHandler {
 
   const HandlerContext context_;
   v1::UpdateContainerResourcesRequest request_;
+  std::string id_;  // the whole one, of the container that the request names
   std::optional<ContainerCall> call_;
 };
 
@@ -195,9 +196,11 @@ class UpdatePodSandboxResourcesHandler final : public CallHandler {
 
   void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
     v1::UpdatePodSandboxResourcesRequest request;
-    const std::optional<std::string> pod_uid =
-        Parse(bytes, request) ? context_.registry.PodOfSandbox(request.pod_sandbox_id())
+    const std::optional<std::string> id =
+        Parse(bytes, request) ? context_.registry.SandboxNamed(request.pod_sandbox_id())
                               : std::nullopt;
+    const std::optional<std::string> pod_uid =
+        id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     const bool keeps = context_.pod_quotas != nullptr && pod_uid &&
                        snapshot->state.cpu.assignments.contains(*pod_uid) &&

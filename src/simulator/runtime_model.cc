@@ -31,6 +31,16 @@ bool MatchesId(const std::string& filter, const std::string& id) {
   return filter.empty() || id.starts_with(filter);
 }
 
+// The first digits of an id name it, too, as long as no other begins so.
+template <typename Value>
+std::string WholeId(const std::map<std::string, Value>& values, const std::string& named) {
+  const auto first = values.lower_bound(named);
+  if (named.empty() || first == values.end() || !first->first.starts_with(named)) return named;
+  const auto second = std::next(first);
+  const bool ambiguous = second != values.end() && second->first.starts_with(named);
+  return ambiguous ? named : first->first;
+}
+
 // Zero and empty keep the old value.
 void Merge(const cri::LinuxContainerResources& change, cri::LinuxContainerResources& to) {
   if (change.hugepage_limits_size() > 0) to.clear_hugepage_limits();
@@ -152,7 +162,7 @@ grpc::Status RuntimeModel::Run(const cri::RunPodSandboxRequest& request,
 
 grpc::Status RuntimeModel::Stop(const cri::StopPodSandboxRequest& request,
                                 cri::StopPodSandboxResponse&) {
-  const auto found = sandboxes_.find(request.pod_sandbox_id());
+  const auto found = sandboxes_.find(WholeId(sandboxes_, request.pod_sandbox_id()));
   if (found == sandboxes_.end()) return NotFound("sandbox", request.pod_sandbox_id());
   for (auto& [id, container] : containers_) {
     if (container.sandbox_id == found->first && container.state == cri::CONTAINER_RUNNING) {
@@ -165,7 +175,7 @@ grpc::Status RuntimeModel::Stop(const cri::StopPodSandboxRequest& request,
 
 grpc::Status RuntimeModel::Remove(const cri::RemovePodSandboxRequest& request,
                                   cri::RemovePodSandboxResponse&) {
-  const auto found = sandboxes_.find(request.pod_sandbox_id());
+  const auto found = sandboxes_.find(WholeId(sandboxes_, request.pod_sandbox_id()));
   if (found == sandboxes_.end()) return grpc::Status::OK;  // removing twice is no error
   for (auto container = containers_.begin(); container != containers_.end();) {
     const auto next = std::next(container);
@@ -190,7 +200,7 @@ cri::PodSandboxStatus RuntimeModel::StatusOf(const SimulatedSandbox& sandbox) co
 
 grpc::Status RuntimeModel::Show(const cri::PodSandboxStatusRequest& request,
                                 cri::PodSandboxStatusResponse& response) {
-  const auto found = sandboxes_.find(request.pod_sandbox_id());
+  const auto found = sandboxes_.find(WholeId(sandboxes_, request.pod_sandbox_id()));
   if (found == sandboxes_.end()) return NotFound("sandbox", request.pod_sandbox_id());
   *response.mutable_status() = StatusOf(found->second);
   return grpc::Status::OK;
@@ -219,7 +229,7 @@ grpc::Status RuntimeModel::List(const cri::ListPodSandboxRequest& request,
 
 grpc::Status RuntimeModel::Create(const cri::CreateContainerRequest& request,
                                   cri::CreateContainerResponse& response) {
-  const auto sandbox = sandboxes_.find(request.pod_sandbox_id());
+  const auto sandbox = sandboxes_.find(WholeId(sandboxes_, request.pod_sandbox_id()));
   if (sandbox == sandboxes_.end()) return NotFound("sandbox", request.pod_sandbox_id());
   if (sandbox->second.state != cri::SANDBOX_READY) {
     return {StatusCode::UNKNOWN, "sandbox \"" + sandbox->first + "\" is not running"};
@@ -248,7 +258,7 @@ grpc::Status RuntimeModel::Create(const cri::CreateContainerRequest& request,
 
 grpc::Status RuntimeModel::Start(const cri::StartContainerRequest& request,
                                  cri::StartContainerResponse&) {
-  const auto found = containers_.find(request.container_id());
+  const auto found = containers_.find(WholeId(containers_, request.container_id()));
   if (found == containers_.end()) return NotFound("container", request.container_id());
   SimulatedContainer& container = found->second;
   if (container.state != cri::CONTAINER_CREATED) {
@@ -263,7 +273,7 @@ grpc::Status RuntimeModel::Start(const cri::StartContainerRequest& request,
 
 grpc::Status RuntimeModel::Stop(const cri::StopContainerRequest& request,
                                 cri::StopContainerResponse&) {
-  const auto found = containers_.find(request.container_id());
+  const auto found = containers_.find(WholeId(containers_, request.container_id()));
   if (found == containers_.end()) return NotFound("container", request.container_id());
   if (found->second.state == cri::CONTAINER_RUNNING) End(found->second, kKilled);
   return grpc::Status::OK;
@@ -271,7 +281,7 @@ grpc::Status RuntimeModel::Stop(const cri::StopContainerRequest& request,
 
 grpc::Status RuntimeModel::Remove(const cri::RemoveContainerRequest& request,
                                   cri::RemoveContainerResponse&) {
-  const auto found = containers_.find(request.container_id());
+  const auto found = containers_.find(WholeId(containers_, request.container_id()));
   if (found != containers_.end()) Forget(found);
   return grpc::Status::OK;  // removing twice is no error
 }
@@ -301,7 +311,7 @@ cri::ContainerStatus RuntimeModel::StatusOf(const SimulatedContainer& container)
 
 grpc::Status RuntimeModel::Show(const cri::ContainerStatusRequest& request,
                                 cri::ContainerStatusResponse& response) {
-  const auto found = containers_.find(request.container_id());
+  const auto found = containers_.find(WholeId(containers_, request.container_id()));
   if (found == containers_.end()) return NotFound("container", request.container_id());
   *response.mutable_status() = StatusOf(found->second);
   if (request.verbose()) {
@@ -339,7 +349,7 @@ grpc::Status RuntimeModel::List(const cri::ListContainersRequest& request,
 
 grpc::Status RuntimeModel::Update(const cri::UpdateContainerResourcesRequest& request,
                                   cri::UpdateContainerResourcesResponse&) {
-  const auto found = containers_.find(request.container_id());
+  const auto found = containers_.find(WholeId(containers_, request.container_id()));
   if (found == containers_.end()) return NotFound("container", request.container_id());
   SimulatedContainer& container = found->second;
   if (container.state == cri::CONTAINER_EXITED) {
@@ -353,8 +363,9 @@ grpc::Status RuntimeModel::Update(const cri::UpdateContainerResourcesRequest& re
 // --- Shared
 
 std::string RuntimeModel::NewId() {
-  char id[65];
-  std::snprintf(id, sizeof(id), "%064llx", static_cast<unsigned long long>(++ids_given_));
+  const auto number = static_cast<unsigned long long>(++ids_given_);
+  char id[65];  // people read the last digits; the first name it as well
+  std::snprintf(id, sizeof(id), "%012llx%040x%012llx", number, 0U, number);
   return id;
 }
 

@@ -38,8 +38,9 @@ struct SimulatedContainer {
   int32_t exit_code = 0;
 };
 
-// Not thread-safe. Answers are containerd's where a client can tell: ids are 64 hex digits, unknown
-// ids are NOT_FOUND except for Remove, containers die with their sandbox.
+// Not thread-safe. Answers are containerd's where a client can tell: ids are 64 hex digits, of
+// which callers may give the first; unknown ids are NOT_FOUND except for Remove, containers die
+// with their sandbox.
 class RuntimeModel {
  public:
   enum class Change { kCreated, kStarted, kUpdated, kStopped, kRemoved };

@@ -48,6 +48,24 @@ TEST_F(Registry, PodIsGoneWithItsLastSandbox) {
   EXPECT_EQ(registry_.RemoveSandbox("s2"), std::nullopt);
 }
 
+TEST_F(Registry, BeginningOfAnIdNamesItAsLongAsNoOtherBeginsSo) {
+  registry_.AddSandbox("ab1", "pod");
+  registry_.AddSandbox("ab2", "pod");
+  registry_.AddContainer("ab", {"pod", "short"}, {});
+  registry_.AddContainer("abc1", {"pod", "app"}, {});
+  EXPECT_EQ(registry_.ContainerNamed("abc1"), "abc1");
+  EXPECT_EQ(registry_.ContainerNamed("abc"), "abc1");
+  EXPECT_EQ(registry_.ContainerNamed("ab"), "ab");  // a whole id
+  EXPECT_EQ(registry_.ContainerNamed("a"), std::nullopt);
+  EXPECT_EQ(registry_.ContainerNamed("abc12"), std::nullopt);
+  EXPECT_EQ(registry_.ContainerNamed("zz"), std::nullopt);
+  EXPECT_EQ(registry_.SandboxNamed("ab"), std::nullopt);
+  EXPECT_EQ(registry_.SandboxNamed("ab2"), "ab2");
+  registry_.RemoveContainer("ab");
+  EXPECT_EQ(registry_.ContainerNamed("a"), "abc1");
+  EXPECT_EQ(registry_.ContainerNamed(""), std::nullopt);  // the only one, but named it is not
+}
+
 TEST_F(Registry, SandboxWithoutUidIsAPodOfItsOwn) {
   registry_.AddSandbox("s1", "");
   registry_.AddSandbox("s2", "");
