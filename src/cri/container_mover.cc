@@ -323,20 +323,26 @@ Result<Done> ContainerMover::MayStart(const std::string& named, bool listed) con
   }
   if (grant.exclusive.empty()) return Done{};
   std::string in_the_way;
+  std::string cure;
   for (const admission::RunningContainer& other : registry_.Footprints()) {
     // Containers of one pod share what its init containers leave.
     if (other.key.pod_uid == self->key.pod_uid && snapshot->state.cpu.Find(other.key) != nullptr) {
       continue;
     }
-    if (other.cpuset.empty() || other.cpuset.Intersects(grant.exclusive)) {
-      in_the_way += (in_the_way.empty() ? "" : ", ") + other.id;
+    if (!other.cpuset.empty() && !other.cpuset.Intersects(grant.exclusive)) continue;
+    in_the_way += (in_the_way.empty() ? "" : ", ") + other.id;
+    if (const std::optional<CpuSet> kept = registry_.KeptOn(other.id)) {
+      in_the_way += " (which somebody else keeps moving to " +
+                    (kept->empty() ? "other CPUs" : "CPUs " + kept->ToString()) + ")";
+      cure = "stop the other one; `alignctl status` says more";
     }
   }
   if (in_the_way.empty()) return Done{};
   return Error{ErrorCode::kUnavailable,
                "the exclusive CPUs " + grant.exclusive.ToString() + " of container " +
                    container_id +
-                   " are still used by containers that could not be moved: " + in_the_way};
+                   " are still used by containers that could not be moved: " + in_the_way,
+               cure};
 }
 
 }  // namespace alignd::cri

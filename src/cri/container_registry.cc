@@ -21,6 +21,11 @@ std::optional<std::string> KeyThatBegins(const std::map<std::string, Value>& val
   return first->first;
 }
 
+// Of sets whose emptiness means "anywhere".
+CpuSet Together(const CpuSet& a, const CpuSet& b) {
+  return a.empty() || b.empty() ? CpuSet() : a | b;
+}
+
 }  // namespace
 
 std::optional<std::string> ContainerRegistry::ContainerNamed(
@@ -114,12 +119,11 @@ void ContainerRegistry::EndTelling(const std::string& id, const CpuSet& cpuset, 
   found->second.elsewhere.reset();
 }
 
-void ContainerRegistry::FoundElsewhere(const std::string& id, const CpuSet& cpus, bool tell_anew) {
+void ContainerRegistry::FoundElsewhere(const std::string& id, const CpuSet& cpus) {
   const MutexLock lock(mutex_);
   const auto found = containers_.find(id);
   if (found == containers_.end()) return;
   found->second.elsewhere = cpus;
-  if (!tell_anew) return;
   found->second.certain = false;
   // What is under way may come before that change.
   found->second.disturbed = true;
@@ -129,6 +133,26 @@ void ContainerRegistry::FoundAsTold(const std::string& id) {
   const MutexLock lock(mutex_);
   const auto found = containers_.find(id);
   if (found != containers_.end()) found->second.elsewhere.reset();
+}
+
+void ContainerRegistry::KeptElsewhere(const std::string& id, const CpuSet& cpus) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  std::optional<CpuSet>& kept = found->second.kept;
+  kept = kept ? Together(*kept, cpus) : cpus;
+}
+
+void ContainerRegistry::LeftAlone(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found != containers_.end()) found->second.kept.reset();
+}
+
+std::optional<CpuSet> ContainerRegistry::KeptOn(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? std::nullopt : found->second.kept;
 }
 
 std::optional<CpuSet> ContainerRegistry::ToldTo(const std::string& id) const {
@@ -192,9 +216,8 @@ std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
   containers.reserve(containers_.size());
   for (const auto& [id, container] : containers_) {
     CpuSet cpus = container.footprint;
-    if (container.elsewhere && !cpus.empty()) {
-      cpus = container.elsewhere->empty() ? CpuSet() : cpus | *container.elsewhere;
-    }
+    if (container.elsewhere) cpus = Together(cpus, *container.elsewhere);
+    if (container.kept) cpus = Together(cpus, *container.kept);
     containers.push_back({id, container.key, std::move(cpus)});
   }
   return containers;

@@ -73,10 +73,15 @@ class ContainerRegistry {
   void EndTelling(const std::string& id, const CpuSet& cpuset, bool taken);
 
   // The cgroup says that the container is (also) on `cpus` although it was told otherwise; empty:
-  // it may be anywhere. `tell_anew`: it counts as not told from here on. Forgotten once it has been
-  // told.
-  void FoundElsewhere(const std::string& id, const CpuSet& cpus, bool tell_anew);
+  // it may be anywhere. It counts as not told from here on. Forgotten once it has been told.
+  void FoundElsewhere(const std::string& id, const CpuSet& cpus);
   void FoundAsTold(const std::string& id);
+  // Somebody else keeps moving the container to `cpus` (empty: anywhere), and nobody stops him: it
+  // counts as being there as well, whatever it is told and wherever it is found, until LeftAlone.
+  void KeptElsewhere(const std::string& id, const CpuSet& cpus);
+  void LeftAlone(const std::string& id);
+  // Where somebody else keeps it; nullopt: nowhere.
+  std::optional<CpuSet> KeptOn(const std::string& id) const;
   // What the container was told, if that is certain and nobody is calling for it just now.
   std::optional<CpuSet> ToldTo(const std::string& id) const;
 
@@ -140,6 +145,7 @@ class ContainerRegistry {
     CpuSet footprint;
     bool certain = false;                  // the footprint is what it was told
     std::optional<CpuSet> elsewhere = {};  // in addition; empty: anywhere
+    std::optional<CpuSet> kept = {};       // in addition, by somebody else; empty: anywhere
     int calls = 0;                         // of others, under way
     bool disturbed = true;                 // by such a call, since our own update began
   };

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "alignd/admission/grant.h"
 #include "cgroup/pod_quota.h"
@@ -229,6 +230,7 @@ void CpusetGuard::Right(const std::string& id, Guarded& container, const Grant& 
     registry_.FoundAsTold(id);
   }
   container.right = Clock::now();
+  SeeWhetherLeftAlone(id, container);
   // The two files are read one after the other: if a write came in between, the second has more.
   const bool cut = !(now.cpus - now.effective_cpus).empty();
   if (cut && !container.cut) {
@@ -249,7 +251,7 @@ void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Grant& 
   // A cgroup without a set of its own is on what its parent has.
   const CpuSet& actual = now.cpus.empty() ? now.effective_cpus : now.cpus;
   if (time < container.truce_until) {
-    registry_.FoundElsewhere(id, actual, /*tell_anew=*/false);
+    Leave(id, container, actual);
     return;
   }
   while (!container.repairs.empty() && time - container.repairs.front() > options_.window) {
@@ -265,15 +267,40 @@ void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Grant& 
             Or(now.cpus.ToString(), "its parent's"),
         "stop the other one (kubelet: cpuManagerPolicy none; tuned, irqbalance and systemd: no CPU "
         "sets for containers); until then it is left there for a while");
-    registry_.FoundElsewhere(id, actual, /*tell_anew=*/false);
-    CheckSoon(id, std::chrono::ceil<milliseconds>(container.truce_until - time));
+    Leave(id, container, actual);
     return;
   }
   container.repairs.push_back(time);
   container.suspect = false;
-  registry_.FoundElsewhere(id, actual, /*tell_anew=*/true);
+  registry_.FoundElsewhere(id, actual);
   tell_anew_();
   CheckSoon(id, options_.confirm);
+}
+
+void CpusetGuard::Leave(const std::string& id, Guarded& container, const CpuSet& cpus) {
+  container.kept = true;
+  registry_.KeptElsewhere(id, cpus);
+  CheckSoon(id, std::chrono::ceil<milliseconds>(container.truce_until - Clock::now()));
+}
+
+// That it is right in the truce says nothing: what the other one wants and what it was told may be
+// the same for a while. Nor does it right after a repair: who comes back sooner than after this
+// fights on.
+void CpusetGuard::SeeWhetherLeftAlone(const std::string& id, Guarded& container) {
+  if (!container.kept) return;
+  Clock::time_point until = container.truce_until;
+  if (!container.repairs.empty()) {
+    const milliseconds calm = options_.window / static_cast<int64_t>(options_.repairs);
+    until = std::max(until, container.repairs.back() + calm);
+  }
+  const Clock::time_point time = Clock::now();
+  if (time < until) {
+    CheckSoon(id, std::chrono::ceil<milliseconds>(until - time));
+    return;
+  }
+  container.kept = false;
+  registry_.LeftAlone(id);
+  tell_anew_();  // somebody may wait for its CPUs
 }
 
 }  // namespace alignd::cri

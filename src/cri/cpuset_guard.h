@@ -43,7 +43,8 @@ class CpusetGuard {
     std::chrono::milliseconds ask_again{30'000};  // for a cgroup that the runtime did not tell
   };
 
-  // `tell_anew` has containers told that the registry has as not told. All references outlive this
+  // `tell_anew` has containers told that the registry has as not told, and has those looked at that
+  // wait for their CPUs. All references outlive this
   // object.
   CpusetGuard(const admission::Node& node, const allocation::AllocationManager& allocation,
               ContainerRegistry& registry, RuntimeClient& runtime,
@@ -76,7 +77,8 @@ class CpusetGuard {
     std::deque<Clock::time_point> repairs;
     int truces = 0;
     Clock::time_point truce_until;
-    bool cut = false;  // a cgroup above is narrower
+    bool kept = false;  // by somebody else, as the registry knows
+    bool cut = false;   // a cgroup above is narrower
   };
 
   void Run();
@@ -90,6 +92,10 @@ class CpusetGuard {
              const cgroup::Cpuset& now);
   void Wrong(const std::string& id, Guarded& container, const admission::Grant& grant,
              const cgroup::Cpuset& now);
+  // Somebody else keeps moving it to `cpus`: it is left there.
+  void Leave(const std::string& id, Guarded& container, const CpuSet& cpus);
+  // It is right: whoever kept it elsewhere may have given up.
+  void SeeWhetherLeftAlone(const std::string& id, Guarded& container);
   void CheckSoon(const std::string& id, std::chrono::milliseconds pause);
 
   const admission::Node& node_;

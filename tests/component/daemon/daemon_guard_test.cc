@@ -108,6 +108,34 @@ TEST_P(DaemonGuard, FightIsReportedAndEnds) {
   EXPECT_EQ(runtime_->Requests("UpdateContainerResources").size(), updates);
 }
 
+// What the other one wants may be right for a while; that he does not write then says nothing.
+TEST_P(DaemonGuard, NobodyIsStartedInATruceWhereTheOtherOneWantsSomebodyElse) {
+  Start();
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  const Running first = RunOne(PodConfig("first"), Pinned(3));
+  const std::string cgroup = CgroupOf(shared);
+  ASSERT_TRUE(Eventually([&] {
+    if (cgroups_.CpusOf(cgroup) == "0,4-27") cgroups_.SetCpus(cgroup, "0-27");
+    return !Upkeep().other_managers.empty();
+  }));
+  const uint64_t repairs = Upkeep().repairs;
+  ASSERT_TRUE(StopSandbox(first.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(first.sandbox).ok());
+  ASSERT_TRUE(Eventually([&] { return Upkeep().repairs > repairs; }));  // it is seen to be right
+  ASSERT_EQ(cgroups_.CpusOf(cgroup), "0-27");
+
+  const v1::PodSandboxConfig pod = PodConfig("second");
+  const auto created = Create(Run(pod), pod, Pinned(3));
+  ASSERT_TRUE(created.status.ok());
+  ASSERT_TRUE(Eventually([&] { return cgroups_.CpusOf(cgroup) == "0,4-27"; }));
+  const grpc::Status refused = StartContainer(created.response.container_id());
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(refused.error_message().find("could not be moved: " + shared.container +
+                                         " (which somebody else keeps moving to CPUs 0-27)"),
+            std::string::npos)
+      << refused.error_message();
+}
+
 TEST_P(DaemonGuard, CgroupAboveThatIsNarrowerIsReported) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));

@@ -274,13 +274,13 @@ TEST_F(Registry, CallUnderWayOutlivesAListing) {
 TEST_F(Registry, ContainerFoundElsewhereIsThereUntilItIsToldAnew) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
   EXPECT_EQ(registry_.ToldTo("c"), Cpus("4-7"));
-  registry_.FoundElsewhere("c", Cpus("0-1"), /*tell_anew=*/false);
-  EXPECT_EQ(ToldTo(registry_, "c"), "4-7");
+  registry_.FoundElsewhere("c", Cpus("0-1"));
+  EXPECT_EQ(ToldTo(registry_, "c"), "");
   EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
   registry_.FoundAsTold("c");
   EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
 
-  registry_.FoundElsewhere("c", {}, /*tell_anew=*/true);
+  registry_.FoundElsewhere("c", {});
   EXPECT_EQ(registry_.ToldTo("c"), std::nullopt);
   EXPECT_EQ(ToldTo(registry_, "c"), "");
   EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
@@ -289,11 +289,33 @@ TEST_F(Registry, ContainerFoundElsewhereIsThereUntilItIsToldAnew) {
   EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
 }
 
+TEST_F(Registry, ContainerThatIsKeptElsewhereIsThereWhateverItIsToldUntilItIsLeftAlone) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  EXPECT_EQ(registry_.KeptOn("c"), std::nullopt);
+  registry_.KeptElsewhere("c", Cpus("0-1"));
+  EXPECT_EQ(registry_.ToldTo("c"), Cpus("4-7"));  // it is not told anew
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
+  Tell("c", "1");
+  registry_.FoundAsTold("c");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1"));
+  registry_.KeptElsewhere("c", Cpus("2"));
+  EXPECT_EQ(registry_.KeptOn("c"), Cpus("0-2"));
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-2"));
+  registry_.KeptElsewhere("c", {});
+  EXPECT_EQ(registry_.KeptOn("c"), CpuSet());
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
+  registry_.AddSandbox("s", "pod");
+  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}});
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
+  registry_.LeftAlone("c");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("1"));
+}
+
 // An update that was under way when the foreign write was seen may have come before it.
 TEST_F(Registry, WhatWasUnderWayWhenItWasFoundElsewhereIsNotCertain) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
   registry_.BeginTelling("c", Cpus("4-7"));
-  registry_.FoundElsewhere("c", Cpus("0-1"), /*tell_anew=*/true);
+  registry_.FoundElsewhere("c", Cpus("0-1"));
   registry_.EndTelling("c", Cpus("4-7"), true);
   EXPECT_EQ(registry_.ToldTo("c"), std::nullopt);
   EXPECT_TRUE(registry_.Footprints()[0].cpuset.Intersects(Cpus("0-1")));
