@@ -49,6 +49,37 @@ void UpkeepLog::UpdateSettled(const std::string& container_id) {
   failed_.erase(container_id);
 }
 
+void UpkeepLog::QuotaStays(const std::string& pod_uid, const Error& error) {
+  bool is_news = false;
+  {
+    const MutexLock lock(mutex_);
+    ThrottledPod& pod = throttled_[pod_uid];
+    is_news = pod.times == 0 || pod.error != error.message;
+    if (pod.times == 0) pod.since = std::chrono::system_clock::now();
+    if (is_news) pod.times = 0;
+    ++pod.times;
+    pod.pod_uid = pod_uid;
+    pod.error = error.message;
+    pod.cure = error.cure;
+  }
+  if (is_news) {
+    spdlog::warn("pod {} has exclusive CPUs and is throttled by its CFS quota: {}", pod_uid,
+                 error.Text());
+  }
+}
+
+void UpkeepLog::QuotaSettled(const std::string& pod_uid) {
+  const MutexLock lock(mutex_);
+  throttled_.erase(pod_uid);
+}
+
+std::set<std::string> UpkeepLog::ThrottledPods() const {
+  const MutexLock lock(mutex_);
+  std::set<std::string> uids;
+  for (const auto& [uid, pod] : throttled_) uids.insert(uid);
+  return uids;
+}
+
 void UpkeepLog::SawOtherManager(const std::string& sign, const std::string& cure) {
   const auto now = std::chrono::system_clock::now();
   bool say = true;
@@ -74,8 +105,10 @@ UpkeepReport UpkeepLog::Report() const {
   UpkeepReport report{.repairs = repairs_,
                       .last_repairs = {newest_first_.begin(), newest_first_.end()},
                       .failed_updates = {},
+                      .throttled_pods = {},
                       .other_managers = {}};
   for (const auto& [id, failed] : failed_) report.failed_updates.push_back(failed);
+  for (const auto& [uid, pod] : throttled_) report.throttled_pods.push_back(pod);
   for (const auto& [sign, other] : others_) report.other_managers.push_back(other);
   return report;
 }

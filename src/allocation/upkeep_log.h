@@ -1,5 +1,6 @@
-// What it takes to keep containers where they were granted to be: repairs, updates that the runtime
-// would not take, and other programs that do our work. For those who ask later.
+// What it takes to keep containers where they were granted to be, and unthrottled there: repairs,
+// updates that the runtime would not take, quotas that stay, and other programs that do our work.
+// For those who ask later.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,15 @@ struct FailedUpdate {
   uint64_t times = 0;  // in a row
 };
 
+// A pod with exclusive CPUs whose cgroup has a CFS quota that could not be lifted. A value.
+struct ThrottledPod {
+  std::chrono::system_clock::time_point since;
+  std::string pod_uid;
+  std::string error;
+  std::string cure;
+  uint64_t times = 0;  // that it was tried, with this error
+};
+
 // A sign that somebody else manages CPUs on this node. A value.
 struct OtherManager {
   std::chrono::system_clock::time_point first;
@@ -50,6 +61,7 @@ struct UpkeepReport {
   uint64_t repairs = 0;              // in this life of ours
   std::vector<Repair> last_repairs;  // newest first
   std::vector<FailedUpdate> failed_updates;
+  std::vector<ThrottledPod> throttled_pods;
   std::vector<OtherManager> other_managers;
 };
 
@@ -71,6 +83,12 @@ class UpkeepLog {
   // It was told, or needs not be told any more.
   void UpdateSettled(const std::string& container_id);
 
+  // The pod's quota could not be lifted. Logged when the error is another one than the last time.
+  void QuotaStays(const std::string& pod_uid, const Error& error);
+  // It has none any more, or is gone.
+  void QuotaSettled(const std::string& pod_uid);
+  std::set<std::string> ThrottledPods() const;
+
   // Logged as an error when it is seen first, and again after an hour.
   void SawOtherManager(const std::string& sign, const std::string& cure);
 
@@ -80,8 +98,9 @@ class UpkeepLog {
   mutable Mutex mutex_;
   uint64_t repairs_ GUARDED_BY(mutex_) = 0;
   std::deque<Repair> newest_first_ GUARDED_BY(mutex_);
-  std::map<std::string, FailedUpdate> failed_ GUARDED_BY(mutex_);  // by container id
-  std::map<std::string, OtherManager> others_ GUARDED_BY(mutex_);  // by sign
+  std::map<std::string, FailedUpdate> failed_ GUARDED_BY(mutex_);     // by container id
+  std::map<std::string, ThrottledPod> throttled_ GUARDED_BY(mutex_);  // by pod UID
+  std::map<std::string, OtherManager> others_ GUARDED_BY(mutex_);     // by sign
 };
 
 }  // namespace alignd::allocation

@@ -3,14 +3,17 @@
 
 #include <string>
 
+#include "alignd/base/result.h"
 #include "cgroup/cgroup_tree.h"
 
 namespace alignd::cgroup {
 
 // Takes the quota off the pod's own cgroup; any other parent, and a cgroup that is not there, is
-// left alone. What cannot be done is logged. `parent` is the sandbox's cgroup parent, or a path.
+// left alone. `parent` is the sandbox's cgroup parent, or a path. Errors: kIo, kCorrupt: the quota
+// stays.
 // Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, EnsureExists
 // (DisableCPUQuotaWithExclusiveCPUs): a pod with a container that has exclusive CPUs has no quota.
-void LiftPodQuota(const CgroupTree& cgroups, const std::string& parent, const std::string& pod_uid);
+Result<Done> LiftPodQuota(const CgroupTree& cgroups, const std::string& parent,
+                          const std::string& pod_uid);
 
 }  // namespace alignd::cgroup

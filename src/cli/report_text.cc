@@ -153,6 +153,11 @@ void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
         << (other.times == 1 ? " time" : " times") << ", last seen " << UtcTime(other.last_unix_ms)
         << ")\n  cure: " << other.cure << '\n';
   }
+  for (const control::UpkeepNote& pod : upkeep.throttled_pods) {
+    out << "\nTHROTTLED POD: pod " << pod.pod_uid
+        << " has exclusive CPUs, and a CFS quota that cannot be lifted: " << pod.text << " (since "
+        << UtcTime(pod.first_unix_ms) << ")\n  cure: " << pod.cure << '\n';
+  }
   if (!upkeep.failed_updates.empty()) out << '\n';
   for (const control::UpkeepNote& failed : upkeep.failed_updates) {
     out << "cannot be moved: " << NameOf(failed) << " to " << failed.should << ", " << failed.times

@@ -76,6 +76,15 @@ Upkeep ReportUpkeep(const allocation::UpkeepReport& report) {
     note.should = failed.should;
     note.text = failed.error;
   }
+  for (const allocation::ThrottledPod& pod : report.throttled_pods) {
+    UpkeepNote& note = upkeep.throttled_pods.emplace_back();
+    note.first_unix_ms = UnixMs(pod.since);
+    note.last_unix_ms = now;
+    note.times = pod.times;
+    note.pod_uid = pod.pod_uid;
+    note.text = pod.error;
+    note.cure = pod.cure;
+  }
   for (const allocation::OtherManager& other : report.other_managers) {
     UpkeepNote& note = upkeep.other_managers.emplace_back();
     note.first_unix_ms = UnixMs(other.first);
@@ -92,6 +101,7 @@ v1::Upkeep ToWire(const Upkeep& upkeep) {
   message.set_repairs(upkeep.repairs);
   ToWire(upkeep.last_repairs, *message.mutable_last_repairs());
   ToWire(upkeep.failed_updates, *message.mutable_failed_updates());
+  ToWire(upkeep.throttled_pods, *message.mutable_throttled_pods());
   ToWire(upkeep.other_managers, *message.mutable_other_managers());
   return message;
 }
@@ -100,6 +110,7 @@ Upkeep FromWire(const v1::Upkeep& message) {
   return {.repairs = message.repairs(),
           .last_repairs = FromWire(message.last_repairs()),
           .failed_updates = FromWire(message.failed_updates()),
+          .throttled_pods = FromWire(message.throttled_pods()),
           .other_managers = FromWire(message.other_managers())};
 }
 

@@ -31,6 +31,7 @@ struct Upkeep {
   uint64_t repairs = 0;
   std::vector<UpkeepNote> last_repairs;
   std::vector<UpkeepNote> failed_updates;
+  std::vector<UpkeepNote> throttled_pods;
   std::vector<UpkeepNote> other_managers;
 
   friend bool operator==(const Upkeep&, const Upkeep&) = default;

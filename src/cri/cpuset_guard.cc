@@ -128,6 +128,9 @@ void CpusetGuard::Sync() {
     due_.erase(id);
   }
   guarded_ = std::move(guarded);
+  for (const std::string& uid : upkeep_.ThrottledPods()) {
+    if (registry_.IsGone(uid)) upkeep_.QuotaSettled(uid);
+  }
   for (const auto& [id, container] : guarded_) {
     if (!container.watched && container.path) due_[id] = Clock::now();
   }
@@ -198,9 +201,7 @@ void CpusetGuard::Check(const std::string& id) {
     return;
   }
   if (options_.lift_pod_quotas && !grant.exclusive.empty()) {
-    // The kubelet writes it anew when it resizes the pod.
-    const std::string& path = *container.path;
-    cgroup::LiftPodQuota(cgroups_, path.substr(0, path.rfind('/')), container.key.pod_uid);
+    LiftPodQuota(container.key.pod_uid, container.path->substr(0, container.path->rfind('/')));
   }
   // What is just being changed says nothing.
   if (!told || *told != grant.cpuset || registry_.ToldTo(id) != told) {
@@ -211,6 +212,16 @@ void CpusetGuard::Check(const std::string& id) {
     CheckSoon(id, options_.confirm);  // a writer may be in the middle of it
   } else {
     Wrong(id, container, grant, *now);
+  }
+}
+
+// The kubelet writes it anew when it resizes the pod.
+void CpusetGuard::LiftPodQuota(const std::string& pod_uid, const std::string& path) {
+  const Result<Done> lifted = cgroup::LiftPodQuota(cgroups_, path, pod_uid);
+  if (lifted.ok()) {
+    upkeep_.QuotaSettled(pod_uid);
+  } else {
+    upkeep_.QuotaStays(pod_uid, lifted.error());
   }
 }
 

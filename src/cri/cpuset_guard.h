@@ -88,6 +88,7 @@ class CpusetGuard {
   void AskForPaths();
   void TakePaths();
   void Check(const std::string& id);
+  void LiftPodQuota(const std::string& pod_uid, const std::string& path);
   void Right(const std::string& id, Guarded& container, const admission::Grant& grant,
              const cgroup::Cpuset& now);
   void Wrong(const std::string& id, Guarded& container, const admission::Grant& grant,

@@ -188,9 +188,10 @@ class CreateContainerHandler final : public CallHandler {
     const auto* granted = std::get_if<allocation::Granted>(&outcome);
     if (context.pod_quotas == nullptr || granted == nullptr) return;
     if (granted->grants.at(create.key.container).exclusive.empty()) return;
-    cgroup::LiftPodQuota(*context.pod_quotas,
-                         create.request.sandbox_config().linux().cgroup_parent(),
-                         create.key.pod_uid);
+    const Result<Done> lifted = cgroup::LiftPodQuota(
+        *context.pod_quotas, create.request.sandbox_config().linux().cgroup_parent(),
+        create.key.pod_uid);
+    if (!lifted.ok()) context.upkeep.QuotaStays(create.key.pod_uid, lifted.error());
   }
 
   static Decision Answer(Create& create, const grpc::ByteBuffer& bytes,

@@ -80,6 +80,9 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   }
   upkeep_.UpdateFailed("c3", {"pod", "log"}, "CPUs 3-7", {ErrorCode::kUnavailable, "no answer"});
   upkeep_.UpdateSettled("c3");
+  upkeep_.QuotaStays("slow", {ErrorCode::kIo, "write cpu.max: read-only", "make it writable"});
+  upkeep_.QuotaStays("fast", {ErrorCode::kIo, "write cpu.max: read-only", "make it writable"});
+  upkeep_.QuotaSettled("fast");
   upkeep_.SawOtherManager("the kubelet is static", "set it to none");
   upkeep_.SawOtherManager("the kubelet is static", "set it to none");
 
@@ -91,6 +94,9 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   ASSERT_EQ(status.upkeep.failed_updates.size(), 1U);
   EXPECT_EQ(status.upkeep.failed_updates[0].container_id, "c2");
   EXPECT_EQ(status.upkeep.failed_updates[0].times, 3U);
+  ASSERT_EQ(status.upkeep.throttled_pods.size(), 1U);
+  EXPECT_EQ(status.upkeep.throttled_pods[0].pod_uid, "slow");
+  status.upkeep.throttled_pods[0].first_unix_ms = 2'000;
   ASSERT_EQ(status.upkeep.other_managers.size(), 1U);
   EXPECT_EQ(status.upkeep.other_managers[0].times, 2U);
   EXPECT_GE(status.upkeep.other_managers[0].last_unix_ms,
@@ -102,6 +108,8 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   for (const char* text :
        {"ANOTHER CPU MANAGER: the kubelet is static (2 times, last seen 1970-01-01 00:00:01 UTC)\n"
         "  cure: set it to none\n",
+        "THROTTLED POD: pod slow has exclusive CPUs, and a CFS quota that cannot be lifted: write "
+        "cpu.max: read-only (since 1970-01-01 00:00:02 UTC)\n  cure: make it writable\n",
         "1 repair of cpusets", "was CPUs 0-7, should be CPUs 1-2, for at most 40 ms",
         "cannot be moved: container c2 (log of pod pod) to CPUs 3-7, 3 times: no answer"}) {
     EXPECT_NE(out.str().find(text), std::string::npos) << text << "\n" << out.str();

@@ -174,6 +174,31 @@ TEST_P(DaemonGuard, QuotaOfAPodWithExclusiveCpusIsLifted) {
   EXPECT_TRUE(Eventually([&] { return cgroups_.QuotaOf("/kubepods/podpinned") == none; }));
 }
 
+TEST_P(DaemonGuard, QuotaThatCannotBeLiftedIsReportedUntilItIsOrThePodIsGone) {
+  // Nobody can write there, whoever he is.
+  const auto forbid = [&](const std::string& pod) {
+    const std::filesystem::path file = cgroups_.QuotaFile(pod);
+    std::filesystem::create_directories(file);
+    return file;
+  };
+  const std::filesystem::path lifted = forbid("/kubepods/podlifted");
+  forbid("/kubepods/podremoved");
+  Start();
+  const Running removed = RunOne(PodConfig("removed"), Pinned(3));
+  RunOne(PodConfig("lifted"), Pinned(3));
+  ASSERT_TRUE(Eventually([&] { return Upkeep().throttled_pods.size() == 2; }));
+  const control::UpkeepNote first = Upkeep().throttled_pods[0];
+  EXPECT_EQ(first.pod_uid, "lifted");
+  EXPECT_NE(first.text.find(lifted.string()), std::string::npos) << first.text;
+  EXPECT_NE(first.cure.find("ProtectControlGroups=no"), std::string::npos) << first.cure;
+  std::filesystem::remove(lifted);
+  cgroups_.SetQuota("/kubepods/podlifted", GetParam() ? "300000 100000" : "300000");
+  ASSERT_TRUE(Eventually([&] { return Upkeep().throttled_pods.size() == 1; }));
+  EXPECT_EQ(Upkeep().throttled_pods[0].pod_uid, "removed");
+  ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return Upkeep().throttled_pods.empty(); }));
+}
+
 TEST_P(DaemonGuard, KubeletsStaticPolicyIsReportedWithTheCure) {
   tree_.Write({"kubelet/cpu_manager_state", R"({"policyName":"static","defaultCpuSet":"0-27"})"});
   tree_.Write({"kubelet/config.yaml", StaticConfig()});

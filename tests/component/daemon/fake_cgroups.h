@@ -64,13 +64,14 @@ class FakeCgroups {
     return text.ok() ? text->substr(0, text->find('\n')) : text.error().Text();
   }
 
- private:
-  std::filesystem::path Cpuset(const std::string& cgroup) const {
-    return (unified_ ? root_ : root_ / "cpuset") / cgroup.substr(1);
-  }
   std::filesystem::path QuotaFile(const std::string& cgroup) const {
     if (unified_) return root_ / cgroup.substr(1) / "cpu.max";
     return root_ / "cpu" / cgroup.substr(1) / "cpu.cfs_quota_us";
+  }
+
+ private:
+  std::filesystem::path Cpuset(const std::string& cgroup) const {
+    return (unified_ ? root_ : root_ / "cpuset") / cgroup.substr(1);
   }
   // In the place of the old text, as the kernel has it: nobody sees half of it.
   static void Write(const std::filesystem::path& path, const std::string& text) {
