@@ -38,7 +38,8 @@ struct HandlerContext {
 //                             PreStartContainer of the plugins that want it
 //   UpdateContainerResources  keep our CPU and memory sets; refuse what would change the number of
 //                             exclusive CPUs, also from none
-//   UpdatePodSandboxResources keep a pod with exclusive CPUs without quota
+//   UpdatePodSandboxResources keep a pod with exclusive CPUs without quota; take out sets of CPUs
+//                             and of memory nodes, which are each container's own
 //   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer
 //                             note it, release what nobody holds any more
 //   ContainerStatus           note that the container has ended

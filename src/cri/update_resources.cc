@@ -71,6 +71,13 @@ Refusal RefusedGrowth(const ContainerKey& key, int64_t millis) {
               Cpus(millis - 100)};
 }
 
+void SawSetsOfTheCaller(const HandlerContext& context, const std::string& method) {
+  context.upkeep.SawOtherManager(
+      method + " comes with CPU sets of the caller's own",
+      "give the kubelet cpuManagerPolicy none, and let nothing else set cpusets through this "
+      "socket; alignd's sets stay");
+}
+
 class UpdateContainerResourcesHandler final : public CallHandler {
  public:
   explicit UpdateContainerResourcesHandler(const HandlerContext& context) : context_(context) {}
@@ -170,10 +177,7 @@ class UpdateContainerResourcesHandler final : public CallHandler {
       return;
     }
     if (!request_.linux().cpuset_cpus().empty() && !grant.cpuset.empty()) {
-      context_.upkeep.SawOtherManager(
-          "UpdateContainerResources comes with CPU sets of the caller's own",
-          "give the kubelet cpuManagerPolicy none, and let nothing else set cpusets through this "
-          "socket; alignd's sets stay");
+      SawSetsOfTheCaller(context_, "UpdateContainerResources");
     }
     KeepGrant(grant, *request_.mutable_linux());
     decide(Serialize(request_));
@@ -189,7 +193,8 @@ class UpdateContainerResourcesHandler final : public CallHandler {
   std::optional<ContainerCall> call_;
 };
 
-// What the whole pod may use. The cgroup itself is the kubelet's: see cgroup/pod_quota.h.
+// What the whole pod may use. The cgroup itself is the kubelet's: see cgroup/pod_quota.h. CPU and
+// memory sets are each container's own.
 class UpdatePodSandboxResourcesHandler final : public CallHandler {
  public:
   explicit UpdatePodSandboxResourcesHandler(const HandlerContext& context) : context_(context) {}
@@ -201,21 +206,37 @@ class UpdatePodSandboxResourcesHandler final : public CallHandler {
                               : std::nullopt;
     const std::optional<std::string> pod_uid =
         id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
-    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
-    const bool keeps = context_.pod_quotas != nullptr && pod_uid &&
-                       snapshot->state.cpu.assignments.contains(*pod_uid) &&
-                       request.resources().cpu_quota() > 0;
-    if (!keeps) {
+    if (pod_uid && Keep(*pod_uid, request)) {
+      decide(Serialize(request));
+    } else {
       decide(std::move(bytes));
-      return;
     }
-    request.mutable_resources()->set_cpu_quota(kNoQuota);
-    decide(Serialize(request));
   }
 
   void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override {}
 
  private:
+  // Whether anything was changed in it.
+  bool Keep(const std::string& pod_uid, v1::UpdatePodSandboxResourcesRequest& request) const {
+    if (!request.has_resources()) return false;
+    v1::LinuxContainerResources& resources = *request.mutable_resources();
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    const admission::NodeState& state = snapshot->state;
+    const bool keeps_quota = context_.pod_quotas != nullptr && resources.cpu_quota() > 0 &&
+                             state.cpu.assignments.contains(pod_uid);
+    if (keeps_quota) resources.set_cpu_quota(kNoQuota);
+    // The shared pool is a set of ours, too.
+    const bool has_cpus = context_.node.cpu && !resources.cpuset_cpus().empty();
+    if (has_cpus) {
+      SawSetsOfTheCaller(context_, "UpdatePodSandboxResources");
+      resources.clear_cpuset_cpus();
+    }
+    const bool has_nodes =
+        state.memory.assignments.contains(pod_uid) && !resources.cpuset_mems().empty();
+    if (has_nodes) resources.clear_cpuset_mems();
+    return keeps_quota || has_cpus || has_nodes;
+  }
+
   const HandlerContext context_;
 };
 

@@ -149,6 +149,33 @@ TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
   EXPECT_EQ(runtime_->Requests("ListPodSandbox").size(), hanging);  // still the same
 }
 
+TEST_F(DaemonPool, SetsThatTheCallerHasForAWholePodAreTakenOut) {
+  Start(
+      StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
+                   "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
+                   "topologyManagerPolicy: best-effort\n"));
+  const auto passed_on = [this](const std::string& sandbox) {
+    v1::UpdatePodSandboxResourcesRequest request;
+    request.set_pod_sandbox_id(sandbox);
+    request.mutable_resources()->set_cpuset_cpus("5");
+    request.mutable_resources()->set_cpuset_mems("1");
+    request.mutable_resources()->set_cpu_shares(7);
+    Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", request);
+    v1::UpdatePodSandboxResourcesRequest seen;
+    EXPECT_TRUE(seen.ParseFromString(runtime_->Requests("UpdatePodSandboxResources").back().bytes));
+    const v1::LinuxContainerResources& now = seen.resources();
+    return now.cpuset_cpus() + "/" + now.cpuset_mems() + "/" + std::to_string(now.cpu_shares());
+  };
+  EXPECT_EQ(passed_on(RunOne(PodConfig("pinned"), Pinned(3)).sandbox), "//7");
+  EXPECT_EQ(passed_on(RunOne(BurstablePod("shared"), Shared()).sandbox), "/1/7");
+  EXPECT_EQ(passed_on("nobody's"), "5/1/7");
+  const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
+  ASSERT_TRUE(status.ok());
+  ASSERT_EQ(status->upkeep.other_managers.size(), 1U);
+  EXPECT_EQ(status->upkeep.other_managers[0].text,
+            "UpdatePodSandboxResources comes with CPU sets of the caller's own");
+}
+
 TEST_F(DaemonPool, PodWithExclusiveCpusStaysWithoutQuotaWhenItIsResized) {
   Start();
   for (const auto& [uid, container, quota] :
