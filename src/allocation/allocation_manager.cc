@@ -273,7 +273,7 @@ void AllocationManager::Take(const std::shared_ptr<Operation>& operation, NodeSt
 void AllocationManager::OnResponse(Operation& operation, const ContainerKey& key,
                                    const std::string& resource, Result<std::string> response) {
   if (operation.ended) return;
-  if (!response.ok()) return Fail(operation, UnexpectedAdmissionError(response.error().message));
+  if (!response.ok()) return Fail(operation, UnexpectedAdmissionError(response.error().Text()));
   operation.responses[key][resource] = *std::move(response);
   if (--operation.awaited > 0) return;
   NodeState next = ledger_.state();

@@ -94,6 +94,9 @@ RuntimeLister::Clock::time_point RuntimeLister::List() {
   const std::set<std::string> known = allocation_.KnownPods();
   const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   for (const std::string& uid : gone) releaser_.Release(uid);
+  // They have given everything back once this answers: nobody who waited for the listing finds the
+  // grant of a former life.
+  if (!gone.empty()) (void)allocation_.KnownPods();
   releaser_.Look();
   recovered_ = true;
   listed_(began);
