@@ -35,10 +35,15 @@ class DaemonShortIds : public DaemonTest {
   static bool Waits(const std::future<grpc::Status>& start) {
     return start.wait_for(seconds(1)) == std::future_status::timeout;
   }
-  v1::UpdateContainerResourcesRequest LastUpdate() const {
-    v1::UpdateContainerResourcesRequest seen;
-    EXPECT_TRUE(seen.ParseFromString(runtime_->Requests("UpdateContainerResources").back().bytes));
-    return seen;
+  // The newest that names the container so. Ours, which may follow, names it in full.
+  v1::UpdateContainerResourcesRequest LastUpdateOf(const std::string& named) const {
+    v1::UpdateContainerResourcesRequest last;
+    for (const auto& request : runtime_->Requests("UpdateContainerResources")) {
+      v1::UpdateContainerResourcesRequest seen;
+      EXPECT_TRUE(seen.ParseFromString(request.bytes));
+      if (seen.container_id() == named) last = seen;
+    }
+    return last;
   }
 };
 
@@ -128,8 +133,10 @@ TEST_F(DaemonShortIds, UpdateKeepsOurSetsAndRefusesAnotherNumberOfCpus) {
   request.mutable_linux()->set_cpuset_cpus("0-27");
   request.mutable_linux()->set_cpu_shares(7);
   ASSERT_TRUE(Update(request).ok());
-  EXPECT_EQ(LastUpdate().container_id(), Short(pinned.container));  // as it came
-  EXPECT_EQ(LastUpdate().linux().cpuset_cpus(), "1-3");
+  // It goes on as it came but for the set.
+  const v1::UpdateContainerResourcesRequest seen_update = LastUpdateOf(Short(pinned.container));
+  EXPECT_EQ(seen_update.linux().cpu_shares(), 7);
+  EXPECT_EQ(seen_update.linux().cpuset_cpus(), "1-3");
   request.mutable_linux()->set_cpu_quota(20'000);
   request.mutable_linux()->set_cpu_period(100'000);
   EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
