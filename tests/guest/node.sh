@@ -173,11 +173,24 @@ YAML
 }
 
 # run_pods NAME...: one after the other. What the kubelet says goes to `answer`, the cgroups of the
-# containers to `group[NAME]`. Fails at the first that does not run.
+# containers to `group[NAME]`. Fails at the first that does not run; but where containerd has lost the
+# process of a sandbox, as it may on a machine as slow as this, that pod is made anew, as by a kubelet.
 run_pods() {
-  local name id status=0
-  local manifests=("${@/#/$node/}")
-  answer=$(kubelet run "${manifests[@]/%/.yaml}") || status=$?
+  local name id status part try
+  local left=("$@") manifests
+  answer=
+  for try in 1 2 3; do
+    status=0
+    manifests=("${left[@]/#/$node/}")
+    part=$(kubelet run "${manifests[@]/%/.yaml}") || status=$?
+    answer+=$part$'\n'
+    [[ $status != 0 && $part == *"/proc/0/ns/"* ]] || break
+    while [ ${#left[@]} -gt 1 ] && grep -q "^default/${left[0]} app: running as" <<<"$part"; do
+      left=("${left[@]:1}")
+    done
+    note "${left[0]}: its sandbox has no process, try $try"
+    kubelet remove --grace 0 "${left[0]}" >/dev/null
+  done
   for name in "$@"; do
     id=$(sed -n "s|^default/$name app: running as \([^ ]*\) on .*|\1|p" <<<"$answer")
     group["$name"]=
