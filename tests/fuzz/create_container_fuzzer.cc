@@ -30,8 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   grant.cpuset = grant.exclusive;
   grant.memory_nodes = {0};
   grant.devices["example.com/fuzz"].response = std::string(text);
+  const bool has_resources = request.config().linux().has_resources();
   if (!alignd::cri::Inject(grant, *request.mutable_config()).ok()) return 0;
+  // Where there were none, the container is told its CPUs before it starts.
+  if (request.config().linux().has_resources() != has_resources) std::abort();
   const runtime::v1::LinuxContainerResources& resources = request.config().linux().resources();
+  if (!has_resources) return 0;
   if (resources.cpuset_cpus() != "1-3" || resources.cpu_quota() != -1) std::abort();
   return 0;
 }
