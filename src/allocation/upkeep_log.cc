@@ -8,39 +8,60 @@
 namespace alignd::allocation {
 namespace {
 
+using std::chrono::system_clock;
+
 constexpr uint64_t kFailuresBetweenWords = 10;
 constexpr std::chrono::hours kBetweenWords{1};
 
-std::string NameOf(const ContainerKey& key) { return key.container + " of pod " + key.pod_uid; }
+std::string Unanswered(UpkeepLog::Time since, UpkeepLog::Time now) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - since);
+  return "the runtime has not answered for " + std::to_string(seconds.count()) + " s";
+}
 
 }  // namespace
 
+std::string NameOf(const Subject& container) {
+  return "container " + container.key.container + " of pod " +
+         (container.pod.empty() ? container.key.pod_uid : container.pod);
+}
+
 void UpkeepLog::Repaired(Repair repair) {
-  spdlog::warn("container {} ({}) was moved by somebody else to {}; it is on {} again after {} ms",
-               repair.container_id, NameOf(repair.key), repair.was, repair.should,
-               repair.lasted.count());
+  spdlog::warn(
+      "{} was moved by somebody else to {}; it is on {} again, within {} ms of that being noticed "
+      "(it was last seen to be right {} ms ago)",
+      NameOf(repair.container), repair.was, repair.should, repair.noticed.count(),
+      repair.lasted.count());
   const MutexLock lock(mutex_);
   ++repairs_;
   newest_first_.push_front(std::move(repair));
   if (newest_first_.size() > kRepairsKept) newest_first_.pop_back();
 }
 
-void UpkeepLog::UpdateFailed(const std::string& container_id, const ContainerKey& key,
-                             const std::string& should, const Error& error) {
+void UpkeepLog::UpdateBegun(const Subject& container, const std::string& should) {
+  const MutexLock lock(mutex_);
+  begun_[container.container_id] = {system_clock::now(), container, should};
+}
+
+void UpkeepLog::UpdateAnswered(const std::string& container_id) {
+  const MutexLock lock(mutex_);
+  begun_.erase(container_id);
+}
+
+void UpkeepLog::UpdateFailed(const Subject& container, const std::string& should,
+                             const Error& error) {
   uint64_t times = 0;
   {
     const MutexLock lock(mutex_);
-    FailedUpdate& failed = failed_[container_id];
-    if (failed.times == 0) failed.since = std::chrono::system_clock::now();
-    failed.container_id = container_id;
-    failed.key = key;
+    FailedUpdate& failed = failed_[container.container_id];
+    if (failed.times == 0) failed.since = system_clock::now();
+    failed.container = container;
     failed.should = should;
     failed.error = error.Text();
     times = ++failed.times;
   }
   if (times % kFailuresBetweenWords == 1) {
-    spdlog::warn("container {} ({}) could not be moved to {}: {} (attempt {}, goes on)",
-                 container_id, NameOf(key), should, error.Text(), times);
+    spdlog::warn("{} could not be moved to {}: {} (attempt {}, goes on)", NameOf(container), should,
+                 error.Text(), times);
   }
 }
 
@@ -80,8 +101,37 @@ std::set<std::string> UpkeepLog::ThrottledPods() const {
   return uids;
 }
 
-void UpkeepLog::SawOtherManager(const std::string& sign, const std::string& cure) {
-  const auto now = std::chrono::system_clock::now();
+void UpkeepLog::AsksRuntime() {
+  const MutexLock lock(mutex_);
+  asked_ = system_clock::now();
+}
+
+void UpkeepLog::RuntimeAnswered() {
+  bool again = false;
+  {
+    const MutexLock lock(mutex_);
+    answered_ = true;
+    asked_.reset();
+    again = outage_.has_value();
+    outage_.reset();
+  }
+  if (again) spdlog::info("the runtime answers again");
+}
+
+void UpkeepLog::RuntimeFailed(const Error& error) {
+  bool say = false;
+  {
+    const MutexLock lock(mutex_);
+    if (!outage_) outage_ = {asked_.value_or(system_clock::now()), {}, !answered_};
+    say = std::exchange(outage_->error, error.Text()) != error.Text();
+    asked_.reset();
+  }
+  if (say) spdlog::warn("cannot ask the runtime what runs: {}", error.Text());
+}
+
+void UpkeepLog::SawOtherManager(const std::string& sign, const std::string& cure,
+                                std::chrono::milliseconds lasts) {
+  const Time now = system_clock::now();
   bool say = true;
   {
     const MutexLock lock(mutex_);
@@ -94,23 +144,66 @@ void UpkeepLog::SawOtherManager(const std::string& sign, const std::string& cure
     if (say) other.said = now;
     if (other.times++ == 0) other.first = now;
     other.last = now;
+    other.until = now + lasts;
     other.sign = sign;
     other.cure = cure;
   }
   if (say) spdlog::error("another CPU manager works on this node: {}; {}", sign, cure);
 }
 
-UpkeepReport UpkeepLog::Report() const {
+void UpkeepLog::OtherManagerGone(const std::string& sign) {
+  bool was = false;
+  {
+    const MutexLock lock(mutex_);
+    was = others_.erase(sign) > 0;
+  }
+  if (was) spdlog::info("no longer so: {}", sign);
+}
+
+void UpkeepLog::DropOldSigns(Time now) {
+  std::vector<std::string> over;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [sign, other] : others_) {
+      if (other.until <= now) over.push_back(sign);
+    }
+    for (const std::string& sign : over) others_.erase(sign);
+  }
+  for (const std::string& sign : over) spdlog::info("not seen again for a while: {}", sign);
+}
+
+UpkeepReport UpkeepLog::Report(Time now) const {
   const MutexLock lock(mutex_);
   UpkeepReport report{.repairs = repairs_,
                       .last_repairs = {newest_first_.begin(), newest_first_.end()},
-                      .failed_updates = {},
+                      .failed_updates = FailedUpdates(now),
                       .throttled_pods = {},
-                      .other_managers = {}};
-  for (const auto& [id, failed] : failed_) report.failed_updates.push_back(failed);
+                      .other_managers = {},
+                      .runtime_outage = OutageOf(now)};
   for (const auto& [uid, pod] : throttled_) report.throttled_pods.push_back(pod);
   for (const auto& [sign, other] : others_) report.other_managers.push_back(other);
   return report;
+}
+
+std::vector<FailedUpdate> UpkeepLog::FailedUpdates(Time now) const {
+  std::map<std::string, FailedUpdate> failed = failed_;
+  for (const auto& [id, begun] : begun_) {
+    if (now - begun.since < kAnswersWithin) continue;
+    FailedUpdate& update = failed[id];
+    if (update.times == 0) update.since = begun.since;
+    update.container = begun.container;
+    update.should = begun.should;
+    update.error += (update.error.empty() ? "" : "; now ") + Unanswered(begun.since, now);
+  }
+  std::vector<FailedUpdate> updates;
+  for (auto& [id, update] : failed) updates.push_back(std::move(update));
+  return updates;
+}
+
+std::optional<RuntimeOutage> UpkeepLog::OutageOf(Time now) const {
+  if (outage_) return outage_;
+  if (!asked_ || now - *asked_ < kAnswersWithin) return std::nullopt;
+  return RuntimeOutage{*asked_, {}, !answered_};
 }
 
 }  // namespace alignd::allocation

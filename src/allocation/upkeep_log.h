@@ -1,6 +1,6 @@
 // What it takes to keep containers where they were granted to be, and unthrottled there: repairs,
-// updates that the runtime would not take, quotas that stay, and other programs that do our work.
-// For those who ask later.
+// updates that the runtime would not take, quotas that stay, a runtime that does not answer, and
+// other programs that do our work. For those who ask later.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,24 +19,40 @@
 
 namespace alignd::allocation {
 
+// Whom a note is about. A value.
+struct Subject {
+  std::string container_id;
+  ContainerKey key;
+  std::string pod{};  // namespace/name; empty where it is not known
+};
+
+// "container app of pod default/web"; by UID where that is all that is known.
+std::string NameOf(const Subject& container);
+
 // A cpuset that somebody else had changed and that is again what it should be. A value.
 struct Repair {
   std::chrono::system_clock::time_point time;  // when it was right again
-  std::string container_id;
-  ContainerKey key;
-  std::string was;                      // "CPUs 0-27, memory nodes 0-1"
-  std::string should;                   // likewise
-  std::chrono::milliseconds lasted{0};  // at most: since it was last seen to be right
+  Subject container;
+  std::string was;                       // "CPUs 0-27, memory nodes 0-1"
+  std::string should;                    // likewise
+  std::chrono::milliseconds noticed{0};  // so long before `time` it was first seen to be wrong,
+  std::chrono::milliseconds lasted{0};   // and so long last to be right: it was wrong no longer
 };
 
 // A container that could not be told its CPUs. A value.
 struct FailedUpdate {
   std::chrono::system_clock::time_point since;
-  std::string container_id;
-  ContainerKey key;
+  Subject container;
   std::string should;  // as in Repair
   std::string error;
-  uint64_t times = 0;  // in a row
+  uint64_t times = 0;  // in a row; 0: the runtime has not answered the first time
+};
+
+// The runtime does not say what runs. A value.
+struct RuntimeOutage {
+  std::chrono::system_clock::time_point since;  // it was asked in vain for the first time
+  std::string error;                            // empty: it has not answered yet
+  bool never_answered = false;                  // in this life of ours
 };
 
 // A pod with exclusive CPUs whose cgroup has a CFS quota that could not be lifted. A value.
@@ -54,7 +71,8 @@ struct OtherManager {
   std::string sign;
   std::string cure;
   uint64_t times = 0;
-  std::chrono::system_clock::time_point said;  // in our log
+  std::chrono::system_clock::time_point said;   // in our log
+  std::chrono::system_clock::time_point until;  // then it is over, unless it is seen again
 };
 
 struct UpkeepReport {
@@ -63,13 +81,20 @@ struct UpkeepReport {
   std::vector<FailedUpdate> failed_updates;
   std::vector<ThrottledPod> throttled_pods;
   std::vector<OtherManager> other_managers;
+  std::optional<RuntimeOutage> runtime_outage;
 };
 
 // Thread-safe. Writes to the log as well.
 class UpkeepLog {
  public:
+  using Time = std::chrono::system_clock::time_point;
+
   static constexpr size_t kRepairsKept = 64;
   static constexpr size_t kOtherManagersKept = 64;  // the oldest goes first
+  // An answer of the runtime that takes longer is worth a word.
+  static constexpr std::chrono::seconds kAnswersWithin{3};
+  // A sign that is not seen again for so long is over, unless its finder knows better.
+  static constexpr std::chrono::minutes kSignLasts{10};
 
   UpkeepLog() = default;
   UpkeepLog(const UpkeepLog&) = delete;
@@ -77,9 +102,11 @@ class UpkeepLog {
 
   void Repaired(Repair repair);
 
+  // Around each update, whatever comes of it.
+  void UpdateBegun(const Subject& container, const std::string& should);
+  void UpdateAnswered(const std::string& container_id);
   // Logged at the first failure and at every tenth.
-  void UpdateFailed(const std::string& container_id, const ContainerKey& key,
-                    const std::string& should, const Error& error);
+  void UpdateFailed(const Subject& container, const std::string& should, const Error& error);
   // It was told, or needs not be told any more.
   void UpdateSettled(const std::string& container_id);
 
@@ -89,18 +116,42 @@ class UpkeepLog {
   void QuotaSettled(const std::string& pod_uid);
   std::set<std::string> ThrottledPods() const;
 
-  // Logged as an error when it is seen first, and again after an hour.
-  void SawOtherManager(const std::string& sign, const std::string& cure);
+  // The runtime is being asked what runs; one of the others follows.
+  void AsksRuntime();
+  void RuntimeAnswered();
+  // Logged once per outage, and when the reason changes.
+  void RuntimeFailed(const Error& error);
 
-  UpkeepReport Report() const;
+  // Logged as an error when it is seen first, and again after an hour.
+  void SawOtherManager(const std::string& sign, const std::string& cure,
+                       std::chrono::milliseconds lasts = kSignLasts);
+  // The reason for a sign is gone; nothing if it was never seen.
+  void OtherManagerGone(const std::string& sign);
+  // Call now and then: drops the signs that are over, and says so.
+  void DropOldSigns(Time now = std::chrono::system_clock::now());
+
+  UpkeepReport Report(Time now = std::chrono::system_clock::now()) const;
 
  private:
+  struct Begun {
+    Time since;
+    Subject container;
+    std::string should;
+  };
+
+  std::vector<FailedUpdate> FailedUpdates(Time now) const REQUIRES(mutex_);
+  std::optional<RuntimeOutage> OutageOf(Time now) const REQUIRES(mutex_);
+
   mutable Mutex mutex_;
   uint64_t repairs_ GUARDED_BY(mutex_) = 0;
   std::deque<Repair> newest_first_ GUARDED_BY(mutex_);
+  std::map<std::string, Begun> begun_ GUARDED_BY(mutex_);             // by container id
   std::map<std::string, FailedUpdate> failed_ GUARDED_BY(mutex_);     // by container id
   std::map<std::string, ThrottledPod> throttled_ GUARDED_BY(mutex_);  // by pod UID
   std::map<std::string, OtherManager> others_ GUARDED_BY(mutex_);     // by sign
+  bool answered_ GUARDED_BY(mutex_) = false;                          // the runtime, ever
+  std::optional<Time> asked_ GUARDED_BY(mutex_);                      // and not answered yet
+  std::optional<RuntimeOutage> outage_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation

@@ -43,21 +43,25 @@ Json JsonOf(const std::vector<control::ContainerReport>& containers) {
   return json;
 }
 
+Json JsonOf(const control::UpkeepNote& note) {
+  return {{"first_unix_ms", note.first_unix_ms},
+          {"last_unix_ms", note.last_unix_ms},
+          {"times", note.times},
+          {"container_id", note.container_id},
+          {"pod_uid", note.pod_uid},
+          {"pod", note.pod},
+          {"container", note.container},
+          {"was", note.was},
+          {"should", note.should},
+          {"noticed_ms", note.noticed_ms},
+          {"lasted_ms", note.lasted_ms},
+          {"text", note.text},
+          {"cure", note.cure}};
+}
+
 Json JsonOf(const std::vector<control::UpkeepNote>& notes) {
   Json json = Json::array();
-  for (const control::UpkeepNote& note : notes) {
-    json.push_back({{"first_unix_ms", note.first_unix_ms},
-                    {"last_unix_ms", note.last_unix_ms},
-                    {"times", note.times},
-                    {"container_id", note.container_id},
-                    {"pod_uid", note.pod_uid},
-                    {"container", note.container},
-                    {"was", note.was},
-                    {"should", note.should},
-                    {"lasted_ms", note.lasted_ms},
-                    {"text", note.text},
-                    {"cure", note.cure}});
-  }
+  for (const control::UpkeepNote& note : notes) json.push_back(JsonOf(note));
   return json;
 }
 
@@ -124,27 +128,29 @@ std::string StatusJson(const control::StatusReport& report) {
                        {"total", resource.healthy.total},
                        {"unhealthy", resource.unhealthy}});
   }
-  return Text({{"version", report.version},
-               {"generation", report.generation},
-               {"policies",
-                {{"cpu_manager", policies.cpu_manager},
-                 {"cpu_manager_options", policies.cpu_manager_options},
-                 {"memory_manager", policies.memory_manager},
-                 {"topology_manager", policies.topology_manager},
-                 {"topology_manager_options", policies.topology_manager_options},
-                 {"topology_scope", policies.topology_scope},
-                 {"compatibility", policies.compatibility}}},
-               {"default_set", report.default_set.ToString()},
-               {"reserved_cpus", report.reserved_cpus.ToString()},
-               {"numa", std::move(numa)},
-               {"devices", std::move(devices)},
-               {"containers", JsonOf(report.containers)},
-               {"upkeep",
-                {{"repairs", report.upkeep.repairs},
-                 {"last_repairs", JsonOf(report.upkeep.last_repairs)},
-                 {"failed_updates", JsonOf(report.upkeep.failed_updates)},
-                 {"throttled_pods", JsonOf(report.upkeep.throttled_pods)},
-                 {"other_managers", JsonOf(report.upkeep.other_managers)}}}});
+  return Text(
+      {{"version", report.version},
+       {"generation", report.generation},
+       {"policies",
+        {{"cpu_manager", policies.cpu_manager},
+         {"cpu_manager_options", policies.cpu_manager_options},
+         {"memory_manager", policies.memory_manager},
+         {"topology_manager", policies.topology_manager},
+         {"topology_manager_options", policies.topology_manager_options},
+         {"topology_scope", policies.topology_scope},
+         {"compatibility", policies.compatibility}}},
+       {"default_set", report.default_set.ToString()},
+       {"reserved_cpus", report.reserved_cpus.ToString()},
+       {"numa", std::move(numa)},
+       {"devices", std::move(devices)},
+       {"containers", JsonOf(report.containers)},
+       {"upkeep",
+        {{"repairs", report.upkeep.repairs},
+         {"last_repairs", JsonOf(report.upkeep.last_repairs)},
+         {"failed_updates", JsonOf(report.upkeep.failed_updates)},
+         {"other_managers", JsonOf(report.upkeep.other_managers)},
+         {"runtime_outage",
+          report.upkeep.runtime_outage ? JsonOf(*report.upkeep.runtime_outage) : Json()}}}});
 }
 
 std::string DecisionsJson(const std::vector<control::DecisionReport>& decisions) {

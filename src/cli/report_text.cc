@@ -142,12 +142,18 @@ void PrintDecision(const DecisionReport& decision, std::ostream& out) {
 }
 
 std::string NameOf(const control::UpkeepNote& note) {
-  return "container " + note.container_id + " (" + note.container + " of pod " + note.pod_uid + ")";
+  return allocation::NameOf({note.container_id, {note.pod_uid, note.container}, note.pod});
 }
 
 // Nothing where all is well.
 void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
   constexpr size_t kRepairsShown = 5;
+  if (upkeep.runtime_outage) {
+    const control::UpkeepNote& outage = *upkeep.runtime_outage;
+    out << "\nTHE RUNTIME DOES NOT ANSWER since " << UtcTime(outage.first_unix_ms) << " ("
+        << (outage.last_unix_ms - outage.first_unix_ms) / 1000 << " s): " << outage.text
+        << "\n  cure: " << outage.cure << '\n';
+  }
   for (const control::UpkeepNote& other : upkeep.other_managers) {
     out << "\nANOTHER CPU MANAGER: " << other.text << " (" << other.times
         << (other.times == 1 ? " time" : " times") << ", last seen " << UtcTime(other.last_unix_ms)
@@ -160,8 +166,13 @@ void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
   }
   if (!upkeep.failed_updates.empty()) out << '\n';
   for (const control::UpkeepNote& failed : upkeep.failed_updates) {
-    out << "cannot be moved: " << NameOf(failed) << " to " << failed.should << ", " << failed.times
-        << " times: " << failed.text << '\n';
+    if (failed.times == 0) {
+      out << "not moved yet: " << NameOf(failed) << " to " << failed.should;
+    } else {
+      out << "cannot be moved: " << NameOf(failed) << " to " << failed.should << ", "
+          << failed.times << (failed.times == 1 ? " time" : " times");
+    }
+    out << ": " << failed.text << '\n';
   }
   if (upkeep.repairs == 0) return;
   out << '\n'
@@ -170,7 +181,9 @@ void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
   for (size_t i = 0; i < std::min(upkeep.last_repairs.size(), kRepairsShown); ++i) {
     const control::UpkeepNote& repair = upkeep.last_repairs[i];
     out << "  " << UtcTime(repair.last_unix_ms) << "  " << NameOf(repair) << " was " << repair.was
-        << ", should be " << repair.should << ", for at most " << repair.lasted_ms << " ms\n";
+        << ", should be " << repair.should << ": put back within " << repair.noticed_ms
+        << " ms of that being noticed, " << repair.lasted_ms
+        << " ms after it was last seen to be right\n";
   }
 }
 

@@ -13,39 +13,69 @@ int64_t UnixMs(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
+void ToWire(const UpkeepNote& note, v1::UpkeepNote& message) {
+  message.set_first_unix_ms(note.first_unix_ms);
+  message.set_last_unix_ms(note.last_unix_ms);
+  message.set_times(note.times);
+  message.set_container_id(note.container_id);
+  message.set_pod_uid(note.pod_uid);
+  message.set_container(note.container);
+  message.set_was(note.was);
+  message.set_should(note.should);
+  message.set_lasted_ms(note.lasted_ms);
+  message.set_text(Readable(note.text));
+  message.set_cure(note.cure);
+  message.set_noticed_ms(note.noticed_ms);
+  message.set_pod(note.pod);
+}
+
+UpkeepNote FromWire(const v1::UpkeepNote& message) {
+  return {.first_unix_ms = message.first_unix_ms(),
+          .last_unix_ms = message.last_unix_ms(),
+          .times = message.times(),
+          .container_id = message.container_id(),
+          .pod_uid = message.pod_uid(),
+          .container = message.container(),
+          .was = message.was(),
+          .should = message.should(),
+          .lasted_ms = message.lasted_ms(),
+          .text = message.text(),
+          .cure = message.cure(),
+          .noticed_ms = message.noticed_ms(),
+          .pod = message.pod()};
+}
+
 void ToWire(const std::vector<UpkeepNote>& notes, Notes& messages) {
-  for (const UpkeepNote& note : notes) {
-    v1::UpkeepNote& message = *messages.Add();
-    message.set_first_unix_ms(note.first_unix_ms);
-    message.set_last_unix_ms(note.last_unix_ms);
-    message.set_times(note.times);
-    message.set_container_id(note.container_id);
-    message.set_pod_uid(note.pod_uid);
-    message.set_container(note.container);
-    message.set_was(note.was);
-    message.set_should(note.should);
-    message.set_lasted_ms(note.lasted_ms);
-    message.set_text(Readable(note.text));
-    message.set_cure(note.cure);
-  }
+  for (const UpkeepNote& note : notes) ToWire(note, *messages.Add());
 }
 
 std::vector<UpkeepNote> FromWire(const Notes& messages) {
   std::vector<UpkeepNote> notes;
-  for (const v1::UpkeepNote& message : messages) {
-    notes.push_back({.first_unix_ms = message.first_unix_ms(),
-                     .last_unix_ms = message.last_unix_ms(),
-                     .times = message.times(),
-                     .container_id = message.container_id(),
-                     .pod_uid = message.pod_uid(),
-                     .container = message.container(),
-                     .was = message.was(),
-                     .should = message.should(),
-                     .lasted_ms = message.lasted_ms(),
-                     .text = message.text(),
-                     .cure = message.cure()});
-  }
+  for (const v1::UpkeepNote& message : messages) notes.push_back(FromWire(message));
   return notes;
+}
+
+void Name(const allocation::Subject& container, UpkeepNote& note) {
+  note.container_id = container.container_id;
+  note.pod_uid = container.key.pod_uid;
+  note.container = container.key.container;
+  note.pod = container.pod;
+}
+
+UpkeepNote ReportOutage(const allocation::RuntimeOutage& outage, int64_t now) {
+  UpkeepNote note;
+  note.first_unix_ms = UnixMs(outage.since);
+  note.last_unix_ms = now;
+  note.text =
+      outage.error.empty() ? "it was asked what runs, and has not answered yet" : outage.error;
+  note.text +=
+      outage.never_answered
+          ? ". It has not answered since alignd started: what is shown as held is what "
+            "the state files say, and may be gone; new pods and containers wait"
+          : ". What is shown as held is as it was before; nothing is created or moved until it "
+            "answers";
+  note.cure = "start the runtime, or see in its log why it does not answer; alignd goes on asking";
+  return note;
 }
 
 }  // namespace
@@ -58,21 +88,18 @@ Upkeep ReportUpkeep(const allocation::UpkeepReport& report) {
     UpkeepNote& note = upkeep.last_repairs.emplace_back();
     note.last_unix_ms = UnixMs(repair.time);
     note.first_unix_ms = note.last_unix_ms - repair.lasted.count();
-    note.container_id = repair.container_id;
-    note.pod_uid = repair.key.pod_uid;
-    note.container = repair.key.container;
+    Name(repair.container, note);
     note.was = repair.was;
     note.should = repair.should;
     note.lasted_ms = repair.lasted.count();
+    note.noticed_ms = repair.noticed.count();
   }
   for (const allocation::FailedUpdate& failed : report.failed_updates) {
     UpkeepNote& note = upkeep.failed_updates.emplace_back();
     note.first_unix_ms = UnixMs(failed.since);
     note.last_unix_ms = now;
     note.times = failed.times;
-    note.container_id = failed.container_id;
-    note.pod_uid = failed.key.pod_uid;
-    note.container = failed.key.container;
+    Name(failed.container, note);
     note.should = failed.should;
     note.text = failed.error;
   }
@@ -93,6 +120,7 @@ Upkeep ReportUpkeep(const allocation::UpkeepReport& report) {
     note.text = other.sign;
     note.cure = other.cure;
   }
+  if (report.runtime_outage) upkeep.runtime_outage = ReportOutage(*report.runtime_outage, now);
   return upkeep;
 }
 
@@ -103,6 +131,7 @@ v1::Upkeep ToWire(const Upkeep& upkeep) {
   ToWire(upkeep.failed_updates, *message.mutable_failed_updates());
   ToWire(upkeep.throttled_pods, *message.mutable_throttled_pods());
   ToWire(upkeep.other_managers, *message.mutable_other_managers());
+  if (upkeep.runtime_outage) ToWire(*upkeep.runtime_outage, *message.mutable_runtime_outage());
   return message;
 }
 
@@ -111,7 +140,10 @@ Upkeep FromWire(const v1::Upkeep& message) {
           .last_repairs = FromWire(message.last_repairs()),
           .failed_updates = FromWire(message.failed_updates()),
           .throttled_pods = FromWire(message.throttled_pods()),
-          .other_managers = FromWire(message.other_managers())};
+          .other_managers = FromWire(message.other_managers()),
+          .runtime_outage = message.has_runtime_outage()
+                                ? std::optional(FromWire(message.runtime_outage()))
+                                : std::nullopt};
 }
 
 }  // namespace alignd::control

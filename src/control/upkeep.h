@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct UpkeepNote {
   int64_t lasted_ms = 0;
   std::string text;
   std::string cure;
+  int64_t noticed_ms = 0;
+  std::string pod;
 
   friend bool operator==(const UpkeepNote&, const UpkeepNote&) = default;
 };
@@ -33,6 +36,7 @@ struct Upkeep {
   std::vector<UpkeepNote> failed_updates;
   std::vector<UpkeepNote> throttled_pods;
   std::vector<UpkeepNote> other_managers;
+  std::optional<UpkeepNote> runtime_outage;
 
   friend bool operator==(const Upkeep&, const Upkeep&) = default;
 };

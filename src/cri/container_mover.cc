@@ -24,13 +24,22 @@ std::string Describe(const CpuSet& cpus, const std::vector<int>& memory_nodes) {
 
 // Whoever was told the same once more, for nobody knew whether it still had it (after a call of
 // somebody else, or our own start), has not moved.
-void LogMove(const CpuSetChange& change, const CpuSet& before, const std::string& what) {
-  if (before.empty() || before == change.cpuset) {
-    spdlog::debug("container {} confirmed on {}", change.id, what);
+void LogMove(const allocation::Subject& container, const CpuSet& before, const CpuSet& now,
+             const std::string& what) {
+  if (before.empty() || before == now) {
+    spdlog::debug("{} confirmed on {}", NameOf(container), what);
   } else {
-    spdlog::info("container {} moved from CPUs {} to {}", change.id, before.ToString(), what);
+    spdlog::info("{} moved from CPUs {} to {}", NameOf(container), before.ToString(), what);
   }
 }
+
+// What to do about a start that is held up.
+constexpr char kCure[] =
+    "alignd goes on trying, and the container starts with the next attempt after that; `alignctl "
+    "status` shows what cannot be moved; whose pod is deleted is in nobody's way";
+
+// In a message that is to be read.
+constexpr size_t kMostNamed = 5;
 
 }  // namespace
 
@@ -81,7 +90,7 @@ void ContainerMover::BeforeStart(const std::string& named, std::function<void(Re
     done(Stopping());
     return;
   }
-  if (MayStart(named, /*listed=*/false).ok()) {
+  if (MayStart(named, /*listed=*/false, /*why=*/{}).ok()) {
     done(Done{});
     return;
   }
@@ -246,24 +255,29 @@ std::set<std::string> ContainerMover::TooEarly(const admission::NodeState& state
 void ContainerMover::Tell(const CpuSetChange& change, const std::vector<int>& memory_nodes,
                           const CpuSet& before) {
   const ContainerKey key = registry_.KeyOf(change.id).value_or(ContainerKey{});
+  const allocation::Subject container{change.id, key, registry_.PodName(key.pod_uid)};
+  const std::string what = Describe(change.cpuset, memory_nodes);
   {
     const MutexLock lock(mutex_);
     telling_[change.id] = Clock::now();
   }
-  runtime_.UpdateCpuSet(change.id, change.cpuset, memory_nodes,
-                        [this, change, key, before,
-                         what = Describe(change.cpuset, memory_nodes)](const Result<Done>& result) {
-                          if (result.ok()) {
-                            LogMove(change, before, what);
-                          } else if (result.error().code != ErrorCode::kNotFound) {
-                            const MutexLock lock(mutex_);
-                            // The first time it may have ended: then nothing is wrong.
-                            if (!stopping_ && failures_.contains(change.id)) {
-                              upkeep_.UpdateFailed(change.id, key, what, result.error());
-                            }
-                          }
-                          Told(change, result);
-                        });
+  upkeep_.UpdateBegun(container, what);
+  runtime_.UpdateCpuSet(
+      change.id, change.cpuset, memory_nodes,
+      [this, change, container, before, what](const Result<Done>& result) {
+        upkeep_.UpdateAnswered(change.id);
+        if (result.ok()) {
+          LogMove(container, before, change.cpuset, what);
+        } else if (result.error().code != ErrorCode::kNotFound) {
+          const MutexLock lock(mutex_);
+          // The first time it may have ended: then nothing is wrong.
+          if (!stopping_ && (failures_.contains(change.id) ||
+                             result.error().code == ErrorCode::kDeadlineExceeded)) {
+            upkeep_.UpdateFailed(container, what, result.error());
+          }
+        }
+        Told(change, result);
+      });
 }
 
 void ContainerMover::Told(const CpuSetChange& change, const Result<Done>& result) {
@@ -277,6 +291,7 @@ void ContainerMover::Told(const CpuSetChange& change, const Result<Done>& result
       if (failures_.erase(change.id) > 0) upkeep_.UpdateSettled(change.id);
     } else {
       Failure& failure = failures_[change.id];
+      failure.error = result.error().Text();
       const auto pause = options_.first_retry * (int64_t{1} << std::min(failure.times++, 10));
       failure.retry = Clock::now() + std::min<Clock::duration>(pause, options_.last_retry);
       // It may have ended, which nobody tells us.
@@ -295,8 +310,9 @@ void ContainerMover::AnswerWaiters() {
   std::vector<std::pair<Waiter, Result<Done>>> answers;
   {
     const MutexLock lock(mutex_);
+    const Reasons why = WhyNotMoved();
     std::erase_if(waiters_, [&](Waiter& waiter) {
-      Result<Done> safe = MayStart(waiter.named, waiter.listed);
+      Result<Done> safe = MayStart(waiter.named, waiter.listed, why);
       const bool over = safe.ok() || Clock::now() >= waiter.deadline;
       if (over) answers.emplace_back(std::move(waiter), std::move(safe));
       return over;
@@ -305,43 +321,74 @@ void ContainerMover::AnswerWaiters() {
   for (const auto& [waiter, answer] : answers) waiter.done(answer);
 }
 
-Result<Done> ContainerMover::MayStart(const std::string& named, bool listed) const {
+ContainerMover::Reasons ContainerMover::WhyNotMoved() const {
+  Reasons why;
+  for (const auto& [id, failure] : failures_) {
+    why[id] = failure.error +
+              (failure.times == 1 ? ", once" : ", " + std::to_string(failure.times) + " times");
+  }
+  for (const auto& [id, since] : telling_) {
+    const auto waits = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since);
+    std::string& reason = why[id];
+    reason += (reason.empty() ? "" : "; now ") +
+              ("the runtime has not answered for " + std::to_string(waits.count()) + " s");
+  }
+  return why;
+}
+
+Result<Done> ContainerMover::MayStart(const std::string& named, bool listed,
+                                      const Reasons& why) const {
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
   const std::string container_id = registry_.ContainerNamed(named).value_or(named);
-  const std::vector<admission::RunningContainer> containers = registry_.Containers();
-  const auto self = std::ranges::find(containers, container_id, &admission::RunningContainer::id);
+  const std::vector<RunningContainer> containers = registry_.Containers();
+  const auto self = std::ranges::find(containers, container_id, &RunningContainer::id);
   if (self == containers.end()) {
     if (listed) return Done{};  // the runtime knows what to say of it
     return Error{ErrorCode::kUnavailable,
                  "container " + named + " is not known, and the runtime could not be asked"};
   }
-  const admission::Grant grant = admission::GrantOf(node_, snapshot->state, self->key);
+  const auto name_of = [this](const RunningContainer& container) {
+    return allocation::NameOf(
+        {container.id, container.key, registry_.PodName(container.key.pod_uid)});
+  };
+  const auto reason_of = [&](const std::string& id) {
+    const auto known = why.find(id);
+    return known == why.end() ? "it has not been told yet" : known->second;
+  };
+  const Grant grant = admission::GrantOf(node_, snapshot->state, self->key);
   if (!grant.cpuset.empty() && self->cpuset != grant.cpuset) {
-    return Error{
-        ErrorCode::kUnavailable,
-        "container " + container_id + " could not be told its CPUs " + grant.cpuset.ToString()};
+    return Error{ErrorCode::kUnavailable,
+                 name_of(*self) + " could not be told its CPUs " + grant.cpuset.ToString() + " (" +
+                     reason_of(container_id) + ")",
+                 kCure};
   }
   if (grant.exclusive.empty()) return Done{};
   std::string in_the_way;
-  std::string cure;
-  for (const admission::RunningContainer& other : registry_.Footprints()) {
+  std::string cure = kCure;
+  size_t count = 0;
+  for (const RunningContainer& other : registry_.Footprints()) {
     // Containers of one pod share what its init containers leave.
     if (other.key.pod_uid == self->key.pod_uid && snapshot->state.cpu.Find(other.key) != nullptr) {
       continue;
     }
     if (!other.cpuset.empty() && !other.cpuset.Intersects(grant.exclusive)) continue;
-    in_the_way += (in_the_way.empty() ? "" : ", ") + other.id;
+    if (++count > kMostNamed) continue;
+    in_the_way += (count == 1 ? "" : ", ") + name_of(other);
     if (const std::optional<CpuSet> kept = registry_.KeptOn(other.id)) {
       in_the_way += " (which somebody else keeps moving to " +
                     (kept->empty() ? "other CPUs" : "CPUs " + kept->ToString()) + ")";
       cure = "stop the other one; `alignctl status` says more";
+    } else {
+      const std::optional<CpuSet> told = registry_.ToldTo(other.id);
+      const bool strayed = told && !told->empty() && !told->Intersects(grant.exclusive);
+      in_the_way += " (" + (strayed ? "somebody else moved it there" : reason_of(other.id)) + ")";
     }
   }
-  if (in_the_way.empty()) return Done{};
+  if (count == 0) return Done{};
+  if (count > kMostNamed) in_the_way += " and " + std::to_string(count - kMostNamed) + " more";
   return Error{ErrorCode::kUnavailable,
-               "the exclusive CPUs " + grant.exclusive.ToString() + " of container " +
-                   container_id +
-                   " are still used by containers that could not be moved: " + in_the_way,
+               "the exclusive CPUs " + grant.exclusive.ToString() + " of " + name_of(*self) +
+                   " are still used by what could not be moved: " + in_the_way,
                cure};
 }
 

@@ -60,7 +60,8 @@ class ContainerMover {
   // and nobody else is on a CPU that is exclusively its. At once if that is so already, else once
   // it is, on any thread. A container that we do not know is looked for in the runtime first.
   // `named`: its id, or the beginning of it; what that means is looked up anew each time.
-  // Errors: kUnavailable after `start_patience`, naming the containers that could not be moved.
+  // Errors: kUnavailable after `start_patience`, naming the containers that could not be moved, and
+  // why.
   void BeforeStart(const std::string& named, std::function<void(Result<Done>)> done);
 
  private:
@@ -74,6 +75,7 @@ class ContainerMover {
   };
   struct Failure {
     int times = 0;
+    std::string error;  // the last one
     Clock::time_point retry;
   };
 
@@ -92,8 +94,11 @@ class ContainerMover {
   void Told(const admission::CpuSetChange& change, const Result<Done>& result);
   // Answers those who may start or have waited for too long.
   void AnswerWaiters();
+  // Why containers have not moved, by id; those that nobody has tried to move are not in it.
+  using Reasons = std::map<std::string, std::string>;
+  Reasons WhyNotMoved() const REQUIRES(mutex_);
   // Why the container must not start yet, or Done. `listed`: one that we do not know is not there.
-  Result<Done> MayStart(const std::string& named, bool listed) const;
+  Result<Done> MayStart(const std::string& named, bool listed, const Reasons& why) const;
   // How many may be told besides those that are.
   size_t Room(Clock::time_point now) const REQUIRES(mutex_);
   // When something is due although nobody nudges.

@@ -78,6 +78,14 @@ std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id
   return sandbox->second.pod_uid;
 }
 
+std::string ContainerRegistry::PodName(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto sandbox = std::ranges::find_if(sandboxes_, [&pod_uid](const auto& entry) {
+    return entry.second.pod_uid == pod_uid && !entry.second.name.empty();
+  });
+  return sandbox == sandboxes_.end() ? "" : sandbox->second.name;
+}
+
 std::map<std::string, std::string> ContainerRegistry::PodNames() const {
   const MutexLock lock(mutex_);
   std::map<std::string, std::string> names;

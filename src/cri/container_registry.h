@@ -59,6 +59,8 @@ class ContainerRegistry {
   // Returns the pod's UID if this was its last sandbox, so that the pod is gone.
   std::optional<std::string> RemoveSandbox(const std::string& id);
   std::optional<std::string> PodOfSandbox(const std::string& id) const;
+  // The pod's name (namespace/name); empty if it is not known.
+  std::string PodName(const std::string& pod_uid) const;
   // The pods' names (namespace/name) by UID, as far as they are known.
   std::map<std::string, std::string> PodNames() const;
 

@@ -21,6 +21,9 @@ constexpr milliseconds kUntilTold{200};
 // Questions to the runtime that are under way at the same time.
 constexpr size_t kQuestions = 8;
 
+// What we see the end of lasts until then.
+constexpr std::chrono::hours kUntilItEnds{24 * 365};
+
 std::string Or(const std::string& list, const char* none) { return list.empty() ? none : list; }
 
 std::string Describe(const CpuSet& cpus, const std::string& memory_nodes) {
@@ -123,9 +126,11 @@ void CpusetGuard::Sync() {
     }
     guarded[container.id].key = container.key;
   }
-  for (const auto& [id, container] : guarded_) {
+  for (auto& [id, container] : guarded_) {
     watch_.Remove(id);
     due_.erase(id);
+    TakeBack(container.fight);
+    TakeBack(container.cut);
   }
   guarded_ = std::move(guarded);
   for (const std::string& uid : upkeep_.ThrottledPods()) {
@@ -173,6 +178,10 @@ void CpusetGuard::TakePaths() {
   }
 }
 
+allocation::Subject CpusetGuard::SubjectOf(const std::string& id, const Guarded& container) const {
+  return {id, container.key, registry_.PodName(container.key.pod_uid)};
+}
+
 void CpusetGuard::CheckSoon(const std::string& id, milliseconds pause) {
   due_[id] = Clock::now() + pause;
 }
@@ -209,6 +218,7 @@ void CpusetGuard::Check(const std::string& id) {
   } else if (Matches(*now, grant)) {
     Right(id, container, grant, *now);
   } else if (!std::exchange(container.suspect, true)) {
+    container.noticed = Clock::now();
     CheckSoon(id, options_.confirm);  // a writer may be in the middle of it
   } else {
     Wrong(id, container, grant, *now);
@@ -229,36 +239,51 @@ void CpusetGuard::Right(const std::string& id, Guarded& container, const Grant& 
                         const cgroup::Cpuset& now) {
   container.suspect = false;
   if (container.drift) {
-    const auto lasted =
-        std::chrono::duration_cast<milliseconds>(Clock::now() - container.drift->right_before);
+    const auto since = [time = Clock::now()](Clock::time_point then) {
+      return std::chrono::duration_cast<milliseconds>(time - then);
+    };
     upkeep_.Repaired({.time = std::chrono::system_clock::now(),
-                      .container_id = id,
-                      .key = container.key,
+                      .container = SubjectOf(id, container),
                       .was = container.drift->was,
                       .should = Describe(grant.cpuset, NodeList(grant.memory_nodes)),
-                      .lasted = lasted});
+                      .noticed = since(container.drift->noticed),
+                      .lasted = since(container.drift->right_before)});
     container.drift.reset();
     registry_.FoundAsTold(id);
   }
   container.right = Clock::now();
   SeeWhetherLeftAlone(id, container);
+  NoteCut(id, container, now);
+}
+
+void CpusetGuard::TakeBack(std::string& sign) {
+  if (!sign.empty()) upkeep_.OtherManagerGone(std::exchange(sign, {}));
+}
+
+void CpusetGuard::NoteCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {
   // The two files are read one after the other: if a write came in between, the second has more.
-  const bool cut = !(now.cpus - now.effective_cpus).empty();
-  if (cut && !container.cut) {
-    upkeep_.SawOtherManager(
-        "container " + id + " (" + container.key.container + " of pod " + container.key.pod_uid +
-            ") has CPUs " + now.cpus.ToString() + ", but may use only " +
-            Or(now.effective_cpus.ToString(), "none of them"),
-        "a cgroup above it is narrower or CPUs are offline: widen cpuset.cpus of its parents "
-        "(AllowedCPUs= of their slices)");
+  std::string sign;
+  if (!(now.cpus - now.effective_cpus).empty()) {
+    sign = NameOf(SubjectOf(id, container)) + " has CPUs " + now.cpus.ToString() +
+           ", but may use only " + Or(now.effective_cpus.ToString(), "none of them");
   }
-  container.cut = cut;
+  if (sign == container.cut) return;
+  TakeBack(container.cut);
+  container.cut = sign;
+  if (sign.empty()) return;
+  upkeep_.SawOtherManager(
+      sign,
+      "a cgroup above it is narrower or CPUs are offline: widen cpuset.cpus of its parents "
+      "(AllowedCPUs= of their slices)",
+      kUntilItEnds);
 }
 
 void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Grant& grant,
                         const cgroup::Cpuset& now) {
   const Clock::time_point time = Clock::now();
-  if (!container.drift) container.drift = Drift{Describe(now, grant), container.right};
+  if (!container.drift) {
+    container.drift = Drift{Describe(now, grant), container.right, container.noticed};
+  }
   // A cgroup without a set of its own is on what its parent has.
   const CpuSet& actual = now.cpus.empty() ? now.effective_cpus : now.cpus;
   if (time < container.truce_until) {
@@ -272,12 +297,16 @@ void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Grant& 
     container.repairs.clear();
     container.truce_until =
         time + options_.truce * (1 << std::min(container.truces++, options_.longest_truce));
+    const std::string sign = "somebody keeps moving " + NameOf(SubjectOf(id, container)) +
+                             " from CPUs " + grant.cpuset.ToString() + " to " +
+                             Or(now.cpus.ToString(), "its parent's");
+    if (sign != container.fight) TakeBack(container.fight);
+    container.fight = sign;
     upkeep_.SawOtherManager(
-        "somebody keeps moving container " + id + " (" + container.key.container + " of pod " +
-            container.key.pod_uid + ") from CPUs " + grant.cpuset.ToString() + " to " +
-            Or(now.cpus.ToString(), "its parent's"),
+        sign,
         "stop the other one (kubelet: cpuManagerPolicy none; tuned, irqbalance and systemd: no CPU "
-        "sets for containers); until then it is left there for a while");
+        "sets for containers); until then it is left there for a while",
+        kUntilItEnds);
     Leave(id, container, actual);
     return;
   }
@@ -310,6 +339,7 @@ void CpusetGuard::SeeWhetherLeftAlone(const std::string& id, Guarded& container)
     return;
   }
   container.kept = false;
+  TakeBack(container.fight);
   registry_.LeftAlone(id);
   tell_anew_();  // somebody may wait for its CPUs
 }

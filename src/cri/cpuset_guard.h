@@ -65,6 +65,7 @@ class CpusetGuard {
   struct Drift {
     std::string was;
     Clock::time_point right_before;
+    Clock::time_point noticed;
   };
   struct Guarded {
     ContainerKey key;
@@ -73,12 +74,16 @@ class CpusetGuard {
     bool watched = false;
     Clock::time_point right;     // when it was last seen to be right
     bool suspect = false;        // looked wrong the last time
+    Clock::time_point noticed;   // that, first
     std::optional<Drift> drift;  // is wrong
     std::deque<Clock::time_point> repairs;
     int truces = 0;
     Clock::time_point truce_until;
     bool kept = false;  // by somebody else, as the registry knows
-    bool cut = false;   // a cgroup above is narrower
+    // What was said of somebody else who keeps it elsewhere, and of a narrower cgroup above; empty:
+    // nothing.
+    std::string fight;
+    std::string cut;
   };
 
   void Run();
@@ -97,6 +102,12 @@ class CpusetGuard {
   void Leave(const std::string& id, Guarded& container, const CpuSet& cpus);
   // It is right: whoever kept it elsewhere may have given up.
   void SeeWhetherLeftAlone(const std::string& id, Guarded& container);
+  // What was said of another manager is no longer so.
+  void TakeBack(std::string& sign);
+  // A cgroup above is narrower, or no longer is.
+  void NoteCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now);
+  // For those who read what we say of it.
+  allocation::Subject SubjectOf(const std::string& id, const Guarded& container) const;
   void CheckSoon(const std::string& id, std::chrono::milliseconds pause);
 
   const admission::Node& node_;

@@ -83,14 +83,16 @@ std::optional<PodReleaser::Clock::time_point> PodReleaser::ReleaseDue() {
 
 void PodReleaser::Release(const std::string& pod_uid) {
   const bool holds = admission::PodsIn(allocation_.snapshot()->state).contains(pod_uid);
+  const std::string name = registry_.PodName(pod_uid);
+  const std::string pod = name.empty() ? pod_uid : name + " (" + pod_uid + ")";
   const auto is_gone = std::make_shared<bool>(false);
   allocation_.ReleasePod(
       pod_uid,
-      [pod_uid, holds, is_gone](const Result<Done>& result) {
+      [pod, holds, is_gone](const Result<Done>& result) {
         if (!result.ok()) {
-          spdlog::error("release of pod {}: {}", pod_uid, result.error().Text());
+          spdlog::error("release of pod {}: {}", pod, result.error().Text());
         } else if (*is_gone && holds) {  // else it was only remembered
-          spdlog::info("pod {} is gone: its CPUs, memory and devices are free again", pod_uid);
+          spdlog::info("pod {} is gone: its CPUs, memory and devices are free again", pod);
         }
       },
       [&registry = registry_, pod_uid, is_gone] { return *is_gone = registry.IsGone(pod_uid); });

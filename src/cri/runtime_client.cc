@@ -234,9 +234,9 @@ void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& 
   request.mutable_linux()->set_cpuset_mems(NodeList(memory_nodes));
   stubs_->Call<v1::UpdateContainerResourcesRequest, v1::UpdateContainerResourcesResponse>(
       "UpdateContainerResources", request,
-      [container_id, done = std::move(done)](const grpc::Status& status,
-                                             const v1::UpdateContainerResourcesResponse&) {
-        done(ToResult(status, "runtime: UpdateContainerResources of " + container_id));
+      [done = std::move(done)](const grpc::Status& status,
+                               const v1::UpdateContainerResourcesResponse&) {
+        done(ToResult(status, "runtime: UpdateContainerResources"));
       });
 }
 

@@ -68,17 +68,38 @@ Printed Alignctl(const std::vector<std::string>& arguments) {
   return {status, out.str(), err.str()};
 }
 
+TEST_F(ControlTest, TellsThatTheRuntimeDoesNotAnswer) {
+  EXPECT_EQ(Status().upkeep.runtime_outage, std::nullopt);
+  upkeep_.AsksRuntime();
+  upkeep_.RuntimeFailed({ErrorCode::kUnavailable, "no such socket"});
+  StatusReport status = Status();
+  ASSERT_TRUE(status.upkeep.runtime_outage);
+  status.upkeep.runtime_outage->first_unix_ms = 1'000;
+  status.upkeep.runtime_outage->last_unix_ms = 46'000;
+  std::ostringstream out;
+  cli::PrintStatus(status, out);
+  for (const char* text :
+       {"THE RUNTIME DOES NOT ANSWER since 1970-01-01 00:00:01 UTC (45 s): no such socket. It has "
+        "not answered since alignd started: what is shown as held is what the state files say",
+        "  cure: start the runtime"}) {
+    EXPECT_NE(out.str().find(text), std::string::npos) << text << "\n" << out.str();
+  }
+  upkeep_.RuntimeAnswered();
+  EXPECT_EQ(Status().upkeep.runtime_outage, std::nullopt);
+}
+
 TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   upkeep_.Repaired({.time = std::chrono::system_clock::now(),
-                    .container_id = "c1",
-                    .key = {"pod", "app"},
+                    .container = {"c1", {"pod", "app"}, "default/web"},
                     .was = "CPUs 0-7",
                     .should = "CPUs 1-2",
-                    .lasted = std::chrono::milliseconds(40)});
+                    .noticed = std::chrono::milliseconds(30),
+                    .lasted = std::chrono::milliseconds(4000)});
   for (int i = 0; i < 3; ++i) {
-    upkeep_.UpdateFailed("c2", {"pod", "log"}, "CPUs 3-7", {ErrorCode::kUnavailable, "no answer"});
+    upkeep_.UpdateFailed({"c2", {"pod", "log"}}, "CPUs 3-7",
+                         {ErrorCode::kUnavailable, "no answer"});
   }
-  upkeep_.UpdateFailed("c3", {"pod", "log"}, "CPUs 3-7", {ErrorCode::kUnavailable, "no answer"});
+  upkeep_.UpdateFailed({"c3", {"pod", "log"}}, "CPUs 3-7", {ErrorCode::kUnavailable, "no answer"});
   upkeep_.UpdateSettled("c3");
   upkeep_.QuotaStays("slow", {ErrorCode::kIo, "write cpu.max: read-only", "make it writable"});
   upkeep_.QuotaStays("fast", {ErrorCode::kIo, "write cpu.max: read-only", "make it writable"});
@@ -90,7 +111,8 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   EXPECT_EQ(status.upkeep.repairs, 1U);
   ASSERT_EQ(status.upkeep.last_repairs.size(), 1U);
   EXPECT_EQ(status.upkeep.last_repairs[0].was, "CPUs 0-7");
-  EXPECT_EQ(status.upkeep.last_repairs[0].lasted_ms, 40);
+  EXPECT_EQ(status.upkeep.last_repairs[0].noticed_ms, 30);
+  EXPECT_EQ(status.upkeep.last_repairs[0].lasted_ms, 4000);
   ASSERT_EQ(status.upkeep.failed_updates.size(), 1U);
   EXPECT_EQ(status.upkeep.failed_updates[0].container_id, "c2");
   EXPECT_EQ(status.upkeep.failed_updates[0].times, 3U);
@@ -110,8 +132,10 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
         "  cure: set it to none\n",
         "THROTTLED POD: pod slow has exclusive CPUs, and a CFS quota that cannot be lifted: write "
         "cpu.max: read-only (since 1970-01-01 00:00:02 UTC)\n  cure: make it writable\n",
-        "1 repair of cpusets", "was CPUs 0-7, should be CPUs 1-2, for at most 40 ms",
-        "cannot be moved: container c2 (log of pod pod) to CPUs 3-7, 3 times: no answer"}) {
+        "1 repair of cpusets",
+        "container app of pod default/web was CPUs 0-7, should be CPUs 1-2: put back within 30 ms "
+        "of that being noticed, 4000 ms after it was last seen to be right",
+        "cannot be moved: container log of pod pod to CPUs 3-7, 3 times: no answer"}) {
     EXPECT_NE(out.str().find(text), std::string::npos) << text << "\n" << out.str();
   }
 }

@@ -5,6 +5,7 @@
 
 #include "control/control_client.h"
 #include "daemon_fixture.h"
+#include "cri/cpuset_guard.h"
 #include "fake_cgroups.h"
 
 namespace alignd::daemon {
@@ -58,6 +59,10 @@ TEST_P(DaemonGuard, ForeignWriteIsRepairedAndReported) {
 
 TEST_P(DaemonGuard, ForeignMemoryNodesAreRepaired) {
   Start(
+  EXPECT_EQ(first.pod, "default/pod-pinned");
+  // It was seen to be right before, and wrong some time before it was told.
+  EXPECT_GE(first.noticed_ms, cri::CpusetGuard::Options().confirm.count());
+  EXPECT_GE(first.lasted_ms, first.noticed_ms);
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
                    "topologyManagerPolicy: best-effort\n"));
@@ -89,7 +94,7 @@ TEST_P(DaemonGuard, FightIsReportedAndEnds) {
     return !Upkeep().other_managers.empty();
   }));
   const control::UpkeepNote sign = Upkeep().other_managers[0];
-  EXPECT_NE(sign.text.find("somebody keeps moving container " + pinned.container),
+  EXPECT_NE(sign.text.find("somebody keeps moving container app of pod default/pod-pinned from"),
             std::string::npos)
       << sign.text;
   EXPECT_NE(sign.cure.find("cpuManagerPolicy none"), std::string::npos) << sign.cure;
@@ -130,9 +135,10 @@ TEST_P(DaemonGuard, NobodyIsStartedInATruceWhereTheOtherOneWantsSomebodyElse) {
   ASSERT_TRUE(Eventually([&] { return cgroups_.CpusOf(cgroup) == "0,4-27"; }));
   const grpc::Status refused = StartContainer(created.response.container_id());
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_NE(refused.error_message().find("could not be moved: " + shared.container +
-                                         " (which somebody else keeps moving to CPUs 0-27)"),
-            std::string::npos)
+  EXPECT_NE(
+      refused.error_message().find("could not be moved: container app of pod default/pod-shared "
+                                   "(which somebody else keeps moving to CPUs 0-27)"),
+      std::string::npos)
       << refused.error_message();
 }
 

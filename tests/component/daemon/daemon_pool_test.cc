@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,6 +16,11 @@ namespace {
 
 class DaemonPool : public DaemonTest {
  protected:
+  Options DaemonOptions() const override {
+    Options options = DaemonTest::DaemonOptions();
+    if (timeout_) options.runtime_timeout = *timeout_;
+    return options;
+  }
   std::vector<control::UpkeepNote> FailedUpdates() const {
     const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
     EXPECT_TRUE(status.ok()) << status.error().Text();
@@ -26,6 +32,8 @@ class DaemonPool : public DaemonTest {
       return request.bytes.find(container) != std::string::npos;
     }));
   }
+
+  std::optional<milliseconds> timeout_;  // of our calls of the runtime
 };
 
 TEST_F(DaemonPool, OnlyContainersWhoseSetChangesAreUpdated) {
@@ -87,6 +95,40 @@ TEST_F(DaemonPool, ManyHangingUpdatesHoldUpNobody) {
   ASSERT_TRUE(Create(Run(pod), pod, Pinned(3)).status.ok());
   EXPECT_TRUE(Eventually(
       [&] { return runtime_->Requests("UpdateContainerResources").size() == kContainers; }));
+}
+
+TEST_F(DaemonPool, StartThatIsHeldUpSaysByWhomAndWhy) {
+  timeout_ = 2 * kPatience;  // what hangs does so for as long as we look
+  Start();
+  const Running broken = RunOne(BurstablePod("broken"), Shared("log"));
+  const Running stuck = RunOne(BurstablePod("stuck"), Shared("web"));
+  runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::UNKNOWN, "out of order"},
+                       broken.container);
+  runtime_->SetDelay("UpdateContainerResources", seconds(60), stuck.container);
+  const v1::PodSandboxConfig pod = PodConfig("pinned");
+  const auto created = Create(Run(pod), pod, Pinned(3));
+  ASSERT_TRUE(created.status.ok());
+  auto started = std::async(std::launch::async,
+                            [&] { return StartContainer(created.response.container_id()); });
+  ASSERT_TRUE(Eventually([&] {
+    return std::ranges::any_of(FailedUpdates(), [&](const control::UpkeepNote& note) {
+      return note.container_id == stuck.container && note.times == 0 &&
+             note.text.starts_with("the runtime has not answered for ");
+    });
+  }));
+  const grpc::Status status = started.get();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  for (const char* const text :
+       {"the exclusive CPUs 1-3 of container app of pod default/pod-pinned are still used",
+        "container log of pod default/pod-broken (runtime: UpdateContainerResources: out of order",
+        "container web of pod default/pod-stuck (the runtime has not answered for ",
+        "`alignctl status`"}) {
+    EXPECT_NE(status.error_message().find(text), std::string::npos) << status.error_message();
+  }
+  for (const std::string& id :
+       {broken.container, stuck.container, created.response.container_id()}) {
+    EXPECT_EQ(status.error_message().find(id), std::string::npos) << status.error_message();
+  }
 }
 
 TEST_F(DaemonPool, FailedUpdateIsRetriedAndReportedUntilItIsDone) {

@@ -4,12 +4,16 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <memory>
 #include <sstream>
 #include <string>
 
 namespace alignd::allocation {
 namespace {
+
+using std::chrono::seconds;
+using std::chrono::system_clock;
 
 // What is logged while it lives, a line each.
 class Logged {
@@ -55,6 +59,86 @@ TEST(UpkeepLog, QuotaThatStaysIsSaidOnceForEachPodAndReason) {
   EXPECT_EQ(log.ThrottledPods(), std::set<std::string>{"b"});
   log.QuotaStays("a", read_only);
   EXPECT_EQ(logged.Take(), said);
+}
+
+const Subject kApp{"c1", {"uid", "app"}, "default/web"};
+
+TEST(UpkeepLog, NamesContainersByTheirPodsNameWhereItIsKnown) {
+  EXPECT_EQ(NameOf(kApp), "container app of pod default/web");
+  EXPECT_EQ(NameOf({"c1", {"uid", "app"}}), "container app of pod uid");
+}
+
+TEST(UpkeepLog, UpdateWithoutAnAnswerIsReportedAfterSomeSeconds) {
+  UpkeepLog log;
+  log.UpdateBegun(kApp, "CPUs 1-3");
+  const auto now = system_clock::now();
+  EXPECT_TRUE(log.Report(now).failed_updates.empty());
+  const auto failed = log.Report(now + seconds(7)).failed_updates;
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0].container.container_id, "c1");
+  EXPECT_EQ(failed[0].should, "CPUs 1-3");
+  EXPECT_EQ(failed[0].times, 0U);
+  EXPECT_EQ(failed[0].error, "the runtime has not answered for 7 s");
+  log.UpdateAnswered("c1");
+  EXPECT_TRUE(log.Report(now + seconds(7)).failed_updates.empty());
+}
+
+TEST(UpkeepLog, UpdateThatFailedAndNowHangsIsReportedOnceWithBoth) {
+  UpkeepLog log;
+  log.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "out of order"});
+  log.UpdateBegun(kApp, "CPUs 1-3");
+  const auto failed = log.Report(system_clock::now() + seconds(7)).failed_updates;
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0].times, 1U);
+  EXPECT_EQ(failed[0].error, "out of order; now the runtime has not answered for 7 s");
+}
+
+TEST(UpkeepLog, RuntimeThatFailsIsOutUntilItAnswers) {
+  UpkeepLog log;
+  EXPECT_FALSE(log.Report().runtime_outage);
+  log.AsksRuntime();
+  log.RuntimeFailed({ErrorCode::kUnavailable, "no such file"});
+  log.AsksRuntime();
+  ASSERT_TRUE(log.Report().runtime_outage);
+  const RuntimeOutage outage = *log.Report().runtime_outage;
+  EXPECT_EQ(outage.error, "no such file");
+  EXPECT_TRUE(outage.never_answered);
+  log.RuntimeFailed({ErrorCode::kDeadlineExceeded, "too late"});
+  EXPECT_EQ(log.Report().runtime_outage->error, "too late");
+  EXPECT_EQ(log.Report().runtime_outage->since, outage.since);
+  log.AsksRuntime();
+  log.RuntimeAnswered();
+  EXPECT_FALSE(log.Report().runtime_outage);
+  log.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
+  EXPECT_FALSE(log.Report().runtime_outage->never_answered);
+}
+
+TEST(UpkeepLog, RuntimeThatDoesNotAnswerIsOutAfterSomeSeconds) {
+  UpkeepLog log;
+  log.AsksRuntime();
+  const auto now = system_clock::now();
+  EXPECT_FALSE(log.Report(now).runtime_outage);
+  const auto outage = log.Report(now + seconds(4)).runtime_outage;
+  ASSERT_TRUE(outage);
+  EXPECT_EQ(outage->error, "");
+  EXPECT_LE(outage->since, now);
+  log.RuntimeAnswered();
+  EXPECT_FALSE(log.Report(now + seconds(4)).runtime_outage);
+}
+
+TEST(UpkeepLog, SignOfAnotherManagerLapsesWhenItIsNotSeenAgain) {
+  UpkeepLog log;
+  log.SawOtherManager("it writes", "stop it");
+  log.SawOtherManager("it stands there", "remove it", std::chrono::hours(1));
+  const auto now = system_clock::now();
+  log.DropOldSigns(now + UpkeepLog::kSignLasts / 2);
+  EXPECT_EQ(log.Report().other_managers.size(), 2U);
+  log.DropOldSigns(now + UpkeepLog::kSignLasts);
+  ASSERT_EQ(log.Report().other_managers.size(), 1U);
+  EXPECT_EQ(log.Report().other_managers[0].sign, "it stands there");
+  log.OtherManagerGone("never seen");
+  log.OtherManagerGone("it stands there");
+  EXPECT_TRUE(log.Report().other_managers.empty());
 }
 
 }  // namespace

@@ -199,8 +199,8 @@ TEST(ReportJson, WritesStatus) {
              "'unhealthy':1}],'containers':[{'pod_uid':'u1','pod':'default/web',"
              "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
              "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],"
-             "'upkeep':{'repairs':0,'last_repairs':[],'failed_updates':[],"
-             "'throttled_pods':[],'other_managers':[]}}"));
+             "'upkeep':{'repairs':0,'last_repairs':[],'failed_updates':[],'throttled_pods':[],"
+             "'other_managers':[],'runtime_outage':null}}"));
 }
 
 TEST(ReportJson, WritesDecisions) {
