@@ -34,7 +34,8 @@ class LoopForwarder final : public Forwarder, private http2::EventLoop::Watcher 
       : loop_(std::move(loop)),
         listening_(std::move(listening)),
         handlers_(std::move(settings.handlers)),
-        runtime_(*loop_, std::move(settings.runtime_socket), settings.served_within) {}
+        runtime_(*loop_, std::move(settings.runtime_socket), settings.served_within,
+                 std::move(settings.runtime_lost)) {}
   LoopForwarder(const LoopForwarder&) = delete;
   LoopForwarder& operator=(const LoopForwarder&) = delete;
   ~LoopForwarder() override { Stop(std::chrono::milliseconds(0)); }

@@ -55,6 +55,8 @@ class Forwarder {
     // How long calls wait for a runtime that takes the connection but does not serve it yet; as
     // long as a gRPC client would, by default (GRPC_ARG_MIN_RECONNECT_BACKOFF_MS).
     std::chrono::milliseconds served_within{20'000};
+    // A connection to the runtime has ended or broken. On the forwarder's thread; may be null.
+    std::function<void()> runtime_lost{};
   };
 
   // Serves the connections that come to `listening`, a unix stream socket that listens. Errors:

@@ -17,7 +17,7 @@ Reconciler::Reconciler(const admission::Node& node, allocation::AllocationManage
           node, allocation, registry, runtime, upkeep, [this] { lister_.Relist(); }, options.mover),
       releaser_(allocation, registry, options.releaser),
       lister_(
-          allocation, registry, runtime, releaser_,
+          allocation, registry, runtime, releaser_, upkeep,
           [this](RuntimeLister::Clock::time_point began) {
             mover_.Listed(began);
             guard_.Look();

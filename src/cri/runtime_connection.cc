@@ -77,11 +77,14 @@ void RuntimeConnection::Settle(const Result<http2::Session*>& outcome) {
 }
 
 void RuntimeConnection::Forget(const http2::Session* session, const std::string& why) {
-  std::erase_if(old_, [session](const auto& old) { return old.get() == session; });
+  const bool was_old =
+      std::erase_if(old_, [session](const auto& old) { return old.get() == session; }) > 0;
+  if (was_old && lost_) lost_();  // a runtime that ends in good order says so first
   if (current_.get() != session) return;
   const std::unique_ptr<http2::Session> gone = std::move(current_);
   serves_ = false;
   Settle(Error{ErrorCode::kUnavailable, why}.In("the runtime at " + path_));
+  if (lost_) lost_();
 }
 
 void RuntimeConnection::Close() {

@@ -21,10 +21,14 @@ class RuntimeConnection {
   using Taker = std::function<void(Result<http2::Session*>)>;
 
   // `path`: of the runtime's socket. `served_within`: how long a runtime that takes the connection
-  // may need until it serves it.
+  // may need until it serves it. `lost`: one has ended or
+  // broken; may be null.
   RuntimeConnection(http2::EventLoop& loop, std::string path,
-                    std::chrono::milliseconds served_within)
-      : loop_(loop), path_(std::move(path)), served_within_(served_within) {}
+                    std::chrono::milliseconds served_within, std::function<void()> lost)
+      : loop_(loop),
+        path_(std::move(path)),
+        served_within_(served_within),
+        lost_(std::move(lost)) {}
   RuntimeConnection(const RuntimeConnection&) = delete;
   RuntimeConnection& operator=(const RuntimeConnection&) = delete;
   ~RuntimeConnection() { *alive_ = false; }
@@ -46,6 +50,7 @@ class RuntimeConnection {
   http2::EventLoop& loop_;
   const std::string path_;
   const std::chrono::milliseconds served_within_;
+  const std::function<void()> lost_;
   std::unique_ptr<http2::Session> current_;
   bool serves_ = false;        // the current one
   uint64_t connections_ = 0;   // made so far

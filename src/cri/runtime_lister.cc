@@ -1,18 +1,18 @@
 #include "cri/runtime_lister.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 
 namespace alignd::cri {
 
 RuntimeLister::RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
                              RuntimeClient& runtime, PodReleaser& releaser,
+                             allocation::UpkeepLog& upkeep,
                              std::function<void(Clock::time_point)> listed, Options options)
     : allocation_(allocation),
       registry_(registry),
       runtime_(runtime),
       releaser_(releaser),
+      upkeep_(upkeep),
       listed_(std::move(listed)),
       options_(options) {}
 
@@ -82,15 +82,13 @@ void RuntimeLister::Run() {
 RuntimeLister::Clock::time_point RuntimeLister::List() {
   const Clock::time_point began = Clock::now();
   registry_.BeginListing();
+  upkeep_.AsksRuntime();
   const Result<RuntimeListing> listing = runtime_.List();
   if (!listing.ok()) {
-    // Once per outage, and when the reason changes.
-    if (const std::string why = listing.error().Text(); why != std::exchange(outage_, why)) {
-      spdlog::warn("cannot ask the runtime what runs: {}", why);
-    }
+    upkeep_.RuntimeFailed(listing.error());
     return Clock::now() + options_.retry;
   }
-  if (!std::exchange(outage_, {}).empty()) spdlog::info("the runtime answers again");
+  upkeep_.RuntimeAnswered();
   const std::set<std::string> known = allocation_.KnownPods();
   const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   for (const std::string& uid : gone) releaser_.Release(uid);

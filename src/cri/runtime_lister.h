@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "allocation/allocation_manager.h"
+#include "allocation/upkeep_log.h"
 #include "cri/container_registry.h"
 #include "cri/pod_releaser.h"
 #include "cri/runtime_client.h"
@@ -29,7 +30,7 @@ class RuntimeLister {
   // `listed` is called after every listing, on the lister's thread, with the time at which it
   // began. All references outlive this object.
   RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
-                RuntimeClient& runtime, PodReleaser& releaser,
+                RuntimeClient& runtime, PodReleaser& releaser, allocation::UpkeepLog& upkeep,
                 std::function<void(Clock::time_point)> listed, Options options);
   RuntimeLister(const RuntimeLister&) = delete;
   RuntimeLister& operator=(const RuntimeLister&) = delete;
@@ -61,6 +62,7 @@ class RuntimeLister {
   ContainerRegistry& registry_;
   RuntimeClient& runtime_;
   PodReleaser& releaser_;
+  allocation::UpkeepLog& upkeep_;
   const std::function<void(Clock::time_point)> listed_;
   const Options options_;
 
@@ -74,7 +76,6 @@ class RuntimeLister {
 
   // The own thread's.
   Clock::time_point next_ = Clock::time_point::min();
-  std::string outage_;  // what the last listing failed with; empty if it did not
   std::thread thread_;
 };
 

@@ -307,7 +307,10 @@ class RunningDaemon final : public Daemon {
       inherited = *std::move(opened);
       own_socket_ = *rpc::SocketPath(options.listen);
     }
-    auto forwarder = cri::Forwarder::Start(*std::move(inherited), {*runtime, handlers_});
+    auto forwarder = cri::Forwarder::Start(*std::move(inherited),
+                                           {.runtime_socket = *runtime,
+                                            .handlers = handlers_,
+                                            .runtime_lost = [this] { reconciler_.Relist(); }});
     if (!forwarder.ok()) return forwarder.error();
     forwarder_ = *std::move(forwarder);
     return Done{};

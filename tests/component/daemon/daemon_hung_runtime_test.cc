@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <optional>
 #include <string>
 
 #include "control/control_client.h"
@@ -22,6 +23,12 @@ class DaemonHungRuntime : public DaemonTest {
     for (const char* const method : {"Version", "ListPodSandbox", "ListContainers"}) {
       runtime_->SetDelay(method, delay);
     }
+  }
+
+  std::optional<control::UpkeepNote> Outage() const {
+    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
+    EXPECT_TRUE(status.ok()) << status.error().Text();
+    return status.ok() ? status->upkeep.runtime_outage : std::nullopt;
   }
 
   milliseconds timeout_{kPatience};
@@ -114,6 +121,33 @@ TEST_F(DaemonHungRuntime, UpdateThatComesBeforeTheFirstListingKeepsTheGrant) {
   ASSERT_TRUE(Update(request).ok());
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
   EXPECT_EQ(runtime_->FindContainer(pinned.container)->resources.cpu_quota(), -1);
+}
+
+// What is shown as held then is what the files say, and may be gone.
+TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
+  StartRuntime();
+  SlowListings(seconds(600));
+  StartDaemon();
+  ASSERT_TRUE(Eventually([&] { return Outage().has_value(); }));
+  const control::UpkeepNote outage = *Outage();
+  EXPECT_NE(outage.text.find("has not answered yet"), std::string::npos) << outage.text;
+  EXPECT_NE(outage.text.find("since alignd started"), std::string::npos) << outage.text;
+  EXPECT_GE(outage.last_unix_ms - outage.first_unix_ms, 3'000);
+}
+
+// By the broken connection: the next listing is far away.
+TEST_F(DaemonHungRuntime, StatusSaysThatItIsGoneUntilItIsBack) {
+  std::string config = StaticConfig();
+  const std::string period = "cpuManagerReconcilePeriod: 2s";
+  Start(config.replace(config.find(period), period.size(), "cpuManagerReconcilePeriod: 1h"));
+  RunOne(PodConfig("pinned"), Pinned(3));
+  EXPECT_FALSE(Outage());
+  runtime_.reset();
+  ASSERT_TRUE(Eventually([&] { return Outage().has_value(); }));
+  EXPECT_NE(Outage()->text.find("as it was before"), std::string::npos) << Outage()->text;
+  watch_.Forget();
+  StartRuntime();
+  EXPECT_TRUE(Eventually([&] { return !Outage(); }));
 }
 
 }  // namespace
