@@ -61,6 +61,7 @@ CheckpointStore::CheckpointStore(StatePaths paths, host::FileCalls& calls)
 
 Result<NodeState> CheckpointStore::Load(const Node& node,
                                         const std::map<std::string, ContainerKey>& containers) {
+  const MutexLock lock(mutex_);
   if (Result<Done> prepared = PrepareDirectories(); !prepared.ok()) return prepared.error();
   NodeState state = NodeState::Initial(node);
   if (Result<Done> cpu = LoadCpu(node, containers, state.cpu); !cpu.ok()) return cpu.error();
@@ -71,10 +72,18 @@ Result<NodeState> CheckpointStore::Load(const Node& node,
 }
 
 Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
+  const MutexLock lock(mutex_);
   for (const auto& [file, text] : Texts(node, state)) {
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
   return Done{};
+}
+
+bool CheckpointStore::CpuFileIsForeign() const {
+  const MutexLock lock(mutex_);
+  if (!cpu_.text) return false;  // nobody knows what our last attempt left there
+  const Result<std::string> text = host::ReadFile(cpu_.path);
+  return text.ok() && *text != *cpu_.text;
 }
 
 Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state) {

@@ -14,6 +14,7 @@
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
 #include "host/durable_file.h"
+#include "sync/mutex.h"
 
 namespace alignd::allocation {
 
@@ -29,8 +30,8 @@ struct StatePaths {
   }
 };
 
-// One thread at a time: whoever starts us, then the decision thread. The caller holds the lock of
-// the state directory.
+// Thread-safe. One thread saves: whoever starts us, then the decision thread. The caller holds the
+// lock of the state directory.
 class CheckpointStore {
  public:
   // `calls` outlives the store.
@@ -57,30 +58,38 @@ class CheckpointStore {
   // Errors: kIo. Each file then has its old or its new text, not all of them the same.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
 
+  // Whether the CPU file has another text than the one that was read or written here last, so that
+  // somebody else writes it as well.
+  bool CpuFileIsForeign() const;
+
  private:
   struct File {
     std::filesystem::path path;
     std::optional<std::string> text;  // what is on the disk; nullopt: nothing, or unknown
   };
 
-  Result<Done> PrepareDirectories();
+  Result<Done> PrepareDirectories() REQUIRES(mutex_);
   // The text of the file, nullopt if there is none.
-  Result<std::optional<std::string>> Read(File& file);
+  static Result<std::optional<std::string>> Read(File& file);
   Result<Done> Write(File& file, const std::string& text);
-  Result<Done> WriteMissing(const admission::Node& node, const admission::NodeState& state);
+  Result<Done> WriteMissing(const admission::Node& node, const admission::NodeState& state)
+      REQUIRES(mutex_);
   std::vector<std::pair<File*, std::string>> Texts(const admission::Node& node,
-                                                   const admission::NodeState& state);
+                                                   const admission::NodeState& state)
+      REQUIRES(mutex_);
   Result<Done> LoadCpu(const admission::Node& node,
                        const std::map<std::string, ContainerKey>& containers,
-                       cpumanager::CpuState& state);
-  Result<Done> LoadMemory(const admission::Node& node, memorymanager::MemoryState& state);
-  Result<Done> LoadDevices(devicemanager::DeviceState& state);
+                       cpumanager::CpuState& state) REQUIRES(mutex_);
+  Result<Done> LoadMemory(const admission::Node& node, memorymanager::MemoryState& state)
+      REQUIRES(mutex_);
+  Result<Done> LoadDevices(devicemanager::DeviceState& state) REQUIRES(mutex_);
 
   const StatePaths paths_;
   host::FileCalls& calls_;
-  File cpu_;
-  File memory_;
-  File devices_;
+  mutable Mutex mutex_;
+  File cpu_ GUARDED_BY(mutex_);
+  File memory_ GUARDED_BY(mutex_);
+  File devices_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation

@@ -323,8 +323,8 @@ class RunningDaemon final : public Daemon {
     reconciler.guard.lift_pod_quotas = !options.keep_pod_cpu_quota;
     if (node_.cpu) {
       reconciler.after_listing = [this, kubelet_dir = options.kubelet_dir,
-                                  state_dir = options.state_dir, config = options.config] {
-        LookForKubeletCpuManager(kubelet_dir, state_dir, config, upkeep_);
+                                  own = OwnFiles{options.state_dir, options.config}] {
+        LookForKubeletCpuManager(kubelet_dir, own, *store_, upkeep_);
       };
     }
     return reconciler;

@@ -25,25 +25,56 @@ bool SaysStatic(const fs::path& state_file) {
   return state.is_object() && state.contains("policyName") && state["policyName"] == "static";
 }
 
+bool SaysStaticConfig(const fs::path& config_file) {
+  const Result<KubeletConfig> config = host::ReadConfigFile(config_file);
+  return config.ok() && config->cpu_manager_policy == CpuManagerPolicy::kStatic;
+}
+
+void Note(bool is_so, const std::string& sign, const std::string& cure,
+          allocation::UpkeepLog& upkeep) {
+  if (is_so) {
+    upkeep.SawOtherManager(sign, cure);
+  } else {
+    upkeep.OtherManagerGone(sign);
+  }
+}
+
 }  // namespace
 
-void LookForKubeletCpuManager(const fs::path& kubelet_dir, const fs::path& our_state_dir,
-                              const fs::path& our_config, allocation::UpkeepLog& upkeep) {
+void LookForKubeletCpuManager(const fs::path& kubelet_dir, const OwnFiles& own,
+                              const allocation::CheckpointStore& store,
+                              allocation::UpkeepLog& upkeep) {
   const fs::path state_file = kubelet_dir / "cpu_manager_state";
-  if (!IsSame(state_file, our_state_dir / "cpu_manager_state") && SaysStatic(state_file)) {
-    upkeep.SawOtherManager(
-        state_file.string() + " is of the kubelet's static CPU manager policy",
-        "set cpuManagerPolicy: none in the kubelet's configuration, remove that file, and restart "
-        "the kubelet");
-  }
+  const fs::path own_state_file = own.state_dir / "cpu_manager_state";
+  const bool shared = IsSame(state_file, own_state_file);
+  Note(!shared && SaysStatic(state_file),
+       state_file.string() + " is of the kubelet's static CPU manager policy",
+       "set cpuManagerPolicy: none in the kubelet's configuration, remove that file, and restart "
+       "the kubelet",
+       upkeep);
   const fs::path config_file = kubelet_dir / "config.yaml";
-  if (IsSame(config_file, our_config)) return;
-  const Result<KubeletConfig> config = host::ReadConfigFile(config_file);
-  if (config.ok() && config->cpu_manager_policy == CpuManagerPolicy::kStatic) {
+  Note(!IsSame(config_file, own.config) && SaysStaticConfig(config_file),
+       config_file.string() + " gives the kubelet the static CPU manager policy",
+       "set cpuManagerPolicy: none there and give alignd a configuration of its own (--config)",
+       upkeep);
+  const std::string apart =
+      "set cpuManagerPolicy: none in the kubelet's configuration, stop the kubelet and alignd, "
+      "move "
+      "cpu_manager_state and memory_manager_state to a directory of alignd's own (--state-dir), "
+      "and start them again";
+  Note(shared,
+       "alignd's state directory " + own.state_dir.string() +
+           " is the kubelet's: a kubelet with the static CPU manager policy writes the same file, "
+           "one without it does not start on alignd's",
+       apart, upkeep);
+  // Our next change makes it ours again, which does not mean that the other one has gone: this one
+  // lapses by itself.
+  if (store.CpuFileIsForeign()) {
     upkeep.SawOtherManager(
-        config_file.string() + " gives the kubelet the static CPU manager policy",
-        "set cpuManagerPolicy: none there and give alignd a configuration of its own (--config)");
+        own_state_file.string() + " is not what alignd wrote: somebody else keeps his state there",
+        apart);
   }
+  upkeep.DropOldSigns();
 }
 
 }  // namespace alignd::daemon

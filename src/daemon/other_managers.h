@@ -3,18 +3,26 @@
 
 #include <filesystem>
 
+#include "allocation/checkpoint_store.h"
 #include "allocation/upkeep_log.h"
 
 namespace alignd::daemon {
 
+// Where we keep our things; they may be the kubelet's own.
+struct OwnFiles {
+  std::filesystem::path state_dir;
+  std::filesystem::path config;  // empty: none
+};
+
 // Notes in `upkeep` what the kubelet's own files say of a static CPU manager policy: its state file
-// and its configuration, unless these are ours (`our_state_dir`, `our_config`; the latter may be
-// empty). What is not there, or cannot be read, says nothing.
-// Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go (policyName); kubeadm's place of
-// the configuration.
-void LookForKubeletCpuManager(const std::filesystem::path& kubelet_dir,
-                              const std::filesystem::path& our_state_dir,
-                              const std::filesystem::path& our_config,
+// and its configuration, unless these are ours; that our state file is in the kubelet's directory;
+// and that somebody else writes it. What is not there, or cannot be read, says nothing. What is no
+// longer so is taken back.
+// Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go (a state file of another
+// policy ends the kubelet's start), checkpoint.go (policyName); kubeadm's place of the
+// configuration.
+void LookForKubeletCpuManager(const std::filesystem::path& kubelet_dir, const OwnFiles& own,
+                              const allocation::CheckpointStore& store,
                               allocation::UpkeepLog& upkeep);
 
 }  // namespace alignd::daemon

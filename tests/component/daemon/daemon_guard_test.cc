@@ -1,11 +1,12 @@
 // Cpusets that somebody else changes, and somebody else who manages CPUs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "control/control_client.h"
-#include "daemon_fixture.h"
 #include "cri/cpuset_guard.h"
+#include "daemon_fixture.h"
 #include "fake_cgroups.h"
 
 namespace alignd::daemon {
@@ -20,6 +21,11 @@ class DaemonGuard : public DaemonTest, public ::testing::WithParamInterface<bool
 
   std::string CgroupOf(const Running& running) const {
     return runtime_->FindContainer(running.container)->cgroup;
+  }
+  Options DaemonOptions() const override {
+    Options options = DaemonTest::DaemonOptions();
+    if (!kubelet_dir_.empty()) options.kubelet_dir = kubelet_dir_;
+    return options;
   }
   control::Upkeep Upkeep() const {
     const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
@@ -38,6 +44,7 @@ class DaemonGuard : public DaemonTest, public ::testing::WithParamInterface<bool
   }
 
   FakeCgroups cgroups_;
+  std::filesystem::path kubelet_dir_;  // empty: one of its own
 };
 INSTANTIATE_TEST_SUITE_P(CgroupVersions, DaemonGuard, ::testing::Values(false, true),
                          [](const auto& unified) { return unified.param ? "v2" : "v1"; });
@@ -52,6 +59,10 @@ TEST_P(DaemonGuard, ForeignWriteIsRepairedAndReported) {
   const control::UpkeepNote first = Upkeep().last_repairs.back();
   EXPECT_EQ(first.container_id, pinned.container);
   EXPECT_EQ(first.pod_uid, "pinned");
+  EXPECT_EQ(first.pod, "default/pod-pinned");
+  // It was seen to be right before, and wrong some time before it was told.
+  EXPECT_GE(first.noticed_ms, cri::CpusetGuard::Options().confirm.count());
+  EXPECT_GE(first.lasted_ms, first.noticed_ms);
   EXPECT_EQ(first.was, "CPUs 0-27");
   EXPECT_EQ(first.should, "CPUs 1-3");
   EXPECT_EQ(Upkeep().other_managers, std::vector<control::UpkeepNote>());
@@ -59,10 +70,6 @@ TEST_P(DaemonGuard, ForeignWriteIsRepairedAndReported) {
 
 TEST_P(DaemonGuard, ForeignMemoryNodesAreRepaired) {
   Start(
-  EXPECT_EQ(first.pod, "default/pod-pinned");
-  // It was seen to be right before, and wrong some time before it was told.
-  EXPECT_GE(first.noticed_ms, cri::CpusetGuard::Options().confirm.count());
-  EXPECT_GE(first.lasted_ms, first.noticed_ms);
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
                    "topologyManagerPolicy: best-effort\n"));
@@ -153,6 +160,8 @@ TEST_P(DaemonGuard, CgroupAboveThatIsNarrowerIsReported) {
   EXPECT_NE(Upkeep().other_managers[0].text.find("has CPUs 1-3, but may use only 1-2"),
             std::string::npos)
       << Upkeep().other_managers[0].text;
+  std::ofstream(effective) << "1-3\n";
+  EXPECT_TRUE(Eventually([&] { return Upkeep().other_managers.empty(); }));
 }
 
 TEST_P(DaemonGuard, QuotaOfAPodWithExclusiveCpusIsLifted) {
@@ -215,6 +224,28 @@ TEST_P(DaemonGuard, KubeletsStaticPolicyIsReportedWithTheCure) {
     EXPECT_NE(sign.text.find((tree_.root() / "kubelet").string()), std::string::npos) << sign.text;
     EXPECT_NE(sign.cure.find("cpuManagerPolicy: none"), std::string::npos) << sign.cure;
   }
+  // Once it is cured nothing is said any more.
+  std::ofstream(tree_.root() / "kubelet/cpu_manager_state") << R"({"policyName":"none"})";
+  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 1; }));
+  EXPECT_NE(Upkeep().other_managers[0].text.find("config.yaml"), std::string::npos);
+  std::filesystem::remove(tree_.root() / "kubelet/config.yaml");
+  EXPECT_TRUE(Eventually([&] { return Upkeep().other_managers.empty(); }));
+}
+
+// A kubelet that was given our state directory: its file is ours, and what is in it tells nothing.
+TEST_P(DaemonGuard, SharedStateDirectoryAndWhoWritesThereAreReported) {
+  kubelet_dir_ = StateDir();
+  Start();
+  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 1; }));
+  EXPECT_NE(Upkeep().other_managers[0].text.find("is the kubelet's"), std::string::npos)
+      << Upkeep().other_managers[0].text;
+  EXPECT_NE(Upkeep().other_managers[0].cure.find("--state-dir"), std::string::npos);
+  std::ofstream(StateDir() / "cpu_manager_state")
+      << R"({"policyName":"static","defaultCpuSet":"0,3-27","entries":{"theirs":{"app":"1-2"}}})";
+  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 2; }));
+  EXPECT_TRUE(std::ranges::any_of(Upkeep().other_managers, [](const auto& sign) {
+    return sign.text.find("is not what alignd wrote") != std::string::npos;
+  }));
 }
 
 TEST_P(DaemonGuard, KubeletThatManagesNothingIsNoSign) {

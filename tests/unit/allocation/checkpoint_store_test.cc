@@ -269,5 +269,18 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
   }
 }
 
+TEST_F(CheckpointStoreTest, KnowsWhetherSomebodyElseWroteTheCpuFile) {
+  CheckpointStore store(paths(), disk);
+  EXPECT_FALSE(store.CpuFileIsForeign());
+  ASSERT_TRUE(store.Load(node, {}).ok());
+  EXPECT_FALSE(store.CpuFileIsForeign());
+  ASSERT_TRUE(store.Save(node, TwoPods()).ok());
+  EXPECT_FALSE(store.CpuFileIsForeign());
+  ASSERT_TRUE(host::ReplaceFile(paths().CpuFile(), "{}").ok());
+  EXPECT_TRUE(store.CpuFileIsForeign());
+  ASSERT_TRUE(store.Save(node, admission::NodeState::Initial(node)).ok());
+  EXPECT_FALSE(store.CpuFileIsForeign());
+}
+
 }  // namespace
 }  // namespace alignd::allocation
