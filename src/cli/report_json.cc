@@ -148,6 +148,7 @@ std::string StatusJson(const control::StatusReport& report) {
         {{"repairs", report.upkeep.repairs},
          {"last_repairs", JsonOf(report.upkeep.last_repairs)},
          {"failed_updates", JsonOf(report.upkeep.failed_updates)},
+         {"throttled_pods", JsonOf(report.upkeep.throttled_pods)},
          {"other_managers", JsonOf(report.upkeep.other_managers)},
          {"runtime_outage",
           report.upkeep.runtime_outage ? JsonOf(*report.upkeep.runtime_outage) : Json()}}}});

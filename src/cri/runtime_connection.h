@@ -21,8 +21,7 @@ class RuntimeConnection {
   using Taker = std::function<void(Result<http2::Session*>)>;
 
   // `path`: of the runtime's socket. `served_within`: how long a runtime that takes the connection
-  // may need until it serves it. `lost`: one has ended or
-  // broken; may be null.
+  // may need until it serves it. `lost`: one has ended or broken; may be null.
   RuntimeConnection(http2::EventLoop& loop, std::string path,
                     std::chrono::milliseconds served_within, std::function<void()> lost)
       : loop_(loop),

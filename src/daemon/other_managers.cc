@@ -59,9 +59,8 @@ void LookForKubeletCpuManager(const fs::path& kubelet_dir, const OwnFiles& own,
        upkeep);
   const std::string apart =
       "set cpuManagerPolicy: none in the kubelet's configuration, stop the kubelet and alignd, "
-      "move "
-      "cpu_manager_state and memory_manager_state to a directory of alignd's own (--state-dir), "
-      "and start them again";
+      "move cpu_manager_state and memory_manager_state to a directory of alignd's own "
+      "(--state-dir), and start them again";
   Note(shared,
        "alignd's state directory " + own.state_dir.string() +
            " is the kubelet's: a kubelet with the static CPU manager policy writes the same file, "

@@ -105,8 +105,8 @@ TEST_F(RuntimeAnswers, UpdateWhoseAnswerCannotBeDecodedIsNotDone) {
                         [&](Result<Done> result) { updated.set_value(result); });
   const Result<Done> result = updated.get_future().get();
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.error().message, "runtime: UpdateContainerResources of c: " +
-                                        std::string(kThatIs) + "UpdateContainerResourcesResponse");
+  EXPECT_EQ(result.error().message, "runtime: UpdateContainerResources: " + std::string(kThatIs) +
+                                        "UpdateContainerResourcesResponse");
 }
 
 }  // namespace
