@@ -1,10 +1,13 @@
-// A runtime with alignd in front, both as processes, and a client that talks to either.
+// A runtime with alignd in front, and beside that a relay that knows nothing, all of them
+// processes, and a client that talks to any of the three.
 #pragma once
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +21,7 @@
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 #include "edge/raw_call.h"
+#include "rpc/descriptor.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::bench {
@@ -52,12 +56,14 @@ class ProxiedRuntime {
     tree_.Write({"config.yaml", kStaticConfig});
     runtime_ = std::make_unique<testing::Process>(std::move(runtime), tree_.root() / "runtime.log");
     Require(runtime_->WaitForLog("serving"), *runtime_);
+    StartRelay();
     StartAlignd();
   }
   // A runtime that runs already.
   explicit ProxiedRuntime(std::string socket) : foreign_(std::move(socket)) {
     tree_.Write({"node.json", NodeOf(256)});
     tree_.Write({"config.yaml", kStaticConfig});
+    StartRelay();
     StartAlignd();
   }
 
@@ -83,14 +89,37 @@ class ProxiedRuntime {
   }
 
   std::shared_ptr<grpc::Channel> Direct() const { return *rpc::Dial(RuntimeSocket()); }
+  std::shared_ptr<grpc::Channel> Relayed() const { return *rpc::Dial(RelaySocket()); }
   std::shared_ptr<grpc::Channel> Through() const { return *rpc::Dial(Socket()); }
   const testing::Process& alignd() const { return *alignd_; }
+  const testing::Process& relay() const { return *relay_; }
+  // The process that serves the runtime's socket.
+  pid_t RuntimePid() const {
+    const rpc::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    RuntimeSocket().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    ucred peer{};
+    socklen_t size = sizeof(peer);
+    if (connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+        getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+      throw std::runtime_error("nobody serves " + RuntimeSocket());
+    }
+    return peer.pid;
+  }
   const std::filesystem::path& root() const { return tree_.root(); }
 
  private:
   std::string RuntimeSocket() const {
     return foreign_.empty() ? (tree_.root() / "runtime.sock").string() : foreign_;
   }
+  void StartRelay() {
+    relay_ = std::make_unique<testing::Process>(
+        std::vector<std::string>{BARE_RELAY_PROGRAM, RelaySocket(), RuntimeSocket()},
+        tree_.root() / "relay.log");
+    Require(relay_->WaitForLog("serving"), *relay_);
+  }
+  std::string RelaySocket() const { return (tree_.root() / "relay.sock").string(); }
   std::string Socket() const { return (tree_.root() / "alignd.sock").string(); }
   static void Require(bool ready, const testing::Process& process) {
     if (!ready) throw std::runtime_error(process.Log());
@@ -99,6 +128,7 @@ class ProxiedRuntime {
   const std::string foreign_;
   const testing::FakeTree tree_;
   std::unique_ptr<testing::Process> runtime_;
+  std::unique_ptr<testing::Process> relay_;
   std::unique_ptr<testing::Process> alignd_;
 };
 

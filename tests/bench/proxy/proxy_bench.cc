@@ -1,11 +1,15 @@
-// What the proxy costs: the same calls to the runtime directly and through alignd, by turns, so
-// that whatever else the machine does meets both. The targets stand in README.md, "Performance".
+// What the proxy costs: the same calls to the runtime directly, through a relay that only copies
+// bytes (bare_relay.cc), and through alignd, by turns, so that whatever else the machine does meets
+// all three. The figures stand in README.md, "Performance".
 #include <benchmark/benchmark.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "proxied_runtime.h"
 
@@ -15,7 +19,9 @@ namespace {
 constexpr char kService[] = "/runtime.v1.RuntimeService/";
 
 // CPU time that the threads of a process have had since their start.
+// No process has had none.
 double CpuMicroseconds(pid_t pid) {
+  if (pid == 0) return 0;
   double nanoseconds = 0;
   const std::filesystem::path tasks = "/proc/" + std::to_string(pid) + "/task";
   for (const auto& task : std::filesystem::directory_iterator(tasks)) {
@@ -26,39 +32,37 @@ double CpuMicroseconds(pid_t pid) {
   return nanoseconds / 1000;
 }
 
-struct Pair {
-  Sample direct;
-  Sample through;
+// The ways to the runtime.
+struct Way {
+  std::string name;
+  std::shared_ptr<grpc::Channel> channel;
+  pid_t between = 0;  // the process there; 0: none
 };
 
+std::vector<Way> WaysTo(const ProxiedRuntime& node) {
+  return {{"direct", node.Direct(), 0},
+          {"relay", node.Relayed(), node.relay().pid()},
+          {"alignd", node.Through(), node.alignd().pid()}};
+}
+
 // Blocks of calls, by turns.
-Pair Compare(const ProxiedRuntime& node, const std::string& method, const grpc::ByteBuffer& request,
-             int blocks, int block) {
-  const auto direct = node.Direct();
-  const auto through = node.Through();
-  Pair pair;
+void CompareCalls(benchmark::State& state, const ProxiedRuntime& node, const std::string& method,
+                  int blocks, int block) {
+  const std::vector<Way> ways = WaysTo(node);
+  const grpc::ByteBuffer request = testing::ToBuffer("");
+  std::map<std::string, Sample> samples;
   for (int i = -1; i < blocks; ++i) {  // the first block only warms up
-    for (const auto& [channel, sample] :
-         {std::pair{direct.get(), &pair.direct}, std::pair{through.get(), &pair.through}}) {
+    for (const Way& way : ways) {
       for (int j = 0; j < block; ++j) {
         const Clock::time_point begin = Clock::now();
-        CallOnce(*channel, method, request);
+        CallOnce(*way.channel, method, request);
         const Microseconds took = Clock::now() - begin;
-        if (i >= 0) sample->Add(took.count());
+        if (i >= 0) samples[way.name].Add(took.count());
       }
     }
   }
-  return pair;
-}
-
-void Report(benchmark::State& state, Pair pair) {
-  for (const auto& [name, share] : {std::pair{"p50", 0.5}, std::pair{"p99", 0.99}}) {
-    const double direct = pair.direct.Percentile(share);
-    const double through = pair.through.Percentile(share);
-    state.counters[std::string("direct_us_") + name] = direct;
-    state.counters[std::string("through_us_") + name] = through;
-    state.counters[std::string("added_us_") + name] = through - direct;
-    state.counters[std::string("ratio_") + name] = through / direct;
+  for (const auto& [name, share] : {std::pair{"_us_p50", 0.5}, std::pair{"_us_p99", 0.99}}) {
+    for (auto& [way, sample] : samples) state.counters[way + name] = sample.Percentile(share);
   }
 }
 
@@ -67,10 +71,7 @@ std::vector<std::string> EchoRuntime() { return {ECHO_RUNTIME_PROGRAM}; }
 void UnaryCall(benchmark::State& state) {
   const ProxiedRuntime node(EchoRuntime());
   for (auto _ : state) {
-    const double before = CpuMicroseconds(node.alignd().pid());
-    Report(state, Compare(node, std::string(kService) + "Version", testing::ToBuffer(""),
-                          /*blocks=*/200, /*block=*/25));
-    state.counters["alignd_cpu_us"] = (CpuMicroseconds(node.alignd().pid()) - before) / (201 * 25);
+    CompareCalls(state, node, std::string(kService) + "Version", /*blocks=*/200, /*block=*/25);
   }
 }
 BENCHMARK(UnaryCall)->Iterations(1)->Unit(benchmark::kSecond);
@@ -79,8 +80,7 @@ BENCHMARK(UnaryCall)->Iterations(1)->Unit(benchmark::kSecond);
 void UnknownMethod(benchmark::State& state) {
   const ProxiedRuntime node(EchoRuntime());
   for (auto _ : state) {
-    Report(state, Compare(node, std::string(kService) + "Teleport", testing::ToBuffer(""),
-                          /*blocks=*/200, /*block=*/25));
+    CompareCalls(state, node, std::string(kService) + "Teleport", /*blocks=*/200, /*block=*/25);
   }
 }
 BENCHMARK(UnknownMethod)->Iterations(1)->Unit(benchmark::kSecond);
@@ -88,22 +88,31 @@ BENCHMARK(UnknownMethod)->Iterations(1)->Unit(benchmark::kSecond);
 void ListOfOneMegabyte(benchmark::State& state) {
   const ProxiedRuntime node(EchoRuntime());
   for (auto _ : state) {
-    Report(state, Compare(node, std::string(kService) + "ListContainers", testing::ToBuffer(""),
-                          /*blocks=*/100, /*block=*/5));
+    CompareCalls(state, node, std::string(kService) + "ListContainers", /*blocks=*/100,
+                 /*block=*/5);
   }
 }
 BENCHMARK(ListOfOneMegabyte)->Iterations(1)->Unit(benchmark::kSecond);
 
-// Calls per second with `in_flight` calls under way all the time.
-double Throughput(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                  int in_flight, std::chrono::milliseconds duration) {
+// What many calls at once cost.
+struct Load {
+  double per_second = 0;
+  // CPU time of the three processes per call, in microseconds.
+  double client_us = 0;
+  double runtime_us = 0;
+  double between_us = 0;
+};
+
+// `in_flight` calls under way all the time.
+Load Run(const ProxiedRuntime& node, const Way& way, const std::string& method, int in_flight,
+         std::chrono::milliseconds duration) {
   struct Slot {
     std::unique_ptr<grpc::ClientContext> context;
     std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
     grpc::ByteBuffer answer;
     grpc::Status status;
   };
-  grpc::GenericStub stub(channel);
+  grpc::GenericStub stub(way.channel);
   grpc::CompletionQueue queue;
   const grpc::ByteBuffer request = testing::ToBuffer("");
   std::vector<Slot> slots(static_cast<size_t>(in_flight));
@@ -113,6 +122,9 @@ double Throughput(const std::shared_ptr<grpc::Channel>& channel, const std::stri
     slot.reader->StartCall();
     slot.reader->Finish(&slot.answer, &slot.status, &slot);
   };
+  const std::array<pid_t, 3> pids = {getpid(), node.RuntimePid(), way.between};
+  std::array<double, 3> cpu{};
+  std::ranges::transform(pids, cpu.begin(), CpuMicroseconds);
   for (Slot& slot : slots) start(slot);
   const Clock::time_point begin = Clock::now();
   const Clock::time_point end = begin + duration;
@@ -131,30 +143,39 @@ double Throughput(const std::shared_ptr<grpc::Channel>& channel, const std::stri
     }
   }
   const std::chrono::duration<double> took = Clock::now() - begin;
-  return calls / took.count();
+  for (size_t i = 0; i < pids.size(); ++i) cpu[i] = (CpuMicroseconds(pids[i]) - cpu[i]) / calls;
+  return {calls / took.count(), cpu[0], cpu[1], cpu[2]};
+}
+
+// By turns; medians.
+void CompareLoads(benchmark::State& state, const ProxiedRuntime& node, const std::string& method,
+                  int turns, std::chrono::milliseconds turn) {
+  constexpr int kInFlight = 32;
+  const std::vector<Way> ways = WaysTo(node);
+  std::map<std::string, Sample> samples;
+  for (int i = -1; i < turns; ++i) {  // the first turn only warms up
+    double direct = 0;
+    for (const Way& way : ways) {
+      const Load load = Run(node, way, method, kInFlight, turn);
+      if (way.between == 0) direct = load.per_second;
+      if (i < 0) continue;
+      samples[way.name + "_per_s"].Add(load.per_second);
+      samples[way.name + "_ratio"].Add(load.per_second / direct);
+      samples[way.name + "_cpu_us_client"].Add(load.client_us);
+      samples[way.name + "_cpu_us_runtime"].Add(load.runtime_us);
+      samples[way.name + "_cpu_us_between"].Add(load.between_us);
+    }
+  }
+  for (auto& [name, sample] : samples) state.counters[name] = sample.Percentile(0.5);
 }
 
 // 32 calls in flight. The runtime's answer takes no time, or two milliseconds, as most of a real
 // runtime's do at least.
 void ThirtyTwoInFlight(benchmark::State& state, const char* method) {
   const ProxiedRuntime node(EchoRuntime());
-  const auto direct = node.Direct();
-  const auto through = node.Through();
-  const std::chrono::milliseconds turn(300);
   for (auto _ : state) {
-    Sample ratio;
-    Sample direct_rate;
-    Sample through_rate;
-    for (int i = 0; i < 12; ++i) {
-      const double a = Throughput(direct, std::string(kService) + method, 32, turn);
-      const double b = Throughput(through, std::string(kService) + method, 32, turn);
-      direct_rate.Add(a);
-      through_rate.Add(b);
-      ratio.Add(b / a);
-    }
-    state.counters["direct_per_s"] = direct_rate.Percentile(0.5);
-    state.counters["through_per_s"] = through_rate.Percentile(0.5);
-    state.counters["ratio"] = ratio.Percentile(0.5);
+    CompareLoads(state, node, std::string(kService) + method, /*turns=*/12,
+                 std::chrono::milliseconds(300));
   }
 }
 BENCHMARK_CAPTURE(ThirtyTwoInFlight, idle_runtime, "Version")
@@ -171,15 +192,9 @@ void RealRuntime(benchmark::State& state, const char* method) {
   }
   const ProxiedRuntime node{std::string(socket)};
   for (auto _ : state) {
-    Report(state, Compare(node, std::string(kService) + method, testing::ToBuffer(""),
-                          /*blocks=*/100, /*block=*/10));
-    Sample ratio;
-    for (int i = 0; i < 6; ++i) {
-      const std::chrono::milliseconds turn(500);
-      const double direct = Throughput(node.Direct(), std::string(kService) + method, 32, turn);
-      ratio.Add(Throughput(node.Through(), std::string(kService) + method, 32, turn) / direct);
-    }
-    state.counters["ratio_32_in_flight"] = ratio.Percentile(0.5);
+    CompareCalls(state, node, std::string(kService) + method, /*blocks=*/100, /*block=*/10);
+    CompareLoads(state, node, std::string(kService) + method, /*turns=*/6,
+                 std::chrono::milliseconds(500));
   }
 }
 BENCHMARK_CAPTURE(RealRuntime, Version, "Version")->Iterations(1)->Unit(benchmark::kSecond);
