@@ -13,14 +13,13 @@ constexpr char kPath[] = ":path";
 // What the runtime is asked with where the message is not the caller's any more.
 http2::Headers ForNewMessage(const http2::Headers& headers) {
   http2::Headers changed;
-  for (const auto& header : headers) {
-    const std::string& name = header.first;
+  for (const auto& [name, value] : headers) {
     if (name == "content-length" || name == "grpc-encoding" || name == "grpc-accept-encoding") {
       continue;
     }
-    changed.push_back(header);
+    changed.Add(name, value);
   }
-  changed.emplace_back("grpc-accept-encoding", "identity");  // the answer is read as well
+  changed.Add("grpc-accept-encoding", "identity");  // the answer is read as well
   return changed;
 }
 
@@ -70,7 +69,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       call.RequestBegins(std::move(headers));
       if (end) OnEnd();
     }
-    void OnData(std::string_view bytes) override { call.RequestBytes(bytes); }
+    void OnData(const http2::SharedBytes& data) override { call.RequestBytes(data); }
     void OnEnd() override { call.RequestEnds(); }
     void OnWritten(size_t bytes) override {
       if (call.handler_ == nullptr && call.back_.session != nullptr) {
@@ -97,7 +96,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnHeaders(http2::Headers headers, bool end) override {
       call.AnswerHeaders(std::move(headers), end);
     }
-    void OnData(std::string_view bytes) override { call.AnswerBytes(bytes); }
+    void OnData(const http2::SharedBytes& data) override { call.AnswerBytes(data); }
     void OnEnd() override { call.AnswerEnds({}); }
     void OnWritten(size_t bytes) override {
       if (call.handler_ == nullptr && call.front_.session != nullptr) {
@@ -131,20 +130,20 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (handler_ == nullptr) Forward();
   }
 
-  std::string_view Method() const { return http2::Find(request_, kPath); }
+  std::string_view Method() const { return request_.Find(kPath); }
 
-  void RequestBytes(std::string_view bytes) {
+  void RequestBytes(const http2::SharedBytes& data) {
     if (state_ == State::kForwarded && handler_ == nullptr) {
       if (back_.session != nullptr) {
-        back_.session->Write(back_.stream, bytes);
+        back_.session->Write(back_.stream, data);
       } else {
-        to_back_.append(bytes);
+        to_back_.append(data.bytes);
       }
       return;
     }
-    if (front_.session != nullptr) front_.session->Consumed(front_.stream, bytes.size());
+    if (front_.session != nullptr) front_.session->Consumed(front_.stream, data.bytes.size());
     if (state_ != State::kReading) return;
-    const grpc::Status read = message_.Append(bytes);
+    const grpc::Status read = message_.Append(data.bytes);
     if (!read.ok()) {
       Answer(read);
     } else if (message_.IsComplete()) {
@@ -202,7 +201,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   // --- The answer.
 
   void AnswerHeaders(http2::Headers headers, bool end) {
-    if (!end && http2::Find(headers, ":status").starts_with('1')) return;  // more headers follow
+    if (!end && headers.Find(":status").starts_with('1')) return;  // more headers follow
     if (handler_ != nullptr) {
       (answer_headers_.empty() ? answer_headers_ : answer_trailers_) = std::move(headers);
       if (end) Conclude();
@@ -220,15 +219,15 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     }
   }
 
-  void AnswerBytes(std::string_view bytes) {
+  void AnswerBytes(const http2::SharedBytes& data) {
     if (handler_ == nullptr && front_.session != nullptr) {
-      front_.session->Write(front_.stream, bytes);
+      front_.session->Write(front_.stream, data);
       return;
     }
-    if (back_.session != nullptr) back_.session->Consumed(back_.stream, bytes.size());
+    if (back_.session != nullptr) back_.session->Consumed(back_.stream, data.bytes.size());
     if (handler_ == nullptr || !answer_fault_.ok()) return;
-    answer_fault_ = answer_message_.Append(bytes);
-    if (answer_fault_.ok()) answer_bytes_.append(bytes);
+    answer_fault_ = answer_message_.Append(data.bytes);
+    if (answer_fault_.ok()) answer_bytes_.append(data.bytes);
   }
 
   void AnswerEnds(http2::Headers trailers) {

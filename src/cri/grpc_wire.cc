@@ -106,38 +106,37 @@ std::string FrameOf(const grpc::ByteBuffer& message) {
   return frame;
 }
 
-bool HasStatus(const http2::Headers& trailers) { return !http2::Find(trailers, kStatus).empty(); }
+bool HasStatus(const http2::Headers& trailers) { return !trailers.Find(kStatus).empty(); }
 
 grpc::Status StatusIn(const http2::Headers& trailers) {
-  const std::string_view text = http2::Find(trailers, kStatus);
+  const std::string_view text = trailers.Find(kStatus);
   int code = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-    const std::string_view http = http2::Find(trailers, ":status");
+    const std::string_view http = trailers.Find(":status");
     return {grpc::StatusCode::UNKNOWN,
             "the runtime ended its answer without a gRPC status" +
                 (http.empty() ? std::string() : ", HTTP status " + std::string(http))};
   }
   const bool is_known = code >= 0 && code <= grpc::StatusCode::UNAUTHENTICATED;
   return {is_known ? static_cast<grpc::StatusCode>(code) : grpc::StatusCode::UNKNOWN,
-          PercentDecoded(http2::Find(trailers, kText)),
-          Base64Decoded(http2::Find(trailers, kDetails))};
+          PercentDecoded(trailers.Find(kText)), Base64Decoded(trailers.Find(kDetails))};
 }
 
 http2::Headers TrailersWith(const grpc::Status& status) {
   http2::Headers headers = {{kStatus, std::to_string(status.error_code())}};
   if (!status.error_message().empty()) {
-    headers.emplace_back(kText, PercentEncoded(status.error_message()));
+    headers.Add(kText, PercentEncoded(status.error_message()));
   }
   if (const std::string& details = status.error_details(); !details.empty()) {
-    headers.emplace_back(kDetails, absl::Base64Escape(details));
+    headers.Add(kDetails, absl::Base64Escape(details));
   }
   return headers;
 }
 
 http2::Headers AnswerWith(const grpc::Status& status) {
   http2::Headers headers = {{":status", "200"}, {"content-type", "application/grpc"}};
-  for (auto& header : TrailersWith(status)) headers.push_back(std::move(header));
+  for (const auto& [name, value] : TrailersWith(status)) headers.Add(name, value);
   return headers;
 }
 

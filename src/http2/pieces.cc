@@ -15,19 +15,34 @@ namespace {
 constexpr size_t kShort = 1024;
 // Short ones share a piece up to this size, which is that of most frames.
 constexpr size_t kSharedPiece = 16 << 10;
+// A buffer is kept for bytes that fill no less than the 16th part of it.
+constexpr size_t kWorthABuffer = ReadBuffers::kSize / 16;
 constexpr size_t kMostPiecesPerSend = 128;
+// Those that are gone go from the list when there are so many, and as many as those that are left.
+constexpr size_t kManyDropped = 64;
 
 }  // namespace
 
 void Pieces::Append(std::string_view bytes) {
   if (bytes.empty()) return;
   size_ += bytes.size();
-  if (bytes.size() <= kShort && !pieces_.empty() &&
-      pieces_.back().size() + bytes.size() <= kSharedPiece) {
-    pieces_.back().append(bytes);
+  const bool joins = bytes.size() <= kShort && first_ < pieces_.size() &&
+                     !pieces_.back().shared.buffer &&
+                     pieces_.back().own.size() + bytes.size() <= kSharedPiece;
+  if (joins) {
+    pieces_.back().own.append(bytes);
   } else {
-    pieces_.emplace_back(bytes);
+    pieces_.push_back({.own = std::string(bytes)});
   }
+}
+
+void Pieces::Append(const SharedBytes& shared) {
+  if (shared.bytes.size() < kWorthABuffer) {
+    Append(shared.bytes);
+    return;
+  }
+  size_ += shared.bytes.size();
+  pieces_.push_back({.own = {}, .shared = shared});
 }
 
 void Pieces::AppendFrom(Pieces& from, size_t bytes) {
@@ -36,12 +51,18 @@ void Pieces::AppendFrom(Pieces& from, size_t bytes) {
     if (bytes >= first && from.first_begin_ == 0 && first > kShort) {
       size_ += first;
       from.size_ -= first;
-      pieces_.push_back(std::move(from.pieces_.front()));
-      from.pieces_.pop_front();
+      pieces_.push_back(std::move(from.pieces_[from.first_]));
+      from.DropFirst();
       bytes -= first;
     } else {
       const size_t part = std::min(bytes, first);
-      Append(std::string_view(from.pieces_.front()).substr(from.first_begin_, part));
+      const Piece& piece = from.pieces_[from.first_];
+      const std::string_view taken = piece.bytes().substr(from.first_begin_, part);
+      if (piece.shared.buffer) {
+        Append(SharedBytes{piece.shared.buffer, taken});
+      } else {
+        Append(taken);
+      }
       from.Drop(part);
       bytes -= part;
     }
@@ -49,17 +70,27 @@ void Pieces::AppendFrom(Pieces& from, size_t bytes) {
 }
 
 size_t Pieces::FirstSize() const {
-  return pieces_.empty() ? 0 : pieces_.front().size() - first_begin_;
+  return empty() ? 0 : pieces_[first_].bytes().size() - first_begin_;
 }
 
 void Pieces::Drop(size_t bytes) {
-  size_ -= bytes;
-  while (bytes > 0 && bytes >= FirstSize()) {
-    bytes -= FirstSize();
-    pieces_.pop_front();
-    first_begin_ = 0;
+  while (bytes > 0) {
+    const size_t part = std::min(bytes, FirstSize());
+    bytes -= part;
+    size_ -= part;
+    first_begin_ += part;
+    if (first_begin_ == pieces_[first_].bytes().size()) DropFirst();
   }
-  first_begin_ += bytes;
+}
+
+void Pieces::DropFirst() {
+  first_begin_ = 0;
+  pieces_[first_++] = {};
+  const bool is_last = first_ == pieces_.size();
+  if (is_last || (first_ >= kManyDropped && first_ >= pieces_.size() / 2)) {
+    pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
 }
 
 Pieces::Sent Pieces::SendTo(int socket) {
@@ -67,10 +98,9 @@ Pieces::Sent Pieces::SendTo(int socket) {
     std::array<iovec, kMostPiecesPerSend> parts;
     size_t count = 0;
     size_t begin = first_begin_;
-    for (std::string& piece : pieces_) {
-      if (count == parts.size()) break;
-      parts[count++] = {piece.data() + begin, piece.size() - begin};
-      begin = 0;
+    for (size_t i = first_; i < pieces_.size() && count < parts.size(); ++i) {
+      const std::string_view bytes = pieces_[i].bytes().substr(std::exchange(begin, 0));
+      parts[count++] = {const_cast<char*>(bytes.data()), bytes.size()};  // sendmsg only reads
     }
     msghdr message{};
     message.msg_iov = parts.data();

@@ -1,11 +1,13 @@
 // Bytes that wait to be passed on, in the pieces in which they came: a long message goes through
-// the proxy without being copied from buffer to buffer.
+// the proxy in the buffers that it was read into.
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "http2/read_buffers.h"
 
 namespace alignd::http2 {
 
@@ -16,6 +18,8 @@ class Pieces {
 
   // Copies. Short ones share a piece.
   void Append(std::string_view bytes);
+  // Copies those that are not worth that a whole buffer is kept for them.
+  void Append(const SharedBytes& shared);
   // Takes the first `bytes` of `from`, which has as many. What is a piece there stays one.
   void AppendFrom(Pieces& from, size_t bytes);
 
@@ -31,10 +35,19 @@ class Pieces {
   Sent SendTo(int socket);
 
  private:
-  void Drop(size_t bytes);
+  struct Piece {
+    std::string own;
+    SharedBytes shared{};  // without a buffer: the piece is our own
 
-  std::deque<std::string> pieces_;  // none is empty
-  size_t first_begin_ = 0;          // what is left of the first piece begins here
+    std::string_view bytes() const { return shared.buffer ? shared.bytes : std::string_view(own); }
+  };
+
+  void Drop(size_t bytes);
+  void DropFirst();
+
+  std::vector<Piece> pieces_;  // none is empty, but for those before the first
+  size_t first_ = 0;
+  size_t first_begin_ = 0;  // what is left of the first piece begins here
   size_t size_ = 0;
 };
 

@@ -14,31 +14,30 @@ namespace {
 constexpr int32_t kStreamWindow = 2 << 20;
 // Streams do not wait for each other: what comes is taken off the connection's window at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
+constexpr int kReadsPerRound = 4;                    // others wait meanwhile
 constexpr uint32_t kMaxConcurrentStreams = 100'000;  // who calls is root
-constexpr size_t kReadBytes = 256 << 10;
 constexpr size_t kWriteBytes = 256 << 10;
 
-nghttp2_nv NameValue(const std::pair<std::string, std::string>& header) {
+nghttp2_nv NameValue(const Headers::Field& field) {
   // nghttp2 does not change what it is given.
-  const auto bytes = [](const std::string& text) {
+  const auto bytes = [](std::string_view text) {
     return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
   };
-  return {bytes(header.first), bytes(header.second), header.first.size(), header.second.size(),
+  return {bytes(field.name), bytes(field.value), field.name.size(), field.value.size(),
           NGHTTP2_NV_FLAG_NONE};
 }
 
 std::vector<nghttp2_nv> NameValues(const Headers& headers) {
   std::vector<nghttp2_nv> list;
   list.reserve(headers.size());
-  for (const auto& header : headers) list.push_back(NameValue(header));
+  for (const Headers::Field& field : headers) list.push_back(NameValue(field));
   return list;
 }
 
-// Of one read; the loop has one thread. On the heap, because every thread of the process would get
-// an array of its own.
-std::vector<uint8_t>& ReadBuffer() {
-  static thread_local std::vector<uint8_t> buffer(kReadBytes);
-  return buffer;
+// Of all sessions of a loop, which has one thread.
+SharedBuffer TakeBuffer() {
+  static thread_local ReadBuffers buffers;
+  return buffers.Take();
 }
 
 }  // namespace
@@ -132,6 +131,13 @@ void Session::Write(int32_t stream, std::string_view bytes) {
   Outgoing* const outgoing = FindStream(stream);
   if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
   outgoing->bytes.Append(bytes);
+  Resume(stream, *outgoing);
+}
+
+void Session::Write(int32_t stream, const SharedBytes& data) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (is_closed_ || outgoing == nullptr || data.bytes.empty()) return;
+  outgoing->bytes.Append(data);
   Resume(stream, *outgoing);
 }
 
@@ -248,20 +254,32 @@ void Session::Watch(bool for_writing) {
 
 void Session::OnReady(uint32_t events) {
   // Hang-ups and errors show in what is read.
-  if ((events & ~uint32_t{EPOLLOUT}) != 0 && Receive() == Received::kOver) return;
+  if ((events & ~uint32_t{EPOLLOUT}) != 0) {
+    // What came together is passed on together.
+    for (int i = 0; i < kReadsPerRound; ++i) {
+      const Received received = Receive();
+      if (received == Received::kOver) return;
+      if (received == Received::kAll) break;
+    }
+  }
   SendSoon();
 }
 
 Session::Received Session::Receive() {
-  std::vector<uint8_t>& buffer = ReadBuffer();
-  const ssize_t size = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return Received::kNothing;
+  received_ = TakeBuffer();
+  const ssize_t size = recv(socket_.fd(), received_.get(), ReadBuffers::kSize, 0);
+  if (size < 0 && errno == EINTR) return Received::kSome;
+  if (size < 0 && errno == EAGAIN) return Received::kAll;
   if (size <= 0) {
     Fail(size == 0 ? "connection closed" : std::generic_category().message(errno));
     return Received::kOver;
   }
-  const ssize_t used = nghttp2_session_mem_recv(session_, buffer.data(), static_cast<size_t>(size));
-  if (used >= 0) return Received::kSome;
+  const ssize_t used =
+      nghttp2_session_mem_recv(session_, received_.get(), static_cast<size_t>(size));
+  received_.reset();
+  if (used >= 0) {
+    return static_cast<size_t>(size) == ReadBuffers::kSize ? Received::kSome : Received::kAll;
+  }
   Fail(std::string("HTTP/2: ") + nghttp2_strerror(static_cast<int>(used)));
   return Received::kOver;
 }
@@ -311,7 +329,7 @@ void Session::EndOfRound() {
     for (;;) {
       const Received received = Receive();
       if (received == Received::kOver) return;  // with us, perhaps
-      if (received == Received::kNothing) break;
+      if (received == Received::kAll) break;
     }
     Fail("connection closed");
     return;

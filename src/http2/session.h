@@ -30,7 +30,7 @@ class StreamEvents {
   // First those of the request or the response, then perhaps trailers. `end`: nothing follows.
   virtual void OnHeaders(Headers headers, bool end) = 0;
   // The peer may send more once these are Consumed.
-  virtual void OnData(std::string_view bytes) = 0;
+  virtual void OnData(const SharedBytes& data) = 0;
   // The peer has nothing more to send. Not after OnHeaders with `end`.
   virtual void OnEnd() = 0;
   // So many bytes that were written have left.
@@ -76,6 +76,7 @@ class Session final : private EventLoop::Watcher {
   // The same, and nothing follows.
   void RespondAndEnd(int32_t stream, const Headers& headers);
   void Write(int32_t stream, std::string_view bytes);
+  void Write(int32_t stream, const SharedBytes& data);
   // Nothing follows but the trailers, if there are any.
   void End(int32_t stream, Headers trailers = {});
   void Reset(int32_t stream, uint32_t code);
@@ -114,8 +115,8 @@ class Session final : private EventLoop::Watcher {
   static nghttp2_data_provider Provider();  // of the bytes that are written
 
   void OnReady(uint32_t events) override;
-  enum class Received { kSome, kNothing, kOver };
-  // kOver: the connection has failed, and we may be gone.
+  // kAll: what was there, perhaps nothing. kOver: the connection has failed, and we may be gone.
+  enum class Received { kSome, kAll, kOver };
   Received Receive();
   // False if the connection is broken.
   bool Send();
@@ -141,8 +142,9 @@ class Session final : private EventLoop::Watcher {
   const bool is_server_;
   nghttp2_session* session_ = nullptr;
   std::unordered_map<int32_t, Outgoing> streams_;
-  Headers block_;  // being received
-  Pieces out_;     // frames that the socket has not taken yet
+  SharedBuffer received_;  // what is being parsed
+  Headers block_;          // being received
+  Pieces out_;             // frames that the socket has not taken yet
   bool ready_ = false;
   bool draining_ = false;
   bool goes_ = false;  // the peer knows; the last GOAWAY is due

@@ -27,18 +27,21 @@ struct Session::Hooks {
   static int OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_size,
                       const uint8_t* value, size_t value_size, uint8_t, void* self) {
     Session& session = Self(self);
-    if (SizeOf(session.block_) + name_size + value_size > kMaxHeaderBytes) {
+    if (session.block_.bytes() + name_size + value_size > kMaxHeaderBytes) {
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // resets the stream
     }
-    session.block_.emplace_back(std::string(reinterpret_cast<const char*>(name), name_size),
-                                std::string(reinterpret_cast<const char*>(value), value_size));
+    session.block_.Add({reinterpret_cast<const char*>(name), name_size},
+                       {reinterpret_cast<const char*>(value), value_size});
     return 0;
   }
   static int OnData(nghttp2_session* session, uint8_t, int32_t stream, const uint8_t* data,
                     size_t size, void* self) {
     nghttp2_session_consume_connection(session, size);
     const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-    if (const Outgoing* known = Self(self).FindStream(stream)) known->events->OnData(bytes);
+    Session& receiver = Self(self);
+    if (const Outgoing* known = receiver.FindStream(stream)) {
+      known->events->OnData({receiver.received_, bytes});
+    }
     return 0;
   }
   static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self) {

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "rpc/descriptor.h"
 
@@ -46,7 +48,13 @@ TEST(Pieces, ArriveInOrderWhateverTheirSizes) {
   for (int i = 0; i < 3000; ++i) {
     const size_t most = i % 7 == 0 ? 100'000 : i % 3 == 0 ? 5000 : 20;
     const std::string bytes(random() % most, static_cast<char>('a' + i % 26));
-    first.Append(bytes);
+    if (i % 4 == 1) {
+      SharedBuffer buffer(new uint8_t[bytes.size() + 1]);
+      std::ranges::copy(bytes, buffer.get());
+      first.Append({buffer, {reinterpret_cast<const char*>(buffer.get()), bytes.size()}});
+    } else {
+      first.Append(bytes);
+    }
     expected += bytes;
     const size_t part = first.empty() ? 0 : random() % first.size() + random() % 2;
     second.AppendFrom(first, part);
@@ -77,6 +85,49 @@ TEST(Pieces, AreFramesOfTheirOwnUnlessTheyAreShort) {
   EXPECT_EQ(to.size(), (size_t{16} << 10) + 6);
   EXPECT_EQ(to.FirstSize(), 6u);
   EXPECT_EQ(from.FirstSize(), 200u);
+}
+
+TEST(Pieces, KeepABufferForLongBytesAlone) {
+  const Pair pair = Connected();
+  ReadBuffers buffers;
+  const SharedBuffer buffer = buffers.Take();
+  const auto first = [&](size_t bytes) {
+    return SharedBytes{buffer, {reinterpret_cast<const char*>(buffer.get()), bytes}};
+  };
+  std::fill_n(buffer.get(), ReadBuffers::kSize, 'x');
+  const long alone = buffer.use_count();
+  Pieces pieces;
+  pieces.Append(first(100));
+  EXPECT_EQ(buffer.use_count(), alone);
+  pieces.Append(first(ReadBuffers::kSize / 2));
+  EXPECT_EQ(buffer.use_count(), alone + 1);
+  Pieces sent;
+  sent.AppendFrom(pieces, 100 + ReadBuffers::kSize / 4);  // half of the long one
+  EXPECT_EQ(buffer.use_count(), alone + 2);
+  sent.AppendFrom(pieces, ReadBuffers::kSize / 4);
+  ASSERT_EQ(sent.SendTo(pair.writer.fd()), Pieces::Sent::kAll);
+  EXPECT_EQ(buffer.use_count(), alone);
+  EXPECT_EQ(ReadAll(pair), std::string(100 + ReadBuffers::kSize / 2, 'x'));
+}
+
+TEST(ReadBuffers, AreUsedAgainWhenNobodyHasBytesOfTheirs) {
+  ReadBuffers buffers;
+  SharedBuffer first = buffers.Take();
+  const uint8_t* const memory = first.get();
+  const SharedBuffer second = buffers.Take();
+  EXPECT_NE(second.get(), memory);
+  first.reset();
+  EXPECT_EQ(buffers.Take().get(), memory);
+}
+
+TEST(ReadBuffers, GoBeyondWhatIsKept) {
+  ReadBuffers buffers;
+  std::vector<SharedBuffer> held;
+  for (int i = 0; i < 100; ++i) {
+    held.push_back(buffers.Take());
+    held.back()[ReadBuffers::kSize - 1] = static_cast<uint8_t>(i);
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(held[static_cast<size_t>(i)][ReadBuffers::kSize - 1], i);
 }
 
 TEST(Pieces, SaysThatTheSocketIsFullAndKeepsTheRest) {
