@@ -172,6 +172,24 @@ void UpkeepLog::DropOldSigns(Time now) {
   for (const std::string& sign : over) spdlog::info("not seen again for a while: {}", sign);
 }
 
+void UpkeepLog::MadePastUs(const std::vector<Subject>& containers) {
+  std::vector<Subject> fresh;
+  {
+    const MutexLock lock(mutex_);
+    std::map<std::string, Unplaced> known = std::exchange(unplaced_, {});
+    for (const Subject& container : containers) {
+      const auto before = known.find(container.container_id);
+      if (before == known.end()) fresh.push_back(container);
+      unplaced_[container.container_id] = {
+          before == known.end() ? system_clock::now() : before->second.since, container};
+    }
+  }
+  for (const Subject& container : fresh) {
+    spdlog::warn("{} was made past alignd, at the runtime itself: nothing is granted to it",
+                 NameOf(container));
+  }
+}
+
 UpkeepReport UpkeepLog::Report(Time now) const {
   const MutexLock lock(mutex_);
   UpkeepReport report{.repairs = repairs_,
@@ -179,9 +197,11 @@ UpkeepReport UpkeepLog::Report(Time now) const {
                       .failed_updates = FailedUpdates(now),
                       .throttled_pods = {},
                       .other_managers = {},
-                      .runtime_outage = OutageOf(now)};
+                      .runtime_outage = OutageOf(now),
+                      .unplaced = {}};
   for (const auto& [uid, pod] : throttled_) report.throttled_pods.push_back(pod);
   for (const auto& [sign, other] : others_) report.other_managers.push_back(other);
+  for (const auto& [id, unplaced] : unplaced_) report.unplaced.push_back(unplaced);
   return report;
 }
 

@@ -75,6 +75,12 @@ struct OtherManager {
   std::chrono::system_clock::time_point until;  // then it is over, unless it is seen again
 };
 
+// A container that somebody made at the runtime itself, so that nothing was granted to it. A value.
+struct Unplaced {
+  std::chrono::system_clock::time_point since;  // it was found
+  Subject container;
+};
+
 struct UpkeepReport {
   uint64_t repairs = 0;              // in this life of ours
   std::vector<Repair> last_repairs;  // newest first
@@ -82,6 +88,7 @@ struct UpkeepReport {
   std::vector<ThrottledPod> throttled_pods;
   std::vector<OtherManager> other_managers;
   std::optional<RuntimeOutage> runtime_outage;
+  std::vector<Unplaced> unplaced;  // in id order
 };
 
 // Thread-safe. Writes to the log as well.
@@ -130,6 +137,9 @@ class UpkeepLog {
   // Call now and then: drops the signs that are over, and says so.
   void DropOldSigns(Time now = std::chrono::system_clock::now());
 
+  // All of them that run. Each is logged once.
+  void MadePastUs(const std::vector<Subject>& containers);
+
   UpkeepReport Report(Time now = std::chrono::system_clock::now()) const;
 
  private:
@@ -152,6 +162,7 @@ class UpkeepLog {
   bool answered_ GUARDED_BY(mutex_) = false;                          // the runtime, ever
   std::optional<Time> asked_ GUARDED_BY(mutex_);                      // and not answered yet
   std::optional<RuntimeOutage> outage_ GUARDED_BY(mutex_);
+  std::map<std::string, Unplaced> unplaced_ GUARDED_BY(mutex_);  // by container id
 };
 
 }  // namespace alignd::allocation

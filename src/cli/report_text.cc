@@ -159,6 +159,10 @@ void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
         << (other.times == 1 ? " time" : " times") << ", last seen " << UtcTime(other.last_unix_ms)
         << ")\n  cure: " << other.cure << '\n';
   }
+  for (const control::UpkeepNote& unplaced : upkeep.unplaced) {
+    out << "\nMADE PAST ALIGND: " << NameOf(unplaced) << ": " << unplaced.text << " (since "
+        << UtcTime(unplaced.first_unix_ms) << ")\n  cure: " << unplaced.cure << '\n';
+  }
   for (const control::UpkeepNote& pod : upkeep.throttled_pods) {
     out << "\nTHROTTLED POD: pod " << pod.pod_uid
         << " has exclusive CPUs, and a CFS quota that cannot be lifted: " << pod.text << " (since "

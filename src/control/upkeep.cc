@@ -121,6 +121,18 @@ Upkeep ReportUpkeep(const allocation::UpkeepReport& report) {
     note.cure = other.cure;
   }
   if (report.runtime_outage) upkeep.runtime_outage = ReportOutage(*report.runtime_outage, now);
+  for (const allocation::Unplaced& unplaced : report.unplaced) {
+    UpkeepNote& note = upkeep.unplaced.emplace_back();
+    note.first_unix_ms = UnixMs(unplaced.since);
+    note.last_unix_ms = now;
+    Name(unplaced.container, note);
+    note.text =
+        "it was made at the runtime itself: whatever it asks for, it runs in the shared "
+        "pool and has no memory nodes or devices of alignd's";
+    note.cure =
+        "give who makes containers (the kubelet: --container-runtime-endpoint) alignd's "
+        "socket, and delete the pod";
+  }
   return upkeep;
 }
 
@@ -132,6 +144,7 @@ v1::Upkeep ToWire(const Upkeep& upkeep) {
   ToWire(upkeep.throttled_pods, *message.mutable_throttled_pods());
   ToWire(upkeep.other_managers, *message.mutable_other_managers());
   if (upkeep.runtime_outage) ToWire(*upkeep.runtime_outage, *message.mutable_runtime_outage());
+  ToWire(upkeep.unplaced, *message.mutable_unplaced());
   return message;
 }
 
@@ -143,7 +156,8 @@ Upkeep FromWire(const v1::Upkeep& message) {
           .other_managers = FromWire(message.other_managers()),
           .runtime_outage = message.has_runtime_outage()
                                 ? std::optional(FromWire(message.runtime_outage()))
-                                : std::nullopt};
+                                : std::nullopt,
+          .unplaced = FromWire(message.unplaced())};
 }
 
 }  // namespace alignd::control

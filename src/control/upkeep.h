@@ -37,6 +37,7 @@ struct Upkeep {
   std::vector<UpkeepNote> throttled_pods;
   std::vector<UpkeepNote> other_managers;
   std::optional<UpkeepNote> runtime_outage;
+  std::vector<UpkeepNote> unplaced;
 
   friend bool operator==(const Upkeep&, const Upkeep&) = default;
 };

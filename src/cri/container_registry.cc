@@ -101,6 +101,7 @@ void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& 
   // One that a listing has shown already may have been told another set meanwhile.
   const auto [entry, is_new] = containers_.try_emplace(id);
   entry->second.key = key;
+  entry->second.stranger = false;
   if (is_new) {
     entry->second.footprint = told;
     entry->second.certain = true;
@@ -218,6 +219,15 @@ std::vector<admission::RunningContainer> ContainerRegistry::Containers() const {
   return containers;
 }
 
+std::vector<ContainerRegistry::Stranger> ContainerRegistry::Strangers() const {
+  const MutexLock lock(mutex_);
+  std::vector<Stranger> strangers;
+  for (const auto& [id, container] : containers_) {
+    if (container.stranger && container.runs) strangers.push_back({id, container.key});
+  }
+  return strangers;
+}
+
 std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
   const MutexLock lock(mutex_);
   std::vector<admission::RunningContainer> containers;
@@ -316,8 +326,13 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
     if (HasStopped(listed.key.pod_uid)) continue;  // since it was listed
     Container& container = containers[listed.id];
     const auto known = containers_.find(listed.id);
-    if (known != containers_.end()) container = known->second;
+    if (known != containers_.end()) {
+      container = known->second;
+    } else {
+      container.stranger = !at_start && !calls_.contains(listed.key.pod_uid);
+    }
     container.key = listed.key;
+    container.runs = listed.runs;
   }
   for (const std::string& id : added_since_) {
     if (const auto known = containers_.find(id); known != containers_.end()) {

@@ -100,6 +100,14 @@ class ContainerRegistry {
   // The same with all CPUs that it may be on; empty where it may be anywhere.
   std::vector<admission::RunningContainer> Footprints() const;
 
+  // A container that runs, and that nobody made through us.
+  struct Stranger {
+    std::string id;
+    ContainerKey key;
+  };
+  // Those that began to be while we were here; of older ones nobody knows. In id order.
+  std::vector<Stranger> Strangers() const;
+
   // A call is under way that will give the pod a sandbox or a container: Resync leaves it alone.
   void BeginCall(const std::string& pod_uid);
   // Whether that was the last one of a pod whose sandboxes have all stopped.
@@ -150,6 +158,8 @@ class ContainerRegistry {
     std::optional<CpuSet> kept = {};       // in addition, by somebody else; empty: anywhere
     int calls = 0;                         // of others, under way
     bool disturbed = true;                 // by such a call, since our own update began
+    bool stranger = false;                 // nobody made it through us, though we were here
+    bool runs = false;                     // as of the last listing
   };
 
   bool HasSandbox(const std::string& pod_uid) const REQUIRES(mutex_);

@@ -12,6 +12,11 @@ namespace {
 using runtime::v1::ContainerConfig;
 using runtime::v1::LinuxContainerResources;
 
+// Of a cgroup v2.
+constexpr char kCpusFile[] = "cpuset.cpus";
+constexpr char kMemsFile[] = "cpuset.mems";
+constexpr char kQuotaFile[] = "cpu.max";
+
 // Puts `ours` before what was there, less what was there just so: an answer that the kubelet has
 // from before its plugin came to us is in the request, too.
 template <typename Repeated>
@@ -84,10 +89,36 @@ Result<std::vector<std::string>> Inject(const admission::Grant& grant, Container
 }
 
 void KeepGrant(const admission::Grant& grant, LinuxContainerResources& resources) {
-  if (!grant.cpuset.empty()) resources.set_cpuset_cpus(grant.cpuset.ToString());
-  if (!grant.memory_nodes.empty()) resources.set_cpuset_mems(NodeList(grant.memory_nodes));
+  if (!grant.cpuset.empty()) {
+    ClearCpuSet(resources);
+    resources.set_cpuset_cpus(grant.cpuset.ToString());
+  }
+  if (!grant.memory_nodes.empty()) {
+    ClearMemoryNodes(resources);
+    resources.set_cpuset_mems(NodeList(grant.memory_nodes));
+  }
+  if (grant.exclusive.empty()) return;
   // 0 means "keep what it is"; any other quota would throttle exclusive CPUs.
-  if (!grant.exclusive.empty() && resources.cpu_quota() != 0) resources.set_cpu_quota(kNoQuota);
+  if (resources.cpu_quota() != 0) resources.set_cpu_quota(kNoQuota);
+  resources.mutable_unified()->erase(kQuotaFile);
+}
+
+bool HasCpuSet(const LinuxContainerResources& resources) {
+  return !resources.cpuset_cpus().empty() || resources.unified().contains(kCpusFile);
+}
+
+bool HasMemoryNodes(const LinuxContainerResources& resources) {
+  return !resources.cpuset_mems().empty() || resources.unified().contains(kMemsFile);
+}
+
+void ClearCpuSet(LinuxContainerResources& resources) {
+  resources.clear_cpuset_cpus();
+  resources.mutable_unified()->erase(kCpusFile);
+}
+
+void ClearMemoryNodes(LinuxContainerResources& resources) {
+  resources.clear_cpuset_mems();
+  resources.mutable_unified()->erase(kMemsFile);
 }
 
 }  // namespace alignd::cri

@@ -1,6 +1,8 @@
 #include "cri/runtime_lister.h"
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace alignd::cri {
 
@@ -97,8 +99,20 @@ RuntimeLister::Clock::time_point RuntimeLister::List() {
   if (!gone.empty()) (void)allocation_.KnownPods();
   releaser_.Look();
   recovered_ = true;
+  NoteStrangers();
   listed_(began);
   return Clock::now() + options_.period;
+}
+
+void RuntimeLister::NoteStrangers() {
+  const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+  std::vector<allocation::Subject> unplaced;
+  for (const ContainerRegistry::Stranger& stranger : registry_.Strangers()) {
+    // One that is made anew finds what its predecessor held.
+    if (snapshot->state.cpu.Find(stranger.key) != nullptr) continue;
+    unplaced.push_back({stranger.id, stranger.key, registry_.PodName(stranger.key.pod_uid)});
+  }
+  upkeep_.MadePastUs(unplaced);
 }
 
 }  // namespace alignd::cri

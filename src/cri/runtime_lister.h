@@ -57,6 +57,8 @@ class RuntimeLister {
   void AnswerWaiters();
   // Answers when the next listing is due.
   Clock::time_point List();
+  // Tells of containers that were made at the runtime itself.
+  void NoteStrangers();
 
   allocation::AllocationManager& allocation_;
   ContainerRegistry& registry_;

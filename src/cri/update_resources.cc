@@ -176,7 +176,7 @@ class UpdateContainerResourcesHandler final : public CallHandler {
       decide(bytes);
       return;
     }
-    if (!request_.linux().cpuset_cpus().empty() && !grant.cpuset.empty()) {
+    if (HasCpuSet(request_.linux()) && !grant.cpuset.empty()) {
       SawSetsOfTheCaller(context_, "UpdateContainerResources");
     }
     KeepGrant(grant, *request_.mutable_linux());
@@ -226,14 +226,13 @@ class UpdatePodSandboxResourcesHandler final : public CallHandler {
                              state.cpu.assignments.contains(pod_uid);
     if (keeps_quota) resources.set_cpu_quota(kNoQuota);
     // The shared pool is a set of ours, too.
-    const bool has_cpus = context_.node.cpu && !resources.cpuset_cpus().empty();
+    const bool has_cpus = context_.node.cpu && HasCpuSet(resources);
     if (has_cpus) {
       SawSetsOfTheCaller(context_, "UpdatePodSandboxResources");
-      resources.clear_cpuset_cpus();
+      ClearCpuSet(resources);
     }
-    const bool has_nodes =
-        state.memory.assignments.contains(pod_uid) && !resources.cpuset_mems().empty();
-    if (has_nodes) resources.clear_cpuset_mems();
+    const bool has_nodes = state.memory.assignments.contains(pod_uid) && HasMemoryNodes(resources);
+    if (has_nodes) ClearMemoryNodes(resources);
     return keeps_quota || has_cpus || has_nodes;
   }
 

@@ -106,6 +106,7 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   upkeep_.QuotaSettled("fast");
   upkeep_.SawOtherManager("the kubelet is static", "set it to none");
   upkeep_.SawOtherManager("the kubelet is static", "set it to none");
+  upkeep_.MadePastUs({{"c4", {"pod", "strange"}, "default/web"}});
 
   StatusReport status = Status();
   EXPECT_EQ(status.upkeep.repairs, 1U);
@@ -124,6 +125,8 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
   EXPECT_GE(status.upkeep.other_managers[0].last_unix_ms,
             status.upkeep.other_managers[0].first_unix_ms);
   status.upkeep.other_managers[0].last_unix_ms = 1'000;
+  ASSERT_EQ(status.upkeep.unplaced.size(), 1U);
+  status.upkeep.unplaced[0].first_unix_ms = 3'000;
 
   std::ostringstream out;
   cli::PrintStatus(status, out);
@@ -132,6 +135,8 @@ TEST_F(ControlTest, TellsWhatItTakesToKeepContainersInPlace) {
         "  cure: set it to none\n",
         "THROTTLED POD: pod slow has exclusive CPUs, and a CFS quota that cannot be lifted: write "
         "cpu.max: read-only (since 1970-01-01 00:00:02 UTC)\n  cure: make it writable\n",
+        "MADE PAST ALIGND: container strange of pod default/web: it was made at the runtime itself",
+        " (since 1970-01-01 00:00:03 UTC)\n  cure: give who makes containers",
         "1 repair of cpusets",
         "container app of pod default/web was CPUs 0-7, should be CPUs 1-2: put back within 30 ms "
         "of that being noticed, 4000 ms after it was last seen to be right",

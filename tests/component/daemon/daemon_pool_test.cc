@@ -191,6 +191,31 @@ TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
   EXPECT_EQ(runtime_->Requests("ListPodSandbox").size(), hanging);  // still the same
 }
 
+// It asks for CPUs of its own, but nobody asked us.
+TEST_F(DaemonPool, ContainerMadePastUsIsSharedAndReported) {
+  Start();
+  const auto unplaced = [this] {
+    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
+    EXPECT_TRUE(status.ok()) << status.error().Text();
+    return status.ok() ? status->upkeep.unplaced : std::vector<control::UpkeepNote>();
+  };
+  client_ = *rpc::Dial(RuntimeEndpoint());
+  const Running strange = RunOne(PodConfig("strange"), Pinned(3));
+  client_ = *rpc::Dial(DaemonOptions().listen);
+  ASSERT_TRUE(Eventually([&] { return unplaced().size() == 1; }));
+  const control::UpkeepNote note = unplaced()[0];
+  EXPECT_EQ(note.container_id, strange.container);
+  EXPECT_EQ(note.pod, "default/pod-strange");
+  EXPECT_NE(note.cure.find("--container-runtime-endpoint"), std::string::npos) << note.cure;
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+  EXPECT_EQ(CpusOf(strange.container), "0,4-27");
+  EXPECT_EQ(unplaced().size(), 1U);
+  ASSERT_TRUE(StopSandbox(strange.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(strange.sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return unplaced().empty(); }));
+}
+
 TEST_F(DaemonPool, SetsThatTheCallerHasForAWholePodAreTakenOut) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"

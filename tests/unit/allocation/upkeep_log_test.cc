@@ -141,5 +141,29 @@ TEST(UpkeepLog, SignOfAnotherManagerLapsesWhenItIsNotSeenAgain) {
   EXPECT_TRUE(log.Report().other_managers.empty());
 }
 
+TEST(UpkeepLog, ContainersMadePastUsAreLoggedOnceAndReportedWhileTheyRun) {
+  Logged logged;
+  UpkeepLog log;
+  const Subject web{"c1", {"u1", "app"}, "default/web"};
+  const Subject bare{"c2", {"u2", "app"}, ""};
+  log.MadePastUs({web});
+  log.MadePastUs({web, bare});
+  EXPECT_EQ(logged.Take(),
+            "warning container app of pod default/web was made past alignd, at the runtime itself: "
+            "nothing is granted to it\n"
+            "warning container app of pod u2 was made past alignd, at the runtime itself: nothing "
+            "is granted to it\n");
+  const std::vector<Unplaced> both = log.Report().unplaced;
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[0].container.pod, "default/web");
+  EXPECT_LE(both[0].since, both[1].since);
+  log.MadePastUs({bare});
+  ASSERT_EQ(log.Report().unplaced.size(), 1U);
+  EXPECT_EQ(log.Report().unplaced[0].since, both[1].since);
+  log.MadePastUs({});
+  EXPECT_TRUE(log.Report().unplaced.empty());
+  EXPECT_EQ(logged.Take(), "");
+}
+
 }  // namespace
 }  // namespace alignd::allocation

@@ -262,6 +262,50 @@ TEST_F(Registry, SomebodyElsesUpdateLeavesTheSetUnknown) {
   EXPECT_FALSE(registry_.EndContainerCall("never heard of", true));
 }
 
+std::string Ids(const std::vector<ContainerRegistry::Stranger>& strangers) {
+  std::string ids;
+  for (const ContainerRegistry::Stranger& stranger : strangers) ids += stranger.id + " ";
+  return ids;
+}
+
+TEST_F(Registry, StrangersRunAndWereMadePastUsWhileWeWereHere) {
+  const auto listing = [](std::vector<RuntimeListing::Container> containers) {
+    return RuntimeListing{{{"s", "pod", true}}, std::move(containers)};
+  };
+  const RuntimeListing::Container old{"old", {"pod", "old"}, "s"};
+  const RuntimeListing::Container ours{"ours", {"pod", "ours"}, "s"};
+  const RuntimeListing::Container strange{"strange", {"pod", "strange"}, "s"};
+  RuntimeListing::Container created = {"created", {"pod", "created"}, "s"};
+  created.runs = false;
+  Listed(listing({old}), {}, /*at_start=*/true);
+  EXPECT_EQ(Ids(registry_.Strangers()), "");
+  registry_.AddContainer("ours", {"pod", "ours"}, {});
+  Listed(listing({old, ours, strange, created}));
+  EXPECT_EQ(Ids(registry_.Strangers()), "strange ");
+  created.runs = true;
+  Listed(listing({old, ours, strange, created}));
+  EXPECT_EQ(Ids(registry_.Strangers()), "created strange ");
+  Listed(listing({old, ours, created}));
+  EXPECT_EQ(Ids(registry_.Strangers()), "created ");
+}
+
+// The listing may show what our own call is just making.
+TEST_F(Registry, ContainersOfAPodWithACallUnderWayAreNoStrangers) {
+  const RuntimeListing listing{{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}}};
+  registry_.BeginCall("pod");
+  Listed(listing);
+  EXPECT_EQ(Ids(registry_.Strangers()), "");
+  registry_.AddContainer("c", {"pod", "app"}, {});
+  registry_.EndCall("pod");
+  Listed(listing);
+  EXPECT_EQ(Ids(registry_.Strangers()), "");
+  // Or has made just after it was asked.
+  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}, {"d", {"pod", "late"}, "s"}}});
+  EXPECT_EQ(Ids(registry_.Strangers()), "d ");
+  registry_.AddContainer("d", {"pod", "late"}, {});
+  EXPECT_EQ(Ids(registry_.Strangers()), "");
+}
+
 TEST_F(Registry, CallUnderWayOutlivesAListing) {
   registry_.AddSandbox("s", "pod");
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));

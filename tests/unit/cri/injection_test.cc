@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -230,6 +231,28 @@ TEST(KeepGrant, KeepsWhatIsOursAndTheLiftedQuota) {
   EXPECT_EQ(resources.cpuset_mems(), "1");
   EXPECT_EQ(resources.cpu_quota(), -1);
   EXPECT_EQ(resources.memory_limit_in_bytes(), 1);
+}
+
+// A runtime writes them last, over whatever stands in the other fields.
+TEST(KeepGrant, TakesOurFilesOutOfTheUnifiedOnes) {
+  const auto unified = [](const admission::Grant& grant) {
+    v1::LinuxContainerResources resources;
+    for (const char* const file : {"cpuset.cpus", "cpuset.mems", "cpu.max", "memory.high"}) {
+      (*resources.mutable_unified())[file] = "1";
+    }
+    KeepGrant(grant, resources);
+    return std::map<std::string, std::string>(resources.unified().begin(),
+                                              resources.unified().end());
+  };
+  const std::map<std::string, std::string> memory_alone = {{"memory.high", "1"}};
+  admission::Grant grant = Exclusive("1-3");
+  grant.memory_nodes = {0};
+  EXPECT_EQ(unified(grant), memory_alone);
+  std::map<std::string, std::string> others = {
+      {"cpuset.mems", "1"}, {"cpu.max", "1"}, {"memory.high", "1"}};
+  EXPECT_EQ(unified(SharedOn("0")), others);
+  others["cpuset.cpus"] = "1";
+  EXPECT_EQ(unified({}), others);
 }
 
 TEST(KeepGrant, QuotaThatIsNotStatedStaysUnstated) {
