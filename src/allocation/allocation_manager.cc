@@ -24,6 +24,14 @@ namespace {
 // How often a decision asks for preferences anew because the free devices have moved meanwhile.
 constexpr int kMaxConsultations = 3;
 
+// What became of it, and when.
+void SetOutcome(const Outcome& outcome, PodDecision& decision) {
+  decision.time = std::chrono::system_clock::now();
+  if (const auto* granted = std::get_if<Granted>(&outcome)) decision.grants = granted->grants;
+  if (const auto* refusal = std::get_if<Refusal>(&outcome)) decision.refusal = *refusal;
+  if (const auto* error = std::get_if<Error>(&outcome)) decision.error = *error;
+}
+
 }  // namespace
 
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
@@ -77,8 +85,7 @@ void AllocationManager::OnChange(std::function<void(std::shared_ptr<const Snapsh
 
 void AllocationManager::NoteFault(const Pod& pod, const Error& why) {
   PodDecision decision = DecisionAbout(node_, snapshot()->state, pod, /*source=*/{});
-  decision.time = std::chrono::system_clock::now();
-  decision.error = why;
+  SetOutcome(why, decision);
   decisions_.Add(std::move(decision));
 }
 
@@ -87,21 +94,23 @@ void AllocationManager::Start(Caller caller) {
   if (stopping_) return caller.done(Stopping());
   const auto running = operations_.find(caller.pod.uid);
   const bool pending = running != operations_.end();
+  // There is nothing to decide; who asks why later on finds it beside the decisions.
+  const auto turn_away = [&](const Outcome& why) {
+    PodDecision decision = DecisionAbout(node_, ledger_.state(), caller.pod, caller.source);
+    SetOutcome(why, decision);
+    decisions_.Add(std::move(decision));
+    caller.done(why);
+  };
   if (const auto refusal = RefuseResize(ledger_.state(), caller.pod, caller.wanted)) {
-    return caller.done(*refusal);
+    return turn_away(*refusal);
   }
   notes_.SawPod(caller.pod);
-  if (const Result<Done> taken = TakeOverWanted(caller); !taken.ok()) {
-    NoteFault(caller.pod, taken.error());
-    return caller.done(taken.error());
-  }
-  if (std::optional<Outcome> wait = AwaitsPluginsOfThisBoot(caller)) {
-    if (const auto* error = std::get_if<Error>(&*wait)) NoteFault(caller.pod, *error);
-    return caller.done(*std::move(wait));
-  }
+  const Result<Done> taken = TakeOverWanted(caller);
+  if (!taken.ok()) return turn_away(taken.error());
+  if (const auto wait = AwaitsPluginsOfThisBoot(caller)) return turn_away(*wait);
   if (HoldsItsGrant(caller, pending)) {
     const Result<Done> bound = KeepBound(ledger_.state(), caller.pod.uid, caller.counted);
-    if (!bound.ok()) return caller.done(bound.error());
+    if (!bound.ok()) return turn_away(bound.error());
     const Granted granted = GrantsNow(caller.pod);
     NotePlain(caller, granted);
     return caller.done(granted);
@@ -112,10 +121,7 @@ void AllocationManager::Start(Caller caller) {
   }
   const std::optional<Error> unknown =
       pod_counts_.Complete(ledger_.state(), caller.wanted, caller.told, caller.pod, caller.counted);
-  if (unknown) {
-    NoteFault(caller.pod, *unknown);
-    return caller.done(*unknown);
-  }
+  if (unknown) return turn_away(*unknown);
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
     operation->pod = std::move(caller.pod);
@@ -189,6 +195,7 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   const Pod& pod = operation->pod;
   const CountedPod& counted = operation->counted;
   if (const auto wait = AwaitedPlugin(ledger_.state(), pod, counted, plugins_)) {
+    operation->decision = DecisionAbout(node_, ledger_.state(), pod, operation->source);
     return Fail(*operation, *wait);
   }
   const auto bound = bindings();
@@ -313,12 +320,8 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
   const auto self = operations_.extract(operation.pod.uid);  // keeps it alive here
   operation.ended = true;
   if (operation.decision) {
-    PodDecision& decision = *operation.decision;
-    decision.time = std::chrono::system_clock::now();
-    if (const auto* granted = std::get_if<Granted>(&outcome)) decision.grants = granted->grants;
-    if (const auto* refusal = std::get_if<Refusal>(&outcome)) decision.refusal = *refusal;
-    if (const auto* error = std::get_if<Error>(&outcome)) decision.error = *error;
-    decisions_.Add(std::move(decision));
+    SetOutcome(outcome, *operation.decision);
+    decisions_.Add(*std::move(operation.decision));
   }
   if (std::holds_alternative<Granted>(outcome)) notes_.Granted(operation.pod);
   for (const AdmitDone& done : operation.waiting) done(outcome);
@@ -343,8 +346,7 @@ void AllocationManager::NotePlain(const Caller& caller, const Granted& granted) 
   });
   if (noted) return;
   PodDecision decision = DecisionAbout(node_, ledger_.state(), pod, caller.source);
-  decision.time = std::chrono::system_clock::now();
-  decision.grants = granted.grants;
+  SetOutcome(granted, decision);
   decisions_.Add(std::move(decision));
 }
 

@@ -60,6 +60,12 @@ class CountedPods : public ::testing::Test {
     return answer.get_future().get();
   }
 
+  // The last that is said of the pod to who asks why.
+  PodDecision Noted(const std::string& uid) const {
+    const auto newest = world_.manager->decisions().Newest(uid, 1);
+    return newest.empty() ? PodDecision() : *newest.front();
+  }
+
   Ids Held(const std::string& uid) const {
     const admission::NodeState state = world_.published();
     const auto* held = state.devices.Find({uid, "app"}, kGpu);
@@ -116,6 +122,7 @@ TEST_F(CountedPods, ContainerWaitsForAnAwaitedPluginAndNobodyElseDoes) {
   const Outcome waits = Admit(AppPod("p", 3, {{kGpu, "1"}}), {});
   ASSERT_TRUE(std::holds_alternative<Error>(waits));
   EXPECT_EQ(std::get<Error>(waits), (Error{ErrorCode::kUnavailable, "example.com/gpu: awaited"}));
+  EXPECT_EQ(Noted("p").error, std::get<Error>(waits));
   EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("q", 3, {{kNic, "1"}}), {})));
   EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("r", 3), {})));
   world_.plugins->Await(kGpu, false);
@@ -140,15 +147,23 @@ TEST_F(CountedPods, AfterARebootContainersWaitForThePluginsOfWhatTheyHold) {
     const Outcome waits = Admit(pod, {}, "app");
     ASSERT_TRUE(std::holds_alternative<Error>(waits));
     EXPECT_EQ(std::get<Error>(waits).code, ErrorCode::kUnavailable);
+    EXPECT_EQ(Noted("p").error, std::get<Error>(waits));
+    EXPECT_EQ(Noted("p").source, "test");
     EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("q", 1), {}, "app")));
     world_.plugins->Await(kGpu, false);  // for long enough
     const Outcome refused = Admit(pod, {}, "app");
     ASSERT_TRUE(std::holds_alternative<Refusal>(refused));
     EXPECT_NE(std::get<Refusal>(refused).message.find("has not come since the machine booted"),
               std::string::npos);
+    // Whoever asks why later on finds it: once, however often it was tried.
+    ASSERT_TRUE(std::holds_alternative<Refusal>(Admit(pod, {}, "app")));
+    EXPECT_EQ(Noted("p").refusal, std::get<Refusal>(refused));
+    EXPECT_EQ(Noted("p").times, 2U);
+    EXPECT_EQ(Noted("p").source, "test");
   }
   world_.AnnounceDevices();
   ASSERT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
+  EXPECT_FALSE(Noted("p").grants.empty());
   EXPECT_EQ(Held("p"), held);
   Restart();
   EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
