@@ -28,6 +28,7 @@ Json JsonOf(const control::ContainerReport& container) {
     for (const control::HeldDevice& device : held) {
       list.push_back({{"id", device.id}, {"numa", device.numa}});
       if (!device.counted_as.empty()) list.back()["counted_as"] = device.counted_as;
+      if (!device.ails.empty()) list.back()["ails"] = device.ails;
     }
     devices[resource] = std::move(list);
   }

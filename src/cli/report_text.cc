@@ -31,6 +31,7 @@ std::string DescribeDevices(const std::vector<control::HeldDevice>& devices) {
     text += (text.empty() ? "" : " ") + device.id;
     if (!device.numa.empty()) text += " (NUMA " + Joined(device.numa) + ")";
     if (!device.counted_as.empty()) text += " (counted as " + device.counted_as + ")";
+    if (!device.ails.empty()) text += " [" + device.ails + "]";
   }
   return text;
 }

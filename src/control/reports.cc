@@ -85,6 +85,24 @@ void AddCounted(const checkpoint::Bindings& bindings, ContainerReport& report) {
   }
 }
 
+// Nobody takes it from its container; so it must be seen.
+std::string WhatAils(const devicemanager::DeviceState& state, const std::string& resource,
+                     const std::string& id) {
+  const auto known = state.resources.find(resource);
+  if (known == state.resources.end() || !known->second.registered) {
+    return "its plugin is not there";
+  }
+  const auto device = known->second.devices.find(id);
+  if (device == known->second.devices.end()) return "its plugin lists it no more";
+  return device->second.healthy ? "" : "unhealthy";
+}
+
+void AddAiling(const devicemanager::DeviceState& state, ContainerReport& report) {
+  for (auto& [resource, devices] : report.devices) {
+    for (HeldDevice& device : devices) device.ails = WhatAils(state, resource, device.id);
+  }
+}
+
 std::set<ContainerKey> HoldersIn(const admission::NodeState& state) {
   std::set<ContainerKey> holders;
   for (const auto& [uid, containers] : state.cpu.assignments) {
@@ -169,6 +187,7 @@ StatusReport ReportStatus(const std::string& version, const admission::Node& nod
     report.containers.push_back(ReportGrant(key, name == names.end() ? "" : name->second,
                                             admission::GrantOf(node, snapshot.state, key)));
     AddCounted(bindings, report.containers.back());
+    AddAiling(snapshot.state.devices, report.containers.back());
   }
   return report;
 }

@@ -42,6 +42,7 @@ struct HeldDevice {
   std::string id;
   std::vector<int64_t> numa;  // NUMA node ids; empty: none
   std::string counted_as{};   // the id that the kubelet counted, where it is another one
+  std::string ails{};         // why its container can hardly use it; empty: it is well
 
   friend bool operator==(const HeldDevice&, const HeldDevice&) = default;
 };

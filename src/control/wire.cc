@@ -76,6 +76,7 @@ v1::ContainerGrant GrantToWire(const ContainerReport& report) {
       added.set_id(device.id);
       added.mutable_numa()->Assign(device.numa.begin(), device.numa.end());
       added.set_counted_as(device.counted_as);
+      added.set_ails(device.ails);
     }
   }
   return message;
@@ -93,8 +94,10 @@ Result<ContainerReport> GrantFromWire(const v1::ContainerGrant& message) {
   for (const v1::HeldDevices& held : message.devices()) {
     std::vector<HeldDevice>& devices = report.devices[held.resource()];
     for (const v1::Device& device : held.devices()) {
-      devices.push_back(
-          {device.id(), {device.numa().begin(), device.numa().end()}, device.counted_as()});
+      devices.push_back({device.id(),
+                         {device.numa().begin(), device.numa().end()},
+                         device.counted_as(),
+                         device.ails()});
     }
   }
   return report;

@@ -169,6 +169,34 @@ TEST_F(ControlTest, TellsWhatIsHeldAndWhatIsLeft) {
   EXPECT_GT(Status().generation, status.generation);
 }
 
+TEST_F(ControlTest, MarksHeldDevicesThatAil) {
+  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  const auto ails = [this] { return Status().containers.at(0).devices.at(kGpu).at(0).ails; };
+  EXPECT_EQ(ails(), "");
+  devicemanager::Resource gpus = EightDevices("gpu");
+  gpus.devices.at("gpu0").healthy = false;
+  world.manager->SetResource(kGpu, gpus);
+  world.Settle();
+  EXPECT_EQ(ails(), "unhealthy");
+  gpus.devices.erase("gpu0");
+  world.manager->SetResource(kGpu, gpus);
+  world.Settle();
+  EXPECT_EQ(ails(), "its plugin lists it no more");
+  world.manager->RemoveResource(kGpu);
+  world.Settle();
+  EXPECT_EQ(ails(), "its plugin is not there");
+  EXPECT_NE(Alignctl({"status", "--socket", socket()})
+                .out.find("gpu0 (NUMA 0) [its plugin is not there]"),
+            std::string::npos);
+  world.AnnounceDevices();
+  EXPECT_EQ(ails(), "");
+  server.reset();
+  world.Down();  // the restored state knows the device, and no plugin yet
+  world.Up();
+  Serve();
+  EXPECT_EQ(ails(), "its plugin is not there");
+}
+
 TEST_F(ControlTest, NamesPodsAsTheRuntimeDoes) {
   ASSERT_TRUE(GrantedOf(world.Admit(AppPod("before-us", 1))));
   EXPECT_EQ(Status().containers.at(0).pod, "default/older-than-we");

@@ -113,6 +113,23 @@ TEST(ReportText, ShowsStatus) {
             "  u2                sidecar    shared  any       example.com/gpu gpu2 (NUMA 0,1)\n");
 }
 
+TEST(Report, MarksHeldDevicesThatAil) {
+  StatusReport report = Status();
+  std::vector<control::HeldDevice>& gpus = report.containers[0].devices.at("example.com/gpu");
+  gpus[0].counted_as = "gpu3";
+  gpus[0].ails = "unhealthy";
+  std::ostringstream out;
+  PrintStatus(report, out);
+  EXPECT_NE(out.str().find("example.com/gpu gpu0 (NUMA 0) (counted as gpu3) [unhealthy] gpu1\n"),
+            std::string::npos)
+      << out.str();
+  const std::string json = StatusJson(report);
+  EXPECT_NE(json.find(R"([{"id":"gpu0","numa":[0],"counted_as":"gpu3","ails":"unhealthy"},)"
+                      R"({"id":"gpu1","numa":[]}])"),
+            std::string::npos)
+      << json;
+}
+
 TEST(ReportText, ShowsANodeOnWhichNothingIsHeld) {
   StatusReport report = Status();
   report.containers.clear();
