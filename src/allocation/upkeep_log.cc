@@ -25,6 +25,14 @@ std::string NameOf(const Subject& container) {
          (container.pod.empty() ? container.key.pod_uid : container.pod);
 }
 
+std::string DescribePastMirror(const PastMirror& devices) {
+  std::string text = devices.resource;
+  for (const std::string& id : devices.ids) text += " " + id;
+  return text +
+         " from a plugin that is registered with the kubelet itself, beside alignd, which knows "
+         "nothing of it and may give it to others";
+}
+
 void UpkeepLog::Repaired(Repair repair) {
   spdlog::warn(
       "{} was moved by somebody else to {}; it is on {} again, within {} ms of that being noticed "
@@ -190,6 +198,26 @@ void UpkeepLog::MadePastUs(const std::vector<Subject>& containers) {
   }
 }
 
+void UpkeepLog::GotPastMirror(std::vector<PastMirror> devices) {
+  std::vector<PastMirror> fresh;
+  {
+    const MutexLock lock(mutex_);
+    for (PastMirror& found : devices) {
+      const auto before = std::ranges::find_if(past_mirror_, [&found](const PastMirror& known) {
+        return known.container.container_id == found.container.container_id &&
+               known.resource == found.resource;
+      });
+      found.since = before == past_mirror_.end() ? system_clock::now() : before->since;
+      if (before == past_mirror_.end()) fresh.push_back(found);
+    }
+    past_mirror_ = std::move(devices);
+  }
+  for (const PastMirror& found : fresh) {
+    spdlog::error("{} has {}; {}", NameOf(found.container), DescribePastMirror(found),
+                  kOneDevicePlugin);
+  }
+}
+
 UpkeepReport UpkeepLog::Report(Time now) const {
   const MutexLock lock(mutex_);
   UpkeepReport report{.repairs = repairs_,
@@ -198,7 +226,8 @@ UpkeepReport UpkeepLog::Report(Time now) const {
                       .throttled_pods = {},
                       .other_managers = {},
                       .runtime_outage = OutageOf(now),
-                      .unplaced = {}};
+                      .unplaced = {},
+                      .past_mirror = past_mirror_};
   for (const auto& [uid, pod] : throttled_) report.throttled_pods.push_back(pod);
   for (const auto& [sign, other] : others_) report.other_managers.push_back(other);
   for (const auto& [id, unplaced] : unplaced_) report.unplaced.push_back(unplaced);

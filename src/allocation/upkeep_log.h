@@ -81,6 +81,20 @@ struct Unplaced {
   Subject container;
 };
 
+// Devices of a mirrored resource that a container has from another plugin than the mirror. A value.
+struct PastMirror {
+  std::chrono::system_clock::time_point since;  // it was found
+  Subject container;
+  std::string resource;
+  std::set<std::string> ids;
+};
+
+// "example.com/gpu gpu0 gpu1 from a plugin that ...", and the cure.
+std::string DescribePastMirror(const PastMirror& devices);
+inline constexpr char kOneDevicePlugin[] =
+    "let the plugin reach alignd's device plugin directory alone, and restart alignd, which takes "
+    "over what the container has, and whose offer the kubelet takes anew then";
+
 struct UpkeepReport {
   uint64_t repairs = 0;              // in this life of ours
   std::vector<Repair> last_repairs;  // newest first
@@ -89,6 +103,7 @@ struct UpkeepReport {
   std::vector<OtherManager> other_managers;
   std::optional<RuntimeOutage> runtime_outage;
   std::vector<Unplaced> unplaced;  // in id order
+  std::vector<PastMirror> past_mirror;
 };
 
 // Thread-safe. Writes to the log as well.
@@ -140,6 +155,9 @@ class UpkeepLog {
   // All of them that run. Each is logged once.
   void MadePastUs(const std::vector<Subject>& containers);
 
+  // All of them that run. Each is logged once.
+  void GotPastMirror(std::vector<PastMirror> devices);
+
   UpkeepReport Report(Time now = std::chrono::system_clock::now()) const;
 
  private:
@@ -163,6 +181,7 @@ class UpkeepLog {
   std::optional<Time> asked_ GUARDED_BY(mutex_);                      // and not answered yet
   std::optional<RuntimeOutage> outage_ GUARDED_BY(mutex_);
   std::map<std::string, Unplaced> unplaced_ GUARDED_BY(mutex_);  // by container id
+  std::vector<PastMirror> past_mirror_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation

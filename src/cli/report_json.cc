@@ -152,7 +152,8 @@ std::string StatusJson(const control::StatusReport& report) {
                  {"other_managers", JsonOf(report.upkeep.other_managers)},
                  {"runtime_outage",
                   report.upkeep.runtime_outage ? JsonOf(*report.upkeep.runtime_outage) : Json()},
-                 {"unplaced", JsonOf(report.upkeep.unplaced)}}}});
+                 {"unplaced", JsonOf(report.upkeep.unplaced)},
+                 {"past_mirror", JsonOf(report.upkeep.past_mirror)}}}});
 }
 
 std::string DecisionsJson(const std::vector<control::DecisionReport>& decisions) {

@@ -164,6 +164,10 @@ void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
     out << "\nMADE PAST ALIGND: " << NameOf(unplaced) << ": " << unplaced.text << " (since "
         << UtcTime(unplaced.first_unix_ms) << ")\n  cure: " << unplaced.cure << '\n';
   }
+  for (const control::UpkeepNote& devices : upkeep.past_mirror) {
+    out << "\nANOTHER DEVICE PLUGIN: " << NameOf(devices) << " has " << devices.text << " (since "
+        << UtcTime(devices.first_unix_ms) << ")\n  cure: " << devices.cure << '\n';
+  }
   for (const control::UpkeepNote& pod : upkeep.throttled_pods) {
     out << "\nTHROTTLED POD: pod " << pod.pod_uid
         << " has exclusive CPUs, and a CFS quota that cannot be lifted: " << pod.text << " (since "

@@ -133,6 +133,14 @@ Upkeep ReportUpkeep(const allocation::UpkeepReport& report) {
         "give who makes containers (the kubelet: --container-runtime-endpoint) alignd's "
         "socket, and delete the pod";
   }
+  for (const allocation::PastMirror& devices : report.past_mirror) {
+    UpkeepNote& note = upkeep.past_mirror.emplace_back();
+    note.first_unix_ms = UnixMs(devices.since);
+    note.last_unix_ms = now;
+    Name(devices.container, note);
+    note.text = allocation::DescribePastMirror(devices);
+    note.cure = allocation::kOneDevicePlugin;
+  }
   return upkeep;
 }
 
@@ -145,6 +153,7 @@ v1::Upkeep ToWire(const Upkeep& upkeep) {
   ToWire(upkeep.other_managers, *message.mutable_other_managers());
   if (upkeep.runtime_outage) ToWire(*upkeep.runtime_outage, *message.mutable_runtime_outage());
   ToWire(upkeep.unplaced, *message.mutable_unplaced());
+  ToWire(upkeep.past_mirror, *message.mutable_past_mirror());
   return message;
 }
 
@@ -157,7 +166,8 @@ Upkeep FromWire(const v1::Upkeep& message) {
           .runtime_outage = message.has_runtime_outage()
                                 ? std::optional(FromWire(message.runtime_outage()))
                                 : std::nullopt,
-          .unplaced = FromWire(message.unplaced())};
+          .unplaced = FromWire(message.unplaced()),
+          .past_mirror = FromWire(message.past_mirror())};
 }
 
 }  // namespace alignd::control

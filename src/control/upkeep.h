@@ -38,6 +38,7 @@ struct Upkeep {
   std::vector<UpkeepNote> other_managers;
   std::optional<UpkeepNote> runtime_outage;
   std::vector<UpkeepNote> unplaced;
+  std::vector<UpkeepNote> past_mirror;
 
   friend bool operator==(const Upkeep&, const Upkeep&) = default;
 };

@@ -176,8 +176,8 @@ class CreateContainerHandler final : public CallHandler {
                    container.name + ": limits." + resource + " is " +
                        std::to_string(limit.Value()) + ", but the kubelet counted none for it",
                    "ask for devices in the pod's own resources, not by annotation; a pod that "
-                   "does, and that the kubelet admitted before it knew of the resource, must be "
-                   "deleted"};
+                   "does, and that the kubelet admitted before it knew of the resource, or with a "
+                   "plugin that is registered with it beside alignd, must be deleted"};
     }
     return Done{};
   }

@@ -29,6 +29,7 @@
 #include "cri/runtime_client.h"
 #include "daemon/inherited_socket.h"
 #include "daemon/other_managers.h"
+#include "daemon/other_plugins.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/plugin_watcher.h"
 #include "deviceplugin/registration_server.h"
@@ -36,7 +37,6 @@
 #include "host/durable_file.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
-#include "mirror/marker.h"
 #include "mirror/mirror.h"
 #include "podresources/pod_resources_server.h"
 #include "podsource/annotation_source.h"
@@ -156,11 +156,6 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
 }
 
-allocation::KubeletDevices DevicesOfKubelet(const Options& options) {
-  const auto file = options.kubelet_device_plugin_dir / "kubelet_internal_checkpoint";
-  return {[file] { return allocation::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
-}
-
 // The pods of the runtime's ready sandboxes, with their containers that have not ended.
 Result<std::vector<podresources::NamedPod>> PodsOf(cri::RuntimeClient& runtime) {
   const Result<cri::RuntimeListing> listing = runtime.List();
@@ -218,7 +213,7 @@ class RunningDaemon final : public Daemon {
                     ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
-                    DevicesOfKubelet(options), boot_.get()),
+                    DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers(
             {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, upkeep_,
@@ -321,12 +316,15 @@ class RunningDaemon final : public Daemon {
     reconciler.lister.period =
         std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
     reconciler.guard.lift_pod_quotas = !options.keep_pod_cpu_quota;
-    if (node_.cpu) {
-      reconciler.after_listing = [this, kubelet_dir = options.kubelet_dir,
-                                  own = OwnFiles{options.state_dir, options.config}] {
-        LookForKubeletCpuManager(kubelet_dir, own, *store_, upkeep_);
-      };
-    }
+    const auto plugins = options.mirror ? std::make_shared<OtherPlugins>(
+                                              DevicesOfKubelet(options.kubelet_device_plugin_dir),
+                                              allocation_, registry_, upkeep_)
+                                        : nullptr;
+    reconciler.after_listing = [this, plugins, kubelet_dir = options.kubelet_dir,
+                                own = OwnFiles{options.state_dir, options.config}] {
+      if (node_.cpu) LookForKubeletCpuManager(kubelet_dir, own, *store_, upkeep_);
+      if (plugins) plugins->Look();
+    };
     return reconciler;
   }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "control/control_client.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -217,6 +218,43 @@ TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
     EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   }
   EXPECT_TRUE(kubelet_->Readmit({}).empty());
+}
+
+// The kubelet asks whoever registered last; the mirror hears nothing of it.
+TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
+  StartWithoutAlignd();
+  const Created old_pod = RunPod("old", 0, 1);
+  ASSERT_EQ(GpusOf(old_pod.seen), Ids{kGpuOfNode0});
+  MovePlugin();
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  const Created ours = RunPod("ours", 0, 1);
+  ASSERT_TRUE(ours.status.ok()) << ours.status.error_message();
+  Ids left = AllGpus();
+  left.erase(kGpuOfNode0);
+  left.erase(*GpusOf(ours.seen).begin());
+
+  simulator::DeviceProfile beside = GpusOfTheKubelet();
+  beside.devices = {{*left.begin(), {1}}};
+  Serve(beside, nics_);
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, left, kPatience));
+  const Created past = RunPod("past", 0, 1);
+  ASSERT_EQ(GpusOf(past.seen), left);
+
+  const auto found = [this] {
+    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
+    if (!status.ok()) ADD_FAILURE() << status.error().Text();
+    return status.ok() ? status->upkeep.past_mirror : std::vector<control::UpkeepNote>{};
+  };
+  ASSERT_TRUE(Eventually([&] { return !found().empty(); }));
+  const std::vector<control::UpkeepNote> notes = found();
+  ASSERT_EQ(notes.size(), 1U);  // neither what was taken over, nor what the mirror answered
+  EXPECT_EQ(notes[0].pod_uid, "past");
+  EXPECT_EQ(notes[0].container_id, past.id);
+  EXPECT_TRUE(notes[0].text.starts_with(std::string(kGpu) + " " + *left.begin() + " from "))
+      << notes[0].text;
+  nics_.reset();
+  RemovePod("past", past.sandbox);
+  EXPECT_TRUE(Eventually([&] { return found().empty(); }));
 }
 
 // What somebody holds by annotation, from before there was a mirror, is not taken for counted.

@@ -68,6 +68,30 @@ TEST(UpkeepLog, NamesContainersByTheirPodsNameWhereItIsKnown) {
   EXPECT_EQ(NameOf({"c1", {"uid", "app"}}), "container app of pod uid");
 }
 
+TEST(UpkeepLog, DevicesFromAnotherPluginAreSaidOnceAndUntilTheyAreGone) {
+  Logged logged;
+  UpkeepLog log;
+  const PastMirror devices{
+      .since = {}, .container = kApp, .resource = "a/gpu", .ids = {"g1", "g2"}};
+  log.GotPastMirror({devices});
+  EXPECT_EQ(
+      logged.Take(),
+      "error container app of pod default/web has a/gpu g1 g2 from a plugin that is registered "
+      "with the kubelet itself, beside alignd, which knows nothing of it and may give it to "
+      "others; let the plugin reach alignd's device plugin directory alone, and restart alignd, "
+      "which takes over what the container has, and whose offer the kubelet takes anew then\n");
+  ASSERT_EQ(log.Report().past_mirror.size(), 1U);
+  const auto since = log.Report().past_mirror[0].since;
+  PastMirror other = devices;
+  other.resource = "a/nic";
+  log.GotPastMirror({other, devices});
+  EXPECT_EQ(logged.Take().find("a/gpu"), std::string::npos);
+  ASSERT_EQ(log.Report().past_mirror.size(), 2U);
+  EXPECT_EQ(log.Report().past_mirror[1].since, since);
+  log.GotPastMirror({});
+  EXPECT_TRUE(log.Report().past_mirror.empty());
+}
+
 TEST(UpkeepLog, UpdateWithoutAnAnswerIsReportedAfterSomeSeconds) {
   UpkeepLog log;
   log.UpdateBegun(kApp, "CPUs 1-3");

@@ -217,7 +217,7 @@ TEST(ReportJson, WritesStatus) {
              "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
              "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],"
              "'upkeep':{'repairs':0,'last_repairs':[],'failed_updates':[],'throttled_pods':[],"
-             "'other_managers':[],'runtime_outage':null,'unplaced':[]}}"));
+             "'other_managers':[],'runtime_outage':null,'unplaced':[],'past_mirror':[]}}"));
 }
 
 TEST(ReportJson, WritesDecisions) {
