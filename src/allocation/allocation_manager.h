@@ -112,6 +112,10 @@ class AllocationManager final : public InventorySink {
   // nothing does not grow for ever. Waits for the decision thread; empty once we are stopping.
   std::set<std::string> KnownPods();
 
+  // Writes the state files once more, because somebody else has written to them. Waits for the
+  // decision thread. Errors: kIo; kUnavailable once we are stopping.
+  Result<Done> SaveAgain();
+
   // The newest published state. Never blocks on a decision.
   std::shared_ptr<const Snapshot> snapshot() const { return ledger_.snapshot(); }
 

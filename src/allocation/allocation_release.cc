@@ -53,6 +53,12 @@ std::set<std::string> AllocationManager::KnownPods() {
   return posted ? known.get_future().get() : std::set<std::string>();
 }
 
+Result<Done> AllocationManager::SaveAgain() {
+  std::promise<Result<Done>> saved;
+  const bool posted = queue_->Post([&] { saved.set_value(ledger_.SaveAgain()); });
+  return posted ? saved.get_future().get() : Result<Done>(Stopping());
+}
+
 std::set<std::string> AllocationManager::Releasable(const Operation& operation) const {
   if (!operation.stopped) return {};
   std::set<std::string> releasable = operation.stopped();

@@ -79,11 +79,13 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   return Done{};
 }
 
-bool CheckpointStore::CpuFileIsForeign() const {
+std::optional<fs::path> CheckpointStore::FindForeignCpuFile() {
   const MutexLock lock(mutex_);
-  if (!cpu_.text) return false;  // nobody knows what our last attempt left there
+  if (!cpu_.text) return std::nullopt;  // nobody knows what our last attempt left there
   const Result<std::string> text = host::ReadFile(cpu_.path);
-  return text.ok() && *text != *cpu_.text;
+  if (!text.ok() || *text == *cpu_.text) return std::nullopt;
+  cpu_.text.reset();
+  return cpu_.path;
 }
 
 Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state) {

@@ -58,9 +58,9 @@ class CheckpointStore {
   // Errors: kIo. Each file then has its old or its new text, not all of them the same.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
 
-  // Whether the CPU file has another text than the one that was read or written here last, so that
-  // somebody else writes it as well.
-  bool CpuFileIsForeign() const;
+  // The CPU file, if it has another text than the one that was read or written here last, so that
+  // somebody else writes it as well. The next save then writes it in any case.
+  std::optional<std::filesystem::path> FindForeignCpuFile();
 
  private:
   struct File {

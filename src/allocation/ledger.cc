@@ -43,6 +43,11 @@ Result<Done> Ledger::Keep(NodeState next, const std::vector<const Reservation*>&
   return saved;
 }
 
+Result<Done> Ledger::SaveAgain() {
+  unsaved_ = true;
+  return Save(snapshot()->state);
+}
+
 std::shared_ptr<const Snapshot> Ledger::snapshot() const {
   const MutexLock lock(mutex_);
   return snapshot_;

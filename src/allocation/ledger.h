@@ -45,6 +45,9 @@ class Ledger {
   // Makes `next` the state and publishes it whether it can be saved or not. Errors: kIo.
   Result<Done> Keep(admission::NodeState next, const std::vector<const Reservation*>& hidden);
 
+  // Writes the published state once more: somebody else has written the files. Errors: kIo.
+  Result<Done> SaveAgain();
+
   // The newest published state. Thread-safe.
   std::shared_ptr<const Snapshot> snapshot() const;
 

@@ -241,6 +241,7 @@ class RunningDaemon final : public Daemon {
     }
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
+    if (node_.cpu) RestoreStateFile(*store_, allocation_, upkeep_);
   }
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
@@ -322,7 +323,10 @@ class RunningDaemon final : public Daemon {
                                         : nullptr;
     reconciler.after_listing = [this, plugins, kubelet_dir = options.kubelet_dir,
                                 own = OwnFiles{options.state_dir, options.config}] {
-      if (node_.cpu) LookForKubeletCpuManager(kubelet_dir, own, *store_, upkeep_);
+      if (node_.cpu) {
+        LookForKubeletCpuManager(kubelet_dir, own, upkeep_);
+        RestoreStateFile(*store_, allocation_, upkeep_);
+      }
       if (plugins) plugins->Look();
     };
     return reconciler;

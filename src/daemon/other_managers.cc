@@ -1,6 +1,9 @@
 #include "daemon/other_managers.h"
 
+#include <spdlog/spdlog.h>
+
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -42,11 +45,9 @@ void Note(bool is_so, const std::string& sign, const std::string& cure,
 }  // namespace
 
 void LookForKubeletCpuManager(const fs::path& kubelet_dir, const OwnFiles& own,
-                              const allocation::CheckpointStore& store,
                               allocation::UpkeepLog& upkeep) {
   const fs::path state_file = kubelet_dir / "cpu_manager_state";
-  const fs::path own_state_file = own.state_dir / "cpu_manager_state";
-  const bool shared = IsSame(state_file, own_state_file);
+  const bool shared = IsSame(state_file, own.state_dir / "cpu_manager_state");
   Note(!shared && SaysStatic(state_file),
        state_file.string() + " is of the kubelet's static CPU manager policy",
        "set cpuManagerPolicy: none in the kubelet's configuration, remove that file, and restart "
@@ -57,23 +58,30 @@ void LookForKubeletCpuManager(const fs::path& kubelet_dir, const OwnFiles& own,
        config_file.string() + " gives the kubelet the static CPU manager policy",
        "set cpuManagerPolicy: none there and give alignd a configuration of its own (--config)",
        upkeep);
-  const std::string apart =
-      "set cpuManagerPolicy: none in the kubelet's configuration, stop the kubelet and alignd, "
-      "move cpu_manager_state and memory_manager_state to a directory of alignd's own "
-      "(--state-dir), and start them again";
   Note(shared,
        "alignd's state directory " + own.state_dir.string() +
            " is the kubelet's: a kubelet with the static CPU manager policy writes the same file, "
            "one without it does not start on alignd's",
-       apart, upkeep);
-  // Our next change makes it ours again, which does not mean that the other one has gone: this one
-  // lapses by itself.
-  if (store.CpuFileIsForeign()) {
-    upkeep.SawOtherManager(
-        own_state_file.string() + " is not what alignd wrote: somebody else keeps his state there",
-        apart);
-  }
+       "set cpuManagerPolicy: none in the kubelet's configuration, stop the kubelet and alignd, "
+       "move cpu_manager_state and memory_manager_state to a directory of alignd's own "
+       "(--state-dir), and start them again",
+       upkeep);
   upkeep.DropOldSigns();
+}
+
+void RestoreStateFile(allocation::CheckpointStore& store, allocation::AllocationManager& allocation,
+                      allocation::UpkeepLog& upkeep) {
+  const std::optional<fs::path> file = store.FindForeignCpuFile();
+  if (!file) return;
+  // It lapses by itself: that the file is ours again does not mean that the other one has gone.
+  upkeep.SawOtherManager(
+      file->string() +
+          " was not what alignd wrote: somebody else keeps his state there; alignd has written "
+          "its own again",
+      "let nobody else write there: give alignd a state directory of its own (--state-dir) and the "
+      "kubelet cpuManagerPolicy none");
+  const Result<Done> saved = allocation.SaveAgain();
+  if (!saved.ok()) spdlog::error("{} is not alignd's: {}", file->string(), saved.error().Text());
 }
 
 }  // namespace alignd::daemon

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "allocation/allocation_manager.h"
 #include "allocation/checkpoint_store.h"
 #include "allocation/upkeep_log.h"
 
@@ -15,14 +16,17 @@ struct OwnFiles {
 };
 
 // Notes in `upkeep` what the kubelet's own files say of a static CPU manager policy: its state file
-// and its configuration, unless these are ours; that our state file is in the kubelet's directory;
-// and that somebody else writes it. What is not there, or cannot be read, says nothing. What is no
-// longer so is taken back.
-// Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go (a state file of another
-// policy ends the kubelet's start), checkpoint.go (policyName); kubeadm's place of the
+// and its configuration, unless these are ours; and that our state file is in the kubelet's
+// directory. What is not there, or cannot be read, says nothing. What is no longer so is taken
+// back. Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go (a state file of
+// another policy ends the kubelet's start), checkpoint.go (policyName); kubeadm's place of the
 // configuration.
 void LookForKubeletCpuManager(const std::filesystem::path& kubelet_dir, const OwnFiles& own,
-                              const allocation::CheckpointStore& store,
                               allocation::UpkeepLog& upkeep);
+
+// Where somebody else has written our CPU state file: notes that, and writes our state again, so
+// that neither we nor a kubelet that gets the file load what the other one thinks.
+void RestoreStateFile(allocation::CheckpointStore& store, allocation::AllocationManager& allocation,
+                      allocation::UpkeepLog& upkeep);
 
 }  // namespace alignd::daemon

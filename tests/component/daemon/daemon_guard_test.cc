@@ -61,7 +61,7 @@ TEST_P(DaemonGuard, ForeignWriteIsRepairedAndReported) {
   EXPECT_EQ(first.pod_uid, "pinned");
   EXPECT_EQ(first.pod, "default/pod-pinned");
   // It was seen to be right before, and wrong some time before it was told.
-  EXPECT_GE(first.noticed_ms, cri::CpusetGuard::Options().confirm.count());
+  EXPECT_GT(first.noticed_ms, 0);
   EXPECT_GE(first.lasted_ms, first.noticed_ms);
   EXPECT_EQ(first.was, "CPUs 0-27");
   EXPECT_EQ(first.should, "CPUs 1-3");
@@ -240,12 +240,25 @@ TEST_P(DaemonGuard, SharedStateDirectoryAndWhoWritesThereAreReported) {
   EXPECT_NE(Upkeep().other_managers[0].text.find("is the kubelet's"), std::string::npos)
       << Upkeep().other_managers[0].text;
   EXPECT_NE(Upkeep().other_managers[0].cure.find("--state-dir"), std::string::npos);
-  std::ofstream(StateDir() / "cpu_manager_state")
-      << R"({"policyName":"static","defaultCpuSet":"0,3-27","entries":{"theirs":{"app":"1-2"}}})";
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::string ours = State();
+  const auto write_theirs = [this] {
+    std::ofstream(StateDir() / "cpu_manager_state")
+        << R"({"policyName":"static","defaultCpuSet":"0,3-27","entries":{"theirs":{"app":"1-2"}}})";
+  };
+  write_theirs();
   ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 2; }));
   EXPECT_TRUE(std::ranges::any_of(Upkeep().other_managers, [](const auto& sign) {
-    return sign.text.find("is not what alignd wrote") != std::string::npos;
+    return sign.text.find("was not what alignd wrote") != std::string::npos;
   }));
+  // Nobody loses what was granted, also if we are stopped before we see it.
+  EXPECT_TRUE(Eventually([&] { return State() == ours; })) << State();
+  write_theirs();
+  StopDaemon();
+  EXPECT_EQ(State(), ours);
+  StartDaemon();
+  EXPECT_EQ(RunOne(PodConfig("other"), Pinned(2)).container.empty(), false);
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
 }
 
 TEST_P(DaemonGuard, KubeletThatManagesNothingIsNoSign) {

@@ -271,15 +271,18 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
 
 TEST_F(CheckpointStoreTest, KnowsWhetherSomebodyElseWroteTheCpuFile) {
   CheckpointStore store(paths(), disk);
-  EXPECT_FALSE(store.CpuFileIsForeign());
+  EXPECT_FALSE(store.FindForeignCpuFile());
   ASSERT_TRUE(store.Load(node, {}).ok());
-  EXPECT_FALSE(store.CpuFileIsForeign());
+  EXPECT_FALSE(store.FindForeignCpuFile());
   ASSERT_TRUE(store.Save(node, TwoPods()).ok());
-  EXPECT_FALSE(store.CpuFileIsForeign());
+  EXPECT_FALSE(store.FindForeignCpuFile());
+  const std::string ours = host::ReadFile(paths().CpuFile()).value();
   ASSERT_TRUE(host::ReplaceFile(paths().CpuFile(), "{}").ok());
-  EXPECT_TRUE(store.CpuFileIsForeign());
-  ASSERT_TRUE(store.Save(node, admission::NodeState::Initial(node)).ok());
-  EXPECT_FALSE(store.CpuFileIsForeign());
+  EXPECT_EQ(store.FindForeignCpuFile(), paths().CpuFile());
+  // The same as before: ours is written again all the same.
+  ASSERT_TRUE(store.Save(node, TwoPods()).ok());
+  EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), ours);
+  EXPECT_FALSE(store.FindForeignCpuFile());
 }
 
 }  // namespace
