@@ -1,6 +1,7 @@
 #include "cri/forwarder.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@ namespace {
 
 // How long to wait when the process has no descriptor left for another connection.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::seconds kTrimPause{5};  // not for every one of many short connections
 
 Error ErrnoError(const char* what) {
   return Error{ErrorCode::kIo, std::generic_category().message(errno)}.In(what);
@@ -88,6 +90,7 @@ class LoopForwarder final : public Forwarder, private http2::EventLoop::Watcher 
     callbacks.accept = [this, self](int32_t stream) { return Begin(**self, stream); };
     callbacks.on_closed = [this, self](const std::string&) {
       std::erase_if(callers_, [&](const auto& caller) { return caller.get() == *self; });
+      GiveMemoryBackSoon();
       EndIfDrained();
     };
     auto session = http2::Session::MakeServer(*loop_, std::move(socket), std::move(callbacks));
@@ -107,6 +110,15 @@ class LoopForwarder final : public Forwarder, private http2::EventLoop::Watcher 
     }
     calls_.push_back(call);
     return &call->caller_events();
+  }
+
+  // Callers that did not read their answers may have left much of it, which the allocator keeps.
+  void GiveMemoryBackSoon() {
+    if (std::exchange(trims_soon_, true)) return;
+    loop_->After(kTrimPause, [this] {
+      trims_soon_ = false;
+      malloc_trim(0);
+    });
   }
 
   void Drain(std::chrono::milliseconds grace) {
@@ -146,6 +158,7 @@ class LoopForwarder final : public Forwarder, private http2::EventLoop::Watcher 
   std::vector<std::weak_ptr<ForwardedCall>> calls_;  // among them some that have ended
   size_t calls_at_sweep_ = 0;
   bool draining_ = false;
+  bool trims_soon_ = false;
   bool started_ = false;  // not touched by the loop's thread
 
   Mutex mutex_;

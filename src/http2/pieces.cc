@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kShort = 1024;
 // Short ones share a piece up to this size, which is that of most frames.
 constexpr size_t kSharedPiece = 16 << 10;
-// A buffer is kept for bytes that fill no less than the 16th part of it.
-constexpr size_t kWorthABuffer = ReadBuffers::kSize / 16;
+// A buffer is kept for bytes that fill no less than the 8th part of it, as a full frame does.
+constexpr size_t kWorthABuffer = ReadBuffers::kSize / 8;
 constexpr size_t kMostPiecesPerSend = 128;
 // Those that are gone go from the list when there are so many, and as many as those that are left.
 constexpr size_t kManyDropped = 64;

@@ -10,8 +10,11 @@
 namespace alignd::http2 {
 namespace {
 
-// What a peer may send on one stream before it is dealt with. A stalled stream holds so much.
+// What a peer may send on one stream before it is dealt with.
 constexpr int32_t kStreamWindow = 2 << 20;
+// So much of what waits on a stream may keep the buffers that it came in, which can be many times
+// larger; what comes then waits long enough to be copied.
+constexpr size_t kMostShared = 512 << 10;
 // Streams do not wait for each other: what comes is taken off the connection's window at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
 constexpr int kReadsPerRound = 4;                    // others wait meanwhile
@@ -137,7 +140,11 @@ void Session::Write(int32_t stream, std::string_view bytes) {
 void Session::Write(int32_t stream, const SharedBytes& data) {
   Outgoing* const outgoing = FindStream(stream);
   if (is_closed_ || outgoing == nullptr || data.bytes.empty()) return;
-  outgoing->bytes.Append(data);
+  if (outgoing->bytes.size() < kMostShared) {
+    outgoing->bytes.Append(data);
+  } else {
+    outgoing->bytes.Append(data.bytes);
+  }
   Resume(stream, *outgoing);
 }
 
@@ -266,14 +273,15 @@ void Session::OnReady(uint32_t events) {
 }
 
 Session::Received Session::Receive() {
-  received_ = TakeBuffer();
-  const ssize_t size = recv(socket_.fd(), received_.get(), ReadBuffers::kSize, 0);
+  SharedBuffer buffer = TakeBuffer();
+  const ssize_t size = recv(socket_.fd(), buffer.get(), ReadBuffers::kSize, 0);
   if (size < 0 && errno == EINTR) return Received::kSome;
   if (size < 0 && errno == EAGAIN) return Received::kAll;
   if (size <= 0) {
     Fail(size == 0 ? "connection closed" : std::generic_category().message(errno));
     return Received::kOver;
   }
+  received_ = std::move(buffer);
   const ssize_t used =
       nghttp2_session_mem_recv(session_, received_.get(), static_cast<size_t>(size));
   received_.reset();
