@@ -17,6 +17,15 @@ constexpr char kCpusFile[] = "cpuset.cpus";
 constexpr char kMemsFile[] = "cpuset.mems";
 constexpr char kQuotaFile[] = "cpu.max";
 
+// Those whose names begin so.
+void EraseFiles(const std::string& name, LinuxContainerResources& resources) {
+  std::vector<std::string> files;
+  for (const auto& [file, text] : resources.unified()) {
+    if (file.starts_with(name)) files.push_back(file);
+  }
+  for (const std::string& file : files) resources.mutable_unified()->erase(file);
+}
+
 // Puts `ours` before what was there, less what was there just so: an answer that the kubelet has
 // from before its plugin came to us is in the request, too.
 template <typename Repeated>
@@ -97,10 +106,17 @@ void KeepGrant(const admission::Grant& grant, LinuxContainerResources& resources
     ClearMemoryNodes(resources);
     resources.set_cpuset_mems(NodeList(grant.memory_nodes));
   }
-  if (grant.exclusive.empty()) return;
+  if (!grant.exclusive.empty()) LiftQuota(resources);
+}
+
+bool HasQuota(const LinuxContainerResources& resources) {
+  return resources.cpu_quota() > 0 || resources.unified().contains(kQuotaFile);
+}
+
+void LiftQuota(LinuxContainerResources& resources) {
   // 0 means "keep what it is"; any other quota would throttle exclusive CPUs.
   if (resources.cpu_quota() != 0) resources.set_cpu_quota(kNoQuota);
-  resources.mutable_unified()->erase(kQuotaFile);
+  EraseFiles(kQuotaFile, resources);
 }
 
 bool HasCpuSet(const LinuxContainerResources& resources) {
@@ -113,12 +129,12 @@ bool HasMemoryNodes(const LinuxContainerResources& resources) {
 
 void ClearCpuSet(LinuxContainerResources& resources) {
   resources.clear_cpuset_cpus();
-  resources.mutable_unified()->erase(kCpusFile);
+  EraseFiles(kCpusFile, resources);
 }
 
 void ClearMemoryNodes(LinuxContainerResources& resources) {
   resources.clear_cpuset_mems();
-  resources.mutable_unified()->erase(kMemsFile);
+  EraseFiles(kMemsFile, resources);
 }
 
 }  // namespace alignd::cri

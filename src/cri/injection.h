@@ -29,13 +29,17 @@ std::string NodeList(const std::vector<int>& nodes);
 Result<std::vector<std::string>> Inject(const admission::Grant& grant,
                                         runtime::v1::ContainerConfig& config);
 
-// Keeps our CPU and memory sets, and the lifted quota, in resources that come from a caller; those
-// of `unified`, files of cgroup v2 that a runtime writes last, are taken out.
+// Keeps our CPU and memory sets, and the lifted quota, in resources that come from a caller. What
+// `unified` has of these and of all that changes their meaning ("cpuset.cpus.partition",
+// "cpu.max.burst"), files of cgroup v2 that a runtime writes last, is taken out.
 void KeepGrant(const admission::Grant& grant, runtime::v1::LinuxContainerResources& resources);
 
 // The sets that a caller names, in either way.
 bool HasCpuSet(const runtime::v1::LinuxContainerResources& resources);
 bool HasMemoryNodes(const runtime::v1::LinuxContainerResources& resources);
+// The same of a CFS quota that throttles.
+bool HasQuota(const runtime::v1::LinuxContainerResources& resources);
+void LiftQuota(runtime::v1::LinuxContainerResources& resources);
 void ClearCpuSet(runtime::v1::LinuxContainerResources& resources);
 void ClearMemoryNodes(runtime::v1::LinuxContainerResources& resources);
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,16 @@ std::string Cpus(int64_t millis) {
 // own) the shares tell. Others set shares alone, which makes nobody larger. Source: kubelet
 // pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources.
 std::optional<int64_t> AskedMillis(v1::LinuxContainerResources resources) {
+  if (const auto file = resources.unified().find("cpu.max"); file != resources.unified().end()) {
+    std::istringstream text(file->second);  // "QUOTA PERIOD", "QUOTA" or "max"
+    int64_t quota = 0;
+    int64_t period = kDefaultPeriod;
+    if (text >> quota) {
+      text >> period;
+      resources.set_cpu_quota(quota);
+      resources.set_cpu_period(period);
+    }
+  }
   if (resources.cpu_quota() > 0) {
     if (resources.cpu_period() <= 0) resources.set_cpu_period(kDefaultPeriod);
     return podsource::MillisFromQuota(resources);
@@ -222,9 +233,9 @@ class UpdatePodSandboxResourcesHandler final : public CallHandler {
     v1::LinuxContainerResources& resources = *request.mutable_resources();
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     const admission::NodeState& state = snapshot->state;
-    const bool keeps_quota = context_.pod_quotas != nullptr && resources.cpu_quota() > 0 &&
+    const bool keeps_quota = context_.pod_quotas != nullptr && HasQuota(resources) &&
                              state.cpu.assignments.contains(pod_uid);
-    if (keeps_quota) resources.set_cpu_quota(kNoQuota);
+    if (keeps_quota) LiftQuota(resources);
     // The shared pool is a set of ours, too.
     const bool has_cpus = context_.node.cpu && HasCpuSet(resources);
     if (has_cpus) {

@@ -65,6 +65,10 @@ TEST_F(DaemonResize, AnotherNumberOfExclusiveCpusIsRefused) {
       "cannot change while its pod lives: asked for ";
   ExpectRefused(Resize(pinned.container, 4500), holds + "4.5 CPUs");
   ExpectRefused(Resize(pinned.container, 2000), holds + "2 CPUs");
+  v1::UpdateContainerResourcesRequest as_a_file;
+  as_a_file.set_container_id(pinned.container);
+  (*as_a_file.mutable_linux()->mutable_unified())["cpu.max"] = "200000 100000";
+  ExpectRefused(as_a_file, holds + "2 CPUs");
   v1::UpdateContainerResourcesRequest without_quota = Resize(pinned.container, 4000);
   without_quota.mutable_linux()->clear_cpu_quota();  // cpuCFSQuota: false
   without_quota.mutable_linux()->clear_cpu_period();

@@ -237,21 +237,22 @@ TEST(KeepGrant, KeepsWhatIsOursAndTheLiftedQuota) {
 TEST(KeepGrant, TakesOurFilesOutOfTheUnifiedOnes) {
   const auto unified = [](const admission::Grant& grant) {
     v1::LinuxContainerResources resources;
-    for (const char* const file : {"cpuset.cpus", "cpuset.mems", "cpu.max", "memory.high"}) {
+    for (const char* const file : {"cpuset.cpus", "cpuset.cpus.partition", "cpuset.mems", "cpu.max",
+                                   "cpu.max.burst", "cpu.weight", "memory.high"}) {
       (*resources.mutable_unified())[file] = "1";
     }
     KeepGrant(grant, resources);
     return std::map<std::string, std::string>(resources.unified().begin(),
                                               resources.unified().end());
   };
-  const std::map<std::string, std::string> memory_alone = {{"memory.high", "1"}};
+  const std::map<std::string, std::string> not_ours = {{"cpu.weight", "1"}, {"memory.high", "1"}};
   admission::Grant grant = Exclusive("1-3");
   grant.memory_nodes = {0};
-  EXPECT_EQ(unified(grant), memory_alone);
-  std::map<std::string, std::string> others = {
-      {"cpuset.mems", "1"}, {"cpu.max", "1"}, {"memory.high", "1"}};
+  EXPECT_EQ(unified(grant), not_ours);
+  std::map<std::string, std::string> others = not_ours;
+  for (const char* const file : {"cpuset.mems", "cpu.max", "cpu.max.burst"}) others[file] = "1";
   EXPECT_EQ(unified(SharedOn("0")), others);
-  others["cpuset.cpus"] = "1";
+  for (const char* const file : {"cpuset.cpus", "cpuset.cpus.partition"}) others[file] = "1";
   EXPECT_EQ(unified({}), others);
 }
 
