@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "edge/fake_tree.h"
 #include "edge/faulty_file.h"
-#include "edge/process.h"
 #include "host/file.h"
 
 namespace alignd::host {
@@ -16,9 +16,6 @@ namespace {
 
 using testing::FakeTree;
 using testing::FaultyFile;
-using testing::Process;
-using testing::ReadText;
-using testing::WaitUntil;
 
 const std::string kOld(10'000, 'o');
 const std::string kNew(20'000, 'n');
@@ -160,23 +157,26 @@ TEST(LockDirectory, RefusesASecondHolderAndNamesTheFirst) {
   EXPECT_TRUE(LockDirectory(tree.root()).ok());
 }
 
-// The holder is a program of its own: what a fork of this one does, which has threads by now, is
-// not for the thread sanitizer to say.
+// The holder is a program of its own, this one once more: what a mere fork of it does, which has
+// threads by now, is not for the thread sanitizer to say.
 TEST(LockDirectory, GoesWithTheProcessThatHeldIt) {
+  constexpr char kTold[] = "ALIGND_TEST_LOCKED_DIRECTORY";  // to the other one
   const FakeTree tree;
-  const std::string file = tree.root() / "alignd.lock";
-  Process holder(
-      {"flock", "--no-fork", file, "sh", "-c", "printf %s $$ >\"$0\"; exec sleep 600", file},
-      tree.root() / "log");
-  const std::string pid = std::to_string(holder.pid());
-  ASSERT_TRUE(WaitUntil([&] { return ReadText(file) == pid; })) << holder.Log();
-  const Result<DirectoryLock> refused = LockDirectory(tree.root());
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message, "lock " + tree.root().string() + ": held by process " + pid);
-  holder.Kill(SIGKILL);
-  const Result<DirectoryLock> lock = LockDirectory(tree.root());
+  setenv(kTold, tree.root().c_str(), /*overwrite=*/0);
+  const std::filesystem::path root = getenv(kTold);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto hold = [&root] {
+    const Result<DirectoryLock> lock = LockDirectory(root);
+    _exit(lock.ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(hold(), ::testing::ExitedWithCode(0), "");
+  unsetenv(kTold);
+  const std::string holder = ReadFile(root / "alignd.lock").value();
+  EXPECT_FALSE(holder.empty());
+  EXPECT_NE(holder, std::to_string(getpid()));
+  const Result<DirectoryLock> lock = LockDirectory(root);
   ASSERT_TRUE(lock.ok()) << lock.error().message;
-  EXPECT_EQ(ReadText(file), std::to_string(getpid()));
+  EXPECT_EQ(ReadFile(root / "alignd.lock").value(), std::to_string(getpid()));
 }
 
 TEST(LockDirectory, NamesTheDirectoryThatIsNotThere) {
