@@ -61,7 +61,10 @@ void UpkeepLog::UpdateFailed(const Subject& container, const std::string& should
   {
     const MutexLock lock(mutex_);
     FailedUpdate& failed = failed_[container.container_id];
-    if (failed.times == 0) failed.since = system_clock::now();
+    if (failed.times == 0) {
+      const auto begun = begun_.find(container.container_id);
+      failed.since = begun == begun_.end() ? system_clock::now() : begun->second.since;
+    }
     failed.container = container;
     failed.should = should;
     failed.error = error.Text();
@@ -137,17 +140,17 @@ void UpkeepLog::RuntimeFailed(const Error& error) {
   if (say) spdlog::warn("cannot ask the runtime what runs: {}", error.Text());
 }
 
-void UpkeepLog::SawOtherManager(const std::string& sign, const std::string& cure,
-                                std::chrono::milliseconds lasts) {
+void UpkeepLog::SawOtherManager(const std::string& key, const std::string& sign,
+                                const std::string& cure, std::chrono::milliseconds lasts) {
   const Time now = system_clock::now();
   bool say = true;
   {
     const MutexLock lock(mutex_);
-    if (!others_.contains(sign) && others_.size() >= kOtherManagersKept) {
+    if (!others_.contains(key) && others_.size() >= kOtherManagersKept) {
       others_.erase(std::ranges::min_element(others_, {},
                                              [](const auto& entry) { return entry.second.last; }));
     }
-    OtherManager& other = others_[sign];
+    OtherManager& other = others_[key];
     say = other.times == 0 || now - other.said >= kBetweenWords;
     if (say) other.said = now;
     if (other.times++ == 0) other.first = now;
@@ -159,23 +162,28 @@ void UpkeepLog::SawOtherManager(const std::string& sign, const std::string& cure
   if (say) spdlog::error("another CPU manager works on this node: {}; {}", sign, cure);
 }
 
-void UpkeepLog::OtherManagerGone(const std::string& sign) {
-  bool was = false;
+void UpkeepLog::OtherManagerGone(const std::string& key) {
+  std::string sign;
   {
     const MutexLock lock(mutex_);
-    was = others_.erase(sign) > 0;
+    const auto other = others_.find(key);
+    if (other == others_.end()) return;
+    sign = std::move(other->second.sign);
+    others_.erase(other);
   }
-  if (was) spdlog::info("no longer so: {}", sign);
+  spdlog::info("no longer so: {}", sign);
 }
 
 void UpkeepLog::DropOldSigns(Time now) {
   std::vector<std::string> over;
   {
     const MutexLock lock(mutex_);
-    for (const auto& [sign, other] : others_) {
-      if (other.until <= now) over.push_back(sign);
-    }
-    for (const std::string& sign : over) others_.erase(sign);
+    std::erase_if(others_, [&](const auto& entry) {
+      const OtherManager& other = entry.second;
+      if (other.until > now) return false;
+      over.push_back(other.sign);
+      return true;
+    });
   }
   for (const std::string& sign : over) spdlog::info("not seen again for a while: {}", sign);
 }

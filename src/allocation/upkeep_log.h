@@ -35,8 +35,8 @@ struct Repair {
   Subject container;
   std::string was;                       // "CPUs 0-27, memory nodes 0-1"
   std::string should;                    // likewise
-  std::chrono::milliseconds noticed{0};  // so long before `time` it was first seen to be wrong,
-  std::chrono::milliseconds lasted{0};   // and so long last to be right: it was wrong no longer
+  std::chrono::milliseconds noticed{0};  // from when it was first seen to be wrong until `time`
+  std::chrono::milliseconds lasted{0};   // from when it was last seen to be right; an upper bound
 };
 
 // A container that could not be told its CPUs. A value.
@@ -124,7 +124,7 @@ class UpkeepLog {
 
   void Repaired(Repair repair);
 
-  // Around each update, whatever comes of it.
+  // Around each update, whatever comes of it; UpdateFailed comes before UpdateAnswered.
   void UpdateBegun(const Subject& container, const std::string& should);
   void UpdateAnswered(const std::string& container_id);
   // Logged at the first failure and at every tenth.
@@ -144,11 +144,15 @@ class UpkeepLog {
   // Logged once per outage, and when the reason changes.
   void RuntimeFailed(const Error& error);
 
-  // Logged as an error when it is seen first, and again after an hour.
-  void SawOtherManager(const std::string& sign, const std::string& cure,
+  // Logged as an error when it is seen first, and again after an hour. Signs of one `key` are one,
+  // though what they say may change.
+  void SawOtherManager(const std::string& key, const std::string& sign, const std::string& cure,
                        std::chrono::milliseconds lasts = kSignLasts);
+  void SawOtherManager(const std::string& sign, const std::string& cure) {
+    SawOtherManager(sign, sign, cure);
+  }
   // The reason for a sign is gone; nothing if it was never seen.
-  void OtherManagerGone(const std::string& sign);
+  void OtherManagerGone(const std::string& key);
   // Call now and then: drops the signs that are over, and says so.
   void DropOldSigns(Time now = std::chrono::system_clock::now());
 
@@ -176,7 +180,7 @@ class UpkeepLog {
   std::map<std::string, Begun> begun_ GUARDED_BY(mutex_);             // by container id
   std::map<std::string, FailedUpdate> failed_ GUARDED_BY(mutex_);     // by container id
   std::map<std::string, ThrottledPod> throttled_ GUARDED_BY(mutex_);  // by pod UID
-  std::map<std::string, OtherManager> others_ GUARDED_BY(mutex_);     // by sign
+  std::map<std::string, OtherManager> others_ GUARDED_BY(mutex_);     // by key
   bool answered_ GUARDED_BY(mutex_) = false;                          // the runtime, ever
   std::optional<Time> asked_ GUARDED_BY(mutex_);                      // and not answered yet
   std::optional<RuntimeOutage> outage_ GUARDED_BY(mutex_);

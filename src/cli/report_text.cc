@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "alignd/admission/explanation.h"
+#include "allocation/upkeep_log.h"
 
 namespace alignd::cli {
 namespace {

@@ -72,8 +72,7 @@ UpkeepNote ReportOutage(const allocation::RuntimeOutage& outage, int64_t now) {
       outage.never_answered
           ? ". It has not answered since alignd started: what is shown as held is what "
             "the state files say, and may be gone; new pods and containers wait"
-          : ". What is shown as held is as it was before; nothing is created or moved until it "
-            "answers";
+          : ". What is shown as held is as of its last answer: what has ended since may be in it";
   note.cure = "start the runtime, or see in its log why it does not answer; alignd goes on asking";
   return note;
 }

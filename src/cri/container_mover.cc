@@ -265,7 +265,6 @@ void ContainerMover::Tell(const CpuSetChange& change, const std::vector<int>& me
   runtime_.UpdateCpuSet(
       change.id, change.cpuset, memory_nodes,
       [this, change, container, before, what](const Result<Done>& result) {
-        upkeep_.UpdateAnswered(change.id);
         if (result.ok()) {
           LogMove(container, before, change.cpuset, what);
         } else if (result.error().code != ErrorCode::kNotFound) {
@@ -276,6 +275,7 @@ void ContainerMover::Tell(const CpuSetChange& change, const std::vector<int>& me
             upkeep_.UpdateFailed(container, what, result.error());
           }
         }
+        upkeep_.UpdateAnswered(change.id);
         Told(change, result);
       });
 }
@@ -310,6 +310,7 @@ void ContainerMover::AnswerWaiters() {
   std::vector<std::pair<Waiter, Result<Done>>> answers;
   {
     const MutexLock lock(mutex_);
+    if (waiters_.empty()) return;
     const Reasons why = WhyNotMoved();
     std::erase_if(waiters_, [&](Waiter& waiter) {
       Result<Done> safe = MayStart(waiter.named, waiter.listed, why);
@@ -330,8 +331,10 @@ ContainerMover::Reasons ContainerMover::WhyNotMoved() const {
   for (const auto& [id, since] : telling_) {
     const auto waits = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since);
     std::string& reason = why[id];
-    reason += (reason.empty() ? "" : "; now ") +
-              ("the runtime has not answered for " + std::to_string(waits.count()) + " s");
+    reason += reason.empty() ? "" : "; now ";
+    reason += waits < allocation::UpkeepLog::kAnswersWithin
+                  ? "the runtime is being told"
+                  : "the runtime has not answered for " + std::to_string(waits.count()) + " s";
   }
   return why;
 }
@@ -379,9 +382,9 @@ Result<Done> ContainerMover::MayStart(const std::string& named, bool listed,
                     (kept->empty() ? "other CPUs" : "CPUs " + kept->ToString()) + ")";
       cure = "stop the other one; `alignctl status` says more";
     } else {
-      const std::optional<CpuSet> told = registry_.ToldTo(other.id);
-      const bool strayed = told && !told->empty() && !told->Intersects(grant.exclusive);
-      in_the_way += " (" + (strayed ? "somebody else moved it there" : reason_of(other.id)) + ")";
+      const bool strayed = registry_.FoundOn(other.id).has_value();
+      in_the_way +=
+          (strayed ? " (which somebody else has moved; " : " (") + reason_of(other.id) + ")";
     }
   }
   if (count == 0) return Done{};

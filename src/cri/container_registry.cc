@@ -55,8 +55,7 @@ void ContainerRegistry::SandboxStopped(const std::string& id) {
   sandbox->second.found = false;
   const std::string& pod_uid = sandbox->second.pod_uid;
   if (!HasStopped(pod_uid)) return;
-  std::erase_if(containers_,
-                [&pod_uid](const auto& entry) { return entry.second.key.pod_uid == pod_uid; });
+  ForgetContainersOf(pod_uid);
 }
 
 std::optional<std::string> ContainerRegistry::RemoveSandbox(const std::string& id) {
@@ -66,9 +65,16 @@ std::optional<std::string> ContainerRegistry::RemoveSandbox(const std::string& i
   const std::string pod_uid = sandbox->second.pod_uid;
   sandboxes_.erase(sandbox);
   if (HasSandbox(pod_uid)) return std::nullopt;
-  std::erase_if(containers_,
-                [&pod_uid](const auto& entry) { return entry.second.key.pod_uid == pod_uid; });
+  ForgetContainersOf(pod_uid);
   return pod_uid;
+}
+
+void ContainerRegistry::ForgetContainersOf(const std::string& pod_uid) {
+  std::erase_if(containers_, [&](const auto& entry) REQUIRES(mutex_) {
+    if (entry.second.key.pod_uid != pod_uid) return false;
+    if (!entry.second.stranger) forgotten_.insert(entry.first);
+    return true;
+  });
 }
 
 std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id) const {
@@ -164,6 +170,12 @@ std::optional<CpuSet> ContainerRegistry::KeptOn(const std::string& id) const {
   return found == containers_.end() ? std::nullopt : found->second.kept;
 }
 
+std::optional<CpuSet> ContainerRegistry::FoundOn(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? std::nullopt : found->second.elsewhere;
+}
+
 std::optional<CpuSet> ContainerRegistry::ToldTo(const std::string& id) const {
   const MutexLock lock(mutex_);
   const auto found = containers_.find(id);
@@ -199,7 +211,10 @@ bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpu
 
 void ContainerRegistry::RemoveContainer(const std::string& id) {
   const MutexLock lock(mutex_);
-  containers_.erase(id);
+  const auto container = containers_.find(id);
+  if (container == containers_.end()) return;
+  if (!container->second.stranger) forgotten_.insert(id);
+  containers_.erase(container);
 }
 
 std::optional<ContainerKey> ContainerRegistry::KeyOf(const std::string& id) const {
@@ -329,7 +344,8 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
     if (known != containers_.end()) {
       container = known->second;
     } else {
-      container.stranger = !at_start && !calls_.contains(listed.key.pod_uid);
+      container.stranger =
+          !at_start && !calls_.contains(listed.key.pod_uid) && !forgotten_.contains(listed.id);
     }
     container.key = listed.key;
     container.runs = listed.runs;
@@ -340,6 +356,10 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
     }
   }
   containers_ = std::move(containers);
+  std::erase_if(forgotten_, [&listing](const std::string& id) {
+    return std::ranges::find(listing.containers, id, &RuntimeListing::Container::id) ==
+           listing.containers.end();
+  });
 
   std::set<std::string> missing;
   for (const std::string& uid : allocated) {

@@ -84,6 +84,8 @@ class ContainerRegistry {
   void LeftAlone(const std::string& id);
   // Where somebody else keeps it; nullopt: nowhere.
   std::optional<CpuSet> KeptOn(const std::string& id) const;
+  // Where its cgroup says that it is, other than it was told; nullopt: nowhere else.
+  std::optional<CpuSet> FoundOn(const std::string& id) const;
   // What the container was told, if that is certain and nobody is calling for it just now.
   std::optional<CpuSet> ToldTo(const std::string& id) const;
 
@@ -162,6 +164,7 @@ class ContainerRegistry {
     bool runs = false;                     // as of the last listing
   };
 
+  void ForgetContainersOf(const std::string& pod_uid) REQUIRES(mutex_);
   bool HasSandbox(const std::string& pod_uid) const REQUIRES(mutex_);
   bool HasStopped(const std::string& pod_uid) const REQUIRES(mutex_);
 
@@ -171,6 +174,8 @@ class ContainerRegistry {
   std::map<std::string, int> calls_ GUARDED_BY(mutex_);   // by pod UID
   std::set<std::string> missing_ GUARDED_BY(mutex_);      // pods that the last listing lacked
   std::set<std::string> added_since_ GUARDED_BY(mutex_);  // sandbox and container ids
+  // Containers of ours that were forgotten; a listing may still have them.
+  std::set<std::string> forgotten_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::cri

@@ -41,6 +41,10 @@ bool Matches(const cgroup::Cpuset& now, const Grant& grant) {
          (grant.memory_nodes.empty() || now.mems.ToString() == NodeList(grant.memory_nodes));
 }
 
+// What is said of a container, for the upkeep log.
+std::string FightOver(const std::string& id) { return "fight over " + id; }
+std::string CutOf(const std::string& id) { return "cut of " + id; }
+
 }  // namespace
 
 CpusetGuard::CpusetGuard(const admission::Node& node,
@@ -129,8 +133,8 @@ void CpusetGuard::Sync() {
   for (auto& [id, container] : guarded_) {
     watch_.Remove(id);
     due_.erase(id);
-    TakeBack(container.fight);
-    TakeBack(container.cut);
+    upkeep_.OtherManagerGone(FightOver(id));
+    upkeep_.OtherManagerGone(CutOf(id));
   }
   guarded_ = std::move(guarded);
   for (const std::string& uid : upkeep_.ThrottledPods()) {
@@ -214,6 +218,7 @@ void CpusetGuard::Check(const std::string& id) {
   }
   // What is just being changed says nothing.
   if (!told || *told != grant.cpuset || registry_.ToldTo(id) != told) {
+    container.suspect = false;
     CheckSoon(id, kUntilTold);
   } else if (Matches(*now, grant)) {
     Right(id, container, grant, *now);
@@ -256,10 +261,6 @@ void CpusetGuard::Right(const std::string& id, Guarded& container, const Grant& 
   NoteCut(id, container, now);
 }
 
-void CpusetGuard::TakeBack(std::string& sign) {
-  if (!sign.empty()) upkeep_.OtherManagerGone(std::exchange(sign, {}));
-}
-
 void CpusetGuard::NoteCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {
   // The two files are read one after the other: if a write came in between, the second has more.
   std::string sign;
@@ -268,11 +269,13 @@ void CpusetGuard::NoteCut(const std::string& id, Guarded& container, const cgrou
            ", but may use only " + Or(now.effective_cpus.ToString(), "none of them");
   }
   if (sign == container.cut) return;
-  TakeBack(container.cut);
   container.cut = sign;
-  if (sign.empty()) return;
+  if (sign.empty()) {
+    upkeep_.OtherManagerGone(CutOf(id));
+    return;
+  }
   upkeep_.SawOtherManager(
-      sign,
+      CutOf(id), sign,
       "a cgroup above it is narrower or CPUs are offline: widen cpuset.cpus of its parents "
       "(AllowedCPUs= of their slices)",
       kUntilItEnds);
@@ -297,13 +300,10 @@ void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Grant& 
     container.repairs.clear();
     container.truce_until =
         time + options_.truce * (1 << std::min(container.truces++, options_.longest_truce));
-    const std::string sign = "somebody keeps moving " + NameOf(SubjectOf(id, container)) +
-                             " from CPUs " + grant.cpuset.ToString() + " to " +
-                             Or(now.cpus.ToString(), "its parent's");
-    if (sign != container.fight) TakeBack(container.fight);
-    container.fight = sign;
     upkeep_.SawOtherManager(
-        sign,
+        FightOver(id),
+        "somebody keeps moving " + NameOf(SubjectOf(id, container)) + " from CPUs " +
+            grant.cpuset.ToString() + " to " + Or(now.cpus.ToString(), "its parent's"),
         "stop the other one (kubelet: cpuManagerPolicy none; tuned, irqbalance and systemd: no CPU "
         "sets for containers); until then it is left there for a while",
         kUntilItEnds);
@@ -339,7 +339,7 @@ void CpusetGuard::SeeWhetherLeftAlone(const std::string& id, Guarded& container)
     return;
   }
   container.kept = false;
-  TakeBack(container.fight);
+  upkeep_.OtherManagerGone(FightOver(id));
   registry_.LeftAlone(id);
   tell_anew_();  // somebody may wait for its CPUs
 }

@@ -80,10 +80,7 @@ class CpusetGuard {
     int truces = 0;
     Clock::time_point truce_until;
     bool kept = false;  // by somebody else, as the registry knows
-    // What was said of somebody else who keeps it elsewhere, and of a narrower cgroup above; empty:
-    // nothing.
-    std::string fight;
-    std::string cut;
+    std::string cut;    // what was said of a narrower cgroup above; empty: nothing
   };
 
   void Run();
@@ -102,8 +99,6 @@ class CpusetGuard {
   void Leave(const std::string& id, Guarded& container, const CpuSet& cpus);
   // It is right: whoever kept it elsewhere may have given up.
   void SeeWhetherLeftAlone(const std::string& id, Guarded& container);
-  // What was said of another manager is no longer so.
-  void TakeBack(std::string& sign);
   // A cgroup above is narrower, or no longer is.
   void NoteCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now);
   // For those who read what we say of it.

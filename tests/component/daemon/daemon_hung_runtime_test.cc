@@ -144,7 +144,7 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItIsGoneUntilItIsBack) {
   EXPECT_FALSE(Outage());
   runtime_.reset();
   ASSERT_TRUE(Eventually([&] { return Outage().has_value(); }));
-  EXPECT_NE(Outage()->text.find("as it was before"), std::string::npos) << Outage()->text;
+  EXPECT_NE(Outage()->text.find("as of its last answer"), std::string::npos) << Outage()->text;
   watch_.Forget();
   StartRuntime();
   EXPECT_TRUE(Eventually([&] { return !Outage(); }));

@@ -102,7 +102,7 @@ TEST(UpkeepLog, UpdateWithoutAnAnswerIsReportedAfterSomeSeconds) {
   EXPECT_EQ(failed[0].container.container_id, "c1");
   EXPECT_EQ(failed[0].should, "CPUs 1-3");
   EXPECT_EQ(failed[0].times, 0U);
-  EXPECT_EQ(failed[0].error, "the runtime has not answered for 7 s");
+  EXPECT_TRUE(failed[0].error.starts_with("the runtime has not answered for ")) << failed[0].error;
   log.UpdateAnswered("c1");
   EXPECT_TRUE(log.Report(now + seconds(7)).failed_updates.empty());
 }
@@ -114,7 +114,8 @@ TEST(UpkeepLog, UpdateThatFailedAndNowHangsIsReportedOnceWithBoth) {
   const auto failed = log.Report(system_clock::now() + seconds(7)).failed_updates;
   ASSERT_EQ(failed.size(), 1U);
   EXPECT_EQ(failed[0].times, 1U);
-  EXPECT_EQ(failed[0].error, "out of order; now the runtime has not answered for 7 s");
+  EXPECT_TRUE(failed[0].error.starts_with("out of order; now the runtime has not answered for "))
+      << failed[0].error;
 }
 
 TEST(UpkeepLog, RuntimeThatFailsIsOutUntilItAnswers) {
@@ -153,7 +154,8 @@ TEST(UpkeepLog, RuntimeThatDoesNotAnswerIsOutAfterSomeSeconds) {
 TEST(UpkeepLog, SignOfAnotherManagerLapsesWhenItIsNotSeenAgain) {
   UpkeepLog log;
   log.SawOtherManager("it writes", "stop it");
-  log.SawOtherManager("it stands there", "remove it", std::chrono::hours(1));
+  log.SawOtherManager("where", "it stands here", "remove it", std::chrono::hours(1));
+  log.SawOtherManager("where", "it stands there", "remove it", std::chrono::hours(1));
   const auto now = system_clock::now();
   log.DropOldSigns(now + UpkeepLog::kSignLasts / 2);
   EXPECT_EQ(log.Report().other_managers.size(), 2U);
@@ -161,7 +163,7 @@ TEST(UpkeepLog, SignOfAnotherManagerLapsesWhenItIsNotSeenAgain) {
   ASSERT_EQ(log.Report().other_managers.size(), 1U);
   EXPECT_EQ(log.Report().other_managers[0].sign, "it stands there");
   log.OtherManagerGone("never seen");
-  log.OtherManagerGone("it stands there");
+  log.OtherManagerGone("where");
   EXPECT_TRUE(log.Report().other_managers.empty());
 }
 

@@ -306,6 +306,23 @@ TEST_F(Registry, ContainersOfAPodWithACallUnderWayAreNoStrangers) {
   EXPECT_EQ(Ids(registry_.Strangers()), "");
 }
 
+// An old listing may have what was removed meanwhile.
+TEST_F(Registry, OwnContainersThatWereForgottenAreNoStrangers) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, {});
+  registry_.AddContainer("d", {"pod", "other"}, {});
+  registry_.BeginListing();
+  registry_.RemoveContainer("c");
+  registry_.RemoveSandbox("s");
+  const RuntimeListing listing{{{"s", "pod", true}},
+                               {{"c", {"pod", "app"}, "s"}, {"d", {"pod", "other"}, "s"}}};
+  registry_.Resync(listing, {}, false);
+  EXPECT_EQ(Ids(registry_.Strangers()), "");
+  Listed({});
+  Listed(listing);  // that they come back was somebody else's doing
+  EXPECT_EQ(Ids(registry_.Strangers()), "c d ");
+}
+
 TEST_F(Registry, CallUnderWayOutlivesAListing) {
   registry_.AddSandbox("s", "pod");
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
