@@ -8,7 +8,7 @@
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
+#include <ctime>
 #include <map>
 
 #include "proxied_runtime.h"
@@ -18,18 +18,13 @@ namespace {
 
 constexpr char kService[] = "/runtime.v1.RuntimeService/";
 
-// CPU time that the threads of a process have had since their start.
-// No process has had none.
+// Processor time that a process has had since its start; 0 for none.
 double CpuMicroseconds(pid_t pid) {
-  if (pid == 0) return 0;
-  double nanoseconds = 0;
-  const std::filesystem::path tasks = "/proc/" + std::to_string(pid) + "/task";
-  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
-    double running = 0;
-    std::ifstream(task.path() / "schedstat") >> running;
-    nanoseconds += running;
-  }
-  return nanoseconds / 1000;
+  clockid_t clock{};
+  timespec had{};
+  if (pid == 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &had) != 0)
+    return 0;
+  return static_cast<double>(had.tv_sec) * 1e6 + static_cast<double>(had.tv_nsec) / 1e3;
 }
 
 // The ways to the runtime.
@@ -160,9 +155,10 @@ void CompareLoads(benchmark::State& state, const ProxiedRuntime& node, const std
       if (way.between == 0) direct = load.per_second;
       if (i < 0) continue;
       samples[way.name + "_per_s"].Add(load.per_second);
-      samples[way.name + "_ratio"].Add(load.per_second / direct);
       samples[way.name + "_cpu_us_client"].Add(load.client_us);
       samples[way.name + "_cpu_us_runtime"].Add(load.runtime_us);
+      if (way.between == 0) continue;
+      samples[way.name + "_ratio"].Add(load.per_second / direct);
       samples[way.name + "_cpu_us_between"].Add(load.between_us);
     }
   }
