@@ -36,6 +36,7 @@ class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
       on_end_(endpoint_.ClosedError(kName));
       return;
     }
+    rpc::KeepCallbackThreads();
     // On the wire a stream of the server alone is one in both directions that we close.
     grpc::GenericStub(endpoint_.channel_)
         .PrepareBidiStreamingCall(&context_, std::string(kService) + kName, {}, this);

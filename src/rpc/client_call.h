@@ -18,6 +18,13 @@ class Message;
 
 namespace alignd::rpc {
 
+// gRPC runs callbacks on threads that it ends with the last channel that has had such a call. Calls
+// end there, and the last one may take that channel with it: then such a thread waits for itself,
+// and goes on with what has been freed. Call this before a call of the callback API: from then on
+// the threads stay for the life of the program. Source: gRPC 1.51, src/cpp/common/
+// completion_queue_cc.cc, CallbackAlternativeCQ.
+void KeepCallbackThreads();
+
 grpc::ByteBuffer Encode(const google::protobuf::Message& message);
 
 // Not OK: INTERNAL, as a peer in Go says, and tells what the bytes are.
