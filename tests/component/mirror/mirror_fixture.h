@@ -70,8 +70,18 @@ class MirrorTest : public DaemonTest {
   void StartAll(const std::string& config = StaticConfig()) {
     Start(config);
     StartGpus();
-    StartKubelet();
+    StartKubeletOnceOffered();
     ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
+  }
+  // A kubelet that looks while a socket is being made registers it twice, and refuses pods in
+  // between.
+  void StartKubeletOnceOffered() {
+    std::error_code absent;
+    ASSERT_TRUE(Eventually([&] {
+      const bool is_empty = std::filesystem::is_empty(Registry(), absent);
+      return !absent && !is_empty;
+    }));
+    StartKubelet();
   }
   void StartKubelet() {
     auto kubelet =

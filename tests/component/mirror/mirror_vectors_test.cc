@@ -183,7 +183,7 @@ class MirrorVectors : public MirrorTest {
       StartDaemon(whole.dump());
       empty_ = State();
       StartGpus();
-      StartKubelet();
+      StartKubeletOnceOffered();
       ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
       for (const json& scenario : scenarios) {
         SCOPED_TRACE(scenario.at("name").get<std::string>() + " " + config);
