@@ -356,9 +356,10 @@ std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
     }
   }
   containers_ = std::move(containers);
-  std::erase_if(forgotten_, [&listing](const std::string& id) {
-    return std::ranges::find(listing.containers, id, &RuntimeListing::Container::id) ==
-           listing.containers.end();
+  std::erase_if(forgotten_, [&](const std::string& id) REQUIRES(mutex_) {
+    return !added_since_.contains(id) &&
+           std::ranges::find(listing.containers, id, &RuntimeListing::Container::id) ==
+               listing.containers.end();
   });
 
   std::set<std::string> missing;

@@ -1,5 +1,6 @@
 #include "cri/injection.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -17,7 +18,12 @@ constexpr char kCpusFile[] = "cpuset.cpus";
 constexpr char kMemsFile[] = "cpuset.mems";
 constexpr char kQuotaFile[] = "cpu.max";
 
-// Those whose names begin so.
+// Whose names begin so.
+bool HasFiles(const std::string& name, const LinuxContainerResources& resources) {
+  return std::ranges::any_of(resources.unified(),
+                             [&](const auto& entry) { return entry.first.starts_with(name); });
+}
+
 void EraseFiles(const std::string& name, LinuxContainerResources& resources) {
   std::vector<std::string> files;
   for (const auto& [file, text] : resources.unified()) {
@@ -110,7 +116,7 @@ void KeepGrant(const admission::Grant& grant, LinuxContainerResources& resources
 }
 
 bool HasQuota(const LinuxContainerResources& resources) {
-  return resources.cpu_quota() > 0 || resources.unified().contains(kQuotaFile);
+  return resources.cpu_quota() > 0 || HasFiles(kQuotaFile, resources);
 }
 
 void LiftQuota(LinuxContainerResources& resources) {
@@ -120,11 +126,11 @@ void LiftQuota(LinuxContainerResources& resources) {
 }
 
 bool HasCpuSet(const LinuxContainerResources& resources) {
-  return !resources.cpuset_cpus().empty() || resources.unified().contains(kCpusFile);
+  return !resources.cpuset_cpus().empty() || HasFiles(kCpusFile, resources);
 }
 
 bool HasMemoryNodes(const LinuxContainerResources& resources) {
-  return !resources.cpuset_mems().empty() || resources.unified().contains(kMemsFile);
+  return !resources.cpuset_mems().empty() || HasFiles(kMemsFile, resources);
 }
 
 void ClearCpuSet(LinuxContainerResources& resources) {

@@ -46,6 +46,8 @@ std::optional<int64_t> AskedMillis(v1::LinuxContainerResources resources) {
       text >> period;
       resources.set_cpu_quota(quota);
       resources.set_cpu_period(period);
+    } else {
+      resources.set_cpu_quota(kNoQuota);
     }
   }
   if (resources.cpu_quota() > 0) {

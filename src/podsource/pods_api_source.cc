@@ -18,6 +18,7 @@
 #include "podsource/agreement.h"
 #include "podsource/cri_sizes.h"
 #include "podsource/v1_pod.h"
+#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
@@ -102,6 +103,7 @@ class PodsApiSource::Client {
     }
     call->request.set_poduid(uid);
     call->context.set_deadline(std::chrono::system_clock::now() + options_.timeout);
+    rpc::KeepCallbackThreads();
     stub_->async()->GetPod(
         &call->context, &call->request, &call->response,
         [this, call, uid, got = std::move(got)](const grpc::Status& status) mutable {
