@@ -112,7 +112,7 @@ class AllocationManager final : public InventorySink {
   // nothing does not grow for ever. Waits for the decision thread; empty once we are stopping.
   std::set<std::string> KnownPods();
 
-  // Writes the state files once more, because somebody else has written to them. Waits for the
+  // Writes the state files of which the store does not know that they are ours. Waits for the
   // decision thread. Errors: kIo; kUnavailable once we are stopping.
   Result<Done> SaveAgain();
 

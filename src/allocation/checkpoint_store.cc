@@ -79,13 +79,22 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   return Done{};
 }
 
-std::optional<fs::path> CheckpointStore::FindForeignCpuFile() {
+std::vector<CheckpointStore::ForeignFile> CheckpointStore::FindForeignFiles() {
   const MutexLock lock(mutex_);
-  if (!cpu_.text) return std::nullopt;  // nobody knows what our last attempt left there
-  const Result<std::string> text = host::ReadFile(cpu_.path);
-  if (!text.ok() || *text == *cpu_.text) return std::nullopt;
-  cpu_.text.reset();
-  return cpu_.path;
+  std::vector<ForeignFile> foreign;
+  for (File* file : {&cpu_, &memory_}) {
+    if (!file->text) continue;  // nobody knows what our last attempt left there
+    Result<std::string> text = host::ReadFile(file->path);
+    if (!text.ok() || *text == *file->text) continue;
+    file->text.reset();
+    foreign.push_back({file->path, *std::move(text)});
+  }
+  return foreign;
+}
+
+bool CheckpointStore::IsUncertain() const {
+  const MutexLock lock(mutex_);
+  return !cpu_.text || !memory_.text || !devices_.text;
 }
 
 Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state) {

@@ -58,9 +58,16 @@ class CheckpointStore {
   // Errors: kIo. Each file then has its old or its new text, not all of them the same.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
 
-  // The CPU file, if it has another text than the one that was read or written here last, so that
-  // somebody else writes it as well. The next save then writes it in any case.
-  std::optional<std::filesystem::path> FindForeignCpuFile();
+  // A state file with another text than the one that was read or written here last.
+  struct ForeignFile {
+    std::filesystem::path path;
+    std::string text;
+  };
+  // Those of CPUs and memory, which somebody else writes as well. The next save writes them in any
+  // case.
+  std::vector<ForeignFile> FindForeignFiles();
+  // Whether a save has failed since, so that nobody knows what is on the disk.
+  bool IsUncertain() const;
 
  private:
   struct File {

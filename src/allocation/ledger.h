@@ -45,7 +45,8 @@ class Ledger {
   // Makes `next` the state and publishes it whether it can be saved or not. Errors: kIo.
   Result<Done> Keep(admission::NodeState next, const std::vector<const Reservation*>& hidden);
 
-  // Writes the published state once more: somebody else has written the files. Errors: kIo.
+  // Saves the published state once more, where the store knows of files that are not ours. Errors:
+  // kIo.
   Result<Done> SaveAgain();
 
   // The newest published state. Thread-safe.

@@ -241,7 +241,7 @@ class RunningDaemon final : public Daemon {
     }
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
-    if (node_.cpu) RestoreStateFile(*store_, allocation_, upkeep_);
+    if (node_.cpu) RestoreStateFiles(*store_, allocation_, upkeep_);
   }
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
@@ -325,7 +325,7 @@ class RunningDaemon final : public Daemon {
                                 own = OwnFiles{options.state_dir, options.config}] {
       if (node_.cpu) {
         LookForKubeletCpuManager(kubelet_dir, own, upkeep_);
-        RestoreStateFile(*store_, allocation_, upkeep_);
+        RestoreStateFiles(*store_, allocation_, upkeep_);
       }
       if (plugins) plugins->Look();
     };

@@ -3,12 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <system_error>
 
 #include "alignd/config/kubelet_config.h"
 #include "host/config_file.h"
+#include "host/durable_file.h"
 #include "host/file.h"
 
 namespace alignd::daemon {
@@ -69,19 +69,22 @@ void LookForKubeletCpuManager(const fs::path& kubelet_dir, const OwnFiles& own,
   upkeep.DropOldSigns();
 }
 
-void RestoreStateFile(allocation::CheckpointStore& store, allocation::AllocationManager& allocation,
-                      allocation::UpkeepLog& upkeep) {
-  const std::optional<fs::path> file = store.FindForeignCpuFile();
-  if (!file) return;
-  // It lapses by itself: that the file is ours again does not mean that the other one has gone.
-  upkeep.SawOtherManager(
-      file->string() +
-          " was not what alignd wrote: somebody else keeps his state there; alignd has written "
-          "its own again",
-      "let nobody else write there: give alignd a state directory of its own (--state-dir) and the "
-      "kubelet cpuManagerPolicy none");
+void RestoreStateFiles(allocation::CheckpointStore& store,
+                       allocation::AllocationManager& allocation, allocation::UpkeepLog& upkeep) {
+  for (const allocation::CheckpointStore::ForeignFile& file : store.FindForeignFiles()) {
+    const fs::path copy = file.path.string() + ".foreign";
+    const Result<Done> saved = host::ReplaceFile(copy, file.text);
+    if (!saved.ok()) spdlog::error("{} is lost: {}", file.path.string(), saved.error().Text());
+    // It lapses by itself: that the file is ours again does not mean that the other one has gone.
+    upkeep.SawOtherManager(
+        file.path.string() + " was not what alignd wrote: somebody else keeps his state there (" +
+            (saved.ok() ? "it is in " + copy.string() + " now" : saved.error().Text()) + ")",
+        "let nobody else write there: give alignd a state directory of its own (--state-dir) and "
+        "the kubelet cpuManagerPolicy none");
+  }
+  if (!store.IsUncertain()) return;
   const Result<Done> saved = allocation.SaveAgain();
-  if (!saved.ok()) spdlog::error("{} is not alignd's: {}", file->string(), saved.error().Text());
+  if (!saved.ok()) spdlog::error("the state files are not alignd's: {}", saved.error().Text());
 }
 
 }  // namespace alignd::daemon

@@ -24,9 +24,10 @@ struct OwnFiles {
 void LookForKubeletCpuManager(const std::filesystem::path& kubelet_dir, const OwnFiles& own,
                               allocation::UpkeepLog& upkeep);
 
-// Where somebody else has written our CPU state file: notes that, and writes our state again, so
-// that neither we nor a kubelet that gets the file load what the other one thinks.
-void RestoreStateFile(allocation::CheckpointStore& store, allocation::AllocationManager& allocation,
-                      allocation::UpkeepLog& upkeep);
+// Where somebody else has written our CPU or memory state file: notes that, keeps his beside it
+// (".foreign"), and writes our state again, so that neither we nor a kubelet that gets the file
+// load what the other one thinks. Also where a save has failed.
+void RestoreStateFiles(allocation::CheckpointStore& store,
+                       allocation::AllocationManager& allocation, allocation::UpkeepLog& upkeep);
 
 }  // namespace alignd::daemon

@@ -255,6 +255,7 @@ TEST_P(DaemonGuard, SharedStateDirectoryAndWhoWritesThereAreReported) {
   }));
   // Nobody loses what was granted, also if we are stopped before we see it.
   EXPECT_TRUE(Eventually([&] { return State() == ours; })) << State();
+  EXPECT_NE(ReadText(StateDir() / "cpu_manager_state.foreign").find("theirs"), std::string::npos);
   write_theirs();
   StopDaemon();
   EXPECT_EQ(State(), ours);

@@ -269,20 +269,27 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
   }
 }
 
-TEST_F(CheckpointStoreTest, KnowsWhetherSomebodyElseWroteTheCpuFile) {
+TEST_F(CheckpointStoreTest, FindsFilesThatSomebodyElseWrote) {
   CheckpointStore store(paths(), disk);
-  EXPECT_FALSE(store.FindForeignCpuFile());
+  EXPECT_TRUE(store.FindForeignFiles().empty());
   ASSERT_TRUE(store.Load(node, {}).ok());
-  EXPECT_FALSE(store.FindForeignCpuFile());
   ASSERT_TRUE(store.Save(node, TwoPods()).ok());
-  EXPECT_FALSE(store.FindForeignCpuFile());
-  const std::string ours = host::ReadFile(paths().CpuFile()).value();
-  ASSERT_TRUE(host::ReplaceFile(paths().CpuFile(), "{}").ok());
-  EXPECT_EQ(store.FindForeignCpuFile(), paths().CpuFile());
-  // The same as before: ours is written again all the same.
-  ASSERT_TRUE(store.Save(node, TwoPods()).ok());
-  EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), ours);
-  EXPECT_FALSE(store.FindForeignCpuFile());
+  EXPECT_TRUE(store.FindForeignFiles().empty());
+  EXPECT_FALSE(store.IsUncertain());
+  for (const auto& path : {paths().CpuFile(), paths().MemoryFile()}) {
+    const std::string ours = host::ReadFile(path).value();
+    ASSERT_TRUE(host::ReplaceFile(path, "{}").ok());
+    const std::vector<CheckpointStore::ForeignFile> foreign = store.FindForeignFiles();
+    ASSERT_EQ(foreign.size(), 1u);
+    EXPECT_EQ(foreign[0].path, path);
+    EXPECT_EQ(foreign[0].text, "{}");
+    EXPECT_TRUE(store.IsUncertain());
+    // The same as before: ours is written again all the same.
+    ASSERT_TRUE(store.Save(node, TwoPods()).ok());
+    EXPECT_EQ(host::ReadFile(path).value(), ours);
+    EXPECT_FALSE(store.IsUncertain());
+  }
+  EXPECT_TRUE(store.FindForeignFiles().empty());
 }
 
 }  // namespace
