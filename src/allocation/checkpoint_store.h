@@ -66,7 +66,8 @@ class CheckpointStore {
   // Those of CPUs and memory, which somebody else writes as well. The next save writes them in any
   // case.
   std::vector<ForeignFile> FindForeignFiles();
-  // Whether a save has failed since, so that nobody knows what is on the disk.
+  // Whether a file may not be ours: the last save has failed, or somebody else was found to have
+  // written there.
   bool IsUncertain() const;
 
  private:
