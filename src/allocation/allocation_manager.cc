@@ -27,7 +27,8 @@ constexpr int kMaxConsultations = 3;
 // What became of it, and when.
 void SetOutcome(const Outcome& outcome, PodDecision& decision) {
   decision.time = std::chrono::system_clock::now();
-  if (const auto* granted = std::get_if<Granted>(&outcome)) decision.grants = granted->grants;
+  if (const auto* granted = std::get_if<Allocated>(&outcome))
+    decision.assignments = granted->assignments;
   if (const auto* refusal = std::get_if<Refusal>(&outcome)) decision.refusal = *refusal;
   if (const auto* error = std::get_if<Error>(&outcome)) decision.error = *error;
 }
@@ -43,7 +44,7 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
       plugins_(plugins),
       bindings_(bindings),
       mirrors_(modes.has_value()),
-      modes_(modes.value_or(BindingMode::kSteered)),
+      modes_(modes.value_or(BindingMode::kPreferred)),
       kubelet_(std::move(kubelet)),
       ledger_(node_, std::move(initial), store),
       pod_counts_(modes, node_.topology.scope()),
@@ -72,7 +73,7 @@ AllocationManager::~AllocationManager() {
 }
 
 void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source, std::string wanted,
-                              CountedPod counted, StoppedPods stopped) {
+                              KubeletAllocatedPod counted, StoppedPods stopped) {
   const auto caller =
       std::make_shared<Caller>(Caller{std::move(pod), std::move(done), std::move(source),
                                       std::move(wanted), std::move(counted), std::move(stopped)});
@@ -108,10 +109,10 @@ void AllocationManager::Start(Caller caller) {
   const Result<Done> taken = TakeOverWanted(caller);
   if (!taken.ok()) return turn_away(taken.error());
   if (const auto wait = AwaitsPluginsOfThisBoot(caller)) return turn_away(*wait);
-  if (HoldsItsGrant(caller, pending)) {
+  if (IsAllocated(caller, pending)) {
     const Result<Done> bound = KeepBound(ledger_.state(), caller.pod.uid, caller.counted);
     if (!bound.ok()) return turn_away(bound.error());
-    const Granted granted = GrantsNow(caller.pod);
+    const Allocated granted = AssignmentsNow(caller.pod);
     NotePlain(caller, granted);
     return caller.done(granted);
   }
@@ -159,11 +160,12 @@ std::shared_ptr<const checkpoint::Bindings> AllocationManager::bindings() const 
                               : bindings_->snapshot();
 }
 
-bool AllocationManager::HoldsItsGrant(const Caller& caller, bool pending) const {
+bool AllocationManager::IsAllocated(const Caller& caller, bool pending) const {
   const Pod& pod = caller.pod;
   const bool bound = bindings_ == nullptr || AreBound(*bindings(), pod.uid, caller.counted);
   // What is held can be bound without a decision.
-  if (!bound && (pending || !HoldsCounted(ledger_.state(), pod.uid, caller.counted))) return false;
+  if (!bound && (pending || !HasKubeletAllocated(ledger_.state(), pod.uid, caller.counted)))
+    return false;
   const bool one =
       std::ranges::find(pod.containers, caller.wanted, &Container::name) != pod.containers.end();
   return std::ranges::all_of(pod.containers, [&](const Container& container) {
@@ -172,28 +174,28 @@ bool AllocationManager::HoldsItsGrant(const Caller& caller, bool pending) const 
     // One that was in the shared pool may come again for exclusive CPUs.
     if (granted && !LacksItsCpus(node_, ledger_.state(), pod, container)) return true;
     // What the state says of a pending pod is only reserved.
-    return !pending && HoldsAllItAsks(node_, ledger_.state(), pod, container);
+    return !pending && HasAllItRequests(node_, ledger_.state(), pod, container);
   });
 }
 
 Result<Done> AllocationManager::KeepBound(const NodeState& state, const std::string& pod_uid,
-                                          const CountedPod& counted) {
+                                          const KubeletAllocatedPod& counted) {
   return bindings_ ? bindings_->Set(Bind(state, pod_uid, counted)) : Done{};
 }
 
-Granted AllocationManager::GrantsNow(const Pod& pod) const {
+Allocated AllocationManager::AssignmentsNow(const Pod& pod) const {
   const std::shared_ptr<const Snapshot> now = snapshot();
-  Granted granted;
+  Allocated granted;
   granted.generation = now->generation;
   for (const Container& c : pod.containers) {
-    granted.grants[c.name] = admission::GrantOf(node_, now->state, {pod.uid, c.name});
+    granted.assignments[c.name] = admission::AssignmentOf(node_, now->state, {pod.uid, c.name});
   }
   return granted;
 }
 
 void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   const Pod& pod = operation->pod;
-  const CountedPod& counted = operation->counted;
+  const KubeletAllocatedPod& counted = operation->counted;
   if (const auto wait = AwaitedPlugin(ledger_.state(), pod, counted, plugins_)) {
     operation->decision = DecisionAbout(node_, ledger_.state(), pod, operation->source);
     return Fail(*operation, *wait);
@@ -211,11 +213,11 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   const auto admit = [&](const std::set<std::string>& released, bool& untakable) {
     NodeState state = ledger_.state();
     for (const std::string& uid : released) admission::ReleasePod(uid, state);
-    std::optional<Refusal> refusal = RefuseCounted(state, pod, counted, *bound, modes_);
+    std::optional<Refusal> refusal = RefuseKubeletAllocated(state, pod, counted, *bound, modes_);
     untakable = refusal.has_value();
     if (untakable) return admission::Admission{std::move(refusal), {}, std::move(state), {}};
     admission::LendToInitContainers(node_, pod, state);
-    return AdmitCounted(node_, state, pod, counted, *bound, modes_, preferred);
+    return AdmitKubeletAllocated(node_, state, pod, counted, *bound, modes_, preferred);
   };
   bool untakable = false;  // what was counted; whatever the policy says
   admission::Admission admission = admit({}, untakable);
@@ -235,7 +237,8 @@ void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
   if (admission.refusal && untakable) return Fail(*operation, *admission.refusal);
   if (admission.refusal) {
     Refusal refusal = admission::Explain(node_, ledger_.state(), pod, *admission.refusal);
-    refusal.message += ExplainCounted(node_, ledger_.state(), pod, counted, *bound, modes_);
+    refusal.message +=
+        ExplainKubeletAllocated(node_, ledger_.state(), pod, counted, *bound, modes_);
     return Fail(*operation, refusal);
   }
   operation->released = std::move(released);
@@ -300,7 +303,7 @@ void AllocationManager::Conclude(Operation& operation, NodeState next) {
   if (!saved.ok()) return Fail(operation, saved.error());
   if (!operation.reservation) ForgetReleased(operation.released);
   operation.reservation.reset();
-  Finish(operation, GrantsNow(operation.pod));
+  Finish(operation, AssignmentsNow(operation.pod));
 }
 
 void AllocationManager::Fail(Operation& operation, const Outcome& why) {
@@ -323,7 +326,7 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
     SetOutcome(outcome, *operation.decision);
     decisions_.Add(*std::move(operation.decision));
   }
-  if (std::holds_alternative<Granted>(outcome)) notes_.Granted(operation.pod);
+  if (std::holds_alternative<Allocated>(outcome)) notes_.Allocated(operation.pod);
   for (const AdmitDone& done : operation.waiting) done(outcome);
   for (Caller& caller : operation.behind) Start(std::move(caller));
 }
@@ -334,15 +337,16 @@ void AllocationManager::Note(Operation& operation, const admission::Admission& a
       DecisionAbout(node_, ledger_.state(), operation.pod, operation.source));
   decision.containers = admission.decisions;
   if (admission.refusal) {
-    decision.left = admission::DescribeRoom(admission::RoomLeft(node_, ledger_.state()));
+    decision.left =
+        admission::DescribeAvailable(admission::AvailableByNode(node_, ledger_.state()));
   }
 }
 
 // For those who ask why a pod has no CPUs of its own, or what it had when we started.
-void AllocationManager::NotePlain(const Caller& caller, const Granted& granted) {
+void AllocationManager::NotePlain(const Caller& caller, const Allocated& granted) {
   const Pod& pod = caller.pod;
   const bool noted = std::ranges::all_of(pod.containers, [&](const Container& container) {
-    return decisions_.HasGrant({pod.uid, container.name});
+    return decisions_.HasAssignment({pod.uid, container.name});
   });
   if (noted) return;
   PodDecision decision = DecisionAbout(node_, ledger_.state(), pod, caller.source);

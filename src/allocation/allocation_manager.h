@@ -33,16 +33,16 @@
 
 namespace alignd::allocation {
 
-struct Granted {
+struct Allocated {
   // By container name; at least those of the pod that was asked about.
-  std::map<std::string, admission::Grant> grants;
+  std::map<std::string, admission::Assignment> assignments;
   // The shared pool must have been moved to this generation before an exclusive container starts.
   uint64_t generation = 0;
 };
 
-// Granted; refused (nothing changed, kubelet's reason, explained message); or a malfunction
+// Allocated; refused (nothing changed, kubelet's reason, explained message); or a malfunction
 // (nothing changed).
-using Outcome = std::variant<Granted, Refusal, Error>;
+using Outcome = std::variant<Allocated, Refusal, Error>;
 
 // Thread-safe: its methods post to the decision thread and return at once. Callbacks run exactly
 // once, on the decision thread (after the end on the caller's), and must not block.
@@ -89,7 +89,7 @@ class AllocationManager final : public InventorySink {
   // whose limits name as many. `stopped`, where given, names pods that are released if the pod fits
   // then and not before; in one change, so that nobody is moved onto their CPUs in between.
   void Admit(Pod pod, AdmitDone done, std::string source = {}, std::string wanted = {},
-             CountedPod counted = {}, StoppedPods stopped = {});
+             KubeletAllocatedPod counted = {}, StoppedPods stopped = {});
 
   // The container is about to start: what ended init containers of its pod held is given back, as
   // far as the pod is known as a whole (admission::ContainerStarts). A failure to save it is
@@ -149,9 +149,10 @@ class AllocationManager final : public InventorySink {
     AdmitDone done;
     std::string source;
     std::string wanted;
-    CountedPod counted;
+    KubeletAllocatedPod counted;
     StoppedPods stopped;
-    std::optional<Result<CountedPod>> told = {};  // what the kubelet counted for the whole pod
+    std::optional<Result<KubeletAllocatedPod>> told =
+        {};  // what the kubelet counted for the whole pod
   };
 
   // All of these on the decision thread.
@@ -166,11 +167,11 @@ class AllocationManager final : public InventorySink {
   std::optional<Outcome> AwaitsPluginsOfThisBoot(const Caller& caller) const;
   // Notes the machine's boot once nobody waits for a plugin of an earlier one any more.
   void SettleBoot();
-  bool HoldsItsGrant(const Caller& caller, bool pending) const;
+  bool IsAllocated(const Caller& caller, bool pending) const;
   // Binds what is counted to the devices that `state` gives the pod.
   Result<Done> KeepBound(const admission::NodeState& state, const std::string& pod_uid,
-                         const CountedPod& counted);
-  Granted GrantsNow(const Pod& pod) const;
+                         const KubeletAllocatedPod& counted);
+  Allocated AssignmentsNow(const Pod& pod) const;
   void Decide(const std::shared_ptr<Operation>& operation);
   void Consult(const std::shared_ptr<Operation>& operation,
                const std::set<devicemanager::PreferenceQuery>& queries);
@@ -185,7 +186,7 @@ class AllocationManager final : public InventorySink {
   void Fail(Operation& operation, const Outcome& why);
   void Finish(Operation& operation, const Outcome& outcome);
   void Note(Operation& operation, const admission::Admission& admission);
-  void NotePlain(const Caller& caller, const Granted& granted);
+  void NotePlain(const Caller& caller, const Allocated& granted);
   void Cancel(const std::string& pod_uid, const Error& why);
   Result<Done> Release(const std::set<std::string>& pod_uids);
   // Takes over what plugins announced since: once for all of it, so that a plugin that floods us

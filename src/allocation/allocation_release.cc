@@ -22,9 +22,9 @@ void AllocationManager::ContainerStarts(ContainerKey key) {
     admission::ContainerStarts(node_, *pod, key.container, next);
     if (next == ledger_.state()) return;
     // Those that run once more are to be decided about once more.
-    for (const ContainerKey& granted : notes_.GrantedOf(key.pod_uid)) {
+    for (const ContainerKey& granted : notes_.AllocatedOf(key.pod_uid)) {
       const bool loses = ledger_.state().cpu.Find(granted) && !next.cpu.Find(granted);
-      if (loses) notes_.NoLongerGranted(granted);
+      if (loses) notes_.NoLongerAllocated(granted);
     }
     const Result<Done> saved = ledger_.Keep(std::move(next), Hidden(nullptr));
     if (!saved.ok()) {

@@ -33,9 +33,9 @@ Error Invalid(std::string_view text, const std::string& why) {
 }  // namespace
 
 Result<BindingMode> ParseBindingMode(std::string_view text) {
-  if (text == "steered") return BindingMode::kSteered;
-  if (text == "late") return BindingMode::kLate;
-  if (text == "counted") return BindingMode::kCounted;
+  if (text == "steered") return BindingMode::kPreferred;
+  if (text == "late") return BindingMode::kDeferred;
+  if (text == "counted") return BindingMode::kStrict;
   return Error{ErrorCode::kInvalidArgument,
                "\"" + std::string(text) + "\" is none of steered, late, counted"};
 }

@@ -11,9 +11,9 @@
 namespace alignd::allocation {
 
 enum class BindingMode {
-  kSteered,  // the one of that id, unless the policy would refuse or misalign with it
-  kLate,     // the best one
-  kCounted,  // the one of that id or none: where others go by the ids that the kubelet shows
+  kPreferred,  // the one of that id, unless the policy would refuse or misalign with it
+  kDeferred,   // the best one
+  kStrict,     // the one of that id or none: where others go by the ids that the kubelet shows
 };
 
 // `steered`, `late` or `counted`. Errors: kInvalidArgument, naming the three.
@@ -22,7 +22,7 @@ Result<BindingMode> ParseBindingMode(std::string_view text);
 // The mode of the resources whose names match.
 struct BindingRule {
   std::string pattern;  // a resource name; `*` stands for any text, also none
-  BindingMode mode = BindingMode::kSteered;
+  BindingMode mode = BindingMode::kPreferred;
 
   friend bool operator==(const BindingRule&, const BindingRule&) = default;
 };

@@ -18,9 +18,9 @@ Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path f
     Result<Bindings> parsed = checkpoint::ParseBindingCheckpoint(*text);
     if (!parsed.ok()) {
       Error error = parsed.error().In("load " + file.string());
-      error.cure = "remove " + file.string() +
-                   "; containers keep their devices, but until each is created again the kubelet "
-                   "may see the health of another device than it has";
+      error.remedy = "remove " + file.string() +
+                     "; containers keep their devices, but until each is created again the kubelet "
+                     "may see the health of another device than it has";
       return error;
     }
     bindings = *std::move(parsed);

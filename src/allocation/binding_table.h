@@ -22,7 +22,7 @@ class BindingTable {
  public:
   // Reads the file; one that is not there means no bindings. Nothing is written before there are
   // any. `calls` outlives the table.
-  // Errors: kCorrupt, naming file and cure; kIo. The file has not been touched then.
+  // Errors: kCorrupt, naming file and remedy; kIo. The file has not been touched then.
   static Result<std::unique_ptr<BindingTable>> Load(
       std::filesystem::path file, host::FileCalls& calls = host::FileCalls::System());
   BindingTable(const BindingTable&) = delete;

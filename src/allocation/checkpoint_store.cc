@@ -21,23 +21,23 @@ namespace fs = std::filesystem;
 using admission::Node;
 using admission::NodeState;
 
-// The kubelet's text with the file in front, and our cure instead of its "drain this node".
-Error NotRestored(const Error& error, const fs::path& path, std::string cure) {
+// The kubelet's text with the file in front, and our remedy instead of its "drain this node".
+Error NotRestored(const Error& error, const fs::path& path, std::string remedy) {
   Error out = error.In("could not restore state from checkpoint").In("load " + path.string());
-  out.cure = std::move(cure);
+  out.remedy = std::move(remedy);
   return out;
 }
 
-Error NotValid(const Error& error, const fs::path& path, std::string cure) {
+Error NotValid(const Error& error, const fs::path& path, std::string remedy) {
   Error out = error.In("load " + path.string());
-  out.cure = std::move(cure);
+  out.remedy = std::move(remedy);
   return out;
 }
 
 Result<Done> RequireSound(const std::vector<std::string>& broken, const fs::path& path,
-                          const std::string& cure) {
+                          const std::string& remedy) {
   if (broken.empty()) return Done{};
-  return NotValid({ErrorCode::kCorrupt, broken.front()}, path, cure);
+  return NotValid({ErrorCode::kCorrupt, broken.front()}, path, remedy);
 }
 
 std::string RemoveCpuFile(const fs::path& path) {
@@ -150,35 +150,35 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node,
   const Result<std::optional<std::string>> text = Read(cpu_);
   if (!text.ok()) return text.error();
   if (!*text) return Done{};
-  const std::string cure = RemoveCpuFile(cpu_.path);
+  const std::string remedy = RemoveCpuFile(cpu_.path);
   Result<checkpoint::CpuCheckpoint> parsed = checkpoint::ParseCpuCheckpoint(**text);
   if (parsed.ok()) parsed = checkpoint::MigrateCpuCheckpoint(*std::move(parsed), containers);
-  if (!parsed.ok()) return NotRestored(parsed.error(), cpu_.path, cure);
+  if (!parsed.ok()) return NotRestored(parsed.error(), cpu_.path, remedy);
   const std::string_view policy = ToString(node.config.cpu_manager_policy);
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
     return NotRestored(same.error(), cpu_.path,
-                       "set cpuManagerPolicy to \"" + parsed->policy_name + "\", or " + cure);
+                       "set cpuManagerPolicy to \"" + parsed->policy_name + "\", or " + remedy);
   }
   if (node.cpu && parsed->state == cpumanager::CpuState{}) return Done{};
   state = std::move(parsed->state);
   if (!node.cpu) return Done{};
   const Result<Done> valid = cpumanager::ValidateLoaded(node.machine, *node.cpu, state);
-  if (!valid.ok()) return NotValid(valid.error(), cpu_.path, cure);
+  if (!valid.ok()) return NotValid(valid.error(), cpu_.path, remedy);
   return RequireSound(cpumanager::BrokenInvariants(node.machine, *node.cpu, state), cpu_.path,
-                      cure);
+                      remedy);
 }
 
 Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::MemoryState& state) {
   const Result<std::optional<std::string>> text = Read(memory_);
   if (!text.ok()) return text.error();
   if (!*text) return Done{};
-  const std::string cure = RemoveMemoryFile(memory_.path);
+  const std::string remedy = RemoveMemoryFile(memory_.path);
   Result<checkpoint::MemoryCheckpoint> parsed = checkpoint::ParseMemoryCheckpoint(**text);
-  if (!parsed.ok()) return NotRestored(parsed.error(), memory_.path, cure);
+  if (!parsed.ok()) return NotRestored(parsed.error(), memory_.path, remedy);
   const std::string_view policy = ToString(node.config.memory_manager_policy);
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
     return NotRestored(same.error(), memory_.path,
-                       "set memoryManagerPolicy to \"" + parsed->policy_name + "\", or " + cure);
+                       "set memoryManagerPolicy to \"" + parsed->policy_name + "\", or " + remedy);
   }
   if (node.memory && parsed->state == memorymanager::MemoryState{}) return Done{};
   state = std::move(parsed->state);
@@ -186,7 +186,7 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
   const Result<Done> valid = memorymanager::ValidateLoaded(node.machine, *node.memory, state);
   if (!valid.ok()) {
     auto fitted = memorymanager::FitToMachine(node.machine, *node.memory, state);
-    if (!fitted) return NotValid(valid.error(), memory_.path, cure);
+    if (!fitted) return NotValid(valid.error(), memory_.path, remedy);
     spdlog::warn(
         "{}: the NUMA nodes' memory is not what it was when this was saved, as after a boot; what "
         "is assigned fits, and stays",
@@ -194,20 +194,20 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
     state = *std::move(fitted);
   }
   return RequireSound(memorymanager::BrokenInvariants(node.machine, *node.memory, state),
-                      memory_.path, cure);
+                      memory_.path, remedy);
 }
 
 Result<Done> CheckpointStore::LoadDevices(devicemanager::DeviceState& state) {
   const Result<std::optional<std::string>> text = Read(devices_);
   if (!text.ok()) return text.error();
   if (!*text) return Done{};
-  const std::string cure =
+  const std::string remedy =
       "stop the containers that hold devices, which would be given out again, then remove " +
       devices_.path.string();
   Result<checkpoint::DeviceCheckpoint> parsed = checkpoint::ParseDeviceCheckpoint(**text);
-  if (!parsed.ok()) return NotRestored(parsed.error(), devices_.path, cure);
+  if (!parsed.ok()) return NotRestored(parsed.error(), devices_.path, remedy);
   state = parsed->ToState();
-  return RequireSound(devicemanager::BrokenInvariants(state), devices_.path, cure);
+  return RequireSound(devicemanager::BrokenInvariants(state), devices_.path, remedy);
 }
 
 }  // namespace alignd::allocation

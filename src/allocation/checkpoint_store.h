@@ -42,7 +42,7 @@ class CheckpointStore {
   // half-written and, once all is well, writes the files that are missing, so that a directory that
   // cannot be written is found now. `containers` has the runtime's container ids; only a CPU file
   // from before 1.18 needs it.
-  // Errors: kCorrupt or kInvalidArgument with the kubelet's text, naming the file and the cure;
+  // Errors: kCorrupt or kInvalidArgument with the kubelet's text, naming the file and the remedy;
   // kIo. A file that was there has not been touched then.
   // Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go, restoreState;
   // memorymanager/state/state_checkpoint.go; devicemanager/manager.go, readCheckpoint.

@@ -22,7 +22,8 @@ bool IsNamed(const Pod& pod, const std::string& container) {
                              [&](const Container& c) { return c.name == container; });
 }
 
-const std::set<std::string>& IdsOf(const CountedIds& counted, const std::string& resource) {
+const std::set<std::string>& IdsOf(const KubeletAllocatedIds& counted,
+                                   const std::string& resource) {
   static const std::set<std::string> kNone;
   const auto found = counted.find(resource);
   return found == counted.end() ? kNone : found->second;
@@ -33,7 +34,7 @@ bool Shares(const Binding& binding, const std::set<std::string>& ids) {
 }
 
 // Whether the kubelet counts an id of that holder for another container of the pod, too.
-bool IsReused(const std::map<std::string, Binding>& held, const CountedPod& counted) {
+bool IsReused(const std::map<std::string, Binding>& held, const KubeletAllocatedPod& counted) {
   return std::ranges::any_of(counted, [&](const auto& container) {
     return std::ranges::any_of(held, [&](const auto& entry) {
       return Shares(entry.second, IdsOf(container.second, entry.first));
@@ -43,7 +44,7 @@ bool IsReused(const std::map<std::string, Binding>& held, const CountedPod& coun
 
 // The pod, and in front of it those of its containers that it does not name and that must have
 // ended.
-Pod WithEnded(const Pod& pod, const CountedPod& counted, const Bindings& bindings,
+Pod WithEnded(const Pod& pod, const KubeletAllocatedPod& counted, const Bindings& bindings,
               const DeviceState& devices) {
   Pod known = pod;
   known.stated_qos = QosOf(pod);  // what is known of the others is not all that they ask for
@@ -67,7 +68,7 @@ Pod WithEnded(const Pod& pod, const CountedPod& counted, const Bindings& binding
 
 // Whether another container of the pod wants the resource, too, has nothing of it yet and is not
 // counted.
-bool IsWantedUncounted(const NodeState& state, const Pod& pod, const CountedPod& counted,
+bool IsWantedUncounted(const NodeState& state, const Pod& pod, const KubeletAllocatedPod& counted,
                        const std::string& resource) {
   return std::ranges::any_of(pod.containers, [&](const Container& other) {
     const Quantity* limit = Find(other.resources.limits, resource);
@@ -98,7 +99,7 @@ bool AreFree(const std::set<std::string>& wanted, const Binding& bound, const st
   });
 }
 
-Wanted WantedIn(const NodeState& state, const Pod& pod, const CountedPod& counted,
+Wanted WantedIn(const NodeState& state, const Pod& pod, const KubeletAllocatedPod& counted,
                 const Bindings& bindings) {
   Wanted wanted;
   for (const auto& [container, resources] : counted) {
@@ -125,7 +126,7 @@ void LeaveOnly(const std::set<std::string>& wanted, const std::string& resource,
 
 // Where several containers share what was left for them, each takes its own: they are decided
 // about together, so that no one's place depends on which it has.
-void TakeOwn(const Pod& pod, const CountedPod& counted, const Bindings& bindings,
+void TakeOwn(const Pod& pod, const KubeletAllocatedPod& counted, const Bindings& bindings,
              const NodeState& before, const Wanted& wanted, DeviceState& devices) {
   for (const auto& [resource, together] : wanted) {
     std::map<std::string, std::set<int64_t>> numa;  // by device
@@ -165,7 +166,8 @@ int64_t Misaligned(const Admission& admission) {
 
 }  // namespace
 
-bool IsBound(const Bindings& bindings, const ContainerKey& key, const CountedIds& counted) {
+bool IsBound(const Bindings& bindings, const ContainerKey& key,
+             const KubeletAllocatedIds& counted) {
   const auto held = bindings.find(key);
   return std::ranges::all_of(counted, [&](const auto& entry) {
     if (held == bindings.end()) return false;
@@ -177,13 +179,15 @@ bool IsBound(const Bindings& bindings, const ContainerKey& key, const CountedIds
   });
 }
 
-bool AreBound(const Bindings& bindings, const std::string& pod_uid, const CountedPod& counted) {
+bool AreBound(const Bindings& bindings, const std::string& pod_uid,
+              const KubeletAllocatedPod& counted) {
   return std::ranges::all_of(counted, [&](const auto& entry) {
     return IsBound(bindings, {pod_uid, entry.first}, entry.second);
   });
 }
 
-bool HoldsCounted(const NodeState& state, const std::string& pod_uid, const CountedPod& counted) {
+bool HasKubeletAllocated(const NodeState& state, const std::string& pod_uid,
+                         const KubeletAllocatedPod& counted) {
   return std::ranges::all_of(counted, [&](const auto& container) {
     return std::ranges::all_of(container.second, [&](const auto& entry) {
       return state.devices.Find({pod_uid, container.first}, entry.first) != nullptr;
@@ -191,7 +195,7 @@ bool HoldsCounted(const NodeState& state, const std::string& pod_uid, const Coun
   });
 }
 
-bool IsPartOf(const CountedPod& counted, const CountedPod& other) {
+bool IsPartOf(const KubeletAllocatedPod& counted, const KubeletAllocatedPod& other) {
   return std::ranges::all_of(counted, [&](const auto& entry) {
     const auto known = other.find(entry.first);
     return known != other.end() && known->second == entry.second;
@@ -211,17 +215,17 @@ Binding BoundInPod(const Bindings& bindings, const std::string& pod_uid,
   return bound;
 }
 
-Admission AdmitCounted(const admission::Node& node, const NodeState& state, const Pod& pod,
-                       const CountedPod& counted, const Bindings& bindings,
-                       const BindingModes& modes,
-                       const devicemanager::PreferredAllocationFn& preferred) {
+Admission AdmitKubeletAllocated(const admission::Node& node, const NodeState& state, const Pod& pod,
+                                const KubeletAllocatedPod& counted, const Bindings& bindings,
+                                const BindingModes& modes,
+                                const devicemanager::PreferredAllocationFn& preferred) {
   if (counted.empty()) return admission::Admit(node, state, pod, preferred);
   const Pod known = WithEnded(pod, counted, bindings, state.devices);
   const Wanted wanted = WantedIn(state, known, counted, bindings);
   NodeState base = state;  // with nothing to give that must not be given
   Wanted in_base;
   for (const auto& [resource, devices] : wanted) {
-    if (modes.Of(resource) != BindingMode::kCounted) continue;
+    if (modes.Of(resource) != BindingMode::kStrict) continue;
     LeaveOnly(devices, resource, base.devices);
     in_base[resource] = devices;
   }
@@ -229,7 +233,7 @@ Admission AdmitCounted(const admission::Node& node, const NodeState& state, cons
   Wanted in_narrowed = in_base;
   bool can_steer = false;
   for (const auto& [resource, devices] : wanted) {
-    if (modes.Of(resource) != BindingMode::kSteered) continue;
+    if (modes.Of(resource) != BindingMode::kPreferred) continue;
     can_steer =
         AreFree(devices, BoundInPod(bindings, pod.uid, resource), resource, state.devices) &&
         !IsWantedUncounted(state, known, counted, resource);
@@ -242,8 +246,8 @@ Admission AdmitCounted(const admission::Node& node, const NodeState& state, cons
     admission.next.devices.resources = state.devices.resources;
     if (!admission.admitted()) return admission;
     TakeOwn(known, counted, bindings, state, left, admission.next.devices);
-    for (auto& [container, grant] : admission.grants) {
-      grant = admission::GrantOf(node, admission.next, {pod.uid, container});
+    for (auto& [container, grant] : admission.assignments) {
+      grant = admission::AssignmentOf(node, admission.next, {pod.uid, container});
     }
     return admission;
   };
@@ -273,7 +277,8 @@ Binding Pair(const std::set<std::string>& counted, const std::set<std::string>& 
   return binding;
 }
 
-Bindings Bind(const NodeState& state, const std::string& pod_uid, const CountedPod& counted) {
+Bindings Bind(const NodeState& state, const std::string& pod_uid,
+              const KubeletAllocatedPod& counted) {
   Bindings bindings;
   for (const auto& [container, resources] : counted) {
     const ContainerKey key{pod_uid, container};

@@ -16,37 +16,39 @@
 namespace alignd::allocation {
 
 // The ids that the kubelet counted for a container, by resource name.
-using CountedIds = std::map<std::string, std::set<std::string>>;
+using KubeletAllocatedIds = std::map<std::string, std::set<std::string>>;
 // By container name; containers about which the kubelet has said nothing are not in it.
-using CountedPod = std::map<std::string, CountedIds>;
+using KubeletAllocatedPod = std::map<std::string, KubeletAllocatedIds>;
 
 // Whether the binding of each counted resource of the container is of just these ids.
 bool IsBound(const checkpoint::Bindings& bindings, const ContainerKey& key,
-             const CountedIds& counted);
+             const KubeletAllocatedIds& counted);
 
 // Whether that is so of all counted containers of the pod.
 bool AreBound(const checkpoint::Bindings& bindings, const std::string& pod_uid,
-              const CountedPod& counted);
+              const KubeletAllocatedPod& counted);
 
 // Whether each counted container holds devices of each of its counted resources.
-bool HoldsCounted(const admission::NodeState& state, const std::string& pod_uid,
-                  const CountedPod& counted);
+bool HasKubeletAllocated(const admission::NodeState& state, const std::string& pod_uid,
+                         const KubeletAllocatedPod& counted);
 
 // Whether every container of `counted` is counted the same in `other`.
-bool IsPartOf(const CountedPod& counted, const CountedPod& other);
+bool IsPartOf(const KubeletAllocatedPod& counted, const KubeletAllocatedPod& other);
 
 // Which device stands behind each id that is bound in the pod.
 checkpoint::Binding BoundInPod(const checkpoint::Bindings& bindings, const std::string& pod_uid,
                                const std::string& resource);
 
-// Decides as admission::Admit does, but first for the counted devices themselves (kSteered), or for
-// those alone (kCounted; RefuseCounted has been asked before). An id that is bound in the pod
-// already means that its earlier holder has ended: the device that it had under that id is used
-// again, as the kubelet does with its init containers.
-admission::Admission AdmitCounted(const admission::Node& node, const admission::NodeState& state,
-                                  const Pod& pod, const CountedPod& counted,
-                                  const checkpoint::Bindings& bindings, const BindingModes& modes,
-                                  const devicemanager::PreferredAllocationFn& preferred);
+// Decides as admission::Admit does, but first for the counted devices themselves (kPreferred), or
+// for those alone (kStrict; RefuseKubeletAllocated has been asked before). An id that is bound in
+// the pod already means that its earlier holder has ended: the device that it had under that id is
+// used again, as the kubelet does with its init containers.
+admission::Admission AdmitKubeletAllocated(const admission::Node& node,
+                                           const admission::NodeState& state, const Pod& pod,
+                                           const KubeletAllocatedPod& counted,
+                                           const checkpoint::Bindings& bindings,
+                                           const BindingModes& modes,
+                                           const devicemanager::PreferredAllocationFn& preferred);
 
 // Pairs ids with devices: the same with the same, the others in order. As many pairs as the shorter
 // side has.
@@ -55,6 +57,6 @@ checkpoint::Binding Pair(const std::set<std::string>& counted,
 
 // The bindings of the pod's counted containers, as far as `state` gives them the devices.
 checkpoint::Bindings Bind(const admission::NodeState& state, const std::string& pod_uid,
-                          const CountedPod& counted);
+                          const KubeletAllocatedPod& counted);
 
 }  // namespace alignd::allocation

@@ -10,7 +10,7 @@ using checkpoint::Binding;
 using checkpoint::Bindings;
 using devicemanager::DeviceState;
 
-constexpr char kCure[] = "delete the pod, so that the kubelet counts anew for the next one";
+constexpr char kRemedy[] = "delete the pod, so that the kubelet counts anew for the next one";
 
 std::string CountedOnly(const std::string& resource) {
   return resource + " is given as the kubelet counted it only (binding mode counted)";
@@ -60,13 +60,13 @@ std::optional<Refusal> RefuseTaken(const DeviceState& devices, const std::string
     if (bound.contains(id)) continue;
     const std::string what = "the kubelet counted device " + id + " of " + resource + ", which ";
     if (allocated.contains(id)) {
-      return UnexpectedAdmissionError(what + HolderOf(devices, resource, id) + " holds, and " +
-                                      CountedOnly(resource) +
-                                      "; it is tried again until that is given back, or " + kCure);
+      return UnexpectedAdmissionError(
+          what + HolderOf(devices, resource, id) + " holds, and " + CountedOnly(resource) +
+          "; it is tried again until that is given back, or " + kRemedy);
     }
     if (!inventory.find(id)->second.healthy) {
       return UnexpectedAdmissionError(what + "is unhealthy, and " + CountedOnly(resource) + "; " +
-                                      kCure);
+                                      kRemedy);
     }
   }
   return std::nullopt;
@@ -74,14 +74,14 @@ std::optional<Refusal> RefuseTaken(const DeviceState& devices, const std::string
 
 }  // namespace
 
-std::optional<Refusal> RefuseCounted(const NodeState& state, const Pod& pod,
-                                     const CountedPod& counted, const Bindings& bindings,
-                                     const BindingModes& modes) {
+std::optional<Refusal> RefuseKubeletAllocated(const NodeState& state, const Pod& pod,
+                                              const KubeletAllocatedPod& counted,
+                                              const Bindings& bindings, const BindingModes& modes) {
   for (const auto& [container, resources] : counted) {
     for (const auto& [resource, ids] : resources) {
       if (state.devices.Find({pod.uid, container}, resource) != nullptr) continue;
       if (auto refusal = RefuseUnlisted(state, resource, ids)) return refusal;
-      if (modes.Of(resource) != BindingMode::kCounted) continue;
+      if (modes.Of(resource) != BindingMode::kStrict) continue;
       const Binding bound = BoundInPod(bindings, pod.uid, resource);
       if (auto refusal = RefuseTaken(state.devices, resource, ids, bound)) return refusal;
     }
@@ -89,13 +89,13 @@ std::optional<Refusal> RefuseCounted(const NodeState& state, const Pod& pod,
   return std::nullopt;
 }
 
-std::string ExplainCounted(const admission::Node& node, const NodeState& state, const Pod& pod,
-                           const CountedPod& counted, const Bindings& bindings,
-                           const BindingModes& modes) {
+std::string ExplainKubeletAllocated(const admission::Node& node, const NodeState& state,
+                                    const Pod& pod, const KubeletAllocatedPod& counted,
+                                    const Bindings& bindings, const BindingModes& modes) {
   std::string text;
   for (const auto& [container, resources] : counted) {
     for (const auto& [resource, ids] : resources) {
-      if (modes.Of(resource) != BindingMode::kCounted) continue;
+      if (modes.Of(resource) != BindingMode::kStrict) continue;
       if (state.devices.Find({pod.uid, container}, resource) != nullptr) continue;
       const auto inventory = state.devices.resources.find(resource);
       if (inventory == state.devices.resources.end()) continue;
@@ -114,8 +114,9 @@ std::string ExplainCounted(const admission::Node& node, const NodeState& state, 
   }
   if (text.empty()) return text;
   const bool fits_otherwise =
-      AdmitCounted(node, state, pod, counted, bindings, BindingMode::kLate, {}).admitted();
-  if (fits_otherwise) text += "; with others it would fit now: " + std::string(kCure);
+      AdmitKubeletAllocated(node, state, pod, counted, bindings, BindingMode::kDeferred, {})
+          .admitted();
+  if (fits_otherwise) text += "; with others it would fit now: " + std::string(kRemedy);
   return text;
 }
 

@@ -15,17 +15,18 @@
 namespace alignd::allocation {
 
 // The resource has no plugin, or none that lists the id, so that the kubelet cannot have been told
-// of it; or no other device may be given (kCounted), and this one is sick or somebody else's.
+// of it; or no other device may be given (kStrict), and this one is sick or somebody else's.
 // Containers that hold the resource are not looked at.
-std::optional<Refusal> RefuseCounted(const admission::NodeState& state, const Pod& pod,
-                                     const CountedPod& counted,
-                                     const checkpoint::Bindings& bindings,
-                                     const BindingModes& modes);
+std::optional<Refusal> RefuseKubeletAllocated(const admission::NodeState& state, const Pod& pod,
+                                              const KubeletAllocatedPod& counted,
+                                              const checkpoint::Bindings& bindings,
+                                              const BindingModes& modes);
 
-// What to add to the policy's refusal of a pod some of whose devices may be no others (kCounted):
+// What to add to the policy's refusal of a pod some of whose devices may be no others (kStrict):
 // which these are, where they lie, and whether it would fit with others. Empty if it has none such.
-std::string ExplainCounted(const admission::Node& node, const admission::NodeState& state,
-                           const Pod& pod, const CountedPod& counted,
-                           const checkpoint::Bindings& bindings, const BindingModes& modes);
+std::string ExplainKubeletAllocated(const admission::Node& node, const admission::NodeState& state,
+                                    const Pod& pod, const KubeletAllocatedPod& counted,
+                                    const checkpoint::Bindings& bindings,
+                                    const BindingModes& modes);
 
 }  // namespace alignd::allocation

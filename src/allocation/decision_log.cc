@@ -18,11 +18,11 @@ bool IsOf(const PodDecision& decision, std::string_view pod) {
 
 bool SameAnswer(const PodDecision& a, const PodDecision& b) {
   return a.pod_uid == b.pod_uid && a.source == b.source && a.asked == b.asked &&
-         a.containers == b.containers && a.grants == b.grants && a.refusal == b.refusal &&
+         a.containers == b.containers && a.assignments == b.assignments && a.refusal == b.refusal &&
          a.error == b.error && a.left == b.left;
 }
 
-std::string Describe(const admission::Grant& grant) {
+std::string Describe(const admission::Assignment& grant) {
   std::string text = !grant.exclusive.empty() ? "CPUs " + grant.exclusive.ToString()
                      : grant.cpuset.empty()   ? "any CPUs"
                                               : "shared CPUs";
@@ -43,7 +43,7 @@ std::string DescribeOutcome(const PodDecision& decision) {
   }
   if (decision.error) return "failed: " + decision.error->Text();
   std::string text = "granted";
-  for (const auto& [container, grant] : decision.grants) {
+  for (const auto& [container, grant] : decision.assignments) {
     text += (text == "granted" ? " " : "; ") + container + ": " + Describe(grant);
   }
   return text;
@@ -101,10 +101,10 @@ void DecisionLog::DropOne() {
                                   : std::prev(oldest_plain.base()));
 }
 
-bool DecisionLog::HasGrant(const ContainerKey& key) const {
+bool DecisionLog::HasAssignment(const ContainerKey& key) const {
   const MutexLock lock(mutex_);
   return std::ranges::any_of(newest_first_, [&key](const auto& decision) {
-    return decision->pod_uid == key.pod_uid && decision->grants.contains(key.container);
+    return decision->pod_uid == key.pod_uid && decision->assignments.contains(key.container);
   });
 }
 

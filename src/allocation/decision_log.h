@@ -33,11 +33,11 @@ struct PodDecision {
   std::string asked;   // admission::DescribeAsk
   // How it was decided; empty of containers that were not looked at.
   std::vector<admission::ContainerDecision> containers;
-  // By container name. Granted if neither of the two below is there.
-  std::map<std::string, admission::Grant> grants;
+  // By container name. Allocated if neither of the two below is there.
+  std::map<std::string, admission::Assignment> assignments;
   std::optional<Refusal> refusal;
   std::optional<Error> error;  // decided, but it came to nothing: not saved, or released meanwhile
-  std::string left;            // of what was refused: what the node had left (DescribeRoom)
+  std::string left;            // of what was refused: what the node had left (DescribeAvailable)
   uint64_t times = 1;          // how often in a row the pod got this very answer
 };
 
@@ -66,7 +66,7 @@ class DecisionLog {
   void Add(PodDecision decision);
 
   // Whether a decision that is held here gave the container something, be it the shared pool.
-  bool HasGrant(const ContainerKey& key) const;
+  bool HasAssignment(const ContainerKey& key) const;
 
   // Newest first, `limit` at most. `pod`: only those of the pod with that UID, that name, or that
   // `namespace/name`; empty: all.

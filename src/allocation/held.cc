@@ -18,8 +18,8 @@ bool AsksForMemory(const Pod& pod, const Container& container) {
 
 }  // namespace
 
-bool HoldsAllItAsks(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
-                    const Container& container) {
+bool HasAllItRequests(const admission::Node& node, const admission::NodeState& state,
+                      const Pod& pod, const Container& container) {
   const ContainerKey key{pod.uid, container.name};
   if (LacksItsCpus(node, state, pod, container)) return false;
   if (node.memory && AsksForMemory(pod, container) && !state.memory.Find(key)) return false;

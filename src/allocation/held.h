@@ -16,8 +16,8 @@ namespace alignd::allocation {
 // True if nothing is left to decide: the container has exclusive CPUs, memory blocks and answered
 // devices as far as it is entitled to them, or asks for nothing that is given away. After a crash
 // between two state files a container may have some of it only.
-bool HoldsAllItAsks(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
-                    const Container& container);
+bool HasAllItRequests(const admission::Node& node, const admission::NodeState& state,
+                      const Pod& pod, const Container& container);
 
 // Whether the container is entitled to exclusive CPUs and has none.
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,

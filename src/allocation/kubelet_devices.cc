@@ -19,8 +19,8 @@ Result<DeviceCheckpoint> ReadKubeletCheckpoint(const std::filesystem::path& file
   return read;
 }
 
-CountedPod CountsOf(const DeviceCheckpoint& kubelets, const std::string& pod_uid) {
-  CountedPod counted;
+KubeletAllocatedPod CountsOf(const DeviceCheckpoint& kubelets, const std::string& pod_uid) {
+  KubeletAllocatedPod counted;
   for (const auto& [key, resources] : kubelets.allocations) {
     if (key.pod_uid != pod_uid) continue;
     for (const auto& [resource, allocation] : resources) {

@@ -31,7 +31,8 @@ Result<checkpoint::DeviceCheckpoint> ReadKubeletCheckpoint(const std::filesystem
 
 // What the kubelet counted for the containers of a pod; of those that want nothing there is
 // nothing.
-CountedPod CountsOf(const checkpoint::DeviceCheckpoint& kubelets, const std::string& pod_uid);
+KubeletAllocatedPod CountsOf(const checkpoint::DeviceCheckpoint& kubelets,
+                             const std::string& pod_uid);
 
 // Without those that we answered ourselves: what is left was given by the kubelet's own plugins.
 checkpoint::DeviceCheckpoint OfItsPlugins(checkpoint::DeviceCheckpoint kubelets,

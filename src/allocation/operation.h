@@ -18,7 +18,7 @@ inline Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping"}
 struct AllocationManager::Operation {
   Pod pod;
   std::string source;
-  CountedPod counted;
+  KubeletAllocatedPod counted;
   StoppedPods stopped;
   std::optional<PodDecision> decision;  // once it is made; its end follows
   std::vector<AdmitDone> waiting;       // for this answer

@@ -3,7 +3,8 @@
 namespace alignd::allocation {
 
 std::optional<Error> AwaitedPlugin(const admission::NodeState& state, const Pod& pod,
-                                   const CountedPod& counted, const DevicePlugins& plugins) {
+                                   const KubeletAllocatedPod& counted,
+                                   const DevicePlugins& plugins) {
   const devicemanager::DeviceState& devices = state.devices;
   for (const Container& container : pod.containers) {
     const auto of_the_container = counted.find(container.name);

@@ -18,7 +18,8 @@ namespace alignd::allocation {
 // Why the pod is to wait: a plugin of which one of its containers is to get devices now is not
 // there yet. What the pod holds it has, whatever is awaited.
 std::optional<Error> AwaitedPlugin(const admission::NodeState& state, const Pod& pod,
-                                   const CountedPod& counted, const DevicePlugins& plugins);
+                                   const KubeletAllocatedPod& counted,
+                                   const DevicePlugins& plugins);
 
 // One Allocate.
 struct PluginAsk {

@@ -19,7 +19,7 @@ bool AnyResource(const std::string& /*resource*/) { return true; }
 // The containers but `wanted` that are to get devices now and about some of which the kubelet has
 // said nothing.
 std::set<std::string> Uncounted(const NodeState& state, const Pod& pod, const std::string& wanted,
-                                const CountedPod& counted, const Matters& matters) {
+                                const KubeletAllocatedPod& counted, const Matters& matters) {
   std::set<std::string> uncounted;
   for (const Container& container : pod.containers) {
     if (container.name == wanted) continue;
@@ -39,7 +39,7 @@ std::set<std::string> Uncounted(const NodeState& state, const Pod& pod, const st
 // counted none of is not theirs to ask for.
 // Errors: kInvalidArgument, naming both numbers, if it counted another one.
 Result<Done> AddCounts(const NodeState& state, Pod& pod, const std::set<std::string>& containers,
-                       const CountedPod& told, CountedPod& counted) {
+                       const KubeletAllocatedPod& told, KubeletAllocatedPod& counted) {
   for (Container& container : pod.containers) {
     if (!containers.contains(container.name)) continue;
     const auto of_it = told.find(container.name);
@@ -86,24 +86,24 @@ PodCounts::PodCounts(std::optional<BindingModes> modes, TopologyManagerScope sco
     : modes_(std::move(modes)), scope_(scope) {}
 
 Pod PodCounts::Together(const NodeState& state, const std::string& wanted, Pod pod,
-                        const CountedPod& counted) const {
+                        const KubeletAllocatedPod& counted) const {
   if (scope_ != TopologyManagerScope::kContainer) return pod;
   const auto is_chosen_by_count = [this](const std::string& name) {
-    return modes_->Of(name) != BindingMode::kLate;
+    return modes_->Of(name) != BindingMode::kDeferred;
   };
   return Without(pod, Uncounted(state, pod, wanted, counted, is_chosen_by_count));
 }
 
 bool PodCounts::Lacks(const NodeState& state, const std::string& wanted, const Pod& pod,
-                      const CountedPod& counted) const {
+                      const KubeletAllocatedPod& counted) const {
   if (!modes_ || wanted.empty()) return false;
   return !Uncounted(state, Together(state, wanted, pod, counted), wanted, counted, AnyResource)
               .empty();
 }
 
 std::optional<Error> PodCounts::Complete(const NodeState& state, const std::string& wanted,
-                                         const std::optional<Result<CountedPod>>& told, Pod& pod,
-                                         CountedPod& counted) {
+                                         const std::optional<Result<KubeletAllocatedPod>>& told,
+                                         Pod& pod, KubeletAllocatedPod& counted) {
   if (!modes_ || wanted.empty()) return std::nullopt;
   pod = Together(state, wanted, std::move(pod), counted);
   const std::set<std::string> uncounted = Uncounted(state, pod, wanted, counted, AnyResource);
@@ -121,7 +121,7 @@ std::optional<Error> PodCounts::Complete(const NodeState& state, const std::stri
     }
   }
   const auto must_be_counted = [this](const std::string& name) {
-    return modes_->Of(name) == BindingMode::kCounted;
+    return modes_->Of(name) == BindingMode::kStrict;
   };
   const auto unknown = Uncounted(state, pod, wanted, counted, must_be_counted);
   if (unknown.empty()) return std::nullopt;

@@ -28,20 +28,21 @@ class PodCounts {
   // Whether the kubelet must be asked before `pod` can be decided about. `wanted` is the container
   // that is asked for now; empty: the pod as a whole. `counted` has what its creation said.
   bool Lacks(const admission::NodeState& state, const std::string& wanted, const Pod& pod,
-             const CountedPod& counted) const;
+             const KubeletAllocatedPod& counted) const;
 
   // Leaves out of `pod` who is not to be decided about now, adds to `counted` what `told` says of
   // the others (nullopt: nobody tells), and takes from them what was not counted. With `wanted`
-  // empty nothing changes. Gives why the pod cannot be decided about: kUnavailable, with the cure;
-  // kInvalidArgument, naming both numbers, if the kubelet counted another one than is asked for.
+  // empty nothing changes. Gives why the pod cannot be decided about: kUnavailable, with the
+  // remedy; kInvalidArgument, naming both numbers, if the kubelet counted another one than is asked
+  // for.
   std::optional<Error> Complete(const admission::NodeState& state, const std::string& wanted,
-                                const std::optional<Result<CountedPod>>& told, Pod& pod,
-                                CountedPod& counted);
+                                const std::optional<Result<KubeletAllocatedPod>>& told, Pod& pod,
+                                KubeletAllocatedPod& counted);
 
  private:
   // As far as they are decided about together with `wanted`.
   Pod Together(const admission::NodeState& state, const std::string& wanted, Pod pod,
-               const CountedPod& counted) const;
+               const KubeletAllocatedPod& counted) const;
 
   const std::optional<BindingModes> modes_;
   const TopologyManagerScope scope_;

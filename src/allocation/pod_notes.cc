@@ -20,11 +20,11 @@ const Pod* PodNotes::WithInit(const std::string& pod_uid) const {
   return pod == with_init_.end() ? nullptr : &pod->second;
 }
 
-void PodNotes::Granted(const Pod& pod) {
+void PodNotes::Allocated(const Pod& pod) {
   for (const Container& container : pod.containers) granted_.insert({pod.uid, container.name});
 }
 
-std::set<ContainerKey> PodNotes::GrantedOf(const std::string& pod_uid) const {
+std::set<ContainerKey> PodNotes::AllocatedOf(const std::string& pod_uid) const {
   std::set<ContainerKey> granted;
   for (auto key = granted_.lower_bound({pod_uid, ""});
        key != granted_.end() && key->pod_uid == pod_uid; ++key) {
@@ -34,7 +34,7 @@ std::set<ContainerKey> PodNotes::GrantedOf(const std::string& pod_uid) const {
 }
 
 void PodNotes::Forget(const std::string& pod_uid) {
-  for (const ContainerKey& key : GrantedOf(pod_uid)) granted_.erase(key);
+  for (const ContainerKey& key : AllocatedOf(pod_uid)) granted_.erase(key);
   with_init_.erase(pod_uid);
 }
 

@@ -22,12 +22,12 @@ class PodNotes {
   const Pod* WithInit(const std::string& pod_uid) const;
 
   // All containers of the pod have what they were granted, on the disk, in this life of ours.
-  void Granted(const Pod& pod);
+  void Allocated(const Pod& pod);
   // The container is to be decided about once more.
-  void NoLongerGranted(const ContainerKey& key) { granted_.erase(key); }
+  void NoLongerAllocated(const ContainerKey& key) { granted_.erase(key); }
   const std::set<ContainerKey>& granted() const { return granted_; }
   // Those of one pod.
-  std::set<ContainerKey> GrantedOf(const std::string& pod_uid) const;
+  std::set<ContainerKey> AllocatedOf(const std::string& pod_uid) const;
 
   void Forget(const std::string& pod_uid);
 

@@ -1,4 +1,4 @@
-// Tells which of many files were written to, at no cost while nobody writes.
+// Applies which of many files were written to, at no cost while nobody writes.
 #pragma once
 
 #include <chrono>

@@ -102,7 +102,7 @@ Result<int> Verify(const VerifyOptions& options, std::ostream& out) {
     }
     status = kFailure;
     out << path << ": bad: " << summary.error().message << '\n';
-    if (!summary.error().cure.empty()) out << "  " << summary.error().cure << '\n';
+    if (!summary.error().remedy.empty()) out << "  " << summary.error().remedy << '\n';
   }
   return status;
 }

@@ -12,7 +12,7 @@
 namespace alignd::cli {
 namespace {
 
-using admission::Grant;
+using admission::Assignment;
 
 std::string NumaList(const std::vector<int>& ids) {
   std::string text = ids.size() == 1 ? "NUMA node " : "NUMA nodes ";
@@ -31,7 +31,7 @@ std::string DescribeDevices(const devicemanager::DeviceAllocation& allocation) {
   return text;
 }
 
-std::string DescribeGrant(const Machine& machine, const Grant& grant) {
+std::string DescribeAssignment(const Machine& machine, const Assignment& grant) {
   std::string text;
   if (!grant.exclusive.empty()) {
     text = "CPUs " + grant.exclusive.ToString() + " (" +
@@ -62,7 +62,8 @@ Result<int> PlanPods(const scenario::NodeDescription& description, const Kubelet
       out << "fits\n";
       for (const Container& container : pod.containers) {
         out << "  " << container.name << ": "
-            << DescribeGrant(node.machine, result.admission->grants.at(container.name)) << '\n';
+            << DescribeAssignment(node.machine, result.admission->assignments.at(container.name))
+            << '\n';
       }
     } else {
       const Refusal refusal = admission::Explain(node, before, pod, *result.admission->refusal);
@@ -79,8 +80,9 @@ Result<int> PlanPods(const scenario::NodeDescription& description, const Kubelet
   }
   if (explain) PrintLegend(out);
   out << "left:\n";
-  for (const admission::NumaRoom& numa : admission::RoomLeft(node, simulation->state())) {
-    out << "  " << admission::DescribeRoom({numa}) << '\n';
+  for (const admission::NumaAvailability& numa :
+       admission::AvailableByNode(node, simulation->state())) {
+    out << "  " << admission::DescribeAvailable({numa}) << '\n';
   }
   return status;
 }

@@ -13,7 +13,7 @@ std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json JsonOf(const std::map<std::string, admission::Left>& left) {
+Json JsonOf(const std::map<std::string, admission::Availability>& left) {
   Json json = Json::object();
   for (const auto& [name, amount] : left) {
     json[name] = {{"free", amount.free}, {"total", amount.total}};
@@ -25,10 +25,10 @@ Json JsonOf(const control::ContainerReport& container) {
   Json devices = Json::object();
   for (const auto& [resource, held] : container.devices) {
     Json list = Json::array();
-    for (const control::HeldDevice& device : held) {
+    for (const control::AssignedDevice& device : held) {
       list.push_back({{"id", device.id}, {"numa", device.numa}});
-      if (!device.counted_as.empty()) list.back()["counted_as"] = device.counted_as;
-      if (!device.ails.empty()) list.back()["ails"] = device.ails;
+      if (!device.kubelet_id.empty()) list.back()["kubelet_id"] = device.kubelet_id;
+      if (!device.problem.empty()) list.back()["problem"] = device.problem;
     }
     devices[resource] = std::move(list);
   }
@@ -44,7 +44,7 @@ Json JsonOf(const std::vector<control::ContainerReport>& containers) {
   return json;
 }
 
-Json JsonOf(const control::UpkeepNote& note) {
+Json JsonOf(const control::ConditionReport& note) {
   return {{"first_unix_ms", note.first_unix_ms},
           {"last_unix_ms", note.last_unix_ms},
           {"times", note.times},
@@ -57,12 +57,12 @@ Json JsonOf(const control::UpkeepNote& note) {
           {"noticed_ms", note.noticed_ms},
           {"lasted_ms", note.lasted_ms},
           {"text", note.text},
-          {"cure", note.cure}};
+          {"remedy", note.remedy}};
 }
 
-Json JsonOf(const std::vector<control::UpkeepNote>& notes) {
+Json JsonOf(const std::vector<control::ConditionReport>& notes) {
   Json json = Json::array();
-  for (const control::UpkeepNote& note : notes) json.push_back(JsonOf(note));
+  for (const control::ConditionReport& note : notes) json.push_back(JsonOf(note));
   return json;
 }
 
@@ -106,7 +106,7 @@ Json JsonOf(const control::DecisionReport& decision) {
           {"message", decision.message},
           {"left", decision.left},
           {"containers", std::move(containers)},
-          {"grants", JsonOf(decision.grants)}};
+          {"assignments", JsonOf(decision.assignments)}};
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ Json JsonOf(const control::DecisionReport& decision) {
 std::string StatusJson(const control::StatusReport& report) {
   const control::Policies& policies = report.policies;
   Json numa = Json::array();
-  for (const admission::NumaRoom& room : report.numa) {
+  for (const admission::NumaAvailability& room : report.numa) {
     numa.push_back({{"id", room.numa_id},
                     {"free_cpus", room.free_cpus.ToString()},
                     {"cpus", room.cpus},
@@ -129,31 +129,32 @@ std::string StatusJson(const control::StatusReport& report) {
                        {"total", resource.healthy.total},
                        {"unhealthy", resource.unhealthy}});
   }
-  return Text({{"version", report.version},
-               {"generation", report.generation},
-               {"policies",
-                {{"cpu_manager", policies.cpu_manager},
-                 {"cpu_manager_options", policies.cpu_manager_options},
-                 {"memory_manager", policies.memory_manager},
-                 {"topology_manager", policies.topology_manager},
-                 {"topology_manager_options", policies.topology_manager_options},
-                 {"topology_scope", policies.topology_scope},
-                 {"compatibility", policies.compatibility}}},
-               {"default_set", report.default_set.ToString()},
-               {"reserved_cpus", report.reserved_cpus.ToString()},
-               {"numa", std::move(numa)},
-               {"devices", std::move(devices)},
-               {"containers", JsonOf(report.containers)},
-               {"upkeep",
-                {{"repairs", report.upkeep.repairs},
-                 {"last_repairs", JsonOf(report.upkeep.last_repairs)},
-                 {"failed_updates", JsonOf(report.upkeep.failed_updates)},
-                 {"throttled_pods", JsonOf(report.upkeep.throttled_pods)},
-                 {"other_managers", JsonOf(report.upkeep.other_managers)},
-                 {"runtime_outage",
-                  report.upkeep.runtime_outage ? JsonOf(*report.upkeep.runtime_outage) : Json()},
-                 {"unplaced", JsonOf(report.upkeep.unplaced)},
-                 {"past_mirror", JsonOf(report.upkeep.past_mirror)}}}});
+  return Text(
+      {{"version", report.version},
+       {"generation", report.generation},
+       {"policies",
+        {{"cpu_manager", policies.cpu_manager},
+         {"cpu_manager_options", policies.cpu_manager_options},
+         {"memory_manager", policies.memory_manager},
+         {"topology_manager", policies.topology_manager},
+         {"topology_manager_options", policies.topology_manager_options},
+         {"topology_scope", policies.topology_scope},
+         {"compatibility", policies.compatibility}}},
+       {"default_set", report.default_set.ToString()},
+       {"reserved_cpus", report.reserved_cpus.ToString()},
+       {"numa", std::move(numa)},
+       {"devices", std::move(devices)},
+       {"containers", JsonOf(report.containers)},
+       {"conditions",
+        {{"repairs", report.conditions.repairs},
+         {"last_repairs", JsonOf(report.conditions.last_repairs)},
+         {"failed_updates", JsonOf(report.conditions.failed_updates)},
+         {"throttled_pods", JsonOf(report.conditions.throttled_pods)},
+         {"conflicting_managers", JsonOf(report.conditions.conflicting_managers)},
+         {"runtime_outage",
+          report.conditions.runtime_outage ? JsonOf(*report.conditions.runtime_outage) : Json()},
+         {"unmanaged", JsonOf(report.conditions.unmanaged)},
+         {"past_mirror", JsonOf(report.conditions.past_mirror)}}}});
 }
 
 std::string DecisionsJson(const std::vector<control::DecisionReport>& decisions) {

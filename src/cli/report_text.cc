@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "alignd/admission/explanation.h"
-#include "allocation/upkeep_log.h"
+#include "reconcile/conditions.h"
 
 namespace alignd::cli {
 namespace {
@@ -26,13 +26,13 @@ std::string Joined(const std::vector<Number>& numbers) {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-std::string DescribeDevices(const std::vector<control::HeldDevice>& devices) {
+std::string DescribeDevices(const std::vector<control::AssignedDevice>& devices) {
   std::string text;
-  for (const control::HeldDevice& device : devices) {
+  for (const control::AssignedDevice& device : devices) {
     text += (text.empty() ? "" : " ") + device.id;
     if (!device.numa.empty()) text += " (NUMA " + Joined(device.numa) + ")";
-    if (!device.counted_as.empty()) text += " (counted as " + device.counted_as + ")";
-    if (!device.ails.empty()) text += " [" + device.ails + "]";
+    if (!device.kubelet_id.empty()) text += " (counted as " + device.kubelet_id + ")";
+    if (!device.problem.empty()) text += " [" + device.problem + "]";
   }
   return text;
 }
@@ -81,7 +81,7 @@ std::string DescribeHints(const control::ResourceHints& hints) {
   return text;
 }
 
-std::string DescribeGrant(const ContainerReport& grant) {
+std::string DescribeAssignment(const ContainerReport& grant) {
   std::string text = grant.exclusive.empty() ? "shared CPUs" : "CPUs " + grant.exclusive.ToString();
   if (!grant.memory_nodes.empty()) text += ", memory of NUMA " + Joined(grant.memory_nodes);
   if (!grant.devices.empty()) text += ", " + DescribeDevices(grant);
@@ -138,44 +138,44 @@ void PrintDecision(const DecisionReport& decision, std::ostream& out) {
   if (decision.outcome == "granted" && decision.containers.empty()) {
     out << "  nothing to decide: it asks for nothing of its own, or holds it already\n";
   }
-  for (const ContainerReport& grant : decision.grants) {
-    out << "  granted " << grant.container << ": " << DescribeGrant(grant) << '\n';
+  for (const ContainerReport& grant : decision.assignments) {
+    out << "  granted " << grant.container << ": " << DescribeAssignment(grant) << '\n';
   }
 }
 
-std::string NameOf(const control::UpkeepNote& note) {
-  return allocation::NameOf({note.container_id, {note.pod_uid, note.container}, note.pod});
+std::string NameOf(const control::ConditionReport& note) {
+  return reconcile::NameOf({note.container_id, {note.pod_uid, note.container}, note.pod});
 }
 
 // Nothing where all is well.
-void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
+void PrintConditions(const control::ConditionReports& conditions, std::ostream& out) {
   constexpr size_t kRepairsShown = 5;
-  if (upkeep.runtime_outage) {
-    const control::UpkeepNote& outage = *upkeep.runtime_outage;
+  if (conditions.runtime_outage) {
+    const control::ConditionReport& outage = *conditions.runtime_outage;
     out << "\nTHE RUNTIME DOES NOT ANSWER since " << UtcTime(outage.first_unix_ms) << " ("
         << (outage.last_unix_ms - outage.first_unix_ms) / 1000 << " s): " << outage.text
-        << "\n  cure: " << outage.cure << '\n';
+        << "\n  remedy: " << outage.remedy << '\n';
   }
-  for (const control::UpkeepNote& other : upkeep.other_managers) {
+  for (const control::ConditionReport& other : conditions.conflicting_managers) {
     out << "\nANOTHER CPU MANAGER: " << other.text << " (" << other.times
         << (other.times == 1 ? " time" : " times") << ", last seen " << UtcTime(other.last_unix_ms)
-        << ")\n  cure: " << other.cure << '\n';
+        << ")\n  remedy: " << other.remedy << '\n';
   }
-  for (const control::UpkeepNote& unplaced : upkeep.unplaced) {
-    out << "\nMADE PAST ALIGND: " << NameOf(unplaced) << ": " << unplaced.text << " (since "
-        << UtcTime(unplaced.first_unix_ms) << ")\n  cure: " << unplaced.cure << '\n';
+  for (const control::ConditionReport& unmanaged : conditions.unmanaged) {
+    out << "\nMADE PAST ALIGND: " << NameOf(unmanaged) << ": " << unmanaged.text << " (since "
+        << UtcTime(unmanaged.first_unix_ms) << ")\n  remedy: " << unmanaged.remedy << '\n';
   }
-  for (const control::UpkeepNote& devices : upkeep.past_mirror) {
+  for (const control::ConditionReport& devices : conditions.past_mirror) {
     out << "\nANOTHER DEVICE PLUGIN: " << NameOf(devices) << " has " << devices.text << " (since "
-        << UtcTime(devices.first_unix_ms) << ")\n  cure: " << devices.cure << '\n';
+        << UtcTime(devices.first_unix_ms) << ")\n  remedy: " << devices.remedy << '\n';
   }
-  for (const control::UpkeepNote& pod : upkeep.throttled_pods) {
+  for (const control::ConditionReport& pod : conditions.throttled_pods) {
     out << "\nTHROTTLED POD: pod " << pod.pod_uid
         << " has exclusive CPUs, and a CFS quota that cannot be lifted: " << pod.text << " (since "
-        << UtcTime(pod.first_unix_ms) << ")\n  cure: " << pod.cure << '\n';
+        << UtcTime(pod.first_unix_ms) << ")\n  remedy: " << pod.remedy << '\n';
   }
-  if (!upkeep.failed_updates.empty()) out << '\n';
-  for (const control::UpkeepNote& failed : upkeep.failed_updates) {
+  if (!conditions.failed_updates.empty()) out << '\n';
+  for (const control::ConditionReport& failed : conditions.failed_updates) {
     if (failed.times == 0) {
       out << "not moved yet: " << NameOf(failed) << " to " << failed.should;
     } else {
@@ -184,12 +184,12 @@ void PrintUpkeep(const control::Upkeep& upkeep, std::ostream& out) {
     }
     out << ": " << failed.text << '\n';
   }
-  if (upkeep.repairs == 0) return;
+  if (conditions.repairs == 0) return;
   out << '\n'
-      << upkeep.repairs << (upkeep.repairs == 1 ? " repair" : " repairs")
+      << conditions.repairs << (conditions.repairs == 1 ? " repair" : " repairs")
       << " of cpusets that somebody else had changed:\n";
-  for (size_t i = 0; i < std::min(upkeep.last_repairs.size(), kRepairsShown); ++i) {
-    const control::UpkeepNote& repair = upkeep.last_repairs[i];
+  for (size_t i = 0; i < std::min(conditions.last_repairs.size(), kRepairsShown); ++i) {
+    const control::ConditionReport& repair = conditions.last_repairs[i];
     out << "  " << UtcTime(repair.last_unix_ms) << "  " << NameOf(repair) << " was " << repair.was
         << ", should be " << repair.should << ": put back within " << repair.noticed_ms
         << " ms of that being noticed, " << repair.lasted_ms
@@ -210,8 +210,8 @@ void PrintStatus(const control::StatusReport& report, std::ostream& out) {
       << DescribeOptions(policies.topology_manager_options) << '\n'
       << "shared pool:      CPUs " << OrDash(report.default_set.ToString()) << ", reserved "
       << OrDash(report.reserved_cpus.ToString()) << "\n\nfree:\n";
-  for (const admission::NumaRoom& room : report.numa) {
-    out << "  " << admission::DescribeRoom({room}) << '\n';
+  for (const admission::NumaAvailability& room : report.numa) {
+    out << "  " << admission::DescribeAvailable({room}) << '\n';
   }
   for (const control::DeviceResource& resource : report.devices) {
     out << "  " << resource.name << ": " << resource.healthy.free << " of "
@@ -219,7 +219,7 @@ void PrintStatus(const control::StatusReport& report, std::ostream& out) {
     if (resource.unhealthy > 0) out << ", " << resource.unhealthy << " unhealthy";
     out << (resource.registered ? "\n" : ", its plugin is not there\n");
   }
-  PrintUpkeep(report.upkeep, out);
+  PrintConditions(report.conditions, out);
   if (report.containers.empty()) {
     out << "\nno container holds anything\n";
     return;

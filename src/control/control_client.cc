@@ -30,7 +30,7 @@ Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds time
   if (status.ok()) return response;
   Error error = rpc::ToError(status, "alignd at " + endpoint);
   if (error.code == ErrorCode::kUnavailable) {
-    error.cure = "see whether alignd runs, and whether you may use its socket (--socket)";
+    error.remedy = "see whether alignd runs, and whether you may use its socket (--socket)";
   }
   return error;
 }

@@ -26,12 +26,12 @@ constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
 class ControlServer::Service final : public v1::Control::CallbackService {
  public:
   Service(std::string version, const admission::Node& node,
-          const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep,
+          const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
           std::function<PodNames()> names)
       : version_(std::move(version)),
         node_(node),
         allocation_(allocation),
-        upkeep_(upkeep),
+        conditions_(conditions),
         names_(std::move(names)) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
@@ -39,7 +39,7 @@ class ControlServer::Service final : public v1::Control::CallbackService {
                                       v1::GetStatusResponse* response) override {
     StatusReport report = ReportStatus(version_, node_, *allocation_.snapshot(), names_(),
                                        allocation_.decisions(), *allocation_.bindings());
-    report.upkeep = ReportUpkeep(upkeep_.Report());
+    report.conditions = ReportConditions(conditions_.Report());
     *response = ToWire(report);
     return Finish(context);
   }
@@ -68,16 +68,16 @@ class ControlServer::Service final : public v1::Control::CallbackService {
   const std::string version_;
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;
-  const allocation::UpkeepLog& upkeep_;
+  const reconcile::Conditions& conditions_;
   const std::function<PodNames()> names_;
 };
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(
     const std::string& endpoint, std::string version, const admission::Node& node,
-    const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep,
+    const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
     std::function<PodNames()> names) {
   auto service =
-      std::make_unique<Service>(std::move(version), node, allocation, upkeep, std::move(names));
+      std::make_unique<Service>(std::move(version), node, allocation, conditions, std::move(names));
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);

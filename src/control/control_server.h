@@ -8,8 +8,8 @@
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
-#include "allocation/upkeep_log.h"
 #include "control/reports.h"
+#include "reconcile/conditions.h"
 
 namespace grpc {
 class Server;
@@ -24,7 +24,7 @@ class ControlServer {
   // thread. Errors: those of rpc::Listen.
   static Result<std::unique_ptr<ControlServer>> Start(
       const std::string& endpoint, std::string version, const admission::Node& node,
-      const allocation::AllocationManager& allocation, const allocation::UpkeepLog& upkeep,
+      const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
       std::function<PodNames()> names);
 
   ControlServer(const ControlServer&) = delete;

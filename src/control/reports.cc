@@ -45,21 +45,21 @@ std::vector<DeviceResource> DevicesOf(const devicemanager::DeviceState& state) {
   return devices;
 }
 
-std::vector<HeldDevice> HeldDevices(const devicemanager::DeviceAllocation& allocation) {
-  std::map<std::string, HeldDevice> held;  // a device on two nodes is listed under both
+std::vector<AssignedDevice> AssignedDevices(const devicemanager::DeviceAllocation& allocation) {
+  std::map<std::string, AssignedDevice> held;  // a device on two nodes is listed under both
   for (const auto& [numa, ids] : allocation.devices) {
     for (const std::string& id : ids) {
       held[id].id = id;
       if (numa >= 0) held[id].numa.push_back(numa);
     }
   }
-  std::vector<HeldDevice> devices;
+  std::vector<AssignedDevice> devices;
   for (auto& [id, device] : held) devices.push_back(std::move(device));
   return devices;
 }
 
-ContainerReport ReportGrant(const ContainerKey& key, std::string pod,
-                            const admission::Grant& grant) {
+ContainerReport ReportAssignment(const ContainerKey& key, std::string pod,
+                                 const admission::Assignment& grant) {
   ContainerReport report;
   report.pod_uid = key.pod_uid;
   report.pod = std::move(pod);
@@ -67,27 +67,27 @@ ContainerReport ReportGrant(const ContainerKey& key, std::string pod,
   report.exclusive = grant.exclusive;
   report.memory_nodes = grant.memory_nodes;
   for (const auto& [resource, allocation] : grant.devices) {
-    report.devices[resource] = HeldDevices(allocation);
+    report.devices[resource] = AssignedDevices(allocation);
   }
   return report;
 }
 
-void AddCounted(const checkpoint::Bindings& bindings, ContainerReport& report) {
+void AddKubeletAllocated(const checkpoint::Bindings& bindings, ContainerReport& report) {
   const auto container = bindings.find({report.pod_uid, report.container});
   if (container == bindings.end()) return;
   for (auto& [resource, devices] : report.devices) {
     const auto binding = container->second.find(resource);
     if (binding == container->second.end()) continue;
     for (const auto& [id, device] : binding->second) {
-      const auto held = std::ranges::find(devices, device, &HeldDevice::id);
-      if (held != devices.end() && id != device) held->counted_as = id;
+      const auto held = std::ranges::find(devices, device, &AssignedDevice::id);
+      if (held != devices.end() && id != device) held->kubelet_id = id;
     }
   }
 }
 
 // Nobody takes it from its container; so it must be seen.
-std::string WhatAils(const devicemanager::DeviceState& state, const std::string& resource,
-                     const std::string& id) {
+std::string ProblemOf(const devicemanager::DeviceState& state, const std::string& resource,
+                      const std::string& id) {
   const auto known = state.resources.find(resource);
   if (known == state.resources.end() || !known->second.registered) {
     return "its plugin is not there";
@@ -99,7 +99,7 @@ std::string WhatAils(const devicemanager::DeviceState& state, const std::string&
 
 void AddAiling(const devicemanager::DeviceState& state, ContainerReport& report) {
   for (auto& [resource, devices] : report.devices) {
-    for (HeldDevice& device : devices) device.ails = WhatAils(state, resource, device.id);
+    for (AssignedDevice& device : devices) device.problem = ProblemOf(state, resource, device.id);
   }
 }
 
@@ -180,13 +180,14 @@ StatusReport ReportStatus(const std::string& version, const admission::Node& nod
     report.default_set = snapshot.state.cpu.default_set;
     report.reserved_cpus = node.cpu->reserved;
   }
-  report.numa = admission::RoomLeft(node, snapshot.state);
+  report.numa = admission::AvailableByNode(node, snapshot.state);
   report.devices = DevicesOf(snapshot.state.devices);
   for (const ContainerKey& key : HoldersIn(snapshot.state)) {
     const auto name = names.find(key.pod_uid);
-    report.containers.push_back(ReportGrant(key, name == names.end() ? "" : name->second,
-                                            admission::GrantOf(node, snapshot.state, key)));
-    AddCounted(bindings, report.containers.back());
+    report.containers.push_back(
+        ReportAssignment(key, name == names.end() ? "" : name->second,
+                         admission::AssignmentOf(node, snapshot.state, key)));
+    AddKubeletAllocated(bindings, report.containers.back());
     AddAiling(snapshot.state.devices, report.containers.back());
   }
   return report;
@@ -215,9 +216,9 @@ DecisionReport ReportDecision(const admission::Node& node,
   for (const admission::ContainerDecision& container : decision.containers) {
     report.containers.push_back(ExplainContainer(node, container));
   }
-  for (const auto& [container, grant] : decision.grants) {
-    report.grants.push_back(ReportGrant({decision.pod_uid, container},
-                                        decision.name_space + "/" + decision.name, grant));
+  for (const auto& [container, grant] : decision.assignments) {
+    report.assignments.push_back(ReportAssignment(
+        {decision.pod_uid, container}, decision.name_space + "/" + decision.name, grant));
   }
   return report;
 }

@@ -12,7 +12,7 @@
 #include "alignd/admission/node.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/decision_log.h"
-#include "control/upkeep.h"
+#include "control/condition_report.h"
 
 namespace alignd::control {
 
@@ -32,19 +32,19 @@ struct Policies {
 struct DeviceResource {
   std::string name;
   bool registered = false;  // its plugin is there
-  admission::Left healthy;
+  admission::Availability healthy;
   uint64_t unhealthy = 0;
 
   friend bool operator==(const DeviceResource&, const DeviceResource&) = default;
 };
 
-struct HeldDevice {
+struct AssignedDevice {
   std::string id;
   std::vector<int64_t> numa;  // NUMA node ids; empty: none
-  std::string counted_as{};   // the id that the kubelet counted, where it is another one
-  std::string ails{};         // why its container can hardly use it; empty: it is well
+  std::string kubelet_id{};   // the id that the kubelet counted, where it is another one
+  std::string problem{};      // why its container can hardly use it; empty: it is well
 
-  friend bool operator==(const HeldDevice&, const HeldDevice&) = default;
+  friend bool operator==(const AssignedDevice&, const AssignedDevice&) = default;
 };
 
 // What one container holds.
@@ -54,7 +54,7 @@ struct ContainerReport {
   std::string container;
   CpuSet exclusive;
   std::vector<int> memory_nodes;
-  std::map<std::string, std::vector<HeldDevice>> devices;  // by resource
+  std::map<std::string, std::vector<AssignedDevice>> devices;  // by resource
 
   friend bool operator==(const ContainerReport&, const ContainerReport&) = default;
 };
@@ -65,10 +65,10 @@ struct StatusReport {
   Policies policies;
   CpuSet default_set;
   CpuSet reserved_cpus;
-  std::vector<admission::NumaRoom> numa;
+  std::vector<admission::NumaAvailability> numa;
   std::vector<DeviceResource> devices;
   std::vector<ContainerReport> containers;  // by pod UID and name
-  Upkeep upkeep;
+  ConditionReports conditions;
 
   friend bool operator==(const StatusReport&, const StatusReport&) = default;
 };
@@ -124,7 +124,7 @@ struct DecisionReport {
   std::string message;
   std::string left;
   std::vector<ContainerExplanation> containers;
-  std::vector<ContainerReport> grants;
+  std::vector<ContainerReport> assignments;
 
   friend bool operator==(const DecisionReport&, const DecisionReport&) = default;
 };

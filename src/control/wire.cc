@@ -8,24 +8,28 @@
 namespace alignd::control {
 namespace {
 
-using LeftMap = google::protobuf::Map<std::string, v1::Left>;
+using AvailabilityMap = google::protobuf::Map<std::string, v1::Availability>;
 
-v1::Left LeftToWire(const admission::Left& left) {
-  v1::Left message;
+v1::Availability AvailabilityToWire(const admission::Availability& left) {
+  v1::Availability message;
   message.set_free(left.free);
   message.set_total(left.total);
   return message;
 }
 
-admission::Left LeftFromWire(const v1::Left& message) { return {message.free(), message.total()}; }
-
-void LeftToWire(const std::map<std::string, admission::Left>& left, LeftMap& messages) {
-  for (const auto& [name, amounts] : left) messages[name] = LeftToWire(amounts);
+admission::Availability AvailabilityFromWire(const v1::Availability& message) {
+  return {message.free(), message.total()};
 }
 
-std::map<std::string, admission::Left> LeftFromWire(const LeftMap& messages) {
-  std::map<std::string, admission::Left> left;
-  for (const auto& [name, message] : messages) left[name] = LeftFromWire(message);
+void AvailabilityToWire(const std::map<std::string, admission::Availability>& left,
+                        AvailabilityMap& messages) {
+  for (const auto& [name, amounts] : left) messages[name] = AvailabilityToWire(amounts);
+}
+
+std::map<std::string, admission::Availability> AvailabilityFromWire(
+    const AvailabilityMap& messages) {
+  std::map<std::string, admission::Availability> left;
+  for (const auto& [name, message] : messages) left[name] = AvailabilityFromWire(message);
   return left;
 }
 
@@ -61,28 +65,28 @@ Policies PoliciesFromWire(const v1::Policies& message) {
           .topology_manager_options = {topology_options.begin(), topology_options.end()}};
 }
 
-v1::ContainerGrant GrantToWire(const ContainerReport& report) {
-  v1::ContainerGrant message;
+v1::ContainerAssignment AssignmentToWire(const ContainerReport& report) {
+  v1::ContainerAssignment message;
   message.set_pod_uid(report.pod_uid);
   message.set_pod(report.pod);
   message.set_container(report.container);
   message.set_exclusive_cpus(report.exclusive.ToString());
   message.mutable_memory_nodes()->Assign(report.memory_nodes.begin(), report.memory_nodes.end());
   for (const auto& [resource, devices] : report.devices) {
-    v1::HeldDevices& held = *message.add_devices();
+    v1::AssignedDevices& held = *message.add_devices();
     held.set_resource(resource);
-    for (const HeldDevice& device : devices) {
+    for (const AssignedDevice& device : devices) {
       v1::Device& added = *held.add_devices();
       added.set_id(device.id);
       added.mutable_numa()->Assign(device.numa.begin(), device.numa.end());
-      added.set_counted_as(device.counted_as);
-      added.set_ails(device.ails);
+      added.set_kubelet_id(device.kubelet_id);
+      added.set_problem(device.problem);
     }
   }
   return message;
 }
 
-Result<ContainerReport> GrantFromWire(const v1::ContainerGrant& message) {
+Result<ContainerReport> AssignmentFromWire(const v1::ContainerAssignment& message) {
   const Result<CpuSet> exclusive = CpusFromWire(message.exclusive_cpus());
   if (!exclusive.ok()) return exclusive.error();
   ContainerReport report;
@@ -91,13 +95,13 @@ Result<ContainerReport> GrantFromWire(const v1::ContainerGrant& message) {
   report.container = message.container();
   report.exclusive = *exclusive;
   report.memory_nodes.assign(message.memory_nodes().begin(), message.memory_nodes().end());
-  for (const v1::HeldDevices& held : message.devices()) {
-    std::vector<HeldDevice>& devices = report.devices[held.resource()];
+  for (const v1::AssignedDevices& held : message.devices()) {
+    std::vector<AssignedDevice>& devices = report.devices[held.resource()];
     for (const v1::Device& device : held.devices()) {
       devices.push_back({device.id(),
                          {device.numa().begin(), device.numa().end()},
-                         device.counted_as(),
-                         device.ails()});
+                         device.kubelet_id(),
+                         device.problem()});
     }
   }
   return report;
@@ -167,25 +171,25 @@ v1::GetStatusResponse ToWire(const StatusReport& report) {
   *message.mutable_policies() = PoliciesToWire(report.policies);
   message.set_default_set(report.default_set.ToString());
   message.set_reserved_cpus(report.reserved_cpus.ToString());
-  for (const admission::NumaRoom& room : report.numa) {
+  for (const admission::NumaAvailability& room : report.numa) {
     v1::NumaNode& node = *message.add_numa();
     node.set_id(room.numa_id);
     node.set_free_cpus(room.free_cpus.ToString());
     node.set_cpus(static_cast<uint32_t>(room.cpus));
-    LeftToWire(room.memory, *node.mutable_memory());
-    LeftToWire(room.devices, *node.mutable_devices());
+    AvailabilityToWire(room.memory, *node.mutable_memory());
+    AvailabilityToWire(room.devices, *node.mutable_devices());
   }
   for (const DeviceResource& resource : report.devices) {
     v1::DeviceResource& added = *message.add_devices();
     added.set_name(resource.name);
     added.set_registered(resource.registered);
-    *added.mutable_healthy() = LeftToWire(resource.healthy);
+    *added.mutable_healthy() = AvailabilityToWire(resource.healthy);
     added.set_unhealthy(resource.unhealthy);
   }
   for (const ContainerReport& container : report.containers) {
-    *message.add_containers() = GrantToWire(container);
+    *message.add_containers() = AssignmentToWire(container);
   }
-  *message.mutable_upkeep() = ToWire(report.upkeep);
+  *message.mutable_conditions() = ToWire(report.conditions);
   return message;
 }
 
@@ -206,19 +210,19 @@ Result<StatusReport> FromWire(const v1::GetStatusResponse& message) {
     report.numa.push_back({.numa_id = node.id(),
                            .free_cpus = *free,
                            .cpus = static_cast<int>(node.cpus()),
-                           .memory = LeftFromWire(node.memory()),
-                           .devices = LeftFromWire(node.devices())});
+                           .memory = AvailabilityFromWire(node.memory()),
+                           .devices = AvailabilityFromWire(node.devices())});
   }
   for (const v1::DeviceResource& resource : message.devices()) {
     report.devices.push_back({resource.name(), resource.registered(),
-                              LeftFromWire(resource.healthy()), resource.unhealthy()});
+                              AvailabilityFromWire(resource.healthy()), resource.unhealthy()});
   }
-  for (const v1::ContainerGrant& container : message.containers()) {
-    Result<ContainerReport> grant = GrantFromWire(container);
+  for (const v1::ContainerAssignment& container : message.containers()) {
+    Result<ContainerReport> grant = AssignmentFromWire(container);
     if (!grant.ok()) return grant.error();
     report.containers.push_back(*std::move(grant));
   }
-  report.upkeep = FromWire(message.upkeep());
+  report.conditions = FromWire(message.conditions());
   return report;
 }
 
@@ -238,7 +242,8 @@ v1::PodDecision ToWire(const DecisionReport& report) {
   for (const ContainerExplanation& container : report.containers) {
     *message.add_containers() = ContainerToWire(container);
   }
-  for (const ContainerReport& grant : report.grants) *message.add_grants() = GrantToWire(grant);
+  for (const ContainerReport& grant : report.assignments)
+    *message.add_assignments() = AssignmentToWire(grant);
   return message;
 }
 
@@ -258,10 +263,10 @@ Result<DecisionReport> FromWire(const v1::PodDecision& message) {
   for (const v1::ContainerDecision& container : message.containers()) {
     report.containers.push_back(ContainerFromWire(container));
   }
-  for (const v1::ContainerGrant& grant : message.grants()) {
-    Result<ContainerReport> read = GrantFromWire(grant);
+  for (const v1::ContainerAssignment& grant : message.assignments()) {
+    Result<ContainerReport> read = AssignmentFromWire(grant);
     if (!read.ok()) return read.error();
-    report.grants.push_back(*std::move(read));
+    report.assignments.push_back(*std::move(read));
   }
   return report;
 }

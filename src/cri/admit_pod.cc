@@ -5,15 +5,16 @@
 
 namespace alignd::cri {
 
-bool IsEmpty(const admission::Grant& grant) {
+bool IsEmpty(const admission::Assignment& grant) {
   return grant.cpuset.empty() && grant.memory_nodes.empty() && grant.devices.empty();
 }
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
-void AdmitMakingRoom(const HandlerContext& context, const podsource::PodAsk& ask,
-                     const std::string& wanted, const allocation::CountedPod& counted,
-                     std::function<void(allocation::Outcome)> done) {
+void AdmitReleasingStopped(const HandlerContext& context, const podsource::PodAsk& ask,
+                           const std::string& wanted,
+                           const allocation::KubeletAllocatedPod& counted,
+                           std::function<void(allocation::Outcome)> done) {
   context.allocation.Admit(ask.pod, std::move(done), ask.source, wanted, counted,
                            [&registry = context.registry] { return registry.StoppedPods(); });
 }

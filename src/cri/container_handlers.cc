@@ -10,7 +10,7 @@
 namespace alignd::cri {
 namespace {
 
-using Maker = std::unique_ptr<CallHandler> (*)(const HandlerContext&);
+using Maker = std::unique_ptr<proxy::CallHandler> (*)(const HandlerContext&);
 
 const std::map<std::string, Maker, std::less<>>& Makers() {
   static const auto* const kMakers = new std::map<std::string, Maker, std::less<>>{
@@ -39,8 +39,8 @@ std::string_view RuntimeMethod(std::string_view path) {
 
 }  // namespace
 
-HandlerFactory MakeContainerHandlers(HandlerContext context) {
-  return [context](const std::string& path) -> std::unique_ptr<CallHandler> {
+proxy::HandlerFactory MakeContainerHandlers(HandlerContext context) {
+  return [context](const std::string& path) -> std::unique_ptr<proxy::CallHandler> {
     const auto maker = Makers().find(RuntimeMethod(path));
     return maker == Makers().end() ? nullptr : maker->second(context);
   };

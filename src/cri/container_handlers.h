@@ -4,13 +4,13 @@
 #include "alignd/admission/node.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/device_plugins.h"
-#include "allocation/upkeep_log.h"
 #include "cgroup/cgroup_tree.h"
-#include "cri/container_registry.h"
-#include "cri/forwarder.h"
-#include "cri/reconciler.h"
-#include "cri/runtime_client.h"
 #include "podsource/resource_source.h"
+#include "proxy/forwarder.h"
+#include "reconcile/conditions.h"
+#include "reconcile/container_registry.h"
+#include "reconcile/reconciler.h"
+#include "reconcile/runtime_client.h"
 
 namespace alignd::cri {
 
@@ -19,11 +19,11 @@ struct HandlerContext {
   const admission::Node& node;
   allocation::AllocationManager& allocation;
   allocation::DevicePlugins& plugins;
-  ContainerRegistry& registry;
-  Reconciler& reconciler;
-  RuntimeClient& runtime;
+  reconcile::ContainerRegistry& registry;
+  reconcile::Reconciler& reconciler;
+  reconcile::RuntimeClient& runtime;
   podsource::ResourceSource& resources;  // the last of it knows every container
-  allocation::UpkeepLog& upkeep;
+  reconcile::Conditions& conditions;
   const cgroup::CgroupTree* pod_quotas = nullptr;  // null: pods keep their CFS quota
   // The kubelet counts the devices, and says which with every container.
   bool mirrors_devices = false;
@@ -45,6 +45,6 @@ struct HandlerContext {
 //   ContainerStatus           note that the container has ended
 // Callers name containers and sandboxes by their ids or, as crictl does, by the beginning of them;
 // that goes to the runtime as it came.
-HandlerFactory MakeContainerHandlers(HandlerContext context);
+proxy::HandlerFactory MakeContainerHandlers(HandlerContext context);
 
 }  // namespace alignd::cri

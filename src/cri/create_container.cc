@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cgroup/pod_quota.h"
-#include "cri/earlier_containers.h"
+#include "cri/ended_init_containers.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/message_bytes.h"
@@ -23,7 +23,7 @@ namespace {
 
 namespace v1 = runtime::v1;
 
-class CreateContainerHandler final : public CallHandler {
+class CreateContainerHandler final : public proxy::CallHandler {
  public:
   explicit CreateContainerHandler(const HandlerContext& context) : context_(context) {}
 
@@ -63,7 +63,7 @@ class CreateContainerHandler final : public CallHandler {
   struct Create {
     v1::CreateContainerRequest request;
     ContainerKey key;
-    allocation::CountedIds counted;  // from markers, which the runtime is not to see
+    allocation::KubeletAllocatedIds counted;  // from markers, which the runtime is not to see
     CpuSet told;
     std::shared_ptr<PodCall> call;
   };
@@ -76,7 +76,7 @@ class CreateContainerHandler final : public CallHandler {
       return;
     }
     create->key = {uid, create->request.config().metadata().name()};
-    Result<allocation::CountedIds> counted =
+    Result<allocation::KubeletAllocatedIds> counted =
         mirror::TakeMarkers(*create->request.mutable_config()->mutable_annotations());
     if (!counted.ok()) {
       Refuse(context_, *create, counted.error(), decide);
@@ -100,7 +100,7 @@ class CreateContainerHandler final : public CallHandler {
     const std::string id =
         context_.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id());
     return context_.registry.PodOfSandbox(id).value_or(
-        PodUidOr(request.sandbox_config().metadata().uid(), id));
+        reconcile::PodUidOr(request.sandbox_config().metadata().uid(), id));
   }
 
   static void Admit(const HandlerContext& context, const std::shared_ptr<Create>& create,
@@ -116,21 +116,23 @@ class CreateContainerHandler final : public CallHandler {
       return;
     }
     podsource::PodAsk ask = **known;
-    const Result<allocation::CountedPod> counted = AddCounted(context, *create, ask);
+    const Result<allocation::KubeletAllocatedPod> counted =
+        AddKubeletAllocated(context, *create, ask);
     if (!counted.ok()) {
       Refuse(context, *create, counted.error().In(ask.source), decide);
       return;
     }
-    AddEarlierContainers(
+    AddEndedInitContainers(
         context, create->request, std::move(ask),
         [context, create, counted = *counted, bytes, decide](const podsource::PodAsk& whole) {
-          AdmitMakingRoom(context, whole, create->key.container, counted,
-                          [context, create, bytes, decide](const allocation::Outcome& outcome) {
-                            LiftPodQuota(context, *create, outcome);
-                            Decision answer = Answer(*create, bytes, outcome);
-                            if (std::holds_alternative<grpc::Status>(answer)) create->call->End();
-                            decide(std::move(answer));
-                          });
+          AdmitReleasingStopped(
+              context, whole, create->key.container, counted,
+              [context, create, bytes, decide](const allocation::Outcome& outcome) {
+                LiftPodQuota(context, *create, outcome);
+                Decision answer = Answer(*create, bytes, outcome);
+                if (std::holds_alternative<grpc::Status>(answer)) create->call->End();
+                decide(std::move(answer));
+              });
         });
   }
 
@@ -145,24 +147,25 @@ class CreateContainerHandler final : public CallHandler {
   }
 
   // Adds what the kubelet counted for the container to what is known of it.
-  static Result<allocation::CountedPod> AddCounted(const HandlerContext& context,
-                                                   const Create& create, podsource::PodAsk& ask) {
+  static Result<allocation::KubeletAllocatedPod> AddKubeletAllocated(const HandlerContext& context,
+                                                                     const Create& create,
+                                                                     podsource::PodAsk& ask) {
     for (Container& container : ask.pod.containers) {
       if (container.name != create.key.container) continue;
       const Result<Done> applied = mirror::Apply(create.counted, container);
       if (!applied.ok()) return applied.error();
-      const Result<Done> all = RequireCounted(context, create, container);
+      const Result<Done> all = RequireKubeletAllocated(context, create, container);
       if (!all.ok()) return all.error();
     }
-    if (create.counted.empty()) return allocation::CountedPod();
+    if (create.counted.empty()) return allocation::KubeletAllocatedPod();
     ask.source += ", devices from the kubelet's allocation";
-    return allocation::CountedPod{{create.key.container, create.counted}};
+    return allocation::KubeletAllocatedPod{{create.key.container, create.counted}};
   }
 
   // Where the kubelet counts the devices, nobody gets one that it did not count for him: it would
   // count it for somebody else. What is held from before is held.
-  static Result<Done> RequireCounted(const HandlerContext& context, const Create& create,
-                                     const Container& container) {
+  static Result<Done> RequireKubeletAllocated(const HandlerContext& context, const Create& create,
+                                              const Container& container) {
     if (!context.mirrors_devices) return Done{};
     const auto snapshot = context.allocation.snapshot();
     const devicemanager::DeviceState& devices = snapshot->state.devices;
@@ -185,21 +188,21 @@ class CreateContainerHandler final : public CallHandler {
   // A container with exclusive CPUs would be throttled by its pod's quota.
   static void LiftPodQuota(const HandlerContext& context, const Create& create,
                            const allocation::Outcome& outcome) {
-    const auto* granted = std::get_if<allocation::Granted>(&outcome);
+    const auto* granted = std::get_if<allocation::Allocated>(&outcome);
     if (context.pod_quotas == nullptr || granted == nullptr) return;
-    if (granted->grants.at(create.key.container).exclusive.empty()) return;
+    if (granted->assignments.at(create.key.container).exclusive.empty()) return;
     const Result<Done> lifted = cgroup::LiftPodQuota(
         *context.pod_quotas, create.request.sandbox_config().linux().cgroup_parent(),
         create.key.pod_uid);
-    if (!lifted.ok()) context.upkeep.QuotaStays(create.key.pod_uid, lifted.error());
+    if (!lifted.ok()) context.conditions.QuotaNotLifted(create.key.pod_uid, lifted.error());
   }
 
   static Decision Answer(Create& create, const grpc::ByteBuffer& bytes,
                          const allocation::Outcome& outcome) {
     if (const auto* error = std::get_if<Error>(&outcome)) return rpc::ToStatus(*error);
     if (const auto* refusal = std::get_if<Refusal>(&outcome)) return rpc::ToStatus(*refusal);
-    const admission::Grant& grant =
-        std::get<allocation::Granted>(outcome).grants.at(create.key.container);
+    const admission::Assignment& grant =
+        std::get<allocation::Allocated>(outcome).assignments.at(create.key.container);
     if (IsEmpty(grant)) return create.counted.empty() ? bytes : Serialize(create.request);
     const Result<std::vector<std::string>> conflicts =
         Inject(grant, *create.request.mutable_config());
@@ -217,7 +220,7 @@ class CreateContainerHandler final : public CallHandler {
 
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeCreateContainer(const HandlerContext& context) {
+std::unique_ptr<proxy::CallHandler> MakeCreateContainer(const HandlerContext& context) {
   return std::make_unique<CreateContainerHandler>(context);
 }
 

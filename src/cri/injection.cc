@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "cgroup/node_list.h"
 #include "cri/allocate_response.h"
 
 namespace alignd::cri {
@@ -77,18 +78,13 @@ void AddDevices(const MergedResponse& merged, ContainerConfig& config) {
 
 }  // namespace
 
-std::string NodeList(const std::vector<int>& nodes) {
-  CpuSet list;  // the same list form
-  for (const int node : nodes) list.Add(node);
-  return list.ToString();
-}
-
-Result<std::vector<std::string>> Inject(const admission::Grant& grant, ContainerConfig& config) {
-  const bool is_told_later = !grant.cpuset.empty() && !config.linux().has_resources();
-  if (!is_told_later && !(grant.cpuset.empty() && grant.memory_nodes.empty())) {
+Result<std::vector<std::string>> Inject(const admission::Assignment& grant,
+                                        ContainerConfig& config) {
+  const bool is_applied_later = !grant.cpuset.empty() && !config.linux().has_resources();
+  if (!is_applied_later && !(grant.cpuset.empty() && grant.memory_nodes.empty())) {
     LinuxContainerResources& resources = *config.mutable_linux()->mutable_resources();
     if (!grant.exclusive.empty()) resources.set_cpu_quota(kNoQuota);
-    KeepGrant(grant, resources);
+    KeepAssignment(grant, resources);
   }
   std::vector<std::string> conflicts;
   if (grant.devices.empty()) return conflicts;
@@ -103,14 +99,14 @@ Result<std::vector<std::string>> Inject(const admission::Grant& grant, Container
   return conflicts;
 }
 
-void KeepGrant(const admission::Grant& grant, LinuxContainerResources& resources) {
+void KeepAssignment(const admission::Assignment& grant, LinuxContainerResources& resources) {
   if (!grant.cpuset.empty()) {
     ClearCpuSet(resources);
     resources.set_cpuset_cpus(grant.cpuset.ToString());
   }
   if (!grant.memory_nodes.empty()) {
     ClearMemoryNodes(resources);
-    resources.set_cpuset_mems(NodeList(grant.memory_nodes));
+    resources.set_cpuset_mems(cgroup::NodeList(grant.memory_nodes));
   }
   if (!grant.exclusive.empty()) LiftQuota(resources);
 }

@@ -14,9 +14,6 @@ namespace alignd::cri {
 // Source: kuberuntime_container_linux.go, calculateLinuxResources.
 inline constexpr int64_t kNoQuota = -1;
 
-// NUMA node ids in the list form of cpuset.mems.
-std::string NodeList(const std::vector<int>& nodes);
-
 // Adds cpuset, memory nodes, and what the device plugins answered: device nodes, mounts,
 // environment, annotations, CDI names. A container with exclusive CPUs runs without CFS quota. One
 // whose caller sent no resources at all gets none, for with them a runtime would set what they do
@@ -26,13 +23,14 @@ std::string NodeList(const std::vector<int>& nodes);
 // a stored plugin answer cannot be read. Source: kubelet pkg/kubelet/kubelet_pods.go,
 // GenerateRunContainerOptions; pkg/kubelet/kuberuntime/kuberuntime_container_linux.go,
 // generateLinuxContainerResources.
-Result<std::vector<std::string>> Inject(const admission::Grant& grant,
+Result<std::vector<std::string>> Inject(const admission::Assignment& grant,
                                         runtime::v1::ContainerConfig& config);
 
 // Keeps our CPU and memory sets, and the lifted quota, in resources that come from a caller. What
 // `unified` has of these and of all that changes their meaning ("cpuset.cpus.partition",
 // "cpu.max.burst"), files of cgroup v2 that a runtime writes last, is taken out.
-void KeepGrant(const admission::Grant& grant, runtime::v1::LinuxContainerResources& resources);
+void KeepAssignment(const admission::Assignment& grant,
+                    runtime::v1::LinuxContainerResources& resources);
 
 // The sets that a caller names, in either way.
 bool HasCpuSet(const runtime::v1::LinuxContainerResources& resources);

@@ -21,7 +21,7 @@ namespace v1 = runtime::v1;
 // kubelet shows it and where it is decided once more.
 void AdmitWhole(const HandlerContext& context, const std::shared_ptr<PodCall>& call,
                 const podsource::PodAsk& ask, const grpc::ByteBuffer& bytes, const Decide& decide) {
-  AdmitMakingRoom(
+  AdmitReleasingStopped(
       context, ask, /*wanted=*/"", /*counted=*/{},
       [call, bytes, decide, name = NameOf(ask.pod)](const allocation::Outcome& outcome) {
         if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
@@ -43,7 +43,7 @@ bool AwaitsCount(const HandlerContext& context, const Pod& pod) {
   });
 }
 
-class RunPodSandboxHandler final : public CallHandler {
+class RunPodSandboxHandler final : public proxy::CallHandler {
  public:
   explicit RunPodSandboxHandler(const HandlerContext& context) : context_(context) {}
 
@@ -100,7 +100,7 @@ class RunPodSandboxHandler final : public CallHandler {
 
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeRunPodSandbox(const HandlerContext& context) {
+std::unique_ptr<proxy::CallHandler> MakeRunPodSandbox(const HandlerContext& context) {
   return std::make_unique<RunPodSandboxHandler>(context);
 }
 

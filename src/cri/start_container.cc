@@ -54,7 +54,7 @@ void PreStart(const HandlerContext& context, const ContainerKey& key,
   (*step)(Done{});
 }
 
-class StartContainerHandler final : public CallHandler {
+class StartContainerHandler final : public proxy::CallHandler {
  public:
   explicit StartContainerHandler(const HandlerContext& context)
       : context_(context), call_(context.registry, context.reconciler, /*changes_cpus=*/false) {}
@@ -124,7 +124,7 @@ class StartContainerHandler final : public CallHandler {
 
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeStartContainer(const HandlerContext& context) {
+std::unique_ptr<proxy::CallHandler> MakeStartContainer(const HandlerContext& context) {
   return std::make_unique<StartContainerHandler>(context);
 }
 

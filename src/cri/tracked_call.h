@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "cri/container_registry.h"
-#include "cri/reconciler.h"
+#include "reconcile/container_registry.h"
+#include "reconcile/reconciler.h"
 
 namespace alignd::cri {
 
@@ -15,7 +15,8 @@ namespace alignd::cri {
 // the way.
 class PodCall {
  public:
-  PodCall(ContainerRegistry& registry, Reconciler& reconciler, std::string pod_uid)
+  PodCall(reconcile::ContainerRegistry& registry, reconcile::Reconciler& reconciler,
+          std::string pod_uid)
       : registry_(registry), reconciler_(reconciler), pod_uid_(std::move(pod_uid)) {
     registry_.BeginCall(pod_uid_);
   }
@@ -29,8 +30,8 @@ class PodCall {
   }
 
  private:
-  ContainerRegistry& registry_;
-  Reconciler& reconciler_;
+  reconcile::ContainerRegistry& registry_;
+  reconcile::Reconciler& reconciler_;
   const std::string pod_uid_;
   bool ended_ = false;
 };
@@ -39,7 +40,8 @@ class PodCall {
 // ContainerRegistry::BeginContainerCall. Begin happens before End.
 class ContainerCall {
  public:
-  ContainerCall(ContainerRegistry& registry, Reconciler& reconciler, bool changes_cpus)
+  ContainerCall(reconcile::ContainerRegistry& registry, reconcile::Reconciler& reconciler,
+                bool changes_cpus)
       : registry_(registry), reconciler_(reconciler), changes_cpus_(changes_cpus) {}
   ContainerCall(const ContainerCall&) = delete;
   ContainerCall& operator=(const ContainerCall&) = delete;
@@ -56,8 +58,8 @@ class ContainerCall {
   }
 
  private:
-  ContainerRegistry& registry_;
-  Reconciler& reconciler_;
+  reconcile::ContainerRegistry& registry_;
+  reconcile::Reconciler& reconciler_;
   const bool changes_cpus_;
   std::string id_;
   bool begun_ = false;

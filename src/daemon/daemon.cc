@@ -19,21 +19,17 @@
 #include "allocation/binding_table.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
-#include "allocation/upkeep_log.h"
 #include "cgroup/cgroup_tree.h"
 #include "control/control_server.h"
 #include "cri/container_handlers.h"
-#include "cri/container_registry.h"
-#include "cri/forwarder.h"
-#include "cri/reconciler.h"
-#include "cri/runtime_client.h"
+#include "daemon/conflicting_managers.h"
 #include "daemon/inherited_socket.h"
-#include "daemon/other_managers.h"
 #include "daemon/other_plugins.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/plugin_watcher.h"
 #include "deviceplugin/registration_server.h"
 #include "host/config_file.h"
+#include "host/descriptor.h"
 #include "host/durable_file.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
@@ -43,7 +39,11 @@
 #include "podsource/cri_estimate.h"
 #include "podsource/first_that_knows.h"
 #include "podsource/pods_api_source.h"
-#include "rpc/descriptor.h"
+#include "proxy/forwarder.h"
+#include "reconcile/conditions.h"
+#include "reconcile/container_registry.h"
+#include "reconcile/reconciler.h"
+#include "reconcile/runtime_client.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
 
@@ -112,16 +112,16 @@ bool NamesContainersByRuntimeId(const allocation::StatePaths& paths) {
 
 // What the runtime's container ids stand for, where somebody needs to know: a runtime that hangs
 // would hold up the start. Where the runtime is not there, a file that names containers by them is
-// refused with the cure.
+// refused with the remedy.
 std::map<std::string, ContainerKey> ContainersOf(const std::shared_ptr<grpc::Channel>& channel,
                                                  const allocation::StatePaths& paths,
                                                  const Options& options) {
   std::map<std::string, ContainerKey> containers;
   if (!NamesContainersByRuntimeId(paths)) return containers;
-  const Result<cri::RuntimeListing> listing =
-      cri::RuntimeClient(channel, options.runtime_timeout).List();
+  const Result<reconcile::RuntimeListing> listing =
+      reconcile::RuntimeClient(channel, options.runtime_timeout).List();
   if (!listing.ok()) return containers;
-  for (const cri::RuntimeListing::Container& container : listing->containers) {
+  for (const reconcile::RuntimeListing::Container& container : listing->containers) {
     containers[container.id] = container.key;
   }
   return containers;
@@ -157,15 +157,15 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
 }
 
 // The pods of the runtime's ready sandboxes, with their containers that have not ended.
-Result<std::vector<podresources::NamedPod>> PodsOf(cri::RuntimeClient& runtime) {
-  const Result<cri::RuntimeListing> listing = runtime.List();
+Result<std::vector<podresources::NamedPod>> PodsOf(reconcile::RuntimeClient& runtime) {
+  const Result<reconcile::RuntimeListing> listing = runtime.List();
   if (!listing.ok()) return listing.error();
   std::map<std::string, podresources::NamedPod> pods;  // by UID
-  for (const cri::RuntimeListing::Sandbox& sandbox : listing->sandboxes) {
+  for (const reconcile::RuntimeListing::Sandbox& sandbox : listing->sandboxes) {
     if (!sandbox.ready) continue;
     pods.insert({sandbox.pod_uid, {sandbox.pod_uid, sandbox.name, sandbox.name_space, {}}});
   }
-  for (const cri::RuntimeListing::Container& container : listing->containers) {
+  for (const reconcile::RuntimeListing::Container& container : listing->containers) {
     const auto pod = pods.find(container.key.pod_uid);
     if (pod != pods.end()) pod->second.containers.insert(container.key.container);
   }
@@ -205,18 +205,18 @@ class RunningDaemon final : public Daemon {
         store_(std::move(store)),
         bindings_(std::move(bindings)),
         boot_(std::move(boot)),
-        counted_before_(mirror::CountedIn(*bindings_->snapshot())),
+        kubelet_allocated_before_(mirror::KubeletAllocatedIn(*bindings_->snapshot())),
         cgroups_(std::move(cgroups)),
         runtime_(runtime, options.runtime_timeout),
         pod_lister_(runtime, options.runtime_timeout),
-        reconciler_(node_, allocation_, registry_, runtime_, *cgroups_, upkeep_,
+        reconciler_(node_, allocation_, registry_, runtime_, *cgroups_, conditions_,
                     ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
                     DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers(
-            {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, upkeep_,
+            {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, conditions_,
              options.keep_pod_cpu_quota ? nullptr : cgroups_.get(), options.mirror.has_value()})) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
@@ -241,12 +241,12 @@ class RunningDaemon final : public Daemon {
     }
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
-    if (node_.cpu) RestoreStateFiles(*store_, allocation_, upkeep_);
+    if (node_.cpu) RestoreStateFiles(*store_, allocation_, conditions_);
   }
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
 
-  Result<Done> Serve(const Options& options, std::optional<rpc::Descriptor> inherited) {
+  Result<Done> Serve(const Options& options, std::optional<host::Descriptor> inherited) {
     reconciler_.Start();
     auto registration = deviceplugin::RegistrationServer::Start(
         std::filesystem::absolute(options.DevicePluginDir()), plugins_);
@@ -262,7 +262,7 @@ class RunningDaemon final : public Daemon {
       auto mirror = mirror::Mirror::Start(
           {.registry = options.kubelet_plugins_registry,
            .modes = *options.mirror,
-           .counted_before = counted_before_,
+           .kubelet_allocated_before = kubelet_allocated_before_,
            .patience = options.mirror_patience},
           node_, allocation_, *bindings_, [this](const auto& query, auto done) {
             plugins_.GetPreferredAllocation(query, mirror::kKubeletWaits, std::move(done));
@@ -273,7 +273,7 @@ class RunningDaemon final : public Daemon {
     }
     auto status_server =
         control::ControlServer::Start(options.ControlSocket(), ALIGND_VERSION, node_, allocation_,
-                                      upkeep_, [this] { return registry_.PodNames(); });
+                                      conditions_, [this] { return registry_.PodNames(); });
     if (!status_server.ok()) return status_server.error();
     control_ = *std::move(status_server);
     auto pod_resources = podresources::PodResourcesServer::Start(
@@ -292,40 +292,40 @@ class RunningDaemon final : public Daemon {
     if (mirror_) mirror_->Refresh();
   }
 
-  Result<Done> ServeCri(const Options& options, std::optional<rpc::Descriptor> inherited) {
+  Result<Done> ServeCri(const Options& options, std::optional<host::Descriptor> inherited) {
     const Result<std::string> runtime = rpc::SocketPath(options.runtime_endpoint);
     if (!runtime.ok()) return runtime.error().In("--runtime-endpoint");
     if (inherited) {
       spdlog::info("serving CRI on the socket that systemd holds");
     } else {
-      Result<rpc::Descriptor> opened = rpc::OpenListening(options.listen);
+      Result<host::Descriptor> opened = rpc::OpenListening(options.listen);
       if (!opened.ok()) return opened.error();
       inherited = *std::move(opened);
       own_socket_ = *rpc::SocketPath(options.listen);
     }
-    auto forwarder = cri::Forwarder::Start(*std::move(inherited),
-                                           {.runtime_socket = *runtime,
-                                            .handlers = handlers_,
-                                            .runtime_lost = [this] { reconciler_.Relist(); }});
+    auto forwarder = proxy::Forwarder::Start(*std::move(inherited),
+                                             {.runtime_socket = *runtime,
+                                              .handlers = handlers_,
+                                              .runtime_lost = [this] { reconciler_.Relist(); }});
     if (!forwarder.ok()) return forwarder.error();
     forwarder_ = *std::move(forwarder);
     return Done{};
   }
 
-  cri::Reconciler::Options ReconcilerOptions(const Options& options) {
-    cri::Reconciler::Options reconciler;
+  reconcile::Reconciler::Options ReconcilerOptions(const Options& options) {
+    reconcile::Reconciler::Options reconciler;
     reconciler.lister.period =
         std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
     reconciler.guard.lift_pod_quotas = !options.keep_pod_cpu_quota;
     const auto plugins = options.mirror ? std::make_shared<OtherPlugins>(
                                               DevicesOfKubelet(options.kubelet_device_plugin_dir),
-                                              allocation_, registry_, upkeep_)
+                                              allocation_, registry_, conditions_)
                                         : nullptr;
     reconciler.after_listing = [this, plugins, kubelet_dir = options.kubelet_dir,
                                 own = OwnFiles{options.state_dir, options.config}] {
       if (node_.cpu) {
-        LookForKubeletCpuManager(kubelet_dir, own, upkeep_);
-        RestoreStateFiles(*store_, allocation_, upkeep_);
+        LookForKubeletCpuManager(kubelet_dir, own, conditions_);
+        RestoreStateFiles(*store_, allocation_, conditions_);
       }
       if (plugins) plugins->Look();
     };
@@ -337,33 +337,34 @@ class RunningDaemon final : public Daemon {
   const std::unique_ptr<allocation::CheckpointStore> store_;
   const std::unique_ptr<allocation::BindingTable> bindings_;
   const std::unique_ptr<allocation::BootRecord> boot_;
-  const mirror::CountedBefore counted_before_;  // before anything of it is released
+  const mirror::KubeletAllocatedBefore
+      kubelet_allocated_before_;  // before anything of it is released
   InventoryRelay relay_;
-  allocation::UpkeepLog upkeep_;
+  reconcile::Conditions conditions_;
   const std::unique_ptr<cgroup::CgroupTree> cgroups_;
-  cri::ContainerRegistry registry_;
-  cri::RuntimeClient runtime_;
+  reconcile::ContainerRegistry registry_;
+  reconcile::RuntimeClient runtime_;
   Mutex pod_lister_mutex_;  // one listing at a time
-  cri::RuntimeClient pod_lister_ GUARDED_BY(pod_lister_mutex_);
-  cri::Reconciler reconciler_;
+  reconcile::RuntimeClient pod_lister_ GUARDED_BY(pod_lister_mutex_);
+  reconcile::Reconciler reconciler_;
   Mutex mirror_mutex_;
   std::unique_ptr<mirror::Mirror> mirror_ GUARDED_BY(mirror_mutex_);
   deviceplugin::PluginRegistry plugins_;
   allocation::AllocationManager allocation_;
   const std::unique_ptr<podsource::ResourceSource> sources_;
-  const cri::HandlerFactory handlers_;
+  const proxy::HandlerFactory handlers_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;
   std::unique_ptr<deviceplugin::PluginWatcher> watcher_;
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<podresources::PodResourcesServer> pod_resources_;
-  std::unique_ptr<cri::Forwarder> forwarder_;
+  std::unique_ptr<proxy::Forwarder> forwarder_;
   std::string own_socket_;  // its path; empty if somebody else holds it
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
-  Result<std::optional<rpc::Descriptor>> inherited = TakeInheritedSocket(options.listen);
+  Result<std::optional<host::Descriptor>> inherited = TakeInheritedSocket(options.listen);
   if (!inherited.ok()) return inherited.error();
   const Result<Done> sockets = RequireTwoSockets(options);
   if (!sockets.ok()) return sockets.error();

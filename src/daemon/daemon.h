@@ -17,7 +17,7 @@ class Daemon {
   // the CRI socket (systemd's, if it holds one). The runtime is asked meanwhile what runs, and what
   // is gone is released; until then pods and containers that are to be made wait. A runtime that is
   // away, or hangs, does not hold up the start: containers are refused with UNAVAILABLE.
-  // Errors: the first thing that could not be done, with its cure.
+  // Errors: the first thing that could not be done, with its remedy.
   static Result<std::unique_ptr<Daemon>> Start(const Options& options);
 
   virtual ~Daemon() = default;  // stops

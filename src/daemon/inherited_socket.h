@@ -5,7 +5,7 @@
 #include <string>
 
 #include "alignd/base/result.h"
-#include "rpc/descriptor.h"
+#include "host/descriptor.h"
 
 namespace alignd::daemon {
 
@@ -14,6 +14,6 @@ namespace alignd::daemon {
 // passed: plugins take its making anew for the sign to register again. Errors: kInvalidArgument if
 // something else was passed than a unix socket that listens at the path of the endpoint `listen`;
 // kIo. Source: sd_listen_fds(3).
-Result<std::optional<rpc::Descriptor>> TakeInheritedSocket(const std::string& listen);
+Result<std::optional<host::Descriptor>> TakeInheritedSocket(const std::string& listen);
 
 }  // namespace alignd::daemon

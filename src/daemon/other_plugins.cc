@@ -18,8 +18,12 @@ allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_
 
 OtherPlugins::OtherPlugins(allocation::KubeletDevices kubelet,
                            const allocation::AllocationManager& allocation,
-                           const cri::ContainerRegistry& registry, allocation::UpkeepLog& upkeep)
-    : kubelet_(std::move(kubelet)), allocation_(allocation), registry_(registry), upkeep_(upkeep) {}
+                           const reconcile::ContainerRegistry& registry,
+                           reconcile::Conditions& conditions)
+    : kubelet_(std::move(kubelet)),
+      allocation_(allocation),
+      registry_(registry),
+      conditions_(conditions) {}
 
 void OtherPlugins::Look() {
   // In this order: whose container runs, and who had something when its plugin came, is in a state
@@ -36,7 +40,7 @@ void OtherPlugins::Look() {
   const DeviceCheckpoint theirs = allocation::OfItsPlugins(*std::move(read), kubelet_.is_ours);
   const auto snapshot = allocation_.snapshot();
   const devicemanager::DeviceState& ours = snapshot->state.devices;
-  std::vector<allocation::PastMirror> found;
+  std::vector<reconcile::PastMirror> found;
   for (const admission::RunningContainer& container : running) {
     const auto given = theirs.allocations.find(container.key);
     if (given == theirs.allocations.end()) continue;
@@ -51,7 +55,7 @@ void OtherPlugins::Look() {
            .ids = allocation.Ids()});
     }
   }
-  upkeep_.GotPastMirror(std::move(found));
+  conditions_.FoundPastMirror(std::move(found));
 }
 
 }  // namespace alignd::daemon

@@ -6,8 +6,8 @@
 
 #include "allocation/allocation_manager.h"
 #include "allocation/kubelet_devices.h"
-#include "allocation/upkeep_log.h"
-#include "cri/container_registry.h"
+#include "reconcile/conditions.h"
+#include "reconcile/container_registry.h"
 
 namespace alignd::daemon {
 
@@ -28,7 +28,7 @@ class OtherPlugins {
  public:
   // All references outlive it.
   OtherPlugins(allocation::KubeletDevices kubelet, const allocation::AllocationManager& allocation,
-               const cri::ContainerRegistry& registry, allocation::UpkeepLog& upkeep);
+               const reconcile::ContainerRegistry& registry, reconcile::Conditions& conditions);
 
   // Puts down in the log what is so now. While the file cannot be read, what was put down stays,
   // and our own log says why.
@@ -37,8 +37,8 @@ class OtherPlugins {
  private:
   const allocation::KubeletDevices kubelet_;
   const allocation::AllocationManager& allocation_;
-  const cri::ContainerRegistry& registry_;
-  allocation::UpkeepLog& upkeep_;
+  const reconcile::ContainerRegistry& registry_;
+  reconcile::Conditions& conditions_;
   std::string last_fault_;
 };
 

@@ -1,4 +1,4 @@
-// Tells systemd how we are. Does nothing where systemd did not start us.
+// Applies systemd how we are. Does nothing where systemd did not start us.
 #pragma once
 
 #include <chrono>

@@ -33,7 +33,7 @@ std::string Quoted(std::string_view text);
 bool IsExtendedResourceName(std::string_view name);
 
 // Errors: kInvalidArgument with the kubelet's text for a wrong version or name, and the rule as
-// cure. Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Register. Differs:
+// remedy. Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Register. Differs:
 // the endpoint must be a plain file name; the kubelet also takes `../` and folders.
 Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request);
 
@@ -47,7 +47,7 @@ struct Offer {
 
 // `socket`: where the plugin was found, which is its endpoint too if it names none.
 // Errors: kInvalidArgument with the kubelet's text for another type of plugin, no version that we
-// speak, or a wrong name, and the rule as cure.
+// speak, or a wrong name, and the rule as remedy.
 // Source: kubelet pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go,
 // GenerateRegisterPluginFunc; cm/devicemanager/plugin/v1beta1/handler.go, ValidatePlugin.
 // Differs: the endpoint must be an absolute path; the kubelet fails to dial any other one.

@@ -71,7 +71,7 @@ PluginRegistry::EndpointPtr PluginRegistry::Own(std::unique_ptr<PluginConnection
 void PluginRegistry::Bury(PluginConnection* endpoint) {
   endpoint->Close();
   const MutexLock lock(mutex_);
-  graves_.emplace_back(endpoint);
+  retired_.emplace_back(endpoint);
   changed_.NotifyAll();
 }
 
@@ -109,8 +109,8 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
     }
     if (!options.ok()) {
       refused = options.error();
-      if (refused->code == ErrorCode::kDeadlineExceeded && refused->cure.empty()) {
-        refused->cure = WhyNotReached(socket, settings_.deadlines.connect);
+      if (refused->code == ErrorCode::kDeadlineExceeded && refused->remedy.empty()) {
+        refused->remedy = WhyNotReached(socket, settings_.deadlines.connect);
       }
     } else if (endpoint == nullptr) {
       refused = Error{ErrorCode::kUnavailable, resource + ": shutting down"};
@@ -328,11 +328,11 @@ std::optional<PluginRegistry::Clock::time_point> PluginRegistry::NextRemoval() c
 
 void PluginRegistry::Keep() {
   while (true) {
-    std::vector<std::unique_ptr<PluginConnection>> graves;
+    std::vector<std::unique_ptr<PluginConnection>> retired;
     {
       const MutexLock lock(mutex_);
       RemoveExpired();
-      if (graves_.empty()) {
+      if (retired_.empty()) {
         if (stopping_ && endpoints_ == 0) return;
         const std::optional<Clock::time_point> next = NextRemoval();
         if (next.has_value()) {
@@ -342,8 +342,8 @@ void PluginRegistry::Keep() {
         }
         continue;
       }
-      graves.swap(graves_);
-      endpoints_ -= static_cast<int>(graves.size());
+      retired.swap(retired_);
+      endpoints_ -= static_cast<int>(retired.size());
     }
   }  // the endpoints end here, without the lock
 }

@@ -147,7 +147,7 @@ class PluginRegistry final : public allocation::DevicePlugins {
   uint64_t registrations_ GUARDED_BY(mutex_) = 0;
   std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);       // by resource name
   std::map<uint64_t, Connecting> connecting_ GUARDED_BY(mutex_);  // by registration
-  std::vector<std::unique_ptr<PluginConnection>> graves_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<PluginConnection>> retired_ GUARDED_BY(mutex_);
   int endpoints_ GUARDED_BY(mutex_) = 0;  // not yet destroyed
 
   std::thread keeper_;

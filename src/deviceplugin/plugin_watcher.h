@@ -47,8 +47,8 @@ class PluginWatcher {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Tells a socket from the one that was there before: inode number, which may come back, and time
-  // of modification in ns, which for a socket is when it was made.
+  // Applies a socket from the one that was there before: inode number, which may come back, and
+  // time of modification in ns, which for a socket is when it was made.
   using Identity = std::pair<uint64_t, int64_t>;
 
   struct Known {

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The plugin is told what the kubelet would tell it; the cure is for the operator.
+// The plugin is told what the kubelet would tell it; the remedy is for the operator.
 void Refuse(const v1beta1::RegisterRequest& request, const Error& error,
             rpc::PendingAnswer& answer) {
   spdlog::warn("device plugin of {} on {} is not registered: {}", Quoted(request.resource_name()),

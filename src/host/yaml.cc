@@ -61,8 +61,8 @@ std::optional<Json> ReadInteger(std::string_view text) {
     text.remove_prefix(hex || binary || octal ? 2 : 1);
   }
   const std::optional<uint64_t> size = ReadNumber<uint64_t>(text, base);
-  constexpr uint64_t kMost = uint64_t{1} << 63;
-  if (!size || (negative && *size > kMost) || (sign && !negative && *size >= kMost)) {
+  constexpr uint64_t kMax = uint64_t{1} << 63;
+  if (!size || (negative && *size > kMax) || (sign && !negative && *size >= kMax)) {
     return std::nullopt;
   }
   return negative ? Json(static_cast<int64_t>(-*size)) : Json(*size);

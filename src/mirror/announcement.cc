@@ -28,7 +28,7 @@ struct Place {
 // Those with the most free CPUs first.
 std::vector<Place> ByFreeCpus(const admission::Node& node, const admission::NodeState& state) {
   std::vector<Place> places;
-  for (const admission::NumaRoom& room : admission::RoomLeft(node, state)) {
+  for (const admission::NumaAvailability& room : admission::AvailableByNode(node, state)) {
     places.push_back({room.numa_id, room.free_cpus.Count()});
   }
   std::ranges::stable_sort(places, std::greater<>(), &Place::free_cpus);
@@ -74,8 +74,8 @@ Announcement Announce(const admission::NodeState& state, const checkpoint::Bindi
   return announced;
 }
 
-CountedBefore CountedIn(const checkpoint::Bindings& bindings) {
-  CountedBefore counted;
+KubeletAllocatedBefore KubeletAllocatedIn(const checkpoint::Bindings& bindings) {
+  KubeletAllocatedBefore counted;
   for (const auto& [key, held] : bindings) {
     for (const auto& [resource, binding] : held) {
       for (const auto& [id, device] : binding) counted[resource].insert(id);

@@ -32,9 +32,9 @@ Announcement Announce(const admission::NodeState& state, const checkpoint::Bindi
                       const std::string& resource);
 
 // Ids by resource.
-using CountedBefore = std::map<std::string, std::set<std::string>>;
+using KubeletAllocatedBefore = std::map<std::string, std::set<std::string>>;
 
-CountedBefore CountedIn(const checkpoint::Bindings& bindings);
+KubeletAllocatedBefore KubeletAllocatedIn(const checkpoint::Bindings& bindings);
 
 // What is told of a resource whose plugin has not come since our start: the ids that containers
 // had, healthy. A kubelet that starts beside us, as after a reboot, admits its pods once more, and

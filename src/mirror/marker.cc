@@ -82,9 +82,9 @@ Result<Marker> ParseMarker(const std::string& key, std::string_view value) {
   return marker;
 }
 
-Result<allocation::CountedIds> TakeMarkers(
+Result<allocation::KubeletAllocatedIds> TakeMarkers(
     google::protobuf::Map<std::string, std::string>& annotations) {
-  allocation::CountedIds counted;
+  allocation::KubeletAllocatedIds counted;
   std::vector<std::string> keys;
   for (const auto& [key, value] : annotations) {
     if (key.starts_with(kMarkerPrefix)) keys.push_back(key);
@@ -106,7 +106,7 @@ bool HasMarker(const std::string& response) {
          });
 }
 
-Result<Done> Apply(const allocation::CountedIds& counted, Container& container) {
+Result<Done> Apply(const allocation::KubeletAllocatedIds& counted, Container& container) {
   for (const auto& [resource, ids] : counted) {
     const Quantity count(static_cast<int64_t>(ids.size()));
     const Quantity* known = Find(container.resources.limits, resource);

@@ -47,11 +47,11 @@ bool HasMarker(const std::string& response);
 // Takes the markers out of a container's annotations. Those of a pod or of a sandbox are their
 // author's word and never looked at.
 // Errors: as ParseMarker.
-Result<allocation::CountedIds> TakeMarkers(
+Result<allocation::KubeletAllocatedIds> TakeMarkers(
     google::protobuf::Map<std::string, std::string>& annotations);
 
 // The container asks for what was counted.
 // Errors: kInvalidArgument if what is known of it says another number: both are named.
-Result<Done> Apply(const allocation::CountedIds& counted, Container& container);
+Result<Done> Apply(const allocation::KubeletAllocatedIds& counted, Container& container);
 
 }  // namespace alignd::mirror

@@ -139,7 +139,7 @@ void Mirror::Follow() {
 void Mirror::Offer(const std::string& resource, const Announcement& announced, int attempt,
                    std::chrono::milliseconds pause) {
   Guide guide;
-  if (settings_.modes.Of(resource) != allocation::BindingMode::kLate) {
+  if (settings_.modes.Of(resource) != allocation::BindingMode::kDeferred) {
     guide = [this, resource](const Choice& choice, const auto& done) {
       Prefer(resource, choice, done);
     };
@@ -194,8 +194,8 @@ std::optional<Announcement> Mirror::AnnouncementOf(const admission::NodeState& s
   const auto known = state.devices.resources.find(resource);
   if (known == state.devices.resources.end()) return std::nullopt;
   if (known->second.registered) return mirror::Announce(state, bindings, resource);
-  const auto before = settings_.counted_before.find(resource);
-  if (before == settings_.counted_before.end()) return std::nullopt;
+  const auto before = settings_.kubelet_allocated_before.find(resource);
+  if (before == settings_.kubelet_allocated_before.end()) return std::nullopt;
   return AnnounceBefore(before->second);
 }
 

@@ -28,8 +28,8 @@ namespace alignd::mirror {
 
 struct MirrorSettings {
   std::filesystem::path registry = "/var/lib/kubelet/plugins_registry";  // of the kubelet
-  allocation::BindingModes modes = allocation::BindingMode::kSteered;
-  CountedBefore counted_before;  // what containers had at our start
+  allocation::BindingModes modes = allocation::BindingMode::kPreferred;
+  KubeletAllocatedBefore kubelet_allocated_before;  // what containers had at our start
   // How long an offer waits for the kubelet until it is made anew, under another name; twice as
   // long each time, up to ten times.
   std::chrono::milliseconds patience{5'000};

@@ -46,8 +46,8 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
     std::string text = list.SerializeAsString();
     const MutexLock lock(mutex_);
     ids_ = std::move(ids);
-    if (told_ == text) return;
-    told_ = std::move(text);
+    if (applied_ == text) return;
+    applied_ = std::move(text);
     lists_.Set(std::move(list));
   }
 
@@ -140,7 +140,7 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
 
   mutable Mutex mutex_;
   std::set<std::string> ids_ GUARDED_BY(mutex_);
-  std::optional<std::string> told_ GUARDED_BY(mutex_);  // the last list, serialised
+  std::optional<std::string> applied_ GUARDED_BY(mutex_);  // the last list, serialised
 };
 
 // Thread-safe.

@@ -27,7 +27,7 @@ class Offered {
   Offered& operator=(const Offered&) = delete;
   virtual ~Offered() = default;
 
-  // Tells the kubelet, if anything has changed for it.
+  // Applies the kubelet, if anything has changed for it.
   virtual void Announce(const Announcement& announced) = 0;
 
   // Whether the kubelet has taken the offer and follows what is announced, or has begun to take it

@@ -56,8 +56,8 @@ int64_t Peak(const Pod& pod, AmountOf amount_of) {
 
 }  // namespace
 
-Result<Done> RequireCounted(const Pod& pod, const LinuxContainerResources& counted,
-                            const std::string& author) {
+Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResources& counted,
+                                     const std::string& author) {
   for (const Container& container : pod.containers) {
     for (const auto& [name, request] : container.resources.requests) {
       const bool huge = name.starts_with("hugepages-");

@@ -17,8 +17,9 @@ Result<Done> RequireQos(const Pod& pod, const std::string& author);
 
 // A pod whose sandbox shows what the kubelet counted for it cannot get more by what its author
 // says. (Kubelets before 1.25 or so do not show it.)
-Result<Done> RequireCounted(const Pod& pod, const runtime::v1::LinuxContainerResources& counted,
-                            const std::string& author);
+Result<Done> RequireKubeletAllocated(const Pod& pod,
+                                     const runtime::v1::LinuxContainerResources& counted,
+                                     const std::string& author);
 
 // The huge pages that the pod needs at its peak, by resource name.
 ResourceList HugepagePeaks(const Pod& pod);

@@ -42,7 +42,7 @@ Result<Done> RequireSandboxAgrees(const Pod& pod, const PodSandboxConfig& sandbo
                                   const std::string& author) {
   const Result<Done> agrees = RequireQos(pod, author);
   if (!agrees.ok()) return agrees;
-  return RequireCounted(pod, sandbox.linux().resources(), author);
+  return RequireKubeletAllocated(pod, sandbox.linux().resources(), author);
 }
 
 // What a container is estimated at that the annotation does not name comes on top of what it asks
@@ -52,10 +52,11 @@ Result<Done> RequireRoomForUnnamed(const Pod& pod, const Question& question,
   Pod together = pod;
   together.containers.push_back(
       EstimateContainer(*question.sandbox, *question.container).pod.containers.front());
-  Result<Done> counted = RequireCounted(together, question.sandbox->linux().resources(), author);
+  Result<Done> counted =
+      RequireKubeletAllocated(together, question.sandbox->linux().resources(), author);
   if (counted.ok()) return counted;
   Error error = counted.error();
-  error.cure = "name every container of the pod in the annotation";
+  error.remedy = "name every container of the pod in the annotation";
   return error;
 }
 

@@ -43,8 +43,8 @@ int64_t MillisFromShares(int64_t shares) {
 }
 
 int64_t SharesFromMillis(int64_t millis) {
-  constexpr int64_t kMostMillis = kMaxShares * kMillisPerCpu / kSharesPerCpu;
-  return std::max(kMinShares, std::min(millis, kMostMillis) * kSharesPerCpu / kMillisPerCpu);
+  constexpr int64_t kMaxMillis = kMaxShares * kMillisPerCpu / kSharesPerCpu;
+  return std::max(kMinShares, std::min(millis, kMaxMillis) * kSharesPerCpu / kMillisPerCpu);
 }
 
 // Rounded up, for the kubelet rounds down: quota = millis * period / 1000.
@@ -56,10 +56,9 @@ int64_t MillisFromQuota(const LinuxContainerResources& resources) {
 
 int64_t QuotaFromMillis(int64_t millis, int64_t period) {
   if (millis <= 0 || period <= 0) return 0;
-  constexpr int64_t kMostPeriod = 1'000'000;  // the kernel's, one second
-  constexpr int64_t kMostMillis = std::numeric_limits<int64_t>::max() / kMostPeriod;
-  const int64_t quota =
-      std::min(millis, kMostMillis) * std::min(period, kMostPeriod) / kMillisPerCpu;
+  constexpr int64_t kMaxPeriod = 1'000'000;  // the kernel's, one second
+  constexpr int64_t kMaxMillis = std::numeric_limits<int64_t>::max() / kMaxPeriod;
+  const int64_t quota = std::min(millis, kMaxMillis) * std::min(period, kMaxPeriod) / kMillisPerCpu;
   return std::max(kMinQuota, quota);
 }
 

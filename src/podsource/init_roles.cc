@@ -25,7 +25,7 @@ Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& 
                           const std::string& author) {
   if (counted.cpu_shares() == 0) return Done{};
   const auto fits = [&](const std::set<std::string>& sidecars) {
-    return RequireCounted(WithSidecars(pod, sidecars), counted, author).ok();
+    return RequireKubeletAllocated(WithSidecars(pod, sidecars), counted, author).ok();
   };
   std::set<std::string> sidecars;
   for (const Container& container : pod.containers) {

@@ -1,4 +1,4 @@
-// Tells sidecars from init containers where a text names them all init containers.
+// Applies sidecars from init containers where a text names them all init containers.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ constexpr std::string_view kSource = "kubelet's Pods API";
 
 // What the API says of the pod, where it can be true of what the kubelet tells over CRI.
 // Errors: kInvalidArgument, naming both sides.
-Result<std::optional<PodAsk>> Judge(Pod pod, const Question& question) {
+Result<std::optional<PodAsk>> CandidateOrder(Pod pod, const Question& question) {
   const std::string author(kSource);
   const Pod told = PodWithoutContainers(*question.sandbox);
   if (told.stated_qos) pod.stated_qos = told.stated_qos;
@@ -42,7 +42,8 @@ Result<std::optional<PodAsk>> Judge(Pod pod, const Question& question) {
   // them exclusively.
   const bool comparable = told.stated_qos && !HasPodLevelResources(pod);
   if (comparable) {
-    const Result<Done> counted = RequireCounted(pod, question.sandbox->linux().resources(), author);
+    const Result<Done> counted =
+        RequireKubeletAllocated(pod, question.sandbox->linux().resources(), author);
     if (!counted.ok()) return counted.error();
   }
   if (question.container) {
@@ -58,9 +59,9 @@ Result<std::optional<PodAsk>> Judge(Pod pod, const Question& question) {
   return std::optional(PodAsk{std::move(pod), author});
 }
 
-Result<std::optional<PodAsk>> JudgeAnswer(const Result<Pod>& pod, const Question& question) {
+Result<std::optional<PodAsk>> CheckAnswer(const Result<Pod>& pod, const Question& question) {
   if (!pod.ok()) return pod.error();
-  return Judge(*pod, question);
+  return CandidateOrder(*pod, question);
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ class PodsApiSource::Client {
   };
 
   // More pods than a node has.
-  static constexpr size_t kMostPods = 1024;
+  static constexpr size_t kMaxPods = 1024;
 
   // Why the API is not to be asked now.
   std::optional<Error> Begin(const std::shared_ptr<Call>& call) {
@@ -176,7 +177,7 @@ class PodsApiSource::Client {
   void Remember(const Pod& pod) {
     const MutexLock lock(mutex_);
     if (pods_.insert_or_assign(pod.uid, pod).second) oldest_first_.push_back(pod.uid);
-    if (oldest_first_.size() <= kMostPods) return;
+    if (oldest_first_.size() <= kMaxPods) return;
     pods_.erase(oldest_first_.front());
     oldest_first_.pop_front();
   }
@@ -212,7 +213,7 @@ void PodsApiSource::Ask(const Question& question, Answer answer) {
   const std::string& uid = question.sandbox->metadata().uid();
   if (question.container) {
     if (std::optional<Pod> pod = client_->Remembered(uid)) {
-      Result<std::optional<PodAsk>> known = Judge(*std::move(pod), question);
+      Result<std::optional<PodAsk>> known = CandidateOrder(*std::move(pod), question);
       if (known.ok() && *known) {
         answer(std::move(known));
         return;
@@ -221,7 +222,7 @@ void PodsApiSource::Ask(const Question& question, Answer answer) {
     }
   }
   client_->Get(uid, [question, answer = std::move(answer)](const Result<Pod>& pod) {
-    Result<std::optional<PodAsk>> known = JudgeAnswer(pod, question);
+    Result<std::optional<PodAsk>> known = CheckAnswer(pod, question);
     if (!known.ok()) {
       // The kubelet serves it or not, and does not know other clients' pods.
       const bool expected = known.error().code == ErrorCode::kUnavailable ||

@@ -10,7 +10,7 @@
 
 namespace alignd::rpc {
 
-// The status of a malfunction; the message is the error's text with its cure.
+// The status of a malfunction; the message is the error's text with its remedy.
 grpc::Status ToStatus(const Error& error);
 
 // FAILED_PRECONDITION, with "<reason>: <message>". The request is right, the node cannot grant it.

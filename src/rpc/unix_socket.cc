@@ -25,8 +25,8 @@ constexpr mode_t kSocketMode = 0660;
 
 Error ErrnoError(int number) { return {ErrorCode::kIo, std::generic_category().message(number)}; }
 
-Descriptor MakeSocket() {
-  return Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+host::Descriptor MakeSocket() {
+  return host::Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 // `path` fits: SocketPath has seen to it.
@@ -39,7 +39,7 @@ sockaddr_un AddressOf(const std::string& path) {
 
 // 0 if somebody accepts connections at `path`, otherwise the errno of the attempt.
 int TryConnect(const std::string& path) {
-  const Descriptor socket = MakeSocket();
+  const host::Descriptor socket = MakeSocket();
   if (socket.fd() < 0) return errno;
   const sockaddr_un address = AddressOf(path);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
@@ -136,13 +136,13 @@ Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
   return server;
 }
 
-Result<Descriptor> OpenListening(std::string_view endpoint) {
+Result<host::Descriptor> OpenListening(std::string_view endpoint) {
   const Result<std::string> path = SocketPath(endpoint);
   if (!path.ok()) return path.error().In("listen");
   const std::string context = "listen on " + *path;
   const Result<Done> cleared = ClearPath(*path);
   if (!cleared.ok()) return cleared.error().In(context);
-  Descriptor socket = MakeSocket();
+  host::Descriptor socket = MakeSocket();
   const sockaddr_un address = AddressOf(*path);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   // Until it listens, nobody can connect.

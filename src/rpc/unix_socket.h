@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "alignd/base/result.h"
-#include "rpc/descriptor.h"
+#include "host/descriptor.h"
 
 namespace grpc {
 class Channel;
@@ -35,7 +35,7 @@ Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
 
 // The same for who serves it without gRPC: a socket that listens. It is not removed by itself.
 // Errors: as Listen.
-Result<Descriptor> OpenListening(std::string_view endpoint);
+Result<host::Descriptor> OpenListening(std::string_view endpoint);
 
 // A channel to a unix socket; connects with the first call and again after the peer went away, at
 // most a second after it is back. Calls fail with UNAVAILABLE at once while it is away, unless they

@@ -76,20 +76,20 @@ WorkloadSpec GridSpec(const benchmark::State& state) {
           .nodes_needed = static_cast<int>(std::min(state.range(0), state.range(2)))};
 }
 
-constexpr const char* kMostNodesNeeded = "needed";
+constexpr const char* kMaxNodesNeeded = "needed";
 
 void AdmitGrid(benchmark::State& state) { MeasureAdmit(state, GridSpec(state)); }
 BENCHMARK(AdmitGrid)
-    ->ArgNames({"nodes", "resources", kMostNodesNeeded})
+    ->ArgNames({"nodes", "resources", kMaxNodesNeeded})
     ->ArgsProduct({{2, 4, 8, 16, 32, 64}, {1, 2, 3, 4, 5}, {1, 3}});
 
 // Some 10^8 combinations are a second, and the next step of the grid is 250 times as many.
 void WithinAMinute(benchmark::internal::Benchmark* grid) {
-  constexpr double kMostCombinations = 1e9;
-  grid->ArgNames({"nodes", "resources", kMostNodesNeeded});
+  constexpr double kMaxCombinations = 1e9;
+  grid->ArgNames({"nodes", "resources", kMaxNodesNeeded});
   for (const int nodes : {2, 4, 8, 16}) {
     for (const int resources : {1, 2, 3, 4, 5}) {
-      if (Combinations(nodes, resources) <= kMostCombinations) grid->Args({nodes, resources, 1});
+      if (Combinations(nodes, resources) <= kMaxCombinations) grid->Args({nodes, resources, 1});
     }
   }
 }

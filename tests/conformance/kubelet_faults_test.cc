@@ -42,7 +42,7 @@ std::vector<std::string> Outcome(const Scenario& scenario) {
     if (!result.admission) continue;
     std::string line;
     if (result.admission->refusal) line = result.admission->refusal->reason;
-    for (const auto& [container, grant] : result.admission->grants) {
+    for (const auto& [container, grant] : result.admission->assignments) {
       if (!line.empty()) line += ' ';
       line += container + "=" + grant.exclusive.ToString();
     }

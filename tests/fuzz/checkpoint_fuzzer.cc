@@ -1,4 +1,4 @@
-// Any text is refused with a message and a cure, or read as one of the three state files; what is
+// Any text is refused with a message and a remedy, or read as one of the three state files; what is
 // read survives writing. Fuzzers cannot guess checksums, so each text that has the right form is
 // also given the right one.
 #include <cstddef>
@@ -26,7 +26,7 @@ template <typename T>
 bool Readable(const Result<T>& read) {
   if (read.ok()) return true;
   Require(read.error().code == ErrorCode::kCorrupt);
-  Require(!read.error().message.empty() && !read.error().cure.empty());
+  Require(!read.error().message.empty() && !read.error().remedy.empty());
   return false;
 }
 

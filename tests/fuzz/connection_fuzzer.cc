@@ -15,13 +15,13 @@
 #include <string_view>
 #include <utility>
 
-#include "cri/forwarder.h"
+#include "proxy/forwarder.h"
 #include "rpc/unix_socket.h"
 
 namespace {
 
-using alignd::cri::CallHandler;
-using alignd::cri::Forwarder;
+using alignd::proxy::CallHandler;
+using alignd::proxy::Forwarder;
 
 // Lets every second method through, and refuses what it is asked for the others.
 class Refuser final : public CallHandler {
@@ -57,8 +57,8 @@ class Server {
     std::filesystem::remove_all(directory_);
   }
 
-  alignd::rpc::Descriptor Connect() const {
-    alignd::rpc::Descriptor client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  alignd::host::Descriptor Connect() const {
+    alignd::host::Descriptor client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::ranges::copy(Socket(), address.sun_path);
@@ -83,7 +83,7 @@ void Send(int fd, std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Server server;
-  const alignd::rpc::Descriptor client = server.Connect();
+  const alignd::host::Descriptor client = server.Connect();
   constexpr std::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
   Send(client.fd(), kPreface);
   Send(client.fd(), {reinterpret_cast<const char*>(data), size});

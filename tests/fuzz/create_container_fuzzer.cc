@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   alignd::podsource::AnnotationSource({}).Ask(question, look);
   alignd::podsource::CriEstimate().Ask(question, look);
-  alignd::admission::Grant grant;
+  alignd::admission::Assignment grant;
   grant.exclusive = alignd::CpuSet{1, 2, 3};
   grant.cpuset = grant.exclusive;
   grant.memory_nodes = {0};

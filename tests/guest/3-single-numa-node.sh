@@ -38,7 +38,7 @@ expect_part "2gpu-pod: CreateContainer says why" \
   "TopologyAffinityError: Resources cannot be allocated with Topology locality" "$answer"
 for numa in 0 1; do
   expect_part "2gpu-pod: CreateContainer says what NUMA node $numa has left" \
-    "NUMA node $numa: " "${answer#*Left:}"
+    "NUMA node $numa: " "${answer#*Availability:}"
 done
 expect_part "2gpu-pod: alignctl explain knows it" nvidia.com/gpu \
   "$(alignctl explain --socket $node/control.sock --limit 1 2gpu-pod 2>&1)"

@@ -40,7 +40,7 @@ struct Admission {
   // gives back, would have left the booked memory of a group on other nodes of that group, so it is
   // here, for texts that compare. Who does not care keeps the state before.
   NodeState next;
-  std::map<std::string, Grant> grants;  // by container name; empty if refused
+  std::map<std::string, Assignment> assignments;  // by container name; empty if refused
 
   bool admitted() const { return !refusal.has_value(); }
 };

@@ -15,32 +15,33 @@
 namespace alignd::admission {
 
 // How much of one thing is left.
-struct Left {
+struct Availability {
   uint64_t free = 0;
   uint64_t total = 0;
 
-  friend bool operator==(const Left&, const Left&) = default;
+  friend bool operator==(const Availability&, const Availability&) = default;
 };
 
 // What one NUMA node can still give exclusively.
-struct NumaRoom {
+struct NumaAvailability {
   int numa_id = 0;
-  CpuSet free_cpus;                     // in the shared pool and not reserved
-  int cpus = 0;                         // all CPUs of the node
-  std::map<std::string, Left> memory;   // bytes by memory type; empty with memoryManagerPolicy None
-  std::map<std::string, Left> devices;  // healthy devices by resource
+  CpuSet free_cpus;  // in the shared pool and not reserved
+  int cpus = 0;      // all CPUs of the node
+  std::map<std::string, Availability>
+      memory;  // bytes by memory type; empty with memoryManagerPolicy None
+  std::map<std::string, Availability> devices;  // healthy devices by resource
 
-  friend bool operator==(const NumaRoom&, const NumaRoom&) = default;
+  friend bool operator==(const NumaAvailability&, const NumaAvailability&) = default;
 };
 
 // One entry per NUMA node, ascending by id. A device on two nodes counts on both.
-std::vector<NumaRoom> RoomLeft(const Node& node, const NodeState& state);
+std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState& state);
 
 // "app: 3 exclusive CPUs, 1 nvidia.com/gpu; log: shared CPUs (500m CPUs are not a whole number)".
 std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod);
 
 // "NUMA node 0: 10 of 14 CPUs (4-13), 1 of 1 nvidia.com/gpu; NUMA node 1: ...".
-std::string DescribeRoom(const std::vector<NumaRoom>& room);
+std::string DescribeAvailable(const std::vector<NumaAvailability>& room);
 
 // The refusal with all that behind the kubelet's own text, and with what would help: found by
 // asking what another policy, or the empty node, would have answered.

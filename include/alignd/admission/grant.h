@@ -13,7 +13,7 @@
 
 namespace alignd::admission {
 
-struct Grant {
+struct Assignment {
   // Exclusive CPUs; empty for a container of the shared pool.
   CpuSet exclusive;
   // What cpuset.cpus is to be: the exclusive CPUs, or the default set. Empty with cpuManagerPolicy
@@ -23,10 +23,10 @@ struct Grant {
   std::vector<int> memory_nodes;
   std::map<std::string, devicemanager::DeviceAllocation> devices;  // by resource name
 
-  friend bool operator==(const Grant&, const Grant&) = default;
+  friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
 // The grant of a container as the state has it now.
-Grant GrantOf(const Node& node, const NodeState& state, const ContainerKey& key);
+Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key);
 
 }  // namespace alignd::admission

@@ -20,19 +20,19 @@ enum class ErrorCode {
 };
 
 // `message` is lower case, without a full stop, with the datum in it; where the kubelet has the
-// same error, it is the kubelet's text to the letter. `cure`, where one is known, tells the
+// same error, it is the kubelet's text to the letter. `remedy`, where one is known, tells the
 // operator what to do; it is kept apart so that the message stays comparable.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message = {};
-  std::string cure = {};
+  std::string remedy = {};
 
-  // For people: the message, and the cure behind a semicolon.
-  std::string Text() const { return cure.empty() ? message : message + "; " + cure; }
+  // For people: the message, and the remedy behind a semicolon.
+  std::string Text() const { return remedy.empty() ? message : message + "; " + remedy; }
 
   // The same error with `context` and a colon in front: "read /sys/x: no such file".
   Error In(std::string_view context) const {
-    return {code, std::string(context) + ": " + message, cure};
+    return {code, std::string(context) + ": " + message, remedy};
   }
 
   friend bool operator==(const Error&, const Error&) = default;

@@ -7,8 +7,8 @@
 namespace alignd {
 
 constexpr uint64_t SaturatingSum(uint64_t a, uint64_t b) {
-  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-  return a > kMost - b ? kMost : a + b;
+  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+  return a > kMax - b ? kMax : a + b;
 }
 
 }  // namespace alignd

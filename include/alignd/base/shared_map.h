@@ -150,7 +150,7 @@ class SharedMap {
 
  private:
   // Of 250 entries a change copies one block's and all blocks' pointers, some 40.
-  static constexpr size_t kMostInBlock = 32;
+  static constexpr size_t kMaxInBlock = 32;
 
   struct Place {
     size_t block = 0;
@@ -180,7 +180,7 @@ class SharedMap {
     Blocks blocks = All();
     const auto place = blocks.begin() + static_cast<std::ptrdiff_t>(block);
     auto next = place == blocks.end() ? place : blocks.erase(place);
-    if (changed.size() > kMostInBlock) {
+    if (changed.size() > kMaxInBlock) {
       const auto middle = changed.begin() + static_cast<std::ptrdiff_t>(changed.size() / 2);
       next = blocks.insert(next, std::make_shared<const Block>(middle, changed.end()));
       changed.erase(middle, changed.end());

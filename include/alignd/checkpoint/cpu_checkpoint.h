@@ -28,10 +28,9 @@ struct CpuCheckpoint {
 std::string FormatCpuCheckpoint(std::string_view policy_name, const cpumanager::CpuState& state);
 
 // Reads version 2, then version 1; verifies the checksum (0 or none is accepted).
-// Errors: kCorrupt, naming what is wrong and the cure: not JSON, a wrong type, a checksum that does
-// not match, or a CPU list that does not parse.
-// Source: as above, restoreState.
-// Differs: entries without CPUs, which no kubelet writes, are left out of the state.
+// Errors: kCorrupt, naming what is wrong and the remedy: not JSON, a wrong type, a checksum that
+// does not match, or a CPU list that does not parse. Source: as above, restoreState. Differs:
+// entries without CPUs, which no kubelet writes, are left out of the state.
 Result<CpuCheckpoint> ParseCpuCheckpoint(std::string_view text);
 
 // A version 1 checkpoint with its entries under the names that the runtime gives for their
@@ -42,7 +41,7 @@ Result<CpuCheckpoint> MigrateCpuCheckpoint(CpuCheckpoint checkpoint,
                                            const std::map<std::string, ContainerKey>& containers);
 
 // Whether the file was written under the configured policy.
-// Errors: kInvalidArgument with the kubelet's text and the cure.
+// Errors: kInvalidArgument with the kubelet's text and the remedy.
 Result<Done> RequirePolicy(const CpuCheckpoint& checkpoint, std::string_view configured);
 
 }  // namespace alignd::checkpoint

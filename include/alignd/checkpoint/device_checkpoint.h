@@ -37,7 +37,7 @@ std::string FormatDeviceCheckpoint(const devicemanager::DeviceState& state);
 // Verifies the checksum; 0 or none is not accepted. Of two entries for the same container and
 // resource the later one counts. A file from before 1.20, whose DeviceIDs are plain lists, is
 // refused as in kubelet 1.36.
-// Errors: kCorrupt, naming what is wrong and the cure. (The kubelet logs it and starts with all
+// Errors: kCorrupt, naming what is wrong and the remedy. (The kubelet logs it and starts with all
 // devices free.)
 // Source: as above, readCheckpoint; pod_devices.go, fromCheckpointData.
 // Differs: the kubelet drops an entry whose AllocResp is not a ContainerAllocateResponse; here the

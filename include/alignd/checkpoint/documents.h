@@ -20,7 +20,7 @@ std::string_view FileNameOf(CheckpointKind kind);
 
 // What the operator does about a file that does not verify, in the kubelet's words where it has
 // any.
-std::string_view CureOf(CheckpointKind kind);
+std::string_view RemedyOf(CheckpointKind kind);
 
 // cpu_manager_state, version 2. Initial values are what a missing field leaves.
 // Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go, CPUManagerCheckpointV2.
@@ -184,7 +184,7 @@ struct Verified {
 // Reads a file as kubelet 1.36 does and verifies the checksum. A checksum of 0 or none is accepted
 // unchecked in the CPU and memory files (the oldest kubelets wrote none), not in the device file.
 // The CPU file is read as version 2, then as version 1.
-// Errors: kCorrupt, naming what is wrong and where, and the cure.
+// Errors: kCorrupt, naming what is wrong and where, and the remedy.
 // Differs: of a CPU file that is neither version, the kubelet reports what is wrong with it as
 // version 1; we report about the version that its entries look like.
 Result<std::variant<Verified<CpuDocument>, Verified<CpuDocumentV1>>> ReadCpuDocument(

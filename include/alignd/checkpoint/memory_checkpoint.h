@@ -24,15 +24,14 @@ std::string FormatMemoryCheckpoint(std::string_view policy_name,
 
 // Verifies the checksum (0 or none is accepted). Blocks are sorted by type, their nodes and the
 // cells ascending: the kubelet writes a container's blocks in random order.
-// Errors: kCorrupt, naming what is wrong and the cure: not JSON, a wrong type, a checksum that does
-// not match, a null node or table, a node id or count beyond 32 bits.
-// Source: as above, restoreState.
-// Differs: a null node or table is an error here and ends the kubelet later. Containers without
-// blocks, which no kubelet writes, are left out of the state.
+// Errors: kCorrupt, naming what is wrong and the remedy: not JSON, a wrong type, a checksum that
+// does not match, a null node or table, a node id or count beyond 32 bits. Source: as above,
+// restoreState. Differs: a null node or table is an error here and ends the kubelet later.
+// Containers without blocks, which no kubelet writes, are left out of the state.
 Result<MemoryCheckpoint> ParseMemoryCheckpoint(std::string_view text);
 
 // Whether the file was written under the configured policy.
-// Errors: kInvalidArgument with the kubelet's text and the cure.
+// Errors: kInvalidArgument with the kubelet's text and the remedy.
 Result<Done> RequirePolicy(const MemoryCheckpoint& checkpoint, std::string_view configured);
 
 }  // namespace alignd::checkpoint

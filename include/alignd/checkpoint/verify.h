@@ -26,7 +26,7 @@ struct Verification {
 
 // Whether kubelet 1.36 takes the text for an intact file of that kind. CPU lists and policy names
 // are not looked at; Parse...Checkpoint does that.
-// Errors: kCorrupt, naming what is wrong and the cure; both checksums if they differ.
+// Errors: kCorrupt, naming what is wrong and the remedy; both checksums if they differ.
 Result<Verification> VerifyCheckpoint(CheckpointKind kind, std::string_view text);
 
 // The kind that the file name says, wherever in its last component; nothing if it says none.

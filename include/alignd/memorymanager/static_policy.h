@@ -49,7 +49,7 @@ topologymanager::HintsByResource PodHints(const Machine& machine, const StaticPo
 // What became of a container's memory.
 struct Placement {
   std::optional<Refusal> refusal;
-  // False if the search for the nodes gave up (topologymanager::kMostSearchSteps): fewer nodes may
+  // False if the search for the nodes gave up (topologymanager::kMaxSearchSteps): fewer nodes may
   // hold the memory, and a refusal for want of a preferred set may be one too many.
   bool exact = true;
 };

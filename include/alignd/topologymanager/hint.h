@@ -64,9 +64,9 @@ class Hints {
   HintList All() const;
 
   // What people are shown: All() if the described sets lie within kNodesShownFully nodes; else the
-  // listed ones and the narrowest kMostShown of the described (the lowest of equally narrow ones).
+  // listed ones and the narrowest kMaxShown of the described (the lowest of equally narrow ones).
   static constexpr int kNodesShownFully = 8;
-  static constexpr size_t kMostShown = 256;
+  static constexpr size_t kMaxShown = 256;
   HintList Shown() const;
   bool IsShownFully() const;
 

@@ -46,7 +46,7 @@ struct MergeLimits {
   // of 16 to 64 nodes (tests/property/admission_property_test.cc) that was one with the rules of
   // 1.36, and 33 with those of 1.20. Where 64 nodes are all different under several demands, it is
   // one of fifty under two, and half of those under four.
-  int64_t search_steps = kMostSearchSteps;
+  int64_t search_steps = kMaxSearchSteps;
   // and up to so many common nodes tables decide then, in less than a second; at most 20.
   int fallback_nodes = 20;
 };

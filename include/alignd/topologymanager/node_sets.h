@@ -44,7 +44,7 @@ struct NodeSets {
 // may cost more: places that nodes share across each other, or dozens of nodes each different under
 // several demands. What is found then satisfies every demand all the same, but may have more nodes
 // than necessary, and says so.
-inline constexpr int64_t kMostSearchSteps = 1 << 16;
+inline constexpr int64_t kMaxSearchSteps = 1 << 16;
 
 struct Narrowest {
   NumaMask set;

@@ -39,7 +39,8 @@ class PodAdmission {
       return admission;
     }
     for (const Container& container : pod_.containers) {
-      admission.grants[container.name] = GrantOf(node_, next_, {pod_.uid, container.name});
+      admission.assignments[container.name] =
+          AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
     return admission;

@@ -17,13 +17,13 @@ std::string Bytes(uint64_t bytes) {
   return std::to_string(bytes);
 }
 
-void AddDevices(const Node& node, const NodeState& state, std::vector<NumaRoom>& room) {
+void AddDevices(const Node& node, const NodeState& state, std::vector<NumaAvailability>& room) {
   for (const auto& [name, resource] : state.devices.resources) {
     const std::set<std::string> taken = state.devices.AllocatedIds(name);
     for (const auto& [id, device] : resource.devices) {
       if (!device.healthy) continue;
       for (const int position : node.machine.MaskOfIds(device.numa)) {
-        Left& left = room[static_cast<size_t>(position)].devices[name];
+        Availability& left = room[static_cast<size_t>(position)].devices[name];
         ++left.total;
         if (!taken.contains(id)) ++left.free;
       }
@@ -31,9 +31,9 @@ void AddDevices(const Node& node, const NodeState& state, std::vector<NumaRoom>&
   }
 }
 
-void AddMemory(const Node& node, const NodeState& state, std::vector<NumaRoom>& room) {
+void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailability>& room) {
   if (!node.memory) return;
-  for (NumaRoom& numa : room) {
+  for (NumaAvailability& numa : room) {
     const auto memory = state.memory.machine.find(numa.numa_id);
     if (memory == state.memory.machine.end()) continue;
     for (const auto& [type, table] : memory->second.tables) {
@@ -97,7 +97,7 @@ bool FitsOnEmptyNode(const Node& node, const NodeState& state, const Pod& pod) {
 
 // What is wrong with the devices that the pod still wants: no other pod can help there. Empty: they
 // are well, or it wants none.
-std::string WhatAilsDevices(const NodeState& state, const Pod& pod) {
+std::string ProblemOfDevices(const NodeState& state, const Pod& pod) {
   std::map<std::string, int64_t> wanted;  // of the container that wants the most
   for (const Container& container : pod.containers) {
     for (const auto& [name, amount] : container.resources.limits) {
@@ -122,7 +122,7 @@ std::string WhatAilsDevices(const NodeState& state, const Pod& pod) {
 }
 
 std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod) {
-  if (std::string ails = WhatAilsDevices(state, pod); !ails.empty()) return ails;
+  if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) return problem;
   const bool strict = node.topology.kind() == TopologyManagerPolicy::kRestricted ||
                       node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
   std::string help;
@@ -132,17 +132,17 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
     help = "it does not fit even on the empty node: ask for less";
   }
   if (strict && FitsWithBestEffort(node, state, pod)) {
-    help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
+    help += "; topologyManagerPolicy best-budget would admit it now, without this alignment";
   }
   return help;
 }
 
 }  // namespace
 
-std::vector<NumaRoom> RoomLeft(const Node& node, const NodeState& state) {
-  std::vector<NumaRoom> room;
+std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState& state) {
+  std::vector<NumaAvailability> room;
   for (int position = 0; position < node.machine.numa_count(); ++position) {
-    NumaRoom& numa = room.emplace_back();
+    NumaAvailability& numa = room.emplace_back();
     numa.numa_id = node.machine.NumaId(position);
     const CpuSet& cpus = node.machine.CpusInNuma(position);
     numa.cpus = cpus.Count();
@@ -162,9 +162,9 @@ std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod
   return text;
 }
 
-std::string DescribeRoom(const std::vector<NumaRoom>& room) {
+std::string DescribeAvailable(const std::vector<NumaAvailability>& room) {
   std::string text;
-  for (const NumaRoom& numa : room) {
+  for (const NumaAvailability& numa : room) {
     if (!text.empty()) text += "; ";
     text += "NUMA node " + std::to_string(numa.numa_id) + ": " +
             std::to_string(numa.free_cpus.Count()) + " of " + std::to_string(numa.cpus) + " CPUs";
@@ -182,7 +182,7 @@ std::string DescribeRoom(const std::vector<NumaRoom>& room) {
 
 Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal) {
   return {refusal.reason, refusal.message + ". Asked: " + DescribeAsk(node, state, pod) +
-                              ". Left: " + DescribeRoom(RoomLeft(node, state)) +
+                              ". Availability: " + DescribeAvailable(AvailableByNode(node, state)) +
                               ". What would help: " + WhatWouldHelp(node, state, pod)};
 }
 

@@ -6,8 +6,8 @@
 
 namespace alignd::admission {
 
-Grant GrantOf(const Node& node, const NodeState& state, const ContainerKey& key) {
-  Grant grant;
+Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key) {
+  Assignment grant;
   if (const CpuSet* exclusive = state.cpu.Find(key)) grant.exclusive = *exclusive;
   grant.cpuset = grant.exclusive.empty() ? SharedCpus(node, state) : grant.exclusive;
   if (const auto* blocks = state.memory.Find(key)) {

@@ -17,7 +17,7 @@ std::vector<CpuSetChange> CpuSetChanges(const Node& node, const NodeState& state
   std::vector<CpuSetChange> losing;
   std::vector<CpuSetChange> gaining;
   for (const RunningContainer& container : running) {
-    CpuSet target = GrantOf(node, state, container.key).cpuset;
+    CpuSet target = AssignmentOf(node, state, container.key).cpuset;
     if (target.empty() || target == container.cpuset) continue;
     // A container that was told nothing may run anywhere, so it loses CPUs by any set.
     const bool only_gains = !container.cpuset.empty() && target.Contains(container.cpuset);

@@ -9,7 +9,7 @@ namespace alignd::checkpoint {
 namespace {
 
 Error Corrupt(const std::string& message) {
-  return {ErrorCode::kCorrupt, message, std::string(CureOf(CheckpointKind::kCpu))};
+  return {ErrorCode::kCorrupt, message, std::string(RemedyOf(CheckpointKind::kCpu))};
 }
 
 Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
@@ -100,7 +100,7 @@ Result<Done> RequirePolicy(const CpuCheckpoint& checkpoint, std::string_view con
   return Error{ErrorCode::kInvalidArgument,
                "configured policy " + GoQuoted(configured) +
                    " differs from state checkpoint policy " + GoQuoted(checkpoint.policy_name),
-               "set the policy back, or " + std::string(CureOf(CheckpointKind::kCpu))};
+               "set the policy back, or " + std::string(RemedyOf(CheckpointKind::kCpu))};
 }
 
 }  // namespace alignd::checkpoint

@@ -65,19 +65,19 @@ std::string FinishedText(Document document) {
   return GoJsonWriter::ToText(document);
 }
 
-Error WithCure(CheckpointKind kind, const Error& error, std::string_view explanation = "") {
-  std::string cure(explanation);
-  if (!cure.empty()) cure += "; ";
-  return {error.code, error.message, cure + std::string(CureOf(kind))};
+Error WithRemedy(CheckpointKind kind, const Error& error, std::string_view explanation = "") {
+  std::string remedy(explanation);
+  if (!remedy.empty()) remedy += "; ";
+  return {error.code, error.message, remedy + std::string(RemedyOf(kind))};
 }
 
-// The message is the kubelet's; the numbers stand with the cure.
+// The message is the kubelet's; the numbers stand with the remedy.
 Error Mismatch(CheckpointKind kind, uint64_t stored, uint32_t computed,
                std::string_view explanation = "") {
   std::string numbers =
       "its checksum is " + std::to_string(stored) + ", its content has " + std::to_string(computed);
   if (!explanation.empty()) numbers += " (" + std::string(explanation) + ")";
-  return WithCure(kind, {ErrorCode::kCorrupt, "checkpoint is corrupted"}, numbers);
+  return WithRemedy(kind, {ErrorCode::kCorrupt, "checkpoint is corrupted"}, numbers);
 }
 
 // What may be the reason for a checksum that does not match; empty if there is no telling.
@@ -120,7 +120,7 @@ std::string_view FileNameOf(CheckpointKind kind) {
   return "kubelet_internal_checkpoint";
 }
 
-std::string_view CureOf(CheckpointKind kind) {
+std::string_view RemedyOf(CheckpointKind kind) {
   switch (kind) {
     case CheckpointKind::kCpu:
       return "please drain this node and delete the CPU manager checkpoint file before restarting";
@@ -179,13 +179,13 @@ Result<std::variant<Verified<CpuDocument>, Verified<CpuDocumentV1>>> ReadCpuDocu
                     "read as version 1, from before 1.18");
   }
   const bool looks_old = read.error().message.starts_with("entries");
-  return WithCure(CheckpointKind::kCpu, looks_old ? read_old.error() : read.error());
+  return WithRemedy(CheckpointKind::kCpu, looks_old ? read_old.error() : read.error());
 }
 
 Result<Verified<MemoryDocument>> ReadMemoryDocument(std::string_view text) {
   MemoryDocument document;
   if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
-    return WithCure(CheckpointKind::kMemory, read.error());
+    return WithRemedy(CheckpointKind::kMemory, read.error());
   }
   const uint64_t stored = document.checksum;
   const uint32_t computed = EitherChecksum(document, kMemoryOwnType);
@@ -203,10 +203,10 @@ Result<Verified<DeviceDocument>> ReadDeviceDocument(std::string_view text) {
     OldDeviceDocument old;
     const bool is_old = GoJsonReader::Read(text, old).ok() && old.data.pod_device_entries &&
                         !old.data.pod_device_entries->empty();
-    return WithCure(CheckpointKind::kDevice, read.error(),
-                    is_old ? "the file is from a kubelet before 1.20, whose format kubelet 1.36 "
-                             "does not read either"
-                           : "");
+    return WithRemedy(CheckpointKind::kDevice, read.error(),
+                      is_old ? "the file is from a kubelet before 1.20, whose format kubelet 1.36 "
+                               "does not read either"
+                             : "");
   }
   const uint64_t stored = document.checksum;
   const uint32_t computed = ChecksumOf(document);

@@ -18,7 +18,7 @@ using memorymanager::MemoryTable;
 using memorymanager::NumaMemory;
 
 Error Corrupt(const std::string& message) {
-  return {ErrorCode::kCorrupt, message, std::string(CureOf(CheckpointKind::kMemory))};
+  return {ErrorCode::kCorrupt, message, std::string(RemedyOf(CheckpointKind::kMemory))};
 }
 
 MemoryTableDocument ToDocument(const MemoryTable& table) {
@@ -145,7 +145,7 @@ Result<Done> RequirePolicy(const MemoryCheckpoint& checkpoint, std::string_view 
   return Error{ErrorCode::kInvalidArgument,
                "[memorymanager] configured policy " + GoQuoted(configured) +
                    " differs from state checkpoint policy " + GoQuoted(checkpoint.policy_name),
-               "set the policy back, or " + std::string(CureOf(CheckpointKind::kMemory))};
+               "set the policy back, or " + std::string(RemedyOf(CheckpointKind::kMemory))};
 }
 
 }  // namespace alignd::checkpoint

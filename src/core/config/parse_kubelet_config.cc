@@ -35,7 +35,7 @@ Result<StringMap> ReadStringMap(const View& view) {
     Result<std::string> text = member.String();
     if (!text.ok()) {
       Error error = text.error();
-      error.cure = "put the value in quotes";
+      error.remedy = "put the value in quotes";
       return error;
     }
     map.emplace(key, *std::move(text));
@@ -93,7 +93,7 @@ Result<Done> CheckFieldNames(const View& top) {
     if (IsConfigField(name)) continue;
     Error error = member.Wrong("KubeletConfiguration has no such field");
     const std::string nearest(NearestConfigField(name));
-    if (!nearest.empty()) error.cure = "did you mean " + nearest + "?";
+    if (!nearest.empty()) error.remedy = "did you mean " + nearest + "?";
     return error;
   }
   return Done{};
@@ -149,7 +149,7 @@ Result<Done> ReadReserved(const View& top, std::string_view key, ResourceList& l
                                                           "pid"};
     if (std::ranges::find(kAllowed, name) == kAllowed.end()) {
       Error error = (*member)->Wrong("cannot reserve \"" + name + "\" resource");
-      error.cure = "allowed are cpu, memory, ephemeral-storage and pid";
+      error.remedy = "allowed are cpu, memory, ephemeral-storage and pid";
       return error;
     }
     const View amount = **(*member)->Find(name);

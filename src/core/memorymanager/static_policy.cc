@@ -8,8 +8,8 @@
 namespace alignd::memorymanager {
 namespace {
 
-Error Invalid(std::string message, std::string cure = "") {
-  return {ErrorCode::kInvalidArgument, std::move(message), std::move(cure)};
+Error Invalid(std::string message, std::string remedy = "") {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
 }
 
 uint64_t MemoryCapacity(const Machine& machine) {

@@ -18,7 +18,7 @@ using json::View;
 // A pod's author may write 256 KiB of annotations. No pod needs so much for its resources, and what
 // follows is not made for it.
 constexpr size_t kLongestText = 64 * 1024;
-constexpr size_t kMostContainers = 256;
+constexpr size_t kMaxContainers = 256;
 
 // An annotation's text, parsed twice: once for the order of the names, once for everything else.
 struct Text {
@@ -94,8 +94,8 @@ template <typename Read>
 Result<Done> ReadContainers(const View& object, const nlohmann::ordered_json& ordered, Read read,
                             std::vector<Container>& containers) {
   for (const auto& [name, value] : ordered.items()) {
-    if (containers.size() == kMostContainers) {
-      return object.Wrong("names more than " + std::to_string(kMostContainers) + " containers");
+    if (containers.size() == kMaxContainers) {
+      return object.Wrong("names more than " + std::to_string(kMaxContainers) + " containers");
     }
     const Result<View> entry = object.Require(name);
     if (!entry.ok()) return entry.error();

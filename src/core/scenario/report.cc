@@ -82,7 +82,7 @@ Json ContainerJson(const Simulation& simulation, const Pod& pod,
     }
   }
   if (!admission.admitted()) return json;
-  const admission::Grant& grant = admission.grants.at(container);
+  const admission::Assignment& grant = admission.assignments.at(container);
   if (!grant.exclusive.empty()) json["cpuset"] = grant.exclusive.ToString();
   if (!grant.devices.empty()) json["devices"] = DevicesJson(grant.devices);
   if (const auto* blocks = simulation.state().memory.Find({pod.uid, container})) {

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "alignd/base/saturating_sum.h"
-#include "core/topologymanager/member_search.h"
+#include "core/topologymanager/search/member_search.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -42,17 +42,17 @@ Table AndMeetCounting(const Table& a, const Table& b) {
 }
 
 Table AndMeet(const Table& a, const Table& b) {
-  constexpr size_t kMostSetsIn32Bits = size_t{1} << 15;
-  return a.size() <= kMostSetsIn32Bits ? AndMeetCounting<uint32_t>(a, b)
-                                       : AndMeetCounting<uint64_t>(a, b);
+  constexpr size_t kMaxSetsIn32Bits = size_t{1} << 15;
+  return a.size() <= kMaxSetsIn32Bits ? AndMeetCounting<uint32_t>(a, b)
+                                      : AndMeetCounting<uint64_t>(a, b);
 }
 
 }  // namespace
 
-DenseMerge::DenseMerge(const MergeLists& lists, const MergeRules& rules, Effort& effort)
+DenseMerge::DenseMerge(const MergeLists& lists, const MergeRules& rules, SearchBudget& budget)
     : lists_(lists),
       rules_(rules),
-      effort_(effort),
+      budget_(budget),
       positions_(lists.common.begin(), lists.common.end()),
       sets_(size_t{1} << positions_.size()) {}
 
@@ -135,7 +135,7 @@ Table DenseMerge::PreferredWithin(const Hints& hints) const {
   const SetTable sets(described.sets);
   for (uint32_t set = 0; set < sets_; ++set) {
     const NumaMask kept = Spread(set);
-    if (table[set] == 0 && PreferredMember(described, sets, kept, kept | others, effort_)) {
+    if (table[set] == 0 && PreferredMember(described, sets, kept, kept | others, budget_)) {
       table[set] = 1;
     }
   }
@@ -176,16 +176,16 @@ Table DenseMerge::Preferred() const {
 }
 
 std::optional<NumaMask> DenseMerge::BestOf(const Table& table, bool preferred,
-                                           const Judge& judge) const {
+                                           const CandidateOrder& order) const {
   std::optional<TopologyHint> best;
   int best_rank = 0;
   for (uint32_t set = 1; set < sets_; ++set) {
     if (table[set] == 0) continue;
-    const int rank = judge.RankOfCount(std::popcount(set), preferred);
+    const int rank = order.RankOfCount(std::popcount(set), preferred);
     if (best && rank > best_rank) continue;
     // Ascending indices are ascending masks, so without distances the first of a rank stays.
     const TopologyHint candidate{Spread(set), preferred};
-    if (best && rank == best_rank && !(rules_.prefer_closest && judge.IsBetter(candidate, *best))) {
+    if (best && rank == best_rank && !(rules_.prefer_closest && order.IsBetter(candidate, *best))) {
       continue;
     }
     best = candidate;
@@ -194,12 +194,12 @@ std::optional<NumaMask> DenseMerge::BestOf(const Table& table, bool preferred,
   return best ? best->affinity : std::nullopt;
 }
 
-std::optional<NumaMask> DenseMerge::BestPreferred(const Judge& judge) const {
-  return BestOf(Preferred(), true, judge);
+std::optional<NumaMask> DenseMerge::BestPreferred(const CandidateOrder& order) const {
+  return BestOf(Preferred(), true, order);
 }
 
-std::optional<NumaMask> DenseMerge::BestNotPreferred(const Judge& judge) const {
-  return BestOf(MeetAll([this](const Hints& hints) { return Within(hints); }), false, judge);
+std::optional<NumaMask> DenseMerge::BestNotPreferred(const CandidateOrder& order) const {
+  return BestOf(MeetAll([this](const Hints& hints) { return Within(hints); }), false, order);
 }
 
 std::vector<TopologyHint> DenseMerge::Candidates() const {
@@ -212,7 +212,7 @@ std::vector<TopologyHint> DenseMerge::Candidates() const {
   return candidates;
 }
 
-std::vector<NumaMask> DenseMerge::PreferredMeetings() const {
+std::vector<NumaMask> DenseMerge::PreferredIntersections() const {
   const Table met = MeetAll([this](const Hints& hints) { return PreferredWithin(hints); });
   std::vector<NumaMask> sets;
   for (uint32_t set = 1; set < sets_; ++set) {

@@ -7,35 +7,35 @@
 #include <vector>
 
 #include "alignd/topologymanager/hint_merger.h"
-#include "core/topologymanager/demand_table.h"
-#include "core/topologymanager/judge.h"
+#include "core/topologymanager/candidate_order.h"
 #include "core/topologymanager/merge_lists.h"
-#include "core/topologymanager/subset_search.h"
+#include "core/topologymanager/search/demand_table.h"
+#include "core/topologymanager/search/subset_search.h"
 
 namespace alignd::topologymanager {
 
 // A list becomes the table of what its masks are within the common nodes. The sets in which two
 // lists can meet, all intersections of a set of one and a set of the other, come out of their
-// tables in n * 2^n steps (AndMeet), where the product would take 4^n. `lists` and `effort` outlive
+// tables in n * 2^n steps (AndMeet), where the product would take 4^n. `lists` and `budget` outlive
 // it.
 class DenseMerge {
  public:
   // A few tables of so many nodes are tens of megabytes, and a fraction of a second.
-  static constexpr int kMostNodes = 20;
+  static constexpr int kMaxNodes = 20;
 
-  DenseMerge(const MergeLists& lists, const MergeRules& rules, Effort& effort);
+  DenseMerge(const MergeLists& lists, const MergeRules& rules, SearchBudget& budget);
 
   // The best set that some combination makes preferred, and the best of all where there is none.
   // nullopt if there is none.
-  std::optional<NumaMask> BestPreferred(const Judge& judge) const;
-  std::optional<NumaMask> BestNotPreferred(const Judge& judge) const;
+  std::optional<NumaMask> BestPreferred(const CandidateOrder& order) const;
+  std::optional<NumaMask> BestNotPreferred(const CandidateOrder& order) const;
 
   // All sets in which the lists meet, each preferred if some combination makes it so; in ascending
   // order of masks.
   std::vector<TopologyHint> Candidates() const;
 
   // The sets in which preferred hints meet, equal or not.
-  std::vector<NumaMask> PreferredMeetings() const;
+  std::vector<NumaMask> PreferredIntersections() const;
 
  private:
   using Table = std::vector<uint8_t>;  // by compressed mask: 0 or 1
@@ -60,11 +60,12 @@ class DenseMerge {
   Table PreferredAndEqual() const;
   Table Preferred() const;
 
-  std::optional<NumaMask> BestOf(const Table& table, bool preferred, const Judge& judge) const;
+  std::optional<NumaMask> BestOf(const Table& table, bool preferred,
+                                 const CandidateOrder& order) const;
 
   const MergeLists& lists_;
   const MergeRules rules_;
-  Effort& effort_;
+  SearchBudget& budget_;
   std::vector<int> positions_;  // the common nodes
   size_t sets_;                 // 2^n
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "alignd/base/numa_subsets.h"
-#include "core/topologymanager/member_search.h"
+#include "core/topologymanager/search/member_search.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -29,9 +29,9 @@ class Listing : public MemberProblem {
 std::vector<NumaMask> NarrowestMembers(const NodeSets& sets, size_t most) {
   const SetTable table(sets);
   Listing listing(table, most);
-  Effort effort;
+  SearchBudget budget;
   for (int size = 1; size <= sets.within.Count() && listing.seen().size() < most; ++size) {
-    (void)LowestSubset({{}, {{sets.within, size}}}, listing, effort);
+    (void)LowestSubset({{}, {{sets.within, size}}}, listing, budget);
   }
   return listing.seen();
 }
@@ -75,7 +75,7 @@ bool Hints::IsShownFully() const {
 HintList Hints::Shown() const {
   if (IsShownFully()) return All();
   HintList hints = listed_;
-  for (const NumaMask set : NarrowestMembers(described_->sets, kMostShown)) {
+  for (const NumaMask set : NarrowestMembers(described_->sets, kMaxShown)) {
     hints.push_back({set, described_->IsPreferred(set)});
   }
   SortNarrowestFirst(hints);

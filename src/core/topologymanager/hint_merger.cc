@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/topologymanager/candidate_order.h"
 #include "core/topologymanager/dense_merge.h"
-#include "core/topologymanager/judge.h"
 #include "core/topologymanager/merge_lists.h"
-#include "core/topologymanager/search_merge.h"
+#include "core/topologymanager/search/search_merge.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -13,10 +13,11 @@ namespace {
 template <typename Way>
 std::optional<TopologyHint> BestBy(const Way& way, const NumaInfo& numa,
                                    const std::vector<Hints>& lists, const MergeRules& rules,
-                                   Effort& effort) {
-  if (const auto best = way.BestPreferred(Judge(numa, rules, 0))) return TopologyHint{best, true};
-  const Judge judge(numa, rules, rules.as_1_20 ? 0 : BestNonPreferredCount(lists, effort));
-  if (const auto best = way.BestNotPreferred(judge)) return TopologyHint{best, false};
+                                   SearchBudget& budget) {
+  if (const auto best = way.BestPreferred(CandidateOrder(numa, rules, 0)))
+    return TopologyHint{best, true};
+  const CandidateOrder order(numa, rules, rules.as_1_20 ? 0 : BestNonPreferredCount(lists, budget));
+  if (const auto best = way.BestNotPreferred(order)) return TopologyHint{best, false};
   return std::nullopt;
 }
 
@@ -29,17 +30,17 @@ Merged MergeExactHints(const MergeLimits& limits, const NumaInfo& numa,
   if (merge.common.empty()) return {nothing, true};
   const int nodes = merge.common.Count();
   const auto by_tables = [&] {
-    Effort effort(limits.search_steps);
-    const auto best = BestBy(DenseMerge(merge, rules, effort), numa, lists, rules, effort);
-    return Merged{best.value_or(nothing), !effort.IsUsedUp()};
+    SearchBudget budget(limits.search_steps);
+    const auto best = BestBy(DenseMerge(merge, rules, budget), numa, lists, rules, budget);
+    return Merged{best.value_or(nothing), !budget.IsUsedUp()};
   };
-  if (nodes <= std::min(limits.dense_nodes, DenseMerge::kMostNodes)) return by_tables();
-  Effort effort(limits.search_steps);
-  const auto best = BestBy(SearchMerge(numa, merge, rules, effort), numa, lists, rules, effort);
-  if (effort.IsUsedUp() && nodes <= std::min(limits.fallback_nodes, DenseMerge::kMostNodes)) {
+  if (nodes <= std::min(limits.dense_nodes, DenseMerge::kMaxNodes)) return by_tables();
+  SearchBudget budget(limits.search_steps);
+  const auto best = BestBy(SearchMerge(numa, merge, rules, budget), numa, lists, rules, budget);
+  if (budget.IsUsedUp() && nodes <= std::min(limits.fallback_nodes, DenseMerge::kMaxNodes)) {
     return by_tables();
   }
-  return {best.value_or(nothing), !effort.IsUsedUp()};
+  return {best.value_or(nothing), !budget.IsUsedUp()};
 }
 
 }  // namespace

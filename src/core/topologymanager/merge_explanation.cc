@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/topologymanager/candidate_order.h"
 #include "core/topologymanager/dense_merge.h"
-#include "core/topologymanager/judge.h"
 #include "core/topologymanager/merge_lists.h"
 
 namespace alignd::topologymanager {
@@ -27,11 +27,11 @@ std::string Tenths(double number) {
 class Comparison {
  public:
   Comparison(const NumaInfo& numa, const MergeRules& rules, int best_count,
-             std::vector<NumaMask> preferred_meetings, const MaskText& mask_text)
+             std::vector<NumaMask> preferred_intersections, const MaskText& mask_text)
       : numa_(numa),
         rules_(rules),
         best_count_(best_count),
-        preferred_meetings_(std::move(preferred_meetings)),
+        preferred_intersections_(std::move(preferred_intersections)),
         mask_text_(mask_text) {}
 
   std::string WhyNot(const TopologyHint& loser, const TopologyHint& best) const {
@@ -46,8 +46,8 @@ class Comparison {
  private:
   // The hints meet in these NUMA nodes, but some combination of preferred ones may as well.
   std::string WhyNotPreferred(const TopologyHint& loser) const {
-    const bool by_preferred_hints =
-        std::ranges::find(preferred_meetings_, *loser.affinity) != preferred_meetings_.end();
+    const bool by_preferred_hints = std::ranges::find(preferred_intersections_, *loser.affinity) !=
+                                    preferred_intersections_.end();
     return by_preferred_hints ? "not preferred: the hints that meet there are not equal"
                               : "not preferred: hints that meet there are not all preferred";
   }
@@ -78,7 +78,7 @@ class Comparison {
   const NumaInfo& numa_;
   const MergeRules rules_;
   const int best_count_;
-  const std::vector<NumaMask> preferred_meetings_;
+  const std::vector<NumaMask> preferred_intersections_;
   const MaskText& mask_text_;
 };
 
@@ -120,24 +120,24 @@ MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& li
     if (!merged.exact) explanation.notes.push_back(kGaveUp);
     return explanation;
   }
-  Effort effort;
-  const DenseMerge dense(merge, rules, effort);
+  SearchBudget budget;
+  const DenseMerge dense(merge, rules, budget);
   std::vector<TopologyHint> candidates = dense.Candidates();
   if (candidates.empty()) return NoCandidate();
-  const int best_count = BestNonPreferredCount(lists, effort);
-  const Judge judge(numa, rules, best_count);
+  const int best_count = BestNonPreferredCount(lists, budget);
+  const CandidateOrder order(numa, rules, best_count);
   std::ranges::sort(candidates, [&](const TopologyHint& a, const TopologyHint& b) {
-    return judge.IsBetter(a, b);
+    return order.IsBetter(a, b);
   });
   const size_t listed = std::min(candidates.size(), MergeExplanation::kMaxCandidates);
   explanation.left_out = candidates.size() - listed;
-  const Comparison comparison(numa, rules, best_count, dense.PreferredMeetings(), mask_text);
+  const Comparison comparison(numa, rules, best_count, dense.PreferredIntersections(), mask_text);
   const TopologyHint best = candidates.front();
   for (size_t i = 0; i < listed; ++i) {
     explanation.candidates.push_back(
         {candidates[i], i == 0 ? "best" : comparison.WhyNot(candidates[i], best)});
   }
-  if (effort.IsUsedUp()) explanation.notes.push_back(kGaveUp);
+  if (budget.IsUsedUp()) explanation.notes.push_back(kGaveUp);
   return explanation;
 }
 
@@ -148,7 +148,7 @@ MergeExplanation ExplainMerge(const Policy& policy, const HintsByResource& hints
   for (const auto& [resource, list] : hints) {
     if (list && !list->IsShownFully()) {
       explanation.notes.push_back("of the hints of " + resource + " only the " +
-                                  std::to_string(Hints::kMostShown) + " narrowest are shown");
+                                  std::to_string(Hints::kMaxShown) + " narrowest are shown");
     }
     if (list && !list->exact()) {
       explanation.notes.push_back("the search for the fewest NUMA nodes that could hold " +

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "alignd/base/saturating_sum.h"
-#include "core/topologymanager/member_search.h"
+#include "core/topologymanager/search/member_search.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -33,16 +33,17 @@ bool NodeSets::Contains(NumaMask set) const {
                              [&](const Demand& demand) { return IsSatisfied(demand, set); });
 }
 
-std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing, Effort& effort) {
+std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing,
+                                     SearchBudget& budget) {
   if (!sets.within.Contains(containing) || !sets.Contains(sets.within)) return std::nullopt;
   const SetTable table(sets);
   const NumaMask open = sets.within - containing;
   MemberProblem problem(DemandsOf(table));
   for (int more = LeastNodesMore(table, containing); more < open.Count(); ++more) {
     const SetFamily family{containing, {{open, more}}};
-    if (!effort.IsUsedUp()) {
-      if (const auto found = LowestSubset(family, problem, effort)) return found;
-      if (!effort.IsUsedUp()) continue;
+    if (!budget.IsUsedUp()) {
+      if (const auto found = LowestSubset(family, problem, budget)) return found;
+      if (!budget.IsUsedUp()) continue;
     }
     const NumaMask guess = problem.Guess(family);
     if (problem.Accepts(guess)) return guess;
@@ -51,24 +52,24 @@ std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing, 
 }
 
 std::optional<Narrowest> NarrowestSet(const NodeSets& sets, NumaMask containing) {
-  Effort effort;
-  const std::optional<NumaMask> set = NarrowestSet(sets, containing, effort);
+  SearchBudget budget;
+  const std::optional<NumaMask> set = NarrowestSet(sets, containing, budget);
   if (!set) return std::nullopt;
-  return Narrowest{*set, !effort.IsUsedUp()};
+  return Narrowest{*set, !budget.IsUsedUp()};
 }
 
-std::optional<int> FewestNodes(const NodeSets& sets, Effort& effort) {
+std::optional<int> FewestNodes(const NodeSets& sets, SearchBudget& budget) {
   if (!sets.Contains(sets.within)) return std::nullopt;
   const SetTable table(sets);
   if (table.demands.size() <= 1 && table.shared_nodes().empty()) return LeastNodesMore(table, {});
-  return NarrowestSet(sets, {}, effort)->Count();
+  return NarrowestSet(sets, {}, budget)->Count();
 }
 
 std::optional<Fewest> FewestNodes(const NodeSets& sets) {
-  Effort effort;
-  const std::optional<int> nodes = FewestNodes(sets, effort);
+  SearchBudget budget;
+  const std::optional<int> nodes = FewestNodes(sets, budget);
   if (!nodes) return std::nullopt;
-  return Fewest{*nodes, !effort.IsUsedUp()};
+  return Fewest{*nodes, !budget.IsUsedUp()};
 }
 
 }  // namespace alignd::topologymanager

@@ -11,8 +11,8 @@ constexpr std::string_view kPreferClosest = "prefer-closest-numa-nodes";
 constexpr std::string_view kMaxAllowable = "max-allowable-numa-nodes";
 constexpr int kSmallestMaxAllowable = 8;
 
-Error Invalid(std::string message, std::string cure) {
-  return {ErrorCode::kInvalidArgument, std::move(message), std::move(cure)};
+Error Invalid(std::string message, std::string remedy) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
 }
 
 std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "host/descriptor.h"
 #include "pods.h"
-#include "rpc/descriptor.h"
 
 namespace alignd::bench {
 namespace {
@@ -50,7 +50,7 @@ class NotifySocket {
   }
 
  private:
-  const rpc::Descriptor socket_;
+  const host::Descriptor socket_;
 };
 
 // With that many pods, a third of which have a CPU of their own: memory before and after a restart,

@@ -21,7 +21,7 @@
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 #include "edge/raw_call.h"
-#include "rpc/descriptor.h"
+#include "host/descriptor.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::bench {
@@ -44,7 +44,7 @@ inline std::string NodeOf(int cpus) {
 
 inline constexpr char kStaticConfig[] =
     "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-    "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\ntopologyManagerPolicy: best-effort\n";
+    "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\ntopologyManagerPolicy: best-budget\n";
 
 class ProxiedRuntime {
  public:
@@ -95,7 +95,7 @@ class ProxiedRuntime {
   const testing::Process& relay() const { return *relay_; }
   // The process that serves the runtime's socket.
   pid_t RuntimePid() const {
-    const rpc::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const host::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     RuntimeSocket().copy(address.sun_path, sizeof(address.sun_path) - 1);

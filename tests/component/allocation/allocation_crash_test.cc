@@ -16,11 +16,11 @@ struct Day {
   explicit Day(AllocationNode& its_world) : world(its_world) {}
 
   AllocationNode& world;
-  std::map<std::string, Granted> running;  // pod UID -> what was forwarded to the runtime
+  std::map<std::string, Allocated> running;  // pod UID -> what was forwarded to the runtime
 
   bool Create(const Pod& pod) {
     const Outcome outcome = world.Admit(pod);
-    const Granted* granted = GrantedOf(outcome);
+    const Allocated* granted = AllocatedOf(outcome);
     if (granted) running[pod.uid] = *granted;
     return granted != nullptr;
   }
@@ -58,7 +58,8 @@ TEST(AllocationCrash, LosesNothingAndGivesNothingOutTwiceWheneverThePowerGoes) {
       std::set<std::string> live;
       for (const auto& [uid, granted] : day.running) {
         live.insert(uid);
-        EXPECT_EQ(admission::GrantOf(world.node, restored, {uid, "app"}), granted.grants.at("app"))
+        EXPECT_EQ(admission::AssignmentOf(world.node, restored, {uid, "app"}),
+                  granted.assignments.at("app"))
             << uid;
       }
       // Whatever else is on the disk belongs to a pod that never ran, or no longer does.
@@ -66,7 +67,7 @@ TEST(AllocationCrash, LosesNothingAndGivesNothingOutTwiceWheneverThePowerGoes) {
       EXPECT_EQ(world.published().cpu.assignments.size(), live.size());
       const int free_cpus = world.published().cpu.default_set.Count() - 1;  // CPU 0 is reserved
       if (free_cpus > 0) {
-        EXPECT_TRUE(GrantedOf(world.Admit(AppPod("rest", free_cpus))));
+        EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("rest", free_cpus))));
       }
       live.insert("rest");
       EXPECT_EQ(world.saved(), Persistent(world.published()));
@@ -93,8 +94,8 @@ TEST(AllocationCrash, GivesARetriedContainerWhatTheDiskSaysOrSomethingNew) {
     world.Up();
     world.AnnounceDevices();
     const Outcome retried = world.Admit(pod);
-    ASSERT_TRUE(GrantedOf(retried)) << TextOf(retried);
-    const admission::Grant& grant = GrantedOf(retried)->grants.at("app");
+    ASSERT_TRUE(AllocatedOf(retried)) << TextOf(retried);
+    const admission::Assignment& grant = AllocatedOf(retried)->assignments.at("app");
     EXPECT_EQ(grant.exclusive.Count(), 4);
     EXPECT_EQ(grant.memory_nodes.size(), 1u);
     EXPECT_EQ(grant.devices.at(kGpu).Ids().size(), 2u);

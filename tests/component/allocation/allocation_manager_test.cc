@@ -40,15 +40,15 @@ class AllocationTest : public ::testing::Test {
 TEST_F(AllocationTest, GrantsSavesPublishes) {
   const uint64_t before = world.manager->snapshot()->generation;
   const Outcome outcome = world.Admit(AppPod("pod", 2, {{kGpu, "1"}}));
-  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
-  const admission::Grant& grant = GrantedOf(outcome)->grants.at("app");
+  ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
+  const admission::Assignment& grant = AllocatedOf(outcome)->assignments.at("app");
   EXPECT_EQ(grant.exclusive.Count(), 2);
   EXPECT_EQ(grant.cpuset, grant.exclusive);
   EXPECT_EQ(grant.memory_nodes.size(), 1u);
   EXPECT_EQ(grant.devices.at(kGpu).response, FakePlugins::AnswerTo(kGpu, {"gpu0"}));
-  EXPECT_EQ(GrantedOf(outcome)->generation, before + 1);
+  EXPECT_EQ(AllocatedOf(outcome)->generation, before + 1);
   EXPECT_EQ(world.manager->snapshot()->generation, before + 1);
-  EXPECT_EQ(admission::GrantOf(world.node, world.published(), {"pod", "app"}), grant);
+  EXPECT_EQ(admission::AssignmentOf(world.node, world.published(), {"pod", "app"}), grant);
   EXPECT_EQ(world.saved(), Persistent(world.published()));
 }
 
@@ -64,22 +64,22 @@ TEST_F(AllocationTest, GivesAContainerItsGrantAgainWithoutAskingAnyone) {
   const int asked = world.plugins->allocations();
   world.manager->RemoveResource(kGpu);  // its plugin may even be gone
   const Outcome second = world.Admit(pod);
-  ASSERT_TRUE(GrantedOf(first) && GrantedOf(second)) << TextOf(second);
-  EXPECT_EQ(GrantedOf(second)->grants, GrantedOf(first)->grants);
+  ASSERT_TRUE(AllocatedOf(first) && AllocatedOf(second)) << TextOf(second);
+  EXPECT_EQ(AllocatedOf(second)->assignments, AllocatedOf(first)->assignments);
   EXPECT_EQ(world.plugins->allocations(), asked);
 }
 
 // Nobody may be moved onto CPUs that he has to leave again at once.
 TEST_F(AllocationTest, GivesTheRoomOfStoppedPodsInOneChange) {
   std::vector<CpuSet> pools;
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stopped", 6, {{kGpu, "1"}}))));
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stays", 8))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stopped", 6, {{kGpu, "1"}}))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stays", 8))));
   world.manager->OnChange([&pools](const std::shared_ptr<const Snapshot>& snapshot) {
     pools.push_back(snapshot->state.cpu.default_set);
   });
   const Outcome outcome = world.Admit(AppPod("next", 7), {"stopped", "never heard of"});
-  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
-  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").exclusive.Count(), 7);
+  ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
+  EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").exclusive.Count(), 7);
   EXPECT_EQ(pools, std::vector<CpuSet>{world.published().cpu.default_set});
   EXPECT_EQ(pools.at(0).Count(), 1);
   EXPECT_EQ(admission::PodsIn(world.saved()), (std::set<std::string>{"next", "stays"}));
@@ -91,35 +91,35 @@ TEST_F(AllocationTest, GivesTheRoomOfStoppedPodsInOneChange) {
 }
 
 TEST_F(AllocationTest, StoppedPodsKeepWhatIsOfNoUseToTheOther) {
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stopped", 4))));
-  EXPECT_TRUE(GrantedOf(world.Admit(AppPod("fits beside it", 4), {"stopped"})));
-  EXPECT_FALSE(GrantedOf(world.Admit(AppPod("too large", 99), {"stopped"})));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stopped", 4))));
+  EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("fits beside it", 4), {"stopped"})));
+  EXPECT_FALSE(AllocatedOf(world.Admit(AppPod("too large", 99), {"stopped"})));
   EXPECT_NE(world.published().cpu.Find({"stopped", "app"}), nullptr);
 }
 
 TEST_F(AllocationTest, RoomOfStoppedPodsStaysFreeWhereAPluginFails) {
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stopped", 6))));
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("stays", 8))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stopped", 6))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stays", 8))));
   world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
-  EXPECT_FALSE(GrantedOf(world.Admit(AppPod("next", 7, {{kGpu, "1"}}), {"stopped"})));
+  EXPECT_FALSE(AllocatedOf(world.Admit(AppPod("next", 7, {{kGpu, "1"}}), {"stopped"})));
   EXPECT_EQ(admission::PodsIn(world.published()), std::set<std::string>{"stays"});
   EXPECT_EQ(admission::PodsIn(world.saved()), std::set<std::string>{"stays"});
   EXPECT_EQ(world.published().cpu.default_set.Count(), 8);
-  EXPECT_TRUE(GrantedOf(world.Admit(AppPod("another", 7))));
+  EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("another", 7))));
 }
 
 TEST_F(AllocationTest, LetsSharedContainersRunOnTheDefaultSet) {
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("exclusive", 4))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("exclusive", 4))));
   const Outcome outcome = world.Admit(PodOf("shared", {Asking("app", {})}));
-  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
-  const admission::Grant& grant = GrantedOf(outcome)->grants.at("app");
+  ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
+  const admission::Assignment& grant = AllocatedOf(outcome)->assignments.at("app");
   EXPECT_TRUE(grant.exclusive.empty());
   EXPECT_EQ(grant.cpuset, world.published().cpu.default_set);
   EXPECT_EQ(grant.cpuset.Count(), 12);
 }
 
 TEST_F(AllocationTest, GivesEverythingBackWithThePod) {
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
   ASSERT_TRUE(world.Release("pod").ok());
   ExpectNothingGivenAway();
 }
@@ -131,7 +131,7 @@ TEST_F(AllocationTest, AnswersNamesThePluginsFault) {
   EXPECT_EQ(std::get<Refusal>(outcome), UnexpectedAdmissionError("plugin example.com/nic: gone"));
   ExpectNothingGivenAway();
   world.plugins->Fail(kNic, std::nullopt);
-  EXPECT_TRUE(GrantedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
+  EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
 }
 
 TEST_F(AllocationTest, KeepsAReservationFromOthersAndFromSight) {
@@ -145,16 +145,16 @@ TEST_F(AllocationTest, KeepsAReservationFromOthersAndFromSight) {
   const Outcome no_devices_left = world.Admit(AppPod("late", 2, {{kGpu, "1"}}));
   EXPECT_TRUE(std::holds_alternative<Refusal>(no_devices_left)) << TextOf(no_devices_left);
   const Outcome quick = world.Admit(AppPod("quick", 2));
-  ASSERT_TRUE(GrantedOf(quick)) << TextOf(quick);
+  ASSERT_TRUE(AllocatedOf(quick)) << TextOf(quick);
   EXPECT_EQ(world.published().cpu.default_set.Count(), 14);
   EXPECT_EQ(world.saved().cpu.assignments.size(), 1u);
   EXPECT_FALSE(Answered(later));
 
   world.plugins->LetGo();
   const Outcome slow = later.get();
-  ASSERT_TRUE(GrantedOf(slow)) << TextOf(slow);
-  EXPECT_FALSE(GrantedOf(slow)->grants.at("app").exclusive.Intersects(
-      GrantedOf(quick)->grants.at("app").exclusive));
+  ASSERT_TRUE(AllocatedOf(slow)) << TextOf(slow);
+  EXPECT_FALSE(AllocatedOf(slow)->assignments.at("app").exclusive.Intersects(
+      AllocatedOf(quick)->assignments.at("app").exclusive));
   EXPECT_EQ(world.published().cpu.default_set.Count(), 10);
   EXPECT_EQ(world.saved(), Persistent(world.published()));
 }
@@ -164,7 +164,7 @@ TEST_F(AllocationTest, GivesAReservationBackWhileOthersKeepTheirs) {
   world.plugins->Hold();
   std::future<Outcome> later = world.AdmitLater(AppPod("slow", 4, {{kGpu, "2"}}));
   world.plugins->AwaitHeld(1);
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("quick", 2))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("quick", 2))));
   const admission::NodeState before = world.published();
   world.plugins->LetGo();
   const Outcome slow = later.get();
@@ -184,8 +184,8 @@ TEST_F(AllocationTest, AsksOnceForCallersOfTheSameContainer) {
   world.plugins->LetGo();
   const Outcome one = first.get();
   const Outcome two = second.get();
-  ASSERT_TRUE(GrantedOf(one) && GrantedOf(two));
-  EXPECT_EQ(GrantedOf(one)->grants, GrantedOf(two)->grants);
+  ASSERT_TRUE(AllocatedOf(one) && AllocatedOf(two));
+  EXPECT_EQ(AllocatedOf(one)->assignments, AllocatedOf(two)->assignments);
   EXPECT_EQ(world.plugins->allocations(), 1);
 }
 
@@ -200,9 +200,9 @@ TEST_F(AllocationTest, DecidesAboutMoreContainersOfAPodAfterItsFirst) {
   world.plugins->LetGo();
   const Outcome one = first.get();
   const Outcome two = second.get();
-  ASSERT_TRUE(GrantedOf(one) && GrantedOf(two)) << TextOf(two);
-  EXPECT_EQ(GrantedOf(two)->grants.at("a"), GrantedOf(one)->grants.at("a"));
-  EXPECT_EQ(GrantedOf(two)->grants.at("b").exclusive.Count(), 2);
+  ASSERT_TRUE(AllocatedOf(one) && AllocatedOf(two)) << TextOf(two);
+  EXPECT_EQ(AllocatedOf(two)->assignments.at("a"), AllocatedOf(one)->assignments.at("a"));
+  EXPECT_EQ(AllocatedOf(two)->assignments.at("b").exclusive.Count(), 2);
   EXPECT_EQ(world.plugins->allocations(), 1);
 }
 
@@ -217,7 +217,7 @@ TEST_F(AllocationTest, TellsWhoWaitsForAPodThatIsReleased) {
   EXPECT_TRUE(IsError(second.get(), ErrorCode::kUnavailable));
   world.plugins->LetGo();  // the late answer is for nobody
   ExpectNothingGivenAway();
-  EXPECT_TRUE(GrantedOf(world.Admit(pod)));
+  EXPECT_TRUE(AllocatedOf(world.Admit(pod)));
 }
 
 TEST_F(AllocationTest, AnswersThoseWhoWaitWhenItEnds) {
@@ -238,9 +238,9 @@ TEST_F(AllocationTest, FollowsThePluginsPreference) {
     return std::vector<std::string>{query.available.back()};
   });
   const Outcome outcome = world.Admit(PodOf("pod", {Asking("app", {{kGpu, "1"}})}));
-  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   EXPECT_EQ(world.plugins->consultations(), 1);
-  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").devices.at(kGpu).Ids(),
+  EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").devices.at(kGpu).Ids(),
             std::set<std::string>{"gpu3"});
 }
 
@@ -256,9 +256,9 @@ TEST_F(AllocationTest, AsksAgainWhenTheFreeDevicesMovedAndThenGoesWithoutPrefere
     return std::vector<std::string>{query.available.back()};
   });
   const Outcome outcome = world.Admit(PodOf("pod", {Asking("app", {{kGpu, "1"}})}));
-  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+  ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   EXPECT_EQ(asked, 3);
-  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").devices.at(kGpu).Ids(),
+  EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").devices.at(kGpu).Ids(),
             std::set<std::string>{"gpu3"});  // the lowest that is left
 }
 
@@ -270,7 +270,7 @@ TEST_F(AllocationTest, GrantsNothingThatItCouldNotSave) {
       world.disk.FailAt(index, ENOSPC);
       const Outcome outcome = world.Admit(AppPod("pod", 2, devices));
       if (!world.disk.failed()) {
-        EXPECT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
+        EXPECT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
         break;
       }
       ASSERT_TRUE(IsError(outcome, ErrorCode::kIo)) << TextOf(outcome);
@@ -285,7 +285,7 @@ TEST_F(AllocationTest, GrantsNothingThatItCouldNotSave) {
 
 TEST_F(AllocationTest, ReleasesInMemoryWhatItCannotReleaseOnDisk) {
   const Pod big = AppPod("big", 15);
-  ASSERT_TRUE(GrantedOf(world.Admit(big)));
+  ASSERT_TRUE(AllocatedOf(world.Admit(big)));
   world.disk.DieAt(0);
   const Result<Done> released = world.Release("big");
   ASSERT_FALSE(released.ok());
@@ -309,7 +309,7 @@ TEST_F(AllocationTest, KeepsNothingOfPodsThatWereReleased) {
     Pod pod = AppPod(uid, i % 2 == 0 ? 99 : 2);
     pod.containers.insert(pod.containers.begin(),
                           Asking("init", {{"cpu", "1"}, {"memory", "1Gi"}}, ContainerKind::kInit));
-    EXPECT_EQ(GrantedOf(world.Admit(pod)) != nullptr, i % 2 == 1);
+    EXPECT_EQ(AllocatedOf(world.Admit(pod)) != nullptr, i % 2 == 1);
     asked.insert(uid);
     if (i % 2 == 1) {
       ASSERT_TRUE(world.Release(uid).ok());
@@ -323,15 +323,15 @@ TEST_F(AllocationTest, KeepsNothingOfPodsThatWereReleased) {
 }
 
 TEST_F(AllocationTest, KnowsThePodsThatHoldSomethingFromBefore) {
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("a", 2, {{kGpu, "1"}}))));
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("b", 2))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("a", 2, {{kGpu, "1"}}))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("b", 2))));
   world.Down();
   world.Up();
   EXPECT_EQ(world.manager->KnownPods(), (std::set<std::string>{"a", "b"}));
 }
 
 TEST_F(AllocationTest, ContainerThatComesAgainForAnotherNumberOfCpusIsRefused) {
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   for (const bool restarted : {false, true}) {
     SCOPED_TRACE(restarted);
     if (restarted) {
@@ -345,7 +345,7 @@ TEST_F(AllocationTest, ContainerThatComesAgainForAnotherNumberOfCpusIsRefused) {
     EXPECT_NE(refusal->message.find("has 2 exclusive CPUs"), std::string::npos);
     EXPECT_NE(refusal->message.find("asked for 4 CPUs"), std::string::npos);
     EXPECT_EQ(world.published().cpu.Find({"pod", "app"})->Count(), 2);
-    ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2))));
+    ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   }
 }
 
@@ -355,7 +355,7 @@ TEST_F(AllocationTest, TellsEveryChangeInOrder) {
     generations.push_back(snapshot->generation);
   });
   const uint64_t start = world.manager->snapshot()->generation;
-  ASSERT_TRUE(GrantedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
   world.manager->SetResource(kGpu, EightDevices("gpu"));  // nothing new
   world.manager->RemoveResource(kNic);
   ASSERT_TRUE(world.Release("pod").ok());
@@ -372,7 +372,7 @@ TEST_F(AllocationTest, SavesWhichDevicesAreRegistered) {
 
 TEST_F(AllocationTest, AsksAgainForAnAnswerThatDidNotReachTheDisk) {
   const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
-  ASSERT_TRUE(GrantedOf(world.Admit(pod)));
+  ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
   admission::NodeState state = world.published();
   state.devices.allocations[{"pod", "app"}].at(kGpu).response.clear();
   ASSERT_TRUE(CheckpointStore(world.paths()).Save(world.node, state).ok());
@@ -380,8 +380,8 @@ TEST_F(AllocationTest, AsksAgainForAnAnswerThatDidNotReachTheDisk) {
   world.Up();
   world.AnnounceDevices();
   const Outcome outcome = world.Admit(pod);
-  ASSERT_TRUE(GrantedOf(outcome)) << TextOf(outcome);
-  EXPECT_EQ(GrantedOf(outcome)->grants.at("app").devices.at(kGpu).response,
+  ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
+  EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").devices.at(kGpu).response,
             FakePlugins::AnswerTo(kGpu, {"gpu0"}));
   EXPECT_EQ(world.plugins->allocations(), 1);
 }
@@ -398,10 +398,10 @@ TEST_F(AllocationTest, GivesManyThreadsDisjointThings) {
         // Together they ask for more than there is, so some are refused.
         const Outcome outcome = world.Admit(
             AppPod(uid, 2 + 2 * (round % 3), round % 2 == 0 ? Amounts{{kGpu, "3"}} : Amounts{}));
-        if (GrantedOf(outcome)) ++granted;
+        if (AllocatedOf(outcome)) ++granted;
         EXPECT_FALSE(std::holds_alternative<Error>(outcome)) << TextOf(outcome);
         const std::shared_ptr<const Snapshot> snapshot = world.manager->snapshot();
-        EXPECT_EQ(snapshot->state.cpu.assignments.contains(uid), GrantedOf(outcome) != nullptr);
+        EXPECT_EQ(snapshot->state.cpu.assignments.contains(uid), AllocatedOf(outcome) != nullptr);
         EXPECT_TRUE(snapshot->state.BrokenInvariants(world.node).empty());
         EXPECT_TRUE(world.Release(uid).ok());
       }

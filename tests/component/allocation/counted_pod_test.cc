@@ -52,7 +52,7 @@ class CountedPods : public ::testing::Test {
     Up();
   }
 
-  Outcome Admit(const Pod& pod, CountedPod counted, const std::string& wanted = "") {
+  Outcome Admit(const Pod& pod, KubeletAllocatedPod counted, const std::string& wanted = "") {
     std::promise<Outcome> answer;
     world_.manager->Admit(
         pod, [&answer](Outcome outcome) { answer.set_value(std::move(outcome)); }, "test", wanted,
@@ -85,14 +85,14 @@ class CountedPods : public ::testing::Test {
 };
 
 TEST_F(CountedPods, BindingIsKeptWithTheGrantAndGoesWithThePod) {
-  ASSERT_TRUE(std::holds_alternative<Granted>(
+  ASSERT_TRUE(std::holds_alternative<Allocated>(
       Admit(AppPod("p", 3, {{kGpu, "1"}}), {{"app", {{kGpu, {"gpu6"}}}}})));
   EXPECT_EQ(Held("p"), Ids{"gpu6"});
   EXPECT_EQ(Bound("p"), (Binding{{"gpu6", "gpu6"}}));
   Restart();
   EXPECT_EQ(Bound("p"), (Binding{{"gpu6", "gpu6"}}));
   const int asked = world_.plugins->allocations();
-  ASSERT_TRUE(std::holds_alternative<Granted>(
+  ASSERT_TRUE(std::holds_alternative<Allocated>(
       Admit(AppPod("p", 3, {{kGpu, "1"}}), {{"app", {{kGpu, {"gpu6"}}}}})));
   EXPECT_EQ(world_.plugins->allocations(), asked);
   ASSERT_TRUE(world_.Release("p").ok());
@@ -100,9 +100,9 @@ TEST_F(CountedPods, BindingIsKeptWithTheGrantAndGoesWithThePod) {
 }
 
 TEST_F(CountedPods, PodThatWasDecidedAsAWholeIsBoundWhenItsContainerIsCounted) {
-  ASSERT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("p", 3, {{kGpu, "1"}}), {})));
+  ASSERT_TRUE(std::holds_alternative<Allocated>(Admit(AppPod("p", 3, {{kGpu, "1"}}), {})));
   ASSERT_EQ(Held("p"), Ids{"gpu0"});
-  ASSERT_TRUE(std::holds_alternative<Granted>(
+  ASSERT_TRUE(std::holds_alternative<Allocated>(
       Admit(AppPod("p", 3, {{kGpu, "1"}}), {{"app", {{kGpu, {"gpu6"}}}}})));
   EXPECT_EQ(Held("p"), Ids{"gpu0"});
   EXPECT_EQ(Bound("p"), (Binding{{"gpu6", "gpu0"}}));
@@ -123,23 +123,23 @@ TEST_F(CountedPods, ContainerWaitsForAnAwaitedPluginAndNobodyElseDoes) {
   ASSERT_TRUE(std::holds_alternative<Error>(waits));
   EXPECT_EQ(std::get<Error>(waits), (Error{ErrorCode::kUnavailable, "example.com/gpu: awaited"}));
   EXPECT_EQ(Noted("p").error, std::get<Error>(waits));
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("q", 3, {{kNic, "1"}}), {})));
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("r", 3), {})));
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(AppPod("q", 3, {{kNic, "1"}}), {})));
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(AppPod("r", 3), {})));
   world_.plugins->Await(kGpu, false);
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("p", 3, {{kGpu, "1"}}), {})));
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(AppPod("p", 3, {{kGpu, "1"}}), {})));
   // What it holds it has, whatever is awaited.
   world_.plugins->Await(kGpu, true);
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("p", 3, {{kGpu, "1"}}), {})));
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(AppPod("p", 3, {{kGpu, "1"}}), {})));
 }
 
 // What a plugin prepares may not be there before it. Our own restart changes nothing about that.
 TEST_F(CountedPods, AfterARebootContainersWaitForThePluginsOfWhatTheyHold) {
   const Pod pod = AppPod("p", 1, {{kGpu, "1"}});
-  ASSERT_TRUE(std::holds_alternative<Granted>(Admit(pod, {})));
+  ASSERT_TRUE(std::holds_alternative<Allocated>(Admit(pod, {})));
   const Ids held = Held("p");
   announces_ = false;
   Restart();
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));  // the same boot
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(pod, {}, "app")));  // the same boot
   boot_id_ = "second";
   for (int life = 0; life < 2; ++life) {  // until the plugin comes, also in another life of ours
     Restart();
@@ -149,7 +149,7 @@ TEST_F(CountedPods, AfterARebootContainersWaitForThePluginsOfWhatTheyHold) {
     EXPECT_EQ(std::get<Error>(waits).code, ErrorCode::kUnavailable);
     EXPECT_EQ(Noted("p").error, std::get<Error>(waits));
     EXPECT_EQ(Noted("p").source, "test");
-    EXPECT_TRUE(std::holds_alternative<Granted>(Admit(AppPod("q", 1), {}, "app")));
+    EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(AppPod("q", 1), {}, "app")));
     world_.plugins->Await(kGpu, false);  // for long enough
     const Outcome refused = Admit(pod, {}, "app");
     ASSERT_TRUE(std::holds_alternative<Refusal>(refused));
@@ -162,23 +162,23 @@ TEST_F(CountedPods, AfterARebootContainersWaitForThePluginsOfWhatTheyHold) {
     EXPECT_EQ(Noted("p").source, "test");
   }
   world_.AnnounceDevices();
-  ASSERT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
-  EXPECT_FALSE(Noted("p").grants.empty());
+  ASSERT_TRUE(std::holds_alternative<Allocated>(Admit(pod, {}, "app")));
+  EXPECT_FALSE(Noted("p").assignments.empty());
   EXPECT_EQ(Held("p"), held);
   Restart();
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(pod, {}, "app")));
 }
 
 TEST_F(CountedPods, FirstStartAndAnUnknownBootAreNoReboot) {
   const Pod pod = AppPod("p", 1, {{kGpu, "1"}});
-  ASSERT_TRUE(std::holds_alternative<Granted>(Admit(pod, {})));
+  ASSERT_TRUE(std::holds_alternative<Allocated>(Admit(pod, {})));
   announces_ = false;
   std::filesystem::remove(world_.tree.root() / "boot_id");
   Restart();
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(pod, {}, "app")));
   boot_id_ = "";
   Restart();
-  EXPECT_TRUE(std::holds_alternative<Granted>(Admit(pod, {}, "app")));
+  EXPECT_TRUE(std::holds_alternative<Allocated>(Admit(pod, {}, "app")));
 }
 
 TEST_F(CountedPods, FloodOfDeviceListsIsTakenOverAtOnce) {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "control/control_client.h"
-#include "cri/cpuset_guard.h"
 #include "daemon_fixture.h"
 #include "fake_cgroups.h"
+#include "reconcile/cpuset_guard.h"
 
 namespace alignd::daemon {
 namespace {
@@ -27,20 +27,20 @@ class DaemonGuard : public DaemonTest, public ::testing::WithParamInterface<bool
     if (!kubelet_dir_.empty()) options.kubelet_dir = kubelet_dir_;
     return options;
   }
-  control::Upkeep Upkeep() const {
+  control::ConditionReports ConditionReports() const {
     const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
     EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? status->upkeep : control::Upkeep();
+    return status.ok() ? status->conditions : control::ConditionReports();
   }
   // Writes `wrong`, and waits until it is repaired.
   void Disturb(const Running& running, const std::string& wrong, const std::string& right) {
     const std::string cgroup = CgroupOf(running);
-    const uint64_t repairs = Upkeep().repairs;
+    const uint64_t repairs = ConditionReports().repairs;
     ASSERT_TRUE(Eventually([&] { return cgroups_.CpusOf(cgroup) == right; }));
     cgroups_.SetCpus(cgroup, wrong);
     ASSERT_TRUE(Eventually([&] { return cgroups_.CpusOf(cgroup) == right; }))
         << cgroups_.CpusOf(cgroup);
-    ASSERT_TRUE(Eventually([&] { return Upkeep().repairs == repairs + 1; }));
+    ASSERT_TRUE(Eventually([&] { return ConditionReports().repairs == repairs + 1; }));
   }
 
   FakeCgroups cgroups_;
@@ -56,7 +56,7 @@ TEST_P(DaemonGuard, ForeignWriteIsRepairedAndReported) {
   Disturb(pinned, "0-27", "1-3");
   Disturb(shared, "1", "0,4-27");
   if (GetParam()) Disturb(shared, "", "0,4-27");  // as if it had none of its own
-  const control::UpkeepNote first = Upkeep().last_repairs.back();
+  const control::ConditionReport first = ConditionReports().last_repairs.back();
   EXPECT_EQ(first.container_id, pinned.container);
   EXPECT_EQ(first.pod_uid, "pinned");
   EXPECT_EQ(first.pod, "default/pod-pinned");
@@ -65,22 +65,22 @@ TEST_P(DaemonGuard, ForeignWriteIsRepairedAndReported) {
   EXPECT_GE(first.lasted_ms, first.noticed_ms);
   EXPECT_EQ(first.was, "CPUs 0-27");
   EXPECT_EQ(first.should, "CPUs 1-3");
-  EXPECT_EQ(Upkeep().other_managers, std::vector<control::UpkeepNote>());
+  EXPECT_EQ(ConditionReports().conflicting_managers, std::vector<control::ConditionReport>());
 }
 
 TEST_P(DaemonGuard, ForeignMemoryNodesAreRepaired) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
-                   "topologyManagerPolicy: best-effort\n"));
+                   "topologyManagerPolicy: best-budget\n"));
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::filesystem::path mems =
       CgroupRoot() / (GetParam() ? "" : "cpuset") / CgroupOf(pinned).substr(1) / "cpuset.mems";
   ASSERT_EQ(ReadText(mems), "0\n");
   std::ofstream(mems) << "1\n";
-  ASSERT_TRUE(Eventually([&] { return Upkeep().repairs > 0; }));
+  ASSERT_TRUE(Eventually([&] { return ConditionReports().repairs > 0; }));
   EXPECT_EQ(ReadText(mems), "0\n");
-  EXPECT_EQ(Upkeep().last_repairs.back().should, "CPUs 1-3, memory nodes 0");
+  EXPECT_EQ(ConditionReports().last_repairs.back().should, "CPUs 1-3, memory nodes 0");
 }
 
 TEST_P(DaemonGuard, WhatRanBeforeItStartedIsGuarded) {
@@ -98,13 +98,13 @@ TEST_P(DaemonGuard, FightIsReportedAndEnds) {
   const std::string cgroup = CgroupOf(pinned);
   ASSERT_TRUE(Eventually([&] {
     if (cgroups_.CpusOf(cgroup) == "1-3") cgroups_.SetCpus(cgroup, "0-27");
-    return !Upkeep().other_managers.empty();
+    return !ConditionReports().conflicting_managers.empty();
   }));
-  const control::UpkeepNote sign = Upkeep().other_managers[0];
+  const control::ConditionReport sign = ConditionReports().conflicting_managers[0];
   EXPECT_NE(sign.text.find("somebody keeps moving container app of pod default/pod-pinned from"),
             std::string::npos)
       << sign.text;
-  EXPECT_NE(sign.cure.find("cpuManagerPolicy none"), std::string::npos) << sign.cure;
+  EXPECT_NE(sign.remedy.find("cpuManagerPolicy none"), std::string::npos) << sign.remedy;
   cgroups_.SetCpus(cgroup, "0-27");
   const size_t updates = runtime_->Requests("UpdateContainerResources").size();
   EXPECT_EQ(updates, 5U);
@@ -128,12 +128,13 @@ TEST_P(DaemonGuard, NobodyIsStartedInATruceWhereTheOtherOneWantsSomebodyElse) {
   const std::string cgroup = CgroupOf(shared);
   ASSERT_TRUE(Eventually([&] {
     if (cgroups_.CpusOf(cgroup) == "0,4-27") cgroups_.SetCpus(cgroup, "0-27");
-    return !Upkeep().other_managers.empty();
+    return !ConditionReports().conflicting_managers.empty();
   }));
-  const uint64_t repairs = Upkeep().repairs;
+  const uint64_t repairs = ConditionReports().repairs;
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(first.sandbox).ok());
-  ASSERT_TRUE(Eventually([&] { return Upkeep().repairs > repairs; }));  // it is seen to be right
+  ASSERT_TRUE(
+      Eventually([&] { return ConditionReports().repairs > repairs; }));  // it is seen to be right
   ASSERT_EQ(cgroups_.CpusOf(cgroup), "0-27");
 
   const v1::PodSandboxConfig pod = PodConfig("second");
@@ -158,12 +159,12 @@ TEST_P(DaemonGuard, CgroupAboveThatIsNarrowerIsReported) {
   std::ofstream(effective) << "1-2\n";
   // What is read between the truncation and the write has none at all; the sign is still that one.
   EXPECT_TRUE(Eventually([&] {
-    const auto signs = Upkeep().other_managers;
+    const auto signs = ConditionReports().conflicting_managers;
     return signs.size() == 1 &&
            signs[0].text.find("has CPUs 1-3, but may use only 1-2") != std::string::npos;
   }));
   std::ofstream(effective) << "1-3\n";
-  EXPECT_TRUE(Eventually([&] { return Upkeep().other_managers.empty(); }));
+  EXPECT_TRUE(Eventually([&] { return ConditionReports().conflicting_managers.empty(); }));
 }
 
 TEST_P(DaemonGuard, QuotaOfAPodWithExclusiveCpusIsLifted) {
@@ -203,45 +204,47 @@ TEST_P(DaemonGuard, QuotaThatCannotBeLiftedIsReportedUntilItIsOrThePodIsGone) {
   Start();
   const Running removed = RunOne(PodConfig("removed"), Pinned(3));
   RunOne(PodConfig("lifted"), Pinned(3));
-  ASSERT_TRUE(Eventually([&] { return Upkeep().throttled_pods.size() == 2; }));
-  const control::UpkeepNote first = Upkeep().throttled_pods[0];
+  ASSERT_TRUE(Eventually([&] { return ConditionReports().throttled_pods.size() == 2; }));
+  const control::ConditionReport first = ConditionReports().throttled_pods[0];
   EXPECT_EQ(first.pod_uid, "lifted");
   EXPECT_NE(first.text.find(lifted.string()), std::string::npos) << first.text;
-  EXPECT_NE(first.cure.find("ProtectControlGroups=no"), std::string::npos) << first.cure;
+  EXPECT_NE(first.remedy.find("ProtectControlGroups=no"), std::string::npos) << first.remedy;
   std::filesystem::remove(lifted);
   cgroups_.SetQuota("/kubepods/podlifted", GetParam() ? "300000 100000" : "300000");
-  ASSERT_TRUE(Eventually([&] { return Upkeep().throttled_pods.size() == 1; }));
-  EXPECT_EQ(Upkeep().throttled_pods[0].pod_uid, "removed");
+  ASSERT_TRUE(Eventually([&] { return ConditionReports().throttled_pods.size() == 1; }));
+  EXPECT_EQ(ConditionReports().throttled_pods[0].pod_uid, "removed");
   ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
-  EXPECT_TRUE(Eventually([&] { return Upkeep().throttled_pods.empty(); }));
+  EXPECT_TRUE(Eventually([&] { return ConditionReports().throttled_pods.empty(); }));
 }
 
 TEST_P(DaemonGuard, KubeletsStaticPolicyIsReportedWithTheCure) {
   tree_.Write({"kubelet/cpu_manager_state", R"({"policyName":"static","defaultCpuSet":"0-27"})"});
   tree_.Write({"kubelet/config.yaml", StaticConfig()});
   Start();
-  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 2; }));
-  const control::Upkeep upkeep = Upkeep();
-  for (const control::UpkeepNote& sign : upkeep.other_managers) {
+  ASSERT_TRUE(Eventually([&] { return ConditionReports().conflicting_managers.size() == 2; }));
+  const control::ConditionReports conditions = ConditionReports();
+  for (const control::ConditionReport& sign : conditions.conflicting_managers) {
     EXPECT_NE(sign.text.find((tree_.root() / "kubelet").string()), std::string::npos) << sign.text;
-    EXPECT_NE(sign.cure.find("cpuManagerPolicy: none"), std::string::npos) << sign.cure;
+    EXPECT_NE(sign.remedy.find("cpuManagerPolicy: none"), std::string::npos) << sign.remedy;
   }
   // Once it is cured nothing is said any more.
   std::ofstream(tree_.root() / "kubelet/cpu_manager_state") << R"({"policyName":"none"})";
-  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 1; }));
-  EXPECT_NE(Upkeep().other_managers[0].text.find("config.yaml"), std::string::npos);
+  ASSERT_TRUE(Eventually([&] { return ConditionReports().conflicting_managers.size() == 1; }));
+  EXPECT_NE(ConditionReports().conflicting_managers[0].text.find("config.yaml"), std::string::npos);
   std::filesystem::remove(tree_.root() / "kubelet/config.yaml");
-  EXPECT_TRUE(Eventually([&] { return Upkeep().other_managers.empty(); }));
+  EXPECT_TRUE(Eventually([&] { return ConditionReports().conflicting_managers.empty(); }));
 }
 
 // A kubelet that was given our state directory: its file is ours, and what is in it tells nothing.
 TEST_P(DaemonGuard, SharedStateDirectoryAndWhoWritesThereAreReported) {
   kubelet_dir_ = StateDir();
   Start();
-  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 1; }));
-  EXPECT_NE(Upkeep().other_managers[0].text.find("is the kubelet's"), std::string::npos)
-      << Upkeep().other_managers[0].text;
-  EXPECT_NE(Upkeep().other_managers[0].cure.find("--state-dir"), std::string::npos);
+  ASSERT_TRUE(Eventually([&] { return ConditionReports().conflicting_managers.size() == 1; }));
+  EXPECT_NE(ConditionReports().conflicting_managers[0].text.find("is the kubelet's"),
+            std::string::npos)
+      << ConditionReports().conflicting_managers[0].text;
+  EXPECT_NE(ConditionReports().conflicting_managers[0].remedy.find("--state-dir"),
+            std::string::npos);
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::string ours = State();
   const auto write_theirs = [this] {
@@ -249,8 +252,8 @@ TEST_P(DaemonGuard, SharedStateDirectoryAndWhoWritesThereAreReported) {
         << R"({"policyName":"static","defaultCpuSet":"0,3-27","entries":{"theirs":{"app":"1-2"}}})";
   };
   write_theirs();
-  ASSERT_TRUE(Eventually([&] { return Upkeep().other_managers.size() == 2; }));
-  EXPECT_TRUE(std::ranges::any_of(Upkeep().other_managers, [](const auto& sign) {
+  ASSERT_TRUE(Eventually([&] { return ConditionReports().conflicting_managers.size() == 2; }));
+  EXPECT_TRUE(std::ranges::any_of(ConditionReports().conflicting_managers, [](const auto& sign) {
     return sign.text.find("was not what alignd wrote") != std::string::npos;
   }));
   // Nobody loses what was granted, also if we are stopped before we see it.
@@ -269,7 +272,7 @@ TEST_P(DaemonGuard, KubeletThatManagesNothingIsNoSign) {
   tree_.Write({"kubelet/config.yaml",
                "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"});
   Start();
-  EXPECT_EQ(Upkeep().other_managers, std::vector<control::UpkeepNote>());
+  EXPECT_EQ(ConditionReports().conflicting_managers, std::vector<control::ConditionReport>());
 }
 
 TEST_P(DaemonGuard, CpuSetsInUpdatesOfTheCallerAreASign) {
@@ -279,11 +282,11 @@ TEST_P(DaemonGuard, CpuSetsInUpdatesOfTheCallerAreASign) {
   request.set_container_id(pinned.container);
   request.mutable_linux()->set_memory_limit_in_bytes(200 * 1024 * 1024);
   ASSERT_TRUE(Update(request).ok());
-  EXPECT_TRUE(Upkeep().other_managers.empty());
+  EXPECT_TRUE(ConditionReports().conflicting_managers.empty());
   request.mutable_linux()->set_cpuset_cpus("0-27");
   ASSERT_TRUE(Update(request).ok());
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
-  EXPECT_EQ(Upkeep().other_managers.size(), 1U);
+  EXPECT_EQ(ConditionReports().conflicting_managers.size(), 1U);
 }
 
 }  // namespace

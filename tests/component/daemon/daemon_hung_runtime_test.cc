@@ -25,10 +25,10 @@ class DaemonHungRuntime : public DaemonTest {
     }
   }
 
-  std::optional<control::UpkeepNote> Outage() const {
+  std::optional<control::ConditionReport> Outage() const {
     const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
     EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? status->upkeep.runtime_outage : std::nullopt;
+    return status.ok() ? status->conditions.runtime_outage : std::nullopt;
   }
 
   milliseconds timeout_{kPatience};
@@ -129,7 +129,7 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   SlowListings(seconds(600));
   StartDaemon();
   ASSERT_TRUE(Eventually([&] { return Outage().has_value(); }));
-  const control::UpkeepNote outage = *Outage();
+  const control::ConditionReport outage = *Outage();
   EXPECT_NE(outage.text.find("has not answered yet"), std::string::npos) << outage.text;
   EXPECT_NE(outage.text.find("since alignd started"), std::string::npos) << outage.text;
   EXPECT_GE(outage.last_unix_ms - outage.first_unix_ms, 3'000);

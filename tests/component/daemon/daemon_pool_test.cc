@@ -21,10 +21,11 @@ class DaemonPool : public DaemonTest {
     if (timeout_) options.runtime_timeout = *timeout_;
     return options;
   }
-  std::vector<control::UpkeepNote> FailedUpdates() const {
+  std::vector<control::ConditionReport> FailedUpdates() const {
     const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
     EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? status->upkeep.failed_updates : std::vector<control::UpkeepNote>();
+    return status.ok() ? status->conditions.failed_updates
+                       : std::vector<control::ConditionReport>();
   }
   size_t UpdatesOf(const std::string& container) const {
     const auto requests = runtime_->Requests("UpdateContainerResources");
@@ -111,7 +112,7 @@ TEST_F(DaemonPool, StartThatIsHeldUpSaysByWhomAndWhy) {
   auto started = std::async(std::launch::async,
                             [&] { return StartContainer(created.response.container_id()); });
   ASSERT_TRUE(Eventually([&] {
-    return std::ranges::any_of(FailedUpdates(), [&](const control::UpkeepNote& note) {
+    return std::ranges::any_of(FailedUpdates(), [&](const control::ConditionReport& note) {
       return note.container_id == stuck.container && note.times == 0 &&
              note.text.starts_with("the runtime has not answered for ");
     });
@@ -194,35 +195,35 @@ TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
 // It asks for CPUs of its own, but nobody asked us.
 TEST_F(DaemonPool, ContainerMadePastUsIsSharedAndReported) {
   Start();
-  const auto unplaced = [this] {
+  const auto unmanaged = [this] {
     const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
     EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? status->upkeep.unplaced : std::vector<control::UpkeepNote>();
+    return status.ok() ? status->conditions.unmanaged : std::vector<control::ConditionReport>();
   };
   // Answered after the first listing: what that shows is older than we are.
   RunOne(BurstablePod("shared"), Shared());
   client_ = *rpc::Dial(RuntimeEndpoint());
   const Running strange = RunOne(PodConfig("strange"), Pinned(3));
   client_ = *rpc::Dial(DaemonOptions().listen);
-  ASSERT_TRUE(Eventually([&] { return unplaced().size() == 1; }));
-  const control::UpkeepNote note = unplaced()[0];
+  ASSERT_TRUE(Eventually([&] { return unmanaged().size() == 1; }));
+  const control::ConditionReport note = unmanaged()[0];
   EXPECT_EQ(note.container_id, strange.container);
   EXPECT_EQ(note.pod, "default/pod-strange");
-  EXPECT_NE(note.cure.find("--container-runtime-endpoint"), std::string::npos) << note.cure;
+  EXPECT_NE(note.remedy.find("--container-runtime-endpoint"), std::string::npos) << note.remedy;
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
   EXPECT_EQ(CpusOf(strange.container), "0,4-27");
-  EXPECT_EQ(unplaced().size(), 1U);
+  EXPECT_EQ(unmanaged().size(), 1U);
   ASSERT_TRUE(StopSandbox(strange.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(strange.sandbox).ok());
-  EXPECT_TRUE(Eventually([&] { return unplaced().empty(); }));
+  EXPECT_TRUE(Eventually([&] { return unmanaged().empty(); }));
 }
 
 TEST_F(DaemonPool, SetsThatTheCallerHasForAWholePodAreTakenOut) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
-                   "topologyManagerPolicy: best-effort\n"));
+                   "topologyManagerPolicy: best-budget\n"));
   const auto passed_on = [this](const std::string& sandbox) {
     v1::UpdatePodSandboxResourcesRequest request;
     request.set_pod_sandbox_id(sandbox);
@@ -240,8 +241,8 @@ TEST_F(DaemonPool, SetsThatTheCallerHasForAWholePodAreTakenOut) {
   EXPECT_EQ(passed_on("nobody's"), "5/1/7");
   const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
   ASSERT_TRUE(status.ok());
-  ASSERT_EQ(status->upkeep.other_managers.size(), 1U);
-  EXPECT_EQ(status->upkeep.other_managers[0].text,
+  ASSERT_EQ(status->conditions.conflicting_managers.size(), 1U);
+  EXPECT_EQ(status->conditions.conflicting_managers[0].text,
             "UpdatePodSandboxResources comes with CPU sets of the caller's own");
 }
 

@@ -34,7 +34,7 @@ std::string NodeWithHugepages() {
 }
 
 constexpr char kPinMemory[] =
-    "topologyManagerPolicy: best-effort\nmemoryManagerPolicy: Static\n"
+    "topologyManagerPolicy: best-budget\nmemoryManagerPolicy: Static\n"
     "kubeReserved: {memory: 924Mi}\n"
     "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n";
 
@@ -130,12 +130,12 @@ class DaemonReplayTest : public DaemonTest {
     ids_[recorded.container_id()] = answer.response.container_id();
     v1::CreateContainerRequest received;
     ASSERT_TRUE(received.ParseFromString(runtime_->Requests("CreateContainer").back().bytes));
-    Judge(sent, received);
+    CandidateOrder(sent, received);
     ++creates_;
   }
 
   // What the container was given, and that nothing else was changed.
-  void Judge(v1::CreateContainerRequest sent, v1::CreateContainerRequest received) const {
+  void CandidateOrder(v1::CreateContainerRequest sent, v1::CreateContainerRequest received) const {
     const std::string& pod = sent.sandbox_config().metadata().name();
     const Made* made = testing::MadeOf(pod);
     ASSERT_NE(made, nullptr) << pod;

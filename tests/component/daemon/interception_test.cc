@@ -31,7 +31,7 @@ void AddFuture(google::protobuf::Message& message) {
   unknown.AddVarint(kFuture + 1, 7);
 }
 
-void ClearWhatIsGranted(v1::LinuxContainerResources& resources) {
+void ClearWhatIsAssigned(v1::LinuxContainerResources& resources) {
   resources.clear_cpuset_cpus();
   resources.clear_cpuset_mems();
   resources.clear_cpu_quota();
@@ -54,8 +54,8 @@ TEST_F(Interception, CreateKeepsWhatItDoesNotKnow) {
   v1::CreateContainerRequest heard;
   ASSERT_TRUE(heard.ParseFromString(runtime_->Requests("CreateContainer").back().bytes));
   EXPECT_EQ(heard.config().linux().resources().cpuset_cpus(), "1-3");
-  ClearWhatIsGranted(*heard.mutable_config()->mutable_linux()->mutable_resources());
-  ClearWhatIsGranted(*request.mutable_config()->mutable_linux()->mutable_resources());
+  ClearWhatIsAssigned(*heard.mutable_config()->mutable_linux()->mutable_resources());
+  ClearWhatIsAssigned(*request.mutable_config()->mutable_linux()->mutable_resources());
   EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
 }
 
@@ -76,8 +76,8 @@ TEST_F(Interception, UpdateKeepsWhatItDoesNotKnow) {
     if (heard.annotations_size() > 0) break;
   }
   EXPECT_EQ(heard.linux().cpuset_cpus(), "1-3");
-  ClearWhatIsGranted(*heard.mutable_linux());
-  ClearWhatIsGranted(*request.mutable_linux());
+  ClearWhatIsAssigned(*heard.mutable_linux());
+  ClearWhatIsAssigned(*request.mutable_linux());
   EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
 }
 

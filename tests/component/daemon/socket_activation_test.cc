@@ -17,14 +17,14 @@
 
 #include "daemon_fixture.h"
 #include "edge/process.h"
-#include "rpc/descriptor.h"
+#include "host/descriptor.h"
 
 namespace alignd::daemon {
 namespace {
 
 // A unix socket that listens at `path`.
-rpc::Descriptor ListenAt(const std::string& path) {
-  rpc::Descriptor listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+host::Descriptor ListenAt(const std::string& path) {
+  host::Descriptor listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(path, address.sun_path);
@@ -67,7 +67,7 @@ class SocketActivation : public DaemonTest {
     return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
   }
 
-  const rpc::Descriptor listening_;
+  const host::Descriptor listening_;
   std::unique_ptr<testing::Process> alignd_;
 };
 

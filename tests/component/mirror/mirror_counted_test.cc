@@ -15,7 +15,7 @@ using Ids = std::set<std::string>;
 
 class MirrorCounted : public MirrorTest {
  protected:
-  MirrorCounted() { rules_ = {{"nvidia.com/*", allocation::BindingMode::kCounted}}; }
+  MirrorCounted() { rules_ = {{"nvidia.com/*", allocation::BindingMode::kStrict}}; }
 
   // The last one.
   control::DecisionReport DecisionAbout(const std::string& pod) const {
@@ -60,8 +60,8 @@ TEST_F(MirrorCounted, PodWaitsForCpusBesideItsDeviceAndIsTold) {
 
 // An annotation is its author's word; the kubelet would count the device for somebody else.
 TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
-  for (const auto mode : {allocation::BindingMode::kCounted, allocation::BindingMode::kSteered,
-                          allocation::BindingMode::kLate}) {
+  for (const auto mode : {allocation::BindingMode::kStrict, allocation::BindingMode::kPreferred,
+                          allocation::BindingMode::kDeferred}) {
     rules_ = {{"nvidia.com/*", mode}};
     StartAll();
     const v1::PodSandboxConfig thief = PodConfig("thief", "", Annotation(1, 1));
@@ -90,7 +90,7 @@ TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
 }
 
 TEST_F(MirrorCounted, MisalignedDeviceIsGivenWhereThePolicyAllowsIt) {
-  StartAll();  // best-effort
+  StartAll();  // best-budget
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
   ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});
   const Running fills = RunOne(PodConfig("fills"), Pinned(13));

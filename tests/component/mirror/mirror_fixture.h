@@ -165,7 +165,7 @@ class MirrorTest : public DaemonTest {
     return nodes;
   }
 
-  std::optional<allocation::BindingMode> mode_ = allocation::BindingMode::kSteered;
+  std::optional<allocation::BindingMode> mode_ = allocation::BindingMode::kPreferred;
   std::vector<allocation::BindingRule> rules_;
   milliseconds mirror_patience_{5'000};
   milliseconds preference_timeout_{2'000};

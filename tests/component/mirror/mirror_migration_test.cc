@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(FromTheKubelet, MirrorMove, ::testing::Bool(),
 
 // Its containers come without a mark: that they have a device is in the kubelet's file alone.
 TEST_F(MirrorMigration, TakenOverPodWhoseSandboxIsReplacedKeepsItsDevice) {
-  mode_ = allocation::BindingMode::kLate;
+  mode_ = allocation::BindingMode::kDeferred;
   StartWithoutAlignd();
   const Created old_pod = RunPod("old", 0, 1);
   ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
@@ -243,10 +243,10 @@ TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
   const auto found = [this] {
     const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
     if (!status.ok()) ADD_FAILURE() << status.error().Text();
-    return status.ok() ? status->upkeep.past_mirror : std::vector<control::UpkeepNote>{};
+    return status.ok() ? status->conditions.past_mirror : std::vector<control::ConditionReport>{};
   };
   ASSERT_TRUE(Eventually([&] { return !found().empty(); }));
-  const std::vector<control::UpkeepNote> notes = found();
+  const std::vector<control::ConditionReport> notes = found();
   ASSERT_EQ(notes.size(), 1U);  // neither what was taken over, nor what the mirror answered
   EXPECT_EQ(notes[0].pod_uid, "past");
   EXPECT_EQ(notes[0].container_id, past.id);

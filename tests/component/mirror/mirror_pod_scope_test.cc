@@ -77,7 +77,7 @@ TEST_F(MirrorPodScope, NothingLooksSickWhileLaterContainersAreYetToCome) {
 }
 
 TEST_F(MirrorPodScope, LateBindingKnowsAtOnceWhatStandsBehindTheIds) {
-  mode_ = allocation::BindingMode::kLate;
+  mode_ = allocation::BindingMode::kDeferred;
   StartInPodScope();
   const std::string sandbox = Begin("pod");
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
@@ -108,7 +108,7 @@ TEST_F(MirrorPodScope, WithoutTheKubeletsCheckpointTheIdsAreNumbers) {
 
 // But no container gets another device where it must have its own: the pod waits.
 TEST_F(MirrorPodScope, WithoutTheKubeletsCheckpointCountedDevicesAreAwaited) {
-  mode_ = allocation::BindingMode::kCounted;
+  mode_ = allocation::BindingMode::kStrict;
   StartInPodScope();
   ASSERT_TRUE(kubelet_->Admit({"pod", "app"}, {{kGpu, 1}}).ok());
   ASSERT_TRUE(kubelet_->Admit({"pod", "beside"}, {{kGpu, 1}}).ok());

@@ -92,7 +92,7 @@ TEST_F(MirrorTest, SwapsTheDeviceOnlyWhereThePolicyWouldMisalign) {
 }
 
 TEST_F(MirrorTest, LateBindingTakesTheBestWhateverTheKubeletCounted) {
-  mode_ = allocation::BindingMode::kLate;
+  mode_ = allocation::BindingMode::kDeferred;
   StartAll();
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
   ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});  // its lowest
@@ -279,7 +279,7 @@ TEST_F(MirrorTest, Row21ResourceGoesWhenItsPluginStaysAway) {
   EXPECT_TRUE(Eventually([&] { return std::filesystem::is_empty(Registry()); }));
 }
 
-// Row 22: a file that cannot be read is said, with the cure; nothing starts without its devices.
+// Row 22: a file that cannot be read is said, with the remedy; nothing starts without its devices.
 TEST_F(MirrorTest, Row22DamagedBindingsAreNotIgnored) {
   StartAll();
   ASSERT_TRUE(RunPod("one", 3, 1).status.ok());

@@ -1,4 +1,4 @@
-// Registry, allocation, bindings and mirror without gRPC, so that the thread sanitizer can judge
+// Registry, allocation, bindings and mirror without gRPC, so that the thread sanitizer can order
 // them: with plugins and a kubelet whose every word comes on a thread of its own, on a disk that
 // may die.
 #pragma once
@@ -245,14 +245,14 @@ class MirrorThreads : public ::testing::Test {
         });
     manager_ = std::make_unique<allocation::AllocationManager>(
         world_.node, *std::move(state), *store_, *registry_, bindings_.get(),
-        allocation::BindingMode::kSteered,
+        allocation::BindingMode::kPreferred,
         allocation::KubeletDevices{ReadKubelets, [](const std::string&) { return false; }});
     relay_.ConnectTo(manager_.get());
     manager_->OnChange([this](const auto&) { Refresh(); });
     bindings_->OnChange([this] { Refresh(); });
     auto mirror = Mirror::Start(
         {.registry = world_.tree.root() / "registry",
-         .counted_before = {},
+         .kubelet_allocated_before = {},
          .patience = std::chrono::milliseconds(10)},
         world_.node, *manager_, *bindings_,
         [this](const auto& query, auto done) {

@@ -21,7 +21,7 @@
 namespace alignd::mirror {
 namespace {
 
-using allocation::Granted;
+using allocation::Allocated;
 
 TEST_F(MirrorThreads, AllAtOnce) {
   constexpr int kPods = 60;  // of each of two threads
@@ -37,7 +37,7 @@ TEST_F(MirrorThreads, AllAtOnce) {
         const std::string uid = thread + std::to_string(pod);
         const auto counted = std::next(
             healthy.begin(), static_cast<int>(std::hash<std::string>()(uid) % healthy.size()));
-        if (std::holds_alternative<Granted>(Admit(uid, *counted))) ++granted;
+        if (std::holds_alternative<Allocated>(Admit(uid, *counted))) ++granted;
         EXPECT_TRUE(Release(uid).ok());
       }
     });
@@ -89,8 +89,8 @@ class MirrorThreadsCrash : public MirrorThreads {
     }
     const allocation::Outcome outcome = Admit(uid, counted);
     const MutexLock lock(mutex_);
-    if (const auto* granted = std::get_if<Granted>(&outcome)) {
-      running_[uid] = {counted, granted->grants.at("app").devices.at(kGpu).Ids()};
+    if (const auto* granted = std::get_if<Allocated>(&outcome)) {
+      running_[uid] = {counted, granted->assignments.at("app").devices.at(kGpu).Ids()};
     } else {
       counted_.erase(counted);
     }

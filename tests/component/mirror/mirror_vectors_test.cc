@@ -147,7 +147,7 @@ class MirrorVectors : public MirrorTest {
       const Ask ask = AskOf(steps[i].at("pod"));
       const Place expected = Expected(scenario.at("expect")[i]);
       const Place place = Admit(ask);
-      if (mode_ == allocation::BindingMode::kLate || place == expected) {
+      if (mode_ == allocation::BindingMode::kDeferred || place == expected) {
         EXPECT_EQ(place, expected);
         ++same_;
         continue;
@@ -208,18 +208,18 @@ class MirrorVectors : public MirrorTest {
   int other_ = 0;
 };
 
-TEST_F(MirrorVectors, BlogLate) { RunAll("blog.jsonl", allocation::BindingMode::kLate); }
+TEST_F(MirrorVectors, BlogLate) { RunAll("blog.jsonl", allocation::BindingMode::kDeferred); }
 
-TEST_F(MirrorVectors, BlogSteered) { RunAll("blog.jsonl", allocation::BindingMode::kSteered); }
+TEST_F(MirrorVectors, BlogSteered) { RunAll("blog.jsonl", allocation::BindingMode::kPreferred); }
 
 TEST_F(MirrorVectors, BlogOfKubelet120Late) {
   compatibility_ = Compatibility::k1_20;
-  RunAll("blog-1.20.jsonl", allocation::BindingMode::kLate);
+  RunAll("blog-1.20.jsonl", allocation::BindingMode::kDeferred);
 }
 
 TEST_F(MirrorVectors, BlogOfKubelet120Steered) {
   compatibility_ = Compatibility::k1_20;
-  RunAll("blog-1.20.jsonl", allocation::BindingMode::kSteered);
+  RunAll("blog-1.20.jsonl", allocation::BindingMode::kPreferred);
 }
 
 }  // namespace

@@ -87,11 +87,11 @@ class OracleJudge {
 class MergeOracle {
  public:
   MergeOracle(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules)
-      : numa_(numa), lists_(lists), rules_(rules), judge_(numa, lists, rules) {}
+      : numa_(numa), lists_(lists), rules_(rules), order_(numa, lists, rules) {}
 
   TopologyHint Merge() {
     Choose(0);
-    return judge_.Best();
+    return order_.Best();
   }
 
  private:
@@ -117,13 +117,13 @@ class MergeOracle {
       if (!first) first = hint.affinity;
       if (*first != *hint.affinity && !rules_.as_1_20) candidate.preferred = false;
     }
-    judge_.Offer(candidate);
+    order_.Offer(candidate);
   }
 
   const NumaInfo& numa_;
   const std::vector<HintList>& lists_;
   const MergeRules rules_;
-  OracleJudge judge_;
+  OracleJudge order_;
   std::vector<TopologyHint> chosen_;
 };
 
@@ -153,9 +153,9 @@ inline TopologyHint MergeByCarrying(const NumaInfo& numa, const std::vector<Hint
     }
     reached = std::move(next);
   }
-  OracleJudge judge(numa, lists, rules);
-  for (const auto& [mask, preferred, masked] : reached) judge.Offer({mask, preferred});
-  return judge.Best();
+  OracleJudge order(numa, lists, rules);
+  for (const auto& [mask, preferred, masked] : reached) order.Offer({mask, preferred});
+  return order.Best();
 }
 
 }  // namespace alignd::topologymanager

@@ -8,10 +8,12 @@
 
 namespace alignd::testing {
 
-using allocation::Granted;
+using allocation::Allocated;
 using allocation::Outcome;
 
-inline const Granted* GrantedOf(const Outcome& outcome) { return std::get_if<Granted>(&outcome); }
+inline const Allocated* AllocatedOf(const Outcome& outcome) {
+  return std::get_if<Allocated>(&outcome);
+}
 
 inline std::string TextOf(const Outcome& outcome) {
   if (const auto* refusal = std::get_if<Refusal>(&outcome)) {

@@ -44,7 +44,7 @@ TEST(AdmitTest, ARefusedPodLeavesNothing) {
   ASSERT_FALSE(admission.admitted());
   EXPECT_EQ(admission.refusal->reason, "UnexpectedAdmissionError");
   EXPECT_TRUE(admission.next == state);
-  EXPECT_TRUE(admission.grants.empty());
+  EXPECT_TRUE(admission.assignments.empty());
   ASSERT_EQ(admission.decisions.size(), 2U);
   EXPECT_EQ(admission.decisions[0].container, "a");
 }
@@ -55,8 +55,8 @@ TEST(AdmitTest, ContainersAreDecidedInOrderEachOnTheStateOfTheLast) {
                                 App("b", {{"cpu", "2"}, {"memory", "64Mi"}})});
   const Admission admission = Admit(node, NodeState::Initial(node), pod, NoPreference);
   ASSERT_TRUE(admission.admitted());
-  EXPECT_EQ(admission.grants.at("a").exclusive.ToString(), "1-2");
-  EXPECT_EQ(admission.grants.at("b").exclusive.ToString(), "4-5");
+  EXPECT_EQ(admission.assignments.at("a").exclusive.ToString(), "1-2");
+  EXPECT_EQ(admission.assignments.at("b").exclusive.ToString(), "4-5");
 }
 
 TEST(AdmitTest, AdmittingAgainGivesTheSame) {
@@ -65,7 +65,7 @@ TEST(AdmitTest, AdmittingAgainGivesTheSame) {
   const Admission first = Admit(node, NodeState::Initial(node), pod, NoPreference);
   const Admission again = Admit(node, first.next, pod, NoPreference);
   ASSERT_TRUE(again.admitted());
-  EXPECT_TRUE(again.grants == first.grants);
+  EXPECT_TRUE(again.assignments == first.assignments);
   EXPECT_TRUE(again.next == first.next);
 }
 
@@ -74,8 +74,8 @@ TEST(GrantTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
   const Admission admission =
       Admit(node, NodeState::Initial(node), Asking("p", "500m"), NoPreference);
   ASSERT_TRUE(admission.admitted());
-  EXPECT_TRUE(admission.grants.at("app").exclusive.empty());
-  EXPECT_EQ(admission.grants.at("app").cpuset.ToString(), "0-7");
+  EXPECT_TRUE(admission.assignments.at("app").exclusive.empty());
+  EXPECT_EQ(admission.assignments.at("app").cpuset.ToString(), "0-7");
 }
 
 TEST(SharedPoolTest, ThoseThatLoseCpusComeFirst) {
@@ -102,12 +102,12 @@ TEST(ExplainTest, SaysWhatWasAskedWhatIsLeftAndWhatWouldHelp) {
   ASSERT_FALSE(admission.admitted());
   const Refusal explained = Explain(node, state, pod, *admission.refusal);
   EXPECT_EQ(explained.reason, "TopologyAffinityError");
-  EXPECT_EQ(
-      explained.message,
-      "Resources cannot be allocated with Topology locality. Asked: app: 5 exclusive CPUs. "
-      "Left: NUMA node 0: 3 of 4 CPUs (1-3); NUMA node 1: 4 of 4 CPUs (4-7). What would help: "
-      "it does not fit even on the empty node: ask for less; topologyManagerPolicy "
-      "best-effort would admit it now, without this alignment");
+  EXPECT_EQ(explained.message,
+            "Resources cannot be allocated with Topology locality. Asked: app: 5 exclusive CPUs. "
+            "Availability: NUMA node 0: 3 of 4 CPUs (1-3); NUMA node 1: 4 of 4 CPUs (4-7). What "
+            "would help: "
+            "it does not fit even on the empty node: ask for less; topologyManagerPolicy "
+            "best-budget would admit it now, without this alignment");
 }
 
 TEST(ExplainTest, SaysWhatAilsTheDevices) {

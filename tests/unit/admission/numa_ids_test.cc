@@ -91,7 +91,7 @@ TEST(NumaIds, CpusMemoryAndDevicesOfNodeEight) {
   ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
   ASSERT_TRUE(admission.decisions[0].affinity);
   EXPECT_EQ(admission.decisions[0].affinity->affinity, NumaMask::Of(1)) << "a position";
-  const Grant& grant = admission.grants.at("app");
+  const Assignment& grant = admission.assignments.at("app");
   EXPECT_EQ(grant.exclusive.ToString(), "4-7");
   EXPECT_EQ(grant.memory_nodes, std::vector<int>{8});
   EXPECT_EQ(grant.devices.at("nvidia.com/gpu").Ids(), std::set<std::string>{"gpu-1"});
@@ -112,7 +112,7 @@ TEST(NumaIds, TheNodesThatAreClosestByTheirOwnRows) {
   const Pod pod = GuaranteedPod("p", {App("app", {{"cpu", "500m"}, {"memory", "20Gi"}})});
   const Admission admission = Admit(node, NodeState::Initial(node), pod, NoPreference);
   ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
-  EXPECT_EQ(admission.grants.at("app").memory_nodes, (std::vector<int>{254, 255}));
+  EXPECT_EQ(admission.assignments.at("app").memory_nodes, (std::vector<int>{254, 255}));
 }
 
 TEST(NumaIds, ARefusalAndAReportNameIds) {
@@ -155,7 +155,7 @@ TEST(NumaIds, DistancesAreNotReadPastARow) {
   const Pod pod = GuaranteedPod("p", {App("app", {{"cpu", "500m"}, {"memory", "20Gi"}})});
   const Admission admission = Admit(*node, NodeState::Initial(*node), pod, NoPreference);
   ASSERT_TRUE(admission.admitted());
-  EXPECT_EQ(admission.grants.at("app").memory_nodes.size(), 2U);
+  EXPECT_EQ(admission.assignments.at("app").memory_nodes.size(), 2U);
 }
 
 }  // namespace

@@ -8,17 +8,18 @@ namespace alignd::allocation {
 namespace {
 
 TEST(BindingModes, AllAlikeWithoutRules) {
-  EXPECT_EQ(BindingModes(BindingMode::kLate).Of("example.com/gpu"), BindingMode::kLate);
+  EXPECT_EQ(BindingModes(BindingMode::kDeferred).Of("example.com/gpu"), BindingMode::kDeferred);
 }
 
 TEST(BindingModes, FirstRuleThatMatchesCounts) {
-  const BindingModes modes(BindingMode::kSteered, {{"intel.com/sriov_dpdk", BindingMode::kLate},
-                                                   {"intel.com/sriov*", BindingMode::kCounted},
-                                                   {"*", BindingMode::kLate}});
-  EXPECT_EQ(modes.Of("intel.com/sriov_dpdk"), BindingMode::kLate);
-  EXPECT_EQ(modes.Of("intel.com/sriov_dpdk2"), BindingMode::kCounted);
-  EXPECT_EQ(modes.Of("intel.com/sriov"), BindingMode::kCounted);
-  EXPECT_EQ(modes.Of("example.com/intel.com/sriov"), BindingMode::kLate);
+  const BindingModes modes(BindingMode::kPreferred,
+                           {{"intel.com/sriov_dpdk", BindingMode::kDeferred},
+                            {"intel.com/sriov*", BindingMode::kStrict},
+                            {"*", BindingMode::kDeferred}});
+  EXPECT_EQ(modes.Of("intel.com/sriov_dpdk"), BindingMode::kDeferred);
+  EXPECT_EQ(modes.Of("intel.com/sriov_dpdk2"), BindingMode::kStrict);
+  EXPECT_EQ(modes.Of("intel.com/sriov"), BindingMode::kStrict);
+  EXPECT_EQ(modes.Of("example.com/intel.com/sriov"), BindingMode::kDeferred);
 }
 
 TEST(BindingModes, StarStandsForAnyText) {
@@ -46,16 +47,17 @@ TEST(BindingModes, StarStandsForAnyText) {
       {"a.*m/b", "axcom/b", false},
   };
   for (const auto& c : kCases) {
-    const BindingModes modes(BindingMode::kSteered, {{c.pattern, BindingMode::kCounted}});
-    EXPECT_EQ(modes.Of(c.name) == BindingMode::kCounted, c.matches) << c.pattern << " " << c.name;
+    const BindingModes modes(BindingMode::kPreferred, {{c.pattern, BindingMode::kStrict}});
+    EXPECT_EQ(modes.Of(c.name) == BindingMode::kStrict, c.matches) << c.pattern << " " << c.name;
   }
 }
 
 TEST(BindingRule, IsReadFromItsText) {
   EXPECT_EQ(*ParseBindingRule("intel.com/sriov*=counted"),
-            (BindingRule{"intel.com/sriov*", BindingMode::kCounted}));
-  EXPECT_EQ(*ParseBindingRule("*=late"), (BindingRule{"*", BindingMode::kLate}));
-  EXPECT_EQ(*ParseBindingRule("a.com/b=steered"), (BindingRule{"a.com/b", BindingMode::kSteered}));
+            (BindingRule{"intel.com/sriov*", BindingMode::kStrict}));
+  EXPECT_EQ(*ParseBindingRule("*=late"), (BindingRule{"*", BindingMode::kDeferred}));
+  EXPECT_EQ(*ParseBindingRule("a.com/b=steered"),
+            (BindingRule{"a.com/b", BindingMode::kPreferred}));
 }
 
 TEST(BindingRule, SaysWhatIsWrong) {
@@ -74,7 +76,7 @@ TEST(BindingRule, SaysWhatIsWrong) {
     ASSERT_FALSE(rule.ok()) << c.text;
     EXPECT_EQ(rule.error().code, ErrorCode::kInvalidArgument);
     EXPECT_NE(rule.error().message.find(c.says), std::string::npos) << rule.error().message;
-    EXPECT_NE(rule.error().cure, "");
+    EXPECT_NE(rule.error().remedy, "");
   }
 }
 

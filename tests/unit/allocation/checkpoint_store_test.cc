@@ -174,7 +174,7 @@ struct Refused {
   std::string text;
   ErrorCode code;
   std::string message;  // a part of it
-  std::string cure;     // a part of it; the file's path is in every cure
+  std::string remedy;   // a part of it; the file's path is in every remedy
 };
 
 // Row 23 of the pain points: nodes have some memory more or less after a boot, and the kubelet does
@@ -196,7 +196,7 @@ TEST_F(CheckpointStoreTest, Row23KeepsWhatIsAssignedWhenNodesHaveOtherSizesAfter
       MakeNode(StaticConfig(), MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=1"));
   const Result<admission::NodeState> state = Load(shrunk);
   ASSERT_FALSE(state.ok());
-  EXPECT_NE(state.error().cure.find("remove "), std::string::npos);
+  EXPECT_NE(state.error().remedy.find("remove "), std::string::npos);
 }
 
 TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
@@ -263,8 +263,8 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
     EXPECT_EQ(error.code, each.code);
     EXPECT_EQ(error.message.find("load " + path + ": "), 0u) << error.message;
     EXPECT_NE(error.message.find(each.message), std::string::npos) << error.message;
-    EXPECT_NE(error.cure.find(each.cure), std::string::npos) << error.cure;
-    EXPECT_NE(error.cure.find(path), std::string::npos) << error.cure;
+    EXPECT_NE(error.remedy.find(each.remedy), std::string::npos) << error.remedy;
+    EXPECT_NE(error.remedy.find(path), std::string::npos) << error.remedy;
     EXPECT_EQ(host::ReadFile(path).value(), each.text);
   }
 }

@@ -35,13 +35,14 @@ Ids IdsOf(const NodeState& state, const std::string& pod, const std::string& con
 
 class Counted : public ::testing::Test {
  protected:
-  Admission Admit(const Pod& pod, const Ids& ids, BindingMode mode = BindingMode::kSteered,
+  Admission Admit(const Pod& pod, const Ids& ids, BindingMode mode = BindingMode::kPreferred,
                   const std::string& container = "app") const {
-    return AdmitCounted(node_, state_, pod, {{container, {{kGpu, ids}}}}, bindings_, mode, {});
+    return AdmitKubeletAllocated(node_, state_, pod, {{container, {{kGpu, ids}}}}, bindings_, mode,
+                                 {});
   }
 
-  std::optional<Refusal> Refuse(const Pod& pod, const CountedPod& counted) const {
-    return RefuseCounted(state_, pod, counted, bindings_, BindingMode::kSteered);
+  std::optional<Refusal> Refuse(const Pod& pod, const KubeletAllocatedPod& counted) const {
+    return RefuseKubeletAllocated(state_, pod, counted, bindings_, BindingMode::kPreferred);
   }
 
   const admission::Node node_ = testing::MakeNode();
@@ -57,7 +58,8 @@ TEST_F(Counted, DevicesAreTakenAsTheyAreWherePolicyAgrees) {
 }
 
 TEST_F(Counted, LateBindingHeedsThemNot) {
-  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}, BindingMode::kLate);
+  const Admission admission =
+      Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}, BindingMode::kDeferred);
   ASSERT_TRUE(admission.admitted());
   EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
 }
@@ -98,7 +100,7 @@ TEST_F(Counted, EachContainerReusesTheDeviceOfItsOwnId) {
   state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
   bindings_[{"p", "init"}][kGpu] = {{"gpu6", "gpu6"}, {"gpu7", "gpu7"}};
   const Admission first =
-      Admit(AppPod("p", 1, {{kGpu, "1"}}), {"gpu7"}, BindingMode::kSteered, "app");
+      Admit(AppPod("p", 1, {{kGpu, "1"}}), {"gpu7"}, BindingMode::kPreferred, "app");
   ASSERT_TRUE(first.admitted());
   EXPECT_EQ(IdsOf(first.next, "p"), Ids{"gpu7"});
 }
@@ -109,11 +111,11 @@ TEST_F(Counted, AsCountedIsTakenThoughItMisaligns) {
   const Admission filled = admission::Admit(node_, state_, AppPod("f", 8), {});
   ASSERT_TRUE(filled.admitted());
   state_ = filled.next;  // all CPUs of NUMA node 1
-  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}, BindingMode::kCounted);
+  const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}, BindingMode::kStrict);
   ASSERT_TRUE(admission.admitted());
   EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu6"});
   EXPECT_EQ(admission.next.devices.resources, state_.devices.resources);
-  EXPECT_EQ(admission.grants.at("app").devices.at(kGpu).Ids(), Ids{"gpu6"});
+  EXPECT_EQ(admission.assignments.at("app").devices.at(kGpu).Ids(), Ids{"gpu6"});
 }
 
 TEST_F(Counted, AsCountedOrNotAtAll) {
@@ -124,20 +126,21 @@ TEST_F(Counted, AsCountedOrNotAtAll) {
   ASSERT_TRUE(filled.admitted());
   state_ = filled.next;  // all CPUs of NUMA node 1
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
-  const CountedPod counted{{"app", {{kGpu, {"gpu6"}}}}};
+  const KubeletAllocatedPod counted{{"app", {{kGpu, {"gpu6"}}}}};
   const Admission admission =
-      AdmitCounted(node, state_, pod, counted, bindings_, BindingMode::kCounted, {});
+      AdmitKubeletAllocated(node, state_, pod, counted, bindings_, BindingMode::kStrict, {});
   ASSERT_FALSE(admission.admitted());
   EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
-  EXPECT_EQ(ExplainCounted(node, state_, pod, counted, bindings_, BindingMode::kCounted),
+  EXPECT_EQ(ExplainKubeletAllocated(node, state_, pod, counted, bindings_, BindingMode::kStrict),
             ". example.com/gpu is given as the kubelet counted it only (binding mode counted), "
             "which is here for app: gpu6 on NUMA node 1; with others it would fit now: delete the "
             "pod, so that the kubelet counts anew for the next one");
-  EXPECT_EQ(ExplainCounted(node, state_, pod, counted, bindings_, BindingMode::kSteered), "");
+  EXPECT_EQ(ExplainKubeletAllocated(node, state_, pod, counted, bindings_, BindingMode::kPreferred),
+            "");
   // Where others would not help either, nobody is told to try them.
   const Pod large = AppPod("p", 8, {{kGpu, "1"}});
   const std::string text =
-      ExplainCounted(node, state_, large, counted, bindings_, BindingMode::kCounted);
+      ExplainKubeletAllocated(node, state_, large, counted, bindings_, BindingMode::kStrict);
   EXPECT_NE(text.find("gpu6 on NUMA node 1"), std::string::npos);
   EXPECT_EQ(text.find("with others"), std::string::npos);
 }
@@ -148,11 +151,11 @@ TEST_F(Counted, AsCountedBesideAResourceThatIsSteered) {
   ASSERT_TRUE(filled.admitted());
   state_ = filled.next;  // all CPUs of NUMA node 1
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}, {kNic, "1"}});
-  const CountedPod counted{{"app", {{kGpu, {"gpu6"}}, {kNic, {"nic1"}}}}};
+  const KubeletAllocatedPod counted{{"app", {{kGpu, {"gpu6"}}, {kNic, {"nic1"}}}}};
   // Whatever is tried for the GPU, the NIC is the one that was counted.
-  for (const BindingMode mode : {BindingMode::kSteered, BindingMode::kLate}) {
-    const Admission admission = AdmitCounted(node_, state_, pod, counted, bindings_,
-                                             {mode, {{kNic, BindingMode::kCounted}}}, {});
+  for (const BindingMode mode : {BindingMode::kPreferred, BindingMode::kDeferred}) {
+    const Admission admission = AdmitKubeletAllocated(node_, state_, pod, counted, bindings_,
+                                                      {mode, {{kNic, BindingMode::kStrict}}}, {});
     ASSERT_TRUE(admission.admitted());
     EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
     EXPECT_EQ(admission.next.devices.Find({"p", "app"}, kNic)->Ids(), Ids{"nic1"});
@@ -163,9 +166,9 @@ TEST_F(Counted, AsCountedMeansWhatAnEndedContainerHad) {
   state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
   bindings_[{"p", "init"}][kGpu] = {{"gpu0", "gpu6"}, {"gpu1", "gpu7"}};
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
-  EXPECT_FALSE(
-      RefuseCounted(state_, pod, {{"app", {{kGpu, {"gpu1"}}}}}, bindings_, BindingMode::kCounted));
-  const Admission admission = Admit(pod, {"gpu1"}, BindingMode::kCounted);
+  EXPECT_FALSE(RefuseKubeletAllocated(state_, pod, {{"app", {{kGpu, {"gpu1"}}}}}, bindings_,
+                                      BindingMode::kStrict));
+  const Admission admission = Admit(pod, {"gpu1"}, BindingMode::kStrict);
   ASSERT_TRUE(admission.admitted());
   EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu7"});
 }
@@ -173,19 +176,20 @@ TEST_F(Counted, AsCountedMeansWhatAnEndedContainerHad) {
 TEST_F(Counted, WhatCannotBeTakenAsCountedIsSaid) {
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
   const auto refuse = [&](const std::string& id, BindingMode mode) {
-    const auto refusal = RefuseCounted(state_, pod, {{"app", {{kGpu, {id}}}}}, bindings_, mode);
+    const auto refusal =
+        RefuseKubeletAllocated(state_, pod, {{"app", {{kGpu, {id}}}}}, bindings_, mode);
     return refusal ? refusal->message : "";
   };
   state_.devices.allocations[{"q", "main"}][kGpu].devices[1] = {"gpu6"};
   state_.devices.resources[kGpu].devices["gpu5"].healthy = false;
-  EXPECT_EQ(refuse("gpu4", BindingMode::kCounted), "");
-  EXPECT_EQ(refuse("gpu5", BindingMode::kSteered), "");
-  EXPECT_EQ(refuse("gpu6", BindingMode::kLate), "");
-  EXPECT_NE(refuse("gpu5", BindingMode::kCounted)
+  EXPECT_EQ(refuse("gpu4", BindingMode::kStrict), "");
+  EXPECT_EQ(refuse("gpu5", BindingMode::kPreferred), "");
+  EXPECT_EQ(refuse("gpu6", BindingMode::kDeferred), "");
+  EXPECT_NE(refuse("gpu5", BindingMode::kStrict)
                 .find("device gpu5 of example.com/gpu, which is unhealthy, and example.com/gpu is "
                       "given as the kubelet counted it only"),
             std::string::npos);
-  EXPECT_NE(refuse("gpu6", BindingMode::kCounted)
+  EXPECT_NE(refuse("gpu6", BindingMode::kStrict)
                 .find("device gpu6 of example.com/gpu, which container main of pod q holds"),
             std::string::npos);
 }
@@ -200,19 +204,19 @@ TEST_F(Counted, ContainersThatAreDecidedTogetherHaveEachItsOwn) {
   beside.name = "beside";
   pod.containers.insert(pod.containers.begin(), init);
   pod.containers.push_back(beside);
-  const CountedPod counted{{"init", {{kGpu, {"gpu5", "gpu7"}}}},
-                           {"app", {{kGpu, {"gpu7"}}}},
-                           {"beside", {{kGpu, {"gpu5"}}}}};
+  const KubeletAllocatedPod counted{{"init", {{kGpu, {"gpu5", "gpu7"}}}},
+                                    {"app", {{kGpu, {"gpu7"}}}},
+                                    {"beside", {{kGpu, {"gpu5"}}}}};
   KubeletConfig by_pod = testing::StaticConfig();
   by_pod.topology_manager_scope = TopologyManagerScope::kPod;
-  for (const BindingMode mode : {BindingMode::kSteered, BindingMode::kCounted}) {
+  for (const BindingMode mode : {BindingMode::kPreferred, BindingMode::kStrict}) {
     const Admission admission =
-        AdmitCounted(testing::MakeNode(by_pod), state_, pod, counted, bindings_, mode, {});
+        AdmitKubeletAllocated(testing::MakeNode(by_pod), state_, pod, counted, bindings_, mode, {});
     ASSERT_TRUE(admission.admitted());
     EXPECT_EQ(IdsOf(admission.next, "p", "init"), (Ids{"gpu5", "gpu7"}));
     EXPECT_EQ(IdsOf(admission.next, "p", "app"), Ids{"gpu7"});
     EXPECT_EQ(IdsOf(admission.next, "p", "beside"), Ids{"gpu5"});
-    EXPECT_EQ(admission.grants.at("app").devices.at(kGpu).devices,
+    EXPECT_EQ(admission.assignments.at("app").devices.at(kGpu).devices,
               (devicemanager::DevicesPerNuma{{1, {"gpu7"}}}));
   }
 }
@@ -279,7 +283,7 @@ TEST(BindingTable, SaysWhatIsWrongWithItsFile) {
   ASSERT_FALSE(table.ok());
   EXPECT_EQ(table.error().code, ErrorCode::kCorrupt);
   EXPECT_NE(table.error().message.find("its checksum is 1"), std::string::npos);
-  EXPECT_NE(table.error().cure.find("remove "), std::string::npos);
+  EXPECT_NE(table.error().remedy.find("remove "), std::string::npos);
 }
 
 }  // namespace

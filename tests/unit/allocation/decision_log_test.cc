@@ -52,7 +52,7 @@ TEST(DecisionLog, ForgetsTheOldest) {
 PodDecision Shared(const std::string& uid) {
   PodDecision decision;
   decision.pod_uid = uid;
-  decision.grants["app"].cpuset = CpuSet{0, 1};
+  decision.assignments["app"].cpuset = CpuSet{0, 1};
   return decision;
 }
 
@@ -76,9 +76,9 @@ TEST(DecisionLog, KnowsWhoWasGrantedSomething) {
   DecisionLog log;
   log.Add(Refused("a", "no"));
   log.Add(Shared("b"));
-  EXPECT_FALSE(log.HasGrant({"a", "app"}));
-  EXPECT_TRUE(log.HasGrant({"b", "app"}));
-  EXPECT_FALSE(log.HasGrant({"b", "other"}));
+  EXPECT_FALSE(log.HasAssignment({"a", "app"}));
+  EXPECT_TRUE(log.HasAssignment({"b", "app"}));
+  EXPECT_FALSE(log.HasAssignment({"b", "other"}));
 }
 
 TEST(DecisionLog, CountsAnAnswerThatComesAgain) {
@@ -109,10 +109,10 @@ TEST(DecisionLog, DescribesADecisionInOneLine) {
             "exclusive CPUs");
   PodDecision granted = failed;
   granted.error.reset();
-  granted.grants["app"].exclusive = CpuSet{2, 3};
-  granted.grants["app"].memory_nodes = {0, 1};
-  granted.grants["app"].devices["example.com/gpu"].devices = {{0, {"gpu0"}}, {1, {"gpu4"}}};
-  granted.grants["log"].cpuset = CpuSet{0, 1};
+  granted.assignments["app"].exclusive = CpuSet{2, 3};
+  granted.assignments["app"].memory_nodes = {0, 1};
+  granted.assignments["app"].devices["example.com/gpu"].devices = {{0, {"gpu0"}}, {1, {"gpu4"}}};
+  granted.assignments["log"].cpuset = CpuSet{0, 1};
   EXPECT_EQ(
       Describe(granted),
       "pod default/name-of-u2 (u2) granted app: CPUs 2-3, memory of NUMA 0 1, example.com/gpu "

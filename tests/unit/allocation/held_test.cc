@@ -35,7 +35,7 @@ admission::NodeState StateWith(const admission::Node& node, const Holds& holds) 
   return state;
 }
 
-TEST(HoldsAllItAsks, IsTrueOnlyWhereNothingIsLeftToDecide) {
+TEST(HasAllItRequests, IsTrueOnlyWhereNothingIsLeftToDecide) {
   const Amounts cpus{{"cpu", "2"}, {"memory", "1Gi"}};
   const Amounts cpus_and_gpu{{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}};
   const std::vector<Case> cases = {
@@ -64,16 +64,16 @@ TEST(HoldsAllItAsks, IsTrueOnlyWhereNothingIsLeftToDecide) {
   const admission::Node node = MakeNode();
   for (const Case& each : cases) {
     const Pod pod = PodOf("pod", {Asking("app", each.asks)});
-    EXPECT_EQ(HoldsAllItAsks(node, StateWith(node, each.holds), pod, pod.containers[0]),
+    EXPECT_EQ(HasAllItRequests(node, StateWith(node, each.holds), pod, pod.containers[0]),
               each.expected)
         << each.name;
   }
 }
 
-TEST(HoldsAllItAsks, ExpectsNothingOfManagersThatDoNotWork) {
+TEST(HasAllItRequests, ExpectsNothingOfManagersThatDoNotWork) {
   const admission::Node node = MakeNode(KubeletConfig{});
   const Pod pod = AppPod("pod", 2);
-  EXPECT_TRUE(HoldsAllItAsks(node, admission::NodeState::Initial(node), pod, pod.containers[0]));
+  EXPECT_TRUE(HasAllItRequests(node, admission::NodeState::Initial(node), pod, pod.containers[0]));
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ TEST(KubeletCheckpoint, IsRead) {
                                {"damaged", "{"}};
   const auto read = ReadKubeletCheckpoint(tree.root() / "checkpoint");
   ASSERT_TRUE(read.ok()) << read.error().Text();
-  EXPECT_EQ(CountsOf(*read, "p"), (CountedPod{{"app", {{kGpu, {"gpu0", "gpu4"}}, {kNic, {"nic0"}}}},
-                                              {"init", {{kGpu, {"gpu0"}}}}}));
+  EXPECT_EQ(CountsOf(*read, "p"),
+            (KubeletAllocatedPod{{"app", {{kGpu, {"gpu0", "gpu4"}}, {kNic, {"nic0"}}}},
+                                 {"init", {{kGpu, {"gpu0"}}}}}));
   EXPECT_TRUE(CountsOf(*read, "r").empty());
   EXPECT_EQ(ReadKubeletCheckpoint(tree.root() / "none").error().code, ErrorCode::kNotFound);
   const auto damaged = ReadKubeletCheckpoint(tree.root() / "damaged");

@@ -49,11 +49,12 @@ class PodCountsTest : public ::testing::Test {
 
   NodeState state_ = NodeState::Initial(testing::MakeNode());
   std::string wanted_ = "app";
-  std::optional<Result<CountedPod>> known_ = CountedPod{{"app", {{kGpu, {"gpu0"}}}},
-                                                        {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
-                                                        {"nic", {{kNic, {"nic5"}}}}};
+  std::optional<Result<KubeletAllocatedPod>> known_ =
+      KubeletAllocatedPod{{"app", {{kGpu, {"gpu0"}}}},
+                          {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
+                          {"nic", {{kNic, {"nic5"}}}}};
   Pod pod_;
-  CountedPod counted_;
+  KubeletAllocatedPod counted_;
   std::optional<Error> waits_;
   bool lacks_ = false;
 };
@@ -62,11 +63,11 @@ constexpr auto kContainer = TopologyManagerScope::kContainer;
 constexpr auto kPod = TopologyManagerScope::kPod;
 
 TEST_F(PodCountsTest, ContainersOfTheirOwnWaitUntilTheyAreCreated) {
-  EXPECT_EQ(Complete(BindingMode::kSteered, kContainer), (Ids{"app", "plain"}));
-  EXPECT_EQ(Complete(BindingMode::kCounted, kContainer), (Ids{"app", "plain"}));
+  EXPECT_EQ(Complete(BindingMode::kPreferred, kContainer), (Ids{"app", "plain"}));
+  EXPECT_EQ(Complete(BindingMode::kStrict, kContainer), (Ids{"app", "plain"}));
   EXPECT_FALSE(lacks_);
   // Unless it does not matter for them.
-  EXPECT_EQ(Complete({BindingMode::kSteered, {{kNic, BindingMode::kLate}}}, kContainer),
+  EXPECT_EQ(Complete({BindingMode::kPreferred, {{kNic, BindingMode::kDeferred}}}, kContainer),
             (Ids{"app", "nic", "plain"}));
   EXPECT_TRUE(lacks_);
   EXPECT_EQ(counted_.at("nic").at(kNic), Ids{"nic5"});
@@ -74,12 +75,13 @@ TEST_F(PodCountsTest, ContainersOfTheirOwnWaitUntilTheyAreCreated) {
 }
 
 TEST_F(PodCountsTest, ResourceThatIsNotToldIsAwaitedBesideOneThatIs) {
-  PodCounts counts(BindingModes{BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod);
+  PodCounts counts(BindingModes{BindingMode::kPreferred, {{kNic, BindingMode::kStrict}}}, kPod);
   Pod pod = testing::PodOf(
       "p", {Wanting("app", {{kGpu, "1"}}), Wanting("both", {{kGpu, "1"}, {kNic, "1"}})});
-  CountedPod counted = {{"app", {{kGpu, {"gpu7"}}}}};
+  KubeletAllocatedPod counted = {{"app", {{kGpu, {"gpu7"}}}}};
   const std::optional<Error> waits = counts.Complete(
-      state_, "app", CountedPod{{"both", {{kGpu, {"gpu1"}}, {kNic, {"vanished"}}}}}, pod, counted);
+      state_, "app", KubeletAllocatedPod{{"both", {{kGpu, {"gpu1"}}, {kNic, {"vanished"}}}}}, pod,
+      counted);
   ASSERT_TRUE(waits);
   EXPECT_EQ(waits->code, ErrorCode::kUnavailable);
   EXPECT_EQ(counted.at("both").at(kGpu), Ids{"gpu1"});
@@ -87,11 +89,12 @@ TEST_F(PodCountsTest, ResourceThatIsNotToldIsAwaitedBesideOneThatIs) {
 
 TEST_F(PodCountsTest, PodThatIsDecidedTogetherLearnsWhatWasCountedForAll) {
   for (const BindingMode mode :
-       {BindingMode::kSteered, BindingMode::kLate, BindingMode::kCounted}) {
+       {BindingMode::kPreferred, BindingMode::kDeferred, BindingMode::kStrict}) {
     EXPECT_EQ(Complete(mode, kPod), (Ids{"app", "gpus", "nic", "plain"}));
-    EXPECT_EQ(counted_, (CountedPod{{"app", {{kGpu, {"gpu7"}}}},  // its own word goes first
-                                    {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
-                                    {"nic", {{kNic, {"nic5"}}}}}));
+    EXPECT_EQ(counted_,
+              (KubeletAllocatedPod{{"app", {{kGpu, {"gpu7"}}}},  // its own word goes first
+                                   {"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
+                                   {"nic", {{kNic, {"nic5"}}}}}));
     EXPECT_TRUE(lacks_);
     EXPECT_FALSE(waits_);
   }
@@ -99,26 +102,26 @@ TEST_F(PodCountsTest, PodThatIsDecidedTogetherLearnsWhatWasCountedForAll) {
 
 TEST_F(PodCountsTest, WhereNobodyTellsOnlyThoseWaitThatMustHaveTheirOwn) {
   known_ = Error{ErrorCode::kIo, "no file"};
-  EXPECT_EQ(Complete(BindingMode::kSteered, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+  EXPECT_EQ(Complete(BindingMode::kPreferred, kPod), (Ids{"app", "gpus", "nic", "plain"}));
   EXPECT_EQ(counted_.size(), 1U);
   EXPECT_FALSE(waits_);
-  Complete({BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kPod);
+  Complete({BindingMode::kPreferred, {{kNic, BindingMode::kStrict}}}, kPod);
   ASSERT_TRUE(waits_);
   EXPECT_EQ(waits_->code, ErrorCode::kUnavailable);
   EXPECT_TRUE(waits_->message.starts_with("container nic, which")) << waits_->message;
   EXPECT_TRUE(waits_->message.ends_with(": no file")) << waits_->message;
-  EXPECT_NE(waits_->cure.find("--kubelet-device-plugin-dir"), std::string::npos);
+  EXPECT_NE(waits_->remedy.find("--kubelet-device-plugin-dir"), std::string::npos);
   // In a scope of its own it is decided about when it comes.
-  EXPECT_EQ(Complete({BindingMode::kSteered, {{kNic, BindingMode::kCounted}}}, kContainer),
+  EXPECT_EQ(Complete({BindingMode::kPreferred, {{kNic, BindingMode::kStrict}}}, kContainer),
             (Ids{"app", "plain"}));
   EXPECT_FALSE(waits_);
 }
 
 TEST_F(PodCountsTest, NobodyAsksForMoreThanWasCounted) {
-  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
-                      {"plain", {{kGpu, {"gpu3"}}}}};  // asks for none
+  known_ = KubeletAllocatedPod{{"gpus", {{kGpu, {"gpu1", "gpu2"}}}},
+                               {"plain", {{kGpu, {"gpu3"}}}}};  // asks for none
   for (const BindingMode mode :
-       {BindingMode::kSteered, BindingMode::kLate, BindingMode::kCounted}) {
+       {BindingMode::kPreferred, BindingMode::kDeferred, BindingMode::kStrict}) {
     EXPECT_EQ(Complete(mode, kPod), (Ids{"app", "gpus", "nic", "plain"}));
     EXPECT_FALSE(waits_);
     EXPECT_EQ(counted_.size(), 2U);
@@ -127,8 +130,8 @@ TEST_F(PodCountsTest, NobodyAsksForMoreThanWasCounted) {
     EXPECT_FALSE(nic->resources.requests.contains(kNic));
     EXPECT_TRUE(nic->resources.limits.contains("cpu"));
   }
-  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1"}}}}, {"nic", {{kNic, {"nic5"}}}}};
-  Complete(BindingMode::kLate, kPod);
+  known_ = KubeletAllocatedPod{{"gpus", {{kGpu, {"gpu1"}}}}, {"nic", {{kNic, {"nic5"}}}}};
+  Complete(BindingMode::kDeferred, kPod);
   ASSERT_TRUE(waits_);
   EXPECT_EQ(waits_->code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(waits_->message,
@@ -136,11 +139,12 @@ TEST_F(PodCountsTest, NobodyAsksForMoreThanWasCounted) {
 }
 
 TEST_F(PodCountsTest, DeviceThatIsNotListedIsNotBound) {
-  known_ = CountedPod{{"gpus", {{kGpu, {"gpu1", "gpu2"}}}}, {"nic", {{kNic, {"not-listed"}}}}};
-  EXPECT_EQ(Complete(BindingMode::kLate, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+  known_ =
+      KubeletAllocatedPod{{"gpus", {{kGpu, {"gpu1", "gpu2"}}}}, {"nic", {{kNic, {"not-listed"}}}}};
+  EXPECT_EQ(Complete(BindingMode::kDeferred, kPod), (Ids{"app", "gpus", "nic", "plain"}));
   EXPECT_FALSE(counted_.contains("nic"));
   EXPECT_FALSE(waits_);
-  Complete(BindingMode::kCounted, kPod);
+  Complete(BindingMode::kStrict, kPod);
   ASSERT_TRUE(waits_);
   EXPECT_EQ(waits_->code, ErrorCode::kUnavailable);
 }
@@ -148,11 +152,11 @@ TEST_F(PodCountsTest, DeviceThatIsNotListedIsNotBound) {
 TEST_F(PodCountsTest, NobodyIsAskedWhereNobodyIsToCome) {
   state_.devices.allocations[{"p", "gpus"}][kGpu].devices[0] = {"gpu1", "gpu2"};
   state_.devices.resources.erase(kNic);
-  EXPECT_EQ(Complete(BindingMode::kSteered, kPod), (Ids{"app", "gpus", "nic", "plain"}));
+  EXPECT_EQ(Complete(BindingMode::kPreferred, kPod), (Ids{"app", "gpus", "nic", "plain"}));
   EXPECT_FALSE(lacks_);
   wanted_ = "";  // the pod as a whole
   state_.devices.allocations.erase({"p", "gpus"});
-  EXPECT_EQ(Complete(BindingMode::kCounted, kContainer), (Ids{"app", "gpus", "nic", "plain"}));
+  EXPECT_EQ(Complete(BindingMode::kStrict, kContainer), (Ids{"app", "gpus", "nic", "plain"}));
   EXPECT_FALSE(lacks_);
 }
 

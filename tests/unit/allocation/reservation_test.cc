@@ -55,9 +55,9 @@ TEST_F(ReservationTest, KeepsWhatOthersGotSince) {
   const Pod second = AppPod("second", 2, {{kGpu, "1"}});
   const admission::NodeState with_first = Admitted(first, empty);
   admission::NodeState state = Admitted(second, with_first);
-  const admission::Grant before = admission::GrantOf(node, state, {"second", "app"});
+  const admission::Assignment before = admission::AssignmentOf(node, state, {"second", "app"});
   GiveBack(Difference(first, empty, with_first), state);
-  EXPECT_EQ(admission::GrantOf(node, state, {"second", "app"}), before);
+  EXPECT_EQ(admission::AssignmentOf(node, state, {"second", "app"}), before);
   EXPECT_TRUE(state.BrokenInvariants(node).empty());
   admission::ReleasePod("second", state);
   EXPECT_EQ(state, empty);

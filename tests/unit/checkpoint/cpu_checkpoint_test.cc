@@ -70,7 +70,7 @@ TEST(MigrateCpuCheckpoint, NeedsEveryContainer) {
   EXPECT_EQ(migrated.error().message,
             "failed to migrate checkpoint from v1 to v2: containerID 'c1' not found in initial "
             "containers list");
-  EXPECT_EQ(migrated.error().cure, CureOf(CheckpointKind::kCpu));
+  EXPECT_EQ(migrated.error().remedy, RemedyOf(CheckpointKind::kCpu));
 }
 
 TEST(MigrateCpuCheckpoint, LeavesVersion2Alone) {
@@ -93,7 +93,7 @@ TEST_P(CpuCheckpointErrors, NameTheList) {
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
   EXPECT_TRUE(read.error().message.starts_with(GetParam().message)) << read.error().message;
-  EXPECT_EQ(read.error().cure, CureOf(CheckpointKind::kCpu));
+  EXPECT_EQ(read.error().remedy, RemedyOf(CheckpointKind::kCpu));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -114,7 +114,7 @@ TEST(RequirePolicy, ComparesWithTheConfiguredCpuPolicy) {
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().message,
             R"(configured policy "static" differs from state checkpoint policy "none")");
-  EXPECT_TRUE(other.error().cure.starts_with("set the policy back, or "));
+  EXPECT_TRUE(other.error().remedy.starts_with("set the policy back, or "));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ struct ErrorCase {
   CheckpointKind kind;
   const char* text;
   const char* message;
-  const char* cure;  // its beginning
+  const char* remedy;  // its beginning
 };
 
 Result<Done> Read(CheckpointKind kind, std::string_view text) {
@@ -95,8 +95,9 @@ TEST_P(DocumentErrors, NameTheDamageAndTheCure) {
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
   EXPECT_EQ(read.error().message, GetParam().message);
-  EXPECT_EQ(read.error().cure.substr(0, std::string_view(GetParam().cure).size()), GetParam().cure);
-  EXPECT_TRUE(read.error().cure.ends_with(CureOf(GetParam().kind)));
+  EXPECT_EQ(read.error().remedy.substr(0, std::string_view(GetParam().remedy).size()),
+            GetParam().remedy);
+  EXPECT_TRUE(read.error().remedy.ends_with(RemedyOf(GetParam().kind)));
 }
 
 constexpr const char* kPodLevel =
@@ -151,7 +152,7 @@ TEST(PodLevelFiles, AreRecognisedByTheirKey) {
   for (const auto kind : {CheckpointKind::kCpu, CheckpointKind::kMemory}) {
     const Result<Done> read = Read(kind, R"({"podEntries":{"p":{}},"checksum":5})");
     ASSERT_FALSE(read.ok());
-    EXPECT_NE(read.error().cure.find(kPodLevel), std::string::npos) << read.error().cure;
+    EXPECT_NE(read.error().remedy.find(kPodLevel), std::string::npos) << read.error().remedy;
   }
 }
 
@@ -162,7 +163,7 @@ TEST(PodLevelFiles, AreRecognisedByTheirChecksum) {
   const Result<Done> read = Read(
       CheckpointKind::kCpu, R"({"policyName":"none","defaultCpuSet":"","checksum":642675224})");
   ASSERT_FALSE(read.ok());
-  EXPECT_NE(read.error().cure.find(kPodLevel), std::string::npos) << read.error().cure;
+  EXPECT_NE(read.error().remedy.find(kPodLevel), std::string::npos) << read.error().remedy;
 }
 
 TEST(MemoryDocumentText, IsWrittenAsTheKubeletWritesIt) {

@@ -67,7 +67,7 @@ TEST_P(MemoryCheckpointErrors, NameThePlace) {
   const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(GetParam().text);
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error(), (Error{ErrorCode::kCorrupt, GetParam().message,
-                                 std::string(CureOf(CheckpointKind::kMemory))}));
+                                 std::string(RemedyOf(CheckpointKind::kMemory))}));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -49,7 +49,7 @@ TEST(VerifyCheckpoint, GivesBothChecksumsOfADamagedFile) {
     const Result<Verification> verified = VerifyCheckpoint(kind, R"({"Checksum":5})");
     ASSERT_FALSE(verified.ok());
     EXPECT_EQ(verified.error().message, "checkpoint is corrupted");
-    EXPECT_TRUE(verified.error().cure.starts_with("its checksum is 5, its content has "));
+    EXPECT_TRUE(verified.error().remedy.starts_with("its checksum is 5, its content has "));
   }
 }
 

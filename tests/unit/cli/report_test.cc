@@ -115,16 +115,16 @@ TEST(ReportText, ShowsStatus) {
 
 TEST(Report, MarksHeldDevicesThatAil) {
   StatusReport report = Status();
-  std::vector<control::HeldDevice>& gpus = report.containers[0].devices.at("example.com/gpu");
-  gpus[0].counted_as = "gpu3";
-  gpus[0].ails = "unhealthy";
+  std::vector<control::AssignedDevice>& gpus = report.containers[0].devices.at("example.com/gpu");
+  gpus[0].kubelet_id = "gpu3";
+  gpus[0].problem = "unhealthy";
   std::ostringstream out;
   PrintStatus(report, out);
   EXPECT_NE(out.str().find("example.com/gpu gpu0 (NUMA 0) (counted as gpu3) [unhealthy] gpu1\n"),
             std::string::npos)
       << out.str();
   const std::string json = StatusJson(report);
-  EXPECT_NE(json.find(R"([{"id":"gpu0","numa":[0],"counted_as":"gpu3","ails":"unhealthy"},)"
+  EXPECT_NE(json.find(R"([{"id":"gpu0","numa":[0],"kubelet_id":"gpu3","problem":"unhealthy"},)"
                       R"({"id":"gpu1","numa":[]}])"),
             std::string::npos)
       << json;
@@ -173,7 +173,7 @@ TEST(ReportText, ShowsWhatWasGrantedWithoutTopology) {
                         .candidates = {},
                         .candidates_left_out = 0,
                         .notes = {}}};
-  report.grants = {AppReport()};
+  report.assignments = {AppReport()};
   std::ostringstream out;
   PrintDecisions({report}, out);
   EXPECT_EQ(out.str(),
@@ -216,8 +216,8 @@ TEST(ReportJson, WritesStatus) {
              "'unhealthy':1}],'containers':[{'pod_uid':'u1','pod':'default/web',"
              "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
              "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],"
-             "'upkeep':{'repairs':0,'last_repairs':[],'failed_updates':[],'throttled_pods':[],"
-             "'other_managers':[],'runtime_outage':null,'unplaced':[],'past_mirror':[]}}"));
+             "'conditions':{'repairs':0,'last_repairs':[],'failed_updates':[],'throttled_pods':[],"
+             "'conflicting_managers':[],'runtime_outage':null,'unmanaged':[],'past_mirror':[]}}"));
 }
 
 TEST(ReportJson, WritesDecisions) {
@@ -236,7 +236,7 @@ TEST(ReportJson, WritesDecisions) {
                    "'memory':{'hints':[{'numa':[0],'preferred':true}],'left_out':3}},"
                    "'merged':{'numa':[0],'preferred':true},"
                    "'candidates':[{'numa':[0],'preferred':true,'verdict':'best'}],"
-                   "'candidates_left_out':2,'notes':['a note']}],'grants':[]}]"));
+                   "'candidates_left_out':2,'notes':['a note']}],'assignments':[]}]"));
   EXPECT_EQ(DecisionsJson({}), "[]");
 }
 

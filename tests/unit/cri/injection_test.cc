@@ -13,14 +13,14 @@ namespace {
 
 namespace v1 = runtime::v1;
 
-admission::Grant Exclusive(const char* cpus) {
-  admission::Grant grant;
+admission::Assignment Exclusive(const char* cpus) {
+  admission::Assignment grant;
   grant.exclusive = *CpuSet::Parse(cpus);
   grant.cpuset = grant.exclusive;
   return grant;
 }
-admission::Grant SharedOn(const char* cpus) {
-  admission::Grant grant;
+admission::Assignment SharedOn(const char* cpus) {
+  admission::Assignment grant;
   grant.cpuset = *CpuSet::Parse(cpus);
   return grant;
 }
@@ -33,16 +33,17 @@ v1::ContainerConfig Config() {
   return config;
 }
 
-admission::Grant WithAnswers(
+admission::Assignment WithAnswers(
     const std::map<std::string, v1beta1::ContainerAllocateResponse>& answers) {
-  admission::Grant grant;
+  admission::Assignment grant;
   for (const auto& [resource, answer] : answers) {
     grant.devices[resource].response = answer.SerializeAsString();
   }
   return grant;
 }
 
-std::vector<std::string> InjectInto(v1::ContainerConfig& config, const admission::Grant& grant) {
+std::vector<std::string> InjectInto(v1::ContainerConfig& config,
+                                    const admission::Assignment& grant) {
   const Result<std::vector<std::string>> conflicts = Inject(grant, config);
   if (!conflicts.ok()) {
     ADD_FAILURE() << conflicts.error().Text();
@@ -74,7 +75,7 @@ TEST(Inject, WhereTheCallerSentNoResourcesThereAreNone) {
   InjectInto(config, SharedOn("0,4-27"));
   EXPECT_EQ(config.SerializeAsString(), before);
   // Nobody tells memory nodes alone later on.
-  admission::Grant memory;
+  admission::Assignment memory;
   memory.memory_nodes = {1};
   InjectInto(config, memory);
   EXPECT_EQ(config.linux().resources().cpuset_mems(), "1");
@@ -82,7 +83,7 @@ TEST(Inject, WhereTheCallerSentNoResourcesThereAreNone) {
 
 TEST(Inject, MemoryNodesAreAListOfRanges) {
   v1::ContainerConfig config = Config();
-  admission::Grant grant;
+  admission::Assignment grant;
   grant.memory_nodes = {0, 1, 3};
   InjectInto(config, grant);
   EXPECT_EQ(config.linux().resources().cpuset_mems(), "0-1,3");
@@ -147,7 +148,7 @@ TEST(Inject, AnswerThatTheKubeletHasTooIsThereOnce) {
   device.set_container_path("/dev/gpu0");
   device.set_host_path("/dev/gpu0");
   device.set_permissions("rw");
-  const admission::Grant grant = WithAnswers({{"a.com/a", a}});
+  const admission::Assignment grant = WithAnswers({{"a.com/a", a}});
 
   v1::ContainerConfig config = Config();
   config.add_envs()->set_key("MINE");
@@ -199,7 +200,7 @@ TEST(Inject, AnnotationsOfTheKubeletWinAndCdiNamesAreUnited) {
 }
 
 TEST(Inject, AnswerThatCannotBeReadIsAnError) {
-  admission::Grant grant;
+  admission::Assignment grant;
   grant.devices["a.com/a"].response = "\xff\xff\xff";
   v1::ContainerConfig config = Config();
   const Result<std::vector<std::string>> conflicts = Inject(grant, config);
@@ -219,14 +220,14 @@ TEST(Inject, FieldsThatWeDoNotKnowSurvive) {
   EXPECT_NE(bytes.find(unknown, first + 1), std::string::npos);
 }
 
-TEST(KeepGrant, KeepsWhatIsOursAndTheLiftedQuota) {
+TEST(KeepAssignment, KeepsWhatIsOursAndTheLiftedQuota) {
   v1::LinuxContainerResources resources;
   resources.set_cpuset_cpus("0-27");
   resources.set_cpu_quota(100'000);
   resources.set_memory_limit_in_bytes(1);
-  admission::Grant grant = Exclusive("1-3");
+  admission::Assignment grant = Exclusive("1-3");
   grant.memory_nodes = {1};
-  KeepGrant(grant, resources);
+  KeepAssignment(grant, resources);
   EXPECT_EQ(resources.cpuset_cpus(), "1-3");
   EXPECT_EQ(resources.cpuset_mems(), "1");
   EXPECT_EQ(resources.cpu_quota(), -1);
@@ -234,19 +235,19 @@ TEST(KeepGrant, KeepsWhatIsOursAndTheLiftedQuota) {
 }
 
 // A runtime writes them last, over whatever stands in the other fields.
-TEST(KeepGrant, TakesOurFilesOutOfTheUnifiedOnes) {
-  const auto unified = [](const admission::Grant& grant) {
+TEST(KeepAssignment, TakesOurFilesOutOfTheUnifiedOnes) {
+  const auto unified = [](const admission::Assignment& grant) {
     v1::LinuxContainerResources resources;
     for (const char* const file : {"cpuset.cpus", "cpuset.cpus.partition", "cpuset.mems", "cpu.max",
                                    "cpu.max.burst", "cpu.weight", "memory.high"}) {
       (*resources.mutable_unified())[file] = "1";
     }
-    KeepGrant(grant, resources);
+    KeepAssignment(grant, resources);
     return std::map<std::string, std::string>(resources.unified().begin(),
                                               resources.unified().end());
   };
   const std::map<std::string, std::string> not_ours = {{"cpu.weight", "1"}, {"memory.high", "1"}};
-  admission::Grant grant = Exclusive("1-3");
+  admission::Assignment grant = Exclusive("1-3");
   grant.memory_nodes = {0};
   EXPECT_EQ(unified(grant), not_ours);
   std::map<std::string, std::string> others = not_ours;
@@ -256,12 +257,12 @@ TEST(KeepGrant, TakesOurFilesOutOfTheUnifiedOnes) {
   EXPECT_EQ(unified({}), others);
 }
 
-TEST(KeepGrant, QuotaThatIsNotStatedStaysUnstated) {
+TEST(KeepAssignment, QuotaThatIsNotStatedStaysUnstated) {
   v1::LinuxContainerResources resources;
-  KeepGrant(Exclusive("1-3"), resources);
+  KeepAssignment(Exclusive("1-3"), resources);
   EXPECT_EQ(resources.cpu_quota(), 0);
   resources.set_cpu_quota(100'000);
-  KeepGrant(SharedOn("0"), resources);
+  KeepAssignment(SharedOn("0"), resources);
   EXPECT_EQ(resources.cpu_quota(), 100'000);
 }
 

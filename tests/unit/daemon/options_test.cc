@@ -35,14 +35,14 @@ TEST(Options, MirrorIsOffUnlessAskedFor) {
 }
 
 TEST(Options, MirrorModeIsThatOfTheFirstRuleThatMatches) {
-  EXPECT_EQ(Parse({"--mirror=late"}).options->mirror->Of("a.com/b"), BindingMode::kLate);
-  EXPECT_EQ(Parse({"--mirror=counted"}).options->mirror->Of("a.com/b"), BindingMode::kCounted);
+  EXPECT_EQ(Parse({"--mirror=late"}).options->mirror->Of("a.com/b"), BindingMode::kDeferred);
+  EXPECT_EQ(Parse({"--mirror=counted"}).options->mirror->Of("a.com/b"), BindingMode::kStrict);
   const Parsed parsed = Parse({"--mirror=steered", "--mirror-resource=intel.com/vf=late",
                                "--mirror-resource", "intel.com/*=counted"});
   ASSERT_TRUE(parsed.options) << parsed.said;
-  EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf"), BindingMode::kLate);
-  EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf2"), BindingMode::kCounted);
-  EXPECT_EQ(parsed.options->mirror->Of("nvidia.com/gpu"), BindingMode::kSteered);
+  EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf"), BindingMode::kDeferred);
+  EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf2"), BindingMode::kStrict);
+  EXPECT_EQ(parsed.options->mirror->Of("nvidia.com/gpu"), BindingMode::kPreferred);
 }
 
 TEST(Options, MirrorFaultsAreSaid) {

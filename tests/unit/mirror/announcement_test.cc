@@ -139,9 +139,9 @@ TEST(Steering, LeavesLargerGroupsWholeWhereThatCostsNoCpus) {
 }
 
 TEST(Announcement, BeforeItsPluginComesIsWhatContainersHad) {
-  const CountedBefore counted = CountedIn(
+  const KubeletAllocatedBefore counted = KubeletAllocatedIn(
       {{{"p", "app"}, {{kGpu, {{"a", "x"}, {"b", "y"}}}}}, {{"q", "app"}, {{kGpu, {{"c", "c"}}}}}});
-  EXPECT_EQ(counted, (CountedBefore{{kGpu, {"a", "b", "c"}}}));
+  EXPECT_EQ(counted, (KubeletAllocatedBefore{{kGpu, {"a", "b", "c"}}}));
   const Announcement announced = AnnounceBefore(counted.at(kGpu));
   EXPECT_EQ(announced.size(), 3U);
   EXPECT_EQ(Healthy(announced), (std::set<std::string>{"a", "b", "c"}));

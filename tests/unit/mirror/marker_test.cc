@@ -60,9 +60,10 @@ TEST(Marker, IsTakenOutAndTheRestStays) {
     const Annotation annotation = FormatMarker(marker);
     annotations[annotation.key] = annotation.value;
   }
-  const Result<allocation::CountedIds> counted = TakeMarkers(annotations);
+  const Result<allocation::KubeletAllocatedIds> counted = TakeMarkers(annotations);
   ASSERT_TRUE(counted.ok()) << counted.error().Text();
-  EXPECT_EQ(*counted, (allocation::CountedIds{{"a.com/b", {"x", "y"}}, {"a.com/c", {"z"}}}));
+  EXPECT_EQ(*counted,
+            (allocation::KubeletAllocatedIds{{"a.com/b", {"x", "y"}}, {"a.com/c", {"z"}}}));
   EXPECT_EQ(annotations.size(), 1U);
 }
 

@@ -117,11 +117,11 @@ TEST(CriEstimate, SizesOfOrdinaryPodsAreNotTakenForThePodsOwn) {
 }
 
 TEST(CriEstimate, AbsurdNumbersAreNoTrouble) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-  for (const int64_t shares : {kMost, kLeast, int64_t{-1}, int64_t{0}}) {
-    for (const int64_t quota : {kMost, kLeast, int64_t{-1}, int64_t{1}}) {
-      for (const int64_t period : {kMost, kLeast, int64_t{0}, int64_t{1}}) {
+  for (const int64_t shares : {kMax, kLeast, int64_t{-1}, int64_t{0}}) {
+    for (const int64_t quota : {kMax, kLeast, int64_t{-1}, int64_t{1}}) {
+      for (const int64_t period : {kMax, kLeast, int64_t{0}, int64_t{1}}) {
         v1::ContainerConfig container = Sized(shares, quota, kLeast);
         container.mutable_linux()->mutable_resources()->set_cpu_period(period);
         const Result<PodAsk> ask = PodOfContainer(Sandbox(), container);

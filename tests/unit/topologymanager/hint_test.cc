@@ -77,7 +77,7 @@ TEST(Hints, OfMoreNodesTheNarrowestAreShown) {
                    Described({NumaMask::FirstNodes(64) - Mask(0b11), {OnEachOf(64, 4, 8)}}));
   EXPECT_FALSE(many.IsShownFully());
   const HintList shown = many.Shown();
-  ASSERT_EQ(shown.size(), Hints::kMostShown + 1);
+  ASSERT_EQ(shown.size(), Hints::kMaxShown + 1);
   EXPECT_EQ(shown[0], (TopologyHint{Mask(0b11), true})) << "listed hints are always shown";
   EXPECT_EQ(shown[1], (TopologyHint{Mask(0b1100), true}));
   EXPECT_EQ(shown[2], (TopologyHint{Mask(0b10100), true}));

@@ -1,0 +1,18 @@
+// NUMA node ids as cgroup files have them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alignd/base/cpu_set.h"
+
+namespace alignd::cgroup {
+
+// The list form of cpuset.mems: "0-1,3".
+inline std::string NodeList(const std::vector<int>& nodes) {
+  CpuSet list;  // the same list form
+  for (const int node : nodes) list.Add(node);
+  return list.ToString();
+}
+
+}  // namespace alignd::cgroup

@@ -1,0 +1,138 @@
+#include "host/event_loop.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace alignd::host {
+namespace {
+
+constexpr int kMaxEvents = 32;
+
+Error ErrnoError(const char* what) {
+  return Error{ErrorCode::kIo, std::generic_category().message(errno)}.In(what);
+}
+
+epoll_event EventFor(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  return event;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<EventLoop>> EventLoop::Make() {
+  host::Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (epoll.fd() < 0) return ErrnoError("epoll_create1");
+  host::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake.fd() < 0) return ErrnoError("eventfd");
+  epoll_event event = EventFor(wake.fd(), EPOLLIN);
+  if (epoll_ctl(epoll.fd(), EPOLL_CTL_ADD, wake.fd(), &event) != 0) return ErrnoError("epoll_ctl");
+  return std::shared_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(wake)));
+}
+
+void EventLoop::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void EventLoop::Stop() {
+  if (!thread_.joinable()) return;
+  Post([this] { ended_ = true; });
+  thread_.join();
+  std::vector<std::function<void()>> left;  // dropped without the lock
+  const MutexLock lock(mutex_);
+  stopped_ = true;
+  left.swap(posted_);
+}
+
+void EventLoop::Post(std::function<void()> task) {
+  bool first = false;
+  {
+    const MutexLock lock(mutex_);
+    if (stopped_) return;
+    first = posted_.empty();
+    posted_.push_back(std::move(task));
+  }
+  // Cannot fail: the counter takes more ones than there is memory for tasks.
+  if (first) (void)eventfd_write(wake_.fd(), 1);
+}
+
+Result<Done> EventLoop::Watch(int fd, uint32_t events, Watcher& watcher) {
+  epoll_event event = EventFor(fd, events);
+  if (epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0) return ErrnoError("epoll_ctl");
+  watchers_[fd] = &watcher;
+  return Done{};
+}
+
+void EventLoop::Change(int fd, uint32_t events) {
+  epoll_event event = EventFor(fd, events);
+  if (epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, fd, &event) != 0) {
+    spdlog::error("watch a connection: {}", std::generic_category().message(errno));
+  }
+}
+
+void EventLoop::Unwatch(int fd) {
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, fd, nullptr);
+  watchers_.erase(fd);
+}
+
+void EventLoop::After(Clock::duration delay, std::function<void()> task) {
+  timers_.emplace(Clock::now() + delay, std::move(task));
+}
+
+int EventLoop::MillisecondsToNext() const {
+  if (timers_.empty()) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+}
+
+void EventLoop::RunDue() {
+  while (!timers_.empty() && timers_.begin()->first <= Clock::now()) {
+    const std::function<void()> task = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    task();
+  }
+}
+
+void EventLoop::RunPosted() {
+  std::vector<std::function<void()>> tasks;
+  {
+    const MutexLock lock(mutex_);
+    tasks.swap(posted_);
+  }
+  for (const std::function<void()>& task : tasks) task();
+}
+
+void EventLoop::Run() {
+  std::array<epoll_event, kMaxEvents> ready;
+  while (!ended_) {
+    const int count = epoll_wait(epoll_.fd(), ready.data(), kMaxEvents, MillisecondsToNext());
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = ready[static_cast<size_t>(i)];
+      if (event.data.fd == wake_.fd()) {
+        eventfd_t wakes = 0;
+        (void)eventfd_read(wake_.fd(), &wakes);
+        RunPosted();
+        continue;
+      }
+      // Gone by now, or replaced by another of the same number, who then has nothing to read.
+      const auto watcher = watchers_.find(event.data.fd);
+      if (watcher != watchers_.end()) watcher->second->OnReady(event.events);
+    }
+    RunDue();
+    // What these ask for in turn runs as well.
+    while (!at_end_.empty()) {
+      for (const auto& task : std::exchange(at_end_, {})) task();
+    }
+  }
+}
+
+}  // namespace alignd::host

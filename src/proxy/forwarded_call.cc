@@ -1,0 +1,381 @@
+#include "proxy/forwarded_call.h"
+
+#include <optional>
+#include <utility>
+
+#include "proxy/grpc_framing.h"
+
+namespace alignd::proxy {
+namespace {
+
+constexpr char kPath[] = ":path";
+
+// What the runtime is asked with where the message is not the caller's any more.
+Headers ForNewMessage(const Headers& headers) {
+  Headers changed;
+  for (const auto& [name, value] : headers) {
+    if (name == "content-length" || name == "grpc-encoding" || name == "grpc-accept-encoding") {
+      continue;
+    }
+    changed.Add(name, value);
+  }
+  changed.Add("grpc-accept-encoding", "identity");  // the answer is read as well
+  return changed;
+}
+
+class Call final : public ForwardedCall, public std::enable_shared_from_this<Call> {
+ public:
+  Call(const Context& context, Session& caller, int32_t stream)
+      : context_(context), front_(*this, caller, stream) {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  void Begin() { front_.life = shared_from_this(); }
+
+  StreamEvents& caller_events() override { return front_; }
+
+  void Abort(const grpc::Status& status) override {
+    EndBack(status);
+    Answer(status);
+  }
+
+  // The handler's decision, whoever made it; nothing happens after the first, or when the caller
+  // has gone.
+  void Decided(CallHandler::Decision decision) {
+    if (state_ != State::kAsking) return;
+    if (const auto* status = std::get_if<grpc::Status>(&decision)) {
+      Answer(*status);
+      return;
+    }
+    to_back_ = FrameOf(std::get<grpc::ByteBuffer>(decision));
+    to_back_ended_ = true;
+    Forward();
+  }
+
+ private:
+  enum class State {
+    kReading,    // the request of an intercepted call
+    kAsking,     // for the handler's decision
+    kForwarded,  // on the way to the runtime, or with it
+    kFinished,   // the caller has, or gets, the whole answer, or has gone
+  };
+
+  // The caller's half.
+  struct Front final : StreamEvents {
+    Front(Call& of, Session& with, int32_t number) : call(of), session(&with), stream(number) {}
+
+    void OnHeaders(Headers headers, bool end) override {
+      call.RequestBegins(std::move(headers));
+      if (end) OnEnd();
+    }
+    void OnData(const SharedBytes& data) override { call.RequestBytes(data); }
+    void OnEnd() override { call.RequestEnds(); }
+    void OnWritten(size_t bytes) override {
+      if (call.handler_ == nullptr && call.back_.session != nullptr) {
+        call.back_.session->Consumed(call.back_.stream, bytes);
+      }
+    }
+    void OnClosed(uint32_t) override {
+      session = nullptr;
+      const std::shared_ptr<Call> last = std::move(life);
+      call.CallerGone();
+    }
+
+    Call& call;
+    Session* session;  // null once the stream is closed
+    const int32_t stream;
+    bool answered = false;  // the answer has begun
+    std::shared_ptr<Call> life;
+  };
+
+  // The runtime's half.
+  struct Back final : StreamEvents {
+    explicit Back(Call& of) : call(of) {}
+
+    void OnHeaders(Headers headers, bool end) override {
+      call.AnswerHeaders(std::move(headers), end);
+    }
+    void OnData(const SharedBytes& data) override { call.AnswerBytes(data); }
+    void OnEnd() override { call.AnswerEnds({}); }
+    void OnWritten(size_t bytes) override {
+      if (call.handler_ == nullptr && call.front_.session != nullptr) {
+        call.front_.session->Consumed(call.front_.stream, bytes);
+      }
+    }
+    void OnClosed(uint32_t code) override {
+      session = nullptr;
+      const std::shared_ptr<Call> last = std::move(life);
+      call.RuntimeGone(code);
+    }
+
+    Call& call;
+    Session* session = nullptr;  // null before there is a stream, and once it is closed
+    int32_t stream = 0;
+    bool ended = false;  // the answer is complete
+    std::shared_ptr<Call> life;
+  };
+
+  // --- The request.
+
+  void RequestBegins(Headers headers) {
+    if (std::exchange(begun_, true)) return;  // trailers, which gRPC's callers do not have
+    request_ = std::move(headers);
+    if (!Method().starts_with('/')) {
+      state_ = State::kFinished;
+      front_.session->Reset(front_.stream, NGHTTP2_PROTOCOL_ERROR);
+      return;
+    }
+    handler_ = context_.handlers(std::string(Method()));
+    if (handler_ == nullptr) Forward();
+  }
+
+  std::string_view Method() const { return request_.Find(kPath); }
+
+  void RequestBytes(const SharedBytes& data) {
+    if (state_ == State::kForwarded && handler_ == nullptr) {
+      if (back_.session != nullptr) {
+        back_.session->Write(back_.stream, data);
+      } else {
+        to_back_.append(data.bytes);
+      }
+      return;
+    }
+    if (front_.session != nullptr) front_.session->Consumed(front_.stream, data.bytes.size());
+    if (state_ != State::kReading) return;
+    const grpc::Status read = message_.Append(data.bytes);
+    if (!read.ok()) {
+      Answer(read);
+    } else if (message_.IsComplete()) {
+      // Whether or not the caller has half-closed: a handler must not have to wait for that.
+      state_ = State::kAsking;
+      handler_->OnRequest(std::exchange(message_, {}).Message(), MakeDecide());
+    }
+  }
+
+  void RequestEnds() {
+    if (state_ == State::kReading && handler_ != nullptr) {
+      Answer({grpc::StatusCode::INTERNAL, std::string(Method()) + " without a request"});
+      return;
+    }
+    if (state_ != State::kForwarded || handler_ != nullptr) return;
+    to_back_ended_ = true;
+    if (back_.session != nullptr) back_.session->End(back_.stream);
+  }
+
+  std::function<void(CallHandler::Decision)> MakeDecide();
+
+  // --- To the runtime.
+
+  void Forward() {
+    state_ = State::kForwarded;
+    context_.runtime.Take([weak = weak_from_this()](const Result<Session*>& session) {
+      if (const std::shared_ptr<Call> call = weak.lock()) call->Open(session);
+    });
+  }
+
+  void Open(const Result<Session*>& session) {
+    if (state_ != State::kForwarded) return;
+    std::optional<int32_t> stream;
+    if (session.ok()) {
+      stream = (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), back_);
+    }
+    if (session.ok() && !stream) {  // all its numbers are used up
+      context_.runtime.Retire(**session);
+      Forward();
+      return;
+    }
+    if (!session.ok()) {
+      const grpc::Status status(grpc::StatusCode::UNAVAILABLE, session.error().message);
+      if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
+      Answer(status);
+      return;
+    }
+    back_.session = *session;
+    back_.stream = *stream;
+    back_.life = shared_from_this();
+    back_.session->Write(back_.stream, std::exchange(to_back_, {}));
+    if (to_back_ended_) back_.session->End(back_.stream);
+  }
+
+  // --- The answer.
+
+  void AnswerHeaders(Headers headers, bool end) {
+    if (!end && headers.Find(":status").starts_with('1')) return;  // more headers follow
+    if (handler_ != nullptr) {
+      (answer_headers_.empty() ? answer_headers_ : answer_trailers_) = std::move(headers);
+      if (end) Conclude();
+      return;
+    }
+    if (end) back_.ended = true;
+    if (front_.session == nullptr) return;
+    if (std::exchange(front_.answered, true)) {
+      if (end) AnswerEnds(std::move(headers));
+    } else if (end) {
+      state_ = State::kFinished;
+      front_.session->RespondAndEnd(front_.stream, headers);
+    } else {
+      front_.session->Respond(front_.stream, headers);
+    }
+  }
+
+  void AnswerBytes(const SharedBytes& data) {
+    if (handler_ == nullptr && front_.session != nullptr) {
+      front_.session->Write(front_.stream, data);
+      return;
+    }
+    if (back_.session != nullptr) back_.session->Consumed(back_.stream, data.bytes.size());
+    if (handler_ == nullptr || !answer_fault_.ok()) return;
+    answer_fault_ = answer_message_.Append(data.bytes);
+    if (answer_fault_.ok()) answer_bytes_.append(data.bytes);
+  }
+
+  void AnswerEnds(Headers trailers) {
+    back_.ended = true;
+    if (handler_ != nullptr) {
+      Conclude();
+      return;
+    }
+    state_ = State::kFinished;
+    if (front_.session != nullptr) front_.session->End(front_.stream, std::move(trailers));
+  }
+
+  // The whole answer of an intercepted call is there.
+  void Conclude() {
+    back_.ended = true;
+    if (state_ == State::kFinished) return;  // the caller has gone, and the handler has heard of it
+    const bool is_short = answer_trailers_.empty();
+    const Headers& last = is_short ? answer_headers_ : answer_trailers_;
+    grpc::Status status = StatusIn(last);
+    if (!HasStatus(last)) {
+      // The caller is to hear the same as the handler.
+    } else if (status.ok() && !answer_fault_.ok()) {
+      status = answer_fault_;
+    } else if (status.ok() && !answer_message_.IsComplete()) {
+      status = {grpc::StatusCode::INTERNAL,
+                "the runtime answered " + std::string(Method()) + " with nothing"};
+    } else {
+      // As the runtime has it.
+      const grpc::ByteBuffer message = answer_message_.Message();
+      handler_->OnResponse(status, status.ok() ? &message : nullptr);
+      state_ = State::kFinished;
+      if (front_.session == nullptr) return;
+      front_.answered = true;
+      if (is_short) {
+        front_.session->RespondAndEnd(front_.stream, answer_headers_);
+        return;
+      }
+      front_.session->Respond(front_.stream, answer_headers_);
+      front_.session->Write(front_.stream, answer_bytes_);
+      front_.session->End(front_.stream, std::move(answer_trailers_));
+      return;
+    }
+    handler_->OnResponse(status, nullptr);
+    Answer(status);
+  }
+
+  // Ends the call for the caller, unless that has happened.
+  void Answer(const grpc::Status& status) {
+    if (std::exchange(state_, State::kFinished) == State::kFinished) return;
+    if (front_.session == nullptr) return;
+    if (std::exchange(front_.answered, true)) {
+      front_.session->End(front_.stream, TrailersWith(status));
+    } else {
+      front_.session->RespondAndEnd(front_.stream, AnswerWith(status));
+    }
+  }
+
+  // --- Ends that come too early.
+
+  // Applies the runtime that nobody wants the answer, and the handler.
+  void EndBack(const grpc::Status& status) {
+    if (state_ != State::kForwarded || back_.ended) return;
+    if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
+    if (back_.session != nullptr) back_.session->Reset(back_.stream, NGHTTP2_CANCEL);
+  }
+
+  void CallerGone() {
+    EndBack({grpc::StatusCode::CANCELLED, "the caller has gone"});
+    state_ = State::kFinished;
+    // The runtime has answered before it had heard everything.
+    if (back_.session != nullptr && back_.ended) {
+      back_.session->Reset(back_.stream, NGHTTP2_NO_ERROR);
+    }
+  }
+
+  void RuntimeGone(uint32_t code) {
+    if (back_.ended || state_ != State::kForwarded) return;
+    const bool lost = code == kConnectionLost || code == NGHTTP2_NO_ERROR;
+    const grpc::Status status(
+        code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
+        lost ? "the connection to the runtime is gone" : "the runtime gave the call up");
+    if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
+    const bool as_it_came = handler_ == nullptr || code == NGHTTP2_REFUSED_STREAM;
+    if (!lost && as_it_came && front_.session != nullptr) {
+      // The caller knows what it means; one that was refused may be asked for once more.
+      state_ = State::kFinished;
+      front_.session->Reset(front_.stream, code);
+      return;
+    }
+    Answer(status);
+  }
+
+  const Context context_;
+  State state_ = State::kReading;
+  bool begun_ = false;  // the request's headers are there
+  Headers request_;
+  std::shared_ptr<CallHandler> handler_;  // null if the call is only relayed
+  Front front_;
+  Back back_{*this};
+
+  MessageReader message_;  // the request of an intercepted call
+  std::string to_back_;    // until there is a stream for it
+  bool to_back_ended_ = false;
+
+  // The answer to an intercepted call.
+  Headers answer_headers_;
+  std::string answer_bytes_;
+  MessageReader answer_message_;
+  grpc::Status answer_fault_;
+  Headers answer_trailers_;
+};
+
+// What a handler's `decide` stands for. Shared by its copies. Thread-safe.
+class PendingDecision {
+ public:
+  PendingDecision(std::shared_ptr<host::EventLoop> loop, std::weak_ptr<Call> call,
+                  std::shared_ptr<CallHandler> handler)
+      : loop_(std::move(loop)), call_(std::move(call)), handler_(std::move(handler)) {}
+  PendingDecision(const PendingDecision&) = delete;
+  PendingDecision& operator=(const PendingDecision&) = delete;
+  ~PendingDecision() {
+    // Without effect if there was a decision.
+    Decide(grpc::Status(grpc::StatusCode::UNAVAILABLE, "alignd gave the request up"));
+  }
+
+  void Decide(CallHandler::Decision decision) const {
+    loop_->Post([weak = call_, decision = std::move(decision)]() mutable {
+      if (const std::shared_ptr<Call> call = weak.lock()) call->Decided(std::move(decision));
+    });
+  }
+
+ private:
+  const std::shared_ptr<host::EventLoop> loop_;
+  const std::weak_ptr<Call> call_;
+  const std::shared_ptr<CallHandler> handler_;  // alive while somebody may decide
+};
+
+std::function<void(CallHandler::Decision)> Call::MakeDecide() {
+  return [pending = std::make_shared<PendingDecision>(context_.loop, weak_from_this(), handler_)](
+             CallHandler::Decision decision) { pending->Decide(std::move(decision)); };
+}
+
+}  // namespace
+
+std::shared_ptr<ForwardedCall> ForwardedCall::Make(const Context& context, Session& caller,
+                                                   int32_t stream) {
+  auto call = std::make_shared<Call>(context, caller, stream);
+  call->Begin();
+  return call;
+}
+
+}  // namespace alignd::proxy

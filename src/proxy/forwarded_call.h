@@ -1,0 +1,36 @@
+// One call of the forwarder, from its request's headers to the last event of either side.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "host/event_loop.h"
+#include "proxy/forwarder.h"
+#include "proxy/runtime_connection.h"
+#include "proxy/session.h"
+
+namespace alignd::proxy {
+
+// Used on the loop's thread alone.
+class ForwardedCall {
+ public:
+  // What calls share; outlives them.
+  struct Context {
+    std::shared_ptr<host::EventLoop> loop;
+    RuntimeConnection& runtime;
+    const HandlerFactory& handlers;
+  };
+
+  // The call that begins with stream `stream` of `caller`. It keeps itself alive.
+  static std::shared_ptr<ForwardedCall> Make(const Context& context, Session& caller,
+                                             int32_t stream);
+
+  virtual ~ForwardedCall() = default;
+
+  // Where the caller's half is to be told of.
+  virtual StreamEvents& caller_events() = 0;
+  // Ends the call for both sides.
+  virtual void Abort(const grpc::Status& status) = 0;
+};
+
+}  // namespace alignd::proxy

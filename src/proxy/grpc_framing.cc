@@ -1,0 +1,143 @@
+#include "proxy/grpc_framing.h"
+
+#include <absl/strings/escaping.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <vector>
+
+#include "rpc/unix_socket.h"
+
+namespace alignd::proxy {
+namespace {
+
+constexpr size_t kPrefixBytes = 5;  // whether it is compressed, and the size, high byte first
+constexpr char kStatus[] = "grpc-status";
+constexpr char kText[] = "grpc-message";
+constexpr char kDetails[] = "grpc-status-details-bin";
+
+// The text as grpc-message carries it: printable ASCII, the rest as %XX.
+std::string PercentEncoded(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string encoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const auto byte = static_cast<unsigned char>(c);
+    // HTTP does not keep spaces at the ends.
+    const bool at_an_end = i == 0 || i + 1 == text.size();
+    if (byte >= 0x20 && byte < 0x7f && c != '%' && !(c == ' ' && at_an_end)) {
+      encoded += c;
+    } else {
+      encoded += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return encoded;
+}
+
+// What is no %XX stays as it is.
+std::string PercentDecoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    if (text[i] == '%' && i + 2 < text.size()) {
+      const char* const digits = text.data() + i + 1;
+      const auto [end, error] = std::from_chars(digits, digits + 2, byte, 16);
+      if (error == std::errc() && end == digits + 2) {
+        decoded += static_cast<char>(byte);
+        i += 2;
+        continue;
+      }
+    }
+    decoded += text[i];
+  }
+  return decoded;
+}
+
+std::string Base64Decoded(std::string_view text) {
+  std::string bytes;
+  // Padded or not.
+  return absl::Base64Unescape({text.data(), text.size()}, &bytes) ? bytes : std::string();
+}
+
+}  // namespace
+
+grpc::Status MessageReader::Append(std::string_view bytes) {
+  if (!size_) {
+    const size_t missing = kPrefixBytes - prefix_.size();
+    prefix_.append(bytes.substr(0, missing));
+    bytes.remove_prefix(std::min(missing, bytes.size()));
+    if (prefix_.size() < kPrefixBytes) return grpc::Status::OK;
+    if (prefix_[0] != 0) {
+      return {grpc::StatusCode::UNIMPLEMENTED, "alignd reads no compressed messages"};
+    }
+    size_t size = 0;
+    for (size_t i = 1; i < kPrefixBytes; ++i) {
+      size = size << 8 | static_cast<unsigned char>(prefix_[i]);
+    }
+    if (size > size_t{rpc::kMaxMessageBytes}) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+              "received message larger than max (" + std::to_string(size) + " vs. " +
+                  std::to_string(rpc::kMaxMessageBytes) + ")"};
+    }
+    size_ = size;
+  }
+  if (bytes.size() > *size_ - bytes_.size()) {
+    return {grpc::StatusCode::INTERNAL, "more than one message in a unary call"};
+  }
+  bytes_.append(bytes);
+  return grpc::Status::OK;
+}
+
+grpc::ByteBuffer MessageReader::Message() const {
+  const grpc::Slice slice(bytes_);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+std::string FrameOf(const grpc::ByteBuffer& message) {
+  const size_t size = message.Length();
+  std::string frame(1, '\0');
+  for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>(size >> shift & 0xff);
+  std::vector<grpc::Slice> slices;
+  (void)message.Dump(&slices);  // fails only for a message that is none; then there are no bytes
+  for (const grpc::Slice& slice : slices) {
+    frame.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return frame;
+}
+
+bool HasStatus(const Headers& trailers) { return !trailers.Find(kStatus).empty(); }
+
+grpc::Status StatusIn(const Headers& trailers) {
+  const std::string_view text = trailers.Find(kStatus);
+  int code = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
+    const std::string_view http = trailers.Find(":status");
+    return {grpc::StatusCode::UNKNOWN,
+            "the runtime ended its answer without a gRPC status" +
+                (http.empty() ? std::string() : ", HTTP status " + std::string(http))};
+  }
+  const bool is_known = code >= 0 && code <= grpc::StatusCode::UNAUTHENTICATED;
+  return {is_known ? static_cast<grpc::StatusCode>(code) : grpc::StatusCode::UNKNOWN,
+          PercentDecoded(trailers.Find(kText)), Base64Decoded(trailers.Find(kDetails))};
+}
+
+Headers TrailersWith(const grpc::Status& status) {
+  Headers headers = {{kStatus, std::to_string(status.error_code())}};
+  if (!status.error_message().empty()) {
+    headers.Add(kText, PercentEncoded(status.error_message()));
+  }
+  if (const std::string& details = status.error_details(); !details.empty()) {
+    headers.Add(kDetails, absl::Base64Escape(details));
+  }
+  return headers;
+}
+
+Headers AnswerWith(const grpc::Status& status) {
+  Headers headers = {{":status", "200"}, {"content-type", "application/grpc"}};
+  for (const auto& [name, value] : TrailersWith(status)) headers.Add(name, value);
+  return headers;
+}
+
+}  // namespace alignd::proxy

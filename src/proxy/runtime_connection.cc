@@ -1,0 +1,95 @@
+#include "proxy/runtime_connection.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace alignd::proxy {
+
+void RuntimeConnection::Take(Taker taker) {
+  if (current_ == nullptr) {
+    const Result<Done> connected = Connect();
+    if (!connected.ok()) {
+      taker(connected.error().In("the runtime at " + path_));
+      return;
+    }
+  }
+  if (serves_) {
+    taker(current_.get());
+  } else {
+    takers_.push_back(std::move(taker));
+  }
+}
+
+Result<Done> RuntimeConnection::Connect() {
+  host::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(path_, address.sun_path);
+  if (socket.fd() < 0 ||
+      connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    // EAGAIN: it has more connections waiting than it takes.
+    return Error{ErrorCode::kUnavailable, std::generic_category().message(errno)}.In("connect");
+  }
+  Session::Callbacks callbacks;
+  callbacks.on_ready = [this] {
+    serves_ = true;
+    Settle(current_.get());
+  };
+  // Never called before the session is ours.
+  const auto self = std::make_shared<const Session*>(nullptr);
+  callbacks.on_closed = [this, self](const std::string& why) { Forget(*self, why); };
+  callbacks.on_going_away = [this, self] {
+    if (current_.get() != *self) return;
+    serves_ = false;
+    old_.push_back(std::move(current_));
+    // The session is in the middle of it: what waits for it takes another one later.
+    loop_.Post([this, alive = alive_] {
+      if (!*alive) return;
+      for (Taker& taker : std::exchange(takers_, {})) Take(std::move(taker));
+    });
+  };
+  auto session = Session::MakeClient(loop_, std::move(socket), std::move(callbacks));
+  if (!session.ok()) return session.error();
+  current_ = *std::move(session);
+  *self = current_.get();
+  loop_.After(served_within_, [this, alive = alive_, number = ++connections_] {
+    if (!*alive || connections_ != number || current_ == nullptr || serves_) return;
+    Forget(current_.get(), "takes connections but has served none of ours for " +
+                               std::to_string(served_within_.count()) + " ms");
+  });
+  return Done{};
+}
+
+void RuntimeConnection::Retire(Session& session) {
+  if (current_.get() != &session) return;
+  serves_ = false;
+  session.Drain();
+  old_.push_back(std::move(current_));
+}
+
+void RuntimeConnection::Settle(const Result<Session*>& outcome) {
+  for (const Taker& taker : std::exchange(takers_, {})) taker(outcome);
+}
+
+void RuntimeConnection::Forget(const Session* session, const std::string& why) {
+  const bool was_old =
+      std::erase_if(old_, [session](const auto& old) { return old.get() == session; }) > 0;
+  if (was_old && lost_) lost_();  // a runtime that ends in good order says so first
+  if (current_.get() != session) return;
+  const std::unique_ptr<Session> gone = std::move(current_);
+  serves_ = false;
+  Settle(Error{ErrorCode::kUnavailable, why}.In("the runtime at " + path_));
+  if (lost_) lost_();
+}
+
+void RuntimeConnection::Close() {
+  for (const auto& session : old_) session->Close();
+  if (current_ != nullptr) current_->Close();
+}
+
+}  // namespace alignd::proxy

@@ -1,0 +1,383 @@
+#include "proxy/session.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+namespace alignd::proxy {
+namespace {
+
+// What a peer may send on one stream before it is dealt with.
+constexpr int32_t kStreamWindow = 2 << 20;
+// So much of what waits on a stream may keep the buffers that it came in, which can be many times
+// larger; what comes then waits long enough to be copied.
+constexpr size_t kMaxShared = 512 << 10;
+// Streams do not wait for each other: what comes is taken off the connection's window at once.
+constexpr int32_t kConnectionWindow = 64 << 20;
+constexpr int kReadsPerRound = 4;                    // others wait meanwhile
+constexpr uint32_t kMaxConcurrentStreams = 100'000;  // who calls is root
+constexpr size_t kWriteBytes = 256 << 10;
+
+nghttp2_nv NameValue(const Headers::Field& field) {
+  // nghttp2 does not change what it is given.
+  const auto bytes = [](std::string_view text) {
+    return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
+  };
+  return {bytes(field.name), bytes(field.value), field.name.size(), field.value.size(),
+          NGHTTP2_NV_FLAG_NONE};
+}
+
+std::vector<nghttp2_nv> NameValues(const Headers& headers) {
+  std::vector<nghttp2_nv> list;
+  list.reserve(headers.size());
+  for (const Headers::Field& field : headers) list.push_back(NameValue(field));
+  return list;
+}
+
+// Of all sessions of a loop, which has one thread.
+SharedBuffer TakeBuffer() {
+  static thread_local ReadBuffers buffers;
+  return buffers.Take();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::MakeServer(host::EventLoop& loop, host::Descriptor socket,
+                                                     Callbacks callbacks) {
+  std::unique_ptr<Session> session(
+      new Session(loop, std::move(socket), std::move(callbacks), /*is_server=*/true));
+  const Result<Done> opened = session->Open();
+  if (!opened.ok()) return opened.error();
+  return session;
+}
+
+Result<std::unique_ptr<Session>> Session::MakeClient(host::EventLoop& loop, host::Descriptor socket,
+                                                     Callbacks callbacks) {
+  std::unique_ptr<Session> session(
+      new Session(loop, std::move(socket), std::move(callbacks), /*is_server=*/false));
+  const Result<Done> opened = session->Open();
+  if (!opened.ok()) return opened.error();
+  return session;
+}
+
+Session::Session(host::EventLoop& loop, host::Descriptor socket, Callbacks callbacks,
+                 bool is_server)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      callbacks_(std::move(callbacks)),
+      is_server_(is_server) {
+  MakeNative();
+}
+
+Result<Done> Session::Open() {
+  const Result<Done> watched = loop_.Watch(socket_.fd(), EPOLLIN, *this);
+  if (!watched.ok()) return watched.error();
+  const nghttp2_settings_entry settings[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, is_server_ ? kMaxConcurrentStreams : 0},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, kMaxHeaderBytes},
+      {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}};
+  nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, is_server_ ? 3 : 4);
+  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
+  SendSoon();
+  return Done{};
+}
+
+Session::~Session() {
+  *alive_ = false;
+  if (!is_closed_) loop_.Unwatch(socket_.fd());
+  nghttp2_session_del(session_);
+}
+
+// --- Streams.
+
+Session::Outgoing* Session::FindStream(int32_t stream) {
+  const auto found = streams_.find(stream);
+  return found == streams_.end() || found->second.events == nullptr ? nullptr : &found->second;
+}
+
+std::optional<int32_t> Session::Request(const Headers& headers, StreamEvents& events) {
+  if (is_closed_) return std::nullopt;
+  const std::vector<nghttp2_nv> list = NameValues(headers);
+  const nghttp2_data_provider provider = Provider();
+  const int32_t stream =
+      nghttp2_submit_request(session_, nullptr, list.data(), list.size(), &provider, nullptr);
+  if (stream < 0) return std::nullopt;
+  streams_[stream].events = &events;
+  SendSoon();
+  return stream;
+}
+
+void Session::Respond(int32_t stream, const Headers& headers) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  const std::vector<nghttp2_nv> list = NameValues(headers);
+  const nghttp2_data_provider provider = Provider();
+  nghttp2_submit_response(session_, stream, list.data(), list.size(), &provider);
+  SendSoon();
+}
+
+void Session::RespondAndEnd(int32_t stream, const Headers& headers) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  const std::vector<nghttp2_nv> list = NameValues(headers);
+  nghttp2_submit_response(session_, stream, list.data(), list.size(), nullptr);
+  SendSoon();
+}
+
+void Session::Resume(int32_t stream, Outgoing& outgoing) {
+  if (std::exchange(outgoing.deferred, false)) nghttp2_session_resume_data(session_, stream);
+  SendSoon();
+}
+
+void Session::Write(int32_t stream, std::string_view bytes) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
+  outgoing->bytes.Append(bytes);
+  Resume(stream, *outgoing);
+}
+
+void Session::Write(int32_t stream, const SharedBytes& data) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (is_closed_ || outgoing == nullptr || data.bytes.empty()) return;
+  if (outgoing->bytes.size() < kMaxShared) {
+    outgoing->bytes.Append(data);
+  } else {
+    outgoing->bytes.Append(data.bytes);
+  }
+  Resume(stream, *outgoing);
+}
+
+void Session::End(int32_t stream, Headers trailers) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (is_closed_ || outgoing == nullptr || outgoing->ended) return;
+  outgoing->ended = true;
+  outgoing->trailers = std::move(trailers);
+  Resume(stream, *outgoing);
+}
+
+void Session::Reset(int32_t stream, uint32_t code) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, code);
+  SendSoon();
+}
+
+void Session::Consumed(int32_t stream, size_t bytes) {
+  if (is_closed_ || FindStream(stream) == nullptr) return;
+  nghttp2_session_consume_stream(session_, stream, bytes);
+  SendSoon();
+}
+
+// --- What nghttp2 tells.
+
+ssize_t Session::OfferBytes(int32_t stream, size_t length, uint32_t* flags) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (outgoing == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  // A frame of one piece needs no copy.
+  const size_t size = std::min(length, outgoing->bytes.FirstSize());
+  if (size == 0 && !outgoing->ended) {
+    outgoing->deferred = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  if (size > 0) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (outgoing->ended && size == outgoing->bytes.size()) {
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (!outgoing->trailers.empty()) {
+      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+      const std::vector<nghttp2_nv> list = NameValues(outgoing->trailers);
+      nghttp2_submit_trailer(session_, stream, list.data(), list.size());
+    }
+  }
+  return static_cast<ssize_t>(size);
+}
+
+int Session::SendBytes(int32_t stream, std::string_view frame_header, size_t length) {
+  Outgoing* const outgoing = FindStream(stream);
+  if (outgoing == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  out_.Append(frame_header);
+  out_.AppendFrom(outgoing->bytes, length);
+  outgoing->events->OnWritten(length);
+  // Else all that the peer's window allows would be packed, whatever the socket takes.
+  return out_.size() < kWriteBytes ? 0 : NGHTTP2_ERR_PAUSE;
+}
+
+int Session::FrameReceived(const nghttp2_frame& frame) {
+  const bool end = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+  switch (frame.hd.type) {
+    case NGHTTP2_HEADERS:
+      if (const Outgoing* known = FindStream(frame.hd.stream_id)) {
+        known->events->OnHeaders(std::exchange(block_, {}), end);
+      }
+      break;
+    case NGHTTP2_DATA:
+      if (const Outgoing* known = FindStream(frame.hd.stream_id); end && known != nullptr) {
+        known->events->OnEnd();
+      }
+      break;
+    case NGHTTP2_SETTINGS:
+      if (!std::exchange(ready_, true) && callbacks_.on_ready) callbacks_.on_ready();
+      break;
+    case NGHTTP2_PING:
+      // The answer to Drain's: who sends it has heard that we are going.
+      if ((frame.hd.flags & NGHTTP2_FLAG_ACK) != 0 && draining_) {
+        goes_ = true;
+        SendSoon();
+      }
+      break;
+    case NGHTTP2_GOAWAY:
+      if (callbacks_.on_going_away) callbacks_.on_going_away();
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
+
+void Session::FrameSent(const nghttp2_frame& frame) {
+  if (!is_server_ || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  if (frame.hd.type != NGHTTP2_HEADERS && frame.hd.type != NGHTTP2_DATA) return;
+  // The answer is complete: whoever still talks may stop.
+  if (nghttp2_session_get_stream_remote_close(session_, frame.hd.stream_id) == 0) {
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
+  }
+}
+
+int Session::StreamClosed(int32_t stream, uint32_t code) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return 0;
+  StreamEvents* const events = found->second.events;
+  streams_.erase(found);
+  if (events != nullptr) events->OnClosed(code);
+  return 0;
+}
+
+// --- The connection.
+
+void Session::Watch(bool for_writing) {
+  if (watches_writing_ == for_writing) return;
+  watches_writing_ = for_writing;
+  loop_.Change(socket_.fd(), for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void Session::OnReady(uint32_t events) {
+  // Hang-ups and errors show in what is read.
+  if ((events & ~uint32_t{EPOLLOUT}) != 0) {
+    // What came together is passed on together.
+    for (int i = 0; i < kReadsPerRound; ++i) {
+      const Received received = Receive();
+      if (received == Received::kOver) return;
+      if (received == Received::kAll) break;
+    }
+  }
+  SendSoon();
+}
+
+Session::Received Session::Receive() {
+  SharedBuffer buffer = TakeBuffer();
+  const ssize_t size = recv(socket_.fd(), buffer.get(), ReadBuffers::kSize, 0);
+  if (size < 0 && errno == EINTR) return Received::kSome;
+  if (size < 0 && errno == EAGAIN) return Received::kAll;
+  if (size <= 0) {
+    Fail(size == 0 ? "connection closed" : std::generic_category().message(errno));
+    return Received::kOver;
+  }
+  received_ = std::move(buffer);
+  const ssize_t used =
+      nghttp2_session_mem_recv(session_, received_.get(), static_cast<size_t>(size));
+  received_.reset();
+  if (used >= 0) {
+    return static_cast<size_t>(size) == ReadBuffers::kSize ? Received::kSome : Received::kAll;
+  }
+  Fail(std::string("HTTP/2: ") + nghttp2_strerror(static_cast<int>(used)));
+  return Received::kOver;
+}
+
+bool Session::Send() {
+  for (;;) {
+    while (out_.size() < kWriteBytes) {
+      const uint8_t* frames = nullptr;
+      const ssize_t size = nghttp2_session_mem_send(session_, &frames);
+      if (size < 0) return false;
+      if (size == 0) break;
+      out_.Append({reinterpret_cast<const char*>(frames), static_cast<size_t>(size)});
+    }
+    if (out_.empty()) {
+      Watch(false);
+      return true;
+    }
+    switch (out_.SendTo(socket_.fd())) {
+      case Pieces::Sent::kAll:
+        break;
+      case Pieces::Sent::kSome:
+        Watch(true);
+        return true;
+      case Pieces::Sent::kBroken:
+        return false;
+    }
+  }
+}
+
+void Session::SendSoon() {
+  if (is_closed_ || std::exchange(sends_soon_, true)) return;
+  loop_.AtEndOfRound([this, alive = alive_] {
+    if (*alive) EndOfRound();
+  });
+}
+
+void Session::EndOfRound() {
+  sends_soon_ = false;
+  if (is_closed_) return;
+  if (std::exchange(goes_, false)) {
+    // Not before all is read that came with the answer to the ping: it is served, so it is named.
+    last_stream_ = nghttp2_session_get_last_proc_stream_id(session_);
+    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, last_stream_, NGHTTP2_NO_ERROR, nullptr, 0);
+  }
+  if (!Send()) {
+    // The peer has gone, but its last words may lie here.
+    for (;;) {
+      const Received received = Receive();
+      if (received == Received::kOver) return;  // with us, perhaps
+      if (received == Received::kAll) break;
+    }
+    Fail("connection closed");
+    return;
+  }
+  const bool over = nghttp2_session_want_read(session_) == 0 && out_.empty() &&
+                    nghttp2_session_want_write(session_) == 0;
+  if (over) Fail("connection ended");
+}
+
+void Session::Fail(const std::string& why) {
+  if (is_closed_) return;
+  is_closed_ = true;
+  loop_.Unwatch(socket_.fd());
+  CloseStreams(kConnectionLost);
+  const auto on_closed = callbacks_.on_closed;  // we may go with it
+  if (on_closed) on_closed(why);
+}
+
+void Session::CloseStreams(uint32_t code) {
+  while (!streams_.empty()) StreamClosed(streams_.begin()->first, code);
+}
+
+void Session::Drain() {
+  if (is_closed_ || std::exchange(draining_, true)) return;
+  if (is_server_) {
+    nghttp2_submit_shutdown_notice(session_);
+    nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+  } else {
+    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, nullptr, 0);
+  }
+  SendSoon();
+}
+
+void Session::Close() {
+  if (is_closed_) return;
+  Send();
+  is_closed_ = true;
+  loop_.Unwatch(socket_.fd());
+  CloseStreams(kConnectionLost);
+}
+
+}  // namespace alignd::proxy

@@ -1,0 +1,123 @@
+// How a session uses nghttp2: its options, and what it calls.
+#include <spdlog/spdlog.h>
+
+#include "proxy/session.h"
+
+namespace alignd::proxy {
+namespace {
+
+constexpr size_t kMaxContinuations = 16;
+
+}  // namespace
+
+// nghttp2 calls these while it parses or packs; `self` is the session.
+struct Session::Hooks {
+  static Session& Self(void* self) { return *static_cast<Session*>(self); }
+
+  static int OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    Session& session = Self(self);
+    session.block_.clear();
+    if (!session.is_server_ || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    const int32_t stream = frame->hd.stream_id;
+    // Its caller takes it for never begun, and repeats it.
+    if (stream > session.last_stream_) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    session.streams_[stream].events = session.callbacks_.accept(stream);
+    return 0;
+  }
+  static int OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_size,
+                      const uint8_t* value, size_t value_size, uint8_t, void* self) {
+    Session& session = Self(self);
+    if (session.block_.bytes() + name_size + value_size > kMaxHeaderBytes) {
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // resets the stream
+    }
+    session.block_.Add({reinterpret_cast<const char*>(name), name_size},
+                       {reinterpret_cast<const char*>(value), value_size});
+    return 0;
+  }
+  static int OnData(nghttp2_session* session, uint8_t, int32_t stream, const uint8_t* data,
+                    size_t size, void* self) {
+    nghttp2_session_consume_connection(session, size);
+    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+    Session& receiver = Self(self);
+    if (const Outgoing* known = receiver.FindStream(stream)) {
+      known->events->OnData({receiver.received_, bytes});
+    }
+    return 0;
+  }
+  static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    return Self(self).FrameReceived(*frame);
+  }
+  static int OnSent(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    Self(self).FrameSent(*frame);
+    return 0;
+  }
+  static int OnNotSent(nghttp2_session*, const nghttp2_frame* frame, int error, void* self) {
+    spdlog::debug("HTTP/2 frame of type {} not sent: {}", frame->hd.type, nghttp2_strerror(error));
+    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
+    const int32_t stream = frame->hd.stream_id;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+      Self(self).Reset(stream, NGHTTP2_INTERNAL_ERROR);  // nobody waits for headers that never come
+    } else {
+      // It never became a stream, so nobody else tells of its end.
+      const bool too_long = error == NGHTTP2_ERR_FRAME_SIZE_ERROR;
+      Self(self).StreamClosed(stream, too_long ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_REFUSED_STREAM);
+    }
+    return 0;
+  }
+  static int OnClosed(nghttp2_session*, int32_t stream, uint32_t code, void* self) {
+    return Self(self).StreamClosed(stream, code);
+  }
+  static ssize_t OnRead(nghttp2_session*, int32_t stream, uint8_t*, size_t length, uint32_t* flags,
+                        nghttp2_data_source*, void* self) {
+    return Self(self).OfferBytes(stream, length, flags);
+  }
+  static int OnSendData(nghttp2_session*, nghttp2_frame* frame, const uint8_t* frame_header,
+                        size_t length, nghttp2_data_source*, void* self) {
+    constexpr size_t kFrameHeaderBytes = 9;
+    return Self(self).SendBytes(frame->hd.stream_id,
+                                {reinterpret_cast<const char*>(frame_header), kFrameHeaderBytes},
+                                length);
+  }
+};
+
+void Session::MakeNative() {
+  nghttp2_session_callbacks* hooks = nullptr;
+  nghttp2_session_callbacks_new(&hooks);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(hooks, Hooks::OnBeginHeaders);
+  nghttp2_session_callbacks_set_on_header_callback(hooks, Hooks::OnHeader);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(hooks, Hooks::OnData);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(hooks, Hooks::OnFrame);
+  nghttp2_session_callbacks_set_on_frame_send_callback(hooks, Hooks::OnSent);
+  nghttp2_session_callbacks_set_on_frame_not_send_callback(hooks, Hooks::OnNotSent);
+  nghttp2_session_callbacks_set_on_stream_close_callback(hooks, Hooks::OnClosed);
+  nghttp2_session_callbacks_set_send_data_callback(hooks, Hooks::OnSendData);
+  nghttp2_option* options = nullptr;
+  nghttp2_option_new(&options);
+  nghttp2_option_set_no_auto_window_update(options, 1);
+  nghttp2_option_set_max_send_header_block_length(options, 2 * kMaxHeaderBytes);
+  nghttp2_option_set_max_continuations(options, kMaxContinuations);
+  nghttp2_option_set_no_closed_streams(options, 1);
+  // gRPC lets a text begin or end with a space; nghttp2 would drop the header.
+  nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
+  if (is_server_) {
+    // Callers that dial a path may name it as their authority, which HTTP does not allow.
+    nghttp2_option_set_no_http_messaging(options, 1);
+    // Who cancels much is no attacker: who calls is root.
+    nghttp2_option_set_stream_reset_rate_limit(options, 1'000'000, 100'000);
+  }
+  if (is_server_) {
+    nghttp2_session_server_new2(&session_, hooks, this, options);
+  } else {
+    nghttp2_session_client_new2(&session_, hooks, this, options);
+  }
+  nghttp2_option_del(options);
+  nghttp2_session_callbacks_del(hooks);
+}
+
+nghttp2_data_provider Session::Provider() {
+  nghttp2_data_provider provider{};
+  provider.read_callback = Hooks::OnRead;
+  return provider;
+}
+
+}  // namespace alignd::proxy

@@ -1,0 +1,389 @@
+#include "reconcile/container_registry.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace alignd::reconcile {
+namespace {
+
+// The only key that begins so; a key that is just so goes before longer ones.
+template <typename Value>
+std::optional<std::string> KeyThatBegins(const std::map<std::string, Value>& values,
+                                         const std::string& beginning) {
+  if (beginning.empty()) return std::nullopt;  // it begins them all, and names none
+  const auto first = values.lower_bound(beginning);
+  if (first == values.end() || !first->first.starts_with(beginning)) return std::nullopt;
+  const auto second = std::next(first);
+  const bool ambiguous =
+      first->first != beginning && second != values.end() && second->first.starts_with(beginning);
+  if (ambiguous) return std::nullopt;
+  return first->first;
+}
+
+// Of sets whose emptiness means "anywhere".
+CpuSet Together(const CpuSet& a, const CpuSet& b) {
+  return a.empty() || b.empty() ? CpuSet() : a | b;
+}
+
+}  // namespace
+
+std::optional<std::string> ContainerRegistry::ContainerNamed(
+    const std::string& id_or_beginning) const {
+  const MutexLock lock(mutex_);
+  return KeyThatBegins(containers_, id_or_beginning);
+}
+
+std::optional<std::string> ContainerRegistry::SandboxNamed(
+    const std::string& id_or_beginning) const {
+  const MutexLock lock(mutex_);
+  return KeyThatBegins(sandboxes_, id_or_beginning);
+}
+
+void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid,
+                                   std::string name) {
+  const MutexLock lock(mutex_);
+  sandboxes_[id] = {PodUidOr(pod_uid, id), std::move(name), std::nullopt};
+  added_since_.insert(id);
+}
+
+void ContainerRegistry::SandboxStopped(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto sandbox = sandboxes_.find(id);
+  if (sandbox == sandboxes_.end()) return;
+  if (!sandbox->second.stopped || sandbox->second.found) sandbox->second.stopped = Clock::now();
+  sandbox->second.found = false;
+  const std::string& pod_uid = sandbox->second.pod_uid;
+  if (!HasStopped(pod_uid)) return;
+  ForgetContainersOf(pod_uid);
+}
+
+std::optional<std::string> ContainerRegistry::RemoveSandbox(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto sandbox = sandboxes_.find(id);
+  if (sandbox == sandboxes_.end()) return std::nullopt;
+  const std::string pod_uid = sandbox->second.pod_uid;
+  sandboxes_.erase(sandbox);
+  if (HasSandbox(pod_uid)) return std::nullopt;
+  ForgetContainersOf(pod_uid);
+  return pod_uid;
+}
+
+void ContainerRegistry::ForgetContainersOf(const std::string& pod_uid) {
+  std::erase_if(containers_, [&](const auto& entry) REQUIRES(mutex_) {
+    if (entry.second.key.pod_uid != pod_uid) return false;
+    if (!entry.second.stranger) forgotten_.insert(entry.first);
+    return true;
+  });
+}
+
+std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto sandbox = sandboxes_.find(id);
+  if (sandbox == sandboxes_.end()) return std::nullopt;
+  return sandbox->second.pod_uid;
+}
+
+std::string ContainerRegistry::PodName(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto sandbox = std::ranges::find_if(sandboxes_, [&pod_uid](const auto& entry) {
+    return entry.second.pod_uid == pod_uid && !entry.second.name.empty();
+  });
+  return sandbox == sandboxes_.end() ? "" : sandbox->second.name;
+}
+
+std::map<std::string, std::string> ContainerRegistry::PodNames() const {
+  const MutexLock lock(mutex_);
+  std::map<std::string, std::string> names;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (!sandbox.name.empty()) names[sandbox.pod_uid] = sandbox.name;
+  }
+  return names;
+}
+
+void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
+                                     const CpuSet& told) {
+  const MutexLock lock(mutex_);
+  // One that a listing has shown already may have been told another set meanwhile.
+  const auto [entry, is_new] = containers_.try_emplace(id);
+  entry->second.key = key;
+  entry->second.stranger = false;
+  if (is_new) {
+    entry->second.footprint = told;
+    entry->second.certain = true;
+  }
+  added_since_.insert(id);
+}
+
+void ContainerRegistry::BeginApply(const std::string& id, const CpuSet& cpuset) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  Container& container = found->second;
+  if (!container.footprint.empty()) container.footprint |= cpuset;
+  container.certain = false;
+  container.disturbed = container.calls > 0;
+}
+
+void ContainerRegistry::EndApply(const std::string& id, const CpuSet& cpuset, bool taken) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end() || !taken || found->second.disturbed) return;
+  found->second.footprint = cpuset;
+  found->second.certain = true;
+  found->second.elsewhere.reset();
+}
+
+void ContainerRegistry::FoundElsewhere(const std::string& id, const CpuSet& cpus) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  found->second.elsewhere = cpus;
+  found->second.certain = false;
+  // What is under way may come before that change.
+  found->second.disturbed = true;
+}
+
+void ContainerRegistry::FoundAsApplied(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found != containers_.end()) found->second.elsewhere.reset();
+}
+
+void ContainerRegistry::KeptElsewhere(const std::string& id, const CpuSet& cpus) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  std::optional<CpuSet>& kept = found->second.kept;
+  kept = kept ? Together(*kept, cpus) : cpus;
+}
+
+void ContainerRegistry::LeftAlone(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found != containers_.end()) found->second.kept.reset();
+}
+
+std::optional<CpuSet> ContainerRegistry::KeptOn(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? std::nullopt : found->second.kept;
+}
+
+std::optional<CpuSet> ContainerRegistry::FoundOn(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? std::nullopt : found->second.elsewhere;
+}
+
+std::optional<CpuSet> ContainerRegistry::AppliedTo(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return std::nullopt;
+  const Container& container = found->second;
+  if (!container.certain || container.calls > 0) return std::nullopt;
+  return container.footprint;
+}
+
+void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_cpus) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  Container& container = found->second;
+  ++container.calls;
+  container.disturbed = true;
+  if (!changes_cpus) return;
+  container.footprint = {};
+  container.certain = false;
+}
+
+bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpus) {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return false;
+  Container& container = found->second;
+  if (container.calls > 0) --container.calls;
+  container.disturbed = true;
+  if (changes_cpus) container.footprint = {};
+  if (changes_cpus) container.certain = false;
+  return !container.certain;
+}
+
+void ContainerRegistry::RemoveContainer(const std::string& id) {
+  const MutexLock lock(mutex_);
+  const auto container = containers_.find(id);
+  if (container == containers_.end()) return;
+  if (!container->second.stranger) forgotten_.insert(id);
+  containers_.erase(container);
+}
+
+std::optional<ContainerKey> ContainerRegistry::KeyOf(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto container = containers_.find(id);
+  if (container == containers_.end()) return std::nullopt;
+  return container->second.key;
+}
+
+std::vector<admission::RunningContainer> ContainerRegistry::Containers() const {
+  const MutexLock lock(mutex_);
+  std::vector<admission::RunningContainer> containers;
+  containers.reserve(containers_.size());
+  for (const auto& [id, container] : containers_) {
+    containers.push_back({id, container.key, container.certain ? container.footprint : CpuSet()});
+  }
+  return containers;
+}
+
+std::vector<ContainerRegistry::UnmanagedContainer> ContainerRegistry::UnmanagedContainers() const {
+  const MutexLock lock(mutex_);
+  std::vector<UnmanagedContainer> strangers;
+  for (const auto& [id, container] : containers_) {
+    if (container.stranger && container.runs) strangers.push_back({id, container.key});
+  }
+  return strangers;
+}
+
+std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
+  const MutexLock lock(mutex_);
+  std::vector<admission::RunningContainer> containers;
+  containers.reserve(containers_.size());
+  for (const auto& [id, container] : containers_) {
+    CpuSet cpus = container.footprint;
+    if (container.elsewhere) cpus = Together(cpus, *container.elsewhere);
+    if (container.kept) cpus = Together(cpus, *container.kept);
+    containers.push_back({id, container.key, std::move(cpus)});
+  }
+  return containers;
+}
+
+void ContainerRegistry::BeginCall(const std::string& pod_uid) {
+  const MutexLock lock(mutex_);
+  ++calls_[pod_uid];
+}
+
+bool ContainerRegistry::EndCall(const std::string& pod_uid) {
+  const MutexLock lock(mutex_);
+  const auto calls = calls_.find(pod_uid);
+  if (calls == calls_.end() || --calls->second > 0) return false;
+  calls_.erase(calls);
+  return HasStopped(pod_uid);
+}
+
+bool ContainerRegistry::IsGone(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  if (calls_.contains(pod_uid)) return false;
+  return std::ranges::none_of(sandboxes_, [&pod_uid](const auto& entry) {
+    return entry.second.pod_uid == pod_uid && !entry.second.stopped;
+  });
+}
+
+std::set<std::string> ContainerRegistry::StoppedPods() const {
+  std::set<std::string> stopped;
+  for (const auto& [uid, time] : ReleaseTimes(Grace())) stopped.insert(uid);
+  return stopped;
+}
+
+std::map<std::string, ContainerRegistry::Clock::time_point> ContainerRegistry::ReleaseTimes(
+    const Grace& grace) const {
+  const MutexLock lock(mutex_);
+  std::map<std::string, Clock::time_point> times;
+  std::set<std::string> running;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (sandbox.stopped) {
+      Clock::time_point& time = times[sandbox.pod_uid];  // the epoch, if new
+      time = std::max(time, *sandbox.stopped + (sandbox.found ? grace.found : grace.stopped));
+    } else {
+      running.insert(sandbox.pod_uid);
+    }
+  }
+  std::erase_if(times, [&](const auto& entry) REQUIRES(mutex_) {
+    return running.contains(entry.first) || calls_.contains(entry.first);
+  });
+  return times;
+}
+
+void ContainerRegistry::BeginListing() {
+  const MutexLock lock(mutex_);
+  added_since_.clear();
+}
+
+std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
+                                                const std::set<std::string>& allocated,
+                                                bool at_start) {
+  const MutexLock lock(mutex_);
+  std::set<std::string> in_use;
+  for (const RuntimeListing::Container& listed : listing.containers) {
+    if (listed.runs) in_use.insert(listed.sandbox_id);
+  }
+  std::map<std::string, Sandbox> sandboxes;
+  for (const RuntimeListing::Sandbox& listed : listing.sandboxes) {
+    Sandbox& sandbox = sandboxes[listed.id];
+    sandbox.pod_uid = PodUidOr(listed.pod_uid, listed.id);
+    if (!listed.name.empty()) sandbox.name = listed.name_space + "/" + listed.name;
+    // A stopped sandbox never runs again: one that is listed as ready was stopped since, or was
+    // only being made when it was found as not ready.
+    const auto known = sandboxes_.find(listed.id);
+    if (known != sandboxes_.end() && known->second.stopped &&
+        !(known->second.found && listed.ready)) {
+      sandbox.stopped = known->second.stopped;
+      sandbox.found = known->second.found;
+    } else if (!listed.ready && !in_use.contains(listed.id)) {
+      sandbox.stopped = Clock::now();
+      sandbox.found = true;
+    }
+  }
+  std::swap(sandboxes_, sandboxes);
+  for (const std::string& id : added_since_) {
+    if (const auto known = sandboxes.find(id); known != sandboxes.end()) sandboxes_.insert(*known);
+  }
+  std::map<std::string, Container> containers;
+  for (const RuntimeListing::Container& listed : listing.containers) {
+    if (HasStopped(listed.key.pod_uid)) continue;  // since it was listed
+    Container& container = containers[listed.id];
+    const auto known = containers_.find(listed.id);
+    if (known != containers_.end()) {
+      container = known->second;
+    } else {
+      container.stranger =
+          !at_start && !calls_.contains(listed.key.pod_uid) && !forgotten_.contains(listed.id);
+    }
+    container.key = listed.key;
+    container.runs = listed.runs;
+  }
+  for (const std::string& id : added_since_) {
+    if (const auto known = containers_.find(id); known != containers_.end()) {
+      containers.insert(*known);
+    }
+  }
+  containers_ = std::move(containers);
+  std::erase_if(forgotten_, [&](const std::string& id) REQUIRES(mutex_) {
+    return !added_since_.contains(id) &&
+           std::ranges::find(listing.containers, id, &RuntimeListing::Container::id) ==
+               listing.containers.end();
+  });
+
+  std::set<std::string> missing;
+  for (const std::string& uid : allocated) {
+    if (!HasSandbox(uid) && !calls_.contains(uid)) missing.insert(uid);
+  }
+  std::set<std::string> gone = missing;
+  if (!at_start)
+    std::erase_if(
+        gone, [this](const std::string& uid) REQUIRES(mutex_) { return !missing_.contains(uid); });
+  missing_ = std::move(missing);
+  return gone;
+}
+
+// Whether it has sandboxes, none of which runs.
+bool ContainerRegistry::HasStopped(const std::string& pod_uid) const {
+  return HasSandbox(pod_uid) && std::ranges::all_of(sandboxes_, [&pod_uid](const auto& entry) {
+           return entry.second.pod_uid != pod_uid || entry.second.stopped;
+         });
+}
+
+bool ContainerRegistry::HasSandbox(const std::string& pod_uid) const {
+  return std::ranges::any_of(
+      sandboxes_, [&pod_uid](const auto& entry) { return entry.second.pod_uid == pod_uid; });
+}
+
+}  // namespace alignd::reconcile

@@ -1,0 +1,43 @@
+#include "reconcile/reconciler.h"
+
+#include <utility>
+
+namespace alignd::reconcile {
+
+Reconciler::Reconciler(const admission::Node& node, allocation::AllocationManager& allocation,
+                       ContainerRegistry& registry, RuntimeClient& runtime,
+                       const cgroup::CgroupTree& cgroups, Conditions& conditions, Options options)
+    : runtime_(runtime),
+      after_listing_(std::move(options.after_listing)),
+      guard_(
+          node, allocation, registry, runtime, cgroups, conditions, [this] { updater_.Nudge(); },
+          options.guard),
+      updater_(
+          node, allocation, registry, runtime, conditions, [this] { lister_.Relist(); },
+          options.updater),
+      releaser_(allocation, registry, options.releaser),
+      lister_(
+          allocation, registry, runtime, releaser_, conditions,
+          [this](RuntimeLister::Clock::time_point began) {
+            updater_.Listed(began);
+            guard_.Look();
+            if (after_listing_) after_listing_();
+          },
+          options.lister) {}
+
+void Reconciler::Start() {
+  lister_.Start();
+  releaser_.Start();
+  updater_.Start();
+  guard_.Start();
+}
+
+void Reconciler::Stop() {
+  runtime_.Stop();
+  lister_.Stop();
+  releaser_.Stop();
+  guard_.Stop();
+  updater_.Stop();
+}
+
+}  // namespace alignd::reconcile

@@ -1,0 +1,264 @@
+#include "reconcile/runtime_client.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <future>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cgroup/node_list.h"
+#include "rpc/client_call.h"
+#include "rpc/grpc_status.h"
+#include "runtime/v1/cri.pb.h"
+#include "sync/mutex.h"
+
+namespace alignd::reconcile {
+namespace {
+
+namespace v1 = runtime::v1;
+
+constexpr char kVersion1[] = "/runtime.v1.RuntimeService/";
+constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.RuntimeService/";
+
+Result<Done> ToResult(const grpc::Status& status, const std::string& what) {
+  if (status.ok()) return Done{};
+  return rpc::ToError(status, what);
+}
+
+bool CanRun(v1::ContainerState state) {
+  return state == v1::CONTAINER_CREATED || state == v1::CONTAINER_RUNNING;
+}
+
+}  // namespace
+
+class RuntimeClient::Stubs {
+ public:
+  Stubs(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout)
+      : channel_(std::move(channel)), timeout_(timeout) {}
+
+  void UseAlpha(bool alpha) { prefix_ = alpha ? kVersion1Alpha2 : kVersion1; }
+
+  // One unary call; `done` runs on gRPC's threads.
+  template <typename Request, typename Response>
+  void Call(const std::string& method, const Request& request,
+            std::function<void(const grpc::Status&, const Response&)> done) {
+    struct Pending {
+      grpc::ClientContext context;
+      Response response;
+    };
+    auto pending = std::make_shared<Pending>();
+    const std::shared_ptr<grpc::ClientContext> context(pending, &pending->context);
+    if (!Begin(context)) {
+      done({grpc::StatusCode::CANCELLED, "alignd is stopping"}, pending->response);
+      return;
+    }
+    pending->context.set_deadline(std::chrono::system_clock::now() + timeout_);
+    rpc::CallUnary(
+        channel_, &pending->context, prefix_.load() + method, request, &pending->response,
+        [this, context, pending, done = std::move(done)](const grpc::Status& status) mutable {
+          // What `done` holds goes before the end, after which we may be gone.
+          std::exchange(done, nullptr)(status, pending->response);
+          End(context);
+        });
+  }
+
+  template <typename Response, typename Request>
+  Result<Response> CallAndWait(const std::string& method, const Request& request) {
+    std::promise<Result<Response>> answer;
+    Call<Request, Response>(method, request,
+                            [&](const grpc::Status& status, const Response& response) {
+                              if (status.ok()) {
+                                answer.set_value(response);
+                              } else {
+                                answer.set_value(rpc::ToError(status, "runtime: " + method));
+                              }
+                            });
+    return answer.get_future().get();
+  }
+
+  void Stop() {
+    std::set<std::shared_ptr<grpc::ClientContext>> calls;
+    {
+      const MutexLock lock(mutex_);
+      stopped_ = true;
+      calls = calls_;
+    }
+    for (const auto& call : calls) call->TryCancel();  // its callback may run in here
+    calls.clear();
+    const MutexLock lock(mutex_);
+    while (!calls_.empty()) idle_.Wait(mutex_);
+  }
+
+  // The status of a Version call under the prefix now in use.
+  grpc::Status Version() {
+    std::promise<grpc::Status> answer;
+    Call<v1::VersionRequest, v1::VersionResponse>(
+        "Version", v1::VersionRequest(),
+        [&](const grpc::Status& status, const v1::VersionResponse&) { answer.set_value(status); });
+    return answer.get_future().get();
+  }
+
+ private:
+  bool Begin(const std::shared_ptr<grpc::ClientContext>& call) {
+    const MutexLock lock(mutex_);
+    if (!stopped_) calls_.insert(call);
+    return !stopped_;
+  }
+  void End(const std::shared_ptr<grpc::ClientContext>& call) {
+    const MutexLock lock(mutex_);
+    calls_.erase(call);
+    if (calls_.empty()) idle_.NotifyAll();
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::chrono::milliseconds timeout_;
+  std::atomic<const char*> prefix_ = kVersion1;
+
+  Mutex mutex_;
+  CondVar idle_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::set<std::shared_ptr<grpc::ClientContext>> calls_ GUARDED_BY(mutex_);  // under way
+};
+
+struct RuntimeClient::ExitCodes {
+  explicit ExitCodes(std::function<void(Result<std::vector<SandboxContainer>>)> answer)
+      : done(std::move(answer)) {}
+
+  std::function<void(Result<std::vector<SandboxContainer>>)> done;
+  std::vector<SandboxContainer> containers;
+  std::vector<std::string> ended;  // their ids; empty for those that have not
+};
+
+RuntimeClient::RuntimeClient(std::shared_ptr<grpc::Channel> channel,
+                             std::chrono::milliseconds timeout)
+    : stubs_(std::make_unique<Stubs>(std::move(channel), timeout)) {}
+
+RuntimeClient::~RuntimeClient() { stubs_->Stop(); }
+
+void RuntimeClient::Stop() { stubs_->Stop(); }
+
+Result<Done> RuntimeClient::Connect() {
+  if (connected_) return Done{};
+  stubs_->UseAlpha(false);
+  grpc::Status status = stubs_->Version();
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    stubs_->UseAlpha(true);
+    status = stubs_->Version();
+  }
+  connected_ = status.ok();
+  return ToResult(status, "runtime: Version");
+}
+
+Result<RuntimeListing> RuntimeClient::List() {
+  const Result<Done> connected = Connect();
+  if (!connected.ok()) return connected.error();
+  Result<RuntimeListing> listing = ListConnected();
+  // Another runtime may have taken the socket over, and speak another version.
+  if (!listing.ok()) connected_ = false;
+  return listing;
+}
+
+Result<RuntimeListing> RuntimeClient::ListConnected() {
+  const auto sandboxes = stubs_->CallAndWait<v1::ListPodSandboxResponse>(
+      "ListPodSandbox", v1::ListPodSandboxRequest());
+  if (!sandboxes.ok()) return sandboxes.error();
+  const auto containers = stubs_->CallAndWait<v1::ListContainersResponse>(
+      "ListContainers", v1::ListContainersRequest());
+  if (!containers.ok()) return containers.error();
+
+  RuntimeListing listing;
+  std::map<std::string, std::string> pod_of_sandbox;
+  for (const v1::PodSandbox& sandbox : sandboxes->items()) {
+    const std::string& uid = PodUidOr(sandbox.metadata().uid(), sandbox.id());
+    pod_of_sandbox[sandbox.id()] = uid;
+    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
+                                 sandbox.metadata().name(), sandbox.metadata().namespace_()});
+  }
+  for (const v1::Container& container : containers->containers()) {
+    const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
+    if (!CanRun(container.state()) || pod == pod_of_sandbox.end()) continue;
+    listing.containers.push_back({container.id(),
+                                  {pod->second, container.metadata().name()},
+                                  container.pod_sandbox_id(),
+                                  container.state() == v1::CONTAINER_RUNNING});
+  }
+  return listing;
+}
+
+void RuntimeClient::ListSandbox(const std::string& sandbox_id,
+                                std::function<void(Result<std::vector<SandboxContainer>>)> done) {
+  v1::ListContainersRequest request;
+  request.mutable_filter()->set_pod_sandbox_id(sandbox_id);
+  stubs_->Call<v1::ListContainersRequest, v1::ListContainersResponse>(
+      "ListContainers", request,
+      [this, done = std::move(done)](const grpc::Status& status,
+                                     const v1::ListContainersResponse& response) mutable {
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: ListContainers"));
+        auto asking = std::make_shared<ExitCodes>(std::move(done));
+        for (const v1::Container& container : response.containers()) {
+          asking->containers.push_back(
+              {container.metadata().name(), container.created_at(), std::nullopt});
+          if (container.state() == v1::CONTAINER_EXITED) asking->ended.push_back(container.id());
+          if (container.state() != v1::CONTAINER_EXITED) asking->ended.emplace_back();
+        }
+        AskExitCode(asking, 0);
+      });
+}
+
+// One after the other: they are few.
+void RuntimeClient::AskExitCode(const std::shared_ptr<ExitCodes>& asking, size_t next) {
+  while (next < asking->ended.size() && asking->ended[next].empty()) ++next;
+  if (next == asking->ended.size()) return asking->done(std::move(asking->containers));
+  v1::ContainerStatusRequest request;
+  request.set_container_id(asking->ended[next]);
+  stubs_->Call<v1::ContainerStatusRequest, v1::ContainerStatusResponse>(
+      "ContainerStatus", request,
+      [this, asking, next](const grpc::Status& status,
+                           const v1::ContainerStatusResponse& response) {
+        if (status.ok()) asking->containers[next].exit_code = response.status().exit_code();
+        if (!status.ok() && status.error_code() != grpc::StatusCode::NOT_FOUND) {
+          return asking->done(rpc::ToError(status, "runtime: ContainerStatus"));
+        }
+        AskExitCode(asking, next + 1);
+      });
+}
+
+void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
+                                 const std::vector<int>& memory_nodes,
+                                 std::function<void(Result<Done>)> done) {
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(container_id);
+  request.mutable_linux()->set_cpuset_cpus(cpuset.ToString());
+  request.mutable_linux()->set_cpuset_mems(cgroup::NodeList(memory_nodes));
+  stubs_->Call<v1::UpdateContainerResourcesRequest, v1::UpdateContainerResourcesResponse>(
+      "UpdateContainerResources", request,
+      [done = std::move(done)](const grpc::Status& status,
+                               const v1::UpdateContainerResourcesResponse&) {
+        done(ToResult(status, "runtime: UpdateContainerResources"));
+      });
+}
+
+void RuntimeClient::FindSpec(const std::string& container_id,
+                             std::function<void(Result<ContainerSpec>)> done) {
+  v1::ContainerStatusRequest request;
+  request.set_container_id(container_id);
+  request.set_verbose(true);
+  stubs_->Call<v1::ContainerStatusRequest, v1::ContainerStatusResponse>(
+      "ContainerStatus", request,
+      [container_id, done = std::move(done)](const grpc::Status& status,
+                                             const v1::ContainerStatusResponse& response) {
+        const std::string what = "runtime: ContainerStatus of " + container_id;
+        if (!status.ok()) {
+          done(rpc::ToError(status, what));
+          return;
+        }
+        const auto info = response.info().find("info");
+        const Result<ContainerSpec> spec =
+            SpecInStatus(info == response.info().end() ? std::string() : info->second);
+        done(spec.ok() ? spec : Result<ContainerSpec>(spec.error().In(what)));
+      });
+}
+
+}  // namespace alignd::reconcile

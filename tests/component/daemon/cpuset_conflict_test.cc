@@ -1,0 +1,124 @@
+// Somebody else who keeps changing a cpuset back, and when he has given up. The guard alone, with
+// short times.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "cgroup/cgroup_tree.h"
+#include "daemon_fixture.h"
+#include "edge/allocation_node.h"
+#include "fake_cgroups.h"
+#include "reconcile/cpuset_guard.h"
+
+namespace alignd::daemon {
+namespace {
+
+using std::chrono::steady_clock;
+
+class CpusetConflict : public DaemonTest {
+ protected:
+  static constexpr milliseconds kTruce{1'500};
+  static constexpr milliseconds kCalm{1'000};  // window / repairs
+
+  CpusetConflict()
+      : node_(testing::MakeNode(CpusOnly())),
+        cgroups_(CgroupRoot(), /*unified=*/true, "0-15"),
+        tree_of_cgroups_(CgroupRoot()) {
+    node_.Up();
+    StartRuntime();
+    watch_.OnEvent([this](const RuntimeModel::Event& event) { cgroups_.Apply(event); });
+    client_ = *rpc::Dial(RuntimeEndpoint());
+    v1::ContainerConfig config = Shared();
+    config.mutable_linux()->mutable_resources()->set_cpuset_cpus("0-15");
+    id_ = RunOne(BurstablePod("shared"), config).container;
+    cgroup_ = runtime_->FindContainer(id_)->cgroup;
+    registry_.AddContainer(id_, {"shared", "app"}, *CpuSet::Parse("0-15"));
+    calls_.emplace(*rpc::Dial(RuntimeEndpoint()), kPatience);
+    guard_.emplace(
+        node_.node, *node_.manager, registry_, *calls_, tree_of_cgroups_, conditions_,
+        [this] { Apply(); },
+        reconcile::CpusetGuard::Options{.round = milliseconds(50),
+                                        .confirm = milliseconds(5),
+                                        .repairs = 3,
+                                        .window = 3 * kCalm,
+                                        .backoff = kTruce,
+                                        .longest_backoff = 0});
+    guard_->Start();
+  }
+  ~CpusetConflict() override {
+    calls_->Stop();
+    guard_->Stop();
+    watch_.OnEvent({});
+  }
+
+  static KubeletConfig CpusOnly() {
+    KubeletConfig config = testing::StaticConfig();
+    config.memory_manager_policy = MemoryManagerPolicy::kNone;
+    config.reserved_memory.clear();
+    return config;
+  }
+  // As the updater does.
+  void Apply() {
+    ++nudges_;
+    if (registry_.AppliedTo(id_)) return;
+    const CpuSet all = *CpuSet::Parse("0-15");
+    registry_.BeginApply(id_, all);
+    calls_->UpdateCpuSet(id_, all, {}, [this, all](const Result<Done>& told) {
+      registry_.EndApply(id_, all, told.ok());
+    });
+  }
+  std::string Now() const { return cgroups_.CpusOf(cgroup_); }
+  void FightUntilTheTruce() {
+    ASSERT_TRUE(Eventually([&] {
+      if (Now() == "0-15") cgroups_.SetCpus(cgroup_, "3");
+      return registry_.KeptOn(id_).has_value();
+    }));
+    EXPECT_EQ(registry_.KeptOn(id_), CpuSet::Parse("3").value());
+    ASSERT_EQ(Now(), "3");
+  }
+
+  testing::AllocationNode node_;
+  FakeCgroups cgroups_;
+  const cgroup::CgroupTree tree_of_cgroups_;
+  reconcile::ContainerRegistry registry_;
+  reconcile::Conditions conditions_;
+  std::optional<reconcile::RuntimeClient> calls_;
+  std::string id_;
+  std::string cgroup_;
+  std::atomic<int> nudges_ = 0;
+  std::optional<reconcile::CpusetGuard> guard_;
+};
+
+TEST_F(CpusetConflict, WhatHeWantsIsKeptInMindToTheEndAlsoWhereItIsRight) {
+  FightUntilTheTruce();
+  const auto began = steady_clock::now();
+  const int nudges = nudges_;
+  const uint64_t repairs = conditions_.Report().repairs;
+  cgroups_.SetCpus(cgroup_, "0-15");
+  // It is told the same, and seen to be right.
+  registry_.BeginApply(id_, *CpuSet::Parse("0-15"));
+  registry_.EndApply(id_, *CpuSet::Parse("0-15"), true);
+  ASSERT_TRUE(Eventually([&] { return conditions_.Report().repairs > repairs; }));
+  EXPECT_TRUE(registry_.KeptOn(id_));
+  ASSERT_TRUE(Eventually([&] { return !registry_.KeptOn(id_); }));
+  EXPECT_GE(steady_clock::now() - began, kTruce - milliseconds(300));
+  // Who waits for its CPUs is looked at once more.
+  EXPECT_TRUE(Eventually([&] { return nudges_ > nudges; }));
+}
+
+TEST_F(CpusetConflict, AfterTheRepairThatFollowsHeHasToHoldStillForAWhile) {
+  FightUntilTheTruce();
+  ASSERT_TRUE(Eventually([&] { return Now() == "0-15"; }));  // the backoff is over
+  const auto repaired = steady_clock::now();
+  ASSERT_TRUE(Eventually([&] { return registry_.AppliedTo(id_).has_value(); }));
+  EXPECT_TRUE(registry_.KeptOn(id_));
+  ASSERT_TRUE(Eventually([&] { return !registry_.KeptOn(id_); }));
+  EXPECT_GE(steady_clock::now() - repaired, kCalm - milliseconds(300));
+  EXPECT_EQ(Now(), "0-15");
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,122 @@
+// Pods of which nobody tells the roles: what is known is what a kubelet says in CRI alone.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "daemon_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+class DaemonEndedInit : public DaemonTest {
+ protected:
+  // A Guaranteed pod for which the kubelet counted that many CPUs at its peak.
+  static v1::PodSandboxConfig KubeletAllocatedPod(const std::string& uid, int cpus) {
+    v1::PodSandboxConfig pod = PodConfig(uid);
+    v1::LinuxContainerResources& counted = *pod.mutable_linux()->mutable_resources();
+    counted.set_cpu_period(100'000);
+    counted.set_cpu_quota(cpus * 100'000);
+    counted.set_cpu_shares(cpus * 1024);
+    return pod;
+  }
+  std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,
+                             const v1::ContainerConfig& container) const {
+    const auto created = Create(sandbox, pod, container);
+    EXPECT_TRUE(created.status.ok()) << created.status.error_message();
+    const grpc::Status started = StartContainer(created.response.container_id());
+    EXPECT_TRUE(started.ok()) << started.error_message();
+    return created.response.container_id();
+  }
+  static v1::ContainerConfig Again(v1::ContainerConfig container) {
+    container.mutable_metadata()->set_attempt(1);
+    return container;
+  }
+  bool BecomesState(const std::string& text) const {
+    return Eventually([&] { return State().find(text) != std::string::npos; });
+  }
+};
+
+TEST_F(DaemonEndedInit, CpusOfAnEndedInitContainerServeItsPodOnAFullNode) {
+  Start();
+  RunOne(PodConfig("rest"), Pinned(25));
+  const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 2);
+  const std::string sandbox = Run(pod);
+  const std::string init = CreateAndStart(sandbox, pod, Pinned(2, "init"));
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  CreateAndStart(sandbox, pod, Shared("side"));
+  std::string app = CreateAndStart(sandbox, pod, Pinned(2, "app"));
+  EXPECT_EQ(CpusOf(app), CpusOf(init));
+  EXPECT_TRUE(BecomesState(R"("p":{"app":"12-13"})")) << State();
+
+  // A crash changes nothing.
+  ASSERT_TRUE(runtime_->EndContainer(app, 1));
+  app = CreateAndStart(sandbox, pod, Again(Pinned(2, "app")));
+  EXPECT_EQ(CpusOf(app), CpusOf(init));
+  EXPECT_TRUE(BecomesState(R"("p":{"app":"12-13"})")) << State();
+}
+
+TEST_F(DaemonEndedInit, OfALargerInitContainerTheRestGoesToThePool) {
+  Start();
+  const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 4);
+  const std::string sandbox = Run(pod);
+  const std::string init = CreateAndStart(sandbox, pod, Pinned(4, "init"));
+  ASSERT_TRUE(runtime_->EndContainer(init, 0));
+  const std::string app = CreateAndStart(sandbox, pod, Pinned(2, "app"));
+  EXPECT_EQ(CpusOf(app), "1-2");
+  EXPECT_TRUE(BecomesState(R"("p":{"app":"1-2"})")) << State();
+}
+
+TEST_F(DaemonEndedInit, EndedContainerThatTheKubeletCountedBesideKeepsItsCpus) {
+  Start();
+  const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 4);
+  const std::string sandbox = Run(pod);
+  const std::string first = CreateAndStart(sandbox, pod, Pinned(2, "first"));
+  ASSERT_TRUE(runtime_->EndContainer(first, 0));
+  EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Pinned(2, "second"))), "3-4");
+  EXPECT_TRUE(BecomesState(R"("p":{"first":"1-2","second":"3-4"})")) << State();
+}
+
+TEST_F(DaemonEndedInit, RunningContainerIsNeverTakenForAnInitContainer) {
+  Start();
+  RunOne(PodConfig("rest"), Pinned(25));
+  const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 2);
+  const std::string sandbox = Run(pod);
+  CreateAndStart(sandbox, pod, Pinned(2, "first"));
+  const auto second = Create(sandbox, pod, Pinned(2, "second"));
+  EXPECT_EQ(second.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(BecomesState(R"("p":{"first":"12-13"})")) << State();
+}
+
+TEST_F(DaemonEndedInit, NewSandboxRunsInitContainersOnTheCpusOfTheOthers) {
+  Start();
+  RunOne(PodConfig("rest"), Pinned(25));
+  const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 2);
+  for (int life = 0; life < 2; ++life) {
+    const std::string sandbox = Run(pod);
+    const std::string init = CreateAndStart(sandbox, pod, Pinned(2, "init"));
+    EXPECT_EQ(CpusOf(init), "12-13");
+    ASSERT_TRUE(runtime_->EndContainer(init, 0));
+    EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Pinned(2, "app"))), "12-13");
+    ASSERT_TRUE(StopSandbox(sandbox).ok());
+  }
+}
+
+// Kubelets before 1.25 or so: who ended well is an init container, who crashed is not.
+TEST_F(DaemonEndedInit, WithoutTheKubeletsCountTheExitCodeTells) {
+  Start();
+  RunOne(PodConfig("rest"), Pinned(25));
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const std::string sandbox = Run(pod);
+  std::string first = CreateAndStart(sandbox, pod, Pinned(2, "first"));
+  ASSERT_TRUE(runtime_->EndContainer(first, 1));
+  EXPECT_EQ(Create(sandbox, pod, Pinned(2, "second")).status.error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  first = CreateAndStart(sandbox, pod, Again(Pinned(2, "first")));
+  EXPECT_EQ(CpusOf(first), "12-13");
+  ASSERT_TRUE(runtime_->EndContainer(first, 0));
+  EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Pinned(2, "second"))), "12-13");
+  EXPECT_TRUE(BecomesState(R"("p":{"second":"12-13"})")) << State();
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,80 @@
+// A caller, the forwarder and a backend, joined by real unix sockets.
+#pragma once
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "edge/fake_tree.h"
+#include "edge/gate.h"
+#include "edge/raw_call.h"
+#include "proxy/forwarder.h"
+#include "rpc/unix_socket.h"
+
+namespace alignd::proxy {
+
+using testing::CallUnary;
+using testing::Gate;
+using testing::RawAnswer;
+using testing::RawCall;
+using testing::RawServer;
+using testing::RawStream;
+using testing::ToBuffer;
+using testing::ToText;
+
+// Long enough never to pass by accident, even under a sanitizer on a busy machine.
+inline constexpr std::chrono::seconds kPatience{20};
+
+inline void SetPatience(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
+}
+
+class ForwarderTest : public ::testing::Test {
+ protected:
+  ~ForwarderTest() override {
+    caller_.reset();
+    StopForwarder(std::chrono::milliseconds(0));
+  }
+
+  std::string BackendEndpoint() const { return (tree_.root() / "backend.sock").string(); }
+  std::string ForwarderEndpoint() const { return (tree_.root() / "forwarder.sock").string(); }
+
+  void StartBackend(const std::map<std::string, testing::RawMethod>& methods) {
+    backend_ = std::make_unique<RawServer>(BackendEndpoint(), methods);
+  }
+
+  void StartForwarder(HandlerFactory handlers = [](const std::string&) { return nullptr; }) {
+    auto listening = rpc::OpenListening(ForwarderEndpoint());
+    ASSERT_TRUE(listening.ok()) << listening.error().message;
+    auto forwarder =
+        Forwarder::Start(std::move(listening).value(),
+                         {BackendEndpoint(), std::move(handlers), std::chrono::seconds(1)});
+    ASSERT_TRUE(forwarder.ok()) << forwarder.error().message;
+    forwarder_ = std::move(forwarder).value();
+    auto caller = rpc::Dial(ForwarderEndpoint());
+    ASSERT_TRUE(caller.ok()) << caller.error().message;
+    caller_ = *caller;
+  }
+
+  void StopForwarder(std::chrono::milliseconds grace) {
+    if (forwarder_ != nullptr) forwarder_->Stop(grace);
+    forwarder_.reset();
+  }
+
+  RawAnswer Call(const char* method, std::string_view request) {
+    return CallUnary(caller_, method, request, SetPatience);
+  }
+
+  const testing::FakeTree tree_;
+  std::unique_ptr<RawServer> backend_;
+  std::unique_ptr<Forwarder> forwarder_;
+  std::shared_ptr<grpc::Channel> caller_;
+};
+
+}  // namespace alignd::proxy

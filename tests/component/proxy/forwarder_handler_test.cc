@@ -1,0 +1,253 @@
+// What is intercepted: the handler sees the whole request, decides once, and sees the outcome.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "forwarder_fixture.h"
+
+namespace alignd::proxy {
+namespace {
+
+using grpc::Status;
+using grpc::StatusCode;
+using Decide = std::function<void(CallHandler::Decision)>;
+
+// What became of one intercepted call, for the test to look at.
+struct Story {
+  std::string request;
+  Gate asked;
+  Decide decide;  // only if the script keeps it
+  Gate responded;
+  Status status;
+  std::optional<std::string> response;
+  Gate destroyed;
+};
+
+using Script = std::function<void(Story&, const std::string& request, Decide)>;
+
+class ScriptedHandler final : public CallHandler {
+ public:
+  ScriptedHandler(std::shared_ptr<Story> story, Script script)
+      : story_(std::move(story)), script_(std::move(script)) {}
+  ~ScriptedHandler() override { story_->destroyed.Open(); }
+
+  void OnRequest(grpc::ByteBuffer request, Decide decide) override {
+    story_->request = ToText(request);
+    script_(*story_, story_->request, std::move(decide));
+    story_->asked.Open();
+  }
+
+  void OnResponse(const Status& status, const grpc::ByteBuffer* response) override {
+    story_->status = status;
+    if (response != nullptr) story_->response = ToText(*response);
+    story_->responded.Open();
+  }
+
+ private:
+  const std::shared_ptr<Story> story_;
+  const Script script_;
+};
+
+constexpr const char* kMethod = "/s.S/Create";
+
+class HandlerTest : public ForwarderTest {
+ protected:
+  void Start(const Script& script) {
+    StartBackend({{kMethod,
+                   [this](grpc::ServerContext&, RawStream& stream) {
+                     grpc::ByteBuffer message;
+                     if (!stream.Read(&message)) {
+                       return Status(StatusCode::INVALID_ARGUMENT, "no message");
+                     }
+                     ++received_;
+                     if (hang_) stopped_.Wait();
+                     if (!failure_.ok()) return failure_;
+                     if (answers_) stream.Write(ToBuffer("made " + ToText(message)));
+                     return Status::OK;
+                   }},
+                  {"/s.S/Other", [](grpc::ServerContext&, RawStream& stream) {
+                     grpc::ByteBuffer message;
+                     while (stream.Read(&message)) stream.Write(message);
+                     return Status::OK;
+                   }}});
+    StartForwarder([this, script](const std::string& method) -> std::unique_ptr<CallHandler> {
+      if (method != kMethod) return nullptr;
+      return std::make_unique<ScriptedHandler>(story_, script);
+    });
+  }
+  // What runs on gRPC's threads uses our members, so it ends before they do.
+  ~HandlerTest() override {
+    stopped_.Open();
+    caller_.reset();
+    StopForwarder(std::chrono::milliseconds(0));
+    backend_.reset();
+  }
+
+  const std::shared_ptr<Story> story_ = std::make_shared<Story>();
+  std::atomic<int> received_ = 0;
+  std::atomic<bool> hang_ = false;
+  Gate stopped_;
+  Status failure_;
+  bool answers_ = true;
+};
+
+void Keep(Story& story, const std::string&, Decide decide) { story.decide = std::move(decide); }
+void PassOn(Story&, const std::string& request, const Decide& decide) { decide(ToBuffer(request)); }
+
+TEST_F(HandlerTest, MayReplaceTheRequestAndSeesTheAnswer) {
+  Start([](Story&, const std::string& request, const Decide& decide) {
+    decide(ToBuffer(request + " on CPU 3"));
+  });
+  const RawAnswer answer = Call(kMethod, "web");
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.message, "made web on CPU 3");
+  EXPECT_EQ(story_->request, "web");
+  EXPECT_TRUE(story_->status.ok());
+  EXPECT_EQ(story_->response, "made web on CPU 3");
+  EXPECT_TRUE(story_->destroyed.Wait());
+}
+
+TEST_F(HandlerTest, MayRefuseSoThatTheBackendNeverHears) {
+  Start([](Story&, const std::string&, const Decide& decide) {
+    decide(Status(StatusCode::FAILED_PRECONDITION, "TopologyAffinityError: no"));
+  });
+  const RawAnswer answer = Call(kMethod, "web");
+  EXPECT_EQ(answer.status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(answer.status.error_message(), "TopologyAffinityError: no");
+  EXPECT_EQ(answer.message, std::nullopt);
+  EXPECT_TRUE(story_->destroyed.Wait());
+  EXPECT_EQ(received_, 0);
+  EXPECT_FALSE(story_->responded.Wait(std::chrono::milliseconds(0)));
+}
+
+TEST_F(HandlerTest, MayDecideLateOnAnotherThreadWhileOthersPass) {
+  Start(Keep);
+  RawCall call(caller_, kMethod, SetPatience);
+  call.Write("web");
+  call.WritesDone();
+  ASSERT_TRUE(story_->asked.Wait());
+  EXPECT_EQ(Call("/s.S/Other", "meanwhile").message, "meanwhile");
+  EXPECT_EQ(received_, 0);
+  std::thread([&] { std::exchange(story_->decide, nullptr)(ToBuffer("later")); }).join();
+  EXPECT_EQ(call.Read(), "made later");
+  EXPECT_TRUE(call.Finish().ok());
+}
+
+// The kubelet's Go client half-closes at once; a handler must not have to wait for that.
+TEST_F(HandlerTest, IsAskedBeforeTheCallerHalfCloses) {
+  Start(PassOn);
+  RawCall call(caller_, kMethod, SetPatience);
+  call.Write("web");
+  EXPECT_EQ(call.Read(), "made web");
+  EXPECT_TRUE(call.Finish().ok());
+}
+
+TEST_F(HandlerTest, OnlyTheFirstDecisionCounts) {
+  Start([](Story&, const std::string& request, const Decide& decide) {
+    decide(ToBuffer(request));
+    decide(Status(StatusCode::ABORTED, "second thoughts"));
+  });
+  EXPECT_EQ(Call(kMethod, "web").message, "made web");
+  EXPECT_EQ(received_, 1);
+}
+
+TEST_F(HandlerTest, SeesWhyTheBackendFailed) {
+  Start(PassOn);
+  failure_ = Status(StatusCode::UNKNOWN, "no space left", "details");
+  const RawAnswer answer = Call(kMethod, "web");
+  EXPECT_EQ(answer.status.error_message(), "no space left");
+  EXPECT_EQ(answer.status.error_details(), "details");
+  EXPECT_EQ(story_->status.error_code(), StatusCode::UNKNOWN);
+  EXPECT_EQ(story_->response, std::nullopt);
+}
+
+TEST_F(HandlerTest, SeesThatTheBackendIsAway) {
+  Start(PassOn);
+  backend_.reset();
+  EXPECT_EQ(Call(kMethod, "web").status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(story_->status.error_code(), StatusCode::UNAVAILABLE);
+}
+
+TEST_F(HandlerTest, NeverSeesAnOkWithoutAnAnswer) {
+  Start(PassOn);
+  answers_ = false;
+  EXPECT_EQ(Call(kMethod, "web").status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(story_->status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(story_->response, std::nullopt);
+}
+
+TEST_F(HandlerTest, IsNotAskedAboutACallWithoutARequest) {
+  Start(PassOn);
+  RawCall call(caller_, kMethod, SetPatience);
+  call.WritesDone();
+  EXPECT_EQ(call.Read(), std::nullopt);
+  EXPECT_EQ(call.Finish().error_message(), std::string(kMethod) + " without a request");
+  EXPECT_FALSE(story_->asked.Wait(std::chrono::milliseconds(0)));
+  EXPECT_EQ(received_, 0);
+}
+
+TEST_F(HandlerTest, DecisionAfterTheCallerHasGoneHasNoEffect) {
+  Start(Keep);
+  RawCall call(caller_, kMethod, SetPatience);
+  call.Write("web");
+  ASSERT_TRUE(story_->asked.Wait());
+  call.context().TryCancel();
+  EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
+  // Give the forwarder the news, in order, through another call on the same connection.
+  EXPECT_EQ(Call("/s.S/Other", "x").message, "x");
+  StopForwarder(std::chrono::milliseconds(0));
+  EXPECT_FALSE(story_->destroyed.Wait(std::chrono::milliseconds(0)));  // `decide` is still here
+  std::exchange(story_->decide, nullptr)(ToBuffer("too late"));
+  EXPECT_TRUE(story_->destroyed.Wait());
+  EXPECT_EQ(received_, 0);
+  EXPECT_FALSE(story_->responded.Wait(std::chrono::milliseconds(0)));
+}
+
+TEST_F(HandlerTest, GivingUpWithoutADecisionAnswersTheCaller) {
+  Start([](Story&, const std::string&, const Decide&) {});
+  EXPECT_EQ(Call(kMethod, "web").status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(received_, 0);
+}
+
+TEST_F(HandlerTest, DeadlineEndsACallThatIsNeverDecided) {
+  Start(Keep);
+  const RawAnswer answer = CallUnary(caller_, kMethod, "web", [](grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  });
+  EXPECT_EQ(answer.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  StopForwarder(std::chrono::milliseconds(0));  // does not wait for the decision
+  story_->decide = nullptr;
+  EXPECT_TRUE(story_->destroyed.Wait());
+}
+
+TEST_F(HandlerTest, HearsThatTheCallerLeftAfterTheRequestWentOut) {
+  hang_ = true;
+  Start(PassOn);
+  RawCall call(caller_, kMethod, SetPatience);
+  call.Write("web");
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (received_ == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  ASSERT_EQ(received_, 1);
+  call.context().TryCancel();
+  EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
+  ASSERT_TRUE(story_->responded.Wait());
+  EXPECT_EQ(story_->status.error_code(), StatusCode::CANCELLED);
+  stopped_.Open();
+}
+
+TEST_F(HandlerTest, SurvivesCancelsAtAnyMoment) {
+  Start([](Story&, const std::string& request, const Decide& decide) {
+    std::thread([request, decide] { decide(ToBuffer(request)); }).detach();
+  });
+  for (int i = 0; i < 150; ++i) {
+    RawCall call(caller_, kMethod, SetPatience);
+    call.Write("web");
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 10));
+    call.context().TryCancel();
+    call.Finish();
+  }
+  EXPECT_EQ(Call(kMethod, "still here").message, "made still here");
+}
+
+}  // namespace
+}  // namespace alignd::proxy

@@ -1,0 +1,89 @@
+#include "proxy/grpc_framing.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "rpc/unix_socket.h"
+
+namespace alignd::proxy {
+namespace {
+
+using grpc::Status;
+using grpc::StatusCode;
+
+std::string TextOf(const grpc::ByteBuffer& message) {
+  const std::string frame = FrameOf(message);
+  return frame.substr(5);
+}
+
+TEST(MessageReader, PutsAMessageTogetherByteByByte) {
+  const std::string bytes("\0\0\0\0\3abc", 8);
+  MessageReader reader;
+  for (const char byte : bytes) {
+    EXPECT_FALSE(reader.IsComplete());
+    ASSERT_TRUE(reader.Append({&byte, 1}).ok());
+  }
+  ASSERT_TRUE(reader.IsComplete());
+  EXPECT_EQ(TextOf(reader.Message()), "abc");
+  EXPECT_EQ(FrameOf(reader.Message()), bytes);
+}
+
+TEST(MessageReader, TakesAnEmptyMessage) {
+  MessageReader reader;
+  ASSERT_TRUE(reader.Append(std::string(5, '\0')).ok());
+  EXPECT_TRUE(reader.IsComplete());
+  EXPECT_EQ(TextOf(reader.Message()), "");
+}
+
+TEST(MessageReader, RefusesWhatIsTooLongBeforeItIsThere) {
+  const auto prefix = [](uint32_t size) {
+    return std::string{'\0', static_cast<char>(size >> 24), static_cast<char>(size >> 16),
+                       static_cast<char>(size >> 8), static_cast<char>(size)};
+  };
+  MessageReader longest;
+  EXPECT_TRUE(longest.Append(prefix(rpc::kMaxMessageBytes)).ok());
+  MessageReader longer;
+  const Status refused = longer.Append(prefix(rpc::kMaxMessageBytes + 1));
+  EXPECT_EQ(refused.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.error_message(), "received message larger than max (16777217 vs. 16777216)");
+}
+
+TEST(MessageReader, RefusesCompressedMessagesAndASecondOne) {
+  MessageReader compressed;
+  EXPECT_EQ(compressed.Append(std::string("\1\0\0\0\1", 5)).error_code(),
+            StatusCode::UNIMPLEMENTED);
+  MessageReader twice;
+  EXPECT_EQ(twice.Append(std::string("\0\0\0\0\1a\0", 7)).error_code(), StatusCode::INTERNAL);
+}
+
+TEST(GrpcWire, StatusesComeBackAsTheyWere) {
+  for (const Status& status : {Status::OK, Status(StatusCode::ABORTED, ""),
+                               Status(StatusCode::FAILED_PRECONDITION, "100% n\xc3\xb6t\n%41",
+                                      std::string("\0\xff", 2))}) {
+    const Status again = StatusIn(TrailersWith(status));
+    EXPECT_EQ(again.error_code(), status.error_code());
+    EXPECT_EQ(again.error_message(), status.error_message());
+    EXPECT_EQ(again.error_details(), status.error_details());
+  }
+}
+
+TEST(GrpcWire, ReadsWhatOthersWrite) {
+  const Status status = StatusIn({{":status", "200"},
+                                  {"grpc-status", "5"},
+                                  {"grpc-message", "no %22pod%22, 100%, %zz %"},
+                                  {"grpc-status-details-bin", "CAU"}});
+  EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(status.error_message(), "no \"pod\", 100%, %zz %");
+  EXPECT_EQ(status.error_details(), "\x08\x05");
+}
+
+TEST(GrpcWire, AnswerWithoutAStatusIsNoSuccess) {
+  EXPECT_EQ(StatusIn({}).error_code(), StatusCode::UNKNOWN);
+  const Status status = StatusIn({{":status", "502"}, {"grpc-status", "zero"}});
+  EXPECT_EQ(status.error_code(), StatusCode::UNKNOWN);
+  EXPECT_NE(status.error_message().find("502"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace alignd::proxy

@@ -1,0 +1,394 @@
+#include "reconcile/container_registry.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace alignd::reconcile {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using Pods = std::set<std::string>;
+
+CpuSet Cpus(const char* text) { return *CpuSet::Parse(text); }
+
+std::string AppliedTo(const ContainerRegistry& registry, const std::string& id) {
+  for (const admission::RunningContainer& container : registry.Containers()) {
+    if (container.id == id) return container.cpuset.ToString();
+  }
+  return "unknown";
+}
+
+class Registry : public ::testing::Test {
+ protected:
+  Pods Listed(const RuntimeListing& listing, const Pods& allocated = {}, bool at_start = false) {
+    registry_.BeginListing();
+    return registry_.Resync(listing, allocated, at_start);
+  }
+  void Apply(const std::string& id, const char* cpus) {
+    registry_.BeginApply(id, Cpus(cpus));
+    registry_.EndApply(id, Cpus(cpus), true);
+  }
+
+  ContainerRegistry registry_;
+};
+
+TEST_F(Registry, PodIsGoneWithItsLastSandbox) {
+  registry_.AddSandbox("s1", "pod");
+  registry_.AddSandbox("s2", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, {});
+  EXPECT_EQ(registry_.RemoveSandbox("s1"), std::nullopt);
+  EXPECT_TRUE(registry_.KeyOf("c"));
+  EXPECT_EQ(registry_.RemoveSandbox("s2"), "pod");
+  EXPECT_FALSE(registry_.KeyOf("c"));
+  EXPECT_EQ(registry_.RemoveSandbox("s2"), std::nullopt);
+}
+
+TEST_F(Registry, BeginningOfAnIdNamesItAsLongAsNoOtherBeginsSo) {
+  registry_.AddSandbox("ab1", "pod");
+  registry_.AddSandbox("ab2", "pod");
+  registry_.AddContainer("ab", {"pod", "short"}, {});
+  registry_.AddContainer("abc1", {"pod", "app"}, {});
+  EXPECT_EQ(registry_.ContainerNamed("abc1"), "abc1");
+  EXPECT_EQ(registry_.ContainerNamed("abc"), "abc1");
+  EXPECT_EQ(registry_.ContainerNamed("ab"), "ab");  // a whole id
+  EXPECT_EQ(registry_.ContainerNamed("a"), std::nullopt);
+  EXPECT_EQ(registry_.ContainerNamed("abc12"), std::nullopt);
+  EXPECT_EQ(registry_.ContainerNamed("zz"), std::nullopt);
+  EXPECT_EQ(registry_.SandboxNamed("ab"), std::nullopt);
+  EXPECT_EQ(registry_.SandboxNamed("ab2"), "ab2");
+  registry_.RemoveContainer("ab");
+  EXPECT_EQ(registry_.ContainerNamed("a"), "abc1");
+  EXPECT_EQ(registry_.ContainerNamed(""), std::nullopt);  // the only one, but named it is not
+}
+
+TEST_F(Registry, SandboxWithoutUidIsAPodOfItsOwn) {
+  registry_.AddSandbox("s1", "");
+  registry_.AddSandbox("s2", "");
+  EXPECT_EQ(registry_.PodOfSandbox("s1"), "s1");
+  EXPECT_EQ(registry_.RemoveSandbox("s2"), "s2");
+}
+
+TEST_F(Registry, KnowsPodsByNameFromTheirSandboxesAndFromListings) {
+  using Names = std::map<std::string, std::string>;
+  registry_.AddSandbox("s1", "pod", "default/first");
+  registry_.AddSandbox("s2", "other");
+  EXPECT_EQ(registry_.PodNames(), (Names{{"pod", "default/first"}}));
+  Listed(
+      {{{"s1", "pod", true, "first", "default"}, {"s3", "third", false, "of-three", "kube"}}, {}});
+  EXPECT_EQ(registry_.PodNames(), (Names{{"pod", "default/first"}, {"third", "kube/of-three"}}));
+}
+
+TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNobodyWorksOnIt) {
+  registry_.AddSandbox("old", "pod");
+  registry_.SandboxStopped("old");
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+  registry_.BeginCall("pod");
+  registry_.BeginCall("pod");
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
+  EXPECT_FALSE(registry_.EndCall("pod"));  // the other one goes on
+  EXPECT_TRUE(registry_.EndCall("pod"));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+  registry_.BeginCall("pod");
+  registry_.AddSandbox("new", "pod");
+  EXPECT_FALSE(registry_.EndCall("pod"));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
+  registry_.SandboxStopped("new");
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+  registry_.SandboxStopped("never heard of");
+}
+
+TEST_F(Registry, StoppedPodIsReleasedSomeTimeAfterItsLastSandboxStopped) {
+  const ContainerRegistry::Grace grace{milliseconds(100), hours(1)};
+  using Clock = std::chrono::steady_clock;
+  registry_.AddSandbox("first", "pod");
+  registry_.AddSandbox("second", "pod");
+  registry_.SandboxStopped("first");
+  EXPECT_TRUE(registry_.ReleaseTimes(grace).empty());
+  const Clock::time_point before = Clock::now();
+  registry_.SandboxStopped("second");
+  const Clock::time_point after = Clock::now();
+  const Clock::time_point time = registry_.ReleaseTimes(grace).at("pod");
+  EXPECT_GE(time, before + milliseconds(100));
+  EXPECT_LE(time, after + milliseconds(100));
+  registry_.SandboxStopped("second");  // a kubelet does so more than once
+  EXPECT_EQ(registry_.ReleaseTimes(grace).at("pod"), time);
+}
+
+// Nobody says when it stopped, nor whether somebody is about to replace it.
+TEST_F(Registry, PodThatIsFoundStoppedIsWaitedForUntilItsSandboxIsStopped) {
+  const ContainerRegistry::Grace grace{milliseconds(0), hours(1)};
+  using Clock = std::chrono::steady_clock;
+  const RuntimeListing not_ready{{{"s", "pod", /*ready=*/false}}, {}};
+  Listed(not_ready);
+  EXPECT_GT(registry_.ReleaseTimes(grace).at("pod"), Clock::now() + milliseconds(1));
+  registry_.SandboxStopped("s");
+  EXPECT_LE(registry_.ReleaseTimes(grace).at("pod"), Clock::now());
+  Listed(not_ready);
+  EXPECT_LE(registry_.ReleaseTimes(grace).at("pod"), Clock::now());
+}
+
+TEST_F(Registry, ListingAdoptsForgetsAndKeepsWhatWasTold) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("kept", {"pod", "kept"}, Cpus("1-3"));
+  registry_.AddContainer("vanished", {"pod", "vanished"}, Cpus("1-3"));
+  Listed({{{"s", "pod", true}}, {{"kept", {"pod", "kept"}}, {"found", {"pod", "found"}}}});
+  EXPECT_EQ(AppliedTo(registry_, "kept"), "1-3");
+  EXPECT_EQ(AppliedTo(registry_, "found"), "");
+  EXPECT_EQ(AppliedTo(registry_, "vanished"), "unknown");
+}
+
+TEST_F(Registry, WhatIsAddedWhileTheRuntimeListsIsKept) {
+  registry_.BeginListing();
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("1"));
+  registry_.AddContainer("short", {"pod", "short"}, Cpus("1"));
+  registry_.RemoveContainer("short");
+  EXPECT_EQ(registry_.Resync({}, {"pod"}, /*at_start=*/true), Pods{});
+  EXPECT_EQ(AppliedTo(registry_, "c"), "1");
+  EXPECT_EQ(AppliedTo(registry_, "short"), "unknown");
+  EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
+}
+
+TEST_F(Registry, SandboxThatStopsWhileTheRuntimeListsStaysStopped) {
+  registry_.AddSandbox("s", "pod");
+  registry_.BeginListing();
+  registry_.SandboxStopped("s");
+  registry_.Resync({{{"s", "pod", /*ready=*/true}}, {}}, {}, false);
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+}
+
+TEST_F(Registry, SandboxThatIsListedAsNotReadyHasStopped) {
+  Listed({{{"s", "pod", /*ready=*/false}}, {{"c", {"pod", "app"}, "s", /*runs=*/false}}});
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+  EXPECT_EQ(AppliedTo(registry_, "c"), "unknown");  // it never runs
+}
+
+TEST_F(Registry, SandboxThatDiedHasNotStoppedWhileItsContainersRun) {
+  const auto listing = [](bool runs) {
+    return RuntimeListing{{{"s", "pod", /*ready=*/false}}, {{"c", {"pod", "app"}, "s", runs}}};
+  };
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("1-3"));
+  Listed(listing(true));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
+  EXPECT_FALSE(registry_.IsGone("pod"));
+  EXPECT_EQ(AppliedTo(registry_, "c"), "1-3");
+  Listed(listing(false));
+  EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
+}
+
+// A runtime may show one that it is making, for somebody else's call.
+TEST_F(Registry, SandboxThatBecomesReadyHasNotStopped) {
+  Listed({{{"s", "pod", /*ready=*/false}}, {}});
+  Listed({{{"s", "pod", /*ready=*/true}}, {{"c", {"pod", "app"}, "s"}}});
+  EXPECT_EQ(registry_.StoppedPods(), Pods{});
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+}
+
+TEST_F(Registry, PodMustBeMissingTwiceUnlessWeHaveJustStarted) {
+  EXPECT_EQ(Listed({}, {"pod"}), Pods{});
+  EXPECT_EQ(Listed({{{"s", "pod", true}}, {}}, {"pod"}), Pods{});
+  EXPECT_EQ(Listed({}, {"pod"}), Pods{});  // the count begins anew
+  EXPECT_EQ(Listed({}, {"pod"}), Pods{"pod"});
+  EXPECT_EQ(Listed({}, {"pod", "other"}, /*at_start=*/true), (Pods{"other", "pod"}));
+}
+
+TEST_F(Registry, PodWithACallUnderWayIsNotMissing) {
+  registry_.BeginCall("pod");
+  EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{});
+  EXPECT_FALSE(registry_.IsGone("pod"));
+  registry_.EndCall("pod");
+  EXPECT_TRUE(registry_.IsGone("pod"));
+  EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
+}
+
+TEST_F(Registry, OurUpdateCountsAsToldIfNobodyElseMeddled) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
+  Apply("c", "0-3");
+  EXPECT_EQ(AppliedTo(registry_, "c"), "0-3");
+
+  registry_.BeginApply("c", Cpus("0-1"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
+  registry_.EndApply("c", Cpus("0-1"), true);
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // a start was under way
+  Apply("c", "0-1");
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // it still is
+  EXPECT_TRUE(registry_.EndContainerCall("c", false));
+  Apply("c", "0-1");
+  EXPECT_EQ(AppliedTo(registry_, "c"), "0-1");
+
+  registry_.BeginApply("c", Cpus("0"));
+  registry_.BeginContainerCall("c", false);
+  EXPECT_TRUE(registry_.EndContainerCall("c", false));
+  registry_.EndApply("c", Cpus("0"), true);
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // a start came and went
+}
+
+TEST_F(Registry, WhileItIsToldAContainerMayBeOnTheOldAndOnTheNewCpus) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
+  registry_.BeginApply("c", Cpus("2-5"));
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+  registry_.EndApply("c", Cpus("2-5"), /*taken=*/false);
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+  Apply("c", "2-5");
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("2-5"));
+  EXPECT_EQ(AppliedTo(registry_, "c"), "2-5");
+}
+
+TEST_F(Registry, ContainersOfAStoppedPodAreForgottenAlsoIfAnOldListingHasThem) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
+  registry_.BeginListing();
+  registry_.SandboxStopped("s");
+  EXPECT_EQ(AppliedTo(registry_, "c"), "unknown");
+  registry_.Resync({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}}, {}, false);
+  EXPECT_EQ(AppliedTo(registry_, "c"), "unknown");
+}
+
+TEST_F(Registry, SomebodyElsesUpdateLeavesTheSetUnknown) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true);
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+  EXPECT_TRUE(registry_.EndContainerCall("c", true));
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+  registry_.BeginContainerCall("never heard of", true);
+  EXPECT_FALSE(registry_.EndContainerCall("never heard of", true));
+}
+
+std::string Ids(const std::vector<ContainerRegistry::UnmanagedContainer>& strangers) {
+  std::string ids;
+  for (const ContainerRegistry::UnmanagedContainer& stranger : strangers) ids += stranger.id + " ";
+  return ids;
+}
+
+TEST_F(Registry, StrangersRunAndWereMadePastUsWhileWeWereHere) {
+  const auto listing = [](std::vector<RuntimeListing::Container> containers) {
+    return RuntimeListing{{{"s", "pod", true}}, std::move(containers)};
+  };
+  const RuntimeListing::Container old{"old", {"pod", "old"}, "s"};
+  const RuntimeListing::Container ours{"ours", {"pod", "ours"}, "s"};
+  const RuntimeListing::Container strange{"strange", {"pod", "strange"}, "s"};
+  RuntimeListing::Container created = {"created", {"pod", "created"}, "s"};
+  created.runs = false;
+  Listed(listing({old}), {}, /*at_start=*/true);
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
+  registry_.AddContainer("ours", {"pod", "ours"}, {});
+  Listed(listing({old, ours, strange, created}));
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "strange ");
+  created.runs = true;
+  Listed(listing({old, ours, strange, created}));
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "created strange ");
+  Listed(listing({old, ours, created}));
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "created ");
+}
+
+// The listing may show what our own call is just making.
+TEST_F(Registry, ContainersOfAPodWithACallUnderWayAreNoStrangers) {
+  const RuntimeListing listing{{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}}};
+  registry_.BeginCall("pod");
+  Listed(listing);
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
+  registry_.AddContainer("c", {"pod", "app"}, {});
+  registry_.EndCall("pod");
+  Listed(listing);
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
+  // Or has made just after it was asked.
+  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}, {"d", {"pod", "late"}, "s"}}});
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "d ");
+  registry_.AddContainer("d", {"pod", "late"}, {});
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
+}
+
+// An old listing may have what was removed meanwhile.
+TEST_F(Registry, OwnContainersThatWereForgottenAreNoStrangers) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, {});
+  registry_.AddContainer("d", {"pod", "other"}, {});
+  registry_.BeginListing();
+  registry_.RemoveContainer("c");
+  registry_.RemoveSandbox("s");
+  const RuntimeListing listing{{{"s", "pod", true}},
+                               {{"c", {"pod", "app"}, "s"}, {"d", {"pod", "other"}, "s"}}};
+  registry_.Resync(listing, {}, false);
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
+  Listed({});
+  Listed(listing);  // that they come back was somebody else's doing
+  EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "c d ");
+}
+
+TEST_F(Registry, CallUnderWayOutlivesAListing) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
+  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}});
+  Apply("c", "0-3");
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+}
+
+TEST_F(Registry, ContainerFoundElsewhereIsThereUntilItIsToldAnew) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));
+  registry_.FoundElsewhere("c", Cpus("0-1"));
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
+  registry_.FoundAsApplied("c");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
+
+  registry_.FoundElsewhere("c", {});
+  EXPECT_EQ(registry_.AppliedTo("c"), std::nullopt);
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
+  Apply("c", "4-7");
+  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
+}
+
+TEST_F(Registry, ContainerThatIsKeptElsewhereIsThereWhateverItIsToldUntilItIsLeftAlone) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  EXPECT_EQ(registry_.KeptOn("c"), std::nullopt);
+  registry_.KeptElsewhere("c", Cpus("0-1"));
+  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));  // it is not told anew
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
+  Apply("c", "1");
+  registry_.FoundAsApplied("c");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1"));
+  registry_.KeptElsewhere("c", Cpus("2"));
+  EXPECT_EQ(registry_.KeptOn("c"), Cpus("0-2"));
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-2"));
+  registry_.KeptElsewhere("c", {});
+  EXPECT_EQ(registry_.KeptOn("c"), CpuSet());
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
+  registry_.AddSandbox("s", "pod");
+  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}});
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
+  registry_.LeftAlone("c");
+  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("1"));
+}
+
+// An update that was under way when the foreign write was seen may have come before it.
+TEST_F(Registry, WhatWasUnderWayWhenItWasFoundElsewhereIsNotCertain) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  registry_.BeginApply("c", Cpus("4-7"));
+  registry_.FoundElsewhere("c", Cpus("0-1"));
+  registry_.EndApply("c", Cpus("4-7"), true);
+  EXPECT_EQ(registry_.AppliedTo("c"), std::nullopt);
+  EXPECT_TRUE(registry_.Footprints()[0].cpuset.Intersects(Cpus("0-1")));
+}
+
+TEST_F(Registry, NothingIsCertainWhileSomebodyCallsForTheContainer) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
+  EXPECT_EQ(registry_.AppliedTo("c"), std::nullopt);
+  registry_.EndContainerCall("c", /*changes_cpus=*/false);
+  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));
+}
+
+}  // namespace
+}  // namespace alignd::reconcile

@@ -1,0 +1,113 @@
+// The runtime's answers that are none, over a real socket.
+#include "reconcile/runtime_client.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "edge/fake_tree.h"
+#include "edge/raw_call.h"
+#include "rpc/unix_socket.h"
+#include "runtime/v1/cri.pb.h"
+
+namespace alignd::reconcile {
+namespace {
+
+namespace v1 = runtime::v1;
+
+constexpr char kUndecodable[] = "\xff\xff\xff\xff";
+constexpr char kThatIs[] = "4 bytes (ff ff ff ff) cannot be decoded as runtime.v1.";
+
+// A runtime with one sandbox and one container in it.
+class RuntimeAnswers : public ::testing::Test {
+ protected:
+  RuntimeAnswers() {
+    v1::ListPodSandboxResponse sandboxes;
+    v1::PodSandbox& sandbox = *sandboxes.add_items();
+    sandbox.set_id("s");
+    sandbox.mutable_metadata()->set_uid("pod");
+    v1::ListContainersResponse containers;
+    v1::Container& container = *containers.add_containers();
+    container.set_id("c");
+    container.set_pod_sandbox_id("s");
+    container.mutable_metadata()->set_name("app");
+    container.set_state(v1::CONTAINER_RUNNING);
+    answers_["Version"] = v1::VersionResponse().SerializeAsString();
+    answers_["ListPodSandbox"] = sandboxes.SerializeAsString();
+    answers_["ListContainers"] = containers.SerializeAsString();
+    answers_["UpdateContainerResources"] = "";
+  }
+  ~RuntimeAnswers() override {
+    client_.reset();
+    server_.reset();
+  }
+
+  void Start() {
+    std::map<std::string, testing::RawMethod> methods;
+    for (const auto& [name, answer] : answers_) {
+      methods["/runtime.v1.RuntimeService/" + name] =
+          [answer = answer](grpc::ServerContext&, testing::RawStream& stream) {
+            stream.Write(testing::ToBuffer(answer));
+            return grpc::Status::OK;
+          };
+    }
+    const std::string socket = (tree_.root() / "runtime.sock").string();
+    server_ = std::make_unique<testing::RawServer>(socket, methods);
+    client_ = std::make_unique<RuntimeClient>(*rpc::Dial(socket), std::chrono::seconds(20));
+  }
+
+  std::string ListError() {
+    Start();
+    const Result<RuntimeListing> listing = client_->List();
+    return listing.ok() ? "" : listing.error().message;
+  }
+
+  const testing::FakeTree tree_;
+  std::map<std::string, std::string> answers_;
+  std::unique_ptr<testing::RawServer> server_;
+  std::unique_ptr<RuntimeClient> client_;
+};
+
+TEST_F(RuntimeAnswers, ListWhatRuns) {
+  Start();
+  const Result<RuntimeListing> listing = client_->List();
+  ASSERT_TRUE(listing.ok()) << listing.error().message;
+  ASSERT_EQ(listing->containers.size(), 1U);
+  EXPECT_EQ(listing->sandboxes.size(), 1U);
+}
+
+TEST_F(RuntimeAnswers, ContainersThatCannotBeDecodedAreNotNone) {
+  answers_["ListContainers"] = kUndecodable;
+  EXPECT_EQ(ListError(),
+            "runtime: ListContainers: " + std::string(kThatIs) + "ListContainersResponse");
+}
+
+TEST_F(RuntimeAnswers, SandboxesThatCannotBeDecodedAreNotNone) {
+  answers_["ListPodSandbox"] = kUndecodable;
+  EXPECT_EQ(ListError(),
+            "runtime: ListPodSandbox: " + std::string(kThatIs) + "ListPodSandboxResponse");
+}
+
+TEST_F(RuntimeAnswers, VersionThatCannotBeDecodedIsNone) {
+  answers_["Version"] = kUndecodable;
+  EXPECT_EQ(ListError(), "runtime: Version: " + std::string(kThatIs) + "VersionResponse");
+}
+
+TEST_F(RuntimeAnswers, UpdateWhoseAnswerCannotBeDecodedIsNotDone) {
+  answers_["UpdateContainerResources"] = kUndecodable;
+  Start();
+  std::promise<Result<Done>> updated;
+  client_->UpdateCpuSet("c", CpuSet{1}, {},
+                        [&](Result<Done> result) { updated.set_value(result); });
+  const Result<Done> result = updated.get_future().get();
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message, "runtime: UpdateContainerResources: " + std::string(kThatIs) +
+                                        "UpdateContainerResourcesResponse");
+}
+
+}  // namespace
+}  // namespace alignd::reconcile
