@@ -141,7 +141,7 @@ simulated_node() {
   heading "1. A simulated node: 2 NUMA nodes, 28 CPUs, 3 GPUs"
   say "A real alignd stands between a stand-in for the kubelet and a container runtime in memory;"
   say "a device plugin announces one GPU on NUMA node 0 and two on NUMA node 1. CPU 0 is reserved,"
-  say "the topology policy is best-budget. All of them talk over sockets, as on a real node."
+  say "the topology policy is best-effort. All of them talk over sockets, as on a real node."
   start_simulation
 
   say ""

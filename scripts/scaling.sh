@@ -44,7 +44,7 @@ time_of() {
 echo "Measured with \`scripts/scaling.sh\` on $(context cpu), $(context cpus) CPUs," \
   "$(context compiler), $(context build | tr -s ' '), commit $(context commit)."
 echo
-echo "| case, one pod on an empty node unless said otherwise | best-budget | restricted |"
+echo "| case, one pod on an empty node unless said otherwise | best-effort | restricted |"
 echo "| --- | --- | --- |"
 row() {
   echo "| $1 | $(time_of "Admit/$2/restricted:0") | $(time_of "Admit/$2/restricted:1") |"

@@ -30,6 +30,14 @@ bool TaskQueue::Post(Task task) {
   return true;
 }
 
+bool TaskQueue::PostAt(Clock::time_point time, Task task) {
+  const MutexLock lock(mutex_);
+  if (ended_) return false;
+  timed_.emplace(time, std::move(task));
+  wake_.NotifyOne();
+  return true;
+}
+
 void TaskQueue::Stop() {
   {
     const MutexLock lock(mutex_);
@@ -43,29 +51,40 @@ void TaskQueue::Stop() {
 bool TaskQueue::OnThisThread() const { return std::this_thread::get_id() == thread_id_; }
 
 void TaskQueue::AssertOnThisThread() const {
-#ifndef NDEBUG
   if (OnThisThread()) return;
   std::fprintf(stderr, "alignd: not on the thread of task queue %s\n", name_.c_str());
   std::abort();
-#endif
 }
 
 void TaskQueue::Run() {
   // A thread without its name is a nuisance to a debugger, nothing more.
   (void)pthread_setname_np(pthread_self(), name_.substr(0, kMaxThreadName).c_str());
+  while (Task task = Next()) task();
+}
+
+TaskQueue::Task TaskQueue::Next() {
+  std::multimap<Clock::time_point, Task> dropped;  // goes after the lock: its destructors may post
+  const MutexLock lock(mutex_);
   while (true) {
-    Task task;
-    {
-      const MutexLock lock(mutex_);
-      while (tasks_.empty() && !stopping_) wake_.Wait(mutex_);
-      if (tasks_.empty()) {
-        ended_ = true;
-        return;
-      }
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+    while (!timed_.empty() && timed_.begin()->first <= Clock::now()) {
+      tasks_.push_back(std::move(timed_.begin()->second));
+      timed_.erase(timed_.begin());
     }
-    task();
+    if (!tasks_.empty()) {
+      Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      return task;
+    }
+    if (stopping_) {
+      ended_ = true;
+      dropped.swap(timed_);
+      return {};
+    }
+    if (timed_.empty()) {
+      wake_.Wait(mutex_);
+    } else {
+      wake_.WaitUntil(mutex_, timed_.begin()->first);
+    }
   }
 }
 

@@ -1,8 +1,10 @@
-// One worker thread that runs posted tasks in the order in which they came.
+// One worker thread that runs posted tasks, in order or at a given time.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -14,6 +16,7 @@ namespace alignd {
 class TaskQueue {
  public:
   using Task = std::function<void()>;
+  using Clock = std::chrono::steady_clock;
 
   // Starts the thread. `name` is what debuggers and `top -H` show, at most 15 bytes of it.
   explicit TaskQueue(std::string name);
@@ -26,24 +29,32 @@ class TaskQueue {
   // stopped; a task that runs while the queue drains may still post.
   bool Post(Task task);
 
-  // Runs what was posted, and what that posts in turn, then ends the thread. Returns when the
-  // thread has ended; any number of calls, from any thread but this queue's.
+  // Runs `task` at `time` or soon after, tasks of the same time in the order of their posting.
+  // Otherwise as Post. A task whose time has not come when Stop is called never runs.
+  bool PostAt(Clock::time_point time, Task task);
+
+  // Runs the posted tasks, and the tasks that they post in turn, then ends the thread. Returns when
+  // the thread has ended; any number of calls, from any thread but this queue's.
   void Stop();
 
   // Whether the caller is a task of this queue.
   bool OnThisThread() const;
 
-  // Ends the program if the caller is not a task of this queue. Does nothing with NDEBUG.
+  // Ends the program if the caller is not a task of this queue. In every build: two threads in data
+  // that belongs to one would assign a CPU twice, which is worse than a crash.
   void AssertOnThisThread() const;
 
  private:
   void Run();
+  // Waits for the next task; empty once the queue has drained.
+  Task Next() EXCLUDES(mutex_);
 
   const std::string name_;
 
   Mutex mutex_;
   CondVar wake_;
   std::deque<Task> tasks_ GUARDED_BY(mutex_);
+  std::multimap<Clock::time_point, Task> timed_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
   bool ended_ GUARDED_BY(mutex_) = false;
 

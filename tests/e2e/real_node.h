@@ -103,7 +103,7 @@ class RealNode : public ::testing::Test {
   void StartAlignd() {
     tree_.Write({"config.yaml",
                  "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-                 "cpuManagerPolicy: static\ntopologyManagerPolicy: best-budget\n"
+                 "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\n"
                  "reservedSystemCPUs: \"" +
                      std::to_string(reserved_) + "\"\n"});
     alignd_ = std::make_unique<Process>(

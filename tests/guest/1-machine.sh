@@ -17,7 +17,7 @@ expect "alignctl topology: the blog's sockets, cores, NUMA nodes and distances" 
 
 start_containerd
 note "containerd is ready"
-start_alignd best-budget
+start_alignd best-effort
 start_devices
 await_devices
 note "alignd is ready and has the devices"

@@ -1,5 +1,5 @@
 # The recorded scenario "blog-120", with a container of the shared pool beside it and a crash of
-# alignd in the middle. Topology policy best-budget, scope pod.
+# alignd in the middle. Topology policy best-effort, scope pod.
 # shellcheck shell=bash disable=SC2086,SC2154  # variables of node.sh
 
 untouched='{"policyName":"static","defaultCpuSet":"0-27","checksum":273146150}'
@@ -71,7 +71,7 @@ everything() {
 before=$(everything)
 kill_alignd
 expect "alignd killed: everything stays" "$before" "$(everything)"
-start_alignd best-budget
+start_alignd best-effort
 await_devices
 expect "alignd restarted: everything stays" "$before" "$(everything)"
 succeeds "alignd restarted: the state files verify" verify_state

@@ -64,7 +64,7 @@ Result<KubeletConfig> ParseKubeletConfig(std::string_view json);
 
 // The spellings of KubeletConfiguration.
 std::string_view ToString(CpuManagerPolicy policy);       // none, static
-std::string_view ToString(TopologyManagerPolicy policy);  // none, best-budget, ...
+std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, ...
 std::string_view ToString(TopologyManagerScope scope);    // container, pod
 std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
 std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36

@@ -132,7 +132,7 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
     help = "it does not fit even on the empty node: ask for less";
   }
   if (strict && FitsWithBestEffort(node, state, pod)) {
-    help += "; topologyManagerPolicy best-budget would admit it now, without this alignment";
+    help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
   }
   return help;
 }

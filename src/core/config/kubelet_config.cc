@@ -22,7 +22,7 @@ std::string_view ToString(TopologyManagerPolicy policy) {
     case TopologyManagerPolicy::kNone:
       return "none";
     case TopologyManagerPolicy::kBestEffort:
-      return "best-budget";
+      return "best-effort";
     case TopologyManagerPolicy::kRestricted:
       return "restricted";
     case TopologyManagerPolicy::kSingleNumaNode:

@@ -44,7 +44,7 @@ inline std::string NodeOf(int cpus) {
 
 inline constexpr char kStaticConfig[] =
     "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-    "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\ntopologyManagerPolicy: best-budget\n";
+    "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\ntopologyManagerPolicy: best-effort\n";
 
 class ProxiedRuntime {
  public:

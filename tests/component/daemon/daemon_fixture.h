@@ -38,7 +38,7 @@ inline constexpr char kGpu[] = "nvidia.com/gpu";
 inline constexpr char kGpuOfNode0[] = "GPU-77a702db-e37f-3a74-d46d-c5713f66058c";
 inline constexpr char kResources[] = "alignd.io/resources";
 
-inline std::string StaticConfig(const std::string& more = "topologyManagerPolicy: best-budget\n") {
+inline std::string StaticConfig(const std::string& more = "topologyManagerPolicy: best-effort\n") {
   return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
          "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
          "cpuManagerReconcilePeriod: 2s\n" +

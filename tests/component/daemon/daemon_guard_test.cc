@@ -72,7 +72,7 @@ TEST_P(DaemonGuard, ForeignMemoryNodesAreRepaired) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
-                   "topologyManagerPolicy: best-budget\n"));
+                   "topologyManagerPolicy: best-effort\n"));
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::filesystem::path mems =
       CgroupRoot() / (GetParam() ? "" : "cpuset") / CgroupOf(pinned).substr(1) / "cpuset.mems";

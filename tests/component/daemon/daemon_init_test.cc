@@ -100,7 +100,7 @@ TEST_F(DaemonInit, MemoryOfAnEndedInitContainerIsFreeAtTheNextStart) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
-                   "topologyManagerPolicy: best-budget\n"));
+                   "topologyManagerPolicy: best-effort\n"));
   const v1::PodSandboxConfig pod = PodWithInit("p");
   const std::string sandbox = Run(pod);
   const auto memory = [this] { return ReadText(StateDir() / "memory_manager_state"); };

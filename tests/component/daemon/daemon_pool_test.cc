@@ -223,7 +223,7 @@ TEST_F(DaemonPool, SetsThatTheCallerHasForAWholePodAreTakenOut) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"
-                   "topologyManagerPolicy: best-budget\n"));
+                   "topologyManagerPolicy: best-effort\n"));
   const auto passed_on = [this](const std::string& sandbox) {
     v1::UpdatePodSandboxResourcesRequest request;
     request.set_pod_sandbox_id(sandbox);

@@ -34,7 +34,7 @@ std::string NodeWithHugepages() {
 }
 
 constexpr char kPinMemory[] =
-    "topologyManagerPolicy: best-budget\nmemoryManagerPolicy: Static\n"
+    "topologyManagerPolicy: best-effort\nmemoryManagerPolicy: Static\n"
     "kubeReserved: {memory: 924Mi}\n"
     "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n";
 

@@ -90,7 +90,7 @@ TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
 }
 
 TEST_F(MirrorCounted, MisalignedDeviceIsGivenWhereThePolicyAllowsIt) {
-  StartAll();  // best-budget
+  StartAll();  // best-effort
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
   ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});
   const Running fills = RunOne(PodConfig("fills"), Pinned(13));

@@ -1,4 +1,4 @@
-// Registry, allocation, bindings and mirror without gRPC, so that the thread sanitizer can order
+// Registry, allocation, bindings and mirror without gRPC, so that the thread sanitizer can judge
 // them: with plugins and a kubelet whose every word comes on a thread of its own, on a disk that
 // may die.
 #pragma once

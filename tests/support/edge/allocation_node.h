@@ -31,7 +31,7 @@ inline Quantity Amount(std::string_view text) {
   return *quantity;
 }
 
-// 16 CPUs on two sockets and NUMA nodes; static policies, CPU 0 reserved, best-budget.
+// 16 CPUs on two sockets and NUMA nodes; static policies, CPU 0 reserved, best-effort.
 inline KubeletConfig StaticConfig() {
   KubeletConfig config;
   config.cpu_manager_policy = CpuManagerPolicy::kStatic;

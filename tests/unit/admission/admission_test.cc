@@ -107,7 +107,7 @@ TEST(ExplainTest, SaysWhatWasAskedWhatIsLeftAndWhatWouldHelp) {
             "Availability: NUMA node 0: 3 of 4 CPUs (1-3); NUMA node 1: 4 of 4 CPUs (4-7). What "
             "would help: "
             "it does not fit even on the empty node: ask for less; topologyManagerPolicy "
-            "best-budget would admit it now, without this alignment");
+            "best-effort would admit it now, without this alignment");
 }
 
 TEST(ExplainTest, SaysWhatAilsTheDevices) {

@@ -133,7 +133,7 @@ TEST(KubeletConfig, RefusesWrongValues) {
        "cpuManagerPolicyOptions.full-pcpus-only: true is not a string; put the value in quotes"},
       {R"({"cpuManagerPolicyOptions":[]})", "cpuManagerPolicyOptions: array is not an object"},
       {R"({"topologyManagerPolicy":"best"})",
-       "topologyManagerPolicy: \"best\" is not \"none\", \"best-budget\", \"restricted\" or "
+       "topologyManagerPolicy: \"best\" is not \"none\", \"best-effort\", \"restricted\" or "
        "\"single-numa-node\""},
       {R"({"topologyManagerScope":"node"})",
        "topologyManagerScope: \"node\" is not \"container\" or \"pod\""},

@@ -45,7 +45,7 @@ TEST(KubeletRequests, SizesContainersAsTheKubeletDoes) {
        0, 999},
       {"limit without request", One("limits: {cpu: 200m}"), "", "/kubepods/burstable/podu1", 204,
        20000, 0, 999},
-      {"best budget", One(""), "", "/kubepods/besteffort/podu1", 2, 0, 0, 1000},
+      {"best effort", One(""), "", "/kubepods/besteffort/podu1", 2, 0, 0, 1000},
       {"nothing of its own, but the pod's", One(""),
        "resources: {limits: {cpu: 1, memory: 100Mi}}, ", "/kubepods/podu1", 1024, 100000, 104857600,
        -997},

@@ -52,6 +52,33 @@ TEST(TaskQueue, RunsAlsoWhatIsPostedWhileItDrains) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST(TaskQueue, RunsTimedTasksInTheOrderOfTheirTimes) {
+  std::vector<int> order;  // touched by the worker alone
+  TaskQueue queue("timed");
+  std::latch last(1);
+  const auto now = TaskQueue::Clock::now();
+  queue.PostAt(now + std::chrono::milliseconds(30), [&] {
+    order.push_back(3);
+    last.count_down();
+  });
+  queue.PostAt(now + std::chrono::milliseconds(20), [&] { order.push_back(1); });
+  queue.PostAt(now + std::chrono::milliseconds(20), [&] { order.push_back(2); });
+  queue.Post([&] { order.push_back(0); });
+  last.wait();
+  EXPECT_GE(TaskQueue::Clock::now(), now + std::chrono::milliseconds(30));
+  queue.Stop();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(TaskQueue, DropsTasksWhoseTimeHasNotComeAtTheStop) {
+  bool ran = false;
+  TaskQueue queue("undue");
+  EXPECT_TRUE(queue.PostAt(TaskQueue::Clock::now() + std::chrono::hours(1), [&] { ran = true; }));
+  queue.Stop();
+  EXPECT_FALSE(ran);
+  EXPECT_FALSE(queue.PostAt(TaskQueue::Clock::now(), [&] { ran = true; }));
+}
+
 TEST(TaskQueue, DropsWhatComesAfterTheStop) {
   TaskQueue queue("late");
   queue.Stop();
@@ -77,13 +104,11 @@ TEST(TaskQueue, KnowsItsOwnThread) {
   EXPECT_FALSE(queue.OnThisThread());
 }
 
-#ifndef NDEBUG
 TEST(TaskQueueDeathTest, EndsTheProgramOnAnotherThread) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   TaskQueue queue("strict");
   EXPECT_DEATH(queue.AssertOnThisThread(), "not on the thread of task queue strict");
 }
-#endif
 
 }  // namespace
 }  // namespace alignd
