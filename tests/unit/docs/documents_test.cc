@@ -1,51 +1,21 @@
-// The documentation against the programs and against itself: flags, configuration fields, links,
-// tables of contents, the length of the README, and words that are never used.
+// The documents themselves: links, tables of contents, the length of the README, and words that are
+// never used.
+#include "documents.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cli/checkpoint_command.h"
-#include "cli/explain_command.h"
-#include "cli/program.h"
-#include "cli/simulate_command.h"
-#include "cli/status_command.h"
-#include "cli/topology_command.h"
-#include "daemon/options.h"
-
-namespace alignd {
+namespace alignd::docs {
 namespace {
-
-namespace fs = std::filesystem;
-using Defaults = std::map<std::string, std::string>;  // by flag; empty: no default is shown
-
-const fs::path& Root() {
-  static const fs::path root = ALIGND_SOURCE_DIR;
-  return root;
-}
-
-std::string ReadText(const fs::path& file) {
-  std::ifstream in(file);
-  EXPECT_TRUE(in.good()) << file;
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // All documents that a link can stand in.
 std::vector<fs::path> Documents() {
@@ -57,19 +27,6 @@ std::vector<fs::path> Documents() {
   }
   std::ranges::sort(documents);
   return documents;
-}
-
-// The lines outside fenced code.
-std::vector<std::string> Prose(const fs::path& document) {
-  std::vector<std::string> prose;
-  bool in_code = false;
-  for (const std::string& line : Lines(ReadText(document))) {
-    const bool fence = line.find_first_not_of(' ') != std::string::npos &&
-                       line.substr(line.find_first_not_of(' ')).starts_with("```");
-    if (fence) in_code = !in_code;
-    if (!fence && !in_code) prose.push_back(line);
-  }
-  return prose;
 }
 
 // The anchor that GitHub gives a heading.
@@ -109,134 +66,6 @@ std::vector<std::string> Links(const fs::path& document) {
     }
   }
   return links;
-}
-
-// The flags that a help text lists, with the defaults that it shows: "  --listen TEXT=unix:///x
-// ..".
-Defaults FlagsOfHelp(const std::string& help) {
-  static const std::regex entry(
-      R"(^ +(?:-\w,)?(--[a-z0-9-]+)(?: ([^ ]+(?: [^ ]+)*?))?(?:  .*| *)$)");
-  static const std::regex value(R"(.*=([^= ]+)$)");
-  Defaults flags;
-  for (const std::string& line : Lines(help)) {
-    std::smatch match;
-    if (!std::regex_match(line, match, entry)) continue;
-    const std::string shown = match[2];
-    std::smatch found;
-    std::string standard;
-    if (std::regex_match(shown, found, value)) standard = found[1];
-    if (shown.starts_with("BOOLEAN"))
-      standard = standard == "0" || standard == "false" ? "false" : "true";
-    flags[match[1]] = standard;
-  }
-  return flags;
-}
-
-// The part of docs/configuration.md from the heading to the next one of its level or above.
-std::vector<std::string> Section(const std::string& heading) {
-  const size_t level = heading.find(' ');
-  std::vector<std::string> section;
-  bool inside = false;
-  for (const std::string& line : Prose(Root() / "docs/configuration.md")) {
-    const size_t depth = line.find_first_not_of('#');
-    if (line == heading) {
-      inside = true;
-      continue;
-    }
-    if (depth != 0 && depth != std::string::npos && depth <= level) inside = false;
-    if (inside) section.push_back(line);
-  }
-  EXPECT_FALSE(section.empty()) << "no section " << heading;
-  return section;
-}
-
-// The second cells of the table rows whose first cell begins with `--flag` in code font.
-Defaults FlagsOfSection(const std::string& heading) {
-  static const std::regex row(R"(^\| `(--[a-z0-9-]+)[^`]*`[^|]*\| ([^|]*)\|.*$)");
-  Defaults flags;
-  for (const std::string& line : Section(heading)) {
-    std::smatch match;
-    if (!std::regex_match(line, match, row)) continue;
-    EXPECT_FALSE(flags.contains(match[1])) << match[1] << " is listed twice";
-    flags[match[1]] = match[2];
-  }
-  return flags;
-}
-
-void ExpectDocumented(const std::string& heading, const Defaults& known) {
-  const Defaults documented = FlagsOfSection(heading);
-  EXPECT_FALSE(known.empty()) << heading;
-  for (const auto& [flag, standard] : known) {
-    const auto entry = documented.find(flag);
-    if (entry == documented.end()) {
-      ADD_FAILURE() << flag << " has no entry in docs/configuration.md under " << heading;
-    } else if (!standard.empty()) {
-      EXPECT_NE(entry->second.find('`' + standard + '`'), std::string::npos)
-          << flag << " has the default " << standard << ", documented is " << entry->second;
-    }
-  }
-  for (const auto& [flag, standard] : documented) {
-    EXPECT_TRUE(known.contains(flag))
-        << flag << " is documented under " << heading << ", and the program does not know it";
-  }
-}
-
-std::string HelpOfAlignctl(const std::vector<const char*>& command) {
-  std::vector<const char*> arguments = {"alignctl"};
-  arguments.insert(arguments.end(), command.begin(), command.end());
-  arguments.push_back("--help");
-  std::ostringstream out;
-  std::ostringstream err;
-  const std::vector<cli::Command> commands = {cli::AddStatusCommand, cli::AddExplainCommand,
-                                              cli::AddSimulateCommand, cli::AddTopologyCommand,
-                                              cli::AddCheckpointCommand};
-  EXPECT_EQ(
-      cli::RunProgram(static_cast<int>(arguments.size()), arguments.data(), commands, out, err),
-      cli::kSuccess)
-      << err.str();
-  return out.str();
-}
-
-TEST(Documents, EveryFlagOfAligndIsDocumented) {
-  const std::vector<const char*> arguments = {"alignd", "--help"};
-  int exit_status = 0;
-  ::testing::internal::CaptureStdout();
-  const auto options =
-      daemon::ParseOptions(static_cast<int>(arguments.size()), arguments.data(), exit_status);
-  const std::string help = ::testing::internal::GetCapturedStdout();
-  EXPECT_FALSE(options);
-  ExpectDocumented("## Flags of alignd", FlagsOfHelp(help));
-}
-
-TEST(Documents, EveryFlagOfAlignctlIsDocumented) {
-  for (const std::vector<const char*>& command : std::vector<std::vector<const char*>>{
-           {"status"}, {"explain"}, {"topology"}, {"simulate"}, {"checkpoint", "verify"}}) {
-    std::string heading = "### alignctl";
-    for (const char* word : command) heading += std::string(" ") + word;
-    Defaults known = FlagsOfHelp(HelpOfAlignctl(command));
-    EXPECT_EQ(known.erase("--help"), 1U) << heading;  // documented once for all commands
-    ExpectDocumented(heading, known);
-  }
-}
-
-// The fields of the example are those that alignd honours; test of the example itself:
-// tests/unit/config.
-TEST(Documents, EveryConfigurationFieldIsDocumented) {
-  static const std::regex field(R"(^([a-zA-Z]+):.*$)");
-  static const std::regex row(R"(^\| `([a-zA-Z]+)` \|.*$)");
-  std::set<std::string> honoured;
-  for (const std::string& line : Lines(ReadText(Root() / "config/kubelet-config.yaml"))) {
-    std::smatch match;
-    if (std::regex_match(line, match, field)) honoured.insert(match[1]);
-  }
-  honoured.erase("apiVersion");
-  honoured.erase("kind");
-  std::set<std::string> documented;
-  for (const std::string& line : Section("## KubeletConfiguration fields")) {
-    std::smatch match;
-    if (std::regex_match(line, match, row)) documented.insert(match[1]);
-  }
-  EXPECT_EQ(documented, honoured);
 }
 
 TEST(Documents, LinksResolve) {
@@ -350,12 +179,8 @@ TEST(Documents, WordsAreFoundAlsoInsideNames) {
 
 // docs/language.md says which words are used instead.
 TEST(Documents, UnwantedWordsAreNotUsed) {
-  std::vector<fs::path> files = {Root() / "README.md"};
-  for (const char* folder : {"docs", "src", "include", "config", "systemd"}) {
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(Root() / folder)) {
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    }
-  }
+  std::vector<fs::path> files = FilesIn({"docs", "src", "include", "config", "systemd"});
+  files.push_back(Root() / "README.md");
   EXPECT_GT(files.size(), 100U);
   for (const fs::path& file : files) {
     for (const std::string& word : UnwantedWords(ReadText(file))) {
@@ -365,4 +190,4 @@ TEST(Documents, UnwantedWordsAreNotUsed) {
 }
 
 }  // namespace
-}  // namespace alignd
+}  // namespace alignd::docs
