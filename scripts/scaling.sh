@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what an admission costs and prints it in Markdown: the README's performance section.
+# Measures what an admission costs and prints it in Markdown: the tables of docs/performance.md.
 #   scripts/scaling.sh [BENCH]   BENCH: the program alignd_bench (default: the one of build/)
 # SECONDS_PER_CASE (0.5) is how long each case is repeated. A few minutes; nothing else should run
 # on the machine meanwhile. Times are of the processor, so what else runs disturbs them little.

@@ -1,6 +1,6 @@
 // What the proxy costs: the same calls to the runtime directly, through a relay that only copies
 // bytes (bare_relay.cc), and through alignd, by turns, so that whatever else the machine does meets
-// all three. The figures stand in README.md, "Performance".
+// all three. The figures are in docs/performance.md.
 #include <benchmark/benchmark.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>

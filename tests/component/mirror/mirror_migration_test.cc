@@ -55,7 +55,7 @@ class MirrorMigration : public MirrorTest {
     fs::copy_file(from, to, fs::copy_options::overwrite_existing);
   }
 
-  // The steps of the README: everything down, the file copied, the GPUs' plugin moved.
+  // The steps of docs/moving.md: everything down, the file copied, the GPUs' plugin moved.
   void MoveToAlignd(const std::string& config = StaticConfig()) {
     kubelet_->Stop();
     gpus_.reset();
