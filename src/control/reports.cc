@@ -253,16 +253,21 @@ v1::GetStatusResponse ReportStatus(const std::string& version, const admission::
   for (const auto& [name, resource] : devices.resources) {
     *message.add_devices() = ToMessage(name, resource, devices.AllocatedIds(name));
   }
+  const auto pod_name = [&names](const std::string& uid) {
+    const auto name = names.find(uid);
+    return name == names.end() ? "" : name->second;
+  };
   for (const ContainerKey& key : AssignedContainers(snapshot.state)) {
-    const auto name = names.find(key.pod_uid);
     v1::ContainerAssignment& added = *message.add_containers();
-    added = ToMessage(key, name == names.end() ? "" : name->second,
-                      admission::AssignmentOf(node, snapshot.state, key));
+    added =
+        ToMessage(key, pod_name(key.pod_uid), admission::AssignmentOf(node, snapshot.state, key));
     AddKubeletIds(bindings, added);
     AddProblems(devices, added);
   }
   for (const reconcile::Condition& condition : conditions) {
-    *message.add_conditions() = ToMessage(condition);
+    v1::Condition& added = *message.add_conditions();
+    added = ToMessage(condition);
+    if (added.pod().empty()) added.set_pod(pod_name(added.pod_uid()));
   }
   return message;
 }

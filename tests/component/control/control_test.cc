@@ -98,9 +98,10 @@ TEST_F(ControlTest, ReportsConditions) {
   conditions_.SawConflictingManager("the kubelet is static", "set it to none");
   conditions_.SawConflictingManager("the kubelet is static", "set it to none");
   conditions_.FoundUnmanaged({{"c4", {"u4", "direct"}, "default/web"}});
+  conditions_.QuotaNotLifted("known-to-runtime", {ErrorCode::kIo, "read-only"});
 
   const v1::GetStatusResponse status = Status();
-  ASSERT_EQ(status.conditions_size(), 3);
+  ASSERT_EQ(status.conditions_size(), 4);
   EXPECT_EQ(status.conditions(0).type(), "RuntimeUnavailable");
   EXPECT_EQ(status.conditions(0).pod_uid(), "");
   const v1::Condition& manager = status.conditions(1);
@@ -116,6 +117,8 @@ TEST_F(ControlTest, ReportsConditions) {
   EXPECT_EQ(unmanaged.pod_uid(), "u4");
   EXPECT_EQ(unmanaged.pod(), "default/web");
   EXPECT_EQ(unmanaged.container(), "direct");
+  EXPECT_EQ(status.conditions(3).type(), "PodQuotaNotLifted");
+  EXPECT_EQ(status.conditions(3).pod(), "default/name-of-runtime");
 
   conditions_.RuntimeAnswered();
   EXPECT_EQ(Status().conditions(0).type(), "ConflictingCPUManager");
