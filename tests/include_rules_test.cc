@@ -137,9 +137,13 @@ struct LibraryRule {
 
 std::string EdgeSystemProblem(const Place& from, std::string_view path, std::string_view header) {
   static const std::vector<LibraryRule> kRules = {
-      {.prefixes = {"grpc/", "grpcpp/", "google/protobuf/"},
+      {.prefixes = {"grpc/", "grpcpp/"},
        .modules = {"rpc", "proxy", "podsource", "reconcile", "mirror", "deviceplugin", "cri",
                    "podresources", "control", "daemon"},
+       .file = ""},
+      {.prefixes = {"google/protobuf/"},
+       .modules = {"rpc", "proxy", "podsource", "reconcile", "mirror", "deviceplugin", "cri",
+                   "podresources", "control", "daemon", "cli"},
        .file = ""},
       {.prefixes = {"CLI/"}, .modules = {"daemon", "cli"}, .file = ""},
       {.prefixes = {"yaml-cpp/"}, .modules = {}, .file = "src/host/yaml.cc"},
@@ -166,7 +170,9 @@ std::string Problem(std::string_view path, std::string_view header, bool quoted)
     return MayReadJson(*from, path) ? "" : "this file may not know the JSON library";
   }
   if (from->core) return CoreSystemProblem(header);
-  return EdgeSystemProblem(*from, path, generated ? "google/protobuf/" : header);
+  if (!generated) return EdgeSystemProblem(*from, path, header);
+  const bool service = header.ends_with(".grpc.pb.h");
+  return EdgeSystemProblem(*from, path, service ? "grpcpp/" : "google/protobuf/");
 }
 
 // Checks one line of a file; a line that is no #include has no problem.
@@ -228,6 +234,7 @@ TEST(IncludeRules, AllowWhatTheyShould) {
       {"src/podsource/cri_sizes.cc", "#include \"runtime/v1/cri.pb.h\""},
       {"src/daemon/daemon.cc", "#include \"cri/forwarder.h\""},
       {"src/cli/simulate_command.cc", "#include <CLI/App.hpp>"},
+      {"src/cli/report_text.h", "#include \"alignd/control/v1/control.pb.h\""},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(LineProblem(c.path, c.line), "") << c.path << ": " << c.line;
@@ -289,6 +296,8 @@ TEST(IncludeRules, RefuseWhatTheyShould) {
       {"src/allocation/allocation_manager.cc", "#include \"deviceplugin/v1beta1/api.pb.h\"",
        "this library is not for allocation"},
       {"src/cri/forwarder.cc", "#include <CLI/App.hpp>", "this library is not for cri"},
+      {"src/cli/report_text.h", "#include \"alignd/control/v1/control.grpc.pb.h\"",
+       "this library is not for cli"},
       {"src/daemon/options.cc", "#include <yaml-cpp/yaml.h>", "only src/host/yaml.cc may"},
   };
   for (const Case& c : cases) {

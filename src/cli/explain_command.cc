@@ -6,7 +6,6 @@
 #include <memory>
 #include <ostream>
 #include <string>
-#include <vector>
 
 #include "cli/report_json.h"
 #include "cli/report_text.h"
@@ -23,13 +22,13 @@ struct ExplainOptions {
 };
 
 Result<int> ShowDecisions(const ExplainOptions& options, std::ostream& out) {
-  const Result<std::vector<control::DecisionReport>> decisions =
+  const Result<control::v1::ExplainResponse> explained =
       control::ControlClient(options.socket).Explain(options.pod, options.limit);
-  if (!decisions.ok()) return decisions.error();
+  if (!explained.ok()) return explained.error();
   if (options.output == "json") {
-    out << DecisionsJson(*decisions) << '\n';
+    out << DecisionsJson(*explained) << '\n';
   } else {
-    PrintDecisions(*decisions, out);
+    PrintDecisions(*explained, out);
   }
   return kSuccess;
 }
@@ -39,10 +38,10 @@ Result<int> ShowDecisions(const ExplainOptions& options, std::ostream& out) {
 void AddExplainCommand(CLI::App& app, Action& action) {
   const auto options = std::make_shared<ExplainOptions>();
   CLI::App* const command = app.add_subcommand(
-      "explain", "Show the last decisions of alignd and how it came to them, newest first");
+      "explain", "Show the last decisions of alignd and their reasons, newest first");
   command->add_option("pod", options->pod, "UID, name or namespace/name; all pods if not given")
       ->type_name("POD");
-  command->add_option("-n,--limit", options->limit, "Show no more decisions than that")
+  command->add_option("-n,--limit", options->limit, "The maximum number of decisions")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command->add_option("--socket", options->socket, "alignd's control socket")

@@ -1,4 +1,4 @@
-// `alignctl explain`: how a running alignd came to its last decisions.
+// `alignctl explain`: the last decisions of a running alignd and their reasons.
 #pragma once
 
 #include "cli/program.h"

@@ -71,15 +71,15 @@ Result<int> PlanPods(const scenario::NodeDescription& description, const Kubelet
       status = kFailure;
     }
     if (explain) {
-      std::vector<control::ContainerExplanation> explanations;
+      control::v1::PodDecision explained;
       for (const admission::ContainerDecision& decision : result.admission->decisions) {
-        explanations.push_back(control::ExplainContainer(node, decision));
+        *explained.add_containers() = control::ExplainContainer(node, decision);
       }
-      PrintExplanations(explanations, "    ", out);
+      PrintExplanations(explained.containers(), "    ", out);
     }
   }
   if (explain) PrintLegend(out);
-  out << "left:\n";
+  out << "free:\n";
   for (const admission::NumaAvailability& numa :
        admission::AvailableByNode(node, simulation->state())) {
     out << "  " << admission::DescribeAvailable({numa}) << '\n';

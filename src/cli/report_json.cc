@@ -1,166 +1,156 @@
 #include "cli/report_json.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace alignd::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+namespace v1 = control::v1;
 
-// Messages may hold a plugin's bytes; what is no UTF-8 must not end the program.
 std::string Text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json JsonOf(const std::map<std::string, admission::Availability>& left) {
+template <typename Message>
+Json ListOf(const google::protobuf::RepeatedPtrField<Message>& messages,
+            Json (*json_of)(const std::type_identity_t<Message>&)) {
+  Json json = Json::array();
+  for (const Message& message : messages) json.push_back(json_of(message));
+  return json;
+}
+
+// A protobuf map has no order.
+template <typename Value>
+std::map<std::string, Value> Sorted(const google::protobuf::Map<std::string, Value>& map) {
+  return {map.begin(), map.end()};
+}
+
+Json JsonOf(const google::protobuf::Map<std::string, v1::Availability>& availability) {
   Json json = Json::object();
-  for (const auto& [name, amount] : left) {
-    json[name] = {{"free", amount.free}, {"total", amount.total}};
+  for (const auto& [name, amount] : Sorted(availability)) {
+    json[name] = {{"free", amount.free()}, {"total", amount.total()}};
   }
   return json;
 }
 
-Json JsonOf(const control::ContainerReport& container) {
+Json JsonOf(const v1::Device& device) {
+  Json json = {{"id", device.id()}, {"numa", device.numa()}};
+  if (!device.kubelet_id().empty()) json["kubelet_id"] = device.kubelet_id();
+  if (!device.problem().empty()) json["problem"] = device.problem();
+  return json;
+}
+
+Json JsonOf(const v1::ContainerAssignment& container) {
   Json devices = Json::object();
-  for (const auto& [resource, held] : container.devices) {
-    Json list = Json::array();
-    for (const control::AssignedDevice& device : held) {
-      list.push_back({{"id", device.id}, {"numa", device.numa}});
-      if (!device.kubelet_id.empty()) list.back()["kubelet_id"] = device.kubelet_id;
-      if (!device.problem.empty()) list.back()["problem"] = device.problem;
-    }
-    devices[resource] = std::move(list);
+  for (const v1::AssignedDevices& assigned : container.devices()) {
+    devices[assigned.resource()] = ListOf(assigned.devices(), JsonOf);
   }
   return {
-      {"pod_uid", container.pod_uid},           {"pod", container.pod},
-      {"container", container.container},       {"exclusive_cpus", container.exclusive.ToString()},
-      {"memory_nodes", container.memory_nodes}, {"devices", std::move(devices)}};
+      {"pod_uid", container.pod_uid()},           {"pod", container.pod()},
+      {"container", container.container()},       {"exclusive_cpus", container.exclusive_cpus()},
+      {"memory_nodes", container.memory_nodes()}, {"devices", std::move(devices)}};
 }
 
-Json JsonOf(const std::vector<control::ContainerReport>& containers) {
-  Json json = Json::array();
-  for (const control::ContainerReport& container : containers) json.push_back(JsonOf(container));
+Json JsonOf(const v1::Condition& condition) {
+  return {{"type", condition.type()},
+          {"first_unix_ms", condition.first_unix_ms()},
+          {"last_unix_ms", condition.last_unix_ms()},
+          {"times", condition.times()},
+          {"container_id", condition.container_id()},
+          {"pod_uid", condition.pod_uid()},
+          {"pod", condition.pod()},
+          {"container", condition.container()},
+          {"message", condition.message()},
+          {"remedy", condition.remedy()}};
+}
+
+Json JsonOf(const v1::Policies& policies) {
+  return {{"cpu_manager", policies.cpu_manager()},
+          {"cpu_manager_options", Sorted(policies.cpu_manager_options())},
+          {"memory_manager", policies.memory_manager()},
+          {"topology_manager", policies.topology_manager()},
+          {"topology_manager_options", Sorted(policies.topology_manager_options())},
+          {"topology_scope", policies.topology_scope()},
+          {"compatibility", policies.compatibility()}};
+}
+
+Json JsonOf(const v1::NumaNode& node) {
+  return {{"id", node.id()},
+          {"free_cpus", node.free_cpus()},
+          {"cpus", node.cpus()},
+          {"memory", JsonOf(node.memory())},
+          {"devices", JsonOf(node.devices())}};
+}
+
+Json JsonOf(const v1::DeviceResource& resource) {
+  return {{"name", resource.name()},
+          {"registered", resource.registered()},
+          {"free", resource.healthy().free()},
+          {"total", resource.healthy().total()},
+          {"unhealthy", resource.unhealthy()}};
+}
+
+Json JsonOf(const v1::Hint& hint) {
+  return {{"numa", hint.any() ? Json() : Json(hint.numa())}, {"preferred", hint.preferred()}};
+}
+
+Json JsonOf(const v1::Candidate& candidate) {
+  Json json = JsonOf(candidate.hint());
+  json["verdict"] = candidate.verdict();
   return json;
 }
 
-Json JsonOf(const control::ConditionReport& note) {
-  return {{"first_unix_ms", note.first_unix_ms},
-          {"last_unix_ms", note.last_unix_ms},
-          {"times", note.times},
-          {"container_id", note.container_id},
-          {"pod_uid", note.pod_uid},
-          {"pod", note.pod},
-          {"container", note.container},
-          {"was", note.was},
-          {"should", note.should},
-          {"noticed_ms", note.noticed_ms},
-          {"lasted_ms", note.lasted_ms},
-          {"text", note.text},
-          {"remedy", note.remedy}};
-}
-
-Json JsonOf(const std::vector<control::ConditionReport>& notes) {
-  Json json = Json::array();
-  for (const control::ConditionReport& note : notes) json.push_back(JsonOf(note));
-  return json;
-}
-
-Json JsonOf(const control::HintReport& hint) {
-  return {{"numa", hint.numa ? Json(*hint.numa) : Json()}, {"preferred", hint.preferred}};
-}
-
-Json JsonOf(const control::ContainerExplanation& container) {
+Json JsonOf(const v1::ContainerDecision& container) {
   Json hints = Json::object();
-  for (const control::ResourceHints& resource : container.hints) {
-    Json list = resource.no_opinion ? Json() : Json::array();
-    for (const control::HintReport& hint : resource.hints) list.push_back(JsonOf(hint));
-    hints[resource.resource] = {{"hints", std::move(list)}, {"left_out", resource.left_out}};
+  for (const v1::ResourceHints& resource : container.hints()) {
+    hints[resource.resource()] = {
+        {"hints", resource.no_opinion() ? Json() : ListOf(resource.hints(), JsonOf)},
+        {"left_out", resource.left_out()}};
   }
-  Json candidates = Json::array();
-  for (const control::CandidateReport& candidate : container.candidates) {
-    Json entry = JsonOf(candidate.hint);
-    entry["verdict"] = candidate.verdict;
-    candidates.push_back(std::move(entry));
-  }
-  return {{"container", container.container},
+  return {{"container", container.container()},
           {"hints", std::move(hints)},
-          {"merged", container.merged ? JsonOf(*container.merged) : Json()},
-          {"candidates", std::move(candidates)},
-          {"candidates_left_out", container.candidates_left_out},
-          {"notes", container.notes}};
+          {"merged", container.has_merged() ? JsonOf(container.merged()) : Json()},
+          {"candidates", ListOf(container.candidates(), JsonOf)},
+          {"candidates_left_out", container.candidates_left_out()},
+          {"notes", container.notes()}};
 }
 
-Json JsonOf(const control::DecisionReport& decision) {
-  Json containers = Json::array();
-  for (const auto& container : decision.containers) containers.push_back(JsonOf(container));
-  return {{"time_unix_ms", decision.time_unix_ms},
-          {"times", decision.times},
-          {"pod_uid", decision.pod_uid},
-          {"namespace", decision.name_space},
-          {"name", decision.name},
-          {"source", decision.source},
-          {"asked", decision.asked},
-          {"outcome", decision.outcome},
-          {"reason", decision.reason},
-          {"message", decision.message},
-          {"left", decision.left},
-          {"containers", std::move(containers)},
-          {"assignments", JsonOf(decision.assignments)}};
+Json JsonOf(const v1::PodDecision& decision) {
+  return {{"time_unix_ms", decision.time_unix_ms()},
+          {"times", decision.times()},
+          {"pod_uid", decision.pod_uid()},
+          {"namespace", decision.pod_namespace()},
+          {"name", decision.pod_name()},
+          {"source", decision.source()},
+          {"asked", decision.asked()},
+          {"outcome", decision.outcome()},
+          {"reason", decision.reason()},
+          {"message", decision.message()},
+          {"available", decision.available()},
+          {"containers", ListOf(decision.containers(), JsonOf)},
+          {"assignments", ListOf(decision.assignments(), JsonOf)}};
 }
 
 }  // namespace
 
-std::string StatusJson(const control::StatusReport& report) {
-  const control::Policies& policies = report.policies;
-  Json numa = Json::array();
-  for (const admission::NumaAvailability& room : report.numa) {
-    numa.push_back({{"id", room.numa_id},
-                    {"free_cpus", room.free_cpus.ToString()},
-                    {"cpus", room.cpus},
-                    {"memory", JsonOf(room.memory)},
-                    {"devices", JsonOf(room.devices)}});
-  }
-  Json devices = Json::array();
-  for (const control::DeviceResource& resource : report.devices) {
-    devices.push_back({{"name", resource.name},
-                       {"registered", resource.registered},
-                       {"free", resource.healthy.free},
-                       {"total", resource.healthy.total},
-                       {"unhealthy", resource.unhealthy}});
-  }
-  return Text(
-      {{"version", report.version},
-       {"generation", report.generation},
-       {"policies",
-        {{"cpu_manager", policies.cpu_manager},
-         {"cpu_manager_options", policies.cpu_manager_options},
-         {"memory_manager", policies.memory_manager},
-         {"topology_manager", policies.topology_manager},
-         {"topology_manager_options", policies.topology_manager_options},
-         {"topology_scope", policies.topology_scope},
-         {"compatibility", policies.compatibility}}},
-       {"default_set", report.default_set.ToString()},
-       {"reserved_cpus", report.reserved_cpus.ToString()},
-       {"numa", std::move(numa)},
-       {"devices", std::move(devices)},
-       {"containers", JsonOf(report.containers)},
-       {"conditions",
-        {{"repairs", report.conditions.repairs},
-         {"last_repairs", JsonOf(report.conditions.last_repairs)},
-         {"failed_updates", JsonOf(report.conditions.failed_updates)},
-         {"throttled_pods", JsonOf(report.conditions.throttled_pods)},
-         {"conflicting_managers", JsonOf(report.conditions.conflicting_managers)},
-         {"runtime_outage",
-          report.conditions.runtime_outage ? JsonOf(*report.conditions.runtime_outage) : Json()},
-         {"unmanaged", JsonOf(report.conditions.unmanaged)},
-         {"past_mirror", JsonOf(report.conditions.past_mirror)}}}});
+std::string StatusJson(const v1::GetStatusResponse& status) {
+  return Text({{"version", status.version()},
+               {"generation", status.generation()},
+               {"policies", JsonOf(status.policies())},
+               {"default_set", status.default_set()},
+               {"reserved_cpus", status.reserved_cpus()},
+               {"numa", ListOf(status.numa(), JsonOf)},
+               {"devices", ListOf(status.devices(), JsonOf)},
+               {"containers", ListOf(status.containers(), JsonOf)},
+               {"conditions", ListOf(status.conditions(), JsonOf)}});
 }
 
-std::string DecisionsJson(const std::vector<control::DecisionReport>& decisions) {
-  Json json = Json::array();
-  for (const control::DecisionReport& decision : decisions) json.push_back(JsonOf(decision));
-  return Text(json);
+std::string DecisionsJson(const v1::ExplainResponse& explained) {
+  return Text(ListOf(explained.decisions(), JsonOf));
 }
 
 }  // namespace alignd::cli

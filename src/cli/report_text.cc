@@ -3,22 +3,26 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <map>
 #include <ostream>
+#include <string_view>
+#include <vector>
 
 #include "alignd/admission/explanation.h"
+#include "alignd/base/cpu_set.h"
 #include "reconcile/conditions.h"
 
 namespace alignd::cli {
 namespace {
 
-using control::ContainerExplanation;
-using control::ContainerReport;
-using control::DecisionReport;
-using control::HintReport;
+namespace v1 = control::v1;
+using google::protobuf::Map;
+using google::protobuf::RepeatedField;
+using google::protobuf::RepeatedPtrField;
 using Row = std::array<std::string, 5>;
 
 template <typename Number>
-std::string Joined(const std::vector<Number>& numbers) {
+std::string Joined(const RepeatedField<Number>& numbers) {
   std::string text;
   for (const Number number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
   return text;
@@ -26,34 +30,47 @@ std::string Joined(const std::vector<Number>& numbers) {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-std::string DescribeDevices(const std::vector<control::AssignedDevice>& devices) {
+std::string DescribeDevices(const v1::ContainerAssignment& container) {
   std::string text;
-  for (const control::AssignedDevice& device : devices) {
-    text += (text.empty() ? "" : " ") + device.id;
-    if (!device.numa.empty()) text += " (NUMA " + Joined(device.numa) + ")";
-    if (!device.kubelet_id.empty()) text += " (counted as " + device.kubelet_id + ")";
-    if (!device.problem.empty()) text += " [" + device.problem + "]";
+  for (const v1::AssignedDevices& assigned : container.devices()) {
+    text += (text.empty() ? "" : ", ") + assigned.resource();
+    for (const v1::Device& device : assigned.devices()) {
+      text += " " + device.id();
+      if (!device.numa().empty()) text += " (NUMA " + Joined(device.numa()) + ")";
+      if (!device.kubelet_id().empty()) text += " (kubelet: " + device.kubelet_id() + ")";
+      if (!device.problem().empty()) text += " [" + device.problem() + "]";
+    }
   }
   return text;
 }
 
-std::string DescribeDevices(const ContainerReport& container) {
+std::string DescribeOptions(const Map<std::string, std::string>& options) {
   std::string text;
-  for (const auto& [resource, devices] : container.devices) {
-    text += (text.empty() ? "" : ", ") + resource + " " + DescribeDevices(devices);
-  }
-  return text;
-}
-
-std::string DescribeOptions(const std::map<std::string, std::string>& options) {
-  std::string text;
-  for (const auto& [name, value] : options) {
+  const std::map<std::string, std::string> sorted(options.begin(), options.end());
+  for (const auto& [name, value] : sorted) {
     text += (text.empty() ? " (" : ", ") + name + "=" + value;
   }
   return text.empty() ? text : text + ")";
 }
 
-// Columns as wide as their widest cell, the last one as it is.
+std::map<std::string, admission::Availability> AvailabilityOf(
+    const Map<std::string, v1::Availability>& messages) {
+  std::map<std::string, admission::Availability> availability;
+  for (const auto& [name, message] : messages) {
+    availability[name] = {message.free(), message.total()};
+  }
+  return availability;
+}
+
+std::string DescribeNode(const v1::NumaNode& node) {
+  return admission::DescribeAvailable({{.numa_id = node.id(),
+                                        .free_cpus = *CpuSet::Parse(node.free_cpus()),
+                                        .cpus = static_cast<int>(node.cpus()),
+                                        .memory = AvailabilityOf(node.memory()),
+                                        .devices = AvailabilityOf(node.devices())}});
+}
+
+// Columns have the width of their widest cell; the last one is not padded.
 void PrintTable(const std::vector<Row>& rows, std::ostream& out) {
   std::array<size_t, std::tuple_size_v<Row>> widths{};
   for (const Row& row : rows) {
@@ -68,23 +85,26 @@ void PrintTable(const std::vector<Row>& rows, std::ostream& out) {
   }
 }
 
-std::string DescribeHint(const HintReport& hint) {
-  return (hint.numa ? "{" + Joined(*hint.numa) + "}" : "any") + (hint.preferred ? "!" : "");
+std::string DescribeHint(const v1::Hint& hint) {
+  return (hint.any() ? "any" : "{" + Joined(hint.numa()) + "}") + (hint.preferred() ? "!" : "");
 }
 
-std::string DescribeHints(const control::ResourceHints& hints) {
-  if (hints.no_opinion) return "any!";
-  if (hints.hints.empty()) return "fits nowhere";
+std::string DescribeHints(const v1::ResourceHints& hints) {
+  if (hints.no_opinion()) return "any!";
+  if (hints.hints().empty()) return "fits nowhere";
   std::string text;
-  for (const HintReport& hint : hints.hints) text += (text.empty() ? "" : " ") + DescribeHint(hint);
-  if (hints.left_out > 0) text += " and " + std::to_string(hints.left_out) + " more";
+  for (const v1::Hint& hint : hints.hints()) text += (text.empty() ? "" : " ") + DescribeHint(hint);
+  if (hints.left_out() > 0) text += " and " + std::to_string(hints.left_out()) + " more";
   return text;
 }
 
-std::string DescribeAssignment(const ContainerReport& grant) {
-  std::string text = grant.exclusive.empty() ? "shared CPUs" : "CPUs " + grant.exclusive.ToString();
-  if (!grant.memory_nodes.empty()) text += ", memory of NUMA " + Joined(grant.memory_nodes);
-  if (!grant.devices.empty()) text += ", " + DescribeDevices(grant);
+std::string DescribeAssignment(const v1::ContainerAssignment& assignment) {
+  std::string text =
+      assignment.exclusive_cpus().empty() ? "shared CPUs" : "CPUs " + assignment.exclusive_cpus();
+  if (!assignment.memory_nodes().empty()) {
+    text += ", memory of NUMA " + Joined(assignment.memory_nodes());
+  }
+  if (!assignment.devices().empty()) text += ", " + DescribeDevices(assignment);
   return text;
 }
 
@@ -97,167 +117,141 @@ std::string UtcTime(int64_t unix_ms) {
   return {text.data(), length};
 }
 
-void PrintExplanation(const ContainerExplanation& container, const std::string& indent,
+void PrintExplanation(const v1::ContainerDecision& container, const std::string& indent,
                       std::ostream& out) {
-  for (const control::ResourceHints& hints : container.hints) {
-    out << indent << hints.resource << ": " << DescribeHints(hints) << '\n';
+  for (const v1::ResourceHints& hints : container.hints()) {
+    out << indent << hints.resource() << ": " << DescribeHints(hints) << '\n';
   }
-  if (!container.merged) {
+  if (!container.has_merged()) {
     out << indent << "not aligned: topologyManagerPolicy is none\n";
     return;
   }
-  out << indent << "merged: " << DescribeHint(*container.merged) << '\n';
-  for (const control::CandidateReport& candidate : container.candidates) {
-    out << indent << "  " << DescribeHint(candidate.hint) << ": " << candidate.verdict << '\n';
+  out << indent << "merged: " << DescribeHint(container.merged()) << '\n';
+  for (const v1::Candidate& candidate : container.candidates()) {
+    out << indent << "  " << DescribeHint(candidate.hint()) << ": " << candidate.verdict() << '\n';
   }
-  if (container.candidates_left_out > 0) {
-    out << indent << "  and " << container.candidates_left_out << " more\n";
+  if (container.candidates_left_out() > 0) {
+    out << indent << "  and " << container.candidates_left_out() << " more\n";
   }
-  for (const std::string& note : container.notes) out << indent << "  " << note << '\n';
+  for (const std::string& note : container.notes()) out << indent << "  " << note << '\n';
 }
 
-// Everything but the name.
-bool SameExplanation(ContainerExplanation a, const ContainerExplanation& b) {
-  a.container = b.container;
-  return a == b;
+// Apart from the name of the container.
+bool IsSameExplanation(v1::ContainerDecision a, const v1::ContainerDecision& b) {
+  a.set_container(b.container());
+  return a.SerializeAsString() == b.SerializeAsString();
 }
 
-void PrintDecision(const DecisionReport& decision, std::ostream& out) {
-  out << UtcTime(decision.time_unix_ms) << "  pod " << decision.name_space << "/" << decision.name
-      << " (" << decision.pod_uid << ") " << decision.outcome;
-  if (decision.times > 1) out << ", " << decision.times << " times in a row";
+void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
+  out << UtcTime(decision.time_unix_ms()) << "  pod " << decision.pod_namespace() << "/"
+      << decision.pod_name() << " (" << decision.pod_uid() << ") " << decision.outcome();
+  if (decision.times() > 1) out << ", " << decision.times() << " times in a row";
   out << '\n';
-  if (!decision.message.empty()) {
-    out << "  " << (decision.reason.empty() ? "" : decision.reason + ": ") << decision.message
+  if (!decision.message().empty()) {
+    out << "  " << (decision.reason().empty() ? "" : decision.reason() + ": ") << decision.message()
         << '\n';
   }
-  if (!decision.asked.empty()) out << "  asked: " << decision.asked << '\n';
-  if (!decision.source.empty()) out << "  known from: " << decision.source << '\n';
-  if (!decision.left.empty()) out << "  left: " << decision.left << '\n';
-  PrintExplanations(decision.containers, "  ", out);
-  if (decision.outcome == "granted" && decision.containers.empty()) {
-    out << "  nothing to decide: it asks for nothing of its own, or holds it already\n";
+  if (!decision.asked().empty()) out << "  asked: " << decision.asked() << '\n';
+  if (!decision.source().empty()) out << "  source: " << decision.source() << '\n';
+  if (!decision.available().empty()) out << "  available: " << decision.available() << '\n';
+  PrintExplanations(decision.containers(), "  ", out);
+  if (decision.outcome() == "admitted" && decision.containers().empty()) {
+    out << "  nothing to decide: the pod needs no alignment, or is assigned its resources "
+           "already\n";
   }
-  for (const ContainerReport& grant : decision.assignments) {
-    out << "  granted " << grant.container << ": " << DescribeAssignment(grant) << '\n';
+  for (const v1::ContainerAssignment& assignment : decision.assignments()) {
+    out << "  assigned to " << assignment.container() << ": " << DescribeAssignment(assignment)
+        << '\n';
   }
 }
 
-std::string NameOf(const control::ConditionReport& note) {
-  return reconcile::NameOf({note.container_id, {note.pod_uid, note.container}, note.pod});
+std::string DescribeTimes(const v1::Condition& condition) {
+  if (condition.times() < 2) return "";
+  return " (" + std::to_string(condition.times()) + " times, last seen " +
+         UtcTime(condition.last_unix_ms()) + ")";
 }
 
-// Nothing where all is well.
-void PrintConditions(const control::ConditionReports& conditions, std::ostream& out) {
+void PrintConditions(const RepeatedPtrField<v1::Condition>& conditions, std::ostream& out) {
   constexpr size_t kRepairsShown = 5;
-  if (conditions.runtime_outage) {
-    const control::ConditionReport& outage = *conditions.runtime_outage;
-    out << "\nTHE RUNTIME DOES NOT ANSWER since " << UtcTime(outage.first_unix_ms) << " ("
-        << (outage.last_unix_ms - outage.first_unix_ms) / 1000 << " s): " << outage.text
-        << "\n  remedy: " << outage.remedy << '\n';
+  const std::string_view repaired = ToString(reconcile::ConditionType::kCpusetRepaired);
+  if (!conditions.empty()) out << "\nconditions:\n";
+  size_t repairs = 0;
+  for (const v1::Condition& condition : conditions) {
+    if (condition.type() == repaired && ++repairs > kRepairsShown) continue;
+    const std::string subject = reconcile::NameOf(
+        {condition.container_id(), {condition.pod_uid(), condition.container()}, condition.pod()});
+    out << "  " << condition.type() << " since " << UtcTime(condition.first_unix_ms())
+        << DescribeTimes(condition) << ": " << subject << (subject.empty() ? "" : ": ")
+        << condition.message() << '\n';
+    if (!condition.remedy().empty()) out << "    What to do: " << condition.remedy() << '\n';
   }
-  for (const control::ConditionReport& other : conditions.conflicting_managers) {
-    out << "\nANOTHER CPU MANAGER: " << other.text << " (" << other.times
-        << (other.times == 1 ? " time" : " times") << ", last seen " << UtcTime(other.last_unix_ms)
-        << ")\n  remedy: " << other.remedy << '\n';
-  }
-  for (const control::ConditionReport& unmanaged : conditions.unmanaged) {
-    out << "\nMADE PAST ALIGND: " << NameOf(unmanaged) << ": " << unmanaged.text << " (since "
-        << UtcTime(unmanaged.first_unix_ms) << ")\n  remedy: " << unmanaged.remedy << '\n';
-  }
-  for (const control::ConditionReport& devices : conditions.past_mirror) {
-    out << "\nANOTHER DEVICE PLUGIN: " << NameOf(devices) << " has " << devices.text << " (since "
-        << UtcTime(devices.first_unix_ms) << ")\n  remedy: " << devices.remedy << '\n';
-  }
-  for (const control::ConditionReport& pod : conditions.throttled_pods) {
-    out << "\nTHROTTLED POD: pod " << pod.pod_uid
-        << " has exclusive CPUs, and a CFS quota that cannot be lifted: " << pod.text << " (since "
-        << UtcTime(pod.first_unix_ms) << ")\n  remedy: " << pod.remedy << '\n';
-  }
-  if (!conditions.failed_updates.empty()) out << '\n';
-  for (const control::ConditionReport& failed : conditions.failed_updates) {
-    if (failed.times == 0) {
-      out << "not moved yet: " << NameOf(failed) << " to " << failed.should;
-    } else {
-      out << "cannot be moved: " << NameOf(failed) << " to " << failed.should << ", "
-          << failed.times << (failed.times == 1 ? " time" : " times");
-    }
-    out << ": " << failed.text << '\n';
-  }
-  if (conditions.repairs == 0) return;
-  out << '\n'
-      << conditions.repairs << (conditions.repairs == 1 ? " repair" : " repairs")
-      << " of cpusets that somebody else had changed:\n";
-  for (size_t i = 0; i < std::min(conditions.last_repairs.size(), kRepairsShown); ++i) {
-    const control::ConditionReport& repair = conditions.last_repairs[i];
-    out << "  " << UtcTime(repair.last_unix_ms) << "  " << NameOf(repair) << " was " << repair.was
-        << ", should be " << repair.should << ": put back within " << repair.noticed_ms
-        << " ms of that being noticed, " << repair.lasted_ms
-        << " ms after it was last seen to be right\n";
+  if (repairs > kRepairsShown) {
+    out << "  " << repaired << ": " << repairs - kRepairsShown << " more containers\n";
   }
 }
 
 }  // namespace
 
-void PrintStatus(const control::StatusReport& report, std::ostream& out) {
-  const control::Policies& policies = report.policies;
-  out << "alignd " << report.version << ", generation " << report.generation << '\n'
-      << "CPU manager:      " << policies.cpu_manager
-      << DescribeOptions(policies.cpu_manager_options) << '\n'
-      << "memory manager:   " << policies.memory_manager << '\n'
-      << "topology manager: " << policies.topology_manager << ", scope " << policies.topology_scope
-      << ", as kubelet " << policies.compatibility
-      << DescribeOptions(policies.topology_manager_options) << '\n'
-      << "shared pool:      CPUs " << OrDash(report.default_set.ToString()) << ", reserved "
-      << OrDash(report.reserved_cpus.ToString()) << "\n\nfree:\n";
-  for (const admission::NumaAvailability& room : report.numa) {
-    out << "  " << admission::DescribeAvailable({room}) << '\n';
+void PrintStatus(const v1::GetStatusResponse& status, std::ostream& out) {
+  const v1::Policies& policies = status.policies();
+  out << "alignd " << status.version() << ", generation " << status.generation() << '\n'
+      << "CPU manager:      " << policies.cpu_manager()
+      << DescribeOptions(policies.cpu_manager_options()) << '\n'
+      << "memory manager:   " << policies.memory_manager() << '\n'
+      << "topology manager: " << policies.topology_manager() << ", scope "
+      << policies.topology_scope() << ", as kubelet " << policies.compatibility()
+      << DescribeOptions(policies.topology_manager_options()) << '\n'
+      << "shared pool:      CPUs " << OrDash(status.default_set()) << ", reserved "
+      << OrDash(status.reserved_cpus()) << "\n\nfree:\n";
+  for (const v1::NumaNode& node : status.numa()) out << "  " << DescribeNode(node) << '\n';
+  for (const v1::DeviceResource& resource : status.devices()) {
+    out << "  " << resource.name() << ": " << resource.healthy().free() << " of "
+        << resource.healthy().total();
+    if (resource.unhealthy() > 0) out << ", " << resource.unhealthy() << " unhealthy";
+    out << (resource.registered() ? "\n" : ", its plugin is not registered\n");
   }
-  for (const control::DeviceResource& resource : report.devices) {
-    out << "  " << resource.name << ": " << resource.healthy.free << " of "
-        << resource.healthy.total;
-    if (resource.unhealthy > 0) out << ", " << resource.unhealthy << " unhealthy";
-    out << (resource.registered ? "\n" : ", its plugin is not there\n");
-  }
-  PrintConditions(report.conditions, out);
-  if (report.containers.empty()) {
-    out << "\nno container holds anything\n";
+  PrintConditions(status.conditions(), out);
+  if (status.containers().empty()) {
+    out << "\nno container is assigned anything\n";
     return;
   }
-  out << "\nheld:\n";
+  out << "\nassigned:\n";
   std::vector<Row> rows = {{"POD", "CONTAINER", "CPUS", "MEMORY", "DEVICES"}};
-  for (const ContainerReport& container : report.containers) {
+  for (const v1::ContainerAssignment& container : status.containers()) {
     rows.push_back(
-        {container.pod.empty() ? container.pod_uid : container.pod + " (" + container.pod_uid + ")",
-         container.container,
-         container.exclusive.empty() ? "shared" : container.exclusive.ToString(),
-         container.memory_nodes.empty() ? "any" : "NUMA " + Joined(container.memory_nodes),
+        {container.pod().empty() ? container.pod_uid()
+                                 : container.pod() + " (" + container.pod_uid() + ")",
+         container.container(),
+         container.exclusive_cpus().empty() ? "shared" : container.exclusive_cpus(),
+         container.memory_nodes().empty() ? "any" : "NUMA " + Joined(container.memory_nodes()),
          OrDash(DescribeDevices(container))});
   }
   PrintTable(rows, out);
 }
 
-void PrintExplanations(const std::vector<ContainerExplanation>& containers,
+void PrintExplanations(const RepeatedPtrField<v1::ContainerDecision>& containers,
                        const std::string& indent, std::ostream& out) {
-  for (size_t i = 0; i < containers.size(); ++i) {
-    out << indent << containers[i].container << ":";
-    if (i > 0 && SameExplanation(containers[i - 1], containers[i])) {
-      out << " as " << containers[i - 1].container << '\n';
-      continue;
+  const v1::ContainerDecision* before = nullptr;
+  for (const v1::ContainerDecision& container : containers) {
+    out << indent << container.container() << ":";
+    if (before != nullptr && IsSameExplanation(*before, container)) {
+      out << " as " << before->container() << '\n';
+    } else {
+      out << '\n';
+      PrintExplanation(container, indent + "  ", out);
     }
-    out << '\n';
-    PrintExplanation(containers[i], indent + "  ", out);
+    before = &container;
   }
 }
 
 void PrintLegend(std::ostream& out) { out << "{..}: NUMA nodes; !: preferred\n"; }
 
-void PrintDecisions(const std::vector<DecisionReport>& decisions, std::ostream& out) {
-  if (decisions.empty()) {
+void PrintDecisions(const v1::ExplainResponse& explained, std::ostream& out) {
+  if (explained.decisions().empty()) {
     out << "no decision is known\n";
     return;
   }
-  for (const DecisionReport& decision : decisions) {
+  for (const v1::PodDecision& decision : explained.decisions()) {
     PrintDecision(decision, out);
     out << '\n';
   }

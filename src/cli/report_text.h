@@ -1,26 +1,26 @@
-// Reports of the control service, told for people.
+// Reports of the control service as text, for people.
 #pragma once
 
 #include <iosfwd>
 #include <string>
-#include <vector>
 
-#include "control/reports.h"
+#include "alignd/control/v1/control.pb.h"
 
 namespace alignd::cli {
 
-// Version and policies, one line per NUMA node and per resource, and a table of the containers that
-// hold something.
-void PrintStatus(const control::StatusReport& report, std::ostream& out);
+// Version and policies, a line per NUMA node and per resource, the conditions, and a table of the
+// containers with assignments. The CPU lists are valid, as in an answer of ControlClient.
+void PrintStatus(const control::v1::GetStatusResponse& status, std::ostream& out);
 
-// Of each container the hints of every resource, what they were merged to, and why the other
-// candidates lost. Each line starts with `indent`.
-void PrintExplanations(const std::vector<control::ContainerExplanation>& containers,
-                       const std::string& indent, std::ostream& out);
+// For each container: the hints of every resource, the merged hint, and why the other candidates
+// lost. Each line starts with `indent`.
+void PrintExplanations(
+    const google::protobuf::RepeatedPtrField<control::v1::ContainerDecision>& containers,
+    const std::string& indent, std::ostream& out);
 
-// What the marks in PrintExplanations mean, in one line.
+// Explains the symbols of PrintExplanations, in one line.
 void PrintLegend(std::ostream& out);
 
-void PrintDecisions(const std::vector<control::DecisionReport>& decisions, std::ostream& out);
+void PrintDecisions(const control::v1::ExplainResponse& explained, std::ostream& out);
 
 }  // namespace alignd::cli

@@ -19,12 +19,13 @@ struct StatusOptions {
 };
 
 Result<int> ShowStatus(const StatusOptions& options, std::ostream& out) {
-  const Result<control::StatusReport> report = control::ControlClient(options.socket).GetStatus();
-  if (!report.ok()) return report.error();
+  const Result<control::v1::GetStatusResponse> status =
+      control::ControlClient(options.socket).GetStatus();
+  if (!status.ok()) return status.error();
   if (options.output == "json") {
-    out << StatusJson(*report) << '\n';
+    out << StatusJson(*status) << '\n';
   } else {
-    PrintStatus(*report, out);
+    PrintStatus(*status, out);
   }
   return kSuccess;
 }
@@ -34,7 +35,7 @@ Result<int> ShowStatus(const StatusOptions& options, std::ostream& out) {
 void AddStatusCommand(CLI::App& app, Action& action) {
   const auto options = std::make_shared<StatusOptions>();
   CLI::App* const command = app.add_subcommand(
-      "status", "Show what alignd has given away on this node, and what is left");
+      "status", "Show what is assigned and what is free on this node, and the node's conditions");
   command->add_option("--socket", options->socket, "alignd's control socket")
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "text: for people; json: for programs")

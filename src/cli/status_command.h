@@ -1,4 +1,4 @@
-// `alignctl status`: what a running alignd has given away and what is left.
+// `alignctl status`: what is assigned and what is free on a node, and its conditions.
 #pragma once
 
 #include "cli/program.h"

@@ -6,15 +6,15 @@
 #include <memory>
 #include <utility>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/control/v1/control.grpc.pb.h"
-#include "control/wire.h"
 #include "rpc/grpc_status.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::control {
 namespace {
 
-// `call`: the stub's method with that request and answer.
+// `call`: the method of the stub.
 template <typename Request, typename Response>
 Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds timeout,
                      grpc::Status (v1::Control::Stub::*call)(grpc::ClientContext*, const Request&,
@@ -30,35 +30,30 @@ Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds time
   if (status.ok()) return response;
   Error error = rpc::ToError(status, "alignd at " + endpoint);
   if (error.code == ErrorCode::kUnavailable) {
-    error.remedy = "see whether alignd runs, and whether you may use its socket (--socket)";
+    error.remedy = "check that alignd runs and that you have access to its socket (--socket)";
   }
   return error;
 }
 
 }  // namespace
 
-Result<StatusReport> ControlClient::GetStatus() const {
-  const auto response = Ask<v1::GetStatusRequest, v1::GetStatusResponse>(
+Result<v1::GetStatusResponse> ControlClient::GetStatus() const {
+  auto response = Ask<v1::GetStatusRequest, v1::GetStatusResponse>(
       endpoint_, timeout_, &v1::Control::Stub::GetStatus, {});
   if (!response.ok()) return response.error();
-  return FromWire(*response);
+  for (const v1::NumaNode& node : response->numa()) {
+    const Result<CpuSet> free = CpuSet::Parse(node.free_cpus());
+    if (!free.ok()) return Error{ErrorCode::kCorrupt, free.error().message};
+  }
+  return response;
 }
 
-Result<std::vector<DecisionReport>> ControlClient::Explain(const std::string& pod,
-                                                           uint32_t limit) const {
+Result<v1::ExplainResponse> ControlClient::Explain(const std::string& pod, uint32_t limit) const {
   v1::ExplainRequest request;
   request.set_pod(pod);
   request.set_limit(limit);
-  const auto response = Ask<v1::ExplainRequest, v1::ExplainResponse>(
-      endpoint_, timeout_, &v1::Control::Stub::Explain, request);
-  if (!response.ok()) return response.error();
-  std::vector<DecisionReport> decisions;
-  for (const v1::PodDecision& message : response->decisions()) {
-    Result<DecisionReport> decision = FromWire(message);
-    if (!decision.ok()) return decision.error();
-    decisions.push_back(*std::move(decision));
-  }
-  return decisions;
+  return Ask<v1::ExplainRequest, v1::ExplainResponse>(endpoint_, timeout_,
+                                                      &v1::Control::Stub::Explain, request);
 }
 
 }  // namespace alignd::control

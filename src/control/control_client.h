@@ -1,33 +1,33 @@
-// Asks a running alignd. No gRPC in this header, so that the command line need not know it.
+// Calls the control service of a running alignd.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "alignd/base/result.h"
-#include "control/reports.h"
+#include "alignd/control/v1/control.pb.h"
 
 namespace alignd::control {
 
 inline constexpr char kDefaultSocket[] = "unix:///run/alignd/control.sock";
 
-// A value. Calls block until the answer is there, `timeout` at most.
+// A value. Each call blocks until alignd answers, at most for `timeout`.
 class ControlClient {
  public:
   explicit ControlClient(std::string endpoint,
                          std::chrono::milliseconds timeout = std::chrono::seconds(10))
       : endpoint_(std::move(endpoint)), timeout_(timeout) {}
 
-  // Errors: kUnavailable if nobody serves the socket; kInvalidArgument as rpc::SocketPath;
-  // kDeadlineExceeded; kCorrupt if the answer makes no sense.
-  Result<StatusReport> GetStatus() const;
+  // The CPU lists of the answer are valid.
+  // Errors: kUnavailable if no alignd listens on the socket; kInvalidArgument as rpc::SocketPath;
+  // kDeadlineExceeded; kCorrupt if a CPU list is not valid.
+  Result<v1::GetStatusResponse> GetStatus() const;
 
-  // `pod`: UID, name or namespace/name; empty: all. `limit`: of decisions; 0: the server's.
-  // Newest first. Errors: as GetStatus.
-  Result<std::vector<DecisionReport>> Explain(const std::string& pod, uint32_t limit) const;
+  // `pod`: UID, name or namespace/name; empty: all pods. `limit`: of decisions; 0: the server's
+  // default. Newest first. Errors: as GetStatus, without kCorrupt.
+  Result<v1::ExplainResponse> Explain(const std::string& pod, uint32_t limit) const;
 
  private:
   std::string endpoint_;

@@ -10,7 +10,6 @@
 
 #include "alignd/control/v1/control.grpc.pb.h"
 #include "control/reports.h"
-#include "control/wire.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::control {
@@ -18,12 +17,14 @@ namespace {
 
 constexpr size_t kDefaultLimit = 10;
 
-// What may be sent in one answer; the newest decisions come first, the rest is left off.
+// The limit of one answer. The oldest decisions beyond it are not sent.
 constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
 
 }  // namespace
 
-class ControlServer::Service final : public v1::Control::CallbackService {
+// Synchronous: gRPC runs its methods on threads of this server. An explanation can take long; on
+// the threads of the callback API it would delay the answers of device plugins.
+class ControlServer::Service final : public v1::Control::Service {
  public:
   Service(std::string version, const admission::Node& node,
           const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
@@ -34,37 +35,29 @@ class ControlServer::Service final : public v1::Control::CallbackService {
         conditions_(conditions),
         names_(std::move(names)) {}
 
-  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
-                                      const v1::GetStatusRequest* /*request*/,
-                                      v1::GetStatusResponse* response) override {
-    StatusReport report = ReportStatus(version_, node_, *allocation_.snapshot(), names_(),
-                                       allocation_.decisions(), *allocation_.bindings());
-    report.conditions = ReportConditions(conditions_.Report());
-    *response = ToWire(report);
-    return Finish(context);
+  grpc::Status GetStatus(grpc::ServerContext* /*context*/, const v1::GetStatusRequest* /*request*/,
+                         v1::GetStatusResponse* response) override {
+    *response =
+        ReportStatus(version_, node_, *allocation_.snapshot(), names_(), allocation_.decisions(),
+                     *allocation_.bindings(), conditions_.Report());
+    return grpc::Status::OK;
   }
 
-  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
-                                    const v1::ExplainRequest* request,
-                                    v1::ExplainResponse* response) override {
+  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                       v1::ExplainResponse* response) override {
     const size_t limit = request->limit() == 0 ? kDefaultLimit : request->limit();
     size_t bytes = 0;
     for (const auto& decision : allocation_.decisions().Newest(request->pod(), limit)) {
-      v1::PodDecision message = ToWire(ReportDecision(node_, *decision));
+      if (context->IsCancelled()) return grpc::Status::CANCELLED;
+      v1::PodDecision message = ReportDecision(node_, *decision);
       bytes += message.ByteSizeLong();
       if (bytes > kMaxAnswerBytes) break;
       *response->add_decisions() = std::move(message);
     }
-    return Finish(context);
+    return grpc::Status::OK;
   }
 
  private:
-  static grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
-
   const std::string version_;
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;

@@ -1,4 +1,4 @@
-// Serves status and explanations to `alignctl`, on a socket of its own.
+// Serves status and explanations to `alignctl` on a Unix socket.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,12 @@ class Server;
 
 namespace alignd::control {
 
-// Thread-safe. Answers from published snapshots and the decision log; never waits for a decision.
+// Thread-safe. Answers from published snapshots and the decision log, on gRPC threads of its own.
+// Does not wait for a decision, and delays no other gRPC server or client of the process.
 class ControlServer {
  public:
-  // Listens on `endpoint` (rpc::Listen). The references outlive the server. `names` is asked on any
-  // thread. Errors: those of rpc::Listen.
+  // Listens on `endpoint` (rpc::Listen). The references outlive the server. `names` is called
+  // on any thread. Errors: those of rpc::Listen.
   static Result<std::unique_ptr<ControlServer>> Start(
       const std::string& endpoint, std::string version, const admission::Node& node,
       const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
@@ -29,7 +30,7 @@ class ControlServer {
 
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
-  // Stops; calls under way are cancelled.
+  // Stops, and cancels the calls that are not answered yet.
   ~ControlServer();
 
  private:

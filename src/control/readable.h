@@ -1,4 +1,4 @@
-// Foreign words on the wire.
+// Texts of other programs in protobuf messages.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace alignd::control {
 
-// With U+FFFD where the text is no UTF-8: a plugin's or a runtime's words may be any bytes, and one
-// that is no UTF-8 would make the whole answer unreadable.
+// Replaces bytes that are not UTF-8 with U+FFFD. An error text of a plugin or a runtime can contain
+// any bytes, and protobuf rejects a whole message in which one string is not UTF-8.
 std::string Readable(std::string_view text);
 
 }  // namespace alignd::control

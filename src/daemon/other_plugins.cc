@@ -49,8 +49,7 @@ void OtherPlugins::Look() {
       if (known == ours.resources.end() || !known->second.registered) continue;
       if (ours.Find(container.key, resource) != nullptr) continue;
       found.push_back(
-          {.since = {},
-           .container = {container.id, container.key, registry_.PodName(container.key.pod_uid)},
+          {.container = {container.id, container.key, registry_.PodName(container.key.pod_uid)},
            .resource = resource,
            .ids = allocation.Ids()});
     }

@@ -3,46 +3,159 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace alignd::reconcile {
 namespace {
 
 using std::chrono::system_clock;
 
-constexpr uint64_t kFailuresBetweenWords = 10;
-constexpr std::chrono::hours kBetweenWords{1};
+constexpr std::chrono::hours kLogAgain{1};
 
-std::string Unanswered(Conditions::Time since, Conditions::Time now) {
+std::string About(const Condition& condition) {
+  const std::string subject = NameOf(condition.subject);
+  return (subject.empty() ? "" : subject + ": ") + condition.message;
+}
+
+bool IsError(ConditionType type) {
+  return type == ConditionType::kConflictingCpuManager ||
+         type == ConditionType::kConflictingDevicePlugin;
+}
+
+void LogActive(const Condition& condition) {
+  spdlog::log(IsError(condition.type) ? spdlog::level::err : spdlog::level::warn, "{}: {}{}{}",
+              ToString(condition.type), About(condition), condition.remedy.empty() ? "" : "; ",
+              condition.remedy);
+}
+
+void LogResolved(const Condition& condition) {
+  spdlog::info("{} resolved: {}", ToString(condition.type), About(condition));
+}
+
+std::string NoAnswer(Condition::Time since, Condition::Time now) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - since);
   return "the runtime has not answered for " + std::to_string(seconds.count()) + " s";
 }
 
-}  // namespace
-
-std::string NameOf(const Subject& container) {
-  return "container " + container.key.container + " of pod " +
-         (container.pod.empty() ? container.key.pod_uid : container.pod);
+std::string DescribeUpdate(const std::string& should, const std::string& cause) {
+  return "not moved to " + should + ": " + cause;
 }
 
-std::string DescribePastMirror(const PastMirror& devices) {
-  std::string text = devices.resource;
+Condition UpdateCondition(const Subject& container, const std::string& should,
+                          const std::string& cause, Condition::Time first) {
+  return {.type = ConditionType::kCpusetUpdateFailed,
+          .subject = container,
+          .first = first,
+          .message = DescribeUpdate(should, cause),
+          .remedy =
+              "see in the runtime's log why it does not apply the update; alignd retries, and "
+              "containers that need these CPUs exclusively wait"};
+}
+
+Condition Outage(const std::string& error, bool ever_answered, Condition::Time first) {
+  return {.type = ConditionType::kRuntimeUnavailable,
+          .first = first,
+          .message = error + (ever_answered
+                                  ? ". The assignments are as of its last answer: containers that "
+                                    "have ended since may be among them"
+                                  : ". It has not answered since alignd started: the assignments "
+                                    "are those of the state files and may be out of date; new pods "
+                                    "and containers wait"),
+          .remedy = "start the runtime, or see in its log why it does not answer; alignd retries"};
+}
+
+std::string Describe(const PastMirror& devices) {
+  std::string text = "is assigned " + devices.resource;
   for (const std::string& id : devices.ids) text += " " + id;
   return text +
-         " from a plugin that is registered with the kubelet itself, beside alignd, which knows "
-         "nothing of it and may give it to others";
+         " by a plugin that is registered with the kubelet directly; alignd does not know this "
+         "allocation and can allocate the same devices to another container";
 }
 
-void Conditions::Repaired(Repair repair) {
-  spdlog::warn(
-      "{} was moved by somebody else to {}; it is on {} again, within {} ms of that being noticed "
-      "(it was last seen to be right {} ms ago)",
-      NameOf(repair.container), repair.was, repair.should, repair.noticed.count(),
-      repair.lasted.count());
-  const MutexLock lock(mutex_);
-  ++repairs_;
-  newest_first_.push_front(std::move(repair));
-  if (newest_first_.size() > kRepairsKept) newest_first_.pop_back();
+}  // namespace
+
+std::string NameOf(const Subject& subject) {
+  const std::string pod = subject.pod.empty() ? subject.key.pod_uid : subject.pod;
+  if (!subject.key.container.empty()) {
+    return "container " + subject.key.container + " of pod " + pod;
+  }
+  return pod.empty() ? "" : "pod " + pod;
+}
+
+void Conditions::Raise(const std::string& key, Entry entry) {
+  const Condition::Time now = system_clock::now();
+  Condition& fresh = entry.condition;
+  if (fresh.first == Time{}) fresh.first = now;
+  if (fresh.last == Time{}) fresh.last = now;
+  bool log = true;
+  {
+    const MutexLock lock(mutex_);
+    const auto [known, is_new] = entries_.try_emplace({fresh.type, key});
+    if (!is_new) {
+      const Entry& before = known->second;
+      fresh.first = before.condition.first;
+      fresh.times = before.condition.times;
+      log = fresh.type == ConditionType::kCpusetRepaired ||
+            before.condition.message != fresh.message || now - before.logged >= kLogAgain;
+      entry.logged = before.logged;
+    }
+    ++fresh.times;
+    if (log) entry.logged = now;
+    known->second = entry;
+    DropSurplus(fresh.type);
+  }
+  if (log) LogActive(fresh);
+}
+
+void Conditions::Clear(ConditionType type, const std::string& key) {
+  Entries::node_type entry;
+  {
+    const MutexLock lock(mutex_);
+    entry = entries_.extract({type, key});
+  }
+  if (entry) LogResolved(entry.mapped().condition);
+}
+
+void Conditions::ClearOthers(ConditionType type, const std::set<std::string>& keys) {
+  std::vector<std::string> cleared;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, entry] : entries_) {
+      if (key.first == type && !keys.contains(key.second)) cleared.push_back(key.second);
+    }
+  }
+  for (const std::string& key : cleared) Clear(type, key);
+}
+
+void Conditions::DropSurplus(ConditionType type) {
+  if (type != ConditionType::kCpusetRepaired && type != ConditionType::kConflictingCpuManager) {
+    return;
+  }
+  size_t count = 0;
+  auto oldest = entries_.end();
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (entry->first.first != type) continue;
+    ++count;
+    if (oldest == entries_.end() || entry->second.condition.last < oldest->second.condition.last) {
+      oldest = entry;
+    }
+  }
+  if (count > kMaxKept) entries_.erase(oldest);
+}
+
+void Conditions::Repaired(const Repair& repair) {
+  Raise(repair.container.container_id,
+        {.condition = {
+             .type = ConditionType::kCpusetRepaired,
+             .subject = repair.container,
+             .first = repair.time,
+             .last = repair.time,
+             .message = "another program changed it to " + repair.was + "; restored to " +
+                        repair.should + " within " + std::to_string(repair.noticed.count()) +
+                        " ms of noticing the change, at most " +
+                        std::to_string(repair.lasted.count()) + " ms after the change",
+             .remedy = "if it repeats, find the program that writes the cpuset (kubelet: set "
+                       "cpuManagerPolicy: none; tuned, irqbalance and systemd: no CPU sets for "
+                       "containers)"}});
 }
 
 void Conditions::UpdateBegun(const Subject& container, const std::string& should) {
@@ -57,58 +170,41 @@ void Conditions::UpdateAnswered(const std::string& container_id) {
 
 void Conditions::UpdateFailed(const Subject& container, const std::string& should,
                               const Error& error) {
-  uint64_t times = 0;
+  Time first = system_clock::now();
   {
     const MutexLock lock(mutex_);
-    FailedUpdate& failed = failed_[container.container_id];
-    if (failed.times == 0) {
-      const auto begun = begun_.find(container.container_id);
-      failed.since = begun == begun_.end() ? system_clock::now() : begun->second.since;
-    }
-    failed.container = container;
-    failed.should = should;
-    failed.error = error.Text();
-    times = ++failed.times;
+    const auto begun = begun_.find(container.container_id);
+    if (begun != begun_.end()) first = begun->second.since;
   }
-  if (times % kFailuresBetweenWords == 1) {
-    spdlog::warn("{} could not be moved to {}: {} (attempt {}, goes on)", NameOf(container), should,
-                 error.Text(), times);
-  }
+  Raise(container.container_id,
+        {.condition = UpdateCondition(container, should, error.Text(), first),
+         .cause = error.Text()});
 }
 
 void Conditions::UpdateSettled(const std::string& container_id) {
-  const MutexLock lock(mutex_);
-  failed_.erase(container_id);
+  Clear(ConditionType::kCpusetUpdateFailed, container_id);
 }
 
 void Conditions::QuotaNotLifted(const std::string& pod_uid, const Error& error) {
-  bool is_news = false;
-  {
-    const MutexLock lock(mutex_);
-    ThrottledPod& pod = throttled_[pod_uid];
-    is_news = pod.times == 0 || pod.error != error.message;
-    if (pod.times == 0) pod.since = std::chrono::system_clock::now();
-    if (is_news) pod.times = 0;
-    ++pod.times;
-    pod.pod_uid = pod_uid;
-    pod.error = error.message;
-    pod.remedy = error.remedy;
-  }
-  if (is_news) {
-    spdlog::warn("pod {} has exclusive CPUs and is throttled by its CFS quota: {}", pod_uid,
-                 error.Text());
-  }
+  Raise(pod_uid,
+        {.condition = {.type = ConditionType::kPodQuotaNotLifted,
+                       .subject = {.container_id = {}, .key = {pod_uid, ""}},
+                       .message = "throttled, although it has exclusive CPUs: its CFS quota "
+                                  "cannot be lifted: " +
+                                  error.message,
+                       .remedy = error.remedy}});
 }
 
 void Conditions::QuotaSettled(const std::string& pod_uid) {
-  const MutexLock lock(mutex_);
-  throttled_.erase(pod_uid);
+  Clear(ConditionType::kPodQuotaNotLifted, pod_uid);
 }
 
 std::set<std::string> Conditions::ThrottledPods() const {
   const MutexLock lock(mutex_);
   std::set<std::string> uids;
-  for (const auto& [uid, pod] : throttled_) uids.insert(uid);
+  for (const auto& [key, entry] : entries_) {
+    if (key.first == ConditionType::kPodQuotaNotLifted) uids.insert(key.second);
+  }
   return uids;
 }
 
@@ -118,149 +214,111 @@ void Conditions::RuntimeAsked() {
 }
 
 void Conditions::RuntimeAnswered() {
-  bool again = false;
   {
     const MutexLock lock(mutex_);
     answered_ = true;
     asked_.reset();
-    again = outage_.has_value();
-    outage_.reset();
   }
-  if (again) spdlog::info("the runtime answers again");
+  Clear(ConditionType::kRuntimeUnavailable, "");
 }
 
 void Conditions::RuntimeFailed(const Error& error) {
-  bool say = false;
+  Condition outage;
   {
     const MutexLock lock(mutex_);
-    if (!outage_) outage_ = {asked_.value_or(system_clock::now()), {}, !answered_};
-    say = std::exchange(outage_->error, error.Text()) != error.Text();
+    outage = Outage(error.Text(), answered_, asked_.value_or(system_clock::now()));
     asked_.reset();
   }
-  if (say) spdlog::warn("cannot ask the runtime what runs: {}", error.Text());
+  Raise("", {.condition = std::move(outage)});
 }
 
 void Conditions::SawConflictingManager(const std::string& key, const std::string& sign,
                                        const std::string& remedy, std::chrono::milliseconds lasts) {
-  const Time now = system_clock::now();
-  bool say = true;
-  {
-    const MutexLock lock(mutex_);
-    if (!others_.contains(key) && others_.size() >= kOtherManagersKept) {
-      others_.erase(std::ranges::min_element(others_, {},
-                                             [](const auto& entry) { return entry.second.last; }));
-    }
-    ConflictingManager& other = others_[key];
-    say = other.times == 0 || now - other.said >= kBetweenWords;
-    if (say) other.said = now;
-    if (other.times++ == 0) other.first = now;
-    other.last = now;
-    other.until = now + lasts;
-    other.sign = sign;
-    other.remedy = remedy;
-  }
-  if (say) spdlog::error("another CPU manager works on this node: {}; {}", sign, remedy);
+  Raise(key, {.condition = {.type = ConditionType::kConflictingCpuManager,
+                            .message = sign,
+                            .remedy = remedy},
+              .expires = system_clock::now() + lasts});
 }
 
 void Conditions::ConflictingManagerGone(const std::string& key) {
-  std::string sign;
-  {
-    const MutexLock lock(mutex_);
-    const auto other = others_.find(key);
-    if (other == others_.end()) return;
-    sign = std::move(other->second.sign);
-    others_.erase(other);
-  }
-  spdlog::info("no longer so: {}", sign);
+  Clear(ConditionType::kConflictingCpuManager, key);
 }
 
 void Conditions::DropExpired(Time now) {
-  std::vector<std::string> over;
+  std::vector<Key> expired;
   {
     const MutexLock lock(mutex_);
-    std::erase_if(others_, [&](const auto& entry) {
-      const ConflictingManager& other = entry.second;
-      if (other.until > now) return false;
-      over.push_back(other.sign);
-      return true;
-    });
+    for (const auto& [key, entry] : entries_) {
+      if (entry.expires && *entry.expires <= now) expired.push_back(key);
+    }
   }
-  for (const std::string& sign : over) spdlog::info("not seen again for a while: {}", sign);
+  for (const auto& [type, key] : expired) Clear(type, key);
 }
 
 void Conditions::FoundUnmanaged(const std::vector<Subject>& containers) {
-  std::vector<Subject> fresh;
-  {
-    const MutexLock lock(mutex_);
-    std::map<std::string, Unmanaged> known = std::exchange(unmanaged_, {});
-    for (const Subject& container : containers) {
-      const auto before = known.find(container.container_id);
-      if (before == known.end()) fresh.push_back(container);
-      unmanaged_[container.container_id] = {
-          before == known.end() ? system_clock::now() : before->second.since, container};
-    }
+  std::set<std::string> keys;
+  for (const Subject& container : containers) {
+    keys.insert(container.container_id);
+    Raise(container.container_id,
+          {.condition = {
+               .type = ConditionType::kUnmanagedContainer,
+               .subject = container,
+               .message = "created at the runtime directly, not through alignd: it runs in the "
+                          "shared pool and is assigned no memory nodes or devices",
+               .remedy = "let the program that creates containers use alignd's socket (kubelet: "
+                         "--container-runtime-endpoint), then delete the pod"}});
   }
-  for (const Subject& container : fresh) {
-    spdlog::warn("{} was made past alignd, at the runtime itself: nothing is granted to it",
-                 NameOf(container));
-  }
+  ClearOthers(ConditionType::kUnmanagedContainer, keys);
 }
 
-void Conditions::FoundPastMirror(std::vector<PastMirror> devices) {
-  std::vector<PastMirror> fresh;
-  {
-    const MutexLock lock(mutex_);
-    for (PastMirror& found : devices) {
-      const auto before = std::ranges::find_if(past_mirror_, [&found](const PastMirror& known) {
-        return known.container.container_id == found.container.container_id &&
-               known.resource == found.resource;
-      });
-      found.since = before == past_mirror_.end() ? system_clock::now() : before->since;
-      if (before == past_mirror_.end()) fresh.push_back(found);
-    }
-    past_mirror_ = std::move(devices);
+void Conditions::FoundPastMirror(const std::vector<PastMirror>& devices) {
+  std::set<std::string> keys;
+  for (const PastMirror& found : devices) {
+    const std::string key = found.container.container_id + " " + found.resource;
+    keys.insert(key);
+    Raise(key, {.condition = {
+                    .type = ConditionType::kConflictingDevicePlugin,
+                    .subject = found.container,
+                    .message = Describe(found),
+                    .remedy = "let the plugin register in alignd's device plugin directory only, "
+                              "then restart alignd: it takes over the devices of the container"}});
   }
-  for (const PastMirror& found : fresh) {
-    spdlog::error("{} has {}; {}", NameOf(found.container), DescribePastMirror(found),
-                  kOneDevicePlugin);
-  }
+  ClearOthers(ConditionType::kConflictingDevicePlugin, keys);
 }
 
-ConditionsSnapshot Conditions::Report(Time now) const {
-  const MutexLock lock(mutex_);
-  ConditionsSnapshot report{.repairs = repairs_,
-                            .last_repairs = {newest_first_.begin(), newest_first_.end()},
-                            .failed_updates = FailedUpdates(now),
-                            .throttled_pods = {},
-                            .conflicting_managers = {},
-                            .runtime_outage = OutageOf(now),
-                            .unmanaged = {},
-                            .past_mirror = past_mirror_};
-  for (const auto& [uid, pod] : throttled_) report.throttled_pods.push_back(pod);
-  for (const auto& [sign, other] : others_) report.conflicting_managers.push_back(other);
-  for (const auto& [id, unmanaged] : unmanaged_) report.unmanaged.push_back(unmanaged);
+std::vector<Condition> Conditions::Report(Time now) const {
+  Entries entries;
+  {
+    const MutexLock lock(mutex_);
+    entries = entries_;
+    AddUnanswered(now, entries);
+  }
+  std::vector<Condition> report;
+  for (auto& [key, entry] : entries) report.push_back(std::move(entry.condition));
+  const auto repairs = std::ranges::find(report, ConditionType::kCpusetRepaired, &Condition::type);
+  std::ranges::stable_sort(repairs, report.end(), std::ranges::greater(), &Condition::last);
   return report;
 }
 
-std::vector<FailedUpdate> Conditions::FailedUpdates(Time now) const {
-  std::map<std::string, FailedUpdate> failed = failed_;
+void Conditions::AddUnanswered(Time now, Entries& entries) const {
+  const Key runtime{ConditionType::kRuntimeUnavailable, ""};
+  if (!entries.contains(runtime) && asked_ && now - *asked_ >= kAnswersWithin) {
+    Condition outage = Outage(NoAnswer(*asked_, now), answered_, *asked_);
+    outage.last = now;
+    outage.times = 1;
+    entries[runtime].condition = std::move(outage);
+  }
   for (const auto& [id, begun] : begun_) {
     if (now - begun.since < kAnswersWithin) continue;
-    FailedUpdate& update = failed[id];
-    if (update.times == 0) update.since = begun.since;
-    update.container = begun.container;
-    update.should = begun.should;
-    update.error += (update.error.empty() ? "" : "; now ") + Unanswered(begun.since, now);
+    Entry& entry = entries[{ConditionType::kCpusetUpdateFailed, id}];
+    const uint64_t times = entry.condition.times;
+    const std::string cause =
+        (times == 0 ? "" : entry.cause + "; now ") + NoAnswer(begun.since, now);
+    entry.condition = UpdateCondition(begun.container, begun.should, cause,
+                                      times == 0 ? begun.since : entry.condition.first);
+    entry.condition.last = now;
+    entry.condition.times = times;
   }
-  std::vector<FailedUpdate> updates;
-  for (auto& [id, update] : failed) updates.push_back(std::move(update));
-  return updates;
-}
-
-std::optional<RuntimeOutage> Conditions::OutageOf(Time now) const {
-  if (outage_) return outage_;
-  if (!asked_ || now - *asked_ < kAnswersWithin) return std::nullopt;
-  return RuntimeOutage{*asked_, {}, !answered_};
 }
 
 }  // namespace alignd::reconcile

@@ -22,10 +22,10 @@ TEST_F(RealNode, ForeignWritesToCpusetsAreRepaired) {
     std::ofstream(CgroupOf(pod, container) / "cpuset.cpus") << all_.ToString() << std::endl;
     EXPECT_TRUE(WaitUntil([&] { return CgroupCpusOf(pod, container) == right; }));
     EXPECT_EQ(CpusOf(pod, container), right);
-    EXPECT_TRUE(alignd_->WaitForLog("container app of pod " + pod.pod.name_space + "/" +
-                                    pod.pod.name + " was moved by somebody else to CPUs " +
-                                    all_.ToString() + "; it is on CPUs " + right.ToString() +
-                                    " again"))
+    EXPECT_TRUE(alignd_->WaitForLog("CpusetRepaired: container app of pod " + pod.pod.name_space +
+                                    "/" + pod.pod.name + ": another program changed it to CPUs " +
+                                    all_.ToString() + "; restored to CPUs " + right.ToString() +
+                                    " within"))
         << alignd_->Log();
   };
   disturb(exclusive, id, own);

@@ -1,4 +1,4 @@
-# What others write to the cgroups of containers and pods: cpusets are repaired, and the CFS quota
+# What other programs write to the cgroups of containers and pods: cpusets are repaired, and the CFS quota
 # that the kubelet gives a pod does not throttle exclusive CPUs.
 # shellcheck shell=bash disable=SC2086,SC2154  # variables of node.sh
 
@@ -7,18 +7,18 @@
 pod bystander 33333333-2222-3333-4444-555555555555
 starts bystander
 
-# disturb NAME FILE FOREIGN OWN: writes FOREIGN to the container's FILE as somebody else would. Until
-# alignd has said that it is right again, another write would count as the same disturbance.
+# disturb NAME FILE FOREIGN OWN: writes FOREIGN to the container's FILE as another program would. Waits
+# for the log line of the repair: a write before it would be part of the same repair.
 repairs=0
 disturb() {
   local before after
   echo "$3" >"${group[$1]}/$2"
   read -r before _ </proc/uptime
-  eventually "$1: $2 is $4 again after somebody wrote $3" "$4" cgroup "$1" "$2"
+  eventually "$1: $2 is $4 again after a write of $3" "$4" cgroup "$1" "$2"
   read -r after _ </proc/uptime
   note "repaired after $(((10#${after/./} - 10#${before/./}) * 10)) ms"
   repairs=$((repairs + 1))
-  await $node/alignd.log "was moved by somebody else to CPUs" $repairs
+  await $node/alignd.log "CpusetRepaired: " $repairs
 }
 disturb 1gpu-pod-2 cpuset.cpus 0-27 14-16
 expect "1gpu-pod-2: runs on its CPUs again" 14-16 "$(cpus_of 1gpu-pod-2)"
@@ -26,7 +26,7 @@ disturb 1gpu-pod-2 cpuset.mems 0 1
 expect "1gpu-pod-2: has its memory nodes again" 1 "$(mems_of 1gpu-pod-2)"
 disturb bystander cpuset.cpus 14-16 0-13,17-27
 expect "bystander: has left the exclusive CPUs again" 0-13,17-27 "$(cpus_of bystander)"
-expect_part "alignctl status counts the repairs" "3 repairs of cpusets" \
+expect_part "alignctl status counts the repairs" "(2 times, last seen" \
   "$(alignctl status --socket $node/control.sock 2>&1)"
 
 # --- Quotas. The kubelet makes the pod's cgroup before its sandbox; here it may use half a CPU.

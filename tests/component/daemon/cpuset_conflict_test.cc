@@ -1,11 +1,12 @@
-// Somebody else who keeps changing a cpuset back, and when he has given up. The guard alone, with
-// short times.
+// Another program keeps changing a cpuset: the backoff of the guard, and its end. The guard alone,
+// with short times.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cgroup/cgroup_tree.h"
 #include "daemon_fixture.h"
@@ -20,7 +21,7 @@ using std::chrono::steady_clock;
 
 class CpusetConflict : public DaemonTest {
  protected:
-  static constexpr milliseconds kTruce{1'500};
+  static constexpr milliseconds kBackoff{1'500};
   static constexpr milliseconds kCalm{1'000};  // window / repairs
 
   CpusetConflict()
@@ -44,7 +45,7 @@ class CpusetConflict : public DaemonTest {
                                         .confirm = milliseconds(5),
                                         .repairs = 3,
                                         .window = 3 * kCalm,
-                                        .backoff = kTruce,
+                                        .backoff = kBackoff,
                                         .longest_backoff = 0});
     guard_->Start();
   }
@@ -66,12 +67,21 @@ class CpusetConflict : public DaemonTest {
     if (registry_.AppliedTo(id_)) return;
     const CpuSet all = *CpuSet::Parse("0-15");
     registry_.BeginApply(id_, all);
-    calls_->UpdateCpuSet(id_, all, {}, [this, all](const Result<Done>& told) {
-      registry_.EndApply(id_, all, told.ok());
+    calls_->UpdateCpuSet(id_, all, {}, [this, all](const Result<Done>& applied) {
+      registry_.EndApply(id_, all, applied.ok());
     });
   }
   std::string Now() const { return cgroups_.CpusOf(cgroup_); }
-  void FightUntilTheTruce() {
+  std::vector<reconcile::Condition> Reported(reconcile::ConditionType type) const {
+    std::vector<reconcile::Condition> report = conditions_.Report();
+    std::erase_if(report, [type](const auto& condition) { return condition.type != type; });
+    return report;
+  }
+  uint64_t Repairs() const {
+    const auto repaired = Reported(reconcile::ConditionType::kCpusetRepaired);
+    return repaired.empty() ? 0 : repaired.front().times;
+  }
+  void ConflictUntilTheBackoff() {
     ASSERT_TRUE(Eventually([&] {
       if (Now() == "0-15") cgroups_.SetCpus(cgroup_, "3");
       return registry_.KeptOn(id_).has_value();
@@ -92,25 +102,37 @@ class CpusetConflict : public DaemonTest {
   std::optional<reconcile::CpusetGuard> guard_;
 };
 
-TEST_F(CpusetConflict, WhatHeWantsIsKeptInMindToTheEndAlsoWhereItIsRight) {
-  FightUntilTheTruce();
+TEST_F(CpusetConflict, LastsUntilTheEndOfTheBackoffEvenIfTheCpusetIsCorrect) {
+  ConflictUntilTheBackoff();
   const auto began = steady_clock::now();
   const int nudges = nudges_;
-  const uint64_t repairs = conditions_.Report().repairs;
+  const uint64_t repairs = Repairs();
   cgroups_.SetCpus(cgroup_, "0-15");
-  // It is told the same, and seen to be right.
+  // alignd applies the same CPUs, and the guard sees them.
   registry_.BeginApply(id_, *CpuSet::Parse("0-15"));
   registry_.EndApply(id_, *CpuSet::Parse("0-15"), true);
-  ASSERT_TRUE(Eventually([&] { return conditions_.Report().repairs > repairs; }));
+  ASSERT_TRUE(Eventually([&] { return Repairs() > repairs; }));
   EXPECT_TRUE(registry_.KeptOn(id_));
   ASSERT_TRUE(Eventually([&] { return !registry_.KeptOn(id_); }));
-  EXPECT_GE(steady_clock::now() - began, kTruce - milliseconds(300));
-  // Who waits for its CPUs is looked at once more.
+  EXPECT_GE(steady_clock::now() - began, kBackoff - milliseconds(300));
+  // Containers that wait for these CPUs are checked again.
   EXPECT_TRUE(Eventually([&] { return nudges_ > nudges; }));
 }
 
-TEST_F(CpusetConflict, AfterTheRepairThatFollowsHeHasToHoldStillForAWhile) {
-  FightUntilTheTruce();
+TEST_F(CpusetConflict, IsReportedUntilItEnds) {
+  ConflictUntilTheBackoff();
+  const auto signs = Reported(reconcile::ConditionType::kConflictingCpuManager);
+  ASSERT_EQ(signs.size(), 1U);
+  EXPECT_NE(signs[0].message.find("container app of pod shared"), std::string::npos)
+      << signs[0].message;
+  ASSERT_TRUE(Eventually([&] { return Now() == "0-15"; }));  // the backoff is over
+  EXPECT_EQ(Reported(reconcile::ConditionType::kConflictingCpuManager).size(), 1U);
+  EXPECT_TRUE(Eventually(
+      [&] { return Reported(reconcile::ConditionType::kConflictingCpuManager).empty(); }));
+}
+
+TEST_F(CpusetConflict, AfterTheNextRepairTheCpusetHasToStayCorrectForAWhile) {
+  ConflictUntilTheBackoff();
   ASSERT_TRUE(Eventually([&] { return Now() == "0-15"; }));  // the backoff is over
   const auto repaired = steady_clock::now();
   ASSERT_TRUE(Eventually([&] { return registry_.AppliedTo(id_).has_value(); }));

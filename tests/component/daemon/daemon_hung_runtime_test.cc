@@ -8,6 +8,7 @@
 
 #include "control/control_client.h"
 #include "daemon_fixture.h"
+#include "edge/status_conditions.h"
 
 namespace alignd::daemon {
 namespace {
@@ -25,10 +26,11 @@ class DaemonHungRuntime : public DaemonTest {
     }
   }
 
-  std::optional<control::ConditionReport> Outage() const {
-    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
-    EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? status->conditions.runtime_outage : std::nullopt;
+  std::optional<control::v1::Condition> Outage() const {
+    const auto outages = testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                               reconcile::ConditionType::kRuntimeUnavailable);
+    EXPECT_LE(outages.size(), 1U);
+    return outages.empty() ? std::nullopt : std::optional(outages[0]);
   }
 
   milliseconds timeout_{kPatience};
@@ -129,10 +131,11 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   SlowListings(seconds(600));
   StartDaemon();
   ASSERT_TRUE(Eventually([&] { return Outage().has_value(); }));
-  const control::ConditionReport outage = *Outage();
-  EXPECT_NE(outage.text.find("has not answered yet"), std::string::npos) << outage.text;
-  EXPECT_NE(outage.text.find("since alignd started"), std::string::npos) << outage.text;
-  EXPECT_GE(outage.last_unix_ms - outage.first_unix_ms, 3'000);
+  const control::v1::Condition outage = *Outage();
+  EXPECT_TRUE(outage.message().starts_with("the runtime has not answered for "))
+      << outage.message();
+  EXPECT_NE(outage.message().find("since alignd started"), std::string::npos) << outage.message();
+  EXPECT_GE(outage.last_unix_ms() - outage.first_unix_ms(), 3'000);
 }
 
 // By the broken connection: the next listing is far away.
@@ -144,7 +147,8 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItIsGoneUntilItIsBack) {
   EXPECT_FALSE(Outage());
   runtime_.reset();
   ASSERT_TRUE(Eventually([&] { return Outage().has_value(); }));
-  EXPECT_NE(Outage()->text.find("as of its last answer"), std::string::npos) << Outage()->text;
+  EXPECT_NE(Outage()->message().find("as of its last answer"), std::string::npos)
+      << Outage()->message();
   watch_.Forget();
   StartRuntime();
   EXPECT_TRUE(Eventually([&] { return !Outage(); }));

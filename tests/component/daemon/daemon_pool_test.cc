@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "control/control_client.h"
 #include "daemon_fixture.h"
+#include "edge/status_conditions.h"
 
 namespace alignd::daemon {
 namespace {
@@ -21,11 +21,11 @@ class DaemonPool : public DaemonTest {
     if (timeout_) options.runtime_timeout = *timeout_;
     return options;
   }
-  std::vector<control::ConditionReport> FailedUpdates() const {
-    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
-    EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? status->conditions.failed_updates
-                       : std::vector<control::ConditionReport>();
+  std::vector<control::v1::Condition> Reported(reconcile::ConditionType type) const {
+    return testing::ConditionsOf(DaemonOptions().ControlSocket(), type);
+  }
+  std::vector<control::v1::Condition> FailedUpdates() const {
+    return Reported(reconcile::ConditionType::kCpusetUpdateFailed);
   }
   size_t UpdatesOf(const std::string& container) const {
     const auto requests = runtime_->Requests("UpdateContainerResources");
@@ -112,9 +112,10 @@ TEST_F(DaemonPool, StartThatIsHeldUpSaysByWhomAndWhy) {
   auto started = std::async(std::launch::async,
                             [&] { return StartContainer(created.response.container_id()); });
   ASSERT_TRUE(Eventually([&] {
-    return std::ranges::any_of(FailedUpdates(), [&](const control::ConditionReport& note) {
-      return note.container_id == stuck.container && note.times == 0 &&
-             note.text.starts_with("the runtime has not answered for ");
+    const auto failed = FailedUpdates();
+    return std::ranges::any_of(failed, [&](const control::v1::Condition& condition) {
+      return condition.container_id() == stuck.container && condition.times() == 0 &&
+             condition.message().find("the runtime has not answered for ") != std::string::npos;
     });
   }));
   const grpc::Status status = started.get();
@@ -145,10 +146,10 @@ TEST_F(DaemonPool, FailedUpdateIsRetriedAndReportedUntilItIsDone) {
   ASSERT_TRUE(Eventually([&] { return !FailedUpdates().empty(); }));
   const auto failed = FailedUpdates();
   ASSERT_EQ(failed.size(), 1U);
-  EXPECT_EQ(failed[0].container_id, stuck.container);
-  EXPECT_EQ(failed[0].pod_uid, "stuck");
-  EXPECT_EQ(failed[0].should, "CPUs 0,4-27");
-  EXPECT_NE(failed[0].text.find("out of order"), std::string::npos) << failed[0].text;
+  EXPECT_EQ(failed[0].container_id(), stuck.container);
+  EXPECT_EQ(failed[0].pod_uid(), "stuck");
+  EXPECT_TRUE(failed[0].message().starts_with("not moved to CPUs 0,4-27: ")) << failed[0].message();
+  EXPECT_NE(failed[0].message().find("out of order"), std::string::npos) << failed[0].message();
   runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
   EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
   EXPECT_EQ(CpusOf(stuck.container), "0,4-27");
@@ -195,21 +196,18 @@ TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
 // It asks for CPUs of its own, but nobody asked us.
 TEST_F(DaemonPool, ContainerMadePastUsIsSharedAndReported) {
   Start();
-  const auto unmanaged = [this] {
-    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
-    EXPECT_TRUE(status.ok()) << status.error().Text();
-    return status.ok() ? status->conditions.unmanaged : std::vector<control::ConditionReport>();
-  };
+  const auto unmanaged = [this] { return Reported(reconcile::ConditionType::kUnmanagedContainer); };
   // Answered after the first listing: what that shows is older than we are.
   RunOne(BurstablePod("shared"), Shared());
   client_ = *rpc::Dial(RuntimeEndpoint());
   const Running strange = RunOne(PodConfig("strange"), Pinned(3));
   client_ = *rpc::Dial(DaemonOptions().listen);
   ASSERT_TRUE(Eventually([&] { return unmanaged().size() == 1; }));
-  const control::ConditionReport note = unmanaged()[0];
-  EXPECT_EQ(note.container_id, strange.container);
-  EXPECT_EQ(note.pod, "default/pod-strange");
-  EXPECT_NE(note.remedy.find("--container-runtime-endpoint"), std::string::npos) << note.remedy;
+  const control::v1::Condition condition = unmanaged()[0];
+  EXPECT_EQ(condition.container_id(), strange.container);
+  EXPECT_EQ(condition.pod(), "default/pod-strange");
+  EXPECT_NE(condition.remedy().find("--container-runtime-endpoint"), std::string::npos)
+      << condition.remedy();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
   EXPECT_EQ(CpusOf(strange.container), "0,4-27");
@@ -239,10 +237,9 @@ TEST_F(DaemonPool, SetsThatTheCallerHasForAWholePodAreTakenOut) {
   EXPECT_EQ(passed_on(RunOne(PodConfig("pinned"), Pinned(3)).sandbox), "//7");
   EXPECT_EQ(passed_on(RunOne(BurstablePod("shared"), Shared()).sandbox), "/1/7");
   EXPECT_EQ(passed_on("nobody's"), "5/1/7");
-  const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
-  ASSERT_TRUE(status.ok());
-  ASSERT_EQ(status->conditions.conflicting_managers.size(), 1U);
-  EXPECT_EQ(status->conditions.conflicting_managers[0].text,
+  const auto signs = Reported(reconcile::ConditionType::kConflictingCpuManager);
+  ASSERT_EQ(signs.size(), 1U);
+  EXPECT_EQ(signs[0].message(),
             "UpdatePodSandboxResources comes with CPU sets of the caller's own");
 }
 

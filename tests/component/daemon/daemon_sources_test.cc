@@ -31,9 +31,9 @@ class DaemonSourcesTest : public DaemonTest {
   // Of the pod's last decision.
   std::string SourceOf(const std::string& pod) const {
     const control::ControlClient client(DaemonOptions().ControlSocket());
-    const auto decisions = client.Explain(pod, 1);
-    if (!decisions.ok()) return decisions.error().Text();
-    return decisions->empty() ? "none" : decisions->front().source;
+    const auto explained = client.Explain(pod, 1);
+    if (!explained.ok()) return explained.error().Text();
+    return explained->decisions().empty() ? "none" : explained->decisions(0).source();
   }
 
   std::unique_ptr<simulator::PodsApi> api_;

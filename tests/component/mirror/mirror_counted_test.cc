@@ -18,9 +18,9 @@ class MirrorCounted : public MirrorTest {
   MirrorCounted() { rules_ = {{"nvidia.com/*", allocation::BindingMode::kStrict}}; }
 
   // The last one.
-  control::DecisionReport DecisionAbout(const std::string& pod) const {
-    const auto decisions = control::ControlClient(DaemonOptions().ControlSocket()).Explain(pod, 1);
-    if (decisions.ok() && !decisions->empty()) return decisions->front();
+  control::v1::PodDecision DecisionAbout(const std::string& pod) const {
+    const auto explained = control::ControlClient(DaemonOptions().ControlSocket()).Explain(pod, 1);
+    if (explained.ok() && !explained->decisions().empty()) return explained->decisions(0);
     ADD_FAILURE() << "no decision about " << pod;
     return {};
   }
@@ -72,12 +72,12 @@ TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
     EXPECT_TRUE(Says(refused.status, "annotation alignd.io/resources"))
         << refused.status.error_message();
     const auto why = DecisionAbout("thief");
-    EXPECT_EQ(why.outcome, "failed");
-    EXPECT_NE(why.message.find("the kubelet counted none"), std::string::npos) << why.message;
+    EXPECT_EQ(why.outcome(), "failed");
+    EXPECT_NE(why.message().find("the kubelet counted none"), std::string::npos) << why.message();
     // The honest ones get all that there is, and it is said who told.
     const Created honest = RunPod("honest", 0, 3);
     EXPECT_TRUE(honest.status.ok()) << honest.status.error_message();
-    EXPECT_EQ(DecisionAbout("honest").source,
+    EXPECT_EQ(DecisionAbout("honest").source(),
               "CRI estimate, devices from the kubelet's allocation");
     kubelet_.reset();
     StopDaemon();

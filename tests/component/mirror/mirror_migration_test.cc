@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "control/control_client.h"
+#include "edge/status_conditions.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -241,17 +241,17 @@ TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
   ASSERT_EQ(GpusOf(past.seen), left);
 
   const auto found = [this] {
-    const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
-    if (!status.ok()) ADD_FAILURE() << status.error().Text();
-    return status.ok() ? status->conditions.past_mirror : std::vector<control::ConditionReport>{};
+    return testing::ConditionsOf(DaemonOptions().ControlSocket(),
+                                 reconcile::ConditionType::kConflictingDevicePlugin);
   };
   ASSERT_TRUE(Eventually([&] { return !found().empty(); }));
-  const std::vector<control::ConditionReport> notes = found();
+  const std::vector<control::v1::Condition> notes = found();
   ASSERT_EQ(notes.size(), 1U);  // neither what was taken over, nor what the mirror answered
-  EXPECT_EQ(notes[0].pod_uid, "past");
-  EXPECT_EQ(notes[0].container_id, past.id);
-  EXPECT_TRUE(notes[0].text.starts_with(std::string(kGpu) + " " + *left.begin() + " from "))
-      << notes[0].text;
+  EXPECT_EQ(notes[0].pod_uid(), "past");
+  EXPECT_EQ(notes[0].container_id(), past.id);
+  EXPECT_TRUE(notes[0].message().starts_with("is assigned " + std::string(kGpu) + " " +
+                                             *left.begin() + " by a plugin "))
+      << notes[0].message();
   nics_.reset();
   RemovePod("past", past.sandbox);
   EXPECT_TRUE(Eventually([&] { return found().empty(); }));

@@ -1,8 +1,10 @@
-// What `status`, `explain` and `simulate --explain` print, to the letter.
+// The exact output of `status`, `explain` and `simulate --explain`.
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <sstream>
+#include <string>
 
 #include "cli/report_json.h"
 #include "cli/report_text.h"
@@ -10,91 +12,148 @@
 namespace alignd::cli {
 namespace {
 
-using control::ContainerExplanation;
-using control::ContainerReport;
-using control::DecisionReport;
-using control::StatusReport;
+namespace v1 = control::v1;
 
-constexpr uint64_t kGi = uint64_t{1} << 30;
-
-ContainerReport AppReport() {
-  return {.pod_uid = "u1",
-          .pod = "default/web",
-          .container = "app",
-          .exclusive = CpuSet{2, 3},
-          .memory_nodes = {0, 1},
-          .devices = {{"example.com/gpu", {{"gpu0", {0}}, {"gpu1", {}}}}}};
+// The message in protobuf's text format.
+template <typename Message>
+Message Parse(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
 }
 
-StatusReport Status() {
-  StatusReport report;
-  report.version = "1.2.3";
-  report.generation = 7;
-  report.policies = {.cpu_manager = "static",
-                     .memory_manager = "Static",
-                     .topology_manager = "restricted",
-                     .topology_scope = "container",
-                     .compatibility = "1.36",
-                     .cpu_manager_options = {{"full-pcpus-only", "true"}},
-                     .topology_manager_options = {}};
-  report.default_set = CpuSet{0, 1, 4, 5};
-  report.reserved_cpus = CpuSet{0};
-  report.numa = {{.numa_id = 0,
-                  .free_cpus = CpuSet{1},
-                  .cpus = 3,
-                  .memory = {{"memory", {kGi, 2 * kGi}}},
-                  .devices = {{"example.com/gpu", {0, 1}}}},
-                 {.numa_id = 8, .free_cpus = {}, .cpus = 0, .memory = {}, .devices = {}}};
-  report.devices = {{"example.com/gpu", true, {0, 2}, 1}, {"example.com/nic", false, {}, 0}};
-  report.containers = {AppReport(),
-                       {.pod_uid = "u2",
-                        .pod = "",
-                        .container = "sidecar",
-                        .exclusive = {},
-                        .memory_nodes = {},
-                        .devices = {{"example.com/gpu", {{"gpu2", {0, 1}}}}}}};
-  return report;
+v1::GetStatusResponse Status() {
+  return Parse<v1::GetStatusResponse>(R"pb(
+    version: "1.2.3"
+    generation: 7
+    policies {
+      cpu_manager: "static"
+      memory_manager: "Static"
+      topology_manager: "restricted"
+      topology_scope: "container"
+      compatibility: "1.36"
+      cpu_manager_options { key: "full-pcpus-only" value: "true" }
+    }
+    default_set: "0-1,4-5"
+    reserved_cpus: "0"
+    numa {
+      id: 0
+      free_cpus: "1"
+      cpus: 3
+      memory {
+        key: "memory"
+        value { free: 1073741824 total: 2147483648 }
+      }
+      memory {
+        key: "hugepages-2Mi"
+        value { free: 0 total: 0 }
+      }
+      devices {
+        key: "example.com/gpu"
+        value { free: 0 total: 1 }
+      }
+    }
+    numa { id: 8 }
+    devices {
+      name: "example.com/gpu"
+      registered: true
+      healthy { total: 2 }
+      unhealthy: 1
+    }
+    devices { name: "example.com/nic" }
+    containers {
+      pod_uid: "u1"
+      pod: "default/web"
+      container: "app"
+      exclusive_cpus: "2-3"
+      memory_nodes: [ 0, 1 ]
+      devices {
+        resource: "example.com/gpu"
+        devices { id: "gpu0" numa: 0 }
+        devices { id: "gpu1" }
+      }
+    }
+    containers {
+      pod_uid: "u2"
+      container: "sidecar"
+      devices {
+        resource: "example.com/gpu"
+        devices {
+          id: "gpu2"
+          numa: [ 0, 1 ]
+        }
+      }
+    })pb");
 }
 
-ContainerExplanation Explanation(const std::string& container) {
-  ContainerExplanation explanation;
-  explanation.container = container;
-  explanation.hints = {
-      {.resource = "cpu",
-       .no_opinion = false,
-       .hints = {{{{0}}, true}, {{{1}}, true}, {{{0, 1}}, false}},
-       .left_out = 0},
-      {.resource = "example.com/gpu", .no_opinion = true, .hints = {}, .left_out = 0},
-      {.resource = "example.com/nic", .no_opinion = false, .hints = {}, .left_out = 0},
-      {.resource = "memory", .no_opinion = false, .hints = {{{{0}}, true}}, .left_out = 3}};
-  explanation.merged = {{{0}}, true};
-  explanation.candidates = {{{{{0}}, true}, "best"}, {{{{1}}, true}, "as good, but {0} is lower"}};
-  explanation.candidates_left_out = 2;
-  explanation.notes = {"a note"};
+v1::ContainerDecision Explanation(const std::string& container) {
+  v1::ContainerDecision explanation = Parse<v1::ContainerDecision>(R"pb(
+    hints {
+      resource: "cpu"
+      hints { numa: 0 preferred: true }
+      hints { numa: 1 preferred: true }
+      hints { numa: [ 0, 1 ] }
+    }
+    hints { resource: "example.com/gpu" no_opinion: true }
+    hints { resource: "example.com/nic" }
+    hints {
+      resource: "memory"
+      hints { numa: 0 preferred: true }
+      left_out: 3
+    }
+    merged { numa: 0 preferred: true }
+    candidates {
+      hint { numa: 0 preferred: true }
+      verdict: "best"
+    }
+    candidates {
+      hint { numa: 1 preferred: true }
+      verdict: "as good, but {0} is lower"
+    }
+    candidates_left_out: 2
+    notes: "a note")pb");
+  explanation.set_container(container);
   return explanation;
 }
 
-DecisionReport Refused() {
-  DecisionReport report;
-  report.time_unix_ms = 1'700'000'000'123;
-  report.times = 3;
-  report.pod_uid = "u1";
-  report.name_space = "default";
-  report.name = "web";
-  report.source = "annotation";
-  report.asked = "app: 9 exclusive CPUs";
-  report.outcome = "refused";
-  report.reason = "TopologyAffinityError";
-  report.message = "no locality";
-  report.left = "NUMA node 0: 1 of 4 CPUs (3)";
-  report.containers = {Explanation("app"), Explanation("log")};
-  return report;
+v1::PodDecision Refused() {
+  v1::PodDecision decision = Parse<v1::PodDecision>(R"pb(
+    time_unix_ms: 1700000000123
+    times: 3
+    pod_uid: "u1"
+    pod_namespace: "default"
+    pod_name: "web"
+    source: "annotation"
+    asked: "app: 9 exclusive CPUs"
+    outcome: "refused"
+    reason: "TopologyAffinityError"
+    message: "no locality"
+    available: "NUMA node 0: 1 of 4 CPUs (3)")pb");
+  *decision.add_containers() = Explanation("app");
+  *decision.add_containers() = Explanation("log");
+  return decision;
+}
+
+v1::ExplainResponse Explained(const v1::PodDecision& decision) {
+  v1::ExplainResponse explained;
+  *explained.add_decisions() = decision;
+  return explained;
+}
+
+std::string TextOf(const v1::GetStatusResponse& status) {
+  std::ostringstream out;
+  PrintStatus(status, out);
+  return out.str();
+}
+
+std::string TextOf(const v1::ExplainResponse& explained) {
+  std::ostringstream out;
+  PrintDecisions(explained, out);
+  return out.str();
 }
 
 TEST(ReportText, ShowsStatus) {
-  std::ostringstream out;
-  PrintStatus(Status(), out);
-  EXPECT_EQ(out.str(),
+  EXPECT_EQ(TextOf(Status()),
             "alignd 1.2.3, generation 7\n"
             "CPU manager:      static (full-pcpus-only=true)\n"
             "memory manager:   Static\n"
@@ -102,51 +161,109 @@ TEST(ReportText, ShowsStatus) {
             "shared pool:      CPUs 0-1,4-5, reserved 0\n"
             "\n"
             "free:\n"
-            "  NUMA node 0: 1 of 3 CPUs (1), 1024Mi of 2048Mi memory, 0 of 1 example.com/gpu\n"
+            "  NUMA node 0: 1 of 3 CPUs (1), 0 of 0 hugepages-2Mi, 1024Mi of 2048Mi memory, "
+            "0 of 1 example.com/gpu\n"
             "  NUMA node 8: 0 of 0 CPUs\n"
             "  example.com/gpu: 0 of 2, 1 unhealthy\n"
-            "  example.com/nic: 0 of 0, its plugin is not there\n"
+            "  example.com/nic: 0 of 0, its plugin is not registered\n"
             "\n"
-            "held:\n"
+            "assigned:\n"
             "  POD               CONTAINER  CPUS    MEMORY    DEVICES\n"
             "  default/web (u1)  app        2-3     NUMA 0,1  example.com/gpu gpu0 (NUMA 0) gpu1\n"
             "  u2                sidecar    shared  any       example.com/gpu gpu2 (NUMA 0,1)\n");
 }
 
-TEST(Report, MarksHeldDevicesThatAil) {
-  StatusReport report = Status();
-  std::vector<control::AssignedDevice>& gpus = report.containers[0].devices.at("example.com/gpu");
-  gpus[0].kubelet_id = "gpu3";
-  gpus[0].problem = "unhealthy";
-  std::ostringstream out;
-  PrintStatus(report, out);
-  EXPECT_NE(out.str().find("example.com/gpu gpu0 (NUMA 0) (counted as gpu3) [unhealthy] gpu1\n"),
+TEST(Report, ShowsProblemsAndKubeletIdsOfAssignedDevices) {
+  v1::GetStatusResponse status = Status();
+  v1::Device& gpu = *status.mutable_containers(0)->mutable_devices(0)->mutable_devices(0);
+  gpu.set_kubelet_id("gpu3");
+  gpu.set_problem("unhealthy");
+  const std::string text = TextOf(status);
+  EXPECT_NE(text.find("example.com/gpu gpu0 (NUMA 0) (kubelet: gpu3) [unhealthy] gpu1\n"),
             std::string::npos)
-      << out.str();
-  const std::string json = StatusJson(report);
+      << text;
+  const std::string json = StatusJson(status);
   EXPECT_NE(json.find(R"([{"id":"gpu0","numa":[0],"kubelet_id":"gpu3","problem":"unhealthy"},)"
                       R"({"id":"gpu1","numa":[]}])"),
             std::string::npos)
       << json;
 }
 
-TEST(ReportText, ShowsANodeOnWhichNothingIsHeld) {
-  StatusReport report = Status();
-  report.containers.clear();
-  std::ostringstream out;
-  PrintStatus(report, out);
-  EXPECT_TRUE(out.str().ends_with("\n\nno container holds anything\n")) << out.str();
+TEST(ReportText, ShowsANodeWithoutAssignments) {
+  v1::GetStatusResponse status = Status();
+  status.clear_containers();
+  const std::string text = TextOf(status);
+  EXPECT_TRUE(text.ends_with("\n\nno container is assigned anything\n")) << text;
 }
 
-TEST(ReportText, ShowsHowItCameToARefusal) {
-  std::ostringstream out;
-  PrintDecisions({Refused()}, out);
-  EXPECT_EQ(out.str(),
+TEST(ReportText, ShowsConditionsBetweenWhatIsFreeAndWhatIsAssigned) {
+  v1::GetStatusResponse status = Status();
+  status.MergeFrom(Parse<v1::GetStatusResponse>(R"pb(
+    conditions {
+      type: "RuntimeUnavailable"
+      first_unix_ms: 1000
+      last_unix_ms: 46000
+      times: 1
+      message: "no such socket"
+      remedy: "start the runtime"
+    }
+    conditions {
+      type: "PodQuotaNotLifted"
+      first_unix_ms: 2000
+      last_unix_ms: 47000
+      times: 3
+      pod_uid: "u1"
+      message: "read-only"
+    }
+    conditions {
+      type: "CpusetUpdateFailed"
+      first_unix_ms: 3000
+      last_unix_ms: 48000
+      container_id: "c1"
+      pod_uid: "u1"
+      pod: "default/web"
+      container: "app"
+      message: "not moved"
+      remedy: "wait"
+    })pb"));
+  const std::string text = TextOf(status);
+  EXPECT_NE(
+      text.find(
+          "its plugin is not registered\n"
+          "\n"
+          "conditions:\n"
+          "  RuntimeUnavailable since 1970-01-01 00:00:01 UTC: no such socket\n"
+          "    What to do: start the runtime\n"
+          "  PodQuotaNotLifted since 1970-01-01 00:00:02 UTC (3 times, last seen 1970-01-01 "
+          "00:00:47 UTC): pod u1: read-only\n"
+          "  CpusetUpdateFailed since 1970-01-01 00:00:03 UTC: container app of pod default/web: "
+          "not moved\n"
+          "    What to do: wait\n"
+          "\n"
+          "assigned:\n"),
+      std::string::npos)
+      << text;
+}
+
+TEST(ReportText, ShowsTheFirstRepairedContainersAndTheNumberOfOthers) {
+  v1::GetStatusResponse status;
+  for (int i = 0; i < 7; ++i) {
+    v1::Condition& repaired = *status.add_conditions();
+    repaired.set_type("CpusetRepaired");
+    repaired.set_message("repair " + std::to_string(i));
+  }
+  const std::string text = TextOf(status);
+  EXPECT_NE(text.find("repair 4\n  CpusetRepaired: 2 more containers\n"), std::string::npos)
+      << text;
+}
+
+TEST(ReportText, ShowsTheReasonsOfARefusal) {
+  EXPECT_EQ(TextOf(Explained(Refused())),
             "2023-11-14 22:13:20 UTC  pod default/web (u1) refused, 3 times in a row\n"
             "  TopologyAffinityError: no locality\n"
             "  asked: app: 9 exclusive CPUs\n"
-            "  known from: annotation\n"
-            "  left: NUMA node 0: 1 of 4 CPUs (3)\n"
+            "  source: annotation\n"
+            "  available: NUMA node 0: 1 of 4 CPUs (3)\n"
             "  app:\n"
             "    cpu: {0}! {1}! {0,1}\n"
             "    example.com/gpu: any!\n"
@@ -162,34 +279,29 @@ TEST(ReportText, ShowsHowItCameToARefusal) {
             "{..}: NUMA nodes; !: preferred\n");
 }
 
-TEST(ReportText, ShowsWhatWasGrantedWithoutTopology) {
-  DecisionReport report = Refused();
-  report.times = 1;
-  report.outcome = "granted";
-  report.reason = report.message = report.left = report.source = "";
-  report.containers = {{.container = "app",
-                        .hints = {},
-                        .merged = std::nullopt,
-                        .candidates = {},
-                        .candidates_left_out = 0,
-                        .notes = {}}};
-  report.assignments = {AppReport()};
-  std::ostringstream out;
-  PrintDecisions({report}, out);
-  EXPECT_EQ(out.str(),
-            "2023-11-14 22:13:20 UTC  pod default/web (u1) granted\n"
+TEST(ReportText, ShowsAssignmentsWithoutTopology) {
+  v1::PodDecision decision = Refused();
+  decision.set_times(1);
+  decision.set_outcome("admitted");
+  decision.clear_reason();
+  decision.clear_message();
+  decision.clear_available();
+  decision.clear_source();
+  decision.clear_containers();
+  decision.add_containers()->set_container("app");
+  *decision.add_assignments() = Status().containers(0);
+  EXPECT_EQ(TextOf(Explained(decision)),
+            "2023-11-14 22:13:20 UTC  pod default/web (u1) admitted\n"
             "  asked: app: 9 exclusive CPUs\n"
             "  app:\n"
             "    not aligned: topologyManagerPolicy is none\n"
-            "  granted app: CPUs 2-3, memory of NUMA 0,1, example.com/gpu gpu0 (NUMA 0) gpu1\n"
+            "  assigned to app: CPUs 2-3, memory of NUMA 0,1, example.com/gpu gpu0 (NUMA 0) gpu1\n"
             "\n"
             "{..}: NUMA nodes; !: preferred\n");
 }
 
 TEST(ReportText, SaysThatNoDecisionIsKnown) {
-  std::ostringstream out;
-  PrintDecisions({}, out);
-  EXPECT_EQ(out.str(), "no decision is known\n");
+  EXPECT_EQ(TextOf(v1::ExplainResponse()), "no decision is known\n");
 }
 
 // JSON with ' for ".
@@ -199,36 +311,51 @@ std::string Quoted(std::string text) {
 }
 
 TEST(ReportJson, WritesStatus) {
-  StatusReport report = Status();
-  report.numa.pop_back();
-  report.devices.pop_back();
-  report.containers.pop_back();
+  v1::GetStatusResponse status = Status();
+  status.mutable_numa()->RemoveLast();
+  status.mutable_devices()->RemoveLast();
+  status.mutable_containers()->RemoveLast();
+  status.MergeFrom(Parse<v1::GetStatusResponse>(R"pb(
+    conditions {
+      type: "CpusetRepaired"
+      first_unix_ms: 1000
+      last_unix_ms: 2000
+      times: 3
+      container_id: "c1"
+      pod_uid: "u1"
+      pod: "default/web"
+      container: "app"
+      message: "changed"
+      remedy: "find it"
+    })pb"));
   EXPECT_EQ(
-      StatusJson(report),
+      StatusJson(status),
       Quoted("{'version':'1.2.3','generation':7,'policies':{'cpu_manager':'static',"
              "'cpu_manager_options':{'full-pcpus-only':'true'},'memory_manager':'Static',"
              "'topology_manager':'restricted','topology_manager_options':{},"
              "'topology_scope':'container','compatibility':'1.36'},'default_set':'0-1,4-5',"
              "'reserved_cpus':'0','numa':[{'id':0,'free_cpus':'1','cpus':3,"
-             "'memory':{'memory':{'free':1073741824,'total':2147483648}},"
+             "'memory':{'hugepages-2Mi':{'free':0,'total':0},"
+             "'memory':{'free':1073741824,'total':2147483648}},"
              "'devices':{'example.com/gpu':{'free':0,'total':1}}}],"
              "'devices':[{'name':'example.com/gpu','registered':true,'free':0,'total':2,"
              "'unhealthy':1}],'containers':[{'pod_uid':'u1','pod':'default/web',"
              "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
              "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],"
-             "'conditions':{'repairs':0,'last_repairs':[],'failed_updates':[],'throttled_pods':[],"
-             "'conflicting_managers':[],'runtime_outage':null,'unmanaged':[],'past_mirror':[]}}"));
+             "'conditions':[{'type':'CpusetRepaired','first_unix_ms':1000,'last_unix_ms':2000,"
+             "'times':3,'container_id':'c1','pod_uid':'u1','pod':'default/web','container':'app',"
+             "'message':'changed','remedy':'find it'}]}"));
 }
 
 TEST(ReportJson, WritesDecisions) {
-  DecisionReport report = Refused();
-  report.containers.pop_back();
-  report.containers[0].candidates.pop_back();
-  EXPECT_EQ(DecisionsJson({report}),
+  v1::PodDecision decision = Refused();
+  decision.mutable_containers()->RemoveLast();
+  decision.mutable_containers(0)->mutable_candidates()->RemoveLast();
+  EXPECT_EQ(DecisionsJson(Explained(decision)),
             Quoted("[{'time_unix_ms':1700000000123,'times':3,'pod_uid':'u1','namespace':'default',"
                    "'name':'web','source':'annotation','asked':'app: 9 exclusive CPUs',"
                    "'outcome':'refused','reason':'TopologyAffinityError','message':'no locality',"
-                   "'left':'NUMA node 0: 1 of 4 CPUs (3)','containers':[{'container':'app',"
+                   "'available':'NUMA node 0: 1 of 4 CPUs (3)','containers':[{'container':'app',"
                    "'hints':{'cpu':{'hints':[{'numa':[0],'preferred':true},"
                    "{'numa':[1],'preferred':true},{'numa':[0,1],'preferred':false}],'left_out':0},"
                    "'example.com/gpu':{'hints':null,'left_out':0},"
@@ -237,7 +364,7 @@ TEST(ReportJson, WritesDecisions) {
                    "'merged':{'numa':[0],'preferred':true},"
                    "'candidates':[{'numa':[0],'preferred':true,'verdict':'best'}],"
                    "'candidates_left_out':2,'notes':['a note']}],'assignments':[]}]"));
-  EXPECT_EQ(DecisionsJson({}), "[]");
+  EXPECT_EQ(DecisionsJson(v1::ExplainResponse()), "[]");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What planning pods says of the choice of NUMA nodes.
+// What `simulate --explain` prints about the choice of NUMA nodes.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -15,7 +15,7 @@ Pod AppPod(const std::string& name, const std::string& cpus) {
   return MakePod(name, {App("app", {{"cpu", cpus}, {"memory", "1Gi"}})});
 }
 
-TEST(SimulateExplain, SaysOfEveryPodHowItsNumaNodesWereChosen) {
+TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
   const scenario::NodeDescription node{
       WithNumaIds(MakeMachine("socket:2 numa:1 core:4"), {0, 8}), {}, {}};
   KubeletConfig config;
@@ -54,7 +54,7 @@ TEST(SimulateExplain, SaysOfEveryPodHowItsNumaNodesWereChosen) {
             "      merged: {0,8}\n"
             "        {0,8}: best\n"
             "{..}: NUMA nodes; !: preferred\n"
-            "left:\n"
+            "free:\n"
             "  NUMA node 0: 1 of 4 CPUs (3)\n"
             "  NUMA node 8: 0 of 4 CPUs\n");
 }

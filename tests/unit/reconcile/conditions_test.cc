@@ -4,7 +4,9 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -12,10 +14,11 @@
 namespace alignd::reconcile {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::system_clock;
 
-// What is logged while it lives, a line each.
+// What is logged while it lives, one line per message.
 class Logged {
  public:
   Logged() {
@@ -25,7 +28,7 @@ class Logged {
     spdlog::set_default_logger(std::move(logger));
   }
   ~Logged() { spdlog::set_default_logger(before_); }
-  // What has come since the last call.
+  // What was logged since the last call.
   std::string Take() {
     std::string text = text_.str();
     text_.str("");
@@ -37,158 +40,293 @@ class Logged {
   std::ostringstream text_;
 };
 
-TEST(Conditions, QuotaThatStaysIsSaidOnceForEachPodAndReason) {
-  Logged logged;
-  Conditions log;
-  const Error read_only{ErrorCode::kIo, "write cpu.max: read-only", "make it writable"};
-  const std::string said =
-      "warning pod a has exclusive CPUs and is throttled by its CFS quota: write cpu.max: "
-      "read-only; make it writable\n";
-  for (int i = 0; i < 3; ++i) log.QuotaNotLifted("a", read_only);
-  EXPECT_EQ(logged.Take(), said);
-  log.QuotaNotLifted("b", read_only);
-  EXPECT_NE(logged.Take(), "");
-  const auto since = log.Report().throttled_pods[0].since;
-  log.QuotaNotLifted("a", {ErrorCode::kIo, "write cpu.max: denied"});
-  EXPECT_NE(logged.Take().find("denied"), std::string::npos);
-  EXPECT_EQ(log.Report().throttled_pods[0].since, since);
-  log.QuotaNotLifted("a", read_only);
-  EXPECT_EQ(logged.Take(), said);
-
-  log.QuotaSettled("a");
-  EXPECT_EQ(log.ThrottledPods(), std::set<std::string>{"b"});
-  log.QuotaNotLifted("a", read_only);
-  EXPECT_EQ(logged.Take(), said);
-}
-
 const Subject kApp{"c1", {"uid", "app"}, "default/web"};
 
-TEST(Conditions, NamesContainersByTheirPodsNameWhereItIsKnown) {
-  EXPECT_EQ(NameOf(kApp), "container app of pod default/web");
-  EXPECT_EQ(NameOf({"c1", {"uid", "app"}}), "container app of pod uid");
+// The only condition.
+Condition Only(const std::vector<Condition>& report) {
+  EXPECT_EQ(report.size(), 1U);
+  return report.empty() ? Condition() : report.front();
 }
 
-TEST(Conditions, DevicesFromAnotherPluginAreSaidOnceAndUntilTheyAreGone) {
+TEST(Conditions, DocumentationHasASectionForEachTypeAndNoOther) {
+  std::ifstream page(std::string(ALIGND_SOURCE_DIR) + "/docs/conditions.md");
+  ASSERT_TRUE(page.is_open());
+  std::vector<std::string> sections;
+  std::string chapter;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) chapter = line.substr(3);
+    if (chapter == "Conditions" && line.starts_with("### ")) sections.push_back(line.substr(4));
+  }
+  EXPECT_EQ(sections, std::vector<std::string>(kConditionNames.begin(), kConditionNames.end()));
+}
+
+TEST(Conditions, NamesSubjects) {
+  EXPECT_EQ(NameOf(kApp), "container app of pod default/web");
+  EXPECT_EQ(NameOf({"c1", {"uid", "app"}}), "container app of pod uid");
+  EXPECT_EQ(NameOf({"", {"uid", ""}, "default/web"}), "pod default/web");
+  EXPECT_EQ(NameOf({"", {"uid", ""}}), "pod uid");
+  EXPECT_EQ(NameOf({}), "");
+}
+
+TEST(Conditions, AreSortedByType) {
+  Conditions conditions;
+  conditions.Repaired({.time = system_clock::now(), .container = kApp, .was = "a", .should = "b"});
+  conditions.QuotaNotLifted("a", {ErrorCode::kIo, "read-only"});
+  conditions.SawConflictingManager("it writes", "stop it");
+  conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "out of order"});
+  conditions.FoundUnmanaged({kApp});
+  conditions.FoundPastMirror({{kApp, "a/gpu", {"g1"}}});
+  conditions.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
+  std::vector<std::string_view> types;
+  for (const Condition& condition : conditions.Report()) types.push_back(ToString(condition.type));
+  EXPECT_EQ(types, std::vector<std::string_view>(kConditionNames.begin(), kConditionNames.end()));
+}
+
+TEST(Conditions, QuotaThatIsNotLiftedIsLoggedOnceForEachPodAndReason) {
   Logged logged;
-  Conditions log;
-  const PastMirror devices{
-      .since = {}, .container = kApp, .resource = "a/gpu", .ids = {"g1", "g2"}};
-  log.FoundPastMirror({devices});
+  Conditions conditions;
+  const Error read_only{ErrorCode::kIo, "write cpu.max: read-only", "make it writable"};
+  const std::string line =
+      "warning PodQuotaNotLifted: pod a: throttled, although it has exclusive CPUs: its CFS quota "
+      "cannot be lifted: write cpu.max: read-only; make it writable\n";
+  for (int i = 0; i < 3; ++i) conditions.QuotaNotLifted("a", read_only);
+  EXPECT_EQ(logged.Take(), line);
+  EXPECT_EQ(Only(conditions.Report()).times, 3U);
+  const auto first = Only(conditions.Report()).first;
+  conditions.QuotaNotLifted("b", read_only);
+  EXPECT_NE(logged.Take(), "");
+  conditions.QuotaNotLifted("a", {ErrorCode::kIo, "write cpu.max: denied"});
+  EXPECT_NE(logged.Take().find("denied"), std::string::npos);
+  EXPECT_EQ(conditions.Report().at(0).first, first);
+  conditions.QuotaNotLifted("a", read_only);
+  EXPECT_EQ(logged.Take(), line);
+
+  conditions.QuotaSettled("a");
+  EXPECT_EQ(logged.Take(),
+            "info PodQuotaNotLifted resolved: pod a: throttled, although it has exclusive CPUs: "
+            "its CFS quota cannot be lifted: write cpu.max: read-only\n");
+  EXPECT_EQ(conditions.ThrottledPods(), std::set<std::string>{"b"});
+  conditions.QuotaNotLifted("a", read_only);
+  EXPECT_EQ(logged.Take(), line);
+}
+
+TEST(Conditions, DevicesOfAnotherPluginAreLoggedOnceAndReportedUntilTheyAreGone) {
+  Logged logged;
+  Conditions conditions;
+  const PastMirror devices{.container = kApp, .resource = "a/gpu", .ids = {"g1", "g2"}};
+  conditions.FoundPastMirror({devices});
   EXPECT_EQ(
       logged.Take(),
-      "error container app of pod default/web has a/gpu g1 g2 from a plugin that is registered "
-      "with the kubelet itself, beside alignd, which knows nothing of it and may give it to "
-      "others; let the plugin reach alignd's device plugin directory alone, and restart alignd, "
-      "which takes over what the container has, and whose offer the kubelet takes anew then\n");
-  ASSERT_EQ(log.Report().past_mirror.size(), 1U);
-  const auto since = log.Report().past_mirror[0].since;
+      "error ConflictingDevicePlugin: container app of pod default/web: is assigned a/gpu g1 g2 by "
+      "a plugin that is registered with the kubelet directly; alignd does not know this allocation "
+      "and can allocate the same devices to another container; let the plugin register in alignd's "
+      "device plugin directory only, then restart alignd: it takes over the devices of the "
+      "container\n");
+  const auto first = Only(conditions.Report()).first;
   PastMirror other = devices;
   other.resource = "a/nic";
-  log.FoundPastMirror({other, devices});
+  conditions.FoundPastMirror({other, devices});
   EXPECT_EQ(logged.Take().find("a/gpu"), std::string::npos);
-  ASSERT_EQ(log.Report().past_mirror.size(), 2U);
-  EXPECT_EQ(log.Report().past_mirror[1].since, since);
-  log.FoundPastMirror({});
-  EXPECT_TRUE(log.Report().past_mirror.empty());
+  ASSERT_EQ(conditions.Report().size(), 2U);
+  EXPECT_EQ(conditions.Report()[0].first, first);
+  EXPECT_EQ(conditions.Report()[1].subject, kApp);
+  conditions.FoundPastMirror({});
+  EXPECT_TRUE(conditions.Report().empty());
+  const std::string cleared = logged.Take();
+  EXPECT_TRUE(cleared.starts_with("info ConflictingDevicePlugin resolved: container app of pod "))
+      << cleared;
 }
 
 TEST(Conditions, UpdateWithoutAnAnswerIsReportedAfterSomeSeconds) {
-  Conditions log;
-  log.UpdateBegun(kApp, "CPUs 1-3");
+  Conditions conditions;
+  conditions.UpdateBegun(kApp, "CPUs 1-3");
   const auto now = system_clock::now();
-  EXPECT_TRUE(log.Report(now).failed_updates.empty());
-  const auto failed = log.Report(now + seconds(7)).failed_updates;
-  ASSERT_EQ(failed.size(), 1U);
-  EXPECT_EQ(failed[0].container.container_id, "c1");
-  EXPECT_EQ(failed[0].should, "CPUs 1-3");
-  EXPECT_EQ(failed[0].times, 0U);
-  EXPECT_TRUE(failed[0].error.starts_with("the runtime has not answered for ")) << failed[0].error;
-  log.UpdateAnswered("c1");
-  EXPECT_TRUE(log.Report(now + seconds(7)).failed_updates.empty());
+  EXPECT_TRUE(conditions.Report(now).empty());
+  const Condition failed = Only(conditions.Report(now + seconds(7)));
+  EXPECT_EQ(failed.type, ConditionType::kCpusetUpdateFailed);
+  EXPECT_EQ(failed.subject, kApp);
+  EXPECT_EQ(failed.times, 0U);
+  EXPECT_TRUE(
+      failed.message.starts_with("not moved to CPUs 1-3: the runtime has not answered for "))
+      << failed.message;
+  conditions.UpdateAnswered("c1");
+  EXPECT_TRUE(conditions.Report(now + seconds(7)).empty());
 }
 
 TEST(Conditions, UpdateThatFailedAndNowHangsIsReportedOnceWithBoth) {
-  Conditions log;
-  log.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "out of order"});
-  log.UpdateBegun(kApp, "CPUs 1-3");
-  const auto failed = log.Report(system_clock::now() + seconds(7)).failed_updates;
-  ASSERT_EQ(failed.size(), 1U);
-  EXPECT_EQ(failed[0].times, 1U);
-  EXPECT_TRUE(failed[0].error.starts_with("out of order; now the runtime has not answered for "))
-      << failed[0].error;
+  Conditions conditions;
+  conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "out of order"});
+  conditions.UpdateBegun(kApp, "CPUs 1-3");
+  const Condition failed = Only(conditions.Report(system_clock::now() + seconds(7)));
+  EXPECT_EQ(failed.times, 1U);
+  EXPECT_TRUE(failed.message.starts_with(
+      "not moved to CPUs 1-3: out of order; now the runtime has not answered for "))
+      << failed.message;
+  conditions.UpdateAnswered("c1");
+  EXPECT_EQ(Only(conditions.Report()).message, "not moved to CPUs 1-3: out of order");
 }
 
-TEST(Conditions, RuntimeThatFailsIsOutUntilItAnswers) {
-  Conditions log;
-  EXPECT_FALSE(log.Report().runtime_outage);
-  log.RuntimeAsked();
-  log.RuntimeFailed({ErrorCode::kUnavailable, "no such file"});
-  log.RuntimeAsked();
-  ASSERT_TRUE(log.Report().runtime_outage);
-  const RuntimeOutage outage = *log.Report().runtime_outage;
-  EXPECT_EQ(outage.error, "no such file");
-  EXPECT_TRUE(outage.never_answered);
-  log.RuntimeFailed({ErrorCode::kDeadlineExceeded, "too late"});
-  EXPECT_EQ(log.Report().runtime_outage->error, "too late");
-  EXPECT_EQ(log.Report().runtime_outage->since, outage.since);
-  log.RuntimeAsked();
-  log.RuntimeAnswered();
-  EXPECT_FALSE(log.Report().runtime_outage);
-  log.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
-  EXPECT_FALSE(log.Report().runtime_outage->never_answered);
-}
-
-TEST(Conditions, RuntimeThatDoesNotAnswerIsOutAfterSomeSeconds) {
-  Conditions log;
-  log.RuntimeAsked();
-  const auto now = system_clock::now();
-  EXPECT_FALSE(log.Report(now).runtime_outage);
-  const auto outage = log.Report(now + seconds(4)).runtime_outage;
-  ASSERT_TRUE(outage);
-  EXPECT_EQ(outage->error, "");
-  EXPECT_LE(outage->since, now);
-  log.RuntimeAnswered();
-  EXPECT_FALSE(log.Report(now + seconds(4)).runtime_outage);
-}
-
-TEST(Conditions, SignOfAnotherManagerLapsesWhenItIsNotSeenAgain) {
-  Conditions log;
-  log.SawConflictingManager("it writes", "stop it");
-  log.SawConflictingManager("where", "it stands here", "remove it", std::chrono::hours(1));
-  log.SawConflictingManager("where", "it stands there", "remove it", std::chrono::hours(1));
-  const auto now = system_clock::now();
-  log.DropExpired(now + Conditions::kSignLasts / 2);
-  EXPECT_EQ(log.Report().conflicting_managers.size(), 2U);
-  log.DropExpired(now + Conditions::kSignLasts);
-  ASSERT_EQ(log.Report().conflicting_managers.size(), 1U);
-  EXPECT_EQ(log.Report().conflicting_managers[0].sign, "it stands there");
-  log.ConflictingManagerGone("never seen");
-  log.ConflictingManagerGone("where");
-  EXPECT_TRUE(log.Report().conflicting_managers.empty());
-}
-
-TEST(Conditions, ContainersMadePastUsAreLoggedOnceAndReportedWhileTheyRun) {
+TEST(Conditions, FailedUpdateIsLoggedAgainWhenItsErrorChangesAndWhenItIsSettled) {
   Logged logged;
-  Conditions log;
+  Conditions conditions;
+  const Error error{ErrorCode::kInternal, "out of order"};
+  for (int i = 0; i < 3; ++i) conditions.UpdateFailed(kApp, "CPUs 1-3", error);
+  const std::string line = logged.Take();
+  EXPECT_TRUE(
+      line.starts_with("warning CpusetUpdateFailed: container app of pod default/web: not "
+                       "moved to CPUs 1-3: out of order; see in the runtime's log"))
+      << line;
+  EXPECT_EQ(std::ranges::count(line, '\n'), 1);
+  conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "busy"});
+  EXPECT_NE(logged.Take().find("busy"), std::string::npos);
+  EXPECT_EQ(Only(conditions.Report()).times, 4U);
+  conditions.UpdateSettled("c1");
+  EXPECT_EQ(logged.Take(),
+            "info CpusetUpdateFailed resolved: container app of pod default/web: not moved to CPUs "
+            "1-3: busy\n");
+  conditions.UpdateSettled("c1");
+  EXPECT_EQ(logged.Take(), "");
+}
+
+TEST(Conditions, RuntimeThatFailsIsUnavailableUntilItAnswers) {
+  Logged logged;
+  Conditions conditions;
+  EXPECT_TRUE(conditions.Report().empty());
+  conditions.RuntimeAsked();
+  conditions.RuntimeFailed({ErrorCode::kUnavailable, "no such file"});
+  conditions.RuntimeAsked();
+  const Condition outage = Only(conditions.Report());
+  EXPECT_EQ(outage.type, ConditionType::kRuntimeUnavailable);
+  EXPECT_TRUE(outage.message.starts_with("no such file. It has not answered since alignd started"))
+      << outage.message;
+  conditions.RuntimeFailed({ErrorCode::kDeadlineExceeded, "too late"});
+  EXPECT_TRUE(Only(conditions.Report()).message.starts_with("too late. "));
+  EXPECT_EQ(Only(conditions.Report()).first, outage.first);
+  conditions.RuntimeAsked();
+  logged.Take();
+  conditions.RuntimeAnswered();
+  EXPECT_TRUE(conditions.Report().empty());
+  const std::string cleared = logged.Take();
+  EXPECT_TRUE(cleared.starts_with("info RuntimeUnavailable resolved: too late. ")) << cleared;
+  conditions.RuntimeAnswered();
+  EXPECT_EQ(logged.Take(), "");
+  conditions.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
+  EXPECT_TRUE(
+      Only(conditions.Report()).message.starts_with("gone. The assignments are as of its last"));
+}
+
+TEST(Conditions, RuntimeThatDoesNotAnswerIsUnavailableAfterSomeSeconds) {
+  Conditions conditions;
+  conditions.RuntimeAsked();
+  const auto now = system_clock::now();
+  EXPECT_TRUE(conditions.Report(now).empty());
+  const Condition outage = Only(conditions.Report(now + seconds(4)));
+  EXPECT_EQ(outage.type, ConditionType::kRuntimeUnavailable);
+  EXPECT_TRUE(outage.message.starts_with("the runtime has not answered for 4 s. "))
+      << outage.message;
+  EXPECT_LE(outage.first, now);
+  EXPECT_EQ(outage.last, now + seconds(4));
+  conditions.RuntimeAnswered();
+  EXPECT_TRUE(conditions.Report(now + seconds(4)).empty());
+}
+
+TEST(Conditions, SignOfAnotherManagerExpiresIfItIsNotSeenAgain) {
+  Logged logged;
+  Conditions conditions;
+  conditions.SawConflictingManager("it writes", "stop it");
+  conditions.SawConflictingManager("it writes", "stop it");
+  EXPECT_EQ(logged.Take(), "error ConflictingCPUManager: it writes; stop it\n");
+  EXPECT_EQ(Only(conditions.Report()).times, 2U);
+  conditions.SawConflictingManager("where", "it is here", "remove it", std::chrono::hours(1));
+  conditions.SawConflictingManager("where", "it is there", "remove it", std::chrono::hours(1));
+  logged.Take();
+  const auto now = system_clock::now();
+  conditions.DropExpired(now + Conditions::kSignLasts / 2);
+  EXPECT_EQ(conditions.Report().size(), 2U);
+  EXPECT_EQ(logged.Take(), "");
+  conditions.DropExpired(now + Conditions::kSignLasts);
+  EXPECT_EQ(logged.Take(), "info ConflictingCPUManager resolved: it writes\n");
+  EXPECT_EQ(Only(conditions.Report()).message, "it is there");
+  conditions.ConflictingManagerGone("never seen");
+  EXPECT_EQ(logged.Take(), "");
+  conditions.ConflictingManagerGone("where");
+  EXPECT_EQ(logged.Take(), "info ConflictingCPUManager resolved: it is there\n");
+  EXPECT_TRUE(conditions.Report().empty());
+}
+
+TEST(Conditions, UnmanagedContainersAreLoggedOnceAndReportedWhileTheyRun) {
+  Logged logged;
+  Conditions conditions;
   const Subject web{"c1", {"u1", "app"}, "default/web"};
   const Subject bare{"c2", {"u2", "app"}, ""};
-  log.FoundUnmanaged({web});
-  log.FoundUnmanaged({web, bare});
-  EXPECT_EQ(logged.Take(),
-            "warning container app of pod default/web was made past alignd, at the runtime itself: "
-            "nothing is granted to it\n"
-            "warning container app of pod u2 was made past alignd, at the runtime itself: nothing "
-            "is granted to it\n");
-  const std::vector<Unmanaged> both = log.Report().unmanaged;
+  const auto line = [](const std::string& name) {
+    return "warning UnmanagedContainer: container app of pod " + name +
+           ": created at the runtime directly, not through alignd: it runs in the shared pool and "
+           "is assigned no memory nodes or devices; let the program that creates containers use "
+           "alignd's socket (kubelet: --container-runtime-endpoint), then delete the pod\n";
+  };
+  conditions.FoundUnmanaged({web});
+  conditions.FoundUnmanaged({web, bare});
+  EXPECT_EQ(logged.Take(), line("default/web") + line("u2"));
+  const std::vector<Condition> both = conditions.Report();
   ASSERT_EQ(both.size(), 2U);
-  EXPECT_EQ(both[0].container.pod, "default/web");
-  EXPECT_LE(both[0].since, both[1].since);
-  log.FoundUnmanaged({bare});
-  ASSERT_EQ(log.Report().unmanaged.size(), 1U);
-  EXPECT_EQ(log.Report().unmanaged[0].since, both[1].since);
-  log.FoundUnmanaged({});
-  EXPECT_TRUE(log.Report().unmanaged.empty());
-  EXPECT_EQ(logged.Take(), "");
+  EXPECT_EQ(both[0].subject, web);
+  EXPECT_LE(both[0].first, both[1].first);
+  conditions.FoundUnmanaged({bare});
+  EXPECT_EQ(Only(conditions.Report()).first, both[1].first);
+  conditions.FoundUnmanaged({});
+  EXPECT_TRUE(conditions.Report().empty());
+  const std::string cleared = logged.Take();
+  EXPECT_NE(cleared.find("info UnmanagedContainer resolved: container app of pod u2: "),
+            std::string::npos)
+      << cleared;
+}
+
+TEST(Conditions, RepairsOfAContainerAreOneConditionWithACount) {
+  Logged logged;
+  Conditions conditions;
+  const auto now = system_clock::now();
+  const Repair repair{.time = now,
+                      .container = kApp,
+                      .was = "CPUs 0-7",
+                      .should = "CPUs 1-2",
+                      .noticed = milliseconds(30),
+                      .lasted = milliseconds(4000)};
+  for (int i = 0; i < 2; ++i) {
+    conditions.Repaired(repair);
+    const std::string line = logged.Take();
+    EXPECT_TRUE(line.starts_with(
+        "warning CpusetRepaired: container app of pod default/web: another program changed it to "
+        "CPUs 0-7; restored to CPUs 1-2 within 30 ms of noticing the change, at most 4000 ms after "
+        "the change; if it repeats"))
+        << line;
+  }
+  EXPECT_EQ(Only(conditions.Report()).times, 2U);
+  Repair later = repair;
+  later.time = now + seconds(2);
+  later.container.container_id = "c2";
+  conditions.Repaired(later);
+  later.time = now + seconds(1);
+  later.container.container_id = "c0";
+  conditions.Repaired(later);
+  const std::vector<Condition> report = conditions.Report();
+  ASSERT_EQ(report.size(), 3U);
+  EXPECT_EQ(report[0].subject.container_id, "c2");
+  EXPECT_EQ(report[1].subject.container_id, "c0");
+  EXPECT_EQ(report[2].subject.container_id, "c1");
+}
+
+TEST(Conditions, KeepsTheNewestRepairs) {
+  Conditions conditions;
+  const auto now = system_clock::now();
+  for (size_t i = 0; i < Conditions::kMaxKept + 1; ++i) {
+    const Subject container{"c" + std::to_string(i), {"uid", "app"}};
+    conditions.Repaired(
+        {.time = now + seconds(i), .container = container, .was = "a", .should = "b"});
+  }
+  const std::vector<Condition> report = conditions.Report();
+  EXPECT_EQ(report.size(), Conditions::kMaxKept);
+  EXPECT_EQ(report.back().subject.container_id, "c1");
 }
 
 }  // namespace
