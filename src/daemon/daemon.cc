@@ -46,6 +46,7 @@
 #include "reconcile/runtime_client.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::daemon {
 namespace {
@@ -341,6 +342,8 @@ class RunningDaemon final : public Daemon {
       kubelet_allocated_before_;  // before anything of it is released
   InventoryRelay relay_;
   reconcile::Conditions conditions_;
+  TaskQueue background_{"background"};  // what never blocks
+  TaskQueue io_{"io"};                  // what may block
   const std::unique_ptr<cgroup::CgroupTree> cgroups_;
   reconcile::ContainerRegistry registry_;
   reconcile::RuntimeClient runtime_;
