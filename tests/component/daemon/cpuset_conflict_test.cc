@@ -1,9 +1,10 @@
-// Somebody else who keeps changing a cpuset back, and when he has given up. The guard alone, with
-// short times.
+// Another program that keeps changing a cpuset, and when the guard sees that it has stopped. The
+// guard alone, with short times.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,7 +12,9 @@
 #include "daemon_fixture.h"
 #include "edge/allocation_node.h"
 #include "fake_cgroups.h"
+#include "host/event_loop.h"
 #include "reconcile/cpuset_guard.h"
+#include "sync/task_queue.h"
 
 namespace alignd::daemon {
 namespace {
@@ -20,7 +23,7 @@ using std::chrono::steady_clock;
 
 class CpusetConflict : public DaemonTest {
  protected:
-  static constexpr milliseconds kTruce{1'500};
+  static constexpr milliseconds kBackoff{1'500};
   static constexpr milliseconds kCalm{1'000};  // window / repairs
 
   CpusetConflict()
@@ -37,20 +40,22 @@ class CpusetConflict : public DaemonTest {
     cgroup_ = runtime_->FindContainer(id_)->cgroup;
     registry_.AddContainer(id_, {"shared", "app"}, *CpuSet::Parse("0-15"));
     calls_.emplace(*rpc::Dial(RuntimeEndpoint()), kPatience);
+    events_->Start();
     guard_.emplace(
-        node_.node, *node_.manager, registry_, *calls_, tree_of_cgroups_, conditions_,
+        io_, events_, node_.node, *node_.manager, registry_, *calls_, tree_of_cgroups_, conditions_,
         [this] { Apply(); },
         reconcile::CpusetGuard::Options{.round = milliseconds(50),
                                         .confirm = milliseconds(5),
                                         .repairs = 3,
                                         .window = 3 * kCalm,
-                                        .backoff = kTruce,
+                                        .backoff = kBackoff,
                                         .longest_backoff = 0});
     guard_->Start();
   }
   ~CpusetConflict() override {
     calls_->Stop();
     guard_->Stop();
+    events_->Stop();
     watch_.OnEvent({});
   }
 
@@ -66,12 +71,12 @@ class CpusetConflict : public DaemonTest {
     if (registry_.AppliedTo(id_)) return;
     const CpuSet all = *CpuSet::Parse("0-15");
     registry_.BeginApply(id_, all);
-    calls_->UpdateCpuSet(id_, all, {}, [this, all](const Result<Done>& told) {
-      registry_.EndApply(id_, all, told.ok());
+    calls_->UpdateCpuSet(id_, all, {}, [this, all](const Result<Done>& applied) {
+      registry_.EndApply(id_, all, applied.ok());
     });
   }
   std::string Now() const { return cgroups_.CpusOf(cgroup_); }
-  void FightUntilTheTruce() {
+  void ConflictUntilTheBackoff() {
     ASSERT_TRUE(Eventually([&] {
       if (Now() == "0-15") cgroups_.SetCpus(cgroup_, "3");
       return registry_.KeptOn(id_).has_value();
@@ -89,28 +94,30 @@ class CpusetConflict : public DaemonTest {
   std::string id_;
   std::string cgroup_;
   std::atomic<int> nudges_ = 0;
+  TaskQueue io_{"io"};
+  const std::shared_ptr<host::EventLoop> events_ = *host::EventLoop::Make();
   std::optional<reconcile::CpusetGuard> guard_;
 };
 
-TEST_F(CpusetConflict, WhatHeWantsIsKeptInMindToTheEndAlsoWhereItIsRight) {
-  FightUntilTheTruce();
+TEST_F(CpusetConflict, OtherProgramsCpusStayInTheFootprintForTheWholeBackoff) {
+  ConflictUntilTheBackoff();
   const auto began = steady_clock::now();
   const int nudges = nudges_;
   const uint64_t repairs = conditions_.Report().repairs;
   cgroups_.SetCpus(cgroup_, "0-15");
-  // It is told the same, and seen to be right.
+  // The assigned set is the same, so the cpuset is correct.
   registry_.BeginApply(id_, *CpuSet::Parse("0-15"));
   registry_.EndApply(id_, *CpuSet::Parse("0-15"), true);
   ASSERT_TRUE(Eventually([&] { return conditions_.Report().repairs > repairs; }));
   EXPECT_TRUE(registry_.KeptOn(id_));
   ASSERT_TRUE(Eventually([&] { return !registry_.KeptOn(id_); }));
-  EXPECT_GE(steady_clock::now() - began, kTruce - milliseconds(300));
-  // Who waits for its CPUs is looked at once more.
+  EXPECT_GE(steady_clock::now() - began, kBackoff - milliseconds(300));
+  // Containers that wait for its CPUs are checked again.
   EXPECT_TRUE(Eventually([&] { return nudges_ > nudges; }));
 }
 
-TEST_F(CpusetConflict, AfterTheRepairThatFollowsHeHasToHoldStillForAWhile) {
-  FightUntilTheTruce();
+TEST_F(CpusetConflict, ConflictEndsSomeTimeAfterTheRepairThatFollows) {
+  ConflictUntilTheBackoff();
   ASSERT_TRUE(Eventually([&] { return Now() == "0-15"; }));  // the backoff is over
   const auto repaired = steady_clock::now();
   ASSERT_TRUE(Eventually([&] { return registry_.AppliedTo(id_).has_value(); }));

@@ -101,10 +101,11 @@ TEST_P(DaemonGuard, FightIsReportedAndEnds) {
     return !ConditionReports().conflicting_managers.empty();
   }));
   const control::ConditionReport sign = ConditionReports().conflicting_managers[0];
-  EXPECT_NE(sign.text.find("somebody keeps moving container app of pod default/pod-pinned from"),
-            std::string::npos)
+  EXPECT_NE(
+      sign.text.find("another program keeps moving container app of pod default/pod-pinned from"),
+      std::string::npos)
       << sign.text;
-  EXPECT_NE(sign.remedy.find("cpuManagerPolicy none"), std::string::npos) << sign.remedy;
+  EXPECT_NE(sign.remedy.find("cpuManagerPolicy: none"), std::string::npos) << sign.remedy;
   cgroups_.SetCpus(cgroup, "0-27");
   const size_t updates = runtime_->Requests("UpdateContainerResources").size();
   EXPECT_EQ(updates, 5U);
@@ -145,7 +146,7 @@ TEST_P(DaemonGuard, NobodyIsStartedInATruceWhereTheOtherOneWantsSomebodyElse) {
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(
       refused.error_message().find("could not be moved: container app of pod default/pod-shared "
-                                   "(which somebody else keeps moving to CPUs 0-27)"),
+                                   "(which another program keeps moving to CPUs 0-27)"),
       std::string::npos)
       << refused.error_message();
 }
@@ -254,7 +255,7 @@ TEST_P(DaemonGuard, SharedStateDirectoryAndWhoWritesThereAreReported) {
   write_theirs();
   ASSERT_TRUE(Eventually([&] { return ConditionReports().conflicting_managers.size() == 2; }));
   EXPECT_TRUE(std::ranges::any_of(ConditionReports().conflicting_managers, [](const auto& sign) {
-    return sign.text.find("was not what alignd wrote") != std::string::npos;
+    return sign.text.find("was changed by another program") != std::string::npos;
   }));
   // Nobody loses what was granted, also if we are stopped before we see it.
   EXPECT_TRUE(Eventually([&] { return State() == ours; })) << State();
