@@ -111,6 +111,8 @@ class AllocationManager final : public InventorySink {
   // knows which pods there are releases the others, so that what is kept of pods that came to
   // nothing does not grow for ever. Waits for the decision thread; empty once we are stopping.
   std::set<std::string> KnownPods();
+  // The same without waiting: `done` gets the answer, on the decision thread.
+  void KnownPods(std::function<void(std::set<std::string>)> done);
 
   // Writes the state files of which the store does not know that they are ours. Waits for the
   // decision thread. Errors: kIo; kUnavailable once we are stopping.

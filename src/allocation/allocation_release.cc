@@ -43,14 +43,19 @@ void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Resul
 
 std::set<std::string> AllocationManager::KnownPods() {
   std::promise<std::set<std::string>> known;
-  const bool posted = queue_->Post([&] {
+  KnownPods([&known](std::set<std::string> uids) { known.set_value(std::move(uids)); });
+  return known.get_future().get();
+}
+
+void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> done) {
+  const bool posted = queue_->Post([this, done] {
     std::set<std::string> uids = admission::PodsIn(ledger_.state());
     notes_.AddPodsTo(uids);
     const auto bound = bindings();
     for (const auto& [key, devices] : *bound) uids.insert(key.pod_uid);
-    known.set_value(std::move(uids));
+    done(std::move(uids));
   });
-  return posted ? known.get_future().get() : std::set<std::string>();
+  if (!posted) done({});
 }
 
 Result<Done> AllocationManager::SaveAgain() {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kSlice = ".slice";
 
-// Whether every part between slashes names an entry of the directory before it.
+// Whether every part between slashes is the name of a directory entry.
 bool IsPlain(std::string_view path) {
   if (!path.starts_with('/') || path.size() == 1 || path.find('\0') != std::string_view::npos) {
     return false;

@@ -1,4 +1,4 @@
-// Where a cgroup lies below the mount point, told from the words of runtimes and of the kubelet.
+// The path of a cgroup below the mount point, derived from the fields of runtimes and the kubelet.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ namespace alignd::cgroup {
 Result<std::string> PathOfContainer(std::string_view cgroups_path);
 
 // The path of a pod from the cgroup parent of its sandbox: that path itself or, for a bare slice
-// name, the slices it lies in before it. Errors: as above.
+// name, with its parent slices in front. Errors: as above.
 Result<std::string> PathOfParent(std::string_view cgroup_parent);
 
-// Whether the path's last part is the cgroup of that pod and of nobody else, as the kubelet names
-// them: `pod<uid>`, or `...-pod<uid with _ for ->.slice`.
+// Whether the path's last part is the kubelet's name of that pod's own cgroup: `pod<uid>`, or
+// `...-pod<uid with _ for ->.slice`.
 // Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, cgroup_manager_linux.go.
 bool IsOfPod(std::string_view path, std::string_view pod_uid);
 

@@ -36,7 +36,7 @@ Result<CpuSet> ReadList(const fs::path& path) {
   return list;
 }
 
-// One write call: the kernel takes the text of each call for a whole value. Never makes a file.
+// One write call: the kernel takes the text of each call as a whole value. Creates no file.
 Result<Done> Write(const fs::path& path, std::string_view text) {
   const auto fault = [&path](int error) {
     return Error{ErrorCode::kIo,
@@ -51,7 +51,7 @@ Result<Done> Write(const fs::path& path, std::string_view text) {
   return fault(written < 0 ? error : EIO);
 }
 
-// `what`: what the file has, for the error.
+// `what`: the content of the file, for the error.
 Result<int64_t> ParseNumber(const fs::path& path, std::string_view text, const char* what) {
   int64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);

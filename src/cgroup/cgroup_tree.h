@@ -1,4 +1,4 @@
-// What the kernel's cgroup files say, and the one thing that is written there: a pod's CFS quota.
+// Reads the kernel's cgroup files, and writes a pod's CFS quota.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace alignd::cgroup {
 
-// One cgroup's cpuset. The memory nodes are NUMA node ids in the list form that CPUs have.
+// One cgroup's cpuset. The memory nodes are NUMA node ids.
 struct Cpuset {
   CpuSet cpus;  // cpuset.cpus; empty in version 2: as the parent
   CpuSet mems;  // cpuset.mems, likewise
-  // What the kernel makes of it: a parent may be narrower, a CPU offline.
+  // What the kernel applies: a parent may be narrower, a CPU offline.
   CpuSet effective_cpus;
   CpuSet effective_mems;
 
@@ -40,14 +40,16 @@ class CgroupTree {
   std::vector<std::filesystem::path> CpusetFiles(const std::string& path) const;
 
   // How many bytes of huge pages of that size ("2MB") the cgroup may have; a very large number for
-  // no limit. Errors: kNotFound if there is no such cgroup, or nobody counts its huge pages; kIo;
-  // kCorrupt. Source: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst; cgroup-v2.rst,
+  // no limit. Errors: kNotFound if there is no such cgroup, or it has no hugetlb controller; kIo;
+  // kCorrupt.
+  // Source: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst; cgroup-v2.rst,
   // hugetlb.<hugepagesize>.max.
   Result<int64_t> ReadHugepageLimit(const std::string& path, const std::string& size) const;
 
-  // Takes the CFS quota off one cgroup. Answers what it was, in microseconds of CPU time in each
-  // period; nullopt: there was none. A container in it stays throttled as long as its pod is, even
-  // when its own quota is -1. Errors: kNotFound if there is no such cgroup; kIo; kCorrupt.
+  // Removes the CFS quota of one cgroup. Returns the quota from before, in microseconds of CPU time
+  // per period; nullopt: there was none. While a pod's cgroup has a quota, its containers are
+  // throttled even if their own quota is -1.
+  // Errors: kNotFound if there is no such cgroup; kIo; kCorrupt.
   // Source: kernel Documentation/scheduler/sched-bwc.rst; cgroup-v2.rst, cpu.max.
   Result<std::optional<int64_t>> LiftCpuQuota(const std::string& path) const;
 

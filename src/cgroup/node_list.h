@@ -1,4 +1,4 @@
-// NUMA node ids as cgroup files have them.
+// NUMA node ids in the list form of cgroup files.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace alignd::cgroup {
 
 // The list form of cpuset.mems: "0-1,3".
 inline std::string NodeList(const std::vector<int>& nodes) {
-  CpuSet list;  // the same list form
+  CpuSet list;  // has the same list form
   for (const int node : nodes) list.Add(node);
   return list.ToString();
 }

@@ -8,9 +8,8 @@
 
 namespace alignd::cgroup {
 
-// Takes the quota off the pod's own cgroup; any other parent, and a cgroup that is not there, is
-// left alone. `parent` is the sandbox's cgroup parent, or a path. Errors: kIo, kCorrupt: the quota
-// stays.
+// Removes the quota of the pod's own cgroup. Does nothing if `parent`, the sandbox's cgroup parent
+// or a path, is another cgroup or does not exist. Errors: kIo, kCorrupt: the quota stays.
 // Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, EnsureExists
 // (DisableCPUQuotaWithExclusiveCPUs): a pod with a container that has exclusive CPUs has no quota.
 Result<Done> LiftPodQuota(const CgroupTree& cgroups, const std::string& parent,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,14 +24,15 @@
 #include "control/control_server.h"
 #include "cri/container_handlers.h"
 #include "daemon/conflicting_managers.h"
+#include "daemon/conflicting_plugins.h"
 #include "daemon/inherited_socket.h"
-#include "daemon/other_plugins.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/plugin_watcher.h"
 #include "deviceplugin/registration_server.h"
 #include "host/config_file.h"
 #include "host/descriptor.h"
 #include "host/durable_file.h"
+#include "host/event_loop.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "mirror/mirror.h"
@@ -46,18 +48,19 @@
 #include "reconcile/runtime_client.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::daemon {
 namespace {
 
-// How long calls under way may take to end by themselves when we stop.
+// How long calls under way may take to end by themselves when alignd stops.
 constexpr std::chrono::seconds kShutdownGrace{2};
 
-// The plugin registry tells the allocation manager what there is, which in turn asks the registry.
-// This stands between them for as long as not both are there. Thread-safe.
+// The plugin registry reports inventories to the allocation manager, which in turn asks the
+// registry. This object lets the registry exist before the manager. Thread-safe.
 class InventoryRelay final : public allocation::InventorySink {
  public:
-  // Null: what comes is dropped.
+  // Null: reports are dropped.
   void ConnectTo(allocation::InventorySink* sink) {
     const MutexLock lock(mutex_);
     sink_ = sink;
@@ -102,7 +105,7 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
 }
 
 // Whether there is a cpu_manager_state from before Kubernetes 1.18, which names containers by the
-// runtime's ids. A file that cannot be read is its reader's to report.
+// runtime's ids. An unreadable file is reported by CheckpointStore::Load.
 bool NamesContainersByRuntimeId(const allocation::StatePaths& paths) {
   const Result<std::string> text = host::ReadFile(paths.CpuFile());
   if (!text.ok()) return false;
@@ -110,16 +113,19 @@ bool NamesContainersByRuntimeId(const allocation::StatePaths& paths) {
   return file.ok() && !file->by_container_id.empty();
 }
 
-// What the runtime's container ids stand for, where somebody needs to know: a runtime that hangs
-// would hold up the start. Where the runtime is not there, a file that names containers by them is
+// The containers by the runtime's ids, if the state file has such ids. Else the runtime is not
+// asked: one that hangs would delay the start. If the runtime is not available, the file is
 // refused with the remedy.
 std::map<std::string, ContainerKey> ContainersOf(const std::shared_ptr<grpc::Channel>& channel,
                                                  const allocation::StatePaths& paths,
                                                  const Options& options) {
   std::map<std::string, ContainerKey> containers;
   if (!NamesContainersByRuntimeId(paths)) return containers;
-  const Result<reconcile::RuntimeListing> listing =
-      reconcile::RuntimeClient(channel, options.runtime_timeout).List();
+  std::promise<Result<reconcile::RuntimeListing>> listed;
+  reconcile::RuntimeClient client(channel, options.runtime_timeout);
+  client.List(
+      [&](Result<reconcile::RuntimeListing> answer) { listed.set_value(std::move(answer)); });
+  const Result<reconcile::RuntimeListing> listing = listed.get_future().get();
   if (!listing.ok()) return containers;
   for (const reconcile::RuntimeListing::Container& container : listing->containers) {
     containers[container.id] = container.key;
@@ -138,7 +144,7 @@ deviceplugin::PluginSettings SettingsOf(const Options& options) {
   return settings;
 }
 
-// Who says what pods ask for: the first that knows.
+// The sources of pods' requests. The first source that knows a pod is used.
 Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options,
                                                                const cgroup::CgroupTree& cgroups) {
   std::vector<std::unique_ptr<podsource::ResourceSource>> sources;
@@ -156,25 +162,7 @@ Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& op
       std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
 }
 
-// The pods of the runtime's ready sandboxes, with their containers that have not ended.
-Result<std::vector<podresources::NamedPod>> PodsOf(reconcile::RuntimeClient& runtime) {
-  const Result<reconcile::RuntimeListing> listing = runtime.List();
-  if (!listing.ok()) return listing.error();
-  std::map<std::string, podresources::NamedPod> pods;  // by UID
-  for (const reconcile::RuntimeListing::Sandbox& sandbox : listing->sandboxes) {
-    if (!sandbox.ready) continue;
-    pods.insert({sandbox.pod_uid, {sandbox.pod_uid, sandbox.name, sandbox.name_space, {}}});
-  }
-  for (const reconcile::RuntimeListing::Container& container : listing->containers) {
-    const auto pod = pods.find(container.key.pod_uid);
-    if (pod != pods.end()) pod->second.containers.insert(container.key.container);
-  }
-  std::vector<podresources::NamedPod> list;
-  for (auto& [uid, pod] : pods) list.push_back(std::move(pod));
-  return list;
-}
-
-// Once the runtime is away for a moment we would take its socket and forward to ourselves.
+// If both were the same socket, alignd would replace the runtime's socket and forward to itself.
 Result<Done> RequireTwoSockets(const Options& options) {
   const Result<std::string> ours = rpc::SocketPath(options.listen);
   if (!ours.ok()) return ours.error().In("--listen");
@@ -183,14 +171,17 @@ Result<Done> RequireTwoSockets(const Options& options) {
   std::error_code code;
   const bool same = *ours == *runtimes || std::filesystem::equivalent(*ours, *runtimes, code);
   if (!same) return Done{};
-  return Error{ErrorCode::kInvalidArgument,
-               "--listen and --runtime-endpoint are one socket: " + *ours,
-               "give alignd a socket of its own, and the kubelet that one"};
+  return Error{
+      ErrorCode::kInvalidArgument, "--listen and --runtime-endpoint are one socket: " + *ours,
+      "give --listen a path of its own, and set the kubelet's containerRuntimeEndpoint to it"};
 }
 
-// Members are made from top to bottom and go in reverse. Callbacks that the plugins and the
-// allocation manager still hold when they go use the registry, the (stopped) reconciler and what
-// guards the (removed) mirror.
+// Members are constructed from top to bottom and destroyed in reverse order. The destructor first
+// stops the sources of work: the servers and the mirror, then the reconciler, then the `events`
+// thread. After that only callbacks run that the plugins and the allocation manager still have;
+// they use the registry, the (stopped) reconciler and the mutex of the (destroyed) mirror. The
+// queues are destroyed after all objects that post to them. Such an object makes its posted tasks
+// harmless in its destructor, as RecurringTask does.
 class RunningDaemon final : public Daemon {
  public:
   RunningDaemon(host::DirectoryLock lock, admission::Node node, admission::NodeState state,
@@ -199,18 +190,19 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::unique_ptr<allocation::BindingTable> bindings,
                 std::unique_ptr<allocation::BootRecord> boot,
-                std::shared_ptr<grpc::Channel> runtime, const Options& options)
+                std::shared_ptr<host::EventLoop> events, std::shared_ptr<grpc::Channel> runtime,
+                const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(store)),
         bindings_(std::move(bindings)),
         boot_(std::move(boot)),
         kubelet_allocated_before_(mirror::KubeletAllocatedIn(*bindings_->snapshot())),
+        events_(std::move(events)),
         cgroups_(std::move(cgroups)),
         runtime_(runtime, options.runtime_timeout),
-        pod_lister_(runtime, options.runtime_timeout),
-        reconciler_(node_, allocation_, registry_, runtime_, *cgroups_, conditions_,
-                    ReconcilerOptions(options)),
+        reconciler_({background_, io_, events_}, node_, allocation_, registry_, runtime_, *cgroups_,
+                    conditions_, ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
                     DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
@@ -242,11 +234,22 @@ class RunningDaemon final : public Daemon {
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
     if (node_.cpu) RestoreStateFiles(*store_, allocation_, conditions_);
+    events_->Stop();
   }
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
 
+  std::map<std::string, Watchdog::Post> WatchedThreads() override {
+    return {{"decision",
+             [this](const auto& task) {
+               allocation_.KnownPods([task](const std::set<std::string>&) { task(); });
+             }},
+            {"events", [this](auto task) { events_->Post(std::move(task)); }},
+            {"background", [this](auto task) { background_.Post(std::move(task)); }}};
+  }
+
   Result<Done> Serve(const Options& options, std::optional<host::Descriptor> inherited) {
+    events_->Start();
     reconciler_.Start();
     auto registration = deviceplugin::RegistrationServer::Start(
         std::filesystem::absolute(options.DevicePluginDir()), plugins_);
@@ -276,11 +279,8 @@ class RunningDaemon final : public Daemon {
                                       conditions_, [this] { return registry_.PodNames(); });
     if (!status_server.ok()) return status_server.error();
     control_ = *std::move(status_server);
-    auto pod_resources = podresources::PodResourcesServer::Start(
-        options.PodResourcesSocket(), node_, allocation_, [this] {
-          const MutexLock lock(pod_lister_mutex_);
-          return PodsOf(pod_lister_);
-        });
+    auto pod_resources = podresources::PodResourcesServer::Start(options.PodResourcesSocket(),
+                                                                 node_, allocation_, registry_);
     if (!pod_resources.ok()) return pod_resources.error();
     pod_resources_ = *std::move(pod_resources);
     return ServeCri(options, std::move(inherited));
@@ -296,7 +296,7 @@ class RunningDaemon final : public Daemon {
     const Result<std::string> runtime = rpc::SocketPath(options.runtime_endpoint);
     if (!runtime.ok()) return runtime.error().In("--runtime-endpoint");
     if (inherited) {
-      spdlog::info("serving CRI on the socket that systemd holds");
+      spdlog::info("serving CRI on the socket of systemd");
     } else {
       Result<host::Descriptor> opened = rpc::OpenListening(options.listen);
       if (!opened.ok()) return opened.error();
@@ -317,7 +317,7 @@ class RunningDaemon final : public Daemon {
     reconciler.lister.period =
         std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
     reconciler.guard.lift_pod_quotas = !options.keep_pod_cpu_quota;
-    const auto plugins = options.mirror ? std::make_shared<OtherPlugins>(
+    const auto plugins = options.mirror ? std::make_shared<ConflictingPlugins>(
                                               DevicesOfKubelet(options.kubelet_device_plugin_dir),
                                               allocation_, registry_, conditions_)
                                         : nullptr;
@@ -337,15 +337,15 @@ class RunningDaemon final : public Daemon {
   const std::unique_ptr<allocation::CheckpointStore> store_;
   const std::unique_ptr<allocation::BindingTable> bindings_;
   const std::unique_ptr<allocation::BootRecord> boot_;
-  const mirror::KubeletAllocatedBefore
-      kubelet_allocated_before_;  // before anything of it is released
+  const mirror::KubeletAllocatedBefore kubelet_allocated_before_;  // as it was before any release
   InventoryRelay relay_;
   reconcile::Conditions conditions_;
+  TaskQueue background_{"background"};  // tasks that never block
+  TaskQueue io_{"io"};                  // tasks that may block
+  const std::shared_ptr<host::EventLoop> events_;
   const std::unique_ptr<cgroup::CgroupTree> cgroups_;
   reconcile::ContainerRegistry registry_;
   reconcile::RuntimeClient runtime_;
-  Mutex pod_lister_mutex_;  // one listing at a time
-  reconcile::RuntimeClient pod_lister_ GUARDED_BY(pod_lister_mutex_);
   reconcile::Reconciler reconciler_;
   Mutex mirror_mutex_;
   std::unique_ptr<mirror::Mirror> mirror_ GUARDED_BY(mirror_mutex_);
@@ -358,7 +358,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<podresources::PodResourcesServer> pod_resources_;
   std::unique_ptr<proxy::Forwarder> forwarder_;
-  std::string own_socket_;  // its path; empty if somebody else holds it
+  std::string own_socket_;  // its path; empty for a socket of systemd
 };
 
 }  // namespace
@@ -391,9 +391,12 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
       options.state_dir / allocation::kBootFileName, allocation::RunningBoot(options.root));
   if (!boot.ok()) return boot.error();
+  Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
+  if (!events.ok()) return events.error();
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
-      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(runtime), options);
+      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(events),
+      *std::move(runtime), options);
   const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

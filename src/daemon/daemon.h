@@ -1,12 +1,29 @@
-// Builds everything in order, starts it, stops it in reverse. Wiring, and nothing but wiring.
+// Constructs alignd's parts in order, starts them, and stops them in reverse order.
+//
+// The threads of alignd, beside gRPC's own and the logger's:
+//
+// | thread       | owns                                                  | may block             |
+// | ------------ | ----------------------------------------------------- | --------------------- |
+// | `main`       | signals, systemd's watchdog                           | yes                   |
+// | `events`     | connections of the proxy, inotify (`host::EventLoop`) | no                    |
+// | `decision`   | allocations and their state files                     | on its own files only |
+// | `background` | cpuset updater, pod releaser, plugins' times, mirror  | no                    |
+// | `io`         | runtime lister, cpuset guard, files of the kubelet    | yes                   |
+//
+// `events` is one thread so that a relayed call passes without locks. `decision` is one thread
+// because allocations are decided one after the other. Work that never blocks shares `background`.
+// Work that may block on a file is on `io`, so that a slow file delays no decision. No thread waits
+// for the runtime: all of alignd's own calls of it are asynchronous.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "alignd/base/result.h"
 #include "daemon/options.h"
+#include "daemon/watchdog.h"
 
 namespace alignd::daemon {
 
@@ -14,16 +31,22 @@ namespace alignd::daemon {
 class Daemon {
  public:
   // Locks the state directory, loads and verifies the state, serves the device plugins and, last,
-  // the CRI socket (systemd's, if it holds one). The runtime is asked meanwhile what runs, and what
-  // is gone is released; until then pods and containers that are to be made wait. A runtime that is
-  // away, or hangs, does not hold up the start: containers are refused with UNAVAILABLE.
-  // Errors: the first thing that could not be done, with its remedy.
+  // the CRI socket (systemd's, if systemd passed one). The runtime is listed meanwhile, and removed
+  // pods are released; until then, new pods and containers wait. A runtime that is not available,
+  // or hangs, does not delay the start: containers are refused with UNAVAILABLE.
+  // Errors: the first step that failed, with its remedy.
   static Result<std::unique_ptr<Daemon>> Start(const Options& options);
 
   virtual ~Daemon() = default;  // stops
 
-  // The UIDs of all pods of which anything is kept: for whoever watches that it does not grow.
+  // The UIDs of all pods that are assigned something or were decided about.
   virtual std::set<std::string> KnownPods() = 0;
+
+  // The threads that must answer for systemd's watchdog: those that never block. `io` is not among
+  // them: a file system that hangs may block it for longer than the watchdog's interval. Calls are
+  // still relayed and decided meanwhile, and a restart would not repair the file system.
+  // Use the result only while the daemon exists.
+  virtual std::map<std::string, Watchdog::Post> WatchedThreads() = 0;
 };
 
 }  // namespace alignd::daemon

@@ -1,4 +1,4 @@
-// The socket that systemd holds for us, so that the kubelet never finds the door shut.
+// The socket of systemd's socket activation. It accepts connections while alignd restarts.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace alignd::daemon {
 
-// The CRI socket if systemd (or who acts like it) passed us one, nullopt if it passed nothing.
-// Later calls, and our children, find nothing any more. The device plugins' kubelet.sock is never
-// passed: plugins take its making anew for the sign to register again. Errors: kInvalidArgument if
-// something else was passed than a unix socket that listens at the path of the endpoint `listen`;
-// kIo. Source: sd_listen_fds(3).
+// The CRI socket that systemd passed; nullopt if it passed none. Later calls, and child processes,
+// find no socket any more. The device plugins' kubelet.sock is never passed: plugins register again
+// when that file is recreated.
+// Errors: kInvalidArgument if anything else was passed than one unix socket that listens at the
+// path of the endpoint `listen`; kIo. Source: sd_listen_fds(3).
 Result<std::optional<host::Descriptor>> TakeInheritedSocket(const std::string& listen);
 
 }  // namespace alignd::daemon

@@ -22,18 +22,18 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       {"--plugin-timeout-ms", "Longest wait for a device plugin's Allocate",
        &options.plugin_timeout, 0},
       {"--plugin-connect-timeout-ms",
-       "Longest wait for a device plugin that registers: dial and first questions",
+       "Longest wait for a device plugin that registers: dial and options",
        &options.plugin_connect_timeout, 0},
       {"--plugin-preference-timeout-ms",
-       "Longest wait for a device plugin's GetPreferredAllocation, without which it then goes",
+       "Longest wait for a device plugin's GetPreferredAllocation; after it, alignd chooses itself",
        &options.plugin_preference_timeout, 0},
       {"--plugin-pre-start-timeout-ms", "Longest wait for a device plugin's PreStartContainer",
        &options.plugin_pre_start_timeout, 0},
-      {"--plugin-grace-ms", "How long a resource is kept after its device plugin went away",
+      {"--plugin-grace-ms", "How long a resource is kept after its device plugin has disconnected",
        &options.plugin_grace, 0},
       {"--plugin-patience-ms",
-       "How long pods wait for a device plugin that is not there (UNAVAILABLE) before they are "
-       "refused",
+       "How long pods get UNAVAILABLE, and are tried again, while their device plugin is not "
+       "registered; after it they are refused",
        &options.plugin_patience, 0}};
   std::string compatibility;
   std::string mirror = "off";
@@ -43,13 +43,13 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
                "alignd");
   app.set_version_flag("--version", ALIGND_VERSION);
   app.add_option("--config", options.config,
-                 "KubeletConfiguration (YAML or JSON); the kubelet's defaults if not given")
+                 "KubeletConfiguration (YAML or JSON); if not given, the kubelet's defaults")
       ->check(CLI::ExistingFile);
-  app.add_option("--listen", options.listen, "CRI socket that the kubelet is to use")
+  app.add_option("--listen", options.listen,
+                 "CRI socket for the kubelet (its containerRuntimeEndpoint)")
       ->capture_default_str();
-  app.add_option(
-      "--control-socket", options.control_socket,
-      "Socket that alignctl is to use; control.sock beside that of --listen if not given");
+  app.add_option("--control-socket", options.control_socket,
+                 "Socket for alignctl; if not given, control.sock in the directory of --listen");
   app.add_option("--runtime-endpoint", options.runtime_endpoint, "CRI socket of the runtime")
       ->capture_default_str();
   app.add_option("--state-dir", options.state_dir,
@@ -57,29 +57,31 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       ->capture_default_str();
   app.add_option("--device-plugin-dir", options.device_plugin_dir,
                  "Directory of kubelet.sock, the plugins' sockets and kubelet_internal_checkpoint; "
-                 "device-plugins in the state directory if not given");
+                 "if not given, device-plugins in the state directory");
   app.add_option("--pods-api-endpoint", options.pods_api_endpoint,
-                 "The kubelet's local Pods API, used while it is there; empty for never")
+                 "The kubelet's local Pods API, used while it is available; empty: not used")
       ->capture_default_str();
   app.add_option("--annotated-extended-resources", options.annotated_extended_resources,
-                 "Whether pods may ask for extended resources by annotation")
+                 "Whether pods may request extended resources by annotation")
       ->capture_default_str();
   app.add_option("--plugins-registry", options.plugins_registry,
-                 "Directory watched for sockets of device plugins (the plugin watcher's way to "
-                 "register); plugins_registry in the state directory if not given");
+                 "Directory that is watched for sockets of device plugins, as the kubelet's "
+                 "plugins_registry; if not given, plugins_registry in the state directory");
   app.add_option("--pod-resources-socket", options.pod_resources_socket,
-                 "Socket of the pod resources service; pod-resources.sock beside that of --listen "
-                 "if not given");
+                 "Socket of the pod resources service; if not given, pod-resources.sock in the "
+                 "directory of --listen");
   app.add_option("--mirror", mirror,
-                 "Have the kubelet count the device plugins' devices: steered (the kubelet is "
-                 "guided to devices near free CPUs, and a container gets another one only where "
-                 "that would not align), late (always the best when the container is created), "
-                 "counted (guided, and never another one), off")
-      ->check(CLI::IsMember({"off", "steered", "late", "counted"}))
+                 "Offer the device plugins' devices to the kubelet, which then allocates them: "
+                 "preferred (alignd recommends devices near free CPUs, and assigns another device "
+                 "only if that aligns better), deferred (alignd chooses the device when the "
+                 "container is created), strict (recommended, and no other device is assigned), "
+                 "off")
+      ->check(CLI::IsMember({"off", "preferred", "deferred", "strict", "steered", "late",
+                             "counted"}))  // the last three: accepted for one more release
       ->capture_default_str();
   app.add_option("--mirror-resource", mirror_rules,
-                 "RESOURCE=MODE: of this resource another mode than --mirror says; * in a name "
-                 "stands for any text, and of several that match the first counts")
+                 "RESOURCE=MODE: another mode for this resource than that of --mirror; * in a name "
+                 "stands for any text; the first match applies")
       ->check(CLI::Validator(
           [](const std::string& text) {
             const auto rule = allocation::ParseBindingRule(text);
@@ -87,31 +89,33 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
           },
           ""));
   app.add_option("--kubelet-device-plugin-dir", options.kubelet_device_plugin_dir,
-                 "The kubelet's directory of kubelet_internal_checkpoint, which tells what it "
-                 "counted for containers that are yet to be created")
+                 "The kubelet's directory of kubelet_internal_checkpoint, which contains the "
+                 "devices that it allocated to containers")
       ->capture_default_str();
   app.add_option("--kubelet-plugins-registry", options.kubelet_plugins_registry,
-                 "The kubelet's directory for plugins that it finds by their sockets")
+                 "The kubelet's plugins_registry directory")
       ->capture_default_str();
   app.add_option("--root", options.root, "Directory with the sys/ and proc/ of the machine")
       ->capture_default_str();
-  app.add_option("--node", options.node,
-                 "Manage this node (JSON, as `alignctl topology -o json` prints it) instead of the "
-                 "machine: for trials with a simulated runtime")
+  app.add_option(
+         "--node", options.node,
+         "Manage this node (JSON, as `alignctl topology -o json` prints it) instead of this "
+         "machine: for tests with a simulated runtime")
       ->check(CLI::ExistingFile);
   app.add_option("--cgroup-root", options.cgroup_root,
-                 "Mount point of the cgroup hierarchies whose cpusets are guarded")
+                 "Mount point of the cgroup hierarchies whose cpusets are checked")
       ->capture_default_str();
   app.add_option("--kubelet-dir", options.kubelet_dir,
-                 "The kubelet's root directory, in which a CPU manager of its own would show")
+                 "The kubelet's root directory, which is checked for a conflicting CPU manager")
       ->capture_default_str();
-  app.add_flag("--keep-pod-cpu-quota", options.keep_pod_cpu_quota,
-               "Leave pods with exclusive CPUs the CFS quota that the kubelet gives their cgroup");
+  app.add_flag(
+      "--keep-pod-cpu-quota", options.keep_pod_cpu_quota,
+      "Keep the CFS quota that the kubelet sets for the cgroups of pods with exclusive CPUs");
   app.add_option("--kubelet-compatibility", compatibility,
                  "Kubelet release whose merge rules apply; overrides the configuration")
       ->check(CLI::IsMember({"1.20", "1.36"}));
   app.add_option("--runtime-timeout-ms", runtime_timeout_ms,
-                 "Longest wait for our own calls of the runtime")
+                 "Longest wait for alignd's own calls of the runtime")
       ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
       ->capture_default_str();
   for (Duration& duration : plugin_durations) {
@@ -120,13 +124,13 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
         ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
         ->capture_default_str();
   }
-  app.add_option("--log-level", options.log_level)
+  app.add_option("--log-level", options.log_level, "Lowest level of log lines that are written")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
   try {
     app.parse(argc, argv);
     if (mirror == "off" && !mirror_rules.empty()) {
-      throw CLI::ValidationError("--mirror-resource", "--mirror is off: nothing is mirrored");
+      throw CLI::ValidationError("--mirror-resource", "--mirror is off");
     }
   } catch (const CLI::ParseError& error) {
     exit_status = app.exit(error);

@@ -11,7 +11,7 @@
 
 namespace alignd::daemon {
 
-// What the command line says. A value.
+// The options of the command line. A value.
 struct Options {
   std::filesystem::path config;  // KubeletConfiguration; empty: the defaults
   std::string listen = "unix:///run/alignd/alignd.sock";
@@ -23,17 +23,17 @@ struct Options {
   std::string pods_api_endpoint = "unix:///var/lib/kubelet/pods-api/pods-api.sock";
   bool annotated_extended_resources = true;  // whether annotations may ask for devices
   std::filesystem::path plugins_registry;    // empty: plugins_registry in the state directory
-  std::filesystem::path root = "/";          // holds the sys/ and proc/ of the machine
+  std::filesystem::path root = "/";          // has the sys/ and proc/ of the machine
   std::filesystem::path node;                // a scenario's `node` instead of this machine
-  // How devices are counted by the kubelet; nullopt: they are not.
+  // How alignd binds devices that the kubelet allocates; nullopt: the kubelet allocates none.
   std::optional<allocation::BindingModes> mirror;
   std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";
-  // Not below `kubelet_dir`: the kubelet has it compiled in, whatever its root directory is.
+  // Not below `kubelet_dir`: the kubelet has this path compiled in.
   std::filesystem::path kubelet_device_plugin_dir = "/var/lib/kubelet/device-plugins";
-  std::chrono::milliseconds mirror_patience{5'000};  // for a kubelet that does not take an offer
+  std::chrono::milliseconds mirror_patience{5'000};  // until the kubelet accepts a resource
   std::optional<Compatibility> compatibility;        // overrides the configuration's
   std::filesystem::path cgroup_root = "/sys/fs/cgroup";
-  std::filesystem::path kubelet_dir = "/var/lib/kubelet";  // where another CPU manager would show
+  std::filesystem::path kubelet_dir = "/var/lib/kubelet";  // checked for a conflicting CPU manager
   bool keep_pod_cpu_quota = false;                         // also of pods with exclusive CPUs
   std::chrono::milliseconds runtime_timeout{10'000};
   std::chrono::milliseconds plugin_timeout{30'000};  // Allocate
@@ -63,8 +63,8 @@ struct Options {
   }
 };
 
-// Parses the command line. nullopt: the program is to end with `exit_status` (help was printed, or
-// the fault).
+// Parses the command line. nullopt: help or an error was printed; the program is to end with
+// `exit_status`.
 std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status);
 
 }  // namespace alignd::daemon

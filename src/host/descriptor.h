@@ -1,4 +1,4 @@
-// A file descriptor with an owner.
+// A file descriptor that is closed by its owner.
 #pragma once
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 namespace alignd::host {
 
-// Closed with its owner; -1 is none.
+// Closes the descriptor in its destructor; -1: none.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}

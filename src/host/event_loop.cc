@@ -1,5 +1,6 @@
 #include "host/event_loop.h"
 
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@ namespace alignd::host {
 namespace {
 
 constexpr int kMaxEvents = 32;
+constexpr size_t kMaxThreadName = 15;  // pthread_setname_np refuses a longer one
 
 Error ErrnoError(const char* what) {
   return Error{ErrorCode::kIo, std::generic_category().message(errno)}.In(what);
@@ -28,14 +30,15 @@ epoll_event EventFor(int fd, uint32_t events) {
 
 }  // namespace
 
-Result<std::shared_ptr<EventLoop>> EventLoop::Make() {
-  host::Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+Result<std::shared_ptr<EventLoop>> EventLoop::Make(std::string name) {
+  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   if (epoll.fd() < 0) return ErrnoError("epoll_create1");
-  host::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (wake.fd() < 0) return ErrnoError("eventfd");
   epoll_event event = EventFor(wake.fd(), EPOLLIN);
   if (epoll_ctl(epoll.fd(), EPOLL_CTL_ADD, wake.fd(), &event) != 0) return ErrnoError("epoll_ctl");
-  return std::shared_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(wake)));
+  return std::shared_ptr<EventLoop>(
+      new EventLoop(std::move(name), std::move(epoll), std::move(wake)));
 }
 
 void EventLoop::Start() {
@@ -46,10 +49,10 @@ void EventLoop::Stop() {
   if (!thread_.joinable()) return;
   Post([this] { ended_ = true; });
   thread_.join();
-  std::vector<std::function<void()>> left;  // dropped without the lock
+  std::vector<std::function<void()>> dropped;  // destroyed after the lock is released
   const MutexLock lock(mutex_);
   stopped_ = true;
-  left.swap(posted_);
+  dropped.swap(posted_);
 }
 
 void EventLoop::Post(std::function<void()> task) {
@@ -60,7 +63,7 @@ void EventLoop::Post(std::function<void()> task) {
     first = posted_.empty();
     posted_.push_back(std::move(task));
   }
-  // Cannot fail: the counter takes more ones than there is memory for tasks.
+  // Cannot fail: the counter's maximum is far above the number of tasks that fit into memory.
   if (first) (void)eventfd_write(wake_.fd(), 1);
 }
 
@@ -74,7 +77,7 @@ Result<Done> EventLoop::Watch(int fd, uint32_t events, Watcher& watcher) {
 void EventLoop::Change(int fd, uint32_t events) {
   epoll_event event = EventFor(fd, events);
   if (epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, fd, &event) != 0) {
-    spdlog::error("watch a connection: {}", std::generic_category().message(errno));
+    spdlog::error("watch a file descriptor: {}", std::generic_category().message(errno));
   }
 }
 
@@ -89,9 +92,9 @@ void EventLoop::After(Clock::duration delay, std::function<void()> task) {
 
 int EventLoop::MillisecondsToNext() const {
   if (timers_.empty()) return -1;
-  const auto left =
+  const auto milliseconds =
       std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first - Clock::now()).count();
-  return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+  return static_cast<int>(std::clamp<int64_t>(milliseconds, 0, 60'000));
 }
 
 void EventLoop::RunDue() {
@@ -112,6 +115,9 @@ void EventLoop::RunPosted() {
 }
 
 void EventLoop::Run() {
+  thread_id_ = std::this_thread::get_id();
+  // A missing name is only a nuisance in a debugger.
+  (void)pthread_setname_np(pthread_self(), name_.substr(0, kMaxThreadName).c_str());
   std::array<epoll_event, kMaxEvents> ready;
   while (!ended_) {
     const int count = epoll_wait(epoll_.fd(), ready.data(), kMaxEvents, MillisecondsToNext());
@@ -123,12 +129,13 @@ void EventLoop::Run() {
         RunPosted();
         continue;
       }
-      // Gone by now, or replaced by another of the same number, who then has nothing to read.
+      // The descriptor may be closed by now, or its number be in use for another descriptor, whose
+      // watcher then finds nothing to read.
       const auto watcher = watchers_.find(event.data.fd);
       if (watcher != watchers_.end()) watcher->second->OnReady(event.events);
     }
     RunDue();
-    // What these ask for in turn runs as well.
+    // A task may add another one, which runs in the same round.
     while (!at_end_.empty()) {
       for (const auto& task : std::exchange(at_end_, {})) task();
     }

@@ -1,6 +1,8 @@
 #include "podresources/answers.h"
 
-#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace alignd::podresources {
 namespace {
@@ -28,7 +30,8 @@ void AddMemory(const std::vector<int>& numa, const std::string& type, uint64_t b
 
 }  // namespace
 
-::v1::PodResources Describe(const admission::NodeState& state, const NamedPod& pod) {
+::v1::PodResources Describe(const admission::NodeState& state,
+                            const reconcile::ContainerRegistry::Pod& pod) {
   ::v1::PodResources described;
   described.set_name(pod.name);
   described.set_namespace_(pod.name_space);
@@ -44,9 +47,9 @@ void AddMemory(const std::vector<int>& numa, const std::string& type, uint64_t b
         AddMemory(block.numa_affinity, block.type, block.size, *container.mutable_memory());
       }
     }
-    const auto held = state.devices.allocations.find(key);
-    if (held == state.devices.allocations.end()) continue;
-    for (const auto& [resource, allocation] : held->second) {
+    const auto allocated = state.devices.allocations.find(key);
+    if (allocated == state.devices.allocations.end()) continue;
+    for (const auto& [resource, allocation] : allocated->second) {
       for (const auto& [numa, ids] : allocation.devices) {
         for (const std::string& id : ids) {
           AddDevice(resource, id, numa, *container.mutable_devices());

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "podresources/answers.h"
 #include "podresources/v1/podresources.grpc.pb.h"
 #include "rpc/grpc_status.h"
 #include "rpc/rate_limit.h"
@@ -22,17 +23,15 @@ constexpr int kCallsAtOnce = 10;
 class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Service {
  public:
   Service(const admission::Node& node, const allocation::AllocationManager& allocation,
-          PodNames names)
-      : node_(node), allocation_(allocation), names_(std::move(names)) {}
+          const reconcile::ContainerRegistry& registry)
+      : node_(node), allocation_(allocation), registry_(registry) {}
 
   grpc::Status List(grpc::ServerContext* /*context*/,
                     const ::v1::ListPodResourcesRequest* /*request*/,
                     ::v1::ListPodResourcesResponse* response) override {
     if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
-    const Result<std::vector<NamedPod>> pods = names_();
-    if (!pods.ok()) return rpc::ToStatus(pods.error());
     const auto snapshot = allocation_.snapshot();
-    for (const NamedPod& pod : *pods) {
+    for (const reconcile::ContainerRegistry::Pod& pod : registry_.Pods()) {
       *response->add_pod_resources() = Describe(snapshot->state, pod);
     }
     return grpc::Status::OK;
@@ -41,9 +40,7 @@ class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Servi
   grpc::Status Get(grpc::ServerContext* /*context*/, const ::v1::GetPodResourcesRequest* request,
                    ::v1::GetPodResourcesResponse* response) override {
     if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
-    const Result<std::vector<NamedPod>> pods = names_();
-    if (!pods.ok()) return rpc::ToStatus(pods.error());
-    for (const NamedPod& pod : *pods) {
+    for (const reconcile::ContainerRegistry::Pod& pod : registry_.Pods()) {
       if (pod.name != request->pod_name() || pod.name_space != request->pod_namespace()) continue;
       *response->mutable_pod_resources() = Describe(allocation_.snapshot()->state, pod);
       return grpc::Status::OK;
@@ -69,14 +66,14 @@ class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Servi
 
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;
-  const PodNames names_;
+  const reconcile::ContainerRegistry& registry_;
   rpc::RateLimit limit_{kCallsPerSecond, kCallsAtOnce};
 };
 
 Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(
     const std::string& endpoint, const admission::Node& node,
-    const allocation::AllocationManager& allocation, PodNames names) {
-  auto service = std::make_unique<Service>(node, allocation, std::move(names));
+    const allocation::AllocationManager& allocation, const reconcile::ContainerRegistry& registry) {
+  auto service = std::make_unique<Service>(node, allocation, registry);
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);

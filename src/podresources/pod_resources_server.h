@@ -1,33 +1,31 @@
-// The kubelet's pod resources service with what containers really have: for monitoring and network
-// plugins, whose socket the kubelet's own would show the ids that it counted.
+// The kubelet's pod resources service with the real assignments of containers, for monitoring and
+// network plugins. The kubelet's own socket would show the ids that the kubelet allocated.
 #pragma once
 
 #include <grpcpp/server.h>
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
-#include "podresources/answers.h"
+#include "reconcile/container_registry.h"
 
 namespace alignd::podresources {
 
-// The pods that the runtime has now. May block; is called by several threads at once.
-using PodNames = std::function<Result<std::vector<NamedPod>>()>;
-
-// Serves `v1.PodResourcesLister` on a unix socket. Every answer is of the newest snapshot and does
-// not wait for a decision under way; a runtime that is away makes it UNAVAILABLE. Calls are counted
-// together: 100 a second, 10 at once, more are RESOURCE_EXHAUSTED, as in the kubelet. Thread-safe.
+// Serves `v1.PodResourcesLister` on a unix socket. Every answer comes at once, from the newest
+// snapshot and the registry: it waits for neither a decision nor the runtime. Pods are listed once
+// alignd knows their sandbox. After a restart of alignd that is after its first listing of the
+// runtime. All calls share one limit: 100 per second, 10 at once; further calls get
+// RESOURCE_EXHAUSTED, as in the kubelet. Thread-safe.
 class PodResourcesServer {
  public:
   // All references outlive the server. Errors: as rpc::Listen.
   static Result<std::unique_ptr<PodResourcesServer>> Start(
       const std::string& endpoint, const admission::Node& node,
-      const allocation::AllocationManager& allocation, PodNames names);
+      const allocation::AllocationManager& allocation,
+      const reconcile::ContainerRegistry& registry);
 
   PodResourcesServer(const PodResourcesServer&) = delete;
   PodResourcesServer& operator=(const PodResourcesServer&) = delete;

@@ -7,11 +7,11 @@
 namespace alignd::reconcile {
 namespace {
 
-// The only key that begins so; a key that is just so goes before longer ones.
+// The only key with this beginning; an exact match has precedence.
 template <typename Value>
 std::optional<std::string> KeyThatBegins(const std::map<std::string, Value>& values,
                                          const std::string& beginning) {
-  if (beginning.empty()) return std::nullopt;  // it begins them all, and names none
+  if (beginning.empty()) return std::nullopt;  // every id begins so
   const auto first = values.lower_bound(beginning);
   if (first == values.end() || !first->first.starts_with(beginning)) return std::nullopt;
   const auto second = std::next(first);
@@ -21,7 +21,7 @@ std::optional<std::string> KeyThatBegins(const std::map<std::string, Value>& val
   return first->first;
 }
 
-// Of sets whose emptiness means "anywhere".
+// Of two sets where empty means "anywhere".
 CpuSet Together(const CpuSet& a, const CpuSet& b) {
   return a.empty() || b.empty() ? CpuSet() : a | b;
 }
@@ -60,6 +60,7 @@ void ContainerRegistry::SandboxStopped(const std::string& id) {
 
 std::optional<std::string> ContainerRegistry::RemoveSandbox(const std::string& id) {
   const MutexLock lock(mutex_);
+  removed_since_.insert(id);
   const auto sandbox = sandboxes_.find(id);
   if (sandbox == sandboxes_.end()) return std::nullopt;
   const std::string pod_uid = sandbox->second.pod_uid;
@@ -72,7 +73,8 @@ std::optional<std::string> ContainerRegistry::RemoveSandbox(const std::string& i
 void ContainerRegistry::ForgetContainersOf(const std::string& pod_uid) {
   std::erase_if(containers_, [&](const auto& entry) REQUIRES(mutex_) {
     if (entry.second.key.pod_uid != pod_uid) return false;
-    if (!entry.second.stranger) forgotten_.insert(entry.first);
+    if (!entry.second.unmanaged) forgotten_.insert(entry.first);
+    removed_since_.insert(entry.first);
     return true;
   });
 }
@@ -101,15 +103,36 @@ std::map<std::string, std::string> ContainerRegistry::PodNames() const {
   return names;
 }
 
-void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
-                                     const CpuSet& told) {
+std::vector<ContainerRegistry::Pod> ContainerRegistry::Pods() const {
   const MutexLock lock(mutex_);
-  // One that a listing has shown already may have been told another set meanwhile.
+  std::map<std::string, Pod> pods;  // by UID
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (sandbox.stopped) continue;
+    Pod& pod = pods[sandbox.pod_uid];
+    pod.uid = sandbox.pod_uid;
+    const size_t slash = sandbox.name.find('/');
+    if (slash == std::string::npos) continue;
+    pod.name_space = sandbox.name.substr(0, slash);
+    pod.name = sandbox.name.substr(slash + 1);
+  }
+  for (const auto& [id, container] : containers_) {
+    const auto pod = pods.find(container.key.pod_uid);
+    if (pod != pods.end()) pod->second.containers.insert(container.key.container);
+  }
+  std::vector<Pod> list;
+  for (auto& [uid, pod] : pods) list.push_back(std::move(pod));
+  return list;
+}
+
+void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& key,
+                                     const CpuSet& applied) {
+  const MutexLock lock(mutex_);
+  // If a listing has shown the container already, another set may have been applied since.
   const auto [entry, is_new] = containers_.try_emplace(id);
   entry->second.key = key;
-  entry->second.stranger = false;
+  entry->second.unmanaged = false;
   if (is_new) {
-    entry->second.footprint = told;
+    entry->second.footprint = applied;
     entry->second.certain = true;
   }
   added_since_.insert(id);
@@ -140,7 +163,7 @@ void ContainerRegistry::FoundElsewhere(const std::string& id, const CpuSet& cpus
   if (found == containers_.end()) return;
   found->second.elsewhere = cpus;
   found->second.certain = false;
-  // What is under way may come before that change.
+  // An update under way may have been applied before that change.
   found->second.disturbed = true;
 }
 
@@ -211,9 +234,10 @@ bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpu
 
 void ContainerRegistry::RemoveContainer(const std::string& id) {
   const MutexLock lock(mutex_);
+  removed_since_.insert(id);
   const auto container = containers_.find(id);
   if (container == containers_.end()) return;
-  if (!container->second.stranger) forgotten_.insert(id);
+  if (!container->second.unmanaged) forgotten_.insert(id);
   containers_.erase(container);
 }
 
@@ -236,11 +260,11 @@ std::vector<admission::RunningContainer> ContainerRegistry::Containers() const {
 
 std::vector<ContainerRegistry::UnmanagedContainer> ContainerRegistry::UnmanagedContainers() const {
   const MutexLock lock(mutex_);
-  std::vector<UnmanagedContainer> strangers;
+  std::vector<UnmanagedContainer> unmanaged;
   for (const auto& [id, container] : containers_) {
-    if (container.stranger && container.runs) strangers.push_back({id, container.key});
+    if (container.unmanaged && container.runs) unmanaged.push_back({id, container.key});
   }
-  return strangers;
+  return unmanaged;
 }
 
 std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
@@ -302,79 +326,7 @@ std::map<std::string, ContainerRegistry::Clock::time_point> ContainerRegistry::R
   return times;
 }
 
-void ContainerRegistry::BeginListing() {
-  const MutexLock lock(mutex_);
-  added_since_.clear();
-}
-
-std::set<std::string> ContainerRegistry::Resync(const RuntimeListing& listing,
-                                                const std::set<std::string>& allocated,
-                                                bool at_start) {
-  const MutexLock lock(mutex_);
-  std::set<std::string> in_use;
-  for (const RuntimeListing::Container& listed : listing.containers) {
-    if (listed.runs) in_use.insert(listed.sandbox_id);
-  }
-  std::map<std::string, Sandbox> sandboxes;
-  for (const RuntimeListing::Sandbox& listed : listing.sandboxes) {
-    Sandbox& sandbox = sandboxes[listed.id];
-    sandbox.pod_uid = PodUidOr(listed.pod_uid, listed.id);
-    if (!listed.name.empty()) sandbox.name = listed.name_space + "/" + listed.name;
-    // A stopped sandbox never runs again: one that is listed as ready was stopped since, or was
-    // only being made when it was found as not ready.
-    const auto known = sandboxes_.find(listed.id);
-    if (known != sandboxes_.end() && known->second.stopped &&
-        !(known->second.found && listed.ready)) {
-      sandbox.stopped = known->second.stopped;
-      sandbox.found = known->second.found;
-    } else if (!listed.ready && !in_use.contains(listed.id)) {
-      sandbox.stopped = Clock::now();
-      sandbox.found = true;
-    }
-  }
-  std::swap(sandboxes_, sandboxes);
-  for (const std::string& id : added_since_) {
-    if (const auto known = sandboxes.find(id); known != sandboxes.end()) sandboxes_.insert(*known);
-  }
-  std::map<std::string, Container> containers;
-  for (const RuntimeListing::Container& listed : listing.containers) {
-    if (HasStopped(listed.key.pod_uid)) continue;  // since it was listed
-    Container& container = containers[listed.id];
-    const auto known = containers_.find(listed.id);
-    if (known != containers_.end()) {
-      container = known->second;
-    } else {
-      container.stranger =
-          !at_start && !calls_.contains(listed.key.pod_uid) && !forgotten_.contains(listed.id);
-    }
-    container.key = listed.key;
-    container.runs = listed.runs;
-  }
-  for (const std::string& id : added_since_) {
-    if (const auto known = containers_.find(id); known != containers_.end()) {
-      containers.insert(*known);
-    }
-  }
-  containers_ = std::move(containers);
-  std::erase_if(forgotten_, [&](const std::string& id) REQUIRES(mutex_) {
-    return !added_since_.contains(id) &&
-           std::ranges::find(listing.containers, id, &RuntimeListing::Container::id) ==
-               listing.containers.end();
-  });
-
-  std::set<std::string> missing;
-  for (const std::string& uid : allocated) {
-    if (!HasSandbox(uid) && !calls_.contains(uid)) missing.insert(uid);
-  }
-  std::set<std::string> gone = missing;
-  if (!at_start)
-    std::erase_if(
-        gone, [this](const std::string& uid) REQUIRES(mutex_) { return !missing_.contains(uid); });
-  missing_ = std::move(missing);
-  return gone;
-}
-
-// Whether it has sandboxes, none of which runs.
+// Whether the pod has sandboxes and all of them have stopped.
 bool ContainerRegistry::HasStopped(const std::string& pod_uid) const {
   return HasSandbox(pod_uid) && std::ranges::all_of(sandboxes_, [&pod_uid](const auto& entry) {
            return entry.second.pod_uid != pod_uid || entry.second.stopped;

@@ -1,5 +1,5 @@
-// What the runtime has, as far as we saw it: sandboxes and containers, whose they are, and the CPU
-// set that each container was last told.
+// The sandboxes and containers of the runtime, as far as alignd knows them: their pods, and the CPU
+// set that was last applied to each container.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace alignd::reconcile {
 
-// One pass of listing the runtime: sandboxes and the containers that have not exited.
+// One listing of the runtime: sandboxes and the containers that have not exited.
 struct RuntimeListing {
   struct Sandbox {
     std::string id;
@@ -29,14 +29,14 @@ struct RuntimeListing {
     std::string id;
     ContainerKey key;
     std::string sandbox_id{};
-    bool runs = true;  // else it was created only
+    bool runs = true;  // false: it was only created
   };
   std::vector<Sandbox> sandboxes;
   std::vector<Container> containers;
 };
 
-// The UID under which a sandbox's pod is known here: the stated one, or the sandbox's id for a pod
-// that was made without one, so that two such pods are not taken for one.
+// The UID under which alignd knows the pod of a sandbox. A pod without a UID gets the sandbox's id,
+// so that two such pods are not taken for the same pod.
 inline const std::string& PodUidOr(const std::string& stated, const std::string& sandbox_id) {
   return stated.empty() ? sandbox_id : stated;
 }
@@ -44,19 +44,19 @@ inline const std::string& PodUidOr(const std::string& stated, const std::string&
 // Thread-safe.
 class ContainerRegistry {
  public:
-  // The whole id of what a caller names. Runtimes take the first characters of an id for it as long
-  // as no other begins with them, and crictl passes them on; all other functions take whole ids.
-  // nullopt: we know none, or several.
+  // The full id of a container or sandbox that a caller names. Runtimes accept the first characters
+  // of an id if they are unique, and crictl passes them on. All other methods take full ids.
+  // nullopt: no id begins so, or several do.
   std::optional<std::string> ContainerNamed(const std::string& id_or_beginning) const;
   std::optional<std::string> SandboxNamed(const std::string& id_or_beginning) const;
 
   // `name`: namespace/name of the pod.
   void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {});
-  // The runtime has stopped it: its containers no longer run; those of a pod without any other
-  // sandbox are forgotten. The pod keeps its grant until it is needed or some time has passed,
-  // because a kubelet that replaces a sandbox stops the old one first.
+  // The runtime has stopped the sandbox, so its containers no longer run. Containers of a pod
+  // without another sandbox are forgotten. The pod keeps its assignment until another pod needs it
+  // or some time has passed: a kubelet that replaces a sandbox stops the old one first.
   void SandboxStopped(const std::string& id);
-  // Returns the pod's UID if this was its last sandbox, so that the pod is gone.
+  // Returns the pod's UID if this was its last sandbox: the pod is gone then.
   std::optional<std::string> RemoveSandbox(const std::string& id);
   std::optional<std::string> PodOfSandbox(const std::string& id) const;
   // The pod's name (namespace/name); empty if it is not known.
@@ -64,82 +64,94 @@ class ContainerRegistry {
   // The pods' names (namespace/name) by UID, as far as they are known.
   std::map<std::string, std::string> PodNames() const;
 
-  // `told`: the CPU set in the CreateContainer request that went to the runtime; empty for none.
-  void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& told);
+  struct Pod {
+    std::string uid;
+    std::string name;
+    std::string name_space;
+    std::set<std::string> containers;  // by name; those that have not ended
+  };
+  // The pods with a running sandbox, by UID.
+  std::vector<Pod> Pods() const;
+
+  // `applied`: the CPU set in the CreateContainer request to the runtime; empty for none.
+  void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& applied);
   void RemoveContainer(const std::string& id);
 
-  // Around our own update of a container's CPU set. In between the container may be on the old CPUs
-  // and on the new ones; afterwards it is on the new ones, if the runtime has `taken` them and no
-  // call of somebody else was under way meanwhile, for then nobody knows which came last.
+  // Around our own update of a container's CPU set. In between, the container may be on the old
+  // CPUs and on the new ones. Afterwards it is on the new ones if the runtime has `taken` them and
+  // no other call for the container was under way: in that case the order of the two is not known.
   void BeginApply(const std::string& id, const CpuSet& cpuset);
   void EndApply(const std::string& id, const CpuSet& cpuset, bool taken);
 
-  // The cgroup says that the container is (also) on `cpus` although it was told otherwise; empty:
-  // it may be anywhere. It counts as not told from here on. Forgotten once it has been told.
+  // The cgroup shows that the container is (also) on `cpus`, not on the applied set; empty: it may
+  // be anywhere. Its set counts as not applied until it has been applied again.
   void FoundElsewhere(const std::string& id, const CpuSet& cpus);
   void FoundAsApplied(const std::string& id);
-  // Somebody else keeps moving the container to `cpus` (empty: anywhere), and nobody stops him: it
-  // counts as being there as well, whatever it is told and wherever it is found, until LeftAlone.
+  // Another program keeps moving the container to `cpus` (empty: anywhere), and alignd has stopped
+  // restoring it. Until LeftAlone, its footprint includes `cpus`, whatever is applied or found.
   void KeptElsewhere(const std::string& id, const CpuSet& cpus);
   void LeftAlone(const std::string& id);
-  // Where somebody else keeps it; nullopt: nowhere.
+  // The CPUs of KeptElsewhere; nullopt: none.
   std::optional<CpuSet> KeptOn(const std::string& id) const;
-  // Where its cgroup says that it is, other than it was told; nullopt: nowhere else.
+  // The CPUs of FoundElsewhere; nullopt: none.
   std::optional<CpuSet> FoundOn(const std::string& id) const;
-  // What the container was told, if that is certain and nobody is calling for it just now.
+  // The applied CPU set, if it is certain and no other call for the container is under way.
   std::optional<CpuSet> AppliedTo(const std::string& id) const;
 
-  // Around somebody else's call of that container. While a container is being started, a runtime
-  // may take an update without heeding it; after a call that `changes_cpus` it may be anywhere.
+  // Around a call of another client for that container. While a container starts, a runtime may
+  // accept an update without applying it. After a call that `changes_cpus` the container may be
+  // anywhere.
   void BeginContainerCall(const std::string& id, bool changes_cpus);
-  // Whether the container must be told its set anew.
+  // Whether the container's set must be applied again.
   bool EndContainerCall(const std::string& id, bool changes_cpus);
 
   std::optional<ContainerKey> KeyOf(const std::string& id) const;
-  // Every container that runs or may be started, in id order, with the CPU set that it was told;
-  // empty where that is not certain.
+  // Every container that runs or may be started, in id order, with the applied CPU set; empty where
+  // that is not certain.
   std::vector<admission::RunningContainer> Containers() const;
-  // The same with all CPUs that it may be on; empty where it may be anywhere.
+  // The same with all CPUs that the container may be on; empty where it may be anywhere.
   std::vector<admission::RunningContainer> Footprints() const;
 
-  // A container that runs, and that nobody made through us.
+  // A running container that was not created through alignd.
   struct UnmanagedContainer {
     std::string id;
     ContainerKey key;
   };
-  // Those that began to be while we were here; of older ones nobody knows. In id order.
+  // Those that were created while alignd was running; of older ones it is not known. In id order.
   std::vector<UnmanagedContainer> UnmanagedContainers() const;
 
-  // A call is under way that will give the pod a sandbox or a container: Resync leaves it alone.
+  // A call is under way that will give the pod a sandbox or a container: Resync keeps the pod.
   void BeginCall(const std::string& pod_uid);
-  // Whether that was the last one of a pod whose sandboxes have all stopped.
+  // Whether that was the last call of a pod whose sandboxes have all stopped.
   bool EndCall(const std::string& pod_uid);
 
-  // Whether the pod has neither a running sandbox nor a call under way: what it holds may be given
-  // back.
+  // Whether the pod has neither a running sandbox nor a call under way: it may be released.
   bool IsGone(const std::string& pod_uid) const;
 
   // Pods all of whose sandboxes have stopped, without a call under way.
   std::set<std::string> StoppedPods() const;
 
-  // How long a stopped pod may be expected back.
+  // How long a stopped pod keeps its assignment.
   struct Grace {
-    // After somebody had its last sandbox stopped: who replaces it does so within milliseconds.
+    // After its last sandbox was stopped through alignd. A kubelet replaces a sandbox within
+    // milliseconds.
     std::chrono::milliseconds stopped{1'000};
-    // After it was found stopped, as all are after a reboot: a kubelet has to start first.
+    // After it was found stopped. After a reboot, all sandboxes are found stopped, and the kubelet
+    // has to start first.
     std::chrono::milliseconds found{10'000};
   };
-  // The stopped pods, and when each is not to be expected back any more.
+  // The stopped pods, and when the grace period of each ends.
   std::map<std::string, std::chrono::steady_clock::time_point> ReleaseTimes(
       const Grace& grace) const;
 
-  // Call before the runtime is asked for a listing: what is added from here on is not in it.
+  // Call before the runtime is asked for a listing. What is added from here on may be missing in
+  // the listing, and what is removed may still be in it.
   void BeginListing();
-  // Takes over what a listing shows: new containers are adopted (told: nothing), vanished ones
-  // forgotten. A sandbox that is not ready has stopped, unless containers of it still run: it died
-  // by itself, and they hold what they hold until somebody stops them. `allocated` are the pods
-  // that hold something; returned are those of them that neither have a sandbox nor a call under
-  // way, now and (unless `at_start`) at the listing before.
+  // Takes over a listing: adds new containers (nothing applied), forgets missing ones. A sandbox
+  // that is not ready has stopped, unless containers of it still run: it died by itself, and they
+  // keep their assignment until they are stopped. `allocated` are the pods with an assignment.
+  // Returns those of them that have neither a sandbox nor a call under way, now and (unless
+  // `at_start`) at the listing before.
   std::set<std::string> Resync(const RuntimeListing& listing,
                                const std::set<std::string>& allocated, bool at_start);
 
@@ -150,31 +162,36 @@ class ContainerRegistry {
     std::string pod_uid;
     std::string name;
     std::optional<Clock::time_point> stopped;
-    bool found = false;  // so in a listing; else somebody had it stopped
+    bool found = false;  // stopped in a listing; false: stopped through alignd
   };
   struct Container {
     ContainerKey key;
     CpuSet footprint;
-    bool certain = false;                  // the footprint is what it was told
+    bool certain = false;                  // the footprint is the applied set
     std::optional<CpuSet> elsewhere = {};  // in addition; empty: anywhere
-    std::optional<CpuSet> kept = {};       // in addition, by somebody else; empty: anywhere
-    int calls = 0;                         // of others, under way
+    std::optional<CpuSet> kept = {};       // in addition, by another program; empty: anywhere
+    int calls = 0;                         // of other clients, under way
     bool disturbed = true;                 // by such a call, since our own update began
-    bool stranger = false;                 // nobody made it through us, though we were here
+    bool unmanaged = false;                // not created through alignd although it was running
     bool runs = false;                     // as of the last listing
   };
 
   void ForgetContainersOf(const std::string& pod_uid) REQUIRES(mutex_);
   bool HasSandbox(const std::string& pod_uid) const REQUIRES(mutex_);
   bool HasStopped(const std::string& pod_uid) const REQUIRES(mutex_);
+  // The parts of Resync.
+  void TakeSandboxes(const RuntimeListing& listing) REQUIRES(mutex_);
+  void TakeContainers(const RuntimeListing& listing, bool at_start) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::map<std::string, Sandbox> sandboxes_ GUARDED_BY(mutex_);
   std::map<std::string, Container> containers_ GUARDED_BY(mutex_);
-  std::map<std::string, int> calls_ GUARDED_BY(mutex_);   // by pod UID
-  std::set<std::string> missing_ GUARDED_BY(mutex_);      // pods that the last listing lacked
-  std::set<std::string> added_since_ GUARDED_BY(mutex_);  // sandbox and container ids
-  // Containers of ours that were forgotten; a listing may still have them.
+  std::map<std::string, int> calls_ GUARDED_BY(mutex_);  // by pod UID
+  std::set<std::string> missing_ GUARDED_BY(mutex_);     // pods that the last listing lacked
+  // Ids of sandboxes and containers, since BeginListing.
+  std::set<std::string> added_since_ GUARDED_BY(mutex_);
+  std::set<std::string> removed_since_ GUARDED_BY(mutex_);
+  // Containers that were created through alignd and are forgotten; a listing may still show them.
   std::set<std::string> forgotten_ GUARDED_BY(mutex_);
 };
 

@@ -1,6 +1,7 @@
 #include "reconcile/cpuset_guard.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/inotify.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,13 +16,12 @@ namespace {
 using admission::Assignment;
 using std::chrono::milliseconds;
 
-// A set that the runtime is being told, or could not be told yet.
+// Pause before the next check while an update of the container is under way or has failed.
 constexpr milliseconds kUntilApplied{200};
 
-// Questions to the runtime that are under way at the same time.
-constexpr size_t kQuestions = 8;
+constexpr size_t kMaxQuestions = 8;  // to the runtime, under way at the same time
 
-// What we see the end of lasts until then.
+// For conditions whose end the guard sees itself.
 constexpr std::chrono::hours kUntilItEnds{24 * 365};
 
 std::string Or(const std::string& list, const char* none) { return list.empty() ? none : list; }
@@ -31,92 +31,87 @@ std::string Describe(const CpuSet& cpus, const std::string& memory_nodes) {
          (memory_nodes.empty() ? "" : ", memory nodes " + memory_nodes);
 }
 
-// Memory nodes are said only where they were granted.
-std::string Describe(const cgroup::Cpuset& now, const Assignment& grant) {
-  return Describe(now.cpus, grant.memory_nodes.empty() ? "" : now.mems.ToString());
+// Names memory nodes only if the container is assigned some.
+std::string Describe(const cgroup::Cpuset& now, const Assignment& assignment) {
+  return Describe(now.cpus, assignment.memory_nodes.empty() ? "" : now.mems.ToString());
 }
 
-bool Matches(const cgroup::Cpuset& now, const Assignment& grant) {
-  return now.cpus == grant.cpuset && (grant.memory_nodes.empty() ||
-                                      now.mems.ToString() == cgroup::NodeList(grant.memory_nodes));
+bool Matches(const cgroup::Cpuset& now, const Assignment& assignment) {
+  return now.cpus == assignment.cpuset &&
+         (assignment.memory_nodes.empty() ||
+          now.mems.ToString() == cgroup::NodeList(assignment.memory_nodes));
 }
 
-// What is said of a container, for the conditions log.
-std::string ConflictOver(const std::string& id) { return "fight over " + id; }
-std::string CutOf(const std::string& id) { return "cut of " + id; }
+// Keys of conditions.
+std::string ConflictOver(const std::string& id) { return "conflict over " + id; }
+std::string CutOf(const std::string& id) { return "narrower cgroup above " + id; }
 
 }  // namespace
 
-CpusetGuard::CpusetGuard(const admission::Node& node,
+CpusetGuard::CpusetGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
+                         const admission::Node& node,
                          const allocation::AllocationManager& allocation,
                          ContainerRegistry& registry, RuntimeClient& runtime,
                          const cgroup::CgroupTree& cgroups, Conditions& conditions,
-                         std::function<void()> apply_anew, Options options)
+                         std::function<void()> apply_again, Options options)
     : node_(node),
       allocation_(allocation),
       registry_(registry),
       runtime_(runtime),
       cgroups_(cgroups),
       conditions_(conditions),
-      apply_anew_(std::move(apply_anew)),
-      options_(options) {}
-
-CpusetGuard::~CpusetGuard() { Stop(); }
+      apply_again_(std::move(apply_again)),
+      options_(options),
+      task_(io, [this] { return Run(); }),
+      watch_(std::move(events), [this](const host::FileWatch::Change& change) {
+        {
+          const MutexLock lock(mutex_);
+          changed_.insert(change.key);
+        }
+        task_.RunSoon();
+      }) {}
 
 void CpusetGuard::Start() {
-  if (!node_.cpu) return;  // nobody's CPUs are touched
-  thread_ = std::thread([this] { Run(); });
-}
-
-void CpusetGuard::Stop() {
-  {
-    const MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  watch_.Wake();
-  if (thread_.joinable()) thread_.join();
-  const MutexLock lock(mutex_);
-  while (!asked_.empty()) found_all_.Wait(mutex_);
+  if (!node_.cpu) return;  // alignd does not manage CPUs
+  next_round_ = Clock::now() + options_.round;
+  task_.RunSoon();
 }
 
 void CpusetGuard::Look() {
+  if (!node_.cpu) return;
   {
     const MutexLock lock(mutex_);
     look_ = true;
   }
-  watch_.Wake();
+  task_.RunSoon();
 }
 
-void CpusetGuard::Run() {
-  Clock::time_point next_round = Clock::now() + options_.round;
-  for (;;) {
-    Clock::time_point wait_until = next_round;
-    for (const auto& [id, due] : due_) wait_until = std::min(wait_until, due);
-    for (const std::string& id : watch_.Wait(wait_until)) due_[id] = Clock::now();
-
-    bool look = false;
-    {
-      const MutexLock lock(mutex_);
-      if (stopping_) return;
-      look = std::exchange(look_, false);
-    }
-    TakePaths();
-    const bool round = Clock::now() >= next_round;
-    if (look || round) Sync();
-    AskForPaths();
-    if (round) {
-      for (const auto& [id, container] : guarded_) due_[id] = Clock::now();
-      next_round = Clock::now() + options_.round;
-    }
-    std::vector<std::string> now;
-    for (const auto& [id, due] : due_) {
-      if (due <= Clock::now()) now.push_back(id);
-    }
-    for (const std::string& id : now) {
-      due_.erase(id);
-      Check(id);
-    }
+CpusetGuard::Clock::time_point CpusetGuard::Run() {
+  bool look = false;
+  {
+    const MutexLock lock(mutex_);
+    look = std::exchange(look_, false);
+    for (const std::string& id : std::exchange(changed_, {})) due_[id] = Clock::now();
   }
+  TakePaths();
+  const bool round = Clock::now() >= next_round_;
+  if (look || round) Sync();
+  AskForPaths();
+  if (round) {
+    for (const auto& [id, container] : guarded_) due_[id] = Clock::now();
+    next_round_ = Clock::now() + options_.round;
+  }
+  std::vector<std::string> now;
+  for (const auto& [id, due] : due_) {
+    if (due <= Clock::now()) now.push_back(id);
+  }
+  for (const std::string& id : now) {
+    due_.erase(id);
+    Check(id);
+  }
+  Clock::time_point next = next_round_;
+  for (const auto& [id, due] : due_) next = std::min(next, due);
+  return next;
 }
 
 void CpusetGuard::Sync() {
@@ -126,7 +121,7 @@ void CpusetGuard::Sync() {
     if (known != guarded_.end()) {
       guarded.insert(guarded_.extract(known));
     } else {
-      guarded[container.id].right = Clock::now();
+      guarded[container.id].correct = Clock::now();
     }
     guarded[container.id].key = container.key;
   }
@@ -150,15 +145,16 @@ void CpusetGuard::AskForPaths() {
     if (container.path || container.ask > Clock::now()) continue;
     {
       const MutexLock lock(mutex_);
-      if (stopping_ || asked_.size() >= kQuestions) return;
+      if (asked_.size() >= kMaxQuestions) return;
       if (!asked_.insert(id).second) continue;
     }
     runtime_.FindSpec(id, [this, id = id](const Result<ContainerSpec>& spec) {
-      const MutexLock lock(mutex_);
-      answers_.emplace_back(id, spec.ok() ? Result<std::string>(spec->cgroup) : spec.error());
-      asked_.erase(id);
-      watch_.Wake();
-      found_all_.NotifyAll();
+      {
+        const MutexLock lock(mutex_);
+        answers_.emplace_back(id, spec.ok() ? Result<std::string>(spec->cgroup) : spec.error());
+        asked_.erase(id);
+      }
+      task_.RunSoon();
     });
   }
 }
@@ -190,48 +186,57 @@ void CpusetGuard::CheckSoon(const std::string& id, milliseconds pause) {
   due_[id] = Clock::now() + pause;
 }
 
+bool CpusetGuard::WatchFiles(const std::string& id, Guarded& container) {
+  if (container.watched) return true;
+  for (const std::filesystem::path& file : cgroups_.CpusetFiles(*container.path)) {
+    const Result<Done> watched = watch_.Add(id, file, IN_MODIFY);
+    if (watched.ok()) continue;
+    watch_.Remove(id);
+    if (watched.error().code == ErrorCode::kNotFound) return false;
+    // Then only the checks of all containers read it.
+    spdlog::debug("container {}: {}", id, watched.error().Text());
+    return true;
+  }
+  container.watched = true;
+  return true;
+}
+
 void CpusetGuard::Check(const std::string& id) {
   const auto found = guarded_.find(id);
   if (found == guarded_.end() || !found->second.path) return;
   Guarded& container = found->second;
-  if (!container.watched) {
-    const Result<Done> watched = watch_.Add(id, cgroups_.CpusetFiles(*container.path));
-    if (!watched.ok() && watched.error().code == ErrorCode::kNotFound) return;  // not started yet
-    container.watched = watched.ok();
-    // Then it is looked at in every round only.
-    if (!watched.ok()) spdlog::debug("container {}: {}", id, watched.error().Text());
-  }
-  const std::optional<CpuSet> told = registry_.AppliedTo(id);
-  const Assignment grant =
+  if (!WatchFiles(id, container)) return;
+  const std::optional<CpuSet> applied = registry_.AppliedTo(id);
+  const Assignment assignment =
       admission::AssignmentOf(node_, allocation_.snapshot()->state, container.key);
   const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(*container.path);
   if (!now.ok()) {
     if (now.error().code == ErrorCode::kNotFound) {
-      container.watched = false;  // it has ended; a restart makes a new one
+      container.watched = false;  // the container has ended; a restart makes a new one
       watch_.Remove(id);
     } else {
       spdlog::warn("container {}: {}", id, now.error().Text());
     }
     return;
   }
-  if (options_.lift_pod_quotas && !grant.exclusive.empty()) {
+  if (options_.lift_pod_quotas && !assignment.exclusive.empty()) {
     LiftPodQuota(container.key.pod_uid, container.path->substr(0, container.path->rfind('/')));
   }
-  // What is just being changed says nothing.
-  if (!told || *told != grant.cpuset || registry_.AppliedTo(id) != told) {
+  // While an update is under way, the files prove nothing.
+  if (!applied || *applied != assignment.cpuset || registry_.AppliedTo(id) != applied) {
     container.suspect = false;
     CheckSoon(id, kUntilApplied);
-  } else if (Matches(*now, grant)) {
-    Right(id, container, grant, *now);
+  } else if (Matches(*now, assignment)) {
+    FoundCorrect(id, container, assignment, *now);
   } else if (!std::exchange(container.suspect, true)) {
     container.noticed = Clock::now();
-    CheckSoon(id, options_.confirm);  // a writer may be in the middle of it
+    CheckSoon(id, options_.confirm);  // a writer may have written only a part yet
   } else {
-    Wrong(id, container, grant, *now);
+    FoundWrong(id, container, assignment, *now);
   }
 }
 
-// The kubelet writes it anew when it resizes the pod.
+// The kubelet writes the quota again when it resizes the pod.
 void CpusetGuard::LiftPodQuota(const std::string& pod_uid, const std::string& path) {
   const Result<Done> lifted = cgroup::LiftPodQuota(cgroups_, path, pod_uid);
   if (lifted.ok()) {
@@ -241,28 +246,29 @@ void CpusetGuard::LiftPodQuota(const std::string& pod_uid, const std::string& pa
   }
 }
 
-void CpusetGuard::Right(const std::string& id, Guarded& container, const Assignment& grant,
-                        const cgroup::Cpuset& now) {
+void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
+                               const Assignment& assignment, const cgroup::Cpuset& now) {
   container.suspect = false;
   if (container.drift) {
     const auto since = [time = Clock::now()](Clock::time_point then) {
       return std::chrono::duration_cast<milliseconds>(time - then);
     };
-    conditions_.Repaired({.time = std::chrono::system_clock::now(),
-                          .container = SubjectOf(id, container),
-                          .was = container.drift->was,
-                          .should = Describe(grant.cpuset, cgroup::NodeList(grant.memory_nodes)),
-                          .noticed = since(container.drift->noticed),
-                          .lasted = since(container.drift->right_before)});
+    conditions_.Repaired(
+        {.time = std::chrono::system_clock::now(),
+         .container = SubjectOf(id, container),
+         .was = container.drift->was,
+         .should = Describe(assignment.cpuset, cgroup::NodeList(assignment.memory_nodes)),
+         .noticed = since(container.drift->noticed),
+         .lasted = since(container.drift->correct_until)});
     container.drift.reset();
     registry_.FoundAsApplied(id);
   }
-  container.right = Clock::now();
-  SeeWhetherLeftAlone(id, container);
-  NoteCut(id, container, now);
+  container.correct = Clock::now();
+  CheckConflictEnded(id, container);
+  ReportCut(id, container, now);
 }
 
-void CpusetGuard::NoteCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {
+void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {
   // The two files are read one after the other: if a write came in between, the second has more.
   std::string sign;
   if (!(now.cpus - now.effective_cpus).empty()) {
@@ -282,16 +288,16 @@ void CpusetGuard::NoteCut(const std::string& id, Guarded& container, const cgrou
       kUntilItEnds);
 }
 
-void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Assignment& grant,
-                        const cgroup::Cpuset& now) {
+void CpusetGuard::FoundWrong(const std::string& id, Guarded& container,
+                             const Assignment& assignment, const cgroup::Cpuset& now) {
   const Clock::time_point time = Clock::now();
   if (!container.drift) {
-    container.drift = Drift{Describe(now, grant), container.right, container.noticed};
+    container.drift = Drift{Describe(now, assignment), container.correct, container.noticed};
   }
-  // A cgroup without a set of its own is on what its parent has.
+  // A cgroup without a set of its own has the set of its parent.
   const CpuSet& actual = now.cpus.empty() ? now.effective_cpus : now.cpus;
   if (time < container.backoff_until) {
-    Leave(id, container, actual);
+    LeaveOn(id, container, actual);
     return;
   }
   while (!container.repairs.empty() && time - container.repairs.front() > options_.window) {
@@ -300,34 +306,36 @@ void CpusetGuard::Wrong(const std::string& id, Guarded& container, const Assignm
   if (container.repairs.size() >= options_.repairs) {
     container.repairs.clear();
     container.backoff_until =
-        time + options_.backoff * (1 << std::min(container.truces++, options_.longest_backoff));
+        time + options_.backoff * (1 << std::min(container.backoffs++, options_.longest_backoff));
     conditions_.SawConflictingManager(
         ConflictOver(id),
-        "somebody keeps moving " + NameOf(SubjectOf(id, container)) + " from CPUs " +
-            grant.cpuset.ToString() + " to " + Or(now.cpus.ToString(), "its parent's"),
-        "stop the other one (kubelet: cpuManagerPolicy none; tuned, irqbalance and systemd: no CPU "
-        "sets for containers); until then it is left there for a while",
+        "another program keeps moving " + NameOf(SubjectOf(id, container)) + " from CPUs " +
+            assignment.cpuset.ToString() + " to " +
+            (now.cpus.empty() ? "its parent's CPUs" : "CPUs " + now.cpus.ToString()),
+        "stop that program (kubelet: set cpuManagerPolicy: none; tuned, irqbalance, systemd: set "
+        "no "
+        "CPU sets for containers); alignd restores the CPUs again after a backoff",
         kUntilItEnds);
-    Leave(id, container, actual);
+    LeaveOn(id, container, actual);
     return;
   }
   container.repairs.push_back(time);
   container.suspect = false;
   registry_.FoundElsewhere(id, actual);
-  apply_anew_();
+  apply_again_();
   CheckSoon(id, options_.confirm);
 }
 
-void CpusetGuard::Leave(const std::string& id, Guarded& container, const CpuSet& cpus) {
+void CpusetGuard::LeaveOn(const std::string& id, Guarded& container, const CpuSet& cpus) {
   container.kept = true;
   registry_.KeptElsewhere(id, cpus);
   CheckSoon(id, std::chrono::ceil<milliseconds>(container.backoff_until - Clock::now()));
 }
 
-// That it is right in the backoff says nothing: what the other one wants and what it was told may
-// be the same for a while. Nor does it right after a repair: who comes back sooner than after this
-// fights on.
-void CpusetGuard::SeeWhetherLeftAlone(const std::string& id, Guarded& container) {
+// A correct cpuset during the backoff proves nothing: for a while, the other program may want the
+// same set. Nor does one right after a repair: if the other program writes again within
+// `window` / `repairs`, the conflict goes on.
+void CpusetGuard::CheckConflictEnded(const std::string& id, Guarded& container) {
   if (!container.kept) return;
   Clock::time_point until = container.backoff_until;
   if (!container.repairs.empty()) {
@@ -342,7 +350,7 @@ void CpusetGuard::SeeWhetherLeftAlone(const std::string& id, Guarded& container)
   container.kept = false;
   conditions_.ConflictingManagerGone(ConflictOver(id));
   registry_.LeftAlone(id);
-  apply_anew_();  // somebody may wait for its CPUs
+  apply_again_();  // a container may wait for these CPUs
 }
 
 }  // namespace alignd::reconcile

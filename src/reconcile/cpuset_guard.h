@@ -1,4 +1,4 @@
-// Compares what the cgroups say with what containers were told, and has repaired what somebody else
+// Compares containers' cgroups with the applied CPU sets, and restores a set that another program
 // has changed.
 #pragma once
 
@@ -6,10 +6,10 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,90 +17,99 @@
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
 #include "cgroup/cgroup_tree.h"
-#include "cgroup/file_watch.h"
+#include "host/event_loop.h"
+#include "host/file_watch.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/runtime_client.h"
 #include "sync/mutex.h"
+#include "sync/recurring_task.h"
+#include "sync/task_queue.h"
 
 namespace alignd::reconcile {
 
-// Thread-safe. One thread of its own, which waits for neither the runtime nor decisions. It sleeps
-// until somebody writes to a cpuset that it watches; what the kernel changes by itself it finds in
-// its next round. A round over 250 containers takes about 5 ms of CPU time.
+// Thread-safe. Its work runs on a task queue, which may block: it reads and writes cgroup files. It
+// waits for neither the runtime nor decisions. It runs when a process writes to a watched cpuset;
+// changes by the kernel itself are found by the next check of all containers. A check of 250
+// containers takes about 5 ms of CPU time.
 class CpusetGuard {
  public:
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    std::chrono::milliseconds round{5'000};  // between looks at everything
-    std::chrono::milliseconds confirm{30};   // what looks wrong is looked at once more after this
-    size_t repairs{5};                       // so many of one container within `window`: a fight,
+    std::chrono::milliseconds round{5'000};  // between two checks of all containers
+    std::chrono::milliseconds confirm{30};   // a wrong cpuset is read again after this
+    // More repairs of one container than this within `window` are a conflict.
+    size_t repairs{5};
     std::chrono::milliseconds window{60'000};
-    std::chrono::milliseconds backoff{60'000};  // and this long it is left as it is; then doubled,
-    int longest_backoff{4};                     // so often at most
+    // After a conflict the container is left alone for this long; doubled after each further
+    // conflict, at most `longest_backoff` times.
+    std::chrono::milliseconds backoff{60'000};
+    int longest_backoff{4};
     bool lift_pod_quotas = true;  // of pods with exclusive CPUs, as cgroup/pod_quota.h
-    std::chrono::milliseconds ask_again{30'000};  // for a cgroup that the runtime did not tell
+    std::chrono::milliseconds ask_again{30'000};  // for a cgroup that the runtime did not report
   };
 
-  // `apply_anew` has containers told that the registry has as not told, and has those looked at
-  // that wait for their CPUs. All references outlive this object.
-  CpusetGuard(const admission::Node& node, const allocation::AllocationManager& allocation,
-              ContainerRegistry& registry, RuntimeClient& runtime,
-              const cgroup::CgroupTree& cgroups, Conditions& conditions,
-              std::function<void()> apply_anew, Options options);
+  // `apply_again` requests updates of the containers whose set the registry has as not applied, and
+  // a check of the containers that wait for their CPUs. All references outlive this object.
+  CpusetGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events, const admission::Node& node,
+              const allocation::AllocationManager& allocation, ContainerRegistry& registry,
+              RuntimeClient& runtime, const cgroup::CgroupTree& cgroups, Conditions& conditions,
+              std::function<void()> apply_again, Options options);
   CpusetGuard(const CpusetGuard&) = delete;
   CpusetGuard& operator=(const CpusetGuard&) = delete;
-  ~CpusetGuard();
+  ~CpusetGuard() { Stop(); }
 
   void Start();
-  // The runtime client has been stopped: calls under way end.
-  void Stop();
+  // Call after RuntimeClient::Stop, so that no question to the runtime is under way.
+  void Stop() { task_.Stop(); }
 
-  // Containers came, went or were started.
-  void Look();
+  // Call after containers were created, removed or started.
+  void Look() EXCLUDES(mutex_);
 
  private:
   struct Drift {
     std::string was;
-    Clock::time_point right_before;
+    Clock::time_point correct_until;
     Clock::time_point noticed;
   };
   struct Guarded {
     ContainerKey key;
     std::optional<std::string> path;  // of its cgroup; nullopt: not known yet
-    Clock::time_point ask;            // for it, not earlier than this
+    Clock::time_point ask;            // for the path, not earlier than this
     bool watched = false;
-    Clock::time_point right;     // when it was last seen to be right
-    bool suspect = false;        // looked wrong the last time
+    Clock::time_point correct;   // when the cpuset was last seen to be correct
+    bool suspect = false;        // the last check found a wrong cpuset
     Clock::time_point noticed;   // that, first
-    std::optional<Drift> drift;  // is wrong
+    std::optional<Drift> drift;  // the cpuset is wrong
     std::deque<Clock::time_point> repairs;
-    int truces = 0;
+    int backoffs = 0;
     Clock::time_point backoff_until;
-    bool kept = false;  // by somebody else, as the registry knows
-    std::string cut;    // what was said of a narrower cgroup above; empty: nothing
+    bool kept = false;  // moved by another program, as the registry knows
+    std::string cut;    // the reported limit of a cgroup above; empty: none
   };
 
-  void Run();
-  // Takes over which containers there are.
+  // One pass; answers when the next one is due.
+  Clock::time_point Run() EXCLUDES(mutex_);
+  // Takes over the containers of the registry.
   void Sync();
-  // Asks the runtime where the cgroups of new ones are.
-  void AskForPaths();
-  void TakePaths();
+  // Asks the runtime for the cgroups of new containers.
+  void AskForPaths() EXCLUDES(mutex_);
+  void TakePaths() EXCLUDES(mutex_);
   void Check(const std::string& id);
+  // Watches the container's cpuset files. False: they do not exist yet.
+  bool WatchFiles(const std::string& id, Guarded& container);
   void LiftPodQuota(const std::string& pod_uid, const std::string& path);
-  void Right(const std::string& id, Guarded& container, const admission::Assignment& grant,
-             const cgroup::Cpuset& now);
-  void Wrong(const std::string& id, Guarded& container, const admission::Assignment& grant,
-             const cgroup::Cpuset& now);
-  // Somebody else keeps moving it to `cpus`: it is left there.
-  void Leave(const std::string& id, Guarded& container, const CpuSet& cpus);
-  // It is right: whoever kept it elsewhere may have given up.
-  void SeeWhetherLeftAlone(const std::string& id, Guarded& container);
-  // A cgroup above is narrower, or no longer is.
-  void NoteCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now);
-  // For those who read what we say of it.
+  void FoundCorrect(const std::string& id, Guarded& container,
+                    const admission::Assignment& assignment, const cgroup::Cpuset& now);
+  void FoundWrong(const std::string& id, Guarded& container,
+                  const admission::Assignment& assignment, const cgroup::Cpuset& now);
+  // Another program keeps moving the container to `cpus`: it is not restored for now.
+  void LeaveOn(const std::string& id, Guarded& container, const CpuSet& cpus);
+  // The cpuset is correct: the other program may have stopped.
+  void CheckConflictEnded(const std::string& id, Guarded& container);
+  // Reports a cgroup above that is narrower, or that no longer is.
+  void ReportCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now);
   Subject SubjectOf(const std::string& id, const Guarded& container) const;
   void CheckSoon(const std::string& id, std::chrono::milliseconds pause);
 
@@ -110,22 +119,22 @@ class CpusetGuard {
   RuntimeClient& runtime_;
   const cgroup::CgroupTree& cgroups_;
   Conditions& conditions_;
-  const std::function<void()> apply_anew_;
+  const std::function<void()> apply_again_;
   const Options options_;
 
-  // The own thread's.
+  // Used by the task only.
   std::map<std::string, Guarded> guarded_;        // by container id
   std::map<std::string, Clock::time_point> due_;  // by container id
-  cgroup::FileWatch watch_;                       // keys: container ids
+  Clock::time_point next_round_;
 
   Mutex mutex_;
-  CondVar found_all_;
-  bool stopping_ GUARDED_BY(mutex_) = false;
   bool look_ GUARDED_BY(mutex_) = true;
-  std::set<std::string> asked_ GUARDED_BY(mutex_);  // the runtime is asked for their cgroups
+  std::set<std::string> changed_ GUARDED_BY(mutex_);  // containers whose files were written to
+  std::set<std::string> asked_ GUARDED_BY(mutex_);    // for their cgroups, at the runtime
   std::vector<std::pair<std::string, Result<std::string>>> answers_ GUARDED_BY(mutex_);
 
-  std::thread thread_;
+  RecurringTask task_;
+  host::FileWatch watch_;  // keys: container ids; its callback uses the task
 };
 
 }  // namespace alignd::reconcile

@@ -22,8 +22,8 @@ std::string Describe(const CpuSet& cpus, const std::vector<int>& memory_nodes) {
          (memory_nodes.empty() ? "" : ", memory nodes " + cgroup::NodeList(memory_nodes));
 }
 
-// Whoever was told the same once more, for nobody knew whether it still had it (after a call of
-// somebody else, or our own start), has not moved.
+// The same set is applied again when it is not certain that it is still applied: after a call of another
+// client, or after alignd's start. Then the container has not moved.
 void LogMove(const Subject& container, const CpuSet& before, const CpuSet& now,
              const std::string& what) {
   if (before.empty() || before == now) {
@@ -33,50 +33,38 @@ void LogMove(const Subject& container, const CpuSet& before, const CpuSet& now,
   }
 }
 
-// What to do about a start that is held up.
+// What to do about a start that is delayed.
 constexpr char kRemedy[] =
-    "alignd goes on trying, and the container starts with the next attempt after that; `alignctl "
-    "status` shows what cannot be moved; whose pod is deleted is in nobody's way";
+    "alignd keeps trying, and the kubelet's next attempt succeeds once they have moved; `alignctl "
+    "status` shows which containers cannot be moved; delete the pod of such a container to free "
+    "its CPUs";
 
-// In a message that is to be read.
-constexpr size_t kMaxNamed = 5;
+constexpr size_t kMaxNamed = 5;  // containers in a message
 
 }  // namespace
 
-CpusetUpdater::CpusetUpdater(const admission::Node& node, allocation::AllocationManager& allocation,
-                             ContainerRegistry& registry, RuntimeClient& runtime,
-                             Conditions& conditions, Relist relist, Options options)
+CpusetUpdater::CpusetUpdater(TaskQueue& background, const admission::Node& node,
+                             allocation::AllocationManager& allocation, ContainerRegistry& registry,
+                             RuntimeClient& runtime, Conditions& conditions, Relist relist,
+                             Options options)
     : node_(node),
       allocation_(allocation),
       registry_(registry),
       runtime_(runtime),
       conditions_(conditions),
       relist_(std::move(relist)),
-      options_(options) {}
-
-CpusetUpdater::~CpusetUpdater() { Stop(); }
-
-void CpusetUpdater::Start() {
-  thread_ = std::thread([this] { Run(); });
-}
+      options_(options),
+      task_(background, [this] { return Run(); }) {}
 
 void CpusetUpdater::Stop() {
+  std::vector<Waiter> abandoned;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
+    abandoned.swap(waiters_);
   }
-  wake_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
-  const MutexLock lock(mutex_);
-  while (!applying_.empty()) wake_.Wait(mutex_);
-}
-
-void CpusetUpdater::Nudge() {
-  {
-    const MutexLock lock(mutex_);
-    nudged_ = true;
-  }
-  wake_.NotifyAll();
+  task_.Stop();
+  for (const Waiter& waiter : abandoned) waiter.done(Stopping());
 }
 
 void CpusetUpdater::BeforeStart(const std::string& named, std::function<void(Result<Done>)> done) {
@@ -85,7 +73,7 @@ void CpusetUpdater::BeforeStart(const std::string& named, std::function<void(Res
     const MutexLock lock(mutex_);
     stopping = stopping_;
   }
-  if (stopping) {  // a late answer of a plugin; what is given away may be gone
+  if (stopping) {  // a late answer of a plugin; the allocation manager may be destroyed
     done(Stopping());
     return;
   }
@@ -99,14 +87,13 @@ void CpusetUpdater::BeforeStart(const std::string& named, std::function<void(Res
     if (!stopping) {
       const Clock::time_point now = Clock::now();
       waiters_.push_back({named, std::move(done), now, now + options_.start_patience});
-      nudged_ = true;
     }
   }
   if (stopping) {
     done(Stopping());
     return;
   }
-  wake_.NotifyAll();
+  task_.RunSoon();
   if (!registry_.ContainerNamed(named)) relist_();
 }
 
@@ -114,35 +101,19 @@ void CpusetUpdater::Listed(Clock::time_point began) {
   {
     const MutexLock lock(mutex_);
     for (Waiter& waiter : waiters_) waiter.listed = waiter.listed || waiter.since <= began;
-    nudged_ = true;
   }
-  wake_.NotifyAll();
+  task_.RunSoon();
 }
 
-void CpusetUpdater::Run() {
-  for (;;) {
-    std::vector<Waiter> abandoned;
-    bool stop = false;
-    {
-      const MutexLock lock(mutex_);
-      for (;;) {
-        const Clock::time_point due = NextDue();
-        if (stopping_ || nudged_ || Clock::now() >= due) break;
-        wake_.WaitUntil(mutex_, due);
-      }
-      nudged_ = false;
-      stop = stopping_;
-      if (stop) abandoned = std::exchange(waiters_, {});
-    }
-    for (const Waiter& waiter : abandoned) waiter.done(Stopping());
-    if (stop) return;
-    Move();
-    AnswerWaiters();
-  }
+CpusetUpdater::Clock::time_point CpusetUpdater::Run() {
+  Update();
+  AnswerWaiters();
+  const MutexLock lock(mutex_);
+  return NextDue();
 }
 
 CpusetUpdater::Clock::time_point CpusetUpdater::NextDue() const {
-  Clock::time_point due = Clock::now() + std::chrono::hours(1);
+  Clock::time_point due = RecurringTask::kNever;
   for (const Waiter& waiter : waiters_) due = std::min(due, waiter.deadline);
   for (const auto& [id, failure] : failures_) {
     if (!applying_.contains(id)) due = std::min(due, failure.retry);
@@ -150,17 +121,17 @@ CpusetUpdater::Clock::time_point CpusetUpdater::NextDue() const {
   if (more_due_) {
     for (const auto& [id, since] : applying_) {
       const Clock::time_point slow = since + options_.slow;
-      if (slow > looked_) due = std::min(due, slow);
+      if (slow > checked_) due = std::min(due, slow);
     }
   }
   return due;
 }
 
-// What we are about to tell is marked first, and what was decided is looked at once more then: a
-// container that is given CPUs meanwhile either sees our marks when it is to start, or we see what
-// it was given.
-void CpusetUpdater::Move() {
-  bool asked_for = false;  // by somebody who waits and has not been looked at yet
+// The updates are marked in the registry first, and the snapshot is read again after that. If a
+// container is allocated CPUs in between, either its start finds these marks, or this loop finds
+// the new snapshot.
+void CpusetUpdater::Update() {
+  bool asked_for = false;  // by a waiter that has not been checked yet
   for (;;) {
     const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
     const std::vector<CpuSetChange> changes = DueChanges(snapshot->state, asked_for);
@@ -174,7 +145,7 @@ void CpusetUpdater::Move() {
     if (allocation_.snapshot()->generation != snapshot->generation) continue;
     for (const CpuSetChange& change : changes) {
       const std::optional<ContainerKey> key = registry_.KeyOf(change.id);
-      if (!key) continue;  // gone meanwhile
+      if (!key) continue;  // removed meanwhile
       Apply(change, admission::AssignmentOf(node_, snapshot->state, *key).memory_nodes,
             before[change.id]);
     }
@@ -191,7 +162,7 @@ std::vector<CpuSetChange> CpusetUpdater::DueChanges(const admission::NodeState& 
   const std::set<std::string> too_early = TooEarly(state, changes);
 
   const MutexLock lock(mutex_);
-  const Clock::time_point now = looked_ = Clock::now();
+  const Clock::time_point now = checked_ = Clock::now();
   std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
     const bool settled = !wrong.contains(entry.first) && !applying_.contains(entry.first);
     if (settled) conditions_.UpdateSettled(entry.first);
@@ -209,24 +180,24 @@ std::vector<CpuSetChange> CpusetUpdater::DueChanges(const admission::NodeState& 
     }
     return failure->second.retry > now && !asked_for;
   });
-  // Those that failed are few, and whoever asks for them is not to wait once more.
+  // Failed updates are few, and a waiter for one of them is not to wait again.
   const auto others = std::stable_partition(
       changes.begin(), changes.end(),
       [&](const CpuSetChange& change) REQUIRES(mutex_) { return failures_.contains(change.id); });
   const size_t failed = static_cast<size_t>(others - changes.begin());
-  const size_t most = std::max(Room(now), failed);
-  more_due_ = changes.size() > most;
-  if (more_due_) changes.resize(most);
+  const size_t limit = std::max(Available(now), failed);
+  more_due_ = changes.size() > limit;
+  if (more_due_) changes.resize(limit);
   return changes;
 }
 
-size_t CpusetUpdater::Room(Clock::time_point now) const {
-  size_t told = 0;
-  for (const auto& [id, since] : applying_) told += now - since < options_.slow ? 1 : 0;
-  return options_.most_at_once - std::min(told, options_.most_at_once);
+size_t CpusetUpdater::Available(Clock::time_point now) const {
+  size_t under_way = 0;
+  for (const auto& [id, since] : applying_) under_way += now - since < options_.slow ? 1 : 0;
+  return options_.max_at_once - std::min(under_way, options_.max_at_once);
 }
 
-// Exclusive CPUs are left by one before the other comes.
+// A container leaves exclusive CPUs before another container comes onto them.
 std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
                                               const std::vector<CpuSetChange>& changes) const {
   std::set<std::string> too_early;
@@ -239,7 +210,7 @@ std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
     if (self == by_id.end() || self->second->cpuset.empty()) continue;
     const RunningContainer& container = *self->second;
     const CpuSet gained = cpuset - container.cpuset;
-    // Who loses CPUs as well is in somebody's way himself.
+    // A container that also loses CPUs may block another container, so it does not wait.
     if (gained.empty() || !cpuset.Contains(container.cpuset)) continue;
     const bool exclusive = state.cpu.Find(container.key) != nullptr;
     const bool wait = std::ranges::any_of(footprints, [&](const RunningContainer& other) {
@@ -268,7 +239,7 @@ void CpusetUpdater::Apply(const CpuSetChange& change, const std::vector<int>& me
           LogMove(container, before, change.cpuset, what);
         } else if (result.error().code != ErrorCode::kNotFound) {
           const MutexLock lock(mutex_);
-          // The first time it may have ended: then nothing is wrong.
+          // A first failure may only mean that the container has ended.
           if (!stopping_ && (failures_.contains(change.id) ||
                              result.error().code == ErrorCode::kDeadlineExceeded)) {
             conditions_.UpdateFailed(container, what, result.error());
@@ -293,16 +264,16 @@ void CpusetUpdater::Applied(const CpuSetChange& change, const Result<Done>& resu
       failure.error = result.error().Text();
       const auto pause = options_.first_retry * (int64_t{1} << std::min(failure.times++, 10));
       failure.retry = Clock::now() + std::min<Clock::duration>(pause, options_.last_retry);
-      // It may have ended, which nobody tells us.
+      // The container may have ended, which a listing shows.
       look_again = failure.times == 1 && !stopping_;
     }
   }
   if (look_again) relist_();
-  // Nobody may touch us once the last call is over and Stop knows.
-  const MutexLock lock(mutex_);
-  applying_.erase(change.id);
-  nudged_ = true;
-  wake_.NotifyAll();
+  {
+    const MutexLock lock(mutex_);
+    applying_.erase(change.id);
+  }
+  task_.RunSoon();
 }
 
 void CpusetUpdater::AnswerWaiters() {
@@ -332,7 +303,7 @@ CpusetUpdater::Reasons CpusetUpdater::WhyNotMoved() const {
     std::string& reason = why[id];
     reason += reason.empty() ? "" : "; now ";
     reason += waits < Conditions::kAnswersWithin
-                  ? "the runtime is being told"
+                  ? "the runtime is being asked to move it"
                   : "the runtime has not answered for " + std::to_string(waits.count()) + " s";
   }
   return why;
@@ -345,51 +316,51 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
   const std::vector<RunningContainer> containers = registry_.Containers();
   const auto self = std::ranges::find(containers, container_id, &RunningContainer::id);
   if (self == containers.end()) {
-    if (listed) return Done{};  // the runtime knows what to say of it
+    if (listed) return Done{};  // the runtime answers for it
     return Error{ErrorCode::kUnavailable,
-                 "container " + named + " is not known, and the runtime could not be asked"};
+                 "container " + named + " is not known, and the runtime could not be listed"};
   }
   const auto name_of = [this](const RunningContainer& container) {
     return NameOf({container.id, container.key, registry_.PodName(container.key.pod_uid)});
   };
   const auto reason_of = [&](const std::string& id) {
     const auto known = why.find(id);
-    return known == why.end() ? "it has not been told yet" : known->second;
+    return known == why.end() ? "its update has not begun yet" : known->second;
   };
-  const Assignment grant = admission::AssignmentOf(node_, snapshot->state, self->key);
-  if (!grant.cpuset.empty() && self->cpuset != grant.cpuset) {
+  const Assignment assignment = admission::AssignmentOf(node_, snapshot->state, self->key);
+  if (!assignment.cpuset.empty() && self->cpuset != assignment.cpuset) {
     return Error{ErrorCode::kUnavailable,
-                 name_of(*self) + " could not be told its CPUs " + grant.cpuset.ToString() + " (" +
-                     reason_of(container_id) + ")",
+                 "the CPUs " + assignment.cpuset.ToString() + " of " + name_of(*self) +
+                     " could not be applied (" + reason_of(container_id) + ")",
                  kRemedy};
   }
-  if (grant.exclusive.empty()) return Done{};
+  if (assignment.exclusive.empty()) return Done{};
   std::string in_the_way;
   std::string remedy = kRemedy;
   size_t count = 0;
   for (const RunningContainer& other : registry_.Footprints()) {
-    // Containers of one pod share what its init containers leave.
+    // Containers of one pod share the CPUs of its ended init containers.
     if (other.key.pod_uid == self->key.pod_uid && snapshot->state.cpu.Find(other.key) != nullptr) {
       continue;
     }
-    if (!other.cpuset.empty() && !other.cpuset.Intersects(grant.exclusive)) continue;
+    if (!other.cpuset.empty() && !other.cpuset.Intersects(assignment.exclusive)) continue;
     if (++count > kMaxNamed) continue;
     in_the_way += (count == 1 ? "" : ", ") + name_of(other);
     if (const std::optional<CpuSet> kept = registry_.KeptOn(other.id)) {
-      in_the_way += " (which somebody else keeps moving to " +
+      in_the_way += " (which another program keeps moving to " +
                     (kept->empty() ? "other CPUs" : "CPUs " + kept->ToString()) + ")";
-      remedy = "stop the other one; `alignctl status` says more";
+      remedy = "stop that program; see the conditions in `alignctl status`";
     } else {
-      const bool strayed = registry_.FoundOn(other.id).has_value();
+      const bool moved = registry_.FoundOn(other.id).has_value();
       in_the_way +=
-          (strayed ? " (which somebody else has moved; " : " (") + reason_of(other.id) + ")";
+          (moved ? " (which another program has moved; " : " (") + reason_of(other.id) + ")";
     }
   }
   if (count == 0) return Done{};
   if (count > kMaxNamed) in_the_way += " and " + std::to_string(count - kMaxNamed) + " more";
   return Error{ErrorCode::kUnavailable,
-               "the exclusive CPUs " + grant.exclusive.ToString() + " of " + name_of(*self) +
-                   " are still used by what could not be moved: " + in_the_way,
+               "the exclusive CPUs " + assignment.exclusive.ToString() + " of " + name_of(*self) +
+                   " are still used by containers that could not be moved: " + in_the_way,
                remedy};
 }
 

@@ -1,4 +1,4 @@
-// Applies containers the CPUs that they are to run on, and says when a container may start.
+// Applies CPU sets to running containers, and decides when a container may start.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "alignd/admission/node.h"
@@ -17,52 +16,57 @@
 #include "reconcile/container_registry.h"
 #include "reconcile/runtime_client.h"
 #include "sync/mutex.h"
+#include "sync/recurring_task.h"
+#include "sync/task_queue.h"
 
 namespace alignd::reconcile {
 
-// Thread-safe. One thread of its own, which never waits for the runtime: each container is told by
-// a call of its own, so that one that hangs holds up only those who need the CPUs it is on.
+// Thread-safe. Its work runs on a task queue and never waits for the runtime: each container is
+// updated by a call of its own. A call that hangs delays only the containers that need those CPUs.
 class CpusetUpdater {
  public:
   struct Options {
-    std::chrono::milliseconds start_patience{10'000};  // a start waits this long for others to move
-    std::chrono::milliseconds first_retry{1'000};      // after an update that failed; then doubled
+    std::chrono::milliseconds start_patience{10'000};  // longest wait of a start
+    std::chrono::milliseconds first_retry{1'000};      // after a failed update; then doubled
     std::chrono::milliseconds last_retry{30'000};      // up to this
-    // So many are told at once, lest the runtime have hundreds of updates to do before it creates
-    // the container that they make room for; not counting those that it takes longer to answer.
-    size_t most_at_once = 16;
+    // This many updates are under way at once. With hundreds, the runtime would serve them all
+    // before the container for which they free CPUs. Updates that take longer than `slow` do not
+    // count.
+    size_t max_at_once = 16;
     std::chrono::milliseconds slow{100};
   };
 
   using Clock = std::chrono::steady_clock;
-  // Has the runtime listed soon; Listed follows.
+  // Requests a listing of the runtime; Listed follows.
   using Relist = std::function<void()>;
 
   // All references outlive this object.
-  CpusetUpdater(const admission::Node& node, allocation::AllocationManager& allocation,
-                ContainerRegistry& registry, RuntimeClient& runtime, Conditions& conditions,
-                Relist relist, Options options);
+  CpusetUpdater(TaskQueue& background, const admission::Node& node,
+                allocation::AllocationManager& allocation, ContainerRegistry& registry,
+                RuntimeClient& runtime, Conditions& conditions, Relist relist, Options options);
   CpusetUpdater(const CpusetUpdater&) = delete;
   CpusetUpdater& operator=(const CpusetUpdater&) = delete;
-  ~CpusetUpdater();
+  ~CpusetUpdater() { Stop(); }
 
-  void Start();
-  // Waiting callers get kUnavailable. The runtime client has been stopped: calls under way end.
-  void Stop();
+  void Start() { task_.RunSoon(); }
+  // Waiting callers get kUnavailable. Call after RuntimeClient::Stop, so that no update is under
+  // way.
+  void Stop() EXCLUDES(mutex_);
 
-  // Something changed: look whether containers must move.
-  void Nudge();
+  // Call after a change that may need new CPU sets.
+  void Nudge() { task_.RunSoon(); }
 
-  // The registry knows what the runtime had at `began`.
-  void Listed(Clock::time_point began);
+  // The registry has the listing that the runtime began at `began`.
+  void Listed(Clock::time_point began) EXCLUDES(mutex_);
 
-  // Answers once it is safe to start the container: it has been told the CPU set that it has now,
-  // and nobody else is on a CPU that is exclusively its. At once if that is so already, else once
-  // it is, on any thread. A container that we do not know is looked for in the runtime first.
-  // `named`: its id, or the beginning of it; what that means is looked up anew each time.
+  // Answers when it is safe to start the container: its current CPU set has been applied, and no
+  // other container is on its exclusive CPUs. At once if that is so already; otherwise later, on
+  // any thread. If the container is not known, the runtime is listed first.
+  // `named`: its id, or the beginning of it, which is resolved again at each check.
   // Errors: kUnavailable after `start_patience`, naming the containers that could not be moved, and
   // why.
-  void BeforeStart(const std::string& named, std::function<void(Result<Done>)> done);
+  void BeforeStart(const std::string& named, std::function<void(Result<Done>)> done)
+      EXCLUDES(mutex_);
 
  private:
   struct Waiter {
@@ -70,8 +74,8 @@ class CpusetUpdater {
     std::function<void(Result<Done>)> done;
     Clock::time_point since;
     Clock::time_point deadline;
-    bool listed = false;  // the runtime, since it waits
-    bool fresh = true;    // has not been looked at: what is in its way is told without delay
+    bool listed = false;  // the runtime, since the wait began
+    bool fresh = true;    // not checked yet: the containers in its way are updated without delay
   };
   struct Failure {
     int times = 0;
@@ -79,29 +83,31 @@ class CpusetUpdater {
     Clock::time_point retry;
   };
 
-  void Run();
-  // Begins to tell every container whose set changed.
-  void Move();
-  // Those that may be told now: not the ones that are being told, that have failed a moment ago, or
-  // that would come onto CPUs before others have left them; and not too many.
+  Clock::time_point Run() EXCLUDES(mutex_);
+  // Begins to update every container whose set has changed.
+  void Update();
+  // The updates that may begin now. Not among them: containers that are being updated, that failed
+  // recently, or whose new CPUs another container has yet to leave; nor more than `max_at_once`.
   std::vector<admission::CpuSetChange> DueChanges(const admission::NodeState& state,
-                                                  bool& asked_for);
+                                                  bool& asked_for) EXCLUDES(mutex_);
   std::set<std::string> TooEarly(const admission::NodeState& state,
                                  const std::vector<admission::CpuSetChange>& changes) const;
-  // `before`: the CPUs that it may be on as yet; empty: any.
+  // `before`: the CPUs that the container may be on now; empty: any.
   void Apply(const admission::CpuSetChange& change, const std::vector<int>& memory_nodes,
-             const CpuSet& before);
-  void Applied(const admission::CpuSetChange& change, const Result<Done>& result);
-  // Answers those who may start or have waited for too long.
-  void AnswerWaiters();
-  // Why containers have not moved, by id; those that nobody has tried to move are not in it.
+             const CpuSet& before) EXCLUDES(mutex_);
+  void Applied(const admission::CpuSetChange& change, const Result<Done>& result) EXCLUDES(mutex_);
+  // Answers the waiters that may start or whose deadline has passed.
+  void AnswerWaiters() EXCLUDES(mutex_);
+  // Why containers have not moved, by id. Containers without a failed or pending update are not in
+  // it.
   using Reasons = std::map<std::string, std::string>;
   Reasons WhyNotMoved() const REQUIRES(mutex_);
-  // Why the container must not start yet, or Done. `listed`: one that we do not know is not there.
+  // Done, or why the container must not start yet. `listed`: a container that is still not known
+  // does not exist.
   Result<Done> MayStart(const std::string& named, bool listed, const Reasons& why) const;
-  // How many may be told besides those that are.
-  size_t Room(Clock::time_point now) const REQUIRES(mutex_);
-  // When something is due although nobody nudges.
+  // How many more updates may begin.
+  size_t Available(Clock::time_point now) const REQUIRES(mutex_);
+  // When something is due without a Nudge.
   Clock::time_point NextDue() const REQUIRES(mutex_);
 
   const admission::Node& node_;
@@ -113,16 +119,14 @@ class CpusetUpdater {
   const Options options_;
 
   mutable Mutex mutex_;
-  CondVar wake_;
-  bool nudged_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
   std::map<std::string, Clock::time_point> applying_ GUARDED_BY(mutex_);  // since when, by id
-  Clock::time_point looked_ GUARDED_BY(mutex_);                           // for changes, last
-  bool more_due_ GUARDED_BY(mutex_) = false;                              // once there is room
+  Clock::time_point checked_ GUARDED_BY(mutex_);                          // for changes, last
+  bool more_due_ GUARDED_BY(mutex_) = false;                              // beyond `max_at_once`
   std::map<std::string, Failure> failures_ GUARDED_BY(mutex_);            // by container id
 
-  std::thread thread_;
+  RecurringTask task_;
 };
 
 }  // namespace alignd::reconcile

@@ -1,68 +1,75 @@
-// Gives back what pods held that are gone, or that have stopped and do not come back.
+// Releases what stopped and removed pods are assigned.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
-#include <thread>
 
 #include "allocation/allocation_manager.h"
 #include "reconcile/container_registry.h"
 #include "sync/mutex.h"
+#include "sync/recurring_task.h"
+#include "sync/task_queue.h"
 
 namespace alignd::reconcile {
 
-// Thread-safe. One thread of its own, which sleeps until a stopped pod's time has come; it never
-// waits for the runtime.
+// Thread-safe. Its work runs on a task queue and waits for neither the runtime nor decisions.
 class PodReleaser {
  public:
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    ContainerRegistry::Grace grace;           // a stopped pod keeps its grant this long
-    std::chrono::milliseconds again{10'000};  // after a release that left something
+    ContainerRegistry::Grace grace;           // how long a stopped pod keeps its assignment
+    std::chrono::milliseconds again{10'000};  // after a release that did not free everything
   };
 
-  // All references outlive this object.
-  PodReleaser(allocation::AllocationManager& allocation, const ContainerRegistry& registry,
-              Options options);
+  // All references outlive this object. The callbacks of `allocation` end before it does.
+  PodReleaser(TaskQueue& background, allocation::AllocationManager& allocation,
+              const ContainerRegistry& registry, Options options);
   PodReleaser(const PodReleaser&) = delete;
   PodReleaser& operator=(const PodReleaser&) = delete;
-  ~PodReleaser();
+  ~PodReleaser() { Stop(); }
 
-  void Start();
-  void Stop();
+  void Start() { Look(); }
+  void Stop() { task_.Stop(); }
 
-  // The pod is gone: releases it, unless it is there again when it is its turn. Does not wait.
+  // Releases the removed pod, unless it is present again when the decision thread comes to the
+  // release. Does not wait.
   void Release(const std::string& pod_uid);
 
-  // Sandboxes have stopped, or calls have ended for pods without one that runs.
-  void Look();
+  // Call after sandboxes have stopped, or calls have ended for pods without a running sandbox.
+  void Look() EXCLUDES(mutex_);
 
  private:
-  // A release that was asked for.
-  struct Asked {
+  struct Request {
     Clock::time_point due;
-    Clock::time_point again;  // unless the pod has come back and stopped once more
+    Clock::time_point again;  // not valid once the pod has run and stopped again
+  };
+  // The answer of AllocationManager::KnownPods, and for which Look it was asked.
+  struct Known {
+    uint64_t look = 0;
+    std::set<std::string> pods;
   };
 
-  void Run();
-  // Answers when the next one is due.
-  std::optional<Clock::time_point> ReleaseDue();
+  // Answers when the next pod is due.
+  Clock::time_point ReleaseDue() EXCLUDES(mutex_);
+  // The answer if it is new enough; else asks for one, after which ReleaseDue runs again.
+  std::optional<std::set<std::string>> KnownPods() EXCLUDES(mutex_);
 
   allocation::AllocationManager& allocation_;
   const ContainerRegistry& registry_;
   const Options options_;
 
   Mutex mutex_;
-  CondVar wake_;
-  bool look_ GUARDED_BY(mutex_) = true;
-  bool stopping_ GUARDED_BY(mutex_) = false;
+  uint64_t looks_ GUARDED_BY(mutex_) = 0;
+  bool asking_ GUARDED_BY(mutex_) = false;
+  std::optional<Known> known_ GUARDED_BY(mutex_);
 
-  // The own thread's.
-  std::map<std::string, Asked> asked_;  // by pod UID
-  std::thread thread_;
+  std::map<std::string, Request> requests_;  // by pod UID; used by the task only
+  RecurringTask task_;
 };
 
 }  // namespace alignd::reconcile

@@ -4,20 +4,21 @@
 
 namespace alignd::reconcile {
 
-Reconciler::Reconciler(const admission::Node& node, allocation::AllocationManager& allocation,
-                       ContainerRegistry& registry, RuntimeClient& runtime,
-                       const cgroup::CgroupTree& cgroups, Conditions& conditions, Options options)
+Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
+                       allocation::AllocationManager& allocation, ContainerRegistry& registry,
+                       RuntimeClient& runtime, const cgroup::CgroupTree& cgroups,
+                       Conditions& conditions, Options options)
     : runtime_(runtime),
       after_listing_(std::move(options.after_listing)),
       guard_(
-          node, allocation, registry, runtime, cgroups, conditions, [this] { updater_.Nudge(); },
-          options.guard),
+          threads.io, threads.events, node, allocation, registry, runtime, cgroups, conditions,
+          [this] { updater_.Nudge(); }, options.guard),
       updater_(
-          node, allocation, registry, runtime, conditions, [this] { lister_.Relist(); },
-          options.updater),
-      releaser_(allocation, registry, options.releaser),
+          threads.background, node, allocation, registry, runtime, conditions,
+          [this] { lister_.Relist(); }, options.updater),
+      releaser_(threads.background, allocation, registry, options.releaser),
       lister_(
-          allocation, registry, runtime, releaser_, conditions,
+          threads.io, allocation, registry, runtime, releaser_, conditions,
           [this](RuntimeLister::Clock::time_point began) {
             updater_.Listed(began);
             guard_.Look();

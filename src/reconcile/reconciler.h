@@ -1,9 +1,9 @@
-// Keeps what runs and what was granted the same: asks the runtime what exists, releases what is
-// gone, moves the containers of the shared pool whenever its CPU set changes, and has repaired what
-// others change.
+// Keeps running containers and their assignments consistent: lists the runtime, releases removed
+// pods, applies the shared pool's CPU set whenever it changes, and restores changed cpusets.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -11,6 +11,7 @@
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
 #include "cgroup/cgroup_tree.h"
+#include "host/event_loop.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/cpuset_guard.h"
@@ -18,40 +19,47 @@
 #include "reconcile/pod_releaser.h"
 #include "reconcile/runtime_client.h"
 #include "reconcile/runtime_lister.h"
+#include "sync/task_queue.h"
 
 namespace alignd::reconcile {
 
-// Thread-safe. Four threads that never wait for each other: one lists, one releases, one moves, one
-// guards.
+// Thread-safe. It has no thread of its own: CpusetUpdater and PodReleaser run on `background`,
+// RuntimeLister and CpusetGuard on `io`.
 class Reconciler {
  public:
+  struct Threads {
+    TaskQueue& background;
+    TaskQueue& io;
+    std::shared_ptr<host::EventLoop> events;  // for inotify
+  };
   struct Options {
     RuntimeLister::Options lister;
     PodReleaser::Options releaser;
     CpusetUpdater::Options updater;
     CpusetGuard::Options guard;
-    std::function<void()> after_listing;  // on the lister's thread; may be null
+    std::function<void()> after_listing;  // on `io`; may be null
   };
 
-  // All references outlive this object.
-  Reconciler(const admission::Node& node, allocation::AllocationManager& allocation,
-             ContainerRegistry& registry, RuntimeClient& runtime, const cgroup::CgroupTree& cgroups,
-             Conditions& conditions, Options options);
+  // All references outlive this object. The callbacks of `allocation` end before it does.
+  Reconciler(const Threads& threads, const admission::Node& node,
+             allocation::AllocationManager& allocation, ContainerRegistry& registry,
+             RuntimeClient& runtime, const cgroup::CgroupTree& cgroups, Conditions& conditions,
+             Options options);
   ~Reconciler() { Stop(); }
 
-  // Starts the threads. The runtime is listed at once, or as soon as it is there; nobody waits for
-  // that here.
+  // Begins the work. The runtime is listed at once, or as soon as it is available; Start does not
+  // wait for that.
   void Start();
 
-  // Stops the threads, ending the runtime's calls; waiting callers get kUnavailable. From here on
-  // the other methods may still be called.
+  // Ends our calls of the runtime and all work on the queues. Callers that wait get kUnavailable.
+  // The other methods may still be called afterwards.
   void Stop();
 
-  // Something changed: look whether containers must move.
+  // Call after a change that may need new CPU sets.
   void Nudge() { updater_.Nudge(); }
 
-  // A sandbox has stopped, or a call has ended for a pod without one that runs: somebody may wait
-  // for its containers to leave, and what the pod holds is released unless it comes back soon.
+  // Call after a sandbox has stopped, or a call has ended for a pod without a running sandbox.
+  // Waiting containers may start now, and the pod is released unless it runs again soon.
   void PodStopped() {
     updater_.Nudge();
     releaser_.Look();
@@ -60,14 +68,13 @@ class Reconciler {
   // As PodReleaser::Release.
   void Release(const std::string& pod_uid) { releaser_.Release(pod_uid); }
 
-  // The runtime may have done something that we did not see: list it at once.
+  // As RuntimeLister::Relist.
   void Relist() { lister_.Relist(); }
 
-  // A container was started: guard it.
+  // Call after a container was started: it is guarded from then on.
   void Started() { guard_.Look(); }
 
-  // Answers whether the runtime has been listed since the start, so that stale assignments are gone
-  // and what runs is known. As RuntimeLister::WhenListed.
+  // As RuntimeLister::WhenListed.
   void WhenListed(std::function<void(bool recovered)> done) { lister_.WhenListed(std::move(done)); }
 
   // As CpusetUpdater::BeforeStart.

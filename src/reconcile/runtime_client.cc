@@ -3,7 +3,6 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
-#include <future>
 #include <map>
 #include <set>
 #include <utility>
@@ -29,6 +28,27 @@ Result<Done> ToResult(const grpc::Status& status, const std::string& what) {
 
 bool CanRun(v1::ContainerState state) {
   return state == v1::CONTAINER_CREATED || state == v1::CONTAINER_RUNNING;
+}
+
+RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
+                         const v1::ListContainersResponse& containers) {
+  RuntimeListing listing;
+  std::map<std::string, std::string> pod_of_sandbox;
+  for (const v1::PodSandbox& sandbox : sandboxes.items()) {
+    const std::string& uid = PodUidOr(sandbox.metadata().uid(), sandbox.id());
+    pod_of_sandbox[sandbox.id()] = uid;
+    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
+                                 sandbox.metadata().name(), sandbox.metadata().namespace_()});
+  }
+  for (const v1::Container& container : containers.containers()) {
+    const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
+    if (!CanRun(container.state()) || pod == pod_of_sandbox.end()) continue;
+    listing.containers.push_back({container.id(),
+                                  {pod->second, container.metadata().name()},
+                                  container.pod_sandbox_id(),
+                                  container.state() == v1::CONTAINER_RUNNING});
+  }
+  return listing;
 }
 
 }  // namespace
@@ -58,24 +78,10 @@ class RuntimeClient::Stubs {
     rpc::CallUnary(
         channel_, &pending->context, prefix_.load() + method, request, &pending->response,
         [this, context, pending, done = std::move(done)](const grpc::Status& status) mutable {
-          // What `done` holds goes before the end, after which we may be gone.
+          // `done` is destroyed before End, after which this object may no longer exist.
           std::exchange(done, nullptr)(status, pending->response);
           End(context);
         });
-  }
-
-  template <typename Response, typename Request>
-  Result<Response> CallAndWait(const std::string& method, const Request& request) {
-    std::promise<Result<Response>> answer;
-    Call<Request, Response>(method, request,
-                            [&](const grpc::Status& status, const Response& response) {
-                              if (status.ok()) {
-                                answer.set_value(response);
-                              } else {
-                                answer.set_value(rpc::ToError(status, "runtime: " + method));
-                              }
-                            });
-    return answer.get_future().get();
   }
 
   void Stop() {
@@ -89,15 +95,6 @@ class RuntimeClient::Stubs {
     calls.clear();
     const MutexLock lock(mutex_);
     while (!calls_.empty()) idle_.Wait(mutex_);
-  }
-
-  // The status of a Version call under the prefix now in use.
-  grpc::Status Version() {
-    std::promise<grpc::Status> answer;
-    Call<v1::VersionRequest, v1::VersionResponse>(
-        "Version", v1::VersionRequest(),
-        [&](const grpc::Status& status, const v1::VersionResponse&) { answer.set_value(status); });
-    return answer.get_future().get();
   }
 
  private:
@@ -139,52 +136,48 @@ RuntimeClient::~RuntimeClient() { stubs_->Stop(); }
 
 void RuntimeClient::Stop() { stubs_->Stop(); }
 
-Result<Done> RuntimeClient::Connect() {
-  if (connected_) return Done{};
-  stubs_->UseAlpha(false);
-  grpc::Status status = stubs_->Version();
-  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    stubs_->UseAlpha(true);
-    status = stubs_->Version();
+void RuntimeClient::List(ListDone done) {
+  ListDone listed = [this, done = std::move(done)](Result<RuntimeListing> listing) {
+    // Another runtime may use the socket now, and support another version.
+    if (!listing.ok()) connected_ = false;
+    done(std::move(listing));
+  };
+  if (connected_) {
+    ListSandboxes(std::move(listed));
+  } else {
+    Connect(/*alpha=*/false, std::move(listed));
   }
-  connected_ = status.ok();
-  return ToResult(status, "runtime: Version");
 }
 
-Result<RuntimeListing> RuntimeClient::List() {
-  const Result<Done> connected = Connect();
-  if (!connected.ok()) return connected.error();
-  Result<RuntimeListing> listing = ListConnected();
-  // Another runtime may have taken the socket over, and speak another version.
-  if (!listing.ok()) connected_ = false;
-  return listing;
+void RuntimeClient::Connect(bool alpha, ListDone done) {
+  stubs_->UseAlpha(alpha);
+  stubs_->Call<v1::VersionRequest, v1::VersionResponse>(
+      "Version", v1::VersionRequest(),
+      [this, alpha, done = std::move(done)](const grpc::Status& status,
+                                            const v1::VersionResponse&) mutable {
+        if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && !alpha) {
+          return Connect(/*alpha=*/true, std::move(done));
+        }
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: Version"));
+        connected_ = true;
+        ListSandboxes(std::move(done));
+      });
 }
 
-Result<RuntimeListing> RuntimeClient::ListConnected() {
-  const auto sandboxes = stubs_->CallAndWait<v1::ListPodSandboxResponse>(
-      "ListPodSandbox", v1::ListPodSandboxRequest());
-  if (!sandboxes.ok()) return sandboxes.error();
-  const auto containers = stubs_->CallAndWait<v1::ListContainersResponse>(
-      "ListContainers", v1::ListContainersRequest());
-  if (!containers.ok()) return containers.error();
-
-  RuntimeListing listing;
-  std::map<std::string, std::string> pod_of_sandbox;
-  for (const v1::PodSandbox& sandbox : sandboxes->items()) {
-    const std::string& uid = PodUidOr(sandbox.metadata().uid(), sandbox.id());
-    pod_of_sandbox[sandbox.id()] = uid;
-    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
-                                 sandbox.metadata().name(), sandbox.metadata().namespace_()});
-  }
-  for (const v1::Container& container : containers->containers()) {
-    const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
-    if (!CanRun(container.state()) || pod == pod_of_sandbox.end()) continue;
-    listing.containers.push_back({container.id(),
-                                  {pod->second, container.metadata().name()},
-                                  container.pod_sandbox_id(),
-                                  container.state() == v1::CONTAINER_RUNNING});
-  }
-  return listing;
+void RuntimeClient::ListSandboxes(ListDone done) {
+  stubs_->Call<v1::ListPodSandboxRequest, v1::ListPodSandboxResponse>(
+      "ListPodSandbox", v1::ListPodSandboxRequest(),
+      [this, done = std::move(done)](const grpc::Status& status,
+                                     const v1::ListPodSandboxResponse& sandboxes) mutable {
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: ListPodSandbox"));
+        stubs_->Call<v1::ListContainersRequest, v1::ListContainersResponse>(
+            "ListContainers", v1::ListContainersRequest(),
+            [sandboxes, done = std::move(done)](const grpc::Status& listed,
+                                                const v1::ListContainersResponse& containers) {
+              if (!listed.ok()) return done(rpc::ToError(listed, "runtime: ListContainers"));
+              done(ToListing(sandboxes, containers));
+            });
+      });
 }
 
 void RuntimeClient::ListSandbox(const std::string& sandbox_id,
@@ -207,7 +200,7 @@ void RuntimeClient::ListSandbox(const std::string& sandbox_id,
       });
 }
 
-// One after the other: they are few.
+// One after the other: a sandbox has few ended containers.
 void RuntimeClient::AskExitCode(const std::shared_ptr<ExitCodes>& asking, size_t next) {
   while (next < asking->ended.size() && asking->ended[next].empty()) ++next;
   if (next == asking->ended.size()) return asking->done(std::move(asking->containers));

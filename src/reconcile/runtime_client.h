@@ -1,4 +1,4 @@
-// The CRI calls that we make ourselves.
+// The CRI calls that alignd makes itself.
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,16 @@ class Channel;
 
 namespace alignd::reconcile {
 
-// A container as its sandbox has it.
+// A container of a sandbox.
 struct SandboxContainer {
   std::string name;
   int64_t created_at = 0;            // nanoseconds since 1970
-  std::optional<int32_t> exit_code;  // nullopt: it has not ended, or nobody knows how
+  std::optional<int32_t> exit_code;  // nullopt: not ended, or not known
 };
 
-// Thread-safe. Speaks runtime.v1, or runtime.v1alpha2 to a runtime that has nothing newer; the
-// messages are the same.
+// Thread-safe. All methods but Stop return at once; each `done` runs exactly once, on gRPC's
+// threads, or on the caller's after Stop. It uses runtime.v1, or runtime.v1alpha2 if the runtime
+// supports nothing newer; the messages are the same.
 class RuntimeClient {
  public:
   // `timeout` bounds each call.
@@ -37,37 +38,36 @@ class RuntimeClient {
   ~RuntimeClient();
 
   // Ends all calls under way, and every later one at once, with kUnavailable. When it returns, each
-  // `done` has run and is gone.
+  // `done` of an earlier call has run and is destroyed.
   void Stop();
 
-  // All sandboxes, and the containers that were created or run. Blocks.
+  // All sandboxes, and the containers that were created or run. One listing at a time.
   // Errors: kUnavailable, kDeadlineExceeded, kInternal, naming the call.
-  Result<RuntimeListing> List();
+  void List(std::function<void(Result<RuntimeListing>)> done);
 
-  // All containers of a sandbox, every attempt by itself. Returns at once; `done` runs exactly once
-  // on gRPC's threads. Errors as List.
+  // All containers of a sandbox; each attempt of a container is one entry. Errors as List.
   void ListSandbox(const std::string& sandbox_id,
                    std::function<void(Result<std::vector<SandboxContainer>>)> done);
 
   // Changes nothing but the container's cpuset.cpus and, unless `memory_nodes` is empty, its
-  // cpuset.mems. Returns at once; `done` runs exactly once on gRPC's threads. Errors as above;
-  // kNotFound if the container is gone.
+  // cpuset.mems. Errors as List; kNotFound if the container no longer exists.
   void UpdateCpuSet(const std::string& container_id, const CpuSet& cpuset,
                     const std::vector<int>& memory_nodes, std::function<void(Result<Done>)> done);
 
-  // What the container was made with. Returns at once; `done` runs exactly once on gRPC's threads.
-  // Errors: as List; kNotFound if the container is gone, or if the runtime does not tell.
+  // The container's OCI spec. Errors as List; kNotFound if the container no longer exists, or if
+  // the runtime does not report its spec.
   void FindSpec(const std::string& container_id, std::function<void(Result<ContainerSpec>)> done);
 
  private:
   class Stubs;
   struct ExitCodes;  // a listing that waits for them
+  using ListDone = std::function<void(Result<RuntimeListing>)>;
 
   void AskExitCode(const std::shared_ptr<ExitCodes>& asking, size_t next);
 
-  // Finds out which version the runtime speaks. Blocks. Errors as List.
-  Result<Done> Connect();
-  Result<RuntimeListing> ListConnected();
+  // Finds out which version the runtime supports, then lists.
+  void Connect(bool alpha, ListDone done);
+  void ListSandboxes(ListDone done);
 
   const std::unique_ptr<Stubs> stubs_;
   std::atomic<bool> connected_ = false;

@@ -1,13 +1,14 @@
 #include "reconcile/runtime_lister.h"
 
 #include <memory>
+#include <set>
 #include <utility>
-#include <vector>
 
 namespace alignd::reconcile {
 
-RuntimeLister::RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
-                             RuntimeClient& runtime, PodReleaser& releaser, Conditions& conditions,
+RuntimeLister::RuntimeLister(TaskQueue& io, allocation::AllocationManager& allocation,
+                             ContainerRegistry& registry, RuntimeClient& runtime,
+                             PodReleaser& releaser, Conditions& conditions,
                              std::function<void(Clock::time_point)> listed, Options options)
     : allocation_(allocation),
       registry_(registry),
@@ -15,21 +16,15 @@ RuntimeLister::RuntimeLister(allocation::AllocationManager& allocation, Containe
       releaser_(releaser),
       conditions_(conditions),
       listed_(std::move(listed)),
-      options_(options) {}
-
-RuntimeLister::~RuntimeLister() { Stop(); }
-
-void RuntimeLister::Start() {
-  thread_ = std::thread([this] { Run(); });
-}
+      options_(options),
+      task_(io, [this] { return Run(); }) {}
 
 void RuntimeLister::Stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  task_.Stop();
   AnswerWaiters();
 }
 
@@ -38,7 +33,7 @@ void RuntimeLister::Relist() {
     const MutexLock lock(mutex_);
     relist_ = true;
   }
-  wake_.NotifyAll();
+  task_.RunSoon();
 }
 
 void RuntimeLister::WhenListed(std::function<void(bool)> done) {
@@ -52,7 +47,7 @@ void RuntimeLister::WhenListed(std::function<void(bool)> done) {
     }
   }
   if (waits) {
-    wake_.NotifyAll();
+    task_.RunSoon();
   } else {
     done(recovered_);
   }
@@ -67,49 +62,68 @@ void RuntimeLister::AnswerWaiters() {
   for (const auto& done : waiters) done(recovered_);
 }
 
-void RuntimeLister::Run() {
-  for (;;) {
-    {
-      const MutexLock lock(mutex_);
-      while (!stopping_ && !relist_ && Clock::now() < next_) wake_.WaitUntil(mutex_, next_);
-      if (stopping_) return;
-      relist_ = false;
-    }
-    next_ = List();
+RuntimeLister::Clock::time_point RuntimeLister::Run() {
+  std::optional<Result<RuntimeListing>> answer;
+  {
+    const MutexLock lock(mutex_);
+    answer.swap(answer_);
+  }
+  if (answer) {
+    under_way_ = false;
+    Take(*answer);
     AnswerWaiters();
   }
+  if (under_way_) return RecurringTask::kNever;
+  {
+    const MutexLock lock(mutex_);
+    if (!relist_ && Clock::now() < next_) return next_;
+    relist_ = false;
+  }
+  Begin();
+  return RecurringTask::kNever;
 }
 
-RuntimeLister::Clock::time_point RuntimeLister::List() {
-  const Clock::time_point began = Clock::now();
+void RuntimeLister::Begin() {
+  under_way_ = true;
+  began_ = Clock::now();
   registry_.BeginListing();
   conditions_.RuntimeAsked();
-  const Result<RuntimeListing> listing = runtime_.List();
+  runtime_.List([this](Result<RuntimeListing> listing) {
+    {
+      const MutexLock lock(mutex_);
+      answer_ = std::move(listing);
+    }
+    task_.RunSoon();
+  });
+}
+
+void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
   if (!listing.ok()) {
     conditions_.RuntimeFailed(listing.error());
-    return Clock::now() + options_.retry;
+    next_ = Clock::now() + options_.retry;
+    return;
   }
   conditions_.RuntimeAnswered();
   const std::set<std::string> known = allocation_.KnownPods();
   const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   for (const std::string& uid : gone) releaser_.Release(uid);
-  // They have given everything back once this answers: nobody who waited for the listing finds the
-  // grant of a former life.
+  // When this returns, the releases are done: a caller that waits for the listing never finds an
+  // assignment from before the restart.
   if (!gone.empty()) (void)allocation_.KnownPods();
   releaser_.Look();
   recovered_ = true;
-  NoteUnmanaged();
-  listed_(began);
-  return Clock::now() + options_.period;
+  ReportUnmanaged();
+  listed_(began_);
+  next_ = Clock::now() + options_.period;
 }
 
-void RuntimeLister::NoteUnmanaged() {
+void RuntimeLister::ReportUnmanaged() {
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
   std::vector<Subject> unmanaged;
-  for (const ContainerRegistry::UnmanagedContainer& stranger : registry_.UnmanagedContainers()) {
-    // One that is made anew finds what its predecessor held.
-    if (snapshot->state.cpu.Find(stranger.key) != nullptr) continue;
-    unmanaged.push_back({stranger.id, stranger.key, registry_.PodName(stranger.key.pod_uid)});
+  for (const ContainerRegistry::UnmanagedContainer& container : registry_.UnmanagedContainers()) {
+    // A container that is created again finds the assignment of its predecessor.
+    if (snapshot->state.cpu.Find(container.key) != nullptr) continue;
+    unmanaged.push_back({container.id, container.key, registry_.PodName(container.key.pod_uid)});
   }
   conditions_.FoundUnmanaged(unmanaged);
 }

@@ -1,11 +1,12 @@
-// Asks the runtime what exists, again and again, and has released what pods held that are gone.
+// Lists the runtime's sandboxes and containers periodically, and has the assignments of removed
+// pods released.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "allocation/allocation_manager.h"
@@ -14,10 +15,13 @@
 #include "reconcile/pod_releaser.h"
 #include "reconcile/runtime_client.h"
 #include "sync/mutex.h"
+#include "sync/recurring_task.h"
+#include "sync/task_queue.h"
 
 namespace alignd::reconcile {
 
-// Thread-safe. One thread of its own, which waits for the runtime.
+// Thread-safe. Its work runs on a task queue, which may block: it waits for decisions. It does not
+// wait for the runtime.
 class RuntimeLister {
  public:
   using Clock = std::chrono::steady_clock;
@@ -27,38 +31,38 @@ class RuntimeLister {
     std::chrono::milliseconds retry{1'000};    // after a listing that failed
   };
 
-  // `listed` is called after every listing, on the lister's thread, with the time at which it
-  // began. All references outlive this object.
-  RuntimeLister(allocation::AllocationManager& allocation, ContainerRegistry& registry,
-                RuntimeClient& runtime, PodReleaser& releaser, Conditions& conditions,
-                std::function<void(Clock::time_point)> listed, Options options);
+  // `listed` is called after every listing, on the queue, with the time at which the listing began.
+  // All references outlive this object.
+  RuntimeLister(TaskQueue& io, allocation::AllocationManager& allocation,
+                ContainerRegistry& registry, RuntimeClient& runtime, PodReleaser& releaser,
+                Conditions& conditions, std::function<void(Clock::time_point)> listed,
+                Options options);
   RuntimeLister(const RuntimeLister&) = delete;
   RuntimeLister& operator=(const RuntimeLister&) = delete;
-  ~RuntimeLister();
+  ~RuntimeLister() { Stop(); }
 
-  // Starts the own thread, which lists the runtime at once, or as soon as it is there.
-  void Start();
-  // The runtime client has been stopped: a listing under way ends.
-  void Stop();
+  // Lists the runtime at once, or as soon as it is available.
+  void Start() { task_.RunSoon(); }
+  // Call after RuntimeClient::Stop, so that no listing is under way.
+  void Stop() EXCLUDES(mutex_);
 
-  // The runtime may have done something that we did not see: list it at once.
-  void Relist();
+  // Lists the runtime at once: it may have changed something that did not pass through alignd.
+  void Relist() EXCLUDES(mutex_);
 
-  // Whether the runtime has been listed since the start, so that stale assignments are gone.
-  bool recovered() const { return recovered_; }
-
-  // Answers with `recovered`: at once if it is so, else when the listing that is under way, or one
-  // that is made now, has come to its end. A runtime that is not there is no reason to wait, one
-  // that hangs is for as long as our own calls of it may take. On any thread.
-  void WhenListed(std::function<void(bool recovered)> done);
+  // Answers whether the runtime has been listed since the start, so that outdated assignments are
+  // released. If it has, the answer comes at once. If not, the answer comes at the end of the
+  // listing that is under way, or of one that begins now. A runtime that is not available ends the
+  // wait; one that hangs extends it up to the timeout of our own calls. On any thread.
+  void WhenListed(std::function<void(bool recovered)> done) EXCLUDES(mutex_);
 
  private:
-  void Run();
-  void AnswerWaiters();
   // Answers when the next listing is due.
-  Clock::time_point List();
-  // Applies of containers that were made at the runtime itself.
-  void NoteUnmanaged();
+  Clock::time_point Run() EXCLUDES(mutex_);
+  void Begin() EXCLUDES(mutex_);
+  void Take(const Result<RuntimeListing>& listing);
+  void AnswerWaiters() EXCLUDES(mutex_);
+  // Reports the containers that were created directly at the runtime.
+  void ReportUnmanaged();
 
   allocation::AllocationManager& allocation_;
   ContainerRegistry& registry_;
@@ -71,14 +75,16 @@ class RuntimeLister {
   std::atomic<bool> recovered_ = false;
 
   Mutex mutex_;
-  CondVar wake_;
   bool relist_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  std::optional<Result<RuntimeListing>> answer_ GUARDED_BY(mutex_);    // of the runtime
   std::vector<std::function<void(bool)>> waiters_ GUARDED_BY(mutex_);  // for a listing's end
 
-  // The own thread's.
+  // Used by the task only.
+  bool under_way_ = false;  // a listing
+  Clock::time_point began_;
   Clock::time_point next_ = Clock::time_point::min();
-  std::thread thread_;
+  RecurringTask task_;
 };
 
 }  // namespace alignd::reconcile

@@ -21,7 +21,7 @@ Result<ContainerSpec> SpecInStatus(const std::string& info) {
   const json parsed = json::parse(info, nullptr, /*allow_exceptions=*/false);
   static const json::json_pointer kPath("/runtimeSpec/linux/cgroupsPath");
   if (!parsed.is_object() || !parsed.contains(kPath) || !parsed[kPath].is_string()) {
-    return Error{ErrorCode::kNotFound, "the runtime does not tell the container's cgroup"};
+    return Error{ErrorCode::kNotFound, "the runtime does not report the container's cgroup"};
   }
   Result<std::string> path = cgroup::PathOfContainer(parsed[kPath].get<std::string>());
   if (!path.ok()) return path.error();

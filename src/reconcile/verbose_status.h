@@ -1,4 +1,4 @@
-// What runtimes say about a container beyond CRI's fields.
+// What runtimes report of a container beyond CRI's fields.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace alignd::reconcile {
 
-// Of the OCI spec that a container has now.
+// From the present OCI spec of a container.
 struct ContainerSpec {
   std::string cgroup;  // a path of cgroup/cgroup_path.h
-  // As it was told last; 0: never, or not known.
+  // The last values that were set; 0: none, or not known.
   int64_t cpu_shares = 0;
   int64_t cpu_quota = 0;   // microseconds per period; -1: none
   int64_t cpu_period = 0;  // microseconds
@@ -19,7 +19,7 @@ struct ContainerSpec {
 
 // From the entry `info` of a verbose ContainerStatus: a JSON object in which containerd and CRI-O
 // show the OCI spec as `runtimeSpec`.
-// Errors: kNotFound if no cgroup is there; kInvalidArgument if it is no path.
+// Errors: kNotFound if it has no cgroup path; kInvalidArgument if that is not a path.
 Result<ContainerSpec> SpecInStatus(const std::string& info);
 
 }  // namespace alignd::reconcile

@@ -25,7 +25,7 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex for as long as it lives.
+// Locks a mutex from construction to destruction.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
@@ -37,10 +37,10 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Thread-safe. Waits may end without a cause: test the condition in a loop.
+// Thread-safe. A wait may end without a notification: test the condition in a loop.
 class CondVar {
  public:
-  // Gives the mutex up while it waits and has it again afterwards.
+  // Unlocks the mutex while it waits and locks it again afterwards.
   void Wait(Mutex& mutex) REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);

@@ -14,7 +14,7 @@ constexpr size_t kMaxThreadName = 15;  // pthread_setname_np refuses a longer on
 }  // namespace
 
 TaskQueue::TaskQueue(std::string name) : name_(std::move(name)) {
-  // Nobody else can see us yet, but the analysis wants the lock.
+  // No other thread uses the object yet, but the static analysis needs the lock.
   const MutexLock lock(join_mutex_);
   thread_ = std::thread([this] { Run(); });
   thread_id_ = thread_.get_id();
@@ -57,13 +57,14 @@ void TaskQueue::AssertOnThisThread() const {
 }
 
 void TaskQueue::Run() {
-  // A thread without its name is a nuisance to a debugger, nothing more.
+  // A missing name is only a nuisance in a debugger.
   (void)pthread_setname_np(pthread_self(), name_.substr(0, kMaxThreadName).c_str());
   while (Task task = Next()) task();
 }
 
 TaskQueue::Task TaskQueue::Next() {
-  std::multimap<Clock::time_point, Task> dropped;  // goes after the lock: its destructors may post
+  std::multimap<Clock::time_point, Task>
+      dropped;  // destroyed after the lock is released: a task's destructor may post
   const MutexLock lock(mutex_);
   while (true) {
     while (!timed_.empty() && timed_.begin()->first <= Clock::now()) {

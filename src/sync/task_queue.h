@@ -40,8 +40,8 @@ class TaskQueue {
   // Whether the caller is a task of this queue.
   bool OnThisThread() const;
 
-  // Ends the program if the caller is not a task of this queue. In every build: two threads in data
-  // that belongs to one would assign a CPU twice, which is worse than a crash.
+  // Ends the program if the caller is not a task of this queue. In every build: if two threads used
+  // the data of one thread, a CPU could be assigned twice, which is worse than a crash.
   void AssertOnThisThread() const;
 
  private:
@@ -58,7 +58,7 @@ class TaskQueue {
   bool stopping_ GUARDED_BY(mutex_) = false;
   bool ended_ GUARDED_BY(mutex_) = false;
 
-  Mutex join_mutex_;  // one Stop at a time; never held by the worker
+  Mutex join_mutex_;  // one Stop at a time; never locked by the worker
   std::thread thread_ GUARDED_BY(join_mutex_);
   std::thread::id thread_id_;  // constant after construction
 };

@@ -1,5 +1,5 @@
-// Clang's thread-safety annotations by their usual names: which mutex guards which member, which
-// function wants it held. The clang build checks them; other compilers see nothing.
+// Clang's thread-safety annotations by their usual names: which mutex guards which member, and
+// which function needs it locked. The clang build checks them; other compilers ignore them.
 #pragma once
 
 #if defined(__clang__)
@@ -8,7 +8,7 @@
 #define ALIGND_THREAD_ANNOTATION(x)
 #endif
 
-// Abseil, which comes in with gRPC, defines this name too, to the same meaning.
+// Abseil, which gRPC includes, defines this name with the same meaning.
 #ifndef GUARDED_BY
 #define GUARDED_BY(x) ALIGND_THREAD_ANNOTATION(guarded_by(x))
 #endif

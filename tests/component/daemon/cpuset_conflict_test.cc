@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "daemon_fixture.h"
 #include "edge/allocation_node.h"
 #include "fake_cgroups.h"
+#include "host/event_loop.h"
 #include "reconcile/cpuset_guard.h"
+#include "sync/task_queue.h"
 
 namespace alignd::daemon {
 namespace {
@@ -38,8 +41,9 @@ class CpusetConflict : public DaemonTest {
     cgroup_ = runtime_->FindContainer(id_)->cgroup;
     registry_.AddContainer(id_, {"shared", "app"}, *CpuSet::Parse("0-15"));
     calls_.emplace(*rpc::Dial(RuntimeEndpoint()), kPatience);
+    events_->Start();
     guard_.emplace(
-        node_.node, *node_.manager, registry_, *calls_, tree_of_cgroups_, conditions_,
+        io_, events_, node_.node, *node_.manager, registry_, *calls_, tree_of_cgroups_, conditions_,
         [this] { Apply(); },
         reconcile::CpusetGuard::Options{.round = milliseconds(50),
                                         .confirm = milliseconds(5),
@@ -52,6 +56,7 @@ class CpusetConflict : public DaemonTest {
   ~CpusetConflict() override {
     calls_->Stop();
     guard_->Stop();
+    events_->Stop();
     watch_.OnEvent({});
   }
 
@@ -99,6 +104,8 @@ class CpusetConflict : public DaemonTest {
   std::string id_;
   std::string cgroup_;
   std::atomic<int> nudges_ = 0;
+  TaskQueue io_{"io"};
+  const std::shared_ptr<host::EventLoop> events_ = *host::EventLoop::Make();
   std::optional<reconcile::CpusetGuard> guard_;
 };
 

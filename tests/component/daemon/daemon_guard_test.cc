@@ -127,7 +127,7 @@ TEST_P(DaemonGuard, ConflictIsReportedAndRepairsStop) {
     return !ConflictingManagers().empty();
   }));
   const Condition sign = ConflictingManagers()[0];
-  EXPECT_NE(sign.message().find("container app of pod default/pod-pinned"), std::string::npos)
+  EXPECT_NE(sign.message().find("another program keeps moving container app of pod default/pod-pinned"), std::string::npos)
       << sign.message();
   EXPECT_NE(sign.remedy().find("cpuManagerPolicy"), std::string::npos) << sign.remedy();
   EXPECT_EQ(runtime_->Requests("UpdateContainerResources").size(), 5U);
@@ -172,7 +172,7 @@ TEST_P(DaemonGuard, NoExclusiveContainerStartsOnCpusInConflictDuringTheBackoff) 
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(
       refused.error_message().find("could not be moved: container app of pod default/pod-shared "
-                                   "(which somebody else keeps moving to CPUs 0-27)"),
+                                   "(which another program keeps moving to CPUs 0-27)"),
       std::string::npos)
       << refused.error_message();
 }
@@ -278,7 +278,7 @@ TEST_P(DaemonGuard, SharedStateDirectoryAndForeignWritesAreReported) {
   write_theirs();
   ASSERT_TRUE(Eventually([&] { return ConflictingManagers().size() == 2; }));
   EXPECT_TRUE(std::ranges::any_of(ConflictingManagers(), [](const auto& sign) {
-    return sign.message().find("was not what alignd wrote") != std::string::npos;
+    return sign.message().find("was changed by another program") != std::string::npos;
   }));
   // No assignment is lost, also if alignd stops before it sees the other file.
   EXPECT_TRUE(Eventually([&] { return State() == ours; })) << State();

@@ -1,14 +1,18 @@
-// A start while the runtime hangs, or is slow: alignd is there at once, and what it does not know
-// yet it does not hand out.
+// A start while the runtime hangs or is slow: alignd serves at once, and allocates nothing before
+// it knows what runs.
+#include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 
 #include <future>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "control/control_client.h"
 #include "daemon_fixture.h"
 #include "edge/status_conditions.h"
+#include "podresources/v1/podresources.grpc.pb.h"
 
 namespace alignd::daemon {
 namespace {
@@ -42,7 +46,7 @@ TEST_F(DaemonHungRuntime, DoesNotHoldUpTheStart) {
   const auto begin = std::chrono::steady_clock::now();
   StartDaemon();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience / 3);
-  // It answers for itself; what the runtime is to answer has its caller's deadline.
+  // alignd answers its own calls; calls to the runtime end at their callers' deadlines.
   EXPECT_TRUE(control::ControlClient(DaemonOptions().ControlSocket()).GetStatus().ok());
   EXPECT_EQ(Call<v1::VersionResponse>("Version", v1::VersionRequest(), milliseconds(200))
                 .status.error_code(),
@@ -61,7 +65,7 @@ TEST_F(DaemonHungRuntime, DoesNotHoldUpTheStart) {
   EXPECT_LT(std::chrono::steady_clock::now() - end, kPatience / 3);
 }
 
-TEST_F(DaemonHungRuntime, ThatNeverAnswersIsUnavailableAndServedOnceItDoes) {
+TEST_F(DaemonHungRuntime, ContainersAreRefusedUntilItAnswers) {
   timeout_ = milliseconds(500);
   StartRuntime();
   SlowListings(seconds(600));
@@ -76,8 +80,8 @@ TEST_F(DaemonHungRuntime, ThatNeverAnswersIsUnavailableAndServedOnceItDoes) {
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
 }
 
-// Of what was granted before, and what has gone meanwhile, it hears by its first listing only.
-TEST_F(DaemonHungRuntime, PodsThatComeBeforeTheFirstListingWaitForItAndGetNothingOfOthers) {
+// Which of the earlier pods still run, alignd learns from its first listing only.
+TEST_F(DaemonHungRuntime, PodsBeforeTheFirstListingWaitForItAndGetNoCpusOfOthers) {
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   const Running stays = RunOne(PodConfig("stays"), Pinned(3));
@@ -90,7 +94,7 @@ TEST_F(DaemonHungRuntime, PodsThatComeBeforeTheFirstListingWaitForItAndGetNothin
   ASSERT_TRUE(RemoveSandbox(goes.sandbox).ok());
   SlowListings(milliseconds(300));
   StartDaemon();
-  // By the state files alone there would be no room for either.
+  // By the state files alone, too few CPUs would be available for either.
   auto create = std::async(std::launch::async, [&] { return Create(sandbox, early, Pinned(15)); });
   const Running late = RunOne(PodConfig("late"), Pinned(5));
   const auto created = create.get();
@@ -108,8 +112,8 @@ TEST_F(DaemonHungRuntime, PodsThatComeBeforeTheFirstListingWaitForItAndGetNothin
       Eventually([&] { return !CpuSet::Parse(CpusOf(shared.container))->Intersects(all); }));
 }
 
-// A container that alignd has not seen yet is told its CPUs all the same.
-TEST_F(DaemonHungRuntime, UpdateThatComesBeforeTheFirstListingKeepsTheGrant) {
+// The update is for a container that alignd does not know yet.
+TEST_F(DaemonHungRuntime, UpdateBeforeTheFirstListingKeepsTheAssignment) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   StopDaemon();
@@ -125,7 +129,7 @@ TEST_F(DaemonHungRuntime, UpdateThatComesBeforeTheFirstListingKeepsTheGrant) {
   EXPECT_EQ(runtime_->FindContainer(pinned.container)->resources.cpu_quota(), -1);
 }
 
-// What is shown as held then is what the files say, and may be gone.
+// The assignments in the status are those of the state files, and may be outdated.
 TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   StartRuntime();
   SlowListings(seconds(600));
@@ -138,8 +142,56 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   EXPECT_GE(outage.last_unix_ms() - outage.first_unix_ms(), 3'000);
 }
 
-// By the broken connection: the next listing is far away.
-TEST_F(DaemonHungRuntime, StatusSaysThatItIsGoneUntilItIsBack) {
+class PodResourcesOfAHungRuntime : public DaemonHungRuntime {
+ protected:
+  // The pods in the answer of List, and whether it came within `deadline`.
+  grpc::Status ListPods(::v1::ListPodResourcesResponse& pods, milliseconds deadline) const {
+    const auto stub =
+        ::v1::PodResourcesLister::NewStub(*rpc::Dial(DaemonOptions().PodResourcesSocket()));
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + deadline);
+    return stub->List(&context, {}, &pods);
+  }
+};
+
+TEST_F(PodResourcesOfAHungRuntime, AreAnsweredAtOnceAndListWhatRuns) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  SlowListings(seconds(600));
+  ::v1::ListPodResourcesResponse pods;
+  const grpc::Status listed = ListPods(pods, seconds(5));
+  ASSERT_TRUE(listed.ok()) << listed.error_message();
+  ASSERT_EQ(pods.pod_resources_size(), 1);
+  EXPECT_EQ(pods.pod_resources(0).name(), "pod-pinned");
+  EXPECT_EQ(pods.pod_resources(0).namespace_(), "default");
+  ASSERT_EQ(pods.pod_resources(0).containers_size(), 1);
+  EXPECT_EQ(pods.pod_resources(0).containers(0).name(), "app");
+  EXPECT_EQ(pods.pod_resources(0).containers(0).cpu_ids_size(), 3);
+}
+
+// systemd kills a daemon that does not stop within TimeoutStopSec=15.
+TEST_F(PodResourcesOfAHungRuntime, DoNotDelayTheStop) {
+  timeout_ = seconds(10);
+  Start();
+  SlowListings(seconds(600));
+  std::vector<std::future<void>> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.push_back(std::async(std::launch::async, [this] {
+      ::v1::ListPodResourcesResponse pods;
+      // Not OK if the daemon stops first.
+      (void)ListPods(pods, kPatience);
+    }));
+  }
+  std::this_thread::sleep_for(milliseconds(500));  // the calls have arrived
+  const auto begin = std::chrono::steady_clock::now();
+  StopDaemon();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(8));
+  for (std::future<void>& caller : callers) caller.get();
+}
+
+// The broken connection shows it: the next listing is an hour away.
+TEST_F(DaemonHungRuntime, StatusSaysThatItIsUnavailableUntilItIsBack) {
   std::string config = StaticConfig();
   const std::string period = "cpuManagerReconcilePeriod: 2s";
   Start(config.replace(config.find(period), period.size(), "cpuManagerReconcilePeriod: 1h"));

@@ -23,7 +23,7 @@ TEST(CgroupPath, SystemdDriverNamesSliceAndUnit) {
   EXPECT_EQ(OfContainer("::0123"), "/system.slice/0123.scope");
 }
 
-TEST(CgroupPath, WhatLeavesTheMountPointIsRefused) {
+TEST(CgroupPath, PathOutsideTheMountPointIsRefused) {
   for (const char* text : {"", "/", "relative/path", "/kubepods/../../etc", "/a//b", "/a/.", "a:b",
                            "a.slice:b:", "../x:b:c", "a.slice:b:../../c"}) {
     EXPECT_EQ(OfContainer(text), "refused") << text;

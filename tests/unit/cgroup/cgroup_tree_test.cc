@@ -36,20 +36,20 @@ TEST(CgroupTree, ReadsTheCpusetOfVersion2) {
 }
 
 // As on machines whose unified hierarchy has none of the controllers.
-TEST(CgroupTree, IsVersion1WhereTheUnifiedHierarchyHasNoCpusets) {
+TEST(CgroupTree, IsVersion1IfTheUnifiedHierarchyHasNoCpusets) {
   FakeTree tree;
   tree.Write({"cgroup.controllers", "hugetlb\n"});
   EXPECT_FALSE(CgroupTree(tree.root()).is_version2());
 }
 
-TEST(CgroupTree, CgroupThatIsGoneIsNotFound) {
+TEST(CgroupTree, MissingCgroupIsNotFound) {
   const FakeTree tree;
   const CgroupTree cgroups(tree.root());
   EXPECT_EQ(cgroups.ReadCpuset("/gone").error().code, ErrorCode::kNotFound);
   EXPECT_EQ(cgroups.LiftCpuQuota("/gone").error().code, ErrorCode::kNotFound);
 }
 
-TEST(CgroupTree, WhatIsNoListIsCorrupt) {
+TEST(CgroupTree, FileWithoutAListIsCorrupt) {
   FakeTree tree;
   tree.Write({"cpuset/c/cpuset.cpus", "one\n"});
   EXPECT_EQ(CgroupTree(tree.root()).ReadCpuset("/c").error().code, ErrorCode::kCorrupt);
@@ -72,7 +72,7 @@ TEST(CgroupTree, LiftsTheQuotaOnce) {
   EXPECT_EQ(*two.LiftCpuQuota("/kubepods/pod1"), std::nullopt);
 }
 
-TEST(CgroupTree, StrangeQuotaIsLeftAlone) {
+TEST(CgroupTree, UnreadableQuotaIsKept) {
   FakeTree tree;
   tree.Write({"cpu/c/cpu.cfs_quota_us", "much\n"});
   EXPECT_EQ(CgroupTree(tree.root()).LiftCpuQuota("/c").error().code, ErrorCode::kCorrupt);

@@ -15,7 +15,7 @@ using allocation::BindingMode;
 struct Parsed {
   std::optional<Options> options;
   int exit_status = 0;
-  std::string said;  // what it prints of a fault
+  std::string printed;  // on standard error
 };
 
 Parsed Parse(std::vector<const char*> arguments) {
@@ -24,11 +24,11 @@ Parsed Parse(std::vector<const char*> arguments) {
   ::testing::internal::CaptureStderr();
   parsed.options =
       ParseOptions(static_cast<int>(arguments.size()), arguments.data(), parsed.exit_status);
-  parsed.said = ::testing::internal::GetCapturedStderr();
+  parsed.printed = ::testing::internal::GetCapturedStderr();
   return parsed;
 }
 
-TEST(Options, MirrorIsOffUnlessAskedFor) {
+TEST(Options, MirrorIsOffByDefault) {
   ASSERT_TRUE(Parse({}).options);
   EXPECT_FALSE(Parse({}).options->mirror);
   EXPECT_FALSE(Parse({"--mirror=off"}).options->mirror);
@@ -39,16 +39,16 @@ TEST(Options, MirrorModeIsThatOfTheFirstRuleThatMatches) {
   EXPECT_EQ(Parse({"--mirror=counted"}).options->mirror->Of("a.com/b"), BindingMode::kStrict);
   const Parsed parsed = Parse({"--mirror=steered", "--mirror-resource=intel.com/vf=late",
                                "--mirror-resource", "intel.com/*=counted"});
-  ASSERT_TRUE(parsed.options) << parsed.said;
+  ASSERT_TRUE(parsed.options) << parsed.printed;
   EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf"), BindingMode::kDeferred);
   EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf2"), BindingMode::kStrict);
   EXPECT_EQ(parsed.options->mirror->Of("nvidia.com/gpu"), BindingMode::kPreferred);
 }
 
-TEST(Options, MirrorFaultsAreSaid) {
+TEST(Options, MirrorErrorsAreReported) {
   const struct {
     std::vector<const char*> arguments;
-    const char* says;
+    const char* error;
   } kCases[] = {
       {{"--mirror=counter"}, "counter"},
       {{"--mirror=steered", "--mirror-resource=intel.com/vf"}, "no mode"},
@@ -60,7 +60,7 @@ TEST(Options, MirrorFaultsAreSaid) {
     const Parsed parsed = Parse(c.arguments);
     EXPECT_FALSE(parsed.options);
     EXPECT_NE(parsed.exit_status, 0);
-    EXPECT_NE(parsed.said.find(c.says), std::string::npos) << parsed.said;
+    EXPECT_NE(parsed.printed.find(c.error), std::string::npos) << parsed.printed;
   }
 }
 

@@ -1,4 +1,4 @@
-// The systemd units let alignd do what it does.
+// The systemd units permit what alignd does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The values of each setting, in their order; sections are not told apart.
+// The values of each setting, in order; sections are ignored.
 std::map<std::string, std::vector<std::string>> UnitFile(const std::string& name) {
   const Result<std::string> text = host::ReadFile(fs::path(ALIGND_SOURCE_DIR) / "systemd" / name);
   EXPECT_TRUE(text.ok()) << text.error().Text();
@@ -31,7 +31,7 @@ std::map<std::string, std::vector<std::string>> UnitFile(const std::string& name
   return settings;
 }
 
-// With ProtectSystem=strict nothing else can be written below / but /dev, /proc and /sys.
+// With ProtectSystem=strict, all other paths below / are read-only, except /dev, /proc and /sys.
 bool MayWrite(std::map<std::string, std::vector<std::string>> unit, const fs::path& path) {
   std::vector<fs::path> writable;
   for (const std::string& name : unit["StateDirectory"]) writable.push_back("/var/lib/" + name);
@@ -44,7 +44,7 @@ bool MayWrite(std::map<std::string, std::vector<std::string>> unit, const fs::pa
   });
 }
 
-TEST(UnitFile, ServiceMayWriteWhatItWrites) {
+TEST(UnitFile, ServiceMayWriteItsFiles) {
   const auto unit = UnitFile("alignd.service");
   ASSERT_EQ(unit.at("ProtectSystem"), std::vector<std::string>{"strict"});
   EXPECT_FALSE(MayWrite(unit, "/var/lib/kubelet/device-plugins"));  // only read
@@ -61,7 +61,7 @@ TEST(UnitFile, ServiceMayWriteWhatItWrites) {
   EXPECT_EQ(unit.at("ProtectControlGroups"), std::vector<std::string>{"no"});
 }
 
-TEST(UnitFile, SocketIsWhereItIsLookedFor) {
+TEST(UnitFile, SocketListensAtTheDefaultPath) {
   EXPECT_EQ(UnitFile("alignd.socket").at("ListenStream"),
             std::vector<std::string>{*rpc::SocketPath(Options().listen)});
 }

@@ -13,7 +13,7 @@ namespace {
 using testing::AppPod;
 using testing::kGpu;
 
-TEST(PodResources, AreWhatThePodReallyHolds) {
+TEST(PodResources, AreTheRealAssignmentsOfThePod) {
   const admission::Node node = testing::MakeNode();
   admission::NodeState state = admission::NodeState::Initial(node);
   state.devices.resources[kGpu] = testing::EightDevices("gpu");
@@ -27,7 +27,7 @@ TEST(PodResources, AreWhatThePodReallyHolds) {
   EXPECT_EQ(app.name(), "app");
   EXPECT_EQ(app.cpu_ids_size(), 3);
   ASSERT_EQ(app.devices_size(), 2);
-  const auto held = admitted.next.devices.Find({"p", "app"}, kGpu)->Ids();
+  const auto allocated = admitted.next.devices.Find({"p", "app"}, kGpu)->Ids();
   std::set<std::string> shown;
   for (const ::v1::ContainerDevices& device : app.devices()) {
     EXPECT_EQ(device.resource_name(), kGpu);
@@ -35,14 +35,14 @@ TEST(PodResources, AreWhatThePodReallyHolds) {
     ASSERT_EQ(device.topology().nodes_size(), 1);
     shown.insert(device.device_ids(0));
   }
-  EXPECT_EQ(shown, held);
+  EXPECT_EQ(shown, allocated);
   ASSERT_EQ(app.memory_size(), 1);
   EXPECT_EQ(app.memory(0).memory_type(), "memory");
   EXPECT_EQ(app.memory(0).size(), 1024U * 1024 * 1024);
   EXPECT_EQ(pod.containers(1).devices_size() + pod.containers(1).cpu_ids_size(), 0);
 }
 
-TEST(PodResources, AllocatableIsAllButWhatIsReservedOrSick) {
+TEST(PodResources, AllocatableIsAllExceptReservedAndUnhealthy) {
   const admission::Node node = testing::MakeNode();
   admission::NodeState state = admission::NodeState::Initial(node);
   state.devices.resources[kGpu] = testing::EightDevices("gpu");

@@ -48,14 +48,14 @@ TEST_F(Registry, PodIsGoneWithItsLastSandbox) {
   EXPECT_EQ(registry_.RemoveSandbox("s2"), std::nullopt);
 }
 
-TEST_F(Registry, BeginningOfAnIdNamesItAsLongAsNoOtherBeginsSo) {
+TEST_F(Registry, BeginningOfAnIdIsResolvedIfItIsUnique) {
   registry_.AddSandbox("ab1", "pod");
   registry_.AddSandbox("ab2", "pod");
   registry_.AddContainer("ab", {"pod", "short"}, {});
   registry_.AddContainer("abc1", {"pod", "app"}, {});
   EXPECT_EQ(registry_.ContainerNamed("abc1"), "abc1");
   EXPECT_EQ(registry_.ContainerNamed("abc"), "abc1");
-  EXPECT_EQ(registry_.ContainerNamed("ab"), "ab");  // a whole id
+  EXPECT_EQ(registry_.ContainerNamed("ab"), "ab");  // a full id
   EXPECT_EQ(registry_.ContainerNamed("a"), std::nullopt);
   EXPECT_EQ(registry_.ContainerNamed("abc12"), std::nullopt);
   EXPECT_EQ(registry_.ContainerNamed("zz"), std::nullopt);
@@ -63,10 +63,11 @@ TEST_F(Registry, BeginningOfAnIdNamesItAsLongAsNoOtherBeginsSo) {
   EXPECT_EQ(registry_.SandboxNamed("ab2"), "ab2");
   registry_.RemoveContainer("ab");
   EXPECT_EQ(registry_.ContainerNamed("a"), "abc1");
-  EXPECT_EQ(registry_.ContainerNamed(""), std::nullopt);  // the only one, but named it is not
+  EXPECT_EQ(registry_.ContainerNamed(""),
+            std::nullopt);  // the only container, but an empty name is no beginning
 }
 
-TEST_F(Registry, SandboxWithoutUidIsAPodOfItsOwn) {
+TEST_F(Registry, SandboxWithoutUidIsASeparatePod) {
   registry_.AddSandbox("s1", "");
   registry_.AddSandbox("s2", "");
   EXPECT_EQ(registry_.PodOfSandbox("s1"), "s1");
@@ -83,14 +84,14 @@ TEST_F(Registry, KnowsPodsByNameFromTheirSandboxesAndFromListings) {
   EXPECT_EQ(registry_.PodNames(), (Names{{"pod", "default/first"}, {"third", "kube/of-three"}}));
 }
 
-TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNobodyWorksOnIt) {
+TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNoCallIsUnderWay) {
   registry_.AddSandbox("old", "pod");
   registry_.SandboxStopped("old");
   EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
   registry_.BeginCall("pod");
   registry_.BeginCall("pod");
   EXPECT_EQ(registry_.StoppedPods(), Pods{});
-  EXPECT_FALSE(registry_.EndCall("pod"));  // the other one goes on
+  EXPECT_FALSE(registry_.EndCall("pod"));  // the other call is still under way
   EXPECT_TRUE(registry_.EndCall("pod"));
   EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
   registry_.BeginCall("pod");
@@ -99,7 +100,7 @@ TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNobodyWorksOnIt) {
   EXPECT_EQ(registry_.StoppedPods(), Pods{});
   registry_.SandboxStopped("new");
   EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
-  registry_.SandboxStopped("never heard of");
+  registry_.SandboxStopped("unknown");
 }
 
 TEST_F(Registry, StoppedPodIsReleasedSomeTimeAfterItsLastSandboxStopped) {
@@ -119,8 +120,8 @@ TEST_F(Registry, StoppedPodIsReleasedSomeTimeAfterItsLastSandboxStopped) {
   EXPECT_EQ(registry_.ReleaseTimes(grace).at("pod"), time);
 }
 
-// Nobody says when it stopped, nor whether somebody is about to replace it.
-TEST_F(Registry, PodThatIsFoundStoppedIsWaitedForUntilItsSandboxIsStopped) {
+// It is not known when it stopped, nor whether the kubelet is about to replace it.
+TEST_F(Registry, PodThatIsFoundStoppedHasTheLongerGracePeriod) {
   const ContainerRegistry::Grace grace{milliseconds(0), hours(1)};
   using Clock = std::chrono::steady_clock;
   const RuntimeListing not_ready{{{"s", "pod", /*ready=*/false}}, {}};
@@ -132,7 +133,7 @@ TEST_F(Registry, PodThatIsFoundStoppedIsWaitedForUntilItsSandboxIsStopped) {
   EXPECT_LE(registry_.ReleaseTimes(grace).at("pod"), Clock::now());
 }
 
-TEST_F(Registry, ListingAdoptsForgetsAndKeepsWhatWasTold) {
+TEST_F(Registry, ListingAddsForgetsAndKeepsAppliedSets) {
   registry_.AddSandbox("s", "pod");
   registry_.AddContainer("kept", {"pod", "kept"}, Cpus("1-3"));
   registry_.AddContainer("vanished", {"pod", "vanished"}, Cpus("1-3"));
@@ -142,7 +143,7 @@ TEST_F(Registry, ListingAdoptsForgetsAndKeepsWhatWasTold) {
   EXPECT_EQ(AppliedTo(registry_, "vanished"), "unknown");
 }
 
-TEST_F(Registry, WhatIsAddedWhileTheRuntimeListsIsKept) {
+TEST_F(Registry, ContainersAddedWhileTheRuntimeListsAreKept) {
   registry_.BeginListing();
   registry_.AddSandbox("s", "pod");
   registry_.AddContainer("c", {"pod", "app"}, Cpus("1"));
@@ -152,6 +153,65 @@ TEST_F(Registry, WhatIsAddedWhileTheRuntimeListsIsKept) {
   EXPECT_EQ(AppliedTo(registry_, "c"), "1");
   EXPECT_EQ(AppliedTo(registry_, "short"), "unknown");
   EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
+}
+
+TEST_F(Registry, SandboxThatIsRemovedWhileTheRuntimeListsDoesNotComeBack) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("1-3"));
+  registry_.BeginListing();
+  EXPECT_EQ(registry_.RemoveSandbox("s"), "pod");
+  registry_.Resync({{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}}}, {"pod"}, false);
+  EXPECT_FALSE(registry_.PodOfSandbox("s"));
+  EXPECT_FALSE(registry_.KeyOf("c"));
+  // Its release, which comes after the listing, is not dropped.
+  EXPECT_TRUE(registry_.IsGone("pod"));
+}
+
+// At the first listing after the start, the registry does not know the sandbox yet.
+TEST_F(Registry, UnknownSandboxThatIsRemovedWhileTheRuntimeListsIsNotAdopted) {
+  registry_.BeginListing();
+  EXPECT_EQ(registry_.RemoveSandbox("s"), std::nullopt);
+  registry_.RemoveContainer("other");
+  EXPECT_EQ(registry_.Resync({{{"s", "pod", true}, {"s2", "pod2", true}},
+                              {{"c", {"pod", "app"}, "s"}, {"other", {"pod2", "app"}, "s2"}}},
+                             {"pod", "pod2"}, /*at_start=*/true),
+            Pods{"pod"});
+  EXPECT_FALSE(registry_.KeyOf("other"));
+}
+
+TEST_F(Registry, ContainerThatIsRemovedWhileTheRuntimeListsDoesNotComeBack) {
+  registry_.AddSandbox("s", "pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("1-3"));
+  registry_.BeginListing();
+  registry_.RemoveContainer("c");
+  const RuntimeListing listing = {{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}}};
+  registry_.Resync(listing, {}, false);
+  EXPECT_FALSE(registry_.KeyOf("c"));
+  // If the next listing still has it, it exists.
+  Listed(listing);
+  EXPECT_TRUE(registry_.KeyOf("c"));
+}
+
+TEST_F(Registry, PodsAreThoseWithARunningSandboxAndTheirContainers) {
+  registry_.AddSandbox("old", "p1", "default/one");
+  registry_.SandboxStopped("old");
+  registry_.AddSandbox("new", "p1", "default/one");
+  registry_.AddContainer("c1", {"p1", "app"}, {});
+  registry_.AddContainer("c2", {"p1", "sidecar"}, {});
+  registry_.AddSandbox("s2", "p2", "default/two");
+  registry_.AddContainer("c3", {"p2", "app"}, {});
+  registry_.SandboxStopped("s2");
+  registry_.AddSandbox("s3", "p3", "system/three");
+  const std::vector<ContainerRegistry::Pod> pods = registry_.Pods();
+  ASSERT_EQ(pods.size(), 2U);
+  EXPECT_EQ(pods[0].uid, "p1");
+  EXPECT_EQ(pods[0].name, "one");
+  EXPECT_EQ(pods[0].name_space, "default");
+  EXPECT_EQ(pods[0].containers, (std::set<std::string>{"app", "sidecar"}));
+  EXPECT_EQ(pods[1].uid, "p3");
+  EXPECT_EQ(pods[1].name, "three");
+  EXPECT_EQ(pods[1].name_space, "system");
+  EXPECT_EQ(pods[1].containers, std::set<std::string>());
 }
 
 TEST_F(Registry, SandboxThatStopsWhileTheRuntimeListsStaysStopped) {
@@ -182,7 +242,7 @@ TEST_F(Registry, SandboxThatDiedHasNotStoppedWhileItsContainersRun) {
   EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
 }
 
-// A runtime may show one that it is making, for somebody else's call.
+// A runtime may show a sandbox that it is creating, for a call of another client.
 TEST_F(Registry, SandboxThatBecomesReadyHasNotStopped) {
   Listed({{{"s", "pod", /*ready=*/false}}, {}});
   Listed({{{"s", "pod", /*ready=*/true}}, {{"c", {"pod", "app"}, "s"}}});
@@ -190,10 +250,10 @@ TEST_F(Registry, SandboxThatBecomesReadyHasNotStopped) {
   EXPECT_EQ(AppliedTo(registry_, "c"), "");
 }
 
-TEST_F(Registry, PodMustBeMissingTwiceUnlessWeHaveJustStarted) {
+TEST_F(Registry, PodMustBeMissingTwiceExceptAtTheStart) {
   EXPECT_EQ(Listed({}, {"pod"}), Pods{});
   EXPECT_EQ(Listed({{{"s", "pod", true}}, {}}, {"pod"}), Pods{});
-  EXPECT_EQ(Listed({}, {"pod"}), Pods{});  // the count begins anew
+  EXPECT_EQ(Listed({}, {"pod"}), Pods{});  // missing for the first time again
   EXPECT_EQ(Listed({}, {"pod"}), Pods{"pod"});
   EXPECT_EQ(Listed({}, {"pod", "other"}, /*at_start=*/true), (Pods{"other", "pod"}));
 }
@@ -207,7 +267,7 @@ TEST_F(Registry, PodWithACallUnderWayIsNotMissing) {
   EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
 }
 
-TEST_F(Registry, OurUpdateCountsAsToldIfNobodyElseMeddled) {
+TEST_F(Registry, UpdateCountsAsAppliedIfNoOtherCallWasUnderWay) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
   Apply("c", "0-3");
   EXPECT_EQ(AppliedTo(registry_, "c"), "0-3");
@@ -217,7 +277,7 @@ TEST_F(Registry, OurUpdateCountsAsToldIfNobodyElseMeddled) {
   registry_.EndApply("c", Cpus("0-1"), true);
   EXPECT_EQ(AppliedTo(registry_, "c"), "");  // a start was under way
   Apply("c", "0-1");
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // it still is
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // it is still under way
   EXPECT_TRUE(registry_.EndContainerCall("c", false));
   Apply("c", "0-1");
   EXPECT_EQ(AppliedTo(registry_, "c"), "0-1");
@@ -226,10 +286,10 @@ TEST_F(Registry, OurUpdateCountsAsToldIfNobodyElseMeddled) {
   registry_.BeginContainerCall("c", false);
   EXPECT_TRUE(registry_.EndContainerCall("c", false));
   registry_.EndApply("c", Cpus("0"), true);
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // a start came and went
+  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // a start began and ended
 }
 
-TEST_F(Registry, WhileItIsToldAContainerMayBeOnTheOldAndOnTheNewCpus) {
+TEST_F(Registry, DuringAnUpdateAContainerMayBeOnTheOldAndOnTheNewCpus) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
   registry_.BeginApply("c", Cpus("2-5"));
   EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
@@ -252,23 +312,24 @@ TEST_F(Registry, ContainersOfAStoppedPodAreForgottenAlsoIfAnOldListingHasThem) {
   EXPECT_EQ(AppliedTo(registry_, "c"), "unknown");
 }
 
-TEST_F(Registry, SomebodyElsesUpdateLeavesTheSetUnknown) {
+TEST_F(Registry, UpdateOfAnotherClientLeavesTheSetUnknown) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
   registry_.BeginContainerCall("c", /*changes_cpus=*/true);
   EXPECT_EQ(AppliedTo(registry_, "c"), "");
   EXPECT_TRUE(registry_.EndContainerCall("c", true));
   EXPECT_EQ(AppliedTo(registry_, "c"), "");
-  registry_.BeginContainerCall("never heard of", true);
-  EXPECT_FALSE(registry_.EndContainerCall("never heard of", true));
+  registry_.BeginContainerCall("unknown", true);
+  EXPECT_FALSE(registry_.EndContainerCall("unknown", true));
 }
 
-std::string Ids(const std::vector<ContainerRegistry::UnmanagedContainer>& strangers) {
+std::string Ids(const std::vector<ContainerRegistry::UnmanagedContainer>& containers) {
   std::string ids;
-  for (const ContainerRegistry::UnmanagedContainer& stranger : strangers) ids += stranger.id + " ";
+  for (const ContainerRegistry::UnmanagedContainer& container : containers)
+    ids += container.id + " ";
   return ids;
 }
 
-TEST_F(Registry, StrangersRunAndWereMadePastUsWhileWeWereHere) {
+TEST_F(Registry, UnmanagedContainersRunAndWereNotCreatedThroughAlignd) {
   const auto listing = [](std::vector<RuntimeListing::Container> containers) {
     return RuntimeListing{{{"s", "pod", true}}, std::move(containers)};
   };
@@ -289,8 +350,8 @@ TEST_F(Registry, StrangersRunAndWereMadePastUsWhileWeWereHere) {
   EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "created ");
 }
 
-// The listing may show what our own call is just making.
-TEST_F(Registry, ContainersOfAPodWithACallUnderWayAreNoStrangers) {
+// The listing may show a container of a call that is under way.
+TEST_F(Registry, ContainersOfAPodWithACallUnderWayAreNotUnmanaged) {
   const RuntimeListing listing{{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}}};
   registry_.BeginCall("pod");
   Listed(listing);
@@ -299,15 +360,15 @@ TEST_F(Registry, ContainersOfAPodWithACallUnderWayAreNoStrangers) {
   registry_.EndCall("pod");
   Listed(listing);
   EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
-  // Or has made just after it was asked.
+  // Or of a call that began after the listing.
   Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}, {"d", {"pod", "late"}, "s"}}});
   EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "d ");
   registry_.AddContainer("d", {"pod", "late"}, {});
   EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
 }
 
-// An old listing may have what was removed meanwhile.
-TEST_F(Registry, OwnContainersThatWereForgottenAreNoStrangers) {
+// An old listing may show containers that were removed meanwhile.
+TEST_F(Registry, ForgottenContainersAreNotUnmanaged) {
   registry_.AddSandbox("s", "pod");
   registry_.AddContainer("c", {"pod", "app"}, {});
   registry_.AddContainer("d", {"pod", "other"}, {});
@@ -319,7 +380,7 @@ TEST_F(Registry, OwnContainersThatWereForgottenAreNoStrangers) {
   registry_.Resync(listing, {}, false);
   EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "");
   Listed({});
-  Listed(listing);  // that they come back was somebody else's doing
+  Listed(listing);  // another client has created them again
   EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "c d ");
 }
 
@@ -332,7 +393,7 @@ TEST_F(Registry, CallUnderWayOutlivesAListing) {
   EXPECT_EQ(AppliedTo(registry_, "c"), "");
 }
 
-TEST_F(Registry, ContainerFoundElsewhereIsThereUntilItIsToldAnew) {
+TEST_F(Registry, ContainerFoundElsewhereIsThereUntilTheNextUpdate) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
   EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));
   registry_.FoundElsewhere("c", Cpus("0-1"));
@@ -350,11 +411,11 @@ TEST_F(Registry, ContainerFoundElsewhereIsThereUntilItIsToldAnew) {
   EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
 }
 
-TEST_F(Registry, ContainerThatIsKeptElsewhereIsThereWhateverItIsToldUntilItIsLeftAlone) {
+TEST_F(Registry, ContainerKeptElsewhereIsThereUntilItIsLeftAlone) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
   EXPECT_EQ(registry_.KeptOn("c"), std::nullopt);
   registry_.KeptElsewhere("c", Cpus("0-1"));
-  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));  // it is not told anew
+  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));  // it is not updated again
   EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
   Apply("c", "1");
   registry_.FoundAsApplied("c");
@@ -372,8 +433,8 @@ TEST_F(Registry, ContainerThatIsKeptElsewhereIsThereWhateverItIsToldUntilItIsLef
   EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("1"));
 }
 
-// An update that was under way when the foreign write was seen may have come before it.
-TEST_F(Registry, WhatWasUnderWayWhenItWasFoundElsewhereIsNotCertain) {
+// The update that was under way may have been applied before the write of the other program.
+TEST_F(Registry, UpdateUnderWayWhenItWasFoundElsewhereIsNotCertain) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
   registry_.BeginApply("c", Cpus("4-7"));
   registry_.FoundElsewhere("c", Cpus("0-1"));
@@ -382,7 +443,7 @@ TEST_F(Registry, WhatWasUnderWayWhenItWasFoundElsewhereIsNotCertain) {
   EXPECT_TRUE(registry_.Footprints()[0].cpuset.Intersects(Cpus("0-1")));
 }
 
-TEST_F(Registry, NothingIsCertainWhileSomebodyCallsForTheContainer) {
+TEST_F(Registry, SetIsNotCertainDuringACallOfAnotherClient) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
   registry_.BeginContainerCall("c", /*changes_cpus=*/false);
   EXPECT_EQ(registry_.AppliedTo("c"), std::nullopt);

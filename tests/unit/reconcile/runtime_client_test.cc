@@ -1,4 +1,4 @@
-// The runtime's answers that are none, over a real socket.
+// Faulty answers of the runtime, over a real socket.
 #include "reconcile/runtime_client.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
@@ -22,7 +23,7 @@ namespace v1 = runtime::v1;
 constexpr char kUndecodable[] = "\xff\xff\xff\xff";
 constexpr char kThatIs[] = "4 bytes (ff ff ff ff) cannot be decoded as runtime.v1.";
 
-// A runtime with one sandbox and one container in it.
+// A runtime with one sandbox and one container.
 class RuntimeAnswers : public ::testing::Test {
  protected:
   RuntimeAnswers() {
@@ -60,9 +61,14 @@ class RuntimeAnswers : public ::testing::Test {
     client_ = std::make_unique<RuntimeClient>(*rpc::Dial(socket), std::chrono::seconds(20));
   }
 
+  Result<RuntimeListing> List() {
+    std::promise<Result<RuntimeListing>> listed;
+    client_->List([&](Result<RuntimeListing> listing) { listed.set_value(std::move(listing)); });
+    return listed.get_future().get();
+  }
   std::string ListError() {
     Start();
-    const Result<RuntimeListing> listing = client_->List();
+    const Result<RuntimeListing> listing = List();
     return listing.ok() ? "" : listing.error().message;
   }
 
@@ -72,32 +78,39 @@ class RuntimeAnswers : public ::testing::Test {
   std::unique_ptr<RuntimeClient> client_;
 };
 
-TEST_F(RuntimeAnswers, ListWhatRuns) {
+TEST_F(RuntimeAnswers, AreListed) {
   Start();
-  const Result<RuntimeListing> listing = client_->List();
+  const Result<RuntimeListing> listing = List();
   ASSERT_TRUE(listing.ok()) << listing.error().message;
   ASSERT_EQ(listing->containers.size(), 1U);
   EXPECT_EQ(listing->sandboxes.size(), 1U);
 }
 
-TEST_F(RuntimeAnswers, ContainersThatCannotBeDecodedAreNotNone) {
+// A stopped client answers before List returns.
+TEST_F(RuntimeAnswers, AfterStopAreErrors) {
+  Start();
+  client_->Stop();
+  EXPECT_FALSE(List().ok());
+}
+
+TEST_F(RuntimeAnswers, UndecodableContainersAreAnError) {
   answers_["ListContainers"] = kUndecodable;
   EXPECT_EQ(ListError(),
             "runtime: ListContainers: " + std::string(kThatIs) + "ListContainersResponse");
 }
 
-TEST_F(RuntimeAnswers, SandboxesThatCannotBeDecodedAreNotNone) {
+TEST_F(RuntimeAnswers, UndecodableSandboxesAreAnError) {
   answers_["ListPodSandbox"] = kUndecodable;
   EXPECT_EQ(ListError(),
             "runtime: ListPodSandbox: " + std::string(kThatIs) + "ListPodSandboxResponse");
 }
 
-TEST_F(RuntimeAnswers, VersionThatCannotBeDecodedIsNone) {
+TEST_F(RuntimeAnswers, UndecodableVersionIsAnError) {
   answers_["Version"] = kUndecodable;
   EXPECT_EQ(ListError(), "runtime: Version: " + std::string(kThatIs) + "VersionResponse");
 }
 
-TEST_F(RuntimeAnswers, UpdateWhoseAnswerCannotBeDecodedIsNotDone) {
+TEST_F(RuntimeAnswers, UndecodableAnswerToAnUpdateIsAnError) {
   answers_["UpdateContainerResources"] = kUndecodable;
   Start();
   std::promise<Result<Done>> updated;

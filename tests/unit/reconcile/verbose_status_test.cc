@@ -5,7 +5,7 @@
 namespace alignd::reconcile {
 namespace {
 
-TEST(VerboseStatus, TellsTheCgroup) {
+TEST(VerboseStatus, HasTheCgroup) {
   const Result<ContainerSpec> spec =
       SpecInStatus(R"({"pid":7,"runtimeSpec":{"linux":{"cgroupsPath":"/kubepods/pod1/abc"}}})");
   ASSERT_TRUE(spec.ok()) << spec.error().Text();
@@ -17,7 +17,7 @@ TEST(VerboseStatus, TellsTheCgroup) {
       "/kubepods.slice/kubepods-pod1.slice/crio-abc.scope");
 }
 
-TEST(VerboseStatus, TellsTheSizesOfCpus) {
+TEST(VerboseStatus, HasTheCpuShareAndQuota) {
   const Result<ContainerSpec> spec = SpecInStatus(
       R"({"runtimeSpec":{"linux":{"cgroupsPath":"/kubepods/pod1/abc","resources":{"memory":{},)"
       R"("cpu":{"shares":2048,"quota":-1,"period":100000,"cpus":"1-2"}}}}})");
@@ -33,7 +33,7 @@ TEST(VerboseStatus, TellsTheSizesOfCpus) {
   EXPECT_EQ(odd->cpu_quota, 0);
 }
 
-TEST(VerboseStatus, WhatDoesNotTellItIsNotFound) {
+TEST(VerboseStatus, StatusWithoutCgroupIsNotFound) {
   for (const char* info :
        {"", "{", "[]", "{}", R"({"runtimeSpec":{"linux":{}}})",
         R"({"runtimeSpec":{"linux":{"cgroupsPath":7}}})", R"({"runtimeSpec":[]})"}) {

@@ -9,7 +9,7 @@ namespace alignd {
 namespace {
 
 TEST(TaskQueue, RunsTasksInTheOrderOfTheirPosting) {
-  std::vector<int> order;  // touched by the worker alone, read after Stop
+  std::vector<int> order;  // used by the worker only, read after Stop
   TaskQueue queue("order");
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(queue.Post([&order, i] { order.push_back(i); }));
   queue.Stop();
@@ -20,7 +20,7 @@ TEST(TaskQueue, RunsTasksInTheOrderOfTheirPosting) {
 TEST(TaskQueue, KeepsTheOrderOfEachOfManyPosters) {
   constexpr int kPosters = 4;
   constexpr int kEach = 500;
-  std::vector<std::vector<int>> order(kPosters);  // touched by the worker alone
+  std::vector<std::vector<int>> order(kPosters);  // used by the worker only
   TaskQueue queue("posters");
   std::vector<std::thread> posters;
   for (size_t p = 0; p < kPosters; ++p) {
@@ -36,7 +36,7 @@ TEST(TaskQueue, KeepsTheOrderOfEachOfManyPosters) {
   }
 }
 
-TEST(TaskQueue, RunsAlsoWhatIsPostedWhileItDrains) {
+TEST(TaskQueue, RunsTasksThatArePostedWhileItDrains) {
   int runs = 0;
   TaskQueue queue("drain");
   std::latch stopping(1);
@@ -53,7 +53,7 @@ TEST(TaskQueue, RunsAlsoWhatIsPostedWhileItDrains) {
 }
 
 TEST(TaskQueue, RunsTimedTasksInTheOrderOfTheirTimes) {
-  std::vector<int> order;  // touched by the worker alone
+  std::vector<int> order;  // used by the worker only
   TaskQueue queue("timed");
   std::latch last(1);
   const auto now = TaskQueue::Clock::now();
@@ -79,7 +79,7 @@ TEST(TaskQueue, DropsTasksWhoseTimeHasNotComeAtTheStop) {
   EXPECT_FALSE(queue.PostAt(TaskQueue::Clock::now(), [&] { ran = true; }));
 }
 
-TEST(TaskQueue, DropsWhatComesAfterTheStop) {
+TEST(TaskQueue, DropsTasksAfterTheStop) {
   TaskQueue queue("late");
   queue.Stop();
   bool ran = false;

@@ -1,4 +1,4 @@
-#include "daemon/other_plugins.h"
+#include "daemon/conflicting_plugins.h"
 
 #include <spdlog/spdlog.h>
 
@@ -16,38 +16,38 @@ allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_
   return {[file] { return allocation::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
 }
 
-OtherPlugins::OtherPlugins(allocation::KubeletDevices kubelet,
-                           const allocation::AllocationManager& allocation,
-                           const reconcile::ContainerRegistry& registry,
-                           reconcile::Conditions& conditions)
+ConflictingPlugins::ConflictingPlugins(allocation::KubeletDevices kubelet,
+                                       const allocation::AllocationManager& allocation,
+                                       const reconcile::ContainerRegistry& registry,
+                                       reconcile::Conditions& conditions)
     : kubelet_(std::move(kubelet)),
       allocation_(allocation),
       registry_(registry),
       conditions_(conditions) {}
 
-void OtherPlugins::Look() {
-  // In this order: whose container runs, and who had something when its plugin came, is in a state
-  // that is read later.
+void ConflictingPlugins::Look() {
+  // The order matters: what a running container was allocated before its plugin came to alignd is
+  // then in the state, which is read last.
   const std::vector<admission::RunningContainer> running = registry_.Containers();
   Result<DeviceCheckpoint> read = kubelet_.read();
-  // A kubelet that never counted devices has no such file.
+  // A kubelet that never allocated devices has no such file.
   if (!read.ok() && read.error().code == ErrorCode::kNotFound) read = DeviceCheckpoint();
   const std::string fault = read.ok() ? "" : read.error().Text();
   if (fault != std::exchange(last_fault_, fault) && !fault.empty()) {
-    spdlog::warn("whether the kubelet has devices from other plugins cannot be known: {}", fault);
+    spdlog::warn("cannot check for conflicting device plugins: {}", fault);
   }
   if (!read.ok()) return;
-  const DeviceCheckpoint theirs = allocation::OfItsPlugins(*std::move(read), kubelet_.is_ours);
+  const DeviceCheckpoint kubelets = allocation::OfItsPlugins(*std::move(read), kubelet_.is_ours);
   const auto snapshot = allocation_.snapshot();
-  const devicemanager::DeviceState& ours = snapshot->state.devices;
+  const devicemanager::DeviceState& state = snapshot->state.devices;
   std::vector<reconcile::PastMirror> found;
   for (const admission::RunningContainer& container : running) {
-    const auto given = theirs.allocations.find(container.key);
-    if (given == theirs.allocations.end()) continue;
-    for (const auto& [resource, allocation] : given->second) {
-      const auto known = ours.resources.find(resource);
-      if (known == ours.resources.end() || !known->second.registered) continue;
-      if (ours.Find(container.key, resource) != nullptr) continue;
+    const auto allocated = kubelets.allocations.find(container.key);
+    if (allocated == kubelets.allocations.end()) continue;
+    for (const auto& [resource, allocation] : allocated->second) {
+      const auto known = state.resources.find(resource);
+      if (known == state.resources.end() || !known->second.registered) continue;
+      if (state.Find(container.key, resource) != nullptr) continue;
       found.push_back(
           {.container = {container.id, container.key, registry_.PodName(container.key.pod_uid)},
            .resource = resource,

@@ -1,0 +1,50 @@
+#include "daemon/async_log.h"
+
+#include <pthread.h>
+#include <spdlog/async_logger.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <future>
+#include <thread>
+#include <utility>
+
+namespace alignd::daemon {
+
+AsyncLog::AsyncLog(const std::string& level)
+    : AsyncLog(level, std::make_shared<spdlog::sinks::stdout_color_sink_mt>()) {}
+
+AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink> sink,
+                   size_t max_lines)
+    : previous_(spdlog::default_logger()),
+      pool_(std::make_shared<spdlog::details::thread_pool>(
+          max_lines, /*threads_n=*/1, [] { (void)pthread_setname_np(pthread_self(), "log"); })) {
+  auto logger = std::make_shared<spdlog::async_logger>(
+      "", std::move(sink), pool_, spdlog::async_overflow_policy::overrun_oldest);
+  logger->set_level(spdlog::level::from_str(level));
+  spdlog::set_default_logger(std::move(logger));
+}
+
+void AsyncLog::ReportLostLines() {
+  const size_t lost = pool_->overrun_counter();
+  if (lost == reported_) return;
+  spdlog::warn("{} log lines were lost: the log is written too slowly", lost - reported_);
+  reported_ = lost;
+}
+
+bool AsyncLog::Close(std::chrono::milliseconds patience) {
+  if (!pool_) return true;
+  ReportLostLines();
+  spdlog::set_default_logger(previous_);
+  // The pool's destructor writes the lines in the queue. It cannot be interrupted, so it runs on a
+  // thread that may be left behind.
+  auto written = std::make_shared<std::promise<void>>();
+  const std::future<void> done = written->get_future();
+  std::thread([pool = std::move(pool_), written]() mutable {
+    pool.reset();
+    written->set_value();
+  }).detach();
+  return done.wait_for(patience) == std::future_status::ready;
+}
+
+}  // namespace alignd::daemon

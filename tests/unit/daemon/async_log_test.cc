@@ -1,0 +1,87 @@
+#include "daemon/async_log.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace alignd::daemon {
+namespace {
+
+// Keeps the lines. Writes none before Open, like a full pipe.
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  void Open() { open_.set_value(); }
+  std::vector<std::string> Lines() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return lines_;
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    opened_.wait();
+    lines_.emplace_back(line.payload.data(), line.payload.size());
+  }
+  void flush_() override {}
+
+ private:
+  std::promise<void> open_;
+  std::shared_future<void> opened_ = open_.get_future().share();
+  std::vector<std::string> lines_;
+};
+
+TEST(AsyncLog, WritesAllLinesInOrderBeforeItCloses) {
+  const auto sink = std::make_shared<Sink>();
+  sink->Open();
+  AsyncLog log("info", sink);
+  std::vector<std::string> expected;
+  for (int i = 0; i < 100; ++i) {
+    spdlog::debug("not at this level");
+    spdlog::info("line {}", i);
+    expected.push_back("line " + std::to_string(i));
+  }
+  EXPECT_TRUE(log.Close(std::chrono::seconds(30)));
+  EXPECT_EQ(sink->Lines(), expected);
+}
+
+TEST(AsyncLog, BlocksNobodyAndReportsHowManyLinesWereLost) {
+  const auto sink = std::make_shared<Sink>();
+  AsyncLog log("info", sink, /*max_lines=*/10);
+  for (int i = 0; i < 100; ++i) spdlog::info("line {}", i);
+  log.ReportLostLines();
+  sink->Open();
+  const std::string report = " log lines were lost: the log is written too slowly";
+  while (sink->Lines().empty() || !sink->Lines().back().ends_with(report)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(log.Close(std::chrono::seconds(30)));
+  const std::vector<std::string> lines = sink->Lines();
+  // Ten lines of the queue, one that was on its way to the sink, and the report of Close.
+  EXPECT_LE(lines.size(), 12U);
+  int lost = 0;
+  int written = 0;
+  for (const std::string& line : lines) {
+    if (line.ends_with(report)) lost += std::stoi(line);
+    if (line.starts_with("line ")) ++written;
+  }
+  // The first report takes the place of a line, which Close reports.
+  EXPECT_EQ(written + lost, 100);
+}
+
+TEST(AsyncLog, CloseDoesNotWaitForeverForAnOutputThatIsNotRead) {
+  const auto sink = std::make_shared<Sink>();
+  AsyncLog log("info", sink);
+  spdlog::info("line");
+  EXPECT_FALSE(log.Close(std::chrono::milliseconds(10)));
+  sink->Open();
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,124 @@
+#include "daemon/watchdog.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <string>
+#include <utility>
+
+#include "edge/fake_tree.h"
+#include "host/descriptor.h"
+#include "sync/task_queue.h"
+
+namespace alignd::daemon {
+namespace {
+
+// Receives what alignd sends to systemd.
+class WatchdogTest : public ::testing::Test {
+ protected:
+  WatchdogTest() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    const std::string path = (tree_.root() / "notify.sock").string();
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::ranges::copy(path, address.sun_path);
+    EXPECT_EQ(bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    setenv("NOTIFY_SOCKET", path.c_str(), /*replace=*/1);
+  }
+  ~WatchdogTest() override { unsetenv("NOTIFY_SOCKET"); }
+
+  // The messages that have come since the last call.
+  std::string Received() const {
+    std::string received;
+    std::array<char, 256> buffer{};
+    for (;;) {
+      const ssize_t size = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
+      if (size <= 0) return received;
+      received.append(buffer.data(), static_cast<size_t>(size)) += ";";
+    }
+  }
+  static Watchdog::Post To(TaskQueue& queue) {
+    return [&queue](std::function<void()> task) { queue.Post(std::move(task)); };
+  }
+  // Waits until the queue has run what is posted to it.
+  static void Drain(TaskQueue& queue) {
+    std::promise<void> ran;
+    queue.Post([&] { ran.set_value(); });
+    ran.get_future().get();
+  }
+
+  const testing::FakeTree tree_;
+  const host::Descriptor socket_;
+};
+
+TEST_F(WatchdogTest, PingsAfterEveryThreadHasAnswered) {
+  TaskQueue decision("decision");
+  TaskQueue background("background");
+  Watchdog watchdog({{"decision", To(decision)}, {"background", To(background)}});
+  EXPECT_FALSE(watchdog.Ping());  // begins the first round
+  EXPECT_EQ(Received(), "");
+  for (int round = 0; round < 3; ++round) {
+    Drain(decision);
+    Drain(background);
+    EXPECT_TRUE(watchdog.Ping());
+    EXPECT_EQ(Received(), "WATCHDOG=1;");
+  }
+}
+
+TEST_F(WatchdogTest, DoesNotPingWhileAThreadIsBlocked) {
+  TaskQueue decision("decision");
+  TaskQueue background("background");
+  Watchdog watchdog({{"decision", To(decision)}, {"background", To(background)}});
+  watchdog.Ping();
+  Drain(decision);
+  Drain(background);
+  std::promise<void> release;
+  background.Post([blocked = release.get_future().share()] { blocked.wait(); });
+  EXPECT_TRUE(watchdog.Ping());  // of the round before
+  EXPECT_EQ(Received(), "WATCHDOG=1;");
+  for (int i = 0; i < 3; ++i) {
+    Drain(decision);
+    EXPECT_FALSE(watchdog.Ping());
+    EXPECT_EQ(Received(), "");
+  }
+  release.set_value();
+  Drain(background);
+  EXPECT_TRUE(watchdog.Ping());
+  EXPECT_EQ(Received(), "WATCHDOG=1;");
+}
+
+TEST_F(WatchdogTest, ThreadThatDropsTasksDoesNotAnswer) {
+  TaskQueue stopped("stopped");
+  stopped.Stop();
+  Watchdog watchdog({{"stopped", To(stopped)}});
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(watchdog.Ping());
+  EXPECT_EQ(Received(), "");
+}
+
+TEST_F(WatchdogTest, LateAnswerMayOutliveTheWatchdog) {
+  TaskQueue queue("late");
+  std::promise<void> release;
+  queue.Post([blocked = release.get_future().share()] { blocked.wait(); });
+  {
+    Watchdog watchdog({{"late", To(queue)}});
+    watchdog.Ping();
+  }
+  release.set_value();
+  Drain(queue);
+}
+
+TEST_F(WatchdogTest, PeriodIsAQuarterOfSystemdsInterval) {
+  EXPECT_FALSE(WatchdogPeriod());
+  setenv("WATCHDOG_USEC", "30000000", /*replace=*/1);
+  EXPECT_EQ(WatchdogPeriod(), std::chrono::milliseconds(7'500));
+  unsetenv("WATCHDOG_USEC");
+}
+
+}  // namespace
+}  // namespace alignd::daemon

@@ -1,0 +1,126 @@
+#include "host/event_loop.h"
+
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <string>
+#include <vector>
+
+namespace alignd::host {
+namespace {
+
+using std::chrono::milliseconds;
+
+class Reader final : public EventLoop::Watcher {
+ public:
+  explicit Reader(std::function<void(uint32_t)> on_ready) : on_ready_(std::move(on_ready)) {}
+  void OnReady(uint32_t events) override { on_ready_(events); }
+
+ private:
+  const std::function<void(uint32_t)> on_ready_;
+};
+
+class EventLoopTest : public ::testing::Test {
+ protected:
+  EventLoopTest() {
+    loop_->Start();
+    std::array<int, 2> ends{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
+    ours_ = Descriptor(ends[0]);
+    theirs_ = Descriptor(ends[1]);
+  }
+  ~EventLoopTest() override { loop_->Stop(); }
+
+  // Runs it on the loop's thread, and waits.
+  void OnLoop(const std::function<void()>& task) {
+    std::promise<void> ran;
+    loop_->Post([&] {
+      task();
+      ran.set_value();
+    });
+    ran.get_future().get();
+  }
+
+  const std::shared_ptr<EventLoop> loop_ = *EventLoop::Make();
+  Descriptor ours_;
+  Descriptor theirs_;
+};
+
+TEST_F(EventLoopTest, RunsTasksInTheOrderOfTheirPostingOnItsThread) {
+  std::vector<int> order;
+  bool on_thread = true;
+  for (int i = 0; i < 100; ++i) {
+    loop_->Post([&, i] {
+      order.push_back(i);
+      on_thread = on_thread && loop_->OnThisThread();
+    });
+  }
+  OnLoop([] {});
+  EXPECT_FALSE(loop_->OnThisThread());
+  EXPECT_TRUE(on_thread);
+  ASSERT_EQ(order.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST_F(EventLoopTest, CallsTheWatcherUntilUnwatch) {
+  int calls = 0;
+  std::promise<uint32_t> ready;
+  Reader reader([&](uint32_t events) {
+    char byte = 0;
+    EXPECT_EQ(read(ours_.fd(), &byte, 1), 1);
+    if (++calls == 1) ready.set_value(events);
+  });
+  OnLoop([&] { ASSERT_TRUE(loop_->Watch(ours_.fd(), EPOLLIN, reader).ok()); });
+  ASSERT_EQ(write(theirs_.fd(), "a", 1), 1);
+  EXPECT_EQ(ready.get_future().get(), static_cast<uint32_t>(EPOLLIN));
+  OnLoop([&] { loop_->Unwatch(ours_.fd()); });
+  ASSERT_EQ(write(theirs_.fd(), "b", 1), 1);
+  OnLoop([] {});
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(EventLoopTest, RunsDelayedTasksInTheOrderOfTheirTimes) {
+  std::string order;
+  std::promise<void> all;
+  const auto began = EventLoop::Clock::now();
+  OnLoop([&] {
+    loop_->After(milliseconds(40), [&] {
+      order += "b";
+      all.set_value();
+    });
+    loop_->After(milliseconds(10), [&] { order += "a"; });
+  });
+  all.get_future().get();
+  EXPECT_EQ(order, "ab");
+  EXPECT_GE(EventLoop::Clock::now() - began, milliseconds(40));
+}
+
+TEST_F(EventLoopTest, EndOfRoundComesAfterAllPostedTasksOfTheRound) {
+  std::string order;
+  OnLoop([&] {
+    loop_->Post([&] { order += "next round "; });
+    loop_->AtEndOfRound([&] {
+      order += "end ";
+      loop_->AtEndOfRound([&] { order += "added "; });
+    });
+    order += "task ";
+  });
+  OnLoop([] {});
+  EXPECT_EQ(order, "task end added next round ");
+}
+
+TEST_F(EventLoopTest, TasksAfterStopAreDropped) {
+  bool ran = false;
+  loop_->Stop();
+  loop_->Post([&] { ran = true; });
+  EXPECT_FALSE(ran);
+}
+
+}  // namespace
+}  // namespace alignd::host
