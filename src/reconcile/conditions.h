@@ -87,8 +87,8 @@ struct PastMirror {
   std::set<std::string> ids;
 };
 
-// Thread-safe. Each condition is logged when it appears, when its message changes, and if it is seen
-// an hour after it was logged. If it clears, that is logged as "resolved".
+// Thread-safe. Each condition is logged when it appears, when its message changes, and if it is
+// seen an hour after it was logged. If it clears, that is logged as "resolved".
 class Conditions {
  public:
   using Time = Condition::Time;
