@@ -31,6 +31,7 @@
 #include "host/config_file.h"
 #include "host/descriptor.h"
 #include "host/durable_file.h"
+#include "host/event_loop.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "mirror/mirror.h"
@@ -46,6 +47,7 @@
 #include "reconcile/runtime_client.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::daemon {
 namespace {
@@ -199,13 +201,15 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::unique_ptr<allocation::BindingTable> bindings,
                 std::unique_ptr<allocation::BootRecord> boot,
-                std::shared_ptr<grpc::Channel> runtime, const Options& options)
+                std::shared_ptr<host::EventLoop> events, std::shared_ptr<grpc::Channel> runtime,
+                const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(store)),
         bindings_(std::move(bindings)),
         boot_(std::move(boot)),
         kubelet_allocated_before_(mirror::KubeletAllocatedIn(*bindings_->snapshot())),
+        events_(std::move(events)),
         cgroups_(std::move(cgroups)),
         runtime_(runtime, options.runtime_timeout),
         pod_lister_(runtime, options.runtime_timeout),
@@ -215,9 +219,10 @@ class RunningDaemon final : public Daemon {
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
                     DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
         sources_(std::move(sources)),
-        handlers_(cri::MakeContainerHandlers(
-            {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, conditions_,
-             options.keep_pod_cpu_quota ? nullptr : cgroups_.get(), options.mirror.has_value()})) {
+        handlers_(cri::MakeContainerHandlers({node_, allocation_, plugins_, registry_, reconciler_,
+                                              runtime_, *sources_, conditions_, *events_, io_,
+                                              options.keep_pod_cpu_quota ? nullptr : cgroups_.get(),
+                                              options.mirror.has_value()})) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
     allocation_.OnChange([this](const auto&) {
@@ -242,11 +247,15 @@ class RunningDaemon final : public Daemon {
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
     if (node_.cpu) RestoreStateFiles(*store_, allocation_, conditions_);
+    // Steps of calls are dropped from here on. Those that have begun use the members below.
+    events_->Stop();
+    io_.Stop();
   }
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
 
   Result<Done> Serve(const Options& options, std::optional<host::Descriptor> inherited) {
+    events_->Start();
     reconciler_.Start();
     auto registration = deviceplugin::RegistrationServer::Start(
         std::filesystem::absolute(options.DevicePluginDir()), plugins_);
@@ -303,7 +312,7 @@ class RunningDaemon final : public Daemon {
       inherited = *std::move(opened);
       own_socket_ = *rpc::SocketPath(options.listen);
     }
-    auto forwarder = proxy::Forwarder::Start(*std::move(inherited),
+    auto forwarder = proxy::Forwarder::Start(events_, *std::move(inherited),
                                              {.runtime_socket = *runtime,
                                               .handlers = handlers_,
                                               .runtime_lost = [this] { reconciler_.Relist(); }});
@@ -341,6 +350,8 @@ class RunningDaemon final : public Daemon {
       kubelet_allocated_before_;  // before anything of it is released
   InventoryRelay relay_;
   reconcile::Conditions conditions_;
+  TaskQueue io_{"io"};  // may block
+  const std::shared_ptr<host::EventLoop> events_;
   const std::unique_ptr<cgroup::CgroupTree> cgroups_;
   reconcile::ContainerRegistry registry_;
   reconcile::RuntimeClient runtime_;
@@ -391,9 +402,12 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
       options.state_dir / allocation::kBootFileName, allocation::RunningBoot(options.root));
   if (!boot.ok()) return boot.error();
+  Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
+  if (!events.ok()) return events.error();
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
-      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(runtime), options);
+      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(events),
+      *std::move(runtime), options);
   const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "podsource/cri_sizes.h"
@@ -37,18 +36,14 @@ Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResou
 // Source: k8s.io/component-helpers/resource/helpers.go, AggregateContainerRequests.
 template <typename AmountOf>
 int64_t Peak(const Pod& pod, AmountOf amount_of) {
-  const auto add = [](int64_t a, int64_t b) {
-    int64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-  };
   int64_t lasting = 0;
   int64_t peak = 0;
   for (const Container& container : pod.containers) {
     const int64_t amount = amount_of(container);
     if (container.kind == ContainerKind::kInit) {
-      peak = std::max(peak, add(lasting, amount));
+      peak = std::max(peak, SaturatingSum(lasting, amount));
     } else {
-      lasting = add(lasting, amount);
+      lasting = SaturatingSum(lasting, amount);
     }
   }
   return std::max(peak, lasting);

@@ -90,6 +90,11 @@ int64_t MilliAmount(const ResourceList& list, std::string_view resource) {
   return quantity != nullptr ? quantity->MilliValue() : 0;
 }
 
+int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
 std::optional<QosClass> QosOfCgroupParent(std::string_view cgroup_parent) {
   const size_t slash = cgroup_parent.rfind('/');
   const std::string_view last =

@@ -31,6 +31,9 @@ std::string PageSizeOf(std::string_view resource);
 int64_t Amount(const ResourceList& list, std::string_view resource);
 int64_t MilliAmount(const ResourceList& list, std::string_view resource);
 
+// The sum of two amounts that are not negative, INT64_MAX at most.
+int64_t SaturatingSum(int64_t a, int64_t b);
+
 // The QoS class that a cgroup parent made by the kubelet says, in the cgroupfs form
 // (/kubepods/burstable/pod<uid>) or systemd's (kubepods-burstable-pod<uid>.slice); nullopt for any
 // other parent. Source: kubelet pkg/kubelet/cm/qos_container_manager_linux.go.

@@ -131,10 +131,10 @@ void Session::Resume(int32_t stream, Outgoing& outgoing) {
   SendSoon();
 }
 
-void Session::Write(int32_t stream, std::string_view bytes) {
+void Session::Write(int32_t stream, std::string bytes) {
   Outgoing* const outgoing = FindStream(stream);
   if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
-  outgoing->bytes.Append(bytes);
+  outgoing->bytes.AppendOwned(std::move(bytes));
   Resume(stream, *outgoing);
 }
 

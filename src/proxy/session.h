@@ -75,7 +75,7 @@ class Session final : private host::EventLoop::Watcher {
   void Respond(int32_t stream, const Headers& headers);
   // The same, and nothing follows.
   void RespondAndEnd(int32_t stream, const Headers& headers);
-  void Write(int32_t stream, std::string_view bytes);
+  void Write(int32_t stream, std::string bytes);
   void Write(int32_t stream, const SharedBytes& data);
   // Nothing follows but the trailers, if there are any.
   void End(int32_t stream, Headers trailers = {});

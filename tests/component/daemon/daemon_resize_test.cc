@@ -103,8 +103,9 @@ TEST_F(DaemonResize, SharedContainerOfAGuaranteedPodCannotGrowToExclusiveCpus) {
   Start();
   const Running shared = RunOne(PodConfig("p"), Guaranteed(1500));
   const std::string reason =
-      "ResizeRefused: container app of pod p runs in the shared pool, and exclusive CPUs are given "
-      "only when a container is created: asked for 2 CPUs, which are exclusive in a Guaranteed "
+      "ResizeRefused: container app of pod p runs in the shared pool, and exclusive CPUs are "
+      "allocated only when a container is created. The update requests 2 CPUs, which are exclusive "
+      "in a Guaranteed "
       "pod. Nothing was changed.";
   ExpectRefused(Resize(shared.container, 2000), reason);
   // All that it takes to know is the runtime's.

@@ -449,5 +449,24 @@ TEST_F(ForwarderTest, SurvivesCancelsAtAnyMoment) {
   EXPECT_TRUE(Call("/s.S/Echo", "still here").status.ok());
 }
 
+// The loop is shared with other parts of the daemon, and outlives the forwarder and its timers.
+TEST_F(ForwarderTest, LoopGoesOnWhenTheForwarderHasEnded) {
+  StartBackend({{"/s.S/Echo", [](grpc::ServerContext&, RawStream& stream) {
+                   grpc::ByteBuffer message;
+                   while (stream.Read(&message)) stream.Write(message);
+                   return grpc::Status::OK;
+                 }}});
+  for (int i = 0; i < 3; ++i) {
+    StartForwarder();
+    EXPECT_EQ(Call("/s.S/Echo", "hello").message, "hello");
+    StopForwarder(std::chrono::milliseconds(20));
+    caller_.reset();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the end of the grace period
+  }
+  Gate ran;
+  loop_->Post([&] { ran.Open(); });
+  EXPECT_TRUE(ran.Wait());
+}
+
 }  // namespace
 }  // namespace alignd::proxy
