@@ -138,7 +138,7 @@ TEST_F(DaemonResize, WholeCpusThatAContainerHadInTheSharedPoolStayAsTheyAre) {
   ASSERT_TRUE(Eventually([&] { return CpusOf(old.container) == "0-27"; }));
   EXPECT_TRUE(Update(Resize(old.container, 2000, 2 * kMemory)).ok());
   EXPECT_EQ(Now(old.container).memory_limit_in_bytes(), 2 * kMemory);
-  ExpectRefused(Resize(old.container, 3000), "asked for 3 CPUs");
+  ExpectRefused(Resize(old.container, 3000), "requests 3 CPUs");
 }
 
 TEST_F(DaemonResize, ContainerOfAPodWithResourcesOfItsOwnMayHaveWholeCpus) {
