@@ -12,10 +12,10 @@ namespace {
 
 struct Claim {
   std::string resource;
-  std::string text;  // what is wanted, as a conflict shows it
+  std::string text;  // the value, as a conflict shows it
 };
 
-// Who claimed which place, in one merge.
+// Which resource claimed which place, in one merge.
 class Merger {
  public:
   explicit Merger(MergedResponse& merged) : merged_(merged) {}
@@ -43,14 +43,14 @@ class Merger {
   void AddPairs(const std::string& resource, const std::string& kind,
                 const google::protobuf::Map<std::string, std::string>& pairs,
                 std::map<std::string, std::string>& into) {
-    // A protobuf map has no order; conflicts are to be found in one.
+    // A protobuf map has no order; conflicts are to be found in the same order each time.
     const std::map<std::string, std::string> sorted(pairs.begin(), pairs.end());
     for (const auto& [key, value] : sorted) {
       if (MayHave(kind + key, {resource, value})) into.emplace(key, value);
     }
   }
 
-  // Whether the place was free. Otherwise notes a conflict unless both want the same there.
+  // Whether the place was free. If it was not, and the two values differ, adds a conflict.
   bool MayHave(const std::string& place, Claim claim) {
     const auto [first, was_free] = claims_.emplace(place, claim);
     if (was_free) return true;

@@ -1,5 +1,5 @@
-// What the plugins of all resources of one container want in it, as one plain value: the stored
-// answers to Allocate, read and merged.
+// The stored answers of the device plugins to Allocate, for all resources of one container, parsed
+// and merged into one plain value.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ struct DeviceNode {
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
 };
 
-// Two resources, or one of them twice, want different things in one place. The kept one came first.
+// Two answers, or one answer twice, have different values in one place. The first one is kept.
 struct MergeConflict {
   std::string what;  // "env NVIDIA_VISIBLE_DEVICES", "device /dev/nvidia0"
   std::string kept_resource;
@@ -47,17 +47,18 @@ struct MergedResponse {
   std::vector<DeviceNode> devices;  // one per container path
   std::map<std::string, std::string> annotations;
   std::vector<std::string> cdi_devices;  // each name once
-  std::vector<MergeConflict> conflicts;  // in the order of their finding
+  std::vector<MergeConflict> conflicts;  // in the order in which they are found
 
   friend bool operator==(const MergedResponse&, const MergedResponse&) = default;
 };
 
 // `responses`: serialised v1beta1.ContainerAllocateResponse by resource name; an empty text is an
-// answer that wants nothing.
+// empty answer.
 // Errors: kCorrupt, naming the resource, if an answer cannot be read.
 // Source: kubelet pkg/kubelet/cm/devicemanager/pod_devices.go, deviceRunContainerOptions.
-// Differs: the kubelet merges in the random order of a Go map, so that another one wins on every
-// start; here the first resource by name wins. Permissions and read-only count for a conflict.
+// Differs: the kubelet merges in the random order of a Go map, so another answer wins on every
+// start. Here the first resource by name wins. Values that differ only in permissions or read-only
+// are a conflict, too.
 Result<MergedResponse> MergeResponses(const std::map<std::string, std::string>& responses);
 
 }  // namespace alignd::cri

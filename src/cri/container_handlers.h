@@ -1,16 +1,18 @@
-// The table of intercepted CRI methods and what happens before and after each.
+// The table of the intercepted CRI methods.
 #pragma once
 
 #include "alignd/admission/node.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/device_plugins.h"
 #include "cgroup/cgroup_tree.h"
+#include "host/event_loop.h"
 #include "podsource/resource_source.h"
 #include "proxy/forwarder.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/reconciler.h"
 #include "reconcile/runtime_client.h"
+#include "sync/task_queue.h"
 
 namespace alignd::cri {
 
@@ -22,29 +24,33 @@ struct HandlerContext {
   reconcile::ContainerRegistry& registry;
   reconcile::Reconciler& reconciler;
   reconcile::RuntimeClient& runtime;
-  podsource::ResourceSource& resources;  // the last of it knows every container
+  podsource::ResourceSource& resources;  // knows every container, with an estimate if need be
   reconcile::Conditions& conditions;
+  // The forwarder's loop. All steps of all handlers run on its thread, which must not block.
+  host::EventLoop& events;
+  TaskQueue& io;                                   // may block: writes to cgroup files
   const cgroup::CgroupTree* pod_quotas = nullptr;  // null: pods keep their CFS quota
-  // The kubelet counts the devices, and says which with every container.
+  // The kubelet allocates the devices, and each CreateContainer names them.
   bool mirrors_devices = false;
 };
 
 // Handlers for the methods of runtime.v1 and runtime.v1alpha2 that create, change and remove
 // containers and sandboxes:
-//   RunPodSandbox             a pod that is known as a whole gets its grant; a refusal is said at
-//                             CreateContainer, where the kubelet shows it
-//   CreateContainer           decide, persist, inject
-//   StartContainer            wait until nobody else is on the container's exclusive CPUs; call
-//                             PreStartContainer of the plugins that want it
-//   UpdateContainerResources  keep our CPU and memory sets; refuse what would change the number of
-//                             exclusive CPUs, also from none
-//   UpdatePodSandboxResources keep a pod with exclusive CPUs without quota; take out sets of CPUs
-//                             and of memory nodes, which are each container's own
+//   RunPodSandbox             allocates for the whole pod if all of it is known; a refusal is
+//                             reported at CreateContainer, where the kubelet shows it
+//   CreateContainer           decides, persists, injects
+//   StartContainer            waits until no other container is on the container's exclusive CPUs;
+//                             calls PreStartContainer of the plugins that require it
+//   UpdateContainerResources  keeps the assigned CPU and memory sets; refuses a change of the
+//   number
+//                             of exclusive CPUs, also from none
+//   UpdatePodSandboxResources keeps a pod with exclusive CPUs without quota; removes sets of CPUs
+//                             and of memory nodes, which each container has for itself
 //   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer
-//                             note it, release what nobody holds any more
-//   ContainerStatus           note that the container has ended
-// Callers name containers and sandboxes by their ids or, as crictl does, by the beginning of them;
-// that goes to the runtime as it came.
+//                             record it, and release what no container needs any more
+//   ContainerStatus           records that the container has ended
+// Callers name containers and sandboxes by their ids or, as crictl does, by a prefix of the id.
+// Requests go to the runtime with the name that the caller used.
 proxy::HandlerFactory MakeContainerHandlers(HandlerContext context);
 
 }  // namespace alignd::cri

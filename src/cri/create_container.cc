@@ -11,7 +11,6 @@
 #include "cri/ended_init_containers.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
-#include "cri/message_bytes.h"
 #include "cri/tracked_call.h"
 #include "mirror/marker.h"
 #include "podsource/cri_sizes.h"
@@ -23,205 +22,200 @@ namespace {
 
 namespace v1 = runtime::v1;
 
-class CreateContainerHandler final : public proxy::CallHandler {
+// One CreateContainer. Its steps stand in the order in which they happen. All of them run on the
+// events thread; between two steps the call waits for the runtime's listing, for the source of the
+// pod's resources, for the decision, or for a cgroup file.
+class CreateContainer final : public proxy::CallHandler {
  public:
-  explicit CreateContainerHandler(const HandlerContext& context) : context_(context) {}
+  explicit CreateContainer(const HandlerContext& context) : context_(context) {}
 
-  void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
-    auto create = std::make_shared<Create>();
-    if (!Parse(bytes, create->request)) {
-      decide(std::move(bytes));  // the runtime knows what to say of it
-      return;
-    }
-    // Going by the state files alone would hold up pods by what others held that are gone, and by
-    // what still runs although it holds nothing.
-    context_.reconciler.WhenListed(
-        [this, create, bytes = std::move(bytes), decide = std::move(decide)](bool listed) {
-          if (listed) {
-            Handle(create, bytes, decide);
-          } else {
-            decide(rpc::ToStatus(Error{ErrorCode::kUnavailable,
-                                       "alignd does not know yet what the runtime runs",
-                                       "retry; see alignd's log if this lasts"}));
-          }
-        });
+  // Before the runtime has been listed, the state files name pods that are gone, and do not name
+  // containers that run without an assignment. A decision would be wrong both ways.
+  void OnRequest(std::string bytes, Decide decide) override {
+    bytes_ = std::move(bytes);
+    if (!request_->ParseFromString(bytes_)) return ForwardUnchanged(decide);
+    context_.reconciler.WhenListed(Next(&CreateContainer::TakeMarkers, std::move(decide)));
   }
 
-  void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
-    v1::CreateContainerResponse response;
-    if (!create_) return;
-    if (status.ok() && Parse(*bytes, response)) {
-      context_.registry.AddContainer(response.container_id(), create_->key, create_->told);
-    } else {
-      context_.reconciler.Relist();  // it may be there all the same
+  void TakeMarkers(bool listed, Decide decide) {
+    if (!listed) {
+      const Error error{ErrorCode::kUnavailable, "alignd has not yet listed what the runtime runs",
+                        "retry; if this lasts, see alignd's log"};
+      return Answer(rpc::ToStatus(error), decide);
     }
-    create_->call->End();
+    const std::string uid = PodUid();
+    if (uid.empty()) return ForwardUnchanged(decide);  // without a sandbox: the runtime refuses it
+    key_ = {uid, request_->config().metadata().name()};
+    call_.emplace(context_.registry, context_.reconciler, uid);
+    Result<allocation::KubeletAllocatedIds> ids =
+        mirror::TakeMarkers(*request_->mutable_config()->mutable_annotations());
+    if (!ids.ok()) return Refuse(ids.error(), decide);
+    kubelet_allocated_ = *std::move(ids);
+    LearnResources(std::move(decide));
+  }
+
+  void LearnResources(Decide decide) {
+    auto sandbox = std::make_shared<v1::PodSandboxConfig>(request_->sandbox_config());
+    sandbox->mutable_metadata()->set_uid(key_.pod_uid);
+    context_.resources.Ask({std::move(sandbox), std::shared_ptr<const v1::ContainerConfig>(
+                                                    request_, &request_->config())},
+                           Next(&CreateContainer::AddEnded, std::move(decide)));
+  }
+
+  void AddEnded(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+    if (!known.ok()) return Refuse(known.error(), decide);
+    if (!*known) {
+      const Error error{ErrorCode::kInternal,
+                        "no source knows the resources of container " + key_.container};
+      return Answer(rpc::ToStatus(error), decide);
+    }
+    podsource::PodAsk ask = **std::move(known);
+    const Result<Done> added = AddKubeletAllocated(ask);
+    if (!added.ok()) return Refuse(added.error().In(ask.source), decide);
+    AddEndedInitContainers(context_, *request_, std::move(ask),
+                           Next(&CreateContainer::Admit, std::move(decide)));
+  }
+
+  void Admit(podsource::PodAsk ask, Decide decide) {
+    allocation::KubeletAllocatedPod kubelet_allocated;
+    if (!kubelet_allocated_.empty()) kubelet_allocated = {{key_.container, kubelet_allocated_}};
+    AdmitPod(context_, std::move(ask), key_.container, std::move(kubelet_allocated),
+             Next(&CreateContainer::LiftPodQuota, std::move(decide)));
+  }
+
+  // A container with exclusive CPUs would be throttled by its pod's quota.
+  void LiftPodQuota(allocation::Outcome outcome, Decide decide) {
+    if (const auto* error = std::get_if<Error>(&outcome)) {
+      return Answer(rpc::ToStatus(*error), decide);
+    }
+    if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
+      return Answer(rpc::ToStatus(*refusal), decide);
+    }
+    assignment_ =
+        std::move(std::get<allocation::Allocated>(outcome).assignments.at(key_.container));
+    if (context_.pod_quotas == nullptr || assignment_.exclusive.empty()) {
+      return Inject(Done{}, std::move(decide));
+    }
+    context_.io.Post([this, next = Next(&CreateContainer::Inject, std::move(decide))] {
+      next(cgroup::LiftPodQuota(*context_.pod_quotas,
+                                request_->sandbox_config().linux().cgroup_parent(), key_.pod_uid));
+    });
+  }
+
+  void Inject(Result<Done> lifted, Decide decide) {
+    if (!lifted.ok()) context_.conditions.QuotaNotLifted(key_.pod_uid, lifted.error());
+    if (IsEmpty(assignment_)) {
+      if (kubelet_allocated_.empty()) return ForwardUnchanged(decide);
+      return Forward(decide);  // without the markers
+    }
+    const Result<std::vector<std::string>> conflicts =
+        cri::Inject(assignment_, *request_->mutable_config());
+    if (!conflicts.ok()) return Answer(rpc::ToStatus(conflicts.error()), decide);
+    for (const std::string& conflict : *conflicts) {
+      spdlog::warn("container {}: {}", key_.container, conflict);
+    }
+    if (request_->config().linux().has_resources()) applied_ = assignment_.cpuset;
+    Forward(decide);
+  }
+
+  void OnResponse(const grpc::Status& status, const std::string* bytes) override {
+    if (!call_) return;
+    v1::CreateContainerResponse response;
+    if (status.ok() && response.ParseFromString(*bytes)) {
+      context_.registry.AddContainer(response.container_id(), key_, applied_);
+    } else {
+      context_.reconciler.Relist();  // the runtime may have created the container all the same
+    }
+    call_.reset();
   }
 
  private:
-  // Shared with the callbacks, which may come after the caller has gone.
-  struct Create {
-    v1::CreateContainerRequest request;
-    ContainerKey key;
-    allocation::KubeletAllocatedIds counted;  // from markers, which the runtime is not to see
-    CpuSet told;
-    std::shared_ptr<PodCall> call;
-  };
-
-  void Handle(const std::shared_ptr<Create>& create, const grpc::ByteBuffer& bytes,
-              const Decide& decide) {
-    const std::string uid = PodUid(create->request);
-    if (uid.empty()) {
-      decide(bytes);  // no sandbox: the runtime refuses it
-      return;
-    }
-    create->key = {uid, create->request.config().metadata().name()};
-    Result<allocation::KubeletAllocatedIds> counted =
-        mirror::TakeMarkers(*create->request.mutable_config()->mutable_annotations());
-    if (!counted.ok()) {
-      Refuse(context_, *create, counted.error(), decide);
-      return;
-    }
-    create->counted = *std::move(counted);
-    create->call = std::make_shared<PodCall>(context_.registry, context_.reconciler, uid);
-    create_ = create;
-    auto sandbox = std::make_shared<v1::PodSandboxConfig>(create->request.sandbox_config());
-    sandbox->mutable_metadata()->set_uid(uid);
-    context_.resources.Ask({std::move(sandbox), std::shared_ptr<const v1::ContainerConfig>(
-                                                    create, &create->request.config())},
-                           [context = context_, create, bytes,
-                            decide](const Result<std::optional<podsource::PodAsk>>& known) {
-                             Admit(context, create, known, bytes, decide);
-                           });
+  template <typename Argument>
+  std::function<void(Argument)> Next(void (CreateContainer::*step)(Argument, Decide),
+                                     Decide decide) {
+    return NextStep(context_, this, step, std::move(decide));
   }
 
-  // What the sandbox was made with goes before what is stated now: listings show it, too.
-  std::string PodUid(const v1::CreateContainerRequest& request) const {
-    const std::string id =
-        context_.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id());
+  // The UID that the sandbox was made with goes before the one in this request: listings show the
+  // former.
+  std::string PodUid() const {
+    const std::string id = context_.registry.SandboxNamed(request_->pod_sandbox_id())
+                               .value_or(request_->pod_sandbox_id());
     return context_.registry.PodOfSandbox(id).value_or(
-        reconcile::PodUidOr(request.sandbox_config().metadata().uid(), id));
+        reconcile::PodUidOr(request_->sandbox_config().metadata().uid(), id));
   }
 
-  static void Admit(const HandlerContext& context, const std::shared_ptr<Create>& create,
-                    const Result<std::optional<podsource::PodAsk>>& known,
-                    const grpc::ByteBuffer& bytes, const Decide& decide) {
-    if (!known.ok()) {
-      Refuse(context, *create, known.error(), decide);
-      return;
-    }
-    if (!*known) {
-      decide(rpc::ToStatus(Error{ErrorCode::kInternal, "nobody knows what container " +
-                                                           create->key.container + " asks for"}));
-      return;
-    }
-    podsource::PodAsk ask = **known;
-    const Result<allocation::KubeletAllocatedPod> counted =
-        AddKubeletAllocated(context, *create, ask);
-    if (!counted.ok()) {
-      Refuse(context, *create, counted.error().In(ask.source), decide);
-      return;
-    }
-    AddEndedInitContainers(
-        context, create->request, std::move(ask),
-        [context, create, counted = *counted, bytes, decide](const podsource::PodAsk& whole) {
-          AdmitReleasingStopped(
-              context, whole, create->key.container, counted,
-              [context, create, bytes, decide](const allocation::Outcome& outcome) {
-                LiftPodQuota(context, *create, outcome);
-                Decision answer = Answer(*create, bytes, outcome);
-                if (std::holds_alternative<grpc::Status>(answer)) create->call->End();
-                decide(std::move(answer));
-              });
-        });
-  }
-
-  // What cannot be decided about: whoever asks why later on finds it beside the decisions.
-  static void Refuse(const HandlerContext& context, const Create& create, const Error& why,
-                     const Decide& decide) {
-    v1::PodSandboxConfig sandbox = create.request.sandbox_config();
-    sandbox.mutable_metadata()->set_uid(create.key.pod_uid);
-    context.allocation.NoteFault(podsource::PodWithoutContainers(sandbox),
-                                 why.In("container " + create.key.container));
-    decide(rpc::ToStatus(why));
-  }
-
-  // Adds what the kubelet counted for the container to what is known of it.
-  static Result<allocation::KubeletAllocatedPod> AddKubeletAllocated(const HandlerContext& context,
-                                                                     const Create& create,
-                                                                     podsource::PodAsk& ask) {
+  // Adds the devices that the kubelet allocated for the container to the resources of its pod.
+  Result<Done> AddKubeletAllocated(podsource::PodAsk& ask) const {
     for (Container& container : ask.pod.containers) {
-      if (container.name != create.key.container) continue;
-      const Result<Done> applied = mirror::Apply(create.counted, container);
-      if (!applied.ok()) return applied.error();
-      const Result<Done> all = RequireKubeletAllocated(context, create, container);
-      if (!all.ok()) return all.error();
+      if (container.name != key_.container) continue;
+      const Result<Done> applied = mirror::Apply(kubelet_allocated_, container);
+      if (!applied.ok()) return applied;
+      const Result<Done> all = RequireKubeletAllocated(container);
+      if (!all.ok()) return all;
     }
-    if (create.counted.empty()) return allocation::KubeletAllocatedPod();
-    ask.source += ", devices from the kubelet's allocation";
-    return allocation::KubeletAllocatedPod{{create.key.container, create.counted}};
+    if (!kubelet_allocated_.empty()) ask.source += ", devices from the kubelet's allocation";
+    return Done{};
   }
 
-  // Where the kubelet counts the devices, nobody gets one that it did not count for him: it would
-  // count it for somebody else. What is held from before is held.
-  static Result<Done> RequireKubeletAllocated(const HandlerContext& context, const Create& create,
-                                              const Container& container) {
-    if (!context.mirrors_devices) return Done{};
-    const auto snapshot = context.allocation.snapshot();
+  // If the kubelet allocates the devices, a container gets none that the kubelet did not allocate
+  // for it: the kubelet would allocate the same device for another container. A container keeps the
+  // devices that it is assigned already.
+  Result<Done> RequireKubeletAllocated(const Container& container) const {
+    if (!context_.mirrors_devices) return Done{};
+    const auto snapshot = context_.allocation.snapshot();
     const devicemanager::DeviceState& devices = snapshot->state.devices;
     for (const auto& [resource, limit] : container.resources.limits) {
       const auto offered = devices.resources.find(resource);
-      // One whose plugin has not registered may be the kubelet's own.
+      // A resource whose plugin has not registered with alignd may be the kubelet's own.
       if (offered == devices.resources.end() || !offered->second.registered) continue;
-      if (limit.IsZero() || create.counted.contains(resource)) continue;
-      if (devices.Find(create.key, resource) != nullptr) continue;
-      return Error{ErrorCode::kInvalidArgument,
-                   container.name + ": limits." + resource + " is " +
-                       std::to_string(limit.Value()) + ", but the kubelet counted none for it",
-                   "ask for devices in the pod's own resources, not by annotation; a pod that "
-                   "does, and that the kubelet admitted before it knew of the resource, or with a "
-                   "plugin that is registered with it beside alignd, must be deleted"};
+      if (limit.IsZero() || kubelet_allocated_.contains(resource)) continue;
+      if (devices.Find(key_, resource) != nullptr) continue;
+      return Error{
+          ErrorCode::kInvalidArgument,
+          container.name + ": limits." + resource + " is " + std::to_string(limit.Value()) +
+              ", but the kubelet allocated none for it",
+          "request devices in the pod's own resources, not by annotation. If the pod does, "
+          "then the kubelet admitted it before it knew the resource, or the plugin is "
+          "registered with the kubelet as well: delete the pod"};
     }
     return Done{};
   }
 
-  // A container with exclusive CPUs would be throttled by its pod's quota.
-  static void LiftPodQuota(const HandlerContext& context, const Create& create,
-                           const allocation::Outcome& outcome) {
-    const auto* granted = std::get_if<allocation::Allocated>(&outcome);
-    if (context.pod_quotas == nullptr || granted == nullptr) return;
-    if (granted->assignments.at(create.key.container).exclusive.empty()) return;
-    const Result<Done> lifted = cgroup::LiftPodQuota(
-        *context.pod_quotas, create.request.sandbox_config().linux().cgroup_parent(),
-        create.key.pod_uid);
-    if (!lifted.ok()) context.conditions.QuotaNotLifted(create.key.pod_uid, lifted.error());
+  // Where no decision is possible. `alignctl explain` shows it beside the decisions.
+  void Refuse(const Error& why, const Decide& decide) {
+    v1::PodSandboxConfig sandbox = request_->sandbox_config();
+    sandbox.mutable_metadata()->set_uid(key_.pod_uid);
+    context_.allocation.NoteFault(podsource::PodWithoutContainers(sandbox),
+                                  why.In("container " + key_.container));
+    Answer(rpc::ToStatus(why), decide);
   }
 
-  static Decision Answer(Create& create, const grpc::ByteBuffer& bytes,
-                         const allocation::Outcome& outcome) {
-    if (const auto* error = std::get_if<Error>(&outcome)) return rpc::ToStatus(*error);
-    if (const auto* refusal = std::get_if<Refusal>(&outcome)) return rpc::ToStatus(*refusal);
-    const admission::Assignment& grant =
-        std::get<allocation::Allocated>(outcome).assignments.at(create.key.container);
-    if (IsEmpty(grant)) return create.counted.empty() ? bytes : Serialize(create.request);
-    const Result<std::vector<std::string>> conflicts =
-        Inject(grant, *create.request.mutable_config());
-    if (!conflicts.ok()) return rpc::ToStatus(conflicts.error());
-    for (const std::string& conflict : *conflicts) {
-      spdlog::warn("container {}: {}", create.key.container, conflict);
-    }
-    if (create.request.config().linux().has_resources()) create.told = grant.cpuset;
-    return Serialize(create.request);
+  void Answer(grpc::Status status, const Decide& decide) {
+    call_.reset();  // before the caller has the answer; see PodCall
+    decide(std::move(status));
   }
+
+  // The runtime reports what is wrong with a request that cannot be read.
+  void ForwardUnchanged(const Decide& decide) { decide(std::move(bytes_)); }
+  void Forward(const Decide& decide) { decide(request_->SerializeAsString()); }
 
   const HandlerContext context_;
-  std::shared_ptr<Create> create_;
+  std::string bytes_;  // the request as it came
+  // Parsed. Shared with the source of the pod's resources, which reads it on threads of its own.
+  const std::shared_ptr<v1::CreateContainerRequest> request_ =
+      std::make_shared<v1::CreateContainerRequest>();
+  ContainerKey key_;
+  std::optional<PodCall> call_;                        // from the moment when the pod is known
+  allocation::KubeletAllocatedIds kubelet_allocated_;  // from markers, which the runtime never sees
+  admission::Assignment assignment_;
+  CpuSet applied_;  // the CPU set in the request that goes to the runtime; empty: none
 };
 
 }  // namespace
 
 std::unique_ptr<proxy::CallHandler> MakeCreateContainer(const HandlerContext& context) {
-  return std::make_unique<CreateContainerHandler>(context);
+  return std::make_unique<CreateContainer>(context);
 }
 
 }  // namespace alignd::cri

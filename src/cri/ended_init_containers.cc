@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,34 +22,42 @@ using runtime::v1::LinuxContainerResources;
 
 constexpr int64_t kMillisPerCpu = 1000;
 
-// What a container asks for, as far as a pod can have too much of it.
+// The resources of a container of which its pod can have too much. Sizes may be as large as a
+// caller likes, so sums saturate.
 struct Share {
   int64_t cpus = 0;  // exclusive ones
   int64_t memory = 0;
 };
 
-Share operator+(const Share& a, const Share& b) { return {a.cpus + b.cpus, a.memory + b.memory}; }
+Share operator+(const Share& a, const Share& b) {
+  return {podsource::SaturatingSum(a.cpus, b.cpus), podsource::SaturatingSum(a.memory, b.memory)};
+}
 
-struct Holder {
+struct Assigned {
   Container container;
   Share share;
 };
 
-// A container of the pod, made to ask for exactly what it holds.
-Holder HolderOf(const Snapshot& snapshot, const ContainerKey& key) {
-  Holder holder{{key.container, ContainerKind::kInit, {}}, {}};
-  ResourceList& limits = holder.container.resources.limits;
+// The pod's other containers that are assigned CPUs or memory, by name.
+using Others = std::map<std::string, Assigned>;
+
+// A container of the pod whose requests are exactly what it is assigned.
+Assigned AssignedTo(const Snapshot& snapshot, const ContainerKey& key) {
+  Assigned assigned{{key.container, ContainerKind::kInit, {}}, {}};
+  ResourceList& limits = assigned.container.resources.limits;
   if (const CpuSet* cpus = snapshot.state.cpu.Find(key)) {
-    holder.share.cpus = cpus->Count();
-    limits["cpu"] = Quantity(holder.share.cpus);
+    assigned.share.cpus = cpus->Count();
+    limits["cpu"] = Quantity(assigned.share.cpus);
   }
   if (const auto* blocks = snapshot.state.memory.Find(key)) {
+    constexpr uint64_t kMaxSize = std::numeric_limits<int64_t>::max();
     std::map<std::string, int64_t> sizes;
     for (const memorymanager::Block& block : *blocks) {
-      sizes[block.type] += static_cast<int64_t>(block.size);
+      int64_t& size = sizes[block.type];
+      size = podsource::SaturatingSum(size, static_cast<int64_t>(std::min(block.size, kMaxSize)));
     }
     for (const auto& [type, bytes] : sizes) limits[type] = Quantity(bytes);
-    holder.share.memory = sizes["memory"];
+    assigned.share.memory = sizes["memory"];
   }
   const auto devices = snapshot.state.devices.allocations.find(key);
   if (devices != snapshot.state.devices.allocations.end()) {
@@ -56,26 +65,25 @@ Holder HolderOf(const Snapshot& snapshot, const ContainerKey& key) {
       limits[resource] = Quantity(static_cast<int64_t>(allocation.Ids().size()));
     }
   }
-  holder.container.resources.requests = limits;
-  return holder;
+  assigned.container.resources.requests = limits;
+  return assigned;
 }
 
-// The other containers of the pod that hold CPUs or memory, by name.
-std::map<std::string, Holder> HoldersBeside(const Snapshot& snapshot, const ContainerKey& self) {
-  std::map<std::string, Holder> holders;
+Others OthersOf(const Snapshot& snapshot, const ContainerKey& self) {
+  Others others;
   const auto add = [&](const auto& assignments) {
     const auto pod = assignments.find(self.pod_uid);
     if (pod == assignments.end()) return;
-    for (const auto& [name, held] : pod->second) {
-      if (name != self.container) holders[name] = HolderOf(snapshot, {self.pod_uid, name});
+    for (const auto& [name, assignment] : pod->second) {
+      if (name != self.container) others[name] = AssignedTo(snapshot, {self.pod_uid, name});
     }
   };
   add(snapshot.state.cpu.assignments);
   add(snapshot.state.memory.assignments);
-  return holders;
+  return others;
 }
 
-// What the container is going to hold.
+// What the container is going to be assigned.
 Share ShareOf(const admission::Node& node, const Pod& pod, const Container& container) {
   Share share;
   if (node.cpu) share.cpus = ExclusiveCpus(pod, container);
@@ -85,27 +93,36 @@ Share ShareOf(const admission::Node& node, const Pod& pod, const Container& cont
   return share;
 }
 
-bool IsShown(const LinuxContainerResources& counted) { return counted.cpu_shares() > 0; }
-
-bool Exceeds(const Share& share, const LinuxContainerResources& counted) {
-  const int64_t quota = podsource::MillisFromQuota(counted);
-  const int64_t millis = quota > 0 ? quota : podsource::MillisFromShares(counted.cpu_shares());
-  const int64_t memory = counted.memory_limit_in_bytes();
-  return share.cpus * kMillisPerCpu > millis || (memory > 0 && share.memory > memory);
+// `self` and all others but those named.
+Share Together(Share self, const Others& others, const std::vector<std::string>& but = {}) {
+  for (const auto& [name, assigned] : others) {
+    if (std::ranges::find(but, name) == but.end()) self = self + assigned.share;
+  }
+  return self;
 }
 
-// The names of those that must have been init containers, in the order of `earlier_containers.h`.
-std::vector<std::string> Ended(const std::map<std::string, Holder>& holders, Share together,
-                               const LinuxContainerResources& counted,
+// Whether the sandbox shows what the kubelet allocated for the pod.
+bool IsShown(const LinuxContainerResources& pod) { return pod.cpu_shares() > 0; }
+
+bool Exceeds(const Share& share, const LinuxContainerResources& pod) {
+  const int64_t quota = podsource::MillisFromQuota(pod);
+  const int64_t millis = quota > 0 ? quota : podsource::MillisFromShares(pod.cpu_shares());
+  const int64_t memory = pod.memory_limit_in_bytes();
+  return share.cpus > millis / kMillisPerCpu || (memory > 0 && share.memory > memory);
+}
+
+// The names of those that must have been init containers, in the order of the header's comment.
+std::vector<std::string> Ended(const Others& others, const Share& self,
+                               const LinuxContainerResources& pod,
                                const std::vector<reconcile::SandboxContainer>& containers) {
   std::map<std::string, const reconcile::SandboxContainer*> last;  // of each name
   for (const reconcile::SandboxContainer& container : containers) {
     const reconcile::SandboxContainer*& known = last[container.name];
     if (known == nullptr || known->created_at < container.created_at) known = &container;
   }
-  std::vector<std::pair<int64_t, std::string>> ended;  // when it was created
+  std::vector<std::pair<int64_t, std::string>> ended;  // with the time of their creation
   std::vector<std::string> of_earlier_sandboxes;
-  for (const auto& [name, holder] : holders) {
+  for (const auto& [name, assigned] : others) {
     const auto found = last.find(name);
     if (found == last.end()) {
       of_earlier_sandboxes.push_back(name);
@@ -116,13 +133,11 @@ std::vector<std::string> Ended(const std::map<std::string, Holder>& holders, Sha
   std::ranges::sort(ended);
   std::vector<std::string> candidates;
   for (auto& [created_at, name] : ended) candidates.push_back(std::move(name));
-  if (!IsShown(counted)) return candidates;
+  if (!IsShown(pod)) return candidates;
   candidates.insert(candidates.end(), of_earlier_sandboxes.begin(), of_earlier_sandboxes.end());
   std::vector<std::string> names;
   for (std::string& name : candidates) {
-    if (!Exceeds(together, counted)) break;
-    const Share& share = holders.at(name).share;
-    together = together + Share{-share.cpus, -share.memory};
+    if (!Exceeds(Together(self, others, names), pod)) break;
     names.push_back(std::move(name));
   }
   return names;
@@ -135,30 +150,28 @@ void AddEndedInitContainers(const HandlerContext& context,
                             podsource::PodAsk ask, std::function<void(podsource::PodAsk)> done) {
   if (ask.pod.containers.size() != 1) return done(std::move(ask));
   const std::shared_ptr<const Snapshot> snapshot = context.allocation.snapshot();
-  const ContainerKey self{ask.pod.uid, ask.pod.containers.front().name};
-  const Share wanted = ShareOf(context.node, ask.pod, ask.pod.containers.front());
-  if (wanted.cpus == 0 && wanted.memory == 0) return done(std::move(ask));
+  const ContainerKey key{ask.pod.uid, ask.pod.containers.front().name};
+  const Share self = ShareOf(context.node, ask.pod, ask.pod.containers.front());
+  if (self.cpus == 0 && self.memory == 0) return done(std::move(ask));
 
-  std::map<std::string, Holder> holders = HoldersBeside(*snapshot, self);
-  if (holders.empty()) return done(std::move(ask));
-  Share together = wanted;
-  for (const auto& [name, holder] : holders) together = together + holder.share;
-  const LinuxContainerResources& counted = request.sandbox_config().linux().resources();
-  if (IsShown(counted) && !Exceeds(together, counted)) return done(std::move(ask));
+  Others others = OthersOf(*snapshot, key);
+  if (others.empty()) return done(std::move(ask));
+  const LinuxContainerResources& pod = request.sandbox_config().linux().resources();
+  if (IsShown(pod) && !Exceeds(Together(self, others), pod)) return done(std::move(ask));
 
   context.runtime.ListSandbox(
       context.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id()),
-      [ask = std::move(ask), done = std::move(done), holders = std::move(holders), together,
-       counted](const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
+      [ask = std::move(ask), done = std::move(done), others = std::move(others), self,
+       pod](const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
         if (!containers.ok()) {
           spdlog::warn("pod {}: which of its containers have ended is not known: {}",
                        NameOf(ask.pod), containers.error().Text());
           return done(std::move(ask));
         }
         std::vector<Container> ended;
-        for (const std::string& name : Ended(holders, together, counted, *containers)) {
-          ask.source += (ended.empty() ? "; ended before: " : ", ") + name;
-          ended.push_back(std::move(holders.at(name).container));
+        for (const std::string& name : Ended(others, self, pod, *containers)) {
+          ask.source += (ended.empty() ? "; ended init containers: " : ", ") + name;
+          ended.push_back(std::move(others.at(name).container));
         }
         ask.pod.containers.insert(ask.pod.containers.begin(), ended.begin(), ended.end());
         done(std::move(ask));

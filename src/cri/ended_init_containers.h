@@ -1,4 +1,4 @@
-// Which containers of a pod have run to their end, where nothing tells its init containers.
+// Which containers of a pod have ended, where no source names its init containers.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,15 @@
 
 namespace alignd::cri {
 
-// An ask that knows one container alone gets those containers of the pod in front of it, as init
-// containers, that hold something and must have ended for good: what they hold serves this one.
-// They are those without which the pod would hold more than the kubelet counted for it, and that
-// the runtime does not run any more: first those that ended well, the oldest first, then those of
-// an earlier sandbox. A kubelet that does not show what it counted (before 1.25 or so) has no
-// sidecars either: there all that ended well are taken for init containers.
-// An app container that ended well before its pod was complete may be among them: should it run
-// again, it is decided about again, so nothing is given twice.
-// Asks the runtime only where something hangs on it; where that does not answer, nothing is added.
-// `done` runs once, perhaps before the end, on any thread.
+// If `ask` has one container alone, this adds the pod's ended init containers before it: their CPUs
+// and memory are reused for it. Ended init containers are containers that the runtime does not run
+// any more, and without which the pod would have more than the kubelet allocated for it. First
+// those with exit code 0 are taken, the oldest first, then those of an earlier sandbox. A kubelet
+// that does not show what it allocated (before 1.25 or so) has no sidecars either: all containers
+// with exit code 0 are then init containers. An app container that ended with exit code 0 before
+// its pod was complete may be among them. If it runs again, alignd decides about it again, so that
+// nothing is allocated twice. The runtime is asked only if the result depends on it. If it does not
+// answer, nothing is added. `done` runs once, perhaps before this function returns, on any thread.
 void AddEndedInitContainers(const HandlerContext& context,
                             const runtime::v1::CreateContainerRequest& request,
                             podsource::PodAsk ask, std::function<void(podsource::PodAsk)> done);

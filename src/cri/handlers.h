@@ -1,9 +1,11 @@
-// The handlers of the intercepted methods, one file each; container_handlers.h has the table.
+// What the handlers of the intercepted methods share. Each method has a file of its own, named
+// after it; container_handlers.h has the table.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "allocation/allocation_manager.h"
 #include "cri/container_handlers.h"
@@ -26,16 +28,33 @@ std::unique_ptr<proxy::CallHandler> MakeStopContainer(const HandlerContext& cont
 std::unique_ptr<proxy::CallHandler> MakeRemoveContainer(const HandlerContext& context);
 std::unique_ptr<proxy::CallHandler> MakeContainerStatus(const HandlerContext& context);
 
-// Has the pod decided; `wanted` and `counted` as in AllocationManager::Admit. Where it fits only
-// without what stopped pods still hold, those are released, as the kubelet does before every
-// admission.
-void AdmitReleasingStopped(const HandlerContext& context, const podsource::PodAsk& ask,
-                           const std::string& wanted,
-                           const allocation::KubeletAllocatedPod& counted,
-                           std::function<void(allocation::Outcome)> done);
+// A callback for any thread: it has the handler's method `step` run on the events thread. So all
+// steps of a call run on that one thread, the handler's members need no lock, and the threads that
+// call back (decision, background, gRPC's) do nothing but post. `decide` keeps the handler alive;
+// after the events loop has stopped, the callback only drops it.
+template <typename Handler, typename Argument>
+std::function<void(Argument)> NextStep(const HandlerContext& context, Handler* handler,
+                                       void (Handler::*step)(Argument, Decide), Decide decide) {
+  return [&events = context.events, handler, step, decide = std::move(decide)](Argument argument) {
+    events.Post([handler, step, decide, argument = std::move(argument)]() mutable {
+      (handler->*step)(std::move(argument), std::move(decide));
+    });
+  };
+}
 
-// Whether there is nothing to inject, so that a request goes on as it came.
-bool IsEmpty(const admission::Assignment& grant);
+// Has the allocation manager decide about the pod. If the pod fits only without the resources of
+// stopped pods, those pods are released, as the kubelet does before every admission.
+// `container`: the container that is created now; empty if the pod's sandbox is. The other
+// parameters are as in AllocationManager::Admit. `done` runs on the decision thread.
+void AdmitPod(const HandlerContext& context, podsource::PodAsk ask, std::string container,
+              allocation::KubeletAllocatedPod kubelet_allocated,
+              std::function<void(allocation::Outcome)> done);
+
+// Whether there is nothing to inject, so that a request is forwarded as it came.
+bool IsEmpty(const admission::Assignment& assignment);
+
+// Reports the condition ConflictingCPUManager: the caller of `method` sets CPU sets of its own.
+void ReportCallersCpuSet(const HandlerContext& context, const std::string& method);
 
 // "namespace/name".
 std::string NameOf(const Pod& pod);

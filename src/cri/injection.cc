@@ -14,12 +14,12 @@ namespace {
 using runtime::v1::ContainerConfig;
 using runtime::v1::LinuxContainerResources;
 
-// Of a cgroup v2.
+// Files of cgroup v2.
 constexpr char kCpusFile[] = "cpuset.cpus";
 constexpr char kMemsFile[] = "cpuset.mems";
 constexpr char kQuotaFile[] = "cpu.max";
 
-// Whose names begin so.
+// Whether `unified` names files whose names begin with `name`.
 bool HasFiles(const std::string& name, const LinuxContainerResources& resources) {
   return std::ranges::any_of(resources.unified(),
                              [&](const auto& entry) { return entry.first.starts_with(name); });
@@ -33,8 +33,9 @@ void EraseFiles(const std::string& name, LinuxContainerResources& resources) {
   for (const std::string& file : files) resources.mutable_unified()->erase(file);
 }
 
-// Puts `ours` before what was there, less what was there just so: an answer that the kubelet has
-// from before its plugin came to us is in the request, too.
+// Puts `ours` before the entries of the field. An entry of the field that equals one of `ours` is
+// dropped: if the kubelet still has an answer of a plugin that has since registered with alignd,
+// the request has the contents of that answer as well.
 template <typename Repeated>
 void Prepend(const Repeated& ours, Repeated& field) {
   std::set<std::string> texts;
@@ -78,18 +79,18 @@ void AddDevices(const MergedResponse& merged, ContainerConfig& config) {
 
 }  // namespace
 
-Result<std::vector<std::string>> Inject(const admission::Assignment& grant,
+Result<std::vector<std::string>> Inject(const admission::Assignment& assignment,
                                         ContainerConfig& config) {
-  const bool is_applied_later = !grant.cpuset.empty() && !config.linux().has_resources();
-  if (!is_applied_later && !(grant.cpuset.empty() && grant.memory_nodes.empty())) {
+  const bool is_applied_later = !assignment.cpuset.empty() && !config.linux().has_resources();
+  if (!is_applied_later && !(assignment.cpuset.empty() && assignment.memory_nodes.empty())) {
     LinuxContainerResources& resources = *config.mutable_linux()->mutable_resources();
-    if (!grant.exclusive.empty()) resources.set_cpu_quota(kNoQuota);
-    KeepAssignment(grant, resources);
+    if (!assignment.exclusive.empty()) resources.set_cpu_quota(kNoQuota);
+    KeepAssignment(assignment, resources);
   }
   std::vector<std::string> conflicts;
-  if (grant.devices.empty()) return conflicts;
+  if (assignment.devices.empty()) return conflicts;
   std::map<std::string, std::string> responses;
-  for (const auto& [resource, allocation] : grant.devices) {
+  for (const auto& [resource, allocation] : assignment.devices) {
     responses[resource] = allocation.response;
   }
   const Result<MergedResponse> merged = MergeResponses(responses);
@@ -99,16 +100,16 @@ Result<std::vector<std::string>> Inject(const admission::Assignment& grant,
   return conflicts;
 }
 
-void KeepAssignment(const admission::Assignment& grant, LinuxContainerResources& resources) {
-  if (!grant.cpuset.empty()) {
+void KeepAssignment(const admission::Assignment& assignment, LinuxContainerResources& resources) {
+  if (!assignment.cpuset.empty()) {
     ClearCpuSet(resources);
-    resources.set_cpuset_cpus(grant.cpuset.ToString());
+    resources.set_cpuset_cpus(assignment.cpuset.ToString());
   }
-  if (!grant.memory_nodes.empty()) {
+  if (!assignment.memory_nodes.empty()) {
     ClearMemoryNodes(resources);
-    resources.set_cpuset_mems(cgroup::NodeList(grant.memory_nodes));
+    resources.set_cpuset_mems(cgroup::NodeList(assignment.memory_nodes));
   }
-  if (!grant.exclusive.empty()) LiftQuota(resources);
+  if (!assignment.exclusive.empty()) LiftQuota(resources);
 }
 
 bool HasQuota(const LinuxContainerResources& resources) {

@@ -1,4 +1,4 @@
-// Writes a grant into the requests that go to the runtime.
+// Writes an assignment into the requests that go to the runtime.
 #pragma once
 
 #include <string>
@@ -14,29 +14,30 @@ namespace alignd::cri {
 // Source: kuberuntime_container_linux.go, calculateLinuxResources.
 inline constexpr int64_t kNoQuota = -1;
 
-// Adds cpuset, memory nodes, and what the device plugins answered: device nodes, mounts,
-// environment, annotations, CDI names. A container with exclusive CPUs runs without CFS quota. One
-// whose caller sent no resources at all gets none, for with them a runtime would set what they do
-// not mention as well, such as the OOM score: it must be told its CPUs before it starts. What
-// the plugins said stands before what the pod's author said, so that the author wins, as in the
-// kubelet. Returns conflicts between plugins, one sentence each, for the log. Errors: kInternal if
-// a stored plugin answer cannot be read. Source: kubelet pkg/kubelet/kubelet_pods.go,
-// GenerateRunContainerOptions; pkg/kubelet/kuberuntime/kuberuntime_container_linux.go,
-// generateLinuxContainerResources.
-Result<std::vector<std::string>> Inject(const admission::Assignment& grant,
+// Adds the cpuset, the memory nodes and the answers of the device plugins: device nodes, mounts,
+// environment, annotations, CDI names. A container with exclusive CPUs runs without CFS quota.
+// The plugins' entries stand before those of the pod's author, so that the author's take effect, as
+// in the kubelet.
+// A request without any resources gets none: with them, a runtime would also set what they do not
+// mention, such as the OOM score. The CPUs of such a container are applied before it starts.
+// Returns conflicts between plugins, one sentence each, for the log.
+// Errors: kCorrupt if a stored answer of a plugin cannot be read.
+// Source: kubelet pkg/kubelet/kubelet_pods.go, GenerateRunContainerOptions;
+// pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, generateLinuxContainerResources.
+Result<std::vector<std::string>> Inject(const admission::Assignment& assignment,
                                         runtime::v1::ContainerConfig& config);
 
-// Keeps our CPU and memory sets, and the lifted quota, in resources that come from a caller. What
-// `unified` has of these and of all that changes their meaning ("cpuset.cpus.partition",
-// "cpu.max.burst"), files of cgroup v2 that a runtime writes last, is taken out.
-void KeepAssignment(const admission::Assignment& grant,
+// Sets the assigned CPUs and memory nodes, and no quota beside exclusive CPUs, in resources that a
+// caller sends. A runtime writes the cgroup v2 files of `unified` last. So those are removed that
+// set the same or change its meaning ("cpuset.cpus.partition", "cpu.max.burst").
+void KeepAssignment(const admission::Assignment& assignment,
                     runtime::v1::LinuxContainerResources& resources);
 
-// The sets that a caller names, in either way.
+// Whether the resources set this, in a field of their own or in `unified`.
 bool HasCpuSet(const runtime::v1::LinuxContainerResources& resources);
 bool HasMemoryNodes(const runtime::v1::LinuxContainerResources& resources);
-// The same of a CFS quota that throttles.
-bool HasQuota(const runtime::v1::LinuxContainerResources& resources);
+bool HasQuota(const runtime::v1::LinuxContainerResources& resources);  // one that throttles
+// Removes it from both.
 void LiftQuota(runtime::v1::LinuxContainerResources& resources);
 void ClearCpuSet(runtime::v1::LinuxContainerResources& resources);
 void ClearMemoryNodes(runtime::v1::LinuxContainerResources& resources);

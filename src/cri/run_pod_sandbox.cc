@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "cri/handlers.h"
-#include "cri/message_bytes.h"
 #include "cri/tracked_call.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -17,91 +16,89 @@ namespace {
 
 namespace v1 = runtime::v1;
 
-// Has the pod decided before its sandbox is made. A refusal is said at CreateContainer, where the
-// kubelet shows it and where it is decided once more.
-void AdmitWhole(const HandlerContext& context, const std::shared_ptr<PodCall>& call,
-                const podsource::PodAsk& ask, const grpc::ByteBuffer& bytes, const Decide& decide) {
-  AdmitReleasingStopped(
-      context, ask, /*wanted=*/"", /*counted=*/{},
-      [call, bytes, decide, name = NameOf(ask.pod)](const allocation::Outcome& outcome) {
-        if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
-          spdlog::info("pod {} does not fit now: {}: {}", name, refusal->reason, refusal->message);
-        }
-        decide(bytes);
-      });
-}
-
-// Whether it is to be heard first which devices the kubelet counted for the pod's containers.
-bool AwaitsCount(const HandlerContext& context, const Pod& pod) {
-  if (!context.mirrors_devices) return false;
-  const auto snapshot = context.allocation.snapshot();
-  const auto& known = snapshot->state.devices.resources;
-  return std::ranges::any_of(pod.containers, [&](const Container& container) {
-    return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
-      return known.contains(limit.first) && !limit.second.IsZero();
-    });
-  });
-}
-
-class RunPodSandboxHandler final : public proxy::CallHandler {
+// One RunPodSandbox. Its steps stand in the order in which they happen; all run on the events
+// thread. It always forwards the request as it came: a refusal is reported at CreateContainer,
+// where the kubelet shows it and where alignd decides once more.
+class RunPodSandbox final : public proxy::CallHandler {
  public:
-  explicit RunPodSandboxHandler(const HandlerContext& context) : context_(context) {}
+  explicit RunPodSandbox(const HandlerContext& context) : context_(context) {}
 
-  void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
+  void OnRequest(std::string bytes, Decide decide) override {
+    bytes_ = std::move(bytes);
     v1::RunPodSandboxRequest request;
-    if (!Parse(bytes, request)) {
-      decide(std::move(bytes));  // the runtime knows what to say of it
-      return;
-    }
-    const v1::PodSandboxMetadata& metadata = request.config().metadata();
-    pod_uid_ = metadata.uid();
-    if (!metadata.name().empty()) name_ = metadata.namespace_() + "/" + metadata.name();
-    auto sandbox = std::make_shared<const v1::PodSandboxConfig>(request.config());
-    context_.reconciler.WhenListed([this, sandbox = std::move(sandbox), bytes = std::move(bytes),
-                                    decide = std::move(decide)](bool listed) {
-      // Not before: what it held in a former life it has only as long as its sandbox was there.
-      call_ = std::make_shared<PodCall>(context_.registry, context_.reconciler, pod_uid_);
-      if (listed && !pod_uid_.empty()) {
-        Handle(context_, call_, sandbox, bytes, decide);
-      } else {
-        decide(bytes);
-      }
-    });
+    if (!request.ParseFromString(bytes_)) return Forward(decide);
+    config_ = std::make_shared<const v1::PodSandboxConfig>(std::move(*request.mutable_config()));
+    context_.reconciler.WhenListed(Next(&RunPodSandbox::LearnResources, std::move(decide)));
   }
 
-  void OnResponse(const grpc::Status& status, const grpc::ByteBuffer* bytes) override {
-    v1::RunPodSandboxResponse response;
-    if (status.ok() && Parse(*bytes, response)) {
-      context_.registry.AddSandbox(response.pod_sandbox_id(), pod_uid_, name_);
+  // The call begins after the listing: what a pod was assigned before alignd's restart stays
+  // assigned only if the listing shows its sandbox.
+  void LearnResources(bool listed, Decide decide) {
+    const std::string& uid = config_->metadata().uid();
+    call_.emplace(context_.registry, context_.reconciler, uid);
+    if (!listed || uid.empty()) return Forward(decide);
+    context_.resources.Ask({config_, nullptr}, Next(&RunPodSandbox::Admit, std::move(decide)));
+  }
+
+  void Admit(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+    const bool is_known = known.ok() && *known;
+    if (!is_known || AwaitsKubeletsAllocation((*known)->pod)) return Forward(decide);
+    AdmitPod(context_, **std::move(known), /*container=*/"", /*kubelet_allocated=*/{},
+             Next(&RunPodSandbox::Decided, std::move(decide)));
+  }
+
+  void Decided(allocation::Outcome outcome, Decide decide) {
+    if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
+      spdlog::info("pod {} does not fit now: {}: {}", PodName(), refusal->reason, refusal->message);
     }
-    if (call_) call_->End();
+    Forward(decide);
+  }
+
+  void OnResponse(const grpc::Status& status, const std::string* bytes) override {
+    v1::RunPodSandboxResponse response;
+    if (config_ && status.ok() && response.ParseFromString(*bytes)) {
+      context_.registry.AddSandbox(response.pod_sandbox_id(), config_->metadata().uid(), PodName());
+    }
+    call_.reset();
   }
 
  private:
-  static void Handle(const HandlerContext& context, const std::shared_ptr<PodCall>& call,
-                     std::shared_ptr<const v1::PodSandboxConfig> sandbox,
-                     const grpc::ByteBuffer& bytes, const Decide& decide) {
-    context.resources.Ask(
-        {std::move(sandbox), nullptr},
-        [context, call, bytes, decide](const Result<std::optional<podsource::PodAsk>>& known) {
-          if (known.ok() && *known && !AwaitsCount(context, (*known)->pod)) {
-            AdmitWhole(context, call, **known, bytes, decide);
-          } else {
-            decide(bytes);  // a fault is said at CreateContainer
-          }
-        });
+  template <typename Argument>
+  std::function<void(Argument)> Next(void (RunPodSandbox::*step)(Argument, Decide), Decide decide) {
+    return NextStep(context_, this, step, std::move(decide));
   }
 
+  // Whether the pod requests devices that the kubelet allocates. Which ones, each CreateContainer
+  // says.
+  bool AwaitsKubeletsAllocation(const Pod& pod) const {
+    if (!context_.mirrors_devices) return false;
+    const auto snapshot = context_.allocation.snapshot();
+    const auto& known = snapshot->state.devices.resources;
+    return std::ranges::any_of(pod.containers, [&](const Container& container) {
+      return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
+        return known.contains(limit.first) && !limit.second.IsZero();
+      });
+    });
+  }
+
+  // "namespace/name"; empty if the pod has no name.
+  std::string PodName() const {
+    const v1::PodSandboxMetadata& metadata = config_->metadata();
+    return metadata.name().empty() ? "" : metadata.namespace_() + "/" + metadata.name();
+  }
+
+  void Forward(const Decide& decide) { decide(std::move(bytes_)); }
+
   const HandlerContext context_;
-  std::string pod_uid_;
-  std::string name_;  // namespace/name
-  std::shared_ptr<PodCall> call_;
+  std::string bytes_;                                   // the request as it came
+  std::shared_ptr<const v1::PodSandboxConfig> config_;  // null if the request cannot be read
+  std::optional<PodCall> call_;
 };
 
 }  // namespace
 
 std::unique_ptr<proxy::CallHandler> MakeRunPodSandbox(const HandlerContext& context) {
-  return std::make_unique<RunPodSandboxHandler>(context);
+  return std::make_unique<RunPodSandbox>(context);
 }
 
 }  // namespace alignd::cri

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cri/handlers.h"
-#include "cri/message_bytes.h"
 #include "cri/tracked_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
@@ -16,116 +15,113 @@ namespace {
 
 namespace v1 = runtime::v1;
 
-// Calls PreStartContainer of every plugin that wants it, for the devices that the container holds.
-void PreStart(const HandlerContext& context, const ContainerKey& key,
-              std::function<void(Result<Done>)> done) {
-  const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
-  const devicemanager::DeviceState& devices = snapshot->state.devices;
-  std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
-  if (const auto held = devices.allocations.find(key); held != devices.allocations.end()) {
-    for (const auto& [name, allocation] : held->second) {
-      const auto resource = devices.resources.find(name);
-      if (resource == devices.resources.end() || !resource->second.pre_start_required) continue;
-      const std::set<std::string> ids = allocation.Ids();
-      wanted.emplace_back(name, std::vector<std::string>(ids.begin(), ids.end()));
-    }
-  }
-  if (wanted.empty()) {
-    done(Done{});
-    return;
-  }
-  // One after the other; the first that fails ends it.
-  struct Steps {
-    std::vector<std::pair<std::string, std::vector<std::string>>> wanted;
-    std::function<void(Result<Done>)> done;
-    size_t next = 0;
-  };
-  auto steps = std::make_shared<Steps>(Steps{std::move(wanted), std::move(done)});
-  auto step = std::make_shared<std::function<void(Result<Done>)>>();
-  *step = [&plugins = context.plugins, steps, weak = std::weak_ptr(step)](Result<Done> before) {
-    if (!before.ok() || steps->next == steps->wanted.size()) {
-      steps->done(std::move(before));
-      return;
-    }
-    const auto& [resource, ids] = steps->wanted[steps->next++];
-    plugins.PreStartContainer(
-        resource, ids, [step = weak.lock()](Result<Done> result) { (*step)(std::move(result)); });
-  };
-  (*step)(Done{});
-}
-
-class StartContainerHandler final : public proxy::CallHandler {
+// One StartContainer. Its steps stand in the order in which they happen; all run on the events
+// thread.
+class StartContainer final : public proxy::CallHandler {
  public:
-  explicit StartContainerHandler(const HandlerContext& context)
-      : context_(context), call_(context.registry, context.reconciler, /*changes_cpus=*/false) {}
+  explicit StartContainer(const HandlerContext& context) : context_(context) {}
 
-  void OnRequest(grpc::ByteBuffer bytes, Decide decide) override {
-    if (!Parse(bytes, request_)) {
-      decide(std::move(bytes));
-      return;
-    }
-    context_.reconciler.BeforeStart(
-        request_.container_id(),
-        [this, bytes = std::move(bytes), decide = std::move(decide)](const Result<Done>& safe) {
-          // Not earlier: one that was not known has been looked for since.
-          const std::optional<std::string> id = Find();
-          const std::optional<ContainerKey> key = id ? context_.registry.KeyOf(*id) : std::nullopt;
-          if (!safe.ok() || !key) {
-            decide(safe.ok() ? Decision(bytes) : Decision(rpc::ToStatus(safe.error())));
-            return;
-          }
-          PreStart(context_, *key,
-                   [this, id = *id, key = *key, bytes, decide](const Result<Done>& ready) {
-                     if (ready.ok()) {
-                       StartNow(id, key, bytes, decide);
-                     } else {
-                       decide(rpc::ToStatus(ready.error()));
-                     }
-                   });
-        });
+  void OnRequest(std::string bytes, Decide decide) override {
+    bytes_ = std::move(bytes);
+    if (!request_.ParseFromString(bytes_)) return decide(std::move(bytes_));
+    context_.reconciler.BeforeStart(request_.container_id(),
+                                    Next(&StartContainer::FindPlugins, std::move(decide)));
   }
 
-  void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override {
-    call_.End();
+  // Which plugins must be called first. The container is looked up only now: BeforeStart has the
+  // runtime listed for one that alignd does not know.
+  void FindPlugins(Result<Done> safe, Decide decide) {
+    if (!safe.ok()) return decide(rpc::ToStatus(safe.error()));
+    const std::optional<std::string> id = FindId();
+    const std::optional<ContainerKey> key = id ? context_.registry.KeyOf(*id) : std::nullopt;
+    if (!key) return decide(std::move(bytes_));
+    id_ = *id;
+    key_ = *key;
+    pre_starts_ = PreStarts();
+    CallNextPlugin(Done{}, std::move(decide));
+  }
+
+  // Calls PreStartContainer of one plugin after the other. The first failure ends the call.
+  void CallNextPlugin(Result<Done> before, Decide decide) {
+    if (!before.ok()) return decide(rpc::ToStatus(before.error()));
+    if (pre_starts_.empty()) return AwaitCpus(std::move(decide));
+    PreStart next = std::move(pre_starts_.back());
+    pre_starts_.pop_back();
+    context_.plugins.PreStartContainer(next.resource, std::move(next.ids),
+                                       Next(&StartContainer::CallNextPlugin, std::move(decide)));
+  }
+
+  // Once more: the plugins may have taken long.
+  void AwaitCpus(Decide decide) {
+    context_.reconciler.BeforeStart(id_, Next(&StartContainer::Start, std::move(decide)));
+  }
+
+  void Start(Result<Done> safe, Decide decide) {
+    if (safe.ok() && request_.container_id() != id_ && FindId() != id_) safe = NotUnique();
+    if (!safe.ok()) return decide(rpc::ToStatus(safe.error()));
+    context_.allocation.ContainerStarts(key_);
+    call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/false);
+    decide(std::move(bytes_));
+  }
+
+  void OnResponse(const grpc::Status&, const std::string*) override {
+    call_.reset();
     context_.reconciler.Started();
   }
 
  private:
+  struct PreStart {
+    std::string resource;
+    std::vector<std::string> ids;
+  };
+
+  template <typename Argument>
+  std::function<void(Argument)> Next(void (StartContainer::*step)(Argument, Decide),
+                                     Decide decide) {
+    return NextStep(context_, this, step, std::move(decide));
+  }
+
   // The whole id of the container that the request names.
-  std::optional<std::string> Find() const {
+  std::optional<std::string> FindId() const {
     return context_.registry.ContainerNamed(request_.container_id());
   }
 
-  // The plugins may have taken their time.
-  void StartNow(const std::string& id, const ContainerKey& key, const grpc::ByteBuffer& bytes,
-                const Decide& decide) {
-    context_.reconciler.BeforeStart(id, [this, id, key, bytes, decide](Result<Done> safe) {
-      if (safe.ok() && request_.container_id() != id && Find() != id) safe = NoLonger(id);
-      if (!safe.ok()) {
-        decide(rpc::ToStatus(safe.error()));
-        return;
-      }
-      context_.allocation.ContainerStarts(key);
-      call_.Begin(id);
-      decide(bytes);
-    });
+  // The resources whose plugin requires PreStartContainer, with the devices that the container is
+  // assigned; the last one by name first.
+  std::vector<PreStart> PreStarts() const {
+    std::vector<PreStart> calls;
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    const devicemanager::DeviceState& devices = snapshot->state.devices;
+    const auto assigned = devices.allocations.find(key_);
+    if (assigned == devices.allocations.end()) return calls;
+    for (const auto& [name, allocation] : assigned->second) {
+      const auto resource = devices.resources.find(name);
+      if (resource == devices.resources.end() || !resource->second.pre_start_required) continue;
+      const std::set<std::string> ids = allocation.Ids();
+      calls.insert(calls.begin(), {name, std::vector<std::string>(ids.begin(), ids.end())});
+    }
+    return calls;
   }
 
-  Error NoLonger(const std::string& id) const {
+  Error NotUnique() const {
     return {ErrorCode::kUnavailable,
-            "\"" + request_.container_id() + "\" no longer names container " + id + " alone",
-            "give its whole id, if it is still there"};
+            "\"" + request_.container_id() + "\" no longer names container " + id_ + " alone",
+            "use the whole id of the container, if the container still exists"};
   }
 
   const HandlerContext context_;
+  std::string bytes_;  // the request as it came
   v1::StartContainerRequest request_;
-  ContainerCall call_;
+  std::string id_;  // the whole id
+  ContainerKey key_;
+  std::vector<PreStart> pre_starts_;  // not yet called; the next one is the last
+  std::optional<ContainerCall> call_;
 };
 
 }  // namespace
 
 std::unique_ptr<proxy::CallHandler> MakeStartContainer(const HandlerContext& context) {
-  return std::make_unique<StartContainerHandler>(context);
+  return std::make_unique<StartContainer>(context);
 }
 
 }  // namespace alignd::cri

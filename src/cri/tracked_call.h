@@ -1,5 +1,5 @@
-// Calls that are under way, for as long as these objects live, so that nobody draws conclusions
-// from a pod or a container that is just being changed.
+// Calls under way. While one of these objects is begun, no other part of alignd draws conclusions
+// from its pod or container, which is just being changed.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace alignd::cri {
 
-// A call that gives the pod a sandbox or a container. Its handler may outlive the answer, so it
-// ends the call itself before it answers: who has the answer and removes the pod finds nobody in
-// the way.
+// A call that gives the pod a sandbox or a container. Its handler may outlive the answer. So the
+// handler ends the call before it answers: a caller that then removes the pod finds no call of it
+// under way, and the pod is released at once.
 class PodCall {
  public:
   PodCall(reconcile::ContainerRegistry& registry, reconcile::Reconciler& reconciler,
@@ -22,10 +22,7 @@ class PodCall {
   }
   PodCall(const PodCall&) = delete;
   PodCall& operator=(const PodCall&) = delete;
-  ~PodCall() { End(); }
-
-  void End() {
-    if (std::exchange(ended_, true)) return;
+  ~PodCall() {
     if (registry_.EndCall(pod_uid_)) reconciler_.PodStopped();
   }
 
@@ -33,36 +30,30 @@ class PodCall {
   reconcile::ContainerRegistry& registry_;
   reconcile::Reconciler& reconciler_;
   const std::string pod_uid_;
-  bool ended_ = false;
 };
 
-// A call that starts or updates a container, from Begin on. See
-// ContainerRegistry::BeginContainerCall. Begin happens before End.
+// A call that starts or updates a container. See ContainerRegistry::BeginContainerCall.
 class ContainerCall {
  public:
   ContainerCall(reconcile::ContainerRegistry& registry, reconcile::Reconciler& reconciler,
-                bool changes_cpus)
-      : registry_(registry), reconciler_(reconciler), changes_cpus_(changes_cpus) {}
+                std::string id, bool changes_cpus)
+      : registry_(registry),
+        reconciler_(reconciler),
+        id_(std::move(id)),
+        changes_cpus_(changes_cpus) {
+    registry_.BeginContainerCall(id_, changes_cpus_);
+  }
   ContainerCall(const ContainerCall&) = delete;
   ContainerCall& operator=(const ContainerCall&) = delete;
-  ~ContainerCall() { End(); }
-
-  void Begin(std::string id) {
-    id_ = std::move(id);
-    registry_.BeginContainerCall(id_, changes_cpus_);
-    begun_ = true;
-  }
-  void End() {
-    if (!std::exchange(begun_, false)) return;
+  ~ContainerCall() {
     if (registry_.EndContainerCall(id_, changes_cpus_)) reconciler_.Nudge();
   }
 
  private:
   reconcile::ContainerRegistry& registry_;
   reconcile::Reconciler& reconciler_;
+  const std::string id_;
   const bool changes_cpus_;
-  std::string id_;
-  bool begun_ = false;
 };
 
 }  // namespace alignd::cri

@@ -177,8 +177,8 @@ Result<Done> RequireTwoSockets(const Options& options) {
 }
 
 // Members are constructed from top to bottom and destroyed in reverse order. The destructor first
-// stops the sources of work: the servers and the mirror, then the reconciler, then the `events`
-// thread. After that only callbacks run that the plugins and the allocation manager still have;
+// stops the sources of work: the servers and the mirror, then the reconciler, then the threads
+// `events` and `io`. After that only callbacks run that the plugins and the allocation manager still have;
 // they use the registry, the (stopped) reconciler and the mutex of the (destroyed) mirror. The
 // queues are destroyed after all objects that post to them. Such an object makes its posted tasks
 // harmless in its destructor, as RecurringTask does.
@@ -207,9 +207,10 @@ class RunningDaemon final : public Daemon {
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
                     DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
         sources_(std::move(sources)),
-        handlers_(cri::MakeContainerHandlers(
-            {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, conditions_,
-             options.keep_pod_cpu_quota ? nullptr : cgroups_.get(), options.mirror.has_value()})) {
+        handlers_(cri::MakeContainerHandlers({node_, allocation_, plugins_, registry_, reconciler_,
+                                              runtime_, *sources_, conditions_, *events_, io_,
+                                              options.keep_pod_cpu_quota ? nullptr : cgroups_.get(),
+                                              options.mirror.has_value()})) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
     allocation_.OnChange([this](const auto&) {
@@ -234,7 +235,9 @@ class RunningDaemon final : public Daemon {
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
     if (node_.cpu) RestoreStateFiles(*store_, allocation_, conditions_);
+    // Steps of calls are dropped from here on. Those that have begun use the members below.
     events_->Stop();
+    io_.Stop();
   }
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
@@ -303,7 +306,7 @@ class RunningDaemon final : public Daemon {
       inherited = *std::move(opened);
       own_socket_ = *rpc::SocketPath(options.listen);
     }
-    auto forwarder = proxy::Forwarder::Start(*std::move(inherited),
+    auto forwarder = proxy::Forwarder::Start(events_, *std::move(inherited),
                                              {.runtime_socket = *runtime,
                                               .handlers = handlers_,
                                               .runtime_lost = [this] { reconciler_.Relist(); }});

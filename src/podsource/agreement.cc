@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "podsource/cri_sizes.h"
@@ -14,7 +13,7 @@ using runtime::v1::LinuxContainerResources;
 
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-// Both sides must name the same huge pages.
+// Both sides must state the same huge pages.
 Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResources& cri,
                               const std::string& where) {
   const ResourceList created = Hugepages(cri);
@@ -23,32 +22,28 @@ Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResou
     if (resource.starts_with("hugepages-")) all.emplace(resource, limit);
   }
   for (const auto& [resource, limit] : all) {
-    const int64_t asked = Amount(stated.resources.limits, resource);
+    const int64_t stated_bytes = Amount(stated.resources.limits, resource);
     const int64_t bytes = Amount(created, resource);
-    if (asked == bytes) continue;
-    return Invalid(where + "limits." + resource + " is " + std::to_string(asked) +
+    if (stated_bytes == bytes) continue;
+    return Invalid(where + "limits." + resource + " is " + std::to_string(stated_bytes) +
                    " bytes, but the container is created with " + std::to_string(bytes));
   }
   return Done{};
 }
 
-// What the pod needs at its peak: all apps and sidecars together, or an init container with the
-// sidecars before it. Saturates.
-// Source: k8s.io/component-helpers/resource/helpers.go, AggregateContainerRequests.
+// The amount that the pod needs at its peak: all apps and sidecars together, or an init container
+// with the sidecars before it. Saturates. Source: k8s.io/component-helpers/resource/helpers.go,
+// AggregateContainerRequests.
 template <typename AmountOf>
 int64_t Peak(const Pod& pod, AmountOf amount_of) {
-  const auto add = [](int64_t a, int64_t b) {
-    int64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-  };
   int64_t lasting = 0;
   int64_t peak = 0;
   for (const Container& container : pod.containers) {
     const int64_t amount = amount_of(container);
     if (container.kind == ContainerKind::kInit) {
-      peak = std::max(peak, add(lasting, amount));
+      peak = std::max(peak, SaturatingSum(lasting, amount));
     } else {
-      lasting = add(lasting, amount);
+      lasting = SaturatingSum(lasting, amount);
     }
   }
   return std::max(peak, lasting);
@@ -56,7 +51,7 @@ int64_t Peak(const Pod& pod, AmountOf amount_of) {
 
 }  // namespace
 
-Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResources& counted,
+Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResources& sandbox,
                                      const std::string& author) {
   for (const Container& container : pod.containers) {
     for (const auto& [name, request] : container.resources.requests) {
@@ -73,18 +68,18 @@ Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResourc
   const std::string where = author + ": the pod's ";
   const int64_t millis =
       Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); });
-  if (counted.cpu_shares() > 0 && SharesFromMillis(millis) > counted.cpu_shares()) {
+  if (sandbox.cpu_shares() > 0 && SharesFromMillis(millis) > sandbox.cpu_shares()) {
     return Invalid(where + "requests.cpu are " + std::to_string(millis) + "m (" +
                    std::to_string(SharesFromMillis(millis)) +
-                   " shares), but its sandbox is made with " +
-                   std::to_string(counted.cpu_shares()) + " shares");
+                   " shares), but its sandbox is created with " +
+                   std::to_string(sandbox.cpu_shares()) + " shares");
   }
   const int64_t bytes =
       Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); });
-  if (counted.memory_limit_in_bytes() > 0 && bytes > counted.memory_limit_in_bytes()) {
+  if (sandbox.memory_limit_in_bytes() > 0 && bytes > sandbox.memory_limit_in_bytes()) {
     return Invalid(where + "limits.memory are " + std::to_string(bytes) +
-                   " bytes, but its sandbox is made with " +
-                   std::to_string(counted.memory_limit_in_bytes()));
+                   " bytes, but its sandbox is created with " +
+                   std::to_string(sandbox.memory_limit_in_bytes()));
   }
   return Done{};
 }
@@ -109,8 +104,8 @@ Result<Done> RequireAgreement(const Container& stated, QosClass qos,
   const std::string where = author + ": " + stated.name + ": ";
   const int64_t limit = MilliAmount(stated.resources.limits, "cpu");
   const int64_t quota = QuotaFromMillis(limit, cri.cpu_period());
-  // A quota of -1 means that the caller lifted it for exclusive CPUs. In a Guaranteed pod 0 means
-  // that the kubelet sets none (cpuCFSQuota: false): the shares tell the limit, too.
+  // A quota of -1 means that the caller lifted it for exclusive CPUs. In a Guaranteed pod, 0 means
+  // that the kubelet sets none (cpuCFSQuota: false); there the shares show the limit, too.
   const bool unlimited = cri.cpu_quota() < 0 || (cri.cpu_quota() == 0 && cri.cpu_shares() > 0 &&
                                                  qos == QosClass::kGuaranteed);
   if (!unlimited && cri.cpu_quota() != quota) {

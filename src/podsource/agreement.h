@@ -1,4 +1,4 @@
-// What a pod's author says of its resources, held against what the kubelet made of them in CRI.
+// Compares the resources that a pod's author states with those that the kubelet writes into CRI.
 #pragma once
 
 #include <string>
@@ -9,23 +9,24 @@
 
 namespace alignd::podsource {
 
-// `author` names the text that states them in errors ("annotation alignd.io/resources"). Errors:
-// kInvalidArgument, naming both sides.
+// In all functions, `author` names in errors the text that states the resources ("annotation
+// alignd.io/resources"). Errors: kInvalidArgument, naming both sides.
 
-// The cgroup parent is the kubelet's word about the pod's QoS class; nothing to compare without it.
+// The cgroup parent shows the QoS class that the kubelet gave the pod. Without it, nothing is
+// compared.
 Result<Done> RequireQos(const Pod& pod, const std::string& author);
 
-// A pod whose sandbox shows what the kubelet counted for it cannot get more by what its author
-// says. (Kubelets before 1.25 or so do not show it.)
+// If the pod's sandbox shows what the kubelet allocated for the pod, its author cannot state more.
+// (Kubelets before 1.25 or so do not show it.) `sandbox`: the sandbox's resources.
 Result<Done> RequireKubeletAllocated(const Pod& pod,
-                                     const runtime::v1::LinuxContainerResources& counted,
+                                     const runtime::v1::LinuxContainerResources& sandbox,
                                      const std::string& author);
 
 // The huge pages that the pod needs at its peak, by resource name.
 ResourceList HugepagePeaks(const Pod& pod);
 
-// What the kubelet made of cpu and memory must be what the author says. Only for containers that a
-// kubelet sized; another client states what it likes.
+// The CPU and memory of a container in CRI must be those that the author states. Only for
+// containers that a kubelet creates: another client may set any sizes.
 Result<Done> RequireAgreement(const Container& stated, QosClass qos,
                               const runtime::v1::LinuxContainerResources& cri,
                               const std::string& author);

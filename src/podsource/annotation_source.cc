@@ -27,7 +27,7 @@ const std::string* FindAnnotation(const PodSandboxConfig& sandbox, std::string_v
   return found == sandbox.annotations().end() ? nullptr : &found->second;
 }
 
-// Whether there was any.
+// Whether there were any.
 bool RemoveExtended(std::vector<Container>& containers) {
   size_t removed = 0;
   const auto extended = [](const auto& entry) { return IsExtendedResource(entry.first); };
@@ -45,17 +45,16 @@ Result<Done> RequireSandboxAgrees(const Pod& pod, const PodSandboxConfig& sandbo
   return RequireKubeletAllocated(pod, sandbox.linux().resources(), author);
 }
 
-// What a container is estimated at that the annotation does not name comes on top of what it asks
-// for.
-Result<Done> RequireRoomForUnnamed(const Pod& pod, const Question& question,
-                                   const std::string& author) {
+// A container that the annotation does not name is estimated, and adds to the annotated containers.
+Result<Done> RequireUnnamedFits(const Pod& pod, const Question& question,
+                                const std::string& author) {
   Pod together = pod;
   together.containers.push_back(
       EstimateContainer(*question.sandbox, *question.container).pod.containers.front());
-  Result<Done> counted =
+  const Result<Done> fits =
       RequireKubeletAllocated(together, question.sandbox->linux().resources(), author);
-  if (counted.ok()) return counted;
-  Error error = counted.error();
+  if (fits.ok()) return fits;
+  Error error = fits.error();
   error.remedy = "name every container of the pod in the annotation";
   return error;
 }
@@ -63,18 +62,19 @@ Result<Done> RequireRoomForUnnamed(const Pod& pod, const Question& question,
 Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
                                     const Question& question, const std::string& author) {
   const runtime::v1::LinuxContainerResources& cri = question.container->linux().resources();
-  // A client that is no kubelet may leave all sizes to the annotation.
+  // A client other than a kubelet may send no sizes and rely on the annotation.
   const bool is_sized =
       cri.cpu_shares() > 0 || cri.cpu_quota() != 0 || cri.memory_limit_in_bytes() > 0;
   if (!pod.stated_qos && !is_sized) return Done{};
   return RequireAgreement(stated, QosOf(pod), cri, author);
 }
 
-// Whether the kubelet counted as many huge pages for the pod; nullopt: that cannot be seen.
-// Errors: kInvalidArgument if it counted fewer.
-Result<std::optional<Done>> RequireCountedHugepages(const Pod& pod, const PodSandboxConfig& sandbox,
-                                                    const cgroup::CgroupTree* cgroups,
-                                                    const std::string& author) {
+// Whether the kubelet allocated as many huge pages for the pod; nullopt: that cannot be read.
+// Errors: kInvalidArgument if it allocated fewer.
+Result<std::optional<Done>> RequireAllocatedHugepages(const Pod& pod,
+                                                      const PodSandboxConfig& sandbox,
+                                                      const cgroup::CgroupTree* cgroups,
+                                                      const std::string& author) {
   const ResourceList peaks = HugepagePeaks(pod);
   if (peaks.empty()) return std::optional(Done{});
   const Result<std::string> path = cgroup::PathOfParent(sandbox.linux().cgroup_parent());
@@ -119,16 +119,16 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     }
     const Result<Done> agrees = RequireSandboxAgrees(ask.pod, *question.sandbox, author);
     if (!agrees.ok()) return agrees.error();
-    const Result<std::optional<Done>> counted =
-        RequireCountedHugepages(ask.pod, *question.sandbox, options_.cgroups, author);
-    if (!counted.ok()) return counted.error();
-    const bool whole = counted->has_value();
+    const Result<std::optional<Done>> hugepages =
+        RequireAllocatedHugepages(ask.pod, *question.sandbox, options_.cgroups, author);
+    if (!hugepages.ok()) return hugepages.error();
+    const bool whole = hugepages->has_value();
     if (!question.container) return whole ? std::optional(std::move(ask)) : std::nullopt;
     const auto stated = std::ranges::find(ask.pod.containers, question.container->metadata().name(),
                                           &Container::name);
     if (stated == ask.pod.containers.end()) {
-      const Result<Done> room = RequireRoomForUnnamed(ask.pod, question, author);
-      if (!room.ok()) return room.error();
+      const Result<Done> fits = RequireUnnamedFits(ask.pod, question, author);
+      if (!fits.ok()) return fits.error();
       return std::optional<PodAsk>();
     }
     const Result<Done> same = RequireContainerAgrees(ask.pod, *stated, question, author);
@@ -145,8 +145,8 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
   return KnowExtended(question, *text);
 }
 
-// Koordinator's annotation has extended resources alone. In a BestEffort pod that is all there is
-// to know; elsewhere the rest of a container is estimated when it is created.
+// Koordinator's annotation has extended resources only. A BestEffort pod has no others; for other
+// pods, CPU and memory of a container are estimated when it is created.
 Result<std::optional<PodAsk>> AnnotationSource::KnowExtended(const Question& question,
                                                              const std::string& text) const {
   const std::string author = NameOf(kKoordinatorAnnotation);

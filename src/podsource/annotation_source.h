@@ -1,4 +1,4 @@
-// What a pod's annotations say of its resources.
+// The resources of a pod from its annotations.
 #pragma once
 
 #include "cgroup/cgroup_tree.h"
@@ -6,19 +6,19 @@
 
 namespace alignd::podsource {
 
-// Knows pods with one of the annotations of alignd/pod/annotated_resources.h; of several the first
-// named there counts. An annotation is its author's word: it may refine what CRI shows, never
-// exceed or contradict it; else the pod is refused.
+// Knows pods with one of the annotations of alignd/pod/annotated_resources.h. If a pod has several,
+// the first in that header is used. An annotation may refine what CRI shows. If it exceeds or
+// contradicts CRI, the pod is refused.
 //
 // A pod's sandbox does not show its huge pages. The limit of its cgroup does, which the kubelet
-// sets before. Where that cannot be read, a pod with huge pages is not known as a whole, but
-// container by container, each compared with what it is created with: nothing is reserved on a word
-// alone.
+// sets before. If that limit cannot be read, a pod with huge pages is not known as a whole, but
+// container by container, each compared with the sizes of its CreateContainer. So no huge page is
+// reserved by an annotation alone.
 class AnnotationSource final : public ResourceSource {
  public:
   struct Options {
-    // False: what annotations say of extended resources is left out, and `source` says so. For
-    // nodes whose devices the scheduler counts, and where authors of pods are not to be believed.
+    // False: extended resources in annotations are ignored, and `source` says so. For nodes whose
+    // devices the scheduler allocates, and where authors of pods are not trusted.
     bool extended_resources = true;
     const cgroup::CgroupTree* cgroups = nullptr;  // null: cgroups cannot be read
   };

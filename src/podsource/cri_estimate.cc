@@ -17,16 +17,16 @@ Quantity Millis(int64_t millis) {
   return quantity.ok() ? *quantity : Quantity();
 }
 
-// Whether a kubelet's sizes show that the limit is not the request. In a Guaranteed pod each
-// container has limits that are its requests, unless the pod has resources of its own: then a
-// container without limits is shown with the pod's, and one may request less than its limit. A pod
-// that shows no such container looks like any other.
-// Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, getCPULimit.
+// Whether the container's limit differs from its request. In a Guaranteed pod, each container's
+// limits are its requests, unless the pod has resources of its own. Then a container without limits
+// is shown with those of the pod, and another may request less than its limit. A pod without such a
+// container cannot be distinguished. Source: kubelet
+// pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, getCPULimit.
 bool ShowsPodLevelResources(const LinuxContainerResources& cri) {
   if (cri.cpu_quota() <= 0 || cri.cpu_period() <= 0 || cri.cpu_shares() <= 0) return false;
   const int64_t millis = MillisFromShares(cri.cpu_shares());
-  const int64_t most = SharesFromMillis(millis + 1);
-  if (millis > 0 && most <= cri.cpu_shares()) return false;  // all larger requests have these
+  const int64_t next = SharesFromMillis(millis + 1);
+  if (millis > 0 && next <= cri.cpu_shares()) return false;  // the maximum, for all larger requests
   return QuotaFromMillis(std::max<int64_t>(millis, 1), cri.cpu_period()) != cri.cpu_quota();
 }
 
@@ -36,7 +36,7 @@ Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos) {
   Resources estimate;
   const int64_t limit_millis = MillisFromQuota(cri);
   int64_t request_millis = MillisFromShares(cri.cpu_shares());
-  // In a Guaranteed pod request and limit are equal, and the quota has the finer steps.
+  // In a Guaranteed pod, request and limit are equal, and the quota is more exact than the shares.
   if (qos == QosClass::kGuaranteed && limit_millis > 0) request_millis = limit_millis;
   if (limit_millis > 0) estimate.limits["cpu"] = Millis(limit_millis);
   if (request_millis > 0) estimate.requests["cpu"] = Millis(request_millis);
@@ -56,7 +56,7 @@ Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos) {
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container) {
   PodAsk ask{PodWithoutContainers(sandbox), std::string(kCriEstimate)};
-  // Who is not in a kubelet's cgroup has no claim to exclusive CPUs.
+  // A container outside of the kubelet's cgroups gets no exclusive CPUs.
   if (!ask.pod.stated_qos) ask.pod.stated_qos = QosClass::kBurstable;
   ask.pod.containers.push_back(
       {container.metadata().name(), ContainerKind::kApp,
@@ -66,7 +66,7 @@ PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
     const Resources& shown = ask.pod.containers.front().resources;
     ask.pod.pod_level = Resources{shown.limits, shown.limits};
     ask.source += " (its pod has resources of its own: quota " + std::to_string(cri.cpu_quota()) +
-                  " is not of " + std::to_string(cri.cpu_shares()) + " shares)";
+                  " does not match " + std::to_string(cri.cpu_shares()) + " shares)";
   }
   return ask;
 }

@@ -1,5 +1,5 @@
-// The last source: one container's resources, estimated from what CRI shows of it. Exact for
-// Guaranteed pods in CPU, memory and huge pages; devices cannot be seen.
+// The last source: one container's resources, estimated from its sizes in CRI. For Guaranteed pods,
+// CPU, memory and huge pages are exact. CRI does not show devices.
 #pragma once
 
 #include <string_view>
@@ -13,12 +13,12 @@ inline constexpr std::string_view kCriEstimate = "CRI estimate";
 // From quota, period, shares and limits.
 Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, QosClass qos);
 
-// The container alone, as an app container: CRI does not tell roles apart. The pod has resources of
-// its own where the container's sizes cannot be otherwise; `pod_level` are the container's then.
+// The container alone, as an app container: CRI does not show roles. If the container's sizes are
+// possible only in a pod with resources of its own, `pod_level` is set to the container's sizes.
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container);
 
-// Knows every container, and no pod before.
+// Knows every container, and no pod before its containers.
 class CriEstimate final : public ResourceSource {
  public:
   void Ask(const Question& question, Answer answer) override;

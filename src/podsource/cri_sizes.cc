@@ -10,16 +10,16 @@ namespace {
 using runtime::v1::LinuxContainerResources;
 using runtime::v1::PodSandboxConfig;
 
-// Shares per CPU, the least that the kubelet writes, which also stands for no request at all, and
-// the most, which is the kernel's; the least quota, which is the kernel's as well.
-// Source: kubelet pkg/kubelet/cm/helpers_linux.go, MilliCPUToShares and MilliCPUToQuota.
+// Shares per CPU; the minimum that the kubelet writes, which also means no request; the kernel's
+// maximum; the kernel's minimum quota. Source: kubelet pkg/kubelet/cm/helpers_linux.go,
+// MilliCPUToShares and MilliCPUToQuota.
 constexpr int64_t kSharesPerCpu = 1024;
 constexpr int64_t kMinShares = 2;
 constexpr int64_t kMaxShares = 262'144;
 constexpr int64_t kMinQuota = 1000;
 constexpr int64_t kMillisPerCpu = 1000;
 
-// The factors as far as their product has room; no CPU limit is anywhere near.
+// Limits a factor so that the product does not overflow. Real CPU limits are far below.
 int64_t Bounded(int64_t factor) {
   return std::min(factor, std::numeric_limits<int64_t>::max() / (2 * kMillisPerCpu));
 }
@@ -88,6 +88,11 @@ int64_t Amount(const ResourceList& list, std::string_view resource) {
 int64_t MilliAmount(const ResourceList& list, std::string_view resource) {
   const Quantity* quantity = Find(list, resource);
   return quantity != nullptr ? quantity->MilliValue() : 0;
+}
+
+int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
 std::optional<QosClass> QosOfCgroupParent(std::string_view cgroup_parent) {

@@ -1,4 +1,5 @@
-// What the kubelet makes of Kubernetes' amounts in CRI, and back. Pure functions.
+// Conversions between Kubernetes' amounts and the sizes that the kubelet writes into CRI. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +12,37 @@
 
 namespace alignd::podsource {
 
-// Thousandths of a CPU. The kubelet rounds down when it makes shares, so rounding up gives the
-// request back; the least number of shares stands for no request.
+// Thousandths of a CPU. The kubelet rounds shares down, so rounding up restores the request. The
+// minimum number of shares means no request.
 int64_t MillisFromShares(int64_t shares);
 int64_t SharesFromMillis(int64_t millis);
 
 // Thousandths of a CPU; 0 for no limit.
 int64_t MillisFromQuota(const runtime::v1::LinuxContainerResources& resources);
-// The quota that the kubelet makes of a limit; 0 for none.
+// The quota that the kubelet sets for a limit; 0 for no limit.
 int64_t QuotaFromMillis(int64_t millis, int64_t period);
 
-// By resource name; sizes without a limit are left out, as the kubelet lists all of the machine's.
+// By resource name. The kubelet lists all page sizes of the machine; those without a limit are
+// omitted.
 ResourceList Hugepages(const runtime::v1::LinuxContainerResources& cri);
 
-// The page size as cgroup files spell it, `2MB`, of `hugepages-2Mi`; empty for another resource.
+// The page size of `hugepages-2Mi` as cgroup files spell it: `2MB`. Empty for another resource.
 std::string PageSizeOf(std::string_view resource);
 
-// The amount in the list, in whole units or thousandths; 0 if it is not there.
+// The amount in the list, in whole units or thousandths; 0 if the list does not have it.
 int64_t Amount(const ResourceList& list, std::string_view resource);
 int64_t MilliAmount(const ResourceList& list, std::string_view resource);
 
-// The QoS class that a cgroup parent made by the kubelet says, in the cgroupfs form
+// The sum of two amounts that are not negative, INT64_MAX at most.
+int64_t SaturatingSum(int64_t a, int64_t b);
+
+// The QoS class in the name of a cgroup parent that the kubelet made, in the cgroupfs form
 // (/kubepods/burstable/pod<uid>) or systemd's (kubepods-burstable-pod<uid>.slice); nullopt for any
-// other parent. Source: kubelet pkg/kubelet/cm/qos_container_manager_linux.go.
+// other parent.
+// Source: kubelet pkg/kubelet/cm/qos_container_manager_linux.go.
 std::optional<QosClass> QosOfCgroupParent(std::string_view cgroup_parent);
 
-// Its identity and its QoS class, as far as its cgroup parent tells it.
+// The pod's identity, and its QoS class if its cgroup parent shows it.
 Pod PodWithoutContainers(const runtime::v1::PodSandboxConfig& sandbox);
 
 }  // namespace alignd::podsource

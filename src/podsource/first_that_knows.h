@@ -15,8 +15,8 @@ class FirstThatKnows final : public ResourceSource {
   explicit FirstThatKnows(std::vector<std::unique_ptr<ResourceSource>> sources)
       : sources_(std::move(sources)) {}
 
-  // Answers nullopt if nobody knows. The first error ends it: a pod whose annotation is malformed
-  // is not estimated instead.
+  // Answers nullopt if no source knows the pod. The first error is the answer: a pod with a
+  // malformed annotation is not estimated instead.
   void Ask(const Question& question, Answer answer) override;
 
  private:

@@ -9,8 +9,8 @@
 namespace alignd::podsource {
 namespace {
 
-// The pod with those init containers as sidecars, after the others, which makes its peak the
-// smallest that it can be.
+// The pod with those init containers as sidecars, listed after the init containers. In this order
+// the pod's peak is smallest.
 Pod WithSidecars(Pod pod, const std::set<std::string>& names) {
   for (Container& container : pod.containers) {
     if (names.contains(container.name)) container.kind = ContainerKind::kSidecar;
@@ -21,11 +21,11 @@ Pod WithSidecars(Pod pod, const std::set<std::string>& names) {
 
 }  // namespace
 
-Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& counted,
+Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& sandbox,
                           const std::string& author) {
-  if (counted.cpu_shares() == 0) return Done{};
+  if (sandbox.cpu_shares() == 0) return Done{};
   const auto fits = [&](const std::set<std::string>& sidecars) {
-    return RequireKubeletAllocated(WithSidecars(pod, sidecars), counted, author).ok();
+    return RequireKubeletAllocated(WithSidecars(pod, sidecars), sandbox, author).ok();
   };
   std::set<std::string> sidecars;
   for (const Container& container : pod.containers) {
@@ -37,8 +37,8 @@ Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& 
     std::string names;
     for (const std::string& name : sidecars) names += (names.empty() ? "" : ", ") + name;
     return Error{ErrorCode::kInvalidArgument,
-                 author + ": does not tell which of the init containers " + names + " are sidecars",
-                 "say so in the annotation alignd.io/resources"};
+                 author + ": does not say which of the init containers " + names + " are sidecars",
+                 "use the annotation alignd.io/resources, which names the sidecars"};
   }
   pod = WithSidecars(std::move(pod), sidecars);
   return Done{};

@@ -30,28 +30,28 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kSource = "kubelet's Pods API";
 
-// What the API says of the pod, where it can be true of what the kubelet tells over CRI.
-// Errors: kInvalidArgument, naming both sides.
-Result<std::optional<PodAsk>> CandidateOrder(Pod pod, const Question& question) {
+// The pod as the API describes it; nullopt if it lacks the container of the question.
+// Errors: kInvalidArgument if it contradicts CRI, naming both sides.
+Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) {
   const std::string author(kSource);
-  const Pod told = PodWithoutContainers(*question.sandbox);
-  if (told.stated_qos) pod.stated_qos = told.stated_qos;
-  pod.name = told.name;
-  pod.name_space = told.name_space;
-  // The pod's own resources stand in for those that its containers lack, and nobody gets any of
-  // them exclusively.
-  const bool comparable = told.stated_qos && !HasPodLevelResources(pod);
+  const Pod cri = PodWithoutContainers(*question.sandbox);
+  if (cri.stated_qos) pod.stated_qos = cri.stated_qos;
+  pod.name = cri.name;
+  pod.name_space = cri.name_space;
+  // If the pod has resources of its own, CRI shows them for containers without resources, and none
+  // of its containers gets exclusive CPUs.
+  const bool comparable = cri.stated_qos && !HasPodLevelResources(pod);
   if (comparable) {
-    const Result<Done> counted =
+    const Result<Done> fits =
         RequireKubeletAllocated(pod, question.sandbox->linux().resources(), author);
-    if (!counted.ok()) return counted.error();
+    if (!fits.ok()) return fits.error();
   }
   if (question.container) {
     const auto container =
         std::ranges::find(pod.containers, question.container->metadata().name(), &Container::name);
     if (container == pod.containers.end()) return std::optional<PodAsk>();
     if (comparable) {
-      const Result<Done> same = RequireAgreement(*container, *told.stated_qos,
+      const Result<Done> same = RequireAgreement(*container, *cri.stated_qos,
                                                  question.container->linux().resources(), author);
       if (!same.ok()) return same.error();
     }
@@ -59,15 +59,10 @@ Result<std::optional<PodAsk>> CandidateOrder(Pod pod, const Question& question) 
   return std::optional(PodAsk{std::move(pod), author});
 }
 
-Result<std::optional<PodAsk>> CheckAnswer(const Result<Pod>& pod, const Question& question) {
-  if (!pod.ok()) return pod.error();
-  return CandidateOrder(*pod, question);
-}
-
 }  // namespace
 
-// Calls the API, and remembers what it said of the last pods: a pod is asked about when its sandbox
-// is made, and not once more for each of its containers. Thread-safe.
+// Calls the API and caches its last answers: the API is called once when a pod's sandbox is
+// created, not for each of its containers. Thread-safe.
 class PodsApiSource::Client {
  public:
   using Got = std::function<void(Result<Pod>)>;
@@ -83,19 +78,19 @@ class PodsApiSource::Client {
       stopped_ = true;
       calls = calls_;
     }
-    for (const auto& call : calls) call->context.TryCancel();  // it may end in here
+    for (const auto& call : calls) call->context.TryCancel();  // the call may end in here
     const MutexLock lock(mutex_);
     while (!calls_.empty()) idle_.Wait(mutex_);
   }
 
-  std::optional<Pod> Remembered(const std::string& uid) const {
+  std::optional<Pod> Cached(const std::string& uid) const {
     const MutexLock lock(mutex_);
     const auto pod = pods_.find(uid);
     return pod == pods_.end() ? std::nullopt : std::optional(pod->second);
   }
 
-  // Asks, and remembers. Errors: kUnavailable, at once, where there is nobody to ask; kNotFound;
-  // those of the call.
+  // Calls the API and caches the answer. Errors: kUnavailable, at once, if the API is not served;
+  // kNotFound; those of the call.
   void Get(const std::string& uid, Got got) {
     const auto call = std::make_shared<Call>();
     if (const std::optional<Error> error = Begin(call)) {
@@ -108,9 +103,9 @@ class PodsApiSource::Client {
     stub_->async()->GetPod(
         &call->context, &call->request, &call->response,
         [this, call, uid, got = std::move(got)](const grpc::Status& status) mutable {
-          // What `got` holds must be gone before End, too.
+          // `got` is destroyed before End, too: its captures may belong to this object's owner.
           std::exchange(got, nullptr)(Read(uid, status, call->response.pod()));
-          End(call);  // after which the client may be gone
+          End(call);  // the client may be destroyed from here on
         });
   }
 
@@ -121,23 +116,24 @@ class PodsApiSource::Client {
     ::v1alpha1::GetPodResponse response;
   };
 
-  // More pods than a node has.
+  // More than the pods of a node.
   static constexpr size_t kMaxPods = 1024;
 
-  // Why the API is not to be asked now.
+  // The reason why the API is not to be called now; nullopt: the call begins.
   std::optional<Error> Begin(const std::shared_ptr<Call>& call) {
     std::error_code code;
     const bool there = std::filesystem::exists(socket_, code);
     const MutexLock lock(mutex_);
     if (there != there_) {
       there_ = there;
-      spdlog::info("the kubelet's Pods API is {} at {}", there ? "there" : "gone",
+      spdlog::info("the kubelet's Pods API {} at {}", there ? "is available" : "has gone",
                    socket_.string());
     }
-    if (!there || stopped_) return Error{ErrorCode::kUnavailable, "is not served"};
+    if (!there || stopped_)
+      return Error{ErrorCode::kUnavailable, std::string(kSource) + ": is not served"};
     if (Clock::now() < silent_until_) {
       return Error{ErrorCode::kDeadlineExceeded,
-                   std::string(kSource) + ": did not answer in time lately"};
+                   std::string(kSource) + ": is not called for a while after a timeout"};
     }
     calls_.insert(call);
     return std::nullopt;
@@ -154,13 +150,13 @@ class PodsApiSource::Client {
       const MutexLock lock(mutex_);
       silent_until_ = Clock::now() + options_.pause;
       spdlog::warn(
-          "the kubelet's Pods API does not answer within {} ms; for the next {} s pods "
-          "are taken from the next source",
+          "the kubelet's Pods API does not answer within {} ms; for the next {} s, the next source "
+          "of resources is used",
           options_.timeout.count(),
           std::chrono::duration_cast<std::chrono::seconds>(options_.pause).count());
     }
     if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
-      // The kubelet's rate limit: it is there, and knows.
+      // The kubelet's rate limit.
       return Error{ErrorCode::kInternal, std::string(kSource) + ": " + status.error_message()};
     }
     if (!status.ok()) return rpc::ToError(status, kSource);
@@ -168,13 +164,13 @@ class PodsApiSource::Client {
     if (!pod.ok()) return pod.error().In(kSource);
     if (pod->uid != uid) {
       return Error{ErrorCode::kInvalidArgument,
-                   std::string(kSource) + ": asked for pod " + uid + ", answers pod " + pod->uid};
+                   std::string(kSource) + ": requested pod " + uid + ", got pod " + pod->uid};
     }
-    Remember(*pod);
+    Cache(*pod);
     return pod;
   }
 
-  void Remember(const Pod& pod) {
+  void Cache(const Pod& pod) {
     const MutexLock lock(mutex_);
     if (pods_.insert_or_assign(pod.uid, pod).second) oldest_first_.push_back(pod.uid);
     if (oldest_first_.size() <= kMaxPods) return;
@@ -212,28 +208,29 @@ PodsApiSource::~PodsApiSource() = default;
 void PodsApiSource::Ask(const Question& question, Answer answer) {
   const std::string& uid = question.sandbox->metadata().uid();
   if (question.container) {
-    if (std::optional<Pod> pod = client_->Remembered(uid)) {
-      Result<std::optional<PodAsk>> known = CandidateOrder(*std::move(pod), question);
+    if (std::optional<Pod> pod = client_->Cached(uid)) {
+      Result<std::optional<PodAsk>> known = CompareWithCri(*std::move(pod), question);
       if (known.ok() && *known) {
         answer(std::move(known));
         return;
       }
-      // The pod may have changed since: a resize, a container for debugging.
+      // The pod may have changed since, by a resize or an ephemeral container.
     }
   }
   client_->Get(uid, [question, answer = std::move(answer)](const Result<Pod>& pod) {
-    Result<std::optional<PodAsk>> known = CheckAnswer(pod, question);
+    Result<std::optional<PodAsk>> known =
+        pod.ok() ? CompareWithCri(*pod, question) : Result<std::optional<PodAsk>>(pod.error());
     if (!known.ok()) {
-      // The kubelet serves it or not, and does not know other clients' pods.
+      // A kubelet need not serve the API, and does not know the pods of other clients.
       const bool expected = known.error().code == ErrorCode::kUnavailable ||
                             known.error().code == ErrorCode::kNotFound;
       if (!expected && question.remarks) *question.remarks = known.error().message;
-      // That it is late was said once, for all.
+      // A timeout has been logged once for all.
       const bool late = known.error().code == ErrorCode::kDeadlineExceeded;
       const runtime::v1::PodSandboxMetadata& metadata = question.sandbox->metadata();
       spdlog::log(expected || late ? spdlog::level::debug : spdlog::level::warn,
-                  "pod {}/{}: {}: the next source is asked", metadata.namespace_(), metadata.name(),
-                  known.error().Text());
+                  "pod {}/{}: {}; the next source of resources is used", metadata.namespace_(),
+                  metadata.name(), known.error().Text());
       known = std::optional<PodAsk>();
     }
     answer(std::move(known));

@@ -1,4 +1,4 @@
-// The kubelet's own word about its pods, from its local Pods API (Kubernetes 1.36, alpha).
+// The resources of pods from the kubelet's local Pods API (Kubernetes 1.36, alpha).
 #pragma once
 
 #include <chrono>
@@ -10,26 +10,24 @@
 namespace alignd::podsource {
 
 // Knows every pod that the kubelet knows, as a whole: exact requests, extended resources, roles,
-// pod-level resources. A pod's own word about its QoS class is the cgroup parent's, where that
-// tells it.
+// pod-level resources. If the cgroup parent shows the pod's QoS class, that class is used.
 //
-// The API is optional, and everybody can go on without it. While its socket is not there, it is not
-// asked at all; once it appears, it is. Where it fails, or does not answer in time, or says what
-// contradicts CRI (the pod is being resized, and the kubelet has not allowed it yet), the next
-// source is asked, and the question's remarks say why. After an answer that came too late nobody
-// asks for a while.
+// The API is optional. While its socket does not exist, it is not called. The next source is asked
+// if the API fails, does not answer in time, or contradicts CRI (for example while a pod is being
+// resized and the kubelet has not allowed the resize yet); the question's remarks say why. After a
+// timeout, the API is not called for a while.
 class PodsApiSource final : public ResourceSource {
  public:
   struct Options {
     std::string endpoint = "unix:///var/lib/kubelet/pods-api/pods-api.sock";
-    std::chrono::milliseconds timeout{500};   // longest wait for one answer
-    std::chrono::milliseconds pause{10'000};  // how long nobody asks after an answer came too late
+    std::chrono::milliseconds timeout{500};   // of one call
+    std::chrono::milliseconds pause{10'000};  // without calls, after a timeout
   };
 
   // Errors: kInvalidArgument as rpc::SocketPath.
   static Result<std::unique_ptr<ResourceSource>> Make(const Options& options);
 
-  // Ends the calls under way; their answers come before it returns.
+  // Ends the calls under way; each has been answered when this returns.
   ~PodsApiSource() override;
 
   void Ask(const Question& question, Answer answer) override;

@@ -1,5 +1,5 @@
-// Where alignd learns what a pod asks for: CRI does not carry Kubernetes' requests. Each source is
-// one way to know; `FirstThatKnows` puts them in order.
+// Where alignd learns the resources of a pod: CRI does not carry Kubernetes' requests. There are
+// several sources; `FirstThatKnows` puts them in order.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,20 @@
 
 namespace alignd::podsource {
 
-// What is known of a pod: all of it, or one container alone.
+// A pod with all its containers, or with one container alone.
 struct PodAsk {
   Pod pod;
-  std::string source;  // who said so, for `alignctl explain`: "annotation alignd.io/resources"
+  std::string source;  // for `alignctl explain`: "annotation alignd.io/resources"
 };
 
-// What the kubelet told when the question came up.
+// The kubelet's request for which the resources are needed.
 struct Question {
-  // With the pod's UID in it. Never null.
+  // Includes the pod's UID. Never null.
   std::shared_ptr<const runtime::v1::PodSandboxConfig> sandbox;
-  // The container that is to be created; null at RunPodSandbox, before there is any.
+  // The container that is to be created; null at RunPodSandbox.
   std::shared_ptr<const runtime::v1::ContainerConfig> container;
-  // Where a source says why it does not know what it should: a kubelet that does not answer. It
-  // becomes part of PodAsk::source, so that whoever asks why a pod has no devices can read it. May
-  // be null.
+  // A source writes here why it failed, for example because the kubelet does not answer. It becomes
+  // part of PodAsk::source, so that `alignctl explain` shows why a pod has no devices. May be null.
   std::shared_ptr<std::string> remarks = nullptr;
 };
 
@@ -38,12 +37,11 @@ class ResourceSource {
 
   virtual ~ResourceSource() = default;
 
-  // Without a container in the question: the whole pod. With one: the whole pod, that container
-  // among its containers, or that container alone. nullopt: this source does not know, ask the
-  // next. An error refuses the pod: kInvalidArgument with the place of the fault or of the
-  // contradiction.
-  // Returns at once. `answer` runs exactly once, perhaps before Ask returns, on any thread, and
-  // must not block.
+  // Without a container in the question, answers the whole pod. With a container, answers the whole
+  // pod including that container, or that container alone. nullopt: this source does not know the
+  // pod; the next source is asked. An error refuses the pod: kInvalidArgument, naming the faulty
+  // text or both sides of a contradiction. Returns at once. `answer` runs exactly once, perhaps
+  // before Ask returns, on any thread, and must not block.
   virtual void Ask(const Question& question, Answer answer) = 0;
 };
 

@@ -44,7 +44,7 @@ Result<Pod> ParseV1Pod(std::string_view bytes) {
       !pod.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return Error{ErrorCode::kInvalidArgument, "not a v1.Pod in protobuf"};
   }
-  // One reader for both encodings: this is the JSON of the fields that it reads.
+  // One parser for both encodings: this is the JSON of the fields that it reads.
   json spec = {{"initContainers", ToJson(pod.spec().init_containers())},
                {"containers", ToJson(pod.spec().containers())}};
   if (pod.spec().has_resources()) spec["resources"] = ToJson(pod.spec().resources());

@@ -9,7 +9,7 @@
 namespace alignd::podsource {
 
 // The same pod that ParseKubernetesPod makes of the JSON encoding, with the same checks and
-// defaults. Fields that do not concern us are skipped.
+// defaults. Fields that alignd does not use are skipped.
 // Errors: kInvalidArgument, if the bytes are no protobuf message; as ParseKubernetesPod.
 Result<Pod> ParseV1Pod(std::string_view bytes);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kPath[] = ":path";
 
-// What the runtime is asked with where the message is not the caller's any more.
+// The headers for a request whose message alignd may have replaced.
 Headers ForNewMessage(const Headers& headers) {
   Headers changed;
   for (const auto& [name, value] : headers) {
@@ -19,7 +19,7 @@ Headers ForNewMessage(const Headers& headers) {
     }
     changed.Add(name, value);
   }
-  changed.Add("grpc-accept-encoding", "identity");  // the answer is read as well
+  changed.Add("grpc-accept-encoding", "identity");  // alignd reads the answer as well
   return changed;
 }
 
@@ -39,15 +39,14 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     Answer(status);
   }
 
-  // The handler's decision, whoever made it; nothing happens after the first, or when the caller
-  // has gone.
+  // The handler's decision. Only the first one has an effect, and none if the caller has gone.
   void Decided(CallHandler::Decision decision) {
     if (state_ != State::kAsking) return;
     if (const auto* status = std::get_if<grpc::Status>(&decision)) {
       Answer(*status);
       return;
     }
-    to_back_ = FrameOf(std::get<grpc::ByteBuffer>(decision));
+    to_back_ = FrameOf(std::move(std::get<std::string>(decision)));
     to_back_ended_ = true;
     Forward();
   }
@@ -55,9 +54,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
  private:
   enum class State {
     kReading,    // the request of an intercepted call
-    kAsking,     // for the handler's decision
-    kForwarded,  // on the way to the runtime, or with it
-    kFinished,   // the caller has, or gets, the whole answer, or has gone
+    kAsking,     // waits for the handler's decision
+    kForwarded,  // waits for a connection to the runtime, or for the runtime
+    kFinished,   // the whole answer has been sent or queued for the caller, or the caller has gone
   };
 
   // The caller's half.
@@ -118,7 +117,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   // --- The request.
 
   void RequestBegins(Headers headers) {
-    if (std::exchange(begun_, true)) return;  // trailers, which gRPC's callers do not have
+    if (std::exchange(begun_, true)) return;  // trailers; gRPC's callers send none
     request_ = std::move(headers);
     if (!Method().starts_with('/')) {
       state_ = State::kFinished;
@@ -146,9 +145,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (!read.ok()) {
       Answer(read);
     } else if (message_.IsComplete()) {
-      // Whether or not the caller has half-closed: a handler must not have to wait for that.
+      // Even if the caller has not half-closed yet: a handler need not wait for that.
       state_ = State::kAsking;
-      handler_->OnRequest(std::exchange(message_, {}).Message(), MakeDecide());
+      handler_->OnRequest(message_.TakeMessage(), MakeDecide());
     }
   }
 
@@ -179,7 +178,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (session.ok()) {
       stream = (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), back_);
     }
-    if (session.ok() && !stream) {  // all its numbers are used up
+    if (session.ok() && !stream) {  // all stream numbers of the connection are used up
       context_.runtime.Retire(**session);
       Forward();
       return;
@@ -226,7 +225,6 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (back_.session != nullptr) back_.session->Consumed(back_.stream, data.bytes.size());
     if (handler_ == nullptr || !answer_fault_.ok()) return;
     answer_fault_ = answer_message_.Append(data.bytes);
-    if (answer_fault_.ok()) answer_bytes_.append(data.bytes);
   }
 
   void AnswerEnds(Headers trailers) {
@@ -239,38 +237,37 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (front_.session != nullptr) front_.session->End(front_.stream, std::move(trailers));
   }
 
-  // The whole answer of an intercepted call is there.
+  // The whole answer to an intercepted call has arrived.
   void Conclude() {
     back_.ended = true;
-    if (state_ == State::kFinished) return;  // the caller has gone, and the handler has heard of it
+    if (state_ == State::kFinished) return;  // the caller has gone, and the handler knows it
     const bool is_short = answer_trailers_.empty();
     const Headers& last = is_short ? answer_headers_ : answer_trailers_;
+    const bool has_message = answer_fault_.ok() && answer_message_.IsComplete();
     grpc::Status status = StatusIn(last);
-    if (!HasStatus(last)) {
-      // The caller is to hear the same as the handler.
-    } else if (status.ok() && !answer_fault_.ok()) {
-      status = answer_fault_;
-    } else if (status.ok() && !answer_message_.IsComplete()) {
-      status = {grpc::StatusCode::INTERNAL,
-                "the runtime answered " + std::string(Method()) + " with nothing"};
-    } else {
-      // As the runtime has it.
-      const grpc::ByteBuffer message = answer_message_.Message();
-      handler_->OnResponse(status, status.ok() ? &message : nullptr);
-      state_ = State::kFinished;
-      if (front_.session == nullptr) return;
-      front_.answered = true;
-      if (is_short) {
-        front_.session->RespondAndEnd(front_.stream, answer_headers_);
-        return;
+    if (!HasStatus(last) || (status.ok() && !has_message)) {
+      if (HasStatus(last)) {
+        status = answer_fault_.ok() ? grpc::Status(grpc::StatusCode::INTERNAL,
+                                                   "the runtime answered " + std::string(Method()) +
+                                                       " without a message")
+                                    : answer_fault_;
       }
-      front_.session->Respond(front_.stream, answer_headers_);
-      front_.session->Write(front_.stream, answer_bytes_);
-      front_.session->End(front_.stream, std::move(answer_trailers_));
+      handler_->OnResponse(status, nullptr);
+      Answer(status);  // the same that the handler gets
       return;
     }
-    handler_->OnResponse(status, nullptr);
-    Answer(status);
+    std::string message = has_message ? answer_message_.TakeMessage() : std::string();
+    handler_->OnResponse(status, status.ok() ? &message : nullptr);
+    state_ = State::kFinished;
+    if (front_.session == nullptr) return;
+    front_.answered = true;
+    if (is_short) {
+      front_.session->RespondAndEnd(front_.stream, answer_headers_);
+      return;
+    }
+    front_.session->Respond(front_.stream, answer_headers_);
+    if (has_message) front_.session->Write(front_.stream, FrameOf(std::move(message)));
+    front_.session->End(front_.stream, std::move(answer_trailers_));
   }
 
   // Ends the call for the caller, unless that has happened.
@@ -286,7 +283,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   // --- Ends that come too early.
 
-  // Applies the runtime that nobody wants the answer, and the handler.
+  // Reports to the runtime and to the handler that the answer is not wanted any more.
   void EndBack(const grpc::Status& status) {
     if (state_ != State::kForwarded || back_.ended) return;
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
@@ -296,7 +293,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   void CallerGone() {
     EndBack({grpc::StatusCode::CANCELLED, "the caller has gone"});
     state_ = State::kFinished;
-    // The runtime has answered before it had heard everything.
+    // The runtime answered before it had the whole request.
     if (back_.session != nullptr && back_.ended) {
       back_.session->Reset(back_.stream, NGHTTP2_NO_ERROR);
     }
@@ -307,11 +304,11 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     const bool lost = code == kConnectionLost || code == NGHTTP2_NO_ERROR;
     const grpc::Status status(
         code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
-        lost ? "the connection to the runtime is gone" : "the runtime gave the call up");
+        lost ? "the connection to the runtime is gone" : "the runtime reset the call");
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
     const bool as_it_came = handler_ == nullptr || code == NGHTTP2_REFUSED_STREAM;
     if (!lost && as_it_came && front_.session != nullptr) {
-      // The caller knows what it means; one that was refused may be asked for once more.
+      // The caller interprets the code itself: it may repeat a call that was refused.
       state_ = State::kFinished;
       front_.session->Reset(front_.stream, code);
       return;
@@ -328,18 +325,17 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   Back back_{*this};
 
   MessageReader message_;  // the request of an intercepted call
-  std::string to_back_;    // until there is a stream for it
+  std::string to_back_;    // bytes for the runtime, until there is a stream
   bool to_back_ended_ = false;
 
   // The answer to an intercepted call.
   Headers answer_headers_;
-  std::string answer_bytes_;
   MessageReader answer_message_;
   grpc::Status answer_fault_;
   Headers answer_trailers_;
 };
 
-// What a handler's `decide` stands for. Shared by its copies. Thread-safe.
+// The state of a handler's `decide`, shared by its copies. Thread-safe.
 class PendingDecision {
  public:
   PendingDecision(std::shared_ptr<host::EventLoop> loop, std::weak_ptr<Call> call,
@@ -349,7 +345,8 @@ class PendingDecision {
   PendingDecision& operator=(const PendingDecision&) = delete;
   ~PendingDecision() {
     // Without effect if there was a decision.
-    Decide(grpc::Status(grpc::StatusCode::UNAVAILABLE, "alignd gave the request up"));
+    Decide(grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                        "alignd dropped the request without a decision"));
   }
 
   void Decide(CallHandler::Decision decision) const {
@@ -361,7 +358,7 @@ class PendingDecision {
  private:
   const std::shared_ptr<host::EventLoop> loop_;
   const std::weak_ptr<Call> call_;
-  const std::shared_ptr<CallHandler> handler_;  // alive while somebody may decide
+  const std::shared_ptr<CallHandler> handler_;  // lives as long as a decision is possible
 };
 
 std::function<void(CallHandler::Decision)> Call::MakeDecide() {

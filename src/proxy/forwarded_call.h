@@ -1,4 +1,4 @@
-// One call of the forwarder, from its request's headers to the last event of either side.
+// One call that passes the forwarder, from the request's headers to the last event on either side.
 #pragma once
 
 #include <memory>
@@ -14,22 +14,22 @@ namespace alignd::proxy {
 // Used on the loop's thread alone.
 class ForwardedCall {
  public:
-  // What calls share; outlives them.
+  // Shared by all calls; outlives them.
   struct Context {
     std::shared_ptr<host::EventLoop> loop;
     RuntimeConnection& runtime;
     const HandlerFactory& handlers;
   };
 
-  // The call that begins with stream `stream` of `caller`. It keeps itself alive.
+  // Makes the call that begins with stream `stream` of `caller`. It keeps itself alive.
   static std::shared_ptr<ForwardedCall> Make(const Context& context, Session& caller,
                                              int32_t stream);
 
   virtual ~ForwardedCall() = default;
 
-  // Where the caller's half is to be told of.
+  // Receives the events of the caller's stream.
   virtual StreamEvents& caller_events() = 0;
-  // Ends the call for both sides.
+  // Ends the call on both sides.
   virtual void Abort(const grpc::Status& status) = 0;
 };
 

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "host/event_loop.h"
 #include "proxy/forwarded_call.h"
 #include "proxy/runtime_connection.h"
 #include "proxy/session.h"
@@ -21,9 +20,9 @@
 namespace alignd::proxy {
 namespace {
 
-// How long to wait when the process has no descriptor left for another connection.
+// The wait after an accept that failed, for example because the process has no free descriptor.
 constexpr std::chrono::milliseconds kAcceptPause{100};
-constexpr std::chrono::seconds kTrimPause{5};  // not for every one of many short connections
+constexpr std::chrono::seconds kTrimPause{5};  // one trim for many short connections
 
 Error ErrnoError(const char* what) {
   return Error{ErrorCode::kIo, std::generic_category().message(errno)}.In(what);
@@ -36,32 +35,43 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
       : loop_(std::move(loop)),
         listening_(std::move(listening)),
         handlers_(std::move(settings.handlers)),
-        runtime_(*loop_, std::move(settings.runtime_socket), settings.served_within,
-                 std::move(settings.runtime_lost)) {}
+        runtime_(std::make_unique<RuntimeConnection>(*loop_, std::move(settings.runtime_socket),
+                                                     settings.served_within,
+                                                     std::move(settings.runtime_lost))) {
+    loop_->Post([this] { Accept(); });
+  }
   LoopForwarder(const LoopForwarder&) = delete;
   LoopForwarder& operator=(const LoopForwarder&) = delete;
   ~LoopForwarder() override { Stop(std::chrono::milliseconds(0)); }
 
-  Result<Done> Start() {
-    const Result<Done> watched = loop_->Watch(listening_.fd(), EPOLLIN, *this);
-    if (!watched.ok()) return watched.error();
-    loop_->Start();
-    started_ = true;
-    return Done{};
-  }
-
   void Stop(std::chrono::milliseconds grace) override {
-    if (!started_) return;
-    loop_->Post([this, grace] { Drain(grace); });
-    {
-      const MutexLock lock(mutex_);
-      while (!ended_) all_ended_.Wait(mutex_);
-    }
-    loop_->Stop();
+    const MutexLock lock(mutex_);
+    if (ended_) return;
+    loop_->Post(WhileRunning([this, grace] { Drain(grace); }));
+    while (!ended_) all_ended_.Wait(mutex_);
   }
 
  private:
-  // --- On the loop's thread.
+  // --- On the loop's thread, which goes on when the forwarder has ended.
+
+  std::function<void()> WhileRunning(std::function<void()> task) const {
+    return [running = running_, task = std::move(task)] {
+      if (*running) task();
+    };
+  }
+
+  void Accept() {
+    const Result<Done> watched = loop_->Watch(listening_.fd(), EPOLLIN, *this);
+    if (watched.ok()) return;
+    spdlog::error("accept connections: {}", watched.error().message);
+    AcceptLater();
+  }
+
+  void AcceptLater() {
+    loop_->After(kAcceptPause, WhileRunning([this] {
+                   if (!draining_) Accept();
+                 }));
+  }
 
   void OnReady(uint32_t) override {
     const int fd = accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -69,19 +79,11 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
       Serve(host::Descriptor(fd));
       return;
     }
-    // Another process may have taken the connection that we were woken for.
+    // Another process may have accepted the connection.
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-    spdlog::error("take a connection: {}", std::generic_category().message(errno));
+    spdlog::error("accept a connection: {}", std::generic_category().message(errno));
     loop_->Unwatch(listening_.fd());
     AcceptLater();
-  }
-
-  void AcceptLater() {
-    loop_->After(kAcceptPause, [this] {
-      if (draining_) return;
-      const Result<Done> watched = loop_->Watch(listening_.fd(), EPOLLIN, *this);
-      if (!watched.ok()) AcceptLater();
-    });
   }
 
   void Serve(host::Descriptor socket) {
@@ -90,7 +92,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     callbacks.accept = [this, self](int32_t stream) { return Begin(**self, stream); };
     callbacks.on_closed = [this, self](const std::string&) {
       std::erase_if(callers_, [&](const auto& caller) { return caller.get() == *self; });
-      GiveMemoryBackSoon();
+      TrimMemorySoon();
       EndIfDrained();
     };
     auto session = Session::MakeServer(*loop_, std::move(socket), std::move(callbacks));
@@ -103,7 +105,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   }
 
   StreamEvents* Begin(Session& caller, int32_t stream) {
-    const auto call = ForwardedCall::Make({loop_, runtime_, handlers_}, caller, stream);
+    const auto call = ForwardedCall::Make({loop_, *runtime_, handlers_}, caller, stream);
     if (calls_.size() >= 2 * calls_at_sweep_ + 64) {
       std::erase_if(calls_, [](const auto& weak) { return weak.expired(); });
       calls_at_sweep_ = calls_.size();
@@ -112,25 +114,26 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     return &call->caller_events();
   }
 
-  // Callers that did not read their answers may have left much of it, which the allocator keeps.
-  void GiveMemoryBackSoon() {
+  // Callers that did not read their answers may have caused much memory to be allocated, which the
+  // allocator keeps.
+  void TrimMemorySoon() {
     if (std::exchange(trims_soon_, true)) return;
-    loop_->After(kTrimPause, [this] {
-      trims_soon_ = false;
-      malloc_trim(0);
-    });
+    loop_->After(kTrimPause, WhileRunning([this] {
+                   trims_soon_ = false;
+                   malloc_trim(0);
+                 }));
   }
 
   void Drain(std::chrono::milliseconds grace) {
     if (std::exchange(draining_, true)) return;
     loop_->Unwatch(listening_.fd());
     for (const auto& caller : callers_) caller->Drain();
-    loop_->After(grace, [this] { CutOff(); });
+    loop_->After(grace, WhileRunning([this] { CutOff(); }));
     EndIfDrained();
   }
 
   void EndIfDrained() {
-    if (draining_ && callers_.empty()) loop_->Post([this] { End(); });
+    if (draining_ && callers_.empty()) loop_->Post(WhileRunning([this] { End(); }));
   }
 
   void CutOff() {
@@ -141,10 +144,14 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     End();
   }
 
+  // The loop has nothing of this object any more when Stop returns. So the connections are
+  // destroyed here, on the loop's thread.
   void End() {
     for (const auto& caller : callers_) caller->Close();
     callers_.clear();
-    runtime_.Close();
+    runtime_->Close();
+    runtime_.reset();
+    *running_ = false;
     const MutexLock lock(mutex_);
     ended_ = true;
     all_ended_.NotifyAll();
@@ -153,13 +160,13 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   const std::shared_ptr<host::EventLoop> loop_;
   const host::Descriptor listening_;
   const HandlerFactory handlers_;
-  RuntimeConnection runtime_;
+  std::unique_ptr<RuntimeConnection> runtime_;
   std::vector<std::unique_ptr<Session>> callers_;
-  std::vector<std::weak_ptr<ForwardedCall>> calls_;  // among them some that have ended
+  std::vector<std::weak_ptr<ForwardedCall>> calls_;  // some of them have ended
   size_t calls_at_sweep_ = 0;
   bool draining_ = false;
   bool trims_soon_ = false;
-  bool started_ = false;  // not touched by the loop's thread
+  const std::shared_ptr<bool> running_ = std::make_shared<bool>(true);  // the loop's thread only
 
   Mutex mutex_;
   CondVar all_ended_;
@@ -168,18 +175,14 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
 
 }  // namespace
 
-Result<std::unique_ptr<Forwarder>> Forwarder::Start(host::Descriptor listening, Settings settings) {
+Result<std::unique_ptr<Forwarder>> Forwarder::Start(std::shared_ptr<host::EventLoop> loop,
+                                                    host::Descriptor listening, Settings settings) {
   const int flags = fcntl(listening.fd(), F_GETFL);
   if (flags < 0 || fcntl(listening.fd(), F_SETFL, flags | O_NONBLOCK) < 0) {
     return ErrnoError("set up the listening socket");
   }
-  Result<std::shared_ptr<host::EventLoop>> loop = host::EventLoop::Make();
-  if (!loop.ok()) return loop.error();
-  auto forwarder =
-      std::make_unique<LoopForwarder>(*std::move(loop), std::move(listening), std::move(settings));
-  const Result<Done> started = forwarder->Start();
-  if (!started.ok()) return started.error();
-  return std::unique_ptr<Forwarder>(std::move(forwarder));
+  return std::unique_ptr<Forwarder>(
+      std::make_unique<LoopForwarder>(std::move(loop), std::move(listening), std::move(settings)));
 }
 
 }  // namespace alignd::proxy

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <vector>
+#include <utility>
 
 #include "rpc/unix_socket.h"
 
 namespace alignd::proxy {
 namespace {
 
-constexpr size_t kPrefixBytes = 5;  // whether it is compressed, and the size, high byte first
+constexpr size_t kPrefixBytes = 5;  // a flag for compression, and the size, high byte first
 constexpr char kStatus[] = "grpc-status";
 constexpr char kText[] = "grpc-message";
 constexpr char kDetails[] = "grpc-status-details-bin";
@@ -35,7 +35,7 @@ std::string PercentEncoded(std::string_view text) {
   return encoded;
 }
 
-// What is no %XX stays as it is.
+// Text that is not %XX stays as it is.
 std::string PercentDecoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -69,7 +69,7 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     bytes.remove_prefix(std::min(missing, bytes.size()));
     if (prefix_.size() < kPrefixBytes) return grpc::Status::OK;
     if (prefix_[0] != 0) {
-      return {grpc::StatusCode::UNIMPLEMENTED, "alignd reads no compressed messages"};
+      return {grpc::StatusCode::UNIMPLEMENTED, "alignd does not support compressed messages"};
     }
     size_t size = 0;
     for (size_t i = 1; i < kPrefixBytes; ++i) {
@@ -89,21 +89,14 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
   return grpc::Status::OK;
 }
 
-grpc::ByteBuffer MessageReader::Message() const {
-  const grpc::Slice slice(bytes_);
-  return grpc::ByteBuffer(&slice, 1);
-}
+std::string MessageReader::TakeMessage() { return std::exchange(*this, {}).bytes_; }
 
-std::string FrameOf(const grpc::ByteBuffer& message) {
-  const size_t size = message.Length();
-  std::string frame(1, '\0');
-  for (int shift = 24; shift >= 0; shift -= 8) frame += static_cast<char>(size >> shift & 0xff);
-  std::vector<grpc::Slice> slices;
-  (void)message.Dump(&slices);  // fails only for a message that is none; then there are no bytes
-  for (const grpc::Slice& slice : slices) {
-    frame.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return frame;
+std::string FrameOf(std::string message) {
+  const size_t size = message.size();
+  std::string prefix(1, '\0');
+  for (int shift = 24; shift >= 0; shift -= 8) prefix += static_cast<char>(size >> shift & 0xff);
+  message.insert(0, prefix);
+  return message;
 }
 
 bool HasStatus(const Headers& trailers) { return !trailers.Find(kStatus).empty(); }

@@ -1,8 +1,7 @@
-// gRPC as it lies in HTTP/2: messages in data, statuses in headers.
+// How gRPC uses HTTP/2: messages in DATA frames, statuses in headers.
 // Source: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 #pragma once
 
-#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
 #include <optional>
@@ -13,30 +12,30 @@
 
 namespace alignd::proxy {
 
-// Puts the one message of a call together from the pieces in which it comes.
+// Joins the pieces in which the one message of a unary call arrives.
 class MessageReader {
  public:
   // Errors: RESOURCE_EXHAUSTED if it is longer than rpc::kMaxMessageBytes; UNIMPLEMENTED if it is
   // compressed; INTERNAL if more follows.
   grpc::Status Append(std::string_view bytes);
   bool IsComplete() const { return size_ && bytes_.size() == *size_; }
-  // Of a complete message. A copy of its bytes.
-  grpc::ByteBuffer Message() const;
+  // The bytes of the complete message. The reader is then as new.
+  std::string TakeMessage();
 
  private:
-  std::string prefix_;          // as far as it is there
-  std::optional<size_t> size_;  // of the message, once that is known
+  std::string prefix_;          // the part that has arrived
+  std::optional<size_t> size_;  // of the message; set once the prefix is complete
   std::string bytes_;
 };
 
-// The message with its prefix.
-std::string FrameOf(const grpc::ByteBuffer& message);
+// The message with its prefix before it.
+std::string FrameOf(std::string message);
 
 bool HasStatus(const Headers& trailers);
-// The status that an answer ends with. UNKNOWN where there is none.
+// The status at the end of an answer; UNKNOWN if there is none.
 grpc::Status StatusIn(const Headers& trailers);
 
-// The trailers, and the answer that is nothing but a status.
+// Trailers with the status, and the headers of an answer that has nothing but a status.
 Headers TrailersWith(const grpc::Status& status);
 Headers AnswerWith(const grpc::Status& status);
 

@@ -3,7 +3,7 @@
 namespace alignd::proxy {
 namespace {
 
-// What a gRPC call has, so that most blocks are made without growing.
+// The usual sizes of a gRPC call's headers, so that most blocks need one allocation.
 constexpr size_t kUsualBytes = 256;
 constexpr size_t kUsualFields = 12;
 

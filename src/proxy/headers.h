@@ -9,15 +9,15 @@
 
 namespace alignd::proxy {
 
-// In the order in which they came; pseudo-headers (":path") first. A value; all names and values
-// lie in one buffer, because every call has some dozen of them and they are made for each.
+// In the order of their arrival; pseudo-headers (":path") first. A value. All names and values are
+// in one buffer, because every call has about a dozen of them.
 class Headers {
  public:
   struct Field {
     std::string_view name;
     std::string_view value;
   };
-  // What a change of the headers leaves is not to be used.
+  // A change of the headers makes it invalid.
   class Iterator {
    public:
     Iterator(const Headers& of, size_t index) : of_(&of), index_(index) {}
@@ -46,7 +46,7 @@ class Headers {
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, size()}; }
 
-  // The value of the first one, empty if it is not there.
+  // The value of the first field of this name; empty if there is none.
   std::string_view Find(std::string_view name) const;
 
  private:

@@ -11,14 +11,14 @@
 namespace alignd::proxy {
 namespace {
 
-// To begin a piece costs as much as to copy some hundred bytes.
+// A new piece costs as much as copying some hundred bytes.
 constexpr size_t kShort = 1024;
-// Short ones share a piece up to this size, which is that of most frames.
+// The maximum size of a piece that short appends share; most frames have this size.
 constexpr size_t kSharedPiece = 16 << 10;
-// A buffer is kept for bytes that fill no less than the 8th part of it, as a full frame does.
+// A buffer is kept for bytes that fill at least an eighth of it, as a full frame does.
 constexpr size_t kWorthABuffer = ReadBuffers::kSize / 8;
 constexpr size_t kMaxPiecesPerSend = 128;
-// Those that are gone go from the list when there are so many, and as many as those that are left.
+// Removed pieces are erased from the list when they are so many, and half of the list.
 constexpr size_t kManyDropped = 64;
 
 }  // namespace
@@ -34,6 +34,12 @@ void Pieces::Append(std::string_view bytes) {
   } else {
     pieces_.push_back({.own = std::string(bytes)});
   }
+}
+
+void Pieces::AppendOwned(std::string bytes) {
+  if (bytes.size() <= kShort) return Append(bytes);
+  size_ += bytes.size();
+  pieces_.push_back({.own = std::move(bytes)});
 }
 
 void Pieces::Append(const SharedBytes& shared) {

@@ -1,5 +1,5 @@
-// Bytes that wait to be passed on, in the pieces in which they came: a long message goes through
-// the proxy in the buffers that it was read into.
+// Bytes that wait to be sent, in the pieces in which they arrived: a long message passes the proxy
+// in the buffers into which it was read.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +18,28 @@ class Pieces {
 
   // Copies. Short ones share a piece.
   void Append(std::string_view bytes);
-  // Copies those that are not worth that a whole buffer is kept for them.
+  // Copies short bytes and keeps long ones.
+  void AppendOwned(std::string bytes);
+  // Copies bytes that are too few to keep a whole buffer for them.
   void Append(const SharedBytes& shared);
-  // Takes the first `bytes` of `from`, which has as many. What is a piece there stays one.
+  // Moves the first `bytes` of `from`, which has at least as many. A whole piece is not copied.
   void AppendFrom(Pieces& from, size_t bytes);
 
-  // So many bytes are in one piece at the front.
+  // The size of the first piece.
   size_t FirstSize() const;
 
   enum class Sent {
     kAll,
-    kSome,    // the socket takes no more at the moment
-    kBroken,  // it never will
+    kSome,    // the socket accepts no more now
+    kBroken,  // the socket never accepts more
   };
-  // Removes what the socket took.
+  // Removes the bytes that the socket accepted.
   Sent SendTo(int socket);
 
  private:
   struct Piece {
     std::string own;
-    SharedBytes shared{};  // without a buffer: the piece is our own
+    SharedBytes shared{};  // without a buffer: the bytes are in `own`
 
     std::string_view bytes() const { return shared.buffer ? shared.bytes : std::string_view(own); }
   };
@@ -45,9 +47,9 @@ class Pieces {
   void Drop(size_t bytes);
   void DropFirst();
 
-  std::vector<Piece> pieces_;  // none is empty, but for those before the first
+  std::vector<Piece> pieces_;  // from index first_ on, none is empty
   size_t first_ = 0;
-  size_t first_begin_ = 0;  // what is left of the first piece begins here
+  size_t first_begin_ = 0;  // the bytes of the first piece before this have been removed
   size_t size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What is read from sockets, in buffers that live as long as somebody has bytes of theirs.
+// Buffers for bytes that are read from sockets. A buffer lives as long as bytes of it are in use.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,21 @@ namespace alignd::proxy {
 
 using SharedBuffer = std::shared_ptr<uint8_t[]>;
 
-// Bytes of such a buffer. A value.
+// Some bytes of a buffer. A value.
 struct SharedBytes {
   SharedBuffer buffer;
-  std::string_view bytes;  // in it
+  std::string_view bytes;  // in the buffer
 };
 
 // Used on one thread.
 class ReadBuffers {
  public:
-  // Large enough for few reads, small enough to be in the cache still when it is written.
+  // Large, so that there are few reads; small enough to be still in the CPU's cache when it is
+  // sent.
   static constexpr size_t kSize = 128 << 10;
 
-  // One that nobody has bytes of: an old one, if there is one, for fresh memory costs more than to
-  // read into it.
+  // A buffer of which no bytes are in use. An old one if possible: new memory costs more than
+  // reading into it.
   SharedBuffer Take() {
     for (const SharedBuffer& buffer : kept_) {
       if (buffer.use_count() == 1) return buffer;

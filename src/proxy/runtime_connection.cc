@@ -32,7 +32,7 @@ Result<Done> RuntimeConnection::Connect() {
   std::ranges::copy(path_, address.sun_path);
   if (socket.fd() < 0 ||
       connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    // EAGAIN: it has more connections waiting than it takes.
+    // EAGAIN: the runtime's queue of connections is full.
     return Error{ErrorCode::kUnavailable, std::generic_category().message(errno)}.In("connect");
   }
   Session::Callbacks callbacks;
@@ -40,14 +40,14 @@ Result<Done> RuntimeConnection::Connect() {
     serves_ = true;
     Settle(current_.get());
   };
-  // Never called before the session is ours.
+  // Never called before the session has been stored.
   const auto self = std::make_shared<const Session*>(nullptr);
   callbacks.on_closed = [this, self](const std::string& why) { Forget(*self, why); };
   callbacks.on_going_away = [this, self] {
     if (current_.get() != *self) return;
     serves_ = false;
     old_.push_back(std::move(current_));
-    // The session is in the middle of it: what waits for it takes another one later.
+    // Posted, because the session is just calling this. The waiting calls take another session.
     loop_.Post([this, alive = alive_] {
       if (!*alive) return;
       for (Taker& taker : std::exchange(takers_, {})) Take(std::move(taker));
@@ -59,7 +59,7 @@ Result<Done> RuntimeConnection::Connect() {
   *self = current_.get();
   loop_.After(served_within_, [this, alive = alive_, number = ++connections_] {
     if (!*alive || connections_ != number || current_ == nullptr || serves_) return;
-    Forget(current_.get(), "takes connections but has served none of ours for " +
+    Forget(current_.get(), "accepts connections but has not served any for " +
                                std::to_string(served_within_.count()) + " ms");
   });
   return Done{};
@@ -79,7 +79,7 @@ void RuntimeConnection::Settle(const Result<Session*>& outcome) {
 void RuntimeConnection::Forget(const Session* session, const std::string& why) {
   const bool was_old =
       std::erase_if(old_, [session](const auto& old) { return old.get() == session; }) > 0;
-  if (was_old && lost_) lost_();  // a runtime that ends in good order says so first
+  if (was_old && lost_) lost_();  // an orderly stop of a runtime begins with GOAWAY
   if (current_.get() != session) return;
   const std::unique_ptr<Session> gone = std::move(current_);
   serves_ = false;

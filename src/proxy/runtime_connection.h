@@ -1,4 +1,4 @@
-// The way to the runtime, made when somebody wants it and made anew when it breaks.
+// The connection to the runtime. It is made when a call needs it, and made again after it broke.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,12 @@ namespace alignd::proxy {
 // Used on the loop's thread alone.
 class RuntimeConnection {
  public:
-  // Gets the connection, or why there is none.
+  // Gets the connection, or the reason why there is none.
   using Taker = std::function<void(Result<Session*>)>;
 
-  // `path`: of the runtime's socket. `served_within`: how long a runtime that takes the connection
-  // may need until it serves it. `lost`: one has ended or broken; may be null.
+  // `path`: of the runtime's socket. `served_within`: the time between accepting the connection and
+  // serving it that the runtime may need. `lost` runs when a connection has ended or broken; may be
+  // null.
   RuntimeConnection(host::EventLoop& loop, std::string path,
                     std::chrono::milliseconds served_within, std::function<void()> lost)
       : loop_(loop),
@@ -32,13 +33,13 @@ class RuntimeConnection {
   RuntimeConnection& operator=(const RuntimeConnection&) = delete;
   ~RuntimeConnection() { *alive_ = false; }
 
-  // At once where the runtime serves already or is not there; else when it says that it serves, or
-  // has not said so in time. Until then nothing is sent: a runtime that hangs would do later
-  // what its caller was told had failed.
+  // Calls `taker` at once if the runtime serves the connection already, or is not there; else when
+  // it serves the connection, or has not done so in time. Until then nothing is sent: otherwise a
+  // runtime that hangs would later execute calls that have failed for their callers.
   void Take(Taker taker);
-  // The session takes no more streams; the next Take is for another one.
+  // The session accepts no more streams; the next Take makes another one.
   void Retire(Session& session);
-  // Sends what is left; streams get OnClosed.
+  // Sends what can be sent without waiting; streams get OnClosed.
   void Close();
 
  private:
@@ -51,10 +52,10 @@ class RuntimeConnection {
   const std::chrono::milliseconds served_within_;
   const std::function<void()> lost_;
   std::unique_ptr<Session> current_;
-  bool serves_ = false;        // the current one
+  bool serves_ = false;        // the runtime serves current_
   uint64_t connections_ = 0;   // made so far
-  std::vector<Taker> takers_;  // wait until it does
-  // Take no more streams; go when theirs have ended.
+  std::vector<Taker> takers_;  // wait until the runtime serves current_
+  // They accept no more streams, and end with their last stream.
   std::vector<std::unique_ptr<Session>> old_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

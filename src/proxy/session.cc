@@ -10,19 +10,20 @@
 namespace alignd::proxy {
 namespace {
 
-// What a peer may send on one stream before it is dealt with.
+// The number of bytes that a peer may send on one stream before they are consumed.
 constexpr int32_t kStreamWindow = 2 << 20;
-// So much of what waits on a stream may keep the buffers that it came in, which can be many times
-// larger; what comes then waits long enough to be copied.
+// The number of waiting bytes of a stream that may keep their read buffers, which can be many times
+// larger. Further bytes are copied: they wait long enough.
 constexpr size_t kMaxShared = 512 << 10;
-// Streams do not wait for each other: what comes is taken off the connection's window at once.
+// Streams do not wait for each other: bytes that arrive are consumed from the connection's window
+// at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
-constexpr int kReadsPerRound = 4;                    // others wait meanwhile
-constexpr uint32_t kMaxConcurrentStreams = 100'000;  // who calls is root
+constexpr int kReadsPerRound = 4;                    // so that other connections get their turn
+constexpr uint32_t kMaxConcurrentStreams = 100'000;  // callers are root, and trusted
 constexpr size_t kWriteBytes = 256 << 10;
 
 nghttp2_nv NameValue(const Headers::Field& field) {
-  // nghttp2 does not change what it is given.
+  // nghttp2 does not write to these bytes.
   const auto bytes = [](std::string_view text) {
     return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
   };
@@ -37,7 +38,7 @@ std::vector<nghttp2_nv> NameValues(const Headers& headers) {
   return list;
 }
 
-// Of all sessions of a loop, which has one thread.
+// Shared by all sessions of a loop, which has one thread.
 SharedBuffer TakeBuffer() {
   static thread_local ReadBuffers buffers;
   return buffers.Take();
@@ -131,10 +132,10 @@ void Session::Resume(int32_t stream, Outgoing& outgoing) {
   SendSoon();
 }
 
-void Session::Write(int32_t stream, std::string_view bytes) {
+void Session::Write(int32_t stream, std::string bytes) {
   Outgoing* const outgoing = FindStream(stream);
   if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
-  outgoing->bytes.Append(bytes);
+  outgoing->bytes.AppendOwned(std::move(bytes));
   Resume(stream, *outgoing);
 }
 
@@ -169,7 +170,7 @@ void Session::Consumed(int32_t stream, size_t bytes) {
   SendSoon();
 }
 
-// --- What nghttp2 tells.
+// --- Called by nghttp2.
 
 ssize_t Session::OfferBytes(int32_t stream, size_t length, uint32_t* flags) {
   Outgoing* const outgoing = FindStream(stream);
@@ -198,7 +199,8 @@ int Session::SendBytes(int32_t stream, std::string_view frame_header, size_t len
   out_.Append(frame_header);
   out_.AppendFrom(outgoing->bytes, length);
   outgoing->events->OnWritten(length);
-  // Else all that the peer's window allows would be packed, whatever the socket takes.
+  // Without a pause, nghttp2 would pack as many frames as the peer's window allows, even if the
+  // socket accepts fewer bytes.
   return out_.size() < kWriteBytes ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
@@ -219,7 +221,7 @@ int Session::FrameReceived(const nghttp2_frame& frame) {
       if (!std::exchange(ready_, true) && callbacks_.on_ready) callbacks_.on_ready();
       break;
     case NGHTTP2_PING:
-      // The answer to Drain's: who sends it has heard that we are going.
+      // The answer to Drain's ping: the peer knows that this side accepts no more streams.
       if ((frame.hd.flags & NGHTTP2_FLAG_ACK) != 0 && draining_) {
         goes_ = true;
         SendSoon();
@@ -237,7 +239,7 @@ int Session::FrameReceived(const nghttp2_frame& frame) {
 void Session::FrameSent(const nghttp2_frame& frame) {
   if (!is_server_ || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
   if (frame.hd.type != NGHTTP2_HEADERS && frame.hd.type != NGHTTP2_DATA) return;
-  // The answer is complete: whoever still talks may stop.
+  // The answer is complete: a peer that still sends its request may stop.
   if (nghttp2_session_get_stream_remote_close(session_, frame.hd.stream_id) == 0) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
   }
@@ -263,7 +265,7 @@ void Session::Watch(bool for_writing) {
 void Session::OnReady(uint32_t events) {
   // Hang-ups and errors show in what is read.
   if ((events & ~uint32_t{EPOLLOUT}) != 0) {
-    // What came together is passed on together.
+    // Bytes that arrive together are forwarded together.
     for (int i = 0; i < kReadsPerRound; ++i) {
       const Received received = Receive();
       if (received == Received::kOver) return;
@@ -329,15 +331,16 @@ void Session::EndOfRound() {
   sends_soon_ = false;
   if (is_closed_) return;
   if (std::exchange(goes_, false)) {
-    // Not before all is read that came with the answer to the ping: it is served, so it is named.
+    // The streams that arrived together with the answer to the ping have been read, so they are
+    // served, and the GOAWAY includes them.
     last_stream_ = nghttp2_session_get_last_proc_stream_id(session_);
     nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, last_stream_, NGHTTP2_NO_ERROR, nullptr, 0);
   }
   if (!Send()) {
-    // The peer has gone, but its last words may lie here.
+    // The peer has gone, but its last bytes may not have been read yet.
     for (;;) {
       const Received received = Receive();
-      if (received == Received::kOver) return;  // with us, perhaps
+      if (received == Received::kOver) return;  // this session may be destroyed
       if (received == Received::kAll) break;
     }
     Fail("connection closed");
@@ -353,7 +356,7 @@ void Session::Fail(const std::string& why) {
   is_closed_ = true;
   loop_.Unwatch(socket_.fd());
   CloseStreams(kConnectionLost);
-  const auto on_closed = callbacks_.on_closed;  // we may go with it
+  const auto on_closed = callbacks_.on_closed;  // it may destroy this session
   if (on_closed) on_closed(why);
 }
 

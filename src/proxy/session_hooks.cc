@@ -1,4 +1,4 @@
-// How a session uses nghttp2: its options, and what it calls.
+// How a session uses nghttp2: its options and its callbacks.
 #include <spdlog/spdlog.h>
 
 #include "proxy/session.h"
@@ -19,7 +19,8 @@ struct Session::Hooks {
     session.block_.clear();
     if (!session.is_server_ || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
     const int32_t stream = frame->hd.stream_id;
-    // Its caller takes it for never begun, and repeats it.
+    // After the last GOAWAY: the caller knows that the stream was not processed, and repeats the
+    // call.
     if (stream > session.last_stream_) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     session.streams_[stream].events = session.callbacks_.accept(stream);
     return 0;
@@ -56,9 +57,10 @@ struct Session::Hooks {
     if (frame->hd.type != NGHTTP2_HEADERS) return 0;
     const int32_t stream = frame->hd.stream_id;
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
-      Self(self).Reset(stream, NGHTTP2_INTERNAL_ERROR);  // nobody waits for headers that never come
+      Self(self).Reset(stream,
+                       NGHTTP2_INTERNAL_ERROR);  // headers that the peer waits for cannot be sent
     } else {
-      // It never became a stream, so nobody else tells of its end.
+      // It never became a stream, so nghttp2 does not report its end.
       const bool too_long = error == NGHTTP2_ERR_FRAME_SIZE_ERROR;
       Self(self).StreamClosed(stream, too_long ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_REFUSED_STREAM);
     }
@@ -97,12 +99,12 @@ void Session::MakeNative() {
   nghttp2_option_set_max_send_header_block_length(options, 2 * kMaxHeaderBytes);
   nghttp2_option_set_max_continuations(options, kMaxContinuations);
   nghttp2_option_set_no_closed_streams(options, 1);
-  // gRPC lets a text begin or end with a space; nghttp2 would drop the header.
+  // In gRPC a header's value may begin or end with a space; nghttp2 would drop the header.
   nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
   if (is_server_) {
-    // Callers that dial a path may name it as their authority, which HTTP does not allow.
+    // Callers that connect to a path may send it as their authority, which HTTP does not allow.
     nghttp2_option_set_no_http_messaging(options, 1);
-    // Who cancels much is no attacker: who calls is root.
+    // Callers are root: one that cancels many calls is no attacker.
     nghttp2_option_set_stream_reset_rate_limit(options, 1'000'000, 100'000);
   }
   if (is_server_) {

@@ -1,6 +1,6 @@
-// Whatever a caller sends on its connection, the forwarder takes it or gives the connection up, and
-// serves the next one. The runtime is away, so that calls are answered. Each input is what follows
-// the first words of an HTTP/2 client.
+// A caller may send any bytes on its connection: the forwarder answers or closes the connection,
+// and serves the next one. There is no runtime, so that every call is answered. Each input follows
+// the preface and the first SETTINGS frame of an HTTP/2 client.
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -23,13 +23,13 @@ namespace {
 using alignd::proxy::CallHandler;
 using alignd::proxy::Forwarder;
 
-// Lets every second method through, and refuses what it is asked for the others.
+// Intercepts every second method and refuses its calls.
 class Refuser final : public CallHandler {
  public:
-  void OnRequest(grpc::ByteBuffer, std::function<void(Decision)> decide) override {
+  void OnRequest(std::string, std::function<void(Decision)> decide) override {
     decide(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "no"));
   }
-  void OnResponse(const grpc::Status&, const grpc::ByteBuffer*) override {}
+  void OnResponse(const grpc::Status&, const std::string*) override {}
 };
 
 std::unique_ptr<CallHandler> HandlerFor(const std::string& method) {
@@ -37,7 +37,7 @@ std::unique_ptr<CallHandler> HandlerFor(const std::string& method) {
   return std::make_unique<Refuser>();
 }
 
-// For the whole run; its directory goes with it.
+// One for the whole run; it removes its directory.
 class Server {
  public:
   Server() {
@@ -46,7 +46,9 @@ class Server {
     directory_ = name;
     auto listening = alignd::rpc::OpenListening(Socket());
     if (!listening.ok()) std::abort();
-    auto forwarder = Forwarder::Start(*std::move(listening), {directory_ + "/away", HandlerFor});
+    loop_->Start();
+    auto forwarder =
+        Forwarder::Start(loop_, *std::move(listening), {directory_ + "/away", HandlerFor});
     if (!forwarder.ok()) std::abort();
     forwarder_ = *std::move(forwarder);
   }
@@ -54,6 +56,7 @@ class Server {
   Server& operator=(const Server&) = delete;
   ~Server() {
     forwarder_.reset();
+    loop_->Stop();
     std::filesystem::remove_all(directory_);
   }
 
@@ -70,11 +73,12 @@ class Server {
  private:
   std::string Socket() const { return directory_ + "/cri.sock"; }
 
+  const std::shared_ptr<alignd::host::EventLoop> loop_ = alignd::host::EventLoop::Make().value();
   std::string directory_;
   std::unique_ptr<Forwarder> forwarder_;
 };
 
-// The peer may have given up by now.
+// The forwarder may have closed the connection by now.
 void Send(int fd, std::string_view bytes) {
   (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }

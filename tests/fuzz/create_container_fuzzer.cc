@@ -1,5 +1,5 @@
-// Any CreateContainer request is refused or read; the pod that is read can be asked every question,
-// and a grant can be injected into the container.
+// Any CreateContainer request is refused or parsed. All functions work on the resulting pod, and an
+// assignment can be injected into the container.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -25,14 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   alignd::podsource::AnnotationSource({}).Ask(question, look);
   alignd::podsource::CriEstimate().Ask(question, look);
-  alignd::admission::Assignment grant;
-  grant.exclusive = alignd::CpuSet{1, 2, 3};
-  grant.cpuset = grant.exclusive;
-  grant.memory_nodes = {0};
-  grant.devices["example.com/fuzz"].response = std::string(text);
+  alignd::admission::Assignment assignment;
+  assignment.exclusive = alignd::CpuSet{1, 2, 3};
+  assignment.cpuset = assignment.exclusive;
+  assignment.memory_nodes = {0};
+  assignment.devices["example.com/fuzz"].response = std::string(text);
   const bool has_resources = request.config().linux().has_resources();
-  if (!alignd::cri::Inject(grant, *request.mutable_config()).ok()) return 0;
-  // Where there were none, the container is told its CPUs before it starts.
+  if (!alignd::cri::Inject(assignment, *request.mutable_config()).ok()) return 0;
+  // Without resources, the CPUs are applied before the container starts.
   if (request.config().linux().has_resources() != has_resources) std::abort();
   const runtime::v1::LinuxContainerResources& resources = request.config().linux().resources();
   if (!has_resources) return 0;

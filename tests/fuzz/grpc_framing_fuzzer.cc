@@ -1,5 +1,5 @@
-// A message comes out whole however it is cut into pieces, and a status that is read is written and
-// read again as it is. The first byte says how long the pieces are.
+// A message is the same however it is cut into pieces, and a status that is parsed, written and
+// parsed again stays the same. The first byte is the length of the pieces minus 1.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ void ReadMessage(std::string_view bytes, size_t piece) {
   if (Read(pieces, bytes, piece) != code) std::abort();
   if (code != grpc::StatusCode::OK) return;
   if (whole.IsComplete() != pieces.IsComplete()) std::abort();
-  if (whole.IsComplete() && alignd::proxy::FrameOf(pieces.Message()) != bytes) std::abort();
+  if (whole.IsComplete() && alignd::proxy::FrameOf(pieces.TakeMessage()) != bytes) std::abort();
 }
 
 void ReadStatus(std::string_view text) {

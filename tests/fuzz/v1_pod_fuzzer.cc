@@ -1,5 +1,4 @@
-// Any bytes are refused or read as a v1.Pod in protobuf; of a pod that is read every question can
-// be asked.
+// Any bytes are refused or parsed as a v1.Pod in protobuf. All functions work on the resulting pod.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

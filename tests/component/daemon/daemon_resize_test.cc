@@ -103,8 +103,9 @@ TEST_F(DaemonResize, SharedContainerOfAGuaranteedPodCannotGrowToExclusiveCpus) {
   Start();
   const Running shared = RunOne(PodConfig("p"), Guaranteed(1500));
   const std::string reason =
-      "ResizeRefused: container app of pod p runs in the shared pool, and exclusive CPUs are given "
-      "only when a container is created: asked for 2 CPUs, which are exclusive in a Guaranteed "
+      "ResizeRefused: container app of pod p runs in the shared pool, and exclusive CPUs are "
+      "allocated only when a container is created. The update requests 2 CPUs, which are exclusive "
+      "in a Guaranteed "
       "pod. Nothing was changed.";
   ExpectRefused(Resize(shared.container, 2000), reason);
   // All that it takes to know is the runtime's.
@@ -137,7 +138,7 @@ TEST_F(DaemonResize, WholeCpusThatAContainerHadInTheSharedPoolStayAsTheyAre) {
   ASSERT_TRUE(Eventually([&] { return CpusOf(old.container) == "0-27"; }));
   EXPECT_TRUE(Update(Resize(old.container, 2000, 2 * kMemory)).ok());
   EXPECT_EQ(Now(old.container).memory_limit_in_bytes(), 2 * kMemory);
-  ExpectRefused(Resize(old.container, 3000), "asked for 3 CPUs");
+  ExpectRefused(Resize(old.container, 3000), "requests 3 CPUs");
 }
 
 TEST_F(DaemonResize, ContainerOfAPodWithResourcesOfItsOwnMayHaveWholeCpus) {

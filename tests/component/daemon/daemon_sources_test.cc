@@ -146,7 +146,7 @@ TEST_F(DaemonSourcesTest, PodsApiThatHangsDelaysOnePodAndNoOther) {
   const Running first = RunOne(PodConfig("first"), Pinned(2));
   EXPECT_EQ(CpusOf(first.container), "1-2");
   EXPECT_EQ(SourceOf("pod-first"),
-            "CRI estimate (kubelet's Pods API: did not answer in time lately)");
+            "CRI estimate (kubelet's Pods API: is not called for a while after a timeout)");
   const Running second = RunOne(PodConfig("second"), Pinned(2));
   EXPECT_EQ(CpusOf(second.container), "3-4");
   EXPECT_EQ(api_->asked(), std::vector<std::string>{"first"});
@@ -170,7 +170,7 @@ TEST_F(DaemonSourcesTest, PodsApiThatFailsOrTalksNonsenseIsPassedOver) {
   api_->SetPodBytes("another", simulator::ToV1Pod(MakePod("whose", {App("app", kTwo)})));
   RunOne(PodConfig("another"), Pinned(2));
   EXPECT_EQ(SourceOf("pod-another"),
-            "CRI estimate (kubelet's Pods API: asked for pod another, answers pod whose)");
+            "CRI estimate (kubelet's Pods API: requested pod another, got pod whose)");
 }
 
 // A resize that the kubelet has not allowed yet: the API shows what is wanted, CRI what is.

@@ -67,13 +67,13 @@ TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
     const v1::PodSandboxConfig thief = PodConfig("thief", "", Annotation(1, 1));
     const Created refused = CreateIn(Run(thief), thief, Pinned(1));
     EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_TRUE(Says(refused.status, "limits.nvidia.com/gpu is 1, but the kubelet counted none"))
+    EXPECT_TRUE(Says(refused.status, "limits.nvidia.com/gpu is 1, but the kubelet allocated none"))
         << refused.status.error_message();
     EXPECT_TRUE(Says(refused.status, "annotation alignd.io/resources"))
         << refused.status.error_message();
     const auto why = DecisionAbout("thief");
     EXPECT_EQ(why.outcome(), "failed");
-    EXPECT_NE(why.message().find("the kubelet counted none"), std::string::npos) << why.message();
+    EXPECT_NE(why.message().find("the kubelet allocated none"), std::string::npos) << why.message();
     // The honest ones get all that there is, and it is said who told.
     const Created honest = RunPod("honest", 0, 3);
     EXPECT_TRUE(honest.status.ok()) << honest.status.error_message();

@@ -1,4 +1,4 @@
-// A caller, the forwarder and a backend, joined by real unix sockets.
+// A caller, the forwarder and a backend, connected by real unix sockets.
 #pragma once
 
 #include <grpcpp/server.h>
@@ -28,7 +28,7 @@ using testing::RawStream;
 using testing::ToBuffer;
 using testing::ToText;
 
-// Long enough never to pass by accident, even under a sanitizer on a busy machine.
+// A time limit that no test reaches by accident, even with a sanitizer on a busy machine.
 inline constexpr std::chrono::seconds kPatience{20};
 
 inline void SetPatience(grpc::ClientContext& context) {
@@ -37,9 +37,11 @@ inline void SetPatience(grpc::ClientContext& context) {
 
 class ForwarderTest : public ::testing::Test {
  protected:
+  ForwarderTest() { loop_->Start(); }
   ~ForwarderTest() override {
     caller_.reset();
     StopForwarder(std::chrono::milliseconds(0));
+    loop_->Stop();
   }
 
   std::string BackendEndpoint() const { return (tree_.root() / "backend.sock").string(); }
@@ -53,7 +55,7 @@ class ForwarderTest : public ::testing::Test {
     auto listening = rpc::OpenListening(ForwarderEndpoint());
     ASSERT_TRUE(listening.ok()) << listening.error().message;
     auto forwarder =
-        Forwarder::Start(std::move(listening).value(),
+        Forwarder::Start(loop_, std::move(listening).value(),
                          {BackendEndpoint(), std::move(handlers), std::chrono::seconds(1)});
     ASSERT_TRUE(forwarder.ok()) << forwarder.error().message;
     forwarder_ = std::move(forwarder).value();
@@ -72,6 +74,7 @@ class ForwarderTest : public ::testing::Test {
   }
 
   const testing::FakeTree tree_;
+  const std::shared_ptr<host::EventLoop> loop_ = host::EventLoop::Make().value();
   std::unique_ptr<RawServer> backend_;
   std::unique_ptr<Forwarder> forwarder_;
   std::shared_ptr<grpc::Channel> caller_;

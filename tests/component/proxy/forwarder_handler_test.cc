@@ -1,4 +1,4 @@
-// What is intercepted: the handler sees the whole request, decides once, and sees the outcome.
+// An intercepted call: the handler gets the whole request, decides once, and gets the outcome.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -12,8 +12,8 @@ using grpc::Status;
 using grpc::StatusCode;
 using Decide = std::function<void(CallHandler::Decision)>;
 
-// What became of one intercepted call, for the test to look at.
-struct Story {
+// A record of one intercepted call.
+struct Record {
   std::string request;
   Gate asked;
   Decide decide;  // only if the script keeps it
@@ -23,28 +23,28 @@ struct Story {
   Gate destroyed;
 };
 
-using Script = std::function<void(Story&, const std::string& request, Decide)>;
+using Script = std::function<void(Record&, const std::string& request, Decide)>;
 
 class ScriptedHandler final : public CallHandler {
  public:
-  ScriptedHandler(std::shared_ptr<Story> story, Script script)
-      : story_(std::move(story)), script_(std::move(script)) {}
-  ~ScriptedHandler() override { story_->destroyed.Open(); }
+  ScriptedHandler(std::shared_ptr<Record> record, Script script)
+      : record_(std::move(record)), script_(std::move(script)) {}
+  ~ScriptedHandler() override { record_->destroyed.Open(); }
 
-  void OnRequest(grpc::ByteBuffer request, Decide decide) override {
-    story_->request = ToText(request);
-    script_(*story_, story_->request, std::move(decide));
-    story_->asked.Open();
+  void OnRequest(std::string request, Decide decide) override {
+    record_->request = std::move(request);
+    script_(*record_, record_->request, std::move(decide));
+    record_->asked.Open();
   }
 
-  void OnResponse(const Status& status, const grpc::ByteBuffer* response) override {
-    story_->status = status;
-    if (response != nullptr) story_->response = ToText(*response);
-    story_->responded.Open();
+  void OnResponse(const Status& status, const std::string* response) override {
+    record_->status = status;
+    if (response != nullptr) record_->response = *response;
+    record_->responded.Open();
   }
 
  private:
-  const std::shared_ptr<Story> story_;
+  const std::shared_ptr<Record> record_;
   const Script script_;
 };
 
@@ -72,10 +72,10 @@ class HandlerTest : public ForwarderTest {
                    }}});
     StartForwarder([this, script](const std::string& method) -> std::unique_ptr<CallHandler> {
       if (method != kMethod) return nullptr;
-      return std::make_unique<ScriptedHandler>(story_, script);
+      return std::make_unique<ScriptedHandler>(record_, script);
     });
   }
-  // What runs on gRPC's threads uses our members, so it ends before they do.
+  // Callbacks on gRPC's threads use the members, so they end before the members are destroyed.
   ~HandlerTest() override {
     stopped_.Open();
     caller_.reset();
@@ -83,7 +83,7 @@ class HandlerTest : public ForwarderTest {
     backend_.reset();
   }
 
-  const std::shared_ptr<Story> story_ = std::make_shared<Story>();
+  const std::shared_ptr<Record> record_ = std::make_shared<Record>();
   std::atomic<int> received_ = 0;
   std::atomic<bool> hang_ = false;
   Gate stopped_;
@@ -91,49 +91,49 @@ class HandlerTest : public ForwarderTest {
   bool answers_ = true;
 };
 
-void Keep(Story& story, const std::string&, Decide decide) { story.decide = std::move(decide); }
-void PassOn(Story&, const std::string& request, const Decide& decide) { decide(ToBuffer(request)); }
+void Keep(Record& record, const std::string&, Decide decide) { record.decide = std::move(decide); }
+void PassOn(Record&, const std::string& request, const Decide& decide) { decide(request); }
 
-TEST_F(HandlerTest, MayReplaceTheRequestAndSeesTheAnswer) {
-  Start([](Story&, const std::string& request, const Decide& decide) {
-    decide(ToBuffer(request + " on CPU 3"));
+TEST_F(HandlerTest, ReplacesTheRequestAndGetsTheAnswer) {
+  Start([](Record&, const std::string& request, const Decide& decide) {
+    decide(request + " on CPU 3");
   });
   const RawAnswer answer = Call(kMethod, "web");
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
   EXPECT_EQ(answer.message, "made web on CPU 3");
-  EXPECT_EQ(story_->request, "web");
-  EXPECT_TRUE(story_->status.ok());
-  EXPECT_EQ(story_->response, "made web on CPU 3");
-  EXPECT_TRUE(story_->destroyed.Wait());
+  EXPECT_EQ(record_->request, "web");
+  EXPECT_TRUE(record_->status.ok());
+  EXPECT_EQ(record_->response, "made web on CPU 3");
+  EXPECT_TRUE(record_->destroyed.Wait());
 }
 
-TEST_F(HandlerTest, MayRefuseSoThatTheBackendNeverHears) {
-  Start([](Story&, const std::string&, const Decide& decide) {
+TEST_F(HandlerTest, RefusalIsNotForwarded) {
+  Start([](Record&, const std::string&, const Decide& decide) {
     decide(Status(StatusCode::FAILED_PRECONDITION, "TopologyAffinityError: no"));
   });
   const RawAnswer answer = Call(kMethod, "web");
   EXPECT_EQ(answer.status.error_code(), StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(answer.status.error_message(), "TopologyAffinityError: no");
   EXPECT_EQ(answer.message, std::nullopt);
-  EXPECT_TRUE(story_->destroyed.Wait());
+  EXPECT_TRUE(record_->destroyed.Wait());
   EXPECT_EQ(received_, 0);
-  EXPECT_FALSE(story_->responded.Wait(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(record_->responded.Wait(std::chrono::milliseconds(0)));
 }
 
-TEST_F(HandlerTest, MayDecideLateOnAnotherThreadWhileOthersPass) {
+TEST_F(HandlerTest, MayDecideLateOnAnotherThreadWhileOtherCallsPass) {
   Start(Keep);
   RawCall call(caller_, kMethod, SetPatience);
   call.Write("web");
   call.WritesDone();
-  ASSERT_TRUE(story_->asked.Wait());
+  ASSERT_TRUE(record_->asked.Wait());
   EXPECT_EQ(Call("/s.S/Other", "meanwhile").message, "meanwhile");
   EXPECT_EQ(received_, 0);
-  std::thread([&] { std::exchange(story_->decide, nullptr)(ToBuffer("later")); }).join();
+  std::thread([&] { std::exchange(record_->decide, nullptr)("later"); }).join();
   EXPECT_EQ(call.Read(), "made later");
   EXPECT_TRUE(call.Finish().ok());
 }
 
-// The kubelet's Go client half-closes at once; a handler must not have to wait for that.
+// The kubelet's Go client half-closes at once; other clients need not.
 TEST_F(HandlerTest, IsAskedBeforeTheCallerHalfCloses) {
   Start(PassOn);
   RawCall call(caller_, kMethod, SetPatience);
@@ -142,38 +142,38 @@ TEST_F(HandlerTest, IsAskedBeforeTheCallerHalfCloses) {
   EXPECT_TRUE(call.Finish().ok());
 }
 
-TEST_F(HandlerTest, OnlyTheFirstDecisionCounts) {
-  Start([](Story&, const std::string& request, const Decide& decide) {
-    decide(ToBuffer(request));
+TEST_F(HandlerTest, OnlyTheFirstDecisionHasAnEffect) {
+  Start([](Record&, const std::string& request, const Decide& decide) {
+    decide(request);
     decide(Status(StatusCode::ABORTED, "second thoughts"));
   });
   EXPECT_EQ(Call(kMethod, "web").message, "made web");
   EXPECT_EQ(received_, 1);
 }
 
-TEST_F(HandlerTest, SeesWhyTheBackendFailed) {
+TEST_F(HandlerTest, GetsTheStatusOfTheBackend) {
   Start(PassOn);
   failure_ = Status(StatusCode::UNKNOWN, "no space left", "details");
   const RawAnswer answer = Call(kMethod, "web");
   EXPECT_EQ(answer.status.error_message(), "no space left");
   EXPECT_EQ(answer.status.error_details(), "details");
-  EXPECT_EQ(story_->status.error_code(), StatusCode::UNKNOWN);
-  EXPECT_EQ(story_->response, std::nullopt);
+  EXPECT_EQ(record_->status.error_code(), StatusCode::UNKNOWN);
+  EXPECT_EQ(record_->response, std::nullopt);
 }
 
-TEST_F(HandlerTest, SeesThatTheBackendIsAway) {
+TEST_F(HandlerTest, GetsUnavailableWithoutABackend) {
   Start(PassOn);
   backend_.reset();
   EXPECT_EQ(Call(kMethod, "web").status.error_code(), StatusCode::UNAVAILABLE);
-  EXPECT_EQ(story_->status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(record_->status.error_code(), StatusCode::UNAVAILABLE);
 }
 
-TEST_F(HandlerTest, NeverSeesAnOkWithoutAnAnswer) {
+TEST_F(HandlerTest, NeverGetsOkWithoutAMessage) {
   Start(PassOn);
   answers_ = false;
   EXPECT_EQ(Call(kMethod, "web").status.error_code(), StatusCode::INTERNAL);
-  EXPECT_EQ(story_->status.error_code(), StatusCode::INTERNAL);
-  EXPECT_EQ(story_->response, std::nullopt);
+  EXPECT_EQ(record_->status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(record_->response, std::nullopt);
 }
 
 TEST_F(HandlerTest, IsNotAskedAboutACallWithoutARequest) {
@@ -182,7 +182,7 @@ TEST_F(HandlerTest, IsNotAskedAboutACallWithoutARequest) {
   call.WritesDone();
   EXPECT_EQ(call.Read(), std::nullopt);
   EXPECT_EQ(call.Finish().error_message(), std::string(kMethod) + " without a request");
-  EXPECT_FALSE(story_->asked.Wait(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(record_->asked.Wait(std::chrono::milliseconds(0)));
   EXPECT_EQ(received_, 0);
 }
 
@@ -190,37 +190,37 @@ TEST_F(HandlerTest, DecisionAfterTheCallerHasGoneHasNoEffect) {
   Start(Keep);
   RawCall call(caller_, kMethod, SetPatience);
   call.Write("web");
-  ASSERT_TRUE(story_->asked.Wait());
+  ASSERT_TRUE(record_->asked.Wait());
   call.context().TryCancel();
   EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
-  // Give the forwarder the news, in order, through another call on the same connection.
+  // Another call on the same connection: once it is answered, the forwarder knows of the cancel.
   EXPECT_EQ(Call("/s.S/Other", "x").message, "x");
   StopForwarder(std::chrono::milliseconds(0));
-  EXPECT_FALSE(story_->destroyed.Wait(std::chrono::milliseconds(0)));  // `decide` is still here
-  std::exchange(story_->decide, nullptr)(ToBuffer("too late"));
-  EXPECT_TRUE(story_->destroyed.Wait());
+  EXPECT_FALSE(record_->destroyed.Wait(std::chrono::milliseconds(0)));  // `decide` still exists
+  std::exchange(record_->decide, nullptr)("too late");
+  EXPECT_TRUE(record_->destroyed.Wait());
   EXPECT_EQ(received_, 0);
-  EXPECT_FALSE(story_->responded.Wait(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(record_->responded.Wait(std::chrono::milliseconds(0)));
 }
 
-TEST_F(HandlerTest, GivingUpWithoutADecisionAnswersTheCaller) {
-  Start([](Story&, const std::string&, const Decide&) {});
+TEST_F(HandlerTest, DroppingTheDecisionAnswersTheCaller) {
+  Start([](Record&, const std::string&, const Decide&) {});
   EXPECT_EQ(Call(kMethod, "web").status.error_code(), StatusCode::UNAVAILABLE);
   EXPECT_EQ(received_, 0);
 }
 
-TEST_F(HandlerTest, DeadlineEndsACallThatIsNeverDecided) {
+TEST_F(HandlerTest, DeadlineEndsACallWithoutADecision) {
   Start(Keep);
   const RawAnswer answer = CallUnary(caller_, kMethod, "web", [](grpc::ClientContext& context) {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   });
   EXPECT_EQ(answer.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
   StopForwarder(std::chrono::milliseconds(0));  // does not wait for the decision
-  story_->decide = nullptr;
-  EXPECT_TRUE(story_->destroyed.Wait());
+  record_->decide = nullptr;
+  EXPECT_TRUE(record_->destroyed.Wait());
 }
 
-TEST_F(HandlerTest, HearsThatTheCallerLeftAfterTheRequestWentOut) {
+TEST_F(HandlerTest, GetsCancelledIfTheCallerLeavesAfterForwarding) {
   hang_ = true;
   Start(PassOn);
   RawCall call(caller_, kMethod, SetPatience);
@@ -230,14 +230,14 @@ TEST_F(HandlerTest, HearsThatTheCallerLeftAfterTheRequestWentOut) {
   ASSERT_EQ(received_, 1);
   call.context().TryCancel();
   EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
-  ASSERT_TRUE(story_->responded.Wait());
-  EXPECT_EQ(story_->status.error_code(), StatusCode::CANCELLED);
+  ASSERT_TRUE(record_->responded.Wait());
+  EXPECT_EQ(record_->status.error_code(), StatusCode::CANCELLED);
   stopped_.Open();
 }
 
 TEST_F(HandlerTest, SurvivesCancelsAtAnyMoment) {
-  Start([](Story&, const std::string& request, const Decide& decide) {
-    std::thread([request, decide] { decide(ToBuffer(request)); }).detach();
+  Start([](Record&, const std::string& request, const Decide& decide) {
+    std::thread([request, decide] { decide(request); }).detach();
   });
   for (int i = 0; i < 150; ++i) {
     RawCall call(caller_, kMethod, SetPatience);

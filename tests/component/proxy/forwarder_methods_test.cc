@@ -1,5 +1,5 @@
-// Every method of CRI up to cri-api 0.36, in both versions, and one of a future: what the runtime
-// hears and what the caller hears is the same, byte for byte, as without a forwarder.
+// Every method of CRI up to cri-api 0.36, in both versions, and one of a future version: the
+// runtime and the caller get the same bytes as without a forwarder.
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ const std::vector<Method>& Methods() {
       {kImage, "PullImage"},
       {kImage, "RemoveImage"},
       {kImage, "ImageFsInfo"},
-      // Of no cri-api yet.
+      // Not in any cri-api yet.
       {kRuntime, "TeleportPod", Kind::kServerStream},
       {"TimeService", "Travel", Kind::kServerStream},
   };
@@ -92,8 +92,8 @@ Kind KindOf(const std::string& service, const std::string& name) {
   return Kind::kUnary;
 }
 
-// What our own protocol file knows must be in the list, with the right kind.
-TEST(ForwarderMethods, ListHoldsWhatTheProtocolFileHolds) {
+// Every method of the .proto file must be in the list, with the right kind.
+TEST(ForwarderMethods, ListHasTheMethodsOfTheProtoFile) {
   const google::protobuf::FileDescriptor* file = runtime::v1::VersionRequest::descriptor()->file();
   ASSERT_EQ(file->service_count(), 2);
   for (int i = 0; i < file->service_count(); ++i) {
@@ -108,7 +108,7 @@ TEST(ForwarderMethods, ListHoldsWhatTheProtocolFileHolds) {
 }
 
 // The table of cri-api 0.36: rows "| 7 | `StreamPodSandboxes` | server stream | 0.36 | observe |".
-TEST(ForwarderMethods, ListHoldsWhatTheApiHolds) {
+TEST(ForwarderMethods, ListHasTheMethodsOfTheApi) {
   const char* const shared = std::getenv("ALIGND_SHARED");
   if (shared == nullptr) GTEST_SKIP() << "ALIGND_SHARED is not set";
   std::istringstream facts(testing::ReadText(std::string(shared) + "/wire-facts.md"));
@@ -129,10 +129,10 @@ TEST(ForwarderMethods, ListHoldsWhatTheApiHolds) {
     const std::string name = line.substr(open + 3, close - open - 3);
     EXPECT_EQ(KindOf(service, name) == Kind::kServerStream, streams) << name;
   }
-  EXPECT_EQ(found, Methods().size() - 2);  // without those of the future
+  EXPECT_EQ(found, Methods().size() - 2);  // without the two of a future version
 }
 
-// What one side of a call saw of the other.
+// What one side of a call received from the other.
 using Seen = std::multimap<std::string, std::string>;
 
 Seen Custom(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
@@ -151,7 +151,7 @@ const Seen kTrailing = {{"x-last", "b"}, {"x-last", "c"}, {"x-last-bin", std::st
 class EveryMethod : public ForwarderTest,
                     public ::testing::WithParamInterface<std::tuple<const char*, Method>> {
  protected:
-  ~EveryMethod() override {  // what runs in the backend uses our members
+  ~EveryMethod() override {  // callbacks of the backend use the members
     caller_.reset();
     StopForwarder(std::chrono::milliseconds(0));
     backend_.reset();
@@ -195,7 +195,7 @@ class EveryMethod : public ForwarderTest,
     return call;
   }
 
-  // No message of any proto.
+  // Bytes that are no protobuf message.
   const std::string kRequest = std::string("\xff\xff\0request\x80", 11);
   const std::string kAnswer = std::string("\0\xff answer \x80", 11);
   const std::string path_ = Path();
@@ -206,7 +206,7 @@ class EveryMethod : public ForwarderTest,
   std::chrono::system_clock::duration left_{};
 };
 
-TEST_P(EveryMethod, PassesWithAllThatBelongsToIt) {
+TEST_P(EveryMethod, PassesWithMetadataDeadlineAndMessages) {
   Start();
   const auto call = Begin();
   for (int i = 0; i < Answers(); ++i) EXPECT_EQ(call->Read(), kAnswer + std::to_string(i));
@@ -216,7 +216,7 @@ TEST_P(EveryMethod, PassesWithAllThatBelongsToIt) {
   EXPECT_EQ(heard_, kRequest);
   EXPECT_TRUE(closed_);
   EXPECT_EQ(metadata_, kSent);
-  EXPECT_LT(left_, kPatience + std::chrono::seconds(2));  // the wire rounds up
+  EXPECT_LT(left_, kPatience + std::chrono::seconds(2));  // the timeout is rounded up in the header
   EXPECT_GT(left_, kPatience / 4);
   EXPECT_EQ(Custom(call->context().GetServerInitialMetadata()), kInitial);
   EXPECT_EQ(Custom(call->context().GetServerTrailingMetadata()), kTrailing);

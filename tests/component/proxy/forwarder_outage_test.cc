@@ -1,5 +1,5 @@
-// The runtime is not there yet, hangs, goes and comes back: nobody waits for longer than they said,
-// and everything works again when it does.
+// The runtime is not there yet, hangs, goes and comes back: no call waits longer than its deadline,
+// and calls succeed again as soon as the runtime answers.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ using grpc::StatusCode;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Known to be unary, and not.
+// A CRI method, and a method of another service.
 constexpr const char* kMethods[] = {"/runtime.v1.RuntimeService/Version", "/s.S/Echo"};
 
 Status Echo(grpc::ServerContext&, RawStream& stream) {
@@ -43,7 +43,7 @@ class Outage : public ForwarderTest {
     }
   }
 
-  // A process that has its socket open and does not get to its connections.
+  // A process that listens on its socket and never accepts a connection.
   host::Descriptor HangingRuntime() const {
     host::Descriptor listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
@@ -56,7 +56,7 @@ class Outage : public ForwarderTest {
   }
 };
 
-TEST_F(Outage, RuntimeThatHangsFromTheStartCostsTheCallerItsOwnDeadlineAtMost) {
+TEST_F(Outage, HangingRuntimeCostsTheCallerItsDeadlineAtMost) {
   {
     const host::Descriptor hanging = HangingRuntime();
     StartForwarder();
@@ -66,7 +66,7 @@ TEST_F(Outage, RuntimeThatHangsFromTheStartCostsTheCallerItsOwnDeadlineAtMost) {
       EXPECT_TRUE(code == StatusCode::DEADLINE_EXCEEDED || code == StatusCode::UNAVAILABLE) << code;
       EXPECT_LT(Clock::now() - begin, kPatience / 4);
     }
-    // Who has time hears that the runtime does not answer.
+    // A caller with a longer deadline gets the reason.
     EXPECT_EQ(Call(kMethods[0], "x").status.error_code(), StatusCode::UNAVAILABLE);
   }
   std::filesystem::remove(BackendEndpoint());
@@ -74,7 +74,7 @@ TEST_F(Outage, RuntimeThatHangsFromTheStartCostsTheCallerItsOwnDeadlineAtMost) {
   ExpectRecovery();
 }
 
-TEST_F(Outage, RuntimeThatStopsAnsweringCostsTheCallerItsOwnDeadline) {
+TEST_F(Outage, RuntimeThatStopsAnsweringCostsTheCallerItsDeadline) {
   Gate released;
   std::atomic<bool> hangs = true;
   const auto hang = [&](grpc::ServerContext& context, RawStream& stream) {
@@ -95,7 +95,7 @@ TEST_F(Outage, RuntimeThatStopsAnsweringCostsTheCallerItsOwnDeadline) {
   backend_.reset();
 }
 
-TEST_F(Outage, CallUnderWayHearsThatTheRuntimeDied) {
+TEST_F(Outage, CallUnderWayEndsIfTheRuntimeDies) {
   for (const char* const method : kMethods) {
     Gate arrived;
     StartBackend({{method, [&](grpc::ServerContext& context, RawStream&) {
@@ -107,7 +107,7 @@ TEST_F(Outage, CallUnderWayHearsThatTheRuntimeDied) {
                    }}});
     if (forwarder_ == nullptr) StartForwarder();
     RawAnswer answer;
-    // A channel of its own: it is the forwarder that has to find the runtime again.
+    // A new channel each time: the forwarder, not this channel, has to reconnect.
     std::thread calling([&] {
       testing::WaitUntil([&] {
         answer = Call(method, "x");
@@ -123,8 +123,8 @@ TEST_F(Outage, CallUnderWayHearsThatTheRuntimeDied) {
   }
 }
 
-// However long it was away, the runtime is found soon: no wait that grows with every try.
-TEST_F(Outage, RuntimeThatWasAwayForLongIsFoundSoon) {
+// The wait for a runtime that was away does not grow with each attempt.
+TEST_F(Outage, RuntimeThatWasAwayForLongIsReachedSoon) {
   StartForwarder();
   const Clock::time_point away = Clock::now();
   while (Clock::now() - away < std::chrono::seconds(3)) {

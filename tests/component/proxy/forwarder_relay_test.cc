@@ -1,4 +1,4 @@
-// What is only relayed: nothing may be added, lost, held up or outlive its caller.
+// Calls that are not intercepted: nothing is added, lost or delayed, and none outlives its caller.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -15,7 +15,7 @@ using grpc::ServerContext;
 using grpc::Status;
 using grpc::StatusCode;
 
-// Answers every message with the same message until the caller has no more.
+// Answers every message with the same message until the caller half-closes.
 Status Echo(ServerContext&, RawStream& stream) {
   grpc::ByteBuffer message;
   while (stream.Read(&message)) stream.Write(message);
@@ -73,8 +73,8 @@ TEST_F(ForwarderTest, KeepsSpacesAtTheEndsOfAText) {
   EXPECT_EQ(trailers.find("x-note")->second, " both ");
 }
 
-// A caller that dials a path may send it as its authority.
-TEST_F(ForwarderTest, TakesAPathForAnAuthority) {
+// A caller that connects to a path may send it as its authority.
+TEST_F(ForwarderTest, AcceptsAPathAsAuthority) {
   StartBackend({{"/s.S/Echo", Echo}});
   StartForwarder();
   grpc::ChannelArguments arguments;
@@ -84,7 +84,7 @@ TEST_F(ForwarderTest, TakesAPathForAnAuthority) {
   EXPECT_EQ(CallUnary(channel, "/s.S/Echo", "x", SetPatience).message, "x");
 }
 
-// Go's runtimes keep to the limit that they are told; gRPC's C core does not, and loses its
+// Runtimes in Go keep to the limit in the settings; gRPC's C core does not, and loses its
 // connection.
 TEST_F(ForwarderTest, SurvivesATooLongStatusMessage) {
   const std::string text(200'000, 'e');
@@ -96,7 +96,7 @@ TEST_F(ForwarderTest, SurvivesATooLongStatusMessage) {
   EXPECT_EQ(Call("/s.S/Echo", "after").message, "after");
 }
 
-TEST_F(ForwarderTest, LeavesItToTheBackendToRefuseUnknownMethods) {
+TEST_F(ForwarderTest, BackendRefusesUnknownMethods) {
   StartBackend({{"/s.S/Known", Echo}});
   StartForwarder();
   EXPECT_EQ(Call("/s.S/Unknown", "x").status.error_code(), StatusCode::UNIMPLEMENTED);
@@ -135,7 +135,7 @@ TEST_F(ForwarderTest, PassesAClientStreamAndItsEnd) {
   EXPECT_TRUE(call.Finish().ok());
 }
 
-TEST_F(ForwarderTest, PassesAConversation) {
+TEST_F(ForwarderTest, PassesABidirectionalStream) {
   StartBackend({{"/s.S/Echo", Echo}});
   StartForwarder();
   RawCall call(caller_, "/s.S/Echo", SetPatience);
@@ -148,7 +148,7 @@ TEST_F(ForwarderTest, PassesAConversation) {
   EXPECT_TRUE(call.Finish().ok());
 }
 
-TEST_F(ForwarderTest, EndsACallThatTheBackendEndsWhileTheCallerStillTalks) {
+TEST_F(ForwarderTest, EndsACallThatTheBackendEndsBeforeTheCallerDoes) {
   StartBackend({{"/s.S/Early", [](ServerContext&, RawStream& stream) {
                    grpc::ByteBuffer message;
                    stream.Read(&message);
@@ -161,7 +161,7 @@ TEST_F(ForwarderTest, EndsACallThatTheBackendEndsWhileTheCallerStillTalks) {
   EXPECT_EQ(call.Finish().error_message(), "heard enough");
 }
 
-TEST_F(ForwarderTest, PassesMetadataBothWaysButNotTheConnections) {
+TEST_F(ForwarderTest, PassesMetadataBothWaysButNoConnectionHeaders) {
   std::multimap<std::string, std::string> seen;
   StartBackend({{"/s.S/Meta", [&](ServerContext& context, RawStream& stream) {
                    for (const auto& [key, value] : context.client_metadata()) {
@@ -224,7 +224,7 @@ TEST_F(ForwarderTest, PassesInitialMetadataBeforeTheFirstMessage) {
   EXPECT_EQ(call.Finish().error_message(), "");
 }
 
-TEST_F(ForwarderTest, CarriesTheDeadlineOver) {
+TEST_F(ForwarderTest, PassesTheDeadline) {
   using std::chrono::seconds;
   std::chrono::system_clock::time_point seen;
   StartBackend({{"/s.S/Deadline", [&](ServerContext& context, RawStream&) {
@@ -238,7 +238,7 @@ TEST_F(ForwarderTest, CarriesTheDeadlineOver) {
   EXPECT_LT(seen, deadline + seconds(2));
   EXPECT_GT(seen, deadline - seconds(2));
   CallUnary(caller_, "/s.S/Deadline", "x");
-  EXPECT_GT(seen, deadline + std::chrono::hours(24));  // none stays none
+  EXPECT_GT(seen, deadline + std::chrono::hours(24));  // no deadline stays no deadline
 }
 
 TEST_F(ForwarderTest, EndsBothHalvesAtTheDeadline) {
@@ -296,7 +296,7 @@ TEST_F(ForwarderTest, PassesTheLongestMessageAndRefusesALongerOne) {
       << refused.status.error_message();
 }
 
-TEST_F(ForwarderTest, SlowsAFastBackendDownToTheCaller) {
+TEST_F(ForwarderTest, SlowsABackendDownToTheCallersSpeed) {
   std::atomic<int> written = 0;
   StartBackend({{"/s.S/Flood", [&](ServerContext&, RawStream& stream) {
                    const grpc::ByteBuffer message = ToBuffer(std::string(1 << 20, 'f'));
@@ -307,7 +307,7 @@ TEST_F(ForwarderTest, SlowsAFastBackendDownToTheCaller) {
   RawCall call(caller_, "/s.S/Flood", SetPatience);
   ASSERT_TRUE(call.Read().has_value());
   int before = -1;
-  for (int now = written; now != before; now = written) {  // until it stands still
+  for (int now = written; now != before; now = written) {  // until nothing more is written
     before = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
@@ -318,7 +318,7 @@ TEST_F(ForwarderTest, SlowsAFastBackendDownToTheCaller) {
   EXPECT_TRUE(call.Finish().ok());
 }
 
-TEST_F(ForwarderTest, SaysUnavailableAtOnceWithoutABackendAndRecoversWithIt) {
+TEST_F(ForwarderTest, AnswersUnavailableAtOnceWithoutABackendAndRecovers) {
   StartForwarder();
   const auto start = std::chrono::steady_clock::now();
   const RawAnswer answer = Call("/s.S/Echo", "x");
@@ -359,7 +359,7 @@ TEST_F(ForwarderTest, EndsAStreamWhoseBackendDies) {
       << status.error_code();
 }
 
-TEST_F(ForwarderTest, StopsWithStreamsOpenAndCancelsThemBehind) {
+TEST_F(ForwarderTest, StopsWithOpenStreamsAndCancelsThem) {
   Gate ended;
   StartBackend({{"/s.S/Watch", [&](ServerContext&, RawStream& stream) {
                    stream.Write(ToBuffer("event"));
@@ -378,7 +378,7 @@ TEST_F(ForwarderTest, StopsWithStreamsOpenAndCancelsThemBehind) {
   EXPECT_TRUE(ended.Wait());
 }
 
-TEST_F(ForwarderTest, LetsCallsEndByThemselvesDuringTheGrace) {
+TEST_F(ForwarderTest, CallsMayEndByThemselvesDuringTheGrace) {
   Gate arrived;
   Gate proceed;
   StartBackend({{"/s.S/Slow", [&](ServerContext& context, RawStream& stream) {
@@ -430,7 +430,7 @@ TEST_F(ForwarderTest, KeepsManyCallsApart) {
   EXPECT_EQ(waiting, kCalls);  // all were under way at the same time
 }
 
-// Whenever the cancel arrives, both halves end and nothing is touched after its end.
+// Both halves end at any moment of the cancel, and nothing is used after its end.
 TEST_F(ForwarderTest, SurvivesCancelsAtAnyMoment) {
   StartBackend({{"/s.S/Echo", Echo}});
   StartForwarder();
@@ -447,6 +447,25 @@ TEST_F(ForwarderTest, SurvivesCancelsAtAnyMoment) {
     call.Finish();
   }
   EXPECT_TRUE(Call("/s.S/Echo", "still here").status.ok());
+}
+
+// The loop is shared with other parts of the daemon, and outlives the forwarder and its timers.
+TEST_F(ForwarderTest, LoopGoesOnWhenTheForwarderHasEnded) {
+  StartBackend({{"/s.S/Echo", [](grpc::ServerContext&, RawStream& stream) {
+                   grpc::ByteBuffer message;
+                   while (stream.Read(&message)) stream.Write(message);
+                   return grpc::Status::OK;
+                 }}});
+  for (int i = 0; i < 3; ++i) {
+    StartForwarder();
+    EXPECT_EQ(Call("/s.S/Echo", "hello").message, "hello");
+    StopForwarder(std::chrono::milliseconds(20));
+    caller_.reset();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the end of the grace period
+  }
+  Gate ran;
+  loop_->Post([&] { ran.Open(); });
+  EXPECT_TRUE(ran.Wait());
 }
 
 }  // namespace

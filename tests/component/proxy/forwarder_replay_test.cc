@@ -1,4 +1,4 @@
-// Requests that real kubelets sent, through the forwarder: the runtime gets the same bytes.
+// Recorded requests of real kubelets pass the forwarder: the runtime gets the same bytes.
 #include <algorithm>
 #include <filesystem>
 #include <vector>

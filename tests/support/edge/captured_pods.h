@@ -1,4 +1,4 @@
-// The recordings of real kubelets' requests, and what their pods were made with.
+// The recorded requests of real kubelets, and the resources of their pods.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace alignd::testing {
 
 // QoS, and by container its CPU request and limit in millis, its memory limit and, if there are
-// any, its huge pages of 2 MiB, both in Mi. Of `podlevel` this is what the kubelet made of it:
-// only its container b has resources of its own.
+// any, its huge pages of 2 MiB, both in Mi. For `podlevel`, these are the sizes that
+// the kubelet set: only its container b has resources of its own.
 struct Made {
   QosClass qos;
   std::map<std::string, std::vector<int64_t>> containers;
@@ -46,7 +46,7 @@ inline const std::map<std::string, Made>& MadePods() {
   return *kMade;
 }
 
-// By its name in CRI: `<name>-<node>`.
+// By the pod's name in CRI: `<name>-<node>`.
 inline const Made* MadeOf(const std::string& pod_name) {
   const auto made = MadePods().find(pod_name.substr(0, pod_name.rfind('-')));
   return made == MadePods().end() ? nullptr : &made->second;
@@ -58,7 +58,7 @@ inline std::string BytesOf(const std::filesystem::path& path) {
   return text.str();
 }
 
-// All recordings; absent where the shared data is.
+// All recordings; they exist only where the shared data does.
 inline std::filesystem::path AllCaptures() {
   const char* shared = std::getenv("ALIGND_SHARED");
   return (shared != nullptr ? std::filesystem::path(shared)

@@ -1,5 +1,5 @@
-// Sandboxes and containers as a kubelet tells them over CRI, and what the sources of resources make
-// of them.
+// Sandboxes and containers as a kubelet sends them over CRI, and the answers of the sources of
+// resources.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ inline runtime::v1::ContainerConfig Sized(int64_t shares, int64_t quota, int64_t
   return container;
 }
 
-// As the kubelet sizes a container; a limit of 0 is none.
+// With the sizes that the kubelet sets; a limit of 0 is none.
 inline runtime::v1::ContainerConfig Kubelet(int64_t request_millis, int64_t limit_millis,
                                             int64_t memory, const std::string& name = "app") {
   const int64_t quota = limit_millis == 0 ? 0 : std::max<int64_t>(1000, limit_millis * 100);
@@ -80,7 +80,7 @@ inline Result<std::optional<PodAsk>> AskFor(
   return answer.get_future().get();
 }
 
-// What there is without a kubelet's API: annotations, then the estimate.
+// The sources without the kubelet's Pods API: annotations, then the estimate.
 inline std::unique_ptr<ResourceSource> AnnotationsAndEstimate(
     const AnnotationSource::Options& options = {}) {
   std::vector<std::unique_ptr<ResourceSource>> sources;

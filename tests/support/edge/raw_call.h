@@ -1,5 +1,5 @@
-// Calls of any method as bytes, from both ends and blocking, so that a test reads from top to
-// bottom.
+// Calls of any method with messages as bytes, as a client and as a server. They block, so that a
+// test reads from top to bottom.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -56,7 +56,7 @@ class RawCall {
   void WaitForInitialMetadata() { stream_->WaitForInitialMetadata(); }
   bool Write(std::string_view message) { return stream_->Write(ToBuffer(message)); }
   bool WritesDone() { return stream_->WritesDone(); }
-  // The next message, or nothing when the server has no more.
+  // The next message; nullopt if the server sends no more.
   std::optional<std::string> Read() {
     grpc::ByteBuffer message;
     if (!stream_->Read(&message)) return std::nullopt;
@@ -99,7 +99,7 @@ class RawServer {
       : service_(methods) {
     grpc::ServerBuilder builder;
     builder.RegisterService(&service_);
-    // A thread of gRPC's that waits for calls may notice the end only after this time (10 s).
+    // By default, a gRPC thread that waits for calls notices the end only after 10 s.
     builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC, 100);
     Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
     if (!server.ok()) throw std::runtime_error(server.error().message);
@@ -109,7 +109,7 @@ class RawServer {
   RawServer& operator=(const RawServer&) = delete;
   ~RawServer() { Stop(); }
 
-  // Cancels what is under way, and ends.
+  // Cancels the calls under way, and ends.
   void Stop() {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     server_.reset();

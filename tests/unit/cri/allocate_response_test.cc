@@ -24,7 +24,7 @@ v1beta1::ContainerAllocateResponse Gpu() {
   return answer;
 }
 
-TEST(MergeResponses, OfOneResourceIsItsAnswer) {
+TEST(MergeResponses, OneAnswerStaysAsItIs) {
   const Result<MergedResponse> merged =
       MergeResponses({{"example.com/gpu", Gpu().SerializeAsString()}});
   ASSERT_TRUE(merged.ok()) << merged.error().message;
@@ -36,7 +36,7 @@ TEST(MergeResponses, OfOneResourceIsItsAnswer) {
                                      .conflicts = {}}));
 }
 
-TEST(MergeResponses, FirstResourceByNameWinsAndEveryConflictShowsBothSides) {
+TEST(MergeResponses, FirstResourceByNameWinsAndConflictsNameBothSides) {
   v1beta1::ContainerAllocateResponse nic = Gpu();
   (*nic.mutable_envs())["VISIBLE"] = "nic-1";
   nic.mutable_devices(0)->set_host_path("/dev/nic1");
@@ -51,7 +51,7 @@ TEST(MergeResponses, FirstResourceByNameWinsAndEveryConflictShowsBothSides) {
   EXPECT_EQ(merged->mounts, (std::vector<DeviceMount>{{"/lib/driver", "/opt/gpu/lib", false}}));
   EXPECT_EQ(merged->annotations.at("note"), "nic");
   EXPECT_EQ(merged->cdi_devices, std::vector<std::string>{"gpu.com/gpu=1"});
-  ASSERT_EQ(merged->conflicts.size(), 4U);  // the same env, and the same CDI device, are none
+  ASSERT_EQ(merged->conflicts.size(), 4U);  // the equal env and CDI device are no conflicts
   EXPECT_EQ(merged->conflicts[0].ToString(),
             "env VISIBLE: \"nic-1\" of a.example.com/nic is kept, \"gpu-1\" of z.example.com/gpu "
             "is dropped");
@@ -60,7 +60,7 @@ TEST(MergeResponses, FirstResourceByNameWinsAndEveryConflictShowsBothSides) {
   EXPECT_EQ(merged->conflicts[3].what, "annotation note");
 }
 
-TEST(MergeResponses, PathTwiceInOneAnswerIsTakenOnce) {
+TEST(MergeResponses, PathTwiceInOneAnswerIsUsedOnce) {
   v1beta1::ContainerAllocateResponse gpu = Gpu();
   *gpu.add_devices() = gpu.devices(0);
   const Result<MergedResponse> merged =
@@ -70,7 +70,7 @@ TEST(MergeResponses, PathTwiceInOneAnswerIsTakenOnce) {
   EXPECT_TRUE(merged->conflicts.empty());
 }
 
-TEST(MergeResponses, DeviceAndMountOfOnePathDoNotMeet) {
+TEST(MergeResponses, DeviceAndMountOfOnePathAreNoConflict) {
   v1beta1::ContainerAllocateResponse answer;
   answer.add_devices()->set_container_path("/dev/x");
   answer.add_mounts()->set_container_path("/dev/x");
@@ -80,13 +80,13 @@ TEST(MergeResponses, DeviceAndMountOfOnePathDoNotMeet) {
   EXPECT_TRUE(merged->conflicts.empty());
 }
 
-TEST(MergeResponses, EmptyAnswerWantsNothing) {
+TEST(MergeResponses, EmptyAnswerAddsNothing) {
   const Result<MergedResponse> merged = MergeResponses({{"example.com/gpu", ""}});
   ASSERT_TRUE(merged.ok()) << merged.error().message;
   EXPECT_EQ(*merged, MergedResponse{});
 }
 
-TEST(MergeResponses, AnswerThatCannotBeReadIsNamed) {
+TEST(MergeResponses, UnreadableAnswerNamesItsResource) {
   const Result<MergedResponse> merged =
       MergeResponses({{"example.com/a", Gpu().SerializeAsString()}, {"example.com/b", "\x0a\xff"}});
   ASSERT_FALSE(merged.ok());

@@ -14,15 +14,15 @@ namespace {
 namespace v1 = runtime::v1;
 
 admission::Assignment Exclusive(const char* cpus) {
-  admission::Assignment grant;
-  grant.exclusive = *CpuSet::Parse(cpus);
-  grant.cpuset = grant.exclusive;
-  return grant;
+  admission::Assignment assignment;
+  assignment.exclusive = *CpuSet::Parse(cpus);
+  assignment.cpuset = assignment.exclusive;
+  return assignment;
 }
 admission::Assignment SharedOn(const char* cpus) {
-  admission::Assignment grant;
-  grant.cpuset = *CpuSet::Parse(cpus);
-  return grant;
+  admission::Assignment assignment;
+  assignment.cpuset = *CpuSet::Parse(cpus);
+  return assignment;
 }
 
 v1::ContainerConfig Config() {
@@ -35,16 +35,16 @@ v1::ContainerConfig Config() {
 
 admission::Assignment WithAnswers(
     const std::map<std::string, v1beta1::ContainerAllocateResponse>& answers) {
-  admission::Assignment grant;
+  admission::Assignment assignment;
   for (const auto& [resource, answer] : answers) {
-    grant.devices[resource].response = answer.SerializeAsString();
+    assignment.devices[resource].response = answer.SerializeAsString();
   }
-  return grant;
+  return assignment;
 }
 
 std::vector<std::string> InjectInto(v1::ContainerConfig& config,
-                                    const admission::Assignment& grant) {
-  const Result<std::vector<std::string>> conflicts = Inject(grant, config);
+                                    const admission::Assignment& assignment) {
+  const Result<std::vector<std::string>> conflicts = Inject(assignment, config);
   if (!conflicts.ok()) {
     ADD_FAILURE() << conflicts.error().Text();
     return {};
@@ -52,7 +52,7 @@ std::vector<std::string> InjectInto(v1::ContainerConfig& config,
   return *conflicts;
 }
 
-TEST(Inject, ExclusiveCpusComeWithoutQuota) {
+TEST(Inject, ExclusiveCpusHaveNoQuota) {
   v1::ContainerConfig config = Config();
   InjectInto(config, Exclusive("1-3"));
   EXPECT_EQ(config.linux().resources().cpuset_cpus(), "1-3");
@@ -61,20 +61,20 @@ TEST(Inject, ExclusiveCpusComeWithoutQuota) {
   EXPECT_EQ(config.linux().resources().cpuset_mems(), "");
 }
 
-TEST(Inject, SharedCpusLeaveTheQuota) {
+TEST(Inject, SharedCpusKeepTheQuota) {
   v1::ContainerConfig config = Config();
   InjectInto(config, SharedOn("0,4-27"));
   EXPECT_EQ(config.linux().resources().cpuset_cpus(), "0,4-27");
   EXPECT_EQ(config.linux().resources().cpu_quota(), 300'000);
 }
 
-TEST(Inject, WhereTheCallerSentNoResourcesThereAreNone) {
+TEST(Inject, RequestWithoutResourcesGetsNone) {
   v1::ContainerConfig config;
   config.mutable_linux();
   const std::string before = config.SerializeAsString();
   InjectInto(config, SharedOn("0,4-27"));
   EXPECT_EQ(config.SerializeAsString(), before);
-  // Nobody tells memory nodes alone later on.
+  // Memory nodes alone are not applied later, so they are set.
   admission::Assignment memory;
   memory.memory_nodes = {1};
   InjectInto(config, memory);
@@ -83,15 +83,15 @@ TEST(Inject, WhereTheCallerSentNoResourcesThereAreNone) {
 
 TEST(Inject, MemoryNodesAreAListOfRanges) {
   v1::ContainerConfig config = Config();
-  admission::Assignment grant;
-  grant.memory_nodes = {0, 1, 3};
-  InjectInto(config, grant);
+  admission::Assignment assignment;
+  assignment.memory_nodes = {0, 1, 3};
+  InjectInto(config, assignment);
   EXPECT_EQ(config.linux().resources().cpuset_mems(), "0-1,3");
   EXPECT_EQ(config.linux().resources().cpuset_cpus(), "");
   EXPECT_EQ(config.linux().resources().cpu_quota(), 300'000);
 }
 
-TEST(Inject, EmptyGrantChangesNothing) {
+TEST(Inject, EmptyAssignmentChangesNothing) {
   v1::ContainerConfig config;
   config.mutable_metadata()->set_name("app");
   const std::string before = config.SerializeAsString();
@@ -100,7 +100,7 @@ TEST(Inject, EmptyGrantChangesNothing) {
   EXPECT_FALSE(config.has_linux());
 }
 
-TEST(Inject, PluginsStandBeforeThePodsAuthorInTheOrderOfResources) {
+TEST(Inject, PluginsEntriesStandBeforeThoseOfTheAuthor) {
   v1beta1::ContainerAllocateResponse a;
   (*a.mutable_envs())["A2"] = "a2";
   (*a.mutable_envs())["A1"] = "a1";
@@ -136,8 +136,8 @@ TEST(Inject, PluginsStandBeforeThePodsAuthorInTheOrderOfResources) {
   EXPECT_EQ(config.mounts(1).container_path(), "/mine");
 }
 
-// The kubelet replays the answer that a plugin gave it before the plugin came to us.
-TEST(Inject, AnswerThatTheKubeletHasTooIsThereOnce) {
+// The kubelet still has the answer that a plugin gave it before the plugin registered with alignd.
+TEST(Inject, AnswerThatTheKubeletInjectsAsWellAppearsOnce) {
   v1beta1::ContainerAllocateResponse a;
   (*a.mutable_envs())["VISIBLE"] = "gpu0";
   v1beta1::Mount& mount = *a.add_mounts();
@@ -148,27 +148,27 @@ TEST(Inject, AnswerThatTheKubeletHasTooIsThereOnce) {
   device.set_container_path("/dev/gpu0");
   device.set_host_path("/dev/gpu0");
   device.set_permissions("rw");
-  const admission::Assignment grant = WithAnswers({{"a.com/a", a}});
+  const admission::Assignment assignment = WithAnswers({{"a.com/a", a}});
 
   v1::ContainerConfig config = Config();
   config.add_envs()->set_key("MINE");
-  InjectInto(config, grant);
+  InjectInto(config, assignment);
   const v1::ContainerConfig once = config;
-  InjectInto(config, grant);
+  InjectInto(config, assignment);
   EXPECT_EQ(config.SerializeAsString(), once.SerializeAsString());
 
-  // What differs in anything is somebody else's.
+  // An entry that differs in any field stays.
   v1::ContainerConfig other = Config();
   v1::Mount& shared = *other.add_mounts();
   shared.set_container_path("/lib/driver");
   shared.set_host_path("/lib/driver");
   shared.set_readonly(true);
   shared.set_propagation(v1::PROPAGATION_BIDIRECTIONAL);
-  InjectInto(other, grant);
+  InjectInto(other, assignment);
   EXPECT_EQ(other.mounts_size(), 2);
 }
 
-TEST(Inject, ConflictsOfPluginsAreSaidAndTheFirstResourceWins) {
+TEST(Inject, ConflictsAreReportedAndTheFirstResourceWins) {
   v1beta1::ContainerAllocateResponse a;
   (*a.mutable_envs())["SAME"] = "a";
   v1beta1::ContainerAllocateResponse b;
@@ -182,7 +182,7 @@ TEST(Inject, ConflictsOfPluginsAreSaidAndTheFirstResourceWins) {
   EXPECT_EQ(config.envs(0).value(), "a");
 }
 
-TEST(Inject, AnnotationsOfTheKubeletWinAndCdiNamesAreUnited) {
+TEST(Inject, AnnotationsOfTheKubeletWinAndCdiNamesAreMerged) {
   v1beta1::ContainerAllocateResponse a;
   (*a.mutable_annotations())["taken"] = "plugin";
   (*a.mutable_annotations())["free"] = "plugin";
@@ -199,16 +199,16 @@ TEST(Inject, AnnotationsOfTheKubeletWinAndCdiNamesAreUnited) {
   EXPECT_EQ(config.cdi_devices(1).name(), "vendor.com/gpu=0");
 }
 
-TEST(Inject, AnswerThatCannotBeReadIsAnError) {
-  admission::Assignment grant;
-  grant.devices["a.com/a"].response = "\xff\xff\xff";
+TEST(Inject, UnreadableAnswerIsAnError) {
+  admission::Assignment assignment;
+  assignment.devices["a.com/a"].response = "\xff\xff\xff";
   v1::ContainerConfig config = Config();
-  const Result<std::vector<std::string>> conflicts = Inject(grant, config);
+  const Result<std::vector<std::string>> conflicts = Inject(assignment, config);
   ASSERT_FALSE(conflicts.ok());
   EXPECT_NE(conflicts.error().message.find("a.com/a"), std::string::npos);
 }
 
-TEST(Inject, FieldsThatWeDoNotKnowSurvive) {
+TEST(Inject, UnknownFieldsSurvive) {
   v1::ContainerConfig config = Config();
   const std::string unknown = "\xfa\x3e\x03new";  // field 1007, a text
   ASSERT_TRUE(config.MergeFromString(unknown));
@@ -220,44 +220,45 @@ TEST(Inject, FieldsThatWeDoNotKnowSurvive) {
   EXPECT_NE(bytes.find(unknown, first + 1), std::string::npos);
 }
 
-TEST(KeepAssignment, KeepsWhatIsOursAndTheLiftedQuota) {
+TEST(KeepAssignment, KeepsAssignedSetsAndTheLiftedQuota) {
   v1::LinuxContainerResources resources;
   resources.set_cpuset_cpus("0-27");
   resources.set_cpu_quota(100'000);
   resources.set_memory_limit_in_bytes(1);
-  admission::Assignment grant = Exclusive("1-3");
-  grant.memory_nodes = {1};
-  KeepAssignment(grant, resources);
+  admission::Assignment assignment = Exclusive("1-3");
+  assignment.memory_nodes = {1};
+  KeepAssignment(assignment, resources);
   EXPECT_EQ(resources.cpuset_cpus(), "1-3");
   EXPECT_EQ(resources.cpuset_mems(), "1");
   EXPECT_EQ(resources.cpu_quota(), -1);
   EXPECT_EQ(resources.memory_limit_in_bytes(), 1);
 }
 
-// A runtime writes them last, over whatever stands in the other fields.
-TEST(KeepAssignment, TakesOurFilesOutOfTheUnifiedOnes) {
-  const auto unified = [](const admission::Assignment& grant) {
+// A runtime writes the files of `unified` last, over the values of the other fields.
+TEST(KeepAssignment, RemovesTheFilesOfAssignedSetsFromUnified) {
+  const auto unified = [](const admission::Assignment& assignment) {
     v1::LinuxContainerResources resources;
     for (const char* const file : {"cpuset.cpus", "cpuset.cpus.partition", "cpuset.mems", "cpu.max",
                                    "cpu.max.burst", "cpu.weight", "memory.high"}) {
       (*resources.mutable_unified())[file] = "1";
     }
-    KeepAssignment(grant, resources);
+    KeepAssignment(assignment, resources);
     return std::map<std::string, std::string>(resources.unified().begin(),
                                               resources.unified().end());
   };
-  const std::map<std::string, std::string> not_ours = {{"cpu.weight", "1"}, {"memory.high", "1"}};
-  admission::Assignment grant = Exclusive("1-3");
-  grant.memory_nodes = {0};
-  EXPECT_EQ(unified(grant), not_ours);
-  std::map<std::string, std::string> others = not_ours;
+  const std::map<std::string, std::string> other_files = {{"cpu.weight", "1"},
+                                                          {"memory.high", "1"}};
+  admission::Assignment assignment = Exclusive("1-3");
+  assignment.memory_nodes = {0};
+  EXPECT_EQ(unified(assignment), other_files);
+  std::map<std::string, std::string> others = other_files;
   for (const char* const file : {"cpuset.mems", "cpu.max", "cpu.max.burst"}) others[file] = "1";
   EXPECT_EQ(unified(SharedOn("0")), others);
   for (const char* const file : {"cpuset.cpus", "cpuset.cpus.partition"}) others[file] = "1";
   EXPECT_EQ(unified({}), others);
 }
 
-TEST(KeepAssignment, QuotaThatIsNotStatedStaysUnstated) {
+TEST(KeepAssignment, QuotaThatIsNotSetStaysUnset) {
   v1::LinuxContainerResources resources;
   KeepAssignment(Exclusive("1-3"), resources);
   EXPECT_EQ(resources.cpu_quota(), 0);

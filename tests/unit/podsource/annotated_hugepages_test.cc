@@ -1,4 +1,4 @@
-// Annotated huge pages, which a pod's sandbox does not show.
+// Huge pages in annotations. A pod's sandbox does not show them.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class AnnotatedHugePages : public ::testing::Test {
   const cgroup::CgroupTree cgroups_{tree_.root()};
 };
 
-TEST_F(AnnotatedHugePages, AreBelievedAsFarAsThePodsCgroupMayHaveThem) {
+TEST_F(AnnotatedHugePages, AreLimitedByThePodsCgroup) {
   Limit(std::to_string(12 * kMi));
   const auto whole = Ask();
   ASSERT_TRUE(whole.ok()) << whole.error().Text();
@@ -63,7 +63,7 @@ TEST_F(AnnotatedHugePages, AreBelievedAsFarAsThePodsCgroupMayHaveThem) {
   EXPECT_FALSE(Ask(&app).ok());
 }
 
-TEST_F(AnnotatedHugePages, AreReservedContainerByContainerWhereNobodyTellsTheLimit) {
+TEST_F(AnnotatedHugePages, AreReservedContainerByContainerWithoutTheCgroupsLimit) {
   const auto whole = Ask();
   ASSERT_TRUE(whole.ok()) << whole.error().Text();
   EXPECT_FALSE(*whole);
@@ -75,12 +75,12 @@ TEST_F(AnnotatedHugePages, AreReservedContainerByContainerWhereNobodyTellsTheLim
   EXPECT_EQ((*created)->pod.containers[0].name, "app");
   EXPECT_EQ(ExclusiveCpus((*created)->pod, (*created)->pod.containers[0]), 2);
   EXPECT_NE((*created)->source.find("container by container"), std::string::npos);
-  // Each word is held against what is created.
+  // Each container of the annotation is compared with the one that is created.
   const v1::ContainerConfig side = Kubelet(1000, 1000, 32 * kMi, "side");
   EXPECT_FALSE(Ask(&side).ok());
 }
 
-TEST_F(AnnotatedHugePages, OfAnotherPodsCgroupSayNothing) {
+TEST_F(AnnotatedHugePages, AreNotComparedWithAnotherPodsCgroup) {
   Limit(std::to_string(12 * kMi));
   sandbox_.mutable_metadata()->set_uid("2");
   const auto whole = Ask();

@@ -18,7 +18,7 @@ namespace v1 = runtime::v1;
 constexpr char kTwo[] = R"({"app":{"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":1}},)"
                         R"("side":{"limits":{"cpu":"500m","memory":"32Mi"}}})";
 
-TEST(AnnotationSource, AnnotationTellsTheWholePod) {
+TEST(AnnotationSource, AnnotationHasTheWholePod) {
   const Result<std::optional<PodAsk>> ask = PodOfSandbox(Annotated(kTwo));
   ASSERT_TRUE(ask.ok()) << ask.error().Text();
   ASSERT_TRUE(*ask);
@@ -37,7 +37,7 @@ TEST(AnnotationSource, WithoutAnnotationNothingIsKnown) {
   EXPECT_FALSE(*ask);
 }
 
-TEST(AnnotationSource, AnnotatedContainerBringsTheWholePod) {
+TEST(AnnotationSource, AnnotatedContainerAnswersTheWholePod) {
   const Result<PodAsk> ask = PodOfContainer(Annotated(kTwo), Kubelet(2000, 2000, 64 * kMi));
   ASSERT_TRUE(ask.ok()) << ask.error().Text();
   EXPECT_EQ(ask->pod.containers.size(), 2U);
@@ -53,7 +53,7 @@ TEST(AnnotationSource, ContainerThatTheAnnotationDoesNotNameIsEstimated) {
   EXPECT_EQ(ask->pod.containers[0].name, "other");
 }
 
-TEST(AnnotationSource, AnnotationAgreesWithEverySizeThatTheKubeletMakes) {
+TEST(AnnotationSource, AnnotationAgreesWithAllSizesOfTheKubelet) {
   for (const int64_t millis : {1, 2, 3, 9, 10, 11, 100, 333, 500, 1000, 2000, 63'999, 300'000}) {
     const std::string text =
         R"({"app":{"limits":{"cpu":")" + std::to_string(millis) + R"(m","memory":"64Mi"}}})";
@@ -65,7 +65,7 @@ TEST(AnnotationSource, AnnotationAgreesWithEverySizeThatTheKubeletMakes) {
   }
 }
 
-TEST(AnnotationSource, ContradictionsAreRefusedWithBothSides) {
+TEST(AnnotationSource, ContradictionsAreRefusedNamingBothSides) {
   v1::ContainerConfig paged = Kubelet(2000, 2000, 64 * kMi);
   v1::HugepageLimit& page = *paged.mutable_linux()->mutable_resources()->add_hugepage_limits();
   page.set_page_size("2MB");
@@ -102,13 +102,13 @@ TEST(AnnotationSource, ContradictionsAreRefusedWithBothSides) {
 }
 
 // cpuCFSQuota: false.
-TEST(AnnotationSource, GuaranteedPodsOfAKubeletThatSetsNoQuotasAreHeldAgainstTheirShares) {
+TEST(AnnotationSource, GuaranteedPodsWithoutQuotaAreComparedByTheirShares) {
   const std::string two = R"({"app":{"limits":{"cpu":"2","memory":"64Mi"}}})";
   Result<PodAsk> ask = PodOfContainer(Annotated(two), Sized(2048, 0, 64 * kMi));
   ASSERT_TRUE(ask.ok()) << ask.error().Text();
   EXPECT_EQ(ExclusiveCpus(ask->pod, ask->pod.containers[0]), 2);
   EXPECT_FALSE(PodOfContainer(Annotated(two), Sized(1024, 0, 64 * kMi)).ok());
-  // Elsewhere nothing tells the limit.
+  // In a Burstable pod, nothing shows the limit.
   const std::string burst =
       R"({"app":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"1","memory":"64Mi"}}})";
   ask = PodOfContainer(Annotated(burst, "/kubepods/burstable/pod1"), Sized(1024, 0, 64 * kMi));
@@ -121,7 +121,7 @@ TEST(AnnotationSource, QuotaThatTheKubeletLiftedContradictsNothing) {
   EXPECT_TRUE(ask.ok()) << ask.error().Text();
 }
 
-TEST(AnnotationSource, QosOfTheCgroupParentMustBeTheAnnotations) {
+TEST(AnnotationSource, QosOfTheCgroupParentMustMatchTheAnnotation) {
   const Result<std::optional<PodAsk>> ask =
       PodOfSandbox(Annotated(kTwo, "/kubepods/burstable/pod1"));
   ASSERT_FALSE(ask.ok());
@@ -129,26 +129,26 @@ TEST(AnnotationSource, QosOfTheCgroupParentMustBeTheAnnotations) {
   EXPECT_NE(ask.error().message.find("Burstable"), std::string::npos);
 }
 
-// Containers that do not exist would take CPUs that the kubelet never counted.
-TEST(AnnotationSource, PodCannotAskForMoreThanTheKubeletCounted) {
+// Containers that do not exist would get CPUs that the kubelet never allocated.
+TEST(AnnotationSource, PodCannotRequestMoreThanTheKubeletAllocated) {
   v1::PodSandboxConfig sandbox = Annotated(kTwo);
-  v1::LinuxContainerResources& counted = *sandbox.mutable_linux()->mutable_resources();
-  counted.set_cpu_shares(2560);
-  counted.set_memory_limit_in_bytes(96 * kMi);
+  v1::LinuxContainerResources& shown = *sandbox.mutable_linux()->mutable_resources();
+  shown.set_cpu_shares(2560);
+  shown.set_memory_limit_in_bytes(96 * kMi);
   EXPECT_TRUE(PodOfSandbox(sandbox).ok());
-  counted.set_cpu_shares(2048);
+  shown.set_cpu_shares(2048);
   Result<std::optional<PodAsk>> ask = PodOfSandbox(sandbox);
   ASSERT_FALSE(ask.ok());
   EXPECT_NE(ask.error().message.find("2500m (2560 shares)"), std::string::npos);
   EXPECT_NE(ask.error().message.find("2048 shares"), std::string::npos);
-  counted.set_cpu_shares(2560);
-  counted.set_memory_limit_in_bytes(64 * kMi);
+  shown.set_cpu_shares(2560);
+  shown.set_memory_limit_in_bytes(64 * kMi);
   ask = PodOfSandbox(sandbox);
   ASSERT_FALSE(ask.ok());
   EXPECT_NE(ask.error().message.find("memory"), std::string::npos);
 }
 
-TEST(AnnotationSource, InitContainersCountForThePeakOnly) {
+TEST(AnnotationSource, InitContainersAddToThePeakOnly) {
   const std::string text =
       R"({"init":{"init":true,"limits":{"cpu":"3","memory":"64Mi"}},)"
       R"("side":{"init":true,"restartPolicy":"Always","limits":{"cpu":"1","memory":"64Mi"}},)"
@@ -161,7 +161,7 @@ TEST(AnnotationSource, InitContainersCountForThePeakOnly) {
   EXPECT_FALSE(PodOfSandbox(sandbox).ok());
 }
 
-TEST(AnnotationSource, FaultsOfTheAnnotationComeWithTheirPlace) {
+TEST(AnnotationSource, FaultsOfTheAnnotationNameTheirPlace) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "annotation alignd.io/resources"},
       {"[]", "annotation alignd.io/resources"},
@@ -180,7 +180,7 @@ TEST(AnnotationSource, FaultsOfTheAnnotationComeWithTheirPlace) {
 constexpr char kIntel[] = "intel.com/resources";
 constexpr char kKoordinator[] = "node.koordinator.sh/extended-resource-spec";
 
-TEST(AnnotationSource, IntelsTellsTheWholePod) {
+TEST(AnnotationSource, IntelAnnotationHasTheWholePod) {
   const v1::PodSandboxConfig sandbox = Annotated(
       R"({"initContainers":{"prepare":{"limits":{"cpu":"1","memory":"32Mi"}}},"containers":)"
       R"({"app":{"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":"1"}}}})",
@@ -198,13 +198,13 @@ TEST(AnnotationSource, IntelsTellsTheWholePod) {
       << other.error().message;
 }
 
-// --- intel.com/resources does not tell sidecars from init containers.
+// --- intel.com/resources does not distinguish sidecars from init containers.
 
 struct Asked {
   const char* name;
   int cpus;
 };
-v1::PodSandboxConfig IntelPod(const std::vector<Asked>& init, int app_cpus, int counted_cpus) {
+v1::PodSandboxConfig IntelPod(const std::vector<Asked>& init, int app_cpus, int shown_cpus) {
   std::string text = R"({"initContainers":{)";
   for (const auto& [name, cpus] : init) {
     text += (text.ends_with("{") ? "\"" : ",\"") + std::string(name) + R"(":{"limits":{"cpu":")" +
@@ -213,7 +213,7 @@ v1::PodSandboxConfig IntelPod(const std::vector<Asked>& init, int app_cpus, int 
   text += R"(},"containers":{"app":{"limits":{"cpu":")" + std::to_string(app_cpus) +
           R"(","memory":"64Mi"}}}})";
   v1::PodSandboxConfig sandbox = Annotated(text, "/kubepods/pod1", kIntel);
-  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(counted_cpus * 1024);
+  sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(shown_cpus * 1024);
   return sandbox;
 }
 
@@ -227,24 +227,24 @@ std::string Sidecars(const v1::PodSandboxConfig& sandbox) {
   return names;
 }
 
-TEST(AnnotationSource, IntelsSidecarsAreFoundByWhatTheKubeletCounted) {
+TEST(AnnotationSource, IntelSidecarsAreFoundByTheKubeletsAllocation) {
   EXPECT_EQ(Sidecars(IntelPod({{"first", 1}}, 2, 2)), "");
   EXPECT_EQ(Sidecars(IntelPod({{"first", 1}}, 2, 3)), "first ");
   EXPECT_EQ(Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 2)), "");
   EXPECT_EQ(Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 4)), "a b ");
   EXPECT_EQ(Sidecars(IntelPod({{"a", 4}, {"b", 3}}, 2, 4)), "");
-  // It may be one, and as one it costs nothing more.
+  // It may be a sidecar, and then needs no more.
   EXPECT_EQ(Sidecars(IntelPod({{"big", 4}, {"small", 1}}, 2, 4)), "small ");
   EXPECT_EQ(Sidecars(IntelPod({{"a", 1}}, 2, 0)), "");  // a kubelet before sidecars
 }
 
-TEST(AnnotationSource, IntelsInitContainersOfWhichOneIsASidecarAreRefused) {
+TEST(AnnotationSource, IntelAnnotationWithOneSidecarOfSeveralIsRefused) {
   const std::string text = Sidecars(IntelPod({{"a", 1}, {"b", 1}}, 2, 3));
   EXPECT_NE(text.find("which of the init containers a, b are sidecars"), std::string::npos) << text;
   EXPECT_NE(text.find("alignd.io/resources"), std::string::npos) << text;
 }
 
-TEST(AnnotationSource, KoordinatorsAddsExtendedResourcesToTheEstimate) {
+TEST(AnnotationSource, KoordinatorAnnotationAddsExtendedResourcesToTheEstimate) {
   const v1::PodSandboxConfig sandbox =
       Annotated(R"({"containers":{"app":{"limits":{"example.com/gpu":"2"}}}})", "/kubepods/pod1",
                 kKoordinator);
@@ -261,7 +261,7 @@ TEST(AnnotationSource, KoordinatorsAddsExtendedResourcesToTheEstimate) {
             "CRI estimate");
 }
 
-TEST(AnnotationSource, KoordinatorsIsTheWholeOfABestEffortPod) {
+TEST(AnnotationSource, KoordinatorAnnotationHasTheWholeBestEffortPod) {
   const v1::PodSandboxConfig sandbox =
       Annotated(R"({"containers":{"a":{"limits":{"example.com/gpu":"2"}},)"
                 R"("b":{"limits":{"example.com/gpu":"1"}}}})",
@@ -273,7 +273,7 @@ TEST(AnnotationSource, KoordinatorsIsTheWholeOfABestEffortPod) {
   EXPECT_EQ(PodOfContainer(sandbox, Kubelet(0, 0, 0, "b"))->pod.containers.size(), 2U);
 }
 
-TEST(AnnotationSource, FaultsOfOtherToolsAnnotationsRefuseTheContainer) {
+TEST(AnnotationSource, FaultsInAnnotationsOfOtherToolsRefuseTheContainer) {
   for (const char* const key : {kIntel, kKoordinator}) {
     const Result<PodAsk> ask =
         PodOfContainer(Annotated(R"({"containers":{"app":{"limits":{"example.com/gpu":"x"}}}})",
@@ -287,7 +287,7 @@ TEST(AnnotationSource, FaultsOfOtherToolsAnnotationsRefuseTheContainer) {
   }
 }
 
-TEST(AnnotationSource, OurOwnGoesBeforeTheOthers) {
+TEST(AnnotationSource, OwnAnnotationGoesBeforeOthers) {
   v1::PodSandboxConfig sandbox = Annotated(kTwo);
   (*sandbox.mutable_annotations())[kIntel] = "not read";
   (*sandbox.mutable_annotations())[kKoordinator] = "not read";
@@ -296,7 +296,8 @@ TEST(AnnotationSource, OurOwnGoesBeforeTheOthers) {
   EXPECT_EQ((*ask)->source, "annotation alignd.io/resources");
 }
 
-// --- The operator's switch --------------------------------------------------------------------
+// --- The option to ignore extended resources
+// --------------------------------------------------------------------
 
 TEST(AnnotationSource, ExtendedResourcesCanBeSwitchedOff) {
   const auto source = AnnotationsAndEstimate({.extended_resources = false});
@@ -314,22 +315,22 @@ TEST(AnnotationSource, ExtendedResourcesCanBeSwitchedOff) {
   EXPECT_EQ((*koordinators)->source, "CRI estimate");
 }
 
-// --- Pods whose cgroup parent tells no QoS class ------------------------------------------------
+// --- Pods whose cgroup parent shows no QoS class ------------------------------------------------
 
-TEST(AnnotationSource, WithoutAQosClassItMayNotContradictTheContainersSizesEither) {
+TEST(AnnotationSource, WithoutAQosClassItMustNotContradictTheContainersSizes) {
   const v1::PodSandboxConfig sandbox = Annotated(kTwo, "/elsewhere");
   EXPECT_TRUE(PodOfContainer(sandbox, Kubelet(2000, 2000, 64 * kMi)).ok());
   const Result<PodAsk> burstable = PodOfContainer(sandbox, Kubelet(100, 0, 0));
   ASSERT_FALSE(burstable.ok());
   EXPECT_EQ(burstable.error().code, ErrorCode::kInvalidArgument);
   EXPECT_FALSE(PodOfContainer(sandbox, Kubelet(2000, 2000, 32 * kMi)).ok());
-  // A client that states no sizes leaves them to the annotation.
+  // A client that sends no sizes relies on the annotation.
   const Result<PodAsk> unsized = PodOfContainer(sandbox, Sized(0, 0, 0));
   ASSERT_TRUE(unsized.ok()) << unsized.error().Text();
   EXPECT_EQ(ExclusiveCpus(unsized->pod, unsized->pod.containers[0]), 2);
 }
 
-TEST(AnnotationSource, WithoutAQosClassItMayNotExceedWhatTheSandboxShowsEither) {
+TEST(AnnotationSource, WithoutAQosClassItMustNotExceedTheSandbox) {
   v1::PodSandboxConfig sandbox = Annotated(kTwo, "/elsewhere");
   sandbox.mutable_linux()->mutable_resources()->set_cpu_shares(2560);
   EXPECT_TRUE(PodOfSandbox(sandbox).ok());

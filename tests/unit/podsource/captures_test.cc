@@ -1,4 +1,4 @@
-// What real kubelets sent, read by the sources of resources.
+// Requests of real kubelets, read by the sources of resources.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -52,7 +52,7 @@ void ExpectRecovered(const fs::path& path) {
   EXPECT_EQ(ask->pod.uid, request.config().labels().at("io.kubernetes.pod.uid"));
 }
 
-TEST(KubeletRequests, OfOurSelectionAreUnderstood) {
+TEST(KubeletRequests, OfTheSelectionAreUnderstood) {
   int requests = 0;
   for (const auto& entry :
        fs::directory_iterator(fs::path(ALIGND_SOURCE_DIR) / "tests" / "data" / "captures")) {

@@ -27,7 +27,7 @@ TEST(CriEstimate, IsExactForGuaranteedPodsOfAnySize) {
   }
 }
 
-TEST(CriEstimate, RequestOfBurstablePodsComesBackFromItsShares) {
+TEST(CriEstimate, RequestOfABurstablePodFollowsFromItsShares) {
   for (int64_t millis = 3; millis <= 70'000; millis += millis < 3000 ? 1 : 997) {
     const Result<PodAsk> ask =
         PodOfContainer(Sandbox("/kubepods/burstable/pod1"), Kubelet(millis, 0, 0));
@@ -35,13 +35,13 @@ TEST(CriEstimate, RequestOfBurstablePodsComesBackFromItsShares) {
     const Container& container = ask->pod.containers.at(0);
     const Quantity* request = Find(container.resources.requests, "cpu");
     ASSERT_NE(request, nullptr);
-    // Several requests have the same shares; ours is one of them.
+    // Several requests have the same shares; the result is one of them.
     ASSERT_EQ(request->MilliValue() * 1024 / 1000, millis * 1024 / 1000) << millis;
     ASSERT_EQ(ExclusiveCpus(ask->pod, container), 0);
   }
 }
 
-TEST(CriEstimate, SaysWhoseItIs) {
+TEST(CriEstimate, NamesThePod) {
   const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(2000, 2000, 64 * kMi));
   ASSERT_TRUE(ask.ok());
   EXPECT_EQ(ask->source, "CRI estimate");
@@ -53,7 +53,7 @@ TEST(CriEstimate, SaysWhoseItIs) {
   EXPECT_EQ(Text(ask->pod.containers[0].resources.limits), "cpu=2 memory=67108864 ");
 }
 
-TEST(CriEstimate, WhoIsInNoKubeletsCgroupGetsNoExclusiveCpus) {
+TEST(CriEstimate, ContainerOutsideOfTheKubeletsCgroupsGetsNoExclusiveCpus) {
   const Result<PodAsk> ask = PodOfContainer(Sandbox("/user/made"), Kubelet(2000, 2000, 64 * kMi));
   ASSERT_TRUE(ask.ok());
   EXPECT_EQ(ask->pod.stated_qos, QosClass::kBurstable);
@@ -85,7 +85,7 @@ TEST(CriEstimate, HugePagesHaveTheirKubernetesNames) {
 }
 
 // A container without limits is shown with its pod's; another may request less than its limit.
-TEST(CriEstimate, ResourcesOfThePodAreSeenWhereRequestAndLimitDiffer) {
+TEST(CriEstimate, PodLevelResourcesAreSeenIfRequestAndLimitDiffer) {
   for (const int64_t request : {0, 1, 2, 3, 500, 1999, 2001}) {
     const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(request, 2000, 64 * kMi));
     ASSERT_TRUE(ask.ok());
@@ -94,18 +94,18 @@ TEST(CriEstimate, ResourcesOfThePodAreSeenWhereRequestAndLimitDiffer) {
     EXPECT_NE(ask->source.find("its pod has resources of its own"), std::string::npos)
         << ask->source;
   }
-  // In a Burstable pod that is nothing special.
+  // In a Burstable pod, request and limit may differ.
   const Result<PodAsk> burstable =
       PodOfContainer(Sandbox("/kubepods/burstable/pod1"), Kubelet(500, 2000, 64 * kMi));
   ASSERT_TRUE(burstable.ok());
   EXPECT_FALSE(HasPodLevelResources(burstable->pod));
 }
 
-TEST(CriEstimate, SizesOfOrdinaryPodsAreNotTakenForThePodsOwn) {
+TEST(CriEstimate, SizesOfOrdinaryPodsShowNoPodLevelResources) {
   for (const int64_t millis : {1, 2, 3, 9, 10, 999, 1000, 1001, 255'999, 256'000, 300'000}) {
     v1::ContainerConfig container = Kubelet(millis, millis, 64 * kMi);
     v1::LinuxContainerResources& cri = *container.mutable_linux()->mutable_resources();
-    cri.set_cpu_shares(std::min<int64_t>(cri.cpu_shares(), 262'144));  // the kernel's most
+    cri.set_cpu_shares(std::min<int64_t>(cri.cpu_shares(), 262'144));  // the kernel's maximum
     const Result<PodAsk> ask = PodOfContainer(Sandbox(), container);
     ASSERT_TRUE(ask.ok());
     EXPECT_FALSE(HasPodLevelResources(ask->pod)) << millis;
@@ -116,7 +116,7 @@ TEST(CriEstimate, SizesOfOrdinaryPodsAreNotTakenForThePodsOwn) {
   }
 }
 
-TEST(CriEstimate, AbsurdNumbersAreNoTrouble) {
+TEST(CriEstimate, AcceptsExtremeNumbers) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
   for (const int64_t shares : {kMax, kLeast, int64_t{-1}, int64_t{0}}) {

@@ -7,7 +7,7 @@
 namespace alignd::podsource {
 namespace {
 
-TEST(QosOfCgroupParent, ReadsBothDriversFormsAndNothingElse) {
+TEST(QosOfCgroupParent, ReadsTheFormsOfBothCgroupDriversOnly) {
   struct Case {
     const char* parent;
     std::optional<QosClass> qos;

@@ -12,7 +12,7 @@ namespace {
 
 namespace k8s = kubernetes::v1;
 
-// A field of a message as the wire has it: number, then the bytes with their length.
+// A length-delimited field in protobuf's encoding: number, length, bytes.
 std::string Field(int number, const std::string& bytes) {
   const auto varint = [](size_t value) {
     std::string text;
@@ -26,9 +26,9 @@ std::string Entry(const std::string& name, const std::string& amount) {
   return Field(1, name) + Field(2, Field(1, amount));
 }
 
-// Written by hand, so that a wrong number in the .proto is seen. Between the fields that we read
-// stand some that we do not.
-TEST(V1Pod, IsReadByTheNumbersOfKubernetes) {
+// Encoded by hand, so that a wrong number in the .proto is found. Between the fields that alignd
+// reads are some that it does not read.
+TEST(V1Pod, IsParsedByTheFieldNumbersOfKubernetes) {
   const std::string limits = Field(1, Entry("cpu", "2")) + Field(1, Entry("memory", "64Mi")) +
                              Field(1, Entry("example.com/gpu", "1"));
   const std::string prepare =
@@ -52,7 +52,7 @@ TEST(V1Pod, IsReadByTheNumbersOfKubernetes) {
   EXPECT_EQ(*pod, *same);
 }
 
-TEST(V1Pod, ResourcesOfThePodItselfAreSeen) {
+TEST(V1Pod, HasPodLevelResources) {
   const std::string spec =
       Field(2, Field(1, "app")) +
       Field(40, Field(1, Entry("cpu", "2")) + Field(1, Entry("memory", "64Mi")));
@@ -63,7 +63,7 @@ TEST(V1Pod, ResourcesOfThePodItselfAreSeen) {
   EXPECT_EQ(ExclusiveCpus(*pod, pod->containers.at(0)), 0);
 }
 
-TEST(V1Pod, WhatIsNoneIsRefused) {
+TEST(V1Pod, OtherBytesAreRefused) {
   k8s::Pod unnamed;
   unnamed.mutable_spec()->add_containers()->set_name("app");
   k8s::Pod empty;

@@ -12,12 +12,7 @@ namespace {
 using grpc::Status;
 using grpc::StatusCode;
 
-std::string TextOf(const grpc::ByteBuffer& message) {
-  const std::string frame = FrameOf(message);
-  return frame.substr(5);
-}
-
-TEST(MessageReader, PutsAMessageTogetherByteByByte) {
+TEST(MessageReader, JoinsAMessageByteByByte) {
   const std::string bytes("\0\0\0\0\3abc", 8);
   MessageReader reader;
   for (const char byte : bytes) {
@@ -25,18 +20,20 @@ TEST(MessageReader, PutsAMessageTogetherByteByByte) {
     ASSERT_TRUE(reader.Append({&byte, 1}).ok());
   }
   ASSERT_TRUE(reader.IsComplete());
-  EXPECT_EQ(TextOf(reader.Message()), "abc");
-  EXPECT_EQ(FrameOf(reader.Message()), bytes);
+  const std::string message = reader.TakeMessage();
+  EXPECT_EQ(message, "abc");
+  EXPECT_EQ(FrameOf(message), bytes);
+  EXPECT_FALSE(reader.IsComplete());
 }
 
-TEST(MessageReader, TakesAnEmptyMessage) {
+TEST(MessageReader, AcceptsAnEmptyMessage) {
   MessageReader reader;
   ASSERT_TRUE(reader.Append(std::string(5, '\0')).ok());
   EXPECT_TRUE(reader.IsComplete());
-  EXPECT_EQ(TextOf(reader.Message()), "");
+  EXPECT_EQ(reader.TakeMessage(), "");
 }
 
-TEST(MessageReader, RefusesWhatIsTooLongBeforeItIsThere) {
+TEST(MessageReader, RefusesTooLongAMessageByItsPrefix) {
   const auto prefix = [](uint32_t size) {
     return std::string{'\0', static_cast<char>(size >> 24), static_cast<char>(size >> 16),
                        static_cast<char>(size >> 8), static_cast<char>(size)};
@@ -49,7 +46,7 @@ TEST(MessageReader, RefusesWhatIsTooLongBeforeItIsThere) {
   EXPECT_EQ(refused.error_message(), "received message larger than max (16777217 vs. 16777216)");
 }
 
-TEST(MessageReader, RefusesCompressedMessagesAndASecondOne) {
+TEST(MessageReader, RefusesACompressedMessageAndASecondOne) {
   MessageReader compressed;
   EXPECT_EQ(compressed.Append(std::string("\1\0\0\0\1", 5)).error_code(),
             StatusCode::UNIMPLEMENTED);
@@ -57,7 +54,7 @@ TEST(MessageReader, RefusesCompressedMessagesAndASecondOne) {
   EXPECT_EQ(twice.Append(std::string("\0\0\0\0\1a\0", 7)).error_code(), StatusCode::INTERNAL);
 }
 
-TEST(GrpcWire, StatusesComeBackAsTheyWere) {
+TEST(GrpcFraming, StatusIsTheSameAfterWritingAndParsing) {
   for (const Status& status : {Status::OK, Status(StatusCode::ABORTED, ""),
                                Status(StatusCode::FAILED_PRECONDITION, "100% n\xc3\xb6t\n%41",
                                       std::string("\0\xff", 2))}) {
@@ -68,7 +65,7 @@ TEST(GrpcWire, StatusesComeBackAsTheyWere) {
   }
 }
 
-TEST(GrpcWire, ReadsWhatOthersWrite) {
+TEST(GrpcFraming, ParsesTrailersOfOtherImplementations) {
   const Status status = StatusIn({{":status", "200"},
                                   {"grpc-status", "5"},
                                   {"grpc-message", "no %22pod%22, 100%, %zz %"},
@@ -78,7 +75,7 @@ TEST(GrpcWire, ReadsWhatOthersWrite) {
   EXPECT_EQ(status.error_details(), "\x08\x05");
 }
 
-TEST(GrpcWire, AnswerWithoutAStatusIsNoSuccess) {
+TEST(GrpcFraming, AnswerWithoutAStatusIsNoSuccess) {
   EXPECT_EQ(StatusIn({}).error_code(), StatusCode::UNKNOWN);
   const Status status = StatusIn({{":status", "502"}, {"grpc-status", "zero"}});
   EXPECT_EQ(status.error_code(), StatusCode::UNKNOWN);

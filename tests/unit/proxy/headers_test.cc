@@ -17,7 +17,7 @@ Fields FieldsOf(const Headers& headers) {
   return fields;
 }
 
-TEST(Headers, AreKeptInOrderWithDoublesAndEmptyOnes) {
+TEST(Headers, KeepOrderDuplicatesAndEmptyValues) {
   Headers headers = {{":path", "/a"}, {"x", ""}};
   headers.Add("", "nameless");
   headers.Add("x", "second");
@@ -35,8 +35,8 @@ TEST(Headers, AreFoundByName) {
   EXPECT_EQ(headers.Find("2"), "");
 }
 
-// Fields are found again after the buffer has moved.
-TEST(Headers, GrowBeyondWhatIsUsual) {
+// Fields are still found after the buffer has been reallocated.
+TEST(Headers, GrowBeyondTheUsualSize) {
   Headers headers;
   Fields expected;
   for (int i = 0; i < 200; ++i) {
@@ -46,7 +46,7 @@ TEST(Headers, GrowBeyondWhatIsUsual) {
   EXPECT_EQ(FieldsOf(headers), expected);
 }
 
-TEST(Headers, AreEmptyOnceTheyHaveBeenTakenAndCleared) {
+TEST(Headers, AreEmptyAfterMoveAndClear) {
   Headers headers = {{"a", "1"}};
   const Headers taken = std::exchange(headers, {});
   EXPECT_TRUE(headers.empty());

@@ -26,7 +26,7 @@ Pair Connected() {
   return {host::Descriptor(ends[0]), host::Descriptor(ends[1])};
 }
 
-// What lies in the socket.
+// The bytes that are in the socket.
 std::string ReadAll(const Pair& pair) {
   std::string all;
   std::array<char, 4096> part;
@@ -37,7 +37,7 @@ std::string ReadAll(const Pair& pair) {
   }
 }
 
-TEST(Pieces, ArriveInOrderWhateverTheirSizes) {
+TEST(Pieces, ArriveInOrderWithAllSizes) {
   std::mt19937_64 random(7);
   const Pair pair = Connected();
   Pieces first;
@@ -52,6 +52,8 @@ TEST(Pieces, ArriveInOrderWhateverTheirSizes) {
       SharedBuffer buffer(new uint8_t[bytes.size() + 1]);
       std::ranges::copy(bytes, buffer.get());
       first.Append({buffer, {reinterpret_cast<const char*>(buffer.get()), bytes.size()}});
+    } else if (i % 4 == 2) {
+      first.AppendOwned(bytes);
     } else {
       first.Append(bytes);
     }
@@ -73,7 +75,7 @@ TEST(Pieces, ArriveInOrderWhateverTheirSizes) {
   EXPECT_TRUE(received == expected);
 }
 
-TEST(Pieces, AreFramesOfTheirOwnUnlessTheyAreShort) {
+TEST(Pieces, AreFramesOfTheirOwnUnlessShort) {
   Pieces from;
   from.Append(std::string(16 << 10, 'x'));
   from.Append(std::string(100, 'y'));
@@ -87,7 +89,7 @@ TEST(Pieces, AreFramesOfTheirOwnUnlessTheyAreShort) {
   EXPECT_EQ(from.FirstSize(), 200u);
 }
 
-TEST(Pieces, KeepABufferForLongBytesAlone) {
+TEST(Pieces, KeepABufferForLongBytesOnly) {
   const Pair pair = Connected();
   ReadBuffers buffers;
   const SharedBuffer buffer = buffers.Take();
@@ -110,7 +112,7 @@ TEST(Pieces, KeepABufferForLongBytesAlone) {
   EXPECT_EQ(ReadAll(pair), std::string(100 + ReadBuffers::kSize / 2, 'x'));
 }
 
-TEST(ReadBuffers, AreUsedAgainWhenNobodyHasBytesOfTheirs) {
+TEST(ReadBuffers, AreReusedWhenNoBytesOfThemAreInUse) {
   ReadBuffers buffers;
   SharedBuffer first = buffers.Take();
   const uint8_t* const memory = first.get();
@@ -120,26 +122,26 @@ TEST(ReadBuffers, AreUsedAgainWhenNobodyHasBytesOfTheirs) {
   EXPECT_EQ(buffers.Take().get(), memory);
 }
 
-TEST(ReadBuffers, GoBeyondWhatIsKept) {
+TEST(ReadBuffers, MayBeMoreThanAreKept) {
   ReadBuffers buffers;
-  std::vector<SharedBuffer> held;
+  std::vector<SharedBuffer> taken;
   for (int i = 0; i < 100; ++i) {
-    held.push_back(buffers.Take());
-    held.back()[ReadBuffers::kSize - 1] = static_cast<uint8_t>(i);
+    taken.push_back(buffers.Take());
+    taken.back()[ReadBuffers::kSize - 1] = static_cast<uint8_t>(i);
   }
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(held[static_cast<size_t>(i)][ReadBuffers::kSize - 1], i);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(taken[static_cast<size_t>(i)][ReadBuffers::kSize - 1], i);
 }
 
-TEST(Pieces, SaysThatTheSocketIsFullAndKeepsTheRest) {
+TEST(Pieces, KeepTheRestWhenTheSocketIsFull) {
   const Pair pair = Connected();
   Pieces pieces;
   pieces.Append(std::string(8 << 20, 'x'));
   ASSERT_EQ(pieces.SendTo(pair.writer.fd()), Pieces::Sent::kSome);
-  const size_t left = pieces.size();
-  EXPECT_EQ(ReadAll(pair).size(), (size_t{8} << 20) - left);
+  const size_t unsent = pieces.size();
+  EXPECT_EQ(ReadAll(pair).size(), (size_t{8} << 20) - unsent);
 }
 
-TEST(Pieces, SaysThatThePeerHasGone) {
+TEST(Pieces, ReportThatThePeerHasGone) {
   Pair pair = Connected();
   pair.reader = host::Descriptor();
   Pieces pieces;

@@ -1,0 +1,29 @@
+#include "cri/handlers.h"
+
+#include <string>
+#include <utility>
+
+namespace alignd::cri {
+
+bool IsEmpty(const admission::Assignment& assignment) {
+  return assignment.cpuset.empty() && assignment.memory_nodes.empty() && assignment.devices.empty();
+}
+
+void ReportCallersCpuSet(const HandlerContext& context, const std::string& method) {
+  context.conditions.SawConflictingManager(
+      method + " comes with CPU sets of the caller's own",
+      "set the kubelet's cpuManagerPolicy to none, and let no other program set cpusets through "
+      "this socket; alignd keeps its own sets");
+}
+
+std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
+
+void AdmitPod(const HandlerContext& context, podsource::PodAsk ask, std::string container,
+              allocation::KubeletAllocatedPod kubelet_allocated,
+              std::function<void(allocation::Outcome)> done) {
+  context.allocation.Admit(std::move(ask.pod), std::move(done), std::move(ask.source),
+                           std::move(container), std::move(kubelet_allocated),
+                           [&registry = context.registry] { return registry.StoppedPods(); });
+}
+
+}  // namespace alignd::cri

@@ -1,0 +1,65 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cri/handlers.h"
+#include "cri/injection.h"
+#include "runtime/v1/cri.pb.h"
+
+namespace alignd::cri {
+namespace {
+
+namespace v1 = runtime::v1;
+
+// The sizes of the whole pod. The kubelet writes them to the pod's cgroup itself: see
+// cgroup/pod_quota.h. Sets of CPUs and of memory nodes are each container's own.
+class UpdatePodSandboxResources final : public proxy::CallHandler {
+ public:
+  explicit UpdatePodSandboxResources(const HandlerContext& context) : context_(context) {}
+
+  void OnRequest(std::string bytes, Decide decide) override {
+    v1::UpdatePodSandboxResourcesRequest request;
+    const std::optional<std::string> id =
+        request.ParseFromString(bytes) ? context_.registry.SandboxNamed(request.pod_sandbox_id())
+                                       : std::nullopt;
+    const std::optional<std::string> pod_uid =
+        id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
+    if (pod_uid && KeepAssignments(*pod_uid, request)) bytes = request.SerializeAsString();
+    decide(std::move(bytes));
+  }
+
+  void OnResponse(const grpc::Status&, const std::string*) override {}
+
+ private:
+  // Whether this has changed the request.
+  bool KeepAssignments(const std::string& pod_uid,
+                       v1::UpdatePodSandboxResourcesRequest& request) const {
+    if (!request.has_resources()) return false;
+    v1::LinuxContainerResources& resources = *request.mutable_resources();
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    const admission::NodeState& state = snapshot->state;
+    const bool has_quota = context_.pod_quotas != nullptr && HasQuota(resources) &&
+                           state.cpu.assignments.contains(pod_uid);
+    if (has_quota) LiftQuota(resources);
+    // Also for a pod without exclusive CPUs: alignd sets the CPUs of the shared pool, too.
+    const bool has_cpus = context_.node.cpu && HasCpuSet(resources);
+    if (has_cpus) {
+      ReportCallersCpuSet(context_, "UpdatePodSandboxResources");
+      ClearCpuSet(resources);
+    }
+    const bool has_nodes = state.memory.assignments.contains(pod_uid) && HasMemoryNodes(resources);
+    if (has_nodes) ClearMemoryNodes(resources);
+    return has_quota || has_cpus || has_nodes;
+  }
+
+  const HandlerContext context_;
+};
+
+}  // namespace
+
+std::unique_ptr<proxy::CallHandler> MakeUpdatePodSandboxResources(const HandlerContext& context) {
+  return std::make_unique<UpdatePodSandboxResources>(context);
+}
+
+}  // namespace alignd::cri
