@@ -18,7 +18,7 @@ std::string CpuList(const CpuSet& cpus) {
   return (cpus.Count() == 1 ? "CPU " : "CPUs ") + cpus.ToString();
 }
 
-// Adds `words` after `head`, wrapped so that they stand in one column.
+// Adds `words` after `head`, wrapped in one column.
 void AppendWrapped(std::string& out, const std::string& head,
                    const std::vector<std::string>& words) {
   std::string line = head;
@@ -32,7 +32,7 @@ void AppendWrapped(std::string& out, const std::string& head,
   out += line + "\n";
 }
 
-// The part of a group that lies within `cpus`, and where the rest of it is.
+// The CPUs of a group in `cpus`, and the NUMA nodes of the others.
 std::string PartOf(const Machine& machine, const CpuGroup& group, const CpuSet& cpus) {
   std::string text = std::to_string(group.id) + ": " + CpuList(group.cpus & cpus);
   const CpuSet rest = group.cpus - cpus;
@@ -90,7 +90,7 @@ std::string ReadableBytes(uint64_t bytes) {
   static constexpr std::array<std::string_view, 7> kUnits = {"B",   "KiB", "MiB", "GiB",
                                                              "TiB", "PiB", "EiB"};
   size_t unit = 0;
-  uint64_t tenths_rest = 0;  // what the last division left, of 1024
+  uint64_t tenths_rest = 0;  // remainder of the last division, of 1024
   while (bytes >= 1024 && unit + 1 < kUnits.size()) {
     tenths_rest = bytes % 1024;
     bytes /= 1024;

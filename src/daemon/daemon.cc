@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/scenario/scenario.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/binding_table.h"
@@ -31,6 +30,7 @@
 #include "host/config_file.h"
 #include "host/descriptor.h"
 #include "host/durable_file.h"
+#include "host/event_loop.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "mirror/mirror.h"
@@ -46,6 +46,7 @@
 #include "reconcile/runtime_client.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::daemon {
 namespace {
@@ -99,32 +100,6 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
   std::set<std::string> names;
   for (const auto& [name, resource] : state.devices.resources) names.insert(name);
   return names;
-}
-
-// Whether there is a cpu_manager_state from before Kubernetes 1.18, which names containers by the
-// runtime's ids. A file that cannot be read is its reader's to report.
-bool NamesContainersByRuntimeId(const allocation::StatePaths& paths) {
-  const Result<std::string> text = host::ReadFile(paths.CpuFile());
-  if (!text.ok()) return false;
-  const Result<checkpoint::CpuCheckpoint> file = checkpoint::ParseCpuCheckpoint(*text);
-  return file.ok() && !file->by_container_id.empty();
-}
-
-// What the runtime's container ids stand for, where somebody needs to know: a runtime that hangs
-// would hold up the start. Where the runtime is not there, a file that names containers by them is
-// refused with the remedy.
-std::map<std::string, ContainerKey> ContainersOf(const std::shared_ptr<grpc::Channel>& channel,
-                                                 const allocation::StatePaths& paths,
-                                                 const Options& options) {
-  std::map<std::string, ContainerKey> containers;
-  if (!NamesContainersByRuntimeId(paths)) return containers;
-  const Result<reconcile::RuntimeListing> listing =
-      reconcile::RuntimeClient(channel, options.runtime_timeout).List();
-  if (!listing.ok()) return containers;
-  for (const reconcile::RuntimeListing::Container& container : listing->containers) {
-    containers[container.id] = container.key;
-  }
-  return containers;
 }
 
 deviceplugin::PluginSettings SettingsOf(const Options& options) {
@@ -199,8 +174,10 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::unique_ptr<allocation::BindingTable> bindings,
                 std::unique_ptr<allocation::BootRecord> boot,
-                std::shared_ptr<grpc::Channel> runtime, const Options& options)
-      : lock_(std::move(lock)),
+                std::shared_ptr<grpc::Channel> runtime, std::shared_ptr<host::EventLoop> events,
+                const Options& options)
+      : events_(std::move(events)),
+        lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(store)),
         bindings_(std::move(bindings)),
@@ -211,7 +188,7 @@ class RunningDaemon final : public Daemon {
         pod_lister_(runtime, options.runtime_timeout),
         reconciler_(node_, allocation_, registry_, runtime_, *cgroups_, conditions_,
                     ReconcilerOptions(options)),
-        plugins_(SettingsOf(options), relay_),
+        plugins_(SettingsOf(options), relay_, background_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
                     DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
         sources_(std::move(sources)),
@@ -234,6 +211,7 @@ class RunningDaemon final : public Daemon {
     pod_resources_.reset();
     registration_.reset();
     watcher_.reset();
+    events_->Stop();
     forwarder_.reset();
     {
       const MutexLock lock(mirror_mutex_);
@@ -247,6 +225,7 @@ class RunningDaemon final : public Daemon {
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
 
   Result<Done> Serve(const Options& options, std::optional<host::Descriptor> inherited) {
+    events_->Start();
     reconciler_.Start();
     auto registration = deviceplugin::RegistrationServer::Start(
         std::filesystem::absolute(options.DevicePluginDir()), plugins_);
@@ -255,7 +234,7 @@ class RunningDaemon final : public Daemon {
     deviceplugin::WatcherSettings watching;
     watching.deadlines.info = options.plugin_connect_timeout;
     auto watcher =
-        deviceplugin::PluginWatcher::Start(options.PluginsRegistry(), plugins_, watching);
+        deviceplugin::PluginWatcher::Start(options.PluginsRegistry(), plugins_, events_, watching);
     if (!watcher.ok()) return watcher.error();
     watcher_ = *std::move(watcher);
     if (options.mirror) {
@@ -332,6 +311,8 @@ class RunningDaemon final : public Daemon {
     return reconciler;
   }
 
+  const std::shared_ptr<host::EventLoop> events_;  // device plugins' sockets
+  TaskQueue background_{"background"};             // the plugin registry's times
   const host::DirectoryLock lock_;
   const admission::Node node_;
   const std::unique_ptr<allocation::CheckpointStore> store_;
@@ -381,7 +362,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!sources.ok()) return sources.error();
   const allocation::StatePaths paths{options.state_dir, options.DevicePluginDir()};
   auto store = std::make_unique<allocation::CheckpointStore>(paths);
-  Result<admission::NodeState> state = store->Load(*node, ContainersOf(*runtime, paths, options));
+  Result<admission::NodeState> state = store->Load(*node);
   if (!state.ok()) return state.error();
   Result<std::unique_ptr<allocation::BindingTable>> bindings =
       allocation::BindingTable::Load(options.state_dir / checkpoint::kBindingFileName);
@@ -391,9 +372,12 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
       options.state_dir / allocation::kBootFileName, allocation::RunningBoot(options.root));
   if (!boot.ok()) return boot.error();
+  Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
+  if (!events.ok()) return events.error();
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
-      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(runtime), options);
+      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(runtime),
+      *std::move(events), options);
   const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

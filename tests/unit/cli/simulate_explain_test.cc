@@ -54,7 +54,7 @@ TEST(SimulateExplain, SaysOfEveryPodHowItsNumaNodesWereChosen) {
             "      merged: {0,8}\n"
             "        {0,8}: best\n"
             "{..}: NUMA nodes; !: preferred\n"
-            "left:\n"
+            "available:\n"
             "  NUMA node 0: 1 of 4 CPUs (3)\n"
             "  NUMA node 8: 0 of 4 CPUs\n");
 }
