@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kLineWidth = 100;
 
-std::string Counted(size_t count, std::string_view what) {
+std::string Plural(size_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
@@ -48,7 +48,7 @@ void AppendCores(std::string& out, const Machine& machine, const CpuSet& cpus) {
   for (const CpuGroup& core : machine.cores()) {
     if (core.cpus.Intersects(cpus)) cores.push_back((core.cpus & cpus).ToString());
   }
-  AppendWrapped(out, "      " + Counted(cores.size(), "core") + ":", cores);
+  AppendWrapped(out, "      " + Plural(cores.size(), "core") + ":", cores);
 }
 
 void AppendCpus(std::string& out, const Machine& machine, const CpuSet& node) {
@@ -109,11 +109,11 @@ std::string ReadableBytes(uint64_t bytes) {
 std::string TopologyTree(const Machine& machine) {
   uint64_t memory_bytes = 0;
   for (const NumaNode& node : machine.numa()) memory_bytes += node.memory_bytes;
-  std::string out = Counted(machine.numa().size(), "NUMA node") + ", " +
-                    Counted(machine.sockets().size(), "socket") + ", " +
-                    Counted(machine.uncores().size(), "uncore cache") + ", " +
-                    Counted(machine.cores().size(), "core") + ", " +
-                    Counted(static_cast<size_t>(machine.cpus().Count()), "CPU") + ", " +
+  std::string out = Plural(machine.numa().size(), "NUMA node") + ", " +
+                    Plural(machine.sockets().size(), "socket") + ", " +
+                    Plural(machine.uncores().size(), "uncore cache") + ", " +
+                    Plural(machine.cores().size(), "core") + ", " +
+                    Plural(static_cast<size_t>(machine.cpus().Count()), "CPU") + ", " +
                     ReadableBytes(memory_bytes) + " of memory\n";
   for (int position = 0; position < machine.numa_count(); ++position) {
     const CpuSet& cpus = machine.CpusInNuma(position);

@@ -1,6 +1,6 @@
-// Scenarios in which the kubelet has a fault: it assigns something twice, hangs, crashes, or refuses
-// running containers. These tests show what alignd does instead. A header marks each difference by
-// `Differs:`.
+// Scenarios in which the kubelet has a fault: it assigns something twice, hangs, crashes, or
+// refuses running containers. These tests show what alignd does instead. A header marks each
+// difference by `Differs:`.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -42,9 +42,9 @@ std::vector<std::string> Outcome(const Scenario& scenario) {
     if (!result.admission) continue;
     std::string line;
     if (result.admission->refusal) line = result.admission->refusal->reason;
-    for (const auto& [container, grant] : result.admission->assignments) {
+    for (const auto& [container, assignment] : result.admission->assignments) {
       if (!line.empty()) line += ' ';
-      line += container + "=" + grant.exclusive.ToString();
+      line += container + "=" + assignment.exclusive.ToString();
     }
     outcome.push_back(line);
   }

@@ -82,9 +82,9 @@ Json ContainerJson(const Simulation& simulation, const Pod& pod,
     }
   }
   if (!admission.admitted()) return json;
-  const admission::Assignment& grant = admission.assignments.at(container);
-  if (!grant.exclusive.empty()) json["cpuset"] = grant.exclusive.ToString();
-  if (!grant.devices.empty()) json["devices"] = DevicesJson(grant.devices);
+  const admission::Assignment& assignment = admission.assignments.at(container);
+  if (!assignment.exclusive.empty()) json["cpuset"] = assignment.exclusive.ToString();
+  if (!assignment.devices.empty()) json["devices"] = DevicesJson(assignment.devices);
   if (const auto* blocks = simulation.state().memory.Find({pod.uid, container})) {
     json["memory"] = BlocksJson(*blocks);
   }

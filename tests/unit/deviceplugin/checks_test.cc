@@ -185,7 +185,7 @@ TEST(DeviceLists, AreMendedWithComplaints) {
 
 TEST(DeviceLists, ComplaintsAboutManyNameAFew) {
   v1beta1::ListAndWatchResponse list;
-  for (const char* id : {"a", "b", "c", "d", "e"}) Add(list, id, "sick");
+  for (const char* id : {"a", "b", "c", "d", "e"}) Add(list, id, "broken");
   const Result<DeviceList> checked = CheckDevices(list);
   ASSERT_TRUE(checked.ok()) << checked.error().message;
   EXPECT_EQ(checked->complaints,

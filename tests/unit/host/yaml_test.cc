@@ -88,7 +88,7 @@ TEST(YamlToJson, RefusesWithLineAndColumn) {
   ExpectConverted({
       {"a: b\n  c: d", "error: line 2, column 4: not YAML: illegal map value"},
       {"a: [1, 2", "error: not YAML: end of sequence flow not found"},
-      {"a: *nobody", "error: line 1, column 4: not YAML: the referenced anchor is not defined"},
+      {"a: *missing", "error: line 1, column 4: not YAML: the referenced anchor is not defined"},
       {"a: .inf", "error: line 1, column 4: .inf cannot be written in JSON"},
       {"a: !!int b", "error: line 1, column 4: \"b\" does not fit the tag tag:yaml.org,2002:int"},
       {"a: !mine b", "error: line 1, column 4: \"b\" does not fit the tag !mine"},
