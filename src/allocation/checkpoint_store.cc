@@ -59,12 +59,11 @@ CheckpointStore::CheckpointStore(StatePaths paths, host::FileCalls& calls)
       memory_{paths_.MemoryFile(), std::nullopt},
       devices_{paths_.DeviceFile(), std::nullopt} {}
 
-Result<NodeState> CheckpointStore::Load(const Node& node,
-                                        const std::map<std::string, ContainerKey>& containers) {
+Result<NodeState> CheckpointStore::Load(const Node& node) {
   const MutexLock lock(mutex_);
   if (Result<Done> prepared = PrepareDirectories(); !prepared.ok()) return prepared.error();
   NodeState state = NodeState::Initial(node);
-  if (Result<Done> cpu = LoadCpu(node, containers, state.cpu); !cpu.ok()) return cpu.error();
+  if (Result<Done> cpu = LoadCpu(node, state.cpu); !cpu.ok()) return cpu.error();
   if (Result<Done> memory = LoadMemory(node, state.memory); !memory.ok()) return memory.error();
   if (Result<Done> devices = LoadDevices(state.devices); !devices.ok()) return devices.error();
   if (Result<Done> saved = WriteMissing(node, state); !saved.ok()) return saved.error();
@@ -144,15 +143,12 @@ Result<Done> CheckpointStore::Write(File& file, const std::string& text) {
   return Done{};
 }
 
-Result<Done> CheckpointStore::LoadCpu(const Node& node,
-                                      const std::map<std::string, ContainerKey>& containers,
-                                      cpumanager::CpuState& state) {
+Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& state) {
   const Result<std::optional<std::string>> text = Read(cpu_);
   if (!text.ok()) return text.error();
   if (!*text) return Done{};
   const std::string remedy = RemoveCpuFile(cpu_.path);
   Result<checkpoint::CpuCheckpoint> parsed = checkpoint::ParseCpuCheckpoint(**text);
-  if (parsed.ok()) parsed = checkpoint::MigrateCpuCheckpoint(*std::move(parsed), containers);
   if (!parsed.ok()) return NotRestored(parsed.error(), cpu_.path, remedy);
   const std::string_view policy = ToString(node.config.cpu_manager_policy);
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {

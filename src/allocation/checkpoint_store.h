@@ -40,8 +40,7 @@ class CheckpointStore {
   // What the files say, checked against machine and configuration; a missing file, or one that says
   // nothing, means the initial state. Makes missing directories, removes what a crash has left
   // half-written and, once all is well, writes the files that are missing, so that a directory that
-  // cannot be written is found now. `containers` has the runtime's container ids; only a CPU file
-  // from before 1.18 needs it.
+  // cannot be written is found now.
   // Errors: kCorrupt or kInvalidArgument with the kubelet's text, naming the file and the remedy;
   // kIo. A file that was there has not been touched then.
   // Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go, restoreState;
@@ -50,8 +49,7 @@ class CheckpointStore {
   // free, also those that running containers hold, and hands them out again. So is a file in which
   // two pods hold the same CPU or device. NUMA nodes may have more or less memory than they had
   // (memorymanager::FitToMachine).
-  Result<admission::NodeState> Load(const admission::Node& node,
-                                    const std::map<std::string, ContainerKey>& containers);
+  Result<admission::NodeState> Load(const admission::Node& node);
 
   // Writes the files whose text changed since they were last read or written, and those whose last
   // write failed. Everything is on the disk when this returns without an error.
@@ -85,9 +83,7 @@ class CheckpointStore {
   std::vector<std::pair<File*, std::string>> Texts(const admission::Node& node,
                                                    const admission::NodeState& state)
       REQUIRES(mutex_);
-  Result<Done> LoadCpu(const admission::Node& node,
-                       const std::map<std::string, ContainerKey>& containers,
-                       cpumanager::CpuState& state) REQUIRES(mutex_);
+  Result<Done> LoadCpu(const admission::Node& node, cpumanager::CpuState& state) REQUIRES(mutex_);
   Result<Done> LoadMemory(const admission::Node& node, memorymanager::MemoryState& state)
       REQUIRES(mutex_);
   Result<Done> LoadDevices(devicemanager::DeviceState& state) REQUIRES(mutex_);

@@ -1,4 +1,4 @@
-// alignctl. Each subcommand has a file of its own and one line here.
+// alignctl. Each subcommand has its own file and one line here.
 #include <iostream>
 
 #include "cli/checkpoint_command.h"

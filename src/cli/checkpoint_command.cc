@@ -43,7 +43,7 @@ Result<Done> DoneOrError(const Result<T>& result) {
   return Done{};
 }
 
-// What the checksum does not tell: CPU lists, node ids.
+// What the checksum does not cover: CPU lists, node ids.
 Result<Done> CheckContent(CheckpointKind kind, std::string_view text) {
   switch (kind) {
     case CheckpointKind::kCpu:
@@ -78,8 +78,7 @@ Result<std::string> VerifyFile(const std::string& path, std::optional<Checkpoint
   if (!kind) kind = checkpoint::KindOfText(*text);
   if (!kind) {
     return Error{ErrorCode::kInvalidArgument,
-                 "neither its name nor its content tells which state file it is",
-                 "say it by --kind"};
+                 "neither its name nor its content shows which state file it is", "give --kind"};
   }
   const Result<Verification> verified = checkpoint::VerifyCheckpoint(*kind, *text);
   if (!verified.ok()) return verified.error();
@@ -111,7 +110,7 @@ Result<int> Verify(const VerifyOptions& options, std::ostream& out) {
 
 void AddCheckpointCommand(CLI::App& app, Action& action) {
   CLI::App* const group =
-      app.add_subcommand("checkpoint", "Look at the state files of the kubelet and of alignd");
+      app.add_subcommand("checkpoint", "Check the state files of the kubelet and of alignd");
   group->require_subcommand(1);
   const auto options = std::make_shared<VerifyOptions>();
   CLI::App* const command = group->add_subcommand(

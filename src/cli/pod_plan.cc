@@ -31,16 +31,16 @@ std::string DescribeDevices(const devicemanager::DeviceAllocation& allocation) {
   return text;
 }
 
-std::string DescribeAssignment(const Machine& machine, const Assignment& grant) {
+std::string DescribeAssignment(const Machine& machine, const Assignment& assignment) {
   std::string text;
-  if (!grant.exclusive.empty()) {
-    text = "CPUs " + grant.exclusive.ToString() + " (" +
-           NumaList(machine.NumaIds(machine.NumaOf(grant.exclusive))) + ")";
+  if (!assignment.exclusive.empty()) {
+    text = "CPUs " + assignment.exclusive.ToString() + " (" +
+           NumaList(machine.NumaIds(machine.NumaOf(assignment.exclusive))) + ")";
   } else {
-    text = grant.cpuset.empty() ? "any CPUs" : "shared CPUs " + grant.cpuset.ToString();
+    text = assignment.cpuset.empty() ? "any CPUs" : "shared CPUs " + assignment.cpuset.ToString();
   }
-  if (!grant.memory_nodes.empty()) text += ", memory of " + NumaList(grant.memory_nodes);
-  for (const auto& [resource, allocation] : grant.devices) {
+  if (!assignment.memory_nodes.empty()) text += ", memory of " + NumaList(assignment.memory_nodes);
+  for (const auto& [resource, allocation] : assignment.devices) {
     text += ", " + resource + " " + DescribeDevices(allocation);
   }
   return text;

@@ -8,7 +8,7 @@ namespace alignd::cli {
 
 int RunProgram(int argc, const char* const* argv, const std::vector<Command>& commands,
                std::ostream& out, std::ostream& err) {
-  CLI::App app("Looks at a node, and at alignd on it.", "alignctl");
+  CLI::App app("Inspects a node, and alignd on it.", "alignctl");
   app.set_version_flag("--version", "alignctl " ALIGND_VERSION);
   app.require_subcommand(1);
   Action action;
@@ -16,7 +16,7 @@ int RunProgram(int argc, const char* const* argv, const std::vector<Command>& co
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Help and version come this way as well; they are successes.
+    // Help and version are reported this way too; they are successes.
     return app.exit(error, out, err) == 0 ? kSuccess : kUsage;
   }
   const Result<int> status = action(out);
@@ -25,7 +25,7 @@ int RunProgram(int argc, const char* const* argv, const std::vector<Command>& co
     return kFailure;
   }
   if (!out.flush()) {
-    err << "alignctl: standard output cannot be written\n";
+    err << "alignctl: standard output cannot be written; check the disk or the pipe\n";
     return kFailure;
   }
   return *status;

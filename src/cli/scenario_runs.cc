@@ -29,7 +29,7 @@ std::vector<ScenarioText> SplitLines(const std::string& name, std::string_view t
 
 std::vector<ScenarioText> SplitScenarios(const std::string& name, const std::string& text) {
   std::vector<ScenarioText> lines = SplitLines(name, text);
-  // A first line that is a whole object means one object a line; else the text is one object.
+  // If the first line is a whole object, each line is one; otherwise the text is one object.
   if (lines.size() > 1 && scenario::IsJson(lines.front().text)) return lines;
   if (lines.empty()) return {};
   return {{name, text}};

@@ -29,7 +29,7 @@ struct SimulateOptions {
   bool explain = false;
 };
 
-// Many vectors in one file are longer than any file that the daemon reads.
+// A file with many vectors may be longer than any file that the daemon reads.
 constexpr size_t kMaxScenarioBytes = size_t{1} << 30;
 
 Result<int> SimulateScenarios(const SimulateOptions& options, std::ostream& out) {
@@ -50,7 +50,7 @@ Result<int> SimulateScenarios(const SimulateOptions& options, std::ostream& out)
   return options.check ? CheckScenarios(scenarios, out) : RunScenarios(scenarios, out);
 }
 
-// The YAML documents of a file, parted by lines of `---`.
+// The YAML documents of a file, separated by lines of `---`.
 std::vector<std::string> SplitDocuments(std::string_view text) {
   std::vector<std::string> documents(1);
   while (!text.empty()) {
@@ -77,7 +77,7 @@ Result<std::vector<Pod>> ReadPods(const std::vector<std::string>& files) {
       if (*json == "null") continue;
       Result<Pod> pod = ParseKubernetesPod(*json);
       if (!pod.ok()) return pod.error().In(file);
-      // Manifests have no UID yet; the same manifest given twice is two pods.
+      // Manifests have no UID. The same manifest given twice is two pods.
       if (pod->uid.empty()) pod->uid = pod->name + "-" + std::to_string(pods.size());
       if (pod->name_space.empty()) pod->name_space = "default";
       pods.push_back(*std::move(pod));
@@ -116,7 +116,7 @@ Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
 void AddSimulateCommand(CLI::App& app, Action& action) {
   const auto options = std::make_shared<SimulateOptions>();
   CLI::App* const command = app.add_subcommand(
-      "simulate", "Run scenarios, or say where pods would land on a node; needs no daemon");
+      "simulate", "Run scenarios, or show where pods would be placed on a node; needs no daemon");
   command
       ->add_option("files", options->files,
                    "Scenarios (one JSON object, or one per line; standard input if none is "
@@ -131,12 +131,12 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
   command
       ->add_option("--node", options->node,
                    "The node in JSON, as `alignctl topology -o json` prints it, with `devices` "
-                   "added where there are some; this machine if not given")
+                   "added if there are any; default: this machine")
       ->type_name("FILE")
       ->needs(config);
   command
       ->add_flag("--explain", options->explain,
-                 "Say of each container how its NUMA nodes were chosen")
+                 "Show for each container how its NUMA nodes were chosen")
       ->needs(config);
   command->callback([options, &action] {
     action = [options](std::ostream& out) {

@@ -37,7 +37,7 @@ void AddTopologyCommand(CLI::App& app, Action& action) {
       ->capture_default_str();
   command
       ->add_option("-o,--output", options->output,
-                   "tree: for people; json: the \"node\" of a scenario, on one line")
+                   "tree: readable; json: the \"node\" of a scenario, on one line")
       ->check(CLI::IsMember({"tree", "json"}))
       ->capture_default_str();
   command->callback([options, &action] {

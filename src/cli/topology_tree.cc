@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kLineWidth = 100;
 
-std::string Counted(size_t count, std::string_view what) {
+std::string Plural(size_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
@@ -18,7 +18,7 @@ std::string CpuList(const CpuSet& cpus) {
   return (cpus.Count() == 1 ? "CPU " : "CPUs ") + cpus.ToString();
 }
 
-// Adds `words` after `head`, wrapped so that they stand in one column.
+// Adds `words` after `head`, wrapped in one column.
 void AppendWrapped(std::string& out, const std::string& head,
                    const std::vector<std::string>& words) {
   std::string line = head;
@@ -32,7 +32,7 @@ void AppendWrapped(std::string& out, const std::string& head,
   out += line + "\n";
 }
 
-// The part of a group that lies within `cpus`, and where the rest of it is.
+// The CPUs of a group in `cpus`, and the NUMA nodes of the others.
 std::string PartOf(const Machine& machine, const CpuGroup& group, const CpuSet& cpus) {
   std::string text = std::to_string(group.id) + ": " + CpuList(group.cpus & cpus);
   const CpuSet rest = group.cpus - cpus;
@@ -48,7 +48,7 @@ void AppendCores(std::string& out, const Machine& machine, const CpuSet& cpus) {
   for (const CpuGroup& core : machine.cores()) {
     if (core.cpus.Intersects(cpus)) cores.push_back((core.cpus & cpus).ToString());
   }
-  AppendWrapped(out, "      " + Counted(cores.size(), "core") + ":", cores);
+  AppendWrapped(out, "      " + Plural(cores.size(), "core") + ":", cores);
 }
 
 void AppendCpus(std::string& out, const Machine& machine, const CpuSet& node) {
@@ -90,7 +90,7 @@ std::string ReadableBytes(uint64_t bytes) {
   static constexpr std::array<std::string_view, 7> kUnits = {"B",   "KiB", "MiB", "GiB",
                                                              "TiB", "PiB", "EiB"};
   size_t unit = 0;
-  uint64_t tenths_rest = 0;  // what the last division left, of 1024
+  uint64_t tenths_rest = 0;  // remainder of the last division, of 1024
   while (bytes >= 1024 && unit + 1 < kUnits.size()) {
     tenths_rest = bytes % 1024;
     bytes /= 1024;
@@ -109,11 +109,11 @@ std::string ReadableBytes(uint64_t bytes) {
 std::string TopologyTree(const Machine& machine) {
   uint64_t memory_bytes = 0;
   for (const NumaNode& node : machine.numa()) memory_bytes += node.memory_bytes;
-  std::string out = Counted(machine.numa().size(), "NUMA node") + ", " +
-                    Counted(machine.sockets().size(), "socket") + ", " +
-                    Counted(machine.uncores().size(), "uncore cache") + ", " +
-                    Counted(machine.cores().size(), "core") + ", " +
-                    Counted(static_cast<size_t>(machine.cpus().Count()), "CPU") + ", " +
+  std::string out = Plural(machine.numa().size(), "NUMA node") + ", " +
+                    Plural(machine.sockets().size(), "socket") + ", " +
+                    Plural(machine.uncores().size(), "uncore cache") + ", " +
+                    Plural(machine.cores().size(), "core") + ", " +
+                    Plural(static_cast<size_t>(machine.cpus().Count()), "CPU") + ", " +
                     ReadableBytes(memory_bytes) + " of memory\n";
   for (int position = 0; position < machine.numa_count(); ++position) {
     const CpuSet& cpus = machine.CpusInNuma(position);

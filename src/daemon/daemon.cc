@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/scenario/scenario.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/binding_table.h"
@@ -104,35 +103,6 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
   return names;
 }
 
-// Whether there is a cpu_manager_state from before Kubernetes 1.18, which names containers by the
-// runtime's ids. An unreadable file is reported by CheckpointStore::Load.
-bool NamesContainersByRuntimeId(const allocation::StatePaths& paths) {
-  const Result<std::string> text = host::ReadFile(paths.CpuFile());
-  if (!text.ok()) return false;
-  const Result<checkpoint::CpuCheckpoint> file = checkpoint::ParseCpuCheckpoint(*text);
-  return file.ok() && !file->by_container_id.empty();
-}
-
-// The containers by the runtime's ids, if the state file has such ids. Else the runtime is not
-// asked: one that hangs would delay the start. If the runtime is not available, the file is
-// refused with the remedy.
-std::map<std::string, ContainerKey> ContainersOf(const std::shared_ptr<grpc::Channel>& channel,
-                                                 const allocation::StatePaths& paths,
-                                                 const Options& options) {
-  std::map<std::string, ContainerKey> containers;
-  if (!NamesContainersByRuntimeId(paths)) return containers;
-  std::promise<Result<reconcile::RuntimeListing>> listed;
-  reconcile::RuntimeClient client(channel, options.runtime_timeout);
-  client.List(
-      [&](Result<reconcile::RuntimeListing> answer) { listed.set_value(std::move(answer)); });
-  const Result<reconcile::RuntimeListing> listing = listed.get_future().get();
-  if (!listing.ok()) return containers;
-  for (const reconcile::RuntimeListing::Container& container : listing->containers) {
-    containers[container.id] = container.key;
-  }
-  return containers;
-}
-
 deviceplugin::PluginSettings SettingsOf(const Options& options) {
   deviceplugin::PluginSettings settings;
   settings.deadlines = {.connect = options.plugin_connect_timeout,
@@ -203,7 +173,7 @@ class RunningDaemon final : public Daemon {
         runtime_(runtime, options.runtime_timeout),
         reconciler_({background_, io_, events_}, node_, allocation_, registry_, runtime_, *cgroups_,
                     conditions_, ReconcilerOptions(options)),
-        plugins_(SettingsOf(options), relay_),
+        plugins_(SettingsOf(options), relay_, background_),
         allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
                     DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
         sources_(std::move(sources)),
@@ -261,7 +231,7 @@ class RunningDaemon final : public Daemon {
     deviceplugin::WatcherSettings watching;
     watching.deadlines.info = options.plugin_connect_timeout;
     auto watcher =
-        deviceplugin::PluginWatcher::Start(options.PluginsRegistry(), plugins_, watching);
+        deviceplugin::PluginWatcher::Start(options.PluginsRegistry(), plugins_, events_, watching);
     if (!watcher.ok()) return watcher.error();
     watcher_ = *std::move(watcher);
     if (options.mirror) {
@@ -384,7 +354,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!sources.ok()) return sources.error();
   const allocation::StatePaths paths{options.state_dir, options.DevicePluginDir()};
   auto store = std::make_unique<allocation::CheckpointStore>(paths);
-  Result<admission::NodeState> state = store->Load(*node, ContainersOf(*runtime, paths, options));
+  Result<admission::NodeState> state = store->Load(*node);
   if (!state.ok()) return state.error();
   Result<std::unique_ptr<allocation::BindingTable>> bindings =
       allocation::BindingTable::Load(options.state_dir / checkpoint::kBindingFileName);

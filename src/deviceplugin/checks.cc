@@ -63,9 +63,11 @@ Result<Done> CheckEndpoint(const std::string& endpoint) {
                      endpoint.find('/') == std::string::npos &&
                      endpoint.find('\0') == std::string::npos;
   if (plain) return Done{};
-  return Error{ErrorCode::kInvalidArgument,
-               "the endpoint " + Quoted(endpoint) + " is not a file name in the plugin directory",
-               "the plugin must name its socket by the file alone, beside kubelet.sock"};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "the endpoint " + Quoted(endpoint) + " is not a file name in the plugin directory",
+      "the plugin must give the file name of its socket, which must be in the directory of "
+      "kubelet.sock"};
 }
 
 devicemanager::Device ToCore(const v1beta1::Device& announced) {
@@ -109,7 +111,7 @@ Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request) {
     return Error{ErrorCode::kInvalidArgument,
                  "requested API version " + Quoted(request.version()) +
                      " is not supported by kubelet. Supported version is [\"v1beta1\"]",
-                 "the plugin is for another Kubernetes: use a release of it that speaks v1beta1"};
+                 "use a release of the plugin that supports v1beta1"};
   }
   if (!IsExtendedResourceName(request.resource_name())) {
     return Error{ErrorCode::kInvalidArgument,
@@ -124,7 +126,9 @@ Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
   if (info.type() != "DevicePlugin") {
     return Error{ErrorCode::kInvalidArgument,
                  "RegisterPlugin error -- no handler registered for plugin type: " +
-                     Quoted(info.type()) + " at socket " + socket};
+                     Quoted(info.type()) + " at socket " + socket,
+                 "nothing, if the plugin is for the kubelet; give device plugins a directory of "
+                 "their own to avoid this message"};
   }
   const auto invalid = [](const std::string& why, std::string_view rule) {
     return Error{ErrorCode::kInvalidArgument,
@@ -139,7 +143,7 @@ Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
     }
     return invalid("manager version, " + std::string(kApiVersion) +
                        ", is not among plugin supported versions [" + listed + "]",
-                   "the plugin is for another Kubernetes: use a release of it that speaks v1beta1");
+                   "use a release of the plugin that supports v1beta1");
   }
   if (!IsExtendedResourceName(info.name())) {
     return invalid("invalid name of device plugin socket: the ResourceName " + Quoted(info.name()) +
@@ -149,22 +153,24 @@ Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
   const std::string& endpoint = info.endpoint().empty() ? socket : info.endpoint();
   if (endpoint.front() != '/' || endpoint.find('\0') != std::string::npos) {
     return invalid("the endpoint " + Quoted(endpoint) + " is not an absolute path",
-                   "the plugin must name its socket as the node sees it, or not at all");
+                   "the plugin must give the path of its socket on the node, or no endpoint");
   }
   return Offer{info.name(), endpoint};
 }
 
 Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
   if (list.devices_size() > kMaxDevices) {
-    return Error{ErrorCode::kInvalidArgument, "a list of " + std::to_string(list.devices_size()) +
-                                                  " devices, more than " +
-                                                  std::to_string(kMaxDevices)};
+    return Error{ErrorCode::kInvalidArgument,
+                 "a list of " + std::to_string(list.devices_size()) + " devices, more than " +
+                     std::to_string(kMaxDevices),
+                 "configure the plugin to offer fewer devices"};
   }
   if (list.ByteSizeLong() > kMaxListBytes) {
     return Error{ErrorCode::kInvalidArgument,
                  "a device list of " + std::to_string(list.ByteSizeLong()) +
                      " bytes, more than the " + std::to_string(kMaxListBytes) +
-                     " that a kubelet reads"};
+                     " that a kubelet reads",
+                 "configure the plugin to offer fewer devices, or shorter ids"};
   }
   DeviceList checked;
   int without_id = 0;
@@ -189,18 +195,19 @@ Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
     place->second = device;
   }
   if (without_id > 0) {
-    checked.complaints.push_back(std::to_string(without_id) + " devices without id left out");
+    checked.complaints.push_back(std::to_string(without_id) +
+                                 " devices without id, which are ignored");
   }
   if (!doubled.empty()) {
-    checked.complaints.push_back("the same id more than once, the last one counts: " +
+    checked.complaints.push_back("the same id more than once, the last one is used: " +
                                  Some(doubled));
   }
   if (!odd_health.empty()) {
-    checked.complaints.push_back("health neither Healthy nor Unhealthy, taken for unhealthy: " +
+    checked.complaints.push_back("health neither Healthy nor Unhealthy, treated as unhealthy: " +
                                  Some(odd_health));
   }
   if (!odd_numa.empty()) {
-    checked.complaints.push_back("negative NUMA node, such devices cannot be aligned: " +
+    checked.complaints.push_back("a negative NUMA node, these devices cannot be aligned: " +
                                  Some(odd_numa));
   }
   return checked;
@@ -210,10 +217,11 @@ Result<std::string> CheckAllocateResponse(const v1beta1::AllocateResponse& respo
                                           std::string& complaint) {
   const int answers = response.container_responses_size();
   if (answers == 0) {
-    return Error{ErrorCode::kInvalidArgument, "no containers return in allocation response"};
+    return Error{ErrorCode::kInvalidArgument, "no containers return in allocation response",
+                 "report this to the maintainers of the device plugin"};
   }
   if (answers > 1) {
-    complaint = std::to_string(answers) + " answers for one container, the first one counts";
+    complaint = std::to_string(answers) + " answers for one container, the first one is used";
   }
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -221,7 +229,8 @@ Result<std::string> CheckAllocateResponse(const v1beta1::AllocateResponse& respo
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);
     if (!response.container_responses(0).SerializeToCodedStream(&coded)) {
-      return Error{ErrorCode::kInvalidArgument, "the answer cannot be stored"};
+      return Error{ErrorCode::kInvalidArgument, "the answer cannot be serialised",
+                   "report this to the maintainers of the device plugin"};
     }
   }
   return bytes;
@@ -243,8 +252,8 @@ std::vector<std::string> CheckPreferred(const devicemanager::PreferenceQuery& qu
   if (!unavailable.empty()) {
     complaint = "ids that were not available: " + Some(unavailable);
   } else if (std::ssize(wanted) != query.size) {
-    complaint = std::to_string(wanted.size()) + " ids where " + std::to_string(query.size) +
-                " were asked for";
+    complaint =
+        std::to_string(wanted.size()) + " ids, requested were " + std::to_string(query.size);
   }
   return {wanted.begin(), wanted.end()};
 }

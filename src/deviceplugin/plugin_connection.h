@@ -1,8 +1,9 @@
-// What the registry asks of one device plugin, however it is reached.
+// One device plugin as the registry uses it, over any transport.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,9 @@
 
 namespace alignd::deviceplugin {
 
-// How long a plugin may take. The kubelet gives it forever, except for the dial (10 s) and
-// PreStartContainer (30 s); but its own call to us ends after 2 minutes, in which a container may
-// need preferences several times and one Allocate.
+// Deadlines of a plugin's calls. The kubelet has deadlines only for the dial (10 s) and
+// PreStartContainer (30 s). But its own CRI call to alignd ends after 2 minutes; in that time a
+// container may need several preferences and one Allocate.
 struct PluginDeadlines {
   std::chrono::milliseconds connect{10'000};  // dial and GetDevicePluginOptions together
   std::chrono::milliseconds preferred{10'000};
@@ -22,31 +23,32 @@ struct PluginDeadlines {
   std::chrono::milliseconds pre_start{30'000};
 };
 
-// Thread-safe. No method blocks, except the destructor. Every `done` runs exactly once, on any
+// Thread-safe. No method blocks. Owned by shared pointers. Every `done` runs exactly once, on any
 // thread, and must not block; after Close it runs with kUnavailable.
-// Errors of all calls: kUnavailable (the plugin is gone, or says no), kDeadlineExceeded; the
-// resource is in front of the message.
-class PluginConnection {
+// Errors of all calls: kUnavailable (the connection has ended, or the plugin returned an error),
+// kDeadlineExceeded. The message begins with the resource.
+class PluginConnection : public std::enable_shared_from_this<PluginConnection> {
  public:
   PluginConnection() = default;
   PluginConnection(const PluginConnection&) = delete;
   PluginConnection& operator=(const PluginConnection&) = delete;
-  // Closes, then waits until the last callback has returned. Never to be run by a callback.
+  // Runs after Close. Implementations may wait for their callbacks here, so that a callback must
+  // not run the destructor.
   virtual ~PluginConnection() = default;
 
   // Dials and asks for the plugin's options.
   virtual void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) = 0;
 
-  // Follows the device list: `on_list` for every message, in order, then `on_end` once. To be
-  // called once.
+  // Follows the device list: `on_list` for every message, in order, then `on_end` once. Must be
+  // called once at most.
   virtual void Watch(std::function<void(const v1beta1::ListAndWatchResponse&)> on_list,
                      std::function<void(Error)> on_end) = 0;
 
-  // The answer as the plugin gave it.
+  // `done` gets the plugin's answer unchecked.
   virtual void Allocate(const std::vector<std::string>& ids,
                         std::function<void(Result<v1beta1::AllocateResponse>)> done) = 0;
 
-  // The answer as the plugin gave it; kDeadlineExceeded after `within`.
+  // `done` gets the plugin's answer unchecked; kDeadlineExceeded after `within`.
   virtual void GetPreferredAllocation(
       const devicemanager::PreferenceQuery& query, std::chrono::milliseconds within,
       std::function<void(Result<v1beta1::PreferredAllocationResponse>)> done) = 0;

@@ -22,8 +22,8 @@ struct CallState {
 
 }  // namespace
 
-// The callbacks run one after the other, OnDone last; it belongs to the endpoint, which outlives
-// OnDone.
+// The endpoint owns the stream, and the running stream owns the endpoint until the end of OnDone,
+// which is the last callback.
 class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Stream(PluginEndpoint& endpoint,
@@ -36,8 +36,9 @@ class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
       on_end_(endpoint_.ClosedError(kName));
       return;
     }
+    self_ = endpoint_.shared_from_this();
     rpc::KeepCallbackThreads();
-    // On the wire a stream of the server alone is one in both directions that we close.
+    // On the wire, a server stream is a bidirectional stream whose client side is closed.
     grpc::GenericStub(endpoint_.channel_)
         .PrepareBidiStreamingCall(&context_, std::string(kService) + kName, {}, this);
     StartWriteLast(&request_, grpc::WriteOptions());
@@ -49,9 +50,9 @@ class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
     if (!ok) return;  // the end
     v1beta1::ListAndWatchResponse list;
     undecodable_ = rpc::Decode(message_, list);
-    message_.Clear();  // it may be long, and the next one far away
+    message_.Clear();  // it may be large, and the next one may come late
     if (!undecodable_.ok()) {
-      context_.TryCancel();  // who no longer reads would wait for the end for ever
+      context_.TryCancel();  // the stream does not end by itself once reading has stopped
       return;
     }
     on_list_(list);
@@ -64,13 +65,15 @@ class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
     on_end_(why.ok() ? Error{ErrorCode::kUnavailable,
                              endpoint_.resource_ + ": the plugin ended its device list"}
                      : endpoint_.ToError(kName, why));
-    endpoint_.End();
+    // May destroy the endpoint, and this with it.
+    const std::shared_ptr<PluginConnection> self = std::move(self_);
   }
 
  private:
   static constexpr char kName[] = "ListAndWatch";
 
   PluginEndpoint& endpoint_;
+  std::shared_ptr<PluginConnection> self_;  // while the stream runs
   const std::function<void(const v1beta1::ListAndWatchResponse&)> on_list_;
   const std::function<void(Error)> on_end_;
   const grpc::ByteBuffer request_ = rpc::Encode(v1beta1::Empty());
@@ -83,11 +86,7 @@ PluginEndpoint::PluginEndpoint(std::string resource, std::shared_ptr<grpc::Chann
                                PluginDeadlines deadlines)
     : resource_(std::move(resource)), deadlines_(deadlines), channel_(std::move(channel)) {}
 
-PluginEndpoint::~PluginEndpoint() {
-  Close();
-  const MutexLock lock(mutex_);
-  while (running_ > 0) idle_.Wait(mutex_);
-}
+PluginEndpoint::~PluginEndpoint() = default;
 
 void PluginEndpoint::Close() {
   const MutexLock lock(mutex_);
@@ -98,7 +97,6 @@ void PluginEndpoint::Close() {
 bool PluginEndpoint::Begin(grpc::ClientContext* context) {
   const MutexLock lock(mutex_);
   if (closed_) return false;
-  ++running_;
   contexts_.insert(context);
   return true;
 }
@@ -108,14 +106,10 @@ void PluginEndpoint::Forget(grpc::ClientContext* context) {
   contexts_.erase(context);
 }
 
-void PluginEndpoint::End() {
-  const MutexLock lock(mutex_);
-  if (--running_ == 0) idle_.NotifyAll();
-}
-
 Error PluginEndpoint::ClosedError(const std::string& name) const {
   return {ErrorCode::kUnavailable,
-          resource_ + ": device plugin " + name + ": the plugin is gone or was replaced"};
+          resource_ + ": device plugin " + name + ": the connection was closed",
+          "wait until the plugin registers again; if it does not, check the plugin's pod"};
 }
 
 Error PluginEndpoint::ToError(const std::string& name, const grpc::Status& status) const {
@@ -124,38 +118,35 @@ Error PluginEndpoint::ToError(const std::string& name, const grpc::Status& statu
                                        status.error_message()};
 }
 
-Error PluginEndpoint::LateError(const std::string& name, const Wait& wait) const {
+Error PluginEndpoint::LateError(const std::string& name, const Deadline& deadline) const {
   return {ErrorCode::kDeadlineExceeded,
           resource_ + ": device plugin " + name + ": no answer within " +
-              std::to_string(wait.longest.count()) + " ms",
-          "see to the plugin's pod; give it more time with " + std::string(wait.option) +
-              " if it is only slow"};
+              std::to_string(deadline.after.count()) + " ms",
+          "check the plugin's pod; if the plugin is only slow, increase " +
+              std::string(deadline.option)};
 }
 
 template <typename Response>
 void PluginEndpoint::Start(const std::string& name, const google::protobuf::Message& request,
-                           Wait wait, std::function<void(Result<Response>)> done) {
+                           Deadline deadline, std::function<void(Result<Response>)> done) {
   auto call = std::make_shared<CallState<Response>>();
-  call->context.set_deadline(std::chrono::system_clock::now() + wait.longest);
-  // Only before the first contact may the socket be late; afterwards its absence is an answer.
+  call->context.set_deadline(std::chrono::system_clock::now() + deadline.after);
+  // The first call waits for the socket. Later calls fail if it does not exist.
   call->context.set_wait_for_ready(std::is_same_v<Response, v1beta1::DevicePluginOptions>);
   if (!Begin(&call->context)) {
     done(ClosedError(name));
     return;
   }
   CallState<Response>& state = *call;
-  auto finish = [this, name, wait, call = std::move(call),
+  auto finish = [this, self = shared_from_this(), name, deadline, call = std::move(call),
                  done = std::move(done)](const grpc::Status& status) mutable {
     Forget(&call->context);
     const bool late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     Result<Response> result = status.ok() ? Result<Response>(std::move(call->response))
-                              : late      ? Result<Response>(LateError(name, wait))
+                              : late      ? Result<Response>(LateError(name, deadline))
                                           : Result<Response>(ToError(name, status));
-    // Both before End: a context holds the channel, and a channel that dies on one of gRPC's own
-    // threads may wait for that thread to end.
     call.reset();
     std::exchange(done, nullptr)(std::move(result));
-    End();
   };
   rpc::CallUnary(channel_, &state.context, kService + name, request, &state.response,
                  std::move(finish));

@@ -19,11 +19,13 @@
 
 namespace alignd::deviceplugin {
 
+// Every call and the stream own the endpoint until their callback has returned, so that the
+// destructor never waits.
 // Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go.
 class PluginEndpoint final : public PluginConnection {
  public:
-  // `channel` leads to the plugin's socket and is not shared: the plugin that makes its socket anew
-  // is another plugin.
+  // `channel` leads to the plugin's socket and is not shared: a plugin that recreates its socket is
+  // another plugin.
   PluginEndpoint(std::string resource, std::shared_ptr<grpc::Channel> channel,
                  PluginDeadlines deadlines);
   ~PluginEndpoint() override;
@@ -42,25 +44,24 @@ class PluginEndpoint final : public PluginConnection {
 
  private:
   class Stream;
-  // Counts a call as running, unless we are closed. A call is in `contexts_` while it can be
-  // cancelled, and running until its callback has returned.
+
+  // Makes a call cancellable by Close. False if the endpoint is closed.
   bool Begin(grpc::ClientContext* context) EXCLUDES(mutex_);
   void Forget(grpc::ClientContext* context) EXCLUDES(mutex_);
-  void End() EXCLUDES(mutex_);
 
-  // A call's longest wait, and the option that sets it.
-  struct Wait {
-    std::chrono::milliseconds longest;
+  // A call's deadline, and the option that sets it.
+  struct Deadline {
+    std::chrono::milliseconds after;
     const char* option;
   };
 
   // One call of the method `name`. `done` gets the answer or the error.
   template <typename Response>
-  void Start(const std::string& name, const google::protobuf::Message& request, Wait wait,
+  void Start(const std::string& name, const google::protobuf::Message& request, Deadline deadline,
              std::function<void(Result<Response>)> done) EXCLUDES(mutex_);
 
   Error ToError(const std::string& name, const grpc::Status& status) const;
-  Error LateError(const std::string& name, const Wait& wait) const;
+  Error LateError(const std::string& name, const Deadline& deadline) const;
   Error ClosedError(const std::string& name) const;
 
   const std::string resource_;  // constant after construction, as all up to the mutex
@@ -69,9 +70,7 @@ class PluginEndpoint final : public PluginConnection {
   std::unique_ptr<Stream> stream_;  // set by Watch
 
   Mutex mutex_;
-  CondVar idle_;
   bool closed_ GUARDED_BY(mutex_) = false;
-  int running_ GUARDED_BY(mutex_) = 0;
   std::set<grpc::ClientContext*> contexts_ GUARDED_BY(mutex_);
 };
 

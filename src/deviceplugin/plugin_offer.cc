@@ -1,125 +1,122 @@
 #include "deviceplugin/plugin_offer.h"
 
-#include <grpcpp/channel.h>
-
+#include <optional>
 #include <utility>
 
-#include "pluginregistration/v1/pluginregistration.pb.h"
 #include "rpc/client_call.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
+namespace {
+
+Error CallError(const std::string& what, const std::string& socket, const grpc::Status& status) {
+  return {ErrorCode::kUnavailable,
+          "RegisterPlugin error -- " + what + " at socket " + socket +
+              ", err: " + status.error_message(),
+          "check the plugin's pod and its log; if no plugin serves this socket, delete it"};
+}
+
+}  // namespace
 
 PluginOffer::PluginOffer(std::string socket, PluginRegistry& registry, OfferDeadlines deadlines,
-                         std::function<void()> on_end)
+                         Executor run, OnEnd on_end)
     : socket_(std::move(socket)),
       registry_(registry),
       deadlines_(deadlines),
-      thread_([this, on_end = std::move(on_end)] {
-        Result<Offer> outcome = Try();
-        {
-          const MutexLock lock(mutex_);
-          outcome_ = std::move(outcome);
-        }
-        on_end();
-      }) {}
+      run_(std::move(run)),
+      on_end_(std::move(on_end)) {}
 
-PluginOffer::~PluginOffer() {
-  GiveUp();
-  if (thread_.joinable()) thread_.join();
+void PluginOffer::Start() {
+  run_([self = shared_from_this()] { self->AskInfo(); });
 }
 
-Result<Offer> PluginOffer::End() {
-  GiveUp();
-  thread_.join();
-  const MutexLock lock(mutex_);
-  return *outcome_;
+void PluginOffer::Cancel() {
+  cancelled_ = true;
+  if (calling_ != nullptr) calling_->TryCancel();
 }
 
-std::optional<Result<Offer>> PluginOffer::Outcome() const {
-  const MutexLock lock(mutex_);
-  return outcome_;
-}
-
-void PluginOffer::GiveUp() {
-  {
-    const MutexLock lock(mutex_);
-    given_up_ = true;
-    if (calling_ != nullptr) calling_->TryCancel();
-  }
-  const MutexLock lock(answer_->mutex);
-  answer_->given_up = true;
-  answer_->changed.NotifyAll();
-}
-
-grpc::Status PluginOffer::Call(std::chrono::milliseconds deadline,
-                               const std::function<grpc::Status(grpc::ClientContext*)>& call) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + deadline);
-  context.set_wait_for_ready(true);
-  {
-    const MutexLock lock(mutex_);
-    if (given_up_) return grpc::Status::CANCELLED;
-    calling_ = &context;
-  }
-  grpc::Status status = call(&context);
-  const MutexLock lock(mutex_);
-  calling_ = nullptr;
-  return status;
-}
-
-Result<Offer> PluginOffer::Try() {
-  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket_);
-  if (!channel.ok()) return channel.error();
-  pluginregistration::PluginInfo info;
-  const grpc::Status asked = Call(deadlines_.info, [&](grpc::ClientContext* context) {
-    return rpc::CallUnaryAndWait(*channel, context, "/pluginregistration.Registration/GetInfo",
-                                 pluginregistration::InfoRequest(), &info);
-  });
-  if (!asked.ok()) {
-    return Error{ErrorCode::kUnavailable,
-                 "RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket " +
-                     socket_ + ", err: " + asked.error_message()};
-  }
-  Result<Offer> offer = CheckPluginInfo(info, socket_);
-  if (offer.ok()) {
-    const Result<Done> registered = Register(*offer);
-    if (!registered.ok()) {
-      offer = registered.error().In("RegisterPlugin error -- plugin registration failed with err");
-    }
-  }
-  pluginregistration::RegistrationStatus status;
-  status.set_plugin_registered(offer.ok());
-  if (!offer.ok()) status.set_error(offer.error().message);
-  pluginregistration::RegistrationStatusResponse response;
-  const grpc::Status told = Call(deadlines_.notify, [&](grpc::ClientContext* context) {
-    return rpc::CallUnaryAndWait(*channel, context,
-                                 "/pluginregistration.Registration/NotifyRegistrationStatus",
-                                 status, &response);
-  });
-  if (told.ok() || !offer.ok()) return offer;
-  registry_.Deregister(offer->resource, offer->endpoint);
-  return Error{ErrorCode::kUnavailable,
-               "RegisterPlugin error -- failed to send registration status at socket " + socket_ +
-                   ", err: " + told.error_message()};
-}
-
-Result<Done> PluginOffer::Register(const Offer& offer) {
-  const auto note = [answer = answer_, &registry = registry_, offer](Result<Done> result) {
-    bool too_late = false;
-    {
-      const MutexLock lock(answer->mutex);
-      too_late = answer->given_up && result.ok();
-      answer->registered = std::move(result);
-      answer->changed.NotifyAll();
-    }
-    if (too_late) registry.Deregister(offer.resource, offer.endpoint);
+template <typename Response>
+void PluginOffer::Call(const std::string& method, const google::protobuf::Message& request,
+                       std::chrono::milliseconds deadline,
+                       std::function<void(const grpc::Status&, const Response&)> next) {
+  struct State {
+    grpc::ClientContext context;
+    Response response;
   };
-  registry_.Register(offer.resource, offer.endpoint, note);
-  const MutexLock lock(answer_->mutex);
-  while (!answer_->registered && !answer_->given_up) answer_->changed.Wait(answer_->mutex);
-  if (!answer_->registered) return Error{ErrorCode::kUnavailable, "given up"};
-  return *answer_->registered;
+  auto state = std::make_shared<State>();
+  state->context.set_deadline(std::chrono::system_clock::now() + deadline);
+  state->context.set_wait_for_ready(true);
+  calling_ = std::shared_ptr<grpc::ClientContext>(state, &state->context);
+  State& call = *state;
+  rpc::CallUnary(channel_, &call.context, "/pluginregistration.Registration/" + method, request,
+                 &call.response,
+                 [self = shared_from_this(), state = std::move(state),
+                  next = std::move(next)](const grpc::Status& status) {
+                   self->run_([self, state, next, status] {
+                     self->calling_.reset();
+                     next(status, state->response);
+                   });
+                 });
+}
+
+void PluginOffer::AskInfo() {
+  if (cancelled_) return;
+  Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket_);
+  if (!channel.ok()) return End(channel.error());
+  channel_ = *std::move(channel);
+  Call<pluginregistration::PluginInfo>(
+      "GetInfo", pluginregistration::InfoRequest(), deadlines_.info,
+      [this](const grpc::Status& status, const pluginregistration::PluginInfo& info) {
+        OnInfo(status, info);
+      });
+}
+
+void PluginOffer::OnInfo(const grpc::Status& status, const pluginregistration::PluginInfo& info) {
+  if (cancelled_) return;
+  if (!status.ok()) {
+    return End(CallError("failed to get plugin info using RPC GetInfo", socket_, status));
+  }
+  const Result<Offer> offer = CheckPluginInfo(info, socket_);
+  if (!offer.ok()) return Notify(offer.error());
+  registration_ =
+      registry_.Register(offer->resource, offer->endpoint,
+                         [self = shared_from_this(), offer = *offer](const Result<Done>& result) {
+                           self->run_([self, offer, result] { self->OnRegistered(offer, result); });
+                         });
+}
+
+void PluginOffer::OnRegistered(const Offer& offer, const Result<Done>& result) {
+  if (!result.ok()) {
+    if (cancelled_) return;
+    return Notify(result.error().In("RegisterPlugin error -- plugin registration failed with err"));
+  }
+  if (cancelled_) return registry_.Deregister(offer.resource, registration_);
+  Notify(Registered{offer.resource, registration_});
+}
+
+void PluginOffer::Notify(Result<Registered> outcome) {
+  pluginregistration::RegistrationStatus status;
+  status.set_plugin_registered(outcome.ok());
+  if (!outcome.ok()) status.set_error(outcome.error().message);
+  Call<pluginregistration::RegistrationStatusResponse>(
+      "NotifyRegistrationStatus", status, deadlines_.notify,
+      [this, outcome = std::move(outcome)](
+          const grpc::Status& notified,
+          const pluginregistration::RegistrationStatusResponse& /*nothing*/) {
+        OnNotified(outcome, notified);
+      });
+}
+
+void PluginOffer::OnNotified(Result<Registered> outcome, const grpc::Status& status) {
+  if (outcome.ok() && (cancelled_ || !status.ok())) {
+    registry_.Deregister(outcome->resource, outcome->registration);
+    outcome = CallError("failed to send registration status", socket_, status);
+  }
+  End(std::move(outcome));
+}
+
+void PluginOffer::End(Result<Registered> outcome) {
+  if (!cancelled_) on_end_(std::move(outcome));
 }
 
 }  // namespace alignd::deviceplugin

@@ -1,73 +1,78 @@
-// One attempt to register a plugin that was found by its socket: ask it what it is, check that,
-// reach it, and tell it how that went.
+// One attempt to register a plugin that was found by its socket: asks for its information, checks
+// that, registers it, and notifies it of the result.
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 
 #include "alignd/base/result.h"
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_registry.h"
-#include "sync/mutex.h"
+#include "pluginregistration/v1/pluginregistration.pb.h"
 
 namespace alignd::deviceplugin {
 
-// Longest waits for a plugin that was found.
+// Deadlines of the calls to a plugin that was found.
 struct OfferDeadlines {
   std::chrono::milliseconds info{10'000};   // dial and GetInfo together
   std::chrono::milliseconds notify{5'000};  // NotifyRegistrationStatus
 };
 
-// Thread-safe. Works on a thread of its own, so that a plugin that hangs delays nobody else.
-class PluginOffer {
+// What the registry knows a plugin by.
+struct Registered {
+  std::string resource;
+  uint64_t registration = 0;
+};
+
+// Not thread-safe: all methods run on the thread of `run`, and so does `on_end`. No method blocks.
+// Calls under way own the attempt.
+class PluginOffer : public std::enable_shared_from_this<PluginOffer> {
  public:
-  // `registry` outlives us. `on_end` runs once, on our thread; Outcome is there then.
-  PluginOffer(std::string socket, PluginRegistry& registry, OfferDeadlines deadlines,
-              std::function<void()> on_end);
+  // Runs a task on the owner's thread, or drops it if the owner does not exist any more.
+  // Thread-safe.
+  using Executor = std::function<void(std::function<void()>)>;
+  using OnEnd = std::function<void(Result<Registered>)>;
+
+  // `registry` exists as long as `run` runs tasks. `on_end` runs once, never after Cancel.
+  PluginOffer(std::string socket, PluginRegistry& registry, OfferDeadlines deadlines, Executor run,
+              OnEnd on_end);
   PluginOffer(const PluginOffer&) = delete;
   PluginOffer& operator=(const PluginOffer&) = delete;
-  // Gives up; returns when our thread has ended.
-  ~PluginOffer();
 
-  // Gives up, waits for our thread, and says what was registered all the same, or why nothing was.
-  Result<Offer> End();
+  void Start();
 
-  // What was registered, or why nothing was; nullopt: not yet known.
-  std::optional<Result<Offer>> Outcome() const EXCLUDES(mutex_);
+  // Cancels the call under way. A registration that succeeds later is taken back.
+  void Cancel();
 
  private:
-  // Where the registry leaves its answer, also when we have given up.
-  struct Answer {
-    Mutex mutex;
-    CondVar changed;
-    bool given_up GUARDED_BY(mutex) = false;
-    std::optional<Result<Done>> registered GUARDED_BY(mutex);
-  };
+  void AskInfo();
+  void OnInfo(const grpc::Status& status, const pluginregistration::PluginInfo& info);
+  void OnRegistered(const Offer& offer, const Result<Done>& result);
+  void Notify(Result<Registered> outcome);
+  void OnNotified(Result<Registered> outcome, const grpc::Status& status);
+  void End(Result<Registered> outcome);
 
-  Result<Offer> Try();
-  Result<Done> Register(const Offer& offer);
-  // Runs one call, which GiveUp cancels.
-  grpc::Status Call(std::chrono::milliseconds deadline,
-                    const std::function<grpc::Status(grpc::ClientContext*)>& call) EXCLUDES(mutex_);
-  void GiveUp() EXCLUDES(mutex_);
+  // Calls `method` of pluginregistration.Registration. `next` runs on the owner's thread.
+  template <typename Response>
+  void Call(const std::string& method, const google::protobuf::Message& request,
+            std::chrono::milliseconds deadline,
+            std::function<void(const grpc::Status&, const Response&)> next);
 
   const std::string socket_;
   PluginRegistry& registry_;
   const OfferDeadlines deadlines_;
-  const std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
-
-  mutable Mutex mutex_;
-  bool given_up_ GUARDED_BY(mutex_) = false;
-  grpc::ClientContext* calling_ GUARDED_BY(mutex_) = nullptr;
-  std::optional<Result<Offer>> outcome_ GUARDED_BY(mutex_);
-
-  std::thread thread_;
+  const Executor run_;
+  const OnEnd on_end_;
+  std::shared_ptr<grpc::Channel> channel_;        // set by AskInfo
+  std::shared_ptr<grpc::ClientContext> calling_;  // of the call under way
+  uint64_t registration_ = 0;                     // set by OnInfo
+  bool cancelled_ = false;
 };
 
 }  // namespace alignd::deviceplugin

@@ -12,9 +12,9 @@ namespace alignd::deviceplugin {
 PluginPreferences::PluginPreferences(std::string resource, std::chrono::milliseconds pause)
     : resource_(std::move(resource)), pause_(pause) {}
 
-bool PluginPreferences::IsLeftAlone(std::chrono::milliseconds within) const {
+bool PluginPreferences::IsSkipped(std::chrono::milliseconds within) const {
   const Clock::time_point now = Clock::now();
-  return std::any_of(left_alone_.lower_bound(within), left_alone_.end(),
+  return std::any_of(skipped_until_.lower_bound(within), skipped_until_.end(),
                      [&](const auto& late) { return now < late.second; });
 }
 
@@ -23,7 +23,7 @@ void PluginPreferences::Ask(PluginConnection& plugin, const devicemanager::Prefe
   auto question = std::make_shared<Question>(Question{query, within, Clock::now(), {}});
   {
     const MutexLock lock(mutex_);
-    if (!IsLeftAlone(within)) {
+    if (!IsSkipped(within)) {
       question->given = std::exchange(given, nullptr);
       open_.insert(question);
     }
@@ -66,8 +66,8 @@ PluginPreferences::Waiting PluginPreferences::OnLate(const Question& question) {
   bool was_known = false;
   {
     const MutexLock lock(mutex_);
-    was_known = left_alone_.lower_bound(question.within) != left_alone_.end();
-    left_alone_[question.within] = Clock::now() + pause_;
+    was_known = skipped_until_.lower_bound(question.within) != skipped_until_.end();
+    skipped_until_[question.within] = Clock::now() + pause_;
     for (auto other = open_.begin(); other != open_.end();) {
       if ((*other)->within > question.within) {
         ++other;
@@ -79,8 +79,9 @@ PluginPreferences::Waiting PluginPreferences::OnLate(const Question& question) {
   }
   if (!was_known) {
     spdlog::warn(
-        "{}: the device plugin has given no preference within {} ms: for {} s nobody who cannot "
-        "wait longer asks it",
+        "{}: the device plugin returned no preference within {} ms; for the next {} s, callers "
+        "with "
+        "this deadline or a shorter one skip it; check the plugin's pod",
         resource_, question.within.count(),
         std::chrono::duration_cast<std::chrono::seconds>(pause_).count());
   }
@@ -93,12 +94,12 @@ void PluginPreferences::OnInTime(const Question& question) {
   bool was_late = false;
   {
     const MutexLock lock(mutex_);
-    const auto slower = left_alone_.lower_bound(took);
-    was_late = slower != left_alone_.end();
-    left_alone_.erase(slower, left_alone_.end());
+    const auto slower = skipped_until_.lower_bound(took);
+    was_late = slower != skipped_until_.end();
+    skipped_until_.erase(slower, skipped_until_.end());
   }
   if (was_late) {
-    spdlog::info("{}: the device plugin gives preferences in time again ({} ms)", resource_,
+    spdlog::info("{}: the device plugin returns preferences in time again ({} ms)", resource_,
                  took.count());
   }
 }

@@ -1,4 +1,4 @@
-// One device plugin's preferences: a wish, for which nobody waits long, or twice.
+// Asks one device plugin for preferred devices, and skips it after it has missed a deadline.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@
 
 namespace alignd::deviceplugin {
 
-// Thread-safe. A plugin that was late is left alone for a while: whoever waits for it already, or
-// comes in that time, and would not wait longer, goes on without. Otherwise the pods that come
-// after each other would each wait anew, since their questions differ.
+// Thread-safe. A preference is optional. If the plugin misses a deadline, then for a pause all
+// callers with this deadline or a shorter one continue without a preference, those that wait
+// already too. Otherwise every pod would wait for the full deadline.
 class PluginPreferences : public std::enable_shared_from_this<PluginPreferences> {
  public:
   // The ids that the plugin prefers, of those available; nullopt: none, or it failed or was late.
   using Given = std::function<void(std::optional<std::vector<std::string>>)>;
 
-  // `pause`: how long a plugin that was late is left alone.
+  // `pause`: how long the plugin is skipped after a missed deadline.
   PluginPreferences(std::string resource, std::chrono::milliseconds pause);
 
   // Asks the plugin. `given` runs exactly once, on any thread, perhaps before this returns.
@@ -44,10 +44,10 @@ class PluginPreferences : public std::enable_shared_from_this<PluginPreferences>
     Given given;  // empty once it has run; guarded by the asker's mutex
   };
 
-  bool IsLeftAlone(std::chrono::milliseconds within) const REQUIRES(mutex_);
+  bool IsSkipped(std::chrono::milliseconds within) const REQUIRES(mutex_);
   void OnAnswer(const std::shared_ptr<Question>& question,
                 const Result<v1beta1::PreferredAllocationResponse>& response) EXCLUDES(mutex_);
-  // Who goes on without, `question` among them.
+  // The callers that continue without a preference, the one of `question` among them.
   Waiting OnLate(const Question& question) EXCLUDES(mutex_);
   void OnInTime(const Question& question) EXCLUDES(mutex_);
 
@@ -56,8 +56,8 @@ class PluginPreferences : public std::enable_shared_from_this<PluginPreferences>
 
   Mutex mutex_;
   std::set<std::shared_ptr<Question>> open_ GUARDED_BY(mutex_);
-  // Until when it is left alone, by the time in which it has given nothing; until it is fast again.
-  std::map<std::chrono::milliseconds, Clock::time_point> left_alone_ GUARDED_BY(mutex_);
+  // By missed deadline: until when the plugin is skipped. An answer in that time removes the entry.
+  std::map<std::chrono::milliseconds, Clock::time_point> skipped_until_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::deviceplugin

@@ -27,26 +27,41 @@ namespace {
 
 std::string WhyNotReached(const std::filesystem::path& socket, std::chrono::milliseconds waited) {
   std::error_code code;
-  const bool there = std::filesystem::exists(socket, code);
-  return (there ? "nobody answers on " : "there is no ") + socket.string() + ", waited for " +
-         std::to_string(waited.count()) +
-         " ms: the plugin must serve its socket there, as this node sees it";
+  const std::string waiting = ", waited for " + std::to_string(waited.count()) + " ms; ";
+  if (std::filesystem::exists(socket, code)) {
+    return socket.string() + " does not answer" + waiting + "check the plugin's pod and its log";
+  }
+  return socket.string() + " does not exist" + waiting +
+         "the plugin must make its socket there, as this node sees the path";
+}
+
+Error NoPlugin(const std::string& resource) {
+  return {ErrorCode::kUnavailable, resource + ": no device plugin",
+          "start the device plugin, or check its pod and its log"};
 }
 
 }  // namespace
 
-PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory)
-    : PluginRegistry(settings, inventory, DialWith(settings.deadlines)) {}
+PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
+                               TaskQueue& background)
+    : PluginRegistry(settings, inventory, background, DialWith(settings.deadlines)) {}
 
 PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
-                               MakeConnection connect)
+                               TaskQueue& background, MakeConnection connect)
     : settings_(settings),
       started_(Clock::now()),
       inventory_(inventory),
-      connect_(std::move(connect)),
-      keeper_([this] { Keep(); }) {}
+      background_(background),
+      connect_(std::move(connect)) {
+  const MutexLock lock(link_->mutex);
+  link_->registry = this;
+}
 
 PluginRegistry::~PluginRegistry() {
+  {
+    const MutexLock lock(link_->mutex);
+    link_->registry = nullptr;
+  }
   std::map<std::string, Entry> entries;
   std::map<uint64_t, Connecting> connecting;
   {
@@ -54,48 +69,62 @@ PluginRegistry::~PluginRegistry() {
     stopping_ = true;
     entries.swap(entries_);
     connecting.swap(connecting_);
-    changed_.NotifyAll();
   }
-  entries.clear();  // buries the endpoints, which takes the lock
+  for (const auto& [resource, entry] : entries) {
+    if (entry.endpoint != nullptr) entry.endpoint->Close();
+  }
+  for (const auto& [registration, attempt] : connecting) attempt.endpoint->Close();
+  entries.clear();
   connecting.clear();
-  keeper_.join();
+  const MutexLock lock(mutex_);
+  while (endpoints_ > 0) all_destroyed_.Wait(mutex_);
 }
 
 PluginRegistry::EndpointPtr PluginRegistry::Own(std::unique_ptr<PluginConnection> endpoint) {
   const MutexLock lock(mutex_);
   ++endpoints_;
-  // The last user may be one of the endpoint's own callbacks, for which its destructor waits.
-  return {endpoint.release(), [this](PluginConnection* last) { Bury(last); }};
+  return {endpoint.release(), [this](PluginConnection* last) {
+            // The last owner may be a callback of the endpoint, which must not destroy it.
+            const EndpointPtr destroyed(last, [this](PluginConnection* old) { Destroy(old); });
+            // If the queue has stopped, Post destroys it here.
+            background_.Post([destroyed] {});
+          }};
 }
 
-void PluginRegistry::Bury(PluginConnection* endpoint) {
-  endpoint->Close();
+void PluginRegistry::Destroy(PluginConnection* endpoint) {
+  delete endpoint;
   const MutexLock lock(mutex_);
-  retired_.emplace_back(endpoint);
-  changed_.NotifyAll();
+  if (--endpoints_ == 0) all_destroyed_.NotifyAll();
 }
 
-void PluginRegistry::Register(const std::string& resource, const std::filesystem::path& socket,
-                              std::function<void(Result<Done>)> done) {
+uint64_t PluginRegistry::Register(const std::string& resource, const std::filesystem::path& socket,
+                                  std::function<void(Result<Done>)> done) {
   Result<std::unique_ptr<PluginConnection>> connection = connect_(resource, socket);
-  if (!connection.ok()) return done(connection.error());
+  if (!connection.ok()) {
+    done(connection.error());
+    return 0;
+  }
   const EndpointPtr endpoint = Own(*std::move(connection));
   uint64_t registration = 0;
+  bool stopping = false;
   {
     const MutexLock lock(mutex_);
     registration = ++registrations_;
-    if (!stopping_) connecting_.emplace(registration, Connecting{endpoint, socket});
+    stopping = stopping_;
+    if (!stopping) connecting_.emplace(registration, Connecting{endpoint, socket});
   }
+  if (stopping) endpoint->Close();
   endpoint->Connect([this, resource, registration,
                      done = std::move(done)](Result<v1beta1::DevicePluginOptions> options) {
     OnConnected(resource, registration, std::move(options), done);
   });
+  return registration;
 }
 
 void PluginRegistry::OnConnected(const std::string& resource, uint64_t registration,
                                  Result<v1beta1::DevicePluginOptions> options,
                                  const std::function<void(Result<Done>)>& done) {
-  EndpointPtr endpoint;  // dropped without the lock, as is its predecessor
+  EndpointPtr endpoint;
   EndpointPtr predecessor;
   std::filesystem::path socket;
   std::optional<Error> refused;
@@ -113,11 +142,14 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
         refused->remedy = WhyNotReached(socket, settings_.deadlines.connect);
       }
     } else if (endpoint == nullptr) {
-      refused = Error{ErrorCode::kUnavailable, resource + ": shutting down"};
+      refused = Error{ErrorCode::kUnavailable, resource + ": alignd is stopping",
+                      "the plugin registers again after alignd's start"};
     } else {
       Entry& entry = entries_[resource];
       if (entry.registration > registration) {
-        refused = Error{ErrorCode::kUnavailable, resource + ": a later registration was faster"};
+        refused = Error{ErrorCode::kUnavailable,
+                        resource + ": a later registration has replaced this one",
+                        "run one device plugin per resource"};
       } else {
         predecessor = std::exchange(entry.endpoint, endpoint);
         entry.preferences =
@@ -130,9 +162,13 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
       }
     }
   }
-  if (refused.has_value()) return done(*refused);
+  if (refused.has_value()) {
+    if (endpoint != nullptr) endpoint->Close();
+    return done(*refused);
+  }
+  if (predecessor != nullptr) predecessor->Close();
   spdlog::info("{}: device plugin registered{}", resource,
-               predecessor == nullptr ? "" : ", it takes the place of a living one");
+               predecessor == nullptr ? "" : ", it replaces a connected plugin");
   done(Done{});
   endpoint->Watch(
       [this, resource, registration](const v1beta1::ListAndWatchResponse& list) {
@@ -162,7 +198,7 @@ void PluginRegistry::OnList(const std::string& resource, uint64_t registration,
 }
 
 void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, const Error& error) {
-  EndpointPtr gone;  // dropped without the lock
+  EndpointPtr endpoint;
   std::filesystem::path socket;
   {
     const MutexLock lock(mutex_);
@@ -170,23 +206,29 @@ void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, c
     if (found == entries_.end()) return;
     Entry& entry = found->second;
     if (entry.registration != registration || entry.endpoint == nullptr) return;
-    gone = SendAway(resource, entry);
+    endpoint = Detach(resource, entry);
     socket = entry.socket;
   }
+  endpoint->Close();
   spdlog::warn("{} (plugin on {}); its devices are unhealthy until a plugin registers again",
-               error.message, socket.string());
+               error.Text(), socket.string());
 }
 
-void PluginRegistry::Deregister(const std::string& resource, const std::filesystem::path& socket) {
-  EndpointPtr gone;  // dropped without the lock
+void PluginRegistry::Deregister(const std::string& resource, uint64_t registration) {
+  EndpointPtr endpoint;
   {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(resource);
-    if (found == entries_.end() || found->second.endpoint == nullptr) return;
-    if (found->second.socket != socket) return;
-    gone = SendAway(resource, found->second);
+    if (found == entries_.end()) return;
+    Entry& entry = found->second;
+    if (entry.registration != registration || entry.endpoint == nullptr) return;
+    endpoint = Detach(resource, entry);
   }
-  spdlog::warn("{}: device plugin took its socket away, its devices are unhealthy", resource);
+  endpoint->Close();
+  spdlog::warn(
+      "{}: device plugin removed its socket; its devices are unhealthy until a plugin registers "
+      "again",
+      resource);
 }
 
 std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const {
@@ -197,11 +239,11 @@ std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const 
     since = found == entries_.end() ? started_ : found->second.silent_since;
   }
   if (!since || Clock::now() >= *since + settings_.patience) return std::nullopt;
-  return Error{ErrorCode::kUnavailable, resource + ": its device plugin is not there yet",
-               "wait: the container is tried again; see to the plugin's pod if this lasts"};
+  return Error{ErrorCode::kUnavailable, resource + ": its device plugin has not registered yet",
+               "wait: the kubelet retries the container; if this lasts, check the plugin's pod"};
 }
 
-PluginRegistry::EndpointPtr PluginRegistry::SendAway(const std::string& resource, Entry& entry) {
+PluginRegistry::EndpointPtr PluginRegistry::Detach(const std::string& resource, Entry& entry) {
   entry.silent_since = Clock::now();
   entry.removed_at = *entry.silent_since + settings_.grace;
   if (entry.announced.has_value()) {
@@ -209,13 +251,13 @@ PluginRegistry::EndpointPtr PluginRegistry::SendAway(const std::string& resource
     for (auto& [id, device] : unhealthy.devices) device.healthy = false;
     Announce(resource, entry, std::move(unhealthy));
   }
-  changed_.NotifyAll();
+  RemoveAt(*entry.removed_at);
   return std::exchange(entry.endpoint, nullptr);
 }
 
 void PluginRegistry::Announce(const std::string& resource, Entry& entry,
                               devicemanager::Resource now) {
-  if (entry.announced == now) return;  // a chatty plugin costs no checkpoint
+  if (entry.announced == now) return;  // each change of the inventory is written to the disk
   const auto healthy = std::count_if(now.devices.begin(), now.devices.end(),
                                      [](const auto& device) { return device.second.healthy; });
   spdlog::info("{}: {} devices, {} healthy", resource, now.devices.size(), healthy);
@@ -230,8 +272,8 @@ void PluginRegistry::Expect(const std::set<std::string>& resources) {
     if (!is_new) continue;
     place->second.silent_since = Clock::now();
     place->second.removed_at = *place->second.silent_since + settings_.grace;
+    RemoveAt(*place->second.removed_at);
   }
-  changed_.NotifyAll();
 }
 
 PluginRegistry::EndpointPtr PluginRegistry::Find(const std::string& resource) const {
@@ -244,7 +286,7 @@ void PluginRegistry::Allocate(const std::string& resource, std::vector<std::stri
                               std::function<void(Result<std::string>)> done) {
   const EndpointPtr endpoint = Find(resource);
   if (endpoint == nullptr) {
-    return done(Error{ErrorCode::kUnavailable, resource + ": no device plugin"});
+    return done(NoPlugin(resource));
   }
   endpoint->Allocate(
       ids, [resource, done = std::move(done)](Result<v1beta1::AllocateResponse> response) {
@@ -298,54 +340,32 @@ void PluginRegistry::PreStartContainer(const std::string& resource, std::vector<
   }
   if (known && !wanted) return done(Done{});
   if (endpoint == nullptr) {
-    return done(Error{ErrorCode::kUnavailable, resource + ": no device plugin"});
+    return done(NoPlugin(resource));
   }
   endpoint->PreStartContainer(ids, std::move(done));
 }
 
+void PluginRegistry::RemoveAt(Clock::time_point time) {
+  background_.PostAt(time, [link = link_] {
+    const MutexLock lock(link->mutex);
+    if (link->registry != nullptr) link->registry->RemoveExpired();
+  });
+}
+
 void PluginRegistry::RemoveExpired() {
   const Clock::time_point now = Clock::now();
+  const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const std::optional<Clock::time_point> removed_at = entry->second.removed_at;
     if (!removed_at.has_value() || *removed_at > now) {
       ++entry;
       continue;
     }
-    spdlog::warn("{}: no device plugin came back, the resource is removed", entry->first);
+    spdlog::warn("{}: no device plugin registered within the grace period, the resource is removed",
+                 entry->first);
     inventory_.RemoveResource(entry->first);
-    entry = entries_.erase(entry);  // holds no endpoint
+    entry = entries_.erase(entry);  // has no endpoint
   }
-}
-
-std::optional<PluginRegistry::Clock::time_point> PluginRegistry::NextRemoval() const {
-  std::optional<Clock::time_point> next;
-  for (const auto& [resource, entry] : entries_) {
-    if (!entry.removed_at.has_value()) continue;
-    if (!next.has_value() || *entry.removed_at < *next) next = entry.removed_at;
-  }
-  return next;
-}
-
-void PluginRegistry::Keep() {
-  while (true) {
-    std::vector<std::unique_ptr<PluginConnection>> retired;
-    {
-      const MutexLock lock(mutex_);
-      RemoveExpired();
-      if (retired_.empty()) {
-        if (stopping_ && endpoints_ == 0) return;
-        const std::optional<Clock::time_point> next = NextRemoval();
-        if (next.has_value()) {
-          changed_.WaitUntil(mutex_, *next);
-        } else {
-          changed_.Wait(mutex_);
-        }
-        continue;
-      }
-      retired.swap(retired_);
-      endpoints_ -= static_cast<int>(retired.size());
-    }
-  }  // the endpoints end here, without the lock
 }
 
 }  // namespace alignd::deviceplugin

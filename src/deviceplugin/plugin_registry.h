@@ -1,5 +1,5 @@
-// All device plugins by resource name: who serves a resource now, and for how long it is kept after
-// its plugin went away.
+// All device plugins by resource name: which plugin serves a resource now, and how long the
+// resource is kept after its plugin has ended.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "alignd/base/result.h"
@@ -20,22 +19,25 @@
 #include "deviceplugin/plugin_connection.h"
 #include "deviceplugin/plugin_preferences.h"
 #include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::deviceplugin {
 
 struct PluginSettings {
   PluginDeadlines deadlines;
-  // How long a resource is kept, its devices unhealthy, after its plugin went away.
+  // How long a resource is kept, with unhealthy devices, after its plugin has ended.
   // Source: kubelet pkg/kubelet/cm/devicemanager/types.go, endpointStopGracePeriod.
   std::chrono::milliseconds grace{std::chrono::minutes(5)};
-  // How long nobody asks a plugin for preferences that was late with one.
+  // After a plugin has missed a preference's deadline, how long callers with that deadline or a
+  // shorter one skip it.
   std::chrono::milliseconds preference_pause{15'000};
-  // How long pods wait for a plugin that is not there: counted from our start or from when it went.
+  // How long pods wait for a plugin that is not registered: from alignd's start, or from the time
+  // at which the plugin ended.
   std::chrono::milliseconds patience{std::chrono::minutes(5)};
 };
 
-// Makes a connection to the plugin of that resource on that socket; nothing is sent yet.
-// Errors: kInvalidArgument: no path of a socket.
+// Makes a connection to the plugin of that resource on that socket; sends nothing yet.
+// Errors: kInvalidArgument: not a path of a socket.
 using MakeConnection = std::function<Result<std::unique_ptr<PluginConnection>>(
     const std::string& resource, const std::filesystem::path& socket)>;
 
@@ -43,49 +45,51 @@ using MakeConnection = std::function<Result<std::unique_ptr<PluginConnection>>(
 MakeConnection DialWith(PluginDeadlines deadlines);
 
 // Thread-safe; no method blocks, except the destructor. One plugin serves a resource at a time: the
-// one whose registration came last and that could be reached. Nothing that its predecessors do
-// afterwards counts. (In the kubelet the end of the old plugin's stream cuts off the new plugin.)
+// plugin with the latest registration that could be reached. Events of its predecessors are
+// ignored. (In the kubelet, the end of the old plugin's stream disconnects the new plugin.)
 class PluginRegistry final : public allocation::DevicePlugins {
  public:
-  // `inventory` outlives us. It is called under our lock, so that it hears of changes in their
-  // order, and must not call back.
-  PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory);
+  // `inventory` and `background` outlive the registry; `background` may be stopped before. The
+  // inventory is called under the registry's lock, so that it gets changes in order; it must not
+  // call the registry. `background` removes resources in time and destroys connections.
   PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
-                 MakeConnection connect);
+                 TaskQueue& background);
+  PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
+                 TaskQueue& background, MakeConnection connect);
   PluginRegistry(const PluginRegistry&) = delete;
   PluginRegistry& operator=(const PluginRegistry&) = delete;
-  // Cancels every call and waits for the callbacks; what the sink knows stays as it is. Never to be
-  // run by a callback of ours.
+  // Cancels every call and waits for the callbacks. Does not change the inventory. Must not run in
+  // a callback of the registry or on `background`.
   ~PluginRegistry() override;
 
-  // A plugin serves `resource` on `socket`. `done` runs when it has been reached and has given its
-  // options; its device list comes later.
-  // Errors: kUnavailable, kDeadlineExceeded: not reached; kInvalidArgument: no path of a socket.
-  // After an error, who served the resource before still does.
+  // A plugin serves `resource` on `socket`. `done` runs when the plugin has returned its options;
+  // its device list comes later. Returns the registration's number, 0 if there is none.
+  // Errors: kUnavailable, kDeadlineExceeded: not reached; kInvalidArgument: not a path of a socket.
+  // After an error, the plugin that served the resource before still serves it.
   // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, PluginConnected.
-  void Register(const std::string& resource, const std::filesystem::path& socket,
-                std::function<void(Result<Done>)> done);
+  uint64_t Register(const std::string& resource, const std::filesystem::path& socket,
+                    std::function<void(Result<Done>)> done);
 
-  // The plugin that serves `resource` on `socket` has taken its socket away: it is gone. Nothing
-  // happens if another one has taken its place.
+  // The plugin of that registration has removed its socket: the plugin has ended. Does nothing if
+  // another plugin serves the resource now.
   // Source: plugin/v1beta1/handler.go, DeRegisterPlugin.
-  // Differs: the kubelet disconnects whoever serves the resource now.
-  void Deregister(const std::string& resource, const std::filesystem::path& socket);
+  // Differs: the kubelet disconnects the plugin that serves the resource now.
+  void Deregister(const std::string& resource, uint64_t registration);
 
-  // These resources are known from the state on disk: each is removed after the grace period unless
-  // its plugin registers. To be called at start.
+  // The state on disk has these resources: each is removed after the grace period unless its plugin
+  // registers. Called at start.
   // Source: manager.go, readCheckpoint.
   void Expect(const std::set<std::string>& resources);
 
-  // DevicePlugins. GetPreferredAllocation hands on what is available of the plugin's answer;
-  // PreStartContainer answers at once where the plugin does not want it, or was not heard since our
-  // start (as in the kubelet).
+  // DevicePlugins. GetPreferredAllocation returns the available ids of the plugin's answer.
+  // PreStartContainer succeeds at once if the plugin does not require the call, or has not
+  // registered since alignd's start (as in the kubelet).
   void Allocate(const std::string& resource, std::vector<std::string> ids,
                 std::function<void(Result<std::string>)> done) override;
   void GetPreferredAllocation(
       const devicemanager::PreferenceQuery& query,
       std::function<void(std::optional<std::vector<std::string>>)> done) override;
-  // The same for who cannot wait that long.
+  // The same with a shorter deadline.
   void GetPreferredAllocation(const devicemanager::PreferenceQuery& query,
                               std::chrono::milliseconds within,
                               std::function<void(std::optional<std::vector<std::string>>)> done);
@@ -98,14 +102,15 @@ class PluginRegistry final : public allocation::DevicePlugins {
   using EndpointPtr = std::shared_ptr<PluginConnection>;
 
   struct Entry {
-    uint64_t registration = 0;                       // whose events count; 0: none since our start
-    EndpointPtr endpoint;                            // null: away
-    std::shared_ptr<PluginPreferences> preferences;  // of the last plugin
-    std::filesystem::path socket;                    // of the last plugin
+    uint64_t registration = 0;  // of the last plugin; 0: none since alignd's start
+    EndpointPtr endpoint;       // null: the plugin has ended
+    std::shared_ptr<PluginPreferences> preferences;       // of the last plugin
+    std::filesystem::path socket;                         // of the last plugin
     std::optional<v1beta1::DevicePluginOptions> options;  // of the last plugin
-    std::optional<devicemanager::Resource> announced;     // what the sink knows
-    std::optional<Clock::time_point> removed_at;          // set while the plugin is away
-    std::optional<Clock::time_point> silent_since;        // away, or no list since it registered
+    std::optional<devicemanager::Resource> announced;     // what the inventory has
+    std::optional<Clock::time_point> removed_at;          // set while there is no plugin
+    // Since when there is no plugin, or no list since it registered.
+    std::optional<Clock::time_point> silent_since;
   };
 
   // A registration under way.
@@ -115,6 +120,7 @@ class PluginRegistry final : public allocation::DevicePlugins {
   };
 
   EndpointPtr Own(std::unique_ptr<PluginConnection> endpoint) EXCLUDES(mutex_);
+  void Destroy(PluginConnection* endpoint) EXCLUDES(mutex_);
   // A plugin was reached, or not.
   void OnConnected(const std::string& resource, uint64_t registration,
                    Result<v1beta1::DevicePluginOptions> options,
@@ -125,32 +131,34 @@ class PluginRegistry final : public allocation::DevicePlugins {
 
   void Announce(const std::string& resource, Entry& entry, devicemanager::Resource now)
       REQUIRES(mutex_);
-  // The entry's plugin is away from now on. The caller drops what it returns without the lock.
-  EndpointPtr SendAway(const std::string& resource, Entry& entry) REQUIRES(mutex_);
+  // Records that the entry's plugin has ended. The caller closes the result without the lock.
+  EndpointPtr Detach(const std::string& resource, Entry& entry) REQUIRES(mutex_);
   EndpointPtr Find(const std::string& resource) const EXCLUDES(mutex_);
 
-  // The keeper's thread: destroys endpoints, which waits for their callbacks, and removes resources
-  // whose plugin stayed away.
-  void Keep();
-  void RemoveExpired() REQUIRES(mutex_);
-  std::optional<Clock::time_point> NextRemoval() const REQUIRES(mutex_);
-  void Bury(PluginConnection* endpoint) EXCLUDES(mutex_);
+  void RemoveAt(Clock::time_point time);
+  // Removes the resources whose grace period has passed.
+  void RemoveExpired() EXCLUDES(mutex_);
+
+  // Lets a timed task find out whether the registry still exists.
+  struct Link {
+    Mutex mutex;
+    PluginRegistry* registry GUARDED_BY(mutex) = nullptr;
+  };
 
   const PluginSettings settings_;  // constant after construction
   const Clock::time_point started_;
-  allocation::InventorySink& inventory_;  // thread-safe, outlives us
+  allocation::InventorySink& inventory_;  // thread-safe
+  TaskQueue& background_;
   const MakeConnection connect_;
+  const std::shared_ptr<Link> link_ = std::make_shared<Link>();
 
   mutable Mutex mutex_;
-  CondVar changed_;
+  CondVar all_destroyed_;
   bool stopping_ GUARDED_BY(mutex_) = false;
   uint64_t registrations_ GUARDED_BY(mutex_) = 0;
   std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);       // by resource name
   std::map<uint64_t, Connecting> connecting_ GUARDED_BY(mutex_);  // by registration
-  std::vector<std::unique_ptr<PluginConnection>> retired_ GUARDED_BY(mutex_);
-  int endpoints_ GUARDED_BY(mutex_) = 0;  // not yet destroyed
-
-  std::thread keeper_;
+  int endpoints_ GUARDED_BY(mutex_) = 0;                          // not yet destroyed
 };
 
 }  // namespace alignd::deviceplugin

@@ -1,8 +1,7 @@
 #include "deviceplugin/plugin_watcher.h"
 
-#include <poll.h>
 #include <spdlog/spdlog.h>
-#include <sys/eventfd.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,115 +9,148 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
+
+#include "host/descriptor.h"
 
 namespace alignd::deviceplugin {
 namespace {
 
 namespace fs = std::filesystem;
 
-// What a mistaken bind mount may hold; plugins are a handful.
+// A directory with more entries is a mistake, such as a wrong bind mount.
 constexpr size_t kMaxEntries = 10'000;
 constexpr uint32_t kEvents = IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR;
 
 Error SystemError(const std::string& what) {
-  return {ErrorCode::kIo, what + ": " + std::generic_category().message(errno)};
+  const std::string remedy = errno == ENOSPC ? "increase the sysctl fs.inotify.max_user_watches"
+                             : errno == EMFILE
+                                 ? "increase the sysctl fs.inotify.max_user_instances"
+                                 : "check that the directory exists and that alignd may read it";
+  return {ErrorCode::kIo, what + ": " + std::generic_category().message(errno), remedy};
 }
 
 bool IsHidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
 }  // namespace
 
-Result<std::unique_ptr<PluginWatcher>> PluginWatcher::Start(fs::path directory,
-                                                            PluginRegistry& registry,
-                                                            WatcherSettings settings) {
-  std::error_code code;
-  fs::create_directories(directory, code);
-  if (code) {
-    return Error{ErrorCode::kIo, "make directory " + directory.string() + ": " + code.message()};
-  }
-  std::unique_ptr<PluginWatcher> watcher(
-      new PluginWatcher(fs::absolute(directory), registry, settings));
-  const Result<Done> opened = watcher->Open();
-  if (!opened.ok()) return opened.error();
-  watcher->thread_ = std::thread([self = watcher.get()] { self->Run(); });
-  return watcher;
-}
+// All methods run on the loop's thread, except Open, which runs before.
+class PluginWatcher::Worker final : public host::EventLoop::Watcher,
+                                    public std::enable_shared_from_this<Worker> {
+ public:
+  Worker(fs::path directory, PluginRegistry& registry, std::shared_ptr<host::EventLoop> loop,
+         WatcherSettings settings)
+      : directory_(std::move(directory)),
+        registry_(registry),
+        loop_(std::move(loop)),
+        settings_(settings) {}
+  // On another thread if the loop has stopped before.
+  ~Worker() { Close(); }
 
-PluginWatcher::PluginWatcher(fs::path directory, PluginRegistry& registry, WatcherSettings settings)
-    : directory_(std::move(directory)), registry_(registry), settings_(settings) {}
+  Result<Done> Open();
+  void Begin();
+  // Cancels all attempts, and stops watching. May run twice.
+  void Close();
+  void OnReady(uint32_t events) override;
 
-PluginWatcher::~PluginWatcher() {
-  {
-    const MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  if (thread_.joinable()) {
-    Wake();
-    thread_.join();
-  }
-  known_.clear();  // their threads wake us up to their end
-  if (inotify_ >= 0) close(inotify_);
-  if (wake_event_ >= 0) close(wake_event_);
-}
+ private:
+  using Clock = std::chrono::steady_clock;
 
-Result<Done> PluginWatcher::Open() {
-  wake_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_event_ < 0) return SystemError("eventfd");
-  inotify_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (inotify_ < 0) return SystemError("inotify_init1");
-  if (inotify_add_watch(inotify_, directory_.c_str(), kEvents) < 0) {
+  // Distinguishes a socket from an earlier one of the same path: inode number, which can be reused,
+  // and time of modification in ns, which for a socket is the time of its creation.
+  using Identity = std::pair<uint64_t, int64_t>;
+
+  struct Known {
+    Identity identity;
+    std::shared_ptr<PluginOffer> attempt;  // under way
+    std::optional<Registered> registered;
+    std::optional<Clock::time_point> next_attempt;
+    std::chrono::milliseconds pause;
+  };
+
+  // All sockets by path; watches every directory on the way.
+  std::map<std::string, Identity> Scan();
+  void Update(const std::map<std::string, Identity>& found);
+  void Forget(Known& known);
+  void StartDueAttempts();
+  void StartAttempt(const std::string& socket, Known& known);
+  void OnEnd(const std::string& socket, const Result<Registered>& outcome);
+  void WakeAt(Clock::time_point time);
+
+  const fs::path directory_;
+  PluginRegistry& registry_;
+  const std::shared_ptr<host::EventLoop> loop_;
+  const WatcherSettings settings_;
+  host::Descriptor inotify_;
+
+  std::map<std::string, Known> known_;  // by socket
+  std::optional<Clock::time_point> wake_at_;
+  bool watching_ = false;
+  bool closed_ = false;
+};
+
+Result<Done> PluginWatcher::Worker::Open() {
+  inotify_ = host::Descriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (inotify_.fd() < 0) return SystemError("inotify_init1");
+  if (inotify_add_watch(inotify_.fd(), directory_.c_str(), kEvents) < 0) {
     return SystemError("watch " + directory_.string());
   }
   return Done{};
 }
 
-// Cannot fail: the counter takes more ones than there are plugins.
-void PluginWatcher::Wake() { (void)eventfd_write(wake_event_, 1); }
-
-void PluginWatcher::Run() {
-  while (true) {
-    // What comes while we look makes an event, so that we look once more.
-    DrainEvents();
-    {
-      const MutexLock lock(mutex_);
-      if (stopping_) return;
-    }
-    TakeOver(Scan());
-    std::array<pollfd, 2> events{pollfd{wake_event_, POLLIN, 0}, pollfd{inotify_, POLLIN, 0}};
-    if (poll(events.data(), events.size(), PauseMs()) < 0 && errno != EINTR) {
-      spdlog::error("watch {}: {}", directory_.string(), std::generic_category().message(errno));
-      return;
-    }
+void PluginWatcher::Worker::Begin() {
+  if (closed_) return;
+  const Result<Done> watched = loop_->Watch(inotify_.fd(), EPOLLIN, *this);
+  watching_ = watched.ok();
+  if (!watched.ok()) {
+    spdlog::error("watch {}: {}; only plugins that exist now are found, restart alignd",
+                  directory_.string(), watched.error().Text());
   }
+  Update(Scan());
 }
 
-void PluginWatcher::DrainEvents() {
-  eventfd_t count = 0;
-  (void)eventfd_read(wake_event_, &count);
+void PluginWatcher::Worker::Close() {
+  closed_ = true;
+  if (std::exchange(watching_, false)) loop_->Unwatch(inotify_.fd());
+  for (const auto& [socket, known] : known_) {
+    if (known.attempt != nullptr) known.attempt->Cancel();
+  }
+  known_.clear();
+}
+
+// The events are only a signal: the directory is always scanned as a whole.
+void PluginWatcher::Worker::OnReady(uint32_t /*events*/) {
   std::array<char, 4096> buffer{};
-  while (read(inotify_, buffer.data(), buffer.size()) > 0) {
+  while (read(inotify_.fd(), buffer.data(), buffer.size()) > 0) {
   }
+  Update(Scan());
 }
 
-std::map<std::string, PluginWatcher::Identity> PluginWatcher::Scan() {
+std::map<std::string, PluginWatcher::Worker::Identity> PluginWatcher::Worker::Scan() {
   std::map<std::string, Identity> found;
   std::error_code code;
   size_t entries = 0;
   for (fs::recursive_directory_iterator entry(directory_, code), end; !code && entry != end;
        entry.increment(code)) {
     if (++entries > kMaxEntries) {
-      spdlog::error("watch {}: more than {} entries, the rest is left alone", directory_.string(),
-                    kMaxEntries);
+      spdlog::error("watch {}: more than {} entries, the rest is ignored; remove foreign files",
+                    directory_.string(), kMaxEntries);
       break;
     }
     const fs::path& path = entry->path();
     struct stat status {};
-    if (lstat(path.c_str(), &status) != 0) continue;  // gone by now
-    if (S_ISDIR(status.st_mode) && inotify_add_watch(inotify_, path.c_str(), kEvents) < 0 &&
+    if (lstat(path.c_str(), &status) != 0) continue;  // removed meanwhile
+    if (S_ISDIR(status.st_mode) && inotify_add_watch(inotify_.fd(), path.c_str(), kEvents) < 0 &&
         errno != ENOENT) {
-      spdlog::error("{}", SystemError("watch " + path.string()).message);
+      spdlog::error("{}", SystemError("watch " + path.string()).Text());
     }
     if (!S_ISSOCK(status.st_mode) || IsHidden(path)) continue;
     const int64_t made = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
@@ -130,62 +162,121 @@ std::map<std::string, PluginWatcher::Identity> PluginWatcher::Scan() {
   return found;
 }
 
-void PluginWatcher::TakeOver(const std::map<std::string, Identity>& found) {
+void PluginWatcher::Worker::Update(const std::map<std::string, Identity>& found) {
   for (auto entry = known_.begin(); entry != known_.end();) {
-    auto& [socket, known] = *entry;
-    const auto now = found.find(socket);
-    if (now != found.end() && now->second == known.identity) {
+    const auto now = found.find(entry->first);
+    if (now != found.end() && now->second == entry->second.identity) {
       ++entry;
       continue;
     }
-    if (known.attempt != nullptr) {
-      // It may have registered the plugin since we last asked.
-      const Result<Offer> ended = known.attempt->End();
-      if (ended.ok()) known.registered = *ended;
-    }
-    if (known.registered) {
-      registry_.Deregister(known.registered->resource, known.registered->endpoint);
-    }
+    Forget(entry->second);
     entry = known_.erase(entry);
   }
   for (const auto& [socket, identity] : found) {
     const auto [place, is_new] = known_.try_emplace(socket);
-    Known& known = place->second;
-    if (is_new) {
-      known.identity = identity;
-      known.pause = settings_.first_pause;
-      known.next_attempt = Clock::now();
-    }
-    Conclude(socket, known);
-    if (!known.next_attempt || *known.next_attempt > Clock::now()) continue;
-    known.next_attempt.reset();
-    known.attempt =
-        std::make_unique<PluginOffer>(socket, registry_, settings_.deadlines, [this] { Wake(); });
+    if (!is_new) continue;
+    place->second.identity = identity;
+    place->second.pause = settings_.first_pause;
+    place->second.next_attempt = Clock::now();
   }
+  StartDueAttempts();
 }
 
-void PluginWatcher::Conclude(const std::string& socket, Known& known) {
-  if (known.attempt == nullptr) return;
-  const std::optional<Result<Offer>> outcome = known.attempt->Outcome();
-  if (!outcome) return;
-  known.attempt.reset();
-  if (outcome->ok()) {
-    known.registered = **outcome;
-    return;
-  }
-  spdlog::warn("plugin at {} is not registered: {}", socket, outcome->error().Text());
-  known.next_attempt = Clock::now() + known.pause;
-  known.pause = std::min(known.pause * 2, settings_.last_pause);
+void PluginWatcher::Worker::Forget(Known& known) {
+  if (known.attempt != nullptr) known.attempt->Cancel();
+  if (!known.registered) return;
+  registry_.Deregister(known.registered->resource, known.registered->registration);
 }
 
-int PluginWatcher::PauseMs() const {
+void PluginWatcher::Worker::StartDueAttempts() {
+  const Clock::time_point now = Clock::now();
+  size_t running = 0;
   std::optional<Clock::time_point> next;
+  std::multimap<Clock::time_point, const std::string*> due;
   for (const auto& [socket, known] : known_) {
-    if (known.next_attempt && (!next || *known.next_attempt < *next)) next = known.next_attempt;
+    if (known.attempt != nullptr) ++running;
+    if (!known.next_attempt) continue;
+    if (*known.next_attempt <= now) {
+      due.emplace(*known.next_attempt, &socket);
+    } else if (!next || *known.next_attempt < *next) {
+      next = known.next_attempt;
+    }
   }
-  if (!next) return -1;
-  const auto pause = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
-  return static_cast<int>(std::clamp<int64_t>(pause.count(), 0, 600'000));
+  for (const auto& [time, socket] : due) {
+    if (running == settings_.max_attempts) break;  // the end of an attempt starts the next one
+    StartAttempt(*socket, known_.at(*socket));
+    ++running;
+  }
+  if (next) WakeAt(*next);
+}
+
+void PluginWatcher::Worker::StartAttempt(const std::string& socket, Known& known) {
+  known.next_attempt.reset();
+  const auto run = [loop = loop_, weak = weak_from_this()](std::function<void()> task) {
+    loop->Post([weak, task = std::move(task)] {
+      const std::shared_ptr<Worker> self = weak.lock();
+      if (self != nullptr && !self->closed_) task();
+    });
+  };
+  known.attempt = std::make_shared<PluginOffer>(
+      socket, registry_, settings_.deadlines, run,
+      [this, socket](const Result<Registered>& outcome) { OnEnd(socket, outcome); });
+  known.attempt->Start();
+}
+
+void PluginWatcher::Worker::OnEnd(const std::string& socket, const Result<Registered>& outcome) {
+  Known& known = known_.at(socket);  // a forgotten socket's attempt was cancelled
+  known.attempt.reset();
+  if (outcome.ok()) {
+    known.registered = *outcome;
+  } else {
+    spdlog::warn("plugin at {} is not registered: {}", socket, outcome.error().Text());
+    known.next_attempt = Clock::now() + known.pause;
+    known.pause = std::min(known.pause * 2, settings_.last_pause);
+  }
+  StartDueAttempts();
+}
+
+void PluginWatcher::Worker::WakeAt(Clock::time_point time) {
+  if (wake_at_ && *wake_at_ <= time) return;
+  wake_at_ = time;
+  loop_->After(time - Clock::now(), [weak = weak_from_this()] {
+    const std::shared_ptr<Worker> self = weak.lock();
+    if (self == nullptr || self->closed_) return;
+    self->wake_at_.reset();
+    self->StartDueAttempts();
+  });
+}
+
+Result<std::unique_ptr<PluginWatcher>> PluginWatcher::Start(fs::path directory,
+                                                            PluginRegistry& registry,
+                                                            std::shared_ptr<host::EventLoop> loop,
+                                                            WatcherSettings settings) {
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (code) {
+    return Error{ErrorCode::kIo, "make directory " + directory.string() + ": " + code.message(),
+                 "make the directory, or name another one"};
+  }
+  auto worker = std::make_shared<Worker>(fs::absolute(directory), registry, loop, settings);
+  const Result<Done> opened = worker->Open();
+  if (!opened.ok()) return opened.error();
+  loop->Post([worker] { worker->Begin(); });
+  return std::unique_ptr<PluginWatcher>(new PluginWatcher(std::move(loop), std::move(worker)));
+}
+
+PluginWatcher::PluginWatcher(std::shared_ptr<host::EventLoop> loop, std::shared_ptr<Worker> worker)
+    : loop_(std::move(loop)), worker_(std::move(worker)) {}
+
+PluginWatcher::~PluginWatcher() {
+  // The future becomes ready when the task has run, or when the stopped loop drops it.
+  auto closed = std::make_shared<std::promise<void>>();
+  const std::future<void> done = closed->get_future();
+  loop_->Post([worker = worker_, closed = std::move(closed)] {
+    worker->Close();
+    closed->set_value();
+  });
+  done.wait();
 }
 
 }  // namespace alignd::deviceplugin

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The plugin is told what the kubelet would tell it; the remedy is for the operator.
+// The plugin gets the kubelet's text. The remedy is for the operator and is only logged.
 void Refuse(const v1beta1::RegisterRequest& request, const Error& error,
             rpc::PendingAnswer& answer) {
   spdlog::warn("device plugin of {} on {} is not registered: {}", Quoted(request.resource_name()),
@@ -34,17 +34,18 @@ void Refuse(const v1beta1::RegisterRequest& request, const Error& error,
 }
 
 Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
-  return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message()};
+  return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message(),
+          "check that the directory exists and that alignd may write there"};
 }
 
-// Whether someone accepts connections on the socket.
+// Whether a process listens on the socket.
 bool IsServed(const std::string& path) {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) return false;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(path, address.sun_path);
-  // A full queue of connections (EAGAIN) is that of a living server.
+  // EAGAIN: the queue of connections is full, so a server listens.
   const bool served =
       ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
       errno == EAGAIN;
@@ -52,14 +53,14 @@ bool IsServed(const std::string& path) {
   return served;
 }
 
-// Links to sockets go as well, what they point to stays.
+// Removes links to sockets too, but not their targets.
 Result<Done> RemoveSockets(const fs::path& directory) {
   std::error_code code;
   std::vector<fs::path> sockets;
   for (fs::directory_iterator entry(directory, code), end; !code && entry != end;
        entry.increment(code)) {
-    std::error_code gone;  // by now, or a link to nothing: not ours to remove
-    if (fs::is_socket(fs::status(entry->path(), gone))) sockets.push_back(entry->path());
+    std::error_code ignored;  // removed meanwhile, or a broken link
+    if (fs::is_socket(fs::status(entry->path(), ignored))) sockets.push_back(entry->path());
   }
   if (code) return IoError("list", directory, code);
   for (const fs::path& socket : sockets) {
@@ -117,13 +118,14 @@ Result<std::unique_ptr<RegistrationServer>> RegistrationServer::Start(
   const fs::path socket = directory / kRegistrationSocket;
   if (!directory.is_absolute()) {
     return Error{ErrorCode::kInvalidArgument,
-                 "bad socketPath, must be an absolute path: " + socket.string()};
+                 "bad socketPath, must be an absolute path: " + socket.string(),
+                 "give --device-plugin-dir as an absolute path"};
   }
   const Result<std::string> path = rpc::SocketPath(socket.string());
   if (!path.ok()) return path.error();
   if (IsServed(*path)) {
     return Error{ErrorCode::kUnavailable, socket.string() + " is served by another process",
-                 "give device plugins a directory of their own, apart from the kubelet's"};
+                 "use a --device-plugin-dir that differs from the kubelet's"};
   }
   const Result<Done> prepared = PrepareDirectory(directory);
   if (!prepared.ok()) return prepared.error();

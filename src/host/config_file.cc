@@ -13,7 +13,10 @@ Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path) {
   if (!text.ok()) return text.error();
   const Result<std::string> json = YamlToJson(*text);
   if (!json.ok()) return json.error().In(path.string());
-  if (*json == "null") return Error{ErrorCode::kInvalidArgument, path.string() + ": is empty"};
+  if (*json == "null") {
+    return Error{ErrorCode::kInvalidArgument, path.string() + ": is empty",
+                 "write a KubeletConfiguration to it, or name another file"};
+  }
   Result<KubeletConfig> config = ParseKubeletConfig(*json);
   if (!config.ok()) return config.error().In(path.string());
   return config;

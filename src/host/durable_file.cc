@@ -19,12 +19,32 @@ namespace fs = std::filesystem;
 
 constexpr char kLockName[] = "alignd.lock";
 
+std::string RemedyOf(int number) {
+  switch (number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free space on this file system";
+    case EROFS:
+      return "mount this file system writable, or use another directory";
+    case EACCES:
+    case EPERM:
+      return "run as root, or allow this user to write there";
+    case ENOTDIR:
+    case EEXIST:
+      return "remove the file that is in the place of the directory";
+    case EIO:
+      return "check the disk and the kernel's log";
+    default:
+      return "";
+  }
+}
+
 Error ErrnoError(std::string_view verb, const fs::path& path) {
-  const Error error{ErrorCode::kIo, std::generic_category().message(errno)};
+  const Error error{ErrorCode::kIo, std::generic_category().message(errno), RemedyOf(errno)};
   return error.In(std::string(verb) + " " + path.string());
 }
 
-// Calls until it was not a signal that ended it.
+// Repeats a call that a signal has interrupted.
 template <typename Call>
 auto Retry(const Call& call) {
   auto result = call();
@@ -32,7 +52,7 @@ auto Retry(const Call& call) {
   return result;
 }
 
-// The same name every time: whoever finds a leftover may overwrite it, and they cannot pile up.
+// Always the same name, so that leftovers of crashes are overwritten and do not accumulate.
 fs::path TemporaryOf(const fs::path& path) {
   return path.parent_path() / ("." + path.filename().string() + ".alignd-new");
 }
@@ -59,7 +79,7 @@ Result<Done> WriteSynced(const fs::path& path, std::string_view text, FileCalls&
   if (fd < 0) return ErrnoError("create", path);
   Result<Done> result = WriteAll(fd, text, path, calls);
   if (result.ok() && Retry([&] { return calls.Fsync(fd); }) != 0) result = ErrnoError("sync", path);
-  // Linux has closed the descriptor even where it reports EINTR.
+  // Linux closes the descriptor even if it reports EINTR.
   if (calls.Close(fd) != 0 && errno != EINTR && result.ok()) result = ErrnoError("close", path);
   return result;
 }
@@ -97,7 +117,7 @@ Result<Done> ReplaceFile(const fs::path& path, std::string_view text, FileCalls&
     written = ErrnoError("rename to", path);
   }
   if (!written.ok()) {
-    // The first error is the one to report; a leftover goes with the next call.
+    // The first error is reported. The next call removes a leftover.
     (void)UnlinkIfThere(temporary, calls);
     return written;
   }
@@ -144,7 +164,8 @@ Result<DirectoryLock> LockDirectory(const fs::path& directory) {
     Result<std::string> pid = ReadFile(path, kMaxPidText);
     const std::string holder = pid.ok() && !pid->empty() ? *pid : "unknown";
     return Error{ErrorCode::kUnavailable,
-                 "lock " + directory.string() + ": held by process " + holder};
+                 "lock " + directory.string() + ": locked by process " + holder,
+                 "stop that process, or give this alignd another --state-dir"};
   }
   const std::string pid = std::to_string(getpid());
   if (ftruncate(fd, 0) != 0) return ErrnoError("lock", path);

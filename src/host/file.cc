@@ -12,11 +12,19 @@
 namespace alignd::host {
 namespace {
 
+// Empty for an absent file, which the caller explains.
+std::string RemedyOf(const std::error_code& code) {
+  if (code == std::errc::is_a_directory) return "name a file, not a directory";
+  if (code == std::errc::permission_denied) return "run as root, or allow this user to read it";
+  if (code == std::errc::io_error) return "check the disk and the kernel's log";
+  return "";
+}
+
 Error SystemError(std::string_view verb, const std::filesystem::path& path,
                   const std::error_code& code) {
   const bool absent =
       code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory;
-  const Error error{absent ? ErrorCode::kNotFound : ErrorCode::kIo, code.message()};
+  const Error error{absent ? ErrorCode::kNotFound : ErrorCode::kIo, code.message(), RemedyOf(code)};
   return error.In(std::string(verb) + " " + path.string());
 }
 
@@ -54,8 +62,10 @@ Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes
     }
     content.append(buffer.data(), static_cast<size_t>(got));
     if (content.size() > max_bytes) {
-      return Error{ErrorCode::kInvalidArgument, "read " + path.string() + ": longer than " +
-                                                    std::to_string(max_bytes) + " bytes"};
+      return Error{
+          ErrorCode::kInvalidArgument,
+          "read " + path.string() + ": longer than " + std::to_string(max_bytes) + " bytes",
+          "check the path; no file of this kind is that long"};
     }
   }
 }

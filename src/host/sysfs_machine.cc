@@ -157,7 +157,7 @@ class Reader {
     return cores;
   }
 
-  // nullopt: the kernel does not tell.
+  // nullopt: the kernel has no such file.
   static Result<std::optional<CoreIdentity>> ReadIdentity(const fs::path& topology) {
     const Result<std::optional<int>> core_id = ReadInt(topology / "core_id");
     if (!core_id.ok()) return core_id.error();
@@ -176,8 +176,8 @@ class Reader {
   void FindUncoreCaches(std::vector<Core>& cores) const {
     for (Core& core : cores) {
       const std::optional<std::vector<Cache>> caches = ReadCaches(core.threads.front());
-      if (!caches) return;  // cAdvisor, too, gives up on the node and keeps what it has
-      // cAdvisor's count, which on hybrid machines is not the node's.
+      if (!caches) return;  // as cAdvisor: the node's other cores have no uncore cache
+      // cAdvisor's count, which differs from the node's on hybrid machines.
       const size_t threads_of_node = cores.size() * core.threads.size();
       const auto uncore = std::ranges::find_if(*caches, [&](const Cache& cache) {
         return cache.level > kCoreCacheLevel &&
@@ -187,8 +187,8 @@ class Reader {
     }
   }
 
-  // nullopt: some file is absent or makes no sense. That is no error: many kernels and most virtual
-  // machines tell little about caches, and cAdvisor ignores why.
+  // nullopt: a file is absent or invalid. That is no error: many kernels and most virtual machines
+  // have few cache files, and cAdvisor ignores the reason.
   std::optional<std::vector<Cache>> ReadCaches(int cpu) const {
     const fs::path directory = cpu_directory_ / ("cpu" + std::to_string(cpu)) / "cache";
     const Result<std::vector<std::string>> names = ListDirectory(directory);
@@ -211,7 +211,7 @@ class Reader {
     const Result<std::optional<std::string>> type = ReadText(directory / "type");
     if (!id.ok() || !level.ok() || !cpu_count.ok() || !size.ok() || !type.ok()) return {};
     if (!*id || !*level || !*cpu_count || !*size || !*type) return {};
-    // Only a size in kB will do ("32768K"), although nobody needs it here.
+    // As in cAdvisor, a size that is not in kB ("32768K") makes the cache unreadable.
     const std::string_view kilobytes = std::string_view(**size).substr(0, (*size)->find('K'));
     if (kilobytes.size() == (*size)->size() || !ParseUint64(kilobytes)) return {};
     return Cache{.id = **id, .level = **level, .cpu_count = **cpu_count};
@@ -274,7 +274,8 @@ class Reader {
       const Result<std::optional<uint64_t>> pages = ReadUint64(file);
       if (!pages.ok()) return pages.error();
       if (!pages->has_value())
-        return Error{ErrorCode::kNotFound, "read " + file.string() + ": absent"};
+        return Error{ErrorCode::kNotFound, "read " + file.string() + ": absent",
+                     "check that sysfs is mounted completely"};
       pages_by_size[*kilobytes * 1024] = **pages;
     }
     return pages_by_size;
@@ -285,7 +286,7 @@ class Reader {
   const fs::path cpu_directory_;
   const fs::path node_directory_;
   std::optional<CpuSet> online_;  // nullopt: this kernel cannot take CPUs offline
-  std::map<int, Cpu> cpus_;       // by number; of a CPU on two NUMA nodes the later one counts
+  std::map<int, Cpu> cpus_;       // by number; a CPU on two NUMA nodes belongs to the later one
   std::vector<NumaNode> numa_;
 };
 

@@ -27,7 +27,7 @@ std::optional<Number> ParseNumber(std::string_view text, int base = 10) {
   return number;
 }
 
-// Reads `path` and understands it by `parse`, which gives nullopt for what is not a `what`.
+// Reads `path` with `parse`, which returns nullopt for an invalid text. `what` is the error's text.
 template <typename Value, typename Parse>
 Result<std::optional<Value>> ReadAs(const std::filesystem::path& path, std::string_view what,
                                     Parse parse) {
@@ -76,11 +76,12 @@ std::optional<uint64_t> ParseUint64(std::string_view text) { return ParseNumber<
 
 Error CorruptFile(const std::filesystem::path& path, std::string_view datum,
                   std::string_view what) {
-  constexpr size_t kShown = 80;  // enough to recognise it
+  constexpr size_t kShown = 80;  // bytes
   std::string shown(datum.substr(0, kShown));
   if (datum.size() > kShown) shown += "...";
   return {ErrorCode::kCorrupt,
-          "read " + path.string() + ": \"" + shown + "\": " + std::string(what)};
+          "read " + path.string() + ": \"" + shown + "\": " + std::string(what),
+          "check the path; a real sysfs does not have this content"};
 }
 
 Result<std::optional<std::string>> ReadText(const std::filesystem::path& path) {

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Far above every configuration and pod; they bound what aliases can unfold to.
+// More than any configuration or pod needs. They limit the expansion of aliases.
 constexpr int kMaxDepth = 100;
 constexpr int kMaxValues = 20'000;
 
@@ -68,7 +68,7 @@ std::optional<Json> ReadInteger(std::string_view text) {
   return negative ? Json(static_cast<int64_t>(-*size)) : Json(*size);
 }
 
-// A decimal fraction. Its own check of the form, because from_chars also reads "inf" and "nan".
+// A decimal fraction. The form is checked because from_chars also reads "inf" and "nan".
 std::optional<double> ReadFloat(std::string_view text) {
   const bool sign = text.starts_with('+') || text.starts_with('-');
   const std::string_view digits = text.substr(sign ? 1 : 0);
@@ -101,7 +101,7 @@ std::optional<Json> Resolve(const std::string& text) {
   return Json(text);
 }
 
-// Notes where a document begins and whether there is any value in it.
+// Finds where a document begins and whether it has a value.
 class DocumentProbe final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -134,8 +134,8 @@ class DocumentProbe final : public YAML::EventHandler {
   bool has_value_ = false;
 };
 
-// The library takes the first document and does not look further. What it cannot make anything of
-// after that it gives out as empty documents without end, all beginning at the same place.
+// The library reads the first document only. It returns invalid text after it as an endless number
+// of empty documents, which all begin at the same place.
 Result<Done> CheckOneDocument(const std::string& text) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -144,7 +144,7 @@ Result<Done> CheckOneDocument(const std::string& text) {
   while (parser.HandleNextDocument(probe)) {
     const YAML::Mark start = probe.start();
     if (last && start.pos <= last->pos) return At(start, "not YAML: unexpected text");
-    if (last && probe.has_value()) return At(start, "a second document; one file holds one");
+    if (last && probe.has_value()) return At(start, "a second document; a file must have only one");
     last = start;
   }
   return Done{};
@@ -227,7 +227,7 @@ class Converter {
     return node.Scalar();
   }
 
-  // What stands in the object itself is stronger; of several sources, the first.
+  // A key of the object itself overrides a merged one; of several sources, the first is used.
   Result<Done> Merge(const YAML::Node& source, int depth, Json& object) {
     const Result<Json> value = Convert(source, depth + 1);
     if (!value.ok()) return value.error();
@@ -255,7 +255,7 @@ Result<std::string> YamlToJson(std::string_view text) {
     if (!value.ok()) return value.error();
     return value->dump(-1, ' ', false, Json::error_handler_t::replace);
   } catch (const YAML::Exception& error) {
-    // At the end of the text the library does not know where it is.
+    // At the end of the text, the library has no position.
     const bool placed = error.mark.line > 0 || error.mark.column > 0;
     const std::string what = "not YAML: " + error.msg;
     return placed ? At(error.mark, what) : Error{ErrorCode::kInvalidArgument, what};

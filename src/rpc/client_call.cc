@@ -38,8 +38,8 @@ std::string Describe(const grpc::ByteBuffer& bytes) {
 }  // namespace
 
 void KeepCallbackThreads() {
-  // A channel without credentials is one on which every call fails at once; what has had a call
-  // holds the threads for as long as it lives.
+  // Every call on a channel without credentials fails at once. A channel that had a call keeps the
+  // threads until it is destroyed.
   struct Idle {
     std::shared_ptr<grpc::Channel> channel = grpc::CreateChannel("", nullptr);
     grpc::GenericStub stub{channel};

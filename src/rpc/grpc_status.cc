@@ -56,7 +56,7 @@ grpc::Status ToStatus(const Refusal& refusal) {
 }
 
 std::string_view NameOf(grpc::StatusCode code) {
-  // By number; which gRPC has fixed for all languages.
+  // By number, which is the same in all of gRPC's languages.
   static constexpr std::array<std::string_view, 17> kNames = {
       "OK",
       "CANCELLED",
@@ -77,7 +77,7 @@ std::string_view NameOf(grpc::StatusCode code) {
       "UNAUTHENTICATED",
   };
   const auto number = static_cast<size_t>(code);
-  return number < kNames.size() ? kNames.at(number) : "no status of gRPC's";
+  return number < kNames.size() ? kNames.at(number) : "unknown gRPC status";
 }
 
 Error ToError(const grpc::Status& status, std::string_view context) {

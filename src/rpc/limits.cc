@@ -5,8 +5,8 @@
 namespace alignd::rpc {
 namespace {
 
-// A runtime's error text travels in the metadata and can be long; gRPC's default of 8 KiB would
-// turn it into an error of its own. Go's peers accept 16 MiB.
+// A runtime's error text is part of the metadata and can be long. With gRPC's default of 8 KiB, it
+// would be replaced by another error. Go's peers accept 16 MiB.
 constexpr int kMaxMetadataBytes = 1024 * 1024;
 
 }  // namespace

@@ -29,7 +29,7 @@ host::Descriptor MakeSocket() {
   return host::Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// `path` fits: SocketPath has seen to it.
+// `path` has a valid length: SocketPath has checked it.
 sockaddr_un AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -37,25 +37,30 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-// 0 if somebody accepts connections at `path`, otherwise the errno of the attempt.
+// 0 if a process listens at `path`, otherwise the errno of the attempt.
 int TryConnect(const std::string& path) {
   const host::Descriptor socket = MakeSocket();
   if (socket.fd() < 0) return errno;
   const sockaddr_un address = AddressOf(path);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   if (connect(socket.fd(), generic, sizeof(address)) == 0) return 0;
-  return errno == EAGAIN ? 0 : errno;  // its queue is full, so there is somebody
+  return errno == EAGAIN ? 0 : errno;  // a full queue: a process listens
 }
 
-// Makes room for a socket at `path`.
+// Makes the parent directory of `path`, and removes a stale socket there.
 Result<Done> ClearPath(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   std::error_code code;
   std::filesystem::create_directories(parent, code);
-  if (code) return Error{ErrorCode::kIo, "make " + parent.string() + ": " + code.message()};
-  // gRPC says only that it cannot listen; the usual cause deserves its name.
+  if (code) {
+    return Error{ErrorCode::kIo, "make " + parent.string() + ": " + code.message(),
+                 "make the directory, or choose another path"};
+  }
+  // gRPC reports only that it cannot listen. This names the usual cause.
   if (access(parent.c_str(), W_OK | X_OK) != 0) {
-    return ErrnoError(errno).In("write to " + parent.string());
+    return Error{ErrorCode::kIo, std::generic_category().message(errno),
+                 "run as root, or allow this user to write there"}
+        .In("write to " + parent.string());
   }
 
   struct stat status {};
@@ -64,11 +69,15 @@ Result<Done> ClearPath(const std::string& path) {
     return ErrnoError(errno);
   }
   if (!S_ISSOCK(status.st_mode)) {
-    return Error{ErrorCode::kInvalidArgument, "exists and is not a socket"};
+    return Error{ErrorCode::kInvalidArgument, "exists and is not a socket",
+                 "remove the file, or choose another path"};
   }
   const int failure = TryConnect(path);
-  if (failure == 0) return Error{ErrorCode::kUnavailable, "another process answers on it"};
-  if (failure != ECONNREFUSED) return ErrnoError(failure).In("ask who answers");
+  if (failure == 0) {
+    return Error{ErrorCode::kUnavailable, "another process answers on it",
+                 "stop that process, or choose another path"};
+  }
+  if (failure != ECONNREFUSED) return ErrnoError(failure).In("connect to the existing socket");
   if (unlink(path.c_str()) != 0) return ErrnoError(errno).In("remove the stale socket");
   return Done{};
 }
@@ -101,13 +110,15 @@ Result<std::string> SocketPath(std::string_view endpoint) {
   }
   const std::string quoted = "\"" + std::string(endpoint) + "\"";
   if (!path.starts_with('/')) {
-    return Error{ErrorCode::kInvalidArgument, quoted + ": not a unix:///path or an absolute path"};
+    return Error{ErrorCode::kInvalidArgument, quoted + ": not a unix:///path or an absolute path",
+                 "write it as unix:///run/NAME.sock"};
   }
-  constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
-  if (path.size() > kLongest) {
+  constexpr size_t kMaxBytes = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() > kMaxBytes) {
     return Error{ErrorCode::kInvalidArgument,
                  quoted + ": the path has " + std::to_string(path.size()) +
-                     " bytes; a socket's has at most " + std::to_string(kLongest)};
+                     " bytes; a socket's has at most " + std::to_string(kMaxBytes),
+                 "choose a shorter path"};
   }
   return std::string(path);
 }
@@ -125,9 +136,11 @@ Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
   builder.AddListeningPort(Target(*path), grpc::InsecureServerCredentials(), &bound);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || bound == 0) {
-    return Error{ErrorCode::kIo, "gRPC could not start the server"}.In(context);
+    return Error{ErrorCode::kIo, "gRPC could not start the server",
+                 "check gRPC's messages in alignd's log"}
+        .In(context);
   }
-  // Until here the mode is what the umask leaves; under the usual one nobody else may connect.
+  // Before this, the umask decides. With the usual umask, only the owner can connect.
   if (chmod(path->c_str(), kSocketMode) != 0) {
     const int number = errno;
     server->Shutdown();
@@ -145,7 +158,7 @@ Result<host::Descriptor> OpenListening(std::string_view endpoint) {
   host::Descriptor socket = MakeSocket();
   const sockaddr_un address = AddressOf(*path);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  // Until it listens, nobody can connect.
+  // Before listen, no process can connect.
   if (socket.fd() < 0 || bind(socket.fd(), generic, sizeof(address)) != 0 ||
       chmod(path->c_str(), kSocketMode) != 0 || listen(socket.fd(), SOMAXCONN) != 0) {
     return ErrnoError(errno).In(context);
@@ -158,11 +171,11 @@ Result<std::shared_ptr<grpc::Channel>> Dial(std::string_view endpoint) {
   if (!path.ok()) return path.error().In("dial");
   grpc::ChannelArguments arguments;
   SetLimits(arguments);
-  // gRPC raises less to this. A try at a socket that is not there costs some ten microseconds.
+  // gRPC's minimum. An attempt at a missing socket costs some 10 us.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // the time for one attempt
-  // Sending a CreateContainer twice is not ours to decide, and the copies kept for it cost memory.
+  // A CreateContainer must not be sent twice, and the copies for retries would cost memory.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
                    1);  // no back-off shared with other channels

@@ -1,6 +1,6 @@
-// Scenarios in which the kubelet is plainly wrong: it hands something out twice, hangs, dies, or
-// refuses what runs. Here is what alignd does instead. Every place is marked `Differs:` in a
-// header.
+// Scenarios in which the kubelet has a fault: it assigns something twice, hangs, crashes, or
+// refuses running containers. These tests show what alignd does instead. A header marks each
+// difference by `Differs:`.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -31,8 +31,8 @@ std::map<std::string, Scenario> Faults() {
   return faults;
 }
 
-// A line per admission: "app=1-3 init=1", or the reason of the refusal; and of a start that is
-// refused, its text.
+// A line per admission: "app=1-3 init=1", or the reason of the refusal; for a refused start, its
+// text.
 std::vector<std::string> Outcome(const Scenario& scenario) {
   Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
   if (!simulation.ok()) return {simulation.error().message};
@@ -42,9 +42,9 @@ std::vector<std::string> Outcome(const Scenario& scenario) {
     if (!result.admission) continue;
     std::string line;
     if (result.admission->refusal) line = result.admission->refusal->reason;
-    for (const auto& [container, grant] : result.admission->assignments) {
+    for (const auto& [container, assignment] : result.admission->assignments) {
       if (!line.empty()) line += ' ';
-      line += container + "=" + grant.exclusive.ToString();
+      line += container + "=" + assignment.exclusive.ToString();
     }
     outcome.push_back(line);
   }
@@ -53,7 +53,7 @@ std::vector<std::string> Outcome(const Scenario& scenario) {
 
 struct Case {
   std::string_view scenario;
-  std::string_view right;  // what is special about alignd's answer
+  std::string_view right;  // the important part of alignd's answer
   std::vector<std::string> outcome;
 };
 
@@ -95,7 +95,7 @@ const Case kCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Vectors, KubeletFaults, testing::ValuesIn(kCases));
 
-// No line of the file breaks an invariant, and a restart changes nothing and refuses nobody.
+// No line of the file breaks an invariant. A restart succeeds and changes nothing.
 TEST(KubeletFaultsTest, LeaveTheStateSoundAndSurviveARestart) {
   const std::map<std::string, Scenario> faults = Faults();
   EXPECT_GE(faults.size(), 20U);
@@ -119,9 +119,9 @@ TEST(KubeletFaultsTest, LeaveTheStateSoundAndSurviveARestart) {
   }
 }
 
-// A pod that is already placed is admitted again with what it has, however full the node is and
-// whatever became of its plugins.
-TEST(KubeletFaultsTest, RunningPodsKeepWhatTheyHaveWhenAdmittedAgain) {
+// A pod that is already admitted is admitted again with its assignment, even if the node is full or
+// its plugins have ended.
+TEST(KubeletFaultsTest, RunningPodsKeepTheirAssignmentWhenAdmittedAgain) {
   const std::map<std::string, Scenario> faults = Faults();
   for (const char* name : {"strict-cpu-reservation: restart with an empty shared pool",
                            "memory: restart allocates a finished init container again"}) {

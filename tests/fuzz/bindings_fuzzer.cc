@@ -1,4 +1,4 @@
-// Any text is refused or read; what is read is sound, and is written and read again as it is.
+// Any text is refused or read. Bindings that were read are sound, and are the same after writing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

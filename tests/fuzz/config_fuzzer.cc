@@ -1,4 +1,4 @@
-// Any text is refused or read; the reservation of a configuration that is read can be computed.
+// Any text is refused or read. The reservation of each configuration can be computed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

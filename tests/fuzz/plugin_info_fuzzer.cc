@@ -1,4 +1,4 @@
-// Whatever a plugin answers to GetInfo is refused or names a resource and an absolute path.
+// Any answer to GetInfo is refused, or names a resource and an absolute path.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

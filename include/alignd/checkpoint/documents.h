@@ -1,11 +1,10 @@
-// The kubelet's three state files as typed documents, with null and empty told apart: what is
-// hashed, read and written. The rooms' states are made of them in {cpu,memory,device}_checkpoint.h.
+// The kubelet's three state files as typed documents, which are hashed, read and written. Null and
+// empty differ in them. {cpu,memory,device}_checkpoint.h convert them to the managers' states.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "alignd/base/result.h"
 #include "alignd/checkpoint/go_types.h"
@@ -18,11 +17,10 @@ enum class CheckpointKind { kCpu, kMemory, kDevice };
 // `cpu_manager_state`, `memory_manager_state`, `kubelet_internal_checkpoint`.
 std::string_view FileNameOf(CheckpointKind kind);
 
-// What the operator does about a file that does not verify, in the kubelet's words where it has
-// any.
+// What the operator can do about a file that does not verify. The kubelet's text where it has one.
 std::string_view RemedyOf(CheckpointKind kind);
 
-// cpu_manager_state, version 2. Initial values are what a missing field leaves.
+// cpu_manager_state, version 2. A missing field keeps the initial value.
 // Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go, CPUManagerCheckpointV2.
 struct CpuDocument {
   std::string policy_name;
@@ -36,23 +34,6 @@ struct CpuDocument {
     visit({"policyName", "PolicyName", "string"}, self.policy_name);
     visit({"defaultCpuSet", "DefaultCPUSet", "string"}, self.default_cpu_set);
     visit({"entries", "Entries", "map[string]map[string]string", true}, self.entries);
-    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
-  }
-};
-
-// cpu_manager_state, version 1: written before 1.18, still read.
-// Source: as above, CPUManagerCheckpointV1.
-struct CpuDocumentV1 {
-  std::string policy_name;
-  std::string default_cpu_set;
-  GoMap<std::string, std::string> entries = {{}};  // container id -> CPU list
-  uint64_t checksum = 0;
-
-  template <typename Self, typename Visitor>
-  static void Fields(Self& self, Visitor&& visit) {
-    visit({"policyName", "PolicyName", "string"}, self.policy_name);
-    visit({"defaultCpuSet", "DefaultCPUSet", "string"}, self.default_cpu_set);
-    visit({"entries", "Entries", "map[string]string", true}, self.entries);
     visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
   }
 };
@@ -162,9 +143,8 @@ struct DeviceDocument {
   }
 };
 
-// The checksum that the kubelet writes for the content; `checksum` itself does not count.
+// The checksum that the kubelet writes for the content without the field `checksum`.
 uint32_t ChecksumOf(const CpuDocument& document);
-uint32_t ChecksumOf(const CpuDocumentV1& document);
 uint32_t ChecksumOf(const MemoryDocument& document);
 uint32_t ChecksumOf(const DeviceDocument& document);
 
@@ -173,7 +153,7 @@ std::string ToText(CpuDocument document);
 std::string ToText(MemoryDocument document);
 std::string ToText(DeviceDocument document);
 
-// A document that verifies, and what it was verified with.
+// A document that verifies, and its checksums.
 template <typename Document>
 struct Verified {
   Document document;
@@ -182,13 +162,11 @@ struct Verified {
 };
 
 // Reads a file as kubelet 1.36 does and verifies the checksum. A checksum of 0 or none is accepted
-// unchecked in the CPU and memory files (the oldest kubelets wrote none), not in the device file.
-// The CPU file is read as version 2, then as version 1.
+// unchecked in the CPU and memory files, not in the device file.
 // Errors: kCorrupt, naming what is wrong and where, and the remedy.
-// Differs: of a CPU file that is neither version, the kubelet reports what is wrong with it as
-// version 1; we report about the version that its entries look like.
-Result<std::variant<Verified<CpuDocument>, Verified<CpuDocumentV1>>> ReadCpuDocument(
-    std::string_view text);
+// Differs: a CPU file of version 1, from a kubelet before 1.18, is refused; the kubelet migrates
+// it.
+Result<Verified<CpuDocument>> ReadCpuDocument(std::string_view text);
 Result<Verified<MemoryDocument>> ReadMemoryDocument(std::string_view text);
 Result<Verified<DeviceDocument>> ReadDeviceDocument(std::string_view text);
 

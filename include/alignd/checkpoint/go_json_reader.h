@@ -1,5 +1,5 @@
-// JSON as Go's encoding/json reads it into a typed value: field names without regard to case,
-// unknown fields skipped, a repeated key read over the first, null leaves numbers and texts alone.
+// JSON as Go's encoding/json reads it into a typed value: field names regardless of case, unknown
+// fields skipped, repeated keys merged, null leaves numbers and strings unchanged.
 #pragma once
 
 #include <cstddef>
@@ -15,119 +15,111 @@
 
 namespace alignd::checkpoint {
 
-// Whether the whole text is one JSON value, with white space around it and nothing else. Needs no
-// stack, however deep the text; deeper than 10000 is refused, as Go refuses it.
-// Errors: kCorrupt, with the place in bytes.
-Result<Done> CheckGoJson(std::string_view text);
+// A parsed JSON value. Unlike a map it keeps repeated keys, and numbers as they are written.
+struct JsonNode {
+  enum class Kind { kNull, kBool, kNumber, kString, kList, kObject };
 
-// Whether Go takes `key` for the field `name`: letters without regard to case, including the two
-// letters outside ASCII that fold to ASCII ones. Source: Go encoding/json, foldName.
+  Kind kind = Kind::kNull;
+  std::string key;   // of a member of an object
+  std::string text;  // of a string or a number
+  std::vector<JsonNode> children;
+};
+
+// Parses a whole JSON text.
+// Errors: kCorrupt, with line and column.
+// Differs: a text that is not UTF-8, has half a surrogate pair or is nested deeper than 100 levels
+// is refused. The kubelet writes none of these.
+Result<JsonNode> ParseJson(std::string_view text);
+
+// Whether Go takes `key` for the field `name`.
+// Source: Go encoding/json, foldName.
+// Differs: only ASCII letters match regardless of case; Go also folds U+017F and U+212A.
 bool MatchesField(std::string_view key, std::string_view name);
 
-// A walk over a text that CheckGoJson has passed.
+// Copies a parsed JSON value into a typed value.
 class GoJsonReader {
  public:
-  // Reads `text` into `value`, which holds what missing fields keep.
-  // Errors: kCorrupt: a text that is not JSON, with the place in bytes; or the first value of a
-  // wrong type, with its path.
+  // Reads `text` into `value`. Missing fields keep what `value` has.
+  // Errors: kCorrupt: not JSON; or the first value of a wrong type, with its path.
   template <typename T>
   static Result<Done> Read(std::string_view text, T& value) {
-    if (const Result<Done> checked = CheckGoJson(text); !checked.ok()) return checked.error();
-    GoJsonReader reader(text);
-    reader.Value(value);
+    const Result<JsonNode> parsed = ParseJson(text);
+    if (!parsed.ok()) return parsed.error();
+    GoJsonReader reader;
+    reader.Value(*parsed, value);
     if (reader.problem_) return *reader.problem_;
     return Done{};
   }
 
-  // The keys of the outermost object; none if the text is another value.
-  // Errors: kCorrupt if it is not JSON.
-  static Result<std::vector<std::string>> TopLevelKeys(std::string_view text);
-
  private:
-  explicit GoJsonReader(std::string_view text) : text_(text) {}
+  using Kind = JsonNode::Kind;
 
-  void Value(std::string& target);
-  void Value(int64_t& target);
-  void Value(uint64_t& target);
-  void Value(GoBytes& target);
+  void Value(const JsonNode& node, std::string& target);
+  void Value(const JsonNode& node, int64_t& target);
+  void Value(const JsonNode& node, uint64_t& target);
+  void Value(const JsonNode& node, GoBytes& target);
 
   template <typename T>
-  void Value(GoSlice<T>& list) {
-    if (TakeNull()) return list.reset();
-    if (!BeginList()) return;
+  void Value(const JsonNode& node, GoSlice<T>& list) {
+    if (node.kind == Kind::kNull) return list.reset();
+    if (!Require(node, Kind::kList)) return;
     if (!list) list.emplace();
-    size_t count = 0;
-    for (; NextElement(); ++count) {
-      if (count == list->size()) list->emplace_back();
-      Value((*list)[count]);
+    list->resize(node.children.size());
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      ReadAt(std::to_string(i), node.children[i], (*list)[i]);
     }
-    list->resize(count);
   }
 
   template <typename K, typename V>
-  void Value(GoMap<K, V>& map) {
-    if (TakeNull()) return map.reset();
-    if (!BeginObject()) return;
+  void Value(const JsonNode& node, GoMap<K, V>& map) {
+    if (node.kind == Kind::kNull) return map.reset();
+    if (!Require(node, Kind::kObject)) return;
     if (!map) map.emplace();
-    while (const std::optional<std::string> text = NextKey()) {
-      const std::optional<K> key = Key(*text, static_cast<const K*>(nullptr));
+    for (const JsonNode& member : node.children) {
+      const std::optional<K> key = Key(member.key, static_cast<const K*>(nullptr));
       V value{};
-      Value(value);
+      ReadAt(QuotedKey(member.key), member, value);
       if (key) map->insert_or_assign(*key, std::move(value));
     }
   }
 
   template <GoStruct T>
-  void Value(T& value) {
-    if (TakeNull() || !BeginObject()) return;
-    while (const std::optional<std::string> key = NextKey()) {
+  void Value(const JsonNode& node, T& value) {
+    if (node.kind == Kind::kNull || !Require(node, Kind::kObject)) return;
+    for (const JsonNode& member : node.children) {
       bool known = false;
-      T::Fields(value, [this, &key, &known](const GoField& field, auto& member) {
-        if (known || !MatchesField(*key, field.json)) return;
+      T::Fields(value, [&](const GoField& field, auto& target) {
+        if (known || !MatchesField(member.key, field.json)) return;
         known = true;
-        path_.back() = field.json;
-        Value(member);
+        this->ReadAt(std::string(field.json), member, target);
       });
-      if (!known) Skip();
     }
   }
 
   template <GoStruct T>
-  void Value(GoPointer<T>& pointer) {
-    if (TakeNull()) return pointer.reset();
+  void Value(const JsonNode& node, GoPointer<T>& pointer) {
+    if (node.kind == Kind::kNull) return pointer.reset();
     if (!pointer) pointer.emplace();
-    Value(*pointer);
+    Value(node, *pointer);
+  }
+
+  // Reads a child whose place in its parent is `step`.
+  template <typename T>
+  void ReadAt(std::string step, const JsonNode& node, T& target) {
+    path_.push_back(std::move(step));
+    Value(node, target);
+    path_.pop_back();
   }
 
   std::optional<std::string> Key(const std::string& text, const std::string*) { return text; }
   std::optional<int64_t> Key(const std::string& text, const int64_t*);
+  static std::string QuotedKey(const std::string& key);
 
-  // The first character of the next value.
-  char Peek();
-  // Takes the next value if it is null.
-  bool TakeNull();
-  // False, with the problem noted and the value skipped, if the next value is something else.
-  bool BeginObject() { return Begin('{', "an object"); }
-  bool BeginList() { return Begin('[', "a list"); }
-  bool Begin(char bracket, std::string_view expected);
-  // The next key, its value ahead; nothing at the end of the object.
-  std::optional<std::string> NextKey();
-  bool NextElement();
-  bool AtEnd(char bracket);
-  std::string_view TakeNumber();
-  std::string TakeString();
-  void AppendEscape(std::string& out);
-  uint32_t TakeHex4();
-  void SkipSpace();
-  void Skip();
-  // Notes that the next value is not what is expected, and skips it.
-  void Mismatch(std::string_view expected);
+  // Whether the value is of that kind; notes the problem otherwise.
+  bool Require(const JsonNode& node, Kind kind);
   void Note(std::string_view problem);
 
-  std::string_view text_;
-  size_t at_ = 0;
-  bool fresh_ = false;             // just behind an opening bracket
-  std::vector<std::string> path_;  // keys and positions that lead here
+  std::vector<std::string> path_;  // keys and positions that lead to the current value
   std::optional<Error> problem_;   // the first one
 };
 

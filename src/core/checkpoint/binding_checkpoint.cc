@@ -16,7 +16,7 @@ struct EntryDocument {
   std::string pod_uid;
   std::string container;
   std::string resource;
-  GoMap<std::string, std::string> devices;  // by the kubelet's id
+  GoMap<std::string, std::string> devices;  // by kubelet-allocated id
 
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor&& visit) {
@@ -38,7 +38,7 @@ struct BindingDocument {
   }
 };
 
-// Over the text without its checksum, so that it depends on nothing but what is in the file.
+// Over the text without its checksum, so that it depends only on the file's content.
 uint64_t ChecksumOf(BindingDocument document) {
   document.checksum = 0;
   return Fnv1a32(GoJsonWriter::ToText(document));
@@ -54,10 +54,10 @@ Result<Binding> ToBinding(const EntryDocument& entry) {
   }
   if (!entry.devices || entry.devices->empty()) return Corrupt(where + "no devices");
   std::set<std::string> devices;
-  for (const auto& [counted, device] : *entry.devices) {
-    if (counted.empty() || device.empty()) return Corrupt(where + "an id is empty");
+  for (const auto& [kubelet_id, device] : *entry.devices) {
+    if (kubelet_id.empty() || device.empty()) return Corrupt(where + "an id is empty");
     if (!devices.insert(device).second) {
-      return Corrupt(where + "device \"" + device + "\" stands behind two ids");
+      return Corrupt(where + "device \"" + device + "\" belongs to two ids");
     }
   }
   return Binding(*entry.devices);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/checkpoint/documents.h"
 #include "alignd/checkpoint/go_json.h"
 
@@ -15,7 +16,6 @@ Error Corrupt(const std::string& message) {
 Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
   CpuCheckpoint checkpoint;
   checkpoint.policy_name = document.policy_name;
-  checkpoint.version = 2;
   if (!document.entries) return checkpoint;
   for (const auto& [pod, containers] : *document.entries) {
     if (!containers) continue;
@@ -28,22 +28,6 @@ Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
       }
       if (!cpus->empty()) checkpoint.state.assignments[pod][container] = *std::move(cpus);
     }
-  }
-  return checkpoint;
-}
-
-Result<CpuCheckpoint> FromDocument(const CpuDocumentV1& document) {
-  CpuCheckpoint checkpoint;
-  checkpoint.policy_name = document.policy_name;
-  checkpoint.version = 1;
-  if (!document.entries) return checkpoint;
-  for (const auto& [id, list] : *document.entries) {
-    Result<CpuSet> cpus = CpuSet::Parse(list);
-    if (!cpus.ok()) {
-      return Corrupt("could not parse cpuset " + GoQuoted(list) + " for container id " +
-                     GoQuoted(id) + ": " + cpus.error().message);
-    }
-    if (!cpus->empty()) checkpoint.by_container_id[id] = *std::move(cpus);
   }
   return checkpoint;
 }
@@ -62,36 +46,16 @@ std::string FormatCpuCheckpoint(std::string_view policy_name, const cpumanager::
 }
 
 Result<CpuCheckpoint> ParseCpuCheckpoint(std::string_view text) {
-  const auto read = ReadCpuDocument(text);
+  const Result<Verified<CpuDocument>> read = ReadCpuDocument(text);
   if (!read.ok()) return read.error();
-  return std::visit(
-      [](const auto& verified) -> Result<CpuCheckpoint> {
-        const std::string& list = verified.document.default_cpu_set;
-        Result<CpuSet> default_set = CpuSet::Parse(list);
-        if (!default_set.ok()) {
-          return Corrupt("could not parse default cpu set " + GoQuoted(list) + ": " +
-                         default_set.error().message);
-        }
-        Result<CpuCheckpoint> checkpoint = FromDocument(verified.document);
-        if (checkpoint.ok()) checkpoint->state.default_set = *std::move(default_set);
-        return checkpoint;
-      },
-      *read);
-}
-
-Result<CpuCheckpoint> MigrateCpuCheckpoint(CpuCheckpoint checkpoint,
-                                           const std::map<std::string, ContainerKey>& containers) {
-  for (auto& [id, cpus] : checkpoint.by_container_id) {
-    const auto found = containers.find(id);
-    if (found == containers.end()) {
-      return Corrupt("failed to migrate checkpoint from v1 to v2: containerID '" + id +
-                     "' not found in initial containers list");
-    }
-    const ContainerKey& key = found->second;
-    checkpoint.state.assignments[key.pod_uid][key.container] = std::move(cpus);
+  const std::string& list = read->document.default_cpu_set;
+  Result<CpuSet> default_set = CpuSet::Parse(list);
+  if (!default_set.ok()) {
+    return Corrupt("could not parse default cpu set " + GoQuoted(list) + ": " +
+                   default_set.error().message);
   }
-  checkpoint.by_container_id.clear();
-  checkpoint.version = 2;
+  Result<CpuCheckpoint> checkpoint = FromDocument(read->document);
+  if (checkpoint.ok()) checkpoint->state.default_set = *std::move(default_set);
   return checkpoint;
 }
 
@@ -100,7 +64,7 @@ Result<Done> RequirePolicy(const CpuCheckpoint& checkpoint, std::string_view con
   return Error{ErrorCode::kInvalidArgument,
                "configured policy " + GoQuoted(configured) +
                    " differs from state checkpoint policy " + GoQuoted(checkpoint.policy_name),
-               "set the policy back, or " + std::string(RemedyOf(CheckpointKind::kCpu))};
+               "set the policy as before, or " + std::string(RemedyOf(CheckpointKind::kCpu))};
 }
 
 }  // namespace alignd::checkpoint

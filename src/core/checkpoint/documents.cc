@@ -11,20 +11,37 @@
 namespace alignd::checkpoint {
 namespace {
 
-// The types under which 1.36 hashes when it writes. It names two of them otherwise inside, and
-// accepts those names too when it reads.
+// The type names that kubelet 1.36 hashes when it writes. When it reads, it also accepts the own
+// names of two of them.
 constexpr std::string_view kCpuType = "state.CPUManagerCheckpoint";
 constexpr std::string_view kCpuOwnType = "state.CPUManagerCheckpointV2";
 constexpr std::string_view kMemoryType = "state.MemoryManagerCheckpoint";
 constexpr std::string_view kMemoryOwnType = "state.MemoryManagerCheckpointV1";
 
-// What the same state's text has before its checksum if the feature gate PodLevelResourceManagers
-// is on and no pod has such resources.
+// With the feature gate PodLevelResourceManagers and without pod-level resources, the hashed text
+// has this before its checksum.
 constexpr std::string_view kNoCpuPodEntries = " PodEntries:(state.PodCPUAssignments)map[]";
 constexpr std::string_view kNoMemoryPodEntries = " PodEntries:(state.PodMemoryAssignments)map[]";
 
-// An entry as kubelets before 1.20 wrote it: ids without NUMA nodes. 1.36 does not read it; we
-// read it only to say so.
+// cpu_manager_state, version 1, from a kubelet before 1.18. Recognised, so that the error names it.
+// Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go, CPUManagerCheckpointV1.
+struct CpuDocumentBefore118 {
+  std::string policy_name;
+  std::string default_cpu_set;
+  GoMap<std::string, std::string> entries = {{}};  // container id of the runtime -> CPU list
+  uint64_t checksum = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"policyName", "PolicyName", "string"}, self.policy_name);
+    visit({"defaultCpuSet", "DefaultCPUSet", "string"}, self.default_cpu_set);
+    visit({"entries", "Entries", "map[string]string", true}, self.entries);
+    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+};
+
+// An entry of a kubelet before 1.20: ids without NUMA nodes. Recognised, so that the error names
+// it.
 struct OldDeviceEntry {
   GoSlice<std::string> device_ids;
 
@@ -71,7 +88,7 @@ Error WithRemedy(CheckpointKind kind, const Error& error, std::string_view expla
   return {error.code, error.message, remedy + std::string(RemedyOf(kind))};
 }
 
-// The message is the kubelet's; the numbers stand with the remedy.
+// The message is the kubelet's; the remedy has the numbers.
 Error Mismatch(CheckpointKind kind, uint64_t stored, uint32_t computed,
                std::string_view explanation = "") {
   std::string numbers =
@@ -80,15 +97,16 @@ Error Mismatch(CheckpointKind kind, uint64_t stored, uint32_t computed,
   return WithRemedy(kind, {ErrorCode::kCorrupt, "checkpoint is corrupted"}, numbers);
 }
 
-// What may be the reason for a checksum that does not match; empty if there is no telling.
-// `hashed_text` has a checksum field at its end.
+// The likely reason for a checksum that does not match; empty if unknown. `hashed_text` ends with a
+// checksum field.
 std::string_view ExplainMismatch(std::string_view text, uint64_t stored, std::string hashed_text,
                                  std::string_view no_pod_entries) {
   hashed_text.insert(hashed_text.rfind(" Checksum:"), no_pod_entries);
-  const Result<std::vector<std::string>> keys = GoJsonReader::TopLevelKeys(text);
-  const bool has_pod_entries = keys.ok() && std::ranges::any_of(*keys, [](const std::string& key) {
-                                 return MatchesField(key, "podEntries");
-                               });
+  const Result<JsonNode> parsed = ParseJson(text);
+  const bool has_pod_entries =
+      parsed.ok() && std::ranges::any_of(parsed->children, [](const JsonNode& member) {
+        return MatchesField(member.key, "podEntries");
+      });
   if (!has_pod_entries && Fnv1a32(hashed_text) != stored) return "";
   return "written with the feature gate PodLevelResourceManagers, which is off by default and not "
          "supported here";
@@ -101,6 +119,20 @@ uint32_t EitherChecksum(const Document& document, std::string_view own_type) {
   if (computed == document.checksum) return computed;
   const uint32_t own = Fnv1a32(HashedText(own_type, document));
   return own == document.checksum ? own : computed;
+}
+
+// Whether a CPU file that is no valid version 2 is a version 1. Both versions have the same text if
+// there are no entries; then only the checksum differs.
+bool IsFromBefore118(std::string_view text, bool reads_as_version2) {
+  CpuDocumentBefore118 old;
+  if (!GoJsonReader::Read(text, old).ok()) return false;
+  return !reads_as_version2 || Fnv1a32(HashedText(kCpuType, old)) == old.checksum;
+}
+
+Error FromBefore118() {
+  return {ErrorCode::kCorrupt,
+          "the file is from a kubelet before 1.18 and names containers by the runtime's ids; this "
+          "format is not supported"};
 }
 
 // Whether a CPU or memory file with that checksum is accepted.
@@ -131,14 +163,10 @@ std::string_view RemedyOf(CheckpointKind kind) {
       break;
   }
   return "please drain this node and delete the device manager checkpoint file before restarting; "
-         "without it all devices count as free";
+         "without it all devices are free";
 }
 
 uint32_t ChecksumOf(const CpuDocument& document) { return Fnv1a32(HashedText(kCpuType, document)); }
-
-uint32_t ChecksumOf(const CpuDocumentV1& document) {
-  return Fnv1a32(HashedText(kCpuType, document));
-}
 
 uint32_t ChecksumOf(const MemoryDocument& document) {
   return Fnv1a32(HashedText(kMemoryType, document));
@@ -152,34 +180,19 @@ std::string ToText(CpuDocument document) { return FinishedText(std::move(documen
 std::string ToText(MemoryDocument document) { return FinishedText(std::move(document)); }
 std::string ToText(DeviceDocument document) { return FinishedText(std::move(document)); }
 
-Result<std::variant<Verified<CpuDocument>, Verified<CpuDocumentV1>>> ReadCpuDocument(
-    std::string_view text) {
-  using Either = std::variant<Verified<CpuDocument>, Verified<CpuDocumentV1>>;
+Result<Verified<CpuDocument>> ReadCpuDocument(std::string_view text) {
   CpuDocument document;
-  const Result<Done> read = GoJsonReader::Read(text, document);
+  if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
+    return WithRemedy(CheckpointKind::kCpu,
+                      IsFromBefore118(text, false) ? FromBefore118() : read.error());
+  }
   const uint64_t stored = document.checksum;
   const uint32_t computed = EitherChecksum(document, kCpuOwnType);
-  if (read.ok() && Matches(stored, computed)) {
-    return Either(Verified<CpuDocument>{std::move(document), stored, computed});
-  }
-  CpuDocumentV1 old;
-  const Result<Done> read_old = GoJsonReader::Read(text, old);
-  const uint64_t old_stored = old.checksum;
-  const uint32_t old_computed = ChecksumOf(old);
-  if (read_old.ok() && Matches(old_stored, old_computed)) {
-    return Either(Verified<CpuDocumentV1>{std::move(old), old_stored, old_computed});
-  }
-  if (read.ok()) {
-    return Mismatch(
-        CheckpointKind::kCpu, stored, computed,
-        ExplainMismatch(text, stored, HashedText(kCpuType, document), kNoCpuPodEntries));
-  }
-  if (read_old.ok()) {
-    return Mismatch(CheckpointKind::kCpu, old_stored, old_computed,
-                    "read as version 1, from before 1.18");
-  }
-  const bool looks_old = read.error().message.starts_with("entries");
-  return WithRemedy(CheckpointKind::kCpu, looks_old ? read_old.error() : read.error());
+  if (Matches(stored, computed))
+    return Verified<CpuDocument>{std::move(document), stored, computed};
+  if (IsFromBefore118(text, true)) return WithRemedy(CheckpointKind::kCpu, FromBefore118());
+  return Mismatch(CheckpointKind::kCpu, stored, computed,
+                  ExplainMismatch(text, stored, HashedText(kCpuType, document), kNoCpuPodEntries));
 }
 
 Result<Verified<MemoryDocument>> ReadMemoryDocument(std::string_view text) {

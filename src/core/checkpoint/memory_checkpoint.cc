@@ -145,7 +145,7 @@ Result<Done> RequirePolicy(const MemoryCheckpoint& checkpoint, std::string_view 
   return Error{ErrorCode::kInvalidArgument,
                "[memorymanager] configured policy " + GoQuoted(configured) +
                    " differs from state checkpoint policy " + GoQuoted(checkpoint.policy_name),
-               "set the policy back, or " + std::string(RemedyOf(CheckpointKind::kMemory))};
+               "set the policy as before, or " + std::string(RemedyOf(CheckpointKind::kMemory))};
 }
 
 }  // namespace alignd::checkpoint

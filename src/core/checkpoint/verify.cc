@@ -1,7 +1,6 @@
 #include "alignd/checkpoint/verify.h"
 
 #include <algorithm>
-#include <variant>
 #include <vector>
 
 #include "alignd/checkpoint/go_json_reader.h"
@@ -34,12 +33,9 @@ Verification Describe(CheckpointKind kind, int version, const Verified<Document>
 }
 
 Result<Verification> VerifyCpu(std::string_view text) {
-  const auto read = ReadCpuDocument(text);
+  const Result<Verified<CpuDocument>> read = ReadCpuDocument(text);
   if (!read.ok()) return read.error();
-  if (const auto* old = std::get_if<Verified<CpuDocumentV1>>(&*read)) {
-    return Describe(CheckpointKind::kCpu, 1, *old);
-  }
-  return Describe(CheckpointKind::kCpu, 2, std::get<Verified<CpuDocument>>(*read));
+  return Describe(CheckpointKind::kCpu, 2, *read);
 }
 
 Result<Verification> VerifyMemory(std::string_view text) {
@@ -83,11 +79,12 @@ std::optional<CheckpointKind> KindOfFileName(std::string_view path) {
 }
 
 std::optional<CheckpointKind> KindOfText(std::string_view text) {
-  const Result<std::vector<std::string>> keys = GoJsonReader::TopLevelKeys(text);
-  if (!keys.ok()) return std::nullopt;
-  const auto has = [&keys](std::string_view name) {
-    return std::ranges::any_of(*keys,
-                               [name](std::string_view key) { return MatchesField(key, name); });
+  const Result<JsonNode> parsed = ParseJson(text);
+  if (!parsed.ok()) return std::nullopt;
+  const auto has = [&parsed](std::string_view name) {
+    return std::ranges::any_of(parsed->children, [name](const JsonNode& member) {
+      return MatchesField(member.key, name);
+    });
   };
   std::vector<CheckpointKind> kinds;
   if (has("defaultCpuSet")) kinds.push_back(CheckpointKind::kCpu);

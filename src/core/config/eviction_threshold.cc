@@ -28,7 +28,7 @@ Error NotAThreshold(std::string_view text, std::string_view expected) {
 Quantity EvictionThreshold::Of(uint64_t capacity) const {
   if (const Quantity* const amount = std::get_if<Quantity>(&value)) return *amount;
   if (const float* const share = std::get_if<float>(&value)) {
-    // In the kubelet's order of conversions. Half the range leaves room for rounding up.
+    // In the kubelet's order of conversions. Half the range is safe against rounding up.
     constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / 2);
     const auto bytes = static_cast<double>(std::min(capacity, kMax));
     return Quantity(static_cast<int64_t>(bytes * static_cast<double>(*share)),

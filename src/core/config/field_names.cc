@@ -143,7 +143,7 @@ static_assert(std::ranges::is_sorted(kFields));
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// How many characters must be added, removed or replaced; upper and lower case are the same.
+// The number of characters to add, remove or replace, regardless of case.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -165,9 +165,9 @@ bool IsConfigField(std::string_view name) { return std::ranges::binary_search(kF
 
 std::string_view NearestConfigField(std::string_view name) {
   std::string_view nearest;
-  // Further apart than this they are different words; a long name is not worth comparing.
-  constexpr size_t kLongest = 100;
-  if (name.size() > kLongest) return nearest;
+  // A larger distance means different words. Long names are not compared.
+  constexpr size_t kMaxName = 100;
+  if (name.size() > kMaxName) return nearest;
   size_t least = 1 + std::max<size_t>(2, name.size() / 4);
   for (const std::string_view field : kFields) {
     const size_t distance = Distance(name, field);

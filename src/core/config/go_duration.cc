@@ -11,7 +11,7 @@ __extension__ typedef __int128 Int128;
 
 constexpr int64_t kMaxNanos = std::numeric_limits<int64_t>::max();
 
-// "ms" stands before "m", so that the longer unit is found first.
+// "ms" is before "m", so that the longer unit is found first.
 constexpr std::array<std::pair<std::string_view, int64_t>, 8> kUnits = {{
     {"ns", 1},
     {"us", 1'000},

@@ -74,7 +74,7 @@ Result<ResourceList> NodeReservation(const KubeletConfig& config, uint64_t memor
   const Result<EvictionThreshold> threshold = ParseEvictionThreshold(config.eviction_hard_memory);
   if (!threshold.ok()) return threshold.error().In("evictionHard.memory.available");
 
-  // In the kubelet's order, because the first amount decides in which form the sum is printed.
+  // In the kubelet's order, because the first amount decides the form in which the sum is printed.
   ResourceList reserved;
   const auto add = [&reserved](const std::string& resource, const Quantity& amount) {
     if (!amount.IsZero()) reserved[resource] += amount;

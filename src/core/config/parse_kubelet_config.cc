@@ -53,7 +53,7 @@ Result<Done> ReadOptionalStringMap(const View& top, std::string_view key, String
   return Done{};
 }
 
-// One of `choices` by its spelling; absent or empty leaves the default in `chosen`.
+// One of `choices` by its spelling. If absent or empty, `chosen` keeps the default.
 template <typename Choice, size_t N>
 Result<Done> ReadChoice(const View& top, std::string_view key, const std::array<Choice, N>& choices,
                         Choice& chosen) {
@@ -181,7 +181,7 @@ Result<Done> ReadReservedCpus(const View& top, KubeletConfig& config) {
 }
 
 // Absent: the kubelet's default. Present, even empty: only what is written, unless the defaults are
-// to be merged in.
+// merged in.
 // Source: kubernetes cmd/kubelet/app/server.go, loadConfigFile; kubelet pkg/kubelet/eviction.
 Result<Done> ReadEvictionHard(const View& top, KubeletConfig& config) {
   constexpr std::string_view kMemory = "memory.available";

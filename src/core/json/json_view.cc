@@ -6,11 +6,26 @@
 namespace alignd::json {
 namespace {
 
-// Values are quoted in errors, but not at any length.
-constexpr size_t kLongestQuote = 80;
+// Bytes of a value that an error quotes.
+constexpr size_t kMaxQuote = 80;
 
-// The library writes values recursively: what is nested without end would end the stack.
-constexpr int kDeepest = 64;
+// The library writes values recursively: a limit keeps the stack small.
+constexpr int kMaxDepth = 64;
+
+// The library reports the place of a syntax error by an exception only. No other code catches it.
+template <typename Json>
+Result<Json> ParseAs(std::string_view text,
+                     const typename Json::parser_callback_t& on_event = nullptr) {
+  try {
+    return Json::parse(text, on_event);
+  } catch (const nlohmann::json::parse_error& error) {
+    return NotJson(text, error.byte);
+  } catch (const nlohmann::json::out_of_range&) {
+    return NumberOutOfRange();
+  }
+}
+
+}  // namespace
 
 Error NotJson(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte > 0 ? byte - 1 : 0, text.size()));
@@ -23,20 +38,9 @@ Error NotJson(std::string_view text, size_t byte) {
               (before.size() >= text.size() ? ": the text ends too early" : ": unexpected text")};
 }
 
-// The library reports a syntax error's place only by exception; it is caught here and nowhere else.
-template <typename Json>
-Result<Json> ParseAs(std::string_view text,
-                     const typename Json::parser_callback_t& on_event = nullptr) {
-  try {
-    return Json::parse(text, on_event);
-  } catch (const nlohmann::json::parse_error& error) {
-    return NotJson(text, error.byte);
-  } catch (const nlohmann::json::out_of_range&) {
-    return Error{ErrorCode::kInvalidArgument, "not JSON: a number is out of range"};
-  }
+Error NumberOutOfRange() {
+  return {ErrorCode::kInvalidArgument, "not JSON: a number is out of range"};
 }
-
-}  // namespace
 
 Result<nlohmann::json> Parse(std::string_view text) { return ParseAs<nlohmann::json>(text); }
 
@@ -46,7 +50,7 @@ Result<nlohmann::ordered_json> ParseOrdered(std::string_view text) {
   std::string twice;
   bool too_deep = false;
   const auto note_key = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    too_deep = too_deep || depth > kDeepest;
+    too_deep = too_deep || depth > kMaxDepth;
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && twice.empty()) {
@@ -58,7 +62,7 @@ Result<nlohmann::ordered_json> ParseOrdered(std::string_view text) {
   Result<Json> json = ParseAs<Json>(text, note_key);
   if (json.ok() && too_deep) {
     return Error{ErrorCode::kInvalidArgument,
-                 "is nested deeper than " + std::to_string(kDeepest) + " levels"};
+                 "is nested deeper than " + std::to_string(kMaxDepth) + " levels"};
   }
   if (json.ok() && !twice.empty()) {
     return Error{ErrorCode::kInvalidArgument, twice + ": occurs twice in one object"};
@@ -130,7 +134,7 @@ Error View::IsNot(std::string_view wanted) const {
   std::string shown = value_->is_structured()
                           ? value_->type_name()
                           : value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (shown.size() > kLongestQuote) shown = shown.substr(0, kLongestQuote) + "...";
+  if (shown.size() > kMaxQuote) shown = shown.substr(0, kMaxQuote) + "...";
   return Wrong(shown + " is not " + std::string(wanted));
 }
 

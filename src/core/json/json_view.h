@@ -1,5 +1,5 @@
-// A value in a JSON text together with the path to it, so that every error names its place. Private
-// to the core's readers; no public header shows it.
+// A value in a JSON text with its path, so that every error names its place. Private to the core's
+// readers; no public header includes it.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,15 @@ namespace alignd::json {
 // Errors: kInvalidArgument with line and column.
 Result<nlohmann::json> Parse(std::string_view text);
 
-// The same, keeping the order of keys. Errors: also a key that an object has twice.
+// The errors of a text that does not parse; `byte` counts from 1.
+Error NotJson(std::string_view text, size_t byte);
+Error NumberOutOfRange();
+
+// The same as Parse, keeping the order of keys. Errors: also a key that an object has twice.
 Result<nlohmann::ordered_json> ParseOrdered(std::string_view text);
 
-// Does not own the value. Typed readers answer kInvalidArgument, "<path>: <value> is not a ...".
+// Does not own the value. Errors of the typed readers: kInvalidArgument, "<path>: <value> is not a
+// ...".
 class View {
  public:
   View(const nlohmann::json& value, std::string path) : value_(&value), path_(std::move(path)) {}

@@ -39,7 +39,7 @@ Json HintListJson(const Machine& machine, HintList hints) {
   return json;
 }
 
-// Resources without an opinion have no key.
+// Resources without hints have no key.
 Json HintsJson(const Machine& machine, const HintsByResource& hints) {
   Json json = Json::object();
   for (const auto& [resource, list] : hints) {
@@ -82,16 +82,16 @@ Json ContainerJson(const Simulation& simulation, const Pod& pod,
     }
   }
   if (!admission.admitted()) return json;
-  const admission::Assignment& grant = admission.assignments.at(container);
-  if (!grant.exclusive.empty()) json["cpuset"] = grant.exclusive.ToString();
-  if (!grant.devices.empty()) json["devices"] = DevicesJson(grant.devices);
+  const admission::Assignment& assignment = admission.assignments.at(container);
+  if (!assignment.exclusive.empty()) json["cpuset"] = assignment.exclusive.ToString();
+  if (!assignment.devices.empty()) json["devices"] = DevicesJson(assignment.devices);
   if (const auto* blocks = simulation.state().memory.Find({pod.uid, container})) {
     json["memory"] = BlocksJson(*blocks);
   }
   return json;
 }
 
-// Of a refused pod only containers that the topology manager looked at are shown.
+// Of a refused pod, only the containers that the topology manager has reached are shown.
 Json ContainersJson(const Simulation& simulation, const Pod& pod,
                     const admission::Admission& admission) {
   Json json = Json::object();
@@ -106,7 +106,8 @@ Json ContainersJson(const Simulation& simulation, const Pod& pod,
   return json;
 }
 
-// The memory file without its checksum: the form in which files compare whose block order is free.
+// The memory file without its checksum. The order of blocks is random, so files are compared in
+// this form.
 Json UnorderedMemoryState(const std::string& text) {
   Result<Json> json = json::ParseOrdered(text);
   if (!json.ok()) return nullptr;
@@ -185,8 +186,8 @@ struct Difference {
   std::string got;
 };
 
-// The result of a step, its `containers`, each container and its `devices` may say more than was
-// expected: what the kubelet decides by chance is left out of expectations. All else must be equal.
+// The result of a step, its `containers`, each container and its `devices` may have more keys than
+// expected: expectations omit what the kubelet decides at random. All else must be equal.
 enum class Level { kResult, kContainers, kContainer, kOpen, kExact };
 
 Level LevelBelow(Level level, const std::string& key) {
@@ -204,7 +205,7 @@ Level LevelBelow(Level level, const std::string& key) {
   return Level::kExact;
 }
 
-// `nlohmann::json` compares objects whatever the order of their keys.
+// `nlohmann::json` compares objects regardless of the order of their keys.
 std::optional<Difference> FirstDifference(const nlohmann::json& expected, const nlohmann::json& got,
                                           const std::string& path, Level level) {
   if (level == Level::kExact || !expected.is_object() || !got.is_object()) {
@@ -227,7 +228,7 @@ std::string Describe(const std::string& where, const Difference& difference) {
          "\n    got      " + difference.got;
 }
 
-// Memory blocks of one container sorted by type, as the results have them.
+// Memory blocks of one container, sorted by type as in the results.
 void SortBlocks(nlohmann::json& result) {
   const auto state = result.find("memory_manager_state_unordered");
   if (state == result.end() || !state->is_object() || !state->contains("entries")) return;

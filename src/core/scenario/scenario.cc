@@ -11,7 +11,7 @@ namespace {
 
 using json::View;
 
-// The text of a part, for readers that take text.
+// The text of a part, for readers of text.
 std::string TextOf(const View& view) {
   return view.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

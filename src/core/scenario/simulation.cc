@@ -115,7 +115,7 @@ Result<admission::NodeState> Simulation::Reload() const {
       checkpoint::ParseDeviceCheckpoint(checkpoint::FormatDeviceCheckpoint(state_.devices));
   if (!devices.ok()) return devices.error();
   state.devices.allocations = std::move(devices->allocations);
-  // The plugins register again at once, with the devices and the health they had.
+  // The plugins register again at once, with the same devices and health.
   state.devices.resources = state_.devices.resources;
   return state;
 }

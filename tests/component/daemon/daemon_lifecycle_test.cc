@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "daemon_fixture.h"
-#include "host/durable_file.h"
 
 namespace alignd::daemon {
 namespace {
@@ -33,20 +32,6 @@ TEST_F(DaemonLifecycle, AfterARestartWhatRunsKeepsItsGrantAndWhatVanishedLosesIt
   EXPECT_EQ(CpusOf(stays.container), "1-3");
   const Running next = RunOne(PodConfig("next"), Pinned(2));
   EXPECT_EQ(CpusOf(next.container), "4-5");
-}
-
-// Before Kubernetes 1.18 the file named containers by the runtime's ids.
-TEST_F(DaemonLifecycle, StateFileOfVersionOneIsReadWithTheRuntimesContainerIds) {
-  Start();
-  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
-  StopDaemon();
-  const std::string version1 = R"({"policyName":"static","defaultCpuSet":"0,4-27","entries":{")" +
-                               pinned.container + R"(":"1-3"}})";
-  ASSERT_TRUE(host::ReplaceFile(StateDir() / "cpu_manager_state", version1).ok());
-  StartDaemon();
-  RunOne(PodConfig("next"), Pinned(2));
-  EXPECT_EQ(CpusOf(pinned.container), "1-3");
-  EXPECT_NE(State().find(R"("pinned":{"app":"1-3"})"), std::string::npos) << State();
 }
 
 TEST_F(DaemonLifecycle, ContainerCreatedWithoutUsIsToldItsCpusBeforeItStarts) {

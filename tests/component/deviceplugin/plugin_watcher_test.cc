@@ -1,16 +1,13 @@
-// Plugins that are found by their sockets: the watcher, the registry and simulated plugins over
-// real sockets.
+// Plugins found by their sockets: the watcher, the registry and simulated plugins over real
+// sockets.
 #include "deviceplugin/plugin_watcher.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +18,10 @@
 #include "deviceplugin/plugin_registry.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/silent_socket.h"
+#include "host/event_loop.h"
 #include "simulator/device_plugin.h"
+#include "sync/task_queue.h"
 
 namespace alignd::deviceplugin {
 namespace {
@@ -37,15 +37,19 @@ constexpr seconds kPatience{20};
 
 class WatchedPlugins : public ::testing::Test {
  protected:
-  WatchedPlugins() { settings_.first_pause = milliseconds(20); }
+  WatchedPlugins() : loop_(*host::EventLoop::Make()) {
+    settings_.first_pause = milliseconds(20);
+    loop_->Start();
+  }
   ~WatchedPlugins() override {
     watcher_.reset();
     registry_.reset();
+    loop_->Stop();
   }
 
   void StartWatcher(PluginSettings plugin_settings = {}) {
-    registry_ = std::make_unique<PluginRegistry>(plugin_settings, inventory_);
-    auto watcher = PluginWatcher::Start(directory(), *registry_, settings_);
+    registry_ = std::make_unique<PluginRegistry>(plugin_settings, inventory_, background_);
+    auto watcher = PluginWatcher::Start(directory(), *registry_, loop_, settings_);
     ASSERT_TRUE(watcher.ok()) << watcher.error().Text();
     watcher_ = *std::move(watcher);
   }
@@ -85,11 +89,13 @@ class WatchedPlugins : public ::testing::Test {
   const testing::FakeTree tree_;
   testing::FakeInventory inventory_;
   WatcherSettings settings_;
+  const std::shared_ptr<host::EventLoop> loop_;
+  TaskQueue background_{"background"};
   std::unique_ptr<PluginRegistry> registry_;
   std::unique_ptr<PluginWatcher> watcher_;
 };
 
-TEST_F(WatchedPlugins, ComesBeforeTheWatcher) {
+TEST_F(WatchedPlugins, ExistsBeforeTheWatcher) {
   fs::create_directories(directory() / "vendor");
   DeviceProfile profile = Profile();
   profile.registry = directory() / "vendor";  // in a folder of its own
@@ -100,7 +106,7 @@ TEST_F(WatchedPlugins, ComesBeforeTheWatcher) {
   EXPECT_TRUE(CanAllocate());
 }
 
-TEST_F(WatchedPlugins, ComesAfterTheWatcher) {
+TEST_F(WatchedPlugins, StartsAfterTheWatcher) {
   StartWatcher();
   fs::create_directories(directory() / "vendor");
   DeviceProfile profile = Profile();
@@ -133,7 +139,7 @@ TEST_F(WatchedPlugins, SurvivesARestartOfTheWatcher) {
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
 }
 
-TEST_F(WatchedPlugins, IsGoneWhenItsSocketGoesAlthoughItLives) {
+TEST_F(WatchedPlugins, EndsWhenItsSocketIsRemovedWhileItRuns) {
   StartWatcher();
   const auto plugin = Start(Profile());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
@@ -141,7 +147,7 @@ TEST_F(WatchedPlugins, IsGoneWhenItsSocketGoesAlthoughItLives) {
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {}));
 }
 
-TEST_F(WatchedPlugins, OldSocketGoesWhenItsSuccessorServesAlready) {
+TEST_F(WatchedPlugins, OldSocketIsRemovedWhileItsSuccessorServes) {
   StartWatcher();
   DeviceProfile first = Profile();
   first.socket = "first.sock";
@@ -159,7 +165,7 @@ TEST_F(WatchedPlugins, OldSocketGoesWhenItsSuccessorServesAlready) {
   EXPECT_EQ(inventory_.changes(), 3);  // never unhealthy in between
 }
 
-TEST_F(WatchedPlugins, AreToldWhyTheyAreRefused) {
+TEST_F(WatchedPlugins, AreNotifiedOfTheReasonForARefusal) {
   StartWatcher();
   DeviceProfile old_version = Profile();
   old_version.version = "v1alpha1";
@@ -170,49 +176,78 @@ TEST_F(WatchedPlugins, AreToldWhyTheyAreRefused) {
   EXPECT_TRUE(inventory_.resources().empty());
 }
 
-TEST_F(WatchedPlugins, LeavesAloneWhatIsHiddenOrNoSocket) {
+TEST_F(WatchedPlugins, IgnoresHiddenSocketsAndOtherFiles) {
   StartWatcher();
   DeviceProfile hidden = Profile("example.com/hidden");
   hidden.socket = ".hidden.sock";
   const auto unseen = Start(hidden);
-  tree_.Write({"registry/file.sock", "no socket"});
+  tree_.Write({"registry/file.sock", "not a socket"});
   const auto seen = Start(Profile());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
   EXPECT_EQ(unseen->registrations(), 0);
   EXPECT_FALSE(inventory_.resources().contains("example.com/hidden"));
 }
 
-// Accepts connections and never says a word.
-class MuteSocket {
- public:
-  explicit MuteSocket(const fs::path& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-    EXPECT_EQ(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(listen(socket_, 4), 0);
-  }
-  MuteSocket(const MuteSocket&) = delete;
-  MuteSocket& operator=(const MuteSocket&) = delete;
-  ~MuteSocket() { close(socket_); }
+// The threads of this process.
+size_t CountThreads() {
+  const fs::directory_iterator threads("/proc/self/task");
+  return static_cast<size_t>(std::distance(fs::begin(threads), fs::end(threads)));
+}
 
- private:
-  const int socket_;
-};
-
-TEST_F(WatchedPlugins, OneThatHangsDelaysNobodyElse) {
+TEST_F(WatchedPlugins, SilentSocketDelaysNoOtherPlugin) {
   fs::create_directories(directory());
-  const MuteSocket mute(directory() / "a-mute.sock");
+  const testing::SilentSocket silent(directory() / "a-silent.sock");
   StartWatcher();
   const auto plugin = Start(Profile());
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
 }
 
-TEST_F(WatchedPlugins, PluginIsAwaitedUntilItsFirstListAndNoLongerThanPatienceSays) {
+TEST_F(WatchedPlugins, SocketsBeyondTheLimitWaitTheirTurn) {
+  settings_.max_attempts = 2;
+  settings_.deadlines.info = milliseconds(100);
+  fs::create_directories(directory());
+  std::vector<std::unique_ptr<testing::SilentSocket>> silent;
+  for (int i = 0; i < 7; ++i) {
+    silent.push_back(
+        std::make_unique<testing::SilentSocket>(directory() / ("a-" + std::to_string(i))));
+  }
+  StartWatcher();
+  const auto plugin = Start(Profile());
+  EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+}
+
+TEST_F(WatchedPlugins, NumberOfSocketsDoesNotChangeTheNumberOfThreads) {
+  StartWatcher();
+  const auto plugin = Start(Profile());
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+  const size_t before = CountThreads();
+  std::vector<std::unique_ptr<testing::SilentSocket>> silent;
+  for (int i = 0; i < 60; ++i) {
+    silent.push_back(
+        std::make_unique<testing::SilentSocket>(directory() / ("a-" + std::to_string(i))));
+  }
+  // Its registration shows that the attempts at the silent sockets have begun.
+  const auto later = Start(Profile("example.com/nic"));
+  ASSERT_TRUE(inventory_.WaitForHealthy("example.com/nic", {"gpu-0", "gpu-1"}));
+  EXPECT_LE(CountThreads(), before + 10);  // gRPC's own threads come and go
+}
+
+TEST_F(WatchedPlugins, WatcherEndsAfterItsLoop) {
+  fs::create_directories(directory());
+  const testing::SilentSocket silent(directory() / "silent.sock");
+  StartWatcher();
+  const auto plugin = Start(Profile());
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+  loop_->Stop();
+  watcher_.reset();
+  EXPECT_TRUE(CanAllocate());
+}
+
+TEST_F(WatchedPlugins, PluginIsAwaitedUntilItsFirstListWithinThePatience) {
   StartWatcher({.deadlines = {}, .grace = kPatience, .patience = kPatience});
   registry_->Expect({kGpu});
   EXPECT_EQ(registry_->Awaited(kGpu)->message,
-            "example.com/gpu: its device plugin is not there yet");
+            "example.com/gpu: its device plugin has not registered yet");
   EXPECT_EQ(registry_->Awaited(kGpu)->code, ErrorCode::kUnavailable);
   auto plugin = Start(Profile());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));

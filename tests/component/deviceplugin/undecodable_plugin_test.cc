@@ -1,4 +1,4 @@
-// Device plugins that send bytes that are no message, over real sockets.
+// Device plugins that send undecodable messages, over real sockets.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
+#include "sync/task_queue.h"
 
 namespace alignd::deviceplugin {
 namespace {
@@ -59,7 +60,7 @@ class UndecodablePlugin : public ::testing::Test {
     server_.reset();
   }
 
-  // The call is answered with these bytes; nullopt: with none.
+  // The plugin answers the call with these bytes; nullopt: with no message.
   void Answer(const std::string& name, const std::optional<std::string>& bytes) {
     methods_["/v1beta1.DevicePlugin/" + name] = [bytes](grpc::ServerContext&, RawStream& stream) {
       if (bytes) stream.Write(ToBuffer(*bytes));
@@ -73,7 +74,7 @@ class UndecodablePlugin : public ::testing::Test {
     list_ended_ = {};
     const auto socket = tree_.root() / "gpu.sock";
     server_ = std::make_unique<testing::RawServer>(socket.string(), methods_);
-    registry_ = std::make_unique<PluginRegistry>(settings_, inventory_);
+    registry_ = std::make_unique<PluginRegistry>(settings_, inventory_, background_);
     std::promise<Result<Done>> reached;
     registry_->Register(kGpu, socket, [&](Result<Done> result) { reached.set_value(result); });
     return reached.get_future().get();
@@ -100,12 +101,13 @@ class UndecodablePlugin : public ::testing::Test {
   PluginSettings settings_;
   std::map<std::string, RawMethod> methods_;
   std::atomic<bool> send_undecodable_ = false;
-  std::promise<void> list_ended_;  // by its caller
+  std::promise<void> list_ended_;  // by the registry
   std::unique_ptr<testing::RawServer> server_;
+  TaskQueue background_{"background"};
   std::unique_ptr<PluginRegistry> registry_;
 };
 
-TEST_F(UndecodablePlugin, IsGoneAfterSuchAList) {
+TEST_F(UndecodablePlugin, EndsWithAnUndecodableList) {
   settings_.grace = std::chrono::milliseconds(200);
   ASSERT_TRUE(Register().ok());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
@@ -117,7 +119,7 @@ TEST_F(UndecodablePlugin, IsGoneAfterSuchAList) {
       [](const testing::FakeInventory::Resources& resources) { return resources.empty(); }));
 }
 
-TEST_F(UndecodablePlugin, ComesBackWhenItRegistersAgain) {
+TEST_F(UndecodablePlugin, ServesAgainAfterItsNextRegistration) {
   ASSERT_TRUE(Register().ok());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
   send_undecodable_ = true;
@@ -126,7 +128,7 @@ TEST_F(UndecodablePlugin, ComesBackWhenItRegistersAgain) {
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
 }
 
-TEST_F(UndecodablePlugin, GivesNoDevices) {
+TEST_F(UndecodablePlugin, AllocatesNoDevices) {
   Answer("Allocate", kUndecodable);
   ASSERT_TRUE(Register().ok());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
@@ -134,7 +136,7 @@ TEST_F(UndecodablePlugin, GivesNoDevices) {
                                  "v1beta1.AllocateResponse");
 }
 
-TEST_F(UndecodablePlugin, GivesNoDevicesWithoutAMessage) {
+TEST_F(UndecodablePlugin, AllocatesNoDevicesWithoutAMessage) {
   Answer("Allocate", std::nullopt);
   ASSERT_TRUE(Register().ok());
   ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
@@ -168,7 +170,7 @@ TEST_F(UndecodablePlugin, HasNoPreference) {
   EXPECT_EQ(prefer(), std::nullopt);
 }
 
-TEST_F(UndecodablePlugin, DoesNotPrepareTheStart) {
+TEST_F(UndecodablePlugin, FailsPreStartContainer) {
   Answer("PreStartContainer", kUndecodable);
   ASSERT_TRUE(Register().ok());
   std::promise<Result<Done>> answer;

@@ -157,8 +157,9 @@ TEST_F(MirrorTest, Row19PodWaitsForItsPluginAfterAReboot) {
   const std::string sandbox = Run(pod);
   const Created early = CreateIn(sandbox, pod, Pinned(3));
   EXPECT_EQ(early.status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_NE(early.status.error_message().find("nvidia.com/gpu: its device plugin is not there yet"),
-            std::string::npos)
+  EXPECT_NE(
+      early.status.error_message().find("nvidia.com/gpu: its device plugin has not registered yet"),
+      std::string::npos)
       << early.status.error_message();
   StartGpus();
   Created later;

@@ -229,7 +229,7 @@ class MirrorThreads : public ::testing::Test {
   // From what is on the disk, which dies at its `dies_at`th call from then on, if given.
   void Up(std::optional<int> dies_at = std::nullopt) {
     store_.emplace(world_.paths(), world_.disk);
-    auto state = store_->Load(world_.node, {});
+    auto state = store_->Load(world_.node);
     auto bindings =
         allocation::BindingTable::Load(world_.tree.root() / "device_bindings", world_.disk);
     ASSERT_TRUE(state.ok()) << state.error().Text();
@@ -238,7 +238,7 @@ class MirrorThreads : public ::testing::Test {
     ASSERT_TRUE(bindings_->RetainHeld(*state).ok());
     if (dies_at) world_.disk.DieAt(*dies_at);
     registry_ = std::make_unique<deviceplugin::PluginRegistry>(
-        deviceplugin::PluginSettings(), relay_,
+        deviceplugin::PluginSettings(), relay_, background_,
         [this](const std::string&,
                const std::filesystem::path&) -> Result<std::unique_ptr<PluginConnection>> {
           return std::unique_ptr<PluginConnection>(std::make_unique<FakeConnection>(plugins_));
@@ -303,15 +303,15 @@ class MirrorThreads : public ::testing::Test {
       plugins_.WithAll([&](FakeConnection& plugin) { plugin.Push(ListWithout(round % 11)); });
       std::this_thread::sleep_for(std::chrono::microseconds(500));
     });
-    UntilOver(
-        [this](int round) {  // plugins that are replaced, that end, that take their socket away
-          const std::string socket = "/plugins/" + std::to_string(round % 3) + ".sock";
-          registry_->Register(kGpu, socket, [](const Result<Done>&) {});
-          if (round % 4 == 1) registry_->Deregister(kGpu, socket);
-          if (round % 4 == 2) plugins_.WithAll([](FakeConnection& plugin) { plugin.End(); });
-          registry_->Expect({"example.com/other"});
-          std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        });
+    UntilOver([this](
+                  int round) {  // plugins that are replaced, that end, that take their socket away
+      const std::string socket = "/plugins/" + std::to_string(round % 3) + ".sock";
+      const uint64_t registration = registry_->Register(kGpu, socket, [](const Result<Done>&) {});
+      if (round % 4 == 1) registry_->Deregister(kGpu, registration);
+      if (round % 4 == 2) plugins_.WithAll([](FakeConnection& plugin) { plugin.End(); });
+      registry_->Expect({"example.com/other"});
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    });
     UntilOver([this](int) {  // the kubelet asks
       offered_.WithAll([&](const FakeOffered& offered) {
         ++asked_;
@@ -368,6 +368,7 @@ class MirrorThreads : public ::testing::Test {
   Living<FakeConnection> plugins_;
   Living<FakeOffered> offered_;
   Relay relay_;
+  TaskQueue background_{"background"};
   std::unique_ptr<allocation::BindingTable> bindings_;
   Mutex mirror_mutex_;
   std::unique_ptr<Mirror> mirror_ GUARDED_BY(mirror_mutex_);

@@ -24,6 +24,7 @@
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 #include "sync/mutex.h"
+#include "sync/task_queue.h"
 
 namespace alignd::simulator {
 namespace {
@@ -68,7 +69,8 @@ Action Parse(std::vector<std::string> arguments) {
 TEST(DevicesCommand, ServesUntilItIsTold) {
   const testing::FakeTree tree;
   testing::FakeInventory inventory;
-  deviceplugin::PluginRegistry registry({}, inventory);
+  TaskQueue background("background");
+  deviceplugin::PluginRegistry registry({}, inventory, background);
   const auto server = deviceplugin::RegistrationServer::Start(tree.root(), registry);
   ASSERT_TRUE(server.ok()) << server.error().Text();
 
@@ -124,7 +126,8 @@ TEST(DevicesCommand, RefusesTextsThatItCannotRead) {
 TEST(DevicesCommand, ObeysLines) {
   const testing::FakeTree tree;
   testing::FakeInventory inventory;
-  deviceplugin::PluginRegistry registry({}, inventory);
+  TaskQueue background("background");
+  deviceplugin::PluginRegistry registry({}, inventory, background);
   const auto server = deviceplugin::RegistrationServer::Start(tree.root(), registry);
   ASSERT_TRUE(server.ok()) << server.error().Text();
   DeviceProfile profile;

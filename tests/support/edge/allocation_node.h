@@ -99,7 +99,7 @@ class AllocationNode {
   // The kind of each call is in the error, if loading fails.
   Result<Done> TryUp() {
     store.emplace(paths(), disk);
-    Result<admission::NodeState> loaded = store->Load(node, {});
+    Result<admission::NodeState> loaded = store->Load(node);
     if (!loaded.ok()) return loaded.error();
     plugins = std::make_unique<FakePlugins>();
     manager =
@@ -156,7 +156,7 @@ class AllocationNode {
   // What another process would load now. Ends the program if that fails.
   admission::NodeState saved() const {
     allocation::CheckpointStore reader(paths());
-    Result<admission::NodeState> loaded = reader.Load(node, {});
+    Result<admission::NodeState> loaded = reader.Load(node);
     if (!loaded.ok()) {
       std::fprintf(stderr, "AllocationNode::saved: %s\n", loaded.error().Text().c_str());
       std::abort();

@@ -27,7 +27,7 @@ class CheckpointStoreTest : public ::testing::Test {
   }
 
   Result<admission::NodeState> Load(const admission::Node& of) {
-    return CheckpointStore(paths(), disk).Load(of, {});
+    return CheckpointStore(paths(), disk).Load(of);
   }
 
   StatePaths paths() const { return {tree.root(), tree.root() / "device-plugins"}; }
@@ -77,7 +77,7 @@ TEST_F(CheckpointStoreTest, WritesTheFilesOfAKubeletWithoutPolicies) {
 
 TEST_F(CheckpointStoreTest, LoadsWhatItSaved) {
   CheckpointStore store(paths(), disk);
-  ASSERT_TRUE(store.Load(node, {}).ok());
+  ASSERT_TRUE(store.Load(node).ok());
   const admission::NodeState state = TwoPods();
   ASSERT_TRUE(store.Save(node, state).ok());
   const Result<admission::NodeState> loaded = Load(node);
@@ -87,7 +87,7 @@ TEST_F(CheckpointStoreTest, LoadsWhatItSaved) {
 
 TEST_F(CheckpointStoreTest, WritesOnlyWhatChanged) {
   CheckpointStore store(paths(), disk);
-  ASSERT_TRUE(store.Load(node, {}).ok());
+  ASSERT_TRUE(store.Load(node).ok());
   admission::NodeState state = TwoPods();
   ASSERT_TRUE(store.Save(node, state).ok());
   const int calls = disk.calls();
@@ -101,7 +101,7 @@ TEST_F(CheckpointStoreTest, WritesOnlyWhatChanged) {
 
 TEST_F(CheckpointStoreTest, WritesAgainWhatItCouldNotWrite) {
   CheckpointStore store(paths(), disk);
-  const admission::NodeState empty = store.Load(node, {}).value();
+  const admission::NodeState empty = store.Load(node).value();
   const admission::NodeState state = TwoPods();
   for (int index = 0; index < 3 * 9; ++index) {
     SCOPED_TRACE(index);
@@ -120,9 +120,8 @@ TEST_F(CheckpointStoreTest, TellsWhichDirectoryCannotBeMadeOrWritten) {
   const int calls = [this] {
     FaultyFile counter;
     const FakeTree other;
-    EXPECT_TRUE(CheckpointStore({other.root(), other.root() / "device-plugins"}, counter)
-                    .Load(node, {})
-                    .ok());
+    EXPECT_TRUE(
+        CheckpointStore({other.root(), other.root() / "device-plugins"}, counter).Load(node).ok());
     return counter.calls();
   }();
   for (int index = 0; index < calls; ++index) {
@@ -130,7 +129,7 @@ TEST_F(CheckpointStoreTest, TellsWhichDirectoryCannotBeMadeOrWritten) {
     FaultyFile faulty;
     faulty.FailAt(index, EROFS);
     const Result<admission::NodeState> loaded =
-        CheckpointStore({other.root(), other.root() / "device-plugins"}, faulty).Load(node, {});
+        CheckpointStore({other.root(), other.root() / "device-plugins"}, faulty).Load(node);
     ASSERT_FALSE(loaded.ok()) << index;
     EXPECT_EQ(loaded.error().code, ErrorCode::kIo);
     EXPECT_NE(loaded.error().message.find(other.root().string()), std::string::npos);
@@ -152,20 +151,14 @@ TEST_F(CheckpointStoreTest, TakesAStateThatSaysNothingAsTheInitialOne) {
   EXPECT_EQ(*state, admission::NodeState::Initial(node));
 }
 
-TEST_F(CheckpointStoreTest, NamesContainersOfTheOldFormatByTheirIds) {
-  // Version 1: container id -> CPUs; no checksum stored.
+TEST_F(CheckpointStoreTest, RefusesACpuFileFromBefore118) {
   tree.Write({"cpu_manager_state",
               R"({"policyName":"static","defaultCpuSet":"0-1,4-15","entries":{"c1":"2-3"}})"});
-  const Result<admission::NodeState> state =
-      CheckpointStore(paths()).Load(node, {{"c1", {"pod", "app"}}});
-  ASSERT_TRUE(state.ok()) << state.error().Text();
-  EXPECT_EQ(*state->cpu.Find({"pod", "app"}), Cpus("2-3"));
-  const Result<admission::NodeState> unknown = Load(node);
-  ASSERT_FALSE(unknown.ok());
-  EXPECT_NE(unknown.error().message.find("failed to migrate checkpoint from v1 to v2: containerID "
-                                         "'c1' not found in initial containers list"),
-            std::string::npos)
-      << unknown.error().Text();
+  const Result<admission::NodeState> state = Load(node);
+  ASSERT_FALSE(state.ok());
+  EXPECT_NE(state.error().message.find("the file is from a kubelet before 1.18"), std::string::npos)
+      << state.error().Text();
+  EXPECT_TRUE(state.error().remedy.starts_with("remove ")) << state.error().Text();
 }
 
 struct Refused {
@@ -252,12 +245,12 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
     SCOPED_TRACE(each.name);
     const FakeTree broken;
     CheckpointStore store({broken.root(), broken.root() / "device-plugins"});
-    ASSERT_TRUE(store.Load(node, {}).ok());
+    ASSERT_TRUE(store.Load(node).ok());
     ASSERT_TRUE(store.Save(node, TwoPods()).ok());
     broken.Write({each.file, each.text});
     const std::string path = (broken.root() / each.file).string();
     const Result<admission::NodeState> loaded =
-        CheckpointStore({broken.root(), broken.root() / "device-plugins"}).Load(node, {});
+        CheckpointStore({broken.root(), broken.root() / "device-plugins"}).Load(node);
     ASSERT_FALSE(loaded.ok());
     const Error& error = loaded.error();
     EXPECT_EQ(error.code, each.code);
@@ -272,7 +265,7 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
 TEST_F(CheckpointStoreTest, FindsFilesThatSomebodyElseWrote) {
   CheckpointStore store(paths(), disk);
   EXPECT_TRUE(store.FindForeignFiles().empty());
-  ASSERT_TRUE(store.Load(node, {}).ok());
+  ASSERT_TRUE(store.Load(node).ok());
   ASSERT_TRUE(store.Save(node, TwoPods()).ok());
   EXPECT_TRUE(store.FindForeignFiles().empty());
   EXPECT_FALSE(store.IsUncertain());

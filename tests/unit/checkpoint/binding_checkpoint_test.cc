@@ -7,7 +7,7 @@
 namespace alignd::checkpoint {
 namespace {
 
-TEST(BindingCheckpoint, ComesBackAsItWent) {
+TEST(BindingCheckpoint, IsReadAsItWasWritten) {
   const Bindings bindings{
       {{"p", "app"}, {{"a.com/b", {{"1", "2"}, {"3", "3"}}}, {"a.com/c", {{"x", "y"}}}}},
       {{"p", "init"}, {{"a.com/b", {{"1", "2"}}}}}};
@@ -32,7 +32,7 @@ std::string Sealed(const std::string& entries) {
   }
 }
 
-TEST(BindingCheckpoint, SaysWhatIsWrong) {
+TEST(BindingCheckpoint, NamesTheProblem) {
   const struct {
     const char* what;
     std::string text;
@@ -49,7 +49,7 @@ TEST(BindingCheckpoint, SaysWhatIsWrong) {
        "an id is empty"},
       {"two ids with one device",
        Sealed(R"([{"podUID":"p","container":"c","resource":"r","devices":{"1":"2","2":"2"}}])"),
-       "device \"2\" stands behind two ids"},
+       "device \"2\" belongs to two ids"},
       {"twice",
        Sealed(R"([{"podUID":"p","container":"c","resource":"r","devices":{"1":"2"}},)"
               R"({"podUID":"p","container":"c","resource":"r","devices":{"1":"2"}}])"),

@@ -33,7 +33,7 @@ TEST(FormatCpuCheckpoint, WritesAssignmentsAndNotWhatIsReusable) {
 TEST(ParseCpuCheckpoint, ReadsWhatIsWritten) {
   const Result<CpuCheckpoint> read = ParseCpuCheckpoint(kOnePod);
   ASSERT_TRUE(read.ok()) << read.error().Text();
-  EXPECT_EQ(*read, (CpuCheckpoint{"static", OnePod(), 2, {}}));
+  EXPECT_EQ(*read, (CpuCheckpoint{"static", OnePod()}));
 }
 
 TEST(ParseCpuCheckpoint, LeavesOutWhatHasNoCpus) {
@@ -45,39 +45,15 @@ TEST(ParseCpuCheckpoint, LeavesOutWhatHasNoCpus) {
   EXPECT_EQ(read->state, state);
 }
 
-TEST(ParseCpuCheckpoint, HandsOutContainerIdsOfVersion1) {
+TEST(ParseCpuCheckpoint, RefusesVersion1) {
   const Result<CpuCheckpoint> read =
       ParseCpuCheckpoint(R"({"policyName":"static","defaultCpuSet":"0","entries":{"c1":"1-2"}})");
-  ASSERT_TRUE(read.ok()) << read.error().Text();
-  EXPECT_EQ(read->version, 1);
-  EXPECT_EQ(read->by_container_id, (std::map<std::string, CpuSet>{{"c1", CpuSet{1, 2}}}));
-  EXPECT_TRUE(read->state.assignments.empty());
-
-  const Result<CpuCheckpoint> migrated = MigrateCpuCheckpoint(*read, {{"c1", {"pod", "app"}}});
-  ASSERT_TRUE(migrated.ok()) << migrated.error().Text();
-  cpumanager::CpuState state;
-  state.default_set = CpuSet{0};
-  state.assignments["pod"]["app"] = CpuSet{1, 2};
-  EXPECT_EQ(*migrated, (CpuCheckpoint{"static", state, 2, {}}));
-}
-
-TEST(MigrateCpuCheckpoint, NeedsEveryContainer) {
-  CpuCheckpoint old;
-  old.version = 1;
-  old.by_container_id["c1"] = CpuSet{1};
-  const Result<CpuCheckpoint> migrated = MigrateCpuCheckpoint(old, {{"c2", {"pod", "app"}}});
-  ASSERT_FALSE(migrated.ok());
-  EXPECT_EQ(migrated.error().message,
-            "failed to migrate checkpoint from v1 to v2: containerID 'c1' not found in initial "
-            "containers list");
-  EXPECT_EQ(migrated.error().remedy, RemedyOf(CheckpointKind::kCpu));
-}
-
-TEST(MigrateCpuCheckpoint, LeavesVersion2Alone) {
-  const CpuCheckpoint checkpoint{"static", OnePod(), 2, {}};
-  const Result<CpuCheckpoint> migrated = MigrateCpuCheckpoint(checkpoint, {});
-  ASSERT_TRUE(migrated.ok());
-  EXPECT_EQ(*migrated, checkpoint);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error(),
+            (Error{ErrorCode::kCorrupt,
+                   "the file is from a kubelet before 1.18 and names containers by the runtime's "
+                   "ids; this format is not supported",
+                   std::string(RemedyOf(CheckpointKind::kCpu))}));
 }
 
 struct ErrorCase {
@@ -101,9 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ErrorCase{"DefaultSet", R"({"defaultCpuSet":"3-1"})",
                               R"(could not parse default cpu set "3-1": )"},
                     ErrorCase{"Entry", R"({"entries":{"p":{"c":"x"}}})",
-                              R"(could not parse cpuset "x" for container "c" in pod "p": )"},
-                    ErrorCase{"Version1Entry", R"({"entries":{"c":"x"}})",
-                              R"(could not parse cpuset "x" for container id "c": )"}),
+                              R"(could not parse cpuset "x" for container "c" in pod "p": )"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(RequirePolicy, ComparesWithTheConfiguredCpuPolicy) {
@@ -114,7 +88,7 @@ TEST(RequirePolicy, ComparesWithTheConfiguredCpuPolicy) {
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().message,
             R"(configured policy "static" differs from state checkpoint policy "none")");
-  EXPECT_TRUE(other.error().remedy.starts_with("set the policy back, or "));
+  EXPECT_TRUE(other.error().remedy.starts_with("set the policy as before, or "));
 }
 
 }  // namespace

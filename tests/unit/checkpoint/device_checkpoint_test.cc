@@ -76,7 +76,7 @@ TEST(ParseDeviceCheckpoint, RefusesADamagedFile) {
   EXPECT_EQ(read.error().message, "checkpoint is corrupted");
 }
 
-TEST(DeviceCheckpointToState, KnowsResourcesWithoutTheirDevices) {
+TEST(DeviceCheckpointToState, HasResourcesWithoutTheirDevices) {
   const Result<DeviceCheckpoint> read = ParseDeviceCheckpoint(kOnePod);
   ASSERT_TRUE(read.ok()) << read.error().Text();
   DeviceState expected;

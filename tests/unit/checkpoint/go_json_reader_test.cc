@@ -75,8 +75,8 @@ INSTANTIATE_TEST_SUITE_P(
         ReadCase{"UnknownFieldsAreSkipped",
                  R"({"x":[1,{"a":"]}\\\""},-0.5e+9,true,false,null,[]],"text":"t","y":{}})",
                  With("kept", "t")},
-        ReadCase{"CapitalsDoNotCount", R"({"TEXT":"t"})", With("kept", "t")},
-        ReadCase{"LongSAndKelvinFold", "{\"chec\u212A\u017Fum\":8}", With(":7", ":8")},
+        ReadCase{"NamesMatchRegardlessOfCase", R"({"TEXT":"t"})", With("kept", "t")},
+        ReadCase{"OnlyAsciiLettersFold", "{\"chec\u212A\u017Fum\":8}", kUntouched},
         ReadCase{"TheLastKeyWins", R"({"text":"a","Text":"b"})", With("kept", "b")},
         ReadCase{"RepeatedMapsMerge", R"({"byNumber":{"1":"a"},"byNumber":{"2":"b"}})",
                  With(R"("byNumber":{})", R"("byNumber":{"1":"a","2":"b"})")},
@@ -97,12 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"text":"kept","checkSum":18446744073709551615,"byNumber":{},)"
             R"("list":[{"name":"","number":-9223372036854775808}],"pointers":{},"bytes":null})"},
         ReadCase{"Escapes", R"({"text":"\"\\\/\b\f\n\r\t\u00fc\ud83d\ude00"})",
-                 With("kept", R"(\"\\/\b\f\n\r\tü😀)")},
-        ReadCase{"HalfASurrogatePair", R"({"text":"\ud83dx\ude00\ud83d\u0041"})",
-                 With("kept",
-                      "\uFFFDx\uFFFD\uFFFD"
-                      "A")},
-        ReadCase{"NotUtf8", "{\"text\":\"a\xff\xc3\"}", With("kept", "a\uFFFD\uFFFD")}),
+                 With("kept", R"(\"\\/\b\f\n\r\tü😀)")}),
     [](const auto& test) { return test.param.name; });
 
 struct ErrorCase {
@@ -113,7 +108,7 @@ struct ErrorCase {
 
 class GoJsonRefuse : public testing::TestWithParam<ErrorCase> {};
 
-TEST_P(GoJsonRefuse, SaysWhatAndWhere) {
+TEST_P(GoJsonRefuse, NamesTheProblemAndThePlace) {
   Outer value;
   const Result<Done> read = GoJsonReader::Read(GetParam().text, value);
   ASSERT_FALSE(read.ok());
@@ -150,51 +145,49 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Syntax, GoJsonRefuse,
     testing::Values(
-        ErrorCase{"Empty", "", "not JSON at byte 0: the text ends early"},
-        ErrorCase{"Cut", R"({"text":"a)", "not JSON at byte 10: the text ends early"},
-        ErrorCase{"CutBehindAKey", R"({"text")", "not JSON at byte 7: the text ends early"},
-        ErrorCase{"CutBehindAValue", R"({"a":1)", "not JSON at byte 6: the text ends early"},
-        ErrorCase{"CutInAnEscape", R"(["\)", "not JSON at byte 3: the text ends early"},
-        ErrorCase{"More", "{}x", "not JSON at byte 2: text behind the value"},
-        ErrorCase{"Bom", "\xEF\xBB\xBF{}", "not JSON at byte 0: not a value"},
-        ErrorCase{"TrailingComma", "[1,]", "not JSON at byte 3: not a value"},
-        ErrorCase{"CommaInObject", R"({"a":1,})", "not JSON at byte 7: not a key in quotes"},
-        ErrorCase{"NoColon", R"({"a" 1})", "not JSON at byte 5: no colon behind the key"},
-        ErrorCase{"WrongBracket", "[1}",
-                  "not JSON at byte 2: neither a comma nor a closing bracket"},
-        ErrorCase{"LeadingZero", "[01]",
-                  "not JSON at byte 2: neither a comma nor a closing bracket"},
-        ErrorCase{"BareMinus", "[-]", "not JSON at byte 2: not a number"},
-        ErrorCase{"BareDot", "[1.]", "not JSON at byte 3: not a number"},
-        ErrorCase{"BareExponent", "[1e+]", "not JSON at byte 4: not a number"},
-        ErrorCase{"Word", "nul", "not JSON at byte 0: not a value"},
-        ErrorCase{"ControlCharacter", "[\"\n\"]",
-                  "not JSON at byte 2: control character in a string"},
-        ErrorCase{"UnknownEscape", R"(["\x"])", "not JSON at byte 3: unknown escape"},
-        ErrorCase{"ShortHex", R"(["\u12g4"])", "not JSON at byte 6: \\u without four hex digits"}),
+        ErrorCase{"Empty", "", "not JSON: line 1, column 1: the text ends too early"},
+        ErrorCase{"Cut", R"({"text":"a)", "not JSON: line 1, column 11: the text ends too early"},
+        ErrorCase{"CutAfterAValue", R"({"a":1)",
+                  "not JSON: line 1, column 7: the text ends too early"},
+        ErrorCase{"TextAfterTheValue", "{}x", "not JSON: line 1, column 3: unexpected text"},
+        ErrorCase{"TrailingComma", "[1,\n]", "not JSON: line 2, column 1: unexpected text"},
+        ErrorCase{"LeadingZero", "[01]", "not JSON: line 1, column 3: unexpected text"},
+        ErrorCase{"HalfASurrogatePair", R"({"text":"\ud83dx"})",
+                  "not JSON: line 1, column 16: unexpected text"},
+        ErrorCase{"NotUtf8", "{\"text\":\"a\xff\"}",
+                  "not JSON: line 1, column 11: unexpected text"},
+        ErrorCase{"TooLargeNumber", R"({"x":1e999})", "not JSON: a number is out of range"}),
     [](const auto& test) { return test.param.name; });
 
 std::string Nested(size_t depth) {
   return R"({"x":)" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
 }
 
-TEST(GoJsonReader, ReadsTenThousandLevelsAndNotOneMore) {
+TEST(GoJsonReader, ReadsAHundredLevels) {
   Outer value;
-  EXPECT_TRUE(GoJsonReader::Read(Nested(10000), value).ok());
-  const Result<Done> deeper = GoJsonReader::Read(Nested(10001), value);
-  ASSERT_FALSE(deeper.ok());
-  EXPECT_EQ(deeper.error().message, "not JSON at byte 10004: nested deeper than 10000");
+  EXPECT_TRUE(GoJsonReader::Read(Nested(100), value).ok());
+  for (const size_t depth : {101U, 1'000'000U}) {
+    const Result<Done> deeper = GoJsonReader::Read(Nested(depth), value);
+    ASSERT_FALSE(deeper.ok());
+    EXPECT_EQ(deeper.error(), (Error{ErrorCode::kCorrupt, "is nested deeper than 100 levels"}));
+  }
 }
 
-TEST(GoJsonReader, ListsTopLevelKeys) {
-  const auto keys = GoJsonReader::TopLevelKeys(R"({"a":{"b":1},"\u0063":[2]})");
-  ASSERT_TRUE(keys.ok());
-  EXPECT_EQ(*keys, (std::vector<std::string>{"a", "c"}));
-  EXPECT_TRUE(GoJsonReader::TopLevelKeys("[1]")->empty());
-  EXPECT_FALSE(GoJsonReader::TopLevelKeys("{").ok());
+TEST(ParseJson, KeepsRepeatedKeysAndWrittenNumbers) {
+  const Result<JsonNode> parsed = ParseJson(R"({"a":1.50,"\u0062":[-0,true],"a":null})");
+  ASSERT_TRUE(parsed.ok());
+  ASSERT_EQ(parsed->children.size(), 3U);
+  EXPECT_EQ(parsed->children[0].key, "a");
+  EXPECT_EQ(parsed->children[0].text, "1.50");
+  EXPECT_EQ(parsed->children[1].key, "b");
+  ASSERT_EQ(parsed->children[1].children.size(), 2U);
+  EXPECT_EQ(parsed->children[1].children[0].text, "-0");
+  EXPECT_EQ(parsed->children[1].children[1].kind, JsonNode::Kind::kBool);
+  EXPECT_EQ(parsed->children[2].key, "a");
+  EXPECT_EQ(parsed->children[2].kind, JsonNode::Kind::kNull);
 }
 
-TEST(GoJsonReader, DoesNotQuoteAKeyOfAnyLength) {
+TEST(GoJsonReader, QuotesOnlyTheStartOfALongKey) {
   Outer value;
   const std::string text = R"({"pointers":{")" + std::string(1'000'000, 'k') + R"(":1}})";
   const Result<Done> read = GoJsonReader::Read(text, value);

@@ -67,7 +67,7 @@ TEST(GoJsonWriter, SortsNumberKeysByTheirText) {
   EXPECT_EQ(GoJsonWriter::ToText(pair), R"({"lists":{"-1":[],"10":["a","b"],"2":null}})");
 }
 
-TEST(GoJsonWriter, TellsNullFromEmptyAndOmits) {
+TEST(GoJsonWriter, DistinguishesNullFromEmptyAndOmits) {
   EXPECT_EQ(GoJsonWriter::ToText(Pair{}), R"({"lists":null})");
   EXPECT_EQ(GoJsonWriter::ToText(Pair{.lists = {{}}, .texts = {{}}}), R"({"lists":{}})");
   EXPECT_EQ(GoJsonWriter::ToText(Pair{.lists = {{}}, .texts = {{{"k", ""}}}}),

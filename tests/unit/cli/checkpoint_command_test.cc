@@ -24,7 +24,7 @@ struct Outcome {
   std::string err;
 };
 
-// Runs `alignctl checkpoint verify` on files of the tree; its directory is left out of the output.
+// Runs `alignctl checkpoint verify` on files of the tree; its directory is removed from the output.
 Outcome Verify(const testing::FakeTree& tree, const std::vector<std::string>& files,
                const std::vector<std::string>& options = {}) {
   const std::string directory = tree.root().string() + "/";
@@ -76,8 +76,8 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
                               "set \"3-1\""))
       << outcome.out;
   EXPECT_NE(outcome.out.find("\nmemory_manager_state: ok: "), std::string::npos);
-  EXPECT_NE(outcome.out.find("\nunknown: bad: neither its name nor its content tells which state "
-                             "file it is\n  say it by --kind\n"),
+  EXPECT_NE(outcome.out.find("\nunknown: bad: neither its name nor its content shows which state "
+                             "file it is\n  give --kind\n"),
             std::string::npos)
       << outcome.out;
   EXPECT_TRUE(outcome.out.ends_with("missing: bad: read missing: No such file or directory\n"))

@@ -131,7 +131,7 @@ TEST(Program, FailsWhereItsResultCannotBeWritten) {
   const std::string root = tree.root().string();
   const char* const argv[] = {"alignctl", "topology", "--root", root.c_str()};
   EXPECT_EQ(RunProgram(4, argv, {AddTopologyCommand}, nowhere, err), kFailure);
-  EXPECT_EQ(err.str(), "alignctl: standard output cannot be written\n");
+  EXPECT_EQ(err.str(), "alignctl: standard output cannot be written; check the disk or the pipe\n");
 }
 
 TEST(ReadableBytes, RoundsToOneDecimal) {

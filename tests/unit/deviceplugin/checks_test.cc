@@ -176,20 +176,20 @@ TEST(DeviceLists, AreMendedWithComplaints) {
   ASSERT_TRUE(checked.ok()) << checked.error().message;
   const DeviceList expected{
       .devices = {{"nowhere", {true, {-1}}}, {"odd", {false, {}}}, {"twice", {false, {1}}}},
-      .complaints = {"1 devices without id left out",
-                     "the same id more than once, the last one counts: \"twice\"",
-                     "health neither Healthy nor Unhealthy, taken for unhealthy: \"odd\"",
-                     "negative NUMA node, such devices cannot be aligned: \"nowhere\""}};
+      .complaints = {"1 devices without id, which are ignored",
+                     "the same id more than once, the last one is used: \"twice\"",
+                     "health neither Healthy nor Unhealthy, treated as unhealthy: \"odd\"",
+                     "a negative NUMA node, these devices cannot be aligned: \"nowhere\""}};
   EXPECT_EQ(*checked, expected);
 }
 
 TEST(DeviceLists, ComplaintsAboutManyNameAFew) {
   v1beta1::ListAndWatchResponse list;
-  for (const char* id : {"a", "b", "c", "d", "e"}) Add(list, id, "sick");
+  for (const char* id : {"a", "b", "c", "d", "e"}) Add(list, id, "broken");
   const Result<DeviceList> checked = CheckDevices(list);
   ASSERT_TRUE(checked.ok()) << checked.error().message;
   EXPECT_EQ(checked->complaints,
-            std::vector<std::string>{"health neither Healthy nor Unhealthy, taken for unhealthy: "
+            std::vector<std::string>{"health neither Healthy nor Unhealthy, treated as unhealthy: "
                                      "\"a\", \"b\", \"c\" and 2 more"});
 }
 
@@ -212,7 +212,7 @@ TEST(DeviceLists, OnesThatNoKubeletReadsAreRefused) {
             std::string::npos);
 }
 
-TEST(AllocateResponses, FirstContainerCounts) {
+TEST(AllocateResponses, FirstContainerIsUsed) {
   v1beta1::AllocateResponse response;
   std::string complaint;
   EXPECT_FALSE(CheckAllocateResponse(response, complaint).ok());
@@ -229,7 +229,7 @@ TEST(AllocateResponses, FirstContainerCounts) {
   const Result<std::string> first = CheckAllocateResponse(response, complaint);
   ASSERT_TRUE(first.ok()) << first.error().message;
   EXPECT_EQ(*first, *bytes);
-  EXPECT_EQ(complaint, "2 answers for one container, the first one counts");
+  EXPECT_EQ(complaint, "2 answers for one container, the first one is used");
 }
 
 TEST(Preferences, KeepWhatIsAvailable) {
@@ -240,10 +240,10 @@ TEST(Preferences, KeepWhatIsAvailable) {
     std::string complaint;
   } kCases[] = {
       {"right", 2, {"c", "a"}, {"a", "c"}, ""},
-      {"nothing", 1, {}, {}, "0 ids where 1 were asked for"},
-      {"too few", 2, {"b"}, {"b"}, "1 ids where 2 were asked for"},
-      {"one twice", 2, {"b", "b"}, {"b"}, "1 ids where 2 were asked for"},
-      {"too many", 1, {"a", "b"}, {"a", "b"}, "2 ids where 1 were asked for"},
+      {"nothing", 1, {}, {}, "0 ids, requested were 1"},
+      {"too few", 2, {"b"}, {"b"}, "1 ids, requested were 2"},
+      {"one twice", 2, {"b", "b"}, {"b"}, "1 ids, requested were 2"},
+      {"too many", 1, {"a", "b"}, {"a", "b"}, "2 ids, requested were 1"},
       {"not available", 2, {"a", "x"}, {"a"}, "ids that were not available: \"x\""},
   };
   for (const auto& c : kCases) {

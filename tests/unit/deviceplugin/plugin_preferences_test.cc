@@ -22,7 +22,7 @@ using Response = Result<v1beta1::PreferredAllocationResponse>;
 constexpr milliseconds kBrief{1'000};
 constexpr milliseconds kLong{10'000};
 
-// A plugin that is asked for preferences, and says nothing by itself.
+// A plugin that answers only when the test says so.
 class SilentPlugin final : public PluginConnection {
  public:
   void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)>) override {}
@@ -76,14 +76,14 @@ class AskedPreferences : public ::testing::Test {
   std::shared_ptr<PluginPreferences> preferences_;
 };
 
-TEST_F(AskedPreferences, AreHandedOn) {
+TEST_F(AskedPreferences, ArePassedOn) {
   const Given given = Ask(kLong);
   EXPECT_EQ(*given, nothing_yet_);
   plugin_.Answer(0, "gpu-1");
   EXPECT_EQ(*given, gpu1_);
 }
 
-TEST_F(AskedPreferences, WhoWaitsForAPluginThatIsLateGoesOnAtOnce) {
+TEST_F(AskedPreferences, CallersThatWaitForALatePluginContinueAtOnce) {
   const Given first = Ask(kLong);
   const Given second = Ask(kLong);
   const Given brief = Ask(kBrief);
@@ -93,7 +93,7 @@ TEST_F(AskedPreferences, WhoWaitsForAPluginThatIsLateGoesOnAtOnce) {
   EXPECT_EQ(*second, no_preference_);
   EXPECT_EQ(*brief, no_preference_);
   EXPECT_EQ(*patient, nothing_yet_);
-  // Their answers come to nothing by now.
+  // Later answers are ignored.
   plugin_.BeLate(1);
   plugin_.Answer(2, "gpu-1");
   EXPECT_EQ(*second, no_preference_);
@@ -102,7 +102,7 @@ TEST_F(AskedPreferences, WhoWaitsForAPluginThatIsLateGoesOnAtOnce) {
   EXPECT_EQ(*patient, gpu1_);
 }
 
-TEST_F(AskedPreferences, PluginThatWasLateIsNotAskedByWhoCannotWaitLonger) {
+TEST_F(AskedPreferences, LatePluginIsSkippedByCallersWithTheSameOrAShorterDeadline) {
   Ask(kBrief);
   plugin_.BeLate(0);
   EXPECT_EQ(*Ask(kBrief), no_preference_);
@@ -112,7 +112,7 @@ TEST_F(AskedPreferences, PluginThatWasLateIsNotAskedByWhoCannotWaitLonger) {
   EXPECT_EQ(plugin_.asked.size(), 2U);
 }
 
-TEST_F(AskedPreferences, PluginThatWasLateForTheLongestIsNotAskedByAnybody) {
+TEST_F(AskedPreferences, PluginThatMissedTheLongestDeadlineIsSkippedByAll) {
   Ask(kLong);
   plugin_.BeLate(0);
   EXPECT_EQ(*Ask(kLong), no_preference_);
@@ -131,7 +131,7 @@ TEST_F(AskedPreferences, PluginThatAnswersInTimeIsAskedByAllAgain) {
   EXPECT_EQ(*given, gpu1_);
 }
 
-TEST_F(AskedPreferences, FailureIsNotLateness) {
+TEST_F(AskedPreferences, FailureIsNoMissedDeadline) {
   const Given failed = Ask(kLong);
   const Given other = Ask(kLong);
   plugin_.Fail(0);
@@ -146,7 +146,7 @@ class PreferencesWithoutPause : public AskedPreferences {
   PreferencesWithoutPause() : AskedPreferences(milliseconds(0)) {}
 };
 
-TEST_F(PreferencesWithoutPause, PluginThatWasLateIsAskedAgain) {
+TEST_F(PreferencesWithoutPause, LatePluginIsAskedAgain) {
   Ask(kLong);
   plugin_.BeLate(0);
   const Given given = Ask(kLong);

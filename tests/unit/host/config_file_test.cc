@@ -41,7 +41,8 @@ TEST(ReadConfigFile, ErrorsNameTheFile) {
                       {"field", "cpuManagerPolicy: dynamic"},
                       {"quotes", "cpuManagerPolicyOptions:\n  full-pcpus-only: true\n"},
                       {"misspelt", "topologyManagerPolcy: none"}};
-  EXPECT_EQ(ErrorOf(tree, "empty"), "empty: is empty");
+  EXPECT_EQ(ErrorOf(tree, "empty"),
+            "empty: is empty; write a KubeletConfiguration to it, or name another file");
   EXPECT_EQ(ErrorOf(tree, "yaml"), "yaml: not YAML: end of sequence flow not found");
   EXPECT_EQ(ErrorOf(tree, "json"), "json: not JSON: line 1, column 6: unexpected text");
   EXPECT_EQ(ErrorOf(tree, "field"),
@@ -57,7 +58,9 @@ TEST(ReadConfigFile, ErrorsNameTheFile) {
 
 TEST(ReadConfigFile, RefusesAnEndlessFile) {
   const FakeTree tree{{"long", std::string(1024 * 1024 + 1, ' ')}};
-  EXPECT_EQ(ErrorOf(tree, "long"), "read long: longer than 1048576 bytes");
+  EXPECT_EQ(
+      ErrorOf(tree, "long"),
+      "read long: longer than 1048576 bytes; check the path; no file of this kind is that long");
 }
 
 // The example shows every honoured field, and with it the node behaves as without any file.

@@ -58,7 +58,7 @@ TEST(ReplaceFile, SyncsTheTextBeforeTheRenameAndTheNameAfterIt) {
                                                   "rename", "open", "fsync", "close"}));
 }
 
-TEST(ReplaceFile, GoesOnAfterShortWritesAndInterruptions) {
+TEST(ReplaceFile, ContinuesAfterShortWritesAndInterruptions) {
   const FakeTree tree{{"state", kOld}};
   FaultyFile disk;
   disk.WriteInPiecesOf(999);
@@ -67,7 +67,7 @@ TEST(ReplaceFile, GoesOnAfterShortWritesAndInterruptions) {
   EXPECT_EQ(ReadFile(tree.root() / "state").value(), kNew);
 }
 
-TEST(ReplaceFile, KeepsOneWholeTextWhicheverCallFails) {
+TEST(ReplaceFile, KeepsOneWholeTextIfAnyCallFails) {
   const int calls = CallsOfOneReplacement();
   for (int index = 0; index < calls; ++index) {
     SCOPED_TRACE(index);
@@ -90,7 +90,7 @@ TEST(ReplaceFile, KeepsOneWholeTextWhicheverCallFails) {
   }
 }
 
-TEST(ReplaceFile, KeepsOneWholeTextWheneverThePowerGoes) {
+TEST(ReplaceFile, KeepsOneWholeTextAfterAPowerFailure) {
   const int calls = CallsOfOneReplacement();
   for (int index = 0; index <= calls; ++index) {
     for (const bool undo_renames : {false, true}) {
@@ -109,7 +109,7 @@ TEST(ReplaceFile, KeepsOneWholeTextWheneverThePowerGoes) {
   }
 }
 
-TEST(ReplaceFile, NamesTheDirectoryThatIsNotThere) {
+TEST(ReplaceFile, ReportsAMissingDirectory) {
   const FakeTree tree;
   const Result<Done> result = ReplaceFile(tree.root() / "absent/state", kNew);
   ASSERT_FALSE(result.ok());
@@ -132,7 +132,7 @@ TEST(MakeDirectory, FailsWhereAFileIsInTheWay) {
             "make directory " + (tree.root() / "a").string() + ": File exists");
 }
 
-TEST(MakeDirectory, TellsWhicheverCallFails) {
+TEST(MakeDirectory, ReportsEachFailingCall) {
   FaultyFile counter;
   const FakeTree sound;
   ASSERT_TRUE(MakeDirectory(sound.root() / "a/b", counter).ok());
@@ -144,7 +144,7 @@ TEST(MakeDirectory, TellsWhicheverCallFails) {
   }
 }
 
-TEST(LockDirectory, RefusesASecondHolderAndNamesTheFirst) {
+TEST(LockDirectory, RefusesASecondOwnerAndNamesTheFirst) {
   const FakeTree tree;
   std::optional<Result<DirectoryLock>> first = LockDirectory(tree.root());
   ASSERT_TRUE(first->ok()) << first->error().message;
@@ -152,34 +152,35 @@ TEST(LockDirectory, RefusesASecondHolderAndNamesTheFirst) {
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(second.error().message,
-            "lock " + tree.root().string() + ": held by process " + std::to_string(getpid()));
+            "lock " + tree.root().string() + ": locked by process " + std::to_string(getpid()));
+  EXPECT_EQ(second.error().remedy, "stop that process, or give this alignd another --state-dir");
   first.reset();
   EXPECT_TRUE(LockDirectory(tree.root()).ok());
 }
 
-// The holder is a program of its own, this one once more: what a mere fork of it does, which has
-// threads by now, is not for the thread sanitizer to say.
-TEST(LockDirectory, GoesWithTheProcessThatHeldIt) {
-  constexpr char kTold[] = "ALIGND_TEST_LOCKED_DIRECTORY";  // to the other one
+// The owner is another process of this program, not a fork: the thread sanitizer does not support a
+// fork of a process with threads.
+TEST(LockDirectory, EndsWithItsProcess) {
+  constexpr char kVariable[] = "ALIGND_TEST_LOCKED_DIRECTORY";  // for that process
   const FakeTree tree;
-  setenv(kTold, tree.root().c_str(), /*overwrite=*/0);
-  const std::filesystem::path root = getenv(kTold);
+  setenv(kVariable, tree.root().c_str(), /*overwrite=*/0);
+  const std::filesystem::path root = getenv(kVariable);
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto hold = [&root] {
+  const auto lock_and_exit = [&root] {
     const Result<DirectoryLock> lock = LockDirectory(root);
     _exit(lock.ok() ? 0 : 1);
   };
-  EXPECT_EXIT(hold(), ::testing::ExitedWithCode(0), "");
-  unsetenv(kTold);
-  const std::string holder = ReadFile(root / "alignd.lock").value();
-  EXPECT_FALSE(holder.empty());
-  EXPECT_NE(holder, std::to_string(getpid()));
+  EXPECT_EXIT(lock_and_exit(), ::testing::ExitedWithCode(0), "");
+  unsetenv(kVariable);
+  const std::string owner = ReadFile(root / "alignd.lock").value();
+  EXPECT_FALSE(owner.empty());
+  EXPECT_NE(owner, std::to_string(getpid()));
   const Result<DirectoryLock> lock = LockDirectory(root);
   ASSERT_TRUE(lock.ok()) << lock.error().message;
   EXPECT_EQ(ReadFile(root / "alignd.lock").value(), std::to_string(getpid()));
 }
 
-TEST(LockDirectory, NamesTheDirectoryThatIsNotThere) {
+TEST(LockDirectory, ReportsAMissingDirectory) {
   const FakeTree tree;
   const Result<DirectoryLock> lock = LockDirectory(tree.root() / "absent");
   ASSERT_FALSE(lock.ok());

@@ -9,13 +9,13 @@ namespace {
 
 using testing::FakeTree;
 
-TEST(ReadFile, GivesTheWholeContentWithItsLineEnd) {
+TEST(ReadFile, ReturnsTheWholeContentWithItsLineEnd) {
   const FakeTree tree{{"a", "0-3\n"}, {"empty", ""}};
   EXPECT_EQ(ReadFile(tree.root() / "a").value(), "0-3\n");
   EXPECT_EQ(ReadFile(tree.root() / "empty").value(), "");
 }
 
-TEST(ReadFile, ReadsAFileWhoseSizeTheKernelDoesNotTell) {
+TEST(ReadFile, ReadsAFileWithoutAKnownSize) {
   const Result<std::string> status = ReadFile("/proc/self/status");
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(status->rfind("Name:", 0), 0u);
@@ -30,9 +30,10 @@ TEST(ReadFile, StopsAtTheLimit) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused.error().message,
             "read " + (tree.root() / "long").string() + ": longer than 39999 bytes");
+  EXPECT_EQ(refused.error().remedy, "check the path; no file of this kind is that long");
 }
 
-TEST(ReadFile, TellsAnAbsentFileFromAnUnreadableOne) {
+TEST(ReadFile, DistinguishesAbsentFromUnreadableFiles) {
   const FakeTree tree{{"file", ""}};
   EXPECT_EQ(ReadFile(tree.root() / "absent").error().code, ErrorCode::kNotFound);
   EXPECT_EQ(ReadFile(tree.root() / "file/below").error().code, ErrorCode::kNotFound);
@@ -40,6 +41,7 @@ TEST(ReadFile, TellsAnAbsentFileFromAnUnreadableOne) {
   ASSERT_FALSE(directory.ok());
   EXPECT_EQ(directory.error().code, ErrorCode::kIo);
   EXPECT_EQ(directory.error().message, "read " + tree.root().string() + ": Is a directory");
+  EXPECT_EQ(directory.error().remedy, "name a file, not a directory");
 }
 
 TEST(ListDirectory, SortsTheNames) {
@@ -47,7 +49,7 @@ TEST(ListDirectory, SortsTheNames) {
   EXPECT_EQ(ListDirectory(tree.root()).value(), (std::vector<std::string>{"a", "a10", "b"}));
 }
 
-TEST(ListDirectory, NamesTheDirectoryThatIsNotThere) {
+TEST(ListDirectory, ReportsAMissingDirectory) {
   const FakeTree tree;
   const Result<std::vector<std::string>> names = ListDirectory(tree.root() / "absent");
   ASSERT_FALSE(names.ok());

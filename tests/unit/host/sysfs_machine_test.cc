@@ -169,7 +169,7 @@ TEST(SysfsMachine, PutsACpuOfTwoNodesOnTheLast) {
   EXPECT_EQ(machine->Row(0).numa, 2);
 }
 
-TEST(SysfsMachine, RefusesMoreNodesThanAMaskHolds) {
+TEST(SysfsMachine, RefusesMoreNodesThanAMaskHasBits) {
   const FakeTree tree = OneCpu({"proc/unrelated", ""});
   for (int node = 1; node <= NumaMask::kMaxNodes; ++node) {
     tree.Write({"sys/devices/system/node/node" + std::to_string(node) + "/distance", "10"});
@@ -181,7 +181,7 @@ TEST(SysfsMachine, RefusesMoreNodesThanAMaskHolds) {
                 ": the machine has 65 NUMA nodes; at most 64 are supported");
 }
 
-TEST(SysfsMachine, SaysWhatIsMissingWhereNoCpuTellsItsPlace) {
+TEST(SysfsMachine, NamesTheMissingFileIfNoCpuHasATopology) {
   const FakeTree tree{{"sys/devices/system/cpu/cpu0/uevent", ""}};
   const Result<Machine> machine = ReadMachine(tree.root());
   ASSERT_FALSE(machine.ok());
@@ -191,7 +191,7 @@ TEST(SysfsMachine, SaysWhatIsMissingWhereNoCpuTellsItsPlace) {
                 ": no online CPU with topology/core_id and topology/physical_package_id");
 }
 
-TEST(SysfsMachine, SaysThatThereIsNoTree) {
+TEST(SysfsMachine, ReportsAMissingTree) {
   const FakeTree tree;
   const Result<Machine> machine = ReadMachine(tree.root());
   ASSERT_FALSE(machine.ok());

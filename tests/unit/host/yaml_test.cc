@@ -37,7 +37,7 @@ TEST(YamlToJson, LeavesJsonAlone) {
   ExpectConverted({{"{\"a\":\t1.0}", "{\"a\":\t1.0}"}, {"\n {not even JSON", "\n {not even JSON"}});
 }
 
-TEST(YamlToJson, GivesScalarsTheTypesOfKubernetes) {
+TEST(YamlToJson, ScalarsHaveTheTypesOfKubernetes) {
   ExpectConverted({
       {"- yes\n- No\n- on\n- OFF\n- y\n- N\n- TRUE\n- False",
        "[true,false,true,false,true,false,true,false]"},
@@ -88,12 +88,12 @@ TEST(YamlToJson, RefusesWithLineAndColumn) {
   ExpectConverted({
       {"a: b\n  c: d", "error: line 2, column 4: not YAML: illegal map value"},
       {"a: [1, 2", "error: not YAML: end of sequence flow not found"},
-      {"a: *nobody", "error: line 1, column 4: not YAML: the referenced anchor is not defined"},
+      {"a: *missing", "error: line 1, column 4: not YAML: the referenced anchor is not defined"},
       {"a: .inf", "error: line 1, column 4: .inf cannot be written in JSON"},
       {"a: !!int b", "error: line 1, column 4: \"b\" does not fit the tag tag:yaml.org,2002:int"},
       {"a: !mine b", "error: line 1, column 4: \"b\" does not fit the tag !mine"},
-      {"a: b\n---\nc: d", "error: line 2, column 1: a second document; one file holds one"},
-      {"[a] b", "error: line 1, column 5: a second document; one file holds one"},
+      {"a: b\n---\nc: d", "error: line 2, column 1: a second document; a file must have only one"},
+      {"[a] b", "error: line 1, column 5: a second document; a file must have only one"},
       // The library would give out empty documents for ever.
       {"&a b\n? c \"d\"", "error: line 2, column 1: not YAML: unexpected text"},
   });

@@ -42,7 +42,7 @@ class ClientCall : public ::testing::Test {
   v1beta1::AllocateResponse response_;
 };
 
-TEST_F(ClientCall, GivesTheAnswer) {
+TEST_F(ClientCall, ReturnsTheAnswer) {
   v1beta1::AllocateResponse answer;
   (*answer.add_container_responses()->mutable_envs())["VISIBLE"] = "gpu-0";
   EXPECT_TRUE(Call(answer.SerializeAsString()).ok());

@@ -7,7 +7,7 @@
 namespace alignd::rpc {
 namespace {
 
-TEST(ToStatus, GivesEachErrorItsCode) {
+TEST(ToStatus, EachErrorHasItsCode) {
   const std::pair<ErrorCode, grpc::StatusCode> cases[] = {
       {ErrorCode::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
       {ErrorCode::kNotFound, grpc::StatusCode::NOT_FOUND},
@@ -30,7 +30,7 @@ TEST(ToStatus, PutsTheReasonOfARefusalInFront) {
   EXPECT_EQ(status.error_message(), "SMTAlignmentError: 3 is not a multiple of 2");
 }
 
-TEST(ToError, ComesBackAsWhatItWas) {
+TEST(ToError, IsTheInverseOfToStatus) {
   for (const ErrorCode code :
        {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kCorrupt,
         ErrorCode::kUnavailable, ErrorCode::kDeadlineExceeded, ErrorCode::kInternal}) {
@@ -40,14 +40,14 @@ TEST(ToError, ComesBackAsWhatItWas) {
   }
 }
 
-TEST(NameOf, KnowsEveryCodeByItsNumber) {
+TEST(NameOf, NamesEveryCode) {
   EXPECT_EQ(NameOf(grpc::StatusCode::OK), "OK");
   EXPECT_EQ(NameOf(grpc::StatusCode::DEADLINE_EXCEEDED), "DEADLINE_EXCEEDED");
   EXPECT_EQ(NameOf(grpc::StatusCode::RESOURCE_EXHAUSTED), "RESOURCE_EXHAUSTED");
   EXPECT_EQ(NameOf(grpc::StatusCode::UNIMPLEMENTED), "UNIMPLEMENTED");
   EXPECT_EQ(NameOf(grpc::StatusCode::UNAVAILABLE), "UNAVAILABLE");
   EXPECT_EQ(NameOf(grpc::StatusCode::UNAUTHENTICATED), "UNAUTHENTICATED");
-  EXPECT_EQ(NameOf(static_cast<grpc::StatusCode>(17)), "no status of gRPC's");
+  EXPECT_EQ(NameOf(static_cast<grpc::StatusCode>(17)), "unknown gRPC status");
 }
 
 }  // namespace

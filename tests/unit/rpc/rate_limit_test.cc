@@ -28,7 +28,7 @@ TEST(RateLimit, AllowsABurstAndThenSoManyASecond) {
   EXPECT_EQ(allowed, 10);
 }
 
-TEST(RateLimit, CountsTheCallsOfAllThreads) {
+TEST(RateLimit, LimitsTheCallsOfAllThreadsTogether) {
   RateLimit limit(1, 100);
   const RateLimit::Clock::time_point now = RateLimit::Clock::now();
   std::atomic<int> allowed = 0;

@@ -33,7 +33,7 @@ TEST(SocketPath, RefusesWhatIsNoUnixSocket) {
   }
 }
 
-TEST(SocketPath, KnowsHowLongASocketsPathMayBe) {
+TEST(SocketPath, RefusesPathsThatAreTooLong) {
   EXPECT_TRUE(SocketPath("/" + std::string(106, 'x')).ok());
   const std::string long_path = "/" + std::string(107, 'x');
   EXPECT_EQ(SocketPath(long_path).error().message,
@@ -77,7 +77,7 @@ TEST_F(ListenTest, LeavesALiveSocketAlone) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST_F(ListenTest, ReplacesASocketThatNobodyAnswersOn) {
+TEST_F(ListenTest, ReplacesAStaleSocket) {
   const auto path = tree_.root() / "x.sock";
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};

@@ -104,7 +104,7 @@ TEST(CheckTest, PassesWhereEveryExpectedKeyIsEqual) {
   EXPECT_TRUE(check->passed) << check->difference;
 }
 
-TEST(CheckTest, SaysStepPathExpectedAndGot) {
+TEST(CheckTest, ReportsStepPathExpectedAndGot) {
   const Result<Check> check = CheckText(Text(
       Admit("a", "1"), R"(,"expect":[{"admitted":true,"containers":{"app":{"cpuset":"2"}}}])"));
   ASSERT_TRUE(check.ok()) << check.error().message;
