@@ -28,7 +28,7 @@ const std::map<std::string, Maker, std::less<>>& Makers() {
   return *kMakers;
 }
 
-// The method's name, if it is one of a RuntimeService whose messages we know.
+// The name of a method of RuntimeService in a version that alignd knows; empty for any other path.
 std::string_view RuntimeMethod(std::string_view path) {
   for (const std::string_view service :
        {"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/"}) {

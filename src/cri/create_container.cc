@@ -22,9 +22,9 @@ namespace {
 
 namespace v1 = runtime::v1;
 
-// One CreateContainer. Its steps stand in the order in which they happen. All of them run on the
-// events thread; between two steps the call waits for the runtime's listing, for the source of the
-// pod's resources, for the decision, or for a cgroup file.
+// One CreateContainer. Its steps are the public methods, in the order in which they happen. All of
+// them run on the events thread; between two steps the call waits for the runtime's listing, for
+// the source of the pod's resources, for the decision, or for a cgroup file.
 class CreateContainer final : public proxy::CallHandler {
  public:
   explicit CreateContainer(const HandlerContext& context) : context_(context) {}
@@ -80,11 +80,10 @@ class CreateContainer final : public proxy::CallHandler {
     allocation::KubeletAllocatedPod kubelet_allocated;
     if (!kubelet_allocated_.empty()) kubelet_allocated = {{key_.container, kubelet_allocated_}};
     AdmitPod(context_, std::move(ask), key_.container, std::move(kubelet_allocated),
-             Next(&CreateContainer::LiftPodQuota, std::move(decide)));
+             Next(&CreateContainer::Decided, std::move(decide)));
   }
 
-  // A container with exclusive CPUs would be throttled by its pod's quota.
-  void LiftPodQuota(allocation::Outcome outcome, Decide decide) {
+  void Decided(allocation::Outcome outcome, Decide decide) {
     if (const auto* error = std::get_if<Error>(&outcome)) {
       return Answer(rpc::ToStatus(*error), decide);
     }
@@ -96,6 +95,12 @@ class CreateContainer final : public proxy::CallHandler {
     if (context_.pod_quotas == nullptr || assignment_.exclusive.empty()) {
       return Inject(Done{}, std::move(decide));
     }
+    LiftPodQuota(std::move(decide));
+  }
+
+  // A container with exclusive CPUs would be throttled by its pod's quota. A write to a cgroup file
+  // may block.
+  void LiftPodQuota(Decide decide) {
     context_.io.Post([this, next = Next(&CreateContainer::Inject, std::move(decide))] {
       next(cgroup::LiftPodQuota(*context_.pod_quotas,
                                 request_->sandbox_config().linux().cgroup_parent(), key_.pod_uid));

@@ -35,8 +35,8 @@ std::string Cpus(int64_t millis) {
 // nullopt if the update does not say. The limit of such a container is its request. A kubelet sends
 // all sizes each time, also when only one of them changes. Where it sets no quota (cpuCFSQuota:
 // false, or exclusive CPUs of its own), the shares say it. Other callers send shares alone, which
-// gives no container more CPUs. Source: kubelet
-// pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources.
+// gives no container more CPUs.
+// Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources.
 std::optional<int64_t> RequestedMillis(v1::LinuxContainerResources resources) {
   if (const auto file = resources.unified().find("cpu.max"); file != resources.unified().end()) {
     std::istringstream text(file->second);  // "QUOTA PERIOD", "QUOTA" or "max"

@@ -205,7 +205,8 @@ class RunningDaemon final : public Daemon {
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
     if (node_.cpu) RestoreStateFiles(*store_, allocation_, conditions_);
-    // Steps of calls are dropped from here on. Those that have begun use the members below.
+    // Steps of calls that are still waiting are dropped from here on. Tasks of `io` end before the
+    // members that they use are destroyed.
     events_->Stop();
     io_.Stop();
   }

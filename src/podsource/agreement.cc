@@ -32,8 +32,8 @@ Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResou
 }
 
 // The amount that the pod needs at its peak: all apps and sidecars together, or an init container
-// with the sidecars before it. Saturates. Source: k8s.io/component-helpers/resource/helpers.go,
-// AggregateContainerRequests.
+// with the sidecars before it. Saturates.
+// Source: k8s.io/component-helpers/resource/helpers.go, AggregateContainerRequests.
 template <typename AmountOf>
 int64_t Peak(const Pod& pod, AmountOf amount_of) {
   int64_t lasting = 0;

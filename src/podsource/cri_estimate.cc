@@ -20,8 +20,8 @@ Quantity Millis(int64_t millis) {
 // Whether the container's limit differs from its request. In a Guaranteed pod, each container's
 // limits are its requests, unless the pod has resources of its own. Then a container without limits
 // is shown with those of the pod, and another may request less than its limit. A pod without such a
-// container cannot be distinguished. Source: kubelet
-// pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, getCPULimit.
+// container cannot be distinguished.
+// Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, getCPULimit.
 bool ShowsPodLevelResources(const LinuxContainerResources& cri) {
   if (cri.cpu_quota() <= 0 || cri.cpu_period() <= 0 || cri.cpu_shares() <= 0) return false;
   const int64_t millis = MillisFromShares(cri.cpu_shares());

@@ -11,8 +11,8 @@ using runtime::v1::LinuxContainerResources;
 using runtime::v1::PodSandboxConfig;
 
 // Shares per CPU; the minimum that the kubelet writes, which also means no request; the kernel's
-// maximum; the kernel's minimum quota. Source: kubelet pkg/kubelet/cm/helpers_linux.go,
-// MilliCPUToShares and MilliCPUToQuota.
+// maximum; the kernel's minimum quota.
+// Source: kubelet pkg/kubelet/cm/helpers_linux.go, MilliCPUToShares and MilliCPUToQuota.
 constexpr int64_t kSharesPerCpu = 1024;
 constexpr int64_t kMinShares = 2;
 constexpr int64_t kMaxShares = 262'144;

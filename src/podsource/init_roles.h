@@ -13,8 +13,8 @@ namespace alignd::podsource {
 // sidecar are not. The resources that the kubelet allocated for the pod show the difference: a
 // sidecar adds to the app containers. Every init container that may be a sidecar becomes one, and
 // the sidecars are listed after the init containers (their real order is not known). Kubelets that
-// do not show what they allocated have no sidecars. `sandbox`: the sandbox's resources. Errors:
-// kInvalidArgument if several may be sidecars but not all of them.
+// do not show what they allocated have no sidecars. `sandbox`: the sandbox's resources.
+// Errors: kInvalidArgument if several may be sidecars but not all of them.
 Result<Done> FindSidecars(Pod& pod, const runtime::v1::LinuxContainerResources& sandbox,
                           const std::string& author);
 

@@ -26,16 +26,16 @@ Headers ForNewMessage(const Headers& headers) {
 class Call final : public ForwardedCall, public std::enable_shared_from_this<Call> {
  public:
   Call(const Context& context, Session& caller, int32_t stream)
-      : context_(context), front_(*this, caller, stream) {}
+      : context_(context), caller_(*this, caller, stream) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  void Begin() { front_.life = shared_from_this(); }
+  void Begin() { caller_.life = shared_from_this(); }
 
-  StreamEvents& caller_events() override { return front_; }
+  StreamEvents& caller_events() override { return caller_; }
 
   void Abort(const grpc::Status& status) override {
-    EndBack(status);
+    EndRuntimeSide(status);
     Answer(status);
   }
 
@@ -46,8 +46,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       Answer(*status);
       return;
     }
-    to_back_ = FrameOf(std::move(std::get<std::string>(decision)));
-    to_back_ended_ = true;
+    to_runtime_ = FrameOf(std::move(std::get<std::string>(decision)));
+    to_runtime_ended_ = true;
     Forward();
   }
 
@@ -59,9 +59,10 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     kFinished,   // the whole answer has been sent or queued for the caller, or the caller has gone
   };
 
-  // The caller's half.
-  struct Front final : StreamEvents {
-    Front(Call& of, Session& with, int32_t number) : call(of), session(&with), stream(number) {}
+  // Receives the events of the caller's stream.
+  struct CallerSide final : StreamEvents {
+    CallerSide(Call& of, Session& with, int32_t number)
+        : call(of), session(&with), stream(number) {}
 
     void OnHeaders(Headers headers, bool end) override {
       call.RequestBegins(std::move(headers));
@@ -70,8 +71,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(const SharedBytes& data) override { call.RequestBytes(data); }
     void OnEnd() override { call.RequestEnds(); }
     void OnWritten(size_t bytes) override {
-      if (call.handler_ == nullptr && call.back_.session != nullptr) {
-        call.back_.session->Consumed(call.back_.stream, bytes);
+      if (call.handler_ == nullptr && call.runtime_.session != nullptr) {
+        call.runtime_.session->Consumed(call.runtime_.stream, bytes);
       }
     }
     void OnClosed(uint32_t) override {
@@ -87,9 +88,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     std::shared_ptr<Call> life;
   };
 
-  // The runtime's half.
-  struct Back final : StreamEvents {
-    explicit Back(Call& of) : call(of) {}
+  // Receives the events of the runtime's stream.
+  struct RuntimeSide final : StreamEvents {
+    explicit RuntimeSide(Call& of) : call(of) {}
 
     void OnHeaders(Headers headers, bool end) override {
       call.AnswerHeaders(std::move(headers), end);
@@ -97,8 +98,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(const SharedBytes& data) override { call.AnswerBytes(data); }
     void OnEnd() override { call.AnswerEnds({}); }
     void OnWritten(size_t bytes) override {
-      if (call.handler_ == nullptr && call.front_.session != nullptr) {
-        call.front_.session->Consumed(call.front_.stream, bytes);
+      if (call.handler_ == nullptr && call.caller_.session != nullptr) {
+        call.caller_.session->Consumed(call.caller_.stream, bytes);
       }
     }
     void OnClosed(uint32_t code) override {
@@ -121,7 +122,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     request_ = std::move(headers);
     if (!Method().starts_with('/')) {
       state_ = State::kFinished;
-      front_.session->Reset(front_.stream, NGHTTP2_PROTOCOL_ERROR);
+      caller_.session->Reset(caller_.stream, NGHTTP2_PROTOCOL_ERROR);
       return;
     }
     handler_ = context_.handlers(std::string(Method()));
@@ -132,14 +133,14 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void RequestBytes(const SharedBytes& data) {
     if (state_ == State::kForwarded && handler_ == nullptr) {
-      if (back_.session != nullptr) {
-        back_.session->Write(back_.stream, data);
+      if (runtime_.session != nullptr) {
+        runtime_.session->Write(runtime_.stream, data);
       } else {
-        to_back_.append(data.bytes);
+        to_runtime_.append(data.bytes);
       }
       return;
     }
-    if (front_.session != nullptr) front_.session->Consumed(front_.stream, data.bytes.size());
+    if (caller_.session != nullptr) caller_.session->Consumed(caller_.stream, data.bytes.size());
     if (state_ != State::kReading) return;
     const grpc::Status read = message_.Append(data.bytes);
     if (!read.ok()) {
@@ -157,8 +158,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       return;
     }
     if (state_ != State::kForwarded || handler_ != nullptr) return;
-    to_back_ended_ = true;
-    if (back_.session != nullptr) back_.session->End(back_.stream);
+    to_runtime_ended_ = true;
+    if (runtime_.session != nullptr) runtime_.session->End(runtime_.stream);
   }
 
   std::function<void(CallHandler::Decision)> MakeDecide();
@@ -176,7 +177,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (state_ != State::kForwarded) return;
     std::optional<int32_t> stream;
     if (session.ok()) {
-      stream = (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), back_);
+      stream =
+          (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), runtime_);
     }
     if (session.ok() && !stream) {  // all stream numbers of the connection are used up
       context_.runtime.Retire(**session);
@@ -189,11 +191,11 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       Answer(status);
       return;
     }
-    back_.session = *session;
-    back_.stream = *stream;
-    back_.life = shared_from_this();
-    back_.session->Write(back_.stream, std::exchange(to_back_, {}));
-    if (to_back_ended_) back_.session->End(back_.stream);
+    runtime_.session = *session;
+    runtime_.stream = *stream;
+    runtime_.life = shared_from_this();
+    runtime_.session->Write(runtime_.stream, std::exchange(to_runtime_, {}));
+    if (to_runtime_ended_) runtime_.session->End(runtime_.stream);
   }
 
   // --- The answer.
@@ -205,41 +207,41 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       if (end) Conclude();
       return;
     }
-    if (end) back_.ended = true;
-    if (front_.session == nullptr) return;
-    if (std::exchange(front_.answered, true)) {
+    if (end) runtime_.ended = true;
+    if (caller_.session == nullptr) return;
+    if (std::exchange(caller_.answered, true)) {
       if (end) AnswerEnds(std::move(headers));
     } else if (end) {
       state_ = State::kFinished;
-      front_.session->RespondAndEnd(front_.stream, headers);
+      caller_.session->RespondAndEnd(caller_.stream, headers);
     } else {
-      front_.session->Respond(front_.stream, headers);
+      caller_.session->Respond(caller_.stream, headers);
     }
   }
 
   void AnswerBytes(const SharedBytes& data) {
-    if (handler_ == nullptr && front_.session != nullptr) {
-      front_.session->Write(front_.stream, data);
+    if (handler_ == nullptr && caller_.session != nullptr) {
+      caller_.session->Write(caller_.stream, data);
       return;
     }
-    if (back_.session != nullptr) back_.session->Consumed(back_.stream, data.bytes.size());
+    if (runtime_.session != nullptr) runtime_.session->Consumed(runtime_.stream, data.bytes.size());
     if (handler_ == nullptr || !answer_fault_.ok()) return;
     answer_fault_ = answer_message_.Append(data.bytes);
   }
 
   void AnswerEnds(Headers trailers) {
-    back_.ended = true;
+    runtime_.ended = true;
     if (handler_ != nullptr) {
       Conclude();
       return;
     }
     state_ = State::kFinished;
-    if (front_.session != nullptr) front_.session->End(front_.stream, std::move(trailers));
+    if (caller_.session != nullptr) caller_.session->End(caller_.stream, std::move(trailers));
   }
 
   // The whole answer to an intercepted call has arrived.
   void Conclude() {
-    back_.ended = true;
+    runtime_.ended = true;
     if (state_ == State::kFinished) return;  // the caller has gone, and the handler knows it
     const bool is_short = answer_trailers_.empty();
     const Headers& last = is_short ? answer_headers_ : answer_trailers_;
@@ -259,58 +261,58 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     std::string message = has_message ? answer_message_.TakeMessage() : std::string();
     handler_->OnResponse(status, status.ok() ? &message : nullptr);
     state_ = State::kFinished;
-    if (front_.session == nullptr) return;
-    front_.answered = true;
+    if (caller_.session == nullptr) return;
+    caller_.answered = true;
     if (is_short) {
-      front_.session->RespondAndEnd(front_.stream, answer_headers_);
+      caller_.session->RespondAndEnd(caller_.stream, answer_headers_);
       return;
     }
-    front_.session->Respond(front_.stream, answer_headers_);
-    if (has_message) front_.session->Write(front_.stream, FrameOf(std::move(message)));
-    front_.session->End(front_.stream, std::move(answer_trailers_));
+    caller_.session->Respond(caller_.stream, answer_headers_);
+    if (has_message) caller_.session->Write(caller_.stream, FrameOf(std::move(message)));
+    caller_.session->End(caller_.stream, std::move(answer_trailers_));
   }
 
   // Ends the call for the caller, unless that has happened.
   void Answer(const grpc::Status& status) {
     if (std::exchange(state_, State::kFinished) == State::kFinished) return;
-    if (front_.session == nullptr) return;
-    if (std::exchange(front_.answered, true)) {
-      front_.session->End(front_.stream, TrailersWith(status));
+    if (caller_.session == nullptr) return;
+    if (std::exchange(caller_.answered, true)) {
+      caller_.session->End(caller_.stream, TrailersWith(status));
     } else {
-      front_.session->RespondAndEnd(front_.stream, AnswerWith(status));
+      caller_.session->RespondAndEnd(caller_.stream, AnswerWith(status));
     }
   }
 
   // --- Ends that come too early.
 
   // Reports to the runtime and to the handler that the answer is not wanted any more.
-  void EndBack(const grpc::Status& status) {
-    if (state_ != State::kForwarded || back_.ended) return;
+  void EndRuntimeSide(const grpc::Status& status) {
+    if (state_ != State::kForwarded || runtime_.ended) return;
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
-    if (back_.session != nullptr) back_.session->Reset(back_.stream, NGHTTP2_CANCEL);
+    if (runtime_.session != nullptr) runtime_.session->Reset(runtime_.stream, NGHTTP2_CANCEL);
   }
 
   void CallerGone() {
-    EndBack({grpc::StatusCode::CANCELLED, "the caller has gone"});
+    EndRuntimeSide({grpc::StatusCode::CANCELLED, "the caller has gone"});
     state_ = State::kFinished;
     // The runtime answered before it had the whole request.
-    if (back_.session != nullptr && back_.ended) {
-      back_.session->Reset(back_.stream, NGHTTP2_NO_ERROR);
+    if (runtime_.session != nullptr && runtime_.ended) {
+      runtime_.session->Reset(runtime_.stream, NGHTTP2_NO_ERROR);
     }
   }
 
   void RuntimeGone(uint32_t code) {
-    if (back_.ended || state_ != State::kForwarded) return;
+    if (runtime_.ended || state_ != State::kForwarded) return;
     const bool lost = code == kConnectionLost || code == NGHTTP2_NO_ERROR;
     const grpc::Status status(
         code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
         lost ? "the connection to the runtime is gone" : "the runtime reset the call");
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
     const bool as_it_came = handler_ == nullptr || code == NGHTTP2_REFUSED_STREAM;
-    if (!lost && as_it_came && front_.session != nullptr) {
+    if (!lost && as_it_came && caller_.session != nullptr) {
       // The caller interprets the code itself: it may repeat a call that was refused.
       state_ = State::kFinished;
-      front_.session->Reset(front_.stream, code);
+      caller_.session->Reset(caller_.stream, code);
       return;
     }
     Answer(status);
@@ -321,12 +323,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   bool begun_ = false;  // the request's headers are there
   Headers request_;
   std::shared_ptr<CallHandler> handler_;  // null if the call is only relayed
-  Front front_;
-  Back back_{*this};
+  CallerSide caller_;
+  RuntimeSide runtime_{*this};
 
-  MessageReader message_;  // the request of an intercepted call
-  std::string to_back_;    // bytes for the runtime, until there is a stream
-  bool to_back_ended_ = false;
+  MessageReader message_;   // the request of an intercepted call
+  std::string to_runtime_;  // bytes for the runtime, until there is a stream
+  bool to_runtime_ended_ = false;
 
   // The answer to an intercepted call.
   Headers answer_headers_;

@@ -263,7 +263,7 @@ void Session::Watch(bool for_writing) {
 }
 
 void Session::OnReady(uint32_t events) {
-  // Hang-ups and errors show in what is read.
+  // recv reports hang-ups and errors.
   if ((events & ~uint32_t{EPOLLOUT}) != 0) {
     // Bytes that arrive together are forwarded together.
     for (int i = 0; i < kReadsPerRound; ++i) {

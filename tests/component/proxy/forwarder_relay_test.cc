@@ -337,67 +337,6 @@ TEST_F(ForwarderTest, AnswersUnavailableAtOnceWithoutABackendAndRecovers) {
   }
 }
 
-TEST_F(ForwarderTest, EndsAStreamWhoseBackendDies) {
-  Gate started;
-  StartBackend({{"/s.S/Watch", [&](ServerContext&, RawStream& stream) {
-                   stream.Write(ToBuffer("event"));
-                   started.Open();
-                   grpc::ByteBuffer message;
-                   while (stream.Read(&message)) {
-                   }
-                   return Status::OK;
-                 }}});
-  StartForwarder();
-  RawCall call(caller_, "/s.S/Watch", SetPatience);
-  ASSERT_EQ(call.Read(), "event");
-  ASSERT_TRUE(started.Wait());
-  backend_.reset();
-  EXPECT_EQ(call.Read(), std::nullopt);
-  const Status status = call.Finish();
-  EXPECT_TRUE(status.error_code() == StatusCode::UNAVAILABLE ||
-              status.error_code() == StatusCode::CANCELLED)
-      << status.error_code();
-}
-
-TEST_F(ForwarderTest, StopsWithOpenStreamsAndCancelsThem) {
-  Gate ended;
-  StartBackend({{"/s.S/Watch", [&](ServerContext&, RawStream& stream) {
-                   stream.Write(ToBuffer("event"));
-                   grpc::ByteBuffer message;
-                   while (stream.Read(&message)) {
-                   }
-                   ended.Open();
-                   return Status::OK;
-                 }}});
-  StartForwarder();
-  RawCall call(caller_, "/s.S/Watch", SetPatience);
-  ASSERT_EQ(call.Read(), "event");
-  StopForwarder(std::chrono::milliseconds(50));
-  EXPECT_EQ(call.Read(), std::nullopt);
-  EXPECT_FALSE(call.Finish().ok());
-  EXPECT_TRUE(ended.Wait());
-}
-
-TEST_F(ForwarderTest, CallsMayEndByThemselvesDuringTheGrace) {
-  Gate arrived;
-  Gate proceed;
-  StartBackend({{"/s.S/Slow", [&](ServerContext& context, RawStream& stream) {
-                   arrived.Open();
-                   proceed.Wait();
-                   return Echo(context, stream);
-                 }}});
-  StartForwarder();
-  RawAnswer answer;
-  std::thread calling([&] { answer = Call("/s.S/Slow", "x"); });
-  EXPECT_TRUE(arrived.Wait());
-  std::thread stopping([&] { StopForwarder(kPatience); });
-  proceed.Open();
-  calling.join();
-  stopping.join();
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-  EXPECT_EQ(answer.message, "x");
-}
-
 TEST_F(ForwarderTest, KeepsManyCallsApart) {
   constexpr int kCalls = 200;
   Mutex mutex;
@@ -447,25 +386,6 @@ TEST_F(ForwarderTest, SurvivesCancelsAtAnyMoment) {
     call.Finish();
   }
   EXPECT_TRUE(Call("/s.S/Echo", "still here").status.ok());
-}
-
-// The loop is shared with other parts of the daemon, and outlives the forwarder and its timers.
-TEST_F(ForwarderTest, LoopGoesOnWhenTheForwarderHasEnded) {
-  StartBackend({{"/s.S/Echo", [](grpc::ServerContext&, RawStream& stream) {
-                   grpc::ByteBuffer message;
-                   while (stream.Read(&message)) stream.Write(message);
-                   return grpc::Status::OK;
-                 }}});
-  for (int i = 0; i < 3; ++i) {
-    StartForwarder();
-    EXPECT_EQ(Call("/s.S/Echo", "hello").message, "hello");
-    StopForwarder(std::chrono::milliseconds(20));
-    caller_.reset();
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the end of the grace period
-  }
-  Gate ran;
-  loop_->Post([&] { ran.Open(); });
-  EXPECT_TRUE(ran.Wait());
 }
 
 }  // namespace
