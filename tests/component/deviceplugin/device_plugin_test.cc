@@ -108,7 +108,8 @@ TEST_F(DevicePlugins, FailuresAndUselessAnswersNameTheResource) {
   plugin->SetManner(Manner::kNothing);
   EXPECT_EQ(Allocate({"gpu-0"}).error(),
             (Error{ErrorCode::kInvalidArgument,
-                   "example.com/gpu: no containers return in allocation response"}));
+                   "example.com/gpu: no containers return in allocation response",
+                   "report this to the maintainers of the device plugin"}));
   EXPECT_EQ(Allocate({"x"}, "example.com/none").error(),
             (Error{ErrorCode::kUnavailable, "example.com/none: no device plugin",
                    "start the device plugin, or check its pod and its log"}));
