@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/topologymanager/merge_explanation.h"
 
 namespace alignd::control {

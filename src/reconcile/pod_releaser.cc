@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "alignd/admission/holders.h"
+#include "alignd/admission/node_state.h"
 
 namespace alignd::reconcile {
 

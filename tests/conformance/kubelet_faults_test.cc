@@ -1,6 +1,5 @@
-// Scenarios in which the kubelet is plainly wrong: it hands something out twice, hangs, dies, or
-// refuses what runs. Here is what alignd does instead. Every place is marked `Differs:` in a
-// header.
+// Scenarios in which the kubelet has a fault: it assigns a resource twice, hangs, panics, or
+// refuses a running pod. alignd's result differs. Each difference is marked `Differs:` in a header.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -31,8 +30,8 @@ std::map<std::string, Scenario> Faults() {
   return faults;
 }
 
-// A line per admission: "app=1-3 init=1", or the reason of the refusal; and of a start that is
-// refused, its text.
+// A line for each admission: "app=1-3 init=1", or the reason of the refusal. For a refused start,
+// its text.
 std::vector<std::string> Outcome(const Scenario& scenario) {
   Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
   if (!simulation.ok()) return {simulation.error().message};
@@ -53,7 +52,7 @@ std::vector<std::string> Outcome(const Scenario& scenario) {
 
 struct Case {
   std::string_view scenario;
-  std::string_view right;  // what is special about alignd's answer
+  std::string_view right;  // the part of alignd's result that differs
   std::vector<std::string> outcome;
 };
 
@@ -95,7 +94,7 @@ const Case kCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Vectors, KubeletFaults, testing::ValuesIn(kCases));
 
-// No line of the file breaks an invariant, and a restart changes nothing and refuses nobody.
+// No line of the file breaks an invariant. A restart changes nothing and refuses no pod.
 TEST(KubeletFaultsTest, LeaveTheStateSoundAndSurviveARestart) {
   const std::map<std::string, Scenario> faults = Faults();
   EXPECT_GE(faults.size(), 20U);
@@ -119,8 +118,8 @@ TEST(KubeletFaultsTest, LeaveTheStateSoundAndSurviveARestart) {
   }
 }
 
-// A pod that is already placed is admitted again with what it has, however full the node is and
-// whatever became of its plugins.
+// An admitted pod is admitted again with the same resources, even on a full node and without its
+// plugins.
 TEST(KubeletFaultsTest, RunningPodsKeepWhatTheyHaveWhenAdmittedAgain) {
   const std::map<std::string, Scenario> faults = Faults();
   for (const char* name : {"strict-cpu-reservation: restart with an empty shared pool",

@@ -1,6 +1,6 @@
-// Scenarios with the real kubelet's results: ours must be the same, step by step. After every step
-// of every scenario the state must be sound, and what is saved must load as it was; when all pods
-// have gone, the node must be as it was at the start.
+// Scenarios with the real kubelet's results: alignd's must be the same, step by step. After every
+// step the state must be valid, and the saved state must load without a difference. When all pods
+// have ended, the node must be in its initial state.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,8 +41,8 @@ std::vector<Line> ReadLines(const std::filesystem::path& path) {
   return lines;
 }
 
-// Files that hold no scenarios, or scenarios that show the kubelet's faults: their expectations are
-// not ours. See kubelet_faults_test.cc.
+// Files without scenarios, or with scenarios that show the kubelet's faults. See
+// kubelet_faults_test.cc.
 bool HoldsOtherThings(const std::string& name) {
   return name == "checkpoints.jsonl" || name == "kubelet-bugs.jsonl";
 }
@@ -59,8 +59,8 @@ std::vector<std::string> ScenarioFiles() {
   return {names.begin(), names.end()};
 }
 
-// What the state files give back of a state. They do not say what init containers leave to later
-// containers of a pod that is being admitted.
+// The part of a state that the state files contain. They do not contain the reusable resources of a
+// pod that is being admitted.
 admission::NodeState SavedAndLoaded(const admission::Node& node,
                                     const admission::NodeState& state) {
   admission::NodeState loaded = state;
@@ -95,10 +95,10 @@ void ExpectSound(const Simulation& simulation) {
   EXPECT_TRUE(loaded.devices == state.devices) << "saving changes the devices";
 }
 
-// Runs the scenario with an eye on the state alone.
+// Runs the scenario and checks only the state.
 void ExpectSoundThroughout(const Scenario& scenario) {
   Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
-  if (!simulation.ok()) return;  // the expected result says whether that is right
+  if (!simulation.ok()) return;  // the other test compares the expected result
   const admission::NodeState initial = simulation->state();
   std::set<std::string> pods;
   for (size_t i = 0; i < scenario.steps.size(); ++i) {
