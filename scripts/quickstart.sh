@@ -195,7 +195,7 @@ refusal_and_removal() {
     bad "the pod runs"
   fi
   expect "CreateContainer said why, and what is left" 1 \
-    "$(grep -cE 'TopologyAffinityError: .* Availability: NUMA node 0: 10 of 14 CPUs' "$work/refused")"
+    "$(grep -cE 'TopologyAffinityError: .* Free: NUMA node 0: 10 of 14 CPUs' "$work/refused")"
   say "How it came to that:"
   show "$bin/alignctl" explain --socket "$work/control.sock" --limit 1 16cpu-numa-batch-pod ||
     bad "alignctl explain"

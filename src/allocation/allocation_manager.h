@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "alignd/admission/admission.h"
-#include "alignd/admission/holders.h"
+#include "alignd/admission/node_state.h"
 #include "alignd/admission/init_containers.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/operation.h"

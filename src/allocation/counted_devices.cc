@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 
 namespace alignd::allocation {
 namespace {

@@ -58,7 +58,7 @@ PodDecision DecisionAbout(const admission::Node& node, const admission::NodeStat
   decision.name_space = pod.name_space;
   decision.name = pod.name;
   decision.source = std::move(source);
-  decision.asked = admission::DescribeAsk(node, state, pod);
+  decision.asked = admission::DescribeRequest(node, state, pod);
   return decision;
 }
 

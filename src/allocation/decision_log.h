@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
@@ -30,7 +30,7 @@ struct PodDecision {
   std::string name_space;
   std::string name;
   std::string source;  // where the pod's resources were learnt from; empty: not said
-  std::string asked;   // admission::DescribeAsk
+  std::string asked;   // admission::DescribeRequest
   // How it was decided; empty of containers that were not looked at.
   std::vector<admission::ContainerDecision> containers;
   // By container name. Allocated if neither of the two below is there.

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
-#include "alignd/admission/grant.h"
 #include "alignd/topologymanager/merge_explanation.h"
 #include "control/readable.h"
 

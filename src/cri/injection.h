@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/base/result.h"
 #include "runtime/v1/cri.pb.h"
 

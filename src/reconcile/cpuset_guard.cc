@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
 #include "cgroup/pod_quota.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
 
 namespace alignd::reconcile {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "alignd/admission/holders.h"
+#include "alignd/admission/node_state.h"
 
 namespace alignd::reconcile {
 

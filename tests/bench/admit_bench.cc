@@ -1,6 +1,6 @@
-// A whole admission (hints, merge, allocation) on an empty node: the machines that people have, and
-// a grid of NUMA nodes and resources; beside them the exhaustive way to the affinity alone (hints
-// and merge, no allocation) where it ends within a minute.
+// A whole admission (hints, merge, allocation) on an empty node: machines as they are built, and a
+// grid of NUMA nodes and resources. For comparison, the exhaustive computation of the affinity
+// (hints and merge, no allocation) if it ends within a minute.
 #include <benchmark/benchmark.h>
 
 #include "bench/exhaustive_admission.h"
@@ -33,13 +33,13 @@ WorkloadSpec Numa8Cpus512() {
   return {.machine = "socket:2 numa:4 core:32 thread:2 memory-gib=128", .resources = 5};
 }
 
-// Two processors of 72 cores; the memory of four GPUs is a NUMA node each, and 28 more are kept for
-// their partitions and are empty.
+// Two processors of 72 cores. The memory of each of four GPUs is a NUMA node; 28 more nodes are
+// reserved for GPU partitions and are empty.
 WorkloadSpec Gb200() {
   return {.machine = "socket:2 core:72 memory-gib=480 cpuless=32", .memoryless_from = 6};
 }
 
-// The same, if all 34 nodes had memory.
+// The same machine with memory on all 34 nodes.
 WorkloadSpec Gb200FullOfMemory() {
   return {.machine = "socket:2 core:72 memory-gib=480 cpuless=32"};
 }
@@ -83,7 +83,7 @@ BENCHMARK(AdmitGrid)
     ->ArgNames({"nodes", "resources", kMaxNodesNeeded})
     ->ArgsProduct({{2, 4, 8, 16, 32, 64}, {1, 2, 3, 4, 5}, {1, 3}});
 
-// Some 10^8 combinations are a second, and the next step of the grid is 250 times as many.
+// About 10^8 combinations take a second; the next step of the grid has 250 times as many.
 void WithinAMinute(benchmark::internal::Benchmark* grid) {
   constexpr double kMaxCombinations = 1e9;
   grid->ArgNames({"nodes", "resources", kMaxNodesNeeded});

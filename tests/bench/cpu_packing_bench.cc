@@ -1,4 +1,4 @@
-// Choosing CPUs on large machines, and distributing them over NUMA nodes.
+// The choice of CPUs on large machines, and their distribution over NUMA nodes.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 using cpumanager::PolicyOptions;
 using cpumanager::SpreadRequest;
 
-// 64 NUMA nodes, 1024 CPUs; every third core is half taken.
+// 64 NUMA nodes, 1024 CPUs; every third core has one free CPU.
 void TakeOf1024Cpus(benchmark::State& state, const PolicyOptions& options) {
   const Machine machine = MakeMachine("socket:8 numa:8 uncore:2 core:4 thread:2");
   CpuSet free = machine.cpus();
@@ -37,7 +37,7 @@ BENCHMARK_CAPTURE(TakeOf1024Cpus, over_numa, PolicyOptions{.distribute_cpus_acro
     ->ALIGND_BENCH_COUNTS;
 #undef ALIGND_BENCH_COUNTS
 
-// Nodes that have up to 16 CPUs, in no order; nearly all of them are needed.
+// Nodes with up to 16 CPUs, unsorted; nearly all of them are needed.
 std::vector<int> UnevenNodes(int64_t nodes) {
   std::vector<int> free_cpus;
   for (int64_t node = 0; node < nodes; ++node) {

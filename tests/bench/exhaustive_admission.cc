@@ -14,11 +14,11 @@ namespace {
 
 using topologymanager::HintList;
 
-// Of one resource: what is wanted, and what each NUMA node can give of it, by position.
+// One resource: the requested amount, and the amount on each NUMA node, by position.
 struct Supply {
   uint64_t wanted = 0;
   std::vector<uint64_t> free;
-  std::vector<uint64_t> capacity;  // nothing taken
+  std::vector<uint64_t> capacity;  // of an empty node
 };
 
 uint64_t SumOver(const std::vector<uint64_t>& amounts, NumaMask nodes) {

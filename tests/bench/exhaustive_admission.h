@@ -1,4 +1,4 @@
-// The kubelet's way to an affinity: every set of NUMA nodes for every resource, then every
+// The kubelet's computation of an affinity: every set of NUMA nodes for every resource, then every
 // combination of one set per resource.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace alignd::bench {
 
-// How many combinations there are, as a floating point number because it may be any.
+// The number of combinations; floating point because it can be very large.
 double Combinations(int nodes, int resources);
 
-// The affinity that Admit decides on, for the pod of a workload on which nothing runs.
+// The affinity that Admit decides on, for the pod of a workload on an empty node.
 topologymanager::TopologyHint AffinityByTryingAll(const Workload& workload);
 
 }  // namespace alignd::bench

@@ -1,4 +1,4 @@
-// Runs the benchmarks, and says on what they were measured: numbers without it mean nothing.
+// Runs the benchmarks, and prints processor, compiler and build beside the results.
 #include <benchmark/benchmark.h>
 
 #include <fstream>

@@ -62,7 +62,7 @@ devicemanager::Resource DevicesOn(const Machine& machine, int per_node, const st
 }
 
 Pod MakeAskingPod(const WorkloadSpec& spec, const Machine& machine) {
-  const int more = spec.nodes_needed - 1;  // whole nodes; and something of one more
+  const int more = spec.nodes_needed - 1;  // whole nodes, and a part of one more
   const NumaNode& node = machine.numa().front();
   const int cpus = machine.CpusInNuma(0).Count();
   const auto memory_gi = static_cast<int>(node.memory_bytes / kGi) - kHugeGiPerNode;
@@ -99,7 +99,7 @@ Workload MakeWorkload(const WorkloadSpec& spec) {
 
 void PlacePods(Workload& workload, int pods) {
   for (int i = 0; i < pods; ++i) {
-    // As long as the names that Kubernetes gives.
+    // As long as names from Kubernetes.
     char uid[] = "3f0a1c5e-7d2b-4e8f-9a6c-000000000000";
     std::snprintf(uid + 24, sizeof uid - 24, "%012d", i);
     std::map<std::string, std::string> amounts = {{"cpu", std::to_string(1 + i % 2)},

@@ -1,4 +1,4 @@
-// Nodes and pods to measure with.
+// Nodes and pods for measurements.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace alignd::bench {
 
-// What is asked for, in this order: the first `n` of them, cpu always.
+// The requested resources, in this order: the first `n` of them, cpu always.
 enum class Asked { kCpu = 1, kMemory, kGpu, kNic, kHugePages };
 
 struct WorkloadSpec {
   std::string machine;       // for MakeMachine
-  int resources = 3;         // so many of `Asked`
-  int nodes_needed = 1;      // of each resource as much as so many NUMA nodes have
+  int resources = 3;         // the number of requested kinds
+  int nodes_needed = 1;      // of each resource as much as this number of NUMA nodes has
   int devices_per_node = 2;  // of each kind, on every NUMA node that has CPUs
-  bool huge_pages = false;   // asked for as well, where `resources` does not reach so far
+  bool huge_pages = false;   // requested as well, even if `resources` is smaller
   // NUMA nodes from this position on have no memory; -1: all have some.
   int memoryless_from = -1;
   TopologyManagerPolicy policy = TopologyManagerPolicy::kBestEffort;
 };
 
-// A node on which nothing runs, and a pod with one container that fits on it.
+// An empty node, and a pod with one container that fits on it.
 struct Workload {
   admission::Node node;
   admission::NodeState state;
@@ -33,11 +33,10 @@ struct Workload {
 
 Workload MakeWorkload(const WorkloadSpec& spec);
 
-// Admits so many pods with a CPU or two, memory, and every other one with a GPU.
+// Admits this number of pods with one or two CPUs and memory; every second pod has a GPU.
 void PlacePods(Workload& workload, int pods);
 
-// What Admit decides about the pod. Ends the program if it is refused: it is not what was meant to
-// be measured.
+// What Admit decides about the pod. Ends the program if the pod is refused.
 topologymanager::TopologyHint AdmitOrDie(const Workload& workload);
 
 }  // namespace alignd::bench

@@ -1,6 +1,5 @@
-// Scenarios in which the kubelet has a fault: it assigns something twice, hangs, crashes, or
-// refuses running containers. These tests show what alignd does instead. A header marks each
-// difference by `Differs:`.
+// Scenarios in which the kubelet has a fault: it assigns a resource twice, hangs, panics, or
+// refuses a running pod. alignd's result differs. Each difference is marked `Differs:` in a header.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -31,8 +30,8 @@ std::map<std::string, Scenario> Faults() {
   return faults;
 }
 
-// A line per admission: "app=1-3 init=1", or the reason of the refusal; for a refused start, its
-// text.
+// A line for each admission: "app=1-3 init=1", or the reason of the refusal. For a refused start,
+// its text.
 std::vector<std::string> Outcome(const Scenario& scenario) {
   Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
   if (!simulation.ok()) return {simulation.error().message};
@@ -53,7 +52,7 @@ std::vector<std::string> Outcome(const Scenario& scenario) {
 
 struct Case {
   std::string_view scenario;
-  std::string_view right;  // the important part of alignd's answer
+  std::string_view right;  // the part of alignd's result that differs
   std::vector<std::string> outcome;
 };
 
@@ -95,7 +94,7 @@ const Case kCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Vectors, KubeletFaults, testing::ValuesIn(kCases));
 
-// No line of the file breaks an invariant. A restart succeeds and changes nothing.
+// No line of the file breaks an invariant. A restart changes nothing and refuses no pod.
 TEST(KubeletFaultsTest, LeaveTheStateSoundAndSurviveARestart) {
   const std::map<std::string, Scenario> faults = Faults();
   EXPECT_GE(faults.size(), 20U);
@@ -119,9 +118,9 @@ TEST(KubeletFaultsTest, LeaveTheStateSoundAndSurviveARestart) {
   }
 }
 
-// A pod that is already admitted is admitted again with its assignment, even if the node is full or
-// its plugins have ended.
-TEST(KubeletFaultsTest, RunningPodsKeepTheirAssignmentWhenAdmittedAgain) {
+// An admitted pod is admitted again with the same resources, even on a full node and without its
+// plugins.
+TEST(KubeletFaultsTest, RunningPodsKeepWhatTheyHaveWhenAdmittedAgain) {
   const std::map<std::string, Scenario> faults = Faults();
   for (const char* name : {"strict-cpu-reservation: restart with an empty shared pool",
                            "memory: restart allocates a finished init container again"}) {

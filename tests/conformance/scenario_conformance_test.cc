@@ -1,6 +1,6 @@
-// Scenarios with the results of the real kubelet. alignd must have the same results, step by step.
-// After every step the state must be sound, and the saved state must load unchanged. After the
-// removal of all pods, the node must be as at the start.
+// Scenarios with the real kubelet's results: alignd's must be the same, step by step. After every
+// step the state must be valid, and the saved state must load without a difference. When all pods
+// have ended, the node must be in its initial state.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,8 +41,8 @@ std::vector<Line> ReadLines(const std::filesystem::path& path) {
   return lines;
 }
 
-// Files without scenarios, or with scenarios of the kubelet's faults, whose results alignd does not
-// copy. See kubelet_faults_test.cc.
+// Files without scenarios, or with scenarios that show the kubelet's faults. See
+// kubelet_faults_test.cc.
 bool HoldsOtherThings(const std::string& name) {
   return name == "checkpoints.jsonl" || name == "kubelet-bugs.jsonl";
 }
@@ -59,8 +59,8 @@ std::vector<std::string> ScenarioFiles() {
   return {names.begin(), names.end()};
 }
 
-// The part of a state that the state files restore. They do not have what later containers may
-// reuse of a pod's init containers.
+// The part of a state that the state files contain. They do not contain the reusable resources of a
+// pod that is being admitted.
 admission::NodeState SavedAndLoaded(const admission::Node& node,
                                     const admission::NodeState& state) {
   admission::NodeState loaded = state;
@@ -98,7 +98,7 @@ void ExpectSound(const Simulation& simulation) {
 // Runs the scenario and checks only the state.
 void ExpectSoundThroughout(const Scenario& scenario) {
   Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
-  if (!simulation.ok()) return;  // the other test checks the expected error
+  if (!simulation.ok()) return;  // the other test compares the expected result
   const admission::NodeState initial = simulation->state();
   std::set<std::string> pods;
   for (size_t i = 0; i < scenario.steps.size(); ++i) {

@@ -1,5 +1,5 @@
-// Any annotation is refused or read, and what is read is sound: names that are unique, init
-// containers first, a request wherever there is a limit.
+// Any annotation is an error or valid containers: unique names, init containers first, a request
+// for every limit.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Any text is refused or read; what is read survives printing, and the set agrees with itself.
+// Any text is an error or a set. A set is equal to its printed text read again, and its functions
+// agree with each other.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

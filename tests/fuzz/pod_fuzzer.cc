@@ -1,4 +1,4 @@
-// Any text is refused or read; of a pod that is read every question can be asked.
+// Any text is an error or a pod. Every function works on the pod.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

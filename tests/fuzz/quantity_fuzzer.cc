@@ -1,4 +1,5 @@
-// Any text is refused or read; what is read survives printing, and sums do not lose their sign.
+// Any text is an error or a quantity. A quantity is equal to its printed text read again, and sums
+// keep their sign.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

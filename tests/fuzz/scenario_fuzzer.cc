@@ -1,5 +1,5 @@
-// Any text is refused with a place or read; a scenario that is read can be run to its end, and its
-// state is sound after every step.
+// Any text is an error with a place or a scenario. A scenario runs to its end, and its state is
+// valid after every step.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (scenario.error().message.empty()) std::abort();
     return 0;
   }
-  // More would be the same again, only slower.
+  // More steps would test the same, only slower.
   constexpr size_t kManyNodes = 8;
   if (scenario->node.machine.numa().size() > kManyNodes) return 0;
   auto simulation = alignd::scenario::Simulation::Start(scenario->node, scenario->config);

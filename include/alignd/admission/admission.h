@@ -1,6 +1,6 @@
-// The managers at one table: start here. `Admit` decides about a pod: hints, merge, allocate, in
-// the kubelet's order, as one pure function. The next state is part of the answer, so a refusal or
-// a failure has nothing to undo.
+// The decision about a pod: start reading here. `Admit` collects hints, merges them and allocates,
+// in the kubelet's order, as one pure function. The next state is part of the result, so a refusal
+// or an error has nothing to undo.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/devicemanager/device_policy.h"
@@ -18,15 +18,14 @@
 
 namespace alignd::admission {
 
-// How the answer for one container came about.
+// How one container was decided.
 struct ContainerDecision {
   std::string container;
-  // Every resource's hints, those of all managers together. In pod scope the pod's.
+  // The hints of every resource, of all managers. With pod scope, those of the pod.
   topologymanager::HintsByResource hints;
   // The merged hint; nullopt with topology policy none.
   std::optional<topologymanager::TopologyHint> affinity;
-  // False if the memory manager's own search, beyond the merged hint, gave up
-  // (memorymanager::Placement).
+  // False if the memory manager's own search ended at its limit (memorymanager::Placement).
   bool memory_exact = true;
 
   friend bool operator==(const ContainerDecision&, const ContainerDecision&) = default;
@@ -34,25 +33,25 @@ struct ContainerDecision {
 
 struct Admission {
   std::optional<Refusal> refusal;  // nullopt: admitted
-  // Of the containers that were looked at, in the pod's order.
+  // Of the containers that were decided, in the pod's order.
   std::vector<ContainerDecision> decisions;
-  // The state after. Of a refused pod nothing is in it; but where the kubelet, which allocates and
-  // gives back, would have left the booked memory of a group on other nodes of that group, so it is
-  // here, for texts that compare. Who does not care keeps the state before.
+  // The state after the decision. A refused pod has nothing in it. But the kubelet allocates and
+  // releases, which can move reserved memory between the nodes of a group. `next` is then the
+  // kubelet's state, for comparisons; other callers keep the state before.
   NodeState next;
   std::map<std::string, Assignment> assignments;  // by container name; empty if refused
 
   bool admitted() const { return !refusal.has_value(); }
 };
 
-// Decides about every container of the pod, or refuses the whole pod. A container that already has
-// something keeps it. Pure and deterministic.
+// Decides about every container of the pod, or refuses the whole pod. A container keeps what it is
+// already assigned. Pure and deterministic.
 // Source: kubelet pkg/kubelet/cm/topologymanager/scope_container.go, scope_pod.go, scope_none.go.
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const devicemanager::PreferredAllocationFn& preferred);
 
-// The containers of the pod start, one after another: what ended init containers held is given back
-// as the kubelet gives it back.
+// The containers of the pod start, one after another. The memory of ended init containers is
+// released as the kubelet does it.
 void StartPod(const Node& node, const Pod& pod, NodeState& state);
 
 }  // namespace alignd::admission

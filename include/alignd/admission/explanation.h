@@ -1,4 +1,4 @@
-// A refusal in sentences: what was asked, what each NUMA node has left, and what would help.
+// The explanation of a refusal: the request, what each NUMA node has free, and what would help.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,6 @@
 
 namespace alignd::admission {
 
-// How much of one thing is left.
 struct Availability {
   uint64_t free = 0;
   uint64_t total = 0;
@@ -22,29 +21,29 @@ struct Availability {
   friend bool operator==(const Availability&, const Availability&) = default;
 };
 
-// What one NUMA node can still give exclusively.
+// The free resources of one NUMA node.
 struct NumaAvailability {
   int numa_id = 0;
   CpuSet free_cpus;  // in the shared pool and not reserved
   int cpus = 0;      // all CPUs of the node
-  std::map<std::string, Availability>
-      memory;  // bytes by memory type; empty with memoryManagerPolicy None
+  // Bytes by memory type; empty with memoryManagerPolicy None.
+  std::map<std::string, Availability> memory;
   std::map<std::string, Availability> devices;  // healthy devices by resource
 
   friend bool operator==(const NumaAvailability&, const NumaAvailability&) = default;
 };
 
-// One entry per NUMA node, ascending by id. A device on two nodes counts on both.
+// One entry per NUMA node, ascending by id. A device on two nodes is listed for both.
 std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState& state);
 
 // "app: 3 exclusive CPUs, 1 nvidia.com/gpu; log: shared CPUs (500m CPUs are not a whole number)".
-std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod);
+std::string DescribeRequest(const Node& node, const NodeState& state, const Pod& pod);
 
 // "NUMA node 0: 10 of 14 CPUs (4-13), 1 of 1 nvidia.com/gpu; NUMA node 1: ...".
-std::string DescribeAvailable(const std::vector<NumaAvailability>& room);
+std::string DescribeAvailable(const std::vector<NumaAvailability>& nodes);
 
-// The refusal with all that behind the kubelet's own text, and with what would help: found by
-// asking what another policy, or the empty node, would have answered.
+// The refusal with these texts after the kubelet's own text, and with what would help: found by the
+// decisions of another policy and of the empty node.
 Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal);
 
 }  // namespace alignd::admission

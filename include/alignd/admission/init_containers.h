@@ -1,4 +1,4 @@
-// What init containers hold once they have run to their end.
+// The resources of ended init containers.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace alignd::admission {
 
-// The container starts, so the init containers before it (not sidecars) have ended. They lose their
-// memory. If it is no init container itself, none of them can run again in this sandbox: what they
-// hold and no other container of the pod reuses returns to the shared pool. A pod whose containers
-// do not have all their CPUs yet keeps them for these.
-// Differs: the kubelet keeps the CPUs of ended init containers for the pod's life.
+// The container starts, so the init containers before it (not sidecars) have ended. Their memory is
+// released. If an app container starts, no init container runs again in this sandbox. Their CPUs
+// that no other container of the pod reuses then return to the shared pool. If a container of the
+// pod does not have its CPUs yet, the CPUs stay reserved for it.
+// Differs: the kubelet keeps the CPUs of ended init containers until the pod ends.
 void ContainerStarts(const Node& node, const Pod& pod, const std::string& container,
                      NodeState& state);
 
-// The pod's sandbox was made anew and its init containers run once more, before the others: they
-// may have the CPUs that those hold. Nothing happens while a container of the pod lacks its CPUs.
+// The pod has a new sandbox, and its init containers run again before the other containers. They
+// can reuse the CPUs of the app containers. Does nothing if a container of the pod does not have
+// its CPUs yet.
 void LendToInitContainers(const Node& node, const Pod& pod, NodeState& state);
 
 }  // namespace alignd::admission

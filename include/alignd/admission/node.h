@@ -1,5 +1,4 @@
-// A machine and the managers that the configuration puts to work on it, resolved and checked once
-// at start.
+// A machine and the managers that its configuration enables. Resolved and checked once, at start.
 #pragma once
 
 #include <optional>

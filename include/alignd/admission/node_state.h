@@ -1,7 +1,8 @@
-// What the node has given away: the managers' states and the stored affinities as one comparable
-// value. Copies share what they have in common, so that one per decision costs little.
+// All assignments of the node: the states of the managers and the stored affinities as one
+// comparable value. Copies share equal parts, so a copy for each decision is cheap.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,25 +20,25 @@ struct NodeState {
   cpumanager::CpuState cpu;
   memorymanager::MemoryState memory;
   devicemanager::DeviceState devices;
-  // What the topology manager decided for each container; not saved.
+  // The merged hint of each container; not saved.
   SharedMap<ContainerKey, topologymanager::TopologyHint> affinities;
 
-  // A node on which nothing runs and no plugin has registered.
+  // A node without containers and without registered plugins.
   static NodeState Initial(const Node& node);
 
-  // Broken invariants, one sentence each; empty if the state is sound.
+  // Broken invariants, one sentence each; empty if the state is valid.
   std::vector<std::string> BrokenInvariants(const Node& node) const;
 
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
 
-// Gives back everything the pod holds. Nothing happens for an unknown pod.
+// The UIDs of all pods that are assigned a resource or have a stored affinity.
+std::set<std::string> PodsIn(const NodeState& state);
+
+// Releases all resources of the pod. An unknown pod is ignored.
 void ReleasePod(const std::string& pod_uid, NodeState& state);
 
-// Gives back CPUs and memory of one container; its devices stay with the pod.
+// Releases CPUs and memory of one container; its devices stay with the pod.
 void ReleaseContainer(const ContainerKey& key, NodeState& state);
-
-// Takes a grant back that was never used: CPUs, memory and devices of one container.
-void RevokeContainer(const ContainerKey& key, NodeState& state);
 
 }  // namespace alignd::admission

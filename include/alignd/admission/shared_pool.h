@@ -1,5 +1,5 @@
-// Which CPUs the containers of the shared pool run on, and which running containers must move to
-// match a NodeState.
+// The CPUs of the shared pool, and the cpuset changes that running containers need to match a
+// NodeState.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace alignd::admission {
 
-// The CPUs of containers without exclusive ones: the default set. Empty with cpuManagerPolicy none:
-// nobody's CPUs are touched.
-// Differs: an empty default set (strict-cpu-reservation on a full node) becomes the reserved CPUs.
-// The kubelet then writes an empty cpuset, which runtimes read as "no change", and the shared
-// containers stay on CPUs that are somebody's exclusive ones.
+// The CPUs of containers without exclusive CPUs: the default set. Empty with cpuManagerPolicy none:
+// alignd then sets no cpuset.
+// Differs: if the default set is empty (strict-cpu-reservation on a full node), the reserved CPUs.
+// The kubelet then writes an empty cpuset, which runtimes take as "no change". The shared
+// containers stay on CPUs that are exclusive to other containers.
 CpuSet SharedCpus(const Node& node, const NodeState& state);
 
 // A container as the runtime has it.
 struct RunningContainer {
   std::string id;
   ContainerKey key;
-  CpuSet cpuset;  // what the runtime was last told; empty: nothing
+  CpuSet cpuset;  // last applied in the runtime; empty: none
 
   friend bool operator==(const RunningContainer&, const RunningContainer&) = default;
 };
@@ -35,8 +35,8 @@ struct CpuSetChange {
   friend bool operator==(const CpuSetChange&, const CpuSetChange&) = default;
 };
 
-// Only containers whose set really changes, in the order given. Those that lose CPUs come before
-// those that only gain, so that nobody is let onto a CPU that another still uses.
+// Only containers whose set changes, in the given order. Containers that lose CPUs come before
+// those that only gain CPUs, so that no container moves to a CPU that another one still uses.
 std::vector<CpuSetChange> CpuSetChanges(const Node& node, const NodeState& state,
                                         const std::vector<RunningContainer>& running);
 

@@ -17,8 +17,8 @@ namespace alignd {
 // A value: copying costs one word per 64 CPU numbers. CPU numbers are 0 to kMaxCpu.
 class CpuSet {
  public:
-  // Eight times the largest NR_CPUS of any Linux architecture; bounds what a hostile list can
-  // make us allocate.
+  // Eight times the largest NR_CPUS of any Linux architecture. Limits the memory that a list from
+  // outside can make alignd allocate.
   static constexpr int kMaxCpu = 65535;
 
   // Walks the CPU numbers in ascending order.

@@ -59,6 +59,8 @@ class NumaMask {
   constexpr bool Contains(int position) const { return (bits_ >> position & 1) != 0; }
   constexpr bool Contains(NumaMask other) const { return (other.bits_ & ~bits_) == 0; }
   constexpr bool Intersects(NumaMask other) const { return (bits_ & other.bits_) != 0; }
+  // The highest position of a mask that is not empty.
+  constexpr int Highest() const { return kMaxNodes - 1 - std::countl_zero(bits_); }
   constexpr void Add(int position) { bits_ |= uint64_t{1} << position; }
 
   // Fewer nodes, or as many nodes and a smaller mask value.
@@ -67,7 +69,7 @@ class NumaMask {
     return Count() != other.Count() ? Count() < other.Count() : bits_ < other.bits_;
   }
 
-  // Positions as a list, for messages in rooms that have no machine at hand: `{0,2}`.
+  // Positions as a list: `{0,2}`. For messages of modules that do not know the node ids.
   std::string ToString() const;
 
   friend constexpr NumaMask operator|(NumaMask a, NumaMask b) {

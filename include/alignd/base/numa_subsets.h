@@ -9,7 +9,7 @@
 namespace alignd {
 
 // Calls `visit(NumaMask)` with every non-empty subset of `nodes`, narrowest first, of equally
-// narrow ones the lowest first. For showing and for small machines: n nodes have 2^n - 1 of them.
+// narrow ones the lowest first. For reports and small machines: n nodes have 2^n - 1 subsets.
 // Source: kubelet pkg/kubelet/cm/topologymanager/bitmask/bitmask.go, IterateBitMasks.
 template <typename Visit>
 void ForEachSubset(NumaMask nodes, Visit visit) {

@@ -14,19 +14,19 @@ namespace alignd {
 // in. Source: apimachinery pkg/api/resource/quantity.go.
 class Quantity {
  public:
-  // How it was written, which decides how it is printed.
+  // The suffix family, which decides how the value is printed.
   enum class Format { kDecimalSi, kBinarySi, kDecimalExponent };
 
   Quantity() = default;
   // A whole number.
   explicit Quantity(int64_t value, Format format = Format::kDecimalSi);
 
-  // Reads what Kubernetes reads: sign, digits, suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an
-  // exponent such as e3). A sign, a point or a suffix without digits means zero, as it does there.
-  // Values finer than 1n are rounded up (away from zero); binary forms are capped at 2^63-1.
-  // Errors: kInvalidArgument, quoting the text.
-  // Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity.
-  // Differs: decimal forms are capped too, at some 1.7e29; there an exponent wraps at 32 bits.
+  // Reads the same texts as Kubernetes: sign, digits, suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei,
+  // or an exponent such as e3). A sign, a point or a suffix without digits means zero, as in
+  // Kubernetes. Values finer than 1n are rounded up (away from zero); binary forms are capped at
+  // 2^63-1. Errors: kInvalidArgument, quoting the text. Source: apimachinery
+  // pkg/api/resource/quantity.go, ParseQuantity. Differs: decimal forms are capped too, at
+  // about 1.7e29; in Kubernetes an exponent wraps at 32 bits.
   static Result<Quantity> Parse(std::string_view text);
 
   // Canonical form: no fraction, the largest suffix that keeps the value exact, in the family in
@@ -45,14 +45,14 @@ class Quantity {
   bool IsZero() const { return nano_ == 0; }
   int Sign() const { return nano_ == 0 ? 0 : nano_ < 0 ? -1 : 1; }
 
-  // Sums take the form of the left side, or of the right side if the left is zero; they stop at the
-  // ends of the range. Source: apimachinery pkg/api/resource/quantity.go, Add and Sub.
+  // A sum has the format of the left side, or of the right side if the left is zero. It saturates
+  // at the ends of the range. Source: apimachinery pkg/api/resource/quantity.go, Add and Sub.
   Quantity& operator+=(const Quantity& other);
   Quantity& operator-=(const Quantity& other);
   friend Quantity operator+(Quantity a, const Quantity& b) { return a += b; }
   friend Quantity operator-(Quantity a, const Quantity& b) { return a -= b; }
 
-  // By value; the form does not count.
+  // By value; the format makes no difference.
   friend bool operator==(const Quantity& a, const Quantity& b) { return a.nano_ == b.nano_; }
   friend std::strong_ordering operator<=>(const Quantity& a, const Quantity& b) {
     return a.nano_ <=> b.nano_;

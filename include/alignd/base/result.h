@@ -1,4 +1,4 @@
-// How a malfunction travels: `Error` in a `Result<T>`. A refused pod is not a malfunction, see
+// Errors as return values: `Error` in a `Result<T>`. A refused pod is not an error, see
 // pod/refusal.h.
 #pragma once
 
@@ -13,21 +13,21 @@ enum class ErrorCode {
   kInvalidArgument,   // the input is wrong; the same call will fail again
   kNotFound,          // the named thing does not exist
   kCorrupt,           // stored data does not verify
-  kUnavailable,       // a peer or resource is not there now; the same call may succeed later
+  kUnavailable,       // a peer or resource is not available now; the same call may succeed later
   kDeadlineExceeded,  // a peer did not answer in time
   kIo,                // the operating system refused; the message carries path and errno text
-  kInternal,          // a bug of ours, seen before it did harm
+  kInternal,          // a bug in alignd, found before it did damage
 };
 
-// `message` is lower case, without a full stop, with the datum in it; where the kubelet has the
-// same error, it is the kubelet's text to the letter. `remedy`, where one is known, tells the
-// operator what to do; it is kept apart so that the message stays comparable.
+// `message` is lower case, without a full stop, and has the wrong value in it. Where the kubelet
+// has the same error, `message` is the kubelet's exact text. `remedy`, if there is one, says what
+// the operator can do; it is a member of its own so that the message can be compared.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message = {};
   std::string remedy = {};
 
-  // For people: the message, and the remedy behind a semicolon.
+  // For log and error output: the message, and after a semicolon the remedy.
   std::string Text() const { return remedy.empty() ? message : message + "; " + remedy; }
 
   // The same error with `context` and a colon in front: "read /sys/x: no such file".

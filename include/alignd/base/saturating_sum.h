@@ -1,4 +1,4 @@
-// Addition that stays at the largest number instead of wrapping around.
+// Addition that saturates at the largest number instead of overflowing.
 #pragma once
 
 #include <cstdint>

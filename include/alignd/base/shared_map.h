@@ -1,5 +1,5 @@
-// A sorted map whose copies share their entries: what the state of a node is made of, which is
-// copied for every decision and changed in one place.
+// A sorted map whose copies share their entries. The state of a node consists of such maps: it is
+// copied for every decision, and each decision changes few entries.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace alignd {
 
-// A value, used like std::map. A copy costs one reference count, a change the entry that changes
-// and some dozens of reference counts. What copies share is never modified, so that they may be
-// read and changed on different threads. Every change ends all iterators, and references that were
-// obtained to change something.
+// A value, used like std::map. A copy costs one reference count. A change costs a copy of the entry
+// and some dozens of reference counts. Shared entries are never modified, so different threads may
+// read and change different copies. Every change invalidates all iterators, and the references from
+// operator[].
 template <typename Key, typename Value>
 class SharedMap {
   using Entry = std::shared_ptr<const std::pair<const Key, Value>>;
@@ -101,8 +101,8 @@ class SharedMap {
     return found->second;
   }
 
-  // The value under the key, to be changed; a new one if there was none. Use it at once: after the
-  // map was copied, a change would be seen in both.
+  // The value under the key, to be changed; a new one if there was none. Use it at once: once the
+  // map is copied, a change would show in both copies.
   Value& operator[](const Key& key) {
     const auto [block, entry] = empty() ? Place{} : PlaceOf(key);
     Block changed = empty() ? Block{} : *All()[block];
@@ -149,7 +149,7 @@ class SharedMap {
   }
 
  private:
-  // Of 250 entries a change copies one block's and all blocks' pointers, some 40.
+  // With 250 entries, a change copies the pointers of one block and of all blocks: about 40.
   static constexpr size_t kMaxInBlock = 32;
 
   struct Place {
@@ -162,7 +162,7 @@ class SharedMap {
     return blocks_ ? *blocks_ : kNone;
   }
 
-  // Where the key is, or where it would be inserted. Not for an empty map.
+  // The position of the key, or where to insert it. Not for an empty map.
   Place PlaceOf(const Key& key) const {
     const auto starts_behind = [](const Key& k, const auto& block) {
       return k < block->front()->first;
@@ -175,7 +175,7 @@ class SharedMap {
             static_cast<size_t>(entry - (*block)->begin())};
   }
 
-  // Puts `changed` in the place of a block: in two halves if it is too long, not at all if empty.
+  // Replaces a block by `changed`: split in two if it is too long, removed if it is empty.
   void Replace(size_t block, Block changed) {
     Blocks blocks = All();
     const auto place = blocks.begin() + static_cast<std::ptrdiff_t>(block);

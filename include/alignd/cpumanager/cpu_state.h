@@ -1,4 +1,4 @@
-// Who has which CPUs: the default set (shared pool) and the exclusive assignments.
+// The assignment of CPUs: the default set (shared pool) and the exclusive assignments.
 #pragma once
 
 #include <map>
@@ -10,13 +10,14 @@
 
 namespace alignd::cpumanager {
 
-// A value. `default_set` and `assignments` are what cpu_manager_state holds.
+// A value. `default_set` and `assignments` are the contents of cpu_manager_state.
 struct CpuState {
   CpuSet default_set;
   // pod UID -> container name -> exclusive CPUs. Never an empty inner map, never an empty set.
   SharedMap<std::string, std::map<std::string, CpuSet>> assignments;
-  // What finished init containers leave to the later containers of their pod: pod UID -> CPUs.
-  // At most one pod (touching another pod drops it). Hidden inside the kubelet's policy; not saved.
+  // CPUs of ended init containers that later containers of their pod can reuse: pod UID -> CPUs. At
+  // most one pod: a decision about another pod drops the entry. Internal to the kubelet's policy;
+  // not saved.
   std::map<std::string, CpuSet> reusable;
 
   // The container's exclusive CPUs, or null.

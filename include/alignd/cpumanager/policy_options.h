@@ -22,8 +22,8 @@ struct PolicyOptions {
 };
 
 // Errors: kInvalidArgument with the kubelet's text (unknown option, bad boolean, options that
-// exclude each other, align-by-socket where it cannot work), the kubelet's `new static policy
-// error: ` in front. With cpuManagerPolicy none any option is an error.
+// exclude each other, align-by-socket where it cannot work), with the kubelet's prefix `new static
+// policy error: `. With cpuManagerPolicy none, any option is an error.
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_options.go; policy_none.go.
 Result<PolicyOptions> ParsePolicyOptions(const KubeletConfig& config, const Machine& machine);
 

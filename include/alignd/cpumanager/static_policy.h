@@ -1,5 +1,5 @@
 // The CPU manager's static policy: hints, allocation, release and the checks at start. All
-// functions are pure; the NUMA affinity is an argument, nobody is called back.
+// functions are pure; the NUMA affinity is an argument.
 #pragma once
 
 #include <optional>
@@ -18,13 +18,13 @@
 
 namespace alignd::cpumanager {
 
-// How the CPU manager works on this machine. Made once; a value.
+// The settings of the CPU manager on this machine. Made once; a value.
 struct StaticPolicy {
   PolicyOptions options;
-  CpuSet reserved;  // reserved CPUs, never given out exclusively
+  CpuSet reserved;  // never assigned exclusively
 
-  // The CPUs that default set and assignments add up to: all, or with strict-cpu-reservation all
-  // but the reserved.
+  // The union of default set and assignments: all CPUs, or with strict-cpu-reservation all but the
+  // reserved ones.
   CpuSet Managed(const Machine& machine) const;
 
   friend bool operator==(const StaticPolicy&, const StaticPolicy&) = default;
@@ -35,14 +35,14 @@ struct StaticPolicy {
 // Source: kubelet cmd/kubelet/app/server.go, getReservedCPUs.
 Result<CpuSet> ReservedSystemCpus(const Machine& machine, const KubeletConfig& config);
 
-// Resolves options and reserved CPUs: those that reservedSystemCPUs lists, else as many as
-// kubeReserved and systemReserved ask for, rounded up, chosen like a container's CPUs.
+// Resolves options and reserved CPUs: the CPUs of reservedSystemCPUs; or, if it is empty, the
+// number in kubeReserved and systemReserved, rounded up, chosen like the CPUs of a container.
 // `config.cpu_manager_policy` must be static. Errors: kInvalidArgument with the text with which the
 // kubelet refuses to start. Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go,
 // NewStaticPolicy; cpu_manager.go, NewManager; container_manager_linux.go (reservedSystemCPUs).
 Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfig& config);
 
-// The state of a node on which nothing runs.
+// The state of a node without containers.
 CpuState InitialState(const Machine& machine, const StaticPolicy& policy);
 
 // The cpu hints of one container; empty if it is not entitled to exclusive CPUs.
@@ -56,40 +56,39 @@ topologymanager::HintsByResource ContainerHints(const Machine& machine, const St
 topologymanager::HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state, const Pod& pod);
 
-// Gives the container its exclusive CPUs (nothing to do if it is not entitled to any or has them)
-// and updates what is reusable. Returns why not, or nullopt; after a refusal `state` is to be
-// thrown away. Refusals: SMTAlignmentError, UnexpectedAdmissionError.
+// Allocates the container's exclusive CPUs, unless it has them or is not entitled to any, and
+// updates the reusable CPUs. Returns the refusal, or nullopt. After a refusal, discard `state`.
+// Refusals: SMTAlignmentError, UnexpectedAdmissionError.
 // Source: policy_static.go, Allocate.
-// Differs: a container that has its CPUs keeps them before anything is checked. The kubelet asks
-// first whether the rest of the node has enough whole cores (full-pcpus-only), and so refuses a
-// running pod when it restarts.
+// Differs: a container that has its CPUs keeps them without any check. With full-pcpus-only, the
+// kubelet first checks whether the rest of the node has enough whole cores. So it refuses a running
+// pod when the kubelet restarts.
 std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
                                 const Container& container,
                                 const topologymanager::TopologyHint& affinity, CpuState& state);
 
-// Gives back what the container holds, except CPUs that another container holds too.
+// Releases the container's CPUs, except those that another container is assigned too.
 // Source: policy_static.go, RemoveContainer.
-// Differs: what was given back is no longer reusable by the pod; it is free for all.
+// Differs: the pod cannot reuse released CPUs; every pod can be assigned them.
 void ReleaseContainer(const ContainerKey& key, CpuState& state);
 
-// Gives back everything the pod holds.
+// Releases all CPUs of the pod.
 void ReleasePod(const std::string& pod_uid, CpuState& state);
 
 // Checks a state that was loaded from disk against the machine and the policy.
-// A state without default set and assignments passes: nothing was saved yet, and InitialState is to
-// take its place.
+// A state without default set and assignments passes: nothing was saved yet. Use InitialState then.
 // Errors: kCorrupt with the kubelet's text, without its prefix.
 // Source: policy_static.go, validateState.
 // Differs: with strict-cpu-reservation the default set may be empty if the assignments cover all
-// CPUs but the reserved; the kubelet cannot restart on a node that is in full use. CPUs that two
-// pods hold, and a container without CPUs, are refused; the kubelet does not look.
+// CPUs but the reserved ones; the kubelet cannot restart on a fully used node. CPUs that two pods
+// are assigned, and a container without CPUs, are errors; the kubelet does not check them.
 Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
                             const CpuState& state);
 
-// Broken invariants of a state that we made ourselves, one sentence each; empty if it is sound:
-// no assignment touches the default set, CPUs of different pods are disjoint, default set and
-// assignments are exactly the managed CPUs, reserved CPUs are assigned to nobody, and what a pod
-// may reuse is its own.
+// Broken invariants of a state that alignd made, one sentence each; empty if it is valid:
+// assignments and default set are disjoint, CPUs of different pods are disjoint, default set and
+// assignments together are the managed CPUs, no reserved CPU is assigned, and a pod can reuse only
+// its own CPUs.
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state);
 

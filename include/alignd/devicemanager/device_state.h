@@ -1,4 +1,4 @@
-// Devices that plugins announced, and what each container holds of them.
+// The devices that plugins reported, and the devices that each container is allocated.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace alignd::devicemanager {
 
 struct Device {
   bool healthy = true;
-  std::vector<int64_t> numa;  // NUMA node ids as the plugin gave them; empty: no topology
+  std::vector<int64_t> numa;  // NUMA node ids as the plugin reported them; empty: no topology
 
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-// One extended resource. Not registered: known from the checkpoint only, its plugin is not there.
+// One extended resource. Not registered: known from the checkpoint only, without a plugin.
 struct Resource {
   bool registered = false;
   bool prefers_allocation = false;        // the plugin implements GetPreferredAllocation
-  bool pre_start_required = false;        // the plugin wants PreStartContainer
+  bool pre_start_required = false;        // the plugin requires PreStartContainer
   std::map<std::string, Device> devices;  // by id
 
   friend bool operator==(const Resource&, const Resource&) = default;
@@ -33,7 +33,7 @@ struct Resource {
 // Source: kubelet pkg/kubelet/cm/devicemanager/checkpoint, DevicesPerNUMA.
 using DevicesPerNuma = std::map<int64_t, std::vector<std::string>>;
 
-// What one container holds of one resource.
+// The devices of one resource that a container is allocated.
 struct DeviceAllocation {
   DevicesPerNuma devices;  // id lists sorted
   // The plugin's answer: a serialised v1beta1.ContainerAllocateResponse. Opaque to the core. Empty
@@ -45,17 +45,17 @@ struct DeviceAllocation {
   friend bool operator==(const DeviceAllocation&, const DeviceAllocation&) = default;
 };
 
-// A value. What init containers leave to later containers of their pod is not stored: it follows
-// from the allocations (ReusableIds).
+// A value. Which devices of init containers later containers of the pod can reuse is not stored: it
+// follows from the allocations (ReusableIds).
 struct DeviceState {
   SharedMap<std::string, Resource> resources;  // by resource name
-  // Container -> resource -> what it holds. Never an empty inner map.
+  // Container -> resource -> devices. Never an empty inner map.
   SharedMap<ContainerKey, std::map<std::string, DeviceAllocation>> allocations;
-  // What the container holds of that resource, or null.
+  // The container's devices of that resource, or null.
   const DeviceAllocation* Find(const ContainerKey& key, const std::string& resource) const;
-  // All device ids of the resource that some container holds.
+  // All device ids of the resource that are allocated to a container.
   std::set<std::string> AllocatedIds(const std::string& resource) const;
-  // Those that some container of the pod holds.
+  // The ids that are allocated to a container of the pod.
   std::set<std::string> PodIds(const std::string& pod_uid, const std::string& resource) const;
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;

@@ -1,5 +1,5 @@
-// What the node has: CPUs by core, uncore cache, NUMA node and socket; memory, huge pages and
-// distances per NUMA node. Never changes while we run.
+// The hardware of the node: CPUs by core, uncore cache, NUMA node and socket; memory, huge pages
+// and distances per NUMA node. Constant while alignd runs.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace alignd {
 
-// One online logical CPU as it is reported. `core`, `socket` and `uncore` are opaque ids, unique on
-// the node; `numa` is a NUMA node id.
+// One online logical CPU as the system reports it. `core`, `socket` and `uncore` are opaque ids,
+// unique on the node; `numa` is a NUMA node id.
 struct Cpu {
   int cpu = 0;
   int core = 0;
@@ -42,8 +42,8 @@ struct CpuGroup {
   friend bool operator==(const CpuGroup&, const CpuGroup&) = default;
 };
 
-// Which units of one level share a CPU with each unit of another: by the place of the latter in its
-// level's list, the places of the former in theirs, ascending.
+// For each unit of one level (by index in that level's list): the indices of the units of another
+// level that share a CPU with it, ascending.
 using Nesting = std::vector<std::vector<size_t>>;
 
 // A value, checked when it is made. NUMA nodes are addressed by position in ascending id order.
@@ -92,11 +92,11 @@ class Machine {
   int NumaId(int position) const { return numa_[static_cast<size_t>(position)].id; }
   std::optional<int> NumaPosition(int64_t id) const;
   std::vector<int> NumaIds(NumaMask mask) const;
-  // The nodes of that list that the machine has.
+  // Ids that the machine does not have are ignored.
   NumaMask MaskOfIds(const std::vector<int64_t>& ids) const;
 
-  // SLIT distance by positions. A row as long as there are nodes is read by position, a longer one
-  // by node id (some kernels list offline nodes); what the row lacks is kUnknownDistance.
+  // SLIT distance by positions. A row with one entry per node is read by position, a longer one by
+  // node id (some kernels list offline nodes). A missing entry is kUnknownDistance.
   static constexpr int kUnknownDistance = 255;  // ACPI's "unreachable"
   int Distance(int from, int to) const;
 

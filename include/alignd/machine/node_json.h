@@ -15,8 +15,8 @@ namespace alignd {
 // Unknown distances are null.
 std::string MachineToNodeJson(const Machine& machine);
 
-// Reads that form, from anybody. Every key but `cpus`, `numa` and `id` may be absent or null; other
-// keys (`devices`, `preferred`) are ignored. Numbers are whole and in range: CPUs 0 to
+// Reads that form from untrusted input. Every key but `cpus`, `numa` and `id` may be absent or
+// null; other keys (`devices`, `preferred`) are ignored. Numbers are whole and in range: CPUs 0 to
 // CpuSet::kMaxCpu, ids of NUMA nodes 0 and above, ids of cores, sockets and caches 32 bits, memory
 // 64 bits, and likewise all bytes in a node's huge pages together.
 // Errors: kInvalidArgument, naming the place (`numa[1].distances[0]: 1.5 is not a whole number from

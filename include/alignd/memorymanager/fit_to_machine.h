@@ -1,4 +1,4 @@
-// A saved memory state on a machine that has booted since.
+// A saved memory state, adapted to the machine after a reboot.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace alignd::memorymanager {
 
-// The same assignments on a machine whose NUMA nodes have more or less memory than when the state
-// was saved: how much the kernel keeps for itself differs by some MB from boot to boot. nullopt if
-// anything else differs from what ValidateLoaded wants, or if what is assigned does not fit now.
-// Differs: the kubelet does not start then, until its file is removed.
+// The same assignments on a machine whose NUMA nodes have more or less memory than the saved state
+// says: the kernel's own memory differs by some MB from boot to boot. nullopt if ValidateLoaded
+// would find another difference, or if the assigned memory does not fit now.
+// Differs: the kubelet then does not start until its state file is removed.
 std::optional<MemoryState> FitToMachine(const Machine& machine, const StaticPolicy& policy,
                                         const MemoryState& state);
 

@@ -1,4 +1,4 @@
-// Who has which memory: per NUMA node what is free and reserved, per container its blocks.
+// The assignment of memory: free and reserved bytes per NUMA node, blocks per container.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct NumaMemory {
   friend bool operator==(const NumaMemory&, const NumaMemory&) = default;
 };
 
-// What one container holds of one memory type on a set of NUMA nodes.
+// The memory of one type that a container is assigned on a set of NUMA nodes.
 struct Block {
   std::vector<int> numa_affinity;  // NUMA node ids, ascending
   std::string type;
@@ -43,8 +43,8 @@ struct Block {
 // Source: kubernetes pkg/apis/core/v1/helper/helpers.go, HugePageResourceName.
 std::string HugePageType(uint64_t page_bytes);
 
-// A value. NUMA nodes are named by id, as in memory_manager_state. What init containers leave to
-// later containers of their pod is not stored: it is what their blocks say.
+// A value. NUMA nodes are named by id, as in memory_manager_state. Later containers of a pod can
+// reuse the blocks of its init containers; that is not stored.
 struct MemoryState {
   std::map<int, NumaMemory> machine;  // by NUMA node id
   // pod UID -> container name -> blocks, sorted by type. Never an empty inner map.

@@ -1,5 +1,5 @@
-// What is asked: a pod with its containers and their resources, its QoS class, and how many
-// exclusive CPUs a container is entitled to.
+// A pod: its containers and their resources, its QoS class, and the number of exclusive CPUs of a
+// container.
 #pragma once
 
 #include <compare>
@@ -26,7 +26,7 @@ struct Resources {
 enum class QosClass { kGuaranteed, kBurstable, kBestEffort };
 
 enum class ContainerKind {
-  kInit,     // runs to its end before the next container starts
+  kInit,     // ends before the next container starts
   kSidecar,  // an init container with restartPolicy Always: keeps running
   kApp,
 };
@@ -39,7 +39,7 @@ struct Container {
   friend bool operator==(const Container&, const Container&) = default;
 };
 
-// Names a container for as long as its pod lives, restarts included.
+// Identifies a container as long as its pod exists, across restarts.
 struct ContainerKey {
   std::string pod_uid;
   std::string container;
@@ -54,10 +54,10 @@ struct Pod {
   std::string name_space;
   // In the kubelet's order: init containers as listed (sidecars among them), then the others.
   std::vector<Container> containers;
-  // spec.resources. With requests or limits for cpu, memory or huge pages in it, the CPU and the
-  // memory manager leave the pod alone (1.36 default feature gates).
+  // spec.resources. If it has requests or limits for cpu, memory or huge pages, the CPU manager and
+  // the memory manager ignore the pod (default feature gates of 1.36).
   std::optional<Resources> pod_level;
-  // status.qosClass, or what a cgroup parent told; believed where it is set.
+  // status.qosClass, or the class of the cgroup parent. Takes precedence over the computed class.
   std::optional<QosClass> stated_qos;
 
   friend bool operator==(const Pod&, const Pod&) = default;
@@ -68,12 +68,13 @@ std::string_view ToString(QosClass qos);
 // Source: kubernetes pkg/apis/core/v1/helper/qos/qos.go, GetPodQOS.
 QosClass QosOf(const Pod& pod);
 
-// Whether spec.resources asks for cpu, memory or huge pages.
+// Whether spec.resources has cpu, memory or huge pages.
 // Source: k8s.io/component-helpers/resource, IsPodLevelResourcesSet.
 bool HasPodLevelResources(const Pod& pod);
 
 // Number of exclusive CPUs the container is entitled to: its cpu request, if the pod is Guaranteed,
-// has no pod-level resources, and the request is a whole number. 0: it runs in the shared pool.
+// has no pod-level resources, and the request is a whole number. 0: the container runs in the
+// shared pool.
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, guaranteedCPUs.
 int ExclusiveCpus(const Pod& pod, const Container& container);
 

@@ -1,4 +1,4 @@
-// Why a pod is not admitted, in the kubelet's words. An answer, not an error.
+// Why a pod is not admitted, in the kubelet's words. A result, not an error.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-// "Allocate failed due to <error>, which is unexpected": how the kubelet wraps every error of a
-// manager that is not a refusal of its own.
+// "Allocate failed due to <error>, which is unexpected": the kubelet's text for an error of a
+// manager that is not a refusal.
 inline Refusal UnexpectedAdmissionError(const std::string& error) {
   return {"UnexpectedAdmissionError", "Allocate failed due to " + error + ", which is unexpected"};
 }

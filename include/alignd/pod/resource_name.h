@@ -1,12 +1,12 @@
-// What the name of a resource tells.
+// Kinds of resources, by name.
 #pragma once
 
 #include <string_view>
 
 namespace alignd {
 
-// Whether it is neither cpu, memory, ephemeral-storage nor huge pages: a resource that the node
-// counts without knowing it, such as a device plugin's.
+// Whether the name is neither cpu, memory, ephemeral-storage nor huge pages, such as a resource of
+// a device plugin.
 bool IsExtendedResource(std::string_view name);
 
 }  // namespace alignd

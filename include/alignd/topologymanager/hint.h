@@ -1,4 +1,4 @@
-// What a manager could do where: the words in which the managers and the topology manager talk.
+// Topology hints: on which NUMA nodes a manager could satisfy a request.
 #pragma once
 
 #include <initializer_list>
@@ -27,13 +27,13 @@ using HintList = std::vector<TopologyHint>;
 // One hint for each of these sets.
 struct DescribedHints {
   NodeSets sets;
-  // Preferred are the sets of so many nodes,
+  // The sets with this number of nodes are preferred.
   int preferred_nodes = 0;
-  // and those that touch exactly so many of the groups (sockets, for align-by-socket).
+  // The sets that touch exactly `preferred_groups` of these groups (sockets, for align-by-socket)
+  // are preferred as well.
   std::vector<NumaMask> groups;
   int preferred_groups = 0;
-  // False if the search for `preferred_nodes` gave up: fewer may do, so there may be narrower sets,
-  // which then were to be preferred.
+  // False if the search for `preferred_nodes` ended at its limit: the number may be too large.
   bool exact = true;
 
   bool IsPreferred(NumaMask set) const;
@@ -42,8 +42,7 @@ struct DescribedHints {
 };
 
 // The hints of one resource: some listed, the others described. A value that is cheap to copy.
-// Differs: the kubelet lists them all, 2^n of n NUMA nodes. These are the same hints: none is left
-// out, so nothing that could win is.
+// Differs: the kubelet lists all hints, 2^n of n NUMA nodes. These are the same hints.
 class Hints {
  public:
   Hints() = default;
@@ -56,15 +55,16 @@ class Hints {
 
   const HintList& listed() const { return listed_; }
   const DescribedHints* described() const { return described_.get(); }  // null, or with a member
-  // Whether it is certain which of them are preferred: see DescribedHints.
+  // False if it is uncertain which of them are preferred: see DescribedHints.
   bool exact() const { return exact_; }
   bool empty() const { return listed_.empty() && described_ == nullptr; }
 
-  // All of them, narrowest first if any are described: the kubelet's list. 2^n steps.
+  // The kubelet's list: all hints, narrowest first if any are described. 2^n steps.
   HintList All() const;
 
-  // What people are shown: All() if the described sets lie within kNodesShownFully nodes; else the
-  // listed ones and the narrowest kMaxShown of the described (the lowest of equally narrow ones).
+  // The hints for reports: All() if the described sets lie within kNodesShownFully nodes. Otherwise
+  // the listed hints and the kMaxShown narrowest described ones (the lowest of equally narrow
+  // ones).
   static constexpr int kNodesShownFully = 8;
   static constexpr size_t kMaxShown = 256;
   HintList Shown() const;

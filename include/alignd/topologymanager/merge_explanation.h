@@ -1,4 +1,4 @@
-// Why a merge of hints came out as it did: every candidate, best first, and what the others lack.
+// The explanation of a merge: every candidate, best first, and why the others are not the best.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace alignd::topologymanager {
 
-// How a set of NUMA nodes is written. NumaMask::ToString writes positions; who has the machine at
-// hand writes ids.
+// Writes a set of NUMA nodes. NumaMask::ToString writes positions; callers that know the machine
+// write ids.
 using MaskText = std::function<std::string(NumaMask)>;
 
-// A set of NUMA nodes that some combination of hints leads to.
+// A set of NUMA nodes that is the result of some combination of hints.
 struct Candidate {
   TopologyHint hint;    // always with an affinity
   std::string verdict;  // "best", or why it is not
@@ -30,16 +30,15 @@ struct MergeExplanation {
 
   std::vector<Candidate> candidates;  // best first; no more than kMaxCandidates
   size_t left_out = 0;                // worse ones that are not listed
-  // What else there is to say: why there is no candidate, what the policy did not look at.
+  // Further facts: why there is no candidate, which hints the policy ignores.
   std::vector<std::string> notes;
 
   friend bool operator==(const MergeExplanation&, const MergeExplanation&) = default;
 };
 
-// Explains MergeHints with the same arguments: the first candidate is what it returns. Without a
-// candidate, a note says so; and where a search gave up, and there may be a better one. Of more
-// common NUMA nodes than tables are made of (MergeLimits) only the best candidate is there, and a
-// note.
+// Explains MergeHints with the same arguments: the first candidate is its result. A note says why
+// there is no candidate, or that a search ended at its limit. With more common NUMA nodes than
+// tables are made of (MergeLimits), there is only the best candidate and a note.
 MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& lists,
                               const MergeRules& rules, const MaskText& mask_text);
 

@@ -1,4 +1,4 @@
-// How far the NUMA nodes of a set are from each other.
+// The distances between the NUMA nodes of a set.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class NumaInfo {
   // Source: kubelet pkg/kubelet/cm/topologymanager/numa_info.go, Closest.
   double AverageDistance(NumaMask mask) const;
 
-  // Over all ordered pairs, a node with itself included. Of masks of one size it orders as the
-  // average does: whole numbers this small are exact.
+  // Over all ordered pairs, a node with itself included. Orders masks of one size as the average
+  // does, without rounding.
   int64_t DistanceSum(NumaMask mask) const;
 
   int Distance(int from, int to) const {

@@ -1,4 +1,4 @@
-// The topology manager's policies: filter, merge, and say whether the result may be admitted.
+// The topology manager's policies: filter hints, merge them, and decide about admission.
 #pragma once
 
 #include <optional>
@@ -37,12 +37,12 @@ class Policy {
   const NumaInfo& numa() const { return numa_; }
   const MergeRules& rules() const { return rules_; }
 
-  // What is merged: one list per resource, or one for a provider that has none; without the hints
-  // that the policy has no use for. Source: policy.go, filterProvidersHints;
+  // The lists to merge: one per resource, or one for a provider without resources; without the
+  // hints that the policy ignores. Source: policy.go, filterProvidersHints;
   // policy_single_numa_node.go, filterSingleNumaHints.
   std::vector<Hints> Lists(const std::vector<HintsByResource>& answers) const;
 
-  // Merges the answers of all hint providers. Not for policy none, which asks for no hints.
+  // Merges the answers of all hint providers. Not for policy none, which has no hints.
   // Source: policy_best_effort.go, policy_restricted.go, policy_single_numa_node.go, Merge.
   MergedHint Merge(const std::vector<HintsByResource>& answers) const;
 
@@ -56,7 +56,7 @@ class Policy {
   MergeRules rules_;
 };
 
-// What a pod is told that the policy does not admit.
+// The refusal of a pod that the policy does not admit.
 // Source: topology_manager.go, TopologyAffinityError.
 Refusal TopologyAffinityError();
 

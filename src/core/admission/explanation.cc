@@ -17,23 +17,23 @@ std::string Bytes(uint64_t bytes) {
   return std::to_string(bytes);
 }
 
-void AddDevices(const Node& node, const NodeState& state, std::vector<NumaAvailability>& room) {
+void AddDevices(const Node& node, const NodeState& state, std::vector<NumaAvailability>& nodes) {
   for (const auto& [name, resource] : state.devices.resources) {
     const std::set<std::string> taken = state.devices.AllocatedIds(name);
     for (const auto& [id, device] : resource.devices) {
       if (!device.healthy) continue;
       for (const int position : node.machine.MaskOfIds(device.numa)) {
-        Availability& left = room[static_cast<size_t>(position)].devices[name];
-        ++left.total;
-        if (!taken.contains(id)) ++left.free;
+        Availability& amount = nodes[static_cast<size_t>(position)].devices[name];
+        ++amount.total;
+        if (!taken.contains(id)) ++amount.free;
       }
     }
   }
 }
 
-void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailability>& room) {
+void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailability>& nodes) {
   if (!node.memory) return;
-  for (NumaAvailability& numa : room) {
+  for (NumaAvailability& numa : nodes) {
     const auto memory = state.memory.machine.find(numa.numa_id);
     if (memory == state.memory.machine.end()) continue;
     for (const auto& [type, table] : memory->second.tables) {
@@ -42,15 +42,14 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailab
   }
 }
 
-// Why a container is in the shared pool: what would have to be different for it to get exclusive
-// CPUs.
+// Why the container is in the shared pool.
 std::string WhyShared(const Pod& pod, const Container& container) {
-  if (HasPodLevelResources(pod)) return "the pod has resources of its own";
+  if (HasPodLevelResources(pod)) return "the pod has pod-level resources";
   if (const QosClass qos = QosOf(pod); qos != QosClass::kGuaranteed) {
     return std::string(ToString(qos)) + " pod";
   }
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
-  if (cpu == nullptr || cpu->IsZero()) return "no CPUs of its own";
+  if (cpu == nullptr || cpu->IsZero()) return "no cpu request";
   return cpu->ToString() + " CPUs are not a whole number";
 }
 
@@ -72,7 +71,7 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
       text += ", " + std::to_string(quantity.Value()) + " " + resource;
     } else if (!memory && resource.find('/') != std::string::npos) {
       text += ", " + std::to_string(quantity.Value()) + " " + resource +
-              " (no device plugin offers it to alignd)";
+              " (no device plugin has registered it with alignd)";
     }
   }
   return text;
@@ -95,10 +94,9 @@ bool FitsOnEmptyNode(const Node& node, const NodeState& state, const Pod& pod) {
   return Admit(node, empty, pod, NoPreference).admitted();
 }
 
-// What is wrong with the devices that the pod still wants: no other pod can help there. Empty: they
-// are well, or it wants none.
+// A problem of the devices that the pod needs and that no other pod can solve. Empty: none.
 std::string ProblemOfDevices(const NodeState& state, const Pod& pod) {
-  std::map<std::string, int64_t> wanted;  // of the container that wants the most
+  std::map<std::string, int64_t> wanted;  // of the container with the largest limit
   for (const Container& container : pod.containers) {
     for (const auto& [name, amount] : container.resources.limits) {
       const bool is_device = state.devices.resources.contains(name) && !amount.IsZero();
@@ -112,10 +110,11 @@ std::string ProblemOfDevices(const NodeState& state, const Pod& pod) {
         resource.devices, [](const auto& device) { return device.second.healthy; });
     if (healthy >= amount) continue;
     if (!resource.registered)
-      return "the device plugin of " + name + " is not there: see to its pod";
+      return "the device plugin of " + name + " is not registered: check its pod";
     if (const int64_t all = static_cast<int64_t>(resource.devices.size()); all >= amount) {
       return std::to_string(all - healthy) + " of " + std::to_string(all) + " " + name +
-             " are unhealthy, or their device plugin is away: see to them, and to its pod";
+             " are unhealthy or their device plugin is disconnected: check the devices and the "
+             "plugin's pod";
     }
   }
   return {};
@@ -127,9 +126,9 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
                       node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
   std::string help;
   if (FitsOnEmptyNode(node, state, pod)) {
-    help = "it fits once other pods have given back what they hold";
+    help = "it fits when other pods end and release their resources";
   } else {
-    help = "it does not fit even on the empty node: ask for less";
+    help = "it does not fit even on the empty node: reduce its requests";
   }
   if (strict && FitsWithBestEffort(node, state, pod)) {
     help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
@@ -140,20 +139,20 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
 }  // namespace
 
 std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState& state) {
-  std::vector<NumaAvailability> room;
+  std::vector<NumaAvailability> nodes;
   for (int position = 0; position < node.machine.numa_count(); ++position) {
-    NumaAvailability& numa = room.emplace_back();
+    NumaAvailability& numa = nodes.emplace_back();
     numa.numa_id = node.machine.NumaId(position);
     const CpuSet& cpus = node.machine.CpusInNuma(position);
     numa.cpus = cpus.Count();
     if (node.cpu) numa.free_cpus = (state.cpu.default_set & cpus) - node.cpu->reserved;
   }
-  AddMemory(node, state, room);
-  AddDevices(node, state, room);
-  return room;
+  AddMemory(node, state, nodes);
+  AddDevices(node, state, nodes);
+  return nodes;
 }
 
-std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod) {
+std::string DescribeRequest(const Node& node, const NodeState& state, const Pod& pod) {
   std::string text;
   for (const Container& container : pod.containers) {
     if (!text.empty()) text += "; ";
@@ -162,27 +161,27 @@ std::string DescribeAsk(const Node& node, const NodeState& state, const Pod& pod
   return text;
 }
 
-std::string DescribeAvailable(const std::vector<NumaAvailability>& room) {
+std::string DescribeAvailable(const std::vector<NumaAvailability>& nodes) {
   std::string text;
-  for (const NumaAvailability& numa : room) {
+  for (const NumaAvailability& numa : nodes) {
     if (!text.empty()) text += "; ";
     text += "NUMA node " + std::to_string(numa.numa_id) + ": " +
             std::to_string(numa.free_cpus.Count()) + " of " + std::to_string(numa.cpus) + " CPUs";
     if (!numa.free_cpus.empty()) text += " (" + numa.free_cpus.ToString() + ")";
-    for (const auto& [type, left] : numa.memory) {
-      text += ", " + Bytes(left.free) + " of " + Bytes(left.total) + " " + type;
+    for (const auto& [type, amount] : numa.memory) {
+      text += ", " + Bytes(amount.free) + " of " + Bytes(amount.total) + " " + type;
     }
-    for (const auto& [resource, left] : numa.devices) {
-      text +=
-          ", " + std::to_string(left.free) + " of " + std::to_string(left.total) + " " + resource;
+    for (const auto& [resource, amount] : numa.devices) {
+      text += ", " + std::to_string(amount.free) + " of " + std::to_string(amount.total) + " " +
+              resource;
     }
   }
   return text;
 }
 
 Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal) {
-  return {refusal.reason, refusal.message + ". Asked: " + DescribeAsk(node, state, pod) +
-                              ". Availability: " + DescribeAvailable(AvailableByNode(node, state)) +
+  return {refusal.reason, refusal.message + ". Requested: " + DescribeRequest(node, state, pod) +
+                              ". Free: " + DescribeAvailable(AvailableByNode(node, state)) +
                               ". What would help: " + WhatWouldHelp(node, state, pod)};
 }
 

@@ -8,7 +8,7 @@
 namespace alignd::admission {
 namespace {
 
-// Whether every container that runs until the pod's end has the CPUs that it is entitled to.
+// Whether every container that is no init container has the CPUs that it is entitled to.
 bool OthersHaveTheirCpus(const Pod& pod, const NodeState& state) {
   return std::ranges::all_of(pod.containers, [&](const Container& container) {
     return container.kind == ContainerKind::kInit || ExclusiveCpus(pod, container) == 0 ||
@@ -21,7 +21,7 @@ bool OthersHaveTheirCpus(const Pod& pod, const NodeState& state) {
 void ContainerStarts(const Node& node, const Pod& pod, const std::string& container,
                      NodeState& state) {
   const auto starting = std::ranges::find(pod.containers, container, &Container::name);
-  // One that the pod was not made with (for debugging) starts at any time.
+  // An ephemeral container (for debugging) is not in the pod and starts at any time.
   if (starting == pod.containers.end()) return;
   if (node.memory) memorymanager::ContainerStarts(pod, container, state.memory);
   if (starting->kind != ContainerKind::kApp) return;
@@ -34,15 +34,15 @@ void ContainerStarts(const Node& node, const Pod& pod, const std::string& contai
 
 void LendToInitContainers(const Node& node, const Pod& pod, NodeState& state) {
   if (!node.cpu || !OthersHaveTheirCpus(pod, state)) return;
-  CpuSet lent;
+  CpuSet reusable;
   bool wanted = false;
   for (const Container& container : pod.containers) {
-    const CpuSet* held = state.cpu.Find({pod.uid, container.name});
-    if (container.kind == ContainerKind::kApp && held != nullptr) lent |= *held;
-    wanted = wanted || (container.kind == ContainerKind::kInit && held == nullptr &&
+    const CpuSet* assigned = state.cpu.Find({pod.uid, container.name});
+    if (container.kind == ContainerKind::kApp && assigned != nullptr) reusable |= *assigned;
+    wanted = wanted || (container.kind == ContainerKind::kInit && assigned == nullptr &&
                         ExclusiveCpus(pod, container) > 0);
   }
-  if (wanted && !lent.empty()) state.cpu.reusable[pod.uid] |= lent;
+  if (wanted && !reusable.empty()) state.cpu.reusable[pod.uid] |= reusable;
 }
 
 }  // namespace alignd::admission

@@ -7,7 +7,7 @@
 namespace alignd::admission {
 
 Result<Node> Node::Make(Machine machine, KubeletConfig config) {
-  // The kubelet builds its managers in this order; the first that cannot start tells why.
+  // The kubelet makes its managers in this order; the first error is returned.
   // Source: kubelet pkg/kubelet/cm/container_manager_linux.go, NewContainerManager.
   Result<topologymanager::Policy> topology = topologymanager::Policy::Make(machine, config);
   if (!topology.ok()) return topology.error();

@@ -40,9 +40,13 @@ void ReleaseContainer(const ContainerKey& key, NodeState& state) {
   state.affinities.erase(key);
 }
 
-void RevokeContainer(const ContainerKey& key, NodeState& state) {
-  ReleaseContainer(key, state);
-  devicemanager::ReleaseContainer(key, state.devices);
+std::set<std::string> PodsIn(const NodeState& state) {
+  std::set<std::string> pods;
+  for (const auto& [uid, containers] : state.cpu.assignments) pods.insert(uid);
+  for (const auto& [uid, containers] : state.memory.assignments) pods.insert(uid);
+  for (const auto& [key, resources] : state.devices.allocations) pods.insert(key.pod_uid);
+  for (const auto& [key, affinity] : state.affinities) pods.insert(key.pod_uid);
+  return pods;
 }
 
 }  // namespace alignd::admission

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 
 namespace alignd::admission {
 
@@ -19,7 +19,7 @@ std::vector<CpuSetChange> CpuSetChanges(const Node& node, const NodeState& state
   for (const RunningContainer& container : running) {
     CpuSet target = AssignmentOf(node, state, container.key).cpuset;
     if (target.empty() || target == container.cpuset) continue;
-    // A container that was told nothing may run anywhere, so it loses CPUs by any set.
+    // A container without an applied cpuset may run anywhere, so every cpuset takes CPUs from it.
     const bool only_gains = !container.cpuset.empty() && target.Contains(container.cpuset);
     (only_gains ? gaining : losing).push_back({container.id, std::move(target)});
   }

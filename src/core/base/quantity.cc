@@ -17,7 +17,7 @@ constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr Int128 kMaxBinaryNano = Int128{kMaxInt64} * kNanoPerUnit;
 constexpr Int128 kMaxNano = ~(Int128{1} << 127);
 
-// What stands behind the number.
+// A suffix of a quantity.
 struct Suffix {
   std::string_view text;
   Quantity::Format format;
@@ -55,7 +55,7 @@ std::optional<Suffix> ReadSuffix(std::string_view text) {
   int64_t exponent = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
   if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  // Far beyond the range either way; small enough to add to a text's length.
+  // Far outside the range in both directions; small enough to add to the length of a text.
   constexpr int64_t kFar = 1'000'000'000;
   return Suffix{"", kDecimalExponent, static_cast<int>(std::clamp(exponent, -kFar, kFar))};
 }
@@ -77,7 +77,7 @@ Int128 Append(Int128 value, int digit) {
 
 // `whole`.`fraction` * 10^exponent in billionths, rounded up.
 Int128 DecimalNano(std::string_view whole, std::string_view fraction, int exponent) {
-  // How many of the digits stand in front of the point once the value is in billionths.
+  // The number of digits before the point once the value is in billionths.
   const int64_t kept = static_cast<int64_t>(whole.size()) + exponent + 9;
   Int128 nano = 0;
   int64_t position = 0;
@@ -102,8 +102,8 @@ Int128 BinaryNano(std::string_view whole, std::string_view fraction, int exponen
   const Int128 scale = Int128{1} << exponent;
   if (units > kMaxInt64 / scale) return kMaxBinaryNano;
 
-  // From the last digit to the first, so that the intermediate value stays below the result. What
-  // is cut off on the way can only be a fraction of the result, so it is enough to know it exists.
+  // From the last digit to the first, so that the intermediate value stays below the result. The
+  // parts that are cut off are a fraction of the result: only whether there is one matters.
   Int128 fraction_nano = 0;
   bool rest = false;
   for (auto digit = fraction.rbegin(); digit != fraction.rend(); ++digit) {

@@ -8,8 +8,8 @@ namespace {
 
 using Groups = CpuAccumulator::Groups;
 
-// Units with how many CPUs they have free. They come ascending by id and lie in one list, so that
-// equals go by id.
+// Units with their number of free CPUs. Sorted by id at first, so equal units stay in the order of
+// their ids.
 using Ranked = std::vector<std::pair<int, const CpuGroup*>>;
 
 Groups FullerFirst(Ranked ranked) {
@@ -118,9 +118,8 @@ void CpuAccumulator::TakeWholeUncoreCaches() {
   if (SomeAreSmallEnough(machine_.uncores())) TakeWhole(UncoreCaches(), std::nullopt);
 }
 
-// To put all cores in order would be most of the work, so it is done as far as they are taken. What
-// is taken from one unit changes nothing about the order in the next: a core that lies in both can
-// no longer be taken whole, nor has it a free CPU.
+// Sorting all cores would be most of the work, so only the taken ones are sorted. Taking from one
+// unit does not change the order in the next one: a core in both units has no free CPU any more.
 void CpuAccumulator::TakeWholeCores() {
   if (!SomeAreSmallEnough(machine_.cores())) return;
   for (const CpuGroup* unit : LowerLevel()) {

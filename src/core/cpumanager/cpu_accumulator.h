@@ -1,5 +1,5 @@
-// One packing run in progress: what is still free, what has been taken, and the orders in which the
-// rules walk over the machine.
+// The state of one packing run: free CPUs, taken CPUs, and the orders in which the rules visit the
+// units of the machine.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace alignd::cpumanager {
 
-// The rule behind every order: the fuller goes first, so that a unit in use is used up before
-// another is touched. "Fuller" is fewer free CPUs; equals go by id. Units without a free CPU are
-// left out. All orders are those of the moment: they change with every CPU that is taken.
+// All orders follow one rule: a unit with fewer free CPUs comes first, so that a unit in use is
+// filled before another one is started. Equal units come by id. Units without a free CPU are
+// omitted. Every CPU that is taken changes the orders.
 // Source: kubelet pkg/kubelet/cm/cpumanager/cpu_assignment.go, cpuAccumulator.
 class CpuAccumulator {
  public:
   // Units of the machine.
   using Groups = std::vector<const CpuGroup*>;
 
-  // `machine` outlives us. `free` must have at least `needed` CPUs.
+  // `machine` outlives the object. `free` must have at least `needed` CPUs.
   CpuAccumulator(const Machine& machine, const CpuSet& free, int needed);
 
   const Machine& machine() const { return machine_; }
@@ -28,9 +28,8 @@ class CpuAccumulator {
   int needed() const { return needed_; }  // logical CPUs that are still to be taken
   bool satisfied() const { return needed_ <= 0; }
 
-  // NUMA nodes and sockets: the upper level of the hierarchy are the NUMA nodes, unless there are
-  // more of them than sockets. The lower are put in order within each unit of the upper; one that
-  // lies in two of those occurs twice.
+  // NUMA nodes and sockets: the NUMA nodes are the upper level, unless there are more of them than
+  // sockets. The lower units are sorted within each upper unit; a unit in two of them occurs twice.
   Groups NumaNodes() const;
   Groups Sockets() const;
   Groups UncoreCaches() const;  // within each NUMA node
@@ -40,13 +39,13 @@ class CpuAccumulator {
   // Takes, in the order of that level, every free unit that is not larger than what is still
   // needed. A unit is free if all its CPUs are. A core or socket must also be of the machine's
   // average size (an integer division): others are never taken whole, as in the kubelet. Differs:
-  // the kubelet looks at the average alone, so a larger core or socket with as many free CPUs as
-  // the average one has counts as free and is taken with all its CPUs, also those that are reserved
-  // or that another container holds.
+  // the kubelet compares with the average only. It takes a larger core or socket with as many free
+  // CPUs as the average one has, with all its CPUs, also those that are reserved or assigned to
+  // another container.
   void TakeWholeUpperLevel() { numa_first_ ? TakeWholeNumaNodes() : TakeWholeSockets(); }
   void TakeWholeLowerLevel() { numa_first_ ? TakeWholeSockets() : TakeWholeNumaNodes(); }
   void TakeWholeUncoreCaches();
-  void TakeWholeCores();  // which are put in order within each unit of the lower level
+  void TakeWholeCores();  // sorted within each unit of the lower level
   // Takes the free CPUs of each unit in the given order, by number, until none is needed.
   void TakeSingleCpus(const Groups& groups);
   void TakeSingleCpusOfCores();
@@ -54,14 +53,14 @@ class CpuAccumulator {
  private:
   void TakeWholeNumaNodes();
   void TakeWholeSockets();
-  // `size`: how many CPUs a unit must have to be taken; any number without it.
+  // `size`: the number of CPUs that a unit must have to be taken; without it, any number.
   void TakeWhole(const Groups& groups, std::optional<int> size);
-  // Whether some unit is not larger than what is needed; if none is, they need not be put in order.
+  // Whether some unit is not larger than needed. If none is, sorting is not necessary.
   bool SomeAreSmallEnough(const std::vector<CpuGroup>& units) const;
 
-  // Those of the `units` that have a free CPU, the fuller first.
+  // The units that have a free CPU, those with fewer free CPUs first.
   Groups Ordered(const std::vector<CpuGroup>& units) const;
-  // Of the units inside `outer`, of which `nesting` knows, those that have a free CPU there.
+  // The units inside `outer` (by `nesting`) that have a free CPU there.
   Groups OrderedIn(const CpuGroup& outer, const std::vector<CpuGroup>& outers,
                    const std::vector<CpuGroup>& units, const Nesting& nesting) const;
   Groups OrderedInEach(const Groups& ordered, const std::vector<CpuGroup>& outers,

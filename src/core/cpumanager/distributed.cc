@@ -13,8 +13,8 @@ namespace {
 
 int DivideRoundingUp(int number, int by) { return (number + by - 1) / by; }
 
-// How many NUMA nodes to try: at least as many as the machine's average node makes necessary, at
-// most one per group.
+// The numbers of NUMA nodes to try: at least the number needed with nodes of average size, at most
+// one node per group.
 SpreadRequest MakeRequest(const Machine& machine, int group, int nodes_with_free_cpus, int count) {
   const int groups = DivideRoundingUp(machine.cpus().Count(), group);
   const int groups_per_node = DivideRoundingUp(groups, machine.numa_with_cpus().Count());

@@ -1,4 +1,4 @@
-// Distribution: a request that needs several NUMA nodes takes the same from each of them.
+// Distribution: a request that needs several NUMA nodes takes the same number of CPUs from each.
 #pragma once
 
 #include "alignd/base/cpu_set.h"

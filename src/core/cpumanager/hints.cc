@@ -42,8 +42,8 @@ void PreferWholeSockets(const Machine& machine, DescribedHints& hints) {
   }
 }
 
-// A hint for every set of NUMA nodes that holds all of `reusable` and, with `available`, `request`
-// CPUs. Only sets of nodes that have CPUs.
+// A hint for every set of NUMA nodes that has all of `reusable` and, with `available`, `request`
+// CPUs. Only sets of nodes with CPUs.
 // Source: policy_static.go, generateCPUTopologyHints.
 Hints MakeHints(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
                 const CpuSet& reusable, int request) {
@@ -77,8 +77,8 @@ CpuSet Reusable(const CpuState& state, const Pod& pod) {
   return reusable == state.reusable.end() ? CpuSet{} : reusable->second;
 }
 
-// What the pod needs at its busiest moment: all that keeps running, or an init container next to
-// the sidecars before it. Source: policy_static.go, podGuaranteedCPUs.
+// The largest number of CPUs that the pod needs at one time: all app containers and sidecars, or an
+// init container with the sidecars before it. Source: policy_static.go, podGuaranteedCPUs.
 int PodExclusiveCpus(const Pod& pod) {
   int64_t apps = 0;
   int64_t sidecars = 0;
@@ -106,9 +106,9 @@ HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& polic
                                const CpuState& state, const Pod& pod, const Container& container) {
   const int request = ExclusiveCpus(pod, container);
   if (request == 0) return {};
-  if (const CpuSet* held = state.Find({pod.uid, container.name})) {
-    if (held->Count() != request) return CpuHints({});
-    return CpuHints(MakeHints(machine, policy.options, *held, {}, request));
+  if (const CpuSet* assigned = state.Find({pod.uid, container.name})) {
+    if (assigned->Count() != request) return CpuHints({});
+    return CpuHints(MakeHints(machine, policy.options, *assigned, {}, request));
   }
   return CpuHints(MakeHints(machine, policy.options, state.default_set - policy.reserved,
                             Reusable(state, pod), request));
@@ -118,18 +118,18 @@ HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy, con
                          const Pod& pod) {
   const int request = PodExclusiveCpus(pod);
   if (request == 0) return {};
-  CpuSet held_by_pod;
+  CpuSet pod_cpus;
   for (const Container& container : pod.containers) {
-    const CpuSet* held = state.Find({pod.uid, container.name});
-    if (held == nullptr) continue;
-    if (held->Count() != ExclusiveCpus(pod, container)) return CpuHints({});
-    held_by_pod |= *held;
+    const CpuSet* assigned = state.Find({pod.uid, container.name});
+    if (assigned == nullptr) continue;
+    if (assigned->Count() != ExclusiveCpus(pod, container)) return CpuHints({});
+    pod_cpus |= *assigned;
   }
-  if (held_by_pod.Count() == request) {
-    return CpuHints(MakeHints(machine, policy.options, held_by_pod, {}, request));
+  if (pod_cpus.Count() == request) {
+    return CpuHints(MakeHints(machine, policy.options, pod_cpus, {}, request));
   }
   return CpuHints(MakeHints(machine, policy.options, state.default_set - policy.reserved,
-                            Reusable(state, pod) | held_by_pod, request));
+                            Reusable(state, pod) | pod_cpus, request));
 }
 
 }  // namespace alignd::cpumanager

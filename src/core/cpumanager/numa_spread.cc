@@ -20,18 +20,18 @@ int64_t FloorOfRoot(int64_t number) {
   return root;
 }
 
-// The balance is the standard deviation of what the nodes are left with, where mean and result are
-// rounded to thousandths, halves up. Whoever gives, the nodes are left with the same sum; so the
-// balance only depends on the sum of the squares, grows with it, and is the same up to the bound
-// that is returned: the largest sum of squares that is as balanced as `squares`.
-// In whole numbers, which is what the kubelet's floating point gives as well: with fewer than 64
-// nodes nothing lies so near to half a thousandth that it would be rounded another way.
+// The balance is the standard deviation of the free CPUs per node afterwards; mean and result are
+// rounded to thousandths, halves up. The sum of free CPUs is the same for every choice. So the
+// balance depends only on the sum of the squares and grows with it. Returns the largest sum of
+// squares with the same balance as `squares`.
+// Integers give the same result as the kubelet's floating point: with fewer than 64 nodes, no value
+// is so near to half a thousandth that it is rounded differently.
 int64_t LargestAsBalanced(int64_t squares, int64_t sum, int64_t nodes) {
   const int64_t mean = (2000 * sum + nodes) / (2 * nodes);  // thousandths
   // The variance is (a * squares - b) / nodes, in thousandths squared.
   constexpr int64_t a = 1'000'000;
   const int64_t b = 2000 * mean * sum - nodes * mean * mean;
-  // It is rounded up from half an odd number on.
+  // Halves are rounded up.
   const int64_t doubled = FloorOfRoot(4 * (a * squares - b) / nodes);
   const int64_t odd = doubled % 2 == 0 ? doubled + 1 : doubled + 2;
   return (nodes * odd * odd + 4 * b - 1) / (4 * a);
@@ -47,8 +47,8 @@ class Spread {
         even_groups_(request.count / request.group / size),
         rest_(request.count / request.group - even_groups_ * size) {}
 
-  // Whether some `size` nodes have the even share each, and all groups together: if any, then those
-  // that have most.
+  // Whether some `size` nodes have the even share each, and all groups in sum. If any nodes do, the
+  // nodes with the most CPUs do.
   bool IsPossible() const {
     std::vector<int> groups;
     for (const int cpus : free_cpus_) groups.push_back(cpus / group_);
@@ -87,8 +87,8 @@ class Spread {
     return nodes;
   }
 
-  // Which of those that share give the rest: as many as can while the balance stays the best, of
-  // these the first in lexical order.
+  // The sharing nodes that provide the remainder: as many as possible with the best balance; of
+  // those choices the first in lexical order.
   Nodes Givers(const Nodes& sharers, int64_t bound) const {
     std::vector<SpreadNode> nodes = Sharers();
     for (SpreadNode& node : nodes) node.can_be_chosen = false;
@@ -104,7 +104,7 @@ class Spread {
     return givers.First(most, bound);
   }
 
-  // The order in which they give.
+  // The order of the nodes that provide the remainder.
   Nodes TakeInTurns(const Nodes& givers) const {
     Nodes turns;
     for (int round = 0; turns.size() < static_cast<size_t>(rest_); ++round) {
@@ -119,8 +119,8 @@ class Spread {
   const std::vector<int>& free_cpus_;
   const int group_;
   const int size_;
-  const int even_groups_;  // that each node gives
-  const int rest_;         // groups that are given in turns; fewer than nodes
+  const int even_groups_;  // that each node provides
+  const int rest_;         // groups of the remainder, taken in turns; fewer than nodes
 };
 
 }  // namespace

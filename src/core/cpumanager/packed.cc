@@ -24,7 +24,7 @@ Result<CpuSet> TakePacked(const Machine& machine, const PackingRules& rules, con
   if (rules.align_to_uncore_caches) TakeUncoreCaches(packing);
   if (packing.satisfied()) return packing.taken();
   if (rules.spread_over_cores) {
-    // By number within a socket: neighbours in number are usually on different cores.
+    // By number within a socket: consecutive numbers are usually on different cores.
     packing.TakeSingleCpus(packing.Sockets());
     return packing.taken();
   }

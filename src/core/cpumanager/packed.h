@@ -1,4 +1,4 @@
-// Packing: as few units as possible, the fuller ones first.
+// Packing: as few units as possible, those with fewer free CPUs first.
 #pragma once
 
 #include "alignd/base/cpu_set.h"
@@ -7,7 +7,7 @@
 
 namespace alignd::cpumanager {
 
-// What changes the order of packing.
+// Options that change the order of packing.
 struct PackingRules {
   bool align_to_uncore_caches = false;  // prefer-align-cpus-by-uncorecache
   bool spread_over_cores = false;       // distribute-cpus-across-cores

@@ -10,7 +10,7 @@ int64_t Square(int64_t number) { return number * number; }
 
 }  // namespace
 
-// The best sums for one number of full rounds. A sum of kImpossible or more stands for none.
+// The best sums for one number of full rounds. A sum of kImpossible or more means: no choice.
 class SpreadSearch::Table {
  public:
   Table(const SpreadSearch& search, int full_rounds, size_t most)
@@ -21,7 +21,7 @@ class SpreadSearch::Table {
         best_((nodes_.size() + 1) * (most + 1) * Width(), kImpossible) {
     for (const bool passed_over : {false, true}) Row(nodes_.size(), 0)[At(0, passed_over)] = 0;
     for (size_t node = nodes_.size(); node-- > 0;) {
-      // Before this node `node` nodes can have been chosen, behind it as many as there are.
+      // At most `node` nodes before this one are chosen, and at most all nodes after it.
       const size_t fewest = search.fewest_ > node ? search.fewest_ - node : 0;
       for (size_t count = fewest; count <= std::min(most, nodes_.size() - node); ++count) {
         Fill(node, count);
@@ -33,7 +33,7 @@ class SpreadSearch::Table {
 
   std::vector<size_t> First(size_t count, int64_t bound) const {
     std::vector<size_t> chosen;
-    // The smallest sums of the nodes decided so far, by what is still to give.
+    // The smallest sums of the nodes decided so far, by the number of groups still to take.
     std::vector<int64_t> so_far(Width(), kImpossible);
     so_far[At(turns_.groups, false)] = 0;
     for (size_t node = 0; chosen.size() < count; ++node) {
@@ -52,8 +52,8 @@ class SpreadSearch::Table {
   size_t Groups() const { return static_cast<size_t>(turns_.groups) + 1; }
   size_t Width() const { return Groups() * 2; }
 
-  // The place in a row for `groups` that are still to be given. `passed_over`: in the round after
-  // the full ones somebody who had another group gave none, so that nobody behind him gives one.
+  // The index in a row for `groups` that are still to be taken. `passed_over`: in the round after
+  // the full ones, a node with another group provided none, so no later node provides one.
   size_t At(int groups, bool passed_over) const {
     return (passed_over ? Groups() : 0) + static_cast<size_t>(groups);
   }
@@ -64,7 +64,7 @@ class SpreadSearch::Table {
   }
   int64_t* Row(size_t node, size_t count) { return &best_[(node * (most_ + 1) + count) * Width()]; }
 
-  // Calls visit(groups given, passed over after it) for all that a chosen node may give.
+  // Calls visit(groups taken, passed over after it) for all choices of a chosen node.
   template <typename Visit>
   void ForEachGift(const SpreadNode& node, bool passed_over, Visit visit) const {
     if (turns_.may_sit_out) visit(0, passed_over);
@@ -73,7 +73,7 @@ class SpreadSearch::Table {
     if (has_more && !passed_over) visit(full_rounds_ + 1, false);
   }
 
-  int64_t SquareLeft(const SpreadNode& node, int given) const {
+  int64_t FreeSquare(const SpreadNode& node, int given) const {
     return Square(int64_t{node.chosen} - int64_t{given} * turns_.group_cpus);
   }
 
@@ -86,11 +86,11 @@ class SpreadSearch::Table {
     const int64_t* with = Row(index + 1, count - 1);
     for (const bool passed_over : {false, true}) {
       ForEachGift(node, passed_over, [&](int given, bool then_passed_over) {
-        const int64_t left = SquareLeft(node, given);
+        const int64_t square = FreeSquare(node, given);
         int64_t* to = best + At(0, passed_over);
         const int64_t* from = with + At(0, then_passed_over);
         for (int rest = 0; rest <= turns_.groups - given; ++rest) {
-          to[rest + given] = std::min(to[rest + given], from[rest] + left);
+          to[rest + given] = std::min(to[rest + given], from[rest] + square);
         }
       });
     }
@@ -104,7 +104,7 @@ class SpreadSearch::Table {
       ForEachGift(node, passed_over, [&](int given, bool then_passed_over) {
         for (int rest = 0; rest <= turns_.groups - given; ++rest) {
           int64_t& sum = with[At(rest, then_passed_over)];
-          sum = std::min(sum, so_far[At(rest + given, passed_over)] + SquareLeft(node, given));
+          sum = std::min(sum, so_far[At(rest + given, passed_over)] + FreeSquare(node, given));
         }
       });
     }
@@ -132,14 +132,14 @@ SpreadSearch::SpreadSearch(std::vector<SpreadNode> nodes, SpreadTurns turns, siz
   for (const SpreadNode& node : nodes_) {
     if (node.can_be_chosen) most_groups = std::max(most_groups, node.groups);
   }
-  // After as many full rounds as anybody has groups there is nothing more to give.
+  // No node has more groups than this number of full rounds.
   for (int full = 0; full == 0 || full < std::min(most_groups, turns_.groups); ++full) {
     int64_t groups = 0;
     for (const SpreadNode& node : nodes_) {
       if (node.can_be_chosen) groups += std::min(node.groups, full + 1);
     }
     if (groups < turns_.groups) continue;
-    // Everybody who cannot sit out gives in the full rounds.
+    // Every node that must provide a group does so in the full rounds.
     const bool all_give = full > 0 && !turns_.may_sit_out;
     const size_t givers = all_give ? std::min(most, static_cast<size_t>(turns_.groups)) : most;
     const Table table(*this, full, givers);

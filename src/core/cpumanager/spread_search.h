@@ -1,5 +1,5 @@
-// Who of many nodes takes part in a distribution, so that what is left free is balanced: the search
-// behind FindNumaSpread, on sums of squares.
+// The choice of nodes for a distribution that keeps the free CPUs balanced: the search behind
+// FindNumaSpread, on sums of squares.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace alignd::cpumanager {
 
-// One node's choices. It is left with `unchosen` CPUs if it is not chosen, with `chosen` CPUs if it
-// is, and with `group` CPUs fewer for each group that it then gives in turn, `groups` at most.
+// The choices for one node. Its free CPUs afterwards are `unchosen` if it is not chosen, `chosen`
+// if it is, and `group` fewer for each group that it then provides in turn, at most `groups`.
 struct SpreadNode {
   bool can_be_chosen = false;
   int unchosen = 0;
@@ -17,31 +17,30 @@ struct SpreadNode {
   int groups = 0;
 };
 
-// What the chosen nodes give together, group by group, in turn: round after round in the order of
-// the nodes, until `groups` groups are given; who has no group left misses its turn.
+// The groups that the chosen nodes provide in turn: round after round in the order of the nodes,
+// until `groups` groups are taken. A node without a free group is skipped.
 struct SpreadTurns {
   int groups = 0;
   int group_cpus = 1;
-  // Whether a chosen node may stay out of all rounds.
+  // Whether a chosen node may provide no group.
   bool may_sit_out = false;
 };
 
-// Every choice of nodes in which all turns can be taken, without walking through them. Whoever
-// gives in turn gives either in all of the first `n` full rounds, or in one more, and those that
-// give one more come first. So for each n the nodes can be decided about one by one, from the last
-// to the first, and of all decisions about the later ones only the best is kept for each (nodes
-// still to choose, groups still to give, whether somebody was already passed over in round n + 1).
-// Costs, for N nodes, N² · turns.groups steps for each n that is possible; there are seldom more
-// than two.
+// Covers every choice of nodes in which all turns can be taken, without enumerating the choices. A
+// node provides a group in all of the first `n` full rounds, or in one more; nodes with one more
+// come first. So for each n the nodes are decided one by one, from the last to the first. Of all
+// decisions about the later nodes only the best is kept for each combination of: nodes still to
+// choose, groups still to take, and whether a node was already skipped in round n + 1.
+// Costs, for N nodes, N² · turns.groups steps for each possible n; there are seldom more than two.
 class SpreadSearch {
  public:
   static constexpr int64_t kImpossible = INT64_MAX / 4;
 
-  // Considers choices of `fewest` to `most` nodes. Nodes that cannot sit out have a group to give.
+  // Considers choices of `fewest` to `most` nodes. Nodes that must provide a group have one.
   SpreadSearch(std::vector<SpreadNode> nodes, SpreadTurns turns, size_t fewest, size_t most);
 
-  // The smallest possible sum of the squares of what all nodes are left with, if `count` nodes are
-  // chosen; kImpossible if there is no such choice.
+  // The smallest possible sum of the squares of the free CPUs of all nodes afterwards, if `count`
+  // nodes are chosen; kImpossible if there is no such choice.
   int64_t Least(size_t count) const;
 
   // The first choice of `count` nodes, in lexical order, with which that sum is no larger than

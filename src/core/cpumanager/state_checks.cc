@@ -1,4 +1,4 @@
-// Whether a CpuState can be believed: one that was loaded, one that we made.
+// Checks of a CpuState: of a loaded one, and of one that alignd made.
 #include <string>
 #include <utility>
 
@@ -13,7 +13,7 @@ std::string Quoted(const CpuSet& cpus) { return "\"" + cpus.ToString() + "\""; }
 
 CpuSet AssignedTo(const std::map<std::string, CpuSet>& containers) {
   CpuSet cpus;
-  for (const auto& [name, held] : containers) cpus |= held;
+  for (const auto& [name, exclusive] : containers) cpus |= exclusive;
   return cpus;
 }
 
@@ -23,8 +23,8 @@ CpuSet Assigned(const CpuState& state) {
   return cpus;
 }
 
-// The CPUs that several pods hold.
-CpuSet HeldTwice(const CpuState& state) {
+// The CPUs that several pods are assigned.
+CpuSet AssignedTwice(const CpuState& state) {
   CpuSet seen;
   CpuSet twice;
   for (const auto& [pod_uid, containers] : state.assignments) {
@@ -77,7 +77,7 @@ Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
     return Corrupt("current set of available CPUs " + Quoted(managed) +
                    " doesn't match with CPUs in state " + Quoted(known));
   }
-  if (const CpuSet twice = HeldTwice(state); !twice.empty()) {
+  if (const CpuSet twice = AssignedTwice(state); !twice.empty()) {
     return Corrupt("cpus " + Quoted(twice) + " are assigned to more than one pod");
   }
   return Done{};
@@ -92,10 +92,10 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
   const CpuSet managed = policy.Managed(machine);
   const CpuSet assigned = Assigned(state);
   expect_none(assigned & state.default_set, "are assigned and in the default set");
-  expect_none(HeldTwice(state), "are assigned to more than one pod");
+  expect_none(AssignedTwice(state), "are assigned to more than one pod");
   expect_none(assigned & policy.reserved, "are assigned although they are reserved");
   expect_none(managed - assigned - state.default_set, "are lost");
-  expect_none((assigned | state.default_set) - managed, "are not ours to give");
+  expect_none((assigned | state.default_set) - managed, "are not managed");
   for (const auto& [pod_uid, containers] : state.assignments) {
     if (containers.empty()) broken.push_back("pod " + pod_uid + " has no container");
     for (const auto& [name, cpus] : containers) {

@@ -14,7 +14,7 @@ using topologymanager::TopologyHint;
 
 Error Refused(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-// How many CPUs kubeReserved and systemReserved ask for, in whole CPUs.
+// The CPUs of kubeReserved and systemReserved, as a whole number.
 Result<int> ReservedCount(const Machine& machine, const KubeletConfig& config, int listed) {
   uint64_t memory_bytes = 0;
   for (const NumaNode& node : machine.numa()) memory_bytes += node.memory_bytes;
@@ -36,7 +36,7 @@ CpuSet CoresWithReserved(const Machine& machine, const CpuSet& reserved) {
   return cpus;
 }
 
-// full-pcpus-only: whole cores or nothing. Source: policy_static.go, enforceSMTAlignment.
+// full-pcpus-only: only whole cores. Source: policy_static.go, enforceSMTAlignment.
 std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
                                        const CpuState& state, int count) {
   const int per_core = machine.cpus_per_core();
@@ -45,7 +45,7 @@ std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolic
                    "SMT Alignment Error: requested " + std::to_string(count) +
                        " cpus not multiple cpus per core = " + std::to_string(per_core)};
   }
-  // A core with a reserved CPU can never be given out whole.
+  // A core with a reserved CPU is never allocated as a whole.
   const int free = (state.default_set - CoresWithReserved(machine, policy.reserved)).Count();
   if (count > free) {
     return Refusal{
@@ -57,7 +57,7 @@ std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolic
   return std::nullopt;
 }
 
-// The CPUs on the affinity's NUMA nodes; with align-by-socket, on the sockets that those touch.
+// The CPUs on the NUMA nodes of the affinity; with align-by-socket, on the sockets of these nodes.
 CpuSet AlignedTo(NumaMask affinity, const Machine& machine, const PolicyOptions& options) {
   const CpuSet on_nodes = machine.CpusInNuma(affinity);
   if (!options.align_by_socket) return on_nodes;
@@ -68,8 +68,8 @@ CpuSet AlignedTo(NumaMask affinity, const Machine& machine, const PolicyOptions&
   return on_sockets;
 }
 
-// `count` of the allocatable CPUs: as many as possible where the affinity wants them, the rest
-// anywhere. Source: policy_static.go, allocateCPUs.
+// `count` of the allocatable CPUs: as many as possible on the affinity, the others anywhere.
+// Source: policy_static.go, allocateCPUs.
 Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
                           const CpuSet& allocatable, const TopologyHint& affinity, int count) {
   CpuSet chosen;
@@ -85,8 +85,8 @@ Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
   return chosen | *rest;
 }
 
-// What an init container got may be used again by later containers of the pod; what a container
-// got that keeps running may not. Source: policy_static.go, updateCPUsToReuse.
+// Later containers of the pod can reuse the CPUs of an init container, but not those of a container
+// that keeps running. Source: policy_static.go, updateCPUsToReuse.
 void UpdateReusable(const std::string& pod_uid, ContainerKind kind, const CpuSet& cpus,
                     CpuState& state) {
   std::erase_if(state.reusable, [&](const auto& entry) { return entry.first != pod_uid; });
@@ -99,10 +99,10 @@ void UpdateReusable(const std::string& pod_uid, ContainerKind kind, const CpuSet
   if (reusable.empty()) state.reusable.erase(pod_uid);
 }
 
-// Puts those of `cpus` into the default set that no assignment lists any more.
+// Returns the CPUs that are no longer in any assignment to the default set.
 void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
   for (const auto& [pod_uid, containers] : state.assignments) {
-    for (const auto& [name, held] : containers) cpus -= held;
+    for (const auto& [name, exclusive] : containers) cpus -= exclusive;
   }
   state.default_set |= cpus;
   for (auto& [pod_uid, reusable] : state.reusable) reusable -= cpus;
@@ -137,7 +137,7 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
   StaticPolicy policy{.options = *options, .reserved = *listed};
   if (listed->empty()) {
     const Result<CpuSet> reserved = TakeCpus(machine, *options, machine.cpus(), *count);
-    if (reserved.ok()) policy.reserved = *reserved;  // if not: the refusal below
+    if (reserved.ok()) policy.reserved = *reserved;  // otherwise the error below
   }
   if (policy.reserved.Count() != *count) {
     return Refused(
@@ -157,8 +157,8 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
                                 CpuState& state) {
   const int count = ExclusiveCpus(pod, container);
   if (count == 0) return std::nullopt;
-  if (const CpuSet* held = state.Find({pod.uid, container.name})) {
-    UpdateReusable(pod.uid, container.kind, *held, state);
+  if (const CpuSet* assigned = state.Find({pod.uid, container.name})) {
+    UpdateReusable(pod.uid, container.kind, *assigned, state);
     return std::nullopt;
   }
   if (policy.options.full_pcpus_only) {
@@ -178,9 +178,9 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
 }
 
 void ReleaseContainer(const ContainerKey& key, CpuState& state) {
-  const CpuSet* held = state.Find(key);
-  if (held == nullptr) return;
-  CpuSet cpus = *held;
+  const CpuSet* assigned = state.Find(key);
+  if (assigned == nullptr) return;
+  CpuSet cpus = *assigned;
   auto& containers = state.assignments[key.pod_uid];
   containers.erase(key.container);
   if (containers.empty()) state.assignments.erase(key.pod_uid);
@@ -192,7 +192,7 @@ void ReleasePod(const std::string& pod_uid, CpuState& state) {
   const auto pod = state.assignments.find(pod_uid);
   if (pod == state.assignments.end()) return;
   CpuSet cpus;
-  for (const auto& [name, held] : pod->second) cpus |= held;
+  for (const auto& [name, exclusive] : pod->second) cpus |= exclusive;
   state.assignments.erase(pod_uid);
   ReturnToDefaultSet(std::move(cpus), state);
 }

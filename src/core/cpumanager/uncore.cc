@@ -17,8 +17,8 @@ CpuSet FreeCpusOfLowestCores(const CpuAccumulator& packing, const CpuGroup& cach
   return cpus;
 }
 
-// Takes all that is needed from this cache, or nothing. Cores that are partly used spoil the match:
-// as many cores are looked at as a free cache would need.
+// Takes all needed CPUs from this cache, or none. Considers only as many cores as a free cache
+// would need, so partly used cores can make the cache unsuitable.
 void TakeRestFrom(CpuAccumulator& packing, const CpuGroup& cache) {
   const int per_core = packing.machine().cpus_per_core();
   const int cores = (packing.needed() + per_core - 1) / per_core;

@@ -11,7 +11,7 @@ using topologymanager::TopologyHint;
 
 constexpr int64_t kWithoutTopology = -1;  // the kubelet's pseudo node
 
-// The available devices by where they lie, each class sorted by id.
+// The available devices by location, each class sorted by id.
 struct ByAffinity {
   DeviceIds aligned;
   DeviceIds unaligned;
@@ -40,7 +40,7 @@ ByAffinity SplitByAffinity(const Machine& machine, const Resource& resource,
   return split;
 }
 
-// The devices chosen so far for one request, and how many it wants in all.
+// The devices chosen so far for one request, and the requested number.
 class Choice {
  public:
   explicit Choice(int64_t wanted) : wanted_(wanted) {}
@@ -48,7 +48,7 @@ class Choice {
   int64_t needed() const { return wanted_ - static_cast<int64_t>(ids_.size()); }
   const DeviceIds& ids() const { return ids_; }
 
-  // Takes from `offered`, in their order, what is still needed.
+  // Takes devices from `offered`, in their order, until none is needed.
   template <typename Ids>
   void TakeFrom(const Ids& offered) {
     for (const std::string& id : offered) {
@@ -57,8 +57,7 @@ class Choice {
     }
   }
 
-  // Lets the plugin say which of `offered` it would take next to those already chosen, and takes
-  // them.
+  // Takes the devices of `offered` that the plugin prefers beside those already chosen.
   // Source: manager.go, callGetPreferredAllocationIfAvailable.
   void TakePreferredFrom(const DeviceIds& offered, const std::string& name,
                          const Resource& resource, const PreferredAllocationFn& preferred) {
@@ -86,18 +85,18 @@ std::string TooFew(const std::string& name, int64_t needed, size_t available) {
          ". Requested: " + std::to_string(needed) + ", Available: " + std::to_string(available);
 }
 
-// Chooses `wanted` devices: first those that the pod's init containers leave, then aligned ones,
-// then any; among equals the plugin's preference decides, then the id.
-// Source: manager.go, devicesToAllocate.
+// Chooses the devices: first reusable ones of the pod's init containers, then aligned ones, then
+// any. Among equal devices the plugin's preference decides, then the id. Source: manager.go,
+// devicesToAllocate.
 std::optional<Refusal> Choose(const Machine& machine, const DeviceState& state,
                               const std::string& name, const DeviceIds& reusable,
                               const TopologyHint& affinity, const PreferredAllocationFn& preferred,
                               Choice& choice) {
   const Resource& resource = InventoryOf(state, name);
-  const ByAffinity left = SplitByAffinity(machine, resource, reusable, affinity);
-  choice.TakeFrom(left.aligned);
-  choice.TakeFrom(left.unaligned);
-  choice.TakeFrom(left.without_topology);
+  const ByAffinity reused = SplitByAffinity(machine, resource, reusable, affinity);
+  choice.TakeFrom(reused.aligned);
+  choice.TakeFrom(reused.unaligned);
+  choice.TakeFrom(reused.without_topology);
   if (choice.needed() <= 0) return std::nullopt;
 
   const DeviceIds available = FreeIds(state, name);
@@ -110,7 +109,7 @@ std::optional<Refusal> Choose(const Machine& machine, const DeviceState& state,
     choice.TakeFrom(split.aligned);
     return std::nullopt;
   }
-  // The alignment that was promised comes first; the plugin has a say in the rest only.
+  // Aligned devices come first; the preference of the plugin decides about the others only.
   choice.TakeFrom(split.aligned);
   choice.TakePreferredFrom(available, name, resource, preferred);
   choice.TakeFrom(split.unaligned);
@@ -129,7 +128,7 @@ DevicesPerNuma PerNuma(const Resource& resource, const DeviceIds& ids) {
   return per_numa;
 }
 
-// Why the resource cannot be given to anybody at the moment, or nullopt.
+// The refusal if the resource can't be allocated to any container now, or nullopt.
 std::optional<Refusal> Unusable(const DeviceState& state, const std::string& name) {
   if (!state.resources.contains(name)) {
     return UnexpectedAdmissionError("cannot allocate unregistered device " + name);
@@ -141,17 +140,17 @@ std::optional<Refusal> Unusable(const DeviceState& state, const std::string& nam
   return std::nullopt;
 }
 
-// Gives the container one resource.
-// Differs: what the container holds it keeps, whatever became of the plugin and of the devices'
-// health; the kubelet refuses running pods here after a restart.
+// Allocates one resource to the container.
+// Differs: a container keeps its devices even if the plugin is not registered or the devices are
+// unhealthy. The kubelet refuses running pods here after a restart.
 // Source: manager.go, allocateContainerResources.
 std::optional<Refusal> AllocateResource(const Machine& machine, const Pod& pod,
                                         const ContainerKey& key, const std::string& name,
                                         int64_t requested, const TopologyHint& affinity,
                                         const PreferredAllocationFn& preferred,
                                         DeviceState& state) {
-  if (const DeviceAllocation* held = state.Find(key, name)) {
-    const auto count = static_cast<int64_t>(held->Ids().size());
+  if (const DeviceAllocation* allocated = state.Find(key, name)) {
+    const auto count = static_cast<int64_t>(allocated->Ids().size());
     if (count == requested) return std::nullopt;
     return UnexpectedAdmissionError("pod \"" + key.pod_uid + "\" container \"" + key.container +
                                     "\" changed request for resource \"" + name + "\" from " +
@@ -184,8 +183,6 @@ std::optional<Refusal> Allocate(const Machine& machine, const Pod& pod, const Co
   return std::nullopt;
 }
 
-void ReleaseContainer(const ContainerKey& key, DeviceState& state) { state.allocations.erase(key); }
-
 void ReleasePod(const std::string& pod_uid, DeviceState& state) {
   erase_if(state.allocations, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
 }
@@ -193,16 +190,16 @@ void ReleasePod(const std::string& pod_uid, DeviceState& state) {
 std::vector<std::string> BrokenInvariants(const DeviceState& state) {
   std::vector<std::string> broken;
   std::map<std::pair<std::string, std::string>, std::string> pod_of;  // by resource and device id
-  for (const auto& [key, held] : state.allocations) {
-    const std::string who = "container " + key.container + " of pod " + key.pod_uid;
-    if (held.empty()) broken.push_back(who + " has an entry without any resource");
-    for (const auto& [resource, allocation] : held) {
+  for (const auto& [key, by_resource] : state.allocations) {
+    const std::string container = "container " + key.container + " of pod " + key.pod_uid;
+    if (by_resource.empty()) broken.push_back(container + " has an entry without any resource");
+    for (const auto& [resource, allocation] : by_resource) {
       const DeviceIds ids = allocation.Ids();
-      if (ids.empty()) broken.push_back(who + " has an entry without devices of " + resource);
+      if (ids.empty()) broken.push_back(container + " has an entry without devices of " + resource);
       for (const std::string& id : ids) {
         const std::string& first = pod_of.try_emplace({resource, id}, key.pod_uid).first->second;
         if (first != key.pod_uid) {
-          broken.push_back("device " + id + " of " + resource + " is held by pods " + first +
+          broken.push_back("device " + id + " of " + resource + " is allocated to pods " + first +
                            " and " + key.pod_uid);
         }
       }

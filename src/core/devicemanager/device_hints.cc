@@ -16,14 +16,14 @@ using topologymanager::Hints;
 using topologymanager::HintsByResource;
 using topologymanager::NodeSets;
 
-// The devices of a resource that lie on the same NUMA nodes; to a hint they are all alike.
+// The devices of a resource on the same NUMA nodes. For hints they are all alike.
 struct Alike {
   uint64_t all = 0;       // healthy or not
-  uint64_t offered = 0;   // to be given: free, or from the pod's init containers
+  uint64_t offered = 0;   // free, or reusable from the pod's init containers
   uint64_t reusable = 0;  // with a topology, from the pod's init containers
 };
 
-// Such devices by the NUMA nodes that they lie on.
+// By the NUMA nodes of the devices.
 using AlikeByNodes = std::map<NumaMask, Alike>;
 
 AlikeByNodes AlikeIn(const Machine& machine, const Resource& resource, const DeviceIds& available,
@@ -51,7 +51,7 @@ Demand DemandFor(const AlikeByNodes& devices, uint64_t Alike::*amount, uint64_t 
   return demand;
 }
 
-// All places with reusable devices, even if the plugin puts them on nodes that the machine lacks.
+// All places with reusable devices, even on nodes that the machine does not have.
 Demand DemandForReusable(const AlikeByNodes& devices) {
   Demand demand;
   for (const auto& [nodes, alike] : devices) {
@@ -62,9 +62,10 @@ Demand DemandForReusable(const AlikeByNodes& devices) {
   return demand;
 }
 
-// Every set of NUMA nodes that offers `requested` devices; preferred are those of the smallest size
-// at which the resource could do so if nothing was taken. A device on two nodes counts for either.
-// Source: kubelet pkg/kubelet/cm/devicemanager/topology_hints.go, generateDeviceTopologyHints.
+// Every set of NUMA nodes with `requested` available devices. Preferred are the sets of the
+// smallest size that would be enough if no device was allocated. A device on two nodes is available
+// on both. Source: kubelet pkg/kubelet/cm/devicemanager/topology_hints.go,
+// generateDeviceTopologyHints.
 Hints HintsOver(const Machine& machine, const Resource& resource, const DeviceIds& available,
                 const DeviceIds& reusable, int64_t requested) {
   const AlikeByNodes devices = AlikeIn(machine, resource, available, reusable);
@@ -87,15 +88,15 @@ Hints HintsOver(const Machine& machine, const Resource& resource, const DeviceId
   return Hints(HintList(), std::move(hints));
 }
 
-// The hints of one resource for a container or pod that holds `held` of it so far.
+// The hints of one resource for a container or pod that is allocated `allocated` of it so far.
 std::optional<Hints> HintsFor(const Machine& machine, const DeviceState& state,
-                              const std::string& name, int64_t requested, const DeviceIds& held,
-                              const DeviceIds& reusable) {
+                              const std::string& name, int64_t requested,
+                              const DeviceIds& allocated, const DeviceIds& reusable) {
   const Resource& resource = InventoryOf(state, name);
   if (!HasTopology(resource)) return std::nullopt;
-  if (!held.empty()) {
-    if (static_cast<int64_t>(held.size()) != requested) return Hints();
-    return HintsOver(machine, resource, held, {}, requested);
+  if (!allocated.empty()) {
+    if (static_cast<int64_t>(allocated.size()) != requested) return Hints();
+    return HintsOver(machine, resource, allocated, {}, requested);
   }
   const DeviceIds available = FreeIds(state, name);
   if (static_cast<int64_t>(available.size() + reusable.size()) < requested) return Hints();
@@ -108,10 +109,10 @@ HintsByResource ContainerHints(const Machine& machine, const DeviceState& state,
                                const Container& container) {
   HintsByResource hints;
   for (const auto& [resource, requested] : RequestOf(state, container)) {
-    const DeviceAllocation* held = state.Find({pod.uid, container.name}, resource);
-    hints[resource] =
-        HintsFor(machine, state, resource, requested, held != nullptr ? held->Ids() : DeviceIds{},
-                 ReusableIds(state, pod, resource));
+    const DeviceAllocation* allocated = state.Find({pod.uid, container.name}, resource);
+    hints[resource] = HintsFor(machine, state, resource, requested,
+                               allocated != nullptr ? allocated->Ids() : DeviceIds{},
+                               ReusableIds(state, pod, resource));
   }
   return hints;
 }

@@ -10,16 +10,16 @@ std::set<std::string> DeviceAllocation::Ids() const {
 
 const DeviceAllocation* DeviceState::Find(const ContainerKey& key,
                                           const std::string& resource) const {
-  const auto held = allocations.find(key);
-  if (held == allocations.end()) return nullptr;
-  const auto allocation = held->second.find(resource);
-  return allocation == held->second.end() ? nullptr : &allocation->second;
+  const auto by_resource = allocations.find(key);
+  if (by_resource == allocations.end()) return nullptr;
+  const auto allocation = by_resource->second.find(resource);
+  return allocation == by_resource->second.end() ? nullptr : &allocation->second;
 }
 
 std::set<std::string> DeviceState::AllocatedIds(const std::string& resource) const {
   std::set<std::string> ids;
-  for (const auto& [key, held] : allocations) {
-    if (const auto allocation = held.find(resource); allocation != held.end()) {
+  for (const auto& [key, by_resource] : allocations) {
+    if (const auto allocation = by_resource.find(resource); allocation != by_resource.end()) {
       ids.merge(allocation->second.Ids());
     }
   }

@@ -10,7 +10,7 @@ namespace {
 
 bool IsDeviceResource(const DeviceState& state, const std::string& resource) {
   if (state.resources.contains(resource)) return true;
-  // Plugins have names with a domain; cpu and memory need no look at what all containers hold.
+  // Plugins have resource names with a domain; so cpu and memory need no search in all allocations.
   return resource.find('/') != std::string::npos &&
          std::ranges::any_of(state.allocations,
                              [&](const auto& entry) { return entry.second.contains(resource); });
@@ -36,13 +36,13 @@ bool IsInit(const Pod& pod, const std::string& container) {
   });
 }
 
-// What containers hold of the resource, sorted; a device on two nodes may be there twice. Points
-// into the state: with some hundred pods this is asked too often for copies.
+// The allocated ids of the resource, sorted; a device on two nodes may be there twice. Points into
+// the state: with some hundred pods, copies would cost too much.
 std::vector<std::string_view> TakenIds(const DeviceState& state, const std::string& resource) {
   std::vector<std::string_view> ids;
-  for (const auto& [key, held] : state.allocations) {
-    const auto allocation = held.find(resource);
-    if (allocation == held.end()) continue;
+  for (const auto& [key, by_resource] : state.allocations) {
+    const auto allocation = by_resource.find(resource);
+    if (allocation == by_resource.end()) continue;
     for (const auto& [node, on_node] : allocation->second.devices) {
       ids.insert(ids.end(), on_node.begin(), on_node.end());
     }
@@ -98,7 +98,7 @@ DeviceIds FreeIds(const DeviceState& state, const std::string& resource) {
   const Resource& inventory = InventoryOf(state, resource);
   if (!inventory.registered) return free;
   const std::vector<std::string_view> taken = TakenIds(state, resource);
-  auto next = taken.begin();  // not less than the device at hand: both are sorted
+  auto next = taken.begin();  // not less than the current device: both are sorted
   for (const auto& [id, device] : inventory.devices) {
     while (next != taken.end() && *next < id) ++next;
     const bool is_taken = next != taken.end() && *next == id;
@@ -108,22 +108,22 @@ DeviceIds FreeIds(const DeviceState& state, const std::string& resource) {
 }
 
 const Device& DeviceOf(const Resource& resource, const std::string& id) {
-  static const Device kVanished{.healthy = false, .numa = {}};
+  static const Device kUnlisted{.healthy = false, .numa = {}};
   const auto found = resource.devices.find(id);
-  return found == resource.devices.end() ? kVanished : found->second;
+  return found == resource.devices.end() ? kUnlisted : found->second;
 }
 
 DeviceIds ReusableIds(const DeviceState& state, const Pod& pod, const std::string& resource) {
-  DeviceIds left_by_init;
+  DeviceIds of_init;
   DeviceIds kept;
   for (auto entry = state.allocations.lower_bound({pod.uid, ""});
        entry != state.allocations.end() && entry->first.pod_uid == pod.uid; ++entry) {
-    const auto held = entry->second.find(resource);
-    if (held == entry->second.end()) continue;
-    (IsInit(pod, entry->first.container) ? left_by_init : kept).merge(held->second.Ids());
+    const auto allocation = entry->second.find(resource);
+    if (allocation == entry->second.end()) continue;
+    (IsInit(pod, entry->first.container) ? of_init : kept).merge(allocation->second.Ids());
   }
   const Resource& inventory = InventoryOf(state, resource);
-  DeviceIds reusable = Difference(left_by_init, kept);
+  DeviceIds reusable = Difference(of_init, kept);
   std::erase_if(reusable, [&](const std::string& id) {
     return !inventory.registered || !DeviceOf(inventory, id).healthy;
   });

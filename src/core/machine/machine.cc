@@ -9,7 +9,7 @@ namespace {
 
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-// The groups that `id_of` makes of the CPUs, ascending by id.
+// The CPUs, grouped by `id_of`, ascending by id.
 template <typename IdOf>
 std::vector<CpuGroup> GroupBy(const std::vector<Cpu>& rows, IdOf id_of) {
   std::map<int, CpuSet> by_id;
@@ -36,7 +36,7 @@ Nesting NestedIn(const std::vector<CpuGroup>& outer, const std::vector<CpuGroup>
   return nesting;
 }
 
-// Gives each core its lowest CPU number as name. Rows are ascending.
+// Sets the id of each core to its lowest CPU number. Rows are ascending.
 Result<Done> NameCores(std::vector<Cpu>& rows) {
   std::map<int, const Cpu*> first_of_core;
   for (Cpu& row : rows) {

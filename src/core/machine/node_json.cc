@@ -52,7 +52,7 @@ Result<Cpu> ToCpu(const json::View& row) {
   return cpu;
 }
 
-// A page size as it stands in a key: decimal, no sign, no leading zero.
+// A page size as a key: decimal, no sign, no leading zero.
 std::optional<uint64_t> ToPageSize(const std::string& key) {
   uint64_t size = 0;
   const char* const end = key.data() + key.size();
@@ -65,14 +65,15 @@ Result<std::map<uint64_t, uint64_t>> ToHugepages(const json::View& value) {
   const auto members = value.Members();
   if (!members.ok()) return members.error();
   std::map<uint64_t, uint64_t> pages_by_size;
-  uint64_t room = std::numeric_limits<uint64_t>::max();  // so that no sum of ours can overflow
+  uint64_t max_bytes = std::numeric_limits<uint64_t>::max();  // sums of huge pages do not overflow
   for (const auto& [key, count] : *members) {
     const std::optional<uint64_t> size = ToPageSize(key);
     if (!size) return value.Wrong("\"" + key + "\" is not a page size in bytes");
     const Result<uint64_t> pages = count.Unsigned();
     if (!pages.ok()) return pages.error();
-    if (*pages > room / *size) return count.IsNot("a number of pages whose bytes fit into 64 bits");
-    room -= *pages * *size;
+    if (*pages > max_bytes / *size)
+      return count.IsNot("a number of pages whose bytes fit into 64 bits");
+    max_bytes -= *pages * *size;
     pages_by_size[*size] = *pages;
   }
   return pages_by_size;
@@ -90,7 +91,7 @@ Result<std::vector<int>> ToDistances(const json::View& value) {
   return distances;
 }
 
-// What `convert` makes of the member; the empty value if there is none.
+// The member, converted by `convert`; the empty value if there is none.
 template <typename Value>
 Result<Value> Optional(const json::View& object, std::string_view key,
                        Result<Value> (*convert)(const json::View&)) {
@@ -117,7 +118,7 @@ Result<NumaNode> ToNumaNode(const json::View& value) {
                   .distances = std::move(distances).value()};
 }
 
-// The elements of the list under `key`, each understood by `convert`.
+// The elements of the list under `key`, each converted by `convert`.
 template <typename Value>
 Result<std::vector<Value>> ToValues(const json::View& node, std::string_view key,
                                     Result<Value> (*convert)(const json::View&)) {
@@ -143,7 +144,7 @@ void Append(std::string& out, const Cpu& cpu) {
 void Append(std::string& out, const NumaNode& node) {
   out += "{\"id\":" + std::to_string(node.id) + ",\"memory\":" + std::to_string(node.memory_bytes) +
          ",\"hugepages\":{";
-  std::map<std::string, uint64_t> by_key;  // in the order of the keys as text, as Go has it
+  std::map<std::string, uint64_t> by_key;  // sorted as text, as in Go
   for (const auto& [size, pages] : node.hugepages) by_key[std::to_string(size)] = pages;
   const char* separator = "";
   for (const auto& [key, pages] : by_key) {

@@ -1,4 +1,4 @@
-// The node form out of JSON that is parsed already. Private to the core's readers.
+// Reads the node form from parsed JSON. Private to the core's readers.
 #pragma once
 
 #include "alignd/base/result.h"
@@ -7,7 +7,7 @@
 
 namespace alignd {
 
-// What MachineFromNodeJson does, with errors that begin with the path of `node`.
+// As MachineFromNodeJson; errors begin with the path of `node`.
 // Errors: kInvalidArgument.
 Result<Machine> MachineFromNode(const json::View& node);
 

@@ -18,8 +18,8 @@ Error Refused(std::string text) {
   return {ErrorCode::kInvalidArgument, "[memorymanager] " + std::move(text)};
 }
 
-// Without an affinity: the best set that takes the request. One that is not preferred will do only
-// if nothing better was promised. `exact` becomes false if the search gave up.
+// Without an affinity: the best set with enough memory. A set that is not preferred is accepted
+// only if the merged hint is not preferred. `exact` becomes false if the search ends at its limit.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, getDefaultHint.
 Result<TopologyHint> DefaultHint(const Hints& hints, const TopologyHint& promised, bool& exact) {
   const std::optional<BestHint> best = BestOf(hints);
@@ -34,8 +34,8 @@ Result<TopologyHint> DefaultHint(const Hints& hints, const TopologyHint& promise
   return best->hint;
 }
 
-// The best set that takes the request and contains the promised nodes. `exact` becomes false if the
-// search gave up.
+// The best set with enough memory that contains the nodes of the affinity. `exact` becomes false if
+// the search ends at its limit.
 // Source: policy_static.go, extendTopologyManagerHint.
 Result<TopologyHint> ExtendedHint(const Hints& hints, const TopologyHint& promised, bool& exact) {
   const std::optional<BestHint> best = BestOf(hints, *promised.affinity);
@@ -47,12 +47,12 @@ Result<TopologyHint> ExtendedHint(const Hints& hints, const TopologyHint& promis
   return best->hint;
 }
 
-// Whether nobody but this pod uses the node.
+// Whether no other pod uses the node.
 bool OnlyThisPodUses(const MemoryState& state, const Pod& pod, int node) {
-  const auto held = state.assignments.find(pod.uid);
-  if (held == state.assignments.end()) return false;
+  const auto pod_blocks = state.assignments.find(pod.uid);
+  if (pod_blocks == state.assignments.end()) return false;
   int own = 0;
-  for (const auto& [container, blocks] : held->second) {
+  for (const auto& [container, blocks] : pod_blocks->second) {
     own += static_cast<int>(std::ranges::count_if(blocks, [&](const Block& block) {
       return std::ranges::binary_search(block.numa_affinity, node);
     }));
@@ -60,12 +60,12 @@ bool OnlyThisPodUses(const MemoryState& state, const Pod& pod, int node) {
   return own == state.machine.at(node).number_of_assignments;
 }
 
-// The nodes on which the container's memory will lie. `exact` becomes false if a search gave up.
-// Differs: a single node that is in use as part of a group is not torn out of it. The kubelet tears
-// it, books later releases on wrong nodes, and loses memory. Here the container joins the group if
-// other pods are in it. If the group is its own pod's, which an earlier container made by extending
-// the same affinity, the pod is refused, as the kubelet refuses it once a later container has to
-// extend as well.
+// The nodes for the container's memory. `exact` becomes false if a search ends at its limit.
+// Differs: a single node that is in use as part of a group stays in the group. The kubelet takes it
+// out, books later releases on wrong nodes, and loses memory. Here the container joins the group if
+// other pods use it. If only its own pod uses the group, because an earlier container extended the
+// same affinity, the pod is refused. The kubelet refuses such a pod if a later container has to
+// extend the affinity as well.
 // Source: policy_static.go, Allocate, isAffinityViolatingNUMAAllocations.
 Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, const Pod& pod,
                              const MemoryRequest& request, const TopologyHint& affinity,
@@ -94,7 +94,7 @@ Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, c
   return *chosen.affinity;
 }
 
-// Differs: the kubelet panics at a type that the machine lacks.
+// Differs: the kubelet panics at a type that the machine does not have.
 Result<Done> CheckTypes(const MemoryState& state, const MemoryRequest& request) {
   for (const auto& entry : request) {
     const bool known = std::ranges::any_of(
@@ -104,11 +104,12 @@ Result<Done> CheckTypes(const MemoryState& state, const MemoryRequest& request) 
   return Done{};
 }
 
-// The chosen nodes have room for what is not reused; going on would hand out memory twice.
-void MustBeNothing(uint64_t left) {
-  if (left == 0) return;
+// The chosen nodes have enough free memory for what is not reused. If they do not, alignd ends, so
+// that no memory is assigned twice.
+void MustBeZero(uint64_t unbooked) {
+  if (unbooked == 0) return;
   std::fprintf(stderr, "alignd: %llu bytes of memory did not fit on the nodes chosen for them\n",
-               static_cast<unsigned long long>(left));
+               static_cast<unsigned long long>(unbooked));
   std::abort();
 }
 
@@ -116,8 +117,8 @@ void MustBeNothing(uint64_t left) {
 
 Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const Pod& pod,
                    const Container& container, const TopologyHint& affinity, MemoryState& state) {
-  // Differs: an init container that has run gets nothing again; the kubelet reserves for it once
-  // more after a restart.
+  // Differs: an ended init container is not assigned memory again; the kubelet reserves memory for
+  // it again after a restart.
   if (!IsPinned(pod) || HasEnded(state, pod, container)) return {};
   if (state.Find({pod.uid, container.name}) != nullptr) return {};
 
@@ -135,7 +136,7 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
   for (const auto& [type, bytes] : *request) {
     blocks.push_back({.numa_affinity = ids, .type = type, .size = bytes});
     const uint64_t reused = TakeFromInitContainers(pod, ids, type, bytes, state);
-    MustBeNothing(Book(ids, type, bytes - reused, state.machine));
+    MustBeZero(Book(ids, type, bytes - reused, state.machine));
   }
   if (!blocks.empty()) state.assignments[pod.uid][container.name] = std::move(blocks);
   return {std::nullopt, exact};
@@ -149,9 +150,9 @@ void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& 
 }
 
 void ReleaseContainer(const ContainerKey& key, MemoryState& state) {
-  const std::vector<Block>* held = state.Find(key);
-  if (held == nullptr) return;
-  for (const Block& block : *held) GiveBack(block, state.machine);
+  const std::vector<Block>* assigned = state.Find(key);
+  if (assigned == nullptr) return;
+  for (const Block& block : *assigned) GiveBack(block, state.machine);
   auto& containers = state.assignments[key.pod_uid];
   containers.erase(key.container);
   if (containers.empty()) state.assignments.erase(key.pod_uid);

@@ -5,7 +5,7 @@
 namespace alignd::memorymanager {
 namespace {
 
-// Sum of one column over the nodes; a node without such a table has none of it.
+// The sum of one column over the nodes; 0 for a node without such a table.
 uint64_t SumOf(uint64_t MemoryTable::*column, const Machine& machine, const MemoryState& state,
                NumaMask nodes, const std::string& type) {
   uint64_t sum = 0;
@@ -69,12 +69,12 @@ bool HaveFreeOrReusable(const Machine& machine, const MemoryState& state, const 
 uint64_t TakeFromInitContainers(const Pod& pod, const std::vector<int>& nodes,
                                 const std::string& type, uint64_t bytes, MemoryState& state) {
   if (!state.assignments.contains(pod.uid)) return 0;
-  auto& held = state.assignments[pod.uid];
+  auto& of_pod = state.assignments[pod.uid];
   uint64_t taken = 0;
   for (const Container& container : pod.containers) {
     if (container.kind != ContainerKind::kInit) continue;
-    const auto blocks = held.find(container.name);
-    if (blocks == held.end()) continue;
+    const auto blocks = of_pod.find(container.name);
+    if (blocks == of_pod.end()) continue;
     for (Block& block : blocks->second) {
       if (block.type != type || block.numa_affinity != nodes) continue;
       const uint64_t piece = std::min(block.size, bytes - taken);

@@ -19,10 +19,10 @@ using topologymanager::TopologyHint;
 
 namespace {
 
-// The hints of one who already has blocks: exactly their nodes. No opinion if they are not what is
-// requested.
+// The hints of a container that has blocks: exactly their nodes. No opinion if the blocks differ
+// from the request.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, regenerateHints.
-HintsByResource HintsOfHolder(const Machine& machine, const std::vector<Block>& blocks,
+HintsByResource HintsOfBlocks(const Machine& machine, const std::vector<Block>& blocks,
                               const MemoryRequest& request) {
   HintsByResource hints;
   if (blocks.size() != request.size()) return {};
@@ -36,7 +36,7 @@ HintsByResource HintsOfHolder(const Machine& machine, const std::vector<Block>& 
   return hints;
 }
 
-// All types get the same sets. Where nothing fits there is no opinion at all, and Allocate refuses.
+// All types have the same sets. If the request fits nowhere, there is no opinion; Allocate refuses.
 HintsByResource HintsForNew(const Machine& machine, const MemoryState& state, const Pod& pod,
                             const MemoryRequest& request) {
   HintsByResource hints;
@@ -54,7 +54,7 @@ NumaMask MaskOf(const Machine& machine, const std::vector<int>& ids) {
   return mask;
 }
 
-// The nodes that nobody uses, and the groups in which the others may be used.
+// The unused nodes, and the groups of the others.
 struct Groups {
   NumaMask unused;
   std::vector<NumaMask> used;  // each once
@@ -76,7 +76,7 @@ Groups GroupsOf(const Machine& machine, const MemoryState& state) {
   return groups;
 }
 
-// Sets of the nodes `within` that have this much of a column for every type.
+// Sets of the nodes `within` that have the requested amount in the column of every type.
 NodeSets SetsWith(uint64_t MemoryTable::*column, const Machine& machine, const MemoryState& state,
                   NumaMask within, const MemoryRequest& request) {
   NodeSets sets{.within = within, .demands = {}};
@@ -111,7 +111,7 @@ Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod
   std::ranges::sort(listed, [](const TopologyHint& a, const TopologyHint& b) {
     return a.affinity->IsNarrowerThan(*b.affinity);
   });
-  // What nobody uses is free as a whole, so it need not be looked at what is allocatable.
+  // All memory of unused nodes is free, so no check of the allocatable memory is needed.
   return {std::move(listed),
           {.sets = SetsWith(&MemoryTable::free, machine, state, groups.unused, request),
            .preferred_nodes = smallest->nodes,
@@ -161,7 +161,7 @@ HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& /*pol
   const Result<MemoryRequest> request = RequestOf(container);
   if (!request.ok()) return {};  // Allocate refuses with the error
   if (const std::vector<Block>* blocks = state.Find({pod.uid, container.name})) {
-    return HintsOfHolder(machine, *blocks, *request);
+    return HintsOfBlocks(machine, *blocks, *request);
   }
   return HintsForNew(machine, state, pod, *request);
 }
@@ -173,7 +173,7 @@ HintsByResource PodHints(const Machine& machine, const StaticPolicy& /*policy*/,
   if (!request.ok()) return {};  // Allocate refuses with the error
   for (const Container& container : pod.containers) {
     if (const std::vector<Block>* blocks = state.Find({pod.uid, container.name})) {
-      return HintsOfHolder(machine, *blocks, *request);
+      return HintsOfBlocks(machine, *blocks, *request);
     }
   }
   return HintsForNew(machine, state, pod, *request);

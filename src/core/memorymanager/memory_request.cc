@@ -27,7 +27,7 @@ Result<MemoryRequest> RequestOf(const Container& container) {
   return request;
 }
 
-// More than 2^64 bytes are as impossible as 2^64 - 1; the kubelet's sum wraps around.
+// A sum above 2^64 - 1 bytes saturates: both are impossible. The kubelet's sum wraps around.
 Result<MemoryRequest> RequestOf(const Pod& pod) {
   MemoryRequest apps;
   MemoryRequest sidecars;

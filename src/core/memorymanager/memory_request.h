@@ -1,4 +1,4 @@
-// How much memory of which type is asked for. Private to the room.
+// Requested bytes by memory type. Private to the module.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,9 @@ bool IsPinned(const Pod& pod);
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, getContainerRequestedResources.
 Result<MemoryRequest> RequestOf(const Container& container);
 
-// What the pod needs at the same time: apps and sidecars together, or, if it is more, one init
-// container with the sidecars that start before it. Only types that some app container asks for.
-// Errors: as above.
-// Source: policy_static.go, getPodRequestedResources.
+// The memory that the pod needs at the same time: apps and sidecars together, or, if it is more,
+// one init container with the sidecars that start before it. Only types that an app container
+// requests. Errors: as above. Source: policy_static.go, getPodRequestedResources.
 Result<MemoryRequest> RequestOf(const Pod& pod);
 
 }  // namespace alignd::memorymanager

@@ -24,24 +24,26 @@ bool SomeNodeHas(const std::map<int, NumaMemory>& machine, const Block& block) {
   });
 }
 
-// What the blocks make of an empty machine.
+// The empty machine with all blocks booked.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, updateExpectedMachineState.
 Result<std::map<int, NumaMemory>> Rebuild(std::map<int, NumaMemory> machine,
                                           const MemoryState& state) {
   for (const auto& [pod, containers] : state.assignments) {
     for (const auto& [container, blocks] : containers) {
-      const std::string who = "(pod: " + pod + ", container: " + container + ") ";
+      const std::string container_name = "(pod: " + pod + ", container: " + container + ") ";
       for (const Block& block : blocks) {
         for (const int id : block.numa_affinity) {
           if (!machine.contains(id)) {
-            return Corrupt(who + "the memory assignment uses the NUMA that does not exist");
+            return Corrupt(container_name +
+                           "the memory assignment uses the NUMA that does not exist");
           }
         }
         if (!SomeNodeHas(machine, block)) {
-          return Corrupt(who + "the memory assignment uses memory resource that does not exist");
+          return Corrupt(container_name +
+                         "the memory assignment uses memory resource that does not exist");
         }
         if (Book(block.numa_affinity, block.type, block.size, machine) > 0) {
-          return Corrupt(who + "holds more memory of type \"" + block.type +
+          return Corrupt(container_name + "holds more memory of type \"" + block.type +
                          "\" than its NUMA nodes have");
         }
       }
@@ -50,7 +52,7 @@ Result<std::map<int, NumaMemory>> Rebuild(std::map<int, NumaMemory> machine,
   return machine;
 }
 
-// One column of a type, summed over a group. Nodes that are not there count nothing.
+// The sum of one column of a type over a group; 0 for missing nodes.
 uint64_t GroupSum(uint64_t MemoryTable::*column, const std::map<int, NumaMemory>& machine,
                   const std::vector<int>& group, const std::string& type) {
   uint64_t sum = 0;
@@ -63,7 +65,7 @@ uint64_t GroupSum(uint64_t MemoryTable::*column, const std::map<int, NumaMemory>
   return sum;
 }
 
-// Whether two machines say the same, where free and reserved count by group only.
+// Whether two machines are equal; free and reserved memory are compared by group.
 // Source: policy_static.go, areMachineStatesEqual, areMemoryStatesEqual.
 bool SameBooks(const std::map<int, NumaMemory>& a, const std::map<int, NumaMemory>& b) {
   if (a.size() != b.size()) return false;
@@ -94,14 +96,14 @@ bool SameBooks(const std::map<int, NumaMemory>& a, const std::map<int, NumaMemor
 
 std::string NodeName(int id) { return "NUMA node " + std::to_string(id); }
 
-// Every member of a group names the same group; a node that nobody uses is alone.
+// Every member of a group names the same group; an unused node is alone.
 void CheckGroups(const MemoryState& state, std::vector<std::string>& broken) {
   for (const auto& [id, node] : state.machine) {
     if (!std::ranges::is_sorted(node.cells) || !std::ranges::binary_search(node.cells, id)) {
       broken.push_back("the group of " + NodeName(id) + " is not sorted or lacks the node itself");
     }
     if (node.number_of_assignments == 0 && node.cells.size() != 1) {
-      broken.push_back(NodeName(id) + " is in a group, although nobody uses it");
+      broken.push_back(NodeName(id) + " is in a group, although it is unused");
     }
     for (const int member : node.cells) {
       const auto found = state.machine.find(member);
@@ -113,10 +115,10 @@ void CheckGroups(const MemoryState& state, std::vector<std::string>& broken) {
   }
 }
 
-// Memory is neither created nor lost: not on a node, and not in a group.
+// No memory is created or lost, on a node or in a group.
 void CheckSums(const MemoryState& state, std::vector<std::string>& broken) {
   std::map<int, int> assignments;
-  std::map<std::pair<std::vector<int>, std::string>, uint64_t> held;
+  std::map<std::pair<std::vector<int>, std::string>, uint64_t> assigned;
   for (const auto& [pod, containers] : state.assignments) {
     if (containers.empty()) broken.push_back("pod " + pod + " has an entry without containers");
     for (const auto& [container, blocks] : containers) {
@@ -125,33 +127,34 @@ void CheckSums(const MemoryState& state, std::vector<std::string>& broken) {
       }
       for (const Block& block : blocks) {
         for (const int id : block.numa_affinity) ++assignments[id];
-        held[{block.numa_affinity, block.type}] += block.size;
+        assigned[{block.numa_affinity, block.type}] += block.size;
         const auto first =
             state.machine.find(block.numa_affinity.empty() ? -1 : block.numa_affinity.front());
         if (first == state.machine.end() || first->second.cells != block.numa_affinity) {
           broken.push_back("container " + container + " of pod " + pod +
-                           " holds memory on nodes that are not one group");
+                           " has memory on nodes that are not one group");
         }
       }
     }
   }
   for (const auto& [id, node] : state.machine) {
     if (node.number_of_assignments != assignments[id]) {
-      broken.push_back(NodeName(id) + " counts " + std::to_string(node.number_of_assignments) +
-                       " assignments, but has " + std::to_string(assignments[id]));
+      broken.push_back(NodeName(id) + " has " + std::to_string(node.number_of_assignments) +
+                       " recorded assignments, but its containers have " +
+                       std::to_string(assignments[id]));
     }
     for (const auto& [type, table] : node.tables) {
       if (table.free + table.reserved != table.allocatable || table.free > table.allocatable) {
         broken.push_back("free and reserved " + type + " of " + NodeName(id) +
-                         " do not add up to what is allocatable");
+                         " do not add up to the allocatable memory");
       }
       if (node.cells.empty() || node.cells.front() != id) continue;
       const uint64_t reserved = GroupSum(&MemoryTable::reserved, state.machine, node.cells, type);
-      const auto found = held.find({node.cells, type});
-      const uint64_t in_blocks = found == held.end() ? 0 : found->second;
+      const auto found = assigned.find({node.cells, type});
+      const uint64_t in_blocks = found == assigned.end() ? 0 : found->second;
       if (reserved != in_blocks) {
         broken.push_back("in the group of " + NodeName(id) + " " + std::to_string(reserved) +
-                         " bytes of " + type + " are reserved, but containers hold " +
+                         " bytes of " + type + " are reserved, but containers are assigned " +
                          std::to_string(in_blocks));
       }
     }
@@ -182,8 +185,8 @@ std::optional<MemoryState> FitToMachine(const Machine& machine, const StaticPoli
   Result<std::map<int, NumaMemory>> expected =
       Rebuild(InitialState(machine, policy).machine, state);
   if (!expected.ok() || state.machine.empty()) return std::nullopt;
-  // As if the nodes had had from the beginning what they have now. On one node of a group less may
-  // be free than is missing: that wraps around, and the group's sum is right again.
+  // Sets the sizes of the nodes as if they had always been so. A node of a group may have less free
+  // memory than is missing. The subtraction then wraps around, and the sum of the group is right.
   std::map<int, NumaMemory> saved = state.machine;
   for (auto& [id, node] : saved) {
     const auto now = expected->find(id);

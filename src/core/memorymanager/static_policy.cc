@@ -37,7 +37,7 @@ Result<ResourceList> TotalReserved(const Machine& machine, const KubeletConfig& 
   return total;
 }
 
-// Per memory type, reservedMemory must be what the node keeps for itself.
+// Per memory type, reservedMemory must be equal to the reservation of the node.
 // Source: memory_manager.go, validateReservedMemory.
 Result<Done> CheckTotals(const ResourceList& total, const ResourceList& node_reservation) {
   std::set<std::string> types;
@@ -62,40 +62,41 @@ Result<Done> CheckTotals(const ResourceList& total, const ResourceList& node_res
   return Done{};
 }
 
-// Differs: the kubelet subtracts without looking, and a node that is too small then seems to have
-// 16 exabytes free.
+// Differs: the kubelet subtracts without a check. A node that is too small then has 16 exabytes of
+// free memory.
 Result<Done> CheckFits(const NumaNode& node, const std::map<std::string, uint64_t>& reserved) {
-  const auto too_large = [&](const std::string& type, uint64_t wanted, uint64_t there) {
-    return Invalid("NUMA node " + std::to_string(node.id) + " has " + std::to_string(there) +
-                       " bytes of type \"" + type + "\", less than the " + std::to_string(wanted) +
-                       " bytes reserved on it",
+  const auto too_large = [&](const std::string& type, uint64_t reserved_bytes, uint64_t bytes) {
+    return Invalid("NUMA node " + std::to_string(node.id) + " has " + std::to_string(bytes) +
+                       " bytes of type \"" + type + "\", less than the " +
+                       std::to_string(reserved_bytes) + " bytes reserved on it",
                    "move the reservation to another NUMA node in reservedMemory");
   };
   const auto reserved_of = [&](const std::string& type) {
     const auto found = reserved.find(type);
     return found == reserved.end() ? uint64_t{0} : found->second;
   };
-  uint64_t left = node.memory_bytes;
+  uint64_t without_pages = node.memory_bytes;
   for (const auto& [page_bytes, pages] : node.hugepages) {
     const std::string type = HugePageType(page_bytes);
-    if (page_bytes != 0 && pages > left / page_bytes) {
+    if (page_bytes != 0 && pages > without_pages / page_bytes) {
       return Invalid("NUMA node " + std::to_string(node.id) + " has more huge pages (" +
                      std::to_string(pages) + " of type \"" + type + "\") than its " +
                      std::to_string(node.memory_bytes) + " bytes of memory can hold");
     }
-    left -= page_bytes * pages;
+    without_pages -= page_bytes * pages;
     if (reserved_of(type) > page_bytes * pages) {
       return too_large(type, reserved_of(type), page_bytes * pages);
     }
   }
-  if (reserved_of("memory") > left) return too_large("memory", reserved_of("memory"), left);
+  if (reserved_of("memory") > without_pages)
+    return too_large("memory", reserved_of("memory"), without_pages);
   return Done{};
 }
 
 }  // namespace
 
 Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfig& config) {
-  // reservedSystemCPUs concern the cpu of the reservation alone: none are counted here.
+  // reservedSystemCPUs only affect the cpu of the reservation, so 0 is passed.
   const Result<ResourceList> kept = NodeReservation(config, MemoryCapacity(machine), 0);
   if (!kept.ok()) return kept.error();
   const Result<ResourceList> total = TotalReserved(machine, config);

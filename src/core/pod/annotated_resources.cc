@@ -15,8 +15,8 @@ namespace {
 
 using json::View;
 
-// A pod's author may write 256 KiB of annotations. No pod needs so much for its resources, and what
-// follows is not made for it.
+// A pod can have 256 KiB of annotations. No pod needs that much for its resources, and the reader
+// is not made for it.
 constexpr size_t kLongestText = 64 * 1024;
 constexpr size_t kMaxContainers = 256;
 
@@ -66,7 +66,7 @@ Result<ContainerKind> ReadKind(const View& entry) {
   return ContainerKind::kSidecar;
 }
 
-// Devices are given whole, as the API server demands of extended resources.
+// Amounts of devices are whole numbers, as the API server requires for extended resources.
 Result<Done> RequireWholeDevices(const View& entry, const ResourceList& list,
                                  std::string_view where) {
   for (const auto& [name, amount] : list) {
@@ -88,8 +88,8 @@ Result<Resources> ReadResources(const View& entry) {
   return resources;
 }
 
-// Appends what `object`, whose members are in the order of `ordered`, says of containers of one
-// kind; `read` makes a container of an entry.
+// Appends the containers of one kind from `object`, in the order of `ordered`. `read` makes a
+// container of an entry.
 template <typename Read>
 Result<Done> ReadContainers(const View& object, const nlohmann::ordered_json& ordered, Read read,
                             std::vector<Container>& containers) {

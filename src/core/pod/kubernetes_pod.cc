@@ -84,7 +84,7 @@ Result<Done> ReadContainers(const View& spec, std::string_view key, bool init,
   return Done{};
 }
 
-// What the containers need at the same time.
+// The amount that the containers need at the same time.
 // Source: k8s.io/component-helpers/resource/helpers.go, AggregateContainerRequests.
 ResourceList RequestsOfContainers(const std::vector<Container>& containers) {
   ResourceList running;

@@ -7,10 +7,10 @@
 namespace alignd {
 namespace {
 
-// The only resources that count for the QoS class.
+// The only resources that matter for the QoS class.
 constexpr std::array<std::string_view, 2> kQosResources = {"cpu", "memory"};
 
-// Adds the positive amounts that count; says whether each of them was there.
+// Adds the positive amounts of these resources. Returns whether each of them was present.
 bool AddAll(const ResourceList& list, ResourceList& sum) {
   bool complete = true;
   for (const std::string_view resource : kQosResources) {
@@ -71,7 +71,7 @@ bool HasPodLevelResources(const Pod& pod) {
 int ExclusiveCpus(const Pod& pod, const Container& container) {
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
   if (cpu == nullptr || HasPodLevelResources(pod) || QosOf(pod) != QosClass::kGuaranteed) return 0;
-  // In thousandths, rounded up: what is written finer than that cannot spoil a whole number.
+  // In thousandths, rounded up: a finer fraction makes no difference to a whole number.
   const int64_t millis = cpu->MilliValue();
   if (millis < 0 || millis % 1000 != 0) return 0;
   return static_cast<int>(std::min<int64_t>(millis / 1000, std::numeric_limits<int>::max()));

@@ -16,7 +16,7 @@ std::string_view TrimSpace(std::string_view text) {
 }
 
 Result<Quantity> ReadQuantity(const json::View& view) {
-  // Null is how Go writes a quantity that nobody set.
+  // Go writes null for a quantity that is not set.
   if (view.value().is_null()) return Quantity();
   if (!view.value().is_string() && !view.value().is_number()) return view.IsNot("a quantity");
   const std::string text =

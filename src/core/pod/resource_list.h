@@ -1,4 +1,4 @@
-// Reads Kubernetes resource lists out of JSON. Private to the core's readers.
+// Reads Kubernetes resource lists from JSON. Private to the core's readers.
 #pragma once
 
 #include "alignd/base/result.h"

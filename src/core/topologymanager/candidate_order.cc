@@ -1,14 +1,13 @@
 #include "core/topologymanager/candidate_order.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "core/topologymanager/search/member_search.h"
+#include "core/topologymanager/sets/member_search.h"
 
 namespace alignd::topologymanager {
 namespace {
 
-// 0 if no hint has a mask.
+// `hints` have a mask.
 int NarrowestCount(const Hints& hints, SearchBudget& budget) {
   int narrowest = 0;
   const auto note = [&](int count) {
@@ -23,9 +22,11 @@ int NarrowestCount(const Hints& hints, SearchBudget& budget) {
 
 }  // namespace
 
-int BestNonPreferredCount(const std::vector<Hints>& lists, SearchBudget& budget) {
+int BestNonPreferredCount(const MergeLists& lists, SearchBudget& budget) {
   int largest = 0;
-  for (const Hints& hints : lists) largest = std::max(largest, NarrowestCount(hints, budget));
+  for (const Hints* hints : lists.masked) {
+    largest = std::max(largest, NarrowestCount(*hints, budget));
+  }
   return largest;
 }
 
@@ -45,13 +46,6 @@ bool CandidateOrder::IsBetter(const TopologyHint& a, const TopologyHint& b) cons
 int CandidateOrder::RankOfCount(int count, bool preferred) const {
   if (preferred || rules_.as_1_20) return count;
   return count <= best_count_ ? best_count_ - count : NumaMask::kMaxNodes + count;
-}
-
-std::vector<int> CandidateOrder::Counts(int most, bool preferred) const {
-  std::vector<int> counts(static_cast<size_t>(most));
-  std::iota(counts.begin(), counts.end(), 1);
-  std::ranges::sort(counts, {}, [&](int count) { return RankOfCount(count, preferred); });
-  return counts;
 }
 
 }  // namespace alignd::topologymanager

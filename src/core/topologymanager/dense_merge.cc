@@ -4,17 +4,16 @@
 #include <bit>
 
 #include "alignd/base/saturating_sum.h"
-#include "core/topologymanager/search/member_search.h"
+#include "core/topologymanager/sets/member_search.h"
 
 namespace alignd::topologymanager {
 namespace {
 
 using Table = std::vector<uint8_t>;
 
-// Of each set: how many of the table's sets contain it.
-template <typename Count>
-std::vector<Count> CountSupersets(const Table& table) {
-  std::vector<Count> counts(table.begin(), table.end());
+// For each set: the number of sets in the table that contain it.
+std::vector<uint64_t> CountSupersets(const Table& table) {
+  std::vector<uint64_t> counts(table.begin(), table.end());
   for (size_t bit = 1; bit < counts.size(); bit *= 2) {
     for (size_t block = 0; block < counts.size(); block += 2 * bit) {
       for (size_t i = block; i < block + bit; ++i) counts[i] += counts[i + bit];
@@ -23,13 +22,12 @@ std::vector<Count> CountSupersets(const Table& table) {
   return counts;
 }
 
-// All intersections of a set of `a` with a set of `b`. The pairs whose sets both contain a set are
-// the product of two counts of supersets; undoing the count leaves the pairs that meet in exactly
-// that set. There are up to 4^n pairs to count.
-template <typename Count>
-Table AndMeetCounting(const Table& a, const Table& b) {
-  std::vector<Count> pairs = CountSupersets<Count>(a);
-  const std::vector<Count> others = CountSupersets<Count>(b);
+// All intersections of a set of `a` with a set of `b`. The product of two counts of supersets is
+// the number of pairs whose sets both contain a set. Undoing the count leaves the number of pairs
+// whose intersection is exactly that set.
+Table AndMeet(const Table& a, const Table& b) {
+  std::vector<uint64_t> pairs = CountSupersets(a);
+  const std::vector<uint64_t> others = CountSupersets(b);
   for (size_t i = 0; i < pairs.size(); ++i) pairs[i] *= others[i];
   for (size_t bit = 1; bit < pairs.size(); bit *= 2) {
     for (size_t block = 0; block < pairs.size(); block += 2 * bit) {
@@ -39,12 +37,6 @@ Table AndMeetCounting(const Table& a, const Table& b) {
   Table met(pairs.size());
   for (size_t i = 0; i < pairs.size(); ++i) met[i] = pairs[i] != 0 ? 1 : 0;
   return met;
-}
-
-Table AndMeet(const Table& a, const Table& b) {
-  constexpr size_t kMaxSetsIn32Bits = size_t{1} << 15;
-  return a.size() <= kMaxSetsIn32Bits ? AndMeetCounting<uint32_t>(a, b)
-                                      : AndMeetCounting<uint64_t>(a, b);
 }
 
 }  // namespace
@@ -72,19 +64,19 @@ NumaMask DenseMerge::Spread(uint32_t index) const {
   return mask;
 }
 
-Table DenseMerge::Satisfying(const SetTable& sets, NumaMask beside) const {
+Table DenseMerge::Satisfying(const SetTable& sets, NumaMask outside) const {
   Table satisfying(sets_);
-  const uint32_t outside = full() & ~Compress(sets.within);
-  for (uint32_t set = 0; set < sets_; ++set) satisfying[set] = (set & outside) == 0 ? 1 : 0;
+  const uint32_t not_within = full() & ~Compress(sets.within);
+  for (uint32_t set = 0; set < sets_; ++set) satisfying[set] = (set & not_within) == 0 ? 1 : 0;
   std::vector<uint64_t> amounts(sets_);
   for (const DemandTable& demand : sets.demands) {
-    amounts[0] = demand.AmountOf(beside);
+    amounts[0] = demand.AmountOf(outside);
     for (size_t set = 1; set < sets_; ++set) {
       const int lowest = positions_[static_cast<size_t>(std::countr_zero(set))];
       amounts[set] = SaturatingSum(amounts[set & (set - 1)], demand.OnNode(lowest));
     }
     for (const Place& place : demand.shared()) {
-      if (place.nodes.Intersects(beside)) continue;
+      if (place.nodes.Intersects(outside)) continue;
       const uint32_t nodes = Compress(place.nodes);
       for (size_t set = 1; set < sets_; ++set) {
         if ((set & nodes) != 0) amounts[set] = SaturatingSum(amounts[set], place.amount);
@@ -129,9 +121,10 @@ Table DenseMerge::PreferredWithin(const Hints& hints) const {
   for (const NumaMask mask : choices.masks) table[Compress(mask)] = 1;
   if (choices.any) table[full()] = 1;
   if (choices.described == nullptr) return table;
-  // A set is what is left of a preferred one that has other nodes, too, which are not common.
+  // A preferred set may also have nodes that are not common.
   const DescribedHints& described = *choices.described;
   const NumaMask others = described.sets.within - lists_.common;
+  if (others.empty()) return table;
   const SetTable sets(described.sets);
   for (uint32_t set = 0; set < sets_; ++set) {
     const NumaMask kept = Spread(set);
@@ -175,15 +168,15 @@ Table DenseMerge::Preferred() const {
   return MeetAll([this](const Hints& hints) { return PreferredWithin(hints); });
 }
 
-std::optional<NumaMask> DenseMerge::BestOf(const Table& table, bool preferred,
-                                           const CandidateOrder& order) const {
+std::optional<TopologyHint> DenseMerge::BestOf(const Table& table, bool preferred,
+                                               const CandidateOrder& order) const {
   std::optional<TopologyHint> best;
   int best_rank = 0;
   for (uint32_t set = 1; set < sets_; ++set) {
     if (table[set] == 0) continue;
     const int rank = order.RankOfCount(std::popcount(set), preferred);
     if (best && rank > best_rank) continue;
-    // Ascending indices are ascending masks, so without distances the first of a rank stays.
+    // Masks come in ascending order, so without distances the first of a rank is the best.
     const TopologyHint candidate{Spread(set), preferred};
     if (best && rank == best_rank && !(rules_.prefer_closest && order.IsBetter(candidate, *best))) {
       continue;
@@ -191,15 +184,14 @@ std::optional<NumaMask> DenseMerge::BestOf(const Table& table, bool preferred,
     best = candidate;
     best_rank = rank;
   }
-  return best ? best->affinity : std::nullopt;
+  return best;
 }
 
-std::optional<NumaMask> DenseMerge::BestPreferred(const CandidateOrder& order) const {
-  return BestOf(Preferred(), true, order);
-}
-
-std::optional<NumaMask> DenseMerge::BestNotPreferred(const CandidateOrder& order) const {
-  return BestOf(MeetAll([this](const Hints& hints) { return Within(hints); }), false, order);
+std::optional<TopologyHint> DenseMerge::Best(const NumaInfo& numa) const {
+  if (const auto best = BestOf(Preferred(), true, CandidateOrder(numa, rules_, 0))) return best;
+  const int best_count = rules_.as_1_20 ? 0 : BestNonPreferredCount(lists_, budget_);
+  return BestOf(MeetAll([this](const Hints& hints) { return Within(hints); }), false,
+                CandidateOrder(numa, rules_, best_count));
 }
 
 std::vector<TopologyHint> DenseMerge::Candidates() const {

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "alignd/base/numa_subsets.h"
-#include "core/topologymanager/search/member_search.h"
+#include "core/topologymanager/sets/member_search.h"
 
 namespace alignd::topologymanager {
 namespace {
 
-// Accepts nothing, and so is shown every member.
+// Accepts no set until `most` members are found, so the search shows it every member.
 class Listing : public MemberProblem {
  public:
   Listing(const SetTable& table, size_t most) : MemberProblem(DemandsOf(table)), most_(most) {}

@@ -2,54 +2,26 @@
 
 #include <algorithm>
 
-#include "core/topologymanager/candidate_order.h"
 #include "core/topologymanager/dense_merge.h"
 #include "core/topologymanager/merge_lists.h"
-#include "core/topologymanager/search/search_merge.h"
+#include "core/topologymanager/search/merge_search.h"
 
 namespace alignd::topologymanager {
-namespace {
-
-template <typename Way>
-std::optional<TopologyHint> BestBy(const Way& way, const NumaInfo& numa,
-                                   const std::vector<Hints>& lists, const MergeRules& rules,
-                                   SearchBudget& budget) {
-  if (const auto best = way.BestPreferred(CandidateOrder(numa, rules, 0)))
-    return TopologyHint{best, true};
-  const CandidateOrder order(numa, rules, rules.as_1_20 ? 0 : BestNonPreferredCount(lists, budget));
-  if (const auto best = way.BestNotPreferred(order)) return TopologyHint{best, false};
-  return std::nullopt;
-}
-
-Merged MergeExactHints(const MergeLimits& limits, const NumaInfo& numa,
-                       const std::vector<Hints>& lists, const MergeRules& rules) {
-  const MergeLists merge(numa.all(), lists);
-  const TopologyHint nothing{numa.all(), false};
-  if (merge.none) return {nothing, true};
-  if (merge.masked.empty()) return {{numa.all(), merge.may_prefer}, true};
-  if (merge.common.empty()) return {nothing, true};
-  const int nodes = merge.common.Count();
-  const auto by_tables = [&] {
-    SearchBudget budget(limits.search_steps);
-    const auto best = BestBy(DenseMerge(merge, rules, budget), numa, lists, rules, budget);
-    return Merged{best.value_or(nothing), !budget.IsUsedUp()};
-  };
-  if (nodes <= std::min(limits.dense_nodes, DenseMerge::kMaxNodes)) return by_tables();
-  SearchBudget budget(limits.search_steps);
-  const auto best = BestBy(SearchMerge(numa, merge, rules, budget), numa, lists, rules, budget);
-  if (budget.IsUsedUp() && nodes <= std::min(limits.fallback_nodes, DenseMerge::kMaxNodes)) {
-    return by_tables();
-  }
-  return {best.value_or(nothing), !budget.IsUsedUp()};
-}
-
-}  // namespace
 
 Merged MergeWithin(const MergeLimits& limits, const NumaInfo& numa, const std::vector<Hints>& lists,
                    const MergeRules& rules) {
-  Merged merged = MergeExactHints(limits, numa, lists, rules);
-  merged.exact = merged.exact && std::ranges::all_of(lists, &Hints::exact);
-  return merged;
+  const MergeLists merge(numa.all(), lists);
+  const bool exact = std::ranges::all_of(lists, &Hints::exact);
+  const TopologyHint nothing{numa.all(), false};
+  if (merge.none) return {nothing, exact};
+  if (merge.masked.empty()) return {{numa.all(), merge.may_prefer}, exact};
+  if (merge.common.empty()) return {nothing, exact};
+  SearchBudget budget(limits.search_steps);
+  const bool by_tables =
+      merge.common.Count() <= std::min(limits.table_nodes, DenseMerge::kMaxNodes);
+  const std::optional<TopologyHint> best = by_tables ? DenseMerge(merge, rules, budget).Best(numa)
+                                                     : BestBySearch(numa, merge, rules, budget);
+  return {best.value_or(nothing), exact && !budget.IsUsedUp()};
 }
 
 TopologyHint MergeHints(const NumaInfo& numa, const std::vector<Hints>& lists,

@@ -11,13 +11,14 @@
 namespace alignd::topologymanager {
 namespace {
 
-constexpr char kGaveUp[] = "the search for the best set gave up: there may be a better one";
+constexpr char kSearchEnded[] =
+    "the search for the best set ended at its limit: there may be a better one";
 
 std::string NodeCount(int count) {
   return std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes");
 }
 
-// One decimal: distances are small integers, so more would only suggest precision.
+// One decimal: distances are small integers.
 std::string Tenths(double number) {
   const auto tenths = static_cast<int64_t>(number * 10 + 0.5);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
@@ -44,24 +45,24 @@ class Comparison {
   }
 
  private:
-  // The hints meet in these NUMA nodes, but some combination of preferred ones may as well.
+  // A combination of preferred hints may have the same intersection, but with different masks.
   std::string WhyNotPreferred(const TopologyHint& loser) const {
     const bool by_preferred_hints = std::ranges::find(preferred_intersections_, *loser.affinity) !=
                                     preferred_intersections_.end();
-    return by_preferred_hints ? "not preferred: the hints that meet there are not equal"
-                              : "not preferred: hints that meet there are not all preferred";
+    return by_preferred_hints ? "not preferred: the hints with this intersection are not equal"
+                              : "not preferred: not all hints with this intersection are preferred";
   }
 
   std::string More(int count, NumaMask best) const {
     return NodeCount(count) + ", more than " + mask_text_(best) + " has";
   }
 
-  // Neither is preferred: the number of NUMA nodes that some resource needs at least is aimed at.
+  // Neither is preferred: the best number of NUMA nodes is what some resource needs at least.
   std::string Misfit(int count, NumaMask best) const {
     const std::string needed = NodeCount(best_count_) + " that a resource needs at least";
     if (count > best_count_) return NodeCount(count) + ", more than the " + needed;
     return NodeCount(count) + ", fewer than the " + needed + "; " + mask_text_(best) +
-           " comes closer";
+           " is closer to that number";
   }
 
   std::string TieBreak(NumaMask loser, NumaMask best) const {
@@ -86,8 +87,8 @@ class Comparison {
 std::vector<std::string> WhyNoCandidate(const Policy& policy, const HintsByResource& hints) {
   std::vector<std::string> notes;
   for (const auto& [resource, list] : hints) {
-    const std::vector<Hints> left = policy.Lists({{{resource, list}}});
-    if (!left.front().empty()) continue;
+    const std::vector<Hints> usable = policy.Lists({{{resource, list}}});
+    if (!usable.front().empty()) continue;
     notes.push_back(resource + (list && list->empty()
                                     ? " fits nowhere"
                                     : " has no preferred hint for a single NUMA node"));
@@ -112,19 +113,22 @@ MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& li
     explanation.candidates.push_back({{numa.all(), merge.may_prefer}, "best"});
     return explanation;
   }
-  if (merge.common.Count() > MergeLimits().dense_nodes) {
+  if (merge.common.Count() > MergeLimits().table_nodes) {
     const Merged merged = MergeWithin({}, numa, lists, rules);
     explanation.candidates.push_back({merged.hint, "best"});
-    explanation.notes.push_back(NodeCount(merge.common.Count()) +
-                                " come into question: only the best set of them is shown");
-    if (!merged.exact) explanation.notes.push_back(kGaveUp);
+    explanation.notes.push_back("the resources have " + NodeCount(merge.common.Count()) +
+                                " in common: only the best set is shown");
+    if (!merged.hint.preferred) {
+      explanation.notes.push_back("only sets that are enough for every resource are considered");
+    }
+    if (!merged.exact) explanation.notes.push_back(kSearchEnded);
     return explanation;
   }
   SearchBudget budget;
   const DenseMerge dense(merge, rules, budget);
   std::vector<TopologyHint> candidates = dense.Candidates();
   if (candidates.empty()) return NoCandidate();
-  const int best_count = BestNonPreferredCount(lists, budget);
+  const int best_count = BestNonPreferredCount(merge, budget);
   const CandidateOrder order(numa, rules, best_count);
   std::ranges::sort(candidates, [&](const TopologyHint& a, const TopologyHint& b) {
     return order.IsBetter(a, b);
@@ -137,7 +141,7 @@ MergeExplanation ExplainMerge(const NumaInfo& numa, const std::vector<Hints>& li
     explanation.candidates.push_back(
         {candidates[i], i == 0 ? "best" : comparison.WhyNot(candidates[i], best)});
   }
-  if (budget.IsUsedUp()) explanation.notes.push_back(kGaveUp);
+  if (budget.IsUsedUp()) explanation.notes.push_back(kSearchEnded);
   return explanation;
 }
 
@@ -151,15 +155,15 @@ MergeExplanation ExplainMerge(const Policy& policy, const HintsByResource& hints
                                   std::to_string(Hints::kMaxShown) + " narrowest are shown");
     }
     if (list && !list->exact()) {
-      explanation.notes.push_back("the search for the fewest NUMA nodes that could hold " +
-                                  resource + " gave up: a narrower set may have to be preferred");
+      explanation.notes.push_back("the search for the fewest NUMA nodes for " + resource +
+                                  " ended at its limit: a narrower set may be preferred");
     }
   }
   if (explanation.candidates.empty()) {
     std::vector<std::string> why = WhyNoCandidate(policy, hints);
     if (!why.empty()) explanation.notes = std::move(why);
   } else if (policy.kind() == TopologyManagerPolicy::kSingleNumaNode) {
-    explanation.notes.push_back("only preferred hints for one NUMA node were looked at");
+    explanation.notes.push_back("only preferred hints for one NUMA node are considered");
   }
   return explanation;
 }

@@ -1,4 +1,4 @@
-// The lists of a merge, without those that say nothing about NUMA nodes. Private to the room.
+// The lists of a merge, without those that have no NUMA node. Private to the module.
 #pragma once
 
 #include <vector>
@@ -7,20 +7,18 @@
 
 namespace alignd::topologymanager {
 
-// What one list offers.
+// The hints of one list.
 struct Choices {
   bool any = false;             // a hint for any NUMA node
   std::vector<NumaMask> masks;  // of the listed hints
   const DescribedHints* described = nullptr;
-
-  bool empty() const { return !any && masks.empty() && described == nullptr; }
 };
 
 Choices AllChoices(const Hints& hints);
-// Without the hints that are not preferred. Of the described ones only the preferred ones count.
+// Only the preferred hints. `described` has all described hints: check DescribedHints::IsPreferred.
 Choices PreferredChoices(const Hints& hints);
 
-// Where the masks of the choices lie; nullopt-like `all` if one of them is for any node.
+// All nodes that a mask of the choices has; `all` if a hint is for any node.
 NumaMask UnionOf(const Choices& choices, NumaMask all);
 
 struct MergeLists {
@@ -29,12 +27,11 @@ struct MergeLists {
   NumaMask all;
   // The lists that have a mask. The order does not matter.
   std::vector<const Hints*> masked;
-  // Some list has no hint at all: there is no combination.
+  // Some list is empty: there is no combination.
   bool none = false;
-  // Of the lists without any mask: each has a preferred hint.
+  // Each list without a mask has a preferred hint.
   bool may_prefer = true;
-  // Where all lists have masks, and only there, combinations can meet: a mask counts as far as it
-  // lies here, for the rest some other list always cuts off.
+  // The nodes that every list has in some mask. The intersection of a combination has no others.
   NumaMask common;
 };
 

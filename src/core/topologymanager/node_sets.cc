@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "alignd/base/saturating_sum.h"
-#include "core/topologymanager/search/member_search.h"
+#include "core/topologymanager/sets/member_search.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -16,7 +16,7 @@ bool IsSatisfied(const Demand& demand, NumaMask set) {
   return amount >= demand.wanted;
 }
 
-// So many nodes a member needs at least, besides those it is to contain.
+// A lower bound of the nodes that a member has besides those of `containing`.
 int LeastNodesMore(const SetTable& table, NumaMask containing) {
   int least = containing.empty() ? 1 : 0;
   for (const DemandTable& demand : table.demands) {

@@ -80,22 +80,22 @@ std::vector<Hints> ToLists(const std::vector<HintsByResource>& answers) {
   return lists;
 }
 
-// Leaves what single-numa-node can use: preferred, and on any or exactly one NUMA node.
+// The hints that single-numa-node uses: preferred, and for any or exactly one NUMA node.
 // Source: policy_single_numa_node.go, filterSingleNumaHints.
 Hints OnlySingleNuma(const Hints& hints) {
-  HintList left;
+  HintList usable;
   for (const TopologyHint& hint : hints.listed()) {
-    if (hint.preferred && (!hint.affinity || hint.affinity->Count() == 1)) left.push_back(hint);
+    if (hint.preferred && (!hint.affinity || hint.affinity->Count() == 1)) usable.push_back(hint);
   }
   if (const DescribedHints* described = hints.described()) {
     for (const int node : described->sets.within) {
       const NumaMask mask = NumaMask::Of(node);
       if (described->IsPreferred(mask) && described->sets.Contains(mask)) {
-        left.push_back({mask, true});
+        usable.push_back({mask, true});
       }
     }
   }
-  return {std::move(left), hints};
+  return {std::move(usable), hints};
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config)
                        Quoted(kMaxAllowable));
   }
   MergeRules rules = plain;
-  // The kubelet's single-numa-node policy has no use for distances: every candidate has one node.
+  // Every candidate of single-numa-node has one node, so distances make no difference.
   rules.prefer_closest = options->prefer_closest && kind != TopologyManagerPolicy::kSingleNumaNode;
   return Policy(kind, config.topology_manager_scope, NumaInfo(machine), rules);
 }

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "alignd/admission/holders.h"
+#include "alignd/admission/node_state.h"
 #include "edge/allocation_node.h"
 #include "edge/allocation_outcome.h"
 

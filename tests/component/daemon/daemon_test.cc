@@ -176,7 +176,7 @@ TEST_F(DaemonTest, RefusalSaysWhatWasAskedWhatIsLeftAndWhatHelps) {
       text.starts_with("TopologyAffinityError: Resources cannot be allocated with Topology "
                        "locality"))
       << text;
-  EXPECT_NE(text.find("Asked: app: 8 exclusive CPUs"), std::string::npos) << text;
+  EXPECT_NE(text.find("Requested: app: 8 exclusive CPUs"), std::string::npos) << text;
   EXPECT_NE(text.find("NUMA node 0: 5 of 14 CPUs (9-13)"), std::string::npos) << text;
   EXPECT_NE(text.find("NUMA node 1: 6 of 14 CPUs (22-27)"), std::string::npos) << text;
   EXPECT_NE(text.find("What would help: "), std::string::npos) << text;

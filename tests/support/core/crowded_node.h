@@ -1,4 +1,4 @@
-// Nodes with CPUs, memory, huge pages and devices of several kinds, and pods that crowd them.
+// Nodes with CPUs, memory, huge pages and devices of several kinds, and pods that fill them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline std::optional<std::vector<std::string>> NoPreference(const devicemanager:
   return std::nullopt;
 }
 
-// The socket of a NUMA node; nodes without CPUs are one socket of their own.
+// The socket of a NUMA node; all nodes without CPUs are one more socket.
 inline size_t SocketOf(const Machine& machine, int node) {
   size_t socket = 0;
   for (; socket < machine.sockets().size(); ++socket) {
@@ -95,7 +95,7 @@ inline devicemanager::Resource RandomDevices(const Machine& machine, Random& ran
   return resource;
 }
 
-// A Guaranteed pod that asks for some of everything; once in a while for much.
+// A Guaranteed pod that requests some of every resource, sometimes a large part.
 inline Pod RandomPod(const std::string& uid, const Machine& machine, Random& random) {
   std::vector<Container> containers;
   for (int i = random.Number(1, 3); i > 0; --i) {
@@ -140,7 +140,7 @@ struct CrowdedNode {
     return {*std::move(node), std::move(state)};
   }
 
-  // Decides about one more pod, or takes one that is there away first.
+  // Decides about one more pod; sometimes releases another pod first.
   Admission Step(int step, Random& random) {
     if (!state.cpu.assignments.empty() && random.OnceIn(4)) {
       const std::string pod_uid = state.cpu.assignments.begin()->first;

@@ -1,4 +1,4 @@
-// Inventories and holdings of devices for tests.
+// Inventories and allocations of devices for tests.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ inline DeviceState StateWith(Resource gpus) {
   return state;
 }
 
-// Notes that the container holds these devices, as if they had been allocated to it.
+// Records that the container is allocated these devices.
 inline void Hold(DeviceState& state, const ContainerKey& key, const std::string& resource,
                  const std::vector<std::string>& ids) {
   DevicesPerNuma& devices = state.allocations[key][resource].devices;

@@ -1,4 +1,4 @@
-// The merge of hints as the kubelet does it, written apart from the real one, slow and obvious; and
+// The merge of hints as the kubelet does it, slow and obvious, without code of the real one; and
 // hints as the kubelet has them, all listed.
 #pragma once
 
@@ -32,10 +32,10 @@ inline ListsByResource AllOf(const HintsByResource& answer) {
   return all;
 }
 
-// What makes a candidate better than another one.
-class OracleJudge {
+// The order of candidates; keeps the best one.
+class OracleOrder {
  public:
-  OracleJudge(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules)
+  OracleOrder(const NumaInfo& numa, const std::vector<HintList>& lists, const MergeRules& rules)
       : numa_(numa), rules_(rules) {
     for (const HintList& list : lists) {
       int minimum = 0;
@@ -79,7 +79,7 @@ class OracleJudge {
 
   const NumaInfo& numa_;
   const MergeRules rules_;
-  int wanted_ = 0;  // the largest of the lists' smallest masks
+  int wanted_ = 0;  // the largest of the narrowest masks of the lists
   std::optional<TopologyHint> best_;
 };
 
@@ -97,7 +97,7 @@ class MergeOracle {
  private:
   void Choose(size_t i) {
     if (i == lists_.size()) {
-      JudgeChosen();
+      OfferChosen();
       return;
     }
     for (const TopologyHint& hint : lists_[i]) {
@@ -107,7 +107,7 @@ class MergeOracle {
     }
   }
 
-  void JudgeChosen() {
+  void OfferChosen() {
     TopologyHint candidate{numa_.all(), true};
     std::optional<NumaMask> first;
     for (const TopologyHint& hint : chosen_) {
@@ -123,7 +123,7 @@ class MergeOracle {
   const NumaInfo& numa_;
   const std::vector<HintList>& lists_;
   const MergeRules rules_;
-  OracleJudge order_;
+  OracleOrder order_;
   std::vector<TopologyHint> chosen_;
 };
 
@@ -132,8 +132,8 @@ inline TopologyHint MergeByTryingAll(const NumaInfo& numa, const std::vector<Hin
   return MergeOracle(numa, lists, rules).Merge();
 }
 
-// The same combinations where the product is too large: those of the first lists that have come to
-// the same mask and standing are carried on as one.
+// The same combinations for large products: combinations of the first lists with the same mask and
+// preference continue as one.
 inline TopologyHint MergeByCarrying(const NumaInfo& numa, const std::vector<HintList>& lists,
                                     const MergeRules& rules) {
   // Mask, all preferred and (1.36) equal so far, some mask among them.
@@ -153,7 +153,7 @@ inline TopologyHint MergeByCarrying(const NumaInfo& numa, const std::vector<Hint
     }
     reached = std::move(next);
   }
-  OracleJudge order(numa, lists, rules);
+  OracleOrder order(numa, lists, rules);
   for (const auto& [mask, preferred, masked] : reached) order.Offer({mask, preferred});
   return order.Best();
 }

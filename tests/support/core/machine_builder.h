@@ -1,4 +1,4 @@
-// Machines for tests, out of one line of text: "socket:2 numa:1 core:2 thread:2".
+// Machines for tests, from one line of text: "socket:2 numa:1 core:2 thread:2".
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace alignd {
 
-// A test's own mistake: says so and ends the program.
+// A mistake in the test: prints it and ends the program.
 [[noreturn]] inline void BadMachineText(std::string_view text, std::string_view why) {
   std::fprintf(stderr, "MakeMachine(\"%.*s\"): %.*s\n", static_cast<int>(text.size()), text.data(),
                static_cast<int>(why.size()), why.data());
@@ -28,7 +28,7 @@ inline Machine MachineOrDie(Result<Machine> machine, std::string_view text) {
   return std::move(machine).value();
 }
 
-// What MakeMachine reads out of its text.
+// The parsed text of MakeMachine.
 struct MachineText {
   std::vector<std::pair<std::string, int>> levels;  // outermost first, each counted per parent
   bool interleaved = false;
@@ -59,7 +59,7 @@ struct MachineText {
   }
 };
 
-// The nodes 0 to count-1: 10 to oneself, 20 to all others, no huge pages.
+// The nodes 0 to count-1: distance 10 to itself, 20 to all others, no huge pages.
 inline std::vector<NumaNode> PlainNumaNodes(int count, uint64_t memory_bytes) {
   std::vector<NumaNode> nodes;
   for (int id = 0; id < count; ++id) {
@@ -73,9 +73,9 @@ inline std::vector<NumaNode> PlainNumaNodes(int count, uint64_t memory_bytes) {
 
 // A regular machine. Levels outermost first, each with its number per parent: socket, numa, uncore,
 // core, thread in any nesting ("numa:1 socket:2 ..." puts two sockets in one NUMA node). A level
-// that is left out occurs once; without uncore the socket's number serves, as in the kubelet.
+// that is omitted occurs once; without uncore the socket's number serves, as in the kubelet.
 // Ids count up from 0. Options:
-//   smt=interleaved   CPU numbers go over all first threads, then over all second ones (otherwise
+//   smt=interleaved   CPU numbers of all first threads, then of all second ones (otherwise
 //                     the threads of a core are neighbours)
 //   memory-gib=N      memory of each NUMA node (64)
 //   cpuless=N         N more NUMA nodes at the end, without CPUs (0)

@@ -1,4 +1,4 @@
-// Machines with memory to give, for the memory manager's tests.
+// Machines with memory, for the tests of the memory manager.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ inline Machine MachineOf(std::vector<NumaNode> nodes) {
   return MachineOrDie(Machine::Make(std::move(cpus), std::move(nodes)), "MachineOf");
 }
 
-// A machine, its policy, and what is given away.
+// A machine, its policy, and the assigned memory.
 struct MemoryNode {
   Machine machine;
   StaticPolicy policy;
@@ -62,7 +62,8 @@ struct MemoryNode {
     return {std::move(machine), *std::move(policy), std::move(initial)};
   }
 
-  // Allocates for one container of the pod. Empty, or why it was refused; then nothing changes.
+  // Allocates for one container of the pod. Returns an empty text, or the refusal; then nothing
+  // changes.
   std::string Give(const Pod& pod, const std::string& container,
                    const topologymanager::TopologyHint& affinity) {
     const auto asking = std::ranges::find(pod.containers, container, &Container::name);

@@ -1,5 +1,5 @@
 // The distribution over NUMA nodes as the kubelet searches it: every set of nodes, and for each
-// every set of those that give the remainder. Slow and obvious.
+// every set of nodes for the remainder. Slow and obvious.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace alignd::cpumanager {
 
 namespace spread_oracle {
 
-// Calls `visit(subset)` for every subset of `size` items, in lexical order of their places in the
+// Calls `visit(subset)` for every subset of `size` items, in lexical order of their indices in the
 // list, until it returns false.
 template <typename Item, typename Visit>
 void ForEachCombination(const std::vector<Item>& items, size_t size, Visit visit) {
@@ -30,7 +30,7 @@ void ForEachCombination(const std::vector<Item>& items, size_t size, Visit visit
     subset.reserve(size);
     for (const size_t place : places) subset.push_back(items[place]);
     if (!visit(subset)) return;
-    // Advance the last place that is not yet at its end; those behind it follow closely.
+    // Advance the last index that is not yet at its end; the later ones follow directly.
     size_t last = size;
     while (last > 0 && places[last - 1] == items.size() - size + last - 1) --last;
     if (last == 0) return;
@@ -55,15 +55,15 @@ inline double Imbalance(const std::vector<int>& numbers) {
   return RoundToThousandths(std::sqrt(squares / count));
 }
 
-// CPUs of those nodes that can be handed out in whole groups.
+// CPUs of those nodes that can be taken in whole groups.
 inline int InGroups(const std::vector<int>& free_cpus, const Nodes& nodes, int group) {
   int cpus = 0;
   for (const size_t node : nodes) cpus += free_cpus[node] / group * group;
   return cpus;
 }
 
-// Takes groups from `nodes` in turn until `rest` CPUs are taken; whoever has no whole group left
-// misses its turn. The nodes must have `rest` CPUs in groups.
+// Takes groups from `nodes` in turn until `rest` CPUs are taken; a node without a free whole group
+// is skipped. The nodes must have `rest` CPUs in groups.
 inline Nodes TakeInTurns(std::vector<int>& free_cpus, const Nodes& nodes, int rest, int group) {
   Nodes turns;
   while (rest > 0) {
@@ -83,8 +83,8 @@ struct Remainder {
   double balance = kNoBalance;
 };
 
-// The best way for some of `nodes` to give `rest` more CPUs, when `free_cpus` are left on all
-// nodes. More givers are tried before fewer.
+// The best choice of `nodes` for `rest` more CPUs, if all nodes have `free_cpus`. Larger choices
+// are tried before smaller ones.
 inline Remainder BestRemainder(const std::vector<int>& free_cpus, const Nodes& nodes, int rest,
                                int group) {
   if (rest == 0) return {.turns = {}, .balance = Imbalance(free_cpus)};
@@ -95,9 +95,9 @@ inline Remainder BestRemainder(const std::vector<int>& free_cpus, const Nodes& n
   for (size_t size = givers.size(); size >= 1; --size) {
     ForEachCombination(givers, size, [&](const Nodes& subset) {
       if (InGroups(free_cpus, subset, group) < rest) return true;
-      std::vector<int> left = free_cpus;
-      Nodes turns = TakeInTurns(left, subset, rest, group);
-      const double balance = Imbalance(left);
+      std::vector<int> available = free_cpus;
+      Nodes turns = TakeInTurns(available, subset, rest, group);
+      const double balance = Imbalance(available);
       if (balance < best.balance) best = {.turns = std::move(turns), .balance = balance};
       return true;
     });
@@ -120,14 +120,14 @@ inline std::optional<NumaSpread> BestSpreadOver(size_t size, const std::vector<i
     const bool has_share =
         std::ranges::all_of(nodes, [&](size_t node) { return free_cpus[node] >= even_share; });
     if (!has_share || InGroups(free_cpus, nodes, request.group) < request.count) return true;
-    std::vector<int> left = free_cpus;
-    for (const size_t node : nodes) left[node] -= even_share;
-    Remainder remainder = BestRemainder(left, nodes, rest, request.group);
+    std::vector<int> available = free_cpus;
+    for (const size_t node : nodes) available[node] -= even_share;
+    Remainder remainder = BestRemainder(available, nodes, rest, request.group);
     if (remainder.balance < best_balance) {
       best_balance = remainder.balance;
       best = {.nodes = nodes, .even_share = even_share, .turns = std::move(remainder.turns)};
     }
-    return best_balance > 0;  // nothing beats perfect balance
+    return best_balance > 0;  // no balance is better
   });
   return best;
 }

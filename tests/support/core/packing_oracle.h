@@ -1,5 +1,5 @@
-// The packing rules once more, as plainly as possible and as slowly as need be: every order is a
-// sort by a tuple, every search tries everything. Shares no code with src/core/cpumanager.
+// A second implementation of the packing rules, simple and slow: every order is a sort by a tuple,
+// every search is exhaustive. Shares no code with src/core/cpumanager.
 #pragma once
 
 #include <algorithm>
@@ -147,9 +147,9 @@ class PackingOracle {
     std::set<int> cores;
     for (const int cpu : FreeMembers({kUncore, cache})) cores.insert(Of(cpu, kCore));
     std::vector<int> cpus;
-    int cores_left = static_cast<int>(std::ceil(1.0 * needed_ / per_core));
+    int cores_needed = static_cast<int>(std::ceil(1.0 * needed_ / per_core));
     for (const int core : cores) {
-      if (cores_left-- <= 0) break;
+      if (cores_needed-- <= 0) break;
       for (const int cpu : FreeMembers({kCore, core})) cpus.push_back(cpu);
     }
     std::ranges::sort(cpus);
@@ -218,21 +218,21 @@ class PackingOracle {
 
   struct Plan {
     double balance = std::numeric_limits<double>::max();
-    std::vector<int> gifts;  // who gives one group, in order
+    std::vector<int> turns;  // nodes that provide one group, in order
   };
 
-  // What the best subset of `nodes` gives after the even share; `left` is by position.
-  static Plan BestPlan(const std::vector<int>& left, const std::vector<int>& nodes, int rest,
+  // The groups of the best subset of `nodes` after the even share; `available` is by position.
+  static Plan BestPlan(const std::vector<int>& available, const std::vector<int>& nodes, int rest,
                        int group) {
-    if (rest == 0) return {Deviation(left), {}};
+    if (rest == 0) return {Deviation(available), {}};
     std::vector<int> able;
     for (const int node : nodes) {
-      if (left[static_cast<size_t>(node)] >= group) able.push_back(node);
+      if (available[static_cast<size_t>(node)] >= group) able.push_back(node);
     }
     Plan best;
     for (int size = static_cast<int>(able.size()); size > 0; --size) {
       for (const std::vector<int>& givers : Subsets(able, size)) {
-        std::vector<int> after = left;
+        std::vector<int> after = available;
         Plan plan;
         int open = rest;
         for (bool progress = true; open > 0 && progress;) {
@@ -242,7 +242,7 @@ class PackingOracle {
             if (open == 0 || free < group) continue;
             free -= group;
             open -= group;
-            plan.gifts.push_back(node);
+            plan.turns.push_back(node);
             progress = true;
           }
         }
@@ -294,20 +294,20 @@ class PackingOracle {
         const int share = count / size / group * group;
         bool possible = true;
         int in_groups = 0;
-        std::vector<int> left = free_on;
+        std::vector<int> available = free_on;
         for (const int node : nodes) {
           const int here = free_on[static_cast<size_t>(node)];
           possible = possible && here >= share;
           in_groups += here - here % group;
-          left[static_cast<size_t>(node)] -= share;
+          available[static_cast<size_t>(node)] -= share;
         }
         if (!possible || in_groups < count) continue;
-        const Plan plan = BestPlan(left, nodes, count - share * size, group);
+        const Plan plan = BestPlan(available, nodes, count - share * size, group);
         if (plan.balance >= best.balance) continue;
         best = plan;
         shares.clear();
         for (const int node : nodes) shares.emplace_back(node, share);
-        for (const int node : plan.gifts) shares.emplace_back(node, group);
+        for (const int node : plan.turns) shares.emplace_back(node, group);
       }
       if (!shares.empty()) return TakeShares(free, order, shares);
     }

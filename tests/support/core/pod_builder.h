@@ -55,7 +55,7 @@ inline Pod MakePod(const std::string& uid, std::vector<Container> containers) {
   return pod;
 }
 
-// The same, of stated QoS class Guaranteed, whatever its containers ask for.
+// The same, with stated QoS class Guaranteed, for any requests of its containers.
 inline Pod GuaranteedPod(const std::string& uid, std::vector<Container> containers) {
   Pod pod = MakePod(uid, std::move(containers));
   pod.stated_qos = QosClass::kGuaranteed;

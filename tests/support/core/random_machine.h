@@ -1,4 +1,4 @@
-// Random small machines, and the draws that property tests make.
+// Random small machines, and random numbers for property tests.
 #pragma once
 
 #include <random>
@@ -12,7 +12,7 @@
 
 namespace alignd {
 
-// Draws, from the printed seed of property_seed.h.
+// Random numbers, from the printed seed of property_seed.h.
 class Random {
  public:
   // Between the two, both included.
@@ -39,8 +39,8 @@ class Random {
   std::mt19937_64 engine_ = SeededRandom();
 };
 
-// A small machine: regular, with CPUs offline, with CPU-less nodes, or with units that lie across
-// each other as firmware bugs and sub-NUMA clustering make them.
+// A small machine: regular, with CPUs offline, with CPU-less nodes, or with units that overlap
+// each other as with firmware bugs and sub-NUMA clustering.
 inline Machine RandomMachine(Random& random) {
   const auto level = [&](const char* name, int most) {
     return std::string(name) + ":" + std::to_string(random.Number(1, most)) + " ";

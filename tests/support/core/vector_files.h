@@ -1,5 +1,5 @@
-// Where conformance vectors lie: a small selection in tests/vectors, and all of them in a folder
-// that may lie beside the source, or wherever ALIGND_SHARED says.
+// The paths of conformance vectors: a small selection in tests/vectors, and all of them in a folder
+// beside the source or in $ALIGND_SHARED.
 #pragma once
 
 #include <cstdlib>

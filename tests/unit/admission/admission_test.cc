@@ -34,7 +34,7 @@ Pod Asking(const std::string& uid, const std::string& cpus) {
   return MakePod(uid, {App("app", {{"cpu", cpus}, {"memory", "64Mi"}})});
 }
 
-TEST(AdmitTest, ARefusedPodLeavesNothing) {
+TEST(AdmitTest, ARefusedPodIsAssignedNothing) {
   const Node node = TwoNodes(TopologyManagerPolicy::kBestEffort);
   const NodeState state = NodeState::Initial(node);
   // The first container fits, the second does not.
@@ -81,7 +81,7 @@ TEST(GrantTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
 TEST(SharedPoolTest, ThoseThatLoseCpusComeFirst) {
   const Node node = TwoNodes(TopologyManagerPolicy::kNone);
   const Admission admission = Admit(node, NodeState::Initial(node), Asking("p", "1"), NoPreference);
-  ASSERT_TRUE(admission.admitted());  // CPU 1 has left the shared pool
+  ASSERT_TRUE(admission.admitted());  // CPU 1 is no longer in the shared pool
   const auto cpus = [](const char* list) { return *CpuSet::Parse(list); };
   const std::vector<RunningContainer> running = {
       {"gains", {"q", "a"}, cpus("2-3")},
@@ -94,7 +94,7 @@ TEST(SharedPoolTest, ThoseThatLoseCpusComeFirst) {
             (std::vector<CpuSetChange>{{"loses", cpus("0,2-7")}, {"gains", cpus("0,2-7")}}));
 }
 
-TEST(ExplainTest, SaysWhatWasAskedWhatIsLeftAndWhatWouldHelp) {
+TEST(ExplainTest, NamesTheRequestTheFreeResourcesAndWhatWouldHelp) {
   const Node node = TwoNodes(TopologyManagerPolicy::kSingleNumaNode);
   const Pod pod = Asking("p", "5");
   const NodeState state = NodeState::Initial(node);
@@ -103,33 +103,33 @@ TEST(ExplainTest, SaysWhatWasAskedWhatIsLeftAndWhatWouldHelp) {
   const Refusal explained = Explain(node, state, pod, *admission.refusal);
   EXPECT_EQ(explained.reason, "TopologyAffinityError");
   EXPECT_EQ(explained.message,
-            "Resources cannot be allocated with Topology locality. Asked: app: 5 exclusive CPUs. "
-            "Availability: NUMA node 0: 3 of 4 CPUs (1-3); NUMA node 1: 4 of 4 CPUs (4-7). What "
+            "Resources cannot be allocated with Topology locality. Requested: app: 5 exclusive "
+            "CPUs. Free: NUMA node 0: 3 of 4 CPUs (1-3); NUMA node 1: 4 of 4 CPUs (4-7). What "
             "would help: "
-            "it does not fit even on the empty node: ask for less; topologyManagerPolicy "
+            "it does not fit even on the empty node: reduce its requests; topologyManagerPolicy "
             "best-effort would admit it now, without this alignment");
 }
 
-TEST(ExplainTest, SaysWhatAilsTheDevices) {
+TEST(ExplainTest, NamesTheProblemOfTheDevices) {
   constexpr char kGpu[] = "a.com/gpu";
   const Node node = TwoNodes(TopologyManagerPolicy::kBestEffort);
   NodeState state = NodeState::Initial(node);
   const Pod pod = MakePod("p", {App("app", {{"cpu", "1"}, {"memory", "64Mi"}, {kGpu, "2"}})});
-  EXPECT_EQ(DescribeAsk(node, state, pod),
-            "app: 1 exclusive CPU, 2 a.com/gpu (no device plugin offers it to alignd)");
+  EXPECT_EQ(DescribeRequest(node, state, pod),
+            "app: 1 exclusive CPU, 2 a.com/gpu (no device plugin has registered it with alignd)");
   const auto help = [&] {
     const std::string text = Explain(node, state, pod, {"R", "m"}).message;
     return text.substr(text.find("What would help: ") + 17);
   };
   state.devices.resources[kGpu] = {.devices = {{"g0", {false, {0}}}, {"g1", {false, {1}}}}};
-  EXPECT_EQ(help(), "the device plugin of a.com/gpu is not there: see to its pod");
+  EXPECT_EQ(help(), "the device plugin of a.com/gpu is not registered: check its pod");
   state.devices.resources[kGpu].registered = true;
   EXPECT_EQ(help(),
-            "2 of 2 a.com/gpu are unhealthy, or their device plugin is away: see to them, "
-            "and to its pod");
-  // All that there are: it asks for too many.
+            "2 of 2 a.com/gpu are unhealthy or their device plugin is disconnected: check the "
+            "devices and the plugin's pod");
+  // Every device is healthy; the pod requests too many.
   state.devices.resources[kGpu].devices = {{"g0", {true, {0}}}};
-  EXPECT_EQ(help(), "it does not fit even on the empty node: ask for less");
+  EXPECT_EQ(help(), "it does not fit even on the empty node: reduce its requests");
 }
 
 }  // namespace

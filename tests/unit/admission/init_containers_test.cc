@@ -80,7 +80,7 @@ TEST(InitContainers, MayHaveTheOthersCpusWhenTheyRunOnceMore) {
   NodeState state = Admitted(node, pod, NodeState::Initial(node));
   const std::string app = CpusOf(state, "app");
   ContainerStarts(node, pod, "app", state);
-  // The rest of the node is given to somebody else.
+  // All other CPUs of the node are assigned to another pod.
   state = Admitted(node, MakePod("q", {App("app", Cpus(4))}), state);
   EXPECT_FALSE(Admit(node, state, pod, NoPreference).admitted());
   NodeState lent = state;

@@ -1,6 +1,6 @@
 // A machine whose NUMA node ids have gaps: a Grace Hopper node has 0 and 8 with CPUs, and 250 to
-// 255 in its GPUs' memory. Inside, nodes are positions; whoever reads a state file, a report or a
-// refusal sees ids.
+// 255 in its GPUs' memory. Internally, nodes are positions; state files, reports and refusals
+// have ids.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -85,7 +85,7 @@ Pod Asking(const std::string& uid, const std::string& cpu, const std::string& me
 
 TEST(NumaIds, CpusMemoryAndDevicesOfNodeEight) {
   const Node node = MakeNode(TopologyManagerPolicy::kSingleNumaNode);
-  // Three CPUs are left on node 0, so four need node 8.
+  // Node 0 has three free CPUs, so four need node 8.
   const Admission admission =
       Admit(node, WithDevices(node), Asking("p", "4", "2Gi", "1"), NoPreference);
   ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
@@ -138,7 +138,7 @@ TEST(NumaIds, ARefusalAndAReportNameIds) {
   EXPECT_NE(results[0].find("255"), std::string::npos) << results[0];
 }
 
-// Firmware may leave entries out: what a row does not have is not read, whichever id asks.
+// Firmware may omit entries: a missing entry of a row is never read, for any id.
 TEST(NumaIds, DistancesAreNotReadPastARow) {
   std::vector<std::vector<int>> rows = Distances();
   for (std::vector<int>& row : rows) row.resize(3);

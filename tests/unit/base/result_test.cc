@@ -37,7 +37,7 @@ TEST(Result, GivesAwayAMovableValue) {
   EXPECT_EQ(*taken, 6);
 }
 
-TEST(Result, OfDoneSaysOnlyWhetherItWentWell) {
+TEST(Result, OfDoneHasNoValue) {
   const Result<Done> done = Done{};
   EXPECT_TRUE(done.ok());
   const Result<Done> failed = Error{};

@@ -90,7 +90,7 @@ TEST(SharedMapTest, LowerBoundFindsTheNextKeyAcrossBlocks) {
   EXPECT_TRUE(map.lower_bound(496) == map.end());
 }
 
-// Long random histories with copies, against std::map.
+// Long random sequences of changes and copies, compared with std::map.
 TEST(SharedMapTest, BehavesAsStdMap) {
   std::mt19937 random(1);
   Map map;

@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
         PackingCase{"WholeCores", "socket:2 numa:1 core:2 thread:2", "", kNumaCores, "", 6, "0-5"}),
     NameOf);
 
-// The kubelet's faults, not copied.
+// Faults of the kubelet that alignd does not have.
 INSTANTIATE_TEST_SUITE_P(
     Differs, CpuPacking,
     testing::Values(
@@ -101,14 +101,14 @@ INSTANTIATE_TEST_SUITE_P(
         // Three and one free CPUs: the average socket has 3, so socket 0 looks free without CPU 0.
         PackingCase{"UsedCpuOfAnUnevenSocket", "socket:2 numa:1 core:4", "6-7", kPacked, "0", 3,
                     "1,4-5"},
-        // The kubelet chooses these nodes, forgets the last one, and uses node 5.
+        // The kubelet chooses these nodes, loses the last one, and uses node 5.
         PackingCase{"ChosenNodesAreUsed", "socket:6 numa:1 core:4", "", kNuma, "0", 16, "4-19"},
         // 3 + 3 free CPUs on two nodes are two whole groups, not three: the kubelet hangs.
         PackingCase{"NoWholeGroupLeft", "socket:2 numa:1 core:2 thread:2", "", kNumaCores, "0,4", 6,
                     "1-3,5-7"}),
     NameOf);
 
-TEST(CpuPackingErrors, SaysHowManyThereAre) {
+TEST(CpuPackingErrors, NameTheNumberOfFreeCpus) {
   const Machine machine = MakeMachine(kTwoSockets);
   for (const PolicyOptions& options : {kPacked, kUncore, kSpread, kNuma, kNumaCores}) {
     const Result<CpuSet> cpus = TakeCpus(machine, options, Cpus("0-2"), 4);

@@ -15,7 +15,7 @@ std::map<std::string, std::string> AmountsOf(int cpus) {
 
 Pod PodOf(int cpus) { return MakePod("p", {App("app", AmountsOf(cpus))}); }
 
-// "{0}! {0,1}": the masks in their order, the preferred ones marked. "none" without an answer.
+// "{0}! {0,1}": the masks in order, preferred ones marked. "none" for no answer.
 std::string Text(const HintsByResource& hints) {
   const auto cpu = hints.find("cpu");
   if (cpu == hints.end() || !cpu->second) return "none";

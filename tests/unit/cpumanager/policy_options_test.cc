@@ -19,7 +19,7 @@ struct RefusedCase {
 
 class RefusedOptions : public testing::TestWithParam<RefusedCase> {};
 
-TEST_P(RefusedOptions, SaysWhyAsTheKubelet) {
+TEST_P(RefusedOptions, HaveTheErrorOfTheKubelet) {
   KubeletConfig config;
   config.cpu_manager_policy = CpuManagerPolicy::kStatic;
   config.cpu_manager_policy_options = GetParam().options;

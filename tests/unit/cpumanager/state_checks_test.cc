@@ -13,7 +13,7 @@ struct LoadedCase {
   bool strict;
   const char* default_set;
   Entries entries;
-  const char* message;  // empty: believed
+  const char* message;  // empty: valid
 };
 
 class LoadedState : public testing::TestWithParam<LoadedCase> {};
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "",
                    {{"p", {{"c", CpuSet::Range(0, 7)}}}},
                    "default cpuset cannot be empty"},
-        // Differs: the kubelet cannot start on a node that is in full use.
+        // Differs: the kubelet cannot start on a fully used node.
         LoadedCase{"StrictInFullUse", true, "", {{"p", {{"c", CpuSet::Range(2, 7)}}}}, ""},
         LoadedCase{"StrictInAlmostFullUse",
                    true,
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {},
                    "current set of available CPUs \"2-7\" doesn't match with CPUs in state "
                    "\"2-6\""},
-        // Differs: the kubelet does not look.
+        // Differs: the kubelet does not check this.
         LoadedCase{"TwoPods",
                    false,
                    "0-5",
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                                {},
                                {"CPUs 0 are assigned although they are reserved"}},
                     BrokenCase{"Lost", "0-6", {}, {}, {"CPUs 7 are lost"}},
-                    BrokenCase{"Foreign", "0-8", {}, {}, {"CPUs 8 are not ours to give"}},
+                    BrokenCase{"Foreign", "0-8", {}, {}, {"CPUs 8 are not managed"}},
                     BrokenCase{"Empty",
                                "0-7",
                                {{"p", {}}, {"q", {{"c", CpuSet{}}}}},

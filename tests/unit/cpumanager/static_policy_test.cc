@@ -23,13 +23,13 @@ StaticPolicy PolicyWith(const char* reserved, PolicyOptions options = {}) {
   return {.options = options, .reserved = Cpus(reserved)};
 }
 
-// A node with one policy, and what its containers hold.
+// A node with one policy, and the assignments of its containers.
 struct Node {
   Machine machine;
   StaticPolicy policy;
   CpuState state = InitialState(machine, policy);
 
-  // "" for a container without CPUs of its own, or the refusal's message.
+  // "" for a container without exclusive CPUs, or the message of the refusal.
   std::string Allocate(const Pod& pod, size_t container, TopologyHint affinity = kAnywhere) {
     const Container& asked = pod.containers.at(container);
     const std::optional<Refusal> refusal =
@@ -82,7 +82,7 @@ TEST(MakeStaticPolicy, RefusesWithTheKubeletsTexts) {
             "reserved-cpus: 7-8 is not a subset of online-cpus: 0-7");
 }
 
-TEST(InitialState, LeavesOutStrictlyReservedCpus) {
+TEST(InitialState, OmitsStrictlyReservedCpus) {
   const Machine machine = MakeMachine(kTwoSockets);
   EXPECT_EQ(InitialState(machine, PolicyWith("0")).default_set.ToString(), "0-7");
   const StaticPolicy strict = PolicyWith("0", {.strict_cpu_reservation = true});
@@ -101,7 +101,7 @@ TEST(Allocate, WidensTheAffinityToItsSocket) {
   EXPECT_EQ(node.Allocate(PodOf("a", 4), 0, {.affinity = NumaMask::Of(3)}), "4-7");
 }
 
-TEST(Allocate, LeavesOthersInTheSharedPool) {
+TEST(Allocate, KeepsOthersInTheSharedPool) {
   Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
   const Pod fraction = MakePod("a", {App("app", {{"cpu", "1500m"}, {"memory", "1Gi"}})});
   EXPECT_EQ(node.Allocate(fraction, 0), "");
@@ -126,7 +126,7 @@ TEST(Allocate, GivesWholeCoresOrNothing) {
 }
 
 // The kubelet refuses it: the rest of the node has no four free CPUs.
-TEST(Allocate, LeavesAContainerItsCpusOnAFullNode) {
+TEST(Allocate, KeepsTheCpusOfAContainerOnAFullNode) {
   Node node{MakeMachine(kTwoSockets), PolicyWith("0", {.full_pcpus_only = true})};
   EXPECT_EQ(node.Allocate(PodOf("a", 4), 0), "4-7");
   EXPECT_EQ(node.Allocate(PodOf("a", 4), 0), "4-7");
@@ -163,7 +163,7 @@ TEST(Release, KeepsWhatASiblingHolds) {
   EXPECT_EQ(node.state, InitialState(node.machine, node.policy));
 }
 
-TEST(Release, OfAPodGivesBackEverything) {
+TEST(Release, OfAPodReleasesAllItsCpus) {
   Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
   const Pod pod = MakePod("p", {Init("init", AmountsOf(3)), App("app", AmountsOf(1))});
   node.Allocate(pod, 0);

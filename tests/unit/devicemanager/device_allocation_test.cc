@@ -14,7 +14,7 @@ const Machine kTwoNodes = MakeMachine("numa:2 core:2");
 const std::map<std::string, std::vector<int64_t>> kFour = {
     {"a", {0}}, {"b", {0}}, {"c", {1}}, {"d", {1}}};
 
-// The ids that the container holds, one after the other; or why it was refused.
+// The ids that the container is allocated, one after the other; or the refusal.
 std::string Give(DeviceState& state, const Pod& pod, const std::string& container,
                  const topologymanager::TopologyHint& affinity,
                  const PreferredAllocationFn& preferred = NoPreference) {
@@ -170,7 +170,7 @@ TEST(DeviceAllocation, OtherPodsNeverReuse) {
                     "Available: 0"));
 }
 
-// Answers with a fixed list and remembers the question.
+// Answers with a fixed list and records the query.
 struct FakePlugin {
   std::optional<std::vector<std::string>> answer;
   std::vector<PreferenceQuery> asked;
@@ -237,28 +237,17 @@ TEST(DeviceAllocation, APluginWithoutPreferenceIsNotAsked) {
   EXPECT_TRUE(plugin.asked.empty());
 }
 
-TEST(DeviceRelease, GivesBackAContainerOrAPod) {
+TEST(DeviceRelease, ReleasesAPod) {
   const Pod pod = MakePod("p", {Init("init", {{kGpu, "1"}}), App("app", {{kGpu, "2"}})});
   const DeviceState empty = StateWith(Registered(kFour));
   DeviceState state = empty;
   ASSERT_EQ(Give(state, pod, "init", Anywhere()), "a");
-  const DeviceState after_init = state;
   ASSERT_EQ(Give(state, pod, "app", Anywhere()), "ab");
-
-  DeviceState one_back = state;
-  ReleaseContainer({"p", "app"}, one_back);
-  EXPECT_EQ(one_back, after_init);
-
-  // What the app took over stays with it.
-  DeviceState init_back = state;
-  ReleaseContainer({"p", "init"}, init_back);
-  EXPECT_EQ(init_back.AllocatedIds(kGpu), (std::set<std::string>{"a", "b"}));
 
   ASSERT_EQ(Give(state, AskingFor("1", "pp"), "app", Anywhere()), "c");
   ReleasePod("p", state);
   EXPECT_EQ(state.AllocatedIds(kGpu), std::set<std::string>{"c"});
   ReleasePod("unknown", state);
-  ReleaseContainer({"unknown", "app"}, state);
   ReleasePod("pp", state);
   EXPECT_EQ(state, empty);
 }
@@ -270,7 +259,7 @@ TEST(DeviceInvariants, TellWhoHoldsADeviceTwice) {
   EXPECT_EQ(BrokenInvariants(state), std::vector<std::string>{});
   Hold(state, {"q", "app"}, kGpu, {"a"});
   EXPECT_EQ(BrokenInvariants(state),
-            std::vector<std::string>{"device a of vendor.com/gpu is held by pods p and q"});
+            std::vector<std::string>{"device a of vendor.com/gpu is allocated to pods p and q"});
   DeviceState hollow;
   hollow.allocations[{"p", "app"}] = {};
   hollow.allocations[{"q", "app"}][kGpu] = {};

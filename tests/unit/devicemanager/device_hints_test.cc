@@ -124,11 +124,11 @@ TEST(DeviceHints, KeepToTheNodesOfReusableDevices) {
   Hold(state, {"p", "init"}, kGpu, {"b"});
   EXPECT_EQ(Text(ContainerHints(kFourNodes, state, pod, pod.containers[2])), "01! 12! 012");
 
-  // Another pod's admission does not make it forgotten, as it would in the kubelet.
+  // In the kubelet, the admission of another pod would lose it.
   Hold(state, {"q", "app"}, kGpu, {"c"});
   EXPECT_EQ(Text(ContainerHints(kFourNodes, state, pod, pod.containers[2])), "01! 012");
 
-  // A sidecar keeps what it took over.
+  // A sidecar keeps the reused devices.
   Hold(state, {"p", "side"}, kGpu, {"b"});
   EXPECT_EQ(Text(ContainerHints(kFourNodes, state, pod, pod.containers[2])), "none");
 }

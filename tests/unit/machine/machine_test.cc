@@ -13,7 +13,7 @@ NumaNode Node(int id, std::vector<int> distances = {}) {
 }
 
 // Two sockets with two cores of two threads each, siblings far apart; a memory node without CPUs
-// between the NUMA nodes; cores with names that repeat nothing but are no CPU numbers.
+// between the NUMA nodes; core ids that are unique but are no CPU numbers.
 Machine TwoSockets() {
   Result<Machine> machine = Machine::Make(
       {

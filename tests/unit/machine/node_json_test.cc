@@ -21,7 +21,7 @@ TEST(NodeJson, ReadsAndWritesTheSameBytes) {
   EXPECT_EQ(MachineToNodeJson(*machine), kNode);
 }
 
-TEST(NodeJson, ReadsANodeThatSaysLittleAndOneThatSaysMore) {
+TEST(NodeJson, ReadsANodeWithFewMembersAndOneWithMore) {
   const Result<Machine> machine = MachineFromNodeJson(
       R"({"preferred": ["x"], "devices": {"x": [{"id": 1.5}]}, "cpus": [[1, 0, 0, 4, 0]],
           "numa": [{"id": 4, "distances": [], "hugepages": null, "colour": "red"}]})");
@@ -31,12 +31,12 @@ TEST(NodeJson, ReadsANodeThatSaysLittleAndOneThatSaysMore) {
       R"({"cpus":[[1,1,0,4,0]],"numa":[{"id":4,"memory":0,"hugepages":{},"distances":null}]})");
 }
 
-// A sound node but for its NUMA nodes.
+// A node that is valid except for its NUMA nodes.
 std::string WithNuma(const std::string& numa) {
   return R"({"cpus":[[0,0,0,0,0]],"numa":)" + numa + "}";
 }
 
-// A sound node but for its CPUs.
+// A node that is valid except for its CPUs.
 std::string WithCpus(const std::string& cpus) {
   return R"({"numa":[{"id":0}],"cpus":)" + cpus + "}";
 }

@@ -51,9 +51,9 @@ TEST(MemoryAllocation, FollowsTheAffinityAndExtendsIt) {
   }
 }
 
-// 64 nodes, all different, in five types: to find the narrowest set to extend to is a knapsack
-// problem that nobody solves in bounded time.
-TEST(MemoryAllocation, SaysThatTheSearchGaveUp) {
+// 64 nodes, all different, in five types: the narrowest set to extend to is a knapsack problem
+// without a solution in bounded time.
+TEST(MemoryAllocation, ReportsThatTheSearchEndedAtItsLimit) {
   const std::map<std::string, uint64_t> page_bytes = {
       {"hugepages-64Ki", 64 << 10}, {"hugepages-2Mi", 2 << 20}, {"hugepages-32Mi", 32 << 20}};
   std::vector<NumaNode> nodes;
@@ -121,7 +121,7 @@ TEST(MemoryAllocation, BooksTheLowestNodeFirst) {
   EXPECT_EQ(node.state.machine.at(1).cells, (std::vector<int>{0, 1}));
   EXPECT_EQ(node.state.machine.at(1).number_of_assignments, 1);
 
-  // Given back to the lowest node first, wherever it was booked.
+  // Memory returns to the lowest node first, wherever it was booked.
   ASSERT_EQ(node.Give(AskingFor("5Gi", "q"), "app", OnNodes(0b011)), "");
   EXPECT_EQ(node.ReservedGi(1), 8u);
   ReleasePod("q", node.state);
@@ -169,7 +169,7 @@ TEST(MemoryAllocation, AWiderAffinityMayNotCutThroughAGroup) {
   EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b011)), "");
 }
 
-// The kubelet puts the node alone, so that the group's books no longer add up.
+// The kubelet takes the node out of the group, and the sums of the group are wrong.
 TEST(MemoryAllocation, ASingleNodeIsNotTornOutOfAGroup) {
   MemoryNode node = ThreeNodes();
   ASSERT_EQ(node.Give(AskingFor("12Gi", "wide"), "app", OnNodes(0b011)), "");
@@ -245,8 +245,8 @@ TEST(MemoryReuse, OnlyOnExactlyTheSameNodes) {
   EXPECT_EQ(node.BlocksOf("p", "init"), "memory 6Gi on 0");
 }
 
-// The kubelet forgets what may be reused when another pod comes in between and at a restart, but
-// still takes it off the init container's block: memory that nobody gives back any more.
+// The kubelet loses the reusable memory if it admits another pod in between and at a restart. But
+// it still subtracts it from the init container's block, so this memory is never released.
 TEST(MemoryReuse, NothingLeaksIfAnotherPodComesInBetween) {
   MemoryNode node = ThreeNodes();
   const MemoryState empty = node.state;
@@ -262,7 +262,7 @@ TEST(MemoryReuse, NothingLeaksIfAnotherPodComesInBetween) {
   EXPECT_EQ(node.state, empty);
 }
 
-// After a restart the kubelet reserves once more for init containers that have run.
+// After a restart, the kubelet reserves memory again for ended init containers.
 TEST(MemoryReuse, AnInitContainerThatHasRunGetsNothingAgain) {
   MemoryNode node = ThreeNodes();
   const Pod pod =

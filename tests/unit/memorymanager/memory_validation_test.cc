@@ -43,7 +43,7 @@ TEST(MemoryPolicy, ReservationsThatAreRefused) {
       {"a node that is not there", Reserving({{7, "1Gi"}}),
        "the reserved memory configuration references a NUMA node 7 that does not exist on this "
        "machine"},
-      // The kubelet subtracts all the same and gives away 16 exabytes.
+      // The kubelet subtracts without a check and has 16 exabytes of free memory.
       {"more than the node has", Reserving({{0, "5Gi"}}),
        "NUMA node 0 has 4294967296 bytes of type \"memory\", less than the 5368709120 bytes "
        "reserved on it"},
@@ -121,7 +121,7 @@ TEST(MemoryValidation, TakesWhatWasSaved) {
   EXPECT_TRUE(ValidateLoaded(node.machine, node.policy, node.state).ok());
   EXPECT_TRUE(ValidateLoaded(node.machine, node.policy, MemoryState{}).ok());
 
-  // Inside a group only the sum counts.
+  // Inside a group only the sum matters.
   MemoryState shifted = node.state;
   MemoryTable& first = shifted.machine[0].tables["memory"];
   MemoryTable& second = shifted.machine[1].tables["memory"];
@@ -180,11 +180,11 @@ TEST(MemoryValidation, RefusesWhatDoesNotFitTheMachine) {
   }
 }
 
-// After a boot the kernel leaves each node some MB more or less.
+// After a reboot, each node has some MB more or less memory.
 TEST(MemoryValidation, FitsWhatWasSavedToOtherNodeSizes) {
   const MemoryNode node = InUse();
   for (const int64_t change : {int64_t{-5} << 20, int64_t{3} << 20, int64_t{1}}) {
-    MemoryState saved = node.state;  // as on a machine that had other sizes
+    MemoryState saved = node.state;  // as on a machine with other sizes
     for (auto& [id, memory] : saved.machine) {
       MemoryTable& table = memory.tables.at("memory");
       const auto by = static_cast<uint64_t>(change * (id + 1));
@@ -228,7 +228,8 @@ TEST(MemoryValidation, FitsNothingElse) {
   };
   for (const auto& c : cases) {
     MemoryNode node = InUse();
-    for (auto& [id, memory] : node.state.machine) {  // and another size, which alone would do
+    for (auto& [id, memory] :
+         node.state.machine) {  // and another size, which alone would be accepted
       MemoryTable& table = memory.tables.at("memory");
       table.total += kGi;
       table.allocatable += kGi;
@@ -239,7 +240,8 @@ TEST(MemoryValidation, FitsNothingElse) {
   }
 }
 
-// What the kubelet's torn groups look like. Its own check takes them or not, by chance.
+// An inconsistent group as the kubelet makes it. The kubelet's own check accepts it or not, at
+// random.
 TEST(MemoryValidation, RefusesATornGroup) {
   MemoryNode node = InUse();
   node.state.assignments["zwei"]["app"] = {{.numa_affinity = {1}, .type = "memory", .size = kGi}};

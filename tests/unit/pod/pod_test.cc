@@ -63,7 +63,7 @@ std::vector<QosCase> QosCases() {
        kBurstable},
       {"RequestBelowLimit",
        PodOf({Make("low", kApp, List({{"cpu", "1"}, {"memory", "1Gi"}}), kTwoCpus)}), kBurstable},
-      // The sums count, not the single containers.
+      // The sums matter, not the single containers.
       {"DifferencesThatCancelOut",
        PodOf({Make("a", kApp, List({{"cpu", "1"}, {"memory", "1Gi"}}), kTwoCpus),
               Make("b", kApp, List({{"cpu", "3"}, {"memory", "1Gi"}}), kTwoCpus)}),

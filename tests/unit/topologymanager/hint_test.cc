@@ -39,11 +39,11 @@ TEST(NodeSets, NarrowestSetIsTheLowestOfTheNarrowest) {
        {Mask(0b111), {{{{Mask(1), 1}, {Mask(2), 1}, {Mask(4), 9}}, 9}}},
        0,
        0b100},
-      {"a place of two nodes counts once",
+      {"a place of two nodes is added once",
        {Mask(0b111), {{{{Mask(0b011), 2}, {Mask(0b100), 1}}, 3}}},
        0,
        0b101},
-      {"a place without nodes never counts", {Mask(0b1), {{{{Mask(0), 2}}, 1}}}, 0, 0},
+      {"a place without nodes is never added", {Mask(0b1), {{{{Mask(0), 2}}, 1}}}, 0, 0},
       {"each demand has its own nodes",
        {Mask(0b1111), {{{{Mask(1), 1}}, 1}, {{{Mask(8), 1}}, 1}}},
        0,
@@ -90,7 +90,7 @@ TEST(Hints, WithoutAMemberAreEmpty) {
   EXPECT_FALSE((Hints{{std::nullopt, false}}).empty());
 }
 
-// Every node has 4, 8 of which are wanted: all pairs are preferred.
+// Every node has 4, and 8 are wanted: all pairs are preferred.
 Hints Pairs(NumaMask within) { return Hints({}, Described({within, {OnEachOf(64, 4, 8)}})); }
 
 TEST(MergeOnManyNodes, FindsTheWinnerAmongAllSetsOf64) {
@@ -104,9 +104,9 @@ TEST(MergeOnManyNodes, FindsTheWinnerAmongAllSetsOf64) {
   const std::vector<Hints> agree = {Pairs(all), Pairs(upper)};
   EXPECT_EQ(MergeHints(numa, agree, {}), (TopologyHint{low_pair, true}));
   EXPECT_EQ(MergeHints(numa, agree, {.prefer_closest = true}), (TopologyHint{close, true}));
-  // 1.20 has a combination of pairs that meet in one node.
-  EXPECT_EQ(MergeHints(numa, agree, {.as_1_20 = true}), (TopologyHint{NumaMask::Of(30), true}));
-  // Three nodes are needed by one: nothing is equal, and three nodes are aimed at.
+  // Kubelet 1.20 also prefers combinations of different pairs; the search does not.
+  EXPECT_EQ(MergeHints(numa, agree, {.as_1_20 = true}), (TopologyHint{low_pair, true}));
+  // One list needs three nodes: no masks are equal, and sets of three nodes are best.
   const Hints threes({}, Described({all, {OnEachOf(64, 4, 12)}}));
   const std::vector<Hints> differ = {Pairs(upper), threes};
   EXPECT_EQ(MergeHints(numa, differ, {}),
@@ -120,18 +120,33 @@ TEST(MergeOnManyNodes, FindsTheWinnerAmongAllSetsOf64) {
   }
 }
 
-TEST(MergeOnManyNodes, SaysWhenItGaveUp) {
+// Two resources that no equal mask is enough for: the larger need decides the number of nodes, and
+// the set is enough for both.
+TEST(MergeOnManyNodes, ASetThatIsNotPreferredIsEnoughForEveryResource) {
+  const NumaInfo numa(MakeMachine("numa:64 core:1"));
+  const NumaMask all = NumaMask::FirstNodes(64);
+  Demand upper_half{.places = {}, .wanted = 3};
+  for (int node = 32; node < 64; ++node) upper_half.places.push_back({NumaMask::Of(node), 1});
+  const Hints cpus = Pairs(all);
+  const Hints devices({}, Described({all, {upper_half}}));
+  const TopologyHint hint = MergeHints(numa, {cpus, devices}, {});
+  EXPECT_EQ(hint, (TopologyHint{NumaMask::FromBits(uint64_t{7} << 32), false}));
+  EXPECT_TRUE(cpus.described()->sets.Contains(*hint.affinity));
+  EXPECT_TRUE(devices.described()->sets.Contains(*hint.affinity));
+}
+
+TEST(MergeOnManyNodes, ReportsThatTheSearchEndedAtItsLimit) {
   const NumaInfo numa(MakeMachine("numa:64 core:1"));
   const Hints pairs = Pairs(NumaMask::FirstNodes(64));
   const Merged merged = MergeWithin({.search_steps = 2}, numa, {pairs}, {.prefer_closest = true});
   EXPECT_FALSE(merged.exact);
   ASSERT_TRUE(merged.hint.affinity);
   EXPECT_TRUE(pairs.described()->sets.Contains(*merged.hint.affinity))
-      << "what it returns is a hint all the same";
+      << "the result is a hint all the same";
 }
 
-// Two demands that pull in opposite directions, every node another one.
-TEST(NodeSets, DemandsThatPullApartCostNoSearch) {
+// Two opposite demands: the more a node has of one, the less it has of the other.
+TEST(NodeSets, OppositeDemandsNeedNoSearch) {
   Demand rising{.places = {}, .wanted = 64 * 16 + 1};
   Demand falling{.places = {}, .wanted = 64 * 16 + 1};
   for (int node = 0; node < 64; ++node) {
@@ -143,7 +158,7 @@ TEST(NodeSets, DemandsThatPullApartCostNoSearch) {
   EXPECT_EQ(FewestNodes({NumaMask::FirstNodes(64), {rising, falling}}), Fewest{33});
 }
 
-// 64 nodes, all different, under five demands: a knapsack problem that nobody solves in bounded
+// 64 nodes, all different, under five demands: a knapsack problem without a solution in bounded
 // time.
 NodeSets HardSets() {
   NodeSets sets{.within = NumaMask::FirstNodes(64), .demands = {}};
@@ -161,8 +176,8 @@ NodeSets HardSets() {
   return sets;
 }
 
-// What is found is a member all the same, not far from the narrowest, and says what it is.
-TEST(NodeSets, SaysThatTheSearchGaveUp) {
+// The result is a member all the same, not far from the narrowest.
+TEST(NodeSets, ReportThatTheSearchEndedAtItsLimit) {
   const NodeSets sets = HardSets();
   const std::optional<Narrowest> narrowest = NarrowestSet(sets);
   ASSERT_TRUE(narrowest);
@@ -172,9 +187,9 @@ TEST(NodeSets, SaysThatTheSearchGaveUp) {
   EXPECT_EQ(FewestNodes(sets), (Fewest{narrowest->set.Count(), false}));
 }
 
-TEST(HintMerger, SaysThatItGaveUpAndReturnsAHint) {
+TEST(HintMerger, ReturnsAHintIfTheSearchEndsAtItsLimit) {
   DescribedHints described{.sets = HardSets(),
-                           .preferred_nodes = 1,  // none: so it is about the others
+                           .preferred_nodes = 1,  // no set is preferred
                            .groups = {},
                            .preferred_groups = 0};
   const NumaInfo numa(MakeMachine("socket:64 numa:1 core:1"));
@@ -183,7 +198,7 @@ TEST(HintMerger, SaysThatItGaveUpAndReturnsAHint) {
   EXPECT_TRUE(described.sets.Contains(*merged.hint.affinity));
   EXPECT_LT(merged.hint.affinity->Count(), 64);
 
-  // What a resource's provider could not find out makes the result uncertain as well.
+  // If the hints of a resource are not exact, the merge is not exact either.
   described.sets = {.within = NumaMask::FirstNodes(64), .demands = {}};
   described.exact = false;
   EXPECT_FALSE(MergeWithin({}, numa, {Hints(HintList(), described)}, {}).exact);

@@ -34,17 +34,17 @@ struct Case {
   std::vector<std::string> lines;
 };
 
-TEST(MergeExplanation, SaysWhyTheOthersLost) {
+TEST(MergeExplanation, NamesTheReasonsAgainstTheOthers) {
   const std::vector<Case> cases = {
       {"both nodes are as good",
        {{Yes(k0), Yes(k1), No(k01)}},
        {},
        {"{0}! best", "{1}! as good, but {0} is lower",
-        "{0,1} not preferred: hints that meet there are not all preferred"}},
+        "{0,1} not preferred: not all hints with this intersection are preferred"}},
       {"a narrow hint inside a wide one is not preferred",
        {{Yes(k0), Yes(k01)}, {Yes(k01)}},
        {},
-       {"{0,1}! best", "{0} not preferred: the hints that meet there are not equal"}},
+       {"{0,1}! best", "{0} not preferred: the hints with this intersection are not equal"}},
       {"the same in 1.20",
        {{Yes(k0), Yes(k01)}, {Yes(k01)}},
        {.prefer_closest = false, .as_1_20 = true},
@@ -57,8 +57,8 @@ TEST(MergeExplanation, SaysWhyTheOthersLost) {
        {{No(k0), No(k01), No(k01 | k2)}, {No(k01), No(k01 | k2)}},
        {},
        {"{0,1} best",
-        "{0} 1 NUMA node, fewer than the 2 NUMA nodes that a resource needs at least; {0,1} comes "
-        "closer",
+        "{0} 1 NUMA node, fewer than the 2 NUMA nodes that a resource needs at least; {0,1} is "
+        "closer to that number",
         "{0,1,2} 3 NUMA nodes, more than the 2 NUMA nodes that a resource needs at least"}},
       {"nothing in common",
        {{Yes(k0)}, {Yes(k1)}},
@@ -77,7 +77,7 @@ TEST(MergeExplanation, SaysWhyTheOthersLost) {
   }
 }
 
-TEST(MergeExplanation, NamesTheDistanceThatDecides) {
+TEST(MergeExplanation, NamesTheDecidingDistance) {
   const Machine machine = WithDistances(MakeMachine("socket:3 numa:1 core:1"),
                                         {{10, 30, 12}, {30, 10, 30}, {12, 30, 10}});
   const std::vector<Hints> lists = {{Yes(k01), Yes(k0 | k2)}};
@@ -97,7 +97,7 @@ TEST(MergeExplanation, ListsNoMoreThanItsLimitAndCountsTheRest) {
   EXPECT_EQ(explanation.left_out, 31 - MergeExplanation::kMaxCandidates);
 }
 
-TEST(MergeExplanation, SaysWhatSingleNumaNodeDidNotLookAt) {
+TEST(MergeExplanation, NamesTheHintsThatSingleNumaNodeIgnores) {
   const Machine machine = MakeMachine("socket:2 numa:1 core:2");
   KubeletConfig config;
   config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
@@ -105,7 +105,7 @@ TEST(MergeExplanation, SaysWhatSingleNumaNodeDidNotLookAt) {
   const HintsByResource fits = {{"cpu", HintList{Yes(k0), No(k01)}}, {"memory", std::nullopt}};
   EXPECT_EQ(Lines(ExplainMerge(policy, fits, Positions)),
             (std::vector<std::string>{"{0}! best",
-                                      "only preferred hints for one NUMA node were looked at"}));
+                                      "only preferred hints for one NUMA node are considered"}));
   const HintsByResource too_wide = {{"cpu", HintList{Yes(k01)}}, {"example.com/gpu", HintList{}}};
   EXPECT_EQ(Lines(ExplainMerge(policy, too_wide, Positions)),
             (std::vector<std::string>{"cpu has no preferred hint for a single NUMA node",
@@ -116,7 +116,7 @@ TEST(MergeExplanation, SaysWhatSingleNumaNodeDidNotLookAt) {
             "as good, but node 1 is lower");
 }
 
-TEST(MergeExplanation, SaysThatAProvidersSearchGaveUp) {
+TEST(MergeExplanation, ReportsThatAProvidersSearchEnded) {
   KubeletConfig config;
   config.topology_manager_policy = TopologyManagerPolicy::kRestricted;
   const Result<Policy> policy = Policy::Make(MakeMachine("socket:2 numa:1 core:2"), config);
@@ -128,8 +128,8 @@ TEST(MergeExplanation, SaysThatAProvidersSearchGaveUp) {
                            .exact = false};
   const HintsByResource hints = {{"memory", Hints(HintList(), described)}};
   EXPECT_EQ(ExplainMerge(*policy, hints, Positions).notes,
-            std::vector<std::string>{"the search for the fewest NUMA nodes that could hold memory "
-                                     "gave up: a narrower set may have to be preferred"});
+            std::vector<std::string>{"the search for the fewest NUMA nodes for memory "
+                                     "ended at its limit: a narrower set may be preferred"});
   described.exact = true;
   EXPECT_EQ(ExplainMerge(*policy, {{"memory", Hints(HintList(), described)}}, Positions).notes,
             std::vector<std::string>{});

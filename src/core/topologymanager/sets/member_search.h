@@ -1,4 +1,4 @@
-// Which sets satisfy all of several demands, as a problem to search. Private to the room.
+// The search for sets that satisfy several demands. Private to the module.
 #pragma once
 
 #include <array>
@@ -8,42 +8,42 @@
 #include <vector>
 
 #include "alignd/topologymanager/hint.h"
-#include "core/topologymanager/search/demand_table.h"
-#include "core/topologymanager/search/subset_search.h"
+#include "core/topologymanager/sets/demand_table.h"
+#include "core/topologymanager/sets/subset_search.h"
 
 namespace alignd::topologymanager {
 
-// Accepts the sets that, with the nodes `beside`, satisfy all demands, and that are preferred by
-// each of `preferred_by`. For one choice of nodes: remembers what it found impossible.
+// Accepts the sets that satisfy all demands and that each of `preferred_by` prefers. Remembers
+// which families are impossible, so it serves searches among the same nodes.
 class MemberProblem : public SubsetProblem {
  public:
-  explicit MemberProblem(std::vector<const DemandTable*> demands, NumaMask beside = {},
+  // The demands and hints outlive the problem.
+  explicit MemberProblem(std::vector<const DemandTable*> demands,
                          std::vector<const DescribedHints*> preferred_by = {});
 
   bool Accepts(NumaMask set) override;
   bool IsPossible(const SetFamily& family) override;
   void NoteImpossible(const SetFamily& family) override;
 
-  // The set of the family with the nodes that bring most of what is missing: a guess. The family
-  // has one.
+  // The set of the family whose nodes add most of what is missing. It may not be accepted. The
+  // family is not empty.
   NumaMask Guess(const SetFamily& family) const;
 
  private:
   using Shares = std::array<double, NumaMask::kMaxNodes>;
 
-  // Of what each node of a family brings of what is missing the share of what is wanted, over all
-  // demands. Returns how much is missing.
+  // For each open node: what it adds, as a share of what is wanted, summed over all demands.
+  // Returns the share that is missing.
   double MissingShares(const SetFamily& family, Shares& shares) const;
 
-  // Whether the best of the open nodes can bring all that is missing of all demands, each counted
-  // by its share of what it wants: what demands that pull in opposite directions cannot.
+  // Whether the best open nodes can add all that is missing, summed over all demands. Finds demands
+  // that exclude each other.
   bool CanSatisfyTogether(const SetFamily& family) const;
 
-  // All that matters of a family: nodes that are alike lead to equal keys.
+  // What a family's possibility depends on. Nodes that are alike lead to equal keys.
   std::vector<uint64_t> KeyOf(const SetFamily& family) const;
 
   const std::vector<const DemandTable*> demands_;
-  const NumaMask beside_;
   const std::vector<const DescribedHints*> preferred_by_;
   std::set<std::vector<uint64_t>> impossible_;
 };
@@ -55,7 +55,7 @@ std::vector<const DemandTable*> DemandsOf(const SetTable& sets);
 std::optional<NumaMask> PreferredMember(const DescribedHints& hints, const SetTable& sets,
                                         NumaMask kept, NumaMask allowed, SearchBudget& budget);
 
-// As in node_sets.h, for whoever wants to know whether the search gave up.
+// As in node_sets.h, with the caller's budget.
 std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing,
                                      SearchBudget& budget);
 std::optional<int> FewestNodes(const NodeSets& sets, SearchBudget& budget);

@@ -1,4 +1,4 @@
-#include "core/topologymanager/search/demand_table.h"
+#include "core/topologymanager/sets/demand_table.h"
 
 #include <algorithm>
 #include <functional>
@@ -48,10 +48,10 @@ int DemandTable::Gains(NumaMask set, NumaMask open,
   return count;
 }
 
-// Places that nodes share: of each, one part counts in any case, and the rest for each of its nodes
-// that is chosen; that is never too little. Which parts bring the sum down most is tried out.
-uint64_t DemandTable::AtMostByShares(const SetFamily& family, NumaMask beside) const {
-  const NumaMask set = family.chosen | beside;
+// A shared place may be added once for each of its nodes that is chosen, or once in any case: both
+// are upper bounds. For each place in turn, the choice that makes the bound smaller is kept.
+uint64_t DemandTable::AtMostByShares(const SetFamily& family) const {
+  const NumaMask set = family.chosen;
   const NumaMask open = family.Open();
   std::array<uint64_t, NumaMask::kMaxNodes> gains = {};
   for (const int node : open) gains[static_cast<size_t>(node)] = OnNode(node);
@@ -92,8 +92,8 @@ uint64_t DemandTable::AtMostByShares(const SetFamily& family, NumaMask beside) c
   return best;
 }
 
-uint64_t DemandTable::AtMost(const SetFamily& family, NumaMask beside) const {
-  const NumaMask set = family.chosen | beside;
+uint64_t DemandTable::AtMost(const SetFamily& family) const {
+  const NumaMask set = family.chosen;
   uint64_t amount = AmountOf(set);
   for (const SetFamily::Part& part : family.parts) {
     if (amount >= wanted_) break;
@@ -102,7 +102,7 @@ uint64_t DemandTable::AtMost(const SetFamily& family, NumaMask beside) const {
     for (int i = 0; i < gainers; ++i) amount = SaturatingSum(amount, gains[static_cast<size_t>(i)]);
   }
   if (amount < wanted_ || !shared_nodes_.Intersects(family.Open())) return amount;
-  return AtMostByShares(family, beside);
+  return AtMostByShares(family);
 }
 
 int DemandTable::AtLeastNodes(NumaMask set, NumaMask open) const {
@@ -115,20 +115,6 @@ int DemandTable::AtLeastNodes(NumaMask set, NumaMask open) const {
     if (amount >= wanted_) return i + 1;
   }
   return -1;
-}
-
-int DemandTable::AtMostLeftOut(NumaMask set, NumaMask some) const {
-  uint64_t slack = AmountOf(set) - wanted_;
-  std::array<uint64_t, NumaMask::kMaxNodes> losses;
-  int count = 0;
-  for (const int node : some) losses[static_cast<size_t>(count++)] = OnNode(node);
-  std::sort(losses.begin(), losses.begin() + count);
-  for (int i = 0; i < count; ++i) {
-    const uint64_t loss = losses[static_cast<size_t>(i)];
-    if (loss > slack) return i;
-    slack -= loss;
-  }
-  return count;
 }
 
 SetTable::SetTable(const NodeSets& sets) : within(sets.within) {
@@ -148,46 +134,6 @@ NumaMask SetTable::shared_nodes() const {
   NumaMask nodes;
   for (const DemandTable& demand : demands) nodes = nodes | demand.shared_nodes();
   return nodes;
-}
-
-NodeKinds::NodeKinds(const std::vector<const SetTable*>& lists,
-                     const std::vector<NumaMask>& groups) {
-  const auto are_alike = [&](int a, int b) {
-    return std::ranges::all_of(lists,
-                               [&](const SetTable* list) {
-                                 const NumaMask shared = list->shared_nodes();
-                                 return !shared.Contains(a) && !shared.Contains(b) &&
-                                        list->within.Contains(a) == list->within.Contains(b) &&
-                                        std::ranges::all_of(
-                                            list->demands, [&](const DemandTable& demand) {
-                                              return demand.OnNode(a) == demand.OnNode(b);
-                                            });
-                               }) &&
-           std::ranges::all_of(
-               groups, [&](NumaMask group) { return group.Contains(a) == group.Contains(b); });
-  };
-  for (int node = 0; node < NumaMask::kMaxNodes; ++node) {
-    int kind = 0;
-    while (kind < node && !are_alike(kind, node)) ++kind;
-    kinds_[static_cast<size_t>(node)] = static_cast<uint8_t>(kind);
-  }
-}
-
-void NodeKinds::AppendTo(std::vector<uint64_t>& key, NumaMask nodes) const {
-  std::array<uint8_t, NumaMask::kMaxNodes> counts = {};
-  for (const int node : nodes) ++counts[kinds_[static_cast<size_t>(node)]];
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (i % 8 == 0) key.push_back(0);
-    key.back() = key.back() << 8 | counts[i];
-  }
-}
-
-void NodeKinds::AppendTo(std::vector<uint64_t>& key, const SetFamily& family) const {
-  AppendTo(key, family.chosen);
-  for (const SetFamily::Part& part : family.parts) {
-    AppendTo(key, part.open);
-    key.push_back(static_cast<uint64_t>(part.need));
-  }
 }
 
 }  // namespace alignd::topologymanager

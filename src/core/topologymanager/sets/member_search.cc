@@ -1,4 +1,4 @@
-#include "core/topologymanager/search/member_search.h"
+#include "core/topologymanager/sets/member_search.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ int Touched(const std::vector<NumaMask>& groups, NumaMask set) {
       std::ranges::count_if(groups, [&](NumaMask group) { return group.Intersects(set); }));
 }
 
-// Of the nodes `open` those that a preferred set can have that has all of `chosen` and `need` of
+// A preferred set with all of `chosen` and `need` of `open` can only have these of the nodes
 // `open`. nullopt if there is no such set.
 std::optional<NumaMask> UsableNodes(const DescribedHints& hints, NumaMask chosen, NumaMask open,
                                     int need) {
@@ -34,13 +34,12 @@ std::optional<NumaMask> UsableNodes(const DescribedHints& hints, NumaMask chosen
 
 }  // namespace
 
-MemberProblem::MemberProblem(std::vector<const DemandTable*> demands, NumaMask beside,
+MemberProblem::MemberProblem(std::vector<const DemandTable*> demands,
                              std::vector<const DescribedHints*> preferred_by)
-    : demands_(std::move(demands)), beside_(beside), preferred_by_(std::move(preferred_by)) {}
+    : demands_(std::move(demands)), preferred_by_(std::move(preferred_by)) {}
 
 bool MemberProblem::Accepts(NumaMask set) {
-  return std::ranges::all_of(demands_,
-                             [&](const auto* d) { return d->IsSatisfiedBy(set | beside_); }) &&
+  return std::ranges::all_of(demands_, [&](const auto* d) { return d->IsSatisfiedBy(set); }) &&
          std::ranges::all_of(preferred_by_, [&](const auto* h) { return h->IsPreferred(set); });
 }
 
@@ -56,14 +55,14 @@ bool MemberProblem::IsPossible(const SetFamily& family) {
     if (part.open.Count() < part.need) return false;
   }
   for (const DemandTable* demand : demands_) {
-    if (demand->AtMost(usable, beside_) < demand->wanted()) return false;
+    if (demand->AtMost(usable) < demand->wanted()) return false;
   }
   return CanSatisfyTogether(usable) &&
          (impossible_.empty() || !impossible_.contains(KeyOf(family)));
 }
 
 double MemberProblem::MissingShares(const SetFamily& family, Shares& shares) const {
-  const NumaMask set = family.chosen | beside_;
+  const NumaMask set = family.chosen;
   const NumaMask open = family.Open();
   double missing = 0;
   shares = {};
@@ -114,7 +113,7 @@ NumaMask MemberProblem::Guess(const SetFamily& family) const {
 void MemberProblem::NoteImpossible(const SetFamily& family) { impossible_.insert(KeyOf(family)); }
 
 std::vector<uint64_t> MemberProblem::KeyOf(const SetFamily& family) const {
-  const NumaMask set = family.chosen | beside_;
+  const NumaMask set = family.chosen;
   std::vector<uint64_t> key;
   NumaMask open;
   for (const SetFamily::Part& part : family.parts) {
@@ -125,14 +124,14 @@ std::vector<uint64_t> MemberProblem::KeyOf(const SetFamily& family) const {
   for (const DemandTable* demand : demands_) {
     key.push_back(std::min(demand->AmountOf(set), demand->wanted()));
   }
-  // Which of the places that nodes share are still to be had.
+  // Of the shared places that open nodes have: whether a chosen node has them already.
   std::vector<bool> bits;
   for (const DemandTable* demand : demands_) {
     for (const Place& place : demand->shared()) {
       if (place.nodes.Intersects(open)) bits.push_back(place.nodes.Intersects(set));
     }
   }
-  // Preference counts nodes and groups.
+  // Whether a set is preferred depends on its number of nodes and on its groups.
   if (!preferred_by_.empty()) key.push_back(static_cast<uint64_t>(family.chosen.Count()));
   for (const DescribedHints* hints : preferred_by_) {
     for (const NumaMask group : hints->groups) bits.push_back(group.Intersects(family.chosen));
@@ -163,8 +162,8 @@ std::optional<NumaMask> MemberOfSize(const SetTable& sets, NumaMask kept, NumaMa
   return LowestSubset(std::move(family), problem, budget);
 }
 
-// The largest set within `allowed` that touches exactly `count` of the groups, by deciding about
-// one group after the other from `first` on.
+// The largest set within `allowed` that touches exactly `count` of the groups. Decides about one
+// group after another, from `first` on.
 std::optional<NumaMask> MemberTouching(const std::vector<NumaMask>& groups, size_t first, int count,
                                        const SetTable& sets, NumaMask kept, NumaMask allowed,
                                        SearchBudget& budget) {

@@ -1,4 +1,4 @@
-// What one container got, ready to be injected.
+// The resources that one container is assigned.
 #pragma once
 
 #include <map>
@@ -16,17 +16,17 @@ namespace alignd::admission {
 struct Assignment {
   // Exclusive CPUs; empty for a container of the shared pool.
   CpuSet exclusive;
-  // What cpuset.cpus is to be: the exclusive CPUs, or the default set. Empty with cpuManagerPolicy
-  // none: do not touch.
+  // The value for cpuset.cpus: the exclusive CPUs, or the default set. Empty with cpuManagerPolicy
+  // none: leave cpuset.cpus as it is.
   CpuSet cpuset;
-  // NUMA node ids for cpuset.mems, ascending; empty: do not touch.
+  // NUMA node ids for cpuset.mems, ascending; empty: leave it as it is.
   std::vector<int> memory_nodes;
   std::map<std::string, devicemanager::DeviceAllocation> devices;  // by resource name
 
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
-// The grant of a container as the state has it now.
+// The assignment of a container in this state.
 Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key);
 
 }  // namespace alignd::admission

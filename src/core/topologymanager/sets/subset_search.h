@@ -1,5 +1,4 @@
-// The best subset of a given size that a problem accepts, by depth-first search. Private to the
-// room.
+// The lowest set of a family that a problem accepts, by depth-first search. Private to the module.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +7,24 @@
 
 #include "alignd/base/numa_mask.h"
 #include "alignd/topologymanager/node_sets.h"
-#include "alignd/topologymanager/numa_info.h"
 
 namespace alignd::topologymanager {
 
-// How many steps searches may still make together.
+// The number of steps that searches may still make. Searches that share a budget share its steps.
 class SearchBudget {
  public:
-  explicit SearchBudget(int64_t steps = kMaxSearchSteps) : left_(steps) {}
+  explicit SearchBudget(int64_t steps = kMaxSearchSteps) : steps_(steps) {}
 
   // False once the steps are used up.
-  bool Step() { return left_ > 0 && --left_ > 0; }
-  bool IsUsedUp() const { return left_ <= 0; }
+  bool Step() { return steps_ > 0 && --steps_ > 0; }
+  bool IsUsedUp() const { return steps_ <= 0; }
 
  private:
-  int64_t left_;
+  int64_t steps_;
 };
 
-// The sets that have all of `chosen` and, of each part, exactly `need` of its `open` nodes. Parts
-// lie apart from each other and from what is chosen.
+// The sets that have all nodes of `chosen` and, of each part, exactly `need` of its `open` nodes.
+// Parts do not overlap with each other or with `chosen`.
 struct SetFamily {
   struct Part {
     NumaMask open;
@@ -40,8 +38,8 @@ struct SetFamily {
   int Need() const;
   // The lowest of the sets.
   NumaMask Lowest() const;
-  // Chooses what is left without a choice. Afterwards, of each part some nodes are in a set and
-  // some are not. False if there is no set.
+  // Chooses the nodes that every set of the family has. Afterwards each part has a real choice.
+  // False if the family is empty.
   bool Settle();
 };
 
@@ -52,17 +50,12 @@ class SubsetProblem {
   virtual bool Accepts(NumaMask set) = 0;
   // False only if no set of the family is accepted.
   virtual bool IsPossible(const SetFamily& family) = 0;
-  // Applied when the search has found out that none is.
+  // Called when the search has found that no set of the family is accepted.
   virtual void NoteImpossible(const SetFamily& /*family*/) {}
 };
 
 // The lowest accepted set of the family. nullopt if there is none or the budget is used up.
 std::optional<NumaMask> LowestSubset(SetFamily family, SubsetProblem& problem,
                                      SearchBudget& budget);
-
-// The accepted set of `size` of the nodes with the smallest average distance; the lowest of equally
-// close ones. Once the budget is used up: the best so far.
-std::optional<NumaMask> ClosestSubset(NumaMask nodes, int size, const NumaInfo& numa,
-                                      SubsetProblem& problem, SearchBudget& budget);
 
 }  // namespace alignd::topologymanager

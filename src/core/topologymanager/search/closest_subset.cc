@@ -1,76 +1,31 @@
-#include "core/topologymanager/search/subset_search.h"
+#include "core/topologymanager/search/closest_subset.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace alignd::topologymanager {
 namespace {
 
-NumaMask Lowest(NumaMask nodes, int count) {
-  NumaMask lowest;
-  for (const int node : nodes) {
-    if (count-- <= 0) break;
-    lowest.Add(node);
-  }
-  return lowest;
-}
-
-int Highest(NumaMask nodes) { return 63 - std::countl_zero(nodes.bits()); }
-
-// Goes through the sets in ascending order, by leaving out the highest nodes first.
-class LowestSearch {
- public:
-  LowestSearch(SubsetProblem& problem, SearchBudget& budget) : problem_(problem), budget_(budget) {}
-
-  // `lowest_failed`: the lowest of these sets is known not to be accepted.
-  std::optional<NumaMask> Find(SetFamily family, bool lowest_failed) {
-    if (!family.Settle() || (family.parts.empty() && lowest_failed)) return std::nullopt;
-    if (!budget_.Step() || !problem_.IsPossible(family)) return std::nullopt;
-    if (!lowest_failed) {
-      const NumaMask lowest = family.Lowest();
-      if (problem_.Accepts(lowest)) return lowest;
-    }
-    if (family.parts.empty()) {
-      if (!budget_.IsUsedUp()) problem_.NoteImpossible(family);
-      return std::nullopt;
-    }
-    const auto part = static_cast<size_t>(
-        std::ranges::max_element(family.parts, {}, [](const auto& p) { return Highest(p.open); }) -
-        family.parts.begin());
-    const NumaMask highest = NumaMask::Of(Highest(family.parts[part].open));
-    SetFamily rest = family;
-    rest.parts[part].open = rest.parts[part].open - highest;
-    if (const auto found = Find(rest, true)) return found;
-    rest.chosen = rest.chosen | highest;
-    --rest.parts[part].need;
-    if (const auto found = Find(std::move(rest), false)) return found;
-    if (!budget_.IsUsedUp()) problem_.NoteImpossible(family);
-    return std::nullopt;
-  }
-
- private:
-  SubsetProblem& problem_;
-  SearchBudget& budget_;
-};
-
-// Branch and bound over how many nodes of each class are in the set. Nodes of a class are as far
-// from each other as from anything else, so these numbers are all that distances depend on: what a
-// machine's sockets are, as a rule. Distances are counted twice, so that halves stay whole: a set
-// costs twice the sum over its ordered pairs, a node with itself included.
+// Branch and bound over the number of nodes of each class in the set. The nodes of a class have
+// equal distances to each other and to every other node, so the cost of a set depends only on these
+// numbers. A class is usually a socket. All costs are doubled to stay integers: the cost of a set
+// is twice the sum over its ordered pairs, a node with itself included.
 class ClosestSearch {
  public:
   ClosestSearch(NumaMask nodes, const NumaInfo& numa, SubsetProblem& problem, SearchBudget& budget)
       : numa_(numa), problem_(problem), budget_(budget) {
-    for (NumaMask rest = nodes; !rest.empty(); rest = rest - classes_.back().nodes) {
-      classes_.push_back({.nodes = AlikeTo(Highest(rest), nodes) & rest});
+    for (NumaMask rest = nodes; !rest.empty(); rest = rest - classes_.back()) {
+      classes_.push_back(AlikeTo(rest.Highest(), nodes) & rest);
     }
     levels_.resize(classes_.size());
   }
 
   std::optional<NumaMask> Find(int size) {
     State root{.family = {}, .first = 0, .need = size, .cost = 0, .adding = {}};
-    for (const Class& alike : classes_) {
-      const int node = *alike.nodes.begin();
+    for (const NumaMask alike : classes_) {
+      const int node = *alike.begin();
       root.adding.push_back(2 * numa_.Distance(node, node));
     }
     Descend(root);
@@ -78,17 +33,13 @@ class ClosestSearch {
   }
 
  private:
-  struct Class {
-    NumaMask nodes;
-  };
-
-  // The classes before `first` are decided about, `need` more nodes come from the others.
+  // The classes before `first` are decided; `need` more nodes come from the others.
   struct State {
     SetFamily family;
     size_t first = 0;
     int need = 0;
     int64_t cost = 0;
-    std::vector<int64_t> adding;  // what a node of each class would cost, paired with those decided
+    std::vector<int64_t> adding;  // cost of one more node of each class, with the decided nodes
   };
 
   int64_t Pair(int a, int b) const { return numa_.Distance(a, b) + numa_.Distance(b, a); }
@@ -107,19 +58,19 @@ class ClosestSearch {
   }
 
   int64_t BetweenNodes(size_t a, size_t b) const {
-    const int node = *classes_[a].nodes.begin();
-    if (a != b) return Pair(node, *classes_[b].nodes.begin());
-    return classes_[a].nodes.Count() == 1 ? 0 : Pair(node, Highest(classes_[a].nodes));
+    const int node = *classes_[a].begin();
+    if (a != b) return Pair(node, *classes_[b].begin());
+    return classes_[a].Count() == 1 ? 0 : Pair(node, classes_[a].Highest());
   }
 
   NumaMask OpenFrom(size_t first) const {
     NumaMask open;
-    for (; first < classes_.size(); ++first) open = open | classes_[first].nodes;
+    for (; first < classes_.size(); ++first) open = open | classes_[first];
     return open;
   }
 
-  // By class: the sums of a node's 0, 1, 2, ... nearest among the classes from `first` on; once
-  // there and back, which is half of what such a pair costs.
+  // By class: the sums of the distances of a node to its 0, 1, 2, ... nearest nodes in the classes
+  // from `first` on, in both directions: half of the cost of these pairs.
   const std::vector<std::vector<int64_t>>& Nearest(size_t first) {
     std::vector<std::vector<int64_t>>& level = levels_[first];
     if (!level.empty()) return level;
@@ -127,7 +78,7 @@ class ClosestSearch {
     for (size_t of = first; of < classes_.size(); ++of) {
       std::vector<int64_t> pairs;
       for (size_t to = first; to < classes_.size(); ++to) {
-        const int others = classes_[to].nodes.Count() - (to == of ? 1 : 0);
+        const int others = classes_[to].Count() - (to == of ? 1 : 0);
         pairs.insert(pairs.end(), static_cast<size_t>(others), BetweenNodes(of, to));
       }
       std::ranges::sort(pairs);
@@ -137,15 +88,15 @@ class ClosestSearch {
     return level;
   }
 
-  // No less than what the cheapest set costs: each node that is still needed pays its way to all
-  // that are decided, and half of the way to the others, which are at best its nearest.
+  // A lower bound of the cost: each needed node adds its pairs with the decided nodes, and half of
+  // its pairs with the other needed nodes, which are at best its nearest.
   int64_t LeastCost(const State& state) {
     if (state.need == 0) return state.cost;
     const auto& nearest = Nearest(state.first);
-    std::vector<std::pair<int64_t, int>> costs;  // of a node, and how many there are
+    std::vector<std::pair<int64_t, int>> costs;  // of one node, and the number of such nodes
     for (size_t i = state.first; i < classes_.size(); ++i) {
       costs.emplace_back(state.adding[i] + nearest[i][static_cast<size_t>(state.need) - 1],
-                         classes_[i].nodes.Count());
+                         classes_[i].Count());
     }
     std::ranges::sort(costs);
     int64_t cost = state.cost;
@@ -171,7 +122,7 @@ class ClosestSearch {
   State With(const State& state, int count) const {
     State next = state;
     const size_t taken = next.first++;
-    next.family.parts.push_back({classes_[taken].nodes, count});
+    next.family.parts.push_back({classes_[taken], count});
     next.need -= count;
     next.cost +=
         count * state.adding[taken] + int64_t{count} * (count - 1) * BetweenNodes(taken, taken);
@@ -200,7 +151,7 @@ class ClosestSearch {
     };
     std::vector<Child> children;
     const int others = OpenFrom(state.first + 1).Count();
-    const int most = std::min(state.need, classes_[state.first].nodes.Count());
+    const int most = std::min(state.need, classes_[state.first].Count());
     for (int count = std::max(0, state.need - others); count <= most; ++count) {
       State next = With(state, count);
       const int64_t cost = LeastCost(next);
@@ -218,51 +169,13 @@ class ClosestSearch {
   const NumaInfo& numa_;
   SubsetProblem& problem_;
   SearchBudget& budget_;
-  std::vector<Class> classes_;  // those with the highest nodes first
+  std::vector<NumaMask> classes_;  // those with the highest nodes first
   std::vector<std::vector<std::vector<int64_t>>> levels_;
   std::optional<NumaMask> best_;
   int64_t best_cost_ = 0;
 };
 
 }  // namespace
-
-NumaMask SetFamily::Open() const {
-  NumaMask open;
-  for (const Part& part : parts) open = open | part.open;
-  return open;
-}
-
-int SetFamily::Need() const {
-  int need = 0;
-  for (const Part& part : parts) need += part.need;
-  return need;
-}
-
-NumaMask SetFamily::Lowest() const {
-  NumaMask lowest = chosen;
-  for (const Part& part : parts) {
-    lowest = lowest | topologymanager::Lowest(part.open, part.need);
-  }
-  return lowest;
-}
-
-bool SetFamily::Settle() {
-  for (Part& part : parts) {
-    const int count = part.open.Count();
-    if (part.need < 0 || part.need > count) return false;
-    if (part.need == count) {
-      chosen = chosen | part.open;
-      part.need = 0;
-    }
-  }
-  std::erase_if(parts, [](const Part& part) { return part.need == 0; });
-  return true;
-}
-
-std::optional<NumaMask> LowestSubset(SetFamily family, SubsetProblem& problem,
-                                     SearchBudget& budget) {
-  return LowestSearch(problem, budget).Find(std::move(family), false);
-}
 
 std::optional<NumaMask> ClosestSubset(NumaMask nodes, int size, const NumaInfo& numa,
                                       SubsetProblem& problem, SearchBudget& budget) {
