@@ -37,7 +37,4 @@ void ReleasePod(const std::string& pod_uid, NodeState& state);
 // Gives back CPUs and memory of one container; its devices stay with the pod.
 void ReleaseContainer(const ContainerKey& key, NodeState& state);
 
-// Takes a grant back that was never used: CPUs, memory and devices of one container.
-void RevokeContainer(const ContainerKey& key, NodeState& state);
-
 }  // namespace alignd::admission

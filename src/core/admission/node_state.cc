@@ -40,9 +40,4 @@ void ReleaseContainer(const ContainerKey& key, NodeState& state) {
   state.affinities.erase(key);
 }
 
-void RevokeContainer(const ContainerKey& key, NodeState& state) {
-  ReleaseContainer(key, state);
-  devicemanager::ReleaseContainer(key, state.devices);
-}
-
 }  // namespace alignd::admission
