@@ -205,7 +205,7 @@ DecisionReport ReportDecision(const admission::Node& node,
   report.name = decision.name;
   report.source = decision.source;
   report.asked = decision.asked;
-  report.left = decision.left;
+  report.left = decision.available;
   report.outcome = decision.refusal ? "refused" : decision.error ? "failed" : "granted";
   if (decision.refusal) {
     report.reason = decision.refusal->reason;

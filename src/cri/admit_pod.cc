@@ -15,8 +15,13 @@ void AdmitReleasingStopped(const HandlerContext& context, const podsource::PodAs
                            const std::string& wanted,
                            const allocation::KubeletAllocatedPod& counted,
                            std::function<void(allocation::Outcome)> done) {
-  context.allocation.Admit(ask.pod, std::move(done), ask.source, wanted, counted,
-                           [&registry = context.registry] { return registry.StoppedPods(); });
+  context.allocation.Admit(
+      {.pod = ask.pod,
+       .source = ask.source,
+       .wanted = wanted,
+       .kubelet_allocated = counted,
+       .stopped = [&registry = context.registry] { return registry.StoppedPods(); }},
+      std::move(done));
 }
 
 }  // namespace alignd::cri

@@ -177,7 +177,7 @@ class CreateContainerHandler final : public proxy::CallHandler {
       if (devices.Find(create.key, resource) != nullptr) continue;
       return Error{ErrorCode::kInvalidArgument,
                    container.name + ": limits." + resource + " is " +
-                       std::to_string(limit.Value()) + ", but the kubelet counted none for it",
+                       std::to_string(limit.Value()) + ", but the kubelet allocated none for it",
                    "ask for devices in the pod's own resources, not by annotation; a pod that "
                    "does, and that the kubelet admitted before it knew of the resource, or with a "
                    "plugin that is registered with it beside alignd, must be deleted"};

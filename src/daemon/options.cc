@@ -71,24 +71,26 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
                  "Socket of the pod resources service; pod-resources.sock beside that of --listen "
                  "if not given");
   app.add_option("--mirror", mirror,
-                 "Have the kubelet count the device plugins' devices: steered (the kubelet is "
-                 "guided to devices near free CPUs, and a container gets another one only where "
-                 "that would not align), late (always the best when the container is created), "
-                 "counted (guided, and never another one), off")
-      ->check(CLI::IsMember({"off", "steered", "late", "counted"}))
+                 "Offer the device plugins' devices to the kubelet, which then allocates them: "
+                 "preferred (alignd recommends devices near free CPUs, and assigns another device "
+                 "only if that aligns better), deferred (alignd chooses the device when the "
+                 "container is created), strict (recommended, and no other device is assigned), "
+                 "off")
+      ->check(CLI::IsMember({"off", "preferred", "deferred", "strict", "steered", "late",
+                             "counted"}))  // the last three: accepted for one more release
       ->capture_default_str();
   app.add_option("--mirror-resource", mirror_rules,
-                 "RESOURCE=MODE: of this resource another mode than --mirror says; * in a name "
-                 "stands for any text, and of several that match the first counts")
+                 "RESOURCE=MODE: another mode for this resource than that of --mirror; * in a name "
+                 "stands for any text; the first match applies")
       ->check(CLI::Validator(
           [](const std::string& text) {
-            const auto rule = allocation::ParseBindingRule(text);
+            const auto rule = mirror::ParseBindingRule(text);
             return rule.ok() ? std::string() : rule.error().Text();
           },
           ""));
   app.add_option("--kubelet-device-plugin-dir", options.kubelet_device_plugin_dir,
-                 "The kubelet's directory of kubelet_internal_checkpoint, which tells what it "
-                 "counted for containers that are yet to be created")
+                 "The kubelet's directory of kubelet_internal_checkpoint, which contains the "
+                 "devices that it allocated to containers")
       ->capture_default_str();
   app.add_option("--kubelet-plugins-registry", options.kubelet_plugins_registry,
                  "The kubelet's directory for plugins that it finds by their sockets")
@@ -136,11 +138,11 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
     options.compatibility = compatibility == "1.20" ? Compatibility::k1_20 : Compatibility::k1_36;
   }
   if (mirror != "off") {
-    std::vector<allocation::BindingRule> rules;
+    std::vector<mirror::BindingRule> rules;
     for (const std::string& text : mirror_rules) {
-      rules.push_back(*allocation::ParseBindingRule(text));
+      rules.push_back(*mirror::ParseBindingRule(text));
     }
-    options.mirror.emplace(*allocation::ParseBindingMode(mirror), std::move(rules));
+    options.mirror.emplace(*mirror::ParseBindingMode(mirror), std::move(rules));
   }
   options.runtime_timeout = std::chrono::milliseconds(runtime_timeout_ms);
   for (const Duration& duration : plugin_durations) {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "alignd/config/kubelet_config.h"
-#include "allocation/binding_modes.h"
+#include "mirror/binding_modes.h"
 
 namespace alignd::daemon {
 
@@ -25,8 +25,8 @@ struct Options {
   std::filesystem::path plugins_registry;    // empty: plugins_registry in the state directory
   std::filesystem::path root = "/";          // holds the sys/ and proc/ of the machine
   std::filesystem::path node;                // a scenario's `node` instead of this machine
-  // How devices are counted by the kubelet; nullopt: they are not.
-  std::optional<allocation::BindingModes> mirror;
+  // How alignd binds devices that the kubelet allocates; nullopt: the kubelet allocates none.
+  std::optional<mirror::BindingModes> mirror;
   std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";
   // Not below `kubelet_dir`: the kubelet has it compiled in, whatever its root directory is.
   std::filesystem::path kubelet_device_plugin_dir = "/var/lib/kubelet/device-plugins";

@@ -11,12 +11,12 @@ namespace alignd::daemon {
 
 using checkpoint::DeviceCheckpoint;
 
-allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_plugin_dir) {
+mirror::KubeletCheckpoint DevicesOfKubelet(const std::filesystem::path& device_plugin_dir) {
   const auto file = device_plugin_dir / "kubelet_internal_checkpoint";
-  return {[file] { return allocation::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
+  return {[file] { return mirror::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
 }
 
-OtherPlugins::OtherPlugins(allocation::KubeletDevices kubelet,
+OtherPlugins::OtherPlugins(mirror::KubeletCheckpoint kubelet,
                            const allocation::AllocationManager& allocation,
                            const reconcile::ContainerRegistry& registry,
                            reconcile::Conditions& conditions)
@@ -37,7 +37,7 @@ void OtherPlugins::Look() {
     spdlog::warn("whether the kubelet has devices from other plugins cannot be known: {}", fault);
   }
   if (!read.ok()) return;
-  const DeviceCheckpoint theirs = allocation::OfItsPlugins(*std::move(read), kubelet_.is_ours);
+  const DeviceCheckpoint theirs = mirror::WithoutMirrors(*std::move(read), kubelet_.is_mirrors);
   const auto snapshot = allocation_.snapshot();
   const devicemanager::DeviceState& ours = snapshot->state.devices;
   std::vector<reconcile::PastMirror> found;

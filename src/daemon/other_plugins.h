@@ -5,14 +5,14 @@
 #include <string>
 
 #include "allocation/allocation_manager.h"
-#include "allocation/kubelet_devices.h"
+#include "mirror/kubelet_checkpoint.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
 
 namespace alignd::daemon {
 
 // What the kubelet's checkpoint in that directory says.
-allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_plugin_dir);
+mirror::KubeletCheckpoint DevicesOfKubelet(const std::filesystem::path& device_plugin_dir);
 
 // Looks in the kubelet's checkpoint for answers that are not the mirror's, of resources whose
 // plugin is registered with us, and given to containers that run and do not hold them here: what
@@ -27,7 +27,7 @@ allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_
 class OtherPlugins {
  public:
   // All references outlive it.
-  OtherPlugins(allocation::KubeletDevices kubelet, const allocation::AllocationManager& allocation,
+  OtherPlugins(mirror::KubeletCheckpoint kubelet, const allocation::AllocationManager& allocation,
                const reconcile::ContainerRegistry& registry, reconcile::Conditions& conditions);
 
   // Puts down in the log what is so now. While the file cannot be read, what was put down stays,
@@ -35,7 +35,7 @@ class OtherPlugins {
   void Look();
 
  private:
-  const allocation::KubeletDevices kubelet_;
+  const mirror::KubeletCheckpoint kubelet_;
   const allocation::AllocationManager& allocation_;
   const reconcile::ContainerRegistry& registry_;
   reconcile::Conditions& conditions_;
