@@ -3,14 +3,18 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <future>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/holders.h"
 #include "alignd/admission/init_containers.h"
-#include "allocation/counted_refusal.h"
-#include "allocation/held.h"
-#include "allocation/operation.h"
+#include "allocation/current_assignment.h"
+#include "allocation/decision.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
 
@@ -21,44 +25,46 @@ using devicemanager::PreferenceQuery;
 
 namespace {
 
-// How often a decision asks for preferences anew because the free devices have moved meanwhile.
+// How often a decision asks for preferences again because the free devices have changed meanwhile.
 constexpr int kMaxConsultations = 3;
 
-// What became of it, and when.
-void SetOutcome(const Outcome& outcome, PodDecision& decision) {
-  decision.time = std::chrono::system_clock::now();
-  if (const auto* granted = std::get_if<Allocated>(&outcome))
-    decision.assignments = granted->assignments;
-  if (const auto* refusal = std::get_if<Refusal>(&outcome)) decision.refusal = *refusal;
-  if (const auto* error = std::get_if<Error>(&outcome)) decision.error = *error;
-}
+Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping"}; }
 
 }  // namespace
 
+// One pod that is being admitted. Lives until it is answered, and in the callbacks of plugins that
+// have not answered yet.
+struct AllocationManager::Operation {
+  AdmissionRequest request;
+  std::vector<AdmitDone> waiting;  // for this answer
+  std::vector<Caller> behind;      // of the same pod, with more containers: decided afterwards
+  bool ended = false;              // the plugins' answers are ignored from here on
+
+  std::optional<PodDecision> decision;  // once it is made
+  Preferences preferences;
+  int consultations = 0;
+  size_t awaited = 0;  // answers of plugins
+
+  std::optional<Reservation> reservation;
+  std::set<std::string> released;  // stopped pods whose assignments it takes
+  std::vector<std::pair<PluginAsk, std::string>> responses;
+};
+
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
-                                     BindingTable* bindings,
-                                     const std::optional<BindingModes>& modes,
-                                     KubeletDevices kubelet, BootRecord* boot)
+                                     KubeletAllocation& kubelet, BootRecord* boot)
     : node_(std::move(node)),
       plugins_(plugins),
-      bindings_(bindings),
-      mirrors_(modes.has_value()),
-      modes_(modes.value_or(BindingMode::kPreferred)),
-      kubelet_(std::move(kubelet)),
+      kubelet_(kubelet),
       ledger_(node_, std::move(initial), store),
-      pod_counts_(modes, node_.topology.scope()),
-      boot_(boot),
-      queue_(std::make_shared<TaskQueue>("decision")),
-      reader_(mirrors_ && kubelet_.read ? std::make_unique<TaskQueue>("kubelet") : nullptr) {
-  if (boot_ == nullptr || !boot_->IsEarlier()) return;
-  for (const auto& [key, held] : ledger_.state().devices.allocations) {
-    for (const auto& [resource, allocation] : held) {
-      // Others have long been taken for gone: nobody would ever come for them.
-      if (ledger_.state().devices.resources.contains(resource)) of_earlier_boot_.insert(resource);
-    }
-  }
-  SettleBoot();
+      reboot_(boot, ledger_.state().devices),
+      queue_(std::make_shared<TaskQueue>("decision")) {}
+
+template <typename Work>
+auto AllocationManager::Posted(Work work) const {
+  return [queue = queue_, work = std::move(work)](const auto&... answer) {
+    queue->Post([work, answer...] { work(answer...); });
+  };
 }
 
 AllocationManager::~AllocationManager() {
@@ -67,243 +73,168 @@ AllocationManager::~AllocationManager() {
     while (!operations_.empty()) {
       Cancel(std::string(operations_.begin()->first), Stopping());
     }
+    for (const auto& [number, caller] : std::exchange(learning_, {})) caller.done(Stopping());
   });
-  if (reader_ != nullptr) reader_->Stop();  // whose callers are told by the decision thread
   queue_->Stop();
 }
 
-void AllocationManager::Admit(Pod pod, AdmitDone done, std::string source, std::string wanted,
-                              KubeletAllocatedPod counted, StoppedPods stopped) {
-  const auto caller =
-      std::make_shared<Caller>(Caller{std::move(pod), std::move(done), std::move(source),
-                                      std::move(wanted), std::move(counted), std::move(stopped)});
+// --- Requests.
+
+void AllocationManager::Admit(AdmissionRequest request, AdmitDone done) {
+  const auto caller = std::make_shared<Caller>(Caller{std::move(request), std::move(done)});
   if (!queue_->Post([this, caller] { Start(std::move(*caller)); })) caller->done(Stopping());
-}
-
-void AllocationManager::OnChange(std::function<void(std::shared_ptr<const Snapshot>)> observer) {
-  queue_->Post([this, observer = std::move(observer)] { ledger_.OnChange(observer); });
-}
-
-void AllocationManager::NoteFault(const Pod& pod, const Error& why) {
-  PodDecision decision = DecisionAbout(node_, snapshot()->state, pod, /*source=*/{});
-  SetOutcome(why, decision);
-  decisions_.Add(std::move(decision));
 }
 
 void AllocationManager::Start(Caller caller) {
   queue_->AssertOnThisThread();
   if (stopping_) return caller.done(Stopping());
-  const auto running = operations_.find(caller.pod.uid);
+  AdmissionRequest& request = caller.request;
+  const auto running = operations_.find(request.pod.uid);
   const bool pending = running != operations_.end();
-  // There is nothing to decide; who asks why later on finds it beside the decisions.
-  const auto turn_away = [&](const Outcome& why) {
-    PodDecision decision = DecisionAbout(node_, ledger_.state(), caller.pod, caller.source);
-    SetOutcome(why, decision);
-    decisions_.Add(std::move(decision));
-    caller.done(why);
-  };
-  if (const auto refusal = RefuseResize(ledger_.state(), caller.pod, caller.wanted)) {
-    return turn_away(*refusal);
+  std::optional<Outcome> answer = AnswerWithoutDecision(request, pending);
+  if (!answer && !caller.learned && kubelet_.MustLearn(ledger_.state(), request)) {
+    return Learn(std::move(caller));
   }
-  notes_.SawPod(caller.pod);
-  const Result<Done> taken = TakeOverWanted(caller);
-  if (!taken.ok()) return turn_away(taken.error());
-  if (const auto wait = AwaitsPluginsOfThisBoot(caller)) return turn_away(*wait);
-  if (IsAllocated(caller, pending)) {
-    const Result<Done> bound = KeepBound(ledger_.state(), caller.pod.uid, caller.counted);
-    if (!bound.ok()) return turn_away(bound.error());
-    const Allocated granted = AssignmentsNow(caller.pod);
-    NotePlain(caller, granted);
-    return caller.done(granted);
+  if (!answer) {
+    const Result<Done> complete = kubelet_.Complete(ledger_.state(), caller.learned, request);
+    if (!complete.ok()) answer = complete.error();
   }
-  if (reader_ != nullptr && !caller.told &&
-      pod_counts_.Lacks(ledger_.state(), caller.wanted, caller.pod, caller.counted)) {
-    return ReadCounts(std::move(caller));
+  if (answer) {
+    decisions_.AddUndecided(DecisionAbout(node_, ledger_.state(), request.pod, request.source),
+                            *answer);
+    return caller.done(*std::move(answer));
   }
-  const std::optional<Error> unknown =
-      pod_counts_.Complete(ledger_.state(), caller.wanted, caller.told, caller.pod, caller.counted);
-  if (unknown) return turn_away(*unknown);
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
-    operation->pod = std::move(caller.pod);
-    operation->source = std::move(caller.source);
-    operation->counted = std::move(caller.counted);
-    operation->stopped = std::move(caller.stopped);
+    operation->request = std::move(request);
     operation->waiting.push_back(std::move(caller.done));
-    operations_[operation->pod.uid] = operation;
-    return Decide(operation);
+    operations_[operation->request.pod.uid] = operation;
+    return Continue(operation);
   }
   Operation& operation = *running->second;
-  if (NamesNoMoreThan(caller.pod, operation.pod) && IsPartOf(caller.counted, operation.counted)) {
+  if (NamesNoMoreThan(request, operation.request)) {
     operation.waiting.push_back(std::move(caller.done));
   } else {
     operation.behind.push_back(std::move(caller));
   }
 }
 
-void AllocationManager::ReadCounts(Caller caller) {
-  const auto shared = std::make_shared<Caller>(std::move(caller));
-  const bool posted = reader_->Post([this, shared] {
-    const Result<checkpoint::DeviceCheckpoint> read = kubelet_.read();
-    if (read.ok()) {
-      shared->told = CountsOf(*read, shared->pod.uid);
-    } else {
-      shared->told = read.error();
-    }
-    if (!queue_->Post([this, shared] { Start(std::move(*shared)); })) shared->done(Stopping());
-  });
-  if (!posted) shared->done(Stopping());
-}
-
-std::shared_ptr<const checkpoint::Bindings> AllocationManager::bindings() const {
-  return bindings_ == nullptr ? std::make_shared<const checkpoint::Bindings>()
-                              : bindings_->snapshot();
-}
-
-bool AllocationManager::IsAllocated(const Caller& caller, bool pending) const {
-  const Pod& pod = caller.pod;
-  const bool bound = bindings_ == nullptr || AreBound(*bindings(), pod.uid, caller.counted);
-  // What is held can be bound without a decision.
-  if (!bound && (pending || !HasKubeletAllocated(ledger_.state(), pod.uid, caller.counted)))
-    return false;
-  const bool one =
-      std::ranges::find(pod.containers, caller.wanted, &Container::name) != pod.containers.end();
-  return std::ranges::all_of(pod.containers, [&](const Container& container) {
-    if (one && container.name != caller.wanted) return true;
-    const bool granted = notes_.granted().contains({pod.uid, container.name});
-    // One that was in the shared pool may come again for exclusive CPUs.
-    if (granted && !LacksItsCpus(node_, ledger_.state(), pod, container)) return true;
-    // What the state says of a pending pod is only reserved.
-    return !pending && HasAllItRequests(node_, ledger_.state(), pod, container);
-  });
-}
-
-Result<Done> AllocationManager::KeepBound(const NodeState& state, const std::string& pod_uid,
-                                          const KubeletAllocatedPod& counted) {
-  return bindings_ ? bindings_->Set(Bind(state, pod_uid, counted)) : Done{};
-}
-
-Allocated AllocationManager::AssignmentsNow(const Pod& pod) const {
-  const std::shared_ptr<const Snapshot> now = snapshot();
-  Allocated granted;
-  granted.generation = now->generation;
-  for (const Container& c : pod.containers) {
-    granted.assignments[c.name] = admission::AssignmentOf(node_, now->state, {pod.uid, c.name});
+std::optional<Outcome> AllocationManager::AnswerWithoutDecision(const AdmissionRequest& request,
+                                                                bool pending) {
+  const Pod& pod = request.pod;
+  const ContainerKey wanted{pod.uid, request.wanted};
+  if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted)) return *refusal;
+  notes_.SawPod(pod);
+  if (const Result<Done> taken = TakeOver(wanted); !taken.ok()) return taken.error();
+  if (auto wait = reboot_.Check(wanted, ledger_.state().devices, inventory_, plugins_)) return wait;
+  const NodeState& state = ledger_.state();
+  const KubeletAllocatedPod& allocated = request.kubelet_allocated;
+  // Devices that are assigned can be bound without a decision.
+  const bool can_bind = kubelet_.AreBound(pod.uid, allocated) ||
+                        (!pending && HasDevicesOf(state, pod.uid, allocated));
+  if (!can_bind || !IsDecided(node_, state, request, notes_.admitted(), pending)) {
+    return std::nullopt;
   }
-  return granted;
+  const Result<Done> bound = kubelet_.Bind(state, pod.uid, allocated);
+  if (!bound.ok()) return bound.error();
+  return AssignmentsOf(node_, snapshot()->state, pod);
 }
 
-void AllocationManager::Decide(const std::shared_ptr<Operation>& operation) {
-  const Pod& pod = operation->pod;
-  const KubeletAllocatedPod& counted = operation->counted;
-  if (const auto wait = AwaitedPlugin(ledger_.state(), pod, counted, plugins_)) {
-    operation->decision = DecisionAbout(node_, ledger_.state(), pod, operation->source);
+void AllocationManager::Learn(Caller caller) {
+  const std::string pod_uid = caller.request.pod.uid;
+  const uint64_t number = learn_count_++;
+  learning_.emplace(number, std::move(caller));
+  kubelet_.Learn(pod_uid, Posted([this, number](const KubeletAllocation::Learned& learned) {
+                   auto waiting = learning_.extract(number);
+                   if (!waiting) return;  // answered when alignd began to stop
+                   waiting.mapped().learned = learned;
+                   Start(std::move(waiting.mapped()));
+                 }));
+}
+
+Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
+  Result<std::optional<NodeState>> next = kubelet_.TakeOver(key, ledger_.state());
+  if (!next.ok()) return next.error();
+  if (!*next) return Done{};
+  return ledger_.Keep(**std::move(next), Hidden());
+}
+
+// --- The decision.
+
+void AllocationManager::Continue(const std::shared_ptr<Operation>& operation) {
+  const AdmissionRequest& request = operation->request;
+  const NodeState& state = ledger_.state();
+  if (const auto wait = AwaitedPlugin(state, request, plugins_)) {
+    operation->decision = DecisionAbout(node_, state, request.pod, request.source);
     return Fail(*operation, *wait);
   }
-  const auto bound = bindings();
   const bool may_ask = operation->consultations < kMaxConsultations;
-  std::set<PreferenceQuery> unanswered;
-  const auto preferred =
-      [&](const PreferenceQuery& query) -> std::optional<std::vector<std::string>> {
-    const auto answer = operation->preferences.find(query);
-    if (answer != operation->preferences.end()) return answer->second;
-    if (may_ask) unanswered.insert(query);
-    return std::nullopt;
-  };
-  const auto admit = [&](const std::set<std::string>& released, bool& untakable) {
-    NodeState state = ledger_.state();
-    for (const std::string& uid : released) admission::ReleasePod(uid, state);
-    std::optional<Refusal> refusal = RefuseKubeletAllocated(state, pod, counted, *bound, modes_);
-    untakable = refusal.has_value();
-    if (untakable) return admission::Admission{std::move(refusal), {}, std::move(state), {}};
-    admission::LendToInitContainers(node_, pod, state);
-    return AdmitKubeletAllocated(node_, state, pod, counted, *bound, modes_, preferred);
-  };
-  bool untakable = false;  // what was counted; whatever the policy says
-  admission::Admission admission = admit({}, untakable);
-  std::set<std::string> released;
-  if (admission.refusal && unanswered.empty()) released = Releasable(*operation);
-  if (!released.empty()) {
-    bool still_untakable = false;
-    admission::Admission roomier = admit(released, still_untakable);
-    if (roomier.admitted()) {
-      admission = std::move(roomier);
-    } else {
-      released.clear();  // they may come back and find what they had
-    }
+  Decision made = Decide(node_, state, request, kubelet_, operation->preferences, may_ask,
+                         [&] { return Releasable(request); });
+  if (!made.unanswered.empty()) return AskPreferences(operation, made.unanswered);
+  PodDecision& decision =
+      operation->decision.emplace(DecisionAbout(node_, state, request.pod, request.source));
+  decision.containers = std::move(made.admission.decisions);
+  if (made.admission.refusal) {
+    decision.available = admission::DescribeAvailable(admission::AvailableByNode(node_, state));
+    return Fail(*operation, *made.admission.refusal);
   }
-  if (!unanswered.empty()) return Consult(operation, unanswered);
-  Note(*operation, admission);
-  if (admission.refusal && untakable) return Fail(*operation, *admission.refusal);
-  if (admission.refusal) {
-    Refusal refusal = admission::Explain(node_, ledger_.state(), pod, *admission.refusal);
-    refusal.message +=
-        ExplainKubeletAllocated(node_, ledger_.state(), pod, counted, *bound, modes_);
-    return Fail(*operation, refusal);
-  }
-  operation->released = std::move(released);
-  Take(operation, std::move(admission.next));
+  operation->released = std::move(made.released);
+  AskPlugins(operation, std::move(made.admission.next));
 }
 
-void AllocationManager::Consult(const std::shared_ptr<Operation>& operation,
-                                const std::set<PreferenceQuery>& queries) {
+void AllocationManager::AskPreferences(const std::shared_ptr<Operation>& operation,
+                                       const std::set<PreferenceQuery>& queries) {
   ++operation->consultations;
   operation->awaited = queries.size();
   for (const PreferenceQuery& query : queries) {
-    plugins_.GetPreferredAllocation(query,
-                                    [this, queue = queue_, operation, query](const auto& answer) {
-                                      queue->Post([this, operation, query, answer] {
-                                        if (operation->ended) return;
-                                        operation->preferences[query] = answer;
-                                        if (--operation->awaited == 0) Decide(operation);
-                                      });
-                                    });
+    plugins_.GetPreferredAllocation(query, Posted([this, operation, query](const auto& answer) {
+                                      if (operation->ended) return;
+                                      operation->preferences[query] = answer;
+                                      if (--operation->awaited == 0) Continue(operation);
+                                    }));
   }
 }
 
-void AllocationManager::Take(const std::shared_ptr<Operation>& operation, NodeState next) {
-  Reservation reservation = Difference(operation->pod, ledger_.state(), next);
-  const std::vector<PluginAsk> asks =
-      PluginAsks(operation->pod, next, reservation, notes_.granted());
-  if (asks.empty()) return Conclude(*operation, std::move(next));
+void AllocationManager::AskPlugins(const std::shared_ptr<Operation>& operation, NodeState next) {
+  const Pod& pod = operation->request.pod;
+  Reservation reservation = Difference(pod, ledger_.state(), next);
+  const std::vector<PluginAsk> asks = PluginAsks(pod, next, reservation, notes_.admitted());
+  if (asks.empty()) return Commit(*operation, std::move(next));
   ledger_.Reserve(std::move(next));
-  ForgetReleased(operation->released);  // from here on, whatever becomes of the plugins' answers
+  ForgetReleased(operation->released);  // also if a plugin fails
   operation->reservation = std::move(reservation);
   operation->awaited = asks.size();
   for (const PluginAsk& ask : asks) {
     plugins_.Allocate(ask.resource, ask.ids,
-                      [this, queue = queue_, operation, ask](const Result<std::string>& response) {
-                        queue->Post([this, operation, ask, response] {
-                          OnResponse(*operation, ask.key, ask.resource, response);
-                        });
-                      });
+                      Posted([this, operation, ask](const Result<std::string>& response) {
+                        OnResponse(*operation, ask, response);
+                      }));
   }
 }
 
-void AllocationManager::OnResponse(Operation& operation, const ContainerKey& key,
-                                   const std::string& resource, Result<std::string> response) {
+void AllocationManager::OnResponse(Operation& operation, const PluginAsk& ask,
+                                   const Result<std::string>& response) {
   if (operation.ended) return;
   if (!response.ok()) return Fail(operation, UnexpectedAdmissionError(response.error().Text()));
-  operation.responses[key][resource] = *std::move(response);
+  operation.responses.emplace_back(ask, *response);
   if (--operation.awaited > 0) return;
   NodeState next = ledger_.state();
-  for (auto& [container, responses] : operation.responses) {
-    for (auto& [name, text] : responses) {
-      next.devices.allocations[container].at(name).response = std::move(text);
-    }
+  for (const auto& [answered, text] : operation.responses) {
+    next.devices.allocations[answered.key].at(answered.resource).response = text;
   }
-  Conclude(operation, std::move(next));
+  Commit(operation, std::move(next));
 }
 
-void AllocationManager::Conclude(Operation& operation, NodeState next) {
-  // First what the ids became: after a crash in between, bindings of what nobody holds are dropped.
-  const Result<Done> bound = KeepBound(next, operation.pod.uid, operation.counted);
+void AllocationManager::Commit(Operation& operation, NodeState next) {
+  const AdmissionRequest& request = operation.request;
+  const Result<Done> bound = kubelet_.Bind(next, request.pod.uid, request.kubelet_allocated);
   if (!bound.ok()) return Fail(operation, bound.error());
   const Result<Done> saved = ledger_.Commit(std::move(next), Hidden(&operation));
   if (!saved.ok()) return Fail(operation, saved.error());
   if (!operation.reservation) ForgetReleased(operation.released);
   operation.reservation.reset();
-  Finish(operation, AssignmentsNow(operation.pod));
+  Finish(operation, AssignmentsOf(node_, snapshot()->state, request.pod));
 }
 
 void AllocationManager::Fail(Operation& operation, const Outcome& why) {
@@ -312,7 +243,7 @@ void AllocationManager::Fail(Operation& operation, const Outcome& why) {
     ledger_.GiveBack(*operation.reservation);
     operation.reservation.reset();
   }
-  if (reserved && !operation.released.empty()) {  // which stays so
+  if (reserved && !operation.released.empty()) {  // the stopped pods stay released
     const Result<Done> saved = ledger_.Keep(ledger_.state(), Hidden(&operation));
     if (!saved.ok()) spdlog::error("release of stopped pods: {}", saved.error().Text());
   }
@@ -320,38 +251,144 @@ void AllocationManager::Fail(Operation& operation, const Outcome& why) {
 }
 
 void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
-  const auto self = operations_.extract(operation.pod.uid);  // keeps it alive here
+  const auto self = operations_.extract(operation.request.pod.uid);  // keeps it alive here
   operation.ended = true;
   if (operation.decision) {
-    SetOutcome(outcome, *operation.decision);
+    operation.decision->Set(outcome);
     decisions_.Add(*std::move(operation.decision));
   }
-  if (std::holds_alternative<Allocated>(outcome)) notes_.Allocated(operation.pod);
+  if (std::holds_alternative<Allocated>(outcome)) notes_.Admitted(operation.request.pod);
   for (const AdmitDone& done : operation.waiting) done(outcome);
   for (Caller& caller : operation.behind) Start(std::move(caller));
 }
 
-// How it was decided. What becomes of it is added when it is known.
-void AllocationManager::Note(Operation& operation, const admission::Admission& admission) {
-  PodDecision& decision = operation.decision.emplace(
-      DecisionAbout(node_, ledger_.state(), operation.pod, operation.source));
-  decision.containers = admission.decisions;
-  if (admission.refusal) {
-    decision.left =
-        admission::DescribeAvailable(admission::AvailableByNode(node_, ledger_.state()));
-  }
+// --- Releases.
+
+void AllocationManager::ContainerStarts(ContainerKey key) {
+  queue_->Post([this, key = std::move(key)] {
+    const Pod* const pod = notes_.WithInit(key.pod_uid);
+    if (pod == nullptr || operations_.contains(key.pod_uid)) return;
+    NodeState next = ledger_.state();
+    admission::ContainerStarts(node_, *pod, key.container, next);
+    if (next == ledger_.state()) return;
+    // An init container that runs once more is decided once more.
+    notes_.DropReleased(key.pod_uid, ledger_.state().cpu, next.cpu);
+    const Result<Done> saved = ledger_.Keep(std::move(next), Hidden());
+    if (!saved.ok()) {
+      spdlog::error("init containers of pod {}: {}", key.pod_uid, saved.error().Text());
+    }
+  });
 }
 
-// For those who ask why a pod has no CPUs of its own, or what it had when we started.
-void AllocationManager::NotePlain(const Caller& caller, const Allocated& granted) {
-  const Pod& pod = caller.pod;
-  const bool noted = std::ranges::all_of(pod.containers, [&](const Container& container) {
-    return decisions_.HasAssignment({pod.uid, container.name});
+void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
+                                   std::function<bool()> still_gone) {
+  const bool posted = queue_->Post([this, pod_uid, done, still_gone = std::move(still_gone)] {
+    done(still_gone && !still_gone() ? Result<Done>(Done{}) : Release(pod_uid));
   });
-  if (noted) return;
-  PodDecision decision = DecisionAbout(node_, ledger_.state(), pod, caller.source);
-  SetOutcome(granted, decision);
-  decisions_.Add(std::move(decision));
+  if (!posted) done(Stopping());
+}
+
+Result<Done> AllocationManager::Release(const std::string& pod_uid) {
+  queue_->AssertOnThisThread();
+  Cancel(pod_uid, {ErrorCode::kUnavailable,
+                   "pod " + pod_uid + " was released while its devices were being allocated"});
+  NodeState next = ledger_.state();
+  admission::ReleasePod(pod_uid, next);
+  notes_.Forget(pod_uid);
+  Result<Done> kept = ledger_.Keep(std::move(next), Hidden());
+  reboot_.Settle(ledger_.state().devices);
+  const Result<Done> forgotten = kubelet_.Forget({pod_uid});
+  return kept.ok() ? forgotten : kept;
+}
+
+void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
+  const auto running = operations_.find(pod_uid);
+  if (running == operations_.end()) return;
+  Operation& operation = *running->second;
+  for (Caller& caller : operation.behind) operation.waiting.push_back(std::move(caller.done));
+  operation.behind.clear();
+  Fail(operation, why);
+}
+
+std::set<std::string> AllocationManager::Releasable(const AdmissionRequest& request) const {
+  if (!request.stopped) return {};
+  std::set<std::string> releasable = request.stopped();
+  const std::set<std::string> assigned = admission::PodsIn(ledger_.state());
+  std::erase_if(releasable, [&](const std::string& uid) {
+    return !assigned.contains(uid) || operations_.contains(uid);
+  });
+  return releasable;
+}
+
+void AllocationManager::ForgetReleased(const std::set<std::string>& pod_uids) {
+  if (pod_uids.empty()) return;
+  for (const std::string& uid : pod_uids) {
+    notes_.Forget(uid);
+    spdlog::info("pod {} has stopped and was released: another pod needs its resources", uid);
+  }
+  const Result<Done> forgotten = kubelet_.Forget(pod_uids);
+  // The next change of the bindings removes them from the file.
+  if (!forgotten.ok()) spdlog::error("bindings of stopped pods: {}", forgotten.error().Text());
+}
+
+std::set<std::string> AllocationManager::KnownPods() {
+  std::promise<std::set<std::string>> known;
+  KnownPods([&known](std::set<std::string> uids) { known.set_value(std::move(uids)); });
+  return known.get_future().get();
+}
+
+void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> done) {
+  const bool posted = queue_->Post([this, done] {
+    std::set<std::string> uids = admission::PodsIn(ledger_.state());
+    notes_.AddPodsTo(uids);
+    for (const auto& [key, devices] : *bindings()) uids.insert(key.pod_uid);
+    done(std::move(uids));
+  });
+  if (!posted) done({});
+}
+
+// --- What the plugins announce.
+
+void AllocationManager::Announce(const std::string& name,
+                                 std::optional<devicemanager::Resource> resource) {
+  if (!inventory_.Announce(name, std::move(resource))) return;
+  queue_->Post([this] { TakeAnnouncements(); });
+}
+
+void AllocationManager::TakeAnnouncements() {
+  queue_->AssertOnThisThread();
+  auto [changes, arriving] = inventory_.Take();
+  const auto ready = Posted([this, names = arriving] {
+    ChangeInventory(inventory_.TakeArrived(names), /*arrived=*/true);
+  });
+  if (!arriving.empty() && !kubelet_.Prepare(arriving, ready)) {
+    changes.merge(inventory_.TakeArrived(arriving));
+  }
+  ChangeInventory(std::move(changes), /*arrived=*/false);
+}
+
+void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) {
+  NodeState next = ledger_.state();
+  for (auto& [name, resource] : changes) {
+    if (!resource || resource->registered) reboot_.PluginSettled(name);
+    if (!resource) {
+      next.devices.resources.erase(name);
+      continue;
+    }
+    if (arrived) kubelet_.Arrive(name, next);
+    next.devices.resources[name] = *std::move(resource);
+  }
+  const Result<Done> saved = ledger_.Keep(std::move(next), Hidden());
+  reboot_.Settle(ledger_.state().devices);
+  if (!saved.ok()) spdlog::error("save the device inventory: {}", saved.error().Text());
+}
+
+// --- The published state.
+
+Result<Done> AllocationManager::SaveAgain() {
+  std::promise<Result<Done>> saved;
+  const bool posted = queue_->Post([&] { saved.set_value(ledger_.SaveAgain()); });
+  return posted ? saved.get_future().get() : Result<Done>(Stopping());
 }
 
 std::vector<const Reservation*> AllocationManager::Hidden(const Operation* except) const {

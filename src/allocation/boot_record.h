@@ -1,4 +1,4 @@
-// Under which boot of the machine the state was last in order.
+// The boot of the machine under which all plugins of assigned devices had registered last.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +13,15 @@ namespace alignd::allocation {
 
 inline constexpr std::string_view kBootFileName = "boot_id";
 
-// The kernel's id of this boot, below `root`; empty where it has none, as most trees that are not a
-// machine's.
+// The kernel's id of this boot, read below `root`; empty if there is none.
 std::string RunningBoot(const std::filesystem::path& root);
 
-// After a reboot devices may not be there before their plugins have prepared them, so whoever held
-// some has to wait for these. Our own restart is none: what runs then has its devices.
-// One thread at a time.
+// Distinguishes a reboot of the machine from a restart of alignd (RebootWait). One thread at a
+// time.
 class BootRecord {
  public:
-  // `running`: the kernel's id of the boot; empty: not known, and no boot is an earlier one. A file
-  // that is not there is of no earlier boot either: the state has come from a kubelet, or is new.
+  // `running`: the kernel's id of the boot; empty: not known, then IsEarlier is false. It is also
+  // false if the file is missing: the state was copied from a kubelet, or is new.
   // `calls` outlives the record.
   // Errors: kIo, of the file.
   static Result<std::unique_ptr<BootRecord>> Load(
@@ -32,10 +30,10 @@ class BootRecord {
   BootRecord(const BootRecord&) = delete;
   BootRecord& operator=(const BootRecord&) = delete;
 
-  // The state is from an earlier boot, and some of it has not settled since.
+  // The file has an earlier boot, and Settle has not succeeded since.
   bool IsEarlier() const { return is_earlier_; }
 
-  // All has settled in this boot. Errors: kIo; then our next life waits once more.
+  // Records this boot. Errors: kIo; containers then wait again after the next restart.
   Result<Done> Settle();
 
  private:

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using admission::Node;
 using admission::NodeState;
 
-// The kubelet's text with the file in front, and our remedy instead of its "drain this node".
+// The kubelet's text with the file in front, and alignd's remedy instead of "drain this node".
 Error NotRestored(const Error& error, const fs::path& path, std::string remedy) {
   Error out = error.In("could not restore state from checkpoint").In("load " + path.string());
   out.remedy = std::move(remedy);
@@ -82,7 +82,7 @@ std::vector<CheckpointStore::ForeignFile> CheckpointStore::FindForeignFiles() {
   const MutexLock lock(mutex_);
   std::vector<ForeignFile> foreign;
   for (File* file : {&cpu_, &memory_}) {
-    if (!file->text) continue;  // nobody knows what our last attempt left there
+    if (!file->text) continue;  // the last save failed
     Result<std::string> text = host::ReadFile(file->path);
     if (!text.ok() || *text == *file->text) continue;
     file->text.reset();
@@ -136,7 +136,7 @@ Result<std::optional<std::string>> CheckpointStore::Read(File& file) {
 
 Result<Done> CheckpointStore::Write(File& file, const std::string& text) {
   if (file.text == text) return Done{};
-  // After a failure we do not know what is there, so that the next save writes in any case.
+  // After a failure the content of the file is unknown, so that the next save writes in any case.
   file.text.reset();
   if (Result<Done> done = host::ReplaceFile(file.path, text, calls_); !done.ok()) return done;
   file.text = text;
@@ -184,8 +184,8 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
     auto fitted = memorymanager::FitToMachine(node.machine, *node.memory, state);
     if (!fitted) return NotValid(valid.error(), memory_.path, remedy);
     spdlog::warn(
-        "{}: the NUMA nodes' memory is not what it was when this was saved, as after a boot; what "
-        "is assigned fits, and stays",
+        "{}: the memory of the NUMA nodes has changed since this was saved, as after a boot; the "
+        "assignments fit and stay",
         memory_.path.string());
     state = *std::move(fitted);
   }
@@ -198,7 +198,7 @@ Result<Done> CheckpointStore::LoadDevices(devicemanager::DeviceState& state) {
   if (!text.ok()) return text.error();
   if (!*text) return Done{};
   const std::string remedy =
-      "stop the containers that hold devices, which would be given out again, then remove " +
+      "stop the containers with devices, because these would be assigned again, then remove " +
       devices_.path.string();
   Result<checkpoint::DeviceCheckpoint> parsed = checkpoint::ParseDeviceCheckpoint(**text);
   if (!parsed.ok()) return NotRestored(parsed.error(), devices_.path, remedy);

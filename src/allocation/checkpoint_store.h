@@ -1,5 +1,4 @@
-// Loads and durably saves the kubelet's three state files. The only code that writes in the state
-// directory.
+// Loads and durably saves the kubelet's three state files.
 #pragma once
 
 #include <filesystem>
@@ -30,30 +29,29 @@ struct StatePaths {
   }
 };
 
-// Thread-safe. One thread saves: whoever starts us, then the decision thread. The caller holds the
-// lock of the state directory.
+// Thread-safe. One thread saves at a time: first the thread that starts alignd, then the decision
+// thread. The caller has locked the state directory.
 class CheckpointStore {
  public:
   // `calls` outlives the store.
   explicit CheckpointStore(StatePaths paths, host::FileCalls& calls = host::FileCalls::System());
 
-  // What the files say, checked against machine and configuration; a missing file, or one that says
-  // nothing, means the initial state. Makes missing directories, removes what a crash has left
-  // half-written and, once all is well, writes the files that are missing, so that a directory that
-  // cannot be written is found now.
-  // Errors: kCorrupt or kInvalidArgument with the kubelet's text, naming the file and the remedy;
-  // kIo. A file that was there has not been touched then.
-  // Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go, restoreState;
-  // memorymanager/state/state_checkpoint.go; devicemanager/manager.go, readCheckpoint.
-  // Differs: a damaged device file is an error too. The kubelet logs it and starts with all devices
-  // free, also those that running containers hold, and hands them out again. So is a file in which
-  // two pods hold the same CPU or device. NUMA nodes may have more or less memory than they had
-  // (memorymanager::FitToMachine).
+  // Reads the files and checks them against machine and configuration. A missing or empty file
+  // means the initial state. Makes missing directories and removes temporary files of a crash. Then
+  // writes the missing files, so that a read-only directory is found now.
+  // Errors: kCorrupt or
+  // kInvalidArgument with the kubelet's text, naming the file and the remedy; kIo. Existing files
+  // are unchanged then. Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go,
+  // restoreState; memorymanager/state/state_checkpoint.go; devicemanager/manager.go,
+  // readCheckpoint. Differs: a damaged device file is an error, too. The kubelet logs it and starts
+  // with all devices free, also those of running containers, and assigns them again. A file in
+  // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
+  // memory than before (memorymanager::FitToMachine).
   Result<admission::NodeState> Load(const admission::Node& node);
 
   // Writes the files whose text changed since they were last read or written, and those whose last
   // write failed. Everything is on the disk when this returns without an error.
-  // Errors: kIo. Each file then has its old or its new text, not all of them the same.
+  // Errors: kIo. Each file then has its old or its new text.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
 
   // A state file with another text than the one that was read or written here last.
@@ -61,17 +59,15 @@ class CheckpointStore {
     std::filesystem::path path;
     std::string text;
   };
-  // Those of CPUs and memory, which somebody else writes as well. The next save writes them in any
-  // case.
+  // The CPU and memory files only: another program may write these. The next save replaces them.
   std::vector<ForeignFile> FindForeignFiles();
-  // Whether a file may not be ours: the last save has failed, or somebody else was found to have
-  // written there.
+  // Whether a file's content is uncertain: the last save failed, or FindForeignFiles found it.
   bool IsUncertain() const;
 
  private:
   struct File {
     std::filesystem::path path;
-    std::optional<std::string> text;  // what is on the disk; nullopt: nothing, or unknown
+    std::optional<std::string> text;  // of the file; nullopt: no file, or unknown
   };
 
   Result<Done> PrepareDirectories() REQUIRES(mutex_);

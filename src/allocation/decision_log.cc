@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "alignd/admission/explanation.h"
 
@@ -19,18 +20,18 @@ bool IsOf(const PodDecision& decision, std::string_view pod) {
 bool SameAnswer(const PodDecision& a, const PodDecision& b) {
   return a.pod_uid == b.pod_uid && a.source == b.source && a.asked == b.asked &&
          a.containers == b.containers && a.assignments == b.assignments && a.refusal == b.refusal &&
-         a.error == b.error && a.left == b.left;
+         a.error == b.error && a.available == b.available;
 }
 
-std::string Describe(const admission::Assignment& grant) {
-  std::string text = !grant.exclusive.empty() ? "CPUs " + grant.exclusive.ToString()
-                     : grant.cpuset.empty()   ? "any CPUs"
-                                              : "shared CPUs";
-  if (!grant.memory_nodes.empty()) {
+std::string Describe(const admission::Assignment& assignment) {
+  std::string text = !assignment.exclusive.empty() ? "CPUs " + assignment.exclusive.ToString()
+                     : assignment.cpuset.empty()   ? "any CPUs"
+                                                   : "shared CPUs";
+  if (!assignment.memory_nodes.empty()) {
     text += ", memory of NUMA";
-    for (const int id : grant.memory_nodes) text += " " + std::to_string(id);
+    for (const int id : assignment.memory_nodes) text += " " + std::to_string(id);
   }
-  for (const auto& [resource, allocation] : grant.devices) {
+  for (const auto& [resource, allocation] : assignment.devices) {
     text += ", " + resource;
     for (const std::string& id : allocation.Ids()) text += " " + id;
   }
@@ -42,14 +43,26 @@ std::string DescribeOutcome(const PodDecision& decision) {
     return "refused, " + decision.refusal->reason + ": " + decision.refusal->message;
   }
   if (decision.error) return "failed: " + decision.error->Text();
-  std::string text = "granted";
-  for (const auto& [container, grant] : decision.assignments) {
-    text += (text == "granted" ? " " : "; ") + container + ": " + Describe(grant);
+  std::string text = "admitted";
+  for (const auto& [container, assignment] : decision.assignments) {
+    text += (text == "admitted" ? ", assigned " : "; ") + container + ": " + Describe(assignment);
   }
   return text;
 }
 
 }  // namespace
+
+void PodDecision::Set(const Outcome& outcome) {
+  time = std::chrono::system_clock::now();
+  if (const auto* allocated = std::get_if<Allocated>(&outcome)) {
+    assignments = allocated->assignments;
+    for (auto& [container, assignment] : assignments) {
+      for (auto& [resource, allocation] : assignment.devices) allocation.response.clear();
+    }
+  }
+  if (const auto* why = std::get_if<Refusal>(&outcome)) refusal = *why;
+  if (const auto* why = std::get_if<Error>(&outcome)) error = *why;
+}
 
 PodDecision DecisionAbout(const admission::Node& node, const admission::NodeState& state,
                           const Pod& pod, std::string source) {
@@ -69,9 +82,9 @@ bool IsPlain(const PodDecision& decision) {
 std::string Describe(const PodDecision& decision) {
   std::string text = "pod " + decision.name_space + "/" + decision.name + " (" + decision.pod_uid +
                      ") " + DescribeOutcome(decision);
-  if (!decision.asked.empty()) text += " | asked " + decision.asked;
-  if (!decision.source.empty()) text += " | known from " + decision.source;
-  if (!decision.left.empty()) text += " | left " + decision.left;
+  if (!decision.asked.empty()) text += " | requested " + decision.asked;
+  if (!decision.source.empty()) text += " | source " + decision.source;
+  if (!decision.available.empty()) text += " | available " + decision.available;
   return text;
 }
 
@@ -99,6 +112,17 @@ void DecisionLog::DropOne() {
       oldest_plain == newest_first_.rend() || std::next(oldest_plain) == newest_first_.rend();
   newest_first_.erase(only_newest ? std::prev(newest_first_.end())
                                   : std::prev(oldest_plain.base()));
+}
+
+void DecisionLog::AddUndecided(PodDecision decision, const Outcome& outcome) {
+  decision.Set(outcome);
+  const auto* allocated = std::get_if<Allocated>(&outcome);
+  const bool is_known =
+      allocated != nullptr && std::ranges::all_of(allocated->assignments, [&](const auto& entry) {
+        return HasAssignment({decision.pod_uid, entry.first});
+      });
+  if (is_known) return;
+  Add(std::move(decision));
 }
 
 bool DecisionLog::HasAssignment(const ContainerKey& key) const {

@@ -1,4 +1,4 @@
-// The last decisions about pods and how they came about, for those who ask later.
+// The last decisions about pods and the hints that led to them, for `alignctl explain`.
 #pragma once
 
 #include <chrono>
@@ -19,39 +19,44 @@
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
+#include "allocation/outcome.h"
 #include "sync/mutex.h"
 
 namespace alignd::allocation {
 
-// One decision about one pod, and how it ended. A value.
+// One decision about one pod, and its outcome. A value.
 struct PodDecision {
-  std::chrono::system_clock::time_point time;  // when it ended, the last time
+  // Takes the outcome, as of now. The plugins' answers are left out: they are large, and needed
+  // only while the pod exists.
+  void Set(const Outcome& outcome);
+
+  std::chrono::system_clock::time_point time;  // of the outcome, the last time
   std::string pod_uid;
   std::string name_space;
   std::string name;
-  std::string source;  // where the pod's resources were learnt from; empty: not said
+  std::string source;  // of the pod's resources; empty: not known
   std::string asked;   // admission::DescribeRequest
-  // How it was decided; empty of containers that were not looked at.
+  // How it was decided; empty for containers that were not looked at.
   std::vector<admission::ContainerDecision> containers;
-  // By container name. Allocated if neither of the two below is there.
+  // By container name. The pod was admitted if it has neither a refusal nor an error.
   std::map<std::string, admission::Assignment> assignments;
   std::optional<Refusal> refusal;
-  std::optional<Error> error;  // decided, but it came to nothing: not saved, or released meanwhile
-  std::string left;            // of what was refused: what the node had left (DescribeAvailable)
-  uint64_t times = 1;          // how often in a row the pod got this very answer
+  std::optional<Error> error;  // decided, but not saved, or released meanwhile
+  std::string available;       // of a refused pod: what was free (DescribeAvailable)
+  uint64_t times = 1;          // how often in a row the pod got the same answer
 };
 
-// One about `pod` that is yet to be made; `state` is the one that it starts from.
+// A decision that is about to be made, starting from `state`.
 PodDecision DecisionAbout(const admission::Node& node, const admission::NodeState& state,
                           const Pod& pod, std::string source);
 
-// Whether there was nothing to decide: the pod asks for nothing of its own, or holds it already.
+// Whether nothing had to be decided: the pod asks for nothing exclusive, or has its assignment.
 bool IsPlain(const PodDecision& decision);
 
-// The decision in one line, for people.
+// The decision in one line, as it is logged.
 std::string Describe(const PodDecision& decision);
 
-// Thread-safe. Holds the last kCapacity decisions; plain ones go first.
+// Thread-safe. Keeps the last kCapacity decisions; plain ones are dropped first.
 class DecisionLog {
  public:
   static constexpr size_t kCapacity = 256;
@@ -60,12 +65,16 @@ class DecisionLog {
   DecisionLog(const DecisionLog&) = delete;
   DecisionLog& operator=(const DecisionLog&) = delete;
 
-  // Keeps the decision and writes it to the log, at level info. The kubelet tries again and again
-  // to start a refused container: an answer that the pod has got already is counted in `times`
-  // instead, becomes the newest, and is written at level debug, as are plain decisions.
+  // Keeps the decision and logs it at level info. The kubelet tries again and again to start a
+  // refused container: the same answer increments `times`, becomes the newest, and is logged at
+  // level debug. So are plain decisions.
   void Add(PodDecision decision);
 
-  // Whether a decision that is held here gave the container something, be it the shared pool.
+  // Adds what a pod was answered without a decision. An assignment is added only if no decision
+  // about it is kept.
+  void AddUndecided(PodDecision decision, const Outcome& outcome);
+
+  // Whether a kept decision assigned something to the container, also if that is the shared pool.
   bool HasAssignment(const ContainerKey& key) const;
 
   // Newest first, `limit` at most. `pod`: only those of the pod with that UID, that name, or that

@@ -1,5 +1,5 @@
-// The interface by which allocation asks device plugins, and the one by which they tell what they
-// have.
+// The interface through which allocation calls device plugins, and the one through which they
+// report their inventory.
 #pragma once
 
 #include <functional>
@@ -20,12 +20,12 @@ class DevicePlugins {
   virtual ~DevicePlugins() = default;
 
   // Answers with a serialised v1beta1.ContainerAllocateResponse.
-  // Errors: kUnavailable (no plugin, or it died), kDeadlineExceeded, kInvalidArgument (an answer
-  // that makes no sense); each names the resource.
+  // Errors: kUnavailable (no plugin, or it died), kDeadlineExceeded, kInvalidArgument (a malformed
+  // answer); each names the resource.
   virtual void Allocate(const std::string& resource, std::vector<std::string> ids,
                         std::function<void(Result<std::string>)> done) = 0;
 
-  // nullopt: no preference, or the plugin failed or was late.
+  // nullopt: no preference, or the plugin failed or exceeded its deadline.
   virtual void GetPreferredAllocation(
       const devicemanager::PreferenceQuery& query,
       std::function<void(std::optional<std::vector<std::string>>)> done) = 0;
@@ -33,19 +33,19 @@ class DevicePlugins {
   virtual void PreStartContainer(const std::string& resource, std::vector<std::string> ids,
                                  std::function<void(Result<Done>)> done) = 0;
 
-  // Why a container that wants the resource is to wait: its plugin is not there, but may still come
-  // (kUnavailable). nullopt: the plugin is there, or has been waited for long enough.
+  // Why a container that needs the resource has to wait: the plugin has not registered yet
+  // (kUnavailable). nullopt: it has registered, or the time to wait for it is over.
   virtual std::optional<Error> Awaited(const std::string& resource) const = 0;
 };
 
-// Thread-safe. What the plugins announced.
+// Receives what the plugins announce. Thread-safe.
 class InventorySink {
  public:
   virtual ~InventorySink() = default;
 
-  // Replaces what is known of the resource.
+  // Replaces the resource's devices.
   virtual void SetResource(std::string name, devicemanager::Resource resource) = 0;
-  // The resource is gone (its plugin has been away for longer than the grace period).
+  // The resource is removed: its plugin has been away for longer than the grace period.
   virtual void RemoveResource(const std::string& name) = 0;
 };
 

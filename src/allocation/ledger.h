@@ -1,4 +1,4 @@
-// What is given away: the state that the next decision starts from, on the disk, and published.
+// All assignments: the state that the next decision starts from, saved and published.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace alignd::allocation {
 
-// What is published after every change. A value, shared and never modified.
+// What is published after every change. Shared and never modified.
 struct Snapshot {
   uint64_t generation = 0;  // grows by one with every change
   admission::NodeState state;
 };
 
-// One thread at a time, but for `snapshot`. Some of the state may be reserved for pods whose
-// plugins are still being asked: it is taken from everybody else, but neither saved nor published.
+// One thread at a time, except for `snapshot`. Some of the state may be reserved for pods whose
+// plugins are still asked: it is not available to other pods, but neither saved nor published.
 class Ledger {
  public:
   using Observer = std::function<void(std::shared_ptr<const Snapshot>)>;
@@ -35,7 +35,7 @@ class Ledger {
   // With all reservations.
   const admission::NodeState& state() const { return state_; }
 
-  // Reservations come and go: `next` differs from the state by them only. Nothing is saved.
+  // Adds and removes reservations: `next` differs from the state by them only. Nothing is saved.
   void Reserve(admission::NodeState next);
   void GiveBack(const Reservation& reservation);
 
@@ -45,8 +45,7 @@ class Ledger {
   // Makes `next` the state and publishes it whether it can be saved or not. Errors: kIo.
   Result<Done> Keep(admission::NodeState next, const std::vector<const Reservation*>& hidden);
 
-  // Saves the published state once more, where the store knows of files that are not ours. Errors:
-  // kIo.
+  // Saves the published state again, if the store has files with uncertain content. Errors: kIo.
   Result<Done> SaveAgain();
 
   // The newest published state. Thread-safe.
@@ -66,7 +65,7 @@ class Ledger {
   CheckpointStore& store_;
   admission::NodeState state_;
   std::vector<Observer> observers_;
-  bool unsaved_ = false;  // the disk may differ from what is visible
+  bool unsaved_ = false;  // the files may differ from what is published
 
   mutable Mutex mutex_;
   std::shared_ptr<const Snapshot> snapshot_ GUARDED_BY(mutex_);

@@ -2,18 +2,18 @@
 
 namespace alignd::allocation {
 
-std::optional<Error> AwaitedPlugin(const admission::NodeState& state, const Pod& pod,
-                                   const KubeletAllocatedPod& counted,
-                                   const DevicePlugins& plugins) {
+std::optional<Error> AwaitedPlugin(const admission::NodeState& state,
+                                   const AdmissionRequest& request, const DevicePlugins& plugins) {
   const devicemanager::DeviceState& devices = state.devices;
-  for (const Container& container : pod.containers) {
-    const auto of_the_container = counted.find(container.name);
+  const KubeletAllocatedPod& allocated = request.kubelet_allocated;
+  for (const Container& container : request.pod.containers) {
+    const auto of_the_container = allocated.find(container.name);
     for (const auto& [resource, amount] : container.resources.limits) {
       const bool is_devices =
           devices.resources.contains(resource) ||
-          (of_the_container != counted.end() && of_the_container->second.contains(resource));
+          (of_the_container != allocated.end() && of_the_container->second.contains(resource));
       if (!is_devices || amount.IsZero()) continue;
-      if (devices.Find({pod.uid, container.name}, resource) != nullptr) continue;
+      if (devices.Find({request.pod.uid, container.name}, resource) != nullptr) continue;
       if (std::optional<Error> why = plugins.Awaited(resource)) return why;
     }
   }
@@ -22,14 +22,14 @@ std::optional<Error> AwaitedPlugin(const admission::NodeState& state, const Pod&
 
 std::vector<PluginAsk> PluginAsks(const Pod& pod, const admission::NodeState& next,
                                   const Reservation& reservation,
-                                  const std::set<ContainerKey>& granted) {
+                                  const std::set<ContainerKey>& admitted) {
   std::vector<PluginAsk> asks;
   for (const Container& container : pod.containers) {
     const ContainerKey key{pod.uid, container.name};
-    const auto held = next.devices.allocations.find(key);
-    if (held == next.devices.allocations.end()) continue;
-    for (const auto& [resource, allocation] : held->second) {
-      const bool restored_without = allocation.response.empty() && !granted.contains(key);
+    const auto assigned = next.devices.allocations.find(key);
+    if (assigned == next.devices.allocations.end()) continue;
+    for (const auto& [resource, allocation] : assigned->second) {
+      const bool restored_without = allocation.response.empty() && !admitted.contains(key);
       if (!reservation.devices.contains({key, resource}) && !restored_without) continue;
       const std::set<std::string> ids = allocation.Ids();
       asks.push_back({key, resource, {ids.begin(), ids.end()}});

@@ -1,4 +1,4 @@
-// What a pod needs of device plugins: that they are there, and their answers.
+// What a pod needs of device plugins: that they have registered, and their answers.
 #pragma once
 
 #include <optional>
@@ -9,31 +9,30 @@
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
-#include "allocation/counted_devices.h"
+#include "allocation/admission_request.h"
 #include "allocation/device_plugins.h"
 #include "allocation/reservation.h"
 
 namespace alignd::allocation {
 
-// Why the pod is to wait: a plugin of which one of its containers is to get devices now is not
-// there yet. What the pod holds it has, whatever is awaited.
-std::optional<Error> AwaitedPlugin(const admission::NodeState& state, const Pod& pod,
-                                   const KubeletAllocatedPod& counted,
-                                   const DevicePlugins& plugins);
+// Why the pod has to wait: a container needs devices of a plugin that has not registered yet.
+// Devices that are assigned already need no plugin.
+std::optional<Error> AwaitedPlugin(const admission::NodeState& state,
+                                   const AdmissionRequest& request, const DevicePlugins& plugins);
 
-// One Allocate.
+// One call of Allocate.
 struct PluginAsk {
   ContainerKey key;
   std::string resource;
   std::vector<std::string> ids;
 };
 
-// What plugins are to be asked before the pod has what `next` gives it: for what is newly reserved,
-// and for devices restored without an answer in containers that are not in `granted` (a crash came
-// between the plugin's answer and the disk; a plugin's answer may be empty, then it is asked once
-// more in our next life).
+// The calls of Allocate that `next` needs: for newly reserved devices, and for devices that were
+// restored without an answer in containers that are not in `admitted`. The latter happens after a
+// crash between the plugin's answer and the save. A plugin whose answer is empty is asked again
+// after a restart.
 std::vector<PluginAsk> PluginAsks(const Pod& pod, const admission::NodeState& next,
                                   const Reservation& reservation,
-                                  const std::set<ContainerKey>& granted);
+                                  const std::set<ContainerKey>& admitted);
 
 }  // namespace alignd::allocation

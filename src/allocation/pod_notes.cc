@@ -1,13 +1,19 @@
 #include "allocation/pod_notes.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace alignd::allocation {
 
-bool NamesNoMoreThan(const Pod& pod, const Pod& other) {
-  return std::ranges::all_of(pod.containers, [&other](const Container& c) {
-    return std::ranges::find(other.containers, c.name, &Container::name) != other.containers.end();
+bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& other) {
+  const std::vector<Container>& containers = other.pod.containers;
+  const bool same_containers = std::ranges::all_of(request.pod.containers, [&](const Container& c) {
+    return std::ranges::find(containers, c.name, &Container::name) != containers.end();
   });
+  return same_containers && std::ranges::all_of(request.kubelet_allocated, [&](const auto& entry) {
+           const auto known = other.kubelet_allocated.find(entry.first);
+           return known != other.kubelet_allocated.end() && known->second == entry.second;
+         });
 }
 
 void PodNotes::SawPod(const Pod& pod) {
@@ -20,26 +26,33 @@ const Pod* PodNotes::WithInit(const std::string& pod_uid) const {
   return pod == with_init_.end() ? nullptr : &pod->second;
 }
 
-void PodNotes::Allocated(const Pod& pod) {
-  for (const Container& container : pod.containers) granted_.insert({pod.uid, container.name});
+void PodNotes::Admitted(const Pod& pod) {
+  for (const Container& container : pod.containers) admitted_.insert({pod.uid, container.name});
 }
 
-std::set<ContainerKey> PodNotes::AllocatedOf(const std::string& pod_uid) const {
-  std::set<ContainerKey> granted;
-  for (auto key = granted_.lower_bound({pod_uid, ""});
-       key != granted_.end() && key->pod_uid == pod_uid; ++key) {
-    granted.insert(*key);
+std::set<ContainerKey> PodNotes::AdmittedOf(const std::string& pod_uid) const {
+  std::set<ContainerKey> admitted;
+  for (auto key = admitted_.lower_bound({pod_uid, ""});
+       key != admitted_.end() && key->pod_uid == pod_uid; ++key) {
+    admitted.insert(*key);
   }
-  return granted;
+  return admitted;
+}
+
+void PodNotes::DropReleased(const std::string& pod_uid, const cpumanager::CpuState& before,
+                            const cpumanager::CpuState& after) {
+  for (const ContainerKey& key : AdmittedOf(pod_uid)) {
+    if (before.Find(key) != nullptr && after.Find(key) == nullptr) admitted_.erase(key);
+  }
 }
 
 void PodNotes::Forget(const std::string& pod_uid) {
-  for (const ContainerKey& key : AllocatedOf(pod_uid)) granted_.erase(key);
+  for (const ContainerKey& key : AdmittedOf(pod_uid)) admitted_.erase(key);
   with_init_.erase(pod_uid);
 }
 
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
-  for (const ContainerKey& key : granted_) pod_uids.insert(key.pod_uid);
+  for (const ContainerKey& key : admitted_) pod_uids.insert(key.pod_uid);
   for (const auto& [uid, pod] : with_init_) pod_uids.insert(uid);
 }
 

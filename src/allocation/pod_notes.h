@@ -1,41 +1,44 @@
-// What is remembered of pods beside what they hold.
+// What AllocationManager remembers of pods, besides their assignments.
 #pragma once
 
 #include <map>
 #include <set>
 #include <string>
 
+#include "alignd/cpumanager/cpu_state.h"
 #include "alignd/pod/pod.h"
+#include "allocation/admission_request.h"
 
 namespace alignd::allocation {
 
-// Whether every container of `pod` is one of `other`'s.
-bool NamesNoMoreThan(const Pod& pod, const Pod& other);
+// Whether `other` names every container of `request`, with the same kubelet-allocated ids.
+bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& other);
 
-// Each entry stays until its pod is forgotten: whoever knows which pods there are has to forget the
-// others, also those that never held anything. One thread at a time.
+// Each entry stays until its pod is forgotten, also if the pod was refused. One thread at a time.
 class PodNotes {
  public:
   // Keeps the pod if it has init containers.
   void SawPod(const Pod& pod);
-  // The pod as it was seen last, if it has init containers; else null.
+  // The pod as it was requested last, if it has init containers; else null.
   const Pod* WithInit(const std::string& pod_uid) const;
 
-  // All containers of the pod have what they were granted, on the disk, in this life of ours.
-  void Allocated(const Pod& pod);
-  // The container is to be decided about once more.
-  void NoLongerAllocated(const ContainerKey& key) { granted_.erase(key); }
-  const std::set<ContainerKey>& granted() const { return granted_; }
-  // Those of one pod.
-  std::set<ContainerKey> AllocatedOf(const std::string& pod_uid) const;
+  // The assignments of all containers of the pod are saved.
+  void Admitted(const Pod& pod);
+  // Containers of the pod that had CPUs `before` and have none `after` are not admitted any more.
+  void DropReleased(const std::string& pod_uid, const cpumanager::CpuState& before,
+                    const cpumanager::CpuState& after);
+  // Since alignd started.
+  const std::set<ContainerKey>& admitted() const { return admitted_; }
 
   void Forget(const std::string& pod_uid);
 
-  // Adds the UIDs of all pods of which something is remembered.
+  // Adds the UIDs of all pods that have an entry.
   void AddPodsTo(std::set<std::string>& pod_uids) const;
 
  private:
-  std::set<ContainerKey> granted_;
+  std::set<ContainerKey> AdmittedOf(const std::string& pod_uid) const;
+
+  std::set<ContainerKey> admitted_;
   std::map<std::string, Pod> with_init_;  // by UID
 };
 

@@ -10,9 +10,9 @@ using admission::NodeState;
 
 void AddNewDevices(const ContainerKey& key, const NodeState& before, const NodeState& after,
                    Reservation& reservation) {
-  const auto held = after.devices.allocations.find(key);
-  if (held == after.devices.allocations.end()) return;
-  for (const auto& [resource, allocation] : held->second) {
+  const auto assigned = after.devices.allocations.find(key);
+  if (assigned == after.devices.allocations.end()) return;
+  for (const auto& [resource, allocation] : assigned->second) {
     if (before.devices.Find(key, resource) == nullptr) reservation.devices.insert({key, resource});
   }
 }
@@ -39,8 +39,7 @@ Reservation Difference(const Pod& pod, const NodeState& before, const NodeState&
 }
 
 void GiveBack(const Reservation& reservation, NodeState& state) {
-  // What was left for reuse comes back only if no other pod was decided about since: that would
-  // have dropped it in any case.
+  // CPUs can be reused again only if no other pod was decided since: that would have dropped them.
   const bool untouched = state.cpu.reusable == reservation.reusable_after;
   for (const ContainerKey& key : reservation.cpu) cpumanager::ReleaseContainer(key, state.cpu);
   for (const ContainerKey& key : reservation.memory) {
@@ -49,9 +48,9 @@ void GiveBack(const Reservation& reservation, NodeState& state) {
   auto& allocations = state.devices.allocations;
   for (const auto& [key, resource] : reservation.devices) {
     if (!allocations.contains(key)) continue;
-    auto& held = allocations[key];
-    held.erase(resource);
-    if (held.empty()) allocations.erase(key);
+    auto& resources = allocations[key];
+    resources.erase(resource);
+    if (resources.empty()) allocations.erase(key);
   }
   for (const auto& [key, affinity] : reservation.affinities) {
     if (affinity) {

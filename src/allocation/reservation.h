@@ -1,5 +1,5 @@
-// What a pod has been given while its plugins are still being asked: kept out of everyone's reach,
-// and taken back exactly if they fail.
+// What is reserved for a pod while its plugins are asked. No other pod gets it. If a plugin fails,
+// exactly this is released.
 #pragma once
 
 #include <map>
@@ -19,23 +19,23 @@ using ReusableCpus = decltype(cpumanager::CpuState::reusable);
 // The difference that one admission made for one pod. A value.
 struct Reservation {
   std::string pod_uid;
-  std::set<ContainerKey> cpu;                              // got exclusive CPUs
-  std::set<ContainerKey> memory;                           // got memory blocks
+  std::set<ContainerKey> cpu;                              // with new exclusive CPUs
+  std::set<ContainerKey> memory;                           // with new memory blocks
   std::set<std::pair<ContainerKey, std::string>> devices;  // container and resource
   // The pod's affinities before; nullopt: it had none.
   std::map<ContainerKey, std::optional<topologymanager::TopologyHint>> affinities;
-  // CPUs that init containers leave for reuse: this pod's before, and all of them afterwards.
+  // CPUs of init containers that can be reused: this pod's before, and all of them afterwards.
   ReusableCpus reusable_before;
   ReusableCpus reusable_after;
 };
 
-// What the containers of `pod` hold in `after` and did not hold in `before`.
+// What the containers of `pod` are assigned in `after` and not in `before`.
 Reservation Difference(const Pod& pod, const admission::NodeState& before,
                        const admission::NodeState& after);
 
-// Takes it out of a state that contains it. What the pod held before stays, and so does everything
-// that others got since. An init container whose memory was lent to a new container has the rest of
-// it only: the lent part is free then.
+// Removes it from a state that contains it. Earlier assignments of the pod stay, and so do those of
+// other pods since. If memory of an init container was lent to a new container, the init container
+// keeps only the rest, and the lent part is free.
 void GiveBack(const Reservation& reservation, admission::NodeState& state);
 
 }  // namespace alignd::allocation

@@ -282,7 +282,7 @@ v1::PodDecision ReportDecision(const admission::Node& node,
   message.set_pod_name(decision.name);
   message.set_source(Readable(decision.source));
   message.set_asked(decision.asked);
-  message.set_available(decision.left);
+  message.set_available(decision.available);
   message.set_outcome(decision.refusal ? "refused" : decision.error ? "failed" : "admitted");
   if (decision.refusal) {
     message.set_reason(decision.refusal->reason);

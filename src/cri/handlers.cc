@@ -21,9 +21,13 @@ std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 void AdmitPod(const HandlerContext& context, podsource::PodAsk ask, std::string container,
               allocation::KubeletAllocatedPod kubelet_allocated,
               std::function<void(allocation::Outcome)> done) {
-  context.allocation.Admit(std::move(ask.pod), std::move(done), std::move(ask.source),
-                           std::move(container), std::move(kubelet_allocated),
-                           [&registry = context.registry] { return registry.StoppedPods(); });
+  context.allocation.Admit(
+      {.pod = std::move(ask.pod),
+       .source = std::move(ask.source),
+       .wanted = std::move(container),
+       .kubelet_allocated = std::move(kubelet_allocated),
+       .stopped = [&registry = context.registry] { return registry.StoppedPods(); }},
+      std::move(done));
 }
 
 }  // namespace alignd::cri

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "alignd/pod/pod.h"
-#include "allocation/held.h"
+#include "allocation/current_assignment.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/tracked_call.h"

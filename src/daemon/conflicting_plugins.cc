@@ -11,15 +11,15 @@ namespace alignd::daemon {
 
 using checkpoint::DeviceCheckpoint;
 
-allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_plugin_dir) {
+mirror::KubeletCheckpoint DevicesOfKubelet(const std::filesystem::path& device_plugin_dir) {
   const auto file = device_plugin_dir / "kubelet_internal_checkpoint";
-  return {[file] { return allocation::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
+  return {[file] { return mirror::ReadKubeletCheckpoint(file); }, mirror::HasMarker};
 }
 
-ConflictingPlugins::ConflictingPlugins(allocation::KubeletDevices kubelet,
-                                       const allocation::AllocationManager& allocation,
-                                       const reconcile::ContainerRegistry& registry,
-                                       reconcile::Conditions& conditions)
+ConflictingPlugins::ConflictingPlugins(mirror::KubeletCheckpoint kubelet,
+                           const allocation::AllocationManager& allocation,
+                           const reconcile::ContainerRegistry& registry,
+                           reconcile::Conditions& conditions)
     : kubelet_(std::move(kubelet)),
       allocation_(allocation),
       registry_(registry),
@@ -37,7 +37,7 @@ void ConflictingPlugins::Look() {
     spdlog::warn("cannot check for conflicting device plugins: {}", fault);
   }
   if (!read.ok()) return;
-  const DeviceCheckpoint kubelets = allocation::OfItsPlugins(*std::move(read), kubelet_.is_ours);
+  const DeviceCheckpoint kubelets = mirror::WithoutMirrors(*std::move(read), kubelet_.is_mirrors);
   const auto snapshot = allocation_.snapshot();
   const devicemanager::DeviceState& state = snapshot->state.devices;
   std::vector<reconcile::PastMirror> found;

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "allocation/allocation_manager.h"
-#include "allocation/kubelet_devices.h"
+#include "mirror/kubelet_checkpoint.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
 
 namespace alignd::daemon {
 
 // The content of the kubelet's checkpoint in that directory.
-allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_plugin_dir);
+mirror::KubeletCheckpoint DevicesOfKubelet(const std::filesystem::path& device_plugin_dir);
 
 // Finds containers whose devices come from a conflicting plugin. The kubelet's checkpoint has such
 // an allocation without the mirror's marker, of a resource whose plugin is registered with alignd,
@@ -26,7 +26,7 @@ allocation::KubeletDevices DevicesOfKubelet(const std::filesystem::path& device_
 class ConflictingPlugins {
  public:
   // All references outlive this object.
-  ConflictingPlugins(allocation::KubeletDevices kubelet,
+  ConflictingPlugins(mirror::KubeletCheckpoint kubelet,
                      const allocation::AllocationManager& allocation,
                      const reconcile::ContainerRegistry& registry,
                      reconcile::Conditions& conditions);
@@ -36,7 +36,7 @@ class ConflictingPlugins {
   void Look();
 
  private:
-  const allocation::KubeletDevices kubelet_;
+  const mirror::KubeletCheckpoint kubelet_;
   const allocation::AllocationManager& allocation_;
   const reconcile::ContainerRegistry& registry_;
   reconcile::Conditions& conditions_;

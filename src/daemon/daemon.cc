@@ -16,7 +16,6 @@
 
 #include "alignd/scenario/scenario.h"
 #include "allocation/allocation_manager.h"
-#include "allocation/binding_table.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
 #include "cgroup/cgroup_tree.h"
@@ -34,7 +33,9 @@
 #include "host/event_loop.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
+#include "mirror/binding_table.h"
 #include "mirror/mirror.h"
+#include "mirror/mirrored_devices.h"
 #include "podresources/pod_resources_server.h"
 #include "podsource/annotation_source.h"
 #include "podsource/cri_estimate.h"
@@ -158,7 +159,7 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<allocation::CheckpointStore> store,
                 std::unique_ptr<cgroup::CgroupTree> cgroups,
                 std::unique_ptr<podsource::ResourceSource> sources,
-                std::unique_ptr<allocation::BindingTable> bindings,
+                std::unique_ptr<mirror::BindingTable> bindings,
                 std::unique_ptr<allocation::BootRecord> boot,
                 std::shared_ptr<host::EventLoop> events, std::shared_ptr<grpc::Channel> runtime,
                 const Options& options)
@@ -174,8 +175,9 @@ class RunningDaemon final : public Daemon {
         reconciler_({background_, io_, events_}, node_, allocation_, registry_, runtime_, *cgroups_,
                     conditions_, ReconcilerOptions(options)),
         plugins_(SettingsOf(options), relay_, background_),
-        allocation_(node_, state, *store_, plugins_, bindings_.get(), options.mirror,
-                    DevicesOfKubelet(options.kubelet_device_plugin_dir), boot_.get()),
+        mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
+                          DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
+        allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get()),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers({node_, allocation_, plugins_, registry_, reconciler_,
                                               runtime_, *sources_, conditions_, *events_, io_,
@@ -241,7 +243,7 @@ class RunningDaemon final : public Daemon {
            .modes = *options.mirror,
            .kubelet_allocated_before = kubelet_allocated_before_,
            .patience = options.mirror_patience},
-          node_, allocation_, *bindings_, [this](const auto& query, auto done) {
+          node_, allocation_, *bindings_, background_, [this](const auto& query, auto done) {
             plugins_.GetPreferredAllocation(query, mirror::kKubeletWaits, std::move(done));
           });
       if (!mirror.ok()) return mirror.error();
@@ -309,7 +311,7 @@ class RunningDaemon final : public Daemon {
   const host::DirectoryLock lock_;
   const admission::Node node_;
   const std::unique_ptr<allocation::CheckpointStore> store_;
-  const std::unique_ptr<allocation::BindingTable> bindings_;
+  const std::unique_ptr<mirror::BindingTable> bindings_;
   const std::unique_ptr<allocation::BootRecord> boot_;
   const mirror::KubeletAllocatedBefore kubelet_allocated_before_;  // as it was before any release
   InventoryRelay relay_;
@@ -324,6 +326,7 @@ class RunningDaemon final : public Daemon {
   Mutex mirror_mutex_;
   std::unique_ptr<mirror::Mirror> mirror_ GUARDED_BY(mirror_mutex_);
   deviceplugin::PluginRegistry plugins_;
+  mirror::MirroredDevices mirrored_devices_;
   allocation::AllocationManager allocation_;
   const std::unique_ptr<podsource::ResourceSource> sources_;
   const proxy::HandlerFactory handlers_;
@@ -357,10 +360,10 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   auto store = std::make_unique<allocation::CheckpointStore>(paths);
   Result<admission::NodeState> state = store->Load(*node);
   if (!state.ok()) return state.error();
-  Result<std::unique_ptr<allocation::BindingTable>> bindings =
-      allocation::BindingTable::Load(options.state_dir / checkpoint::kBindingFileName);
+  Result<std::unique_ptr<mirror::BindingTable>> bindings =
+      mirror::BindingTable::Load(options.state_dir / checkpoint::kBindingFileName);
   if (!bindings.ok()) return bindings.error();
-  const Result<Done> retained = (*bindings)->RetainHeld(*state);
+  const Result<Done> retained = (*bindings)->RetainAssigned(*state);
   if (!retained.ok()) return retained.error();
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
       options.state_dir / allocation::kBootFileName, allocation::RunningBoot(options.root));

@@ -84,7 +84,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
                  "stands for any text; the first match applies")
       ->check(CLI::Validator(
           [](const std::string& text) {
-            const auto rule = allocation::ParseBindingRule(text);
+            const auto rule = mirror::ParseBindingRule(text);
             return rule.ok() ? std::string() : rule.error().Text();
           },
           ""));
@@ -140,11 +140,11 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
     options.compatibility = compatibility == "1.20" ? Compatibility::k1_20 : Compatibility::k1_36;
   }
   if (mirror != "off") {
-    std::vector<allocation::BindingRule> rules;
+    std::vector<mirror::BindingRule> rules;
     for (const std::string& text : mirror_rules) {
-      rules.push_back(*allocation::ParseBindingRule(text));
+      rules.push_back(*mirror::ParseBindingRule(text));
     }
-    options.mirror.emplace(*allocation::ParseBindingMode(mirror), std::move(rules));
+    options.mirror.emplace(*mirror::ParseBindingMode(mirror), std::move(rules));
   }
   options.runtime_timeout = std::chrono::milliseconds(runtime_timeout_ms);
   for (const Duration& duration : plugin_durations) {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "alignd/config/kubelet_config.h"
-#include "allocation/binding_modes.h"
+#include "mirror/binding_modes.h"
 
 namespace alignd::daemon {
 
@@ -26,7 +26,7 @@ struct Options {
   std::filesystem::path root = "/";          // has the sys/ and proc/ of the machine
   std::filesystem::path node;                // a scenario's `node` instead of this machine
   // How alignd binds devices that the kubelet allocates; nullopt: the kubelet allocates none.
-  std::optional<allocation::BindingModes> mirror;
+  std::optional<mirror::BindingModes> mirror;
   std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";
   // Not below `kubelet_dir`: the kubelet has this path compiled in.
   std::filesystem::path kubelet_device_plugin_dir = "/var/lib/kubelet/device-plugins";

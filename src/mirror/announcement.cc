@@ -20,19 +20,19 @@ const Resource& ResourceOf(const admission::NodeState& state, const std::string&
   return found == state.devices.resources.end() ? kNone : found->second;
 }
 
-struct Place {
-  int numa = 0;
+struct NumaNode {
+  int id = 0;
   int free_cpus = 0;
 };
 
-// Those with the most free CPUs first.
-std::vector<Place> ByFreeCpus(const admission::Node& node, const admission::NodeState& state) {
-  std::vector<Place> places;
-  for (const admission::NumaAvailability& room : admission::AvailableByNode(node, state)) {
-    places.push_back({room.numa_id, room.free_cpus.Count()});
+// The NUMA nodes with the most free CPUs first.
+std::vector<NumaNode> ByFreeCpus(const admission::Node& node, const admission::NodeState& state) {
+  std::vector<NumaNode> nodes;
+  for (const admission::NumaAvailability& numa : admission::AvailableByNode(node, state)) {
+    nodes.push_back({numa.numa_id, numa.free_cpus.Count()});
   }
-  std::ranges::stable_sort(places, std::greater<>(), &Place::free_cpus);
-  return places;
+  std::ranges::stable_sort(nodes, std::greater<>(), &NumaNode::free_cpus);
+  return nodes;
 }
 
 }  // namespace
@@ -42,9 +42,9 @@ Announcement Announce(const admission::NodeState& state, const checkpoint::Bindi
   const std::map<std::string, Device>& devices = ResourceOf(state, resource).devices;
   Announcement announced;
   std::set<std::string> taken = state.devices.AllocatedIds(resource);
-  for (const auto& [key, held] : bindings) {
-    const auto binding = held.find(resource);
-    if (binding == held.end()) continue;
+  for (const auto& [key, resources] : bindings) {
+    const auto binding = resources.find(resource);
+    if (binding == resources.end()) continue;
     for (const auto& [id, device] : binding->second) {
       taken.insert(device);
       const auto listed = devices.find(device);
@@ -75,34 +75,34 @@ Announcement Announce(const admission::NodeState& state, const checkpoint::Bindi
 }
 
 KubeletAllocatedBefore KubeletAllocatedIn(const checkpoint::Bindings& bindings) {
-  KubeletAllocatedBefore counted;
-  for (const auto& [key, held] : bindings) {
-    for (const auto& [resource, binding] : held) {
-      for (const auto& [id, device] : binding) counted[resource].insert(id);
+  KubeletAllocatedBefore allocated;
+  for (const auto& [key, resources] : bindings) {
+    for (const auto& [resource, binding] : resources) {
+      for (const auto& [id, device] : binding) allocated[resource].insert(id);
     }
   }
-  return counted;
+  return allocated;
 }
 
-Announcement AnnounceBefore(const std::set<std::string>& counted) {
+Announcement AnnounceBefore(const std::set<std::string>& ids) {
   Announcement announced;
-  for (const std::string& id : counted) announced[id] = {.stands_for = "", .healthy = true};
+  for (const std::string& id : ids) announced[id] = {.device = "", .healthy = true};
   return announced;
 }
 
-std::set<std::string> Steer(const admission::Node& node, const admission::NodeState& state,
-                            const std::string& resource, const Announcement& announced,
-                            const Choice& choice) {
+std::set<std::string> PreferredIds(const admission::Node& node, const admission::NodeState& state,
+                                   const std::string& resource, const Announcement& announced,
+                                   const Choice& choice) {
   const std::map<std::string, Device>& devices = ResourceOf(state, resource).devices;
   std::map<int64_t, std::set<std::string>> on_node;
   for (const std::string& id : choice.available) {
     const auto place = announced.find(id);
     if (place == announced.end()) continue;
-    const auto device = devices.find(place->second.stands_for);
+    const auto device = devices.find(place->second.device);
     if (device == devices.end()) continue;
     for (const int64_t numa : device->second.numa) on_node[numa].insert(id);
   }
-  const std::vector<Place> places = ByFreeCpus(node, state);
+  const std::vector<NumaNode> nodes = ByFreeCpus(node, state);
   const auto with_required = [&](const std::set<std::string>& ids) {
     std::set<std::string> all = ids;
     all.insert(choice.must_include.begin(), choice.must_include.end());
@@ -110,17 +110,17 @@ std::set<std::string> Steer(const admission::Node& node, const admission::NodeSt
   };
   std::optional<std::set<std::string>> best;
   int most_cpus = 0;
-  for (const Place& place : places) {
-    std::set<std::string> ids = with_required(on_node[place.numa]);
+  for (const NumaNode& numa : nodes) {
+    std::set<std::string> ids = with_required(on_node[numa.id]);
     if (ids.size() < choice.size) continue;
-    if (!best) most_cpus = place.free_cpus;
-    if (2 * place.free_cpus < most_cpus) continue;
+    if (!best) most_cpus = numa.free_cpus;
+    if (2 * numa.free_cpus < most_cpus) continue;
     if (!best || ids.size() < best->size()) best = std::move(ids);
   }
   if (best) return *best;
   std::set<std::string> together = choice.must_include;
-  for (const Place& place : places) {
-    const std::set<std::string>& ids = on_node[place.numa];
+  for (const NumaNode& numa : nodes) {
+    const std::set<std::string>& ids = on_node[numa.id];
     together.insert(ids.begin(), ids.end());
     if (together.size() >= choice.size) return together;
   }

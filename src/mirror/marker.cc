@@ -13,12 +13,12 @@ namespace {
 
 constexpr char kResource[] = "resource";
 constexpr char kIds[] = "ids";
-// As many devices as a kubelet can hear of in one message, and then some.
+// More than the ids of one gRPC message to the kubelet (4 MiB).
 constexpr size_t kMaxValue = 16 * 1024 * 1024;
 
 Error Invalid(const std::string& key, const std::string& why) {
   return {ErrorCode::kInvalidArgument, "container annotation " + key + ": " + why,
-          "remove the pod, so that the kubelet allocates its devices anew"};
+          "delete the pod, so that the kubelet allocates its devices again"};
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ Annotation FormatMarker(const Marker& marker) {
 
 Result<Marker> ParseMarker(const std::string& key, std::string_view value) {
   if (value.size() > kMaxValue) return Invalid(key, "too long");
-  // A flat object: no depth of the text reaches the stack.
+  // Only a flat object is read, so that a deep text cannot exhaust the stack.
   Marker marker;
   int depth = 0;
   const auto flat = [&depth](int level, nlohmann::json::parse_event_t event, nlohmann::json&) {
@@ -68,14 +68,14 @@ Result<Marker> ParseMarker(const std::string& key, std::string_view value) {
     return Invalid(key, "not the key of the resource that it names");
   }
   if (marker.resource.find('/') == std::string::npos) {
-    return Invalid(key, "\"" + marker.resource + "\" is no resource of a device plugin");
+    return Invalid(key, "\"" + marker.resource + "\" is not a resource of a device plugin");
   }
   for (const nlohmann::json& id : *ids) {
     if (!id.is_string() || id.get_ref<const std::string&>().empty()) {
-      return Invalid(key, "an id is no text, or empty");
+      return Invalid(key, "an id is not a string, or empty");
     }
     if (!marker.ids.insert(id.get<std::string>()).second) {
-      return Invalid(key, "id " + id.get<std::string>() + " stands there twice");
+      return Invalid(key, "id " + id.get<std::string>() + " is listed twice");
     }
   }
   if (marker.ids.empty()) return Invalid(key, "no ids");
@@ -84,7 +84,7 @@ Result<Marker> ParseMarker(const std::string& key, std::string_view value) {
 
 Result<allocation::KubeletAllocatedIds> TakeMarkers(
     google::protobuf::Map<std::string, std::string>& annotations) {
-  allocation::KubeletAllocatedIds counted;
+  allocation::KubeletAllocatedIds allocated;
   std::vector<std::string> keys;
   for (const auto& [key, value] : annotations) {
     if (key.starts_with(kMarkerPrefix)) keys.push_back(key);
@@ -92,10 +92,10 @@ Result<allocation::KubeletAllocatedIds> TakeMarkers(
   for (const std::string& key : keys) {
     Result<Marker> marker = ParseMarker(key, annotations.at(key));
     if (!marker.ok()) return marker.error();
-    counted[marker->resource] = std::move(marker->ids);
+    allocated[marker->resource] = std::move(marker->ids);
     annotations.erase(key);
   }
-  return counted;
+  return allocated;
 }
 
 bool HasMarker(const std::string& response) {
@@ -106,14 +106,14 @@ bool HasMarker(const std::string& response) {
          });
 }
 
-Result<Done> Apply(const allocation::KubeletAllocatedIds& counted, Container& container) {
-  for (const auto& [resource, ids] : counted) {
+Result<Done> Apply(const allocation::KubeletAllocatedIds& allocated, Container& container) {
+  for (const auto& [resource, ids] : allocated) {
     const Quantity count(static_cast<int64_t>(ids.size()));
     const Quantity* known = Find(container.resources.limits, resource);
     if (known != nullptr && known->Value() != count.Value()) {
       return Error{ErrorCode::kInvalidArgument,
                    container.name + ": limits." + resource + " is " +
-                       std::to_string(known->Value()) + ", but the kubelet counted " +
+                       std::to_string(known->Value()) + ", but the kubelet allocated " +
                        std::to_string(count.Value()),
                    "leave devices out of the annotation, or delete the pod"};
     }

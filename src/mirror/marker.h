@@ -1,5 +1,5 @@
-// The annotation by which the kubelet tells us which devices it counted for a container: we give it
-// to the kubelet as our answer to Allocate, and it comes back with CreateContainer.
+// The annotation with the ids that the kubelet allocated to a container. The mirror returns it from
+// Allocate, and the kubelet passes it on with CreateContainer.
 #pragma once
 
 #include <google/protobuf/map.h>
@@ -11,15 +11,15 @@
 
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
-#include "allocation/counted_devices.h"
+#include "allocation/admission_request.h"
 
 namespace alignd::mirror {
 
-// Every key begins with it; a hash of the resource's name follows, so that the markers of several
-// resources stand beside each other.
+// The beginning of each key. A hash of the resource's name follows, so that a container can have
+// markers of several resources.
 inline constexpr std::string_view kMarkerPrefix = "alignd.io/dev.";
 
-// 16 hexadecimal digits, the same for the same name at all times.
+// 16 hexadecimal digits, the same for the same name in every release.
 std::string ResourceHash(std::string_view resource);
 
 struct Marker {
@@ -40,18 +40,18 @@ Annotation FormatMarker(const Marker& marker);
 // a name that no plugin may have, no ids, an empty id, or one twice.
 Result<Marker> ParseMarker(const std::string& key, std::string_view value);
 
-// Whether this answer of a plugin, a serialised v1beta1.ContainerAllocateResponse, is one with
-// which we marked a container.
+// Whether a plugin's answer, a serialised v1beta1.ContainerAllocateResponse, has a marker, so that
+// the mirror has made it.
 bool HasMarker(const std::string& response);
 
-// Takes the markers out of a container's annotations. Those of a pod or of a sandbox are their
-// author's word and never looked at.
+// Removes the markers from a container's annotations. Annotations of a pod or a sandbox come from
+// the pod's author and are never read as markers.
 // Errors: as ParseMarker.
 Result<allocation::KubeletAllocatedIds> TakeMarkers(
     google::protobuf::Map<std::string, std::string>& annotations);
 
-// The container asks for what was counted.
-// Errors: kInvalidArgument if what is known of it says another number: both are named.
-Result<Done> Apply(const allocation::KubeletAllocatedIds& counted, Container& container);
+// Sets the container's limits to the number of allocated ids.
+// Errors: kInvalidArgument, naming both numbers, if its limits ask for another number.
+Result<Done> Apply(const allocation::KubeletAllocatedIds& allocated, Container& container);
 
 }  // namespace alignd::mirror

@@ -17,9 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSocketPrefix = "alignd-";
 
-// How often it is looked whether offers are taken, in the time that they may take.
-constexpr int kLooks = 5;
-constexpr int kLongestPause = 10;  // times the first
+constexpr int kChecksPerPatience = 5;  // how often it is checked whether the kubelet takes an offer
+constexpr int kMaxPause = 10;          // times the patience
 
 Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
   return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message()};
@@ -59,48 +58,54 @@ std::set<std::string> Cut(const Choice& choice, const std::set<std::string>& pre
 }  // namespace
 
 Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource, const fs::path& socket,
-                                             Guide guide, const Announcement& announced) {
+                                             Preference preference, const Announcement& announced) {
   Result<std::unique_ptr<MirrorPlugin>> plugin =
-      MirrorPlugin::Start(resource, socket, std::move(guide), announced);
+      MirrorPlugin::Start(resource, socket, std::move(preference), announced);
   if (!plugin.ok()) return plugin.error();
   return std::unique_ptr<Offered>(*std::move(plugin));
 }
 
 Result<std::unique_ptr<Mirror>> Mirror::Start(MirrorSettings settings, const admission::Node& node,
                                               allocation::AllocationManager& allocation,
-                                              allocation::BindingTable& bindings,
+                                              BindingTable& bindings, TaskQueue& background,
                                               AskPlugin ask_plugin, OfferResource offer) {
   settings.registry = fs::absolute(settings.registry);
   if (Result<Done> prepared = PrepareRegistry(settings.registry); !prepared.ok()) {
     return prepared.error();
   }
-  spdlog::info("device plugins' resources are offered to the kubelet in {}",
+  spdlog::info("the device plugins' resources are offered to the kubelet in {}",
                settings.registry.string());
   std::unique_ptr<Mirror> mirror(new Mirror(std::move(settings), node, allocation, bindings,
-                                            std::move(ask_plugin), std::move(offer)));
+                                            background, std::move(ask_plugin), std::move(offer)));
   mirror->Refresh();
+  mirror->PostAt(Clock::now(), &Mirror::OfferAgain);
   return mirror;
 }
 
 Mirror::Mirror(MirrorSettings settings, const admission::Node& node,
-               allocation::AllocationManager& allocation, allocation::BindingTable& bindings,
-               AskPlugin ask_plugin, OfferResource offer)
+               allocation::AllocationManager& allocation, BindingTable& bindings,
+               TaskQueue& background, AskPlugin ask_plugin, OfferResource offer)
     : settings_(std::move(settings)),
       node_(node),
       allocation_(allocation),
       bindings_(bindings),
       ask_plugin_(std::move(ask_plugin)),
       offer_(std::move(offer)),
-      waiter_([this] { Wait(); }) {}
+      background_(background) {
+  const MutexLock lock(handle_->mutex);
+  handle_->mirror = this;
+}
 
 Mirror::~Mirror() {
-  {
-    const MutexLock lock(mutex_);
-    stopping_ = true;
-    wake_.NotifyAll();
-  }
-  waiter_.join();
-  queue_.Stop();
+  const MutexLock lock(handle_->mutex);
+  handle_->mirror = nullptr;
+}
+
+void Mirror::PostAt(Clock::time_point time, void (Mirror::*work)()) {
+  background_.PostAt(time, [handle = handle_, work] {
+    const MutexLock lock(handle->mutex);
+    if (handle->mirror != nullptr) (handle->mirror->*work)();
+  });
 }
 
 fs::path Mirror::SocketOf(const std::string& resource, int attempt) const {
@@ -112,13 +117,13 @@ fs::path Mirror::SocketOf(const std::string& resource, int attempt) const {
 void Mirror::Refresh() {
   const MutexLock lock(mutex_);
   if (std::exchange(stale_, true)) return;
-  queue_.Post([this] { Follow(); });
+  PostAt(Clock::now(), &Mirror::Follow);
 }
 
 void Mirror::Follow() {
   {
     const MutexLock lock(mutex_);
-    stale_ = false;  // what changes from here on is looked at once more
+    stale_ = false;  // later changes need another run
   }
   const std::shared_ptr<const checkpoint::Bindings> bindings = bindings_.snapshot();
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
@@ -138,26 +143,18 @@ void Mirror::Follow() {
 
 void Mirror::Offer(const std::string& resource, const Announcement& announced, int attempt,
                    std::chrono::milliseconds pause) {
-  Guide guide;
-  if (settings_.modes.Of(resource) != allocation::BindingMode::kDeferred) {
-    guide = [this, resource](const Choice& choice, const auto& done) {
+  Preference preference;
+  if (settings_.modes.Of(resource) != BindingMode::kDeferred) {
+    preference = [this, resource](const Choice& choice, const auto& done) {
       Prefer(resource, choice, done);
     };
   }
-  auto plugin = offer_(resource, SocketOf(resource, attempt), std::move(guide), announced);
+  auto plugin = offer_(resource, SocketOf(resource, attempt), std::move(preference), announced);
   if (plugin.ok()) {
     failed_.erase(resource);
     mirrored_[resource] = {*std::move(plugin), attempt, pause, Clock::now() + pause};
   } else if (failed_.insert(resource).second) {
-    spdlog::error("{}: the kubelet cannot be told of it: {}", resource, plugin.error().Text());
-  }
-}
-
-void Mirror::Wait() {
-  const MutexLock lock(mutex_);
-  while (!stopping_) {
-    wake_.WaitUntil(mutex_, Clock::now() + settings_.patience / kLooks);
-    if (!stopping_) queue_.Post([this] { OfferAgain(); });
+    spdlog::error("{}: cannot be offered to the kubelet: {}", resource, plugin.error().Text());
   }
 }
 
@@ -176,16 +173,17 @@ void Mirror::OfferAgain() {
         AnnouncementOf(allocation_.snapshot()->state, *bindings_.snapshot(), resource);
     auto old = mirrored_.extract(resource);
     Mirrored& before = old.mapped();
-    if (!announced) continue;  // gone; Follow is on its way
+    if (!announced) continue;  // removed; Follow is posted
     if (before.pause == settings_.patience) {
-      spdlog::info("{}: the kubelet does not take it; offered anew until it does", resource);
+      spdlog::info("{}: the kubelet does not register it; the offer is repeated", resource);
     }
     const int attempt = before.attempt + 1;
-    const auto pause = std::min(before.pause * 2, settings_.patience * kLongestPause);
+    const auto pause = std::min(before.pause * 2, settings_.patience * kMaxPause);
     before.offered.reset();  // its socket goes first
     Offer(resource, *announced, attempt, pause);
   }
   if (!failed_.empty()) Follow();
+  PostAt(Clock::now() + settings_.patience / kChecksPerPatience, &Mirror::OfferAgain);
 }
 
 std::optional<Announcement> Mirror::AnnouncementOf(const admission::NodeState& state,
@@ -204,23 +202,24 @@ void Mirror::Prefer(const std::string& resource, const Choice& choice,
   const std::shared_ptr<const checkpoint::Bindings> bindings = bindings_.snapshot();
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
   const Announcement announced = Announce(snapshot->state, *bindings, resource);
-  const std::set<std::string> fitting = Steer(node_, snapshot->state, resource, announced, choice);
+  const std::set<std::string> fitting =
+      PreferredIds(node_, snapshot->state, resource, announced, choice);
   const auto inventory = snapshot->state.devices.resources.find(resource);
   const bool plugin_prefers =
       inventory != snapshot->state.devices.resources.end() && inventory->second.prefers_allocation;
   if (!plugin_prefers || fitting.size() <= choice.size) return done(Cut(choice, fitting));
 
-  // The plugin knows its devices, not the ids under which the kubelet has them.
+  // The plugin knows its devices, not the kubelet's ids.
   std::map<std::string, std::string> id_of;  // by device
   devicemanager::PreferenceQuery query;
   query.resource = resource;
   query.size = static_cast<int>(choice.size);
   for (const std::string& id : fitting) {
     const auto device = announced.find(id);
-    if (device == announced.end() || device->second.stands_for.empty()) continue;
-    id_of[device->second.stands_for] = id;
-    query.available.push_back(device->second.stands_for);
-    if (choice.must_include.contains(id)) query.must_include.push_back(device->second.stands_for);
+    if (device == announced.end() || device->second.device.empty()) continue;
+    id_of[device->second.device] = id;
+    query.available.push_back(device->second.device);
+    if (choice.must_include.contains(id)) query.must_include.push_back(device->second.device);
   }
   std::ranges::sort(query.available);
   std::ranges::sort(query.must_include);

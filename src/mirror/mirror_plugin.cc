@@ -18,7 +18,8 @@
 namespace alignd::mirror {
 namespace {
 
-// Without topology: else the kubelet's own topology manager would align, and refuse.
+// Without topology: otherwise the kubelet's topology manager would align the pod itself, or refuse
+// it.
 v1beta1::ListAndWatchResponse ListOf(const Announcement& announced) {
   v1beta1::ListAndWatchResponse list;
   for (const auto& [id, device] : announced) {
@@ -34,8 +35,8 @@ v1beta1::ListAndWatchResponse ListOf(const Announcement& announced) {
 // Thread-safe.
 class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
  public:
-  Service(std::string resource, Guide guide)
-      : resource_(std::move(resource)), guide_(std::move(guide)) {}
+  Service(std::string resource, Preference preference)
+      : resource_(std::move(resource)), preference_(std::move(preference)) {}
 
   const std::string& resource() const { return resource_; }
 
@@ -56,7 +57,7 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
   grpc::ServerUnaryReactor* GetDevicePluginOptions(
       grpc::CallbackServerContext* context, const v1beta1::Empty* /*request*/,
       v1beta1::DevicePluginOptions* response) override {
-    response->set_get_preferred_allocation_available(static_cast<bool>(guide_));
+    response->set_get_preferred_allocation_available(static_cast<bool>(preference_));
     return Answer(context, grpc::Status::OK);
   }
 
@@ -68,17 +69,17 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
   grpc::ServerUnaryReactor* GetPreferredAllocation(
       grpc::CallbackServerContext* context, const v1beta1::PreferredAllocationRequest* request,
       v1beta1::PreferredAllocationResponse* response) override {
-    if (!guide_) {
+    if (!preference_) {
       return Answer(context,
                     {grpc::StatusCode::UNIMPLEMENTED,
-                     resource_ + ": there is no preference, its devices are chosen when the "
-                                 "container is created (--mirror late)"});
+                     resource_ + ": there is no preference, because its devices are chosen when "
+                                 "the container is created (--mirror=deferred)"});
     }
     if (request->container_requests_size() != 1) {
       return Answer(context, {grpc::StatusCode::INVALID_ARGUMENT,
                               resource_ + ": GetPreferredAllocation for " +
                                   std::to_string(request->container_requests_size()) +
-                                  " containers; one at a time, please"});
+                                  " containers; ask for one at a time"});
     }
     const v1beta1::ContainerPreferredAllocationRequest& wanted = request->container_requests(0);
     Choice choice;
@@ -88,7 +89,7 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
                                wanted.must_include_deviceids().end());
     choice.size = static_cast<size_t>(std::max(wanted.allocation_size(), 0));
     auto* reactor = new rpc::PendingReactor;  // deletes itself
-    guide_(choice, [answer = reactor->answer(), response](const std::set<std::string>& ids) {
+    preference_(choice, [answer = reactor->answer(), response](const std::set<std::string>& ids) {
       answer->Finish(grpc::Status::OK, [&] {
         auto& preferred = *response->add_container_responses()->mutable_deviceids();
         preferred.Add(ids.begin(), ids.end());
@@ -110,7 +111,7 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
     return Answer(context, grpc::Status::OK);
   }
 
-  // We have said that it is not wanted: the real plugin's is called before each start.
+  // GetDevicePluginOptions does not ask for it. The real plugin is called before each start.
   grpc::ServerUnaryReactor* PreStartContainer(
       grpc::CallbackServerContext* context, const v1beta1::PreStartContainerRequest* /*request*/,
       v1beta1::PreStartContainerResponse* /*response*/) override {
@@ -135,7 +136,7 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
   }
 
   const std::string resource_;
-  const Guide guide_;
+  const Preference preference_;
   rpc::LatestStream<v1beta1::ListAndWatchResponse> lists_;  // thread-safe
 
   mutable Mutex mutex_;
@@ -164,23 +165,17 @@ class MirrorPlugin::OfferService : public pluginregistration::Registration::Call
       grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* status,
       pluginregistration::RegistrationStatusResponse* /*response*/) override {
     if (status->plugin_registered()) {
-      spdlog::info("{}: the kubelet counts it", resource_);
+      spdlog::info("{}: the kubelet has registered the mirrored resource", resource_);
     } else {
-      spdlog::error("{}: the kubelet refuses to count it: {}", resource_, status->error());
+      spdlog::error("{}: the kubelet does not register the mirrored resource: {}", resource_,
+                    status->error());
     }
     called_ = true;
-    const MutexLock lock(mutex_);
-    registration_ = status->plugin_registered() ? "" : status->error();
     return Ok(context);
   }
 
   // Whether the kubelet has called since this was asked last.
   bool WasCalled() { return called_.exchange(false); }
-
-  std::optional<std::string> registration() const {
-    const MutexLock lock(mutex_);
-    return registration_;
-  }
 
  private:
   static grpc::ServerUnaryReactor* Ok(grpc::CallbackServerContext* context) {
@@ -192,16 +187,14 @@ class MirrorPlugin::OfferService : public pluginregistration::Registration::Call
   const std::string resource_;
   const std::string socket_;
   std::atomic<bool> called_ = false;
-
-  mutable Mutex mutex_;
-  std::optional<std::string> registration_ GUARDED_BY(mutex_);
 };
 
 Result<std::unique_ptr<MirrorPlugin>> MirrorPlugin::Start(std::string resource,
-                                                          std::filesystem::path socket, Guide guide,
+                                                          std::filesystem::path socket,
+                                                          Preference preference,
                                                           const Announcement& announced) {
   std::unique_ptr<MirrorPlugin> plugin(
-      new MirrorPlugin(std::make_unique<Service>(resource, std::move(guide)),
+      new MirrorPlugin(std::make_unique<Service>(resource, std::move(preference)),
                        std::make_unique<OfferService>(resource, socket.string())));
   plugin->Announce(announced);
   grpc::ServerBuilder builder;
@@ -223,7 +216,5 @@ MirrorPlugin::~MirrorPlugin() {
 void MirrorPlugin::Announce(const Announcement& announced) { service_->Announce(announced); }
 
 bool MirrorPlugin::IsFollowed() const { return offer_->WasCalled() || service_->IsFollowed(); }
-
-std::optional<std::string> MirrorPlugin::registration() const { return offer_->registration(); }
 
 }  // namespace alignd::mirror

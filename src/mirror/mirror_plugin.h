@@ -1,4 +1,4 @@
-// One resource as the kubelet sees it: a device plugin of our own, which the kubelet's plugin
+// One resource as the kubelet sees it: a device plugin of the mirror, which the kubelet's plugin
 // watcher finds by its socket.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace alignd::mirror {
 
-// Guides the kubelet: calls back once, on any thread, with the ids to prefer.
-using Guide = std::function<void(const Choice&, std::function<void(std::set<std::string>)>)>;
+// Answers a request for a preference: calls back once, on any thread, with the ids to prefer.
+using Preference = std::function<void(const Choice&, std::function<void(std::set<std::string>)>)>;
 
-// One resource that is offered to the kubelet for as long as this lives. Thread-safe.
+// Offers one resource to the kubelet until it is destroyed. Thread-safe.
 class Offered {
  public:
   Offered() = default;
@@ -27,31 +27,28 @@ class Offered {
   Offered& operator=(const Offered&) = delete;
   virtual ~Offered() = default;
 
-  // Applies the kubelet, if anything has changed for it.
+  // Sends the announcement to the kubelet, if it has changed.
   virtual void Announce(const Announcement& announced) = 0;
 
-  // Whether the kubelet has taken the offer and follows what is announced, or has begun to take it
-  // since this was asked last.
+  // Whether the kubelet watches the announcements, or has called since this was asked last.
   virtual bool IsFollowed() const = 0;
 };
 
 // Thread-safe.
 class MirrorPlugin final : public Offered {
  public:
-  // Serves `socket` at once, so that the kubelet finds it. `guide`: empty if the kubelet is to
-  // choose for itself; what it uses outlives us.
+  // Serves `socket` at once, so that the kubelet finds it. `preference`: empty if the kubelet is to
+  // choose by itself; what it uses outlives the plugin.
   // Errors: as rpc::Listen.
   static Result<std::unique_ptr<MirrorPlugin>> Start(std::string resource,
-                                                     std::filesystem::path socket, Guide guide,
+                                                     std::filesystem::path socket,
+                                                     Preference preference,
                                                      const Announcement& announced);
   // Ends the kubelet's streams and removes the socket.
   ~MirrorPlugin() override;
 
   void Announce(const Announcement& announced) override;
   bool IsFollowed() const override;
-
-  // How the kubelet's last attempt to register us ended: empty: well; nullopt: none yet.
-  std::optional<std::string> registration() const;
 
  private:
   class Service;

@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  // A key that fits is only found by looking: the one of what is written there comes first.
+  // A random key never fits, so that the key is computed from the resource in the text.
   const size_t line = text.find('\n');
   const std::string_view resource = text.substr(0, line);
   const std::string_view value = line == std::string_view::npos ? text : text.substr(line + 1);

@@ -1,5 +1,5 @@
-// The power goes at every system call of a node's day: what the runtime was told of is still there
-// afterwards, nothing is given out twice, and nothing is lost.
+// The power fails at every system call of a sequence of admissions. Afterwards all that the runtime
+// runs is still assigned, nothing is assigned twice, and nothing is lost.
 #include <gtest/gtest.h>
 
 #include "allocation/allocation_manager.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace alignd::testing;
 
-// A node's day, and what the runtime has been told so far.
+// A sequence of admissions and releases, and what the runtime runs.
 struct Day {
   explicit Day(AllocationNode& its_world) : world(its_world) {}
 
@@ -20,9 +20,9 @@ struct Day {
 
   bool Create(const Pod& pod) {
     const Outcome outcome = world.Admit(pod);
-    const Allocated* granted = AllocatedOf(outcome);
-    if (granted) running[pod.uid] = *granted;
-    return granted != nullptr;
+    const Allocated* allocated = AllocatedOf(outcome);
+    if (allocated) running[pod.uid] = *allocated;
+    return allocated != nullptr;
   }
   // The runtime removed it first.
   bool Remove(const std::string& uid) {
@@ -36,7 +36,7 @@ struct Day {
   }
 };
 
-TEST(AllocationCrash, LosesNothingAndGivesNothingOutTwiceWheneverThePowerGoes) {
+TEST(AllocationCrash, LosesNothingAndAssignsNothingTwiceWheneverThePowerFails) {
   bool whole_day = false;
   for (int index = 0; !whole_day; ++index) {
     for (const bool undo_renames : {false, true}) {
@@ -56,13 +56,13 @@ TEST(AllocationCrash, LosesNothingAndGivesNothingOutTwiceWheneverThePowerGoes) {
       const admission::NodeState restored = world.published();
       ASSERT_TRUE(restored.BrokenInvariants(world.node).empty());
       std::set<std::string> live;
-      for (const auto& [uid, granted] : day.running) {
+      for (const auto& [uid, allocated] : day.running) {
         live.insert(uid);
         EXPECT_EQ(admission::AssignmentOf(world.node, restored, {uid, "app"}),
-                  granted.assignments.at("app"))
+                  allocated.assignments.at("app"))
             << uid;
       }
-      // Whatever else is on the disk belongs to a pod that never ran, or no longer does.
+      // All other entries of the files belong to pods that never ran, or do not run any more.
       ASSERT_TRUE(world.ReleaseAllBut(live).ok());
       EXPECT_EQ(world.published().cpu.assignments.size(), live.size());
       const int free_cpus = world.published().cpu.default_set.Count() - 1;  // CPU 0 is reserved
@@ -76,11 +76,11 @@ TEST(AllocationCrash, LosesNothingAndGivesNothingOutTwiceWheneverThePowerGoes) {
       EXPECT_EQ(world.published().memory, admission::NodeState::Initial(world.node).memory);
       EXPECT_TRUE(world.published().devices.allocations.empty());
     }
-    ASSERT_LT(index, 1000) << "the day never ends";
+    ASSERT_LT(index, 1000) << "the sequence never ends";
   }
 }
 
-TEST(AllocationCrash, GivesARetriedContainerWhatTheDiskSaysOrSomethingNew) {
+TEST(AllocationCrash, AssignsARetriedContainerWhatTheFilesSayOrSomethingNew) {
   for (int index = 0; index <= 27; ++index) {
     SCOPED_TRACE(index);
     AllocationNode world;
@@ -95,11 +95,11 @@ TEST(AllocationCrash, GivesARetriedContainerWhatTheDiskSaysOrSomethingNew) {
     world.AnnounceDevices();
     const Outcome retried = world.Admit(pod);
     ASSERT_TRUE(AllocatedOf(retried)) << TextOf(retried);
-    const admission::Assignment& grant = AllocatedOf(retried)->assignments.at("app");
-    EXPECT_EQ(grant.exclusive.Count(), 4);
-    EXPECT_EQ(grant.memory_nodes.size(), 1u);
-    EXPECT_EQ(grant.devices.at(kGpu).Ids().size(), 2u);
-    EXPECT_FALSE(grant.devices.at(kGpu).response.empty());
+    const admission::Assignment& assignment = AllocatedOf(retried)->assignments.at("app");
+    EXPECT_EQ(assignment.exclusive.Count(), 4);
+    EXPECT_EQ(assignment.memory_nodes.size(), 1u);
+    EXPECT_EQ(assignment.devices.at(kGpu).Ids().size(), 2u);
+    EXPECT_FALSE(assignment.devices.at(kGpu).response.empty());
     ASSERT_TRUE(world.Release("pod").ok());
     EXPECT_EQ(world.published().cpu, admission::NodeState::Initial(world.node).cpu);
   }

@@ -1,4 +1,4 @@
-// The allocation manager with real files, real threads and plugins that answer when they like.
+// The allocation manager with real files, real threads and plugins that answer at any time.
 #include "allocation/allocation_manager.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class AllocationTest : public ::testing::Test {
     world.AnnounceDevices();
   }
 
-  void ExpectNothingGivenAway() {
+  void ExpectNothingAssigned() {
     world.Settle();
     admission::NodeState empty = admission::NodeState::Initial(world.node);
     empty.devices.resources = {{kGpu, EightDevices("gpu")}, {kNic, EightDevices("nic")}};
@@ -37,47 +37,46 @@ class AllocationTest : public ::testing::Test {
   AllocationNode world;
 };
 
-TEST_F(AllocationTest, GrantsSavesPublishes) {
+TEST_F(AllocationTest, AssignsSavesPublishes) {
   const uint64_t before = world.manager->snapshot()->generation;
   const Outcome outcome = world.Admit(AppPod("pod", 2, {{kGpu, "1"}}));
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
-  const admission::Assignment& grant = AllocatedOf(outcome)->assignments.at("app");
-  EXPECT_EQ(grant.exclusive.Count(), 2);
-  EXPECT_EQ(grant.cpuset, grant.exclusive);
-  EXPECT_EQ(grant.memory_nodes.size(), 1u);
-  EXPECT_EQ(grant.devices.at(kGpu).response, FakePlugins::AnswerTo(kGpu, {"gpu0"}));
-  EXPECT_EQ(AllocatedOf(outcome)->generation, before + 1);
+  const admission::Assignment& assignment = AllocatedOf(outcome)->assignments.at("app");
+  EXPECT_EQ(assignment.exclusive.Count(), 2);
+  EXPECT_EQ(assignment.cpuset, assignment.exclusive);
+  EXPECT_EQ(assignment.memory_nodes.size(), 1u);
+  EXPECT_EQ(assignment.devices.at(kGpu).response, FakePlugins::AnswerTo(kGpu, {"gpu0"}));
   EXPECT_EQ(world.manager->snapshot()->generation, before + 1);
-  EXPECT_EQ(admission::AssignmentOf(world.node, world.published(), {"pod", "app"}), grant);
+  EXPECT_EQ(admission::AssignmentOf(world.node, world.published(), {"pod", "app"}), assignment);
   EXPECT_EQ(world.saved(), Persistent(world.published()));
 }
 
 TEST_F(AllocationTest, RefusesAndChangesNothing) {
   const Outcome outcome = world.Admit(AppPod("pod", 99));
   ASSERT_TRUE(std::holds_alternative<Refusal>(outcome)) << TextOf(outcome);
-  ExpectNothingGivenAway();
+  ExpectNothingAssigned();
 }
 
-TEST_F(AllocationTest, GivesAContainerItsGrantAgainWithoutAskingAnyone) {
+TEST_F(AllocationTest, ReturnsTheSameAssignmentAgainWithoutAskingAPlugin) {
   const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
   const Outcome first = world.Admit(pod);
   const int asked = world.plugins->allocations();
-  world.manager->RemoveResource(kGpu);  // its plugin may even be gone
+  world.manager->RemoveResource(kGpu);  // even if the plugin is gone
   const Outcome second = world.Admit(pod);
   ASSERT_TRUE(AllocatedOf(first) && AllocatedOf(second)) << TextOf(second);
   EXPECT_EQ(AllocatedOf(second)->assignments, AllocatedOf(first)->assignments);
   EXPECT_EQ(world.plugins->allocations(), asked);
 }
 
-// Nobody may be moved onto CPUs that he has to leave again at once.
-TEST_F(AllocationTest, GivesTheRoomOfStoppedPodsInOneChange) {
+// No container may be moved onto CPUs that it would have to leave at once.
+TEST_F(AllocationTest, ReassignsTheResourcesOfStoppedPodsInOneChange) {
   std::vector<CpuSet> pools;
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stopped", 6, {{kGpu, "1"}}))));
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stays", 8))));
   world.manager->OnChange([&pools](const std::shared_ptr<const Snapshot>& snapshot) {
     pools.push_back(snapshot->state.cpu.default_set);
   });
-  const Outcome outcome = world.Admit(AppPod("next", 7), {"stopped", "never heard of"});
+  const Outcome outcome = world.Admit(AppPod("next", 7), {"stopped", "unknown"});
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").exclusive.Count(), 7);
   EXPECT_EQ(pools, std::vector<CpuSet>{world.published().cpu.default_set});
@@ -85,19 +84,21 @@ TEST_F(AllocationTest, GivesTheRoomOfStoppedPodsInOneChange) {
   EXPECT_EQ(admission::PodsIn(world.saved()), (std::set<std::string>{"next", "stays"}));
   EXPECT_EQ(admission::PodsIn(world.published()), (std::set<std::string>{"next", "stays"}));
   EXPECT_FALSE(world.manager->KnownPods().contains("stopped"));
-  for (const auto& decision : world.manager->decisions().Newest("next", 10)) {
-    EXPECT_FALSE(decision->refusal) << decision->refusal->message;
-  }
+  const auto decisions = world.manager->decisions().Newest("next", 10);
+  ASSERT_EQ(decisions.size(), 1U);
+  EXPECT_FALSE(decisions[0]->refusal) << decisions[0]->refusal->message;
+  EXPECT_FALSE(decisions[0]->error) << decisions[0]->error->Text();
+  EXPECT_TRUE(decisions[0]->assignments.contains("app"));
 }
 
-TEST_F(AllocationTest, StoppedPodsKeepWhatIsOfNoUseToTheOther) {
+TEST_F(AllocationTest, StoppedPodsAreNotReleasedIfThatDoesNotHelp) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stopped", 4))));
   EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("fits beside it", 4), {"stopped"})));
   EXPECT_FALSE(AllocatedOf(world.Admit(AppPod("too large", 99), {"stopped"})));
   EXPECT_NE(world.published().cpu.Find({"stopped", "app"}), nullptr);
 }
 
-TEST_F(AllocationTest, RoomOfStoppedPodsStaysFreeWhereAPluginFails) {
+TEST_F(AllocationTest, ResourcesOfStoppedPodsStayFreeIfAPluginFails) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stopped", 6))));
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stays", 8))));
   world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
@@ -112,29 +113,29 @@ TEST_F(AllocationTest, LetsSharedContainersRunOnTheDefaultSet) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("exclusive", 4))));
   const Outcome outcome = world.Admit(PodOf("shared", {Asking("app", {})}));
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
-  const admission::Assignment& grant = AllocatedOf(outcome)->assignments.at("app");
-  EXPECT_TRUE(grant.exclusive.empty());
-  EXPECT_EQ(grant.cpuset, world.published().cpu.default_set);
-  EXPECT_EQ(grant.cpuset.Count(), 12);
+  const admission::Assignment& assignment = AllocatedOf(outcome)->assignments.at("app");
+  EXPECT_TRUE(assignment.exclusive.empty());
+  EXPECT_EQ(assignment.cpuset, world.published().cpu.default_set);
+  EXPECT_EQ(assignment.cpuset.Count(), 12);
 }
 
-TEST_F(AllocationTest, GivesEverythingBackWithThePod) {
+TEST_F(AllocationTest, ReleasesAllWithThePod) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
   ASSERT_TRUE(world.Release("pod").ok());
-  ExpectNothingGivenAway();
+  ExpectNothingAssigned();
 }
 
-TEST_F(AllocationTest, AnswersNamesThePluginsFault) {
+TEST_F(AllocationTest, RefusalNamesThePluginsFault) {
   world.plugins->Fail(kNic, Error{ErrorCode::kUnavailable, "plugin example.com/nic: gone"});
   const Outcome outcome = world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}));
   ASSERT_TRUE(std::holds_alternative<Refusal>(outcome)) << TextOf(outcome);
   EXPECT_EQ(std::get<Refusal>(outcome), UnexpectedAdmissionError("plugin example.com/nic: gone"));
-  ExpectNothingGivenAway();
+  ExpectNothingAssigned();
   world.plugins->Fail(kNic, std::nullopt);
   EXPECT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 4, {{kGpu, "2"}, {kNic, "1"}}))));
 }
 
-TEST_F(AllocationTest, KeepsAReservationFromOthersAndFromSight) {
+TEST_F(AllocationTest, ReservationIsNeitherSharedNorVisible) {
   const admission::NodeState before = world.published();
   world.plugins->Hold();
   std::future<Outcome> later = world.AdmitLater(AppPod("slow", 4, {{kGpu, "8"}}));
@@ -142,7 +143,7 @@ TEST_F(AllocationTest, KeepsAReservationFromOthersAndFromSight) {
   EXPECT_EQ(world.published(), before);
   EXPECT_EQ(world.saved(), Persistent(before));
 
-  const Outcome no_devices_left = world.Admit(AppPod("late", 2, {{kGpu, "1"}}));
+  const Outcome no_devices_left = world.Admit(AppPod("second", 2, {{kGpu, "1"}}));
   EXPECT_TRUE(std::holds_alternative<Refusal>(no_devices_left)) << TextOf(no_devices_left);
   const Outcome quick = world.Admit(AppPod("quick", 2));
   ASSERT_TRUE(AllocatedOf(quick)) << TextOf(quick);
@@ -159,8 +160,8 @@ TEST_F(AllocationTest, KeepsAReservationFromOthersAndFromSight) {
   EXPECT_EQ(world.saved(), Persistent(world.published()));
 }
 
-TEST_F(AllocationTest, GivesAReservationBackWhileOthersKeepTheirs) {
-  world.plugins->Fail(kGpu, Error{ErrorCode::kDeadlineExceeded, "plugin example.com/gpu: late"});
+TEST_F(AllocationTest, ReleasesAReservationWhileOthersStay) {
+  world.plugins->Fail(kGpu, Error{ErrorCode::kDeadlineExceeded, "plugin example.com/gpu: slow"});
   world.plugins->Hold();
   std::future<Outcome> later = world.AdmitLater(AppPod("slow", 4, {{kGpu, "2"}}));
   world.plugins->AwaitHeld(1);
@@ -172,10 +173,10 @@ TEST_F(AllocationTest, GivesAReservationBackWhileOthersKeepTheirs) {
   world.Settle();
   EXPECT_EQ(world.published(), before);
   ASSERT_TRUE(world.Release("quick").ok());
-  ExpectNothingGivenAway();
+  ExpectNothingAssigned();
 }
 
-TEST_F(AllocationTest, AsksOnceForCallersOfTheSameContainer) {
+TEST_F(AllocationTest, AsksThePluginOnceForCallersOfTheSameContainer) {
   world.plugins->Hold();
   const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
   std::future<Outcome> first = world.AdmitLater(pod);
@@ -206,7 +207,7 @@ TEST_F(AllocationTest, DecidesAboutMoreContainersOfAPodAfterItsFirst) {
   EXPECT_EQ(world.plugins->allocations(), 1);
 }
 
-TEST_F(AllocationTest, TellsWhoWaitsForAPodThatIsReleased) {
+TEST_F(AllocationTest, AnswersCallersThatWaitForAReleasedPod) {
   world.plugins->Hold();
   const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
   std::future<Outcome> first = world.AdmitLater(pod);
@@ -215,18 +216,18 @@ TEST_F(AllocationTest, TellsWhoWaitsForAPodThatIsReleased) {
   ASSERT_TRUE(world.Release("pod").ok());
   EXPECT_TRUE(IsError(first.get(), ErrorCode::kUnavailable));
   EXPECT_TRUE(IsError(second.get(), ErrorCode::kUnavailable));
-  world.plugins->LetGo();  // the late answer is for nobody
-  ExpectNothingGivenAway();
+  world.plugins->LetGo();  // the answer comes too late
+  ExpectNothingAssigned();
   EXPECT_TRUE(AllocatedOf(world.Admit(pod)));
 }
 
-TEST_F(AllocationTest, AnswersThoseWhoWaitWhenItEnds) {
+TEST_F(AllocationTest, AnswersCallersThatWaitWhenItEnds) {
   world.plugins->Hold();
   std::future<Outcome> later = world.AdmitLater(AppPod("pod", 2, {{kGpu, "1"}}));
   world.plugins->AwaitHeld(1);
   world.manager.reset();
   EXPECT_TRUE(IsError(later.get(), ErrorCode::kUnavailable));
-  world.plugins->LetGo();  // into the void
+  world.plugins->LetGo();  // after the end
   EXPECT_TRUE(world.saved().cpu.assignments.empty());
 }
 
@@ -259,10 +260,10 @@ TEST_F(AllocationTest, AsksAgainWhenTheFreeDevicesMovedAndThenGoesWithoutPrefere
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").devices.at(kGpu).Ids(),
-            std::set<std::string>{"gpu3"});  // the lowest that is left
+            std::set<std::string>{"gpu3"});  // the lowest free one
 }
 
-TEST_F(AllocationTest, GrantsNothingThatItCouldNotSave) {
+TEST_F(AllocationTest, AssignsNothingThatItCannotSave) {
   for (const Amounts& devices : {Amounts{}, Amounts{{kGpu, "1"}}}) {
     int index = 0;
     for (;; ++index) {
@@ -275,7 +276,7 @@ TEST_F(AllocationTest, GrantsNothingThatItCouldNotSave) {
       }
       ASSERT_TRUE(IsError(outcome, ErrorCode::kIo)) << TextOf(outcome);
       world.disk.Repair();
-      ExpectNothingGivenAway();  // and the disk is put right by the next task
+      ExpectNothingAssigned();  // and the next task repairs the files
     }
     EXPECT_GE(index, 18);  // two or three files, nine calls each
     world.disk.Repair();
@@ -292,14 +293,14 @@ TEST_F(AllocationTest, ReleasesInMemoryWhatItCannotReleaseOnDisk) {
   EXPECT_EQ(released.error().code, ErrorCode::kIo);
   EXPECT_TRUE(world.published().cpu.assignments.empty());
   EXPECT_EQ(world.saved().cpu.assignments.size(), 1u);
-  // Nobody gets the CPUs while the disk says they are taken.
+  // The CPUs are not assigned while the file says that they are taken.
   EXPECT_TRUE(IsError(world.Admit(AppPod("next", 2)), ErrorCode::kIo));
   world.disk.Repair();
-  ASSERT_TRUE(world.Release("nobody").ok());  // any change saves it
-  ExpectNothingGivenAway();
+  ASSERT_TRUE(world.Release("unknown").ok());  // any change saves it
+  ExpectNothingAssigned();
 }
 
-// Half of them hold nothing: they were refused.
+// Half of the pods have no assignment: they were refused.
 TEST_F(AllocationTest, KeepsNothingOfPodsThatWereReleased) {
   const std::set<std::string> at_first = world.manager->KnownPods();
   EXPECT_EQ(at_first, std::set<std::string>());
@@ -319,10 +320,10 @@ TEST_F(AllocationTest, KeepsNothingOfPodsThatWereReleased) {
   EXPECT_EQ(world.manager->KnownPods(), asked);
   for (const std::string& uid : asked) ASSERT_TRUE(world.Release(uid).ok());
   EXPECT_EQ(world.manager->KnownPods(), std::set<std::string>());
-  ExpectNothingGivenAway();
+  ExpectNothingAssigned();
 }
 
-TEST_F(AllocationTest, KnowsThePodsThatHoldSomethingFromBefore) {
+TEST_F(AllocationTest, KnowsThePodsThatHadAnAssignmentBeforeTheStart) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("a", 2, {{kGpu, "1"}}))));
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("b", 2))));
   world.Down();
@@ -349,7 +350,7 @@ TEST_F(AllocationTest, ContainerThatComesAgainForAnotherNumberOfCpusIsRefused) {
   }
 }
 
-TEST_F(AllocationTest, TellsEveryChangeInOrder) {
+TEST_F(AllocationTest, PublishesEveryChangeInOrder) {
   std::vector<uint64_t> generations;  // on the decision thread, read after its end
   world.manager->OnChange([&generations](std::shared_ptr<const Snapshot> snapshot) {
     generations.push_back(snapshot->generation);
@@ -386,19 +387,19 @@ TEST_F(AllocationTest, AsksAgainForAnAnswerThatDidNotReachTheDisk) {
   EXPECT_EQ(world.plugins->allocations(), 1);
 }
 
-TEST_F(AllocationTest, GivesManyThreadsDisjointThings) {
+TEST_F(AllocationTest, AssignsDisjointThingsToManyThreads) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 25;
-  std::atomic<int> granted = 0;
+  std::atomic<int> admitted = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([this, t, &granted] {
+    threads.emplace_back([this, t, &admitted] {
       for (int round = 0; round < kRounds; ++round) {
         const std::string uid = std::to_string(t) + "-" + std::to_string(round);
-        // Together they ask for more than there is, so some are refused.
+        // Together they ask for more than exists, so some are refused.
         const Outcome outcome = world.Admit(
             AppPod(uid, 2 + 2 * (round % 3), round % 2 == 0 ? Amounts{{kGpu, "3"}} : Amounts{}));
-        if (AllocatedOf(outcome)) ++granted;
+        if (AllocatedOf(outcome)) ++admitted;
         EXPECT_FALSE(std::holds_alternative<Error>(outcome)) << TextOf(outcome);
         const std::shared_ptr<const Snapshot> snapshot = world.manager->snapshot();
         EXPECT_EQ(snapshot->state.cpu.assignments.contains(uid), AllocatedOf(outcome) != nullptr);
@@ -408,8 +409,8 @@ TEST_F(AllocationTest, GivesManyThreadsDisjointThings) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(granted.load(), 0);
-  ExpectNothingGivenAway();
+  EXPECT_GT(admitted.load(), 0);
+  ExpectNothingAssigned();
 }
 
 }  // namespace

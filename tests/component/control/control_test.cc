@@ -324,9 +324,8 @@ TEST_F(ControlTest, ReplacesBytesThatAreNotUtf8) {
 
 TEST_F(ControlTest, CarriesTheSourceOfTheResources) {
   std::promise<Outcome> answer;
-  world.manager->Admit(
-      AppPod("pod", 2), [&](Outcome outcome) { answer.set_value(std::move(outcome)); },
-      "annotation");
+  world.manager->Admit({.pod = AppPod("pod", 2), .source = "annotation"},
+                       [&](Outcome outcome) { answer.set_value(std::move(outcome)); });
   ASSERT_TRUE(AllocatedOf(answer.get_future().get()));
   EXPECT_EQ(Explain("pod").at(0).source(), "annotation");
 }

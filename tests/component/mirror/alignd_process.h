@@ -24,8 +24,8 @@ inline std::vector<std::string> AligndCommand(const std::string& program, const 
           "--state-dir",
           options.state_dir,
           "--mirror",
-          options.mirror->Of("example.com/any") == allocation::BindingMode::kDeferred ? "late"
-                                                                                      : "steered",
+          options.mirror->Of("example.com/any") == mirror::BindingMode::kDeferred ? "deferred"
+                                                                                  : "preferred",
           "--kubelet-plugins-registry",
           options.kubelet_plugins_registry,
           "--kubelet-device-plugin-dir",
@@ -44,7 +44,7 @@ inline std::vector<std::string> AligndCommand(const std::string& program, const 
           "warn"};
 }
 
-// What the process has in memory; 0 if that cannot be told.
+// The resident memory of the process; 0 if it is not known.
 inline long ResidentKb(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,5 +1,5 @@
-// Several containers of one pod that want the same resource: each one's marker leads to its own
-// devices.
+// Several containers of one pod that ask for the same resource: each is assigned the devices of its
+// own marker.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,11 +10,12 @@
 namespace alignd::daemon {
 namespace {
 
-// Init container, sidecar and two more: each has what the kubelet counted for it, and reuses what
-// the kubelet believes it to reuse. Known one by one, or as a whole from the pod's annotation.
+// An init container, a sidecar and two more: each is assigned what the kubelet allocated to it, and
+// reuses the devices that the kubelet reuses. Decided one by one, or as a whole by the pod's
+// annotation.
 class MirrorContainers : public MirrorTest, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(MirrorContainers, EachHasItsOwnAndReusesAsTheKubeletBelieves) {
+TEST_P(MirrorContainers, EachGetsItsOwnDevicesAndReusesAsTheKubeletDoes) {
   StartAll();
   kubelet_->Shuffle(7);
   for (int round = 0; round < 8; ++round) {

@@ -1,5 +1,5 @@
 // Random crash points: plugin, kubelet and alignd go and come back at any time between the steps of
-// pods that hold devices. No device is given twice, none is lost.
+// pods with devices. No device is assigned twice, none is lost.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -101,12 +101,12 @@ class MirrorCrash : public MirrorTest {
     pod.gpus = gpus;
   }
 
-  void CheckNobodySharesADevice() const {
+  void CheckNoDeviceIsShared() const {
     std::map<std::string, std::string> holder;
     for (const auto& [uid, pod] : pods_) {
       for (const std::string& gpu : pod.gpus) {
         const auto [place, is_new] = holder.emplace(gpu, uid);
-        EXPECT_TRUE(is_new) << gpu << " is held by " << place->second << " and by " << uid;
+        EXPECT_TRUE(is_new) << gpu << " is assigned to " << place->second << " and to " << uid;
       }
     }
   }
@@ -121,7 +121,7 @@ class MirrorCrash : public MirrorTest {
         return !wanting.gpus.empty();
       })) << uid;
     }
-    CheckNobodySharesADevice();
+    CheckNoDeviceIsShared();
   }
 
   std::mt19937_64 random_;
@@ -140,7 +140,7 @@ TEST_F(MirrorCrash, NoDeviceIsGivenTwiceOrLost) {
     for (uint32_t steps = Below(4); steps > 0; --steps) Step();
     Crash();
     for (uint32_t steps = Below(3); steps > 0; --steps) Step();
-    CheckNobodySharesADevice();
+    CheckNoDeviceIsShared();
     if (point % 5 == 4) CheckNothingIsLost();
   }
   CheckNothingIsLost();
@@ -149,7 +149,7 @@ TEST_F(MirrorCrash, NoDeviceIsGivenTwiceOrLost) {
     EXPECT_TRUE(kubelet_->Forget(uid).ok());
   }
   pods_.clear();
-  // A kubelet that is just being told of the plugin once more drops the call that is under way.
+  // A kubelet that registers the plugin again drops the call that is under way.
   Created all;
   EXPECT_TRUE(Eventually([&] {
     const std::string uid = "all" + std::to_string(++last_pod_);

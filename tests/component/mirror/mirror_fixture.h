@@ -66,7 +66,7 @@ class MirrorTest : public DaemonTest {
     return options;
   }
 
-  // All of it; returns when the kubelet counts the GPUs.
+  // Starts all; returns when the kubelet has the GPUs.
   void StartAll(const std::string& config = StaticConfig()) {
     Start(config);
     StartGpus();
@@ -165,8 +165,8 @@ class MirrorTest : public DaemonTest {
     return nodes;
   }
 
-  std::optional<allocation::BindingMode> mode_ = allocation::BindingMode::kPreferred;
-  std::vector<allocation::BindingRule> rules_;
+  std::optional<mirror::BindingMode> mode_ = mirror::BindingMode::kPreferred;
+  std::vector<mirror::BindingRule> rules_;
   milliseconds mirror_patience_{5'000};
   milliseconds preference_timeout_{2'000};
   milliseconds grace_{std::chrono::minutes(5)};

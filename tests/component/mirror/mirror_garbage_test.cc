@@ -51,7 +51,7 @@ Message Once(uint64_t message, std::string bytes) {
   return message == 0 ? Message(std::move(bytes)) : std::nullopt;
 }
 
-// A gRPC server whose answers are whatever bytes the script says.
+// A gRPC server that answers with the bytes of a script.
 class RawPlugin {
  public:
   RawPlugin(const std::string& socket, Script script) : service_(std::move(script)) {
@@ -222,7 +222,7 @@ TEST_F(MirrorGarbage, HarmsOnlyWhoWantsItsDevices) {
       Add("storm", lists([all = ListOf(10'000, true), some = ListOf(10'000, false)](
                              uint64_t message) { return message % 2 == 0 ? all : some; }));
 
-  // The storm blows from here on. Whoever wants none of this gets what he asks for, soon.
+  // From here on the plugins misbehave. Pods without their devices are served as before.
   ASSERT_TRUE(Eventually([&] { return storm.messages() > 20; }));
   milliseconds longest{0};
   long before = 0;
@@ -245,7 +245,7 @@ TEST_F(MirrorGarbage, HarmsOnlyWhoWantsItsDevices) {
   EXPECT_GT(before, 0);
   EXPECT_LT(after, before + 512 * 1024);
 
-  // Who wants them is told whose fault it is.
+  // The refusal names the plugin.
   for (const std::string resource : {"bytes", "long", "many", "odd", "noise"}) {
     const std::string uid = "wants-" + resource;
     const mirror::Annotation marker =

@@ -1,5 +1,5 @@
 // alignd and a device plugin as processes, and a simulated kubelet, killed at any moment, also in
-// the middle of a call, with their files as they are by then. No device is given twice, none is
+// the middle of a call, with their files as they are by then. No device is assigned twice, none is
 // lost, a container that starts again has what it had, and every file can be read.
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ class Witness {
       if (other.key.pod_uid == uid) continue;
       for (const std::string& gpu : gpus) {
         if (!other.gpus.contains(gpu)) continue;
-        faults_.push_back(gpu + " is given to " + uid + " and to " + other.key.pod_uid);
+        faults_.push_back(gpu + " is assigned to " + uid + " and to " + other.key.pod_uid);
       }
     }
   }
@@ -190,17 +190,17 @@ class MirrorKill : public MirrorTest {
     return "";
   }
 
-  // With the pod's sum, as kubelets from 1.23 on show it: without, one that has ended well cannot
-  // be told from an init container, and what it held goes to the next although it starts again.
+  // With the pod's sum, as kubelets from 1.23 on send it. Without it, a container that has ended with
+  // status 0 is taken for an init container, and its devices are reused although it starts again.
   v1::PodSandboxConfig ConfigOf(const std::string& uid, const Pod& pod) const {
     if (pod.cpus == 0) return BurstablePod(uid);
     v1::PodSandboxConfig config = PodConfig(uid);
     const auto together = static_cast<int64_t>(pod.wants.size() - pod.wants.count("a-init"));
-    v1::LinuxContainerResources& counted = *config.mutable_linux()->mutable_resources();
-    counted.set_cpu_period(100'000);
-    counted.set_cpu_quota(together * pod.cpus * 100'000);
-    counted.set_cpu_shares(together * pod.cpus * 1024);
-    counted.set_memory_limit_in_bytes(together * 100 * 1024 * 1024);
+    v1::LinuxContainerResources& resources = *config.mutable_linux()->mutable_resources();
+    resources.set_cpu_period(100'000);
+    resources.set_cpu_quota(together * pod.cpus * 100'000);
+    resources.set_cpu_shares(together * pod.cpus * 1024);
+    resources.set_memory_limit_in_bytes(together * 100 * 1024 * 1024);
     return config;
   }
 
@@ -252,7 +252,7 @@ class MirrorKill : public MirrorTest {
 
   // --- The crashes.
 
-  // While the pods take their steps, somebody dies, at any moment.
+  // While the pods take their steps, a process is killed at a random moment.
   void StepAndKill() {
     const auto moment = std::chrono::microseconds(Below(40'000));
     const uint32_t victims = 1 + Below(7);  // a bit each: alignd, the plugin, the kubelet

@@ -1,4 +1,4 @@
-// A node moves from the stock kubelet with its plugins to alignd, and back, with pods that hold
+// A node moves from the stock kubelet with its plugins to alignd, and back, with pods that have
 // devices.
 #include <gtest/gtest.h>
 
@@ -102,12 +102,12 @@ class MirrorMigration : public MirrorTest {
 // With the kubelet's checkpoint copied over, or the plugin alone moved.
 class MirrorMove : public MirrorMigration, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(MirrorMove, HeldDevicesStayCountedAndHealthy) {
+TEST_P(MirrorMove, AssignedDevicesStayAllocatedAndHealthy) {
   StartWithoutAlignd();
   const Created old_pod = RunPod("old", 0, 1);
   ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
-  const Ids held = kubelet_->IdsOf({"old", "app"}, kGpu);
-  ASSERT_EQ(GpusOf(old_pod.seen), held);
+  const Ids assigned = kubelet_->IdsOf({"old", "app"}, kGpu);
+  ASSERT_EQ(GpusOf(old_pod.seen), assigned);
 
   if (GetParam()) {
     MoveToAlignd();
@@ -119,65 +119,65 @@ TEST_P(MirrorMove, HeldDevicesStayCountedAndHealthy) {
   // Its container starts again with what the kubelet replays of the plugin's answer: once.
   const Created again = CreateAgain("old", old_pod.sandbox, 1);
   ASSERT_TRUE(again.status.ok()) << again.status.error_message();
-  EXPECT_EQ(GpusOf(again.seen), held);
+  EXPECT_EQ(GpusOf(again.seen), assigned);
   EXPECT_EQ(again.seen.envs_size(), 1);
   EXPECT_EQ(again.seen.devices_size(), 1);
 
-  // The kubelet counts the same as before: two more, and no third.
+  // The kubelet has as many devices as before: two more, and no third.
   const Created new_pod = RunPod("new", 0, 2);
   ASSERT_TRUE(new_pod.status.ok()) << new_pod.status.error_message();
   Ids all = GpusOf(new_pod.seen);
   EXPECT_EQ(all.size(), 2U);
-  all.insert(held.begin(), held.end());
+  all.insert(assigned.begin(), assigned.end());
   EXPECT_EQ(all, AllGpus());
   EXPECT_FALSE(kubelet_->Admit({"third", "app"}, {{kGpu, 1}}).ok());
 
-  // Also after restarts, and until the pod goes: then its device is anybody's.
+  // Also after restarts. When the pod has gone, its device is free.
   StopDaemon();
   StartDaemon();
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
-  ASSERT_TRUE(gpus_->SetHealth(*held.begin(), false).ok());
+  ASSERT_TRUE(gpus_->SetHealth(*assigned.begin(), false).ok());
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, kubelet_->IdsOf({"new", "app"}, kGpu), kPatience));
-  ASSERT_TRUE(gpus_->SetHealth(*held.begin(), true).ok());
+  ASSERT_TRUE(gpus_->SetHealth(*assigned.begin(), true).ok());
   RemovePod("old", old_pod.sandbox);
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   const Created next = RunPod("next", 0, 1);
   ASSERT_TRUE(next.status.ok()) << next.status.error_message();
-  EXPECT_EQ(GpusOf(next.seen), held);
+  EXPECT_EQ(GpusOf(next.seen), assigned);
 }
 
 INSTANTIATE_TEST_SUITE_P(FromTheKubelet, MirrorMove, ::testing::Bool(),
                          [](const auto& of) { return of.param ? "WithItsFile" : "AtWork"; });
 
-// Its containers come without a mark: that they have a device is in the kubelet's file alone.
+// Its containers come without a marker: only the kubelet's file says that they have a device.
 TEST_F(MirrorMigration, TakenOverPodWhoseSandboxIsReplacedKeepsItsDevice) {
-  mode_ = allocation::BindingMode::kDeferred;
+  mode_ = mirror::BindingMode::kDeferred;
   StartWithoutAlignd();
   const Created old_pod = RunPod("old", 0, 1);
   ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
-  const Ids held = GpusOf(old_pod.seen);
+  const Ids assigned = GpusOf(old_pod.seen);
   MovePlugin();
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   ASSERT_TRUE(StopSandbox(old_pod.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(old_pod.sandbox).ok());
-  const auto is_held = [&] {
+  const auto is_saved = [&] {
     return ReadText(AligndCheckpoint()).find("\"old\"") != std::string::npos;
   };
-  ASSERT_TRUE(Eventually([&] { return !is_held(); }));
+  ASSERT_TRUE(Eventually([&] { return !is_saved(); }));
   const Created again = CreateAgain("old", Run(BurstablePod("old")), 1);
   ASSERT_TRUE(again.status.ok()) << again.status.error_message();
-  EXPECT_EQ(GpusOf(again.seen), held);
-  EXPECT_TRUE(is_held());
+  EXPECT_EQ(GpusOf(again.seen), assigned);
+  EXPECT_TRUE(is_saved());
   const Created new_pod = RunPod("new", 0, 2);
   ASSERT_TRUE(new_pod.status.ok()) << new_pod.status.error_message();
   Ids all = GpusOf(new_pod.seen);
   EXPECT_EQ(all.size(), 2U);
-  all.insert(held.begin(), held.end());
+  all.insert(assigned.begin(), assigned.end());
   EXPECT_EQ(all, AllGpus());
 }
 
-// It went back to the kubelet for a while, with its pods drained, and gave a device out there.
-TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItGaveMeanwhile) {
+// The plugin was back at the kubelet for a while, with its pods drained, and assigned a device.
+TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItAssignedMeanwhile) {
   StartWithoutAlignd();
   MovePlugin();
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
@@ -198,7 +198,7 @@ TEST_F(MirrorMigration, PluginThatComesAgainBringsWhatItGaveMeanwhile) {
 }
 
 // Two plugins of one resource break the kubelet: what only the kubelet's checkpoint names is not
-// offered, whatever containers hold of it.
+// offered, even if containers are assigned its devices.
 TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
   StartWithoutAlignd();
   simulator::DeviceProfile nics;
@@ -211,7 +211,7 @@ TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
   MoveToAlignd();
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kNic, {"nic0", "nic1"}, kPatience));
-  for (int life = 0; life < 2; ++life) {
+  for (int start = 0; start < 2; ++start) {
     EXPECT_EQ(SocketsOfAlignd(), 1U);
     StopDaemon();
     StartDaemon();
@@ -220,7 +220,7 @@ TEST_F(MirrorMigration, ResourceWhosePluginStaysWithTheKubeletIsLeftAlone) {
   EXPECT_TRUE(kubelet_->Readmit({}).empty());
 }
 
-// The kubelet asks whoever registered last; the mirror hears nothing of it.
+// The kubelet calls the plugin that registered last, and not the mirror.
 TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
   StartWithoutAlignd();
   const Created old_pod = RunPod("old", 0, 1);
@@ -257,8 +257,9 @@ TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
   EXPECT_TRUE(Eventually([&] { return found().empty(); }));
 }
 
-// What somebody holds by annotation, from before there was a mirror, is not taken for counted.
-TEST_F(MirrorMigration, OnlyWhatTheKubeletCountedIsTakenForCounted) {
+// A device that was assigned by annotation before the mirror was on was not allocated by the
+// kubelet.
+TEST_F(MirrorMigration, DevicesAssignedByAnnotationAreNotTakenForAllocated) {
   const auto mode = std::exchange(mode_, std::nullopt);
   Start();
   StartGpus();
@@ -273,9 +274,9 @@ TEST_F(MirrorMigration, OnlyWhatTheKubeletCountedIsTakenForCounted) {
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, left, kPatience));
 }
 
-// Where the policy had demanded another device than the kubelet counted, the file of alignd's side
-// has the one that the container really has, with its plugin's answer.
-TEST_F(MirrorMigration, BackAtTheKubeletEveryoneKeepsWhatItReallyHas) {
+// If the policy demanded another device than the kubelet allocated, alignd's file has the device
+// that the container uses, with the plugin's answer.
+TEST_F(MirrorMigration, BackAtTheKubeletContainersKeepTheDevicesThatTheyUse) {
   StartAll(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   ASSERT_TRUE(kubelet_->Admit({"swapped", "app"}, {{kGpu, 1}}).ok());
   ASSERT_EQ(kubelet_->IdsOf({"swapped", "app"}, kGpu), Ids{kGpuOfNode0});
@@ -292,13 +293,13 @@ TEST_F(MirrorMigration, BackAtTheKubeletEveryoneKeepsWhatItReallyHas) {
   ASSERT_TRUE(again.status.ok()) << again.status.error_message();
   EXPECT_EQ(GpusOf(again.seen), Ids{kGpu1OfNode1});
   EXPECT_FALSE(HasMarker(again.seen));
-  // Made only, not started: nobody keeps it off the exclusive CPUs by now.
+  // Only created, not started: nothing keeps it off the exclusive CPUs now.
   ASSERT_TRUE(kubelet_->Admit({"others", "app"}, {{kGpu, 2}}).ok());
   const Created others = CreateIn(Run(BurstablePod("others")), BurstablePod("others"), Shared());
   ASSERT_TRUE(others.status.ok()) << others.status.error_message();
   EXPECT_EQ(GpusOf(others.seen), (Ids{kGpuOfNode0, kGpu2OfNode1}));
 
-  // And once more to alignd, which finds what the kubelet has counted meanwhile.
+  // And once more to alignd, which finds what the kubelet has allocated meanwhile.
   RemovePod("others", others.sandbox);
   MoveToAlignd(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));

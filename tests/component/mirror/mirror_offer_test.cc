@@ -1,4 +1,4 @@
-// A kubelet that does not take what it is offered: it finds the next offer.
+// A kubelet that does not take an offer finds the next one.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,7 +27,7 @@ class MirrorOffer : public MirrorTest {
   fs::path Socket(const std::string& which = "") const {
     return Registry() / ("alignd-" + mirror::ResourceHash(kGpu) + which + ".sock");
   }
-  // What a killed process leaves.
+  // As after a kill.
   void LeaveStaleSocket() const {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
@@ -53,7 +53,7 @@ class MirrorOffer : public MirrorTest {
 TEST_F(MirrorOffer, KubeletThatGaveUpAStaleSocketTakesTheNext) {
   LeaveStaleSocket();
   StartUnforgivingKubelet();
-  std::this_thread::sleep_for(milliseconds(500));  // it dials for 100 ms, then gives up
+  std::this_thread::sleep_for(milliseconds(500));  // it dials for 100 ms, then stops
   Start();
   StartGpus();
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
@@ -68,7 +68,7 @@ TEST_F(MirrorOffer, OfferThatIsTakenStays) {
   StartGpus();
   StartKubelet();
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
-  // It may have come late to the first; the one that it has is there for good.
+  // The kubelet may have missed the first offer; the one that it took stays.
   const auto only_socket = [&] {
     std::string name;
     for (const auto& entry : fs::directory_iterator(Registry())) name += entry.path().filename();

@@ -48,7 +48,7 @@ class MirrorPodScope : public MirrorTest {
   }
 };
 
-TEST_F(MirrorPodScope, LaterContainersHaveTheIdsThatTheKubeletCounted) {
+TEST_F(MirrorPodScope, LaterContainersGetTheIdsThatTheKubeletAllocated) {
   StartInPodScope();
   for (int round = 0; round < 6; ++round) {
     const std::string uid = "pod" + std::to_string(round);
@@ -60,9 +60,9 @@ TEST_F(MirrorPodScope, LaterContainersHaveTheIdsThatTheKubeletCounted) {
   }
 }
 
-// The first container may run for an hour. Until then nothing may look sick: a kubelet that starts
-// meanwhile would refuse the pod for good.
-TEST_F(MirrorPodScope, NothingLooksSickWhileLaterContainersAreYetToCome) {
+// The first container may run for an hour. Until then nothing may look unhealthy: a kubelet that
+// starts meanwhile would refuse the pod for good.
+TEST_F(MirrorPodScope, NothingLooksUnhealthyBeforeLaterContainersAreCreated) {
   StartInPodScope();
   const std::string sandbox = Begin("pod");
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
@@ -77,7 +77,7 @@ TEST_F(MirrorPodScope, NothingLooksSickWhileLaterContainersAreYetToCome) {
 }
 
 TEST_F(MirrorPodScope, LateBindingKnowsAtOnceWhatStandsBehindTheIds) {
-  mode_ = allocation::BindingMode::kDeferred;
+  mode_ = mirror::BindingMode::kDeferred;
   StartInPodScope();
   const std::string sandbox = Begin("pod");
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
@@ -107,15 +107,15 @@ TEST_F(MirrorPodScope, WithoutTheKubeletsCheckpointTheIdsAreNumbers) {
 }
 
 // But no container gets another device where it must have its own: the pod waits.
-TEST_F(MirrorPodScope, WithoutTheKubeletsCheckpointCountedDevicesAreAwaited) {
-  mode_ = allocation::BindingMode::kStrict;
+TEST_F(MirrorPodScope, WithoutTheKubeletsCheckpointStrictDevicesAreAwaited) {
+  mode_ = mirror::BindingMode::kStrict;
   StartInPodScope();
   ASSERT_TRUE(kubelet_->Admit({"pod", "app"}, {{kGpu, 1}}).ok());
   ASSERT_TRUE(kubelet_->Admit({"pod", "beside"}, {{kGpu, 1}}).ok());
   const std::filesystem::path elsewhere = tree_.root() / "elsewhere";
   std::filesystem::rename(KubeletCheckpoint(), elsewhere);
   const std::string sandbox = Run(WholePod("pod"));
-  EXPECT_EQ(Finish("pod", sandbox, "setup"), Ids());  // wants nothing, and waits for nobody
+  EXPECT_EQ(Finish("pod", sandbox, "setup"), Ids());  // asks for no devices and does not wait
   const Created early = CreateIn(sandbox, WholePod("pod"), Shared("app"));
   EXPECT_EQ(early.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(early.status.error_message().find("--kubelet-device-plugin-dir"), std::string::npos)

@@ -1,5 +1,5 @@
-// Device plugins' resources counted by the kubelet and aligned by alignd: a whole daemon between a
-// simulated kubelet, simulated plugins and a simulated runtime.
+// Device plugins' resources allocated by the kubelet and aligned by alignd: a whole daemon between
+// a simulated kubelet, simulated plugins and a simulated runtime.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace {
 using simulator::Manner;
 using Ids = std::set<std::string>;
 
-TEST_F(MirrorTest, UnannotatedPodGetsWhatTheKubeletCounted) {
+TEST_F(MirrorTest, UnannotatedPodGetsWhatTheKubeletAllocated) {
   StartAll();
   const Created pod = RunPod("one", 3, 1);
   ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
@@ -26,7 +26,7 @@ TEST_F(MirrorTest, UnannotatedPodGetsWhatTheKubeletCounted) {
   EXPECT_EQ(pod.seen.linux().resources().cpu_quota(), -1);
 }
 
-// The blog's cases, through the mirror: what the kubelet counts and where the CPUs are.
+// The blog's cases, through the mirror: what the kubelet allocates and where the CPUs are.
 TEST_F(MirrorTest, BlogGpuAndCpu2OneGpuAndThreeCpusAreOfOneNode) {
   StartAll();
   const Created pod = RunPod("1gpu", 3, 1);
@@ -78,10 +78,10 @@ TEST_F(MirrorTest, SwapsTheDeviceOnlyWhereThePolicyWouldMisalign) {
   EXPECT_EQ(GpusOf(pod.seen), Ids{kGpu1OfNode1});
   EXPECT_EQ(CpusOf(pod.id), "14-16");
 
-  // The kubelet still counts the other id; its health follows the device that is bound to it.
+  // The kubelet still has the other id; its health follows the device that is bound to it.
   ASSERT_TRUE(gpus_->SetHealth(kGpu1OfNode1, false).ok());
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, {kGpu1OfNode1, kGpu2OfNode1}, kPatience));
-  // And what is left to give is as much as the kubelet believes, GPU 0 too.
+  // As many devices are free as the kubelet assumes, also GPU 0.
   Ids left;
   for (const std::string uid : {"next", "last"}) {
     const Created next = RunPod(uid, 0, 1);
@@ -91,8 +91,8 @@ TEST_F(MirrorTest, SwapsTheDeviceOnlyWhereThePolicyWouldMisalign) {
   EXPECT_EQ(left, (Ids{kGpuOfNode0, kGpu2OfNode1}));
 }
 
-TEST_F(MirrorTest, LateBindingTakesTheBestWhateverTheKubeletCounted) {
-  mode_ = allocation::BindingMode::kDeferred;
+TEST_F(MirrorTest, DeferredAssignsTheBestWhateverTheKubeletAllocated) {
+  mode_ = mirror::BindingMode::kDeferred;
   StartAll();
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
   ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});  // its lowest
@@ -127,7 +127,7 @@ TEST_F(MirrorTest, MarkerOfThePodsAuthorIsNotTakenForOne) {
   EXPECT_EQ(GpusOf(created.seen), Ids());
 }
 
-TEST_F(MirrorTest, MarkerWithIdsThatNobodyWasToldOfIsRefused) {
+TEST_F(MirrorTest, MarkerWithUnknownIdsIsRefused) {
   StartAll();
   const mirror::Annotation odd = mirror::FormatMarker({kGpu, {"GPU-of-another-node"}});
   const v1::PodSandboxConfig pod = BurstablePod("odd");
@@ -170,8 +170,8 @@ TEST_F(MirrorTest, Row19PodWaitsForItsPluginAfterAReboot) {
   EXPECT_EQ(GpusOf(later.seen), GpusOf(before.seen));
 }
 
-// After a reboot the kubelet admits its pods anew, before any plugin runs, and refuses for good
-// those whose devices it does not see. It sees them: alignd remembers what was counted.
+// After a reboot the kubelet admits its pods again, before any plugin runs, and refuses for good
+// those whose devices it does not see. It sees them: alignd has saved the bindings.
 TEST_F(MirrorTest, Row19KubeletAdmitsItsPodsAnewAfterAReboot) {
   StartAll();
   const Created before = RunPod("one", 3, 1);
@@ -183,10 +183,10 @@ TEST_F(MirrorTest, Row19KubeletAdmitsItsPodsAnewAfterAReboot) {
   watch_.Forget();
   Start();
   ASSERT_TRUE(kubelet_->Restart().ok());
-  const Ids counted = kubelet_->IdsOf({"one", "app"}, kGpu);
-  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, counted, kPatience));
+  const Ids ids = kubelet_->IdsOf({"one", "app"}, kGpu);
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, ids, kPatience));
   EXPECT_TRUE(kubelet_->Readmit({}).empty());
-  // Nobody else is sent here meanwhile.
+  // No other pod is admitted meanwhile.
   EXPECT_FALSE(kubelet_->Admit({"two", "app"}, {{kGpu, 1}}).ok());
   const v1::PodSandboxConfig pod = PodConfig("one");
   const std::string sandbox = Run(pod);
@@ -210,7 +210,7 @@ TEST_F(MirrorTest, Row19PodIsRefusedWhenItHasWaitedLongEnough) {
   EXPECT_NE(refused.status.error_message().find(kGpu), std::string::npos);
 }
 
-// Row 20: restarts end no pod that holds devices, and its containers start again with the same.
+// Row 20: restarts end no pod with devices, and its containers start again with the same ones.
 TEST_F(MirrorTest, Row20RestartsOfAllLeaveRunningPodsTheirDevices) {
   StartAll();
   const Created before = RunPod("one", 3, 1);
@@ -233,9 +233,9 @@ TEST_F(MirrorTest, Row20RestartsOfAllLeaveRunningPodsTheirDevices) {
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
 }
 
-// Also where an init container has ended that had devices: the kubelet, which admits its pods anew,
-// asks for those as well.
-TEST_F(MirrorTest, Row20DevicesOfEndedInitContainersRefuseNobody) {
+// Also where an init container has ended that had devices: the kubelet, which admits its pods
+// again, asks for those as well.
+TEST_F(MirrorTest, Row20DevicesOfEndedInitContainersCauseNoRefusal) {
   StartAll();
   ASSERT_TRUE(kubelet_->Admit({"pod", "init"}, {{kGpu, 3}}, /*ends=*/true).ok());
   const Result<Done> admitted = kubelet_->Admit({"pod", "app"}, {{kGpu, 1}});
@@ -297,8 +297,8 @@ TEST_F(MirrorTest, Row22DamagedBindingsAreNotIgnored) {
   EXPECT_EQ(ReadText(file), text);
 }
 
-// Row 23: the order in which pods come back does not matter for what they hold.
-TEST_F(MirrorTest, Row23ReplayInAnotherOrderGivesEveryoneTheSame) {
+// Row 23: the order in which pods come back does not change their assignments.
+TEST_F(MirrorTest, Row23ReplayInAnotherOrderAssignsTheSame) {
   StartAll();
   const Created a = RunPod("a", 3, 1);
   const Created b = RunPod("b", 3, 1);
@@ -346,8 +346,8 @@ TEST_F(MirrorTest, Row25NoDeviceIsGivenTwice) {
   EXPECT_EQ(GpusOf(now.seen), AllGpus());
 }
 
-// Row 26: a plugin that takes its time over preferences holds up nobody else, and not for long.
-TEST_F(MirrorTest, Row26SlowPreferencesHoldUpNobodyElse) {
+// Row 26: a plugin with slow preferences delays no other plugin, and its own pods not for long.
+TEST_F(MirrorTest, Row26SlowPreferencesDelayNoOtherPlugin) {
   Start();
   StartGpus();
   simulator::DeviceProfile profile;
@@ -367,7 +367,7 @@ TEST_F(MirrorTest, Row26SlowPreferencesHoldUpNobodyElse) {
   // Not even its own kubelet's other calls of alignd.
   const Running other = RunOne(PodConfig("other"), Pinned(3));
   EXPECT_NE(CpusOf(other.container), "");
-  EXPECT_TRUE(waits.get().ok());  // without the plugin's preference, once it is late
+  EXPECT_TRUE(waits.get().ok());  // without the plugin's preference, after the timeout
   EXPECT_EQ(kubelet_->IdsOf({"slow", "app"}, "example.com/slow").size(), 1U);
 }
 

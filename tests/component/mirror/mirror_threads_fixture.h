@@ -1,6 +1,5 @@
-// Registry, allocation, bindings and mirror without gRPC, so that the thread sanitizer can judge
-// them: with plugins and a kubelet whose every word comes on a thread of its own, on a disk that
-// may die.
+// Registry, allocation, bindings and mirror without gRPC, which the thread sanitizer cannot check.
+// The plugins and the kubelet call from threads of their own, and the disk may fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,10 +20,11 @@
 
 #include "alignd/devicemanager/device_policy.h"
 #include "allocation/allocation_manager.h"
-#include "allocation/binding_table.h"
 #include "deviceplugin/plugin_registry.h"
 #include "edge/allocation_node.h"
+#include "mirror/binding_table.h"
 #include "mirror/mirror.h"
+#include "mirror/mirrored_devices.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
 
@@ -35,18 +35,18 @@ using Ids = std::set<std::string>;
 
 inline Error Gone() { return {ErrorCode::kUnavailable, "gone"}; }
 
-inline v1beta1::ListAndWatchResponse ListWithout(int sick) {
+inline v1beta1::ListAndWatchResponse ListWithout(int unhealthy) {
   v1beta1::ListAndWatchResponse list;
   for (int i = 0; i < 8; ++i) {
     v1beta1::Device& device = *list.add_devices();
     device.set_id("gpu" + std::to_string(i));
-    device.set_health(i == sick ? "Unhealthy" : "Healthy");
+    device.set_health(i == unhealthy ? "Unhealthy" : "Healthy");
     device.mutable_topology()->add_nodes()->set_id(i / 4);
   }
   return list;
 }
 
-// Those that live of a kind, for whoever wants to do something with one of them.
+// The living objects of a class.
 template <typename T>
 class Living {
  public:
@@ -68,7 +68,7 @@ class Living {
   std::set<T*> all_ GUARDED_BY(mutex_);
 };
 
-// A plugin whose every word comes on a thread of its own.
+// A plugin that answers on a thread of its own.
 class FakeConnection final : public PluginConnection {
  public:
   explicit FakeConnection(Living<FakeConnection>& living) : living_(living) { living_.Add(this); }
@@ -151,11 +151,11 @@ class FakeConnection final : public PluginConnection {
   TaskQueue queue_{"fake-plugin"};
 };
 
-// What the kubelet is told, and how it asks.
+// Records what is announced to the kubelet, and asks as the kubelet does.
 class FakeOffered final : public Offered {
  public:
-  FakeOffered(Living<FakeOffered>& living, Guide guide, const Announcement& announced)
-      : living_(living), guide_(std::move(guide)) {
+  FakeOffered(Living<FakeOffered>& living, Preference preference, const Announcement& announced)
+      : living_(living), preference_(std::move(preference)) {
     Announce(announced);
     living_.Add(this);
   }
@@ -168,23 +168,23 @@ class FakeOffered final : public Offered {
       if (device.healthy) healthy_.insert(id);
     }
   }
-  bool IsFollowed() const override { return false; }  // so that it is made anew again and again
+  bool IsFollowed() const override { return false; }  // so that the offer is repeated again and again
   Ids healthy() const {
     const MutexLock lock(mutex_);
     return healthy_;
   }
   void Ask(std::function<void(Ids)> done) const {
-    guide_({.available = healthy(), .must_include = {}, .size = 1}, std::move(done));
+    preference_({.available = healthy(), .must_include = {}, .size = 1}, std::move(done));
   }
 
  private:
   Living<FakeOffered>& living_;
-  const Guide guide_;
+  const Preference preference_;
   mutable Mutex mutex_;
   Ids healthy_ GUARDED_BY(mutex_);
 };
 
-// Hands inventories on, once there is somebody to take them.
+// Passes inventories on once it is connected.
 class Relay final : public allocation::InventorySink {
  public:
   void ConnectTo(allocation::InventorySink* target) {
@@ -207,11 +207,11 @@ class Relay final : public allocation::InventorySink {
 
 class MirrorThreads : public ::testing::Test {
  protected:
-  // A pod that has had its device since before the plugin came to us.
+  // A pod whose device was assigned before the plugin registered with alignd.
   static constexpr char kOld[] = "old";
   static constexpr char kOldGpu[] = "gpu7";
 
-  // The kubelet's checkpoint, which cannot be read every time.
+  // Reads the kubelet's checkpoint; fails every third time.
   static Result<checkpoint::DeviceCheckpoint> ReadKubelets() {
     static std::atomic<int> times = 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -226,16 +226,15 @@ class MirrorThreads : public ::testing::Test {
     Down();
   }
 
-  // From what is on the disk, which dies at its `dies_at`th call from then on, if given.
+  // Starts from the files. If given, the disk fails at its `dies_at`th call from then on.
   void Up(std::optional<int> dies_at = std::nullopt) {
     store_.emplace(world_.paths(), world_.disk);
     auto state = store_->Load(world_.node);
-    auto bindings =
-        allocation::BindingTable::Load(world_.tree.root() / "device_bindings", world_.disk);
+    auto bindings = BindingTable::Load(world_.tree.root() / "device_bindings", world_.disk);
     ASSERT_TRUE(state.ok()) << state.error().Text();
     ASSERT_TRUE(bindings.ok()) << bindings.error().Text();
     bindings_ = *std::move(bindings);
-    ASSERT_TRUE(bindings_->RetainHeld(*state).ok());
+    ASSERT_TRUE(bindings_->RetainAssigned(*state).ok());
     if (dies_at) world_.disk.DieAt(*dies_at);
     registry_ = std::make_unique<deviceplugin::PluginRegistry>(
         deviceplugin::PluginSettings(), relay_, background_,
@@ -243,10 +242,11 @@ class MirrorThreads : public ::testing::Test {
                const std::filesystem::path&) -> Result<std::unique_ptr<PluginConnection>> {
           return std::unique_ptr<PluginConnection>(std::make_unique<FakeConnection>(plugins_));
         });
-    manager_ = std::make_unique<allocation::AllocationManager>(
-        world_.node, *std::move(state), *store_, *registry_, bindings_.get(),
-        allocation::BindingMode::kPreferred,
-        allocation::KubeletDevices{ReadKubelets, [](const std::string&) { return false; }});
+    devices_ = std::make_unique<MirroredDevices>(
+        BindingMode::kPreferred, world_.node.topology.scope(), *bindings_,
+        KubeletCheckpoint{ReadKubelets, [](const std::string&) { return false; }}, io_);
+    manager_ = std::make_unique<allocation::AllocationManager>(world_.node, *std::move(state),
+                                                               *store_, *registry_, *devices_);
     relay_.ConnectTo(manager_.get());
     manager_->OnChange([this](const auto&) { Refresh(); });
     bindings_->OnChange([this] { Refresh(); });
@@ -254,14 +254,14 @@ class MirrorThreads : public ::testing::Test {
         {.registry = world_.tree.root() / "registry",
          .kubelet_allocated_before = {},
          .patience = std::chrono::milliseconds(10)},
-        world_.node, *manager_, *bindings_,
+        world_.node, *manager_, *bindings_, background_,
         [this](const auto& query, auto done) {
           registry_->GetPreferredAllocation(query, kKubeletWaits, std::move(done));
         },
-        [this](const std::string&, const std::filesystem::path&, Guide guide,
+        [this](const std::string&, const std::filesystem::path&, Preference preference,
                const Announcement& announced) -> Result<std::unique_ptr<Offered>> {
           return std::unique_ptr<Offered>(
-              std::make_unique<FakeOffered>(offered_, std::move(guide), announced));
+              std::make_unique<FakeOffered>(offered_, std::move(preference), announced));
         });
     ASSERT_TRUE(mirror.ok()) << mirror.error().Text();
     {
@@ -271,7 +271,7 @@ class MirrorThreads : public ::testing::Test {
     const MutexLock lock(gate_);
     is_up_ = true;
   }
-  // Whoever waits for an answer is told that we are stopping. StopOthers goes before.
+  // Callers that wait for an answer get an error. Call StopOthers before.
   void Down() {
     {
       const MutexLock lock(gate_);
@@ -285,6 +285,7 @@ class MirrorThreads : public ::testing::Test {
     mirror.reset();
     relay_.ConnectTo(nullptr);
     manager_.reset();
+    devices_.reset();
     registry_.reset();
     bindings_.reset();
     store_.reset();
@@ -295,7 +296,7 @@ class MirrorThreads : public ::testing::Test {
     if (mirror_) mirror_->Refresh();
   }
 
-  // On threads of their own, over and over: plugins, a kubelet that asks, and readers.
+  // Starts threads that loop: plugins, a kubelet that asks, and readers.
   void StartOthers() {
     over_ = false;
     registry_->Register(kGpu, "/plugins/0.sock", [](const Result<Done>&) {});
@@ -335,21 +336,23 @@ class MirrorThreads : public ::testing::Test {
     others_.clear();
   }
 
-  // What the kubelet may count for somebody.
+  // The ids that the kubelet may allocate.
   Ids Healthy() {
     Ids healthy;
     offered_.WithAll([&](const FakeOffered& offered) { healthy = offered.healthy(); });
     return healthy;
   }
-  // One device, counted as this id. An error once we are down.
-  allocation::Outcome Admit(const std::string& uid, const std::string& counted) {
+  // A pod with one device, to which the kubelet allocated this id. An error once all is down.
+  allocation::Outcome Admit(const std::string& uid, const std::string& id) {
     std::promise<allocation::Outcome> outcome;
     {
       const MutexLock lock(gate_);
       if (!is_up_) return Gone();
-      manager_->Admit(testing::AppPod(uid, 1, {{kGpu, "1"}}),
-                      [&](allocation::Outcome done) { outcome.set_value(std::move(done)); }, "test",
-                      "app", {{"app", {{kGpu, {counted}}}}});
+      manager_->Admit({.pod = testing::AppPod(uid, 1, {{kGpu, "1"}}),
+                       .source = "test",
+                       .wanted = "app",
+                       .kubelet_allocated = {{"app", {{kGpu, {id}}}}}},
+                      [&](allocation::Outcome done) { outcome.set_value(std::move(done)); });
     }
     return outcome.get_future().get();
   }
@@ -363,16 +366,18 @@ class MirrorThreads : public ::testing::Test {
     return released.get_future().get();
   }
 
+  TaskQueue background_{"background"};
+  TaskQueue io_{"io"};
   testing::AllocationNode world_;
   std::optional<allocation::CheckpointStore> store_;
   Living<FakeConnection> plugins_;
   Living<FakeOffered> offered_;
   Relay relay_;
-  TaskQueue background_{"background"};
-  std::unique_ptr<allocation::BindingTable> bindings_;
+  std::unique_ptr<BindingTable> bindings_;
   Mutex mirror_mutex_;
   std::unique_ptr<Mirror> mirror_ GUARDED_BY(mirror_mutex_);
   std::unique_ptr<deviceplugin::PluginRegistry> registry_;
+  std::unique_ptr<MirroredDevices> devices_;
   std::unique_ptr<allocation::AllocationManager> manager_;
   Mutex gate_;
   bool is_up_ GUARDED_BY(gate_) = false;

@@ -27,17 +27,17 @@ TEST_F(MirrorThreads, AllAtOnce) {
   constexpr int kPods = 60;  // of each of two threads
   Up();
   StartOthers();
-  std::atomic<int> granted = 0;
+  std::atomic<int> admitted = 0;
   std::vector<std::thread> pods;
   for (const char* thread : {"a", "b"}) {
     pods.emplace_back([&, thread] {
-      for (int pod = 0; pod < kPods || (granted == 0 && pod < 100'000); ++pod) {
+      for (int pod = 0; pod < kPods || (admitted == 0 && pod < 100'000); ++pod) {
         const Ids healthy = Healthy();
         if (healthy.empty()) continue;
         const std::string uid = thread + std::to_string(pod);
-        const auto counted = std::next(
-            healthy.begin(), static_cast<int>(std::hash<std::string>()(uid) % healthy.size()));
-        if (std::holds_alternative<Allocated>(Admit(uid, *counted))) ++granted;
+        const auto id = std::next(healthy.begin(),
+                                  static_cast<int>(std::hash<std::string>()(uid) % healthy.size()));
+        if (std::holds_alternative<Allocated>(Admit(uid, *id))) ++admitted;
         EXPECT_TRUE(Release(uid).ok());
       }
     });
@@ -57,15 +57,15 @@ TEST_F(MirrorThreads, AllAtOnce) {
   EXPECT_EQ(guided_, asked_);
 }
 
-// The runtime's containers, and the kubelet's count of their devices, which outlive all crashes.
+// The runtime's containers and the ids that the kubelet allocated to them, which survive crashes.
 class MirrorThreadsCrash : public MirrorThreads {
  protected:
   struct Running {
-    std::string counted;
+    std::string id;
     Ids devices;
   };
 
-  // Pods come and go, also while we go down.
+  // Pods are created and removed, also while all goes down.
   void Churn(const std::string& thread, uint64_t seed) {
     std::mt19937_64 random(seed);
     for (int pod = 0; !churned_; ++pod) {
@@ -78,37 +78,38 @@ class MirrorThreadsCrash : public MirrorThreads {
   }
   void RunOne(const std::string& uid, uint64_t which) {
     Ids free = Healthy();
-    std::string counted;
+    std::string id;
     {
       const MutexLock lock(mutex_);
-      std::erase_if(free, [&](const auto& id) REQUIRES(mutex_) { return counted_.contains(id); });
+      std::erase_if(free,
+                    [&](const auto& id) REQUIRES(mutex_) { return allocated_ids_.contains(id); });
       // Some stay free, so that there is something to choose from.
-      if (free.empty() || counted_.size() >= 7) return;
-      counted = *std::next(free.begin(), static_cast<int>(which % free.size()));
-      counted_.insert(counted);
+      if (free.empty() || allocated_ids_.size() >= 7) return;
+      id = *std::next(free.begin(), static_cast<int>(which % free.size()));
+      allocated_ids_.insert(id);
     }
-    const allocation::Outcome outcome = Admit(uid, counted);
+    const allocation::Outcome outcome = Admit(uid, id);
     const MutexLock lock(mutex_);
-    if (const auto* granted = std::get_if<Allocated>(&outcome)) {
-      running_[uid] = {counted, granted->assignments.at("app").devices.at(kGpu).Ids()};
+    if (const auto* allocated = std::get_if<Allocated>(&outcome)) {
+      running_[uid] = {id, allocated->assignments.at("app").devices.at(kGpu).Ids()};
     } else {
-      counted_.erase(counted);
+      allocated_ids_.erase(id);
     }
   }
   void RemoveOne(uint64_t which) {
     std::string uid;
-    std::string counted;
+    std::string id;
     {
       const MutexLock lock(mutex_);
       if (running_.empty()) return;
       const auto one = std::next(running_.begin(), static_cast<int>(which % running_.size()));
       uid = one->first;
-      counted = one->second.counted;
+      id = one->second.id;
       running_.erase(one);  // the runtime removed it first
     }
-    (void)Release(uid);  // of a dead disk, or of nobody: it is found gone in the next life
+    (void)Release(uid);  // may fail; CheckRestored then releases it
     const MutexLock lock(mutex_);
-    counted_.erase(counted);
+    allocated_ids_.erase(id);
   }
 
   // Just after Up.
@@ -122,22 +123,22 @@ class MirrorThreadsCrash : public MirrorThreads {
     const admission::NodeState state = manager_->snapshot()->state;
     EXPECT_TRUE(state.BrokenInvariants(world_.node).empty());
     checkpoint::Bindings bound;
-    Ids held = state.devices.PodIds(kOld, kGpu);  // once the plugin has come
-    if (!held.empty()) {
-      EXPECT_EQ(held, Ids{kOldGpu});
+    Ids assigned = state.devices.PodIds(kOld, kGpu);  // once the plugin has come
+    if (!assigned.empty()) {
+      EXPECT_EQ(assigned, Ids{kOldGpu});
       bound[{kOld, "app"}][kGpu][kOldGpu] = kOldGpu;
     }
     for (const auto& [uid, running] : running_) {
       const auto* allocation = state.devices.Find({uid, "app"}, kGpu);
       ASSERT_NE(allocation, nullptr) << uid << " has lost its device";
       EXPECT_EQ(allocation->Ids(), running.devices) << uid;
-      bound[{uid, "app"}][kGpu][running.counted] = *running.devices.begin();
+      bound[{uid, "app"}][kGpu][running.id] = *running.devices.begin();
       for (const std::string& id : running.devices) {
-        EXPECT_TRUE(held.insert(id).second) << id << " is held twice";
+        EXPECT_TRUE(assigned.insert(id).second) << id << " is assigned twice";
       }
     }
     EXPECT_EQ(*manager_->bindings(), bound);
-    EXPECT_EQ(state.devices.AllocatedIds(kGpu), held);
+    EXPECT_EQ(state.devices.AllocatedIds(kGpu), assigned);
   }
   size_t running() {
     const MutexLock lock(mutex_);
@@ -146,29 +147,29 @@ class MirrorThreadsCrash : public MirrorThreads {
 
   Mutex mutex_;
   std::map<std::string, Running> running_ GUARDED_BY(mutex_);
-  // By the kubelet, for pods that it has not forgotten.
-  Ids counted_ GUARDED_BY(mutex_) = {kOldGpu};
+  // Of pods that the kubelet has not forgotten.
+  Ids allocated_ids_ GUARDED_BY(mutex_) = {kOldGpu};
   std::atomic<bool> churned_ = false;
 };
 
-TEST_F(MirrorThreadsCrash, NoDeviceIsGivenTwiceOrLostWheneverTheDiskDies) {
+TEST_F(MirrorThreadsCrash, NoDeviceIsAssignedTwiceOrLostWheneverTheDiskFails) {
   std::mt19937_64 random = SeededRandom();
-  const int lives = Iterations(25);
-  for (int life = 0; life < lives && !HasFailure(); ++life) {
-    SCOPED_TRACE("life " + std::to_string(life));
-    // The first goes on until somebody has something to lose.
-    const bool is_mortal = life > 0;
-    Up(is_mortal ? std::optional(static_cast<int>(random() % 150)) : std::nullopt);
+  const int starts = Iterations(25);
+  for (int start = 0; start < starts && !HasFailure(); ++start) {
+    SCOPED_TRACE("start " + std::to_string(start));
+    // The first run goes on until there is an assignment to lose.
+    const bool fails = start > 0;
+    Up(fails ? std::optional(static_cast<int>(random() % 150)) : std::nullopt);
     StartOthers();
     churned_ = false;
-    const std::string name = std::to_string(life);
+    const std::string name = std::to_string(start);
     std::thread one([&, seed = random()] { Churn(name + "a", seed); });
     std::thread other([&, seed = random()] { Churn(name + "b", seed); });
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!is_mortal && running() == 0 && std::chrono::steady_clock::now() < deadline) {
+    while (!fails && running() == 0 && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    EXPECT_TRUE(is_mortal || running() > 0);
+    EXPECT_TRUE(fails || running() > 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % 40));
     StopOthers();
     Down();  // in the middle of what the pods' threads are doing

@@ -1,4 +1,4 @@
-// The blog's scenarios with GPUs, as unannotated pods through a kubelet that counts devices:
+// The blog's scenarios with GPUs, as unannotated pods through a kubelet that allocates devices:
 // placed as the real kubelet placed them.
 #include <gtest/gtest.h>
 
@@ -147,12 +147,12 @@ class MirrorVectors : public MirrorTest {
       const Ask ask = AskOf(steps[i].at("pod"));
       const Place expected = Expected(scenario.at("expect")[i]);
       const Place place = Admit(ask);
-      if (mode_ == allocation::BindingMode::kDeferred || place == expected) {
+      if (mode_ == mirror::BindingMode::kDeferred || place == expected) {
         EXPECT_EQ(place, expected);
         ++same_;
         continue;
       }
-      // Steered: what the kubelet counted is taken where that is no worse.
+      // Preferred: the allocated device is assigned if that is no worse.
       ++other_;
       if (as_recorded) {
         EXPECT_EQ(place.admitted, expected.admitted);
@@ -168,7 +168,7 @@ class MirrorVectors : public MirrorTest {
     }
   }
 
-  void RunAll(const std::string& file, allocation::BindingMode mode) {
+  void RunAll(const std::string& file, mirror::BindingMode mode) {
     mode_ = mode;
     std::map<std::string, std::vector<json>> by_config;
     for (json& scenario : ScenariosWithDevices(file)) {
@@ -208,18 +208,18 @@ class MirrorVectors : public MirrorTest {
   int other_ = 0;
 };
 
-TEST_F(MirrorVectors, BlogLate) { RunAll("blog.jsonl", allocation::BindingMode::kDeferred); }
+TEST_F(MirrorVectors, BlogDeferred) { RunAll("blog.jsonl", mirror::BindingMode::kDeferred); }
 
-TEST_F(MirrorVectors, BlogSteered) { RunAll("blog.jsonl", allocation::BindingMode::kPreferred); }
+TEST_F(MirrorVectors, BlogPreferred) { RunAll("blog.jsonl", mirror::BindingMode::kPreferred); }
 
-TEST_F(MirrorVectors, BlogOfKubelet120Late) {
+TEST_F(MirrorVectors, BlogOfKubelet120Deferred) {
   compatibility_ = Compatibility::k1_20;
-  RunAll("blog-1.20.jsonl", allocation::BindingMode::kDeferred);
+  RunAll("blog-1.20.jsonl", mirror::BindingMode::kDeferred);
 }
 
-TEST_F(MirrorVectors, BlogOfKubelet120Steered) {
+TEST_F(MirrorVectors, BlogOfKubelet120Preferred) {
   compatibility_ = Compatibility::k1_20;
-  RunAll("blog-1.20.jsonl", allocation::BindingMode::kPreferred);
+  RunAll("blog-1.20.jsonl", mirror::BindingMode::kPreferred);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A small node for tests of allocation: machine, configuration, pods, and an allocation manager
-// that can be taken down and brought up again from its disk.
+// that can be stopped and started again from its files.
 #pragma once
 
 #include <cstdio>
@@ -91,12 +91,11 @@ inline Pod AppPod(const std::string& uid, int cpus, Amounts devices = {}) {
   return PodOf(uid, {Asking("app", devices)});
 }
 
-// The manager and its world. Up() brings it up; what is on the disk outlives it.
+// The manager and its environment. Up() starts it; the files stay when it goes down.
 class AllocationNode {
  public:
   explicit AllocationNode(admission::Node node_of = MakeNode()) : node(std::move(node_of)) {}
 
-  // The kind of each call is in the error, if loading fails.
   Result<Done> TryUp() {
     store.emplace(paths(), disk);
     Result<admission::NodeState> loaded = store->Load(node);
@@ -117,7 +116,6 @@ class AllocationNode {
     manager->SetResource(kNic, EightDevices("nic"));
     Settle();
   }
-  // Without a word to anyone.
   void Down() {
     manager.reset();
     plugins.reset();
@@ -128,9 +126,8 @@ class AllocationNode {
   std::future<allocation::Outcome> AdmitLater(Pod pod, const std::set<std::string>& stopped = {}) {
     auto answer = std::make_shared<std::promise<allocation::Outcome>>();
     manager->Admit(
-        std::move(pod),
-        [answer](allocation::Outcome outcome) { answer->set_value(std::move(outcome)); },
-        /*source=*/{}, /*wanted=*/{}, /*counted=*/{}, [stopped] { return stopped; });
+        {.pod = std::move(pod), .stopped = [stopped] { return stopped; }},
+        [answer](allocation::Outcome outcome) { answer->set_value(std::move(outcome)); });
     return answer->get_future();
   }
   allocation::Outcome Admit(Pod pod, const std::set<std::string>& stopped = {}) {
@@ -149,8 +146,8 @@ class AllocationNode {
     }
     return Done{};
   }
-  // All that was posted before has been done: a pod that nobody knows is released behind it.
-  void Settle() { (void)Release("nobody"); }
+  // Returns when all that was posted before is done: the release of an unknown pod comes after it.
+  void Settle() { (void)Release("unknown"); }
 
   admission::NodeState published() const { return manager->snapshot()->state; }
   // What another process would load now. Ends the program if that fails.

@@ -1,4 +1,4 @@
-// What tests ask of an answer of the allocation manager, and of a state.
+// Accessors for the allocation manager's answers, and for states.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline std::string TextOf(const Outcome& outcome) {
     return refusal->reason + ": " + refusal->message;
   }
   if (const auto* error = std::get_if<Error>(&outcome)) return "error: " + error->Text();
-  return "granted";
+  return "allocated";
 }
 
 inline bool IsError(const Outcome& outcome, ErrorCode code) {
@@ -28,7 +28,7 @@ inline bool IsError(const Outcome& outcome, ErrorCode code) {
   return error != nullptr && error->code == code;
 }
 
-// What a file can hold of a state.
+// The part of a state that the files contain.
 inline admission::NodeState Persistent(admission::NodeState state) {
   state.affinities.clear();
   state.cpu.reusable.clear();

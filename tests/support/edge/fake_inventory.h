@@ -1,4 +1,4 @@
-// Remembers what device plugins announced, and waits for it.
+// Records what device plugins announced, and waits for it.
 #pragma once
 
 #include <chrono>
@@ -38,13 +38,13 @@ class FakeInventory : public allocation::InventorySink {
     return resources_;
   }
 
-  // How often we were told something.
+  // The number of announcements.
   int changes() const {
     const MutexLock lock(mutex_);
     return changes_;
   }
 
-  // Whether `is_so` held before `timeout` was over.
+  // Whether `is_so` was true before `timeout` was over.
   bool WaitUntil(const std::function<bool(const Resources&)>& is_so,
                  std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
     const auto deadline = std::chrono::steady_clock::now() + timeout;

@@ -1,4 +1,4 @@
-// Device plugins in process: they remember what they gave out and answer on a thread of their own.
+// Device plugins in the test's process, which answer on a thread of their own.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@
 
 namespace alignd::testing {
 
-// Thread-safe. Answers every Allocate with AnswerTo, until told otherwise.
+// Thread-safe. Answers every Allocate with AnswerTo, unless Fail was called.
 class FakePlugins final : public allocation::DevicePlugins {
  public:
-  // The answer for these devices: made of them alone, so that a test knows it.
+  // The answer for these devices.
   static std::string AnswerTo(const std::string& resource, const std::vector<std::string>& ids) {
     std::string answer = resource + ":";
     for (const std::string& id : ids) answer += " " + id;
@@ -43,21 +43,21 @@ class FakePlugins final : public allocation::DevicePlugins {
     preference_ = std::move(preference);
   }
 
-  // Answers are held back until LetGo.
+  // Delays answers until LetGo.
   void Hold() {
     const MutexLock lock(mutex_);
-    holding_ = true;
+    delaying_ = true;
   }
   void LetGo() {
     const MutexLock lock(mutex_);
-    holding_ = false;
-    for (TaskQueue::Task& answer : held_) answers_.Post(std::move(answer));
-    held_.clear();
+    delaying_ = false;
+    for (TaskQueue::Task& answer : delayed_) answers_.Post(std::move(answer));
+    delayed_.clear();
   }
-  // Returns when that many answers are held back.
+  // Returns when that many answers are delayed.
   void AwaitHeld(size_t count) {
     const MutexLock lock(mutex_);
-    while (held_.size() < count) more_held_.Wait(mutex_);
+    while (delayed_.size() < count) more_delayed_.Wait(mutex_);
   }
 
   // How often Allocate was called, and how often a preference was asked for.
@@ -123,18 +123,18 @@ class FakePlugins final : public allocation::DevicePlugins {
 
  private:
   void Answer(TaskQueue::Task task) REQUIRES(mutex_) {
-    if (!holding_) {
+    if (!delaying_) {
       answers_.Post(std::move(task));
       return;
     }
-    held_.push_back(std::move(task));
-    more_held_.NotifyAll();
+    delayed_.push_back(std::move(task));
+    more_delayed_.NotifyAll();
   }
 
   mutable Mutex mutex_;
-  CondVar more_held_;
-  bool holding_ GUARDED_BY(mutex_) = false;
-  std::vector<TaskQueue::Task> held_ GUARDED_BY(mutex_);
+  CondVar more_delayed_;
+  bool delaying_ GUARDED_BY(mutex_) = false;
+  std::vector<TaskQueue::Task> delayed_ GUARDED_BY(mutex_);
   std::map<std::string, Error> faults_ GUARDED_BY(mutex_);
   std::set<std::string> awaited_ GUARDED_BY(mutex_);
   Preference preference_ GUARDED_BY(mutex_);

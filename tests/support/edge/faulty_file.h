@@ -19,7 +19,7 @@
 
 namespace alignd::testing {
 
-// Passes every call on to the real files and counts them, until told otherwise. For one thread.
+// Passes every call on to the real files and counts them. For one thread.
 class FaultyFile final : public host::FileCalls {
  public:
   // The `index`th call from now (0: the next) fails with `error`; those after it work again.
@@ -39,7 +39,7 @@ class FaultyFile final : public host::FileCalls {
   // The names of all calls, in order.
   const std::vector<std::string>& log() const { return log_; }
 
-  // What the disk may hold after the power went: text that was not synced is half gone and, with
+  // The content of the disk after a power failure: text that was not synced is half gone and, with
   // `undo_renames`, names that were not synced with their directory are the old ones.
   void LosePower(bool undo_renames) {
     for (const std::string& path : unsynced_) Halve(path);

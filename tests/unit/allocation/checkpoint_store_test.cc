@@ -43,7 +43,7 @@ class CheckpointStoreTest : public ::testing::Test {
     return state;
   }
 
-  // What a file cannot hold.
+  // The parts of a state that no file contains.
   static admission::NodeState WithoutUnsaved(admission::NodeState state) {
     state.affinities.clear();
     state.cpu.reusable.clear();
@@ -237,7 +237,7 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
        "could not restore state from checkpoint: ", "then remove "},
       {"device file with a wrong checksum", device_file, wrong_sum, ErrorCode::kCorrupt,
        "could not restore state from checkpoint: ", "then remove "},
-      {"a device that two pods hold", device_file,
+      {"a device that two pods are assigned", device_file,
        checkpoint::FormatDeviceCheckpoint(shared_device.devices), ErrorCode::kCorrupt, "gpu",
        "then remove "},
   };
@@ -262,7 +262,7 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
   }
 }
 
-TEST_F(CheckpointStoreTest, FindsFilesThatSomebodyElseWrote) {
+TEST_F(CheckpointStoreTest, FindsFilesThatAnotherProgramWrote) {
   CheckpointStore store(paths(), disk);
   EXPECT_TRUE(store.FindForeignFiles().empty());
   ASSERT_TRUE(store.Load(node).ok());

@@ -72,7 +72,7 @@ TEST(DecisionLog, ForgetsPodsWithNothingToDecideFirst) {
   EXPECT_TRUE(full.Newest("0", 1).empty());
 }
 
-TEST(DecisionLog, KnowsWhoWasGrantedSomething) {
+TEST(DecisionLog, KnowsTheContainersWithAnAssignment) {
   DecisionLog log;
   log.Add(Refused("a", "no"));
   log.Add(Shared("b"));
@@ -95,28 +95,28 @@ TEST(DecisionLog, CountsAnAnswerThatComesAgain) {
 
 TEST(DecisionLog, DescribesADecisionInOneLine) {
   PodDecision refused = Refused("u1", "no locality");
-  refused.left = "NUMA node 0: 1 of 4 CPUs (3)";
+  refused.available = "NUMA node 0: 1 of 4 CPUs (3)";
   refused.source = "annotation";
   EXPECT_EQ(
       Describe(refused),
-      "pod default/name-of-u1 (u1) refused, TopologyAffinityError: no locality | asked app: 9 "
-      "exclusive CPUs | known from annotation | left NUMA node 0: 1 of 4 CPUs (3)");
+      "pod default/name-of-u1 (u1) refused, TopologyAffinityError: no locality | requested app: 9 "
+      "exclusive CPUs | source annotation | available NUMA node 0: 1 of 4 CPUs (3)");
   PodDecision failed = Refused("u2", "");
   failed.refusal.reset();
-  failed.error = Error{ErrorCode::kIo, "write x: disk full", "make room"};
+  failed.error = Error{ErrorCode::kIo, "write x: disk full", "free some space"};
   EXPECT_EQ(Describe(failed),
-            "pod default/name-of-u2 (u2) failed: write x: disk full; make room | asked app: 9 "
+            "pod default/name-of-u2 (u2) failed: write x: disk full; free some space | requested app: 9 "
             "exclusive CPUs");
-  PodDecision granted = failed;
-  granted.error.reset();
-  granted.assignments["app"].exclusive = CpuSet{2, 3};
-  granted.assignments["app"].memory_nodes = {0, 1};
-  granted.assignments["app"].devices["example.com/gpu"].devices = {{0, {"gpu0"}}, {1, {"gpu4"}}};
-  granted.assignments["log"].cpuset = CpuSet{0, 1};
-  EXPECT_EQ(
-      Describe(granted),
-      "pod default/name-of-u2 (u2) granted app: CPUs 2-3, memory of NUMA 0 1, example.com/gpu "
-      "gpu0 gpu4; log: shared CPUs | asked app: 9 exclusive CPUs");
+  PodDecision admitted = failed;
+  admitted.error.reset();
+  admitted.assignments["app"].exclusive = CpuSet{2, 3};
+  admitted.assignments["app"].memory_nodes = {0, 1};
+  admitted.assignments["app"].devices["example.com/gpu"].devices = {{0, {"gpu0"}}, {1, {"gpu4"}}};
+  admitted.assignments["log"].cpuset = CpuSet{0, 1};
+  EXPECT_EQ(Describe(admitted),
+            "pod default/name-of-u2 (u2) admitted, assigned app: CPUs 2-3, memory of NUMA 0 1, "
+            "example.com/gpu "
+            "gpu0 gpu4; log: shared CPUs | requested app: 9 exclusive CPUs");
 }
 
 }  // namespace

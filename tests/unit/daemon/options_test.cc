@@ -10,7 +10,7 @@
 namespace alignd::daemon {
 namespace {
 
-using allocation::BindingMode;
+using mirror::BindingMode;
 
 struct Parsed {
   std::optional<Options> options;
@@ -35,10 +35,11 @@ TEST(Options, MirrorIsOffByDefault) {
 }
 
 TEST(Options, MirrorModeIsThatOfTheFirstRuleThatMatches) {
-  EXPECT_EQ(Parse({"--mirror=late"}).options->mirror->Of("a.com/b"), BindingMode::kDeferred);
+  EXPECT_EQ(Parse({"--mirror=deferred"}).options->mirror->Of("a.com/b"), BindingMode::kDeferred);
+  EXPECT_EQ(Parse({"--mirror=strict"}).options->mirror->Of("a.com/b"), BindingMode::kStrict);
   EXPECT_EQ(Parse({"--mirror=counted"}).options->mirror->Of("a.com/b"), BindingMode::kStrict);
-  const Parsed parsed = Parse({"--mirror=steered", "--mirror-resource=intel.com/vf=late",
-                               "--mirror-resource", "intel.com/*=counted"});
+  const Parsed parsed = Parse({"--mirror=preferred", "--mirror-resource=intel.com/vf=deferred",
+                               "--mirror-resource", "intel.com/*=strict"});
   ASSERT_TRUE(parsed.options) << parsed.printed;
   EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf"), BindingMode::kDeferred);
   EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf2"), BindingMode::kStrict);

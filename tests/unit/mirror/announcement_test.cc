@@ -24,7 +24,7 @@ NodeState StateOf(const admission::Node& node) {
   return state;
 }
 
-void Hold(const std::string& pod, const std::string& device, NodeState& state) {
+void Assign(const std::string& pod, const std::string& device, NodeState& state) {
   state.devices.allocations[{pod, "app"}][kGpu].devices[-1].push_back(device);
 }
 
@@ -36,7 +36,7 @@ std::set<std::string> Healthy(const Announcement& announced) {
   return ids;
 }
 
-TEST(Announcement, IsThePluginsListWhereNothingIsBound) {
+TEST(Announcement, IsThePluginsListIfNothingIsBound) {
   const admission::Node node = testing::MakeNode();
   NodeState state = StateOf(node);
   state.devices.resources[kGpu].devices["gpu3"].healthy = false;
@@ -48,10 +48,10 @@ TEST(Announcement, IsThePluginsListWhereNothingIsBound) {
 TEST(Announcement, HealthFollowsTheBinding) {
   const admission::Node node = testing::MakeNode();
   NodeState state = StateOf(node);
-  Hold("p", "gpu2", state);
+  Assign("p", "gpu2", state);
   const Bindings bindings{{{"p", "app"}, {{kGpu, {{"gpu0", "gpu2"}}}}}};
   Announcement announced = Announce(state, bindings, kGpu);
-  // The kubelet has gpu0 and believes gpu2 to be free: it stands for what is really free.
+  // The kubelet has allocated gpu0 and takes gpu2 for free, which stands for the free gpu0.
   EXPECT_EQ(announced.at("gpu0"), (AnnouncedDevice{"gpu2", true}));
   EXPECT_EQ(announced.at("gpu2"), (AnnouncedDevice{"gpu0", true}));
   state.devices.resources[kGpu].devices["gpu2"].healthy = false;
@@ -63,86 +63,86 @@ TEST(Announcement, HealthFollowsTheBinding) {
             (std::set<std::string>{"gpu0", "gpu1", "gpu3"}));
 }
 
-TEST(Announcement, DeviceThatIsHeldBehindTheKubeletsBackIsUnhealthy) {
+TEST(Announcement, DeviceThatTheKubeletDidNotAllocateIsUnhealthy) {
   const admission::Node node = testing::MakeNode();
   NodeState state = StateOf(node);
-  Hold("annotated", "gpu1", state);
+  Assign("annotated", "gpu1", state);
   EXPECT_EQ(Healthy(Announce(state, {}, kGpu)), (std::set<std::string>{"gpu0", "gpu2", "gpu3"}));
 }
 
 TEST(Announcement, BoundIdStaysWhenItsOwnDeviceGoes) {
   const admission::Node node = testing::MakeNode();
   NodeState state = StateOf(node);
-  Hold("p", "gpu2", state);
+  Assign("p", "gpu2", state);
   state.devices.resources[kGpu].devices.erase("gpu0");
   const Announcement announced =
       Announce(state, {{{"p", "app"}, {{kGpu, {{"gpu0", "gpu2"}}}}}}, kGpu);
   EXPECT_EQ(announced.at("gpu0"), (AnnouncedDevice{"gpu2", true}));
-  EXPECT_EQ(announced.at("gpu2"), (AnnouncedDevice{"", false}));  // nothing is left for it
+  EXPECT_EQ(announced.at("gpu2"), (AnnouncedDevice{"", false}));  // no device is free
 }
 
-// Whatever is bound to whatever: the kubelet's free healthy ids are no more than the free healthy
-// devices, and no device stands behind two of its ids.
-TEST(Announcement, NeverShowsMoreThanThereIs) {
+// With any binding, the kubelet has no more free healthy ids than there are free healthy devices,
+// and no two ids stand for one device.
+TEST(Announcement, NeverShowsMoreThanExists) {
   const admission::Node node = testing::MakeNode();
   for (int from = 0; from < 4; ++from) {
     for (int to = 0; to < 4; ++to) {
-      for (int sick = 0; sick < 4; ++sick) {
+      for (int unhealthy = 0; unhealthy < 4; ++unhealthy) {
         NodeState state = StateOf(node);
         const std::string id = "gpu" + std::to_string(from);
         const std::string device = "gpu" + std::to_string(to);
-        Hold("p", device, state);
-        state.devices.resources[kGpu].devices["gpu" + std::to_string(sick)].healthy = false;
+        Assign("p", device, state);
+        state.devices.resources[kGpu].devices["gpu" + std::to_string(unhealthy)].healthy = false;
         const Announcement announced =
             Announce(state, {{{"p", "app"}, {{kGpu, {{id, device}}}}}}, kGpu);
         std::set<std::string> behind;
         for (const auto& [known, place] : announced) {
-          EXPECT_TRUE(place.stands_for.empty() || behind.insert(place.stands_for).second);
+          EXPECT_TRUE(place.device.empty() || behind.insert(place.device).second);
         }
         EXPECT_EQ(Healthy(announced).size(), 3U);
-        EXPECT_EQ(announced.at(id).healthy, sick != to);
+        EXPECT_EQ(announced.at(id).healthy, unhealthy != to);
       }
     }
   }
 }
 
-TEST(Steering, GoesWhereTheFreeCpusAre) {
+TEST(PreferredIds, AreOnTheNumaNodeWithFreeCpus) {
   const admission::Node node = testing::MakeNode();  // CPU 0 is reserved
   const NodeState state = StateOf(node);
   const Announcement announced = Announce(state, {}, kGpu);
   const std::set<std::string> all{"gpu0", "gpu1", "gpu2", "gpu3"};
   using Ids = std::set<std::string>;
-  EXPECT_EQ(Steer(node, state, kGpu, announced, {all, {}, 1}), (Ids{"gpu2", "gpu3"}));
-  EXPECT_EQ(Steer(node, state, kGpu, announced, {all, {}, 2}), (Ids{"gpu2", "gpu3"}));
-  EXPECT_EQ(Steer(node, state, kGpu, announced, {all, {}, 3}), all);
-  EXPECT_EQ(Steer(node, state, kGpu, announced, {{"gpu0", "gpu1", "gpu2"}, {}, 2}),
+  EXPECT_EQ(PreferredIds(node, state, kGpu, announced, {all, {}, 1}), (Ids{"gpu2", "gpu3"}));
+  EXPECT_EQ(PreferredIds(node, state, kGpu, announced, {all, {}, 2}), (Ids{"gpu2", "gpu3"}));
+  EXPECT_EQ(PreferredIds(node, state, kGpu, announced, {all, {}, 3}), all);
+  EXPECT_EQ(PreferredIds(node, state, kGpu, announced, {{"gpu0", "gpu1", "gpu2"}, {}, 2}),
             (Ids{"gpu0", "gpu1"}));
-  EXPECT_EQ(Steer(node, state, kGpu, announced, {all, {"gpu0"}, 2}), (Ids{"gpu0", "gpu1"}));
-  EXPECT_EQ(Steer(node, state, kGpu, announced, {{"gpu0"}, {}, 2}), Ids{"gpu0"});
+  EXPECT_EQ(PreferredIds(node, state, kGpu, announced, {all, {"gpu0"}, 2}), (Ids{"gpu0", "gpu1"}));
+  EXPECT_EQ(PreferredIds(node, state, kGpu, announced, {{"gpu0"}, {}, 2}), Ids{"gpu0"});
 }
 
-TEST(Steering, LeavesLargerGroupsWholeWhereThatCostsNoCpus) {
-  const admission::Node node = testing::MakeNode();  // 7 and 8 CPUs to give away
+TEST(PreferredIds, LeaveLargerGroupsWholeIfThatCostsNoCpus) {
+  const admission::Node node = testing::MakeNode();  // 7 and 8 free CPUs
   NodeState state = StateOf(node);
   state.devices.resources[kGpu].devices.erase("gpu1");
   using Ids = std::set<std::string>;
   const Ids all{"gpu0", "gpu2", "gpu3"};
-  const auto steer = [&](size_t size) {
-    return Steer(node, state, kGpu, Announce(state, {}, kGpu), {all, {}, size});
+  const auto preferred = [&](size_t size) {
+    return PreferredIds(node, state, kGpu, Announce(state, {}, kGpu), {all, {}, size});
   };
-  EXPECT_EQ(steer(1), Ids{"gpu0"});
-  EXPECT_EQ(steer(2), (Ids{"gpu2", "gpu3"}));
+  EXPECT_EQ(preferred(1), Ids{"gpu0"});
+  EXPECT_EQ(preferred(2), (Ids{"gpu2", "gpu3"}));
   const auto filled = admission::Admit(node, state, testing::AppPod("f", 4), {});
   ASSERT_TRUE(filled.admitted());
-  state.cpu = filled.next.cpu;  // 3 are left on node 0
-  EXPECT_EQ(steer(1), (Ids{"gpu2", "gpu3"}));
+  state.cpu = filled.next.cpu;  // 3 are free on node 0
+  EXPECT_EQ(preferred(1), (Ids{"gpu2", "gpu3"}));
 }
 
-TEST(Announcement, BeforeItsPluginComesIsWhatContainersHad) {
-  const KubeletAllocatedBefore counted = KubeletAllocatedIn(
+TEST(Announcement, BeforeThePluginRegistersHasTheBoundIds) {
+  const KubeletAllocatedBefore before = KubeletAllocatedIn(
       {{{"p", "app"}, {{kGpu, {{"a", "x"}, {"b", "y"}}}}}, {{"q", "app"}, {{kGpu, {{"c", "c"}}}}}});
-  EXPECT_EQ(counted, (KubeletAllocatedBefore{{kGpu, {"a", "b", "c"}}}));
-  const Announcement announced = AnnounceBefore(counted.at(kGpu));
+  EXPECT_EQ(before, (KubeletAllocatedBefore{{kGpu, {"a", "b", "c"}}}));
+  const Announcement announced = AnnounceBefore(before.at(kGpu));
   EXPECT_EQ(announced.size(), 3U);
   EXPECT_EQ(Healthy(announced), (std::set<std::string>{"a", "b", "c"}));
 }

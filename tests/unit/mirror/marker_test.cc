@@ -60,10 +60,9 @@ TEST(Marker, IsTakenOutAndTheRestStays) {
     const Annotation annotation = FormatMarker(marker);
     annotations[annotation.key] = annotation.value;
   }
-  const Result<allocation::KubeletAllocatedIds> counted = TakeMarkers(annotations);
-  ASSERT_TRUE(counted.ok()) << counted.error().Text();
-  EXPECT_EQ(*counted,
-            (allocation::KubeletAllocatedIds{{"a.com/b", {"x", "y"}}, {"a.com/c", {"z"}}}));
+  const Result<allocation::KubeletAllocatedIds> ids = TakeMarkers(annotations);
+  ASSERT_TRUE(ids.ok()) << ids.error().Text();
+  EXPECT_EQ(*ids, (allocation::KubeletAllocatedIds{{"a.com/b", {"x", "y"}}, {"a.com/c", {"z"}}}));
   EXPECT_EQ(annotations.size(), 1U);
 }
 
@@ -73,7 +72,7 @@ TEST(Marker, AsksForAsMany) {
   EXPECT_EQ(container.resources.limits.at("a.com/b").Value(), 2);
   EXPECT_EQ(container.resources.requests.at("a.com/b").Value(), 2);
   EXPECT_EQ(Apply({{"a.com/b", {"x"}}}, container).error().message,
-            "app: limits.a.com/b is 2, but the kubelet counted 1");
+            "app: limits.a.com/b is 2, but the kubelet allocated 1");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which device stands behind each id that the kubelet counted: kept, and on the disk.
+// The file of the devices that are bound to kubelet-allocated ids.
 #pragma once
 
 #include <filesystem>
@@ -15,33 +15,33 @@
 #include "host/durable_file.h"
 #include "sync/mutex.h"
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 
-// One thread at a time, but for `snapshot`.
+// One thread at a time, except for `snapshot`.
 class BindingTable {
  public:
-  // Reads the file; one that is not there means no bindings. Nothing is written before there are
-  // any. `calls` outlives the table.
-  // Errors: kCorrupt, naming file and remedy; kIo. The file has not been touched then.
+  // Reads the file. A missing file means no bindings; it is written with the first binding. `calls`
+  // outlives the table.
+  // Errors: kCorrupt, naming file and remedy; kIo. The file is unchanged then.
   static Result<std::unique_ptr<BindingTable>> Load(
       std::filesystem::path file, host::FileCalls& calls = host::FileCalls::System());
   BindingTable(const BindingTable&) = delete;
   BindingTable& operator=(const BindingTable&) = delete;
 
-  // Replaces the bindings of these containers' resources. They are on the disk when this returns
-  // without an error; after one nothing has changed.
+  // Replaces the bindings of these containers' resources, and saves them. After an error nothing
+  // has changed.
   // Errors: kIo.
   Result<Done> Set(const checkpoint::Bindings& bindings);
 
-  // Forgets the pods' bindings, whether that can be saved or not: what is on the disk then still
-  // has them, until the next save or until RetainHeld of our next life.
+  // Drops the pods' bindings, even if that cannot be saved. The file then has them until the next
+  // save, or until RetainAssigned after a restart.
   // Errors: kIo.
   Result<Done> Forget(const std::set<std::string>& pod_uids);
 
-  // Forgets bindings of what nobody holds: a crash came before the grant was saved, or after it was
-  // given back.
+  // Drops bindings without an assignment in `state`. They are left by a crash before the assignment
+  // was saved, or after it was released.
   // Errors: kIo.
-  Result<Done> RetainHeld(const admission::NodeState& state);
+  Result<Done> RetainAssigned(const admission::NodeState& state);
 
   // Thread-safe.
   std::shared_ptr<const checkpoint::Bindings> snapshot() const;
@@ -58,11 +58,11 @@ class BindingTable {
 
   const std::filesystem::path file_;
   host::FileCalls& calls_;
-  std::optional<std::string> text_;  // what is on the disk; nullopt: nothing, or unknown
+  std::optional<std::string> text_;  // of the file; nullopt: no file, or unknown
   std::vector<std::function<void()>> observers_;
 
   mutable Mutex mutex_;
   std::shared_ptr<const checkpoint::Bindings> bindings_ GUARDED_BY(mutex_);
 };
 
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

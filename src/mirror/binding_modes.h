@@ -1,4 +1,4 @@
-// Which device an id that the kubelet counted becomes: by resource, as the operator wants it.
+// Which device alignd assigns for an id that the kubelet allocated: a mode for each resource.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 #include "alignd/base/result.h"
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 
 enum class BindingMode {
-  kPreferred,  // the one of that id, unless the policy would refuse or misalign with it
-  kDeferred,   // the best one
-  kStrict,     // the one of that id or none: where others go by the ids that the kubelet shows
+  kPreferred,  // the device with that id, unless the policy would refuse or misalign the container
+  kDeferred,   // the best device when the container is created
+  kStrict,     // the device with that id, or none: for plugins that rely on the kubelet's ids
 };
 
-// `steered`, `late` or `counted`. Errors: kInvalidArgument, naming the three.
+// `preferred`, `deferred` or `strict`. For one more release the former names are accepted, too:
+// `steered`, `late`, `counted`. Errors: kInvalidArgument, naming the three modes.
 Result<BindingMode> ParseBindingMode(std::string_view text);
 
 // The mode of the resources whose names match.
@@ -34,9 +35,9 @@ Result<BindingRule> ParseBindingRule(std::string_view text);
 // A value.
 class BindingModes {
  public:
-  // All resources alike.
+  // The same mode for all resources.
   BindingModes(BindingMode usual) : usual_(usual) {}  // NOLINT(google-explicit-constructor)
-  // The first rule that matches a resource counts.
+  // The first rule that matches a resource applies.
   BindingModes(BindingMode usual, std::vector<BindingRule> rules)
       : usual_(usual), rules_(std::move(rules)) {}
 
@@ -47,4 +48,4 @@ class BindingModes {
   std::vector<BindingRule> rules_;
 };
 
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

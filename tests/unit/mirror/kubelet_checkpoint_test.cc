@@ -1,4 +1,4 @@
-#include "allocation/kubelet_devices.h"
+#include "mirror/kubelet_checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "edge/allocation_node.h"
 #include "edge/fake_tree.h"
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 namespace {
 
 using checkpoint::DeviceCheckpoint;
@@ -18,7 +18,7 @@ using testing::kGpu;
 using testing::kNic;
 using Ids = std::set<std::string>;
 
-bool IsOurs(const std::string& response) { return response == "ours"; }
+bool IsMirrors(const std::string& response) { return response == "the mirror's"; }
 
 TEST(KubeletCheckpoint, IsRead) {
   devicemanager::DeviceState state;
@@ -30,10 +30,10 @@ TEST(KubeletCheckpoint, IsRead) {
                                {"damaged", "{"}};
   const auto read = ReadKubeletCheckpoint(tree.root() / "checkpoint");
   ASSERT_TRUE(read.ok()) << read.error().Text();
-  EXPECT_EQ(CountsOf(*read, "p"),
+  EXPECT_EQ(AllocatedTo(*read, "p"),
             (KubeletAllocatedPod{{"app", {{kGpu, {"gpu0", "gpu4"}}, {kNic, {"nic0"}}}},
                                  {"init", {{kGpu, {"gpu0"}}}}}));
-  EXPECT_TRUE(CountsOf(*read, "r").empty());
+  EXPECT_TRUE(AllocatedTo(*read, "r").empty());
   EXPECT_EQ(ReadKubeletCheckpoint(tree.root() / "none").error().code, ErrorCode::kNotFound);
   const auto damaged = ReadKubeletCheckpoint(tree.root() / "damaged");
   ASSERT_FALSE(damaged.ok());
@@ -41,7 +41,7 @@ TEST(KubeletCheckpoint, IsRead) {
   EXPECT_NE(damaged.error().message.find("damaged"), std::string::npos);
 }
 
-class KubeletDevicesTest : public ::testing::Test {
+class KubeletCheckpointTest : public ::testing::Test {
  protected:
   static DeviceAllocation Of(const Ids& ids, const std::string& response = "its plugin's") {
     DeviceAllocation allocation;
@@ -49,20 +49,22 @@ class KubeletDevicesTest : public ::testing::Test {
     allocation.response = response;
     return allocation;
   }
-  TakenOver Take() { return TakeOver(OfItsPlugins(kubelets_, IsOurs), kGpu, bindings_, state_); }
+  TakenOver Take() {
+    return TakeOver(WithoutMirrors(kubelets_, IsMirrors), kGpu, bindings_, state_);
+  }
 
   DeviceCheckpoint kubelets_;
   checkpoint::Bindings bindings_;
   admission::NodeState state_ = admission::NodeState::Initial(testing::MakeNode());
 };
 
-TEST_F(KubeletDevicesTest, WhatItsPluginGaveStays) {
+TEST_F(KubeletCheckpointTest, WhatItsPluginAssignedStays) {
   kubelets_.allocations[{"p", "init"}][kGpu] = Of({"gpu0"});
   kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0", "gpu1"});
   kubelets_.allocations[{"p", "app"}][kNic] = Of({"nic0"});
   kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu2"});
   const TakenOver taken = Take();
-  EXPECT_TRUE(taken.contradictory.empty());
+  EXPECT_TRUE(taken.conflicts.empty());
   EXPECT_EQ(taken.bound,
             (checkpoint::Bindings{{{"p", "app"}, {{kGpu, {{"gpu0", "gpu0"}, {"gpu1", "gpu1"}}}}},
                                   {{"p", "init"}, {{kGpu, {{"gpu0", "gpu0"}}}}},
@@ -73,10 +75,10 @@ TEST_F(KubeletDevicesTest, WhatItsPluginGaveStays) {
   EXPECT_TRUE(devicemanager::BrokenInvariants(state_.devices).empty());
 }
 
-TEST_F(KubeletDevicesTest, WhatWasDecidedHereStays) {
-  // Counted as gpu0, and bound to gpu5; its neighbour was taken over before, another had no device
-  // of this plugin any more and was decided about here.
-  kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"}, "ours");
+TEST_F(KubeletCheckpointTest, WhatWasDecidedHereStays) {
+  // p: allocated gpu0, bound to gpu5. q: taken over before. r: decided here after its device was
+  // released.
+  kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"}, "the mirror's");
   kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu3"});
   kubelets_.allocations[{"r", "app"}][kGpu] = Of({"gpu6"});
   state_.devices.allocations[{"p", "app"}][kGpu] = Of({"gpu5"});
@@ -87,48 +89,49 @@ TEST_F(KubeletDevicesTest, WhatWasDecidedHereStays) {
   const admission::NodeState before = state_;
   const TakenOver taken = Take();
   EXPECT_TRUE(taken.bound.empty());
-  EXPECT_TRUE(taken.contradictory.empty());
+  EXPECT_TRUE(taken.conflicts.empty());
   EXPECT_EQ(state_, before);
-  // Nor is anything believed that we had said ourselves, and forgotten.
+  // An answer of the mirror is never taken over.
   state_.devices.allocations.erase({"p", "app"});
   EXPECT_TRUE(Take().bound.empty());
   EXPECT_EQ(state_.devices.Find({"p", "app"}, kGpu), nullptr);
 }
 
-TEST_F(KubeletDevicesTest, WhatIsHeldByACopiedFileIsBound) {
+TEST_F(KubeletCheckpointTest, AssignmentOfACopiedFileIsBound) {
   kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"});
   state_.devices.allocations[{"p", "app"}][kGpu] = Of({"gpu0"});
-  // By annotation, of which the kubelet knows nothing.
+  // Asked for by annotation, unknown to the kubelet.
   state_.devices.allocations[{"q", "app"}][kGpu] = Of({"gpu1"});
   const admission::NodeState before = state_;
   EXPECT_EQ(Take().bound, (checkpoint::Bindings{{{"p", "app"}, {{kGpu, {{"gpu0", "gpu0"}}}}}}));
   EXPECT_EQ(state_, before);
 }
 
-TEST_F(KubeletDevicesTest, NoDeviceIsHeldByTwoPods) {
+TEST_F(KubeletCheckpointTest, NoDeviceIsAssignedToTwoPods) {
   state_.devices.allocations[{"ours", "app"}][kGpu] = Of({"gpu1"});
   kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0", "gpu1"});
   kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu2"});
   kubelets_.allocations[{"r", "app"}][kGpu] = Of({"gpu2"});  // of a file with a right checksum
   const TakenOver taken = Take();
-  // What nobody else has is held all the same: the container uses it.
+  // The other devices are taken over: the container uses them.
   EXPECT_EQ(taken.bound, (checkpoint::Bindings{{{"p", "app"}, {{kGpu, {{"gpu0", "gpu0"}}}}},
                                                {{"q", "app"}, {{kGpu, {{"gpu2", "gpu2"}}}}}}));
   EXPECT_EQ(*state_.devices.Find({"p", "app"}, kGpu), Of({"gpu0"}));
-  EXPECT_EQ(taken.contradictory,
-            (std::vector<std::string>{
-                "the kubelet gave it to container app of pod p, but gpu1 is held by pod ours",
-                "the kubelet gave it to container app of pod r, but gpu2 is held by pod q"}));
+  EXPECT_EQ(
+      taken.conflicts,
+      (std::vector<std::string>{
+          "the kubelet allocated it to container app of pod p, but gpu1 is assigned to pod ours",
+          "the kubelet allocated it to container app of pod r, but gpu2 is assigned to pod q"}));
   EXPECT_TRUE(devicemanager::BrokenInvariants(state_.devices).empty());
 }
 
-TEST_F(KubeletDevicesTest, OneContainerAloneMayBeAskedFor) {
+TEST_F(KubeletCheckpointTest, OneContainerAloneIsTakenOver) {
   kubelets_.allocations[{"p", "app"}][kGpu] = Of({"gpu0"});
   kubelets_.allocations[{"q", "app"}][kGpu] = Of({"gpu1"});
   const ContainerKey only{"q", "app"};
-  TakeOver(OfItsPlugins(kubelets_, IsOurs), kGpu, bindings_, state_, &only);
+  TakeOver(WithoutMirrors(kubelets_, IsMirrors), kGpu, bindings_, state_, &only);
   EXPECT_EQ(state_.devices.AllocatedIds(kGpu), Ids{"gpu1"});
 }
 
 }  // namespace
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

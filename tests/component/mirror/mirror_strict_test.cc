@@ -1,5 +1,4 @@
-// Resources whose devices are given as the kubelet counted them, and no others: for plugins whose
-// ids somebody else goes by.
+// Resources of mode strict: only the devices that the kubelet allocated are assigned.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,9 +12,9 @@ namespace {
 
 using Ids = std::set<std::string>;
 
-class MirrorCounted : public MirrorTest {
+class MirrorStrict : public MirrorTest {
  protected:
-  MirrorCounted() { rules_ = {{"nvidia.com/*", allocation::BindingMode::kStrict}}; }
+  MirrorStrict() { rules_ = {{"nvidia.com/*", mirror::BindingMode::kStrict}}; }
 
   // The last one.
   control::v1::PodDecision DecisionAbout(const std::string& pod) const {
@@ -29,8 +28,8 @@ class MirrorCounted : public MirrorTest {
   }
 };
 
-// Where the steered mode would take a device of the other node (SwapsTheDeviceOnly…).
-TEST_F(MirrorCounted, PodWaitsForCpusBesideItsDeviceAndIsTold) {
+// Mode preferred would assign a device of the other NUMA node (SwapsTheDeviceOnly…).
+TEST_F(MirrorStrict, PodWaitsForCpusBesideItsDeviceAndTheRefusalSaysSo) {
   StartAll(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
   ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});
@@ -40,11 +39,11 @@ TEST_F(MirrorCounted, PodWaitsForCpusBesideItsDeviceAndIsTold) {
   const std::string sandbox = Run(pod);
   const Created refused = CreateIn(sandbox, pod, Pinned(3));
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_TRUE(Says(refused.status, "given as the kubelet counted it only"))
+  EXPECT_TRUE(Says(refused.status, "is only assigned as the kubelet allocated it"))
       << refused.status.error_message();
   EXPECT_TRUE(Says(refused.status, std::string(kGpuOfNode0) + " on NUMA node 0"))
       << refused.status.error_message();
-  EXPECT_TRUE(Says(refused.status, "with others it would fit now: delete the pod"))
+  EXPECT_TRUE(Says(refused.status, "With other devices the pod would fit: delete the pod"))
       << refused.status.error_message();
 
   ASSERT_TRUE(StopSandbox(fills.sandbox).ok());
@@ -58,10 +57,10 @@ TEST_F(MirrorCounted, PodWaitsForCpusBesideItsDeviceAndIsTold) {
   EXPECT_EQ(NumaOf(CpusOf(later.id)), std::set<int>{0});
 }
 
-// An annotation is its author's word; the kubelet would count the device for somebody else.
-TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
-  for (const auto mode : {allocation::BindingMode::kStrict, allocation::BindingMode::kPreferred,
-                          allocation::BindingMode::kDeferred}) {
+// The kubelet knows nothing of an annotation, and would allocate the device to another pod.
+TEST_F(MirrorStrict, DevicesThatTheKubeletDidNotAllocateAreRefused) {
+  for (const auto mode : {mirror::BindingMode::kStrict, mirror::BindingMode::kPreferred,
+                          mirror::BindingMode::kDeferred}) {
     rules_ = {{"nvidia.com/*", mode}};
     StartAll();
     const v1::PodSandboxConfig thief = PodConfig("thief", "", Annotation(1, 1));
@@ -74,7 +73,7 @@ TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
     const auto why = DecisionAbout("thief");
     EXPECT_EQ(why.outcome(), "failed");
     EXPECT_NE(why.message().find("the kubelet allocated none"), std::string::npos) << why.message();
-    // The honest ones get all that there is, and it is said who told.
+    // A pod that asks the kubelet gets all devices, and the source is reported.
     const Created honest = RunPod("honest", 0, 3);
     EXPECT_TRUE(honest.status.ok()) << honest.status.error_message();
     EXPECT_EQ(DecisionAbout("honest").source(),
@@ -89,7 +88,7 @@ TEST_F(MirrorCounted, DevicesThatTheKubeletDidNotCountAreNotGiven) {
   }
 }
 
-TEST_F(MirrorCounted, MisalignedDeviceIsGivenWhereThePolicyAllowsIt) {
+TEST_F(MirrorStrict, MisalignedDeviceIsAssignedIfThePolicyAllowsIt) {
   StartAll();  // best-effort
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
   ASSERT_EQ(kubelet_->IdsOf({"one", "app"}, kGpu), Ids{kGpuOfNode0});
@@ -100,8 +99,8 @@ TEST_F(MirrorCounted, MisalignedDeviceIsGivenWhereThePolicyAllowsIt) {
   EXPECT_EQ(NumaOf(CpusOf(pod.id)), std::set<int>{1});
 }
 
-// The kubelet is guided all the same.
-TEST_F(MirrorCounted, KubeletIsSteered) {
+// Devices are recommended to the kubelet in this mode, too.
+TEST_F(MirrorStrict, DevicesAreRecommendedToTheKubelet) {
   StartAll();
   const Running fills = RunOne(PodConfig("fills"), Pinned(12));
   ASSERT_EQ(NumaOf(CpusOf(fills.container)), std::set<int>{0});
@@ -112,7 +111,7 @@ TEST_F(MirrorCounted, KubeletIsSteered) {
   EXPECT_EQ(NumaOf(CpusOf(pod.id)), std::set<int>{1});
 }
 
-TEST_F(MirrorCounted, EveryContainerHasTheIdsThatTheKubeletShows) {
+TEST_F(MirrorStrict, EveryContainerHasTheIdsThatTheKubeletShows) {
   StartAll();
   kubelet_->Shuffle(11);
   for (int round = 0; round < 6; ++round) {
@@ -131,28 +130,28 @@ TEST_F(MirrorCounted, EveryContainerHasTheIdsThatTheKubeletShows) {
   }
 }
 
-// The kubelet hands an id on before the old pod is gone.
-TEST_F(MirrorCounted, DeviceThatSomebodyStillHoldsIsWaitedFor) {
+// The kubelet allocates an id again before the old pod is gone.
+TEST_F(MirrorStrict, DeviceThatIsStillAssignedIsAwaited) {
   StartAll();
   const Created old_pod = RunPod("old", 0, 3);
   ASSERT_TRUE(old_pod.status.ok()) << old_pod.status.error_message();
   ASSERT_TRUE(kubelet_->Forget("old").ok());
   ASSERT_TRUE(kubelet_->Admit({"new", "app"}, {{kGpu, 1}}).ok());
-  const Ids counted = kubelet_->IdsOf({"new", "app"}, kGpu);
+  const Ids ids = kubelet_->IdsOf({"new", "app"}, kGpu);
   const v1::PodSandboxConfig pod = BurstablePod("new");
   const std::string sandbox = Run(pod);
   const Created early = CreateIn(sandbox, pod, Shared());
   EXPECT_EQ(early.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_TRUE(Says(early.status, "device " + *counted.begin()));
-  EXPECT_TRUE(Says(early.status, "which container app of pod old holds"))
+  EXPECT_TRUE(Says(early.status, "device " + *ids.begin()));
+  EXPECT_TRUE(Says(early.status, "which is assigned to container app of pod old"))
       << early.status.error_message();
   ASSERT_TRUE(StopSandbox(old_pod.sandbox).ok());
   const Created now = CreateIn(sandbox, pod, Shared());
   ASSERT_TRUE(now.status.ok()) << now.status.error_message();
-  EXPECT_EQ(GpusOf(now.seen), counted);
+  EXPECT_EQ(GpusOf(now.seen), ids);
 }
 
-TEST_F(MirrorCounted, SickDeviceIsNotReplaced) {
+TEST_F(MirrorStrict, UnhealthyDeviceIsNotReplaced) {
   StartAll();
   ASSERT_TRUE(kubelet_->Admit({"one", "app"}, {{kGpu, 1}}).ok());
   const std::string id = *kubelet_->IdsOf({"one", "app"}, kGpu).begin();
@@ -162,10 +161,10 @@ TEST_F(MirrorCounted, SickDeviceIsNotReplaced) {
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, others, kPatience));
   const v1::PodSandboxConfig pod = BurstablePod("one");
   const std::string sandbox = Run(pod);
-  const Created sick = CreateIn(sandbox, pod, Shared());
-  EXPECT_EQ(sick.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_TRUE(Says(sick.status, id + " of nvidia.com/gpu, which is unhealthy"))
-      << sick.status.error_message();
+  const Created refused = CreateIn(sandbox, pod, Shared());
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(Says(refused.status, id + " of nvidia.com/gpu, which is unhealthy"))
+      << refused.status.error_message();
   ASSERT_TRUE(gpus_->SetHealth(id, true).ok());
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   const Created healthy = CreateIn(sandbox, pod, Shared());

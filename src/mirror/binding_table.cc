@@ -1,10 +1,10 @@
-#include "allocation/binding_table.h"
+#include "mirror/binding_table.h"
 
 #include <utility>
 
 #include "host/file.h"
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 
 using checkpoint::Bindings;
 
@@ -19,8 +19,8 @@ Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path f
     if (!parsed.ok()) {
       Error error = parsed.error().In("load " + file.string());
       error.remedy = "remove " + file.string() +
-                     "; containers keep their devices, but until each is created again the kubelet "
-                     "may see the health of another device than it has";
+                     "; containers keep their devices, but until a container is created again the "
+                     "kubelet may see the health of another device";
       return error;
     }
     bindings = *std::move(parsed);
@@ -66,7 +66,7 @@ Result<Done> BindingTable::Forget(const std::set<std::string>& pod_uids) {
   return saved;
 }
 
-Result<Done> BindingTable::RetainHeld(const admission::NodeState& state) {
+Result<Done> BindingTable::RetainAssigned(const admission::NodeState& state) {
   Bindings next = *snapshot();
   for (auto& [key, resources] : next) {
     std::erase_if(resources, [&, &owner = key](const auto& entry) {
@@ -83,7 +83,7 @@ Result<Done> BindingTable::RetainHeld(const admission::NodeState& state) {
 Result<Done> BindingTable::Save(const Bindings& bindings) {
   const std::string text = checkpoint::FormatBindingCheckpoint(bindings);
   if (text_ == text) return Done{};
-  // After a failure we do not know what is there, so that the next save writes in any case.
+  // After a failure the content of the file is unknown, so that the next save writes in any case.
   text_.reset();
   if (Result<Done> written = host::ReplaceFile(file_, text, calls_); !written.ok()) return written;
   text_ = text;
@@ -99,4 +99,4 @@ void BindingTable::Publish(Bindings bindings) {
   for (const auto& observer : observers_) observer();
 }
 
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

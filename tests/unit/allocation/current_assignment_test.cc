@@ -1,4 +1,4 @@
-#include "allocation/held.h"
+#include "allocation/current_assignment.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@ namespace {
 
 using namespace alignd::testing;
 
-// What a container `app` of the pod `pod` holds when it is asked about.
-struct Holds {
+// What the container `app` of the pod `pod` is assigned.
+struct Assigned {
   bool cpus = false;
   bool memory = false;
   bool devices = false;
@@ -20,22 +20,22 @@ struct Holds {
 struct Case {
   std::string name;
   Amounts asks;
-  Holds holds;
+  Assigned assigned;
   bool expected;
 };
 
-admission::NodeState StateWith(const admission::Node& node, const Holds& holds) {
+admission::NodeState StateWith(const admission::Node& node, const Assigned& assigned) {
   admission::NodeState state = admission::NodeState::Initial(node);
   state.devices.resources[kGpu] = EightDevices("gpu");
-  if (holds.cpus) state.cpu.assignments["pod"]["app"] = Cpus("2-3");
-  if (holds.memory) state.memory.assignments["pod"]["app"] = {{{0}, "memory", 1 << 30}};
-  if (holds.devices) {
-    state.devices.allocations[{"pod", "app"}][kGpu] = {{{0, {"gpu0"}}}, holds.response};
+  if (assigned.cpus) state.cpu.assignments["pod"]["app"] = Cpus("2-3");
+  if (assigned.memory) state.memory.assignments["pod"]["app"] = {{{0}, "memory", 1 << 30}};
+  if (assigned.devices) {
+    state.devices.allocations[{"pod", "app"}][kGpu] = {{{0, {"gpu0"}}}, assigned.response};
   }
   return state;
 }
 
-TEST(HasAllItRequests, IsTrueOnlyWhereNothingIsLeftToDecide) {
+TEST(HasAllItRequests, IsTrueOnlyIfNothingHasToBeDecided) {
   const Amounts cpus{{"cpu", "2"}, {"memory", "1Gi"}};
   const Amounts cpus_and_gpu{{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}};
   const std::vector<Case> cases = {
@@ -64,13 +64,13 @@ TEST(HasAllItRequests, IsTrueOnlyWhereNothingIsLeftToDecide) {
   const admission::Node node = MakeNode();
   for (const Case& each : cases) {
     const Pod pod = PodOf("pod", {Asking("app", each.asks)});
-    EXPECT_EQ(HasAllItRequests(node, StateWith(node, each.holds), pod, pod.containers[0]),
+    EXPECT_EQ(HasAllItRequests(node, StateWith(node, each.assigned), pod, pod.containers[0]),
               each.expected)
         << each.name;
   }
 }
 
-TEST(HasAllItRequests, ExpectsNothingOfManagersThatDoNotWork) {
+TEST(HasAllItRequests, ExpectsNothingOfManagersThatAreOff) {
   const admission::Node node = MakeNode(KubeletConfig{});
   const Pod pod = AppPod("pod", 2);
   EXPECT_TRUE(HasAllItRequests(node, admission::NodeState::Initial(node), pod, pod.containers[0]));

@@ -1,17 +1,17 @@
-#include "allocation/binding_modes.h"
+#include "mirror/binding_modes.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 namespace {
 
 TEST(BindingModes, AllAlikeWithoutRules) {
   EXPECT_EQ(BindingModes(BindingMode::kDeferred).Of("example.com/gpu"), BindingMode::kDeferred);
 }
 
-TEST(BindingModes, FirstRuleThatMatchesCounts) {
+TEST(BindingModes, FirstRuleThatMatchesApplies) {
   const BindingModes modes(BindingMode::kPreferred,
                            {{"intel.com/sriov_dpdk", BindingMode::kDeferred},
                             {"intel.com/sriov*", BindingMode::kStrict},
@@ -53,11 +53,17 @@ TEST(BindingModes, StarStandsForAnyText) {
 }
 
 TEST(BindingRule, IsReadFromItsText) {
-  EXPECT_EQ(*ParseBindingRule("intel.com/sriov*=counted"),
+  EXPECT_EQ(*ParseBindingRule("intel.com/sriov*=strict"),
             (BindingRule{"intel.com/sriov*", BindingMode::kStrict}));
-  EXPECT_EQ(*ParseBindingRule("*=late"), (BindingRule{"*", BindingMode::kDeferred}));
-  EXPECT_EQ(*ParseBindingRule("a.com/b=steered"),
+  EXPECT_EQ(*ParseBindingRule("*=deferred"), (BindingRule{"*", BindingMode::kDeferred}));
+  EXPECT_EQ(*ParseBindingRule("a.com/b=preferred"),
             (BindingRule{"a.com/b", BindingMode::kPreferred}));
+}
+
+TEST(BindingMode, FormerNamesAreAccepted) {
+  EXPECT_EQ(*ParseBindingMode("steered"), BindingMode::kPreferred);
+  EXPECT_EQ(*ParseBindingMode("late"), BindingMode::kDeferred);
+  EXPECT_EQ(*ParseBindingMode("counted"), BindingMode::kStrict);
 }
 
 TEST(BindingRule, SaysWhatIsWrong) {
@@ -65,11 +71,11 @@ TEST(BindingRule, SaysWhatIsWrong) {
     const char* text;
     const char* says;
   } kCases[] = {{"a.com/b", "no mode"},
-                {"a.com/b=", "\"\" is none of steered, late, counted"},
-                {"a.com/b=Counted", "\"Counted\" is none of"},
+                {"a.com/b=", "\"\" is none of preferred, deferred, strict"},
+                {"a.com/b=Strict", "\"Strict\" is none of"},
                 {"a.com/b=off", "\"off\" is none of"},
-                {"=late", "no resource"},
-                {"cpu=late", "a name like example.com/gpu"},
+                {"=deferred", "no resource"},
+                {"cpu=deferred", "a name like example.com/gpu"},
                 {"", "no mode"}};
   for (const auto& c : kCases) {
     const auto rule = ParseBindingRule(c.text);
@@ -81,4 +87,4 @@ TEST(BindingRule, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

@@ -1,4 +1,4 @@
-#include "allocation/counted_devices.h"
+#include "mirror/kubelet_allocated.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "alignd/admission/assignment.h"
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 namespace {
 
 using admission::Admission;
@@ -22,37 +22,37 @@ bool IsNamed(const Pod& pod, const std::string& container) {
                              [&](const Container& c) { return c.name == container; });
 }
 
-const std::set<std::string>& IdsOf(const KubeletAllocatedIds& counted,
+const std::set<std::string>& IdsOf(const KubeletAllocatedIds& allocated,
                                    const std::string& resource) {
   static const std::set<std::string> kNone;
-  const auto found = counted.find(resource);
-  return found == counted.end() ? kNone : found->second;
+  const auto found = allocated.find(resource);
+  return found == allocated.end() ? kNone : found->second;
 }
 
 bool Shares(const Binding& binding, const std::set<std::string>& ids) {
   return std::ranges::any_of(binding, [&](const auto& pair) { return ids.contains(pair.first); });
 }
 
-// Whether the kubelet counts an id of that holder for another container of the pod, too.
-bool IsReused(const std::map<std::string, Binding>& held, const KubeletAllocatedPod& counted) {
-  return std::ranges::any_of(counted, [&](const auto& container) {
-    return std::ranges::any_of(held, [&](const auto& entry) {
+// Whether the kubelet allocated one of these bound ids to another container of the pod, too.
+bool IsReused(const std::map<std::string, Binding>& bound, const KubeletAllocatedPod& allocated) {
+  return std::ranges::any_of(allocated, [&](const auto& container) {
+    return std::ranges::any_of(bound, [&](const auto& entry) {
       return Shares(entry.second, IdsOf(container.second, entry.first));
     });
   });
 }
 
-// The pod, and in front of it those of its containers that it does not name and that must have
-// ended.
-Pod WithEnded(const Pod& pod, const KubeletAllocatedPod& counted, const Bindings& bindings,
+// The pod with its ended containers in front, which the request does not name.
+Pod WithEnded(const Pod& pod, const KubeletAllocatedPod& allocated, const Bindings& bindings,
               const DeviceState& devices) {
   Pod known = pod;
-  known.stated_qos = QosOf(pod);  // what is known of the others is not all that they ask for
+  known.stated_qos = QosOf(pod);  // the ended containers' CPUs and memory are not known
   std::vector<Container> ended;
-  for (const auto& [key, held] : bindings) {
-    if (key.pod_uid != pod.uid || IsNamed(pod, key.container) || !IsReused(held, counted)) continue;
+  for (const auto& [key, bound] : bindings) {
+    if (key.pod_uid != pod.uid || IsNamed(pod, key.container)) continue;
+    if (!IsReused(bound, allocated)) continue;
     Container container{key.container, ContainerKind::kInit, {}};
-    for (const auto& [resource, binding] : held) {
+    for (const auto& [resource, binding] : bound) {
       const devicemanager::DeviceAllocation* allocation = devices.Find(key, resource);
       if (allocation == nullptr) continue;
       const Quantity count(static_cast<int64_t>(allocation->Ids().size()));
@@ -66,89 +66,88 @@ Pod WithEnded(const Pod& pod, const KubeletAllocatedPod& counted, const Bindings
   return known;
 }
 
-// Whether another container of the pod wants the resource, too, has nothing of it yet and is not
-// counted.
-bool IsWantedUncounted(const NodeState& state, const Pod& pod, const KubeletAllocatedPod& counted,
+// Whether another container of the pod asks for the resource, too, is not assigned any device of
+// it, and has no allocated ids.
+bool IsWantedElsewhere(const NodeState& state, const Pod& pod, const KubeletAllocatedPod& allocated,
                        const std::string& resource) {
   return std::ranges::any_of(pod.containers, [&](const Container& other) {
     const Quantity* limit = Find(other.resources.limits, resource);
     if (limit == nullptr || limit->IsZero()) return false;
-    const auto known = counted.find(other.name);
-    return (known == counted.end() || IdsOf(known->second, resource).empty()) &&
+    const auto known = allocated.find(other.name);
+    return (known == allocated.end() || IdsOf(known->second, resource).empty()) &&
            state.devices.Find({pod.uid, other.name}, resource) == nullptr;
   });
 }
 
-// By resource: the devices that are to stand behind ids of containers that have none yet. Of an id
-// that an ended container of the pod had, the device that it had; else the one of that id.
+// By resource: the devices to bind to the ids of containers without an assignment. For an id of an
+// ended container of the pod that is its device; otherwise the device with that id.
 using Wanted = std::map<std::string, std::set<std::string>>;
 
-// False: one of them cannot be had.
 bool AreFree(const std::set<std::string>& wanted, const Binding& bound, const std::string& resource,
              const DeviceState& devices) {
   const auto inventory = devices.resources.find(resource);
   if (inventory == devices.resources.end()) return false;
   const std::set<std::string> allocated = devices.AllocatedIds(resource);
-  std::set<std::string> left;
-  for (const auto& [id, device] : bound) left.insert(device);
+  std::set<std::string> of_ended;
+  for (const auto& [id, device] : bound) of_ended.insert(device);
   return std::ranges::all_of(wanted, [&](const std::string& id) {
-    if (left.contains(id)) return true;
+    if (of_ended.contains(id)) return true;
     const auto device = inventory->second.devices.find(id);
     return device != inventory->second.devices.end() && device->second.healthy &&
            !allocated.contains(id);
   });
 }
 
-Wanted WantedIn(const NodeState& state, const Pod& pod, const KubeletAllocatedPod& counted,
+Wanted WantedIn(const NodeState& state, const Pod& pod, const KubeletAllocatedPod& allocated,
                 const Bindings& bindings) {
   Wanted wanted;
-  for (const auto& [container, resources] : counted) {
+  for (const auto& [container, resources] : allocated) {
     for (const auto& [resource, ids] : resources) {
       if (state.devices.Find({pod.uid, container}, resource) != nullptr) continue;
       const Binding bound = BoundInPod(bindings, pod.uid, resource);
       for (const std::string& id : ids) {
-        const auto left = bound.find(id);
-        wanted[resource].insert(left == bound.end() ? id : left->second);
+        const auto of_ended = bound.find(id);
+        wanted[resource].insert(of_ended == bound.end() ? id : of_ended->second);
       }
     }
   }
   return wanted;
 }
 
-// Leaves of the resource only these devices.
-void LeaveOnly(const std::set<std::string>& wanted, const std::string& resource,
-               DeviceState& devices) {
+// Makes all other devices of the resource unavailable.
+void RestrictTo(const std::set<std::string>& wanted, const std::string& resource,
+                DeviceState& devices) {
   if (!devices.resources.contains(resource)) return;
   for (auto& [id, device] : devices.resources[resource].devices) {
     if (!wanted.contains(id)) device.healthy = false;
   }
 }
 
-// Where several containers share what was left for them, each takes its own: they are decided
-// about together, so that no one's place depends on which it has.
-void TakeOwn(const Pod& pod, const KubeletAllocatedPod& counted, const Bindings& bindings,
-             const NodeState& before, const Wanted& wanted, DeviceState& devices) {
+// If several containers share the devices that the resource was restricted to, each is assigned the
+// devices of its own ids. They are decided together, so that the alignment stays the same.
+void AssignOwn(const Pod& pod, const KubeletAllocatedPod& allocated, const Bindings& bindings,
+               const NodeState& before, const Wanted& wanted, DeviceState& devices) {
   for (const auto& [resource, together] : wanted) {
     std::map<std::string, std::set<int64_t>> numa;  // by device
-    std::set<std::string> given;
-    for (const auto& [container, resources] : counted) {
-      const auto* held = devices.Find({pod.uid, container}, resource);
-      if (held == nullptr || before.devices.Find({pod.uid, container}, resource)) continue;
-      for (const auto& [node, ids] : held->devices) {
+    std::set<std::string> assigned;
+    for (const auto& [container, resources] : allocated) {
+      const auto* allocation = devices.Find({pod.uid, container}, resource);
+      if (allocation == nullptr || before.devices.Find({pod.uid, container}, resource)) continue;
+      for (const auto& [node, ids] : allocation->devices) {
         for (const std::string& id : ids) numa[id].insert(node);
       }
-      given.merge(held->Ids());
+      assigned.merge(allocation->Ids());
     }
-    if (given != together) continue;
+    if (assigned != together) continue;
     const Binding bound = BoundInPod(bindings, pod.uid, resource);
-    for (const auto& [container, resources] : counted) {
+    for (const auto& [container, resources] : allocated) {
       const ContainerKey key{pod.uid, container};
       const std::set<std::string>& ids = IdsOf(resources, resource);
       if (ids.empty() || before.devices.Find(key, resource) != nullptr) continue;
       devicemanager::DevicesPerNuma own;
       for (const std::string& id : ids) {
-        const auto left = bound.find(id);
-        const std::string& device = left == bound.end() ? id : left->second;
+        const auto of_ended = bound.find(id);
+        const std::string& device = of_ended == bound.end() ? id : of_ended->second;
         for (const int64_t node : numa[device]) own[node].push_back(device);
       }
       for (auto& [node, list] : own) std::ranges::sort(list);
@@ -157,7 +156,7 @@ void TakeOwn(const Pod& pod, const KubeletAllocatedPod& counted, const Bindings&
   }
 }
 
-// How many containers got something that the policy would rather not give.
+// The number of containers with a hint that is not preferred.
 int64_t Misaligned(const Admission& admission) {
   return std::ranges::count_if(admission.decisions, [](const admission::ContainerDecision& d) {
     return d.affinity && !d.affinity->preferred;
@@ -167,12 +166,12 @@ int64_t Misaligned(const Admission& admission) {
 }  // namespace
 
 bool IsBound(const Bindings& bindings, const ContainerKey& key,
-             const KubeletAllocatedIds& counted) {
-  const auto held = bindings.find(key);
-  return std::ranges::all_of(counted, [&](const auto& entry) {
-    if (held == bindings.end()) return false;
-    const auto binding = held->second.find(entry.first);
-    return binding != held->second.end() &&
+             const KubeletAllocatedIds& allocated) {
+  const auto bound = bindings.find(key);
+  return std::ranges::all_of(allocated, [&](const auto& entry) {
+    if (bound == bindings.end()) return false;
+    const auto binding = bound->second.find(entry.first);
+    return binding != bound->second.end() &&
            std::ranges::equal(
                binding->second, entry.second, {},
                [](const auto& pair) -> const auto& { return pair.first; });
@@ -180,25 +179,9 @@ bool IsBound(const Bindings& bindings, const ContainerKey& key,
 }
 
 bool AreBound(const Bindings& bindings, const std::string& pod_uid,
-              const KubeletAllocatedPod& counted) {
-  return std::ranges::all_of(counted, [&](const auto& entry) {
+              const KubeletAllocatedPod& allocated) {
+  return std::ranges::all_of(allocated, [&](const auto& entry) {
     return IsBound(bindings, {pod_uid, entry.first}, entry.second);
-  });
-}
-
-bool HasKubeletAllocated(const NodeState& state, const std::string& pod_uid,
-                         const KubeletAllocatedPod& counted) {
-  return std::ranges::all_of(counted, [&](const auto& container) {
-    return std::ranges::all_of(container.second, [&](const auto& entry) {
-      return state.devices.Find({pod_uid, container.first}, entry.first) != nullptr;
-    });
-  });
-}
-
-bool IsPartOf(const KubeletAllocatedPod& counted, const KubeletAllocatedPod& other) {
-  return std::ranges::all_of(counted, [&](const auto& entry) {
-    const auto known = other.find(entry.first);
-    return known != other.end() && known->second == entry.second;
   });
 }
 
@@ -216,61 +199,62 @@ Binding BoundInPod(const Bindings& bindings, const std::string& pod_uid,
 }
 
 Admission AdmitKubeletAllocated(const admission::Node& node, const NodeState& state, const Pod& pod,
-                                const KubeletAllocatedPod& counted, const Bindings& bindings,
+                                const KubeletAllocatedPod& allocated, const Bindings& bindings,
                                 const BindingModes& modes,
                                 const devicemanager::PreferredAllocationFn& preferred) {
-  if (counted.empty()) return admission::Admit(node, state, pod, preferred);
-  const Pod known = WithEnded(pod, counted, bindings, state.devices);
-  const Wanted wanted = WantedIn(state, known, counted, bindings);
-  NodeState base = state;  // with nothing to give that must not be given
+  if (allocated.empty()) return admission::Admit(node, state, pod, preferred);
+  const Pod known = WithEnded(pod, allocated, bindings, state.devices);
+  const Wanted wanted = WantedIn(state, known, allocated, bindings);
+  NodeState base = state;  // without the devices that kStrict excludes
   Wanted in_base;
   for (const auto& [resource, devices] : wanted) {
     if (modes.Of(resource) != BindingMode::kStrict) continue;
-    LeaveOnly(devices, resource, base.devices);
+    RestrictTo(devices, resource, base.devices);
     in_base[resource] = devices;
   }
-  NodeState narrowed = base;  // and with nothing but what the kubelet was steered to
+  NodeState narrowed = base;  // with the allocated devices only, for kPreferred, too
   Wanted in_narrowed = in_base;
-  bool can_steer = false;
+  bool can_narrow = false;
   for (const auto& [resource, devices] : wanted) {
     if (modes.Of(resource) != BindingMode::kPreferred) continue;
-    can_steer =
+    can_narrow =
         AreFree(devices, BoundInPod(bindings, pod.uid, resource), resource, state.devices) &&
-        !IsWantedUncounted(state, known, counted, resource);
-    if (!can_steer) break;
-    LeaveOnly(devices, resource, narrowed.devices);
+        !IsWantedElsewhere(state, known, allocated, resource);
+    if (!can_narrow) break;
+    RestrictTo(devices, resource, narrowed.devices);
     in_narrowed[resource] = devices;
   }
-  const auto admit = [&](const NodeState& from, const Wanted& left, const auto& prefer) {
+  const auto admit = [&](const NodeState& from, const Wanted& own, const auto& prefer) {
     Admission admission = admission::Admit(node, from, known, prefer);
     admission.next.devices.resources = state.devices.resources;
     if (!admission.admitted()) return admission;
-    TakeOwn(known, counted, bindings, state, left, admission.next.devices);
-    for (auto& [container, grant] : admission.assignments) {
-      grant = admission::AssignmentOf(node, admission.next, {pod.uid, container});
+    AssignOwn(known, allocated, bindings, state, own, admission.next.devices);
+    for (auto& [container, assignment] : admission.assignments) {
+      assignment = admission::AssignmentOf(node, admission.next, {pod.uid, container});
     }
     return admission;
   };
-  if (!can_steer) return admit(base, in_base, preferred);
-  Admission steered = admit(narrowed, in_narrowed, devicemanager::PreferredAllocationFn());
-  if (steered.admitted() && Misaligned(steered) == 0) return steered;
-  Admission free = admit(base, in_base, preferred);
-  if (!steered.admitted()) return free;
-  return free.admitted() && Misaligned(free) < Misaligned(steered) ? free : steered;
+  if (!can_narrow) return admit(base, in_base, preferred);
+  Admission preferred_ids = admit(narrowed, in_narrowed, devicemanager::PreferredAllocationFn());
+  if (preferred_ids.admitted() && Misaligned(preferred_ids) == 0) return preferred_ids;
+  Admission any_ids = admit(base, in_base, preferred);
+  if (!preferred_ids.admitted()) return any_ids;
+  const bool aligns_better = any_ids.admitted() && Misaligned(any_ids) < Misaligned(preferred_ids);
+  return aligns_better ? any_ids : preferred_ids;
 }
 
-Binding Pair(const std::set<std::string>& counted, const std::set<std::string>& devices) {
+Binding Pair(const std::set<std::string>& ids, const std::set<std::string>& devices) {
   Binding binding;
   std::vector<std::string> others;
   for (const std::string& device : devices) {
-    if (counted.contains(device)) {
+    if (ids.contains(device)) {
       binding.emplace(device, device);
     } else {
       others.push_back(device);
     }
   }
   auto next = others.begin();
-  for (const std::string& id : counted) {
+  for (const std::string& id : ids) {
     if (next == others.end()) break;
     if (binding.try_emplace(id, *next).second) ++next;
   }
@@ -278,18 +262,18 @@ Binding Pair(const std::set<std::string>& counted, const std::set<std::string>& 
 }
 
 Bindings Bind(const NodeState& state, const std::string& pod_uid,
-              const KubeletAllocatedPod& counted) {
+              const KubeletAllocatedPod& allocated) {
   Bindings bindings;
-  for (const auto& [container, resources] : counted) {
+  for (const auto& [container, resources] : allocated) {
     const ContainerKey key{pod_uid, container};
     for (const auto& [resource, ids] : resources) {
-      const devicemanager::DeviceAllocation* held = state.devices.Find(key, resource);
-      if (held == nullptr) continue;
-      Binding binding = Pair(ids, held->Ids());
+      const devicemanager::DeviceAllocation* assigned = state.devices.Find(key, resource);
+      if (assigned == nullptr) continue;
+      Binding binding = Pair(ids, assigned->Ids());
       if (!binding.empty()) bindings[key][resource] = std::move(binding);
     }
   }
   return bindings;
 }
 
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

@@ -1,13 +1,13 @@
-#include "allocation/binding_modes.h"
+#include "mirror/binding_modes.h"
 
 #include <algorithm>
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 namespace {
 
 constexpr char kAny = '*';
 
-// The text between two stars is taken where it comes first: what follows then has the most room.
+// The text between two stars matches at its first occurrence: that leaves the longest rest.
 bool Matches(std::string_view pattern, std::string_view name) {
   const size_t star = pattern.find(kAny);
   if (star == std::string_view::npos) return pattern == name;
@@ -27,17 +27,17 @@ bool Matches(std::string_view pattern, std::string_view name) {
 
 Error Invalid(std::string_view text, const std::string& why) {
   return {ErrorCode::kInvalidArgument, "\"" + std::string(text) + "\": " + why,
-          "say it as intel.com/sriov*=counted"};
+          "write it as intel.com/sriov*=strict"};
 }
 
 }  // namespace
 
 Result<BindingMode> ParseBindingMode(std::string_view text) {
-  if (text == "steered") return BindingMode::kPreferred;
-  if (text == "late") return BindingMode::kDeferred;
-  if (text == "counted") return BindingMode::kStrict;
+  if (text == "preferred" || text == "steered") return BindingMode::kPreferred;
+  if (text == "deferred" || text == "late") return BindingMode::kDeferred;
+  if (text == "strict" || text == "counted") return BindingMode::kStrict;
   return Error{ErrorCode::kInvalidArgument,
-               "\"" + std::string(text) + "\" is none of steered, late, counted"};
+               "\"" + std::string(text) + "\" is none of preferred, deferred, strict"};
 }
 
 Result<BindingRule> ParseBindingRule(std::string_view text) {
@@ -47,7 +47,7 @@ Result<BindingRule> ParseBindingRule(std::string_view text) {
   if (!mode.ok()) return Invalid(text, mode.error().message);
   const std::string_view pattern = text.substr(0, equals);
   if (pattern.empty()) return Invalid(text, "no resource");
-  // Names of device plugins' resources are of a domain, unlike cpu or memory.
+  // A device plugin's resource has a domain in its name, unlike cpu or memory.
   if (pattern.find_first_of("/*") == std::string_view::npos) {
     return Invalid(text, "a device plugin's resource has a name like example.com/gpu");
   }
@@ -60,4 +60,4 @@ BindingMode BindingModes::Of(std::string_view resource) const {
   return rule == rules_.end() ? usual_ : rule->mode;
 }
 
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

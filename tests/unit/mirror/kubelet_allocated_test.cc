@@ -1,4 +1,4 @@
-#include "allocation/counted_devices.h"
+#include "mirror/kubelet_allocated.h"
 
 #include <gtest/gtest.h>
 
@@ -6,11 +6,11 @@
 #include <set>
 #include <string>
 
-#include "allocation/binding_table.h"
-#include "allocation/counted_refusal.h"
 #include "edge/allocation_node.h"
+#include "mirror/binding_table.h"
+#include "mirror/kubelet_allocated_refusal.h"
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 namespace {
 
 using admission::Admission;
@@ -29,11 +29,11 @@ NodeState StateOf(const admission::Node& node) {
 }
 
 Ids IdsOf(const NodeState& state, const std::string& pod, const std::string& container = "app") {
-  const auto* held = state.devices.Find({pod, container}, kGpu);
-  return held == nullptr ? Ids() : held->Ids();
+  const auto* assigned = state.devices.Find({pod, container}, kGpu);
+  return assigned == nullptr ? Ids() : assigned->Ids();
 }
 
-class Counted : public ::testing::Test {
+class KubeletAllocatedTest : public ::testing::Test {
  protected:
   Admission Admit(const Pod& pod, const Ids& ids, BindingMode mode = BindingMode::kPreferred,
                   const std::string& container = "app") const {
@@ -41,8 +41,8 @@ class Counted : public ::testing::Test {
                                  {});
   }
 
-  std::optional<Refusal> Refuse(const Pod& pod, const KubeletAllocatedPod& counted) const {
-    return RefuseKubeletAllocated(state_, pod, counted, bindings_, BindingMode::kPreferred);
+  std::optional<Refusal> Refuse(const Pod& pod, const KubeletAllocatedPod& allocated) const {
+    return RefuseKubeletAllocated(state_, pod, allocated, bindings_, BindingMode::kPreferred);
   }
 
   const admission::Node node_ = testing::MakeNode();
@@ -50,21 +50,21 @@ class Counted : public ::testing::Test {
   Bindings bindings_;
 };
 
-TEST_F(Counted, DevicesAreTakenAsTheyAreWherePolicyAgrees) {
+TEST_F(KubeletAllocatedTest, PreferredAssignsTheAllocatedDevicesIfThePolicyAgrees) {
   const Admission admission = Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"});
   ASSERT_TRUE(admission.admitted());
   EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu6"});
   EXPECT_EQ(admission.next.devices.resources, state_.devices.resources);
 }
 
-TEST_F(Counted, LateBindingHeedsThemNot) {
+TEST_F(KubeletAllocatedTest, DeferredIgnoresTheIds) {
   const Admission admission =
       Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}, BindingMode::kDeferred);
   ASSERT_TRUE(admission.admitted());
   EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
 }
 
-TEST_F(Counted, OthersAreTakenWhereThePolicyWouldMisalign) {
+TEST_F(KubeletAllocatedTest, PreferredAssignsOthersIfThePolicyWouldMisalign) {
   const Admission filled = admission::Admit(node_, state_, AppPod("f", 8), {});
   ASSERT_TRUE(filled.admitted());
   state_ = filled.next;  // all CPUs of NUMA node 1
@@ -73,7 +73,7 @@ TEST_F(Counted, OthersAreTakenWhereThePolicyWouldMisalign) {
   EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
 }
 
-TEST_F(Counted, OthersAreTakenWhereTheyAreHeldOrSick) {
+TEST_F(KubeletAllocatedTest, PreferredAssignsOthersIfTheseAreTakenOrUnhealthy) {
   state_.devices.allocations[{"q", "app"}][kGpu].devices[1] = {"gpu6"};
   EXPECT_EQ(IdsOf(Admit(AppPod("p", 3, {{kGpu, "1"}}), {"gpu6"}).next, "p").size(), 1U);
   state_.devices.resources[kGpu].devices["gpu5"].healthy = false;
@@ -83,7 +83,7 @@ TEST_F(Counted, OthersAreTakenWhereTheyAreHeldOrSick) {
   EXPECT_FALSE(IdsOf(admission.next, "p").contains("gpu6"));
 }
 
-TEST_F(Counted, IdsOfAnEndedContainerMeanItsDevices) {
+TEST_F(KubeletAllocatedTest, IdsOfAnEndedContainerMeanItsDevices) {
   state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
   bindings_[{"p", "init"}][kGpu] = {{"gpu0", "gpu6"}, {"gpu1", "gpu7"}};
   const Admission admission = Admit(AppPod("p", 3, {{kGpu, "2"}}), {"gpu0", "gpu1"});
@@ -95,8 +95,8 @@ TEST_F(Counted, IdsOfAnEndedContainerMeanItsDevices) {
   EXPECT_EQ(IdsOf(beside.next, "p"), (Ids{"gpu2", "gpu3"}));
 }
 
-// What an ended container leaves is taken by its id, not by the order of the devices.
-TEST_F(Counted, EachContainerReusesTheDeviceOfItsOwnId) {
+// The device of an ended container is chosen by its id, not by the order of the devices.
+TEST_F(KubeletAllocatedTest, EachContainerReusesTheDeviceOfItsOwnId) {
   state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
   bindings_[{"p", "init"}][kGpu] = {{"gpu6", "gpu6"}, {"gpu7", "gpu7"}};
   const Admission first =
@@ -105,9 +105,9 @@ TEST_F(Counted, EachContainerReusesTheDeviceOfItsOwnId) {
   EXPECT_EQ(IdsOf(first.next, "p"), Ids{"gpu7"});
 }
 
-// --- Nothing but what was counted.
+// --- Mode strict.
 
-TEST_F(Counted, AsCountedIsTakenThoughItMisaligns) {
+TEST_F(KubeletAllocatedTest, StrictAssignsAlsoIfThatMisaligns) {
   const Admission filled = admission::Admit(node_, state_, AppPod("f", 8), {});
   ASSERT_TRUE(filled.admitted());
   state_ = filled.next;  // all CPUs of NUMA node 1
@@ -118,7 +118,7 @@ TEST_F(Counted, AsCountedIsTakenThoughItMisaligns) {
   EXPECT_EQ(admission.assignments.at("app").devices.at(kGpu).Ids(), Ids{"gpu6"});
 }
 
-TEST_F(Counted, AsCountedOrNotAtAll) {
+TEST_F(KubeletAllocatedTest, StrictAssignsNoOtherDevice) {
   KubeletConfig strict = testing::StaticConfig();
   strict.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
   const admission::Node node = testing::MakeNode(strict);
@@ -126,35 +126,36 @@ TEST_F(Counted, AsCountedOrNotAtAll) {
   ASSERT_TRUE(filled.admitted());
   state_ = filled.next;  // all CPUs of NUMA node 1
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
-  const KubeletAllocatedPod counted{{"app", {{kGpu, {"gpu6"}}}}};
+  const KubeletAllocatedPod allocated{{"app", {{kGpu, {"gpu6"}}}}};
   const Admission admission =
-      AdmitKubeletAllocated(node, state_, pod, counted, bindings_, BindingMode::kStrict, {});
+      AdmitKubeletAllocated(node, state_, pod, allocated, bindings_, BindingMode::kStrict, {});
   ASSERT_FALSE(admission.admitted());
   EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
-  EXPECT_EQ(ExplainKubeletAllocated(node, state_, pod, counted, bindings_, BindingMode::kStrict),
-            ". example.com/gpu is given as the kubelet counted it only (binding mode counted), "
-            "which is here for app: gpu6 on NUMA node 1; with others it would fit now: delete the "
-            "pod, so that the kubelet counts anew for the next one");
-  EXPECT_EQ(ExplainKubeletAllocated(node, state_, pod, counted, bindings_, BindingMode::kPreferred),
-            "");
-  // Where others would not help either, nobody is told to try them.
+  EXPECT_EQ(ExplainKubeletAllocated(node, state_, pod, allocated, bindings_, BindingMode::kStrict),
+            "; in mode strict example.com/gpu is only assigned as the kubelet allocated it: "
+            "container app has gpu6 on NUMA node 1. With other devices the pod would fit: delete "
+            "the pod, so that the kubelet allocates other devices to the next one");
+  EXPECT_EQ(
+      ExplainKubeletAllocated(node, state_, pod, allocated, bindings_, BindingMode::kPreferred),
+      "");
+  // The remedy is not named if other devices would not help.
   const Pod large = AppPod("p", 8, {{kGpu, "1"}});
   const std::string text =
-      ExplainKubeletAllocated(node, state_, large, counted, bindings_, BindingMode::kStrict);
+      ExplainKubeletAllocated(node, state_, large, allocated, bindings_, BindingMode::kStrict);
   EXPECT_NE(text.find("gpu6 on NUMA node 1"), std::string::npos);
-  EXPECT_EQ(text.find("with others"), std::string::npos);
+  EXPECT_EQ(text.find("other devices"), std::string::npos);
 }
 
-TEST_F(Counted, AsCountedBesideAResourceThatIsSteered) {
+TEST_F(KubeletAllocatedTest, StrictBesideAResourceThatIsPreferred) {
   state_.devices.resources[kNic] = testing::EightDevices("nic");
   const Admission filled = admission::Admit(node_, state_, AppPod("f", 8), {});
   ASSERT_TRUE(filled.admitted());
   state_ = filled.next;  // all CPUs of NUMA node 1
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}, {kNic, "1"}});
-  const KubeletAllocatedPod counted{{"app", {{kGpu, {"gpu6"}}, {kNic, {"nic1"}}}}};
-  // Whatever is tried for the GPU, the NIC is the one that was counted.
+  const KubeletAllocatedPod allocated{{"app", {{kGpu, {"gpu6"}}, {kNic, {"nic1"}}}}};
+  // Also when another GPU is tried, the NIC is the allocated one.
   for (const BindingMode mode : {BindingMode::kPreferred, BindingMode::kDeferred}) {
-    const Admission admission = AdmitKubeletAllocated(node_, state_, pod, counted, bindings_,
+    const Admission admission = AdmitKubeletAllocated(node_, state_, pod, allocated, bindings_,
                                                       {mode, {{kNic, BindingMode::kStrict}}}, {});
     ASSERT_TRUE(admission.admitted());
     EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu0"});
@@ -162,7 +163,7 @@ TEST_F(Counted, AsCountedBesideAResourceThatIsSteered) {
   }
 }
 
-TEST_F(Counted, AsCountedMeansWhatAnEndedContainerHad) {
+TEST_F(KubeletAllocatedTest, StrictAssignsTheDeviceOfAnEndedContainer) {
   state_.devices.allocations[{"p", "init"}][kGpu].devices[1] = {"gpu6", "gpu7"};
   bindings_[{"p", "init"}][kGpu] = {{"gpu0", "gpu6"}, {"gpu1", "gpu7"}};
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
@@ -173,7 +174,7 @@ TEST_F(Counted, AsCountedMeansWhatAnEndedContainerHad) {
   EXPECT_EQ(IdsOf(admission.next, "p"), Ids{"gpu7"});
 }
 
-TEST_F(Counted, WhatCannotBeTakenAsCountedIsSaid) {
+TEST_F(KubeletAllocatedTest, StrictRefusalNamesTheReason) {
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
   const auto refuse = [&](const std::string& id, BindingMode mode) {
     const auto refusal =
@@ -186,17 +187,18 @@ TEST_F(Counted, WhatCannotBeTakenAsCountedIsSaid) {
   EXPECT_EQ(refuse("gpu5", BindingMode::kPreferred), "");
   EXPECT_EQ(refuse("gpu6", BindingMode::kDeferred), "");
   EXPECT_NE(refuse("gpu5", BindingMode::kStrict)
-                .find("device gpu5 of example.com/gpu, which is unhealthy, and example.com/gpu is "
-                      "given as the kubelet counted it only"),
+                .find("device gpu5 of example.com/gpu, which is unhealthy; in mode strict "
+                      "example.com/gpu is only assigned as the kubelet allocated it"),
             std::string::npos);
-  EXPECT_NE(refuse("gpu6", BindingMode::kStrict)
-                .find("device gpu6 of example.com/gpu, which container main of pod q holds"),
-            std::string::npos);
+  EXPECT_NE(
+      refuse("gpu6", BindingMode::kStrict)
+          .find("device gpu6 of example.com/gpu, which is assigned to container main of pod q"),
+      std::string::npos);
 }
 
-// --- Several containers that are decided about together.
+// --- Several containers that are decided together.
 
-TEST_F(Counted, ContainersThatAreDecidedTogetherHaveEachItsOwn) {
+TEST_F(KubeletAllocatedTest, ContainersThatAreDecidedTogetherGetTheirOwnDevices) {
   const Container init =
       testing::Asking("init", {{"cpu", "1"}, {"memory", "1Gi"}, {kGpu, "2"}}, ContainerKind::kInit);
   Pod pod = AppPod("p", 1, {{kGpu, "1"}});
@@ -204,14 +206,14 @@ TEST_F(Counted, ContainersThatAreDecidedTogetherHaveEachItsOwn) {
   beside.name = "beside";
   pod.containers.insert(pod.containers.begin(), init);
   pod.containers.push_back(beside);
-  const KubeletAllocatedPod counted{{"init", {{kGpu, {"gpu5", "gpu7"}}}},
-                                    {"app", {{kGpu, {"gpu7"}}}},
-                                    {"beside", {{kGpu, {"gpu5"}}}}};
+  const KubeletAllocatedPod allocated{{"init", {{kGpu, {"gpu5", "gpu7"}}}},
+                                      {"app", {{kGpu, {"gpu7"}}}},
+                                      {"beside", {{kGpu, {"gpu5"}}}}};
   KubeletConfig by_pod = testing::StaticConfig();
   by_pod.topology_manager_scope = TopologyManagerScope::kPod;
   for (const BindingMode mode : {BindingMode::kPreferred, BindingMode::kStrict}) {
-    const Admission admission =
-        AdmitKubeletAllocated(testing::MakeNode(by_pod), state_, pod, counted, bindings_, mode, {});
+    const Admission admission = AdmitKubeletAllocated(testing::MakeNode(by_pod), state_, pod,
+                                                      allocated, bindings_, mode, {});
     ASSERT_TRUE(admission.admitted());
     EXPECT_EQ(IdsOf(admission.next, "p", "init"), (Ids{"gpu5", "gpu7"}));
     EXPECT_EQ(IdsOf(admission.next, "p", "app"), Ids{"gpu7"});
@@ -221,7 +223,7 @@ TEST_F(Counted, ContainersThatAreDecidedTogetherHaveEachItsOwn) {
   }
 }
 
-TEST_F(Counted, UnknownOnesAreRefused) {
+TEST_F(KubeletAllocatedTest, UnknownOnesAreRefused) {
   const Pod pod = AppPod("p", 3, {{kGpu, "1"}});
   EXPECT_FALSE(Refuse(pod, {{"app", {{kGpu, {"gpu1"}}}}}));
   const auto odd = Refuse(pod, {{"app", {{kGpu, {"other"}}}}});
@@ -230,7 +232,7 @@ TEST_F(Counted, UnknownOnesAreRefused) {
   const auto none = Refuse(pod, {{"app", {{"example.com/none", {"x"}}}}});
   ASSERT_TRUE(none);
   EXPECT_NE(none->message.find("unregistered device example.com/none"), std::string::npos);
-  // What it holds it keeps, whatever became of the plugin.
+  // An assignment stays, also if the plugin is gone.
   state_.devices.allocations[{"p", "app"}][kGpu].devices[1] = {"gpu6"};
   state_.devices.resources.erase(kGpu);
   EXPECT_FALSE(Refuse(pod, {{"app", {{kGpu, {"gpu6"}}}}}));
@@ -268,7 +270,7 @@ TEST(BindingTable, IsOnTheDisk) {
     EXPECT_EQ(*(*table)->snapshot(), bindings);
     NodeState state;
     state.devices.allocations[{"q", "app"}][kGpu].devices[0] = {"b"};
-    ASSERT_TRUE((*table)->RetainHeld(state).ok());
+    ASSERT_TRUE((*table)->RetainAssigned(state).ok());
   }
   const auto table = BindingTable::Load(file);
   ASSERT_TRUE(table.ok()) << table.error().Text();
@@ -287,4 +289,4 @@ TEST(BindingTable, SaysWhatIsWrongWithItsFile) {
 }
 
 }  // namespace
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

@@ -1,8 +1,8 @@
-#include "allocation/counted_refusal.h"
+#include "mirror/kubelet_allocated_refusal.h"
 
 #include <set>
 
-namespace alignd::allocation {
+namespace alignd::mirror {
 namespace {
 
 using admission::NodeState;
@@ -10,21 +10,22 @@ using checkpoint::Binding;
 using checkpoint::Bindings;
 using devicemanager::DeviceState;
 
-constexpr char kRemedy[] = "delete the pod, so that the kubelet counts anew for the next one";
+constexpr char kRemedy[] =
+    "delete the pod, so that the kubelet allocates other devices to the next one";
 
-std::string CountedOnly(const std::string& resource) {
-  return resource + " is given as the kubelet counted it only (binding mode counted)";
+std::string OnlyAsAllocated(const std::string& resource) {
+  return "in mode strict " + resource + " is only assigned as the kubelet allocated it";
 }
 
 // "container app of pod 1234".
-std::string HolderOf(const DeviceState& devices, const std::string& resource,
-                     const std::string& id) {
-  for (const auto& [key, held] : devices.allocations) {
-    const auto allocation = held.find(resource);
-    if (allocation == held.end() || !allocation->second.Ids().contains(id)) continue;
+std::string ContainerWith(const DeviceState& devices, const std::string& resource,
+                          const std::string& id) {
+  for (const auto& [key, resources] : devices.allocations) {
+    const auto allocation = resources.find(resource);
+    if (allocation == resources.end() || !allocation->second.Ids().contains(id)) continue;
     return "container " + key.container + " of pod " + key.pod_uid;
   }
-  return "nobody";
+  return "no container";
 }
 
 // "NUMA node 0 and 1", or empty without topology.
@@ -44,28 +45,29 @@ std::optional<Refusal> RefuseUnlisted(const NodeState& state, const std::string&
   }
   for (const std::string& id : ids) {
     if (inventory->second.devices.contains(id)) continue;
-    return UnexpectedAdmissionError("the kubelet counted device " + id + " of " + resource +
-                                    ", which its device plugin does not list (any more): "
-                                    "delete the pod, so that the kubelet counts anew");
+    return UnexpectedAdmissionError("the kubelet allocated device " + id + " of " + resource +
+                                    ", which its device plugin does not list: delete the pod, so "
+                                    "that the kubelet allocates other devices");
   }
   return std::nullopt;
 }
 
-// `bound`: what ended containers of the pod had.
+// `bound`: the devices of ended containers of the pod.
 std::optional<Refusal> RefuseTaken(const DeviceState& devices, const std::string& resource,
                                    const std::set<std::string>& ids, const Binding& bound) {
   const auto& inventory = devices.resources.find(resource)->second.devices;
   const std::set<std::string> allocated = devices.AllocatedIds(resource);
   for (const std::string& id : ids) {
     if (bound.contains(id)) continue;
-    const std::string what = "the kubelet counted device " + id + " of " + resource + ", which ";
+    const std::string what =
+        "the kubelet allocated device " + id + " of " + resource + ", which is ";
     if (allocated.contains(id)) {
-      return UnexpectedAdmissionError(
-          what + HolderOf(devices, resource, id) + " holds, and " + CountedOnly(resource) +
-          "; it is tried again until that is given back, or " + kRemedy);
+      return UnexpectedAdmissionError(what + "assigned to " + ContainerWith(devices, resource, id) +
+                                      "; " + OnlyAsAllocated(resource) +
+                                      ": wait until that pod ends, or " + kRemedy);
     }
     if (!inventory.find(id)->second.healthy) {
-      return UnexpectedAdmissionError(what + "is unhealthy, and " + CountedOnly(resource) + "; " +
+      return UnexpectedAdmissionError(what + "unhealthy; " + OnlyAsAllocated(resource) + ": " +
                                       kRemedy);
     }
   }
@@ -75,9 +77,9 @@ std::optional<Refusal> RefuseTaken(const DeviceState& devices, const std::string
 }  // namespace
 
 std::optional<Refusal> RefuseKubeletAllocated(const NodeState& state, const Pod& pod,
-                                              const KubeletAllocatedPod& counted,
+                                              const KubeletAllocatedPod& allocated,
                                               const Bindings& bindings, const BindingModes& modes) {
-  for (const auto& [container, resources] : counted) {
+  for (const auto& [container, resources] : allocated) {
     for (const auto& [resource, ids] : resources) {
       if (state.devices.Find({pod.uid, container}, resource) != nullptr) continue;
       if (auto refusal = RefuseUnlisted(state, resource, ids)) return refusal;
@@ -90,10 +92,10 @@ std::optional<Refusal> RefuseKubeletAllocated(const NodeState& state, const Pod&
 }
 
 std::string ExplainKubeletAllocated(const admission::Node& node, const NodeState& state,
-                                    const Pod& pod, const KubeletAllocatedPod& counted,
+                                    const Pod& pod, const KubeletAllocatedPod& allocated,
                                     const Bindings& bindings, const BindingModes& modes) {
   std::string text;
-  for (const auto& [container, resources] : counted) {
+  for (const auto& [container, resources] : allocated) {
     for (const auto& [resource, ids] : resources) {
       if (modes.Of(resource) != BindingMode::kStrict) continue;
       if (state.devices.Find({pod.uid, container}, resource) != nullptr) continue;
@@ -102,22 +104,23 @@ std::string ExplainKubeletAllocated(const admission::Node& node, const NodeState
       const Binding bound = BoundInPod(bindings, pod.uid, resource);
       std::string devices;
       for (const std::string& id : ids) {
-        const auto left = bound.find(id);
-        const auto device = inventory->second.devices.find(left == bound.end() ? id : left->second);
+        const auto of_ended = bound.find(id);
+        const auto device =
+            inventory->second.devices.find(of_ended == bound.end() ? id : of_ended->second);
         if (device == inventory->second.devices.end()) continue;
         devices += (devices.empty() ? "" : ", ") + device->first;
         const std::string place = PlaceOf(device->second);
         if (!place.empty()) devices += " on " + place;
       }
-      text += ". " + CountedOnly(resource) + ", which is here for " + container + ": " + devices;
+      text += "; " + OnlyAsAllocated(resource) + ": container " + container + " has " + devices;
     }
   }
   if (text.empty()) return text;
   const bool fits_otherwise =
-      AdmitKubeletAllocated(node, state, pod, counted, bindings, BindingMode::kDeferred, {})
+      AdmitKubeletAllocated(node, state, pod, allocated, bindings, BindingMode::kDeferred, {})
           .admitted();
-  if (fits_otherwise) text += "; with others it would fit now: " + std::string(kRemedy);
+  if (fits_otherwise) text += ". With other devices the pod would fit: " + std::string(kRemedy);
   return text;
 }
 
-}  // namespace alignd::allocation
+}  // namespace alignd::mirror

@@ -1,4 +1,4 @@
-#include "allocation/held.h"
+#include "allocation/current_assignment.h"
 
 #include <algorithm>
 #include <string_view>
@@ -18,6 +18,15 @@ bool AsksForMemory(const Pod& pod, const Container& container) {
 
 }  // namespace
 
+Allocated AssignmentsOf(const admission::Node& node, const admission::NodeState& state,
+                        const Pod& pod) {
+  Allocated allocated;
+  for (const Container& c : pod.containers) {
+    allocated.assignments[c.name] = admission::AssignmentOf(node, state, {pod.uid, c.name});
+  }
+  return allocated;
+}
+
 bool HasAllItRequests(const admission::Node& node, const admission::NodeState& state,
                       const Pod& pod, const Container& container) {
   const ContainerKey key{pod.uid, container.name};
@@ -25,10 +34,34 @@ bool HasAllItRequests(const admission::Node& node, const admission::NodeState& s
   if (node.memory && AsksForMemory(pod, container) && !state.memory.Find(key)) return false;
   for (const auto& [resource, amount] : container.resources.limits) {
     if (amount.IsZero() || !state.devices.resources.contains(resource)) continue;
-    const devicemanager::DeviceAllocation* held = state.devices.Find(key, resource);
-    if (held == nullptr || held->response.empty()) return false;
+    const devicemanager::DeviceAllocation* assigned = state.devices.Find(key, resource);
+    if (assigned == nullptr || assigned->response.empty()) return false;
   }
   return true;
+}
+
+bool IsDecided(const admission::Node& node, const admission::NodeState& state,
+               const AdmissionRequest& request, const std::set<ContainerKey>& admitted,
+               bool pending) {
+  const Pod& pod = request.pod;
+  const bool one =
+      std::ranges::find(pod.containers, request.wanted, &Container::name) != pod.containers.end();
+  return std::ranges::all_of(pod.containers, [&](const Container& container) {
+    if (one && container.name != request.wanted) return true;
+    // A container of the shared pool may come again and ask for exclusive CPUs.
+    const bool was_admitted = admitted.contains({pod.uid, container.name});
+    if (was_admitted && !LacksItsCpus(node, state, pod, container)) return true;
+    return !pending && HasAllItRequests(node, state, pod, container);
+  });
+}
+
+bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
+                  const KubeletAllocatedPod& allocated) {
+  return std::ranges::all_of(allocated, [&](const auto& container) {
+    return std::ranges::all_of(container.second, [&](const auto& entry) {
+      return state.devices.Find({pod_uid, container.first}, entry.first) != nullptr;
+    });
+  });
 }
 
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
@@ -56,11 +89,11 @@ std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod
   for (const Container& container : pod.containers) {
     if (one && container.name != wanted) continue;
     const ContainerKey key{pod.uid, container.name};
-    const CpuSet* const held = state.cpu.Find(key);
+    const CpuSet* const assigned = state.cpu.Find(key);
     const int asked = ExclusiveCpus(pod, container);
-    // Who asks for none any more keeps what he has.
-    if (held == nullptr || asked == 0 || held->Count() == asked) continue;
-    return ResizeRefusal(key, *held, std::to_string(asked) + (asked == 1 ? " CPU" : " CPUs"));
+    // A container that does not ask for exclusive CPUs any more keeps them.
+    if (assigned == nullptr || asked == 0 || assigned->Count() == asked) continue;
+    return ResizeRefusal(key, *assigned, std::to_string(asked) + (asked == 1 ? " CPU" : " CPUs"));
   }
   return std::nullopt;
 }

@@ -1,0 +1,38 @@
+// What AllocationManager::Admit is asked.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "alignd/pod/pod.h"
+
+namespace alignd::allocation {
+
+// The device ids that the kubelet allocated to a container, by resource name.
+using KubeletAllocatedIds = std::map<std::string, std::set<std::string>>;
+// By container name. Containers of which the kubelet's allocation is not known are absent.
+using KubeletAllocatedPod = std::map<std::string, KubeletAllocatedIds>;
+
+// Returns the UIDs of pods that have stopped and may be released. Runs on the decision thread; must
+// not block.
+using StoppedPods = std::function<std::set<std::string>()>;
+
+struct AdmissionRequest {
+  // All containers of the pod, or one, if no more of the pod is known.
+  Pod pod;
+  // Names the source of the pod's resources in the decision log.
+  std::string source = {};
+  // The container that is about to be created. If it has its assignment already, it gets the same
+  // one again, whatever the others need: a restart is never refused because of an init container
+  // that has ended. Empty: the pod as a whole.
+  std::string wanted = {};
+  // Its ids count as many devices as the limits of these containers ask for.
+  KubeletAllocatedPod kubelet_allocated = {};
+  // If the pod fits only without some stopped pods, these are released in the same change, so that
+  // no container is moved onto their CPUs in between. May be empty.
+  StoppedPods stopped = {};
+};
+
+}  // namespace alignd::allocation

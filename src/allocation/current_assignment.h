@@ -1,0 +1,52 @@
+// What a container that is requested again is assigned already.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/base/cpu_set.h"
+#include "alignd/pod/pod.h"
+#include "alignd/pod/refusal.h"
+#include "allocation/admission_request.h"
+#include "allocation/outcome.h"
+
+namespace alignd::allocation {
+
+// The assignments of the pod's containers in this state.
+Allocated AssignmentsOf(const admission::Node& node, const admission::NodeState& state,
+                        const Pod& pod);
+
+// True if nothing has to be decided: the container is assigned exclusive CPUs, memory blocks and
+// devices with an answer, as far as it is entitled to them, or asks for none. After a crash between
+// two state files a container may have only some of it.
+bool HasAllItRequests(const admission::Node& node, const admission::NodeState& state,
+                      const Pod& pod, const Container& container);
+
+// Whether nothing has to be decided for the wanted container, or without one for any container of
+// the pod. `admitted`: containers whose assignment was saved since alignd started. `pending`: the
+// pod is being admitted, so that `state` contains its reservation.
+bool IsDecided(const admission::Node& node, const admission::NodeState& state,
+               const AdmissionRequest& request, const std::set<ContainerKey>& admitted,
+               bool pending);
+
+// Whether each container is assigned devices of each resource that the kubelet allocated to it.
+bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
+                  const KubeletAllocatedPod& allocated);
+
+// Whether the container is entitled to exclusive CPUs and has none.
+bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
+                  const Container& container);
+
+// The refusal of another number of exclusive CPUs. `asked`: for example "4.5 CPUs".
+Refusal ResizeRefusal(const ContainerKey& key, const CpuSet& exclusive, const std::string& asked);
+
+// The refusal of a container of the pod, or of the `wanted` one if that is among them, that asks
+// for another number of exclusive CPUs than it has. nullopt: there is none.
+// Differs: the kubelet assigns what it had before, or refuses it by its topology policy.
+std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
+                                    const std::string& wanted);
+
+}  // namespace alignd::allocation

@@ -1,0 +1,135 @@
+// The interface between the decision and the devices that the kubelet allocates (alignd --mirror).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/base/result.h"
+#include "alignd/checkpoint/binding_checkpoint.h"
+#include "alignd/devicemanager/device_policy.h"
+#include "alignd/pod/refusal.h"
+#include "allocation/admission_request.h"
+
+namespace alignd::allocation {
+
+// If the kubelet allocates devices, a container comes with the ids that the kubelet allocated to
+// it. alignd binds each id to a device of its own choice. AllocationManager asks this interface at
+// each of its steps; the methods stand in that order. All run on the decision thread, except
+// `bindings`, and none blocks except those that save.
+class KubeletAllocation {
+ public:
+  KubeletAllocation() = default;
+  KubeletAllocation(const KubeletAllocation&) = delete;
+  KubeletAllocation& operator=(const KubeletAllocation&) = delete;
+  virtual ~KubeletAllocation() = default;
+
+  // --- A request has arrived.
+
+  // `state` with the devices that the kubelet's own plugins assigned to the container, if `state`
+  // lacks them. nullopt: nothing to add.
+  // Errors: kUnavailable if another pod is assigned such a device now; kIo.
+  virtual Result<std::optional<admission::NodeState>> TakeOver(const ContainerKey& key,
+                                                               const admission::NodeState& state) {
+    (void)key, (void)state;
+    return std::optional<admission::NodeState>();
+  }
+
+  // Whether all of these ids are bound.
+  virtual bool AreBound(const std::string& pod_uid, const KubeletAllocatedPod& allocated) const {
+    (void)pod_uid, (void)allocated;
+    return true;
+  }
+
+  // Whether the kubelet's checkpoint must be read before the request can be decided.
+  virtual bool MustLearn(const admission::NodeState& state, const AdmissionRequest& request) const {
+    (void)state, (void)request;
+    return false;
+  }
+
+  // Reads what the kubelet allocated to the pod. `done` runs at most once, on any thread.
+  using Learned = Result<KubeletAllocatedPod>;
+  virtual void Learn(const std::string& pod_uid, std::function<void(Learned)> done) {
+    (void)pod_uid, (void)done;
+  }
+
+  // Adds what was learnt to the request, and drops the containers that are not decided now.
+  // `learned`: nullopt if it did not have to be read.
+  // Errors: kUnavailable, with the remedy; kInvalidArgument if the kubelet allocated another number
+  // than the limits ask for.
+  virtual Result<Done> Complete(const admission::NodeState& state,
+                                const std::optional<Learned>& learned, AdmissionRequest& request) {
+    (void)state, (void)learned, (void)request;
+    return Done{};
+  }
+
+  // --- It is decided.
+
+  // Why the container cannot get the devices, whatever the policy decides.
+  virtual std::optional<Refusal> Refuse(const admission::NodeState& state, const Pod& pod,
+                                        const KubeletAllocatedPod& allocated) const {
+    (void)state, (void)pod, (void)allocated;
+    return std::nullopt;
+  }
+
+  // As admission::Admit. Refuse has returned nullopt.
+  virtual admission::Admission Admit(const admission::Node& node, const admission::NodeState& state,
+                                     const Pod& pod, const KubeletAllocatedPod& allocated,
+                                     const devicemanager::PreferredAllocationFn& preferred) const {
+    (void)allocated;
+    return admission::Admit(node, state, pod, preferred);
+  }
+
+  // Text to append to the policy's refusal; may be empty.
+  virtual std::string Explain(const admission::Node& node, const admission::NodeState& state,
+                              const Pod& pod, const KubeletAllocatedPod& allocated) const {
+    (void)node, (void)state, (void)pod, (void)allocated;
+    return {};
+  }
+
+  // --- It is saved, and later released.
+
+  // Binds the ids to the devices that `state` assigns to the pod. Saved before the ledger: after a
+  // crash in between, bindings without an assignment are dropped. Errors: kIo.
+  virtual Result<Done> Bind(const admission::NodeState& state, const std::string& pod_uid,
+                            const KubeletAllocatedPod& allocated) {
+    (void)state, (void)pod_uid, (void)allocated;
+    return Done{};
+  }
+
+  // Drops the bindings of these pods, even if that cannot be saved. Errors: kIo.
+  virtual Result<Done> Forget(const std::set<std::string>& pod_uids) {
+    (void)pod_uids;
+    return Done{};
+  }
+
+  // All bindings. Thread-safe.
+  virtual std::shared_ptr<const checkpoint::Bindings> bindings() const {
+    return std::make_shared<const checkpoint::Bindings>();
+  }
+
+  // --- Plugins register.
+
+  // The plugins of these resources have registered for the first time, or again after the resource
+  // was removed. False: they can be shown at once. True: `ready` runs once, on any thread, when
+  // Arrive may be called for them. It does not run any more once this object is gone.
+  virtual bool Prepare(const std::set<std::string>& resources, std::function<void()> ready) {
+    (void)resources, (void)ready;
+    return false;
+  }
+
+  // Adds to `state` the devices of this resource that the kubelet's own plugin assigned.
+  virtual void Arrive(const std::string& resource, admission::NodeState& state) {
+    (void)resource, (void)state;
+  }
+};
+
+// The null object: the kubelet allocates no devices.
+KubeletAllocation& NoKubeletAllocation();
+
+}  // namespace alignd::allocation

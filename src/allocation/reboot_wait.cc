@@ -1,0 +1,56 @@
+#include "allocation/reboot_wait.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace alignd::allocation {
+
+using devicemanager::DeviceState;
+
+RebootWait::RebootWait(BootRecord* record, const DeviceState& devices) : record_(record) {
+  if (record_ == nullptr || !record_->IsEarlier()) return;
+  for (const auto& [key, resources] : devices.allocations) {
+    for (const auto& [resource, allocation] : resources) {
+      // The plugin of a resource that was removed is not expected any more.
+      if (devices.resources.contains(resource)) unsettled_.insert(resource);
+    }
+  }
+  Settle(devices);
+}
+
+void RebootWait::Settle(const DeviceState& devices) {
+  if (record_ == nullptr || !record_->IsEarlier()) return;
+  std::set<std::string> assigned;
+  for (const auto& [key, resources] : devices.allocations) {
+    for (const auto& [resource, allocation] : resources) assigned.insert(resource);
+  }
+  std::erase_if(unsettled_, [&](const auto& resource) { return !assigned.contains(resource); });
+  if (!unsettled_.empty()) return;
+  const Result<Done> settled = record_->Settle();
+  if (settled.ok() || std::exchange(failure_logged_, true)) return;
+  spdlog::error("record the machine's boot: {}", settled.error().Text());
+}
+
+std::optional<Outcome> RebootWait::Check(const ContainerKey& key, const DeviceState& devices,
+                                         const InventoryQueue& inventory,
+                                         const DevicePlugins& plugins) const {
+  if (unsettled_.empty()) return std::nullopt;
+  const auto assigned = devices.allocations.find(key);
+  if (assigned == devices.allocations.end()) return std::nullopt;
+  for (const auto& [resource, allocation] : assigned->second) {
+    if (!unsettled_.contains(resource)) continue;
+    if (const std::optional<Error> awaited = plugins.Awaited(resource)) return *awaited;
+    if (inventory.IsArriving(resource)) {
+      return Error{ErrorCode::kUnavailable, resource + ": its device plugin has just registered",
+                   "wait: the kubelet tries again"};
+    }
+    return UnexpectedAdmissionError(
+        resource +
+        ": its device plugin has not registered since the machine booted, and without it the "
+        "devices may not exist: check the plugin's pod");
+  }
+  return std::nullopt;
+}
+
+}  // namespace alignd::allocation
