@@ -8,7 +8,7 @@
 namespace alignd::checkpoint {
 namespace {
 
-Error Corrupt(const std::string& message) {
+Error CorruptCpus(const std::string& message) {
   return {ErrorCode::kCorrupt, message, std::string(RemedyOf(CheckpointKind::kCpu))};
 }
 
@@ -22,9 +22,9 @@ Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
     for (const auto& [container, list] : *containers) {
       Result<CpuSet> cpus = CpuSet::Parse(list);
       if (!cpus.ok()) {
-        return Corrupt("could not parse cpuset " + GoQuoted(list) + " for container " +
-                       GoQuoted(container) + " in pod " + GoQuoted(pod) + ": " +
-                       cpus.error().message);
+        return CorruptCpus("could not parse cpuset " + GoQuoted(list) + " for container " +
+                           GoQuoted(container) + " in pod " + GoQuoted(pod) + ": " +
+                           cpus.error().message);
       }
       if (!cpus->empty()) checkpoint.state.assignments[pod][container] = *std::move(cpus);
     }
@@ -40,8 +40,8 @@ Result<CpuCheckpoint> FromDocument(const CpuDocumentV1& document) {
   for (const auto& [id, list] : *document.entries) {
     Result<CpuSet> cpus = CpuSet::Parse(list);
     if (!cpus.ok()) {
-      return Corrupt("could not parse cpuset " + GoQuoted(list) + " for container id " +
-                     GoQuoted(id) + ": " + cpus.error().message);
+      return CorruptCpus("could not parse cpuset " + GoQuoted(list) + " for container id " +
+                         GoQuoted(id) + ": " + cpus.error().message);
     }
     if (!cpus->empty()) checkpoint.by_container_id[id] = *std::move(cpus);
   }
@@ -69,8 +69,8 @@ Result<CpuCheckpoint> ParseCpuCheckpoint(std::string_view text) {
         const std::string& list = verified.document.default_cpu_set;
         Result<CpuSet> default_set = CpuSet::Parse(list);
         if (!default_set.ok()) {
-          return Corrupt("could not parse default cpu set " + GoQuoted(list) + ": " +
-                         default_set.error().message);
+          return CorruptCpus("could not parse default cpu set " + GoQuoted(list) + ": " +
+                             default_set.error().message);
         }
         Result<CpuCheckpoint> checkpoint = FromDocument(verified.document);
         if (checkpoint.ok()) checkpoint->state.default_set = *std::move(default_set);
@@ -84,8 +84,8 @@ Result<CpuCheckpoint> MigrateCpuCheckpoint(CpuCheckpoint checkpoint,
   for (auto& [id, cpus] : checkpoint.by_container_id) {
     const auto found = containers.find(id);
     if (found == containers.end()) {
-      return Corrupt("failed to migrate checkpoint from v1 to v2: containerID '" + id +
-                     "' not found in initial containers list");
+      return CorruptCpus("failed to migrate checkpoint from v1 to v2: containerID '" + id +
+                         "' not found in initial containers list");
     }
     const ContainerKey& key = found->second;
     checkpoint.state.assignments[key.pod_uid][key.container] = std::move(cpus);

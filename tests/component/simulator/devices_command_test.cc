@@ -28,7 +28,7 @@
 namespace alignd::simulator {
 namespace {
 
-// What one thread writes and another reads.
+// A text that one thread writes and another reads.
 class SharedText final : public std::streambuf {
  public:
   std::string text() const {
@@ -55,7 +55,7 @@ class SharedText final : public std::streambuf {
 
 constexpr char kGpu[] = "example.com/gpu";
 
-// What the program would do with these arguments.
+// The action of the program for these arguments.
 Action Parse(std::vector<std::string> arguments) {
   CLI::App app("alignsim");
   Action action;
@@ -65,7 +65,7 @@ Action Parse(std::vector<std::string> arguments) {
   return action;
 }
 
-TEST(DevicesCommand, ServesUntilItIsTold) {
+TEST(DevicesCommand, ServesUntilTheStopSignal) {
   const testing::FakeTree tree;
   testing::FakeInventory inventory;
   deviceplugin::PluginRegistry registry({}, inventory);
