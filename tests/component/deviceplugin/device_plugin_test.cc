@@ -2,12 +2,8 @@
 #include "simulator/device_plugin.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -22,6 +18,7 @@
 #include "deviceplugin/registration_server.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/silent_socket.h"
 
 namespace alignd::deviceplugin {
 namespace {
@@ -389,26 +386,8 @@ TEST_F(ImpatientDevicePlugins, EndpointThatNobodyServesIsRefusedAndTheOldPluginS
   EXPECT_TRUE(Allocate({"gpu-0"}).ok());
 }
 
-// A socket that accepts connections and never says a word.
-class SilentSocket {
- public:
-  explicit SilentSocket(const fs::path& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-    EXPECT_EQ(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(listen(socket_, 4), 0);
-  }
-  SilentSocket(const SilentSocket&) = delete;
-  SilentSocket& operator=(const SilentSocket&) = delete;
-  ~SilentSocket() { close(socket_); }
-
- private:
-  const int socket_;
-};
-
 TEST_F(ImpatientDevicePlugins, SilentEndpointTimesOut) {
-  const SilentSocket silent(directory() / "silent.sock");
+  const testing::SilentSocket silent(directory() / "silent.sock");
   std::promise<Result<Done>> answer;
   registry_->Register(kGpu, directory() / "silent.sock",
                       [&](Result<Done> result) { answer.set_value(result); });
@@ -416,7 +395,7 @@ TEST_F(ImpatientDevicePlugins, SilentEndpointTimesOut) {
 }
 
 TEST_F(DevicePlugins, StopDoesNotWaitForASilentEndpoint) {
-  const SilentSocket silent(directory() / "silent.sock");
+  const testing::SilentSocket silent(directory() / "silent.sock");
   std::promise<Result<Done>> answer;
   registry_->Register(kGpu, directory() / "silent.sock",
                       [&](Result<Done> result) { answer.set_value(result); });
@@ -429,8 +408,8 @@ TEST_F(DevicePlugins, StopDoesNotWaitForASilentEndpoint) {
 TEST(RegistrationServer, RemovesStaleSocketsAndNothingElse) {
   const testing::FakeTree tree{{"kubelet_internal_checkpoint", "{}"}, {"sub/file", "x"}};
   // Sockets of dead processes.
-  { const SilentSocket stale(tree.root() / "old.sock"); }
-  { const SilentSocket stale(tree.root() / "kubelet.sock"); }
+  { const testing::SilentSocket stale(tree.root() / "old.sock"); }
+  { const testing::SilentSocket stale(tree.root() / "kubelet.sock"); }
   ASSERT_TRUE(fs::is_socket(tree.root() / "old.sock"));
   testing::FakeInventory inventory;
   PluginRegistry registry({}, inventory);
@@ -444,8 +423,8 @@ TEST(RegistrationServer, RemovesStaleSocketsAndNothingElse) {
 
 TEST(RegistrationServer, LeavesALivingServerAlone) {
   const testing::FakeTree tree;
-  const SilentSocket plugin(tree.root() / "plugin.sock");
-  const SilentSocket kubelet(tree.root() / "kubelet.sock");
+  const testing::SilentSocket plugin(tree.root() / "plugin.sock");
+  const testing::SilentSocket kubelet(tree.root() / "kubelet.sock");
   testing::FakeInventory inventory;
   PluginRegistry registry({}, inventory);
   const auto server = RegistrationServer::Start(tree.root(), registry);

@@ -3,12 +3,8 @@
 #include "deviceplugin/plugin_watcher.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -21,6 +17,7 @@
 #include "deviceplugin/plugin_registry.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/silent_socket.h"
 #include "simulator/device_plugin.h"
 
 namespace alignd::deviceplugin {
@@ -182,27 +179,9 @@ TEST_F(WatchedPlugins, LeavesAloneWhatIsHiddenOrNoSocket) {
   EXPECT_FALSE(inventory_.resources().contains("example.com/hidden"));
 }
 
-// Accepts connections and never says a word.
-class MuteSocket {
- public:
-  explicit MuteSocket(const fs::path& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-    EXPECT_EQ(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(listen(socket_, 4), 0);
-  }
-  MuteSocket(const MuteSocket&) = delete;
-  MuteSocket& operator=(const MuteSocket&) = delete;
-  ~MuteSocket() { close(socket_); }
-
- private:
-  const int socket_;
-};
-
 TEST_F(WatchedPlugins, OneThatHangsDelaysNobodyElse) {
   fs::create_directories(directory());
-  const MuteSocket mute(directory() / "a-mute.sock");
+  const testing::SilentSocket silent(directory() / "a-silent.sock");
   StartWatcher();
   const auto plugin = Start(Profile());
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
