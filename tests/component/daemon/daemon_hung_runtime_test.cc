@@ -1,5 +1,5 @@
-// A start while the runtime hangs, or is slow: alignd is there at once, and what it does not know
-// yet it does not hand out.
+// alignd starts while the runtime hangs or is slow: it serves at once, and allocates nothing whose
+// state it does not know yet.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -40,7 +40,7 @@ TEST_F(DaemonHungRuntime, DoesNotHoldUpTheStart) {
   const auto begin = std::chrono::steady_clock::now();
   StartDaemon();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience / 3);
-  // It answers for itself; what the runtime is to answer has its caller's deadline.
+  // alignd's own services answer. Calls that the runtime must answer end at the caller's deadline.
   EXPECT_TRUE(control::ControlClient(DaemonOptions().ControlSocket()).GetStatus().ok());
   EXPECT_EQ(Call<v1::VersionResponse>("Version", v1::VersionRequest(), milliseconds(200))
                 .status.error_code(),
@@ -74,7 +74,7 @@ TEST_F(DaemonHungRuntime, ThatNeverAnswersIsUnavailableAndServedOnceItDoes) {
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
 }
 
-// Of what was granted before, and what has gone meanwhile, it hears by its first listing only.
+// Only the first listing shows which allocations of before the restart still have a pod.
 TEST_F(DaemonHungRuntime, PodsThatComeBeforeTheFirstListingWaitForItAndGetNothingOfOthers) {
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
@@ -88,7 +88,7 @@ TEST_F(DaemonHungRuntime, PodsThatComeBeforeTheFirstListingWaitForItAndGetNothin
   ASSERT_TRUE(RemoveSandbox(goes.sandbox).ok());
   SlowListings(milliseconds(300));
   StartDaemon();
-  // By the state files alone there would be no room for either.
+  // According to the state files alone, neither pod would fit.
   auto create = std::async(std::launch::async, [&] { return Create(sandbox, early, Pinned(15)); });
   const Running late = RunOne(PodConfig("late"), Pinned(5));
   const auto created = create.get();
@@ -106,7 +106,7 @@ TEST_F(DaemonHungRuntime, PodsThatComeBeforeTheFirstListingWaitForItAndGetNothin
       Eventually([&] { return !CpuSet::Parse(CpusOf(shared.container))->Intersects(all); }));
 }
 
-// A container that alignd has not seen yet is told its CPUs all the same.
+// alignd applies CPUs also to a container that it has not listed yet.
 TEST_F(DaemonHungRuntime, UpdateThatComesBeforeTheFirstListingKeepsTheGrant) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
@@ -123,7 +123,7 @@ TEST_F(DaemonHungRuntime, UpdateThatComesBeforeTheFirstListingKeepsTheGrant) {
   EXPECT_EQ(runtime_->FindContainer(pinned.container)->resources.cpu_quota(), -1);
 }
 
-// What is shown as held then is what the files say, and may be gone.
+// The status shows the allocations of the state files; their pods may be gone.
 TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   StartRuntime();
   SlowListings(seconds(600));
@@ -135,8 +135,8 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
   EXPECT_GE(outage.last_unix_ms - outage.first_unix_ms, 3'000);
 }
 
-// By the broken connection: the next listing is far away.
-TEST_F(DaemonHungRuntime, StatusSaysThatItIsGoneUntilItIsBack) {
+// alignd notices the restart by the broken connection: the next listing is far away.
+TEST_F(DaemonHungRuntime, StatusReportsTheMissingRuntimeUntilItIsBack) {
   std::string config = StaticConfig();
   const std::string period = "cpuManagerReconcilePeriod: 2s";
   Start(config.replace(config.find(period), period.size(), "cpuManagerReconcilePeriod: 1h"));
