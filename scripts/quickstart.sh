@@ -162,6 +162,7 @@ simulated_node() {
   say ""
   say "--- A second pod like the first: NUMA node 0 has no free GPU now"
   show "${kubelet[@]}" run "$data/gpu-pod-2.yaml" || bad "the pod does not run"
+  say "The request that the runtime received (CPUs and GPU are on NUMA node 1):"
   created 1gpu-numa-batch-pod-2 | sed 's/^/  /'
   expect "the container has the first free CPUs of NUMA node 1" 1 \
     "$(created 1gpu-numa-batch-pod-2 | grep -cE '^create .* cpuset 14-16 ')"
