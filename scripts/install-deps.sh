@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what building and testing alignd needs, on Debian 12 and what is like it.
+# Installs the packages that alignd needs on Debian 12.
 #   scripts/install-deps.sh [GROUP...]   without a group: build, runtime and test
-#     build    to compile alignd, alignctl and alignsim
-#     runtime  to run containers in a containerd of one's own
-#     test     to compile and run the tests, with both compilers
-#     guest    to run the test on a machine with two NUMA nodes, in an emulator (about 200 MB); its
-#              kernel is unpacked into build/guest, not installed
-# Does nothing, and needs no network and no rights, where everything is there already.
+#     build    compilers and libraries for alignd, alignctl and alignsim
+#     runtime  containerd and runc, to run containers
+#     test     both compilers and the libraries of the tests
+#     guest    an emulator with a kernel, for the test on two NUMA nodes (about 200 MB). The kernel is
+#              unpacked into build/guest, not installed.
+# If everything is installed, the script changes nothing and needs neither network nor root.
 set -euo pipefail
 
 build=(
@@ -15,7 +15,7 @@ build=(
   nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev libsystemd-dev
   libnghttp2-dev
 )
-# gcc compiles the program of the pods' sandboxes.
+# gcc compiles the pause program of the pod sandboxes.
 runtime=(runc busybox-static gcc libc6-dev)
 test=(
   clang-14 clang-format-14 libclang-rt-14-dev libgtest-dev libbenchmark-dev
@@ -23,8 +23,8 @@ test=(
   xz-utils  # captured machines are .tar.xz
 )
 guest=(qemu-system-x86 busybox-static binutils)
-# A containerd from elsewhere would be replaced by Debian's; the tests start their own instance of
-# whichever is there, with a directory and a socket of its own.
+# An installed containerd of another origin is kept: Debian's package would replace it. The tests start
+# an instance of their own, with its own directory and socket.
 command -v containerd >/dev/null || runtime+=(containerd)
 
 groups=("$@")
@@ -56,11 +56,11 @@ fi
 root=()
 need_root() {
   if [ "$(id -u)" = 0 ]; then return; fi
-  command -v sudo >/dev/null || { echo "install-deps: needs root or sudo" >&2; exit 1; }
+  command -v sudo >/dev/null || { echo "install-deps: installing packages needs root or sudo" >&2; exit 1; }
   root=(sudo)
 }
 
-# Unpacks the boot image and the module overlay of Debian's kernel for virtual machines.
+# Unpacks the boot image and the module "overlay" of Debian's kernel for virtual machines.
 unpack_kernel() {
   local package work
   package=$(apt-cache depends linux-image-cloud-amd64 |
@@ -68,7 +68,7 @@ unpack_kernel() {
   [ -n "$package" ] || return 1
   echo "install-deps: unpacking $package into $kernel"
   work=$(mktemp -d)
-  # The user that apt fetches as may not write here.
+  # The user _apt, as which apt downloads, may not write to this directory.
   (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$package" &&
     dpkg-deb -x ./*.deb . &&
     mv boot/vmlinuz-* vmlinuz && find . -name overlay.ko -exec mv {} overlay.ko ';') &&
@@ -81,7 +81,7 @@ unpack_kernel() {
 get_kernel() {
   kernel=$(dirname "$0")/../build/guest/kernel
   if ! $want_kernel || [ -f "$kernel/vmlinuz" ] || unpack_kernel; then return; fi
-  # Lists that are absent or too old.
+  # The package lists are missing or too old.
   need_root
   "${root[@]}" apt-get update -qq
   unpack_kernel
@@ -89,22 +89,22 @@ get_kernel() {
 
 if [ ${#missing[@]} -eq 0 ]; then
   get_kernel
-  echo "install-deps: everything is installed"
+  echo "install-deps: all packages are installed"
   exit 0
 fi
 
 # shellcheck source=/dev/null
 version=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}") || version=
 if [ "$version" != "debian 12" ]; then
-  echo "install-deps: this is \"$version\", not Debian 12; install these or their like by hand:" >&2
+  echo "install-deps: this system is \"$version\", not Debian 12. Install these packages by hand:" >&2
   echo "  ${missing[*]}" >&2
   exit 1
 fi
 
 need_root
 echo "install-deps: installing ${missing[*]}"
-# Debian starts a service with its package. The tests do not need containerd's, so a machine with
-# systemd that had no containerd before gets one that is installed but not running.
+# Debian starts containerd's service when the package is installed. The tests do not need the service,
+# so it is kept from starting.
 hold_service=false
 if [[ " ${missing[*]} " == *" containerd "* ]] && [ -d /run/systemd/system ]; then
   hold_service=true

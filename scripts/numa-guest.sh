@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # Tests alignd on a kernel with two NUMA nodes: boots an emulated machine with 28 CPUs, cgroup v2,
-# containerd and runc, and runs tests/guest/checks.sh in it. Needs neither root nor /dev/kvm; the
+# containerd and runc, and runs tests/guest/checks.sh in it. Needs neither root nor /dev/kvm. The
 # guest has no disk and no network.
-#   scripts/numa-guest.sh missing     says what this machine lacks for it, one line each
+#   scripts/numa-guest.sh missing     prints what this machine lacks for the test, one item per line
 #   scripts/numa-guest.sh run [BIN]   BIN: directory of alignd, alignctl and alignsim (build/gcc)
-# Prints the results in the Test Anything Protocol, and after a failure all that the guest said.
-# They stay in build/guest. Exit status 0 if every check passed. A guest that has not turned itself
-# off after GUEST_SECONDS (900) is ended.
+# Prints the results in the Test Anything Protocol, and after a failure the guest's whole console.
+# Both are kept in build/guest. Exit status 0: every check passed. If the guest still runs after
+# GUEST_SECONDS (default: 900), it is killed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin
 work=build/guest
 kernel=$work/kernel
-# On a busy host the guest's CPUs stand still for long, which is no fault of its kernel or its clock.
-# The ciphers that the kernel tests at boot are not used.
-patience="nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable cryptomgr.notests"
+# On a busy host the guest's CPUs stop for long times: the kernel must not report that as a fault.
+# Self-tests of unused ciphers are switched off to boot faster.
+kernel_options="nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable cryptomgr.notests"
 
 missing() {
   local program file
-  [ "$(uname -m)" = x86_64 ] || echo "an x86-64 machine, for its programs run in the guest"
+  [ "$(uname -m)" = x86_64 ] || echo "an x86-64 CPU (programs of this machine run in the guest)"
   for program in qemu-system-x86_64 containerd ctr runc containerd-shim-runc-v2 busybox gcc strip; do
     command -v "$program" >/dev/null || echo "the program $program"
   done
@@ -45,8 +45,8 @@ pack() { # BIN
 }
 
 # The node of the recorded scenarios: 2 sockets of 14 cores without siblings, one NUMA node each.
-# One host thread emulates all CPUs: with several, idle ones fight for the host's few. The vendor is
-# the one whose numbering of cores and caches QEMU gets right.
+# One host thread emulates all CPUs: with several threads, idle guest CPUs would use up the host's.
+# The vendor is Intel because QEMU numbers cores and caches correctly for it.
 boot() {
   timeout --kill-after=10 "${GUEST_SECONDS:-900}" qemu-system-x86_64 \
     -M q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel,l3-cache=on \
@@ -56,7 +56,7 @@ boot() {
     -numa dist,src=0,dst=1,val=21 \
     -nodefaults -no-user-config -display none -no-reboot -serial stdio \
     -kernel "$kernel/vmlinuz" -initrd "$work/initramfs.cpio" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check $patience" </dev/null
+    -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check $kernel_options" </dev/null
 }
 
 run() { # BIN
@@ -74,13 +74,13 @@ run() { # BIN
     [ "$(grep -c '^ok' "$work/results.tap")" = "$plan" ]; then
     return
   fi
-  echo "--- all that the guest said"
+  echo "--- console of the guest"
   cat "$work/console.log"
   echo "---"
   case $status in
-    0) [ -n "$plan" ] || echo "the guest ended before its checks" ;;
-    124 | 137) echo "the guest hung and was ended" ;;
-    *) echo "the emulator ended with status $status" ;;
+    0) [ -n "$plan" ] || echo "the guest stopped before its checks were complete" ;;
+    124 | 137) echo "the guest did not stop within ${GUEST_SECONDS:-900} s and was killed" ;;
+    *) echo "the emulator exited with status $status" ;;
   esac
   return 1
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds alignd and shows what it does, from nothing, on Debian 12:
+# Builds alignd and demonstrates it, on Debian 12:
 #   scripts/quickstart.sh
-#     1  on a simulated node with 2 NUMA nodes, 28 CPUs and 3 GPUs: which pod gets which
-#     2  on this machine, with a containerd of its own: containers that really have their CPUs alone
-# It ends by itself and leaves nothing behind but the directory build. Exit status 0 if everything was
-# as it says. Environment: JOBS (parallel compilers), BIN (a directory with alignd, alignctl and
-# alignsim: nothing is installed or built).
+#     Part 1  a simulated node with 2 NUMA nodes, 28 CPUs and 3 GPUs: alignd allocates CPUs and GPUs
+#     Part 2  this machine, with a temporary containerd: containers run on exclusive CPUs
+# Afterwards only the directory build remains. Exit status 0: every check passed.
+# Environment:
+#   JOBS  number of parallel compilers (default: all CPUs)
+#   BIN   directory with alignd, alignctl and alignsim; then nothing is installed or built
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin
@@ -17,12 +18,12 @@ pids=() wrong=0 containerd=
 pid_alignd="" pid_devices="" pid_runtime="" pid_real=""
 started=$(date +%s)
 
-# --- Saying and checking --------------------------------------------------------------------------
+# --- Output and checks ----------------------------------------------------------------------------
 
 heading() { printf '\n=== %s\n' "$*"; }
 say() { printf '%s\n' "$*"; }
 
-# Shows a command as one would type it in the temporary directory, and runs it.
+# Prints a command, without the temporary directory in its paths, and runs it.
 show() {
   local text="$*"
   text=${text//"$work/"/}
@@ -32,7 +33,7 @@ show() {
 
 ok() { printf '  ok: %s\n' "$*"; }
 bad() {
-  printf '  NOT AS IT SHOULD BE: %s\n' "$*"
+  printf '  FAILED: %s\n' "$*"
   wrong=$((wrong + 1))
 }
 
@@ -46,9 +47,9 @@ expect() {
   fi
 }
 
-# --- What runs in the background ------------------------------------------------------------------
+# --- Background processes -------------------------------------------------------------------------
 
-# launch NAME COMMAND...: its output goes to NAME.log; its standard input never ends.
+# launch NAME COMMAND...: starts a process whose output goes to NAME.log.
 launch() {
   local name=$1
   shift
@@ -62,14 +63,14 @@ end_process() {
   wait "$1" 2>/dev/null || true
 }
 
-# await WHAT FILE TEXT: until the text stands in the file, 20 seconds at most.
+# await WHAT FILE TEXT: waits until the file contains the text, for at most 20 s.
 await() {
   local tries
   for ((tries = 0; tries < 200; tries++)); do
     if grep -qF -- "$3" "$2" 2>/dev/null; then return; fi
     sleep 0.1
   done
-  bad "$1 is not ready; its log says:"
+  bad "$1 is not ready after 20 s. Its log:"
   sed 's/^/    /' "$2"
   exit 1
 }
@@ -93,22 +94,22 @@ trap 'exit 143' TERM
 # --- Build ----------------------------------------------------------------------------------------
 
 build() {
-  heading "Install what it takes, and build"
+  heading "Installing packages and building"
   scripts/install-deps.sh build runtime
   local launcher=()
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-  # A build directory that is there already stays as it was configured.
+  # An existing build directory keeps its configuration.
   if [ ! -f "$bin/build.ninja" ] && ! cmake -G Ninja -S . -B "$bin" "${launcher[@]}" \
-    -DCMAKE_BUILD_TYPE=Release -DALIGND_WERROR=OFF -DALIGND_TESTS=OFF >"$work/cmake.log" 2>&1; then
+    -DALIGND_WERROR=OFF -DALIGND_TESTS=OFF -DALIGND_BENCH=OFF >"$work/cmake.log" 2>&1; then
     cat "$work/cmake.log"
     exit 1
   fi
-  say "compiling alignd, alignctl and alignsim; a few minutes the first time"
+  say "Compiling alignd, alignctl and alignsim. With 2 CPUs, the first build takes about 4 minutes."
   ninja -C "$bin" -j "${JOBS:-$(nproc)}" --quiet alignd alignctl alignsim
-  ok "built in $(($(date +%s) - started)) s"
+  ok "built after $(($(date +%s) - started)) s"
 }
 
-# --- 1: a simulated node --------------------------------------------------------------------------
+# --- Part 1: a simulated node ---------------------------------------------------------------------
 
 start_alignd() { # CONFIG
   launch alignd "$bin/alignd" --node "$data/node.json" --config "$1" \
@@ -119,8 +120,8 @@ start_alignd() { # CONFIG
 
 kubelet=("$bin/alignsim" kubelet --cri "$work/alignd.sock")
 
-# What the runtime was told about a container when it was created.
-told() {
+# Prints what the runtime received when the containers of pod $1 were created.
+created() {
   awk -v pod="$1 " '/^[a-z]/ { mine = /^create/ && index($0, pod) } mine' "$work/runtime.log"
 }
 
@@ -138,35 +139,39 @@ start_simulation() {
 }
 
 simulated_node() {
-  heading "1. A simulated node: 2 NUMA nodes, 28 CPUs, 3 GPUs"
-  say "A real alignd stands between a stand-in for the kubelet and a container runtime in memory;"
-  say "a device plugin announces one GPU on NUMA node 0 and two on NUMA node 1. CPU 0 is reserved,"
-  say "the topology policy is best-effort. All of them talk over sockets, as on a real node."
+  heading "Part 1: a simulated node with 2 NUMA nodes, 28 CPUs and 3 GPUs"
+  say "alignd runs between a simulated kubelet and a simulated container runtime (alignsim)."
+  say "A simulated device plugin registers 1 GPU on NUMA node 0 and 2 GPUs on NUMA node 1."
+  say "CPU 0 is reserved. The topology manager policy is best-effort."
+  say "All processes communicate over unix sockets, as on a real node."
   start_simulation
 
   say ""
-  say "--- A pod that asks for 3 CPUs and 1 GPU"
+  say "--- A pod requests 3 CPUs and 1 GPU"
   show "${kubelet[@]}" run "$data/gpu-pod.yaml" || bad "the pod does not run"
-  say "What alignd told the runtime: CPUs and GPU are on the same NUMA node."
-  told 1gpu-numa-batch-pod | sed 's/^/  /'
-  say "The state file, in the kubelet's own format:"
+  say "The request that the runtime received from alignd (CPUs and GPU are on NUMA node 0):"
+  created 1gpu-numa-batch-pod | sed 's/^/  /'
+  say "The state file cpu_manager_state, in the kubelet's format:"
   say "  $(cat "$work/state/cpu_manager_state")"
-  expect "byte for byte what the kubelet writes for this pod on this node" \
+  expect "cpu_manager_state is byte for byte what the kubelet writes for this pod on this node" \
     '{"policyName":"static","defaultCpuSet":"0,4-27","entries":{"513cb897-0262-4868-826f-aa943ee45a38":{"app":"1-3"}},"checksum":1982473279}' \
     "$(cat "$work/state/cpu_manager_state")"
-  expect "the GPU is the one on NUMA node 0" 1 \
-    "$(told 1gpu-numa-batch-pod | grep -cF 'env NVIDIA_VISIBLE_DEVICES=GPU-77a702db-')"
+  expect "the container has the GPU of NUMA node 0" 1 \
+    "$(created 1gpu-numa-batch-pod | grep -cF 'env NVIDIA_VISIBLE_DEVICES=GPU-77a702db-')"
 
   say ""
-  say "--- The same once more: NUMA node 0 has no GPU left"
+  say "--- A second pod like the first: NUMA node 0 has no free GPU now"
   show "${kubelet[@]}" run "$data/gpu-pod-2.yaml" || bad "the pod does not run"
-  told 1gpu-numa-batch-pod-2 | sed 's/^/  /'
-  expect "its CPUs are the first free ones of NUMA node 1, and its GPU is there too" 1 \
-    "$(told 1gpu-numa-batch-pod-2 | grep -cE '^create .* cpuset 14-16 ')"
-  expect "the state file again byte for byte" \
+  say "The request that the runtime received (CPUs and GPU are on NUMA node 1):"
+  created 1gpu-numa-batch-pod-2 | sed 's/^/  /'
+  expect "the container has the first free CPUs of NUMA node 1" 1 \
+    "$(created 1gpu-numa-batch-pod-2 | grep -cE '^create .* cpuset 14-16 ')"
+  expect "the container has a GPU of NUMA node 1" 1 \
+    "$(created 1gpu-numa-batch-pod-2 | grep -cE 'env NVIDIA_VISIBLE_DEVICES=GPU-(9b341c59|c1e9f249)-[^,]*$')"
+  expect "cpu_manager_state is again byte for byte what the kubelet writes" \
     '{"policyName":"static","defaultCpuSet":"0,4-13,17-27","entries":{"513cb897-0262-4868-826f-aa943ee45a38":{"app":"1-3"},"f22736b4-45a9-4852-8fdd-feb948918597":{"app":"14-16"}},"checksum":2054609245}' \
     "$(cat "$work/state/cpu_manager_state")"
-  say "The device checkpoint, as the kubelet keeps it in device-plugins/:"
+  say "The device checkpoint device-plugins/kubelet_internal_checkpoint, in the kubelet's format:"
   say "  $(cut -c-230 "$work/state/device-plugins/kubelet_internal_checkpoint")..."
   show "$bin/alignctl" checkpoint verify "$work/state/cpu_manager_state" \
     "$work/state/device-plugins/kubelet_internal_checkpoint" || bad "a checksum does not verify"
@@ -174,14 +179,14 @@ simulated_node() {
 
 refusal_and_removal() {
   say ""
-  say "--- What alignd says of itself"
+  say "--- The status of alignd"
   show "$bin/alignctl" status --socket "$work/control.sock" || bad "alignctl status"
 
   say ""
-  say "--- alignd restarted with the policy single-numa-node: what it gave away stays given"
+  say "--- alignd restarts with the topology manager policy single-numa-node: allocations are kept"
   end_process "$pid_alignd"
   start_alignd "$data/strict-kubelet-config.yaml"
-  expect "the state survived" 1 "$(grep -c '"defaultCpuSet":"0,4-13,17-27"' "$work/state/cpu_manager_state")"
+  expect "cpu_manager_state is unchanged after the restart" 1 "$(grep -c '"defaultCpuSet":"0,4-13,17-27"' "$work/state/cpu_manager_state")"
   # The plugin registers again when alignd's socket is back.
   local tries
   for ((tries = 0; tries < 200; tries++)); do
@@ -190,18 +195,18 @@ refusal_and_removal() {
   done
 
   say ""
-  say "--- A pod of 16 CPUs and 1 GPU, which no single NUMA node can give: refused, with the reason"
+  say "--- A pod requests 16 CPUs and 1 GPU: no NUMA node has 16 free CPUs, so alignd refuses it"
   if show "${kubelet[@]}" run "$data/wide-pod.yaml" > >(tee "$work/refused") 2>&1; then
     bad "the pod runs"
   fi
-  expect "CreateContainer said why, and what is left" 1 \
+  expect "the error of CreateContainer names the reason and the free resources" 1 \
     "$(grep -cE 'TopologyAffinityError: .* Free: NUMA node 0: 10 of 14 CPUs' "$work/refused")"
-  say "How it came to that:"
+  say "How alignd decided:"
   show "$bin/alignctl" explain --socket "$work/control.sock" --limit 1 16cpu-numa-batch-pod ||
     bad "alignctl explain"
 
   say ""
-  say "--- The first pod goes: its CPUs are free again"
+  say "--- The first pod is removed: its CPUs are free again"
   show "${kubelet[@]}" remove 1gpu-numa-batch-pod || bad "remove"
   say "  $(cat "$work/state/cpu_manager_state")"
   expect "CPUs 1-3 are back in the default set" 1 \
@@ -212,7 +217,7 @@ refusal_and_removal() {
   end_process "$pid_runtime"
 }
 
-# --- 2: this machine ------------------------------------------------------------------------------
+# --- Part 2: this machine -------------------------------------------------------------------------
 
 real_kubelet=("$bin/alignsim" kubelet --cri "$work/real.sock" --cgroup-root "$cgroup")
 
@@ -229,17 +234,17 @@ cpus_inside() {
 }
 
 this_machine() {
-  heading "2. This machine, with a real containerd"
+  heading "Part 2: this machine with a real containerd"
   local missing
   missing=$(scripts/lib/containerd.sh missing)
   if [ -n "$missing" ]; then
-    say "SKIPPED. This part needs what is not here:"
+    say "SKIPPED. This machine lacks:"
     printf '%s\n' "$missing" | sed 's/^/  - /'
     return
   fi
   containerd=$work/containerd
-  say "A containerd of our own (its root, state and socket are in a temporary directory), two tiny"
-  say "images made on the spot, and alignd in front of it. CPU 0 is reserved."
+  say "The script starts a containerd in a temporary directory, builds two small images, and starts"
+  say "alignd in front of it. Other containerds are not touched. CPU 0 is reserved."
   scripts/lib/containerd.sh prepare "$containerd"
   scripts/lib/containerd.sh start "$containerd"
   scripts/lib/containerd.sh import "$containerd"
@@ -250,28 +255,28 @@ this_machine() {
   local all before exclusive during after
   all=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
   say ""
-  say "--- A pod without claims runs in the shared pool"
+  say "--- A pod without CPU requests runs on the shared CPUs"
   show "${real_kubelet[@]}" run "$data/shared-pod.yaml" || bad "the pod does not run"
   before=$(cpus_inside shared-pod)
-  say "inside the shared container:     Cpus_allowed_list: $before"
-  expect "it may use every CPU" "$all" "$before"
+  say "In the shared container:     Cpus_allowed_list: $before"
+  expect "the shared container may use every CPU" "$all" "$before"
 
   say ""
-  say "--- A Guaranteed pod with one whole CPU gets it alone"
+  say "--- A Guaranteed pod with 1 CPU gets an exclusive CPU"
   show "${real_kubelet[@]}" run "$data/exclusive-pod.yaml" || bad "the pod does not run"
   exclusive=$(cpus_inside exclusive-pod)
   during=$(cpus_inside shared-pod)
-  say "inside the exclusive container:  Cpus_allowed_list: $exclusive"
-  say "inside the shared container:     Cpus_allowed_list: $during"
+  say "In the exclusive container:  Cpus_allowed_list: $exclusive"
+  say "In the shared container:     Cpus_allowed_list: $during"
   say "  $(cat "$work/real-state/cpu_manager_state")"
-  expect "the exclusive container has the CPU that the state file names" 1 \
+  expect "the exclusive container runs on the CPU that cpu_manager_state assigns to it" 1 \
     "$(grep -c "{\"app\":\"$exclusive\"}" "$work/real-state/cpu_manager_state")"
-  expect "the shared container has left it, and has all others" 1 \
+  expect "the shared container runs on all other CPUs" 1 \
     "$(grep -c "\"defaultCpuSet\":\"$during\"" "$work/real-state/cpu_manager_state")"
   [ "$exclusive" != "$during" ] || bad "both containers have the same CPUs"
 
   say ""
-  say "--- The exclusive pod goes, its CPU comes back"
+  say "--- The exclusive pod is removed: its CPU is shared again"
   show "${real_kubelet[@]}" remove exclusive-pod || bad "remove"
   local tries
   for ((tries = 0; tries < 30; tries++)); do
@@ -279,7 +284,7 @@ this_machine() {
     [ "$after" != "$all" ] || break
     sleep 0.2
   done
-  say "inside the shared container:     Cpus_allowed_list: $after"
+  say "In the shared container:     Cpus_allowed_list: $after"
   expect "the shared container may use every CPU again" "$all" "$after"
   show "${real_kubelet[@]}" remove shared-pod || bad "remove"
   end_process "$pid_real"
@@ -292,7 +297,7 @@ this_machine
 
 heading "Done in $(($(date +%s) - started)) s"
 if [ "$wrong" != 0 ]; then
-  say "$wrong of the things above are not as they should be."
+  say "$wrong checks FAILED, see above."
   exit 1
 fi
-say "Everything was as it says. Next: README.md, config/kubelet-config.yaml, alignd --help."
+say "All checks passed. Next: README.md, config/kubelet-config.yaml, alignd --help."

@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # Builds and tests everything, as CI does.
-#   scripts/test.sh [--numa-guest] [STAGE...]     without a stage: all of them, in this order
-#     install  what the build and the tests need (scripts/install-deps.sh)
+#   scripts/test.sh [--numa-guest] [STAGE...]     without a stage: all stages, in this order
+#     install  installs what the build and the tests need (scripts/install-deps.sh)
 #     format   clang-format
-#     gcc      optimised build, all tests
-#     clang    thread-safety analysis; unit, conformance and component tests under the address and
+#     gcc      the shipped build (RelWithDebInfo); all tests
+#     clang    thread-safety analysis; unit, conformance and component tests with the address and
 #              undefined-behaviour sanitizers
-#     fuzz     every fuzzer for FUZZ_SECONDS (10), under the same sanitizers
-#     tsan     what has threads of its own, but for gRPC, under the thread sanitizer
-#     guest    alignd, as stage gcc built it, on an emulated machine with two NUMA nodes and cgroup
-#              v2 (scripts/numa-guest.sh); skipped with the reason where there is no emulator and none
-#              can be installed. --numa-guest and CI=true force it: then it must not be skipped.
-# Every stage runs, whatever became of those before it; the last line counts single test cases.
-# JOBS bounds parallel compilers and tests (default: all CPUs). ALIGND_SHARED names the folder with
-# vectors and captured machines (default: ../shared); tests that need it are skipped without it.
-# TEST_SECONDS is the time that all stages should end in (default: any); a stage guest that would go
-# beyond it is skipped.
+#     fuzz     every fuzzer for FUZZ_SECONDS (default: 10), with the same sanitizers
+#     tsan     the tests of modules with threads, without gRPC, with the thread sanitizer
+#     guest    alignd, as built by stage gcc, on an emulated machine with two NUMA nodes and cgroup v2
+#              (scripts/numa-guest.sh). Skipped, with the reason, where the emulator is missing and
+#              cannot be installed. With --numa-guest or CI=true, a missing emulator is a failure.
+# A failed stage does not stop the following stages. The last line counts test cases.
+# Environment:
+#   JOBS           number of parallel compilers and tests (default: all CPUs)
+#   ALIGND_SHARED  directory with vectors and captured machines (default: ../shared). Without it, the
+#                  tests that need it are skipped.
+#   TEST_SECONDS   time limit for all stages (default: none). If less time is left than stage guest
+#                  needs, the stage is skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -48,9 +50,9 @@ count_cases() {
     /<testsuite / {
       all += number("tests")
       bad += number("failures") + number("errors")
-      left += number("skipped") + number("disabled")
+      not_run += number("skipped") + number("disabled")
     }
-    END { print all - bad - left, bad + 0, left + 0 }'
+    END { print all - bad - not_run, bad + 0, not_run + 0 }'
 }
 
 # Names the cases that GoogleTest reported as failed in a directory of XML files.
@@ -76,17 +78,17 @@ configure() {
 
 # run_tests NAME CTEST-ARGUMENT...
 run_tests() {
-  local build=$1 status=0 good bad left name
+  local build=$1 status=0 good bad not_run name
   shift
   rm -rf "build/$build/results"
   mkdir -p "build/$build/results"
   GTEST_OUTPUT="xml:$PWD/build/$build/results/" \
     ctest --test-dir "build/$build" --no-tests=error -j "$jobs" "$@" || status=$?
-  read -r good bad left < <(count_cases "build/$build/results")
-  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
+  read -r good bad not_run < <(count_cases "build/$build/results")
+  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + not_run))
   while read -r name; do failed_cases+=("$name ($build)"); done \
     < <(name_failed_cases "build/$build/results")
-  # A program that crashed has reported nothing.
+  # A program that crashed writes no report.
   if [ "$status" != 0 ] && [ "$bad" = 0 ]; then failed=$((failed + 1)); fi
   return "$status"
 }
@@ -99,17 +101,16 @@ stage_format() {
 }
 
 stage_gcc() {
-  configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 -g1" \
-    -DCMAKE_CXX_COMPILER=g++ -DALIGND_UNITY=TESTS &&
+  configure gcc -DCMAKE_CXX_COMPILER=g++ &&
     ninja -C build/gcc -j "$jobs" --quiet &&
     run_tests gcc
 }
 
-# Fuzzers and tests share one build: compiling everything twice would take longer than running it.
+# The fuzzers and the tests share one build, which takes longer than running them.
 build_clang() {
   configure clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 \
-    -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON -DALIGND_UNITY=ALL &&
+    -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON &&
     ninja -C build/clang -j "$jobs" --quiet "$@"
 }
 
@@ -118,12 +119,12 @@ stage_clang() {
     run_tests clang -L 'unit|conformance|component'
 }
 
-# Debian's gRPC is built without the thread sanitizer, which therefore takes every message that goes
-# through it for a race: hundreds of reports, none of them worth reading. What talks gRPC is left out
-# here; what has threads and locks of its own (task queue, allocation, registries, mirror) is tested.
+# Debian's gRPC is built without the thread sanitizer. The sanitizer therefore reports a race for
+# every message that gRPC passes between threads. The tests that use gRPC are left out; the modules
+# with threads and locks of their own (task queue, allocation, registries, mirror) are tested.
 stage_tsan() {
   configure tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
-    -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread -DALIGND_UNITY=ALL &&
+    -DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DALIGND_SANITIZE=thread &&
     ninja -C build/tsan -j "$jobs" --quiet edge_test threads_test &&
     GTEST_FILTER='-ListenTest*:ClientCall*:RuntimeAnswers*' run_tests tsan -R '^(edge_test|threads_test)$'
 }
@@ -157,28 +158,28 @@ skip_guest() {
   skipped=$((skipped + 1))
 }
 
-# On two CPUs that have other things to do as well.
+# What stage guest takes on two busy CPUs.
 guest_seconds=400
 
 stage_guest() {
   local missing status=0 good bad
   if [ -n "${TEST_SECONDS:-}" ] &&
     [ $(($(date +%s) - began + guest_seconds)) -gt "$TEST_SECONDS" ] && ! $numa_guest; then
-    skip_guest "less than $guest_seconds s are left of TEST_SECONDS ($TEST_SECONDS)"
+    skip_guest "less than $guest_seconds s remain of TEST_SECONDS ($TEST_SECONDS)"
     return
   fi
-  scripts/install-deps.sh guest || true  # what it says stands above the reason
+  scripts/install-deps.sh guest || true  # "missing" below reports what could not be installed
   missing=$(scripts/numa-guest.sh missing | paste -s -d , | sed 's/,/, /g')
   if [ -n "$missing" ]; then
-    skip_guest "no emulated machine here; missing: $missing"
+    skip_guest "the emulated machine cannot run here; missing: $missing"
     return
   fi
-  local most=${GUEST_SECONDS:-900} left
+  local limit=${GUEST_SECONDS:-900} remaining
   if [ -n "${TEST_SECONDS:-}" ] && ! $numa_guest; then
-    left=$((TEST_SECONDS - $(date +%s) + began))
-    if [ "$left" -lt "$most" ]; then most=$left; fi
+    remaining=$((TEST_SECONDS - $(date +%s) + began))
+    if [ "$remaining" -lt "$limit" ]; then limit=$remaining; fi
   fi
-  GUEST_SECONDS=$most scripts/numa-guest.sh run build/gcc || status=$?
+  GUEST_SECONDS=$limit scripts/numa-guest.sh run build/gcc || status=$?
   good=$(grep -c '^ok ' build/guest/results.tap)
   bad=$(grep -c '^not ok ' build/guest/results.tap)
   passed=$((passed + good)) failed=$((failed + bad))
@@ -188,7 +189,7 @@ stage_guest() {
 stages=("$@")
 if [ ${#stages[@]} -eq 0 ]; then stages=(install format gcc clang fuzz tsan guest); fi
 for stage in "${stages[@]}"; do
-  declare -F "stage_$stage" >/dev/null || { sed -n '2,18p' "$0" >&2; exit 2; }
+  declare -F "stage_$stage" >/dev/null || { sed -n '2,20p' "$0" >&2; exit 2; }
 done
 mkdir -p build
 for stage in "${stages[@]}"; do

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A containerd of one's own: everything it owns lies in DIR, and no other containerd is touched.
+# Runs a private containerd, whose files are all in DIR. Other containerds are not touched.
 #   scripts/lib/containerd.sh prepare DIR  writes its configuration, makes the images that DIR lacks
 #   scripts/lib/containerd.sh start DIR    starts it in the background; its pid is in DIR/pid
 #   scripts/lib/containerd.sh import DIR   loads the images localhost/pause:1, localhost/busybox:1
-#   scripts/lib/containerd.sh stop DIR     ends its containers and itself, and removes DIR
-#   scripts/lib/containerd.sh missing      says what this machine lacks for it, one line each
-# Its socket is DIR/containerd.sock. Containers outlive it, as they do any containerd, so it may be
-# killed and started again.
+#   scripts/lib/containerd.sh stop DIR     stops its containers and containerd, and removes DIR
+#   scripts/lib/containerd.sh missing      prints what this machine lacks for it, one item per line
+# Its socket is DIR/containerd.sock. As with any containerd, the containers keep running when it is
+# killed; it may be started again.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 action=$1 dir=${2:-}
@@ -30,7 +30,7 @@ state = "$dir/state"
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/pause:1"
-  # Without CAP_SYS_RESOURCE nobody may lower an OOM score.
+  # Lowering an OOM score needs CAP_SYS_RESOURCE, which this machine may lack.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
 
@@ -64,7 +64,7 @@ start() {
     kill -0 "$(cat "$dir/pid")" 2>/dev/null || break
     sleep 0.1
   done
-  echo "containerd does not answer; the end of its log:" >&2
+  echo "containerd does not answer. The end of its log:" >&2
   tail -5 "$dir/log" >&2
   return 1
 }
@@ -74,7 +74,7 @@ import() {
   call_ctr images import "$dir/busybox.tar" >/dev/null
 }
 
-# The processes whose command line names this directory's socket: our shims, and nobody else's.
+# The shims of this containerd: the processes whose command line has its socket.
 shims() {
   local line
   for line in /proc/[0-9]*/cmdline; do
@@ -85,7 +85,7 @@ shims() {
   done
 }
 
-# Waits at most three seconds until a process is gone.
+# Waits until a process has ended; kills it after 3 s.
 await_end() {
   local tries
   for ((tries = 0; tries < 30; tries++)); do
@@ -113,7 +113,7 @@ stop() {
 
 missing() {
   local program
-  [ "$(id -u)" = 0 ] || echo "root rights"
+  [ "$(id -u)" = 0 ] || echo "root privileges"
   for program in containerd ctr runc containerd-shim-runc-v2 busybox gcc; do
     command -v "$program" >/dev/null || echo "the program $program"
   done
@@ -122,7 +122,7 @@ missing() {
   elif [ ! -f /sys/fs/cgroup/cpuset/cpuset.cpus ]; then
     echo "the cgroup controller cpuset"
   elif [ ! -w /sys/fs/cgroup/cpuset ]; then
-    echo "the right to make cgroups"
+    echo "the permission to create cgroups"
   fi
   [ "$(nproc --all)" -ge 2 ] || echo "a second CPU"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a container image without a registry, as an archive for `ctr images import`.
-#   scripts/lib/make-image.sh busybox OUT.tar NAME:TAG   a shell and the usual small programs
-#   scripts/lib/make-image.sh pause   OUT.tar NAME:TAG   what a pod's sandbox runs (needs gcc)
+# Builds a container image without a registry, as an archive for `ctr images import`.
+#   scripts/lib/make-image.sh busybox OUT.tar NAME:TAG   a shell and small tools
+#   scripts/lib/make-image.sh pause   OUT.tar NAME:TAG   the program of a pod's sandbox (needs gcc)
 # The same input gives the same bytes.
 set -euo pipefail
 
@@ -11,8 +11,8 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 mkdir -p "$root"/{bin,dev,etc,proc,root,sys,tmp,var}
 
-# Sleeps until it is told to end. It also collects processes that lost their parents, as process 1
-# of a pod's shared PID namespace must.
+# Sleeps until SIGTERM or SIGINT. It also reaps orphaned processes, as process 1 of a pod's shared PID
+# namespace must.
 compile_pause() {
   gcc -O1 -static -s -x c -o "$root/pause" - <<'C'
 #include <signal.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes an initramfs out of a directory and of programs of this machine.
+# Builds an initramfs from a directory and programs of this machine.
 #   scripts/lib/make-initramfs.sh OUT.cpio DIR PROGRAM...
-# The programs, the libraries they are linked with, busybox and its small programs go to DIR, which is
-# packed. DIR may hold anything else, an executable `init` in any case. Debugging information is left
-# out, for it would fill the guest's memory.
+# Copies the programs, their shared libraries and busybox with its applets into DIR, and packs DIR.
+# DIR must contain an executable `init`; other files in it are packed as well. Programs are stripped,
+# as debugging information would fill the guest's memory.
 set -euo pipefail
 
 out=$(realpath "$1") dir=$(realpath "$2")
@@ -24,10 +24,10 @@ done
 
 add_program() {
   local library
-  rm -f "usr/bin/$(basename "$1")"  # it may be a link to busybox
+  rm -f "usr/bin/$(basename "$1")"  # perhaps a link to busybox
   cp "$1" usr/bin/
   strip --strip-all "usr/bin/$(basename "$1")"
-  # A static program has none, and ldd says so by failing.
+  # ldd fails for a static program.
   { ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true; } | while read -r library; do
     [ ! -e ".$library" ] || continue
     mkdir -p ".$(dirname "$library")"

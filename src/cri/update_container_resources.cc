@@ -21,11 +21,11 @@ namespace {
 namespace v1 = runtime::v1;
 
 constexpr int64_t kDefaultPeriod = 100'000;  // microseconds; what a period of 0 means
-constexpr int64_t kMillisPerCpu = 1000;
+constexpr int64_t kMillisPerWholeCpu = 1000;
 
 std::string Cpus(int64_t millis) {
   std::string text =
-      std::to_string(static_cast<double>(millis) / static_cast<double>(kMillisPerCpu));
+      std::to_string(static_cast<double>(millis) / static_cast<double>(kMillisPerWholeCpu));
   text.erase(text.find_last_not_of('0') + 1);  // "1.500000"
   if (text.ends_with('.')) text.pop_back();
   return text + (text == "1" ? " CPU" : " CPUs");
@@ -63,13 +63,13 @@ std::optional<int64_t> RequestedMillis(v1::LinuxContainerResources resources) {
 // they say nothing.
 bool KeepsCount(const v1::LinuxContainerResources& resources, int count) {
   const std::optional<int64_t> requested = RequestedMillis(resources);
-  if (!requested || *requested == count * kMillisPerCpu) return true;
+  if (!requested || *requested == count * kMillisPerWholeCpu) return true;
   return resources.cpu_quota() <= 0 &&
-         resources.cpu_shares() == podsource::SharesFromMillis(count * kMillisPerCpu);
+         resources.cpu_shares() == podsource::SharesFromMillis(count * kMillisPerWholeCpu);
 }
 
 bool IsWhole(std::optional<int64_t> millis) {
-  return millis && *millis > 0 && *millis % kMillisPerCpu == 0;
+  return millis && *millis > 0 && *millis % kMillisPerWholeCpu == 0;
 }
 
 // For a container in the shared pool that requests exclusive CPUs by an update.

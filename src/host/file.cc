@@ -28,8 +28,8 @@ Error SystemError(std::string_view verb, const std::filesystem::path& path,
   return error.In(std::string(verb) + " " + path.string());
 }
 
-Error ErrnoError(std::string_view verb, const std::filesystem::path& path) {
-  return SystemError(verb, path, {errno, std::generic_category()});
+Error ReadError(const std::filesystem::path& path) {
+  return SystemError("read", path, {errno, std::generic_category()});
 }
 
 class FileDescriptor {
@@ -50,7 +50,7 @@ class FileDescriptor {
 
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return ErrnoError("read", path);
+  if (file.get() < 0) return ReadError(path);
   std::string content;
   std::array<char, 16 * 1024> buffer;
   while (true) {
@@ -58,7 +58,7 @@ Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes
     if (got == 0) return content;
     if (got < 0) {
       if (errno == EINTR) continue;
-      return ErrnoError("read", path);
+      return ReadError(path);
     }
     content.append(buffer.data(), static_cast<size_t>(got));
     if (content.size() > max_bytes) {

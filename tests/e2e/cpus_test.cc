@@ -1,4 +1,4 @@
-// Exclusive CPUs in real containers, by the kernel's word.
+// Exclusive CPUs in real containers, as the kernel reports them.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace alignd::testing {
 namespace {
 
-TEST_F(RealNode, ExclusiveContainerHasItsCpusAloneUntilItGoes) {
+TEST_F(RealNode, ExclusiveContainerHasItsCpusUntilItIsRemoved) {
   const PodManifest shared = SharedPod();
   const std::string shared_id = Run(shared);
   ASSERT_NE(shared_id, "");
@@ -36,8 +36,9 @@ TEST_F(RealNode, ExclusiveContainerHasItsCpusAloneUntilItGoes) {
   EXPECT_EQ(CpuState().find("entries"), std::string::npos) << CpuState();
 }
 
-// The shared container leaves before the exclusive one exists: at no moment do both have a CPU.
-TEST_F(RealNode, SharedContainerLeavesBeforeTheExclusiveOneStarts) {
+// The shared container loses the CPUs before the exclusive container exists: a CPU is never in
+// both.
+TEST_F(RealNode, SharedContainerLosesCpusBeforeTheExclusiveOneStarts) {
   const PodManifest shared = SharedPod();
   const std::string shared_id = Run(shared);
   ASSERT_NE(shared_id, "");
@@ -58,7 +59,7 @@ TEST_F(RealNode, SharedContainerLeavesBeforeTheExclusiveOneStarts) {
       const std::filesystem::path cpus = CgroupOf(shared, shared_id) / "cpuset.cpus";
       bool last = false;
       while (!last) {
-        last = stop;  // looks once more after the start
+        last = stop;  // one more check after the start
         if (ReadText(processes).empty()) continue;
         // From here on the exclusive process exists.
         ++samples;

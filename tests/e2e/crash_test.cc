@@ -1,4 +1,4 @@
-// alignd, or the runtime, killed at the worst moments: nothing is lost and nothing given twice.
+// alignd or the runtime is killed during calls: no CPU is lost, and none is allocated twice.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -60,8 +60,8 @@ TEST_F(RealNode, CrashWhileContainersRun) {
   EXPECT_TRUE(WaitUntil([&] { return CpusOf(shared, shared_id) == all_; }));
 }
 
-// What the runtime lost while alignd was not there is free when it comes back.
-TEST_F(RealNode, PodGoesWhileAligndIsDown) {
+// CPUs of containers that ended while alignd was down are free after its restart.
+TEST_F(RealNode, PodIsRemovedWhileAligndIsDown) {
   const PodManifest shared = SharedPod();
   const std::string shared_id = Run(shared);
   const PodManifest first = ExclusivePod("first", AllocatableCpus());

@@ -21,7 +21,7 @@ TEST_F(RealNode, DevicesAreInjectedAndSurviveACrash) {
   const auto device = kubelet_->Exec(id, {"stat", "-c", "%F %t:%T", "/dev/gpu0"});
   ASSERT_TRUE(device.ok()) << device.error().Text();
   EXPECT_EQ(*device, "character special file 1:3\n");
-  // The device cgroup lets it be used, too.
+  // The device cgroup allows its use.
   const auto written = kubelet_->Exec(id, {"sh", "-c", "echo x > /dev/gpu0"});
   EXPECT_TRUE(written.ok()) << written.error().Text();
   const auto mount = kubelet_->Exec(id, {"cat", "/driver-version"});

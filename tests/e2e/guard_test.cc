@@ -1,4 +1,4 @@
-// Real cgroups that somebody else writes to.
+// Real cgroups to which another program writes.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// What the end-to-end tests stand on: this machine with a containerd of the test's own, alignd as
-// a process in front of it, and the kubelet's stand-in as the client. Skipped, with the reason,
+// The fixture of the end-to-end tests: this machine with a private containerd, alignd as a process
+// in front of it, and the simulated kubelet as the client. The tests are skipped, with the reason,
 // where the machine cannot run containers.
 #pragma once
 
@@ -94,7 +94,7 @@ class RealNode : public ::testing::Test {
     RemoveCgroups();
   }
 
-  // --- The daemon and its neighbours.
+  // --- The daemon, the runtime and device plugins.
 
   std::string Socket() const { return (tree_.root() / "alignd.sock").string(); }
   static std::string RuntimeDir() { return runtime_tree_->root() / "containerd"; }
@@ -112,8 +112,7 @@ class RealNode : public ::testing::Test {
                                  "--state-dir", tree_.root() / "state"},
         tree_.root() / "alignd.log");
     ASSERT_TRUE(alignd_->WaitForLog("ready:")) << alignd_->Log();
-    // The first call on a connection to the one before fails: the kubelet polls, so that it is a
-    // list.
+    // The first call on a connection to the former process fails. A kubelet polls the list.
     ASSERT_TRUE(WaitUntil([this] { return kubelet_->List().ok(); }));
   }
 
@@ -127,7 +126,7 @@ class RealNode : public ::testing::Test {
   void CrashAndRestartRuntime() {
     const int pid = std::stoi(ReadText(RuntimeDir() + "/pid"));
     ASSERT_EQ(kill(pid, SIGKILL), 0);
-    // Its parent was the script: init takes it. What is gone answers no more.
+    // The parent was the script, so init reaps the process. Wait until it does not answer.
     ASSERT_TRUE(WaitUntil([pid] {
       const std::string stat = ReadText("/proc/" + std::to_string(pid) + "/stat");
       return stat.empty() || stat.find(") Z ") != std::string::npos;
@@ -135,7 +134,7 @@ class RealNode : public ::testing::Test {
     Script("start", RuntimeDir());
   }
 
-  // A plugin with that many devices, each with /dev/null as its node.
+  // A plugin with that many devices; the device node of each is /dev/null.
   void StartDevices(int count) {
     std::vector<std::string> command = {ALIGNSIM_PROGRAM, "devices",
                                         "--dir",          tree_.root() / "state/device-plugins",
@@ -155,8 +154,8 @@ class RealNode : public ::testing::Test {
 
   // --- Pods.
 
-  // A pod of one container `app` that sleeps; its uid occurs once on the machine. `limits` is a
-  // YAML flow mapping's inside, empty for a pod that shares.
+  // A pod with one container `app` that sleeps and a unique uid. `limits` is the inside of a YAML
+  // flow mapping, empty for a pod of the shared pool.
   PodManifest MakePod(const std::string& name, const std::string& limits) const {
     const std::string uid = name + "-" + std::to_string(getpid()) + "-" + std::to_string(tests_);
     const auto manifest = ParsePodManifest(
@@ -171,10 +170,10 @@ class RealNode : public ::testing::Test {
   PodManifest ExclusivePod(const std::string& name, int cpus) const {
     return MakePod(name, "cpu: " + std::to_string(cpus) + ", memory: 64Mi");
   }
-  // How many CPUs exclusive pods can have together.
+  // The number of CPUs that can be allocated exclusively.
   int AllocatableCpus() const { return all_.Count() - 1; }
 
-  // The id of the pod's only container, which runs; empty after a failure.
+  // The id of the pod's running container; empty after a failure.
   std::string Run(const PodManifest& pod) {
     const auto run = kubelet_->Run(pod);
     EXPECT_TRUE(run.ok()) << run.error().Text();
@@ -184,7 +183,7 @@ class RealNode : public ::testing::Test {
     return id.ok() ? *id : "";
   }
 
-  // What stands in the way of the pod's container; empty if it runs.
+  // Why the pod's container does not run; empty if it runs.
   std::string RunAndFail(const PodManifest& pod) {
     const auto run = kubelet_->Run(pod);
     if (!run.ok()) return run.error().Text();
@@ -203,7 +202,7 @@ class RealNode : public ::testing::Test {
   }
   void Remove(const PodManifest& pod) { Remove(pod, *kubelet_); }
 
-  // --- The kernel's word.
+  // --- What the kernel reports.
 
   std::filesystem::path CgroupOf(const PodManifest& pod, const std::string& id) const {
     return CpusetMount() + simulator::CgroupParent(pod.pod, {cgroup_root_, {}, true}) + "/" + id;
@@ -226,13 +225,13 @@ class RealNode : public ::testing::Test {
   const FakeTree tree_;
   CpuSet all_;
   int reserved_ = 0;
-  std::unique_ptr<Kubelet> direct_;   // of containerd
-  std::unique_ptr<Kubelet> kubelet_;  // of alignd
+  std::unique_ptr<Kubelet> direct_;   // a client of containerd
+  std::unique_ptr<Kubelet> kubelet_;  // a client of alignd
   std::unique_ptr<Process> alignd_;
   std::unique_ptr<Process> devices_;
 
  private:
-  // Runs scripts/lib/containerd.sh; gives its output, and fails if it does.
+  // Runs scripts/lib/containerd.sh and returns its output.
   static std::string Script(const std::string& action, const std::string& dir) {
     const std::string command =
         std::string(ALIGND_SOURCE_DIR "/scripts/lib/containerd.sh ") + action + " " + dir;
@@ -259,7 +258,7 @@ class RealNode : public ::testing::Test {
     return IsUnified() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpuset";
   }
 
-  // The pods' cgroups are the kubelet's to remove: a cgroup goes once it is empty.
+  // Removes the pods' cgroups, as the kubelet does, once they are empty.
   void RemoveCgroups() const {
     std::vector<std::filesystem::path> roots = {"/sys/fs/cgroup" + cgroup_root_};
     for (const auto& controller : std::filesystem::directory_iterator("/sys/fs/cgroup")) {

@@ -1,4 +1,4 @@
-// What does not concern alignd is the same through it as without it.
+// Calls that do not concern alignd have the same answers with and without it.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -65,7 +65,7 @@ TEST_F(RealNode, OtherCallsPassUnchanged) {
   ExpectEqual(both("/runtime.v1.ImageService/ImageStatus", image), "ImageStatus");
 
   v1::ContainerStatusRequest unknown;
-  unknown.set_container_id("nobody");
+  unknown.set_container_id("unknown");
   const Answers refused = both("/runtime.v1.RuntimeService/ContainerStatus", unknown);
   EXPECT_FALSE(refused.direct.status.ok());
   ExpectEqual(refused, "ContainerStatus of an unknown container");

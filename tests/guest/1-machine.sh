@@ -1,4 +1,4 @@
-# The machine is the node of the recorded scenarios, and alignd sees it so.
+# The machine is the node of the recorded scenarios, also for alignd.
 # shellcheck shell=bash disable=SC2086,SC2154  # variables of node.sh
 
 expect "NUMA node 0 has CPUs 0-13" 0-13 "$(cat /sys/devices/system/node/node0/cpulist)"
@@ -11,7 +11,7 @@ cpus_and_distances() {
   tr -d ' \n' <"$1" | grep -oE '"cpus":\[(\[[0-9,]*\],?)*\]|"distances":\[[0-9,]*\]'
 }
 alignctl topology -o json >$node/machine.json
-expect "alignctl topology: the blog's sockets, cores, NUMA nodes and distances" \
+expect "alignctl topology: the recorded sockets, cores, NUMA nodes and distances" \
   "$(cpus_and_distances ../../config/quickstart/node.json)" \
   "$(cpus_and_distances $node/machine.json)"
 

@@ -12,13 +12,13 @@ pod numa-batch-pod-3 d242bd6c-bccc-4c49-a02a-e55db1325536 'cpu: 7, memory: 100Mi
 pod numa-batch-pod-4 de67789b-2b87-4d9c-a84a-1c8cbb63f64d 'cpu: 14, memory: 100Mi'
 pod numa-batch-pod-5 90a16f3c-d1eb-4e78-aa7c-b0fe295e5408 'cpu: 3, memory: 100Mi'
 
-# --- A container that asks for nothing, and one that asks for a GPU and no CPUs.
+# --- A container without requests, and one that requests a GPU and no CPUs.
 
 starts shared numa-batch-pod-1
 look_inside shared
 expect "shared: may use every CPU" 0-27 "$(fact Cpus_allowed_list)"
 expect "shared: may use the memory of both NUMA nodes" 0-1 "$(fact Mems_allowed_list)"
-expect "shared: has no device, and cannot use a node of its own making" /dev/nvidia-own \
+expect "shared: has no device, and cannot use a device node that it creates" /dev/nvidia-own \
   "$(fact nodes)$(fact usable)"
 
 look_inside numa-batch-pod-1
@@ -54,7 +54,7 @@ expect_part "numa-batch-pod-2: kubelet_internal_checkpoint has its GPUs on NUMA 
 succeeds "the three state files verify" verify_state
 
 for name in shared numa-batch-pod-1; do
-  expect "$name: has left the exclusive CPUs" "0-13,27; 0-13,27" \
+  expect "$name: does not run on the exclusive CPUs" "0-13,27; 0-13,27" \
     "$(cpus_of $name); $(cgroup $name cpuset.cpus)"
 done
 
@@ -70,19 +70,19 @@ everything() {
 }
 before=$(everything)
 kill_alignd
-expect "alignd killed: everything stays" "$before" "$(everything)"
+expect "alignd killed: nothing changes" "$before" "$(everything)"
 start_alignd best-effort
 await_devices
-expect "alignd restarted: everything stays" "$before" "$(everything)"
+expect "alignd restarted: nothing changes" "$before" "$(everything)"
 succeeds "alignd restarted: the state files verify" verify_state
-expect_part "alignd restarted: knows the exclusive CPUs" 14-26 \
+expect_part "alignd restarted: the status has the exclusive CPUs" 14-26 \
   "$(alignctl status --socket $node/control.sock 2>&1)"
-note "alignd has crashed and come back"
+note "alignd was killed and restarted"
 
-# --- They go.
+# --- The pods are removed.
 
 remove numa-batch-pod-1 numa-batch-pod-2
-eventually "both gone: cpu_manager_state is the kubelet's" "$untouched" cpu_state
+eventually "both removed: cpu_manager_state is the kubelet's" "$untouched" cpu_state
 eventually "shared: has every CPU again" 0-27 cpus_of shared
 
 # --- 7, 14 and 3 CPUs.
@@ -97,7 +97,7 @@ expect "numa-batch-pod-4: CPUs and memory nodes" "14-27; 1" \
   "$(cpus_of numa-batch-pod-4); $(mems_of numa-batch-pod-4)"
 expect "numa-batch-pod-5: CPUs and memory nodes" "8-10; 0" \
   "$(cpus_of numa-batch-pod-5); $(mems_of numa-batch-pod-5)"
-expect "shared: has what is left" 0,11-13 "$(cpus_of shared)"
+expect "shared: has the free CPUs" 0,11-13 "$(cpus_of shared)"
 remove numa-batch-pod-3 numa-batch-pod-4 numa-batch-pod-5
-eventually "all gone: cpu_manager_state is the kubelet's" "$untouched" cpu_state
-eventually "shared: has every CPU once more" 0-27 cpus_of shared
+eventually "all removed: cpu_manager_state is the kubelet's" "$untouched" cpu_state
+eventually "shared: has every CPU again (2)" 0-27 cpus_of shared

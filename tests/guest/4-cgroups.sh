@@ -1,5 +1,5 @@
-# What other programs write to the cgroups of containers and pods: cpusets are repaired, and the CFS quota
-# that the kubelet gives a pod does not throttle exclusive CPUs.
+# Writes of other programs to the cgroups of containers and pods: alignd repairs cpusets, and removes
+# the CFS quota of pods with exclusive CPUs.
 # shellcheck shell=bash disable=SC2086,SC2154  # variables of node.sh
 
 # --- Cpusets. 1gpu-pod-2 has CPUs 14-16 and memory of NUMA node 1.
@@ -7,8 +7,8 @@
 pod bystander 33333333-2222-3333-4444-555555555555
 starts bystander
 
-# disturb NAME FILE FOREIGN OWN: writes FOREIGN to the container's FILE as another program would. Waits
-# for the log line of the repair: a write before it would be part of the same repair.
+# disturb NAME FILE FOREIGN OWN: writes FOREIGN to the container's FILE, as another program would, and
+# waits for alignd's log line. An earlier second write would belong to the same repair.
 repairs=0
 disturb() {
   local before after
@@ -25,11 +25,11 @@ expect "1gpu-pod-2: runs on its CPUs again" 14-16 "$(cpus_of 1gpu-pod-2)"
 disturb 1gpu-pod-2 cpuset.mems 0 1
 expect "1gpu-pod-2: has its memory nodes again" 1 "$(mems_of 1gpu-pod-2)"
 disturb bystander cpuset.cpus 14-16 0-13,17-27
-expect "bystander: has left the exclusive CPUs again" 0-13,17-27 "$(cpus_of bystander)"
-expect_part "alignctl status counts the repairs" "(2 times, last seen" \
+expect "bystander: does not run on the exclusive CPUs" 0-13,17-27 "$(cpus_of bystander)"
+expect_part "alignctl status counts the repairs" "3 repairs of cpusets" \
   "$(alignctl status --socket $node/control.sock 2>&1)"
 
-# --- Quotas. The kubelet makes the pod's cgroup before its sandbox; here it may use half a CPU.
+# --- Quotas. The kubelet creates the pod's cgroup before its sandbox, here with half a CPU.
 
 for parent in /sys/fs/cgroup /sys/fs/cgroup/kubepods; do
   echo "+cpu +cpuset +memory" >$parent/cgroup.subtree_control
@@ -44,7 +44,7 @@ pod_with_quota() { # NAME UID LIMITS
 }
 quota_of() { cat "${pod_group[$1]}/cpu.max"; }
 times_throttled() { sed -n 's/^nr_throttled //p' "${pod_group[$1]}/cpu.stat"; }
-# throttled NAME: "yes" if the pod is while its container is busy for two seconds.
+# throttled NAME: "yes" if the pod is throttled while its container is busy for 2 s.
 throttled() {
   local before
   before=$(times_throttled "$1")
@@ -55,25 +55,25 @@ throttled() {
 pod_with_quota lifted 44444444-2222-3333-4444-555555555555 'cpu: 2, memory: 100Mi'
 expect "lifted: has a quota before it starts" "50000 100000" "$(quota_of lifted)"
 starts lifted
-expect "lifted: its pod's quota is gone" "max 100000" "$(quota_of lifted)"
-expect "lifted: it has none itself" "max 100000" "$(cgroup lifted cpu.max)"
+expect "lifted: its pod has no quota" "max 100000" "$(quota_of lifted)"
+expect "lifted: its container has no quota" "max 100000" "$(cgroup lifted cpu.max)"
 expect "lifted: has its own CPUs" 1-2 "$(cpus_of lifted)"
 expect "lifted: is not throttled" no "$(throttled lifted)"
-echo "50000 100000" >"${pod_group[lifted]}/cpu.max" # as a kubelet that resizes the pod
-eventually "lifted: its pod's quota is gone once more" "max 100000" quota_of lifted
+echo "50000 100000" >"${pod_group[lifted]}/cpu.max" # as the kubelet does when it resizes the pod
+eventually "lifted: its pod has no quota after a resize" "max 100000" quota_of lifted
 
 pod_with_quota fraction 55555555-2222-3333-4444-555555555555 'cpu: 500m, memory: 100Mi'
 starts fraction
 expect "fraction: a pod of the shared pool keeps its quota" "50000 100000" "$(quota_of fraction)"
-expect "fraction: so does its container" "50000 100000" "$(cgroup fraction cpu.max)"
+expect "fraction: its container keeps its quota" "50000 100000" "$(cgroup fraction cpu.max)"
 
 kill_alignd
 start_alignd single-numa-node --keep-pod-cpu-quota
-note "alignd leaves pods their quotas"
+note "alignd runs with --keep-pod-cpu-quota"
 pod_with_quota kept 66666666-2222-3333-4444-555555555555 'cpu: 2, memory: 100Mi'
 starts kept
 expect "--keep-pod-cpu-quota: a pod with exclusive CPUs keeps its quota" "50000 100000" \
   "$(quota_of kept)"
-expect "--keep-pod-cpu-quota: its container has none and CPUs of its own" "max 100000; 3-4" \
+expect "--keep-pod-cpu-quota: its container has exclusive CPUs and no quota" "max 100000; 3-4" \
   "$(cgroup kept cpu.max); $(cpus_of kept)"
-expect "--keep-pod-cpu-quota: it is throttled" yes "$(throttled kept)"
+expect "--keep-pod-cpu-quota: the pod is throttled" yes "$(throttled kept)"

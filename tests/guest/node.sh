@@ -1,5 +1,5 @@
-# What the checks are written with: results, the programs of the node, pods, and the kernel's word
-# about them. Sourced by checks.sh.
+# Functions of the checks: results, the programs of the node, pods, cgroups and state files. Sourced by
+# checks.sh.
 # shellcheck shell=bash disable=SC2086  # the paths here have no spaces
 
 node=/node
@@ -46,7 +46,7 @@ expect_part() {
   fi
 }
 
-# succeeds WHAT COMMAND...; its output is shown if it does not.
+# succeeds WHAT COMMAND...: prints the output of the command if it fails.
 succeeds() {
   local what=$1 output
   shift
@@ -58,7 +58,7 @@ succeeds() {
   fi
 }
 
-# eventually WHAT WANTED COMMAND...: until the command says so, five minutes at most.
+# eventually WHAT WANTED COMMAND...: waits until the command prints WANTED, for at most 5 minutes.
 eventually() {
   local what=$1 wanted=$2 got until=$((SECONDS + 300))
   shift 2
@@ -66,7 +66,7 @@ eventually() {
   expect "$what" "$wanted" "$got"
 }
 
-# Without what has gone wrong here, no check makes sense.
+# Ends the checks: the following ones depend on what failed.
 give_up() {
   fails "$1"
   sed 's/^/#   /' "$2"
@@ -75,7 +75,7 @@ give_up() {
 
 # --- The node's programs.
 
-# await LOG TEXT [TIMES]: until the log has as many lines with the text, five minutes at most.
+# await LOG TEXT [TIMES]: waits until the log has that many lines with the text, for at most 5 minutes.
 await() {
   local until=$((SECONDS + 300))
   until [ "$(grep -cF -- "$2" "$1")" -ge "${3:-1}" ]; do
@@ -100,7 +100,7 @@ cpuManagerPolicy: static
 memoryManagerPolicy: Static
 topologyManagerPolicy: $1
 topologyManagerScope: pod
-# 200m together, rounded up to one CPU: CPU 0 stays with the system.
+# 200m in total, rounded up to 1 CPU: CPU 0 is reserved for the system.
 kubeReserved: {cpu: 100m, memory: 100Mi}
 systemReserved: {cpu: 100m}
 evictionHard: {}
@@ -120,8 +120,8 @@ kill_alignd() {
   wait "$alignd" 2>/dev/null
 }
 
-# The nodes of the devices are those of the kernel's log: unlike /dev/null, no container may open it
-# that was not given it.
+# The device nodes are those of the kernel's log (/dev/kmsg): unlike /dev/null, a container can open
+# them only if they were allocated to it.
 start_devices() {
   local i devices=()
   for i in 0 1 2; do
@@ -134,7 +134,7 @@ start_devices() {
   devices_registered=0
 }
 
-# Until the plugin has registered (again).
+# Waits until the plugin has registered, or registered again.
 await_devices() {
   devices_registered=$((devices_registered + 1))
   await $node/devices.log "registered nvidia.com/gpu" $devices_registered
@@ -142,8 +142,8 @@ await_devices() {
 
 # --- Pods.
 
-# An emulated machine on a busy host is slow, and none of this tests how fast it is. gRPC gives up
-# connecting after 20 seconds, and so does alignd; nothing has happened then.
+# An emulated machine on a busy host is slow. gRPC and alignd stop connecting after 20 s; the call has
+# then had no effect, and is repeated.
 kubelet() {
   local output status try
   for try in 1 2 3 4 5; do
@@ -172,24 +172,25 @@ spec:
 YAML
 }
 
-# run_pods NAME...: one after the other. What the kubelet says goes to `answer`, the cgroups of the
-# containers to `group[NAME]`. Fails at the first that does not run; but where containerd has lost the
-# process of a sandbox, as it may on a machine as slow as this, that pod is made anew, as by a kubelet.
+# run_pods NAME...: runs the pods one after the other. `answer` gets the output of the kubelet,
+# `group[NAME]` the cgroups of the containers. Fails at the first pod that does not run. If containerd
+# has lost the process of a sandbox, which happens on this slow machine, the pod is created again, as
+# by a kubelet.
 run_pods() {
   local name id status part try
-  local left=("$@") manifests
+  local pending=("$@") manifests
   answer=
   for try in 1 2 3; do
     status=0
-    manifests=("${left[@]/#/$node/}")
+    manifests=("${pending[@]/#/$node/}")
     part=$(kubelet run "${manifests[@]/%/.yaml}") || status=$?
     answer+=$part$'\n'
     [[ $status != 0 && $part == *"/proc/0/ns/"* ]] || break
-    while [ ${#left[@]} -gt 1 ] && grep -q "^default/${left[0]} app: running as" <<<"$part"; do
-      left=("${left[@]:1}")
+    while [ ${#pending[@]} -gt 1 ] && grep -q "^default/${pending[0]} app: running as" <<<"$part"; do
+      pending=("${pending[@]:1}")
     done
-    note "${left[0]}: its sandbox has no process, try $try"
-    kubelet remove --grace 0 "${left[0]}" >/dev/null
+    note "${pending[0]}: its sandbox has no process, try $try"
+    kubelet remove --grace 0 "${pending[0]}" >/dev/null
   done
   for name in "$@"; do
     id=$(sed -n "s|^default/$name app: running as \([^ ]*\) on .*|\1|p" <<<"$answer")
@@ -211,8 +212,8 @@ starts() { # NAME...
 
 remove() { succeeds "$*: removed" kubelet remove --grace 0 "$@"; }
 
-# look_inside NAME: what the container sees of itself, one fact per line, into `seen`. It also makes
-# a device node itself, which must be of no use to one that was given no device.
+# look_inside NAME: sets `seen` to what the container sees of itself, one fact per line. The container
+# also creates a device node, which it must not be able to use without an allocated device.
 look_inside() {
   # shellcheck disable=SC2016  # the container's shell expands it
   seen=$(kubelet exec "$1" -- sh -c '
@@ -227,10 +228,10 @@ look_inside() {
   ') || note "$seen"
 }
 
-# fact NAME: its values in `seen`, with spaces between.
+# fact NAME: prints its values in `seen`, separated by spaces.
 fact() { sed -n "s/^$1:[[:space:]]*//p" <<<"$seen" | paste -s -d ' '; }
 
-# --- The kernel's word.
+# --- What the kernel reports.
 
 cgroup() { cat "${group[$1]:-/none}/$2" 2>&1; } # NAME FILE
 process_of() { head -n 1 "${group[$1]:-/none}/cgroup.procs" 2>/dev/null; }

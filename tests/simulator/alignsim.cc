@@ -1,4 +1,4 @@
-// `alignsim`: stand-ins for what alignd talks to, for trying it out without a cluster.
+// `alignsim`: a simulated runtime, kubelet and device plugins, to try alignd without a cluster.
 #include <CLI/CLI.hpp>
 #include <iostream>
 
@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   using alignd::simulator::Command;
   constexpr Command kCommands[] = {AddDevicesCommand, AddKubeletCommand, AddRuntimeCommand};
 
-  CLI::App app("Stand-ins for what alignd talks to", "alignsim");
+  CLI::App app("Simulated runtime, kubelet and device plugins for alignd", "alignsim");
   app.require_subcommand(1);
   alignd::simulator::Action action;
   for (const Command command : kCommands) command(app, action);

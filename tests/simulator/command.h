@@ -1,4 +1,4 @@
-// The seam between `alignsim` and its subcommands: each is a function in a file of its own, listed
+// The interface of the subcommands of `alignsim`. Each is a function in a file of its own, listed
 // in alignsim.cc.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace alignd::simulator {
 
-// What a subcommand does once its options are parsed: works until it is done or the program gets
-// SIGINT or SIGTERM (see AwaitStop) and writes what people want to see to `out`.
+// Runs a subcommand after its options are parsed, until it is done or the program gets SIGINT or
+// SIGTERM (see AwaitStop). Prints to `out`.
 using Action = std::function<Result<Done>(std::ostream& out)>;
 
-// Adds one subcommand to the program. Its callback, run when it is the chosen one, stores what to
-// do in `action`, which outlives the program's options.
+// Adds one subcommand to the program. If the user chooses it, its callback stores its work in
+// `action`, which outlives the program's options.
 using Command = void (*)(CLI::App& app, Action& action);
 
 // Blocks SIGINT and SIGTERM in this thread and those that it starts. Call it before any thread.

@@ -19,22 +19,20 @@
 #include "pluginregistration/v1/pluginregistration.grpc.pb.h"
 #include "rpc/unix_socket.h"
 #include "simulator/device_service.h"
+#include "simulator/system_error.h"
 
 namespace alignd::simulator {
 namespace {
 
 constexpr char kKubeletSocket[] = "kubelet.sock";
-constexpr std::chrono::seconds kRegisterDeadline{15};  // above the 10 s that the dial to us takes
+constexpr std::chrono::seconds kRegisterDeadline{
+    15};  // longer than the 10 s in which the kubelet dials the plugin
 constexpr int kRetryMs = 500;
 constexpr int kForever = -1;
 
-Error SystemError(const std::string& what) {
-  return {ErrorCode::kIo, what + ": " + std::generic_category().message(errno)};
-}
-
 }  // namespace
 
-// What a plugin watcher asks. Thread-safe.
+// The registration service for plugin watchers. Thread-safe.
 class DevicePlugin::OfferService : public pluginregistration::Registration::Service {
  public:
   explicit OfferService(DevicePlugin& plugin) : plugin_(plugin) {}
@@ -68,11 +66,11 @@ Result<std::unique_ptr<DevicePlugin>> DevicePlugin::Start(
   std::unique_ptr<DevicePlugin> plugin(
       new DevicePlugin(std::move(profile), std::move(on_registration)));
   const bool waits_to_be_found = !plugin->profile_.registry.empty();
-  // Watched before looked at, so that no new kubelet.sock is missed.
+  // The watch starts before the first look, so that no new kubelet.sock is missed.
   Result<Done> opened = waits_to_be_found ? Result<Done>(Done{}) : plugin->Open();
   if (!opened.ok()) return opened.error();
   Result<Done> serving = plugin->Serve();
-  // Whoever plugins register with clears the directory when it starts, perhaps under our hands.
+  // The kubelet, or alignd, clears the directory when it starts, perhaps at this moment.
   for (int more = 3; !serving.ok() && more > 0; --more) serving = plugin->Serve();
   if (!serving.ok()) return serving.error();
   if (waits_to_be_found) return plugin;
@@ -118,7 +116,7 @@ Result<Done> DevicePlugin::Open() {
 }
 
 Result<Done> DevicePlugin::Serve() {
-  // First the old server, which removes its socket when it ends.
+  // The old server goes first: it removes its socket when it ends.
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   grpc::ServerBuilder builder;
@@ -131,7 +129,7 @@ Result<Done> DevicePlugin::Serve() {
 }
 
 void DevicePlugin::Run() {
-  std::error_code ignored;  // not to be seen is not to be there
+  std::error_code ignored;  // a socket that cannot be seen is treated as missing
   bool unregistered = std::filesystem::exists(kubelet_socket_, ignored);
   while (true) {
     if (unregistered) {
@@ -165,7 +163,7 @@ bool DevicePlugin::ReadEvents() {
       std::memcpy(&event, buffer.data() + at, sizeof event);
       const char* name = buffer.data() + at + sizeof event;
       if (event.len > 0 && std::strcmp(name, kKubeletSocket) == 0) made_anew = true;
-      if ((event.mask & IN_Q_OVERFLOW) != 0) made_anew = true;  // perhaps
+      if ((event.mask & IN_Q_OVERFLOW) != 0) made_anew = true;  // events were lost
       at += sizeof event + event.len;
     }
   }

@@ -1,6 +1,6 @@
-// A device plugin that behaves as the real ones do: serves a socket in the plugin directory,
-// registers on kubelet.sock there, and does both again whenever that socket is made anew. Or, where
-// the profile has a registry, serves a socket there and waits to be found.
+// A device plugin that behaves like real ones: serves a socket in the plugin directory, registers
+// on kubelet.sock there, and does both again whenever that socket is created again. If the profile
+// has a registry, it serves a socket there and waits for the plugin watcher instead.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -22,25 +22,24 @@ namespace alignd::simulator {
 
 // How the plugin answers Allocate, GetPreferredAllocation and PreStartContainer.
 enum class Manner {
-  kAnswer,   // as the profile says
-  kHang,     // not at all, until the caller gives up
+  kAnswer,   // as the profile defines
+  kHang,     // no answer until the caller cancels
   kFail,     // with status UNKNOWN and the text "simulated failure"
-  kNothing,  // with an answer for no container
+  kNothing,  // with an answer without containers
 };
 
 // Thread-safe.
 class DevicePlugin {
  public:
-  // Serves at once; registers from a thread of its own, and goes on trying while kubelet.sock is
-  // there but refuses. `on_registration` (may be empty) hears how each attempt went, on that
-  // thread.
+  // Serves at once. Registers on a thread of its own, and retries while kubelet.sock exists but
+  // refuses. On that thread, `on_registration` (may be empty) gets the result of each attempt.
   // Errors: kInvalidArgument for a profile without resource; kIo: directory or socket.
   static Result<std::unique_ptr<DevicePlugin>> Start(
       DeviceProfile profile, std::function<void(const Result<Done>&)> on_registration = {});
 
   DevicePlugin(const DevicePlugin&) = delete;
   DevicePlugin& operator=(const DevicePlugin&) = delete;
-  // As if the plugin were killed: its device list ends, its socket is gone.
+  // As if the plugin were killed: its device list ends and its socket is removed.
   ~DevicePlugin();
 
   // Errors: kNotFound if there is no such device.
@@ -49,13 +48,13 @@ class DevicePlugin {
   void SetDevices(std::vector<SimulatedDevice> devices);
   void SetManner(Manner manner);
 
-  // The device list ends while the plugin lives on.
+  // Ends the stream of device lists; the plugin keeps running.
   void EndLists();
 
-  // Why the last plugin watcher did not register us; empty: it did, or none came.
+  // The error of the last plugin watcher; empty if it registered the plugin, or if there was none.
   std::string refusal() const;
 
-  // What the plugin was asked, in order: the ids of each Allocate and PreStartContainer.
+  // The requests in order: the ids of each Allocate and PreStartContainer.
   std::vector<std::vector<std::string>> allocations() const;
   std::vector<std::vector<std::string>> pre_starts() const;
   int registrations() const;  // successful ones

@@ -1,5 +1,5 @@
-// What a simulated device plugin has and how it answers. Plain values and pure functions; the texts
-// are those of the command line.
+// The devices and the answers of a simulated device plugin. Plain values and pure functions. The
+// texts have the syntax of the command line.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct DeviceProfile {
   std::string resource;
   std::string version = "v1beta1";
   std::string socket;  // file name; empty: made of the resource name
-  // Offers itself there to a plugin watcher instead of registering on kubelet.sock.
+  // If set: the plugin serves a socket there for a plugin watcher and does not register.
   std::filesystem::path registry;
   std::vector<SimulatedDevice> devices;
 
@@ -52,7 +52,7 @@ struct DeviceProfile {
   bool prefers_allocation = false;
   bool pre_start_required = false;
 
-  // `nvidia.com_gpu.sock` unless `socket` says otherwise.
+  // `socket`, or by default a name such as `nvidia.com_gpu.sock`.
   std::string SocketName() const;
 };
 
@@ -72,8 +72,8 @@ v1beta1::ListAndWatchResponse ListOf(const std::vector<SimulatedDevice>& devices
 v1beta1::ContainerAllocateResponse AnswerTo(const DeviceProfile& profile,
                                             const v1beta1::ContainerAllocateRequest& request);
 
-// The ids to include, then the available ones from the end of the list: a preference that can be
-// told from none, where the lowest ids are taken.
+// The ids to include, then available ids from the end of the list. Without a preference, the lowest
+// ids are allocated, so a test sees the difference.
 v1beta1::ContainerPreferredAllocationResponse PreferenceFor(
     const DeviceProfile& profile, const v1beta1::ContainerPreferredAllocationRequest& request);
 

@@ -9,7 +9,7 @@
 namespace alignd::simulator {
 namespace {
 
-// Answers as `manner` says; `answer` fills the response in for Manner::kAnswer.
+// Answers according to `manner`; for Manner::kAnswer, `answer` fills in the response.
 template <typename Answer>
 grpc::ServerUnaryReactor* Reply(grpc::CallbackServerContext* context, Manner manner,
                                 const Answer& answer) {

@@ -19,7 +19,7 @@ class DevicePlugin::Service : public v1beta1::DevicePlugin::CallbackService {
     lists_.Set(ListOf(profile_.devices));
   }
 
-  // Changes the devices and tells all who watch them.
+  // Changes the devices and sends them to all watchers.
   template <typename Change>
   void ChangeDevices(const Change& change) EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);

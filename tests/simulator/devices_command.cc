@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/system_error.h"
 #include "sync/mutex.h"
 
 namespace alignd::simulator {
@@ -44,10 +45,6 @@ class Printer {
   std::ostream& out_ GUARDED_BY(mutex_);
 };
 
-Error SystemError(const std::string& what) {
-  return {ErrorCode::kIo, what + ": " + std::generic_category().message(errno)};
-}
-
 template <typename Parsed>
 Result<Done> ParseAll(const Texts& texts, Result<Parsed> (*parse)(std::string_view),
                       std::vector<Parsed>& into) {
@@ -74,7 +71,7 @@ Result<DeviceProfile> ToProfile(const DevicesOptions& options) {
   return profile;
 }
 
-// What a signal or a piece of standard input asks for, until it is to stop.
+// Handles signals and lines of standard input until the stop.
 class Loop {
  public:
   Loop(DevicePlugin& plugin, Printer& printer) : plugin_(plugin), printer_(printer) {}
@@ -90,7 +87,7 @@ class Loop {
   }
 
  private:
-  // False if we are to stop.
+  // False: stop.
   bool OnSignal(int signals) {
     signalfd_siginfo info{};
     if (read(signals, &info, sizeof info) != sizeof info) return true;

@@ -1,5 +1,5 @@
-// `alignsim devices --dir DIR --resource NAME --device ID[:numa=N] ...`: a device plugin whose
-// health and manners change by signal and by lines on standard input.
+// `alignsim devices --dir DIR --resource NAME --device ID[:numa=N] ...`: a device plugin.
+// Signals and lines on standard input change its health and its answers.
 #pragma once
 
 #include <string_view>
@@ -13,9 +13,9 @@ namespace alignd::simulator {
 // SIGUSR1 makes all devices unhealthy, SIGUSR2 healthy; lines on standard input go to Obey.
 void AddDevicesCommand(CLI::App& app, Action& action);
 
-// Does what a line says: `healthy [ID]` and `unhealthy [ID]` (without ID: all), `answer`, `hang`,
-// `fail` and `nothing` (see Manner), `end-lists`.
-// Errors: kInvalidArgument for a line that is none of these; kNotFound for an unknown device.
+// Runs the command in a line: `healthy [ID]` and `unhealthy [ID]` (without ID: all), `answer`,
+// `hang`, `fail` and `nothing` (see Manner), `end-lists`. Errors: kInvalidArgument for a line that
+// is none of these; kNotFound for an unknown device.
 Result<Done> Obey(std::string_view line, DevicePlugin& plugin);
 
 }  // namespace alignd::simulator

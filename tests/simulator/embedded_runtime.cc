@@ -58,7 +58,7 @@ class UnaryCall final : public grpc::ServerGenericBidiReactor {
       } else {
         Reply(request);
       }
-      // This call may be gone now.
+      // The call may be deleted from here on.
     });
     if (cancelled_) alarm_.Cancel();
   }
@@ -97,7 +97,7 @@ class UnaryCall final : public grpc::ServerGenericBidiReactor {
   grpc::Alarm alarm_;
 };
 
-// GetContainerEvents: lasts until the caller goes.
+// GetContainerEvents: lasts until the caller cancels.
 class EventStream final : public grpc::ServerGenericBidiReactor, public RuntimeState::Subscriber {
  public:
   EventStream(RuntimeState& state, std::string path) : state_(state), path_(std::move(path)) {
@@ -112,7 +112,7 @@ class EventStream final : public grpc::ServerGenericBidiReactor, public RuntimeS
     state_.Record(path_, ToText(request_));
     state_.Subscribe(this);
     MutexLock lock(mutex_);
-    // Applies the caller that nothing is missed from here on; a first event has done so already.
+    // The headers mean that the caller gets all events from here on. A first event has sent them.
     if (!ended_ && waiting_.empty()) StartSendInitialMetadata();
   }
 

@@ -1,5 +1,5 @@
-// A small working container runtime in memory, on a unix socket: what a test or a demonstration
-// puts where containerd would be.
+// A small working container runtime in memory, on a unix socket, that takes the place of containerd
+// in tests and demonstrations.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -18,11 +18,11 @@
 namespace alignd::simulator {
 
 // Speaks `runtime.v1` and `runtime.v1alpha2`, RuntimeService and ImageService: pods, containers,
-// images, and the stream of container events. Other methods are UNIMPLEMENTED, in containerd's
-// words. Thread-safe.
+// images, and the stream of container events. Other methods are UNIMPLEMENTED, with
+// containerd's message. Thread-safe.
 class EmbeddedRuntime {
  public:
-  // A request as it came over the wire, also of methods that it does not have.
+  // A request as received, also of unimplemented methods.
   struct Request {
     std::string method;  // the whole path, "/runtime.v1.RuntimeService/CreateContainer"
     std::string bytes;
@@ -43,7 +43,7 @@ class EmbeddedRuntime {
   virtual std::vector<Request> Requests() const = 0;
   virtual std::vector<Request> Requests(const std::string& method) const = 0;
 
-  // What there is now, by ascending id; ids ascend in the order of creation.
+  // The current containers, by ascending id; ids ascend in the order of creation.
   virtual std::vector<SimulatedSandbox> Sandboxes() const = 0;
   virtual std::vector<SimulatedContainer> Containers() const = 0;
   virtual std::optional<SimulatedContainer> FindContainer(const std::string& id) const = 0;
@@ -60,7 +60,7 @@ class EmbeddedRuntime {
                           const std::string& containing = "") = 0;
 
   // Lets every call of `method` take at least this long from now on; it takes effect after that
-  // time, unless the caller has gone. `containing` as above.
+  // time, unless the caller has cancelled. `containing` as above.
   virtual void SetDelay(const std::string& method, std::chrono::milliseconds delay,
                         const std::string& containing = "") = 0;
 };

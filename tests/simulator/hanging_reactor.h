@@ -1,4 +1,4 @@
-// A unary call that is answered only when its caller gives up.
+// A unary call that is answered only when its caller cancels.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>

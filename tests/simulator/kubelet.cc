@@ -10,8 +10,9 @@
 #include <tuple>
 #include <utility>
 
+#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
-#include "runtime/v1/cri.grpc.pb.h"
+#include "runtime/v1/cri.pb.h"
 
 namespace alignd::simulator {
 namespace {
@@ -22,56 +23,45 @@ constexpr std::chrono::milliseconds kPollInterval{100};
 
 }  // namespace
 
-class Kubelet::Stubs {
+// Unary calls with one timeout. Errors: `<Method>: <the peer's message>`.
+class Kubelet::Calls {
  public:
-  Stubs(const std::shared_ptr<grpc::Channel>& channel, std::chrono::milliseconds timeout)
-      : runtime_(v1::RuntimeService::NewStub(channel)),
-        images_(v1::ImageService::NewStub(channel)),
-        timeout_(timeout) {}
+  Calls(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout)
+      : channel_(std::move(channel)), timeout_(timeout) {}
 
-  template <typename Request, typename Response>
-  Result<Response> Call(grpc::Status (v1::RuntimeService::Stub::*method)(grpc::ClientContext*,
-                                                                         const Request&, Response*),
-                        const char* name, const Request& request) {
-    return CallOn(*runtime_, method, name, request);
+  template <typename Response, typename Request>
+  Result<Response> Runtime(const std::string& method, const Request& request) {
+    return Call<Response>("/runtime.v1.RuntimeService/", method, request);
   }
-
-  template <typename Request, typename Response>
-  Result<Response> Call(grpc::Status (v1::ImageService::Stub::*method)(grpc::ClientContext*,
-                                                                       const Request&, Response*),
-                        const char* name, const Request& request) {
-    return CallOn(*images_, method, name, request);
+  template <typename Response, typename Request>
+  Result<Response> Image(const std::string& method, const Request& request) {
+    return Call<Response>("/runtime.v1.ImageService/", method, request);
   }
 
   std::chrono::milliseconds timeout() const { return timeout_; }
 
  private:
-  template <typename Stub, typename Request, typename Response>
-  Result<Response> CallOn(Stub& stub,
-                          grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                       Response*),
-                          const char* name, const Request& request) {
+  template <typename Response, typename Request>
+  Result<Response> Call(const std::string& service, const std::string& method,
+                        const Request& request) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + timeout_);
     Response response;
-    const grpc::Status status = (stub.*method)(&context, request, &response);
-    if (!status.ok()) return rpc::ToError(status, name);
+    const grpc::Status status =
+        rpc::CallUnaryAndWait(channel_, &context, service + method, request, &response);
+    if (!status.ok()) return rpc::ToError(status, method);
     return response;
   }
 
-  const std::unique_ptr<v1::RuntimeService::Stub> runtime_;
-  const std::unique_ptr<v1::ImageService::Stub> images_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::chrono::milliseconds timeout_;
 };
-
-using Runtime = v1::RuntimeService::Stub;
-using Images = v1::ImageService::Stub;
 
 Kubelet::Kubelet(std::shared_ptr<grpc::Channel> runtime, KubeletSettings settings,
                  std::chrono::milliseconds timeout)
     : settings_(std::move(settings)),
       host_(ReadKubeletHost()),
-      stubs_(std::make_unique<Stubs>(runtime, timeout)) {}
+      calls_(std::make_unique<Calls>(std::move(runtime), timeout)) {}
 
 Kubelet::~Kubelet() = default;
 
@@ -86,7 +76,7 @@ Result<std::string> Kubelet::RunSandbox(const PodManifest& manifest) {
                    "create " + request.config().log_directory() + ": " + fault.message()};
     }
   }
-  const auto response = stubs_->Call(&Runtime::RunPodSandbox, "RunPodSandbox", request);
+  const auto response = calls_->Runtime<v1::RunPodSandboxResponse>("RunPodSandbox", request);
   if (!response.ok()) return response.error();
   return response->pod_sandbox_id();
 }
@@ -94,16 +84,16 @@ Result<std::string> Kubelet::RunSandbox(const PodManifest& manifest) {
 Result<std::string> Kubelet::ImageId(const ContainerManifest& container) {
   v1::ImageStatusRequest request;
   request.mutable_image()->set_image(container.image);
-  const auto status = stubs_->Call(&Images::ImageStatus, "ImageStatus", request);
+  const auto status = calls_->Image<v1::ImageStatusResponse>("ImageStatus", request);
   if (!status.ok()) return status.error();
   if (status->has_image()) return status->image().id();
   if (container.never_pull) {
     return Error{ErrorCode::kNotFound,
-                 "image " + container.image + " is not there and is never to be pulled"};
+                 "image " + container.image + " is missing, and its pull policy is Never"};
   }
   v1::PullImageRequest pull;
   pull.mutable_image()->set_image(container.image);
-  const auto pulled = stubs_->Call(&Images::PullImage, "PullImage", pull);
+  const auto pulled = calls_->Image<v1::PullImageResponse>("PullImage", pull);
   if (!pulled.ok()) return pulled.error();
   return pulled->image_ref();
 }
@@ -122,7 +112,7 @@ Result<std::string> Kubelet::Create(const PodManifest& manifest, const std::stri
     std::filesystem::create_directories(std::filesystem::path(logs) / container.name, fault);
     if (fault) return Error{ErrorCode::kIo, "create " + logs + ": " + fault.message()};
   }
-  const auto response = stubs_->Call(&Runtime::CreateContainer, "CreateContainer", request);
+  const auto response = calls_->Runtime<v1::CreateContainerResponse>("CreateContainer", request);
   if (!response.ok()) return response.error();
   return response->container_id();
 }
@@ -130,7 +120,7 @@ Result<std::string> Kubelet::Create(const PodManifest& manifest, const std::stri
 Result<Done> Kubelet::Start(const std::string& container_id) {
   v1::StartContainerRequest request;
   request.set_container_id(container_id);
-  const auto response = stubs_->Call(&Runtime::StartContainer, "StartContainer", request);
+  const auto response = calls_->Runtime<v1::StartContainerResponse>("StartContainer", request);
   if (!response.ok()) return response.error();
   return Done{};
 }
@@ -138,7 +128,7 @@ Result<Done> Kubelet::Start(const std::string& container_id) {
 Result<v1::ContainerStatus> Kubelet::Status(const std::string& container_id) {
   v1::ContainerStatusRequest request;
   request.set_container_id(container_id);
-  const auto response = stubs_->Call(&Runtime::ContainerStatus, "ContainerStatus", request);
+  const auto response = calls_->Runtime<v1::ContainerStatusResponse>("ContainerStatus", request);
   if (!response.ok()) return response.error();
   return response->status();
 }
@@ -148,8 +138,8 @@ Result<std::string> Kubelet::Exec(const std::string& container_id,
   v1::ExecSyncRequest request;
   request.set_container_id(container_id);
   request.mutable_cmd()->Assign(command.begin(), command.end());
-  request.set_timeout(std::chrono::duration_cast<std::chrono::seconds>(stubs_->timeout()).count());
-  const auto response = stubs_->Call(&Runtime::ExecSync, "ExecSync", request);
+  request.set_timeout(std::chrono::duration_cast<std::chrono::seconds>(calls_->timeout()).count());
+  const auto response = calls_->Runtime<v1::ExecSyncResponse>("ExecSync", request);
   if (!response.ok()) return response.error();
   if (response->exit_code() != 0) {
     return Error{ErrorCode::kInternal, "exit status " + std::to_string(response->exit_code()) +
@@ -160,10 +150,10 @@ Result<std::string> Kubelet::Exec(const std::string& container_id,
 
 Result<std::vector<ListedPod>> Kubelet::List() {
   const auto sandboxes =
-      stubs_->Call(&Runtime::ListPodSandbox, "ListPodSandbox", v1::ListPodSandboxRequest());
+      calls_->Runtime<v1::ListPodSandboxResponse>("ListPodSandbox", v1::ListPodSandboxRequest());
   if (!sandboxes.ok()) return sandboxes.error();
   const auto containers =
-      stubs_->Call(&Runtime::ListContainers, "ListContainers", v1::ListContainersRequest());
+      calls_->Runtime<v1::ListContainersResponse>("ListContainers", v1::ListContainersRequest());
   if (!containers.ok()) return containers.error();
   std::vector<v1::Container> oldest_first(containers->containers().begin(),
                                           containers->containers().end());
@@ -191,7 +181,7 @@ Result<std::vector<ListedPod>> Kubelet::List() {
 }
 
 Result<Done> Kubelet::AwaitEnd(const std::string& container_id) {
-  const auto deadline = std::chrono::steady_clock::now() + stubs_->timeout();
+  const auto deadline = std::chrono::steady_clock::now() + calls_->timeout();
   while (std::chrono::steady_clock::now() < deadline) {
     const Result<v1::ContainerStatus> status = Status(container_id);
     if (!status.ok()) return status.error();
@@ -202,7 +192,7 @@ Result<Done> Kubelet::AwaitEnd(const std::string& container_id) {
     }
     std::this_thread::sleep_for(kPollInterval);
   }
-  return Error{ErrorCode::kDeadlineExceeded, "the init container does not end"};
+  return Error{ErrorCode::kDeadlineExceeded, "the init container has not ended within the timeout"};
 }
 
 Result<std::string> Kubelet::CreateAndStart(const PodManifest& manifest,
@@ -255,22 +245,22 @@ Result<Done> Kubelet::Remove(const ListedPod& pod, std::chrono::seconds grace) {
     v1::StopContainerRequest request;
     request.set_container_id(container.id);
     request.set_timeout(grace.count());
-    const auto stopped = stubs_->Call(&Runtime::StopContainer, "StopContainer", request);
+    const auto stopped = calls_->Runtime<v1::StopContainerResponse>("StopContainer", request);
     if (!stopped.ok()) return stopped.error();
   }
   v1::StopPodSandboxRequest stop;
   stop.set_pod_sandbox_id(pod.sandbox_id);
-  const auto stopped = stubs_->Call(&Runtime::StopPodSandbox, "StopPodSandbox", stop);
+  const auto stopped = calls_->Runtime<v1::StopPodSandboxResponse>("StopPodSandbox", stop);
   if (!stopped.ok()) return stopped.error();
   for (const ListedPod::Container& container : pod.containers) {
     v1::RemoveContainerRequest request;
     request.set_container_id(container.id);
-    const auto removed = stubs_->Call(&Runtime::RemoveContainer, "RemoveContainer", request);
+    const auto removed = calls_->Runtime<v1::RemoveContainerResponse>("RemoveContainer", request);
     if (!removed.ok()) return removed.error();
   }
   v1::RemovePodSandboxRequest remove;
   remove.set_pod_sandbox_id(pod.sandbox_id);
-  const auto removed = stubs_->Call(&Runtime::RemovePodSandbox, "RemovePodSandbox", remove);
+  const auto removed = calls_->Runtime<v1::RemovePodSandboxResponse>("RemovePodSandbox", remove);
   if (!removed.ok()) return removed.error();
   return Done{};
 }

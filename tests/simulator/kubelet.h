@@ -1,6 +1,5 @@
-// A small stand-in for the kubelet's CRI side: runs and removes pods through a CRI socket with the
-// calls that a kubelet makes, in its order. It has no API server, restarts nothing and decides
-// nothing.
+// The kubelet's CRI side: runs and removes pods through a CRI socket with the calls of a kubelet,
+// in its order. It has no API server, restarts no containers and allocates nothing.
 #pragma once
 
 #include <chrono>
@@ -32,7 +31,7 @@ struct ListedPod {
     std::string id;
     std::string name;
     runtime::v1::ContainerState state = runtime::v1::CONTAINER_UNKNOWN;
-    std::string cpuset;  // as the runtime tells it; empty if it does not
+    std::string cpuset;  // as the runtime reports it; may be empty
   };
   std::vector<Container> containers;  // the oldest first
 };
@@ -48,10 +47,10 @@ class Kubelet {
 
   // --- Single calls, with the requests that a kubelet would send.
 
-  // Gives the sandbox's id.
+  // Returns the sandbox's id.
   Result<std::string> RunSandbox(const PodManifest& manifest);
-  // Gives the container's id. Asks for the image first and has it pulled if the runtime has none
-  // and the manifest allows it. Errors: also kNotFound if it does not.
+  // Returns the container's id. Pulls a missing image if the manifest allows it. Errors: also
+  // kNotFound for a missing image that must not be pulled.
   Result<std::string> Create(const PodManifest& manifest, const std::string& sandbox_id,
                              const Container& container);
   Result<Done> Start(const std::string& container_id);
@@ -69,21 +68,21 @@ class Kubelet {
   };
   struct RunPod {
     std::string sandbox_id;
-    // Until the first that fails: the kubelet starts none after it.
+    // Up to the first failure: the kubelet starts no container after it.
     std::vector<RunContainer> containers;
   };
   // The sandbox, then each container created and started in order; init containers are waited for.
-  // A sandbox of the same uid that is there already is used, and containers that exist are left
-  // alone, so that running a refused pod again is the kubelet's retry.
-  // Errors: those of the sandbox only; the containers' stand with them.
+  // An existing sandbox of the same uid is used, and existing containers are kept, so that running
+  // a refused pod again is the kubelet's retry. Errors: those of the sandbox only; each container
+  // has its own.
   Result<RunPod> Run(const PodManifest& manifest);
 
   // Stops the containers, then the sandbox, removes the containers, then the sandbox.
-  // `grace` is what a container gets between SIGTERM and SIGKILL.
+  // `grace`: time between SIGTERM and SIGKILL.
   Result<Done> Remove(const ListedPod& pod, std::chrono::seconds grace);
 
  private:
-  class Stubs;
+  class Calls;
 
   // Waits until an init container has ended. Errors: also kInternal if it failed.
   Result<Done> AwaitEnd(const std::string& container_id);
@@ -93,7 +92,7 @@ class Kubelet {
 
   const KubeletSettings settings_;
   const KubeletHost host_;
-  const std::unique_ptr<Stubs> stubs_;
+  const std::unique_ptr<Calls> calls_;
 };
 
 }  // namespace alignd::simulator

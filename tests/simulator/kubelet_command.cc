@@ -29,14 +29,14 @@ struct KubeletCommandOptions {
   std::vector<std::string> manifests;
   std::vector<std::string> pods;
   std::string pod;
-  std::string container;  // empty: the pod's only one that runs
+  std::string container;  // empty: the pod's only running container
   std::vector<std::string> command;
 };
 
 using Options = std::shared_ptr<KubeletCommandOptions>;
 using Work = Result<Done> (*)(Kubelet&, const KubeletCommandOptions&, std::ostream&);
 
-// The first digits, or the last where the simulated runtime's ids differ.
+// The first digits, or of an id of the simulated runtime the last, in which its ids differ.
 std::string ShortId(const std::string& id) {
   constexpr size_t kDigits = 12;
   const std::string first = id.substr(0, kDigits);
@@ -99,7 +99,7 @@ Result<Done> RunPods(Kubelet& kubelet, const KubeletCommandOptions& options, std
     if (!ran.ok()) return ran.error();
     all = all && *ran;
   }
-  if (!all) return Error{ErrorCode::kUnavailable, "not every container runs"};
+  if (!all) return Error{ErrorCode::kUnavailable, "not all containers are running"};
   return Done{};
 }
 
@@ -138,7 +138,7 @@ Result<Done> ListPods(Kubelet& kubelet, const KubeletCommandOptions&, std::ostre
   return Done{};
 }
 
-// The id of the pod's running container of that name, or of its only one without a name.
+// The id of the pod's running container of that name, or without a name of its only running one.
 Result<std::string> FindRunning(const std::vector<ListedPod>& pods, const std::string& pod_name,
                                 const std::string& container_name) {
   std::vector<std::string> found;
@@ -190,28 +190,28 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
       "kubelet", "The kubelet's side of CRI: runs, removes and lists pods through a CRI socket");
   command->require_subcommand(1);
-  command->add_option("--cri", options->endpoint, "The CRI socket, alignd's or a runtime's")
+  command->add_option("--cri", options->endpoint, "The CRI socket of alignd or of a runtime")
       ->type_name("SOCKET")
       ->required();
   command
       ->add_option("--cgroup-root", options->cgroup_root,
-                   "Cgroup above kubepods, such as /trial; none if not given")
+                   "Cgroup above kubepods, such as /trial (default: none)")
       ->type_name("PATH");
   command
       ->add_option("--log-dir", options->log_directory,
-                   "Directory of the containers' logs; no logs if not given")
+                   "Directory of the containers' logs (default: no logs)")
       ->type_name("DIR");
-  command->add_option("--timeout", options->timeout_seconds, "Seconds that a call may take")
+  command->add_option("--timeout", options->timeout_seconds, "Timeout of a call in seconds")
       ->capture_default_str();
 
-  CLI::App* const run = command->add_subcommand("run", "Run pods; those that run are left alone");
+  CLI::App* const run = command->add_subcommand("run", "Run pods; running pods are not changed");
   run->add_option("manifest", options->manifests, "Pod manifests, YAML or JSON, one pod each")
       ->required();
   run->add_flag("--no-annotation", options->no_annotation,
-                "Do not put the annotation alignd.io/resources, made from the manifest, on pods");
+                "Do not add the annotation alignd.io/resources to pods");
   run->add_option(
          "--pods-api", options->pods_api,
-         "Serve the kubelet's Pods API on this socket until the pods run; not if not given")
+         "Serve the kubelet's Pods API on this socket until the pods run (default: not served)")
       ->type_name("SOCKET");
   OnChosen(run, options, action, RunPods);
 
@@ -224,7 +224,7 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
   CLI::App* const exec = command->add_subcommand("exec", "Run a command in a pod's container");
   exec->add_option("pod", options->pod, "Name or uid")->required();
   exec->add_option("command", options->command, "The command, after --")->required();
-  exec->add_option("--container", options->container, "The container, where several run")
+  exec->add_option("--container", options->container, "The container, if several are running")
       ->type_name("NAME");
   OnChosen(exec, options, action, ExecInPod);
 

@@ -35,7 +35,8 @@ KubeletDevices::KubeletDevices(std::filesystem::path registry, KubeletTiming tim
 KubeletDevices::~KubeletDevices() { Stop(); }
 
 void KubeletDevices::Stop() {
-  std::unique_ptr<KubeletPlugins> plugins;  // ends without the lock: it calls us up to its end
+  std::unique_ptr<KubeletPlugins>
+      plugins;  // destroyed without the lock: it calls the listener until its end
   {
     const MutexLock lock(mutex_);
     ++life_;
@@ -162,7 +163,7 @@ Result<Done> KubeletDevices::Admit(const ContainerKey& key,
   return WriteCheckpoint();
 }
 
-// Source: manager.go, readCheckpoint. What an init container leaves is not in the file.
+// Source: manager.go, readCheckpoint. The reusable devices of init containers are not in the file.
 Result<Done> KubeletDevices::ReadCheckpoint() {
   if (checkpoint_.empty()) return Done{};
   const auto before = std::exchange(held_, {});
@@ -196,7 +197,8 @@ Result<Done> KubeletDevices::WriteCheckpoint() const {
   if (checkpoint_.empty()) return Done{};
   devicemanager::DeviceState state;
   for (const auto& [name, resource] : resources_) {
-    devicemanager::Resource listed;  // whole, for each change of the state copies what it changes
+    devicemanager::Resource
+        listed;  // collected first: each change of the state copies the resource
     for (const auto& [id, healthy] : resource.devices) {
       listed.devices[id] = {.healthy = healthy, .numa = {}};
     }
@@ -252,18 +254,18 @@ Result<KubeletDevices::Offer> KubeletDevices::Offered(const ContainerKey& key,
   if (free.empty()) {
     return Refused("no healthy devices present; cannot allocate unhealthy devices " + resource);
   }
-  Ids left;
+  Ids reusable;
   Ids lasting;
   for (const auto& [owner, resources] : held_) {
     const auto held = resources.find(resource);
     if (held == resources.end()) continue;
     for (const std::string& id : held->second.ids) {
       free.erase(id);
-      if (owner.pod_uid == key.pod_uid) (held->second.ends ? left : lasting).insert(id);
+      if (owner.pod_uid == key.pod_uid) (held->second.ends ? reusable : lasting).insert(id);
     }
   }
-  for (const std::string& id : lasting) left.erase(id);
-  return Offer{Ordered(left), Ordered(free), known->second.client,
+  for (const std::string& id : lasting) reusable.erase(id);
+  return Offer{Ordered(reusable), Ordered(free), known->second.client,
                known->second.prefers_allocation};
 }
 
@@ -272,7 +274,7 @@ Result<KubeletDevices::Ids> KubeletDevices::Choose(const std::string& resource, 
                                                    const Offer& offer) {
   const auto size = static_cast<size_t>(count);
   Ids chosen;
-  for (const std::string& id : offer.left) {
+  for (const std::string& id : offer.reusable) {
     if (chosen.size() < size) chosen.insert(id);
   }
   const size_t needed = size - chosen.size();

@@ -1,6 +1,6 @@
-// A small stand-in for the kubelet's device manager: finds plugins as its plugin watcher does,
-// counts their devices, allocates, remembers, and gives containers what was answered. It has no
-// topology manager, for the kubelet in front of alignd runs without one.
+// The kubelet's device manager: finds plugins as its plugin watcher does, keeps their devices,
+// allocates them, and adds the plugins' answers to containers. It has no topology manager, as the
+// kubelet in front of alignd runs without one.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,16 @@
 namespace alignd::simulator {
 
 // Thread-safe. Calls block.
-// Source: kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go; and as measured: a container whose
-// devices are known is never allocated for again, also not after a restart of the kubelet; a
-// deleted pod's devices are free once the pod is forgotten.
+// Source: kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go; and measured: a container keeps
+// its devices, also after a restart of the kubelet; the devices of a deleted pod are free once the
+// kubelet has removed the pod.
 class KubeletDevices final : public PluginListener {
  public:
   using Ids = std::set<std::string>;
 
-  // `registry`: the directory that is watched. Made if it is not there. `checkpoint`: the kubelet's
-  // file of that name, read at every start and written whenever something is allocated or given
-  // back, before anybody hears of it; empty: what is allocated is kept in memory.
-  // Errors: kIo; kCorrupt.
+  // `registry`: the watched directory; created if missing. `checkpoint`: the kubelet's checkpoint
+  // file, read at every start and written at every change, before the caller gets the answer;
+  // empty: allocations are kept in memory only. Errors: kIo; kCorrupt.
   static Result<std::unique_ptr<KubeletDevices>> Start(std::filesystem::path registry,
                                                        KubeletTiming timing = {},
                                                        std::filesystem::path checkpoint = {});
@@ -40,44 +39,43 @@ class KubeletDevices final : public PluginListener {
   KubeletDevices& operator=(const KubeletDevices&) = delete;
   ~KubeletDevices() override;
 
-  // Admission of one container: what its plugins answered is kept for all its starts. A container
-  // that is known gets nothing new. `ends`: an init container, whose devices the containers of its
-  // pod that are admitted later take first.
-  // Errors: kUnavailable, as the kubelet's UnexpectedAdmissionError: too few devices, a plugin that
-  // fails, or a kubelet that was killed meanwhile, and that then knows nothing of it.
+  // Admits one container. The plugins' answers are kept for all its starts. A known container gets
+  // no new devices. `ends`: an init container, whose devices later containers of the pod reuse
+  // first. Errors: kUnavailable, as the kubelet's UnexpectedAdmissionError: too few devices, a
+  // plugin that fails, or a kubelet that was killed meanwhile, which then has no record of it.
   Result<Done> Admit(const ContainerKey& key, const std::map<std::string, int>& wanted,
                      bool ends = false);
 
-  // What a kubelet does with all its pods when it has started: admits them again. Gives those that
-  // it refuses for good: containers that do not run and whose devices are not there or not healthy.
-  // Source: manager.go, devicesToAllocate.
+  // After a start, the kubelet admits all its pods again. Returns the pods that it refuses:
+  // containers that do not run and whose devices are missing or unhealthy. Source: manager.go,
+  // devicesToAllocate.
   std::vector<ContainerKey> Readmit(const std::set<ContainerKey>& running) const;
 
-  // What goes into CreateContainer: the answers of all plugins. None of an unknown container.
+  // The answers of all plugins, for CreateContainer. Empty for an unknown container.
   std::vector<v1beta1::ContainerAllocateResponse> AnswersOf(const ContainerKey& key) const;
-  // The ids that the kubelet believes the container to have.
+  // The ids that the kubelet has allocated to the container.
   Ids IdsOf(const ContainerKey& key, const std::string& resource) const;
 
-  // The pod is gone. Errors: kIo.
+  // The pod was removed. Errors: kIo.
   Result<Done> Forget(const std::string& pod_uid);
 
-  // Killed, in whatever it does, and started again: connections and inventory are lost, and what
-  // was being allocated; what was allocated is not.
+  // Kills and restarts the kubelet at any moment. Connections, inventory and unfinished allocations
+  // are lost; finished allocations are kept.
   Result<Done> Restart();
-  // As long as it is down.
+  // The kubelet stops until Restart.
   void Stop();
 
-  // Chooses among equal devices by chance from now on, as a kubelet does, instead of in order.
+  // From now on, chooses among equal devices at random, as a kubelet does, instead of in order.
   void Shuffle(uint64_t seed);
 
-  // Healthy devices, as node.status.allocatable counts them; none of an unknown resource.
+  // Healthy devices, as in node.status.allocatable; 0 for an unknown resource.
   Ids Healthy(const std::string& resource) const;
-  // All that are listed, as node.status.capacity counts them.
+  // All listed devices, as in node.status.capacity.
   Ids Listed(const std::string& resource) const;
   bool WaitUntilHealthy(const std::string& resource, const Ids& ids,
                         std::chrono::milliseconds timeout) const;
 
-  // How often plugins were asked to allocate.
+  // The number of Allocate calls.
   int allocations() const;
 
   void Connected(const std::string& resource, std::shared_ptr<PluginClient> client,
@@ -88,20 +86,20 @@ class KubeletDevices final : public PluginListener {
  private:
   struct Held {
     Ids ids;
-    std::map<std::string, std::set<int64_t>> numa;  // by id, where the plugin tells
+    std::map<std::string, std::set<int64_t>> numa;  // by id, if the plugin reports it
     v1beta1::ContainerAllocateResponse answer;
     bool ends = false;
   };
   struct Resource {
     std::map<std::string, bool> devices;  // whether healthy, by id
     std::map<std::string, std::set<int64_t>> numa;
-    std::shared_ptr<PluginClient> client;  // null: not seen in this life
+    std::shared_ptr<PluginClient> client;  // null: not registered since the start
     bool prefers_allocation = false;
     bool stopped = true;
   };
-  // What there is to choose from.
+  // The devices to choose from.
   struct Offer {
-    std::vector<std::string> left;  // by ended containers of the pod
+    std::vector<std::string> reusable;  // of ended containers of the pod
     std::vector<std::string> free;
     std::shared_ptr<PluginClient> client;
     bool prefers = false;
@@ -115,7 +113,7 @@ class KubeletDevices final : public PluginListener {
 
   Result<Held> Allocate(const ContainerKey& key, const std::string& resource, int count)
       REQUIRES(admission_mutex_);
-  // Chooses among what is free; what the pod's ended containers leave comes first.
+  // Chooses among the free devices, first those of the pod's ended containers.
   Result<Ids> Choose(const std::string& resource, int count, const Offer& offer)
       REQUIRES(admission_mutex_);
   Result<Offer> Offered(const ContainerKey& key, const std::string& resource) EXCLUDES(mutex_);

@@ -18,7 +18,7 @@ std::chrono::system_clock::time_point In(std::chrono::milliseconds pause) {
 
 Error Failed(const std::string& what) { return {ErrorCode::kUnavailable, what}; }
 
-// Why a plugin that says this of itself is not registered; empty: it is.
+// Why a plugin with this PluginInfo is not registered; empty if it is.
 // Source: operation_generator.go, GenerateRegisterPluginFunc; handler.go, ValidatePlugin.
 std::string WhyNot(const PluginInfo& info) {
   if (info.type() != "DevicePlugin") {
@@ -131,7 +131,7 @@ void KubeletPlugins::RunOperation(const std::string& socket, std::function<Resul
     const bool ok = work().ok();
     const MutexLock lock(mutex_);
     const auto self = operations_.find(socket);
-    if (self == operations_.end()) return;  // we are stopping
+    if (self == operations_.end()) return;  // the plugin manager stops
     Operation& ended = self->second;
     ended.pending = false;
     ended.failed_at = Clock::now();
@@ -248,7 +248,7 @@ void KubeletPlugins::Follow(const std::shared_ptr<PluginClient>& client) {
   client->Run([&](const v1beta1::ListAndWatchResponse& list) {
     if (!stopping()) listener_.Listed(client->resource(), list);
   });
-  Disconnect(client->resource());  // whoever it is by now
+  Disconnect(client->resource());  // whichever plugin serves it now
 }
 
 // Source: handler.go, disconnectClient; DeRegisterPlugin.

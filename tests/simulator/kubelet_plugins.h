@@ -1,6 +1,6 @@
 // The kubelet's plugin manager: finds plugins by their sockets, registers them and follows their
-// device lists. Of its own make, apart from alignd's plugin watcher: what one of them gets wrong
-// about the kubelet the other does not hide.
+// device lists. Independent of alignd's plugin watcher, so that a mistake about the kubelet
+// in one of them is not hidden by the other.
 #pragma once
 
 #include <chrono>
@@ -20,9 +20,9 @@
 
 namespace alignd::simulator {
 
-// The kubelet's own figures, but for a pause that lets tests go on.
+// The kubelet's values, except for a shorter pause in tests.
 struct KubeletTiming {
-  std::chrono::milliseconds period{1000};  // between two looks at what is to be (un)registered
+  std::chrono::milliseconds period{1000};  // between two reconciliations
   std::chrono::milliseconds first_backoff{500};
   std::chrono::milliseconds last_backoff{122'000};
   std::chrono::milliseconds dial{10'000};
@@ -30,7 +30,7 @@ struct KubeletTiming {
   std::chrono::milliseconds notify{5000};
 };
 
-// Hears of the plugins, on several threads. Must not call back.
+// Gets the events of the plugins, on several threads. Must not call back.
 class PluginListener {
  public:
   virtual ~PluginListener() = default;
@@ -40,20 +40,20 @@ class PluginListener {
   virtual void Listed(const std::string& resource, const v1beta1::ListAndWatchResponse& list) = 0;
 };
 
-// Thread-safe. The kubelet's faults are kept: clients are known by resource only, so that the end
-// of an old plugin's list, or the removal of its socket, cuts off whoever serves the resource by
-// then.
+// Thread-safe. Faults of the kubelet are reproduced: clients are identified by resource only. If an
+// old plugin's list ends, or its socket is removed, the plugin that serves the resource by then is
+// disconnected.
 // Source: kubelet 1.36 pkg/kubelet/pluginmanager (pluginwatcher, reconciler, operationexecutor);
 // pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go.
 class KubeletPlugins {
  public:
-  // `listener` outlives us. Errors: kIo.
+  // `listener` must outlive the object. Errors: kIo.
   static Result<std::unique_ptr<KubeletPlugins>> Start(const std::filesystem::path& registry,
                                                        KubeletTiming timing,
                                                        PluginListener& listener);
   KubeletPlugins(const KubeletPlugins&) = delete;
   KubeletPlugins& operator=(const KubeletPlugins&) = delete;
-  // As if killed: connections end, nobody is told.
+  // As if killed: connections end without an event.
   ~KubeletPlugins();
 
  private:
@@ -63,7 +63,7 @@ class KubeletPlugins {
     uint64_t identity = 0;
     std::string resource;
   };
-  // At most one at a time for each socket, and after a failure none for a while.
+  // At most one at a time for each socket; after a failure there is a pause.
   struct Operation {
     std::thread thread;
     bool pending = false;

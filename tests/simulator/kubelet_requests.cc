@@ -26,7 +26,7 @@ constexpr int64_t kMillisPerCpu = 1'000;
 constexpr int64_t kGuaranteedOomScore = -997;
 constexpr int64_t kBestEffortOomScore = 1000;
 
-// What limits and requests become in cgroup terms; absent amounts are nullopt.
+// Limits and requests as cgroup values; missing amounts are nullopt.
 struct Amounts {
   std::optional<int64_t> cpu_request_millis;
   std::optional<int64_t> cpu_limit_millis;
@@ -54,8 +54,8 @@ void Fill(const Amounts& amounts, v1::LinuxContainerResources& to) {
   to.set_memory_limit_in_bytes(amounts.memory_limit_bytes);
 }
 
-// One list of the pod: apps and sidecars run together, init containers one after the other before,
-// beside the sidecars that started before them.
+// The pod's total: app containers and sidecars run together. Init containers run before them, one
+// after the other, beside the sidecars that started earlier.
 // Source: k8s.io/component-helpers/resource/helpers.go, PodRequests and PodLimits.
 ResourceList Sum(const Pod& pod, ResourceList Resources::*list) {
   ResourceList running;
@@ -78,7 +78,7 @@ ResourceList Sum(const Pod& pod, ResourceList Resources::*list) {
   return running;
 }
 
-// A container without amounts of its own has the pod's.
+// A container without an amount gets the pod's.
 Amounts AmountsOf(const Pod& pod, const Container& container) {
   Amounts amounts = AmountsOf(container.resources);
   if (!pod.pod_level) return amounts;
@@ -145,7 +145,7 @@ KubeletHost ReadKubeletHost() {
     }
   }
   std::ranges::sort(host.hugepage_sizes_kb);
-  std::error_code ignored;  // what cannot be seen is not there
+  std::error_code ignored;  // unreadable: treated as missing
   host.limits_swap =
       std::filesystem::exists("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", ignored);
   return host;

@@ -1,4 +1,4 @@
-// The CRI messages that a kubelet makes of a pod. Pure functions.
+// The CRI messages of a kubelet for a pod. Pure functions.
 // Source: kubelet v1.36 pkg/kubelet/kuberuntime and pkg/kubelet/cm.
 #pragma once
 
@@ -12,22 +12,22 @@
 
 namespace alignd::simulator {
 
-// What the machine contributes to the messages.
+// The values of the machine in the messages.
 struct KubeletHost {
   int64_t memory_bytes = 0;                // decides the OOM scores of Burstable pods
   std::vector<int64_t> hugepage_sizes_kb;  // every container gets a limit for each
   bool limits_swap = false;                // cgroup v1 with swap accounting
 };
 
-// This machine. What it does not tell is left out.
+// This machine. Unknown values are omitted.
 KubeletHost ReadKubeletHost();
 
 struct KubeletSettings {
   // Above `kubepods`, as KubeletConfiguration's cgroupRoot; empty or absolute.
   std::string cgroup_root;
-  std::filesystem::path log_directory;  // a directory per pod is made in it; empty: no logs
-  // Puts alignd.io/resources on each pod that does not have it, as whoever creates pods for alignd
-  // would do.
+  std::filesystem::path log_directory;  // has a directory per pod; empty: no logs
+  // Adds alignd.io/resources to each pod without it, as a controller that creates pods for alignd
+  // does.
   bool annotate_resources = true;
 };
 
@@ -40,7 +40,7 @@ std::string CgroupParent(const Pod& pod, const KubeletSettings& settings);
 runtime::v1::PodSandboxConfig MakeSandboxConfig(const PodManifest& manifest,
                                                 const KubeletSettings& settings);
 
-// `image_id` is what the runtime calls the container's image.
+// `image_id` is the runtime's id of the container's image.
 // Source: kuberuntime_container.go, generateContainerConfig; kuberuntime_container_linux.go.
 // Differs: no mounts, no security context but the namespaces.
 runtime::v1::ContainerConfig MakeContainerConfig(const PodManifest& manifest,

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kLongestMessage = 4 * 1024 * 1024;  // what Go's gRPC reads
-constexpr std::chrono::milliseconds kGlance{20};  // between two looks whether to give up
+constexpr std::chrono::milliseconds kGlance{20};  // between two checks whether to stop
 
 Error Failed(const grpc::Status& status) {
   return {ErrorCode::kUnavailable, "rpc error: " + status.error_message()};

@@ -16,13 +16,13 @@
 
 namespace alignd::simulator {
 
-// A channel as the kubelet opens one: it reads messages of at most 4 MiB and its first connection
-// must stand before `deadline`. Null if it does not, or once `given_up` says so.
+// A channel with the kubelet's settings: messages of at most 4 MiB. Null if it is not connected
+// before `deadline`, or if `given_up` returns true.
 std::shared_ptr<grpc::Channel> DialAsKubelet(const std::string& socket,
                                              std::chrono::steady_clock::time_point deadline,
                                              const std::function<bool()>& given_up);
 
-// Thread-safe; calls block, and have no deadline: the kubelet gives plugins none.
+// Thread-safe. Calls block and have no deadline, as in the kubelet.
 // Source: kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go; endpoint.go.
 class PluginClient {
  public:

@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The member, or null. What the core has no use for is read leniently: a member of another type
-// than Kubernetes gives it counts as absent.
+// The member, or null. Members that the core does not use are read leniently: a member of the wrong
+// type is treated as missing.
 const Json& Member(const Json& object, const char* key) {
   static const Json kNull;
   const auto found = object.find(key);
@@ -29,7 +29,7 @@ bool Flag(const Json& object, const char* key) {
   return value.is_boolean() && value.get<bool>();
 }
 
-std::map<std::string, std::string> Texts(const Json& object) {
+std::map<std::string, std::string> StringMap(const Json& object) {
   std::map<std::string, std::string> texts;
   if (!object.is_object()) return texts;
   for (const auto& [key, value] : object.items()) texts[key] = Text(value);
@@ -101,8 +101,8 @@ Result<PodManifest> ParsePodManifest(std::string_view text) {
   const Json& metadata = Member(top, "metadata");
   const Json& spec = Member(top, "spec");
   if (Text(Member(metadata, "uid")).empty()) manifest.pod.uid = UidOf(text);
-  manifest.labels = Texts(Member(metadata, "labels"));
-  manifest.annotations = Texts(Member(metadata, "annotations"));
+  manifest.labels = StringMap(Member(metadata, "labels"));
+  manifest.annotations = StringMap(Member(metadata, "annotations"));
   manifest.host_network = Flag(spec, "hostNetwork");
   manifest.host_pid = Flag(spec, "hostPID");
   manifest.host_ipc = Flag(spec, "hostIPC");

@@ -1,5 +1,5 @@
-// A Kubernetes pod manifest, as far as running it through CRI needs it: the core's `Pod`, and what
-// the core has no use for (images, commands, labels).
+// A Kubernetes pod manifest, as far as running it through CRI needs it: the core's `Pod`, and the
+// members that the core does not use (images, commands, labels).
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,14 @@ struct PodManifest {
   std::map<std::string, ContainerManifest> containers;  // by name; init containers too
 };
 
-// Reads one v1 Pod in YAML or JSON. A manifest without uid gets one made of its text (32 hex
-// digits, as the kubelet gives static pods), so that the same text is the same pod. Environment
-// variables with a value alone are known, not those taken from elsewhere (valueFrom).
-// Errors: kInvalidArgument as host::YamlToJson and ParseKubernetesPod; a container without image.
+// Reads one v1 Pod in YAML or JSON. A manifest without uid gets the hash of its text (32 hex
+// digits, as the kubelet does for static pods), so that the same text is the same pod. Environment
+// variables with valueFrom are ignored. Errors: kInvalidArgument as host::YamlToJson and
+// ParseKubernetesPod; a container without image.
 Result<PodManifest> ParsePodManifest(std::string_view text);
 
 // The annotation `alignd.io/resources` for that pod: a JSON object, containers in their order.
-// Empty for a pod with pod-level resources, which the annotation cannot tell.
+// Empty for a pod with pod-level resources, which the annotation cannot express.
 std::string ResourcesAnnotation(const Pod& pod);
 
 }  // namespace alignd::simulator

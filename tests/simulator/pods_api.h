@@ -20,7 +20,7 @@ namespace alignd::simulator {
 // The pod as the kubelet's protobuf encoding of v1.Pod.
 std::string ToV1Pod(const Pod& pod);
 
-// Answers GetPod; a pod that it was not given is NOT_FOUND, in the kubelet's words. Thread-safe.
+// Answers GetPod; an unknown pod is NOT_FOUND, with the kubelet's message. Thread-safe.
 class PodsApi {
  public:
   // Errors: as rpc::Listen.
@@ -30,12 +30,12 @@ class PodsApi {
   void SetPod(const Pod& pod) { SetPodBytes(pod.uid, ToV1Pod(pod)); }
   void SetPodBytes(const std::string& uid, std::string bytes);
 
-  // How it answers from now on. kNothing: with an answer without a pod in it.
+  // The kind of all later answers. kNothing: an answer without a pod.
   void SetManner(Manner manner);
   // Lets every call fail from now on, or work again if `status` is OK.
   void SetFailure(grpc::Status status);
 
-  // The UIDs that it was asked for, in order.
+  // The UIDs of the requests, in order.
   std::vector<std::string> asked() const;
 
  private:

@@ -73,8 +73,8 @@ std::string Describe(const RuntimeModel::Event& event) {
 }
 
 void AddRuntimeCommand(CLI::App& app, Action& action) {
-  CLI::App* const command =
-      app.add_subcommand("runtime", "A container runtime in memory that prints what it is told");
+  CLI::App* const command = app.add_subcommand(
+      "runtime", "A container runtime in memory that prints the changes of its containers");
   auto endpoint = std::make_shared<std::string>();
   command->add_option("--listen", *endpoint, "The CRI socket to serve")->required();
   command->callback([&action, endpoint] {

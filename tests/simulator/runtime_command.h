@@ -1,4 +1,4 @@
-// How `alignsim runtime` tells people what happened to a container.
+// The output of `alignsim runtime` for the events of a container.
 #pragma once
 
 #include <string>

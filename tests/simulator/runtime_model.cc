@@ -26,12 +26,12 @@ bool Selects(const Labels& selector, const Labels& labels) {
   return true;
 }
 
-// CRI clients may give the first digits of an id in a filter.
+// CRI clients may send a prefix of an id in a filter.
 bool MatchesId(const std::string& filter, const std::string& id) {
   return filter.empty() || id.starts_with(filter);
 }
 
-// The first digits of an id name it, too, as long as no other begins so.
+// A unique prefix of an id is accepted.
 template <typename Value>
 std::string WholeId(const std::map<std::string, Value>& values, const std::string& named) {
   const auto first = values.lower_bound(named);
@@ -364,7 +364,7 @@ grpc::Status RuntimeModel::Update(const cri::UpdateContainerResourcesRequest& re
 
 std::string RuntimeModel::NewId() {
   const auto number = static_cast<unsigned long long>(++ids_given_);
-  char id[65];  // people read the last digits; the first name it as well
+  char id[65];  // the last digits differ for people, the first for short ids
   std::snprintf(id, sizeof(id), "%012llx%040x%012llx", number, 0U, number);
   return id;
 }

@@ -1,5 +1,5 @@
-// What a container runtime remembers: sandboxes, containers and images, and how each CRI request
-// changes them. No processes, no sockets.
+// The state of a container runtime (sandboxes, containers and images) and how each CRI request
+// changes it. No processes, no sockets.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -29,7 +29,7 @@ struct SimulatedContainer {
   std::string sandbox_id;
   runtime::v1::ContainerConfig config;  // as it was created
   std::string cgroup;  // its path, as the cgroupfs driver names it; in a verbose ContainerStatus
-  // What the runtime would have written to the cgroup: the config's, then changed by updates.
+  // The resources in the cgroup: those of the config, then changed by updates.
   runtime::v1::LinuxContainerResources resources;
   runtime::v1::ContainerState state = runtime::v1::CONTAINER_CREATED;
   int64_t created_at = 0;  // nanoseconds since 1970
@@ -38,13 +38,12 @@ struct SimulatedContainer {
   int32_t exit_code = 0;
 };
 
-// Not thread-safe. Answers are containerd's where a client can tell: ids are 64 hex digits, of
-// which callers may give the first; unknown ids are NOT_FOUND except for Remove, containers die
-// with their sandbox.
+// Not thread-safe. Answers are like containerd's: ids are 64 hex digits, and callers may send a
+// unique prefix. Unknown ids are NOT_FOUND except for Remove. Containers end with their sandbox.
 class RuntimeModel {
  public:
   enum class Change { kCreated, kStarted, kUpdated, kStopped, kRemoved };
-  // What happened to a container, and what it has become.
+  // A change of a container, and its new state.
   struct Event {
     Change change = Change::kCreated;
     SimulatedContainer container;
@@ -55,7 +54,7 @@ class RuntimeModel {
   explicit RuntimeModel(Clock clock);
 
   // Answers one unary method of RuntimeService or ImageService ("CreateContainer") by serialised
-  // messages. UNIMPLEMENTED for a method that it does not have, INVALID_ARGUMENT for a request that
+  // messages. UNIMPLEMENTED for an unknown method, INVALID_ARGUMENT for a request that
   // does not parse.
   grpc::Status Answer(const std::string& method, const std::string& request, std::string& response);
 

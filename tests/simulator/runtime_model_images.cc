@@ -1,4 +1,4 @@
-// The image service of the simulated runtime: every name can be pulled, and is there once it was.
+// The image service of the simulated runtime: every name can be pulled.
 #include "simulator/runtime_model.h"
 
 namespace alignd::simulator {
@@ -22,7 +22,7 @@ grpc::Status RuntimeModel::List(const cri::ListImagesRequest& request,
 grpc::Status RuntimeModel::Show(const cri::ImageStatusRequest& request,
                                 cri::ImageStatusResponse& response) {
   const std::string& name = request.image().image();
-  if (!images_.contains(name)) return grpc::Status::OK;  // no image is an empty answer
+  if (!images_.contains(name)) return grpc::Status::OK;  // an unknown image is an empty answer
   response.mutable_image()->set_id(name);
   response.mutable_image()->add_repo_tags(name);
   response.mutable_image()->set_size(1);

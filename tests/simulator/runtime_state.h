@@ -1,4 +1,4 @@
-// What the calls of a simulated runtime share. Private to the room.
+// The state that the calls of a simulated runtime share. Private to the module.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace alignd::simulator {
 
-// "/service/method" in two.
+// Splits "/service/method".
 std::pair<std::string, std::string> SplitMethod(const std::string& path);
 
 // Outlives all calls. Thread-safe.
@@ -35,7 +35,7 @@ class RuntimeState {
 
   static bool IsKnownService(const std::string& service);
 
-  // Notes a request. Returns how long its answer is to take.
+  // Records a request. Returns the delay of its answer.
   std::chrono::milliseconds Record(const std::string& path, const std::string& bytes)
       EXCLUDES(mutex_);
   grpc::Status Answer(const std::string& path, const std::string& request, std::string& response)

@@ -10,16 +10,14 @@
 #include <cstring>
 #include <system_error>
 
+#include "simulator/system_error.h"
+
 namespace alignd::simulator {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr uint32_t kCreated = IN_CREATE | IN_MOVED_TO;
-
-Error SystemError(const std::string& what) {
-  return {ErrorCode::kIo, what + ": " + std::generic_category().message(errno)};
-}
 
 }  // namespace
 
@@ -92,7 +90,7 @@ bool SocketWatch::ReadEvents() {
 
 void SocketWatch::Traverse(const fs::path& directory) {
   const int watch = inotify_add_watch(inotify_, directory.c_str(), kCreated | IN_DELETE);
-  if (watch < 0) return;  // gone by now
+  if (watch < 0) return;  // already removed
   directories_[watch] = directory;
   std::error_code code;
   for (fs::directory_iterator entry(directory, code), end; !code && entry != end;

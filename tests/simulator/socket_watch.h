@@ -1,4 +1,4 @@
-// Which sockets there are in a directory and below, as the kubelet's plugin watcher knows it.
+// The sockets in a directory tree, as the kubelet's plugin watcher sees them.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace alignd::simulator {
 
-// Thread-safe. Every creation makes another identity of the same path; one that is moved away is
-// still believed to be there, as the kubelet looks at creation and removal only.
+// Thread-safe. Every creation gives a path a new identity. A socket that is moved away is still
+// listed, as the kubelet watches creation and removal only.
 // Source: kubelet 1.36 pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go; cache,
 // desired_state_of_world.go.
 class SocketWatch {
  public:
-  // Makes the directory if it is not there. Errors: kIo.
+  // Creates a missing directory. Errors: kIo.
   static Result<std::unique_ptr<SocketWatch>> Start(const std::filesystem::path& directory);
   SocketWatch(const SocketWatch&) = delete;
   SocketWatch& operator=(const SocketWatch&) = delete;

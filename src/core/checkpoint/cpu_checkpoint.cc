@@ -9,7 +9,7 @@
 namespace alignd::checkpoint {
 namespace {
 
-Error Corrupt(const std::string& message) {
+Error CorruptCpus(const std::string& message) {
   return {ErrorCode::kCorrupt, message, std::string(RemedyOf(CheckpointKind::kCpu))};
 }
 
@@ -22,9 +22,9 @@ Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
     for (const auto& [container, list] : *containers) {
       Result<CpuSet> cpus = CpuSet::Parse(list);
       if (!cpus.ok()) {
-        return Corrupt("could not parse cpuset " + GoQuoted(list) + " for container " +
-                       GoQuoted(container) + " in pod " + GoQuoted(pod) + ": " +
-                       cpus.error().message);
+        return CorruptCpus("could not parse cpuset " + GoQuoted(list) + " for container " +
+                           GoQuoted(container) + " in pod " + GoQuoted(pod) + ": " +
+                           cpus.error().message);
       }
       if (!cpus->empty()) checkpoint.state.assignments[pod][container] = *std::move(cpus);
     }
@@ -51,7 +51,7 @@ Result<CpuCheckpoint> ParseCpuCheckpoint(std::string_view text) {
   const std::string& list = read->document.default_cpu_set;
   Result<CpuSet> default_set = CpuSet::Parse(list);
   if (!default_set.ok()) {
-    return Corrupt("could not parse default cpu set " + GoQuoted(list) + ": " +
+    return CorruptCpus("could not parse default cpu set " + GoQuoted(list) + ": " +
                    default_set.error().message);
   }
   Result<CpuCheckpoint> checkpoint = FromDocument(read->document);

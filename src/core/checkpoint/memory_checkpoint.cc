@@ -17,7 +17,7 @@ using memorymanager::MemoryState;
 using memorymanager::MemoryTable;
 using memorymanager::NumaMemory;
 
-Error Corrupt(const std::string& message) {
+Error CorruptMemory(const std::string& message) {
   return {ErrorCode::kCorrupt, message, std::string(RemedyOf(CheckpointKind::kMemory))};
 }
 
@@ -118,9 +118,9 @@ Result<MemoryCheckpoint> ParseMemoryCheckpoint(std::string_view text) {
     for (const auto& [number, node_document] : *document.machine_state) {
       const std::string where = "machineState." + GoQuoted(std::to_string(number));
       const Result<int> id = ToInt(number);
-      if (!id.ok()) return Corrupt(id.error().In(where).message);
+      if (!id.ok()) return CorruptMemory(id.error().In(where).message);
       Result<NumaMemory> node = FromDocument(node_document);
-      if (!node.ok()) return Corrupt(node.error().In(where).message);
+      if (!node.ok()) return CorruptMemory(node.error().In(where).message);
       checkpoint.state.machine[*id] = *std::move(node);
     }
   }
@@ -132,7 +132,7 @@ Result<MemoryCheckpoint> ParseMemoryCheckpoint(std::string_view text) {
       Result<std::vector<Block>> blocks = FromDocument(*list);
       if (!blocks.ok()) {
         const std::string where = "entries." + GoQuoted(pod) + "." + GoQuoted(container);
-        return Corrupt(blocks.error().In(where).message);
+        return CorruptMemory(blocks.error().In(where).message);
       }
       checkpoint.state.assignments[pod][container] = *std::move(blocks);
     }

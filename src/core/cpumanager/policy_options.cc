@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::string_view, bool PolicyOptions::*>, 6> kOpt
     {kAlignByUncore, &PolicyOptions::prefer_align_cpus_by_uncorecache},
 }};
 
-Error Refused(std::string message) {
+Error InvalidOptions(std::string message) {
   return {ErrorCode::kInvalidArgument, "new static policy error: " + std::move(message)};
 }
 
@@ -43,13 +43,13 @@ Result<Done> SetOption(PolicyOptions& options, std::string_view name, std::strin
     if (known != name) continue;
     const std::optional<bool> on = ParseGoBool(value);
     if (!on) {
-      return Refused("bad value for option " + Quoted(name) + ": strconv.ParseBool: parsing " +
-                     Quoted(value) + ": invalid syntax");
+      return InvalidOptions("bad value for option " + Quoted(name) +
+                            ": strconv.ParseBool: parsing " + Quoted(value) + ": invalid syntax");
     }
     options.*member = *on;
     return Done{};
   }
-  return Refused("unknown CPU Manager Policy option: " + Quoted(name));
+  return InvalidOptions("unknown CPU Manager Policy option: " + Quoted(name));
 }
 
 Result<Done> CheckTogether(const PolicyOptions& options) {
@@ -67,20 +67,20 @@ Result<Done> CheckTogether(const PolicyOptions& options) {
   };
   for (const auto& [first, second] : exclusive) {
     if (!is_on(first) || !is_on(second)) continue;
-    return Refused("static policy options " + std::string(first) + " and " + std::string(second) +
-                   " can not be used at the same time");
+    return InvalidOptions("static policy options " + std::string(first) + " and " +
+                          std::string(second) + " can not be used at the same time");
   }
   return Done{};
 }
 
 Result<Done> CheckAlignBySocket(TopologyManagerPolicy topology_policy, const Machine& machine) {
   if (topology_policy == TopologyManagerPolicy::kSingleNumaNode) {
-    return Refused(
+    return InvalidOptions(
         "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket "
         "policy option");
   }
   if (static_cast<int>(machine.sockets().size()) > machine.numa_with_cpus().Count()) {
-    return Refused(
+    return InvalidOptions(
         "Align by socket is not compatible with hardware where number of sockets are more than "
         "number of NUMA");
   }

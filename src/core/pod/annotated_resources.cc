@@ -77,7 +77,7 @@ Result<Done> RequireWholeDevices(const View& entry, const ResourceList& list,
   return Done{};
 }
 
-Result<Resources> ReadResources(const View& entry) {
+Result<Resources> ReadEntryResources(const View& entry) {
   Result<Resources> resources = ParseResources(
       entry.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), entry.path());
   if (!resources.ok()) return resources;
@@ -146,7 +146,7 @@ Result<std::vector<Container>> ParseAnnotatedResources(std::string_view json) {
         containers.back().kind == ContainerKind::kApp) {
       return entry.Wrong("init containers must come before the others");
     }
-    Result<Resources> resources = ReadResources(entry);
+    Result<Resources> resources = ReadEntryResources(entry);
     if (!resources.ok()) return resources.error();
     return Container{name, *kind, *std::move(resources)};
   };
@@ -168,7 +168,7 @@ Result<std::vector<Container>> ParseIntelResources(std::string_view json) {
                                     const View& entry) -> Result<Container> {
       const Result<Done> known = RefuseUnknownMembers(entry, {"requests", "limits", "claims"});
       if (!known.ok()) return known.error();
-      Result<Resources> resources = ReadResources(entry);
+      Result<Resources> resources = ReadEntryResources(entry);
       if (!resources.ok()) return resources.error();
       return Container{name, kind, *std::move(resources)};
     };
@@ -186,7 +186,7 @@ Result<std::vector<Container>> ParseKoordinatorResources(std::string_view json) 
   const auto read = [](const std::string& name, const View& entry) -> Result<Container> {
     const Result<Done> known = RefuseUnknownMembers(entry, {"requests", "limits"});
     if (!known.ok()) return known.error();
-    Result<Resources> resources = ReadResources(entry);
+    Result<Resources> resources = ReadEntryResources(entry);
     if (!resources.ok()) return resources.error();
     for (const Result<Done>& extended : {RequireExtended(entry, resources->limits, "limits"),
                                          RequireExtended(entry, resources->requests, "requests")}) {

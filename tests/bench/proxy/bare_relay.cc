@@ -1,6 +1,5 @@
-// The least that a process between caller and runtime must do: takes the bytes of either side from
-// its socket and puts them into the other's, whatever they mean. What alignd adds beyond this is
-// its own. One thread; as many connections as come.
+// The minimum of a process between caller and runtime: copies the bytes of each side to the other.
+// The difference to it is the cost of alignd itself. One thread, any number of connections.
 //   bare_relay SOCKET RUNTIME-SOCKET
 #include <fcntl.h>
 #include <sys/epoll.h>

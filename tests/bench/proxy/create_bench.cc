@@ -1,4 +1,4 @@
-// What CreateContainer costs more through alignd than without it, whatever else runs.
+// The additional cost of CreateContainer through alignd.
 #include <benchmark/benchmark.h>
 
 #include "host/durable_file.h"
@@ -10,8 +10,8 @@ namespace {
 
 double Took(Clock::time_point begin) { return Microseconds(Clock::now() - begin).count(); }
 
-// Makes and removes pods directly and through alignd, by turns; only CreateContainer is timed, and
-// in between a file as long as alignd's state replaced durably in alignd's directory.
+// Creates and removes pods directly and through alignd, by turns. Timed are CreateContainer, and in
+// between the durable replacement of a file as long as alignd's state in alignd's directory.
 void CreateContainer(benchmark::State& state, int exclusive_cpus) {
   const ProxiedRuntime node({ALIGNSIM_PROGRAM, "runtime", "--listen"});
   const auto direct = node.Direct();

@@ -1,4 +1,4 @@
-// A runtime that does nothing as fast as gRPC can: what a measurement of the proxy is held against.
+// A runtime that does nothing, as fast as gRPC can: the baseline of the measurements of the proxy.
 // Any unary call is answered with its own request, except
 //   .../ListContainers    a megabyte
 //   .../ListPodSandbox    nothing

@@ -1,4 +1,4 @@
-// How much memory alignd takes and how soon it is ready.
+// The memory of alignd and the time until it is ready.
 #include <benchmark/benchmark.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,7 +27,7 @@ void ReportMemory(benchmark::State& state, pid_t pid, const std::string& when) {
       StatusKib(pid, "RssAnon") / 1024;  // the rest is mapped files
 }
 
-// The socket to which a program tells that it is ready, as systemd has one (sd_notify(3)).
+// The socket to which a program reports readiness, like systemd's (sd_notify(3)).
 class NotifySocket {
  public:
   explicit NotifySocket(const std::string& path)
@@ -53,7 +53,7 @@ class NotifySocket {
   const host::Descriptor socket_;
 };
 
-// With that many pods, a third of which have a CPU of their own: memory before and after a restart,
+// With that many pods, a third of which have an exclusive CPU: memory before and after a restart,
 // and the time from exec to readiness.
 void Footprint(benchmark::State& state) {
   ProxiedRuntime node({ALIGNSIM_PROGRAM, "runtime", "--listen"}, /*cpus=*/256);

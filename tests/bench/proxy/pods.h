@@ -1,4 +1,4 @@
-// Pods as a kubelet makes them, call by call.
+// Pods as a kubelet creates them, call by call.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -22,7 +22,7 @@ Response CallTyped(grpc::Channel& channel, const std::string& method, const Requ
   return response;
 }
 
-// A pod of one container: with CPUs of its own, or in the shared pool.
+// A pod of one container, with exclusive CPUs or in the shared pool.
 struct BenchPod {
   v1::PodSandboxConfig sandbox;
   v1::ContainerConfig container;
@@ -74,7 +74,7 @@ inline void StartContainer(grpc::Channel& channel, const std::string& id) {
   CallTyped<v1::StartContainerResponse>(channel, "StartContainer", request);
 }
 
-// Runs `count` pods, every third with a CPU of its own.
+// Runs `count` pods, every third with an exclusive CPU.
 inline void RunPods(grpc::Channel& channel, int count, bool exclusive_too) {
   for (int i = 0; i < count; ++i) {
     BenchPod pod("running-" + std::to_string(i), exclusive_too && i % 3 == 0 ? 1 : 0);

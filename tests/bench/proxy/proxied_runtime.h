@@ -1,5 +1,5 @@
-// A runtime with alignd in front, and beside that a relay that knows nothing, all of them
-// processes, and a client that talks to any of the three.
+// A runtime with alignd in front, a plain relay beside alignd, each a process, and a client of all
+// three.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -103,7 +103,7 @@ class ProxiedRuntime {
     socklen_t size = sizeof(peer);
     if (connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
         getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-      throw std::runtime_error("nobody serves " + RuntimeSocket());
+      throw std::runtime_error("no process serves " + RuntimeSocket());
     }
     return peer.pid;
   }

@@ -71,7 +71,7 @@ void UnaryCall(benchmark::State& state) {
 }
 BENCHMARK(UnaryCall)->Iterations(1)->Unit(benchmark::kSecond);
 
-// A method of a future is relayed as a stream.
+// A method of a future CRI version is relayed as a stream.
 void UnknownMethod(benchmark::State& state) {
   const ProxiedRuntime node(EchoRuntime());
   for (auto _ : state) {
@@ -89,7 +89,7 @@ void ListOfOneMegabyte(benchmark::State& state) {
 }
 BENCHMARK(ListOfOneMegabyte)->Iterations(1)->Unit(benchmark::kSecond);
 
-// What many calls at once cost.
+// The cost of concurrent calls.
 struct Load {
   double per_second = 0;
   // CPU time of the three processes per call, in microseconds.
@@ -165,8 +165,8 @@ void CompareLoads(benchmark::State& state, const ProxiedRuntime& node, const std
   for (auto& [name, sample] : samples) state.counters[name] = sample.Percentile(0.5);
 }
 
-// 32 calls in flight. The runtime's answer takes no time, or two milliseconds, as most of a real
-// runtime's do at least.
+// 32 calls in flight. The runtime answers at once, or after 2 ms, which most calls of a real
+// runtime take at least.
 void ThirtyTwoInFlight(benchmark::State& state, const char* method) {
   const ProxiedRuntime node(EchoRuntime());
   for (auto _ : state) {

@@ -1,4 +1,4 @@
-// Pods of which nobody tells the roles: what is known is what a kubelet says in CRI alone.
+// Pods whose container roles (init, sidecar, app) no source knows: alignd sees the CRI calls only.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@ namespace {
 
 class DaemonEndedInit : public DaemonTest {
  protected:
-  // A Guaranteed pod for which the kubelet counted that many CPUs at its peak.
+  // A Guaranteed pod whose peak request is that many CPUs.
   static v1::PodSandboxConfig KubeletAllocatedPod(const std::string& uid, int cpus) {
     v1::PodSandboxConfig pod = PodConfig(uid);
     v1::LinuxContainerResources& counted = *pod.mutable_linux()->mutable_resources();
@@ -36,7 +36,7 @@ class DaemonEndedInit : public DaemonTest {
   }
 };
 
-TEST_F(DaemonEndedInit, CpusOfAnEndedInitContainerServeItsPodOnAFullNode) {
+TEST_F(DaemonEndedInit, CpusOfAnEndedInitContainerAreReusedByItsPodOnAFullNode) {
   Start();
   RunOne(PodConfig("rest"), Pinned(25));
   const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 2);
@@ -55,7 +55,7 @@ TEST_F(DaemonEndedInit, CpusOfAnEndedInitContainerServeItsPodOnAFullNode) {
   EXPECT_TRUE(BecomesState(R"("p":{"app":"12-13"})")) << State();
 }
 
-TEST_F(DaemonEndedInit, OfALargerInitContainerTheRestGoesToThePool) {
+TEST_F(DaemonEndedInit, UnusedCpusOfALargerInitContainerReturnToThePool) {
   Start();
   const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 4);
   const std::string sandbox = Run(pod);
@@ -66,7 +66,7 @@ TEST_F(DaemonEndedInit, OfALargerInitContainerTheRestGoesToThePool) {
   EXPECT_TRUE(BecomesState(R"("p":{"app":"1-2"})")) << State();
 }
 
-TEST_F(DaemonEndedInit, EndedContainerThatTheKubeletCountedBesideKeepsItsCpus) {
+TEST_F(DaemonEndedInit, EndedContainerThatIsPartOfThePodRequestKeepsItsCpus) {
   Start();
   const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 4);
   const std::string sandbox = Run(pod);
@@ -76,7 +76,7 @@ TEST_F(DaemonEndedInit, EndedContainerThatTheKubeletCountedBesideKeepsItsCpus) {
   EXPECT_TRUE(BecomesState(R"("p":{"first":"1-2","second":"3-4"})")) << State();
 }
 
-TEST_F(DaemonEndedInit, RunningContainerIsNeverTakenForAnInitContainer) {
+TEST_F(DaemonEndedInit, RunningContainerIsNeverTreatedAsAnInitContainer) {
   Start();
   RunOne(PodConfig("rest"), Pinned(25));
   const v1::PodSandboxConfig pod = KubeletAllocatedPod("p", 2);
@@ -101,8 +101,9 @@ TEST_F(DaemonEndedInit, NewSandboxRunsInitContainersOnTheCpusOfTheOthers) {
   }
 }
 
-// Kubelets before 1.25 or so: who ended well is an init container, who crashed is not.
-TEST_F(DaemonEndedInit, WithoutTheKubeletsCountTheExitCodeTells) {
+// Kubelets before about 1.25: a container that exited with 0 is an init container, a crashed
+// container is not.
+TEST_F(DaemonEndedInit, WithoutThePodRequestTheExitCodeDecides) {
   Start();
   RunOne(PodConfig("rest"), Pinned(25));
   const v1::PodSandboxConfig pod = PodConfig("p");

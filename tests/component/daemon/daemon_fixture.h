@@ -1,5 +1,5 @@
-// A whole daemon between a client that speaks CRI as a kubelet does and a simulated runtime, with
-// simulated device plugins, on a node that never was: 28 CPUs on two NUMA nodes, CPU 0 reserved.
+// A whole daemon between a CRI client and a simulated runtime, with simulated device plugins, on a
+// simulated node: 28 CPUs on two NUMA nodes, CPU 0 reserved.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ inline std::string BlogNode() {
          "{\"id\":1,\"memory\":67645734912,\"distances\":[21,10]}]}";
 }
 
-// Watches the runtime: what happened, and whether two containers that ran at the same time were
-// ever on one CPU although it was exclusively one's. Containers without CFS quota are exclusive.
+// Records the runtime's events, and every moment at which two containers could run on an exclusive
+// CPU. Containers without CFS quota are exclusive.
 class Watch {
  public:
   void Note(const RuntimeModel::Event& event) {
@@ -77,7 +77,7 @@ class Watch {
     const Running& self = running_[now.id];
     for (const auto& [id, other] : running_) {
       if (id == now.id || !(self.exclusive || other.exclusive)) continue;
-      // Without a set a container runs everywhere.
+      // A container without a cpuset runs on all CPUs.
       if (self.cpus.empty() || other.cpus.empty() || self.cpus.Intersects(other.cpus)) {
         overlaps_.push_back(now.config.metadata().name() + " on " + self.cpus.ToString() +
                             ", another on " + other.cpus.ToString());
@@ -97,7 +97,7 @@ class Watch {
     const MutexLock lock(mutex_);
     return events_;
   }
-  // A runtime that starts anew.
+  // The runtime restarts and has lost everything.
   void Forget() {
     const MutexLock lock(mutex_);
     running_.clear();
@@ -124,7 +124,7 @@ struct Answer {
   Response response;
 };
 
-// What a kubelet sends for a pod.
+// The sandbox of a pod as a kubelet sends it.
 inline v1::PodSandboxConfig PodConfig(const std::string& uid, const std::string& qos_directory = "",
                                       const std::string& annotation = "") {
   v1::PodSandboxConfig config;
@@ -170,7 +170,7 @@ class DaemonTest : public ::testing::Test {
     StopDaemon();
   }
 
-  // Empty unless a test puts something there: nothing is guarded then.
+  // If a test writes nothing there, no cpuset is guarded.
   std::filesystem::path CgroupRoot() const { return tree_.root() / "cgroup"; }
   std::string RuntimeEndpoint() const { return (tree_.root() / "runtime.sock").string(); }
   std::string PodsApiEndpoint() const { return (tree_.root() / "pods-api.sock").string(); }
@@ -218,7 +218,7 @@ class DaemonTest : public ::testing::Test {
     StartDaemon(config);
   }
 
-  // One GPU on NUMA node 0, two on node 1. Returns when a pod could have them.
+  // One GPU on NUMA node 0, two on node 1. Returns when they can be allocated.
   void StartGpus(bool pre_start = false) {
     simulator::DeviceProfile profile;
     profile.directory = StateDir() / "device-plugins";
@@ -311,7 +311,7 @@ class DaemonTest : public ::testing::Test {
     return running;
   }
 
-  // What the runtime's container runs on.
+  // The cpuset of the container in the runtime.
   std::string CpusOf(const std::string& id) const {
     const auto container = runtime_->FindContainer(id);
     return container ? container->resources.cpuset_cpus() : "no such container";

@@ -1,5 +1,5 @@
-// Many clients at once. The fixture's watch checks at every change of any container that no
-// exclusive CPU is anybody else's.
+// Many clients at once. At every change of a container, the fixture checks that no other container
+// may use an exclusive CPU.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 
 class DaemonHammer : public DaemonTest {
  protected:
-  // One client's pods, one after the other, two of them at a time.
+  // The pods of one client. Two of them exist at a time.
   void Client(int client, int pods) {
     std::mt19937 random(static_cast<unsigned>(client));
     std::vector<std::string> sandboxes;
@@ -53,7 +53,7 @@ class DaemonHammer : public DaemonTest {
   std::atomic<int> shared_ = 0;
 };
 
-TEST_F(DaemonHammer, NobodyIsEverOnSomebodysExclusiveCpus) {
+TEST_F(DaemonHammer, ExclusiveCpusAreNeverShared) {
   Start();
   const Running bystander = RunOne(BurstablePod("bystander"), Shared());
   std::vector<std::thread> clients;

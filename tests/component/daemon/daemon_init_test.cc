@@ -1,4 +1,4 @@
-// What init containers and sidecars leave to the rest of their pod, and to the node.
+// Which CPUs of init containers and sidecars the other containers of the pod and the node reuse.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ TEST_F(DaemonInit, CpusOfAFinishedInitContainerServeThePodAndThenEverybody) {
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
   EXPECT_NE(State().find(R"("p":{"app":"2-3","side":"1"})"), std::string::npos) << State();
 
-  // A restart asks for nothing new, not even of a full node.
+  // A restarted container keeps its CPUs, also on a full node.
   RunOne(PodConfig("rest"), Pinned(24));
   ASSERT_TRUE(runtime_->EndContainer(app, 1));
   EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Attempt(Pinned(2, "app"), 1))), "2-3");
@@ -74,7 +74,7 @@ TEST_F(DaemonInit, RestartAfterOurOwnAsksForNothingNewEither) {
   EXPECT_EQ(CpusOf(CreateAndStart(sandbox, pod, Attempt(Pinned(2, "app"), 1))), "2-3");
 }
 
-// A new sandbox runs them once more, while the others do not run.
+// In a new sandbox, the init containers run again, while the other containers do not run.
 TEST_F(DaemonInit, InitContainerOfARecreatedSandboxHasTheCpusOfTheOthers) {
   Start();
   const v1::PodSandboxConfig pod =
@@ -113,8 +113,8 @@ TEST_F(DaemonInit, MemoryOfAnEndedInitContainerIsFreeAtTheNextStart) {
   EXPECT_NE(memory().find("\"side\""), std::string::npos) << memory();
 }
 
-// A kubelet asks how a container is before it does anything about its end.
-TEST_F(DaemonInit, EndedContainerIsToldNothingOnceSomebodyHasSeenItsEnd) {
+// A kubelet reads the status of a container before it reacts to its end.
+TEST_F(DaemonInit, EndedContainerGetsNoUpdatesOnceItsStatusWasRead) {
   Start();
   const auto updates_of = [&](const std::string& id) {
     const auto requests = runtime_->Requests("UpdateContainerResources");

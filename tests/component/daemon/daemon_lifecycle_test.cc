@@ -1,4 +1,4 @@
-// The daemon's start, end and start again, and what goes on around it without its knowledge.
+// Start, stop and restart of the daemon, and changes in the runtime while it does not run.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using DaemonLifecycle = DaemonTest;
 
-TEST_F(DaemonLifecycle, AfterARestartWhatRunsKeepsItsGrantAndWhatVanishedLosesIt) {
+TEST_F(DaemonLifecycle, AfterARestartRunningPodsKeepTheirCpusAndVanishedPodsLoseThem) {
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   const Running stays = RunOne(PodConfig("stays"), Pinned(3));
@@ -34,12 +34,12 @@ TEST_F(DaemonLifecycle, AfterARestartWhatRunsKeepsItsGrantAndWhatVanishedLosesIt
   EXPECT_EQ(CpusOf(next.container), "4-5");
 }
 
-TEST_F(DaemonLifecycle, ContainerCreatedWithoutUsIsToldItsCpusBeforeItStarts) {
+TEST_F(DaemonLifecycle, ContainerCreatedWithoutAligndGetsItsCpusBeforeItStarts) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::shared_ptr<grpc::Channel> ours = client_;
   client_ = *rpc::Dial(RuntimeEndpoint());
-  const v1::PodSandboxConfig pod = BurstablePod("stranger");
+  const v1::PodSandboxConfig pod = BurstablePod("unmanaged");
   const auto created = Create(Run(pod), pod, Shared());
   ASSERT_TRUE(created.status.ok());
   client_ = ours;
@@ -47,19 +47,19 @@ TEST_F(DaemonLifecycle, ContainerCreatedWithoutUsIsToldItsCpusBeforeItStarts) {
   EXPECT_EQ(CpusOf(created.response.container_id()), "0,4-27");
 }
 
-TEST_F(DaemonLifecycle, ContainerCreatedWhileItWasDownIsToldItsCpusBeforeItStarts) {
+TEST_F(DaemonLifecycle, ContainerCreatedWhileAligndWasDownGetsItsCpusBeforeItStarts) {
   Start();
   RunOne(PodConfig("pinned"), Pinned(3));
   StopDaemon();
   client_ = *rpc::Dial(RuntimeEndpoint());
-  const v1::PodSandboxConfig pod = BurstablePod("stranger");
+  const v1::PodSandboxConfig pod = BurstablePod("unmanaged");
   const auto created = Create(Run(pod), pod, Shared());
   StartDaemon();
   ASSERT_TRUE(StartContainer(created.response.container_id()).ok());
   EXPECT_EQ(CpusOf(created.response.container_id()), "0,4-27");
 }
 
-TEST_F(DaemonLifecycle, PodIsKnownByItsSandboxWhereTheCallDoesNotNameIt) {
+TEST_F(DaemonLifecycle, PodIsIdentifiedByItsSandboxIfTheCallDoesNotNameIt) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const std::string sandbox = Run(pod);
@@ -69,14 +69,14 @@ TEST_F(DaemonLifecycle, PodIsKnownByItsSandboxWhereTheCallDoesNotNameIt) {
   ASSERT_TRUE(created.status.ok()) << created.status.error_message();
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-2");
   EXPECT_NE(State().find(R"("pinned":{"app":"1-2"})"), std::string::npos) << State();
-  // Nobody gets another pod's CPUs by taking its name.
+  // A pod with the same name does not get the CPUs of the other pod.
   const std::string other = Run(PodConfig("other"));
   const auto thief = Create(other, pod, Pinned(2));
   ASSERT_TRUE(thief.status.ok()) << thief.status.error_message();
   EXPECT_EQ(CpusOf(thief.response.container_id()), "3-4");
 }
 
-TEST_F(DaemonLifecycle, WithoutARuntimeContainersAreRefusedAtOnceUntilItIsThere) {
+TEST_F(DaemonLifecycle, ContainersAreRefusedAtOnceWhileTheRuntimeIsDown) {
   StartDaemon();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const auto begin = std::chrono::steady_clock::now();
@@ -94,12 +94,12 @@ TEST_F(DaemonLifecycle, WithoutARuntimeContainersAreRefusedAtOnceUntilItIsThere)
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
 }
 
-TEST_F(DaemonLifecycle, HangingPluginHoldsUpOnlyWhoWantsItsDevices) {
+TEST_F(DaemonLifecycle, HangingPluginDelaysOnlyPodsThatRequestItsDevices) {
   Start();
   StartGpus();
   gpus_->SetManner(simulator::Manner::kHang);
   const v1::PodSandboxConfig wants = PodConfig("wants", "", Annotation(2, 1));
-  // Its answer is awaited by RunPodSandbox already.
+  // RunPodSandbox already waits for its answer.
   auto waiting = std::async(std::launch::async, [&] {
     v1::RunPodSandboxRequest request;
     *request.mutable_config() = wants;
@@ -131,7 +131,7 @@ TEST_F(DaemonLifecycle, PreStartIsCalledAndItsFailureRefusesTheStart) {
   EXPECT_EQ(gpus_->pre_starts().back(), std::vector<std::string>{kGpuOfNode0});
 }
 
-TEST_F(DaemonLifecycle, EndsQuicklyWhileTheRuntimeHangs) {
+TEST_F(DaemonLifecycle, StopsQuicklyWhileTheRuntimeHangs) {
   Start();
   RunOne(BurstablePod("shared"), Shared());
   for (const char* method : {"UpdateContainerResources", "ListPodSandbox", "Status"}) {
@@ -139,7 +139,7 @@ TEST_F(DaemonLifecycle, EndsQuicklyWhileTheRuntimeHangs) {
   }
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const auto created = Create(Run(pod), pod, Pinned(3));
-  // It waits for the shared container to move; another call waits for the runtime itself.
+  // StartContainer waits until the shared container has moved; another call waits for the runtime.
   auto start = std::async(std::launch::async,
                           [&] { return StartContainer(created.response.container_id()); });
   auto status = std::async(std::launch::async, [&] {

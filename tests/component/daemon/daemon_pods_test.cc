@@ -1,4 +1,4 @@
-// What can happen to a pod in its life.
+// The lifecycle of pods: restart, reboot, removal, debug containers, static pods.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_F(DaemonPods, PodRemovedBehindOurBackGivesItsCpusBack) {
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
 }
 
-TEST_F(DaemonPods, ContainerRemovedBehindOurBackHoldsNobodyUp) {
+TEST_F(DaemonPods, ContainerRemovedWithoutAligndDelaysNoOther) {
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   const std::shared_ptr<grpc::Channel> ours = client_;
@@ -102,7 +102,7 @@ TEST_F(DaemonPods, TwoPodsCreatedAtOnceNeverGetTheSameCpus) {
   }
 }
 
-TEST_F(DaemonPods, CallerWhoGivesUpFindsItsCpusAgain) {
+TEST_F(DaemonPods, CallerThatRetriesGetsTheSameCpus) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pod");
   const std::string sandbox = Run(pod);
@@ -122,8 +122,8 @@ TEST_F(DaemonPods, CallerWhoGivesUpFindsItsCpusAgain) {
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
 }
 
-// The node was switched off: the state files are of another life, and nothing runs.
-TEST_F(DaemonPods, AfterARebootOldStateHoldsNothing) {
+// After a reboot the state files are from before, and nothing runs.
+TEST_F(DaemonPods, AfterARebootOldStateAllocatesNothing) {
   Start();
   RunOne(PodConfig("static-pod"), Pinned(20));
   RunOne(PodConfig("gone"), Pinned(5));
@@ -138,8 +138,8 @@ TEST_F(DaemonPods, AfterARebootOldStateHoldsNothing) {
   EXPECT_EQ(CpuSet::Parse(CpusOf(big.container))->Count(), 24);
 }
 
-// A runtime that still lists what ran before the reboot, as stopped: who needs the CPUs gets them.
-TEST_F(DaemonPods, AfterARebootStoppedSandboxesAreInNobodysWay) {
+// The runtime still lists the containers of before the reboot, as stopped: their CPUs are free.
+TEST_F(DaemonPods, AfterARebootStoppedSandboxesBlockNoCpus) {
   Start();
   const Running before = RunOne(PodConfig("before"), Pinned(20));
   StopDaemon();
@@ -150,8 +150,8 @@ TEST_F(DaemonPods, AfterARebootStoppedSandboxesAreInNobodysWay) {
   EXPECT_FALSE(Holds(State(), "before")) << State();
 }
 
-// After a reboot the kubelet starts the same pods again, under the same UIDs, each in a new
-// sandbox: what they had before is theirs, whatever has come in between.
+// After a reboot the kubelet starts the same pods again, with the same UIDs, each in a new sandbox.
+// They get their former CPUs, also if other pods came first.
 TEST_F(DaemonPods, AfterARebootPodsThatComeBackAtOnceHaveTheirCpusAgain) {
   Start();
   const Running first = RunOne(PodConfig("first"), Pinned(3));
@@ -170,8 +170,8 @@ TEST_F(DaemonPods, AfterARebootPodsThatComeBackAtOnceHaveTheirCpusAgain) {
   EXPECT_TRUE(Holds(State(), "first") && Holds(State(), "second")) << State();
 }
 
-// The state files are of before, and the runtime has lost everything. Which comes first, the pods
-// or the device plugin, makes no difference.
+// The state files are from before the restart, and the runtime has lost everything. The order of
+// pods and device plugin makes no difference.
 TEST_F(DaemonPods, AfterARebootWithAnEmptyRuntimeNothingIsDoubleAndNothingLost) {
   for (const bool plugin_first : {true, false}) {
     SCOPED_TRACE(plugin_first);
@@ -194,7 +194,7 @@ TEST_F(DaemonPods, AfterARebootWithAnEmptyRuntimeNothingIsDoubleAndNothingLost) 
     if (plugin_first) StartGpus();
     std::vector<std::future<Running>> pods;
     for (const char* const uid : {"b", "a"}) {
-      // As a kubelet, which asks again while the plugin is away.
+      // The kubelet retries while the plugin is away.
       pods.push_back(std::async(std::launch::async, [this, pod = with_gpu(uid)] {
         Running running{Run(pod), ""};
         EXPECT_TRUE(Eventually([&] {
@@ -231,7 +231,7 @@ TEST_F(DaemonPods, AfterARebootWithAnEmptyRuntimeNothingIsDoubleAndNothingLost) 
   }
 }
 
-// Of a pod that nothing was made of in the runtime, and nobody ever removes.
+// A pod that has nothing in the runtime and is never removed.
 TEST_F(DaemonPods, PodsThatCameToNothingAreForgotten) {
   Start();
   runtime_->SetFailure("RunPodSandbox", {grpc::StatusCode::UNKNOWN, "no network"});
@@ -247,8 +247,7 @@ TEST_F(DaemonPods, PodsThatCameToNothingAreForgotten) {
   EXPECT_EQ(State().find("entries"), std::string::npos) << State();
 }
 
-// kubectl debug: a container that the pod was not made with, of which no source knows, on a node
-// that is full.
+// kubectl debug: an ephemeral container, which no source knows, on a full node.
 TEST_F(DaemonPods, EphemeralContainerRunsInThePoolAndChangesNothing) {
   for (const char* const scope : {"container", "pod"}) {
     SCOPED_TRACE(scope);
@@ -277,7 +276,7 @@ TEST_F(DaemonPods, EphemeralContainerRunsInThePoolAndChangesNothing) {
                   0);
       }
       EXPECT_EQ(State(), state);
-      // The pod's own container comes again as if nothing had been.
+      // The pod's own container restarts unchanged.
       ASSERT_TRUE(runtime_->EndContainer(running.container, 1));
       v1::ContainerConfig again = Pinned(annotation.empty() ? 4 : 10);
       again.mutable_metadata()->set_attempt(1);
@@ -292,8 +291,9 @@ TEST_F(DaemonPods, EphemeralContainerRunsInThePoolAndChangesNothing) {
   }
 }
 
-// As the kubelet makes it: a UID without dashes, the same after every change of heart, and the
-// node's network. (The mirror pod in the API has another UID, which CRI never shows.)
+// A static pod as the kubelet creates it: a UID without dashes, which stays the same after a change
+// of the manifest, and the host network. (The mirror pod in the API has another UID, which CRI
+// never shows.)
 TEST_F(DaemonPods, StaticPodOnTheNodesNetworkThatIsRemovedAndPutBackIsDecidedAnew) {
   Start();
   const std::string uid = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";

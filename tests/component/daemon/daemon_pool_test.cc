@@ -1,4 +1,4 @@
-// The shared pool: who must leave, who gets CPUs back, and who does not have to wait for whom.
+// The shared pool: which containers lose CPUs, which get CPUs back, and which calls wait for it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class DaemonPool : public DaemonTest {
     }));
   }
 
-  std::optional<milliseconds> timeout_;  // of our calls of the runtime
+  std::optional<milliseconds> timeout_;  // of alignd's calls to the runtime
 };
 
 TEST_F(DaemonPool, OnlyContainersWhoseSetChangesAreUpdated) {
@@ -48,7 +48,7 @@ TEST_F(DaemonPool, OnlyContainersWhoseSetChangesAreUpdated) {
   EXPECT_EQ(runtime_->Requests("UpdateContainerResources").size(), 1U);
 }
 
-TEST_F(DaemonPool, HangingUpdateHoldsUpOnlyWhoNeedsThoseCpus) {
+TEST_F(DaemonPool, HangingUpdateDelaysOnlyContainersThatNeedThoseCpus) {
   Start();
   const v1::PodSandboxConfig first_pod = PodConfig("first");
   const Running first = RunOne(first_pod, Pinned(3));
@@ -62,7 +62,7 @@ TEST_F(DaemonPool, HangingUpdateHoldsUpOnlyWhoNeedsThoseCpus) {
                           [&] { return StartContainer(second.response.container_id()); });
   ASSERT_TRUE(Eventually([&] { return UpdatesOf(stuck.container) > 0; }));
 
-  // Others are moved, shared and exclusive containers that it is not in the way of start.
+  // Other containers are moved. Containers that do not need its CPUs start.
   EXPECT_TRUE(Eventually([&] { return CpusOf(other.container) == "0,6-27"; }));
   RunOne(BurstablePod("shared"), Shared());
   ASSERT_TRUE(runtime_->EndContainer(first.container, 1));
@@ -73,7 +73,7 @@ TEST_F(DaemonPool, HangingUpdateHoldsUpOnlyWhoNeedsThoseCpus) {
   EXPECT_TRUE(StartContainer(restarted.response.container_id()).ok());
   EXPECT_EQ(start.wait_for(milliseconds(0)), std::future_status::timeout);
 
-  // Once it is gone nobody is in the way.
+  // After it is removed, nothing uses these CPUs.
   v1::RemoveContainerRequest remove;
   remove.set_container_id(stuck.container);
   ASSERT_TRUE(runtime_->EndContainer(stuck.container, 0));
@@ -81,9 +81,9 @@ TEST_F(DaemonPool, HangingUpdateHoldsUpOnlyWhoNeedsThoseCpus) {
   EXPECT_TRUE(start.get().ok());
 }
 
-// Only some are told at once; but updates that hang hold up no others, and nothing else has to
-// happen for that: the period of the listing is long.
-TEST_F(DaemonPool, ManyHangingUpdatesHoldUpNobody) {
+// The number of concurrent updates is limited. Updates that hang do not delay the others, also
+// without a listing: its period is long here.
+TEST_F(DaemonPool, ManyHangingUpdatesDelayNoOtherContainer) {
   std::string config = StaticConfig();
   const std::string period = "cpuManagerReconcilePeriod: 2s";
   Start(config.replace(config.find(period), period.size(), "cpuManagerReconcilePeriod: 10m"));
@@ -98,8 +98,8 @@ TEST_F(DaemonPool, ManyHangingUpdatesHoldUpNobody) {
       [&] { return runtime_->Requests("UpdateContainerResources").size() == kContainers; }));
 }
 
-TEST_F(DaemonPool, StartThatIsHeldUpSaysByWhomAndWhy) {
-  timeout_ = 2 * kPatience;  // what hangs does so for as long as we look
+TEST_F(DaemonPool, DelayedStartNamesTheContainerAndTheReason) {
+  timeout_ = 2 * kPatience;  // longer than the test waits
   Start();
   const Running broken = RunOne(BurstablePod("broken"), Shared("log"));
   const Running stuck = RunOne(BurstablePod("stuck"), Shared("web"));
@@ -177,7 +177,7 @@ TEST_F(DaemonPool, WithoutStrictReservationTheReservedCpusStayShared) {
   EXPECT_EQ(CpusOf(shared.container), "0");
 }
 
-// The runtime does not answer while it is listed; a container whose set has moved on starts.
+// The listing hangs. A container whose cpuset has changed since starts all the same.
 TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
   Start();
   const v1::PodSandboxConfig pod = BurstablePod("shared");
@@ -193,11 +193,11 @@ TEST_F(DaemonPool, SharedContainerDoesNotWaitForAReconcile) {
   EXPECT_EQ(runtime_->Requests("ListPodSandbox").size(), hanging);  // still the same
 }
 
-// It asks for CPUs of its own, but nobody asked us.
-TEST_F(DaemonPool, ContainerMadePastUsIsSharedAndReported) {
+// The container requests exclusive CPUs, but was created without alignd.
+TEST_F(DaemonPool, UnmanagedContainerIsSharedAndReported) {
   Start();
   const auto unmanaged = [this] { return Reported(reconcile::ConditionType::kUnmanagedContainer); };
-  // Answered after the first listing: what that shows is older than we are.
+  // Answered after the first listing: that listing shows containers from before the start.
   RunOne(BurstablePod("shared"), Shared());
   client_ = *rpc::Dial(RuntimeEndpoint());
   const Running strange = RunOne(PodConfig("strange"), Pinned(3));
@@ -217,7 +217,7 @@ TEST_F(DaemonPool, ContainerMadePastUsIsSharedAndReported) {
   EXPECT_TRUE(Eventually([&] { return unmanaged().empty(); }));
 }
 
-TEST_F(DaemonPool, SetsThatTheCallerHasForAWholePodAreTakenOut) {
+TEST_F(DaemonPool, CpusetsOfTheCallerForAWholePodAreRemoved) {
   Start(
       StaticConfig("memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
                    "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n"

@@ -1,5 +1,5 @@
-// Pods that stop: their CPUs come back at once, unless they come back themselves. The runtime is
-// not listed meanwhile unless a test says so.
+// Pods that stop: their CPUs are released at once, unless the pod restarts. The runtime is not
+// listed meanwhile, except where a test says so.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +23,7 @@ class DaemonRelease : public DaemonTest {
   }
 };
 
-// A kubelet removes the sandbox of a pod that was deleted or has completed at its garbage
-// collection only.
+// A kubelet removes the sandbox of a deleted or completed pod only at its garbage collection.
 TEST_F(DaemonRelease, StoppedPodsCpusComeBackWithoutAnybodysCall) {
   StartWithoutListings();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
@@ -35,7 +34,7 @@ TEST_F(DaemonRelease, StoppedPodsCpusComeBackWithoutAnybodysCall) {
   EXPECT_FALSE(Holds("pinned")) << State();
 }
 
-TEST_F(DaemonRelease, PodWhoseSandboxIsBeingReplacedKeepsItsCpus) {
+TEST_F(DaemonRelease, PodWithASandboxBeingReplacedKeepsItsCpus) {
   StartWithoutListings();
   const Running other = RunOne(PodConfig("other"), Pinned(2));
   const v1::PodSandboxConfig pod = PodConfig("pod");
@@ -47,7 +46,7 @@ TEST_F(DaemonRelease, PodWhoseSandboxIsBeingReplacedKeepsItsCpus) {
   ASSERT_TRUE(Eventually([&] { return runtime_->Requests("RunPodSandbox").size() > runs; }));
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
   ASSERT_TRUE(StopSandbox(other.sandbox).ok());
-  // The other one's time came after ours.
+  // The release of the other pod comes later.
   ASSERT_TRUE(Eventually([&] { return !Holds("other"); }));
   const std::string sandbox = replaced.get();
   EXPECT_TRUE(Holds("pod")) << State();
@@ -56,7 +55,7 @@ TEST_F(DaemonRelease, PodWhoseSandboxIsBeingReplacedKeepsItsCpus) {
   EXPECT_EQ(CpusOf(created.response.container_id()), "3-5");
 }
 
-TEST_F(DaemonRelease, PodWhoseSandboxCouldNotBeReplacedLosesItsCpus) {
+TEST_F(DaemonRelease, PodWithASandboxThatCannotBeReplacedLosesItsCpus) {
   StartWithoutListings();
   const v1::PodSandboxConfig pod = PodConfig("pod");
   const Running first = RunOne(pod, Pinned(3));
@@ -80,13 +79,13 @@ TEST_F(DaemonRelease, PodWithAnotherSandboxThatRunsKeepsItsCpus) {
   ASSERT_TRUE(StopSandbox(other.sandbox).ok());
   ASSERT_TRUE(Eventually([&] { return !Holds("other"); }));
   EXPECT_TRUE(Holds("pod")) << State();
-  // Removing the one that runs leaves the other, which has stopped.
+  // Removing the running sandbox keeps the stopped one.
   ASSERT_TRUE(runtime_->EndContainer(now.container, 0));
   ASSERT_TRUE(RemoveSandbox(now.sandbox).ok());
   EXPECT_TRUE(Eventually([&] { return !Holds("pod"); })) << State();
 }
 
-// Its containers live on until somebody stops them.
+// The containers keep running until they are stopped.
 TEST_F(DaemonRelease, SandboxThatDiesByItselfFreesNothingWhileItsContainersRun) {
   Start();
   const Running first = RunOne(PodConfig("first"), Pinned(20));

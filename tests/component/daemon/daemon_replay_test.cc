@@ -1,5 +1,5 @@
-// What real kubelets said over CRI, said again to the whole daemon: every container gets what its
-// pod was made with, and everything else reaches the runtime as it was sent.
+// Replays the recorded CRI calls of real kubelets to the whole daemon. Every container gets the
+// resources of its pod; everything else reaches the runtime unchanged.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using google::protobuf::util::MessageDifferencer;
 using testing::Made;
 
-// The blog's node, with huge pages, and memory to pin.
+// The node of the recorded scenarios, with huge pages and a static memory manager.
 std::string NodeWithHugepages() {
   std::string node = BlogNode();
   const std::string memory = "\"memory\":67645734912,";
@@ -38,7 +38,7 @@ constexpr char kPinMemory[] =
     "kubeReserved: {memory: 924Mi}\n"
     "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n";
 
-// As the kubelet's Pods API would have told it.
+// The pod as the kubelet's Pods API would serve it.
 Pod PodOf(const std::string& uid, const std::string& name, const Made& made) {
   Pod pod = MakePod(uid, {});
   for (const auto& [container, sizes] : made.containers) {
@@ -54,7 +54,7 @@ Pod PodOf(const std::string& uid, const std::string& name, const Made& made) {
     if (name.starts_with("podlevel-") && container == "a") requests.clear(), limits.clear();
     pod.containers.push_back({container, kind, {Amounts(requests), Amounts(limits)}});
   }
-  // All start in the order in which their pod was made with them: the sidecar first.
+  // The containers start in the order of the pod spec: the sidecar first.
   std::ranges::stable_sort(pod.containers, {}, [](const Container& container) {
     return container.kind == ContainerKind::kSidecar ? -1 : static_cast<int>(container.kind);
   });
@@ -70,7 +70,7 @@ class DaemonReplayTest : public DaemonTest {
  protected:
   DaemonReplayTest() { tree_.Write({"node.json", NodeWithHugepages()}); }
 
-  // Says every request in the directory, in order; `api`: the Pods API knows the pods.
+  // Sends every request of the directory, in order. `api`: the Pods API serves the pods.
   void Replay(const fs::path& directory, bool api) {
     const auto names = host::ListDirectory(directory);
     ASSERT_TRUE(names.ok()) << names.error().Text();
@@ -103,7 +103,7 @@ class DaemonReplayTest : public DaemonTest {
       return SayOfSandbox<v1::RemovePodSandboxRequest>(method, request);
     }
     if (method == "UpdateContainerResources") return SayUpdate(request);
-    FAIL() << "nobody knows how to say it";
+    FAIL() << "unknown method";
   }
 
   void SayRun(const std::string& bytes, const std::string& response) {
@@ -134,7 +134,7 @@ class DaemonReplayTest : public DaemonTest {
     ++creates_;
   }
 
-  // What the container was given, and that nothing else was changed.
+  // Checks the allocated resources, and that nothing else was changed.
   void CandidateOrder(v1::CreateContainerRequest sent, v1::CreateContainerRequest received) const {
     const std::string& pod = sent.sandbox_config().metadata().name();
     const Made* made = testing::MadeOf(pod);
@@ -143,7 +143,7 @@ class DaemonReplayTest : public DaemonTest {
     SCOPED_TRACE(pod + " " + container);
     const int64_t millis = made->containers.at(container)[0];
     const bool guaranteed = made->qos == QosClass::kGuaranteed;
-    // Without the API nothing tells that the pod's own resources stand in for the container's.
+    // Only the API shows that pod-level resources replace the container's.
     const bool pod_level = pod.starts_with("podlevel-") && api_;
     const int cpus = guaranteed && !pod_level && millis % 1000 == 0 ? int(millis / 1000) : 0;
 
@@ -157,7 +157,8 @@ class DaemonReplayTest : public DaemonTest {
       EXPECT_EQ(cpuset->Count(), cpus) << given.cpuset_cpus();
       EXPECT_EQ(given.cpu_quota(), -1);
     } else {
-      EXPECT_TRUE(cpuset->Contains(0)) << given.cpuset_cpus();  // reserved: the shared pool has it
+      EXPECT_TRUE(cpuset->Contains(0))
+          << given.cpuset_cpus();  // reserved, and therefore in the shared pool
       EXPECT_EQ(given.cpu_quota(), asked.cpu_quota());
     }
     EXPECT_EQ(given.cpuset_mems(), guaranteed && !pod_level ? "0" : asked.cpuset_mems());
@@ -199,7 +200,7 @@ class DaemonReplayTest : public DaemonTest {
     Relayed<v1::StopPodSandboxResponse>(method, request.SerializeAsString());
   }
 
-  // A kubelet with a CPU manager of its own; ours wins.
+  // The kubelet has a CPU manager of its own; alignd's cpuset wins.
   void SayUpdate(const std::string& bytes) {
     v1::UpdateContainerResourcesRequest request;
     ASSERT_TRUE(request.ParseFromString(bytes));
@@ -209,8 +210,8 @@ class DaemonReplayTest : public DaemonTest {
     EXPECT_EQ(CpusOf(request.container_id()), before);
   }
 
-  // The runtime's answer; it must have got just these bytes. What the recorded runtime had, ours
-  // may not have: containers of an earlier life.
+  // The runtime's answer. The runtime must have received exactly these bytes. Containers of before
+  // the recording are missing here.
   template <typename Response>
   Response Relayed(const std::string& method, const std::string& bytes) {
     const testing::RawAnswer raw = testing::CallUnary(
@@ -230,12 +231,13 @@ class DaemonReplayTest : public DaemonTest {
     return id == ids_.end() ? recorded : id->second;
   }
 
-  std::map<std::string, std::string> ids_;  // recorded -> ours; sandboxes and containers
+  std::map<std::string, std::string>
+      ids_;  // recorded id -> id of this run; sandboxes and containers
   std::unique_ptr<simulator::PodsApi> api_;
   int creates_ = 0;
 };
 
-// --- Our selection, which is always there -----------------------------------------------------
+// --- The selection in this repository ---------------------------------------------------------
 
 struct Recording {
   const char* directory;

@@ -1,4 +1,4 @@
-// Pods that are resized in place: what changes nobody's exclusive CPUs passes, everything else is
+// In-place pod resize: a resize that changes no exclusive CPUs is passed on. Every other resize is
 // refused with the reason.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ constexpr int64_t kMemory = 100 * 1024 * 1024;
 
 class DaemonResize : public DaemonTest {
  protected:
-  // A container of a Guaranteed pod with so many thousandths of a CPU.
+  // A container of a Guaranteed pod with that many millicpus.
   static v1::ContainerConfig Guaranteed(int millis, const std::string& name = "app") {
     v1::ContainerConfig config = Pinned(0, name);
     *config.mutable_linux()->mutable_resources() = Sizes(millis);
@@ -30,7 +30,7 @@ class DaemonResize : public DaemonTest {
     sizes.set_oom_score_adj(-997);
     return sizes;
   }
-  // What a kubelet 1.36 sends: all sizes, also when only one of them is another.
+  // A kubelet 1.36 sends all values, also when only one of them changes.
   static v1::UpdateContainerResourcesRequest Resize(const std::string& id, int millis,
                                                     int64_t memory = kMemory) {
     v1::UpdateContainerResourcesRequest request;
@@ -86,7 +86,7 @@ TEST_F(DaemonResize, WhatKeepsTheNumberOfExclusiveCpusPasses) {
   ASSERT_TRUE(Update(request).ok());
   request.mutable_linux()->set_cpu_quota(-1);
   ASSERT_TRUE(Update(request).ok());
-  // What other programs set.
+  // Values that other programs set.
   request.mutable_linux()->Clear();
   request.mutable_linux()->set_memory_limit_in_bytes(4 * kMemory);
   ASSERT_TRUE(Update(request).ok());
@@ -108,7 +108,7 @@ TEST_F(DaemonResize, SharedContainerOfAGuaranteedPodCannotGrowToExclusiveCpus) {
       "in a Guaranteed "
       "pod. Nothing was changed.";
   ExpectRefused(Resize(shared.container, 2000), reason);
-  // All that it takes to know is the runtime's.
+  // The runtime alone has the information for this decision.
   StopDaemon();
   StartDaemon();
   ExpectRefused(Resize(shared.container, 2000), reason);
@@ -127,9 +127,9 @@ TEST_F(DaemonResize, ResizeWithinTheSharedPoolPasses) {
   EXPECT_EQ(Now(burstable.container).cpu_quota(), 200'000);
 }
 
-// It was there before alignd: nobody gave it exclusive CPUs, and a new memory limit is no reason to
-// ask for them.
-TEST_F(DaemonResize, WholeCpusThatAContainerHadInTheSharedPoolStayAsTheyAre) {
+// The container was created before alignd: it has no exclusive CPUs, and a new memory limit does
+// not request any.
+TEST_F(DaemonResize, WholeCpusOfAContainerInTheSharedPoolAreKept) {
   StartRuntime();
   client_ = *rpc::Dial(RuntimeEndpoint());
   const Running old = RunOne(PodConfig("old"), Guaranteed(2000));
@@ -159,8 +159,8 @@ TEST_F(DaemonResize, ContainerOfAPodWithResourcesOfItsOwnMayHaveWholeCpus) {
   EXPECT_EQ(Now(shared.container).cpu_quota(), 200'000);
 }
 
-// Who cannot be asked is no reason to refuse anything: nobody's CPUs change by it.
-TEST_F(DaemonResize, RuntimeThatDoesNotTellRefusesNobody) {
+// A source that does not answer is no reason to refuse a resize: no CPUs change by it.
+TEST_F(DaemonResize, RuntimeThatDoesNotAnswerIsNoReasonToRefuse) {
   Start();
   const Running shared = RunOne(PodConfig("p"), Guaranteed(1500));
   runtime_->SetFailure("ContainerStatus", {grpc::StatusCode::UNKNOWN, "out of order"});
@@ -168,7 +168,7 @@ TEST_F(DaemonResize, RuntimeThatDoesNotTellRefusesNobody) {
   EXPECT_EQ(CpusOf(shared.container), "0-27");
 }
 
-// resizePolicy RestartContainer: the kubelet ends the container and makes it anew.
+// resizePolicy RestartContainer: the kubelet stops the container and creates it again.
 TEST_F(DaemonResize, RestartWithAnotherNumberOfExclusiveCpusIsRefused) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
@@ -182,7 +182,7 @@ TEST_F(DaemonResize, RestartWithAnotherNumberOfExclusiveCpusIsRefused) {
       << refused.status.error_message();
   EXPECT_NE(refused.status.error_message().find("asked for 4 CPUs"), std::string::npos)
       << refused.status.error_message();
-  // It has them still, and another container of the pod is not touched by it.
+  // The container keeps its CPUs, and the other container of the pod is not changed.
   const auto other = Create(pinned.sandbox, pod, Guaranteed(2000, "other"));
   ASSERT_TRUE(other.status.ok()) << other.status.error_message();
   EXPECT_EQ(CpusOf(other.response.container_id()), "4-5");

@@ -1,5 +1,5 @@
-// Runtimes take the first characters of an id for the id, and crictl passes them on: whoever is
-// named so is looked after as if named in full.
+// Runtimes accept the first characters of an id, and crictl sends such short ids: alignd treats
+// them like full ids.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -16,7 +16,7 @@ std::string Short(const std::string& id) { return id.substr(0, kShort); }
 
 class DaemonShortIds : public DaemonTest {
  protected:
-  // Nothing is found out by listing the runtime now and then.
+  // The period of the listing is long: the test must pass without it.
   void StartUnlisted() {
     std::string config = StaticConfig();
     const std::string period = "cpuManagerReconcilePeriod: 2s";
@@ -35,7 +35,7 @@ class DaemonShortIds : public DaemonTest {
   static bool Waits(const std::future<grpc::Status>& start) {
     return start.wait_for(seconds(1)) == std::future_status::timeout;
   }
-  // The newest that names the container so. Ours, which may follow, names it in full.
+  // The newest request with this short id. A later request of alignd itself has the full id.
   v1::UpdateContainerResourcesRequest LastUpdateOf(const std::string& named) const {
     v1::UpdateContainerResourcesRequest last;
     for (const auto& request : runtime_->Requests("UpdateContainerResources")) {
@@ -47,12 +47,13 @@ class DaemonShortIds : public DaemonTest {
   }
 };
 
-TEST_F(DaemonShortIds, StartWaitsForWhoIsOnItsCpus) {
+TEST_F(DaemonShortIds, StartWaitsForContainersOnItsCpus) {
   StartUnlisted();
   const Running stuck = RunOne(BurstablePod("stuck"), Shared());
   std::future<grpc::Status> start = StartBeside(stuck.container);
   EXPECT_TRUE(Waits(start));
-  EXPECT_EQ(runtime_->Requests("StartContainer").size(), 1U);  // of the one that is stuck
+  EXPECT_EQ(runtime_->Requests("StartContainer").size(),
+            1U);  // of the container that cannot be moved
   v1::StopContainerRequest stop;
   stop.set_container_id(Short(stuck.container));
   ASSERT_TRUE(Call<v1::StopContainerResponse>("StopContainer", stop).status.ok());
@@ -71,8 +72,8 @@ TEST_F(DaemonShortIds, EndThatIsSeenInAQuestionFreesTheCpus) {
   EXPECT_TRUE(start.get().ok());
 }
 
-// CRI-O says "not found" of what begins several ids.
-TEST_F(DaemonShortIds, NotFoundIsNotTakenForTheOneThatWeKnow) {
+// CRI-O answers "not found" to an ambiguous short id.
+TEST_F(DaemonShortIds, NotFoundForAShortIdRemovesNoKnownContainer) {
   StartUnlisted();
   const Running stuck = RunOne(BurstablePod("stuck"), Shared());
   for (const char* method : {"StopContainer", "RemoveContainer", "StopPodSandbox"}) {
@@ -88,12 +89,12 @@ TEST_F(DaemonShortIds, NotFoundIsNotTakenForTheOneThatWeKnow) {
   EXPECT_FALSE(StopSandbox(Short(stuck.sandbox)).ok());
   EXPECT_TRUE(Waits(start));
   ASSERT_TRUE(runtime_->EndContainer(stuck.container, 0));
-  stop.set_container_id(stuck.container);  // of this there is one at most
+  stop.set_container_id(stuck.container);  // one stop at most
   EXPECT_FALSE(Call<v1::StopContainerResponse>("StopContainer", stop).status.ok());
   EXPECT_TRUE(start.get().ok());
 }
 
-TEST_F(DaemonShortIds, ContainerThatIsNotKnownYetIsToldItsCpusBeforeItStarts) {
+TEST_F(DaemonShortIds, UnknownContainerGetsItsCpusBeforeItStarts) {
   StartUnlisted();
   RunOne(PodConfig("pinned"), Pinned(3));
   const auto through_alignd = client_;
@@ -119,7 +120,7 @@ TEST_F(DaemonShortIds, BeginningOfSeveralIdsIsTheRuntimesToRefuse) {
     update.mutable_linux()->set_cpuset_cpus("0");
     EXPECT_EQ(Update(update).error_code(), grpc::StatusCode::NOT_FOUND);
     EXPECT_EQ(StopSandbox(named).error_code(), grpc::StatusCode::NOT_FOUND);
-    EXPECT_TRUE(RemoveSandbox(named).ok());  // as of any that is not there
+    EXPECT_TRUE(RemoveSandbox(named).ok());  // as for any unknown sandbox
   }
   EXPECT_NE(State().find("\"one\""), std::string::npos);
   EXPECT_NE(State().find("\"two\""), std::string::npos);
@@ -133,7 +134,7 @@ TEST_F(DaemonShortIds, UpdateKeepsOurSetsAndRefusesAnotherNumberOfCpus) {
   request.mutable_linux()->set_cpuset_cpus("0-27");
   request.mutable_linux()->set_cpu_shares(7);
   ASSERT_TRUE(Update(request).ok());
-  // It goes on as it came but for the set.
+  // The request is passed on unchanged except for the cpuset.
   const v1::UpdateContainerResourcesRequest seen_update = LastUpdateOf(Short(pinned.container));
   EXPECT_EQ(seen_update.linux().cpu_shares(), 7);
   EXPECT_EQ(seen_update.linux().cpuset_cpus(), "1-3");
@@ -154,7 +155,7 @@ TEST_F(DaemonShortIds, RemovedPodIsFreeAtOnce) {
   StartUnlisted();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(27));
   ASSERT_TRUE(StopSandbox(Short(pinned.sandbox)).ok());
-  const Running next = RunOne(PodConfig("next"), Pinned(27));  // takes what a stopped one holds
+  const Running next = RunOne(PodConfig("next"), Pinned(27));  // gets the CPUs of the stopped pod
   ASSERT_TRUE(StopSandbox(Short(next.sandbox)).ok());
   ASSERT_TRUE(RemoveSandbox(Short(next.sandbox)).ok());
   EXPECT_TRUE(Eventually([&] { return State().find("\"next\"") == std::string::npos; })) << State();

@@ -1,6 +1,6 @@
-// 250 pods that come and go for as long as ALIGND_SOAK_SECONDS says, with everything that happens
-// to pods, and the invariants checked throughout: no CPU is owned twice, lost, or shared with an
-// exclusive container (the fixture's watch sees every change of any container).
+// Creates and removes up to 250 pods at random for ALIGND_SOAK_SECONDS, with restarts, failures and
+// lost containers. Checks throughout that no CPU is allocated twice, lost, or shared with an
+// exclusive container (the fixture sees every change of a container).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,13 +58,13 @@ class DaemonSoak : public DaemonTest {
     bool stopped = false;
   };
 
-  // A container of the pod, created and started. Somebody else's failed update may make it wait in
-  // vain: then the kubelet would try again.
+  // A container of the pod, created and started. The failed update of another container may delay
+  // it beyond the deadline: the kubelet would retry then.
   void Launch(Pod& pod, const v1::ContainerConfig& config) {
     const auto created = Create(pod.sandbox, pod.config, config);
     if (!created.status.ok()) {
       const grpc::StatusCode code = created.status.error_code();
-      // No room, or the runtime was told to fail.
+      // The node is full, or the simulated runtime failed on request.
       EXPECT_TRUE(code == grpc::StatusCode::FAILED_PRECONDITION ||
                   code == grpc::StatusCode::ABORTED)
           << created.status.error_message();
@@ -119,18 +119,18 @@ class DaemonSoak : public DaemonTest {
     Launch(pod, again);
   }
 
-  // What the kubelet sends with a CPU manager of its own must change nothing.
+  // The update of a kubelet with a CPU manager of its own must change nothing.
   void Disturb(const Pod& pod) const {
     if (pod.container.empty() || pod.stopped) return;
     v1::UpdateContainerResourcesRequest request;
     request.set_container_id(pod.container);
     request.mutable_linux()->set_cpuset_cpus("0-255");
     request.mutable_linux()->set_memory_limit_in_bytes(1 << 28);
-    Update(request);  // may be told to fail
+    Update(request);  // the simulated runtime may fail on request
   }
 
   void Remove(const Pod& pod, std::mt19937& random) const {
-    if (random() % 8 == 0) {  // behind its back
+    if (random() % 8 == 0) {  // without alignd
       const std::string method = "/runtime.v1.RuntimeService/";
       v1::StopPodSandboxRequest stop;
       stop.set_pod_sandbox_id(pod.sandbox);
@@ -173,7 +173,7 @@ class DaemonSoak : public DaemonTest {
     for (const Pod& pod : pods) Remove(pod, random);
   }
 
-  // Every CPU is in exactly one place, in every text that the file ever has.
+  // Every version of the file assigns each CPU exactly once.
   void CheckState() {
     const Result<checkpoint::CpuCheckpoint> file = checkpoint::ParseCpuCheckpoint(State());
     ASSERT_TRUE(file.ok()) << file.error().Text();
@@ -210,7 +210,7 @@ TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
   for (int round = 0; std::chrono::steady_clock::now() < end; ++round) {
     std::this_thread::sleep_for(milliseconds(100));
     CheckState();
-    // The runtime has its moods.
+    // The runtime fails or is slow at random.
     const grpc::Status mood(grpc::StatusCode::ABORTED, "not now");
     const bool bad = round % 20 == 10;
     runtime_->SetFailure("UpdateContainerResources", bad ? mood : grpc::Status::OK);
@@ -225,12 +225,12 @@ TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
   EXPECT_GT(started_, kClients);
   EXPECT_LE(most_known_, kClients * kPodsOfAClient * 3);
   EXPECT_GT(checks_, 1);
-  // All is given back, also what was removed behind its back.
+  // All CPUs are released, also those of pods removed without alignd.
   const std::string all = "0-" + std::to_string(kCpus - 1);
   EXPECT_TRUE(Eventually([&] { return CpusOf(bystander.container) == all; }))
       << CpusOf(bystander.container) << " " << State();
   EXPECT_EQ(State().find("entries"), std::string::npos) << State();
-  // And forgotten.
+  // The status shows no pods.
   EXPECT_TRUE(Eventually([&] { return daemon_->KnownPods().empty(); }))
       << daemon_->KnownPods().size();
 }

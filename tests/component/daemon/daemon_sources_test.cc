@@ -1,4 +1,4 @@
-// Where the daemon learns what a pod asks for.
+// The sources of a pod's resource requests: Pods API, annotations, CRI.
 #include <gtest/gtest.h>
 
 #include <CLI/App.hpp>
@@ -45,15 +45,15 @@ const std::map<std::string, std::string> kGpuAndThree = {
 
 // --- The kubelet's Pods API -------------------------------------------------------------------
 
-TEST_F(DaemonSourcesTest, PodsApiTellsTheWholePodBeforeItsSandboxIsMade) {
+TEST_F(DaemonSourcesTest, PodsApiShowsTheWholePodBeforeItsSandboxIsCreated) {
   Start();
   StartGpus();
   StartPodsApi();
   api_->SetPod(MakePod("whole", {Init("prepare", kTwo), App("app", kGpuAndThree)}));
   const v1::PodSandboxConfig pod = PodConfig("whole");
   const std::string sandbox = Run(pod);
-  // Everything is decided: the init container's CPUs are among the app's, which stand beside the
-  // GPU.
+  // The init container's CPUs are reused by the app container, whose CPUs are on the GPU's NUMA
+  // node.
   EXPECT_NE(State().find(R"("whole":{"app":"1-3","prepare":"1-2"})"), std::string::npos) << State();
   EXPECT_EQ(SourceOf("pod-whole"), "kubelet's Pods API");
   const auto prepare = Create(sandbox, pod, Pinned(2, "prepare"));
@@ -110,7 +110,7 @@ TEST_F(DaemonSourcesTest, SimulatedKubeletServesThePodsApiWhileItRunsPods) {
   EXPECT_NE(State().find(R"("web":{"app":"2-3","side":"1"})"), std::string::npos) << State();
 }
 
-// kubectl debug: it is not among the containers that the pod was made with.
+// kubectl debug: an ephemeral container is not in the pod spec's list of containers.
 TEST_F(DaemonSourcesTest, ContainerForDebuggingRunsInThePoolAndTheRestStaysDecided) {
   Start();
   StartPodsApi();
@@ -130,7 +130,7 @@ TEST_F(DaemonSourcesTest, ContainerForDebuggingRunsInThePoolAndTheRestStaysDecid
   EXPECT_EQ(CpusOf(app.response.container_id()), "1-2");
 }
 
-// critest and crictl make pods that no kubelet knows.
+// critest and crictl create pods that the kubelet does not know.
 TEST_F(DaemonSourcesTest, PodThatTheKubeletDoesNotKnowIsTakenFromTheNextSource) {
   Start();
   StartPodsApi();
@@ -173,8 +173,9 @@ TEST_F(DaemonSourcesTest, PodsApiThatFailsOrTalksNonsenseIsPassedOver) {
             "CRI estimate (kubelet's Pods API: requested pod another, got pod whose)");
 }
 
-// A resize that the kubelet has not allowed yet: the API shows what is wanted, CRI what is.
-TEST_F(DaemonSourcesTest, WhatTheContainerIsCreatedWithGoesBeforeWhatTheApiSays) {
+// A resize that the kubelet has not allowed yet: the API shows the desired size, CRI the actual
+// one.
+TEST_F(DaemonSourcesTest, SizeInCreateContainerTakesPrecedenceOverTheApi) {
   Start();
   StartPodsApi();
   api_->SetPod(MakePod("resized", {App("app", {{"cpu", "5"}, {"memory", "100Mi"}})}));
@@ -187,8 +188,8 @@ TEST_F(DaemonSourcesTest, WhatTheContainerIsCreatedWithGoesBeforeWhatTheApiSays)
       << source;
 }
 
-// Its containers run in the shared pool, whatever CRI shows of them.
-TEST_F(DaemonSourcesTest, PodLevelResourcesAreNobodysExclusively) {
+// The containers run in the shared pool, whatever sizes CRI shows.
+TEST_F(DaemonSourcesTest, PodLevelResourcesAreNeverExclusive) {
   Start();
   StartPodsApi();
   Pod podlevel = MakePod("podlevel", {App("a", {}), App("b", kTwo)});
@@ -217,18 +218,18 @@ TEST_F(DaemonSourcesTest, ScopeOfPodIsDecidedForTheWholePod) {
   Start(StaticConfig("topologyManagerPolicy: single-numa-node\ntopologyManagerScope: pod\n"));
   StartPodsApi();
   const std::map<std::string, std::string> eight = {{"cpu", "8"}, {"memory", "100Mi"}};
-  api_->SetPod(MakePod("wide", {App("a", eight), App("b", eight)}));  // 16 CPUs on no one node
+  api_->SetPod(MakePod("wide", {App("a", eight), App("b", eight)}));  // no NUMA node has 16 CPUs
   const v1::PodSandboxConfig pod = PodConfig("wide");
   const std::string sandbox = Run(pod);
-  ASSERT_NE(sandbox, "");  // said at CreateContainer
+  ASSERT_NE(sandbox, "");  // CreateContainer refuses it
   const auto created = Create(sandbox, pod, Pinned(8, "a"));
   EXPECT_EQ(created.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_NE(created.status.error_message().find("TopologyAffinityError"), std::string::npos)
       << created.status.error_message();
 }
 
-// The refusal is said at every CreateContainer until there is room.
-TEST_F(DaemonSourcesTest, RefusedPodStartsOnceThereIsRoom) {
+// Every CreateContainer is refused until enough CPUs are free.
+TEST_F(DaemonSourcesTest, RefusedPodStartsOnceCpusAreFree) {
   Start();
   StartPodsApi();
   const Running holder = RunOne(PodConfig("holder"), Pinned(20));
@@ -312,7 +313,7 @@ TEST_F(DaemonSourcesTest, StaticMirrorAndHostNetworkPodsAreLikeAnyOther) {
   (*static_pod.mutable_annotations())["kubernetes.io/config.hash"] = static_pod.metadata().uid();
   (*static_pod.mutable_annotations())["kubernetes.io/config.seen"] = "2026-11-21T20:00:00Z";
   EXPECT_EQ(CpusOf(RunOne(static_pod, Pinned(2)).container), "1-2");
-  // The API server's image of a static pod, under a UID of its own.
+  // The mirror pod of a static pod in the API server, which has another UID.
   v1::PodSandboxConfig mirror = PodConfig("6f1d3f4e-5f7c-4b8e-9d57-3c1f6f0a7b11");
   (*mirror.mutable_annotations())["kubernetes.io/config.mirror"] = static_pod.metadata().uid();
   EXPECT_EQ(CpusOf(RunOne(mirror, Pinned(2)).container), "3-4");

@@ -1,4 +1,4 @@
-// What a kubelet and a runtime see of the daemon.
+// The daemon between a kubelet and a runtime.
 #include "daemon/daemon.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kBlogUid[] = "39b37746-7f5e-4064-b8e1-eebd2bfaa003";
-// As the kubelet of the blog wrote it.
+// As the kubelet of the recorded scenario wrote it.
 constexpr char kBlogState[] =
     R"({"policyName":"static","defaultCpuSet":"0,4-27","entries":{"39b37746-7f5e-4064-b8e1-)"
     R"(eebd2bfaa003":{"app":"1-3"}},"checksum":3300516549})";
@@ -58,7 +58,7 @@ TEST_P(DaemonOfVersion, PodGetsCpusAndGpuOfOneNumaNode) {
   EXPECT_EQ(CpusOf(running.container), "1-3");
 }
 
-TEST_F(DaemonTest, SharedContainerLeavesBeforeTheExclusiveOneStarts) {
+TEST_F(DaemonTest, SharedContainerLosesCpusBeforeTheExclusiveOneStarts) {
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   EXPECT_EQ(CpusOf(shared.container), "0-27");
@@ -88,13 +88,13 @@ TEST_F(DaemonTest, ExclusiveContainerDoesNotStartWhileOthersCannotBeMoved) {
   request.set_container_id(created.response.container_id());
   EXPECT_FALSE(
       Call<v1::StartContainerResponse>("StartContainer", request, milliseconds(1500)).status.ok());
-  EXPECT_TRUE(runtime_->Requests("StartContainer").size() == 1);  // of the shared one
+  EXPECT_TRUE(runtime_->Requests("StartContainer").size() == 1);  // of the shared container
   runtime_->SetFailure("UpdateContainerResources", grpc::Status::OK);
   EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
   EXPECT_EQ(CpusOf(shared.container), "0,4-27");
 }
 
-TEST_F(DaemonTest, ContainerThatHasEndedHoldsNobodyUp) {
+TEST_F(DaemonTest, EndedContainerDelaysNoOther) {
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   ASSERT_TRUE(runtime_->EndContainer(shared.container, 1));  // updates of it fail from now on
@@ -134,7 +134,7 @@ TEST_F(DaemonTest, GrantThatCannotBeSavedNeverReachesTheRuntime) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const std::string sandbox = Run(pod);
-  // A directory in the place of the file: not even root writes over that.
+  // A directory in place of the file: not even root can replace it.
   fs::remove(StateDir() / "cpu_manager_state");
   fs::create_directories(StateDir() / "cpu_manager_state" / "in the way");
   const auto refused = Create(sandbox, pod, Pinned(3));
@@ -157,14 +157,14 @@ TEST_F(DaemonTest, RetryAfterTheRuntimesFailureGetsTheSameGrant) {
   EXPECT_EQ(failed.status.error_code(), grpc::StatusCode::UNKNOWN);
   EXPECT_EQ(failed.status.error_message(), "no such image");
   const v1::PodSandboxConfig other = PodConfig("other");
-  EXPECT_FALSE(Create(Run(other), other, Pinned(3)).status.ok());  // has other CPUs meanwhile
+  EXPECT_FALSE(Create(Run(other), other, Pinned(3)).status.ok());  // other CPUs are allocated to it
   runtime_->SetFailure("CreateContainer", grpc::Status::OK);
   const auto created = Create(sandbox, pod, Pinned(3));
   ASSERT_TRUE(created.status.ok());
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
 }
 
-TEST_F(DaemonTest, RefusalSaysWhatWasAskedWhatIsLeftAndWhatHelps) {
+TEST_F(DaemonTest, RefusalNamesTheRequestTheFreeResourcesAndTheRemedy) {
   Start(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   RunOne(PodConfig("first"), Pinned(8));
   RunOne(PodConfig("second"), Pinned(8));
@@ -183,14 +183,14 @@ TEST_F(DaemonTest, RefusalSaysWhatWasAskedWhatIsLeftAndWhatHelps) {
   EXPECT_EQ(runtime_->Requests("CreateContainer").size(), 2U);
 }
 
-TEST_F(DaemonTest, AnnotatedPodIsDecidedAsAWholeBeforeItsSandboxRuns) {
+TEST_F(DaemonTest, AnnotatedPodIsAdmittedAsAWholeBeforeItsSandboxRuns) {
   Start();
   const std::string two = R"({"a":{"limits":{"cpu":"2","memory":"100Mi"}},)"
                           R"("b":{"limits":{"cpu":"3","memory":"100Mi"}}})";
   const v1::PodSandboxConfig pod = PodConfig("whole", "", two);
   const std::string sandbox = Run(pod);
   EXPECT_NE(State().find(R"("whole":{"a":"1-2","b":"3-5"})"), std::string::npos) << State();
-  // In between somebody else comes; the pod keeps what it has.
+  // Another pod arrives in between; the first pod keeps its CPUs.
   RunOne(PodConfig("other"), Pinned(2));
   const auto b = Create(sandbox, pod, Pinned(3, "b"));
   ASSERT_TRUE(b.status.ok()) << b.status.error_message();
@@ -230,7 +230,7 @@ TEST_F(DaemonTest, UpdateOfTheKubeletKeepsOurCpus) {
 TEST_F(DaemonTest, UpdateOfAnUnknownContainerPassesAsItIs) {
   Start();
   v1::UpdateContainerResourcesRequest request;
-  request.set_container_id("nobody");
+  request.set_container_id("unknown");
   request.mutable_linux()->set_cpuset_cpus("0-27");
   EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(runtime_->Requests("UpdateContainerResources").back().bytes,
@@ -254,7 +254,7 @@ TEST_F(DaemonTest, RestartedContainerKeepsItsCpus) {
   EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
 }
 
-TEST_F(DaemonTest, StoppedPodMakesRoomForWhoNeedsIt) {
+TEST_F(DaemonTest, CpusOfAStoppedPodAreAvailable) {
   Start();
   const Running first = RunOne(PodConfig("first"), Pinned(20));
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
@@ -274,13 +274,13 @@ TEST_F(DaemonTest, StopThatFailedFreesNothing) {
             runtime_->FindContainer(first.container)->config.linux().resources().cpuset_cpus());
 }
 
-TEST_F(DaemonTest, WithPolicyNoneNothingIsTouched) {
+TEST_F(DaemonTest, WithPolicyNoneNothingIsChanged) {
   Start("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n");
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   v1::CreateContainerRequest create;
   create.set_pod_sandbox_id(Run(pod));
   *create.mutable_config() = Pinned(3);
-  for (int i = 0; i < 20; ++i) {  // a map has no order that two programs share
+  for (int i = 0; i < 20; ++i) {  // the order of map entries differs between programs
     (*create.mutable_config()->mutable_labels())["label" + std::to_string(i)] = "x";
   }
   *create.mutable_sandbox_config() = pod;

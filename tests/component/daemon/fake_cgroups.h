@@ -1,4 +1,4 @@
-// The cgroup files that a runtime and a kubelet would make for simulated containers.
+// The cgroup files that a runtime and a kubelet would create for simulated containers.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ class FakeCgroups {
     if (unified_) Write(root_ / "cgroup.controllers", "cpuset cpu memory\n");
   }
 
-  // As the runtime does with what happens to a container.
+  // Does what the runtime does to the cgroup at each event of a container.
   void Apply(const simulator::RuntimeModel::Event& event) const {
     using Change = simulator::RuntimeModel::Change;
     const simulator::SimulatedContainer& container = event.container;
@@ -43,7 +43,7 @@ class FakeCgroups {
           (mems.empty() ? "0-1" : mems) + "\n");
   }
 
-  // Anybody's write, and what the kernel makes of it.
+  // A write by any program, and its effect in the kernel.
   void SetCpus(const std::string& cgroup, const std::string& cpus) const {
     const std::filesystem::path directory = Cpuset(cgroup);
     Write(directory / (unified_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus"),
@@ -73,7 +73,7 @@ class FakeCgroups {
   std::filesystem::path Cpuset(const std::string& cgroup) const {
     return (unified_ ? root_ : root_ / "cpuset") / cgroup.substr(1);
   }
-  // In the place of the old text, as the kernel has it: nobody sees half of it.
+  // Replaces the text at once, as the kernel does: no reader sees a part of it.
   static void Write(const std::filesystem::path& path, const std::string& text) {
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     const auto size = static_cast<ssize_t>(text.size());

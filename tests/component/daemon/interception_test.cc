@@ -1,5 +1,4 @@
-// What alignd changes in a request is what was granted, and nothing else: fields that it does not
-// know among the rest.
+// alignd changes the allocated resources in a request and nothing else. Unknown fields are kept.
 #include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
@@ -12,9 +11,9 @@
 namespace alignd::daemon {
 namespace {
 
-constexpr int kFuture = 9999;  // a field number of no cri-api yet
+constexpr int kFuture = 9999;  // not used by any version of the CRI API
 
-// Gives every message in `message`, and itself, a field that nobody knows.
+// Adds an unknown field to `message` and to every message in it.
 void AddFuture(google::protobuf::Message& message) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   std::vector<const google::protobuf::FieldDescriptor*> fields;
@@ -69,7 +68,7 @@ TEST_F(Interception, UpdateKeepsWhatItDoesNotKnow) {
   AddFuture(request);
   ASSERT_TRUE(Update(request).ok());
 
-  // What alignd says of its own accord before or afterwards has no annotations.
+  // alignd's own updates, before and afterwards, have no annotations.
   v1::UpdateContainerResourcesRequest heard;
   for (const auto& [method, bytes] : runtime_->Requests("UpdateContainerResources")) {
     ASSERT_TRUE(heard.ParseFromString(bytes));
@@ -81,17 +80,17 @@ TEST_F(Interception, UpdateKeepsWhatItDoesNotKnow) {
   EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
 }
 
-// Calls that alignd only looks at pass as they are, also in an encoding that it would not choose.
+// Calls that alignd only reads are passed on unchanged, also in an unusual encoding.
 TEST_F(Interception, WhatIsOnlyLookedAtPassesByteForByte) {
   Start();
   const Running running = RunOne(PodConfig("one"), Pinned(3));
-  // Field 1 twice, the last counts, after a field that nobody knows.
+  // An unknown field, then field 1 twice: the last value is valid.
   const auto odd = [](const std::string& id) {
     const std::string field = std::string("\x0a") + static_cast<char>(id.size()) + id;
     return "\x9a\x06\x01x" + std::string("\x0a\x01-") + field;
   };
   for (const auto& [method, id] : {std::pair{"StartContainer", running.container},
-                                   std::pair{"RemoveContainer", std::string("nobody")},
+                                   std::pair{"RemoveContainer", std::string("unknown")},
                                    std::pair{"StopPodSandbox", running.sandbox},
                                    std::pair{"RemovePodSandbox", running.sandbox}}) {
     const std::string path = "/" + service_ + "/" + method;
@@ -102,7 +101,7 @@ TEST_F(Interception, WhatIsOnlyLookedAtPassesByteForByte) {
   }
 }
 
-// The runtime knows best what to say of a request that is none.
+// A malformed request is passed on: the runtime answers it.
 TEST_F(Interception, WhatIsNoMessageIsTheRuntimesToRefuse) {
   Start();
   const std::string garbage("\xff\xff\0\x01", 4);
@@ -117,8 +116,8 @@ TEST_F(Interception, WhatIsNoMessageIsTheRuntimesToRefuse) {
   }
 }
 
-// Not for a device plugin, not for the runtime's work for another pod, not for the reconciler.
-TEST_F(Interception, ContainerThatAsksForNothingSpecialWaitsForNobody) {
+// CreateContainer waits for no other pod's device plugin, runtime call or reconciliation.
+TEST_F(Interception, ContainerWithoutExclusiveResourcesIsNotDelayed) {
   Start();
   StartGpus();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
@@ -141,11 +140,11 @@ TEST_F(Interception, ContainerThatAsksForNothingSpecialWaitsForNobody) {
   auto status = std::async(std::launch::async, [&] {
     return Call<v1::StatusResponse>("Status", v1::StatusRequest()).status;
   });
-  // The shared container is being moved, and that does not end.
+  // The update that moves the shared container hangs.
   ASSERT_TRUE(Eventually([&] { return !runtime_->Requests("UpdateContainerResources").empty(); }));
 
   const Running other = RunOne(BurstablePod("other"), Shared());
-  // Whether those who want the GPU came first or not.
+  // The order of the calls that need the GPU makes no difference.
   const CpuSet own = *CpuSet::Parse(CpusOf(created.response.container_id()));
   EXPECT_EQ(own.Count(), 3);
   EXPECT_EQ(CpusOf(other.container), (*CpuSet::Parse("0-27") - own).ToString());

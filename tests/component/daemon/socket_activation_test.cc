@@ -1,4 +1,5 @@
-// alignd as a process on a socket that outlives it, as under systemd: its restart is a slow answer.
+// alignd as a process on a socket of systemd, which outlives it: during a restart, answers are
+// slow.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -33,7 +34,7 @@ host::Descriptor ListenAt(const std::string& path) {
   return listening;
 }
 
-// With the kubelet's settings for the connection to its runtime.
+// A channel with the kubelet's settings for the connection to its runtime.
 std::shared_ptr<grpc::Channel> DialAsTheKubelet(const std::string& path) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
@@ -54,7 +55,7 @@ class SocketActivation : public DaemonTest {
 
   void StartProcess(const std::string& listen) {
     const Options options = DaemonOptions();
-    alignd_.reset();  // before the next one writes to the log
+    alignd_.reset();  // before the next process writes to the log
     alignd_ = std::make_unique<testing::Process>(
         std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
                                  "--listen", listen, "--runtime-endpoint", options.runtime_endpoint,
@@ -115,7 +116,7 @@ TEST_F(SocketActivation, CreateUnderWayIsAnsweredBeforeWeEnd) {
   EXPECT_EQ(CpusOf(created.response.container_id()), "1-3");
 }
 
-// The caller hears UNAVAILABLE, repeats what it asked, and gets the same CPUs.
+// The caller gets UNAVAILABLE, retries, and gets the same CPUs.
 TEST_F(SocketActivation, CreateCutOffByACrashMayBeRepeated) {
   StartProcess();
   const v1::PodSandboxConfig pod = PodConfig("one");
@@ -137,9 +138,9 @@ TEST_F(SocketActivation, CreateCutOffByACrashMayBeRepeated) {
   EXPECT_EQ(CpusOf(next.container), "4-5");
 }
 
-// Four callers never stop asking while alignd is restarted three times. No call is lost. Our
-// callers' gRPC, which is told to repeat nothing by itself, gives up a call that it is about to
-// send when it hears that the connection goes; to ask again helps.
+// Four callers send calls without pause while alignd restarts three times. No call is lost. The
+// callers' gRPC does not retry by itself: a call that meets the closing connection fails, and the
+// caller sends it again.
 TEST_F(SocketActivation, HammeringCallersLoseNoCall) {
   StartProcess();
   ASSERT_TRUE(Version().ok()) << alignd_->Log();
@@ -172,8 +173,8 @@ TEST_F(SocketActivation, HammeringCallersLoseNoCall) {
   for (auto& caller : callers) EXPECT_EQ(caller.get(), std::vector<std::string>());
 }
 
-// An answer of a megabyte is under way; what its caller asks meanwhile waits for the next process.
-TEST_F(SocketActivation, LongAnswerArrivesWholeWhileWeEnd) {
+// An answer of 1 MB is being sent; the next call of the caller waits for the next process.
+TEST_F(SocketActivation, LongAnswerIsCompleteAlthoughAligndStops) {
   StartProcess();
   v1::PodSandboxConfig pod = PodConfig("large");
   (*pod.mutable_annotations())["text"] = std::string(size_t{1} << 20, 'x');
@@ -193,7 +194,7 @@ TEST_F(SocketActivation, LongAnswerArrivesWholeWhileWeEnd) {
   EXPECT_TRUE(Version().ok()) << alignd_->Log();
 }
 
-// It would hold us up for ever; who reads it sees it end.
+// The answer is not read, so it would block the stop. The reader sees the connection end.
 TEST_F(SocketActivation, StreamThatNeverEndsDoesNotHoldUpTheEnd) {
   StartProcess();
   ASSERT_TRUE(Version().ok()) << alignd_->Log();
@@ -207,7 +208,7 @@ TEST_F(SocketActivation, StreamThatNeverEndsDoesNotHoldUpTheEnd) {
   EXPECT_FALSE(stream.get().ok());
 }
 
-TEST_F(SocketActivation, SocketAtAnotherPathIsRefusedWithTheCure) {
+TEST_F(SocketActivation, SocketAtAnotherPathIsRefusedWithTheRemedy) {
   StartProcess((tree_.root() / "elsewhere.sock").string());
   EXPECT_TRUE(alignd_->WaitForLog("is not a unix socket that listens at")) << alignd_->Log();
   EXPECT_TRUE(alignd_->WaitForLog("ListenStream=")) << alignd_->Log();

@@ -29,7 +29,7 @@
 namespace alignd::simulator {
 namespace {
 
-// What one thread writes and another reads.
+// A text that one thread writes and another reads.
 class SharedText final : public std::streambuf {
  public:
   std::string text() const {
@@ -56,7 +56,7 @@ class SharedText final : public std::streambuf {
 
 constexpr char kGpu[] = "example.com/gpu";
 
-// What the program would do with these arguments.
+// The action of the program for these arguments.
 Action Parse(std::vector<std::string> arguments) {
   CLI::App app("alignsim");
   Action action;
@@ -66,7 +66,7 @@ Action Parse(std::vector<std::string> arguments) {
   return action;
 }
 
-TEST(DevicesCommand, ServesUntilItIsTold) {
+TEST(DevicesCommand, ServesUntilTheStopSignal) {
   const testing::FakeTree tree;
   testing::FakeInventory inventory;
   TaskQueue background("background");

@@ -7,8 +7,9 @@
 
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
+#include "rpc/client_call.h"
 #include "rpc/unix_socket.h"
-#include "runtime/v1/cri.grpc.pb.h"
+#include "runtime/v1/cri.pb.h"
 #include "simulator/runtime_command.h"
 
 namespace alignd::simulator {
@@ -27,18 +28,23 @@ class EmbeddedRuntimeTest : public ::testing::Test {
     auto channel = rpc::Dial(Endpoint());
     ASSERT_TRUE(channel.ok()) << channel.error().Text();
     channel_ = *channel;
-    stub_ = cri::RuntimeService::NewStub(channel_);
   }
 
   std::string Endpoint() const { return (tree_.root() / "runtime.sock").string(); }
+
+  grpc::Status Call(const std::string& method, const google::protobuf::Message& request,
+                    google::protobuf::Message& response) {
+    grpc::ClientContext context;
+    return rpc::CallUnaryAndWait(channel_, &context, "/runtime.v1.RuntimeService/" + method,
+                                 request, &response);
+  }
 
   std::string RunSandbox() {
     cri::RunPodSandboxRequest request;
     request.mutable_config()->mutable_metadata()->set_name("web-0");
     request.mutable_config()->mutable_metadata()->set_uid("u1");
     cri::RunPodSandboxResponse response;
-    grpc::ClientContext context;
-    EXPECT_TRUE(stub_->RunPodSandbox(&context, request, &response).ok());
+    EXPECT_TRUE(Call("RunPodSandbox", request, response).ok());
     return response.pod_sandbox_id();
   }
 
@@ -52,34 +58,36 @@ class EmbeddedRuntimeTest : public ::testing::Test {
     config.mutable_linux()->mutable_resources()->set_cpuset_cpus("2-3");
     config.mutable_linux()->mutable_resources()->set_cpu_shares(512);
     cri::CreateContainerResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = stub_->CreateContainer(&context, request, &response);
+    const grpc::Status status = Call("CreateContainer", request, response);
     if (id != nullptr) *id = response.container_id();
     return status;
   }
 
   // A call whose request is only a container id.
   template <typename Request, typename Response>
-  grpc::Status OnContainer(grpc::Status (cri::RuntimeService::Stub::*method)(grpc::ClientContext*,
-                                                                             const Request&,
-                                                                             Response*),
-                           const std::string& id) {
+  grpc::Status OnContainer(const std::string& method, const std::string& id) {
     Request request;
     request.set_container_id(id);
     Response response;
-    grpc::ClientContext context;
-    return (stub_.get()->*method)(&context, request, &response);
+    return Call(method, request, response);
   }
   grpc::Status StartContainer(const std::string& id) {
-    return OnContainer(&cri::RuntimeService::Stub::StartContainer, id);
+    return OnContainer<cri::StartContainerRequest, cri::StartContainerResponse>("StartContainer",
+                                                                                id);
+  }
+  grpc::Status StopContainer(const std::string& id) {
+    return OnContainer<cri::StopContainerRequest, cri::StopContainerResponse>("StopContainer", id);
+  }
+  grpc::Status RemoveContainer(const std::string& id) {
+    return OnContainer<cri::RemoveContainerRequest, cri::RemoveContainerResponse>("RemoveContainer",
+                                                                                  id);
   }
 
   cri::ContainerStatus StatusOf(const std::string& id) {
     cri::ContainerStatusRequest request;
     request.set_container_id(id);
     cri::ContainerStatusResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = stub_->ContainerStatus(&context, request, &response);
+    const grpc::Status status = Call("ContainerStatus", request, response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response.status();
   }
@@ -88,10 +96,9 @@ class EmbeddedRuntimeTest : public ::testing::Test {
   std::string printed_;
   std::unique_ptr<EmbeddedRuntime> runtime_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<cri::RuntimeService::Stub> stub_;
 };
 
-TEST_F(EmbeddedRuntimeTest, LeadsAContainerThroughItsLife) {
+TEST_F(EmbeddedRuntimeTest, ContainerGoesThroughAllStates) {
   const std::string sandbox = RunSandbox();
   std::string id;
   ASSERT_TRUE(Create(sandbox, "main", &id).ok());
@@ -105,7 +112,7 @@ TEST_F(EmbeddedRuntimeTest, LeadsAContainerThroughItsLife) {
   EXPECT_EQ(StatusOf(id).state(), cri::CONTAINER_EXITED);
   EXPECT_EQ(StatusOf(id).exit_code(), 3);
   EXPECT_GE(StatusOf(id).finished_at(), StatusOf(id).started_at());
-  EXPECT_TRUE(OnContainer(&cri::RuntimeService::Stub::RemoveContainer, id).ok());
+  EXPECT_TRUE(RemoveContainer(id).ok());
   EXPECT_TRUE(runtime_->Containers().empty());
   EXPECT_EQ(printed_,
             "create  default/web-0 main (…0002)  cpuset 2-3  mems -  memory 0  quota 0/0\n"
@@ -122,8 +129,7 @@ TEST_F(EmbeddedRuntimeTest, StoppingTheSandboxStopsItsContainers) {
   cri::StopPodSandboxRequest request;
   request.set_pod_sandbox_id(sandbox);
   cri::StopPodSandboxResponse response;
-  grpc::ClientContext context;
-  ASSERT_TRUE(stub_->StopPodSandbox(&context, request, &response).ok());
+  ASSERT_TRUE(Call("StopPodSandbox", request, response).ok());
   EXPECT_EQ(StatusOf(id).state(), cri::CONTAINER_EXITED);
   EXPECT_EQ(runtime_->Sandboxes().at(0).state, cri::SANDBOX_NOTREADY);
   EXPECT_FALSE(Create(sandbox, "late", nullptr).ok());
@@ -137,8 +143,7 @@ TEST_F(EmbeddedRuntimeTest, UpdatesKeepWhatTheyDoNotName) {
   request.mutable_linux()->set_cpuset_cpus("4");
   request.mutable_linux()->set_memory_limit_in_bytes(1 << 20);
   cri::UpdateContainerResourcesResponse response;
-  grpc::ClientContext context;
-  ASSERT_TRUE(stub_->UpdateContainerResources(&context, request, &response).ok());
+  ASSERT_TRUE(Call("UpdateContainerResources", request, response).ok());
   const cri::LinuxContainerResources resources = StatusOf(id).resources().linux();
   EXPECT_EQ(resources.cpuset_cpus(), "4");
   EXPECT_EQ(resources.cpu_shares(), 512);
@@ -148,9 +153,8 @@ TEST_F(EmbeddedRuntimeTest, UpdatesKeepWhatTheyDoNotName) {
 TEST_F(EmbeddedRuntimeTest, AnswersUnknownIdsAsContainerdDoes) {
   EXPECT_EQ(StartContainer("nope").error_code(), StatusCode::NOT_FOUND);
   EXPECT_EQ(Create("nope", "main", nullptr).error_code(), StatusCode::NOT_FOUND);
-  EXPECT_EQ(OnContainer(&cri::RuntimeService::Stub::StopContainer, "nope").error_code(),
-            StatusCode::NOT_FOUND);
-  EXPECT_TRUE(OnContainer(&cri::RuntimeService::Stub::RemoveContainer, "nope").ok());
+  EXPECT_EQ(StopContainer("nope").error_code(), StatusCode::NOT_FOUND);
+  EXPECT_TRUE(RemoveContainer("nope").ok());
 }
 
 TEST_F(EmbeddedRuntimeTest, SpeaksBothVersionsAndNamesWhatItDoesNotKnow) {
@@ -191,22 +195,24 @@ TEST_F(EmbeddedRuntimeTest, FailsAndDelaysOnDemand) {
 }
 
 TEST_F(EmbeddedRuntimeTest, StreamsEvents) {
-  grpc::ClientContext context;
-  const auto events = stub_->GetContainerEvents(&context, cri::GetEventsRequest());
-  events->WaitForInitialMetadata();
+  testing::RawCall events(channel_, "/runtime.v1.RuntimeService/GetContainerEvents");
+  events.Write(cri::GetEventsRequest().SerializeAsString());
+  events.WritesDone();
+  events.WaitForInitialMetadata();
   std::string id;
   ASSERT_TRUE(Create(RunSandbox(), "main", &id).ok());
   ASSERT_TRUE(StartContainer(id).ok());
   for (const auto type : {cri::CONTAINER_CREATED_EVENT, cri::CONTAINER_STARTED_EVENT}) {
+    const std::optional<std::string> message = events.Read();
     cri::ContainerEventResponse event;
-    ASSERT_TRUE(events->Read(&event));
+    ASSERT_TRUE(message.has_value() && event.ParseFromString(*message));
     EXPECT_EQ(event.container_event_type(), type);
     EXPECT_EQ(event.container_id(), id);
     EXPECT_EQ(event.pod_sandbox_status().metadata().uid(), "u1");
   }
-  context.TryCancel();
-  EXPECT_EQ(events->Finish().error_code(), StatusCode::CANCELLED);
-  EXPECT_TRUE(runtime_->EndContainer(id, 0));  // with nobody listening any more
+  events.context().TryCancel();
+  EXPECT_EQ(events.Finish().error_code(), StatusCode::CANCELLED);
+  EXPECT_TRUE(runtime_->EndContainer(id, 0));  // after the last listener has gone
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The kubelet's stand-in, over a socket, with the embedded runtime.
+// The simulated kubelet, over a socket, with the embedded runtime.
 #include "simulator/kubelet.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST_F(KubeletTest, RunsAPodAndRemovesIt) {
   EXPECT_TRUE(runtime_->Sandboxes().empty());
 }
 
-TEST_F(KubeletTest, TellsARefusalAndGoesOnFromThereWhenRunAgain) {
+TEST_F(KubeletTest, ReportsARefusalAndContinuesWhenRunAgain) {
   runtime_->SetFailure("CreateContainer",
                        {grpc::StatusCode::FAILED_PRECONDITION, "Because: it does not fit"});
   const auto refused = kubelet_->Run(manifest_);

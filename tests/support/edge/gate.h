@@ -1,4 +1,4 @@
-// What a test waits for, with a limit, so that a failure is a failure and not a hang.
+// An event that a test waits for, with a time limit.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A program of ours or another's, run as a child process whose output goes to a file.
+// A child process whose output goes to a file.
 #pragma once
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ class Process {
       : log_(std::move(log)) {
     constexpr int kFirstPassed = 3;
     if (listening >= 0) {
-      // The shell's process id becomes the program's.
+      // exec keeps the shell's process id.
       const std::vector<std::string> prefix = {
           "env", "LISTEN_FDS=1", "LISTEN_FDNAMES=cri",
           "sh",  "-c",           "LISTEN_PID=$$ exec \"$0\" \"$@\""};
@@ -76,7 +76,7 @@ class Process {
   Process& operator=(const Process&) = delete;
   ~Process() { Kill(SIGKILL); }
 
-  // Sends the signal and waits for the end. Gives the wait status, or -1 if it had ended before.
+  // Sends the signal and waits for the end. Returns the wait status, or -1 if it had ended before.
   int Kill(int signal) {
     if (pid_ <= 0) return -1;
     int status = -1;

@@ -1,4 +1,4 @@
-// A unix socket that accepts connections and never answers.
+// A socket that accepts connections and never answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 namespace alignd::testing {
 
+// The file of the socket stays after the end, as that of a killed process does.
 class SilentSocket {
  public:
   explicit SilentSocket(const std::filesystem::path& path)

@@ -1,5 +1,5 @@
 // A directory tree as a text file: one line `path TAB content` per file, `path TAB -> target` per
-// symbolic link; empty lines and lines that begin with # say nothing. Files get a line end.
+// symbolic link; empty lines and lines that begin with # are ignored. Files get a line end.
 #pragma once
 
 #include <gtest/gtest.h>
