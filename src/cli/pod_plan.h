@@ -1,4 +1,4 @@
-// Where pods would land on a node, told for people.
+// Shows where pods would be placed on a node.
 #pragma once
 
 #include <iosfwd>
@@ -11,8 +11,8 @@
 
 namespace alignd::cli {
 
-// Admits the pods one after the other and prints where each container lands, what is left on each
-// NUMA node, and why a pod does not fit; with `explain`, also how NUMA nodes were chosen. Exit
+// Admits the pods one after the other and prints the placement of each container, what is free on
+// each NUMA node, and why a pod does not fit; with `explain`, also how NUMA nodes were chosen. Exit
 // status 1 if one does not fit. Errors: the configuration cannot manage the node.
 Result<int> PlanPods(const scenario::NodeDescription& node, const KubeletConfig& config,
                      const std::vector<Pod>& pods, bool explain, std::ostream& out);

@@ -12,7 +12,7 @@
 namespace alignd::cli {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1;  // also what `... verify` gives for "no"
+inline constexpr int kFailure = 1;  // also of `... verify` for a bad file
 inline constexpr int kUsage = 2;
 
 // What a subcommand does once its options are parsed: writes its result to `out` and gives the exit

@@ -1,5 +1,5 @@
-// Checks of what device plugins say: their registration, their device lists and their answers. Pure
-// functions, so that every odd plugin is a line in a table of cases.
+// Checks of the messages of device plugins: registrations, device lists and answers. Pure
+// functions, so that tests can list cases in a table.
 #pragma once
 
 #include <map>
@@ -17,14 +17,15 @@ namespace alignd::deviceplugin {
 
 inline constexpr std::string_view kApiVersion = "v1beta1";
 
-// More devices in one list are a mistake of the plugin.
+// A list with more devices is refused.
 inline constexpr int kMaxDevices = 100'000;
 
-// Longer lists break a kubelet's connection to its plugin, and would break ours to the kubelet that
-// is told of them. Source: google.golang.org/grpc, defaultClientMaxReceiveMessageSize.
+// Longer lists break a kubelet's connection to its plugin, and would also break alignd's connection
+// to a kubelet that gets them from alignd. Source: google.golang.org/grpc,
+// defaultClientMaxReceiveMessageSize.
 inline constexpr size_t kMaxListBytes = 4 * 1024 * 1024;
 
-// In quotes and with everything escaped that could spoil a log line.
+// In quotes, with control characters escaped, for log lines.
 std::string Quoted(std::string_view text);
 
 // Whether a device plugin may have this name: "domain/name", not of kubernetes.io, without the
@@ -37,7 +38,7 @@ bool IsExtendedResourceName(std::string_view name);
 // the endpoint must be a plain file name; the kubelet also takes `../` and folders.
 Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request);
 
-// What a plugin that was found by its socket serves, and where.
+// The resource of a plugin that was found by its socket, and its endpoint.
 struct Offer {
   std::string resource;
   std::string endpoint;  // absolute path of its socket
@@ -46,38 +47,38 @@ struct Offer {
 };
 
 // `socket`: where the plugin was found, which is its endpoint too if it names none.
-// Errors: kInvalidArgument with the kubelet's text for another type of plugin, no version that we
-// speak, or a wrong name, and the rule as remedy.
+// Errors: kInvalidArgument with the kubelet's text for another type of plugin, no supported
+// version, or a wrong name, and the rule as remedy.
 // Source: kubelet pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go,
 // GenerateRegisterPluginFunc; cm/devicemanager/plugin/v1beta1/handler.go, ValidatePlugin.
 // Differs: the endpoint must be an absolute path; the kubelet fails to dial any other one.
 Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
                               const std::string& socket);
 
-// One list of devices, as the core wants it.
+// One list of devices, in the core's form.
 struct DeviceList {
   std::map<std::string, devicemanager::Device> devices;  // by id
-  std::vector<std::string> complaints;                   // what is odd, one line each kind
+  std::vector<std::string> complaints;                   // tolerated faults, one line each kind
 
   friend bool operator==(const DeviceList&, const DeviceList&) = default;
 };
 
-// Devices with an empty id are left out. Of a doubled id the last one counts, but it is unhealthy
-// if any of them is. Exactly "Healthy" is healthy. NUMA ids are handed on as they are, also those
-// that no machine has: the kubelet then finds no hint, and so do we.
+// Devices with an empty id are omitted. Of several devices with one id, the last is used; it is
+// unhealthy if any of them is. Only "Healthy" is healthy. NUMA ids are not checked: for an id that
+// the machine does not have there is no hint, as in the kubelet.
 // Errors: kInvalidArgument if there are more than kMaxDevices, or kMaxListBytes.
 // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, genericDeviceUpdateCallback.
 Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list);
 
-// The answer for the one container that was asked for, serialised (the same bytes for the same
-// answer). `complaint` is set to what is odd but tolerated.
+// The answer for the one container of the request, serialised (equal answers give equal bytes).
+// `complaint` is set to a tolerated fault.
 // Errors: kInvalidArgument if there is no answer for a container.
 // Source: manager.go, allocateContainerResources.
 Result<std::string> CheckAllocateResponse(const v1beta1::AllocateResponse& response,
                                           std::string& complaint);
 
-// The preferred ids that are available, sorted, each once; more or fewer than wanted are handed on,
-// as the kubelet uses what it can of them. `complaint` is set to what is odd.
+// The preferred ids that are available, sorted, each once. There may be more or fewer than
+// requested, as in the kubelet. `complaint` is set to a tolerated fault.
 // Source: manager.go, callGetPreferredAllocationIfAvailable, devicesToAllocate.
 std::vector<std::string> CheckPreferred(const devicemanager::PreferenceQuery& query,
                                         const v1beta1::PreferredAllocationResponse& response,

@@ -85,9 +85,9 @@ PluginRegistry::EndpointPtr PluginRegistry::Own(std::unique_ptr<PluginConnection
   ++endpoints_;
   return {endpoint.release(), [this](PluginConnection* last) {
             // The last owner may be a callback of the endpoint, which must not destroy it.
-            const EndpointPtr destroyed(last, [this](PluginConnection* old) { Destroy(old); });
-            // If the queue has stopped, Post destroys it here.
-            background_.Post([destroyed] {});
+            EndpointPtr destroyed(last, [this](PluginConnection* old) { Destroy(old); });
+            // The task is the only owner. If the queue has stopped, Post destroys it here.
+            background_.Post([destroyed = std::move(destroyed)] {});
           }};
 }
 

@@ -63,7 +63,7 @@ class PluginRegistry final : public allocation::DevicePlugins {
   ~PluginRegistry() override;
 
   // A plugin serves `resource` on `socket`. `done` runs when the plugin has returned its options;
-  // its device list comes later. Returns the registration's number, 0 if there is none.
+  // its device list comes later. Returns the registration's number; 0 if `socket` is invalid.
   // Errors: kUnavailable, kDeadlineExceeded: not reached; kInvalidArgument: not a path of a socket.
   // After an error, the plugin that served the resource before still serves it.
   // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, PluginConnected.

@@ -1,5 +1,5 @@
-// The socket on which device plugins register, as the kubelet serves it: an unmodified plugin that
-// finds our directory in the place of the kubelet's registers with us.
+// The socket on which device plugins register, as in the kubelet. An unmodified plugin registers
+// with alignd if it finds alignd's directory in the place of the kubelet's.
 #pragma once
 
 #include <grpcpp/server.h>
@@ -17,14 +17,14 @@ inline constexpr std::string_view kRegistrationSocket = "kubelet.sock";
 // Thread-safe.
 class RegistrationServer {
  public:
-  // Makes `directory` (absolute) if it is not there, removes every socket in it, so that plugins
-  // which watch it know that they must register, and serves `kubelet.sock`. Plain files and folders
-  // stay. `registry` outlives the server.
-  // Errors: kInvalidArgument if the directory is not absolute or its name too long for a socket;
-  // kUnavailable if someone serves `kubelet.sock` there, which is then left alone; otherwise kIo.
-  // Source: kubelet pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Start; manager.go,
+  // Makes `directory` (absolute) if it does not exist, removes every socket in it, so that plugins
+  // which watch it register again, and serves `kubelet.sock`. Files and directories stay.
+  // `registry` outlives the server. Errors: kInvalidArgument if the directory is not absolute or
+  // its name too long for a socket; kUnavailable if another process serves `kubelet.sock`, which
+  // then stays; otherwise kIo. Source: kubelet
+  // pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Start; manager.go,
   // CleanupPluginDirectory.
-  // Differs: the kubelet takes a living socket away from whoever serves it.
+  // Differs: the kubelet removes the socket even if another process serves it.
   static Result<std::unique_ptr<RegistrationServer>> Start(const std::filesystem::path& directory,
                                                            PluginRegistry& registry);
 

@@ -1,4 +1,4 @@
-// A `KubeletConfig` from a file, as the kubelet's --config names one.
+// Reads a `KubeletConfig` from a file such as that of the kubelet's --config.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 namespace alignd::host {
 
 // Reads a YAML or JSON file of up to 1 MiB. Thread-safe.
-// Errors: those of ReadFile, YamlToJson and ParseKubeletConfig, with the file's path in front; also
-// kInvalidArgument if there is nothing in it.
-// Source: kubelet pkg/kubelet/kubeletconfig/configfiles/configfiles.go, Load.
+// Errors: those of ReadFile, YamlToJson and ParseKubeletConfig, which begin with the file's path;
+// also kInvalidArgument if the file is empty. Source: kubelet
+// pkg/kubelet/kubeletconfig/configfiles/configfiles.go, Load.
 Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path);
 
 }  // namespace alignd::host

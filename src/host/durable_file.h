@@ -1,4 +1,4 @@
-// Replaces files so that a crash leaves the old text or the new one, and keeps a directory to one
+// Replaces files so that a crash leaves the old text or the new one, and locks a directory for one
 // process at a time.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace alignd::host {
 
-// The system calls of this room, one method each with the same meaning, result and errno. Tests
-// derive from it to let any of them fail. Thread-safe.
+// The system calls of this file, one method each with the same meaning, result and errno. Tests
+// derive from it to make any call fail. Thread-safe.
 class FileCalls {
  public:
   virtual ~FileCalls() = default;
@@ -26,15 +26,14 @@ class FileCalls {
   virtual int Unlink(const char* path);
   virtual int Mkdir(const char* path, mode_t mode);
 
-  // The ones that go straight to the kernel.
+  // The real system calls.
   static FileCalls& System();
 };
 
 // Replaces `path`, or makes it, with mode 0600: writes a temporary in the same directory, syncs it,
 // renames it, syncs the directory. `text` is the whole file. One caller per path at a time.
 // Errors: kIo with path and errno text. Then the old text is in place or, if only the directory
-// could not be synced, the new one; which of them a crash would leave is not known until a later
-// call succeeds.
+// could not be synced, the new one. Until a later call succeeds, a crash may leave either of them.
 // Source: kubelet pkg/kubelet/util/store/filestore.go, writeFile.
 // Differs: the directory is synced too, the kubelet's file may be the old one after a power loss.
 Result<Done> ReplaceFile(const std::filesystem::path& path, std::string_view text,
@@ -50,8 +49,8 @@ Result<Done> RemoveTemporary(const std::filesystem::path& path,
 Result<Done> MakeDirectory(const std::filesystem::path& path,
                            FileCalls& calls = FileCalls::System());
 
-// Keeps a directory to this process for as long as it lives; the kernel lifts the lock when the
-// process dies. Movable.
+// Locks a directory for this process until it is destroyed. The kernel releases the lock when the
+// process ends. Movable.
 class DirectoryLock {
  public:
   DirectoryLock(DirectoryLock&& other) noexcept;
@@ -65,9 +64,10 @@ class DirectoryLock {
   int fd_ = -1;
 };
 
-// Takes the lock of a directory, by flock on the file `alignd.lock` in it, which holds the owner's
-// process id and is never removed.
-// Errors: kUnavailable, naming the holder's process id, if another one has it; kIo otherwise.
+// Locks a directory by flock on the file `alignd.lock` in it. The file has the owner's process id
+// and is never removed.
+// Errors: kUnavailable, naming the owner's process id, if another process has the lock; otherwise
+// kIo.
 Result<DirectoryLock> LockDirectory(const std::filesystem::path& directory);
 
 }  // namespace alignd::host

@@ -10,13 +10,13 @@
 
 namespace alignd::host {
 
-// Far above every file that we read; bounds what a wrong path can make us allocate.
+// Larger than every file that alignd reads. Limits the memory that a wrong path can cost.
 inline constexpr size_t kMaxFileBytes = size_t{16} * 1024 * 1024;
 
 // The whole content, read until the end and not to the size that stat gives (0 in /proc, a page in
 // /sys). Thread-safe.
 // Errors: kNotFound if there is no such file; kInvalidArgument if it is longer than `max_bytes`;
-// otherwise kIo. Each says `read PATH: ...`.
+// otherwise kIo. Each says `read PATH: ...` and has a remedy, except kNotFound.
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes = kMaxFileBytes);
 
 // The names in a directory, without `.` and `..`, in ascending byte order. Thread-safe.

@@ -1,4 +1,4 @@
-// A Machine from a sysfs tree, seen as the kubelet sees it.
+// Reads a Machine from a sysfs tree, by the kubelet's rules.
 #pragma once
 
 #include <filesystem>
@@ -8,23 +8,22 @@
 
 namespace alignd::host {
 
-// Reads the machine out of `root`/sys/devices/system (`root` is "/" for the machine we run on).
-// Rules that a reader may not expect, all of them the kubelet's:
-// * CPUs that are offline or have no topology files are not there.
-// * A CPU that two node directories list lies on the last of them, node10 coming before node2.
-// * A core is what shares core_id, package (and on s390 book and drawer) within one NUMA node, so
+// Reads the machine from `root`/sys/devices/system (`root` is "/" for this machine).
+// Less obvious rules, all of them the kubelet's:
+// * CPUs that are offline or have no topology files do not exist.
+// * A CPU in two node directories belongs to the last of them, node10 being before node2.
+// * A core has one core_id, package (and on s390 book and drawer) within one NUMA node, so
 //   equal core_ids of different packages or nodes are different cores.
-// * The uncore cache is the first cache above level 2, unless it serves the whole NUMA node;
-// without
-//   one the socket's id stands in. At the first unreadable cache of a NUMA node (kernels
-//   before 4.11 give caches no id) the rest of that node's cores count as having none.
+// * The uncore cache is the first cache above level 2, unless it serves the whole NUMA node.
+//   Without one, the socket's id is used. After the first unreadable cache of a NUMA node (kernels
+//   before 4.11 have no cache ids) the node's other cores have no uncore cache.
 // * Without node directories every package is a NUMA node with no memory, and no distances are
-//   known. Differs: a package -1 is then node 0, because no mask of nodes can hold -1.
-// * Unreadable is not absent. Differs: the kubelet takes a memory size or distances that it cannot
-//   read for absent ones, and a CPU for offline when the list of online CPUs makes no sense.
+//   known. Differs: package -1 is then node 0, because -1 is not a valid NUMA node id.
+// * Unreadable is not absent. Differs: the kubelet treats unreadable memory sizes and distances as
+//   absent, and all CPUs as offline if the list of online CPUs is invalid.
 // Thread-safe.
-// Errors: kNotFound if there is no CPU directory or no usable CPU; kIo; kCorrupt if a file holds
-// something else than it should. Each names the file, and the datum if there is one.
+// Errors: kNotFound if there is no CPU directory or no usable CPU; kIo; kCorrupt if a file has
+// unexpected content. Each names the file, and the datum if there is one.
 // Source: cAdvisor utils/sysinfo/sysinfo.go, GetNodesInfo, and utils/sysfs/sysfs.go, as Kubernetes
 // 1.36 vendors them; kubelet pkg/kubelet/cm/cpumanager/topology/topology.go, Discover.
 Result<Machine> ReadMachine(const std::filesystem::path& root);

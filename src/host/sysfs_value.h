@@ -1,4 +1,4 @@
-// Single values out of sysfs files: numbers, lists, masks. An absent file is an answer of its own.
+// Reads single values from sysfs files: numbers, lists, masks. An absent file is no error.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace alignd::host {
 
-// All of these are thread-safe and have the same errors: kIo if the file is there and cannot be
-// read, kCorrupt (`read PATH: "x": not a number`) if it holds something else. `nullopt` is an
-// absent file.
+// All of these are thread-safe and have the same errors: kIo if the file exists and cannot be read,
+// kCorrupt (`read PATH: "x": not a number`) if it has another content. An absent file is
+// `nullopt`.
 
 // The text without white space around it.
 Result<std::optional<std::string>> ReadText(const std::filesystem::path& path);

@@ -1,4 +1,4 @@
-// YAML, turned into the JSON that the core reads. The only room that knows the YAML library.
+// Converts YAML to the JSON that the core reads. The only module that uses the YAML library.
 #pragma once
 
 #include <string>
@@ -8,16 +8,15 @@
 
 namespace alignd::host {
 
-// The JSON form of the one document in `text`. A text that begins with `{` is taken to be JSON
-// already and comes back as it is. Scalars have the types that Kubernetes gives them (YAML 1.1:
-// yes, no, on and off are booleans; 0x, 0o, 0b and a leading 0 number bases; whatever stands in
-// quotes is a string). Merge keys (<<) are followed. A text without any value gives `null`.
+// The JSON form of the one document in `text`. A text that begins with `{` is JSON already and is
+// returned unchanged. Scalars have the types that Kubernetes gives them (YAML 1.1:
+// yes, no, on and off are booleans; 0x, 0o, 0b and a leading 0 number bases; quoted values are
+// strings). Merge keys (<<) are followed. A text without any value gives `null`.
 // Thread-safe.
-// Errors: kInvalidArgument, with line and column: not YAML; a key that occurs twice or is no
+// Errors: kInvalidArgument, with line and column: not YAML; a key that occurs twice or is not a
 // scalar; an unknown tag; .inf and .nan; more than 100 levels or 20,000 values, aliases counted
 // where they are used. Source: sigs.k8s.io/yaml, YAMLToJSONStrict; go.yaml.in/yaml/v2, resolve.go.
-// Differs: more than one document with a value in it is refused, there all but the first are
-// ignored.
+// Differs: more than one document with a value is refused; Kubernetes ignores all but the first.
 Result<std::string> YamlToJson(std::string_view text);
 
 }  // namespace alignd::host

@@ -1,5 +1,5 @@
-// A server stream of one value that changes: every watcher gets the newest value, and values that
-// it is too slow for are left out.
+// A server stream of one value that changes. Every watcher gets the newest value; a slow watcher
+// skips older ones.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -32,7 +32,7 @@ class LatestStream {
     for (Watcher* watcher : watchers_) Finish(*watcher, status);
   }
 
-  // Whether anybody follows it.
+  // Whether there is an open stream.
   bool IsWatched() const {
     const MutexLock lock(mutex_);
     return std::ranges::any_of(watchers_,
@@ -84,7 +84,7 @@ class LatestStream {
     LatestStream& stream_;
   };
 
-  // Sends the value as it is now, or once the message that is under way has gone out.
+  // Sends the current value, at the latest after the message that is being sent.
   void Poke(Watcher& watcher) REQUIRES(mutex_) {
     watcher.stale = true;
     if (watcher.writing || watcher.finished) return;

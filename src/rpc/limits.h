@@ -1,4 +1,4 @@
-// What every server and channel of ours allows beyond gRPC's defaults.
+// Limits of alignd's servers and channels that differ from gRPC's defaults.
 #pragma once
 
 #include <grpcpp/server_builder.h>

@@ -11,12 +11,12 @@
 
 namespace alignd::rpc {
 
-// Answers the call once, whoever comes first: who was asked, or the end of the call. Thread-safe.
+// Finishes the call once: by the first Finish, or by the end of the call. Thread-safe.
 class PendingAnswer {
  public:
   explicit PendingAnswer(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
 
-  // `fill` writes the response, which is there only as long as the call is.
+  // `fill` writes the response. It does not run if the call has ended.
   void Finish(const grpc::Status& status, const std::function<void()>& fill = {}) {
     grpc::ServerUnaryReactor* reactor = nullptr;
     {
@@ -24,7 +24,7 @@ class PendingAnswer {
       std::swap(reactor, reactor_);
     }
     if (reactor == nullptr) return;
-    if (fill) fill();  // the call lasts until its reactor is finished, which is ours alone now
+    if (fill) fill();  // the response exists until the reactor is finished
     reactor->Finish(status);
   }
 

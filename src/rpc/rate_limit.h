@@ -1,4 +1,4 @@
-// How often something may be done: so many times a second, and a few at once.
+// Limits the rate of an action, and allows short bursts.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ class RateLimit {
 
   RateLimit(double per_second, int burst) : per_second_(per_second), burst_(burst) {}
 
-  // Whether it may be done now; then a token is gone. `now` does not go back, or is taken as the
-  // latest time that was seen.
+  // Takes a token if there is one. A `now` before that of an earlier call is replaced by the
+  // latest time.
   bool Allow(Clock::time_point now) {
     const MutexLock lock(mutex_);
     if (now > last_) {

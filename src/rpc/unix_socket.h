@@ -1,4 +1,4 @@
-// gRPC over unix sockets: how we listen and how we dial.
+// gRPC over unix sockets: listening and dialling.
 #pragma once
 
 #include <memory>
@@ -27,19 +27,19 @@ Result<std::string> SocketPath(std::string_view endpoint);
 
 // Builds and starts `builder`'s server, with its services already registered, on a unix socket that
 // owner and group may use (mode 0660). Makes missing parent directories (mode 0755) and removes a
-// socket that nobody answers on. gRPC removes the socket when the server shuts down.
-// Errors: kInvalidArgument as SocketPath, or if the path holds something that is no socket;
+// socket without a listening process. gRPC removes the socket when the server shuts down.
+// Errors: kInvalidArgument as SocketPath, or if the path is another kind of file;
 // kUnavailable if another process answers on it; kIo. Each says `listen on PATH: ...`.
 Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
                                              grpc::ServerBuilder& builder);
 
-// The same for who serves it without gRPC: a socket that listens. It is not removed by itself.
+// The same without gRPC: a socket that listens. It is not removed automatically.
 // Errors: as Listen.
 Result<host::Descriptor> OpenListening(std::string_view endpoint);
 
-// A channel to a unix socket; connects with the first call and again after the peer went away, at
-// most a second after it is back. Calls fail with UNAVAILABLE at once while it is away, unless they
-// ask to wait. gRPC never resends on it.
+// A channel to a unix socket. Connects with the first call, and again at most 1 s after the peer
+// listens again. Without a peer, calls fail with UNAVAILABLE at once, unless they wait for it
+// (wait_for_ready). gRPC never resends on it.
 // Errors: kInvalidArgument as SocketPath.
 Result<std::shared_ptr<grpc::Channel>> Dial(std::string_view endpoint);
 

@@ -1,5 +1,5 @@
-// Which device stands behind each id that the kubelet counted for a container, and the text of our
-// own file device_bindings.
+// Which device belongs to each kubelet-allocated id of a container, and the text of alignd's own
+// file device_bindings.
 #pragma once
 
 #include <map>
@@ -11,10 +11,10 @@
 
 namespace alignd::checkpoint {
 
-// The kubelet's id -> the device that the container really has. No two ids share a device.
+// Kubelet-allocated id -> the device that is assigned to the container. No two ids share a device.
 using Binding = std::map<std::string, std::string>;
 
-// Container -> resource -> binding. Never an empty inner map or binding.
+// Container -> resource -> binding. Inner maps and bindings are never empty.
 using Bindings = std::map<ContainerKey, std::map<std::string, Binding>>;
 
 inline constexpr std::string_view kBindingFileName = "device_bindings";

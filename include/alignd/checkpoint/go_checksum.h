@@ -1,4 +1,5 @@
-// The kubelet's checksum: FNV-1a over the text that a Go pretty-printer makes of the typed object.
+// The kubelet's checksum: FNV-1a over the text that a Go pretty-printer writes for the typed
+// object.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class GoPrinter {
   }
 
  private:
-  // In a typed position: the type comes first.
+  // In a typed position: the type is printed before the value.
   template <typename T>
   void Print(std::string_view type, const T& value) {
     if (!std::exchange(hide_next_type_, false)) out_ += "(" + std::string(type) + ")";
@@ -49,8 +50,8 @@ class GoPrinter {
     Content(value);
   }
 
-  // Go's printer forgets to clear its "hide the next type" after a null pointer; whatever is
-  // printed next, even in a typed position, then shows none.
+  // Go's printer does not clear its flag "hide the next type" after a null pointer. The next value
+  // is then printed without a type, even in a typed position.
   template <GoStruct T>
   void PrintUntyped(const GoPointer<T>& pointer) {
     hide_next_type_ = !pointer;

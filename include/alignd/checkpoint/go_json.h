@@ -1,4 +1,4 @@
-// JSON as Go's encoding/json writes it: key order, escapes, base64, null against empty.
+// JSON as Go's encoding/json writes it: key order, escapes, base64, null or empty.
 #pragma once
 
 #include <algorithm>
@@ -108,7 +108,7 @@ class GoJsonWriter {
   }
   template <typename T>
   static bool IsEmpty(const T&) {
-    return false;  // omit_empty stands at maps and slices only
+    return false;  // only maps and slices have omit_empty
   }
 
   std::string out_;

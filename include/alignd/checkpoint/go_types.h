@@ -1,5 +1,5 @@
-// Go's values as C++ values, with null and empty told apart, and the one description of a Go struct
-// that the JSON reader, the JSON writer and the checksum's printer share.
+// Go's values as C++ values, in which null and empty differ, and the one description of a Go struct
+// for the JSON reader, the JSON writer and the checksum's printer.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct GoField {
   bool omit_empty = false;  // left out of JSON when empty
 };
 
-// Stands for any visitor in the concept below.
+// An example of a visitor, for the concept below.
 struct AnyFieldVisitor {
   template <typename Member>
   void operator()(const GoField&, Member&) const {}

@@ -26,8 +26,8 @@ std::string FormatMemoryCheckpoint(std::string_view policy_name,
 // cells ascending: the kubelet writes a container's blocks in random order.
 // Errors: kCorrupt, naming what is wrong and the remedy: not JSON, a wrong type, a checksum that
 // does not match, a null node or table, a node id or count beyond 32 bits. Source: as above,
-// restoreState. Differs: a null node or table is an error here and ends the kubelet later.
-// Containers without blocks, which no kubelet writes, are left out of the state.
+// restoreState. Differs: a null node or table is an error here; it crashes the kubelet later.
+// Containers without blocks, which no kubelet writes, are omitted.
 Result<MemoryCheckpoint> ParseMemoryCheckpoint(std::string_view text);
 
 // Whether the file was written under the configured policy.

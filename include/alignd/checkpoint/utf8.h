@@ -14,7 +14,7 @@ struct Rune {
   bool valid = false;
 };
 
-// U+FFFD, what stands for bytes that are not UTF-8.
+// U+FFFD, which replaces bytes that are not UTF-8.
 inline constexpr uint32_t kReplacementRune = 0xFFFD;
 
 // The first code point of `text`, which must not be empty. Not valid: overlong forms, surrogates,

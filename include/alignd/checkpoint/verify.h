@@ -1,4 +1,4 @@
-// Whether a state file verifies, and with which checksums: what `alignctl checkpoint verify` asks.
+// Verifies a state file and reports its checksums, for `alignctl checkpoint verify`.
 #pragma once
 
 #include <cstddef>
@@ -24,16 +24,16 @@ struct Verification {
   friend bool operator==(const Verification&, const Verification&) = default;
 };
 
-// Whether kubelet 1.36 takes the text for an intact file of that kind. CPU lists and policy names
-// are not looked at; Parse...Checkpoint does that.
+// Whether kubelet 1.36 accepts the text as an intact file of that kind. CPU lists and policy names
+// are not checked; Parse...Checkpoint does that.
 // Errors: kCorrupt, naming what is wrong and the remedy; both checksums if they differ.
 Result<Verification> VerifyCheckpoint(CheckpointKind kind, std::string_view text);
 
-// The kind that the file name says, wherever in its last component; nothing if it says none.
+// The kind whose file name is part of the path's last component; nothing if there is none.
 std::optional<CheckpointKind> KindOfFileName(std::string_view path);
 
-// The kind that the keys of the text's object say; nothing if it is no JSON object or could be
-// more than one.
+// The kind by the keys of the text's object; nothing if the text is no JSON object or the keys are
+// ambiguous.
 std::optional<CheckpointKind> KindOfText(std::string_view text);
 
 }  // namespace alignd::checkpoint

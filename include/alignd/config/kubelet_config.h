@@ -1,5 +1,5 @@
-// How the operator wants it: the KubeletConfiguration fields that alignd honours, with the
-// kubelet's spellings, defaults and validation.
+// The KubeletConfiguration fields that alignd uses, with the kubelet's spellings, defaults and
+// validation.
 #pragma once
 
 #include <cstdint>
@@ -49,15 +49,15 @@ struct KubeletConfig {
   MemoryManagerPolicy memory_manager_policy = MemoryManagerPolicy::kNone;
   std::vector<MemoryReservation> reserved_memory;
 
-  Compatibility compatibility = Compatibility::k1_36;  // ours: `compatibility: "1.20"`
+  Compatibility compatibility = Compatibility::k1_36;  // not a field of the kubelet
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };
 
-// Reads the JSON form of a KubeletConfiguration. Fields of KubeletConfiguration that do not concern
-// us are accepted and left alone, so that a node's own file can be used as it is; a field that it
-// does not have is refused. Policy options are only read here; what they mean is checked by those
-// who know the machine.
+// Reads the JSON form of a KubeletConfiguration. Other fields of KubeletConfiguration are accepted
+// and ignored, so that a node's own file can be used unchanged. A field that KubeletConfiguration
+// does not have is refused. Policy options are only read here; code that knows the machine checks
+// them.
 // Errors: kInvalidArgument with the field's path, the value, and what is allowed.
 // Source: kubelet pkg/kubelet/apis/config/v1beta1/defaults.go and config/validation/validation.go.
 Result<KubeletConfig> ParseKubeletConfig(std::string_view json);
@@ -72,7 +72,7 @@ std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
 std::optional<bool> ParseGoBool(std::string_view text);
 
-// What the node keeps for itself of cpu, memory and every huge page type: kubeReserved +
+// What the node reserves of cpu, memory and every huge page type: kubeReserved +
 // systemReserved + the hard eviction threshold. `reserved_cpu_count` is the number of CPUs in
 // reservedSystemCPUs, which then replaces the cpu of both.
 // Errors: kInvalidArgument if the threshold cannot be read.

@@ -24,8 +24,8 @@ struct Check {
   std::string difference;  // readable: step, path, expected, got
 };
 
-// Runs the scenario and compares with its `expect` or `error`: every key that stands there must be
-// in the result and equal; further keys of a result are free. A state file with its verdict
+// Runs the scenario and compares with its `expect` or `error`: every key of these must be in the
+// result and equal; further keys of a result are ignored. A state file with its verdict
 // (`{"kind": ..., "text": ..., "valid": ...}`) is verified and compared likewise.
 // Errors: kInvalidArgument if the text is neither.
 Result<Check> CheckText(std::string_view json);

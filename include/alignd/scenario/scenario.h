@@ -1,5 +1,5 @@
-// A scenario: a node, the configuration that manages it, and the steps that happen to it. The same
-// text drives what-if planning and the conformance vectors.
+// A scenario: a node, its configuration and the steps to run on it. The same format serves what-if
+// planning and the conformance vectors.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ struct AdmitPod {
 struct StartPod {
   std::string pod_uid;
 };
-// The container is gone, the pod stays.
+// The container is removed, the pod stays.
 struct RemoveContainer {
   ContainerKey key;
 };

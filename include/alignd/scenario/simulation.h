@@ -24,7 +24,7 @@ struct StepResult {
 // Owns its node and state. Not thread-safe.
 class Simulation {
  public:
-  // Errors: what keeps the managers from starting on this node with this configuration.
+  // Errors: why the managers cannot start on this node with this configuration.
   static Result<Simulation> Start(const NodeDescription& node, const KubeletConfig& config);
 
   // A step that names an unknown or refused pod changes nothing.
@@ -33,7 +33,7 @@ class Simulation {
   const admission::Node& node() const { return node_; }
   const admission::NodeState& state() const { return state_; }
 
-  // The texts of the state files as they stand; empty where the policy is none.
+  // The current texts of the state files; empty where the policy is none.
   std::string CpuManagerState() const;
   std::string MemoryManagerState() const;
 
@@ -51,7 +51,7 @@ class Simulation {
   // available devices the first in the plugin's order.
   std::vector<std::string> Prefer(const devicemanager::PreferenceQuery& query) const;
 
-  // The state as it comes back from the state files.
+  // The state as the state files restore it.
   Result<admission::NodeState> Reload() const;
 
   admission::Node node_;

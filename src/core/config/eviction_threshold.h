@@ -1,4 +1,4 @@
-// One threshold of evictionHard: an amount, or a share of what the node has.
+// One threshold of evictionHard: an amount, or a share of the node's capacity.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct EvictionThreshold {
   // An amount, or a fraction from 0 to 1.
   std::variant<None, Quantity, float> value;
 
-  // What it keeps free of `capacity` bytes; zero for None.
+  // The bytes of `capacity` that it reserves; zero for None.
   Quantity Of(uint64_t capacity) const;
 };
 

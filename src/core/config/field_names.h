@@ -5,11 +5,11 @@
 
 namespace alignd {
 
-// Whether KubeletConfiguration v1beta1 has a field of that name, or we do.
+// Whether KubeletConfiguration v1beta1 has a field of that name, or alignd adds it.
 // Source: k8s.io/kubelet/config/v1beta1/types.go, KubeletConfiguration.
 bool IsConfigField(std::string_view name);
 
-// The field whose name is most like `name`; empty if none is at all like it.
+// The field with the most similar name; empty if none is similar.
 std::string_view NearestConfigField(std::string_view name);
 
 }  // namespace alignd
