@@ -88,10 +88,18 @@ void CpusetGuard::Look() {
 
 CpusetGuard::Clock::time_point CpusetGuard::Run() {
   bool look = false;
+  std::set<std::string> changed;
   {
     const MutexLock lock(mutex_);
     look = std::exchange(look_, false);
-    for (const std::string& id : std::exchange(changed_, {})) due_[id] = Clock::now();
+    changed.swap(changed_);
+  }
+  for (const std::string& id : changed) {
+    const auto container = guarded_.find(id);
+    // A wrong cpuset is read again after `confirm`, also if the writer has gone on meanwhile.
+    const bool confirming = container != guarded_.end() && container->second.suspect &&
+                            container->second.backoff_until <= Clock::now();
+    if (!confirming) due_[id] = Clock::now();
   }
   TakePaths();
   const bool round = Clock::now() >= next_round_;
