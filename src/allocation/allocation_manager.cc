@@ -11,7 +11,6 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
-#include "alignd/admission/holders.h"
 #include "alignd/admission/init_containers.h"
 #include "allocation/current_assignment.h"
 #include "allocation/decision.h"

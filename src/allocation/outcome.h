@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "alignd/admission/grant.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/base/result.h"
 #include "alignd/pod/refusal.h"
 
