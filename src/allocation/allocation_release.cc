@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "alignd/admission/admission.h"
-#include "alignd/admission/node_state.h"
 #include "alignd/admission/init_containers.h"
+#include "alignd/admission/node_state.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/operation.h"
 
