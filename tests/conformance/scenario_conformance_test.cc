@@ -120,7 +120,7 @@ void ExpectSoundThroughout(const Scenario& scenario) {
 
 class ScenarioConformance : public testing::TestWithParam<std::string> {};
 
-TEST_P(ScenarioConformance, GivesTheKubeletsResults) {
+TEST_P(ScenarioConformance, HasTheKubeletsResults) {
   int lines = 0;
   for (const std::filesystem::path& file : VectorFiles(GetParam())) {
     for (const Line& line : ReadLines(file)) {
