@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 bench=${1:-build/tests/bench/alignd_bench}
 seconds=${SECONDS_PER_CASE:-0.5}
 if [ ! -x "$bench" ]; then
-  echo "scaling: $bench is not there; build it (cmake -G Ninja -B build && ninja -C build alignd_bench) or name another" >&2
+  echo "scaling: $bench does not exist; build it (cmake -G Ninja -B build && ninja -C build alignd_bench) or name another" >&2
   exit 1
 fi
 
@@ -76,7 +76,7 @@ grid() {
 }
 echo
 echo "By NUMA nodes and number of resources (cpu, memory, two kinds of devices, huge pages); in" \
-  "brackets the exhaustive way to the affinity alone (all hints listed, all their combinations" \
-  "merged; no allocation), where it ends within a minute."
+  "brackets the exhaustive computation of the affinity alone (all hints listed, all their combinations" \
+  "merged; no allocation), if it ends within a minute."
 grid "NUMA nodes; the pod fits on one" 1
 grid "NUMA nodes; the pod needs three (two of two)" 3

@@ -43,7 +43,7 @@ std::vector<Line> ReadLines(const std::filesystem::path& path) {
 
 // Files without scenarios, or with scenarios that show the kubelet's faults. See
 // kubelet_faults_test.cc.
-bool HoldsOtherThings(const std::string& name) {
+bool HasOtherContents(const std::string& name) {
   return name == "checkpoints.jsonl" || name == "kubelet-bugs.jsonl";
 }
 
@@ -53,7 +53,7 @@ std::vector<std::string> ScenarioFiles() {
   for (const std::filesystem::path& directory : VectorDirectories()) {
     for (const auto& entry : std::filesystem::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      if (entry.path().extension() == ".jsonl" && !HoldsOtherThings(name)) names.insert(name);
+      if (entry.path().extension() == ".jsonl" && !HasOtherContents(name)) names.insert(name);
     }
   }
   return {names.begin(), names.end()};
@@ -114,7 +114,8 @@ void ExpectSoundThroughout(const Scenario& scenario) {
   }
   admission::NodeState last = simulation->state();
   last.devices.resources = initial.devices.resources;  // their health has changed
-  EXPECT_TRUE(last == initial) << "something is left behind when all pods have gone";
+  EXPECT_TRUE(last == initial)
+      << "the state differs from the initial state after all pods have ended";
 }
 
 class ScenarioConformance : public testing::TestWithParam<std::string> {};

@@ -182,7 +182,7 @@ class DeviceNode {
   std::set<std::string> pods_;
 };
 
-TEST(DeviceProperty, NobodyGetsWhatAnotherOneHas) {
+TEST(DeviceProperty, NoDeviceIsAllocatedTwice) {
   std::mt19937_64 random = SeededRandom();
   const int lives = Iterations(300);
   for (int life = 0; life < lives; ++life) {
