@@ -14,8 +14,8 @@ namespace alignd::host {
 // strings). Merge keys (<<) are followed. A text without any value gives `null`.
 // Thread-safe.
 // Errors: kInvalidArgument, with line and column: not YAML; a key that occurs twice or is not a
-// scalar; an unknown tag; .inf and .nan; more than 100 levels or 20,000 values, aliases counted
-// where they are used. Source: sigs.k8s.io/yaml, YAMLToJSONStrict; go.yaml.in/yaml/v2, resolve.go.
+// scalar; an unknown tag; .inf and .nan; more than 100 levels or 20,000 values, with expanded
+// aliases. Source: sigs.k8s.io/yaml, YAMLToJSONStrict; go.yaml.in/yaml/v2, resolve.go.
 // Differs: more than one document with a value is refused; Kubernetes ignores all but the first.
 Result<std::string> YamlToJson(std::string_view text);
 
