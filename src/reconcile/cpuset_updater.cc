@@ -22,8 +22,8 @@ std::string Describe(const CpuSet& cpus, const std::vector<int>& memory_nodes) {
          (memory_nodes.empty() ? "" : ", memory nodes " + cgroup::NodeList(memory_nodes));
 }
 
-// The same set is applied again when it is not certain that it is still applied: after a call of another
-// client, or after alignd's start. Then the container has not moved.
+// A set is applied again if it may have changed meanwhile: after a call of another client, or after
+// alignd's start. Then the container has not moved.
 void LogMove(const Subject& container, const CpuSet& before, const CpuSet& now,
              const std::string& what) {
   if (before.empty() || before == now) {
