@@ -238,7 +238,7 @@ TEST_F(DaemonPool, CpusetsOfTheCallerForAWholePodAreRemoved) {
   };
   EXPECT_EQ(passed_on(RunOne(PodConfig("pinned"), Pinned(3)).sandbox), "//7");
   EXPECT_EQ(passed_on(RunOne(BurstablePod("shared"), Shared()).sandbox), "/1/7");
-  EXPECT_EQ(passed_on("nobody's"), "5/1/7");
+  EXPECT_EQ(passed_on("unknown"), "5/1/7");
   const auto status = control::ControlClient(DaemonOptions().ControlSocket()).GetStatus();
   ASSERT_TRUE(status.ok());
   ASSERT_EQ(status->conditions.conflicting_managers.size(), 1U);
