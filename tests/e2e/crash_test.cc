@@ -18,7 +18,7 @@ TEST_F(RealNode, CrashBeforeCreate) {
   const auto started = kubelet_->Start(*id);
   ASSERT_TRUE(started.ok()) << started.error().Text();
   EXPECT_EQ(CpusOf(pod, *id), all_ - CpuSet{reserved_});
-  EXPECT_NE(RunAndFail(ExclusivePod("second", 1)), "") << "a CPU was given twice";
+  EXPECT_NE(RunAndFail(ExclusivePod("second", 1)), "") << "a CPU was allocated twice";
 }
 
 TEST_F(RealNode, CrashBetweenCreateAndStart) {
@@ -54,7 +54,7 @@ TEST_F(RealNode, CrashWhileContainersRun) {
   EXPECT_EQ(PidOf(pod, id), pid);
   EXPECT_EQ(CpusOf(pod, id), all_ - CpuSet{reserved_});
   EXPECT_EQ(CpusOf(shared, shared_id), CpuSet{reserved_});
-  EXPECT_NE(RunAndFail(ExclusivePod("second", 1)), "") << "a CPU was given twice";
+  EXPECT_NE(RunAndFail(ExclusivePod("second", 1)), "") << "a CPU was allocated twice";
 
   Remove(pod);
   EXPECT_TRUE(WaitUntil([&] { return CpusOf(shared, shared_id) == all_; }));

@@ -34,7 +34,7 @@ TEST_F(RealNode, DevicesAreInjectedAndSurviveACrash) {
   CrashAndRestartAlignd();
   StartDevices(1);
   EXPECT_NE(RunAndFail(MakePod("second", std::string(kGpu) + ": 1")), "")
-      << "a device was given twice";
+      << "a device was allocated twice";
   Remove(pod);
   EXPECT_EQ(RunAndFail(MakePod("third", std::string(kGpu) + ": 1")), "");
 }

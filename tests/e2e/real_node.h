@@ -45,7 +45,7 @@ inline CpuSet AllowedCpus(int pid) {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(key)) return ParseCpus(line.substr(key.size()));
   }
-  ADD_FAILURE() << "process " << pid << " is gone";
+  ADD_FAILURE() << "process " << pid << " has ended";
   return CpuSet();
 }
 

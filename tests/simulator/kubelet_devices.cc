@@ -54,8 +54,8 @@ Result<Done> KubeletDevices::Restart() {
     // Resources of the checkpoint are known, without any device.
     const MutexLock lock(mutex_);
     if (Result<Done> read = ReadCheckpoint(); !read.ok()) return read;
-    for (const auto& [key, held] : held_) {
-      for (const auto& [resource, ids] : held) resources_[resource];
+    for (const auto& [key, owned] : owned_) {
+      for (const auto& [resource, ids] : owned) resources_[resource];
     }
   }
   auto plugins = KubeletPlugins::Start(registry_, timing_, *this);
@@ -144,29 +144,29 @@ Result<Done> KubeletDevices::Admit(const ContainerKey& key,
   {
     const MutexLock lock(mutex_);
     life = life_;
-    const auto known = held_.find(key);
-    if (known != held_.end()) {
+    const auto known = owned_.find(key);
+    if (known != owned_.end()) {
       std::erase_if(missing, [&](const auto& want) { return known->second.contains(want.first); });
     }
   }
-  std::map<std::string, Held> allocated;
+  std::map<std::string, Owned> allocated;
   for (const auto& [resource, count] : missing) {
     if (count == 0) continue;
-    Result<Held> held = Allocate(key, resource, count);
-    if (!held.ok()) return held.error();
-    held->ends = ends;
-    allocated[resource] = *std::move(held);
+    Result<Owned> owned = Allocate(key, resource, count);
+    if (!owned.ok()) return owned.error();
+    owned->ends = ends;
+    allocated[resource] = *std::move(owned);
   }
   const MutexLock lock(mutex_);
   if (life != life_) return Refused("a kubelet that was killed");
-  for (auto& [resource, held] : allocated) held_[key][resource] = std::move(held);
+  for (auto& [resource, owned] : allocated) owned_[key][resource] = std::move(owned);
   return WriteCheckpoint();
 }
 
 // Source: manager.go, readCheckpoint. The reusable devices of init containers are not in the file.
 Result<Done> KubeletDevices::ReadCheckpoint() {
   if (checkpoint_.empty()) return Done{};
-  const auto before = std::exchange(held_, {});
+  const auto before = std::exchange(owned_, {});
   const Result<std::string> text = host::ReadFile(checkpoint_);
   if (!text.ok())
     return text.error().code == ErrorCode::kNotFound ? Done{} : Result<Done>(text.error());
@@ -175,18 +175,18 @@ Result<Done> KubeletDevices::ReadCheckpoint() {
   for (const auto& [key, resources] : read->allocations) {
     const auto known = before.find(key);
     for (const auto& [resource, allocation] : resources) {
-      Held& held = held_[key][resource];
-      held.ids = allocation.Ids();
+      Owned& owned = owned_[key][resource];
+      owned.ids = allocation.Ids();
       for (const auto& [node, ids] : allocation.devices) {
         for (const std::string& id : ids) {
-          if (node != kWithoutTopology) held.numa[id].insert(node);
+          if (node != kWithoutTopology) owned.numa[id].insert(node);
         }
       }
-      if (!held.answer.ParseFromString(allocation.response)) {
+      if (!owned.answer.ParseFromString(allocation.response)) {
         return Error{ErrorCode::kCorrupt, checkpoint_.string() + ": an answer cannot be read"};
       }
-      held.ends = known != before.end() && known->second.contains(resource) &&
-                  known->second.at(resource).ends;
+      owned.ends = known != before.end() && known->second.contains(resource) &&
+                   known->second.at(resource).ends;
     }
   }
   return Done{};
@@ -204,16 +204,16 @@ Result<Done> KubeletDevices::WriteCheckpoint() const {
     }
     state.resources[name] = std::move(listed);
   }
-  for (const auto& [key, resources] : held_) {
-    for (const auto& [resource, held] : resources) {
+  for (const auto& [key, resources] : owned_) {
+    for (const auto& [resource, owned] : resources) {
       devicemanager::DeviceAllocation& allocation = state.allocations[key][resource];
-      for (const std::string& id : held.ids) {
-        const auto numa = held.numa.find(id);
+      for (const std::string& id : owned.ids) {
+        const auto numa = owned.numa.find(id);
         const std::set<int64_t> nodes =
-            numa == held.numa.end() ? std::set<int64_t>{kWithoutTopology} : numa->second;
+            numa == owned.numa.end() ? std::set<int64_t>{kWithoutTopology} : numa->second;
         for (const int64_t node : nodes) allocation.devices[node].push_back(id);
       }
-      allocation.response = held.answer.SerializeAsString();
+      allocation.response = owned.answer.SerializeAsString();
     }
   }
   std::error_code code;
@@ -228,11 +228,11 @@ Result<Done> KubeletDevices::WriteCheckpoint() const {
 std::vector<ContainerKey> KubeletDevices::Readmit(const std::set<ContainerKey>& running) const {
   std::vector<ContainerKey> refused;
   const MutexLock lock(mutex_);
-  for (const auto& [key, resources] : held_) {
+  for (const auto& [key, resources] : owned_) {
     if (running.contains(key)) continue;
     bool fits = true;
-    for (const auto& [resource, held] : resources) {
-      fits = fits && std::ranges::includes(HealthyIds(resource), held.ids);
+    for (const auto& [resource, owned] : resources) {
+      fits = fits && std::ranges::includes(HealthyIds(resource), owned.ids);
     }
     if (!fits) refused.push_back(key);
   }
@@ -256,12 +256,12 @@ Result<KubeletDevices::Offer> KubeletDevices::Offered(const ContainerKey& key,
   }
   Ids reusable;
   Ids lasting;
-  for (const auto& [owner, resources] : held_) {
-    const auto held = resources.find(resource);
-    if (held == resources.end()) continue;
-    for (const std::string& id : held->second.ids) {
+  for (const auto& [owner, resources] : owned_) {
+    const auto owned = resources.find(resource);
+    if (owned == resources.end()) continue;
+    for (const std::string& id : owned->second.ids) {
       free.erase(id);
-      if (owner.pod_uid == key.pod_uid) (held->second.ends ? reusable : lasting).insert(id);
+      if (owner.pod_uid == key.pod_uid) (owned->second.ends ? reusable : lasting).insert(id);
     }
   }
   for (const std::string& id : lasting) reusable.erase(id);
@@ -299,8 +299,8 @@ Result<KubeletDevices::Ids> KubeletDevices::Choose(const std::string& resource, 
   return chosen;
 }
 
-Result<KubeletDevices::Held> KubeletDevices::Allocate(const ContainerKey& key,
-                                                      const std::string& resource, int count) {
+Result<KubeletDevices::Owned> KubeletDevices::Allocate(const ContainerKey& key,
+                                                       const std::string& resource, int count) {
   const Result<Offer> offer = Offered(key, resource);
   if (!offer.ok()) return offer.error();
   Result<Ids> ids = Choose(resource, count, *offer);
@@ -309,37 +309,37 @@ Result<KubeletDevices::Held> KubeletDevices::Allocate(const ContainerKey& key,
   if (!answer.ok()) return Refused(answer.error().message);
   const MutexLock lock(mutex_);
   ++allocations_;
-  Held held{*std::move(ids), {}, *answer, false};
+  Owned owned{*std::move(ids), {}, *answer, false};
   const auto known = resources_.find(resource);
-  for (const std::string& id : held.ids) {
+  for (const std::string& id : owned.ids) {
     if (known == resources_.end() || !known->second.numa.contains(id)) continue;
-    held.numa[id] = known->second.numa.at(id);
+    owned.numa[id] = known->second.numa.at(id);
   }
-  return held;
+  return owned;
 }
 
 std::vector<v1beta1::ContainerAllocateResponse> KubeletDevices::AnswersOf(
     const ContainerKey& key) const {
   std::vector<v1beta1::ContainerAllocateResponse> answers;
   const MutexLock lock(mutex_);
-  const auto known = held_.find(key);
-  if (known == held_.end()) return answers;
-  for (const auto& [resource, held] : known->second) answers.push_back(held.answer);
+  const auto known = owned_.find(key);
+  if (known == owned_.end()) return answers;
+  for (const auto& [resource, owned] : known->second) answers.push_back(owned.answer);
   return answers;
 }
 
 KubeletDevices::Ids KubeletDevices::IdsOf(const ContainerKey& key,
                                           const std::string& resource) const {
   const MutexLock lock(mutex_);
-  const auto known = held_.find(key);
-  if (known == held_.end()) return {};
-  const auto held = known->second.find(resource);
-  return held == known->second.end() ? Ids() : held->second.ids;
+  const auto known = owned_.find(key);
+  if (known == owned_.end()) return {};
+  const auto owned = known->second.find(resource);
+  return owned == known->second.end() ? Ids() : owned->second.ids;
 }
 
 Result<Done> KubeletDevices::Forget(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
-  std::erase_if(held_, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+  std::erase_if(owned_, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
   return WriteCheckpoint();
 }
 

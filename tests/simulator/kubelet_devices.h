@@ -84,7 +84,7 @@ class KubeletDevices final : public PluginListener {
   void Listed(const std::string& resource, const v1beta1::ListAndWatchResponse& list) override;
 
  private:
-  struct Held {
+  struct Owned {
     Ids ids;
     std::map<std::string, std::set<int64_t>> numa;  // by id, if the plugin reports it
     v1beta1::ContainerAllocateResponse answer;
@@ -111,7 +111,7 @@ class KubeletDevices final : public PluginListener {
   Result<Done> ReadCheckpoint() REQUIRES(mutex_);
   Result<Done> WriteCheckpoint() const REQUIRES(mutex_);
 
-  Result<Held> Allocate(const ContainerKey& key, const std::string& resource, int count)
+  Result<Owned> Allocate(const ContainerKey& key, const std::string& resource, int count)
       REQUIRES(admission_mutex_);
   // Chooses among the free devices, first those of the pod's ended containers.
   Result<Ids> Choose(const std::string& resource, int count, const Offer& offer)
@@ -132,7 +132,7 @@ class KubeletDevices final : public PluginListener {
   std::unique_ptr<KubeletPlugins> plugins_ GUARDED_BY(mutex_);  // null: the kubelet is down
   std::map<std::string, Resource> resources_ GUARDED_BY(mutex_);
   // The checkpoint: by container and resource.
-  std::map<ContainerKey, std::map<std::string, Held>> held_ GUARDED_BY(mutex_);
+  std::map<ContainerKey, std::map<std::string, Owned>> owned_ GUARDED_BY(mutex_);
   std::optional<std::mt19937_64> random_ GUARDED_BY(mutex_);
   int allocations_ GUARDED_BY(mutex_) = 0;
 };

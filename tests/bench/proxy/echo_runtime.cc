@@ -22,7 +22,7 @@ namespace {
 constexpr std::chrono::milliseconds kWork{2};
 constexpr size_t kMegabyte = 1 << 20;
 
-// As many containers as a megabyte holds, with the labels that a kubelet gives them.
+// 1 MB of containers with the labels of a kubelet.
 const std::string& LongList() {
   static const auto* const list = [] {
     runtime::v1::ListContainersResponse response;

@@ -13,10 +13,10 @@ class DaemonEndedInit : public DaemonTest {
   // A Guaranteed pod whose peak request is that many CPUs.
   static v1::PodSandboxConfig KubeletAllocatedPod(const std::string& uid, int cpus) {
     v1::PodSandboxConfig pod = PodConfig(uid);
-    v1::LinuxContainerResources& counted = *pod.mutable_linux()->mutable_resources();
-    counted.set_cpu_period(100'000);
-    counted.set_cpu_quota(cpus * 100'000);
-    counted.set_cpu_shares(cpus * 1024);
+    v1::LinuxContainerResources& sized = *pod.mutable_linux()->mutable_resources();
+    sized.set_cpu_period(100'000);
+    sized.set_cpu_quota(cpus * 100'000);
+    sized.set_cpu_shares(cpus * 1024);
     return pod;
   }
   std::string CreateAndStart(const std::string& sandbox, const v1::PodSandboxConfig& pod,

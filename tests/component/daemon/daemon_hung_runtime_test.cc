@@ -85,13 +85,13 @@ TEST_F(DaemonHungRuntime, PodsBeforeTheFirstListingWaitForItAndGetNoCpusOfOthers
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   const Running stays = RunOne(PodConfig("stays"), Pinned(3));
-  const Running goes = RunOne(PodConfig("goes"), Pinned(20));
+  const Running removed = RunOne(PodConfig("goes"), Pinned(20));
   const v1::PodSandboxConfig early = PodConfig("early");
   const std::string sandbox = Run(early);
   StopDaemon();
   client_ = *rpc::Dial(RuntimeEndpoint());
-  ASSERT_TRUE(StopSandbox(goes.sandbox).ok());
-  ASSERT_TRUE(RemoveSandbox(goes.sandbox).ok());
+  ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(removed.sandbox).ok());
   SlowListings(milliseconds(300));
   StartDaemon();
   // By the state files alone, too few CPUs would be available for either.

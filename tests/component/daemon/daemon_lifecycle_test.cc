@@ -17,12 +17,12 @@ TEST_F(DaemonLifecycle, AfterARestartRunningPodsKeepTheirCpusAndVanishedPodsLose
   Start();
   const Running shared = RunOne(BurstablePod("shared"), Shared());
   const Running stays = RunOne(PodConfig("stays"), Pinned(3));
-  const Running goes = RunOne(PodConfig("goes"), Pinned(2));
+  const Running removed = RunOne(PodConfig("goes"), Pinned(2));
   ASSERT_EQ(CpusOf(shared.container), "0,6-27");
   StopDaemon();
   client_ = *rpc::Dial(RuntimeEndpoint());
-  ASSERT_TRUE(StopSandbox(goes.sandbox).ok());
-  ASSERT_TRUE(RemoveSandbox(goes.sandbox).ok());
+  ASSERT_TRUE(StopSandbox(removed.sandbox).ok());
+  ASSERT_TRUE(RemoveSandbox(removed.sandbox).ok());
   StartDaemon();
 
   EXPECT_TRUE(Eventually([&] {

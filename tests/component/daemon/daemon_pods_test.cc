@@ -16,7 +16,7 @@ namespace {
 
 using DaemonPods = DaemonTest;
 
-bool Holds(const std::string& state, const std::string& pod) {
+bool HasCpus(const std::string& state, const std::string& pod) {
   return state.find("\"" + pod + "\"") != std::string::npos;
 }
 
@@ -26,7 +26,7 @@ TEST_F(DaemonPods, CompletedJobGivesItsCpusBackThoughItsSandboxStays) {
   const Running job = RunOne(PodConfig("job"), Pinned(3));
   ASSERT_TRUE(runtime_->EndContainer(job.container, 0));
   ASSERT_TRUE(StopSandbox(job.sandbox).ok());
-  EXPECT_TRUE(Eventually([&] { return !Holds(State(), "job"); }));
+  EXPECT_TRUE(Eventually([&] { return !HasCpus(State(), "job"); }));
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
   ASSERT_TRUE(RemoveSandbox(job.sandbox).ok());
 }
@@ -56,7 +56,7 @@ TEST_F(DaemonPods, PodRemovedBehindOurBackGivesItsCpusBack) {
   ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(pinned.sandbox).ok());
   client_ = ours;
-  EXPECT_TRUE(Eventually([&] { return !Holds(State(), "pinned"); }));
+  EXPECT_TRUE(Eventually([&] { return !HasCpus(State(), "pinned"); }));
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
 }
 
@@ -130,10 +130,10 @@ TEST_F(DaemonPods, AfterARebootOldStateAllocatesNothing) {
   StopDaemon();
   runtime_.reset();
   watch_.Forget();
-  ASSERT_TRUE(Holds(State(), "gone"));
+  ASSERT_TRUE(HasCpus(State(), "gone"));
   StartRuntime();
   StartDaemon();
-  EXPECT_TRUE(Eventually([&] { return !Holds(State(), "gone"); })) << State();
+  EXPECT_TRUE(Eventually([&] { return !HasCpus(State(), "gone"); })) << State();
   const Running big = RunOne(PodConfig("big"), Pinned(24));
   EXPECT_EQ(CpuSet::Parse(CpusOf(big.container))->Count(), 24);
 }
@@ -147,7 +147,7 @@ TEST_F(DaemonPods, AfterARebootStoppedSandboxesBlockNoCpus) {
   ASSERT_TRUE(StopSandbox(before.sandbox).ok());
   StartDaemon();
   RunOne(PodConfig("after"), Pinned(24));
-  EXPECT_FALSE(Holds(State(), "before")) << State();
+  EXPECT_FALSE(HasCpus(State(), "before")) << State();
 }
 
 // After a reboot the kubelet starts the same pods again, with the same UIDs, each in a new sandbox.
@@ -167,7 +167,7 @@ TEST_F(DaemonPods, AfterARebootPodsThatComeBackAtOnceHaveTheirCpusAgain) {
   EXPECT_EQ(CpusOf(RunOne(PodConfig("first"), Pinned(3)).container), "1-3");
   ASSERT_TRUE(RemoveSandbox(first.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(second.sandbox).ok());
-  EXPECT_TRUE(Holds(State(), "first") && Holds(State(), "second")) << State();
+  EXPECT_TRUE(HasCpus(State(), "first") && HasCpus(State(), "second")) << State();
 }
 
 // The state files are from before the restart, and the runtime has lost everything. The order of
@@ -188,7 +188,7 @@ TEST_F(DaemonPods, AfterARebootWithAnEmptyRuntimeNothingIsDoubleAndNothingLost) 
     gpus_.reset();
     runtime_.reset();
     watch_.Forget();
-    ASSERT_TRUE(Holds(State(), "gone") && Holds(State(), "c"));
+    ASSERT_TRUE(HasCpus(State(), "gone") && HasCpus(State(), "c"));
 
     Start();
     if (plugin_first) StartGpus();
@@ -221,7 +221,7 @@ TEST_F(DaemonPods, AfterARebootWithAnEmptyRuntimeNothingIsDoubleAndNothingLost) 
     }
     EXPECT_EQ(all.Count(), 26);
     EXPECT_EQ(devices.size(), 2U);
-    EXPECT_TRUE(Eventually([&] { return !Holds(State(), "gone"); })) << State();
+    EXPECT_TRUE(Eventually([&] { return !HasCpus(State(), "gone"); })) << State();
     EXPECT_EQ(CpusOf(RunOne(PodConfig("last"), Pinned(1)).container).empty(), false);
     StopDaemon();
     gpus_.reset();
@@ -311,7 +311,7 @@ TEST_F(DaemonPods, StaticPodOnTheNodesNetworkThatIsRemovedAndPutBackIsDecidedAne
       << sandboxes[0].config.DebugString();
   ASSERT_TRUE(StopSandbox(before.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(before.sandbox).ok());
-  EXPECT_TRUE(Eventually([&] { return !Holds(State(), uid); }));
+  EXPECT_TRUE(Eventually([&] { return !HasCpus(State(), uid); }));
   RunOne(PodConfig("between"), Pinned(2));
   EXPECT_EQ(CpusOf(RunOne(pod, Pinned(3)).container), "3-5");
 }

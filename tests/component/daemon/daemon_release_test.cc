@@ -18,7 +18,7 @@ class DaemonRelease : public DaemonTest {
     const std::string period = "cpuManagerReconcilePeriod: 2s";
     Start(config.replace(config.find(period), period.size(), "cpuManagerReconcilePeriod: 1h"));
   }
-  bool Holds(const std::string& uid) const {
+  bool HasCpus(const std::string& uid) const {
     return State().find("\"" + uid + "\"") != std::string::npos;
   }
 };
@@ -31,7 +31,7 @@ TEST_F(DaemonRelease, StoppedPodsCpusComeBackWithoutAnybodysCall) {
   ASSERT_EQ(CpusOf(shared.container), "0,4-27");
   ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
-  EXPECT_FALSE(Holds("pinned")) << State();
+  EXPECT_FALSE(HasCpus("pinned")) << State();
 }
 
 TEST_F(DaemonRelease, PodWithASandboxBeingReplacedKeepsItsCpus) {
@@ -47,9 +47,9 @@ TEST_F(DaemonRelease, PodWithASandboxBeingReplacedKeepsItsCpus) {
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
   ASSERT_TRUE(StopSandbox(other.sandbox).ok());
   // The release of the other pod comes later.
-  ASSERT_TRUE(Eventually([&] { return !Holds("other"); }));
+  ASSERT_TRUE(Eventually([&] { return !HasCpus("other"); }));
   const std::string sandbox = replaced.get();
-  EXPECT_TRUE(Holds("pod")) << State();
+  EXPECT_TRUE(HasCpus("pod")) << State();
   const auto created = Create(sandbox, pod, Pinned(3));
   ASSERT_TRUE(created.status.ok()) << created.status.error_message();
   EXPECT_EQ(CpusOf(created.response.container_id()), "3-5");
@@ -66,7 +66,7 @@ TEST_F(DaemonRelease, PodWithASandboxThatCannotBeReplacedLosesItsCpus) {
   ASSERT_TRUE(Eventually([&] { return runtime_->Requests("RunPodSandbox").size() > runs; }));
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
   EXPECT_EQ(replaced.get(), "");
-  EXPECT_TRUE(Eventually([&] { return !Holds("pod"); })) << State();
+  EXPECT_TRUE(Eventually([&] { return !HasCpus("pod"); })) << State();
 }
 
 TEST_F(DaemonRelease, PodWithAnotherSandboxThatRunsKeepsItsCpus) {
@@ -77,12 +77,12 @@ TEST_F(DaemonRelease, PodWithAnotherSandboxThatRunsKeepsItsCpus) {
   const Running other = RunOne(PodConfig("other"), Pinned(2));
   ASSERT_TRUE(StopSandbox(old_sandbox).ok());
   ASSERT_TRUE(StopSandbox(other.sandbox).ok());
-  ASSERT_TRUE(Eventually([&] { return !Holds("other"); }));
-  EXPECT_TRUE(Holds("pod")) << State();
+  ASSERT_TRUE(Eventually([&] { return !HasCpus("other"); }));
+  EXPECT_TRUE(HasCpus("pod")) << State();
   // Removing the running sandbox keeps the stopped one.
   ASSERT_TRUE(runtime_->EndContainer(now.container, 0));
   ASSERT_TRUE(RemoveSandbox(now.sandbox).ok());
-  EXPECT_TRUE(Eventually([&] { return !Holds("pod"); })) << State();
+  EXPECT_TRUE(Eventually([&] { return !HasCpus("pod"); })) << State();
 }
 
 // The containers keep running until they are stopped.
@@ -97,7 +97,7 @@ TEST_F(DaemonRelease, SandboxThatDiesByItselfFreesNothingWhileItsContainersRun) 
   const v1::PodSandboxConfig pod = PodConfig("second");
   const std::string sandbox = Run(pod);
   EXPECT_FALSE(Create(sandbox, pod, Pinned(20)).status.ok());
-  EXPECT_TRUE(Holds("first")) << State();
+  EXPECT_TRUE(HasCpus("first")) << State();
   EXPECT_EQ(CpusOf(shared.container), "0,7-13");
   ASSERT_TRUE(runtime_->EndContainer(first.container, 0));
   EXPECT_TRUE(Eventually([&] { return Create(sandbox, pod, Pinned(20)).status.ok(); }));

@@ -130,12 +130,12 @@ class DaemonReplayTest : public DaemonTest {
     ids_[recorded.container_id()] = answer.response.container_id();
     v1::CreateContainerRequest received;
     ASSERT_TRUE(received.ParseFromString(runtime_->Requests("CreateContainer").back().bytes));
-    CandidateOrder(sent, received);
+    CheckReceived(sent, received);
     ++creates_;
   }
 
   // Checks the allocated resources, and that nothing else was changed.
-  void CandidateOrder(v1::CreateContainerRequest sent, v1::CreateContainerRequest received) const {
+  void CheckReceived(v1::CreateContainerRequest sent, v1::CreateContainerRequest received) const {
     const std::string& pod = sent.sandbox_config().metadata().name();
     const Made* made = testing::MadeOf(pod);
     ASSERT_NE(made, nullptr) << pod;
@@ -149,20 +149,20 @@ class DaemonReplayTest : public DaemonTest {
 
     v1::LinuxContainerResources& asked =
         *sent.mutable_config()->mutable_linux()->mutable_resources();
-    v1::LinuxContainerResources& given =
+    v1::LinuxContainerResources& allocated =
         *received.mutable_config()->mutable_linux()->mutable_resources();
-    const Result<CpuSet> cpuset = CpuSet::Parse(given.cpuset_cpus());
-    ASSERT_TRUE(cpuset.ok()) << given.cpuset_cpus();
+    const Result<CpuSet> cpuset = CpuSet::Parse(allocated.cpuset_cpus());
+    ASSERT_TRUE(cpuset.ok()) << allocated.cpuset_cpus();
     if (cpus > 0) {
-      EXPECT_EQ(cpuset->Count(), cpus) << given.cpuset_cpus();
-      EXPECT_EQ(given.cpu_quota(), -1);
+      EXPECT_EQ(cpuset->Count(), cpus) << allocated.cpuset_cpus();
+      EXPECT_EQ(allocated.cpu_quota(), -1);
     } else {
       EXPECT_TRUE(cpuset->Contains(0))
-          << given.cpuset_cpus();  // reserved, and therefore in the shared pool
-      EXPECT_EQ(given.cpu_quota(), asked.cpu_quota());
+          << allocated.cpuset_cpus();  // reserved, and therefore in the shared pool
+      EXPECT_EQ(allocated.cpu_quota(), asked.cpu_quota());
     }
-    EXPECT_EQ(given.cpuset_mems(), guaranteed && !pod_level ? "0" : asked.cpuset_mems());
-    for (v1::LinuxContainerResources* resources : {&asked, &given}) {
+    EXPECT_EQ(allocated.cpuset_mems(), guaranteed && !pod_level ? "0" : asked.cpuset_mems());
+    for (v1::LinuxContainerResources* resources : {&asked, &allocated}) {
       resources->clear_cpuset_cpus();
       resources->clear_cpuset_mems();
       resources->clear_cpu_quota();

@@ -60,19 +60,19 @@ class DaemonResize : public DaemonTest {
 TEST_F(DaemonResize, AnotherNumberOfExclusiveCpusIsRefused) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Guaranteed(3000));
-  const std::string holds =
+  const std::string refusal =
       "ResizeRefused: container app of pod pinned has 3 exclusive CPUs (1-3), and their number "
       "cannot change while its pod lives: asked for ";
-  ExpectRefused(Resize(pinned.container, 4500), holds + "4.5 CPUs");
-  ExpectRefused(Resize(pinned.container, 2000), holds + "2 CPUs");
+  ExpectRefused(Resize(pinned.container, 4500), refusal + "4.5 CPUs");
+  ExpectRefused(Resize(pinned.container, 2000), refusal + "2 CPUs");
   v1::UpdateContainerResourcesRequest as_a_file;
   as_a_file.set_container_id(pinned.container);
   (*as_a_file.mutable_linux()->mutable_unified())["cpu.max"] = "200000 100000";
-  ExpectRefused(as_a_file, holds + "2 CPUs");
+  ExpectRefused(as_a_file, refusal + "2 CPUs");
   v1::UpdateContainerResourcesRequest without_quota = Resize(pinned.container, 4000);
   without_quota.mutable_linux()->clear_cpu_quota();  // cpuCFSQuota: false
   without_quota.mutable_linux()->clear_cpu_period();
-  ExpectRefused(without_quota, holds + "4 CPUs");
+  ExpectRefused(without_quota, refusal + "4 CPUs");
   EXPECT_TRUE(runtime_->Requests("UpdateContainerResources").empty());
 }
 

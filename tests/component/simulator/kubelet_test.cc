@@ -90,7 +90,7 @@ TEST_F(KubeletTest, ReportsARefusalAndContinuesWhenRunAgain) {
   EXPECT_EQ(runtime_->Containers().size(), 2U);
 
   ASSERT_TRUE(kubelet_->Run(manifest_).ok());
-  EXPECT_EQ(runtime_->Containers().size(), 2U) << "what runs is left alone";
+  EXPECT_EQ(runtime_->Containers().size(), 2U) << "running containers are not created again";
 }
 
 TEST_F(KubeletTest, PullsNoImageThatIsNeverToBePulled) {
