@@ -50,7 +50,8 @@ class CreateContainerTest : public ::testing::Test {
     runtime_ = *std::move(runtime);
     client_ = std::make_unique<reconcile::RuntimeClient>(*rpc::Dial(RuntimeSocket()), kPatience);
     reconciler_ = std::make_unique<reconcile::Reconciler>(
-        allocation_.node, *allocation_.manager, registry_, *client_, cgroups_, conditions_,
+        reconcile::Reconciler::Threads{background_, io_, events_}, allocation_.node,
+        *allocation_.manager, registry_, *client_, cgroups_, conditions_,
         reconcile::Reconciler::Options());
     reconciler_->Start();
     events_->Start();
@@ -134,6 +135,7 @@ class CreateContainerTest : public ::testing::Test {
   testing::AllocationNode allocation_;
   reconcile::ContainerRegistry registry_;
   reconcile::Conditions conditions_;
+  TaskQueue background_{"background"};
   TaskQueue io_{"io"};
   const std::shared_ptr<host::EventLoop> events_ = host::EventLoop::Make().value();
   const cgroup::CgroupTree cgroups_{allocation_.tree.root() / "cgroup"};
