@@ -17,9 +17,9 @@ mirror::KubeletCheckpoint DevicesOfKubelet(const std::filesystem::path& device_p
 }
 
 ConflictingPlugins::ConflictingPlugins(mirror::KubeletCheckpoint kubelet,
-                           const allocation::AllocationManager& allocation,
-                           const reconcile::ContainerRegistry& registry,
-                           reconcile::Conditions& conditions)
+                                       const allocation::AllocationManager& allocation,
+                                       const reconcile::ContainerRegistry& registry,
+                                       reconcile::Conditions& conditions)
     : kubelet_(std::move(kubelet)),
       allocation_(allocation),
       registry_(registry),

@@ -149,10 +149,10 @@ Result<Done> RequireTwoSockets(const Options& options) {
 
 // Members are constructed from top to bottom and destroyed in reverse order. The destructor first
 // stops the sources of work: the servers and the mirror, then the reconciler, then the threads
-// `events` and `io`. After that only callbacks run that the plugins and the allocation manager still have;
-// they use the registry, the (stopped) reconciler and the mutex of the (destroyed) mirror. The
-// queues are destroyed after all objects that post to them. Such an object makes its posted tasks
-// harmless in its destructor, as RecurringTask does.
+// `events` and `io`. After that only callbacks run that the plugins and the allocation manager
+// still have; they use the registry, the (stopped) reconciler and the mutex of the (destroyed)
+// mirror. The queues are destroyed after all objects that post to them. Such an object makes its
+// posted tasks harmless in its destructor, as RecurringTask does.
 class RunningDaemon final : public Daemon {
  public:
   RunningDaemon(host::DirectoryLock lock, admission::Node node, admission::NodeState state,

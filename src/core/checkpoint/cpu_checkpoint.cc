@@ -52,7 +52,7 @@ Result<CpuCheckpoint> ParseCpuCheckpoint(std::string_view text) {
   Result<CpuSet> default_set = CpuSet::Parse(list);
   if (!default_set.ok()) {
     return CorruptCpus("could not parse default cpu set " + GoQuoted(list) + ": " +
-                   default_set.error().message);
+                       default_set.error().message);
   }
   Result<CpuCheckpoint> checkpoint = FromDocument(read->document);
   if (checkpoint.ok()) checkpoint->state.default_set = *std::move(default_set);

@@ -127,7 +127,9 @@ TEST_P(DaemonGuard, ConflictIsReportedAndRepairsStop) {
     return !ConflictingManagers().empty();
   }));
   const Condition sign = ConflictingManagers()[0];
-  EXPECT_NE(sign.message().find("another program keeps moving container app of pod default/pod-pinned"), std::string::npos)
+  EXPECT_NE(
+      sign.message().find("another program keeps moving container app of pod default/pod-pinned"),
+      std::string::npos)
       << sign.message();
   EXPECT_NE(sign.remedy().find("cpuManagerPolicy"), std::string::npos) << sign.remedy();
   EXPECT_EQ(runtime_->Requests("UpdateContainerResources").size(), 5U);

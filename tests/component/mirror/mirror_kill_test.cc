@@ -190,8 +190,9 @@ class MirrorKill : public MirrorTest {
     return "";
   }
 
-  // With the pod's sum, as kubelets from 1.23 on send it. Without it, a container that has ended with
-  // status 0 is taken for an init container, and its devices are reused although it starts again.
+  // With the pod's sum, as kubelets from 1.23 on send it. Without it, a container that has ended
+  // with status 0 is taken for an init container, and its devices are reused although it starts
+  // again.
   v1::PodSandboxConfig ConfigOf(const std::string& uid, const Pod& pod) const {
     if (pod.cpus == 0) return BurstablePod(uid);
     v1::PodSandboxConfig config = PodConfig(uid);

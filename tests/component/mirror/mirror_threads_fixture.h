@@ -168,7 +168,9 @@ class FakeOffered final : public Offered {
       if (device.healthy) healthy_.insert(id);
     }
   }
-  bool IsFollowed() const override { return false; }  // so that the offer is repeated again and again
+  bool IsFollowed() const override {
+    return false;
+  }  // so that the offer is repeated again and again
   Ids healthy() const {
     const MutexLock lock(mutex_);
     return healthy_;

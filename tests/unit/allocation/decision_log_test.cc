@@ -104,9 +104,10 @@ TEST(DecisionLog, DescribesADecisionInOneLine) {
   PodDecision failed = Refused("u2", "");
   failed.refusal.reset();
   failed.error = Error{ErrorCode::kIo, "write x: disk full", "free some space"};
-  EXPECT_EQ(Describe(failed),
-            "pod default/name-of-u2 (u2) failed: write x: disk full; free some space | requested app: 9 "
-            "exclusive CPUs");
+  EXPECT_EQ(
+      Describe(failed),
+      "pod default/name-of-u2 (u2) failed: write x: disk full; free some space | requested app: 9 "
+      "exclusive CPUs");
   PodDecision admitted = failed;
   admitted.error.reset();
   admitted.assignments["app"].exclusive = CpuSet{2, 3};
