@@ -111,7 +111,7 @@ TEST_F(AllocationTest, ResourcesOfStoppedPodsStayFreeIfAPluginFails) {
 
 TEST_F(AllocationTest, LetsSharedContainersRunOnTheDefaultSet) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("exclusive", 4))));
-  const Outcome outcome = world.Admit(PodOf("shared", {Asking("app", {})}));
+  const Outcome outcome = world.Admit(MakePod("shared", {App("app", {})}));
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   const admission::Assignment& assignment = AllocatedOf(outcome)->assignments.at("app");
   EXPECT_TRUE(assignment.exclusive.empty());
@@ -192,10 +192,10 @@ TEST_F(AllocationTest, AsksThePluginOnceForCallersOfTheSameContainer) {
 
 TEST_F(AllocationTest, DecidesAboutMoreContainersOfAPodAfterItsFirst) {
   world.plugins->Hold();
-  const Container a = Asking("a", {{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}});
-  const Container b = Asking("b", {{"cpu", "2"}, {"memory", "1Gi"}});
-  std::future<Outcome> first = world.AdmitLater(PodOf("pod", {a}));
-  std::future<Outcome> second = world.AdmitLater(PodOf("pod", {a, b}));
+  const Container a = App("a", {{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}});
+  const Container b = App("b", {{"cpu", "2"}, {"memory", "1Gi"}});
+  std::future<Outcome> first = world.AdmitLater(MakePod("pod", {a}));
+  std::future<Outcome> second = world.AdmitLater(MakePod("pod", {a, b}));
   world.Settle();
   EXPECT_FALSE(Answered(second));
   world.plugins->LetGo();
@@ -238,7 +238,7 @@ TEST_F(AllocationTest, FollowsThePluginsPreference) {
   world.plugins->Prefer([](const devicemanager::PreferenceQuery& query) {
     return std::vector<std::string>{query.available.back()};
   });
-  const Outcome outcome = world.Admit(PodOf("pod", {Asking("app", {{kGpu, "1"}})}));
+  const Outcome outcome = world.Admit(MakePod("pod", {App("app", {{kGpu, "1"}})}));
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   EXPECT_EQ(world.plugins->consultations(), 1);
   EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").devices.at(kGpu).Ids(),
@@ -256,7 +256,7 @@ TEST_F(AllocationTest, AsksAgainWhenTheFreeDevicesMovedAndThenGoesWithoutPrefere
     world.manager->SetResource(kGpu, gpus);
     return std::vector<std::string>{query.available.back()};
   });
-  const Outcome outcome = world.Admit(PodOf("pod", {Asking("app", {{kGpu, "1"}})}));
+  const Outcome outcome = world.Admit(MakePod("pod", {App("app", {{kGpu, "1"}})}));
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").devices.at(kGpu).Ids(),
@@ -264,7 +264,8 @@ TEST_F(AllocationTest, AsksAgainWhenTheFreeDevicesMovedAndThenGoesWithoutPrefere
 }
 
 TEST_F(AllocationTest, AssignsNothingThatItCannotSave) {
-  for (const Amounts& devices : {Amounts{}, Amounts{{kGpu, "1"}}}) {
+  for (const std::map<std::string, std::string>& devices :
+       {std::map<std::string, std::string>{}, std::map<std::string, std::string>{{kGpu, "1"}}}) {
     int index = 0;
     for (;; ++index) {
       SCOPED_TRACE(index);
@@ -308,8 +309,7 @@ TEST_F(AllocationTest, KeepsNothingOfPodsThatWereReleased) {
   for (int i = 0; i < 100; ++i) {
     const std::string uid = "pod" + std::to_string(i);
     Pod pod = AppPod(uid, i % 2 == 0 ? 99 : 2);
-    pod.containers.insert(pod.containers.begin(),
-                          Asking("init", {{"cpu", "1"}, {"memory", "1Gi"}}, ContainerKind::kInit));
+    pod.containers.insert(pod.containers.begin(), Init("init", {{"cpu", "1"}, {"memory", "1Gi"}}));
     EXPECT_EQ(AllocatedOf(world.Admit(pod)) != nullptr, i % 2 == 1);
     asked.insert(uid);
     if (i % 2 == 1) {
@@ -397,8 +397,10 @@ TEST_F(AllocationTest, AssignsDisjointThingsToManyThreads) {
       for (int round = 0; round < kRounds; ++round) {
         const std::string uid = std::to_string(t) + "-" + std::to_string(round);
         // Together they ask for more than exists, so some are refused.
-        const Outcome outcome = world.Admit(
-            AppPod(uid, 2 + 2 * (round % 3), round % 2 == 0 ? Amounts{{kGpu, "3"}} : Amounts{}));
+        const Outcome outcome =
+            world.Admit(AppPod(uid, 2 + 2 * (round % 3),
+                               round % 2 == 0 ? std::map<std::string, std::string>{{kGpu, "3"}}
+                                              : std::map<std::string, std::string>{}));
         if (AllocatedOf(outcome)) ++admitted;
         EXPECT_FALSE(std::holds_alternative<Error>(outcome)) << TextOf(outcome);
         const std::shared_ptr<const Snapshot> snapshot = world.manager->snapshot();

@@ -245,13 +245,12 @@ TEST(MirroredDevicesEnd, AnswersCallersThatWaitForTheKubeletsCheckpoint) {
   world.manager->SetResource(kGpu, testing::EightDevices("gpu"));
   arrived.get_future().wait();
 
-  const testing::Amounts amounts{{"cpu", "1"}, {"memory", "1Gi"}, {kGpu, "1"}};
+  const std::map<std::string, std::string> amounts{{"cpu", "1"}, {"memory", "1Gi"}, {kGpu, "1"}};
   std::promise<Outcome> answer;
-  world.manager->Admit(
-      {.pod = testing::PodOf("p", {testing::Asking("app", amounts), testing::Asking("b", amounts)}),
-       .wanted = "app",
-       .kubelet_allocated = {{"app", {{kGpu, {"gpu1"}}}}}},
-      [&](Outcome outcome) { answer.set_value(std::move(outcome)); });
+  world.manager->Admit({.pod = MakePod("p", {App("app", amounts), App("b", amounts)}),
+                        .wanted = "app",
+                        .kubelet_allocated = {{"app", {{kGpu, {"gpu1"}}}}}},
+                       [&](Outcome outcome) { answer.set_value(std::move(outcome)); });
   reads.get_future().wait();
   world.manager.reset();
   const Outcome outcome = answer.get_future().get();

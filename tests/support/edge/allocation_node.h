@@ -16,6 +16,7 @@
 #include "alignd/admission/node.h"
 #include "allocation/allocation_manager.h"
 #include "core/machine_builder.h"
+#include "core/pod_builder.h"
 #include "edge/fake_plugins.h"
 #include "edge/fake_tree.h"
 #include "edge/faulty_file.h"
@@ -62,33 +63,12 @@ inline devicemanager::Resource EightDevices(const std::string& prefix) {
   return resource;
 }
 
-using Amounts = std::map<std::string, std::string>;
-
-// Requests and limits alike: with cpu and memory, a container of a Guaranteed pod.
-inline Container Asking(std::string name, const Amounts& amounts,
-                        ContainerKind kind = ContainerKind::kApp) {
-  Container container{std::move(name), kind, {}};
-  for (const auto& [resource, amount] : amounts) {
-    container.resources.limits[resource] = Amount(amount);
-  }
-  container.resources.requests = container.resources.limits;
-  return container;
-}
-
-inline Pod PodOf(const std::string& uid, std::vector<Container> containers) {
-  Pod pod;
-  pod.uid = uid;
-  pod.name = uid;
-  pod.name_space = "default";
-  pod.containers = std::move(containers);
-  return pod;
-}
-
 // One container `app` with these whole CPUs, 1Gi, and devices.
-inline Pod AppPod(const std::string& uid, int cpus, Amounts devices = {}) {
+inline Pod AppPod(const std::string& uid, int cpus,
+                  std::map<std::string, std::string> devices = {}) {
   devices["cpu"] = std::to_string(cpus);
   devices["memory"] = "1Gi";
-  return PodOf(uid, {Asking("app", devices)});
+  return MakePod(uid, {App("app", devices)});
 }
 
 // The manager and its environment. Up() starts it; the files stay when it goes down.

@@ -19,7 +19,7 @@ struct Assigned {
 
 struct Case {
   std::string name;
-  Amounts asks;
+  std::map<std::string, std::string> asks;
   Assigned assigned;
   bool expected;
 };
@@ -36,8 +36,9 @@ admission::NodeState StateWith(const admission::Node& node, const Assigned& assi
 }
 
 TEST(HasAllItRequests, IsTrueOnlyIfNothingHasToBeDecided) {
-  const Amounts cpus{{"cpu", "2"}, {"memory", "1Gi"}};
-  const Amounts cpus_and_gpu{{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}};
+  const std::map<std::string, std::string> cpus{{"cpu", "2"}, {"memory", "1Gi"}};
+  const std::map<std::string, std::string> cpus_and_gpu{
+      {"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}};
   const std::vector<Case> cases = {
       {"asks for nothing", {}, {}, true},
       {"shared CPUs and memory, pinned", {{"cpu", "1500m"}, {"memory", "1Gi"}}, {}, false},
@@ -63,7 +64,7 @@ TEST(HasAllItRequests, IsTrueOnlyIfNothingHasToBeDecided) {
   };
   const admission::Node node = MakeNode();
   for (const Case& each : cases) {
-    const Pod pod = PodOf("pod", {Asking("app", each.asks)});
+    const Pod pod = MakePod("pod", {App("app", each.asks)});
     EXPECT_EQ(HasAllItRequests(node, StateWith(node, each.assigned), pod, pod.containers[0]),
               each.expected)
         << each.name;

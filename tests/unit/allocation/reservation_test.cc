@@ -32,15 +32,13 @@ TEST_F(ReservationTest, GivenBackAtOnceLeavesWhatWasBefore) {
   const std::vector<std::pair<std::string, Pod>> cases = {
       {"CPUs and memory", AppPod("pod", 4)},
       {"devices too", AppPod("pod", 2, {{kGpu, "2"}, {kNic, "1"}})},
-      {"devices only", PodOf("pod", {Asking("app", {{kGpu, "1"}})})},
-      {"two containers", PodOf("pod", {Asking("a", {{"cpu", "2"}, {"memory", "1Gi"}}),
-                                       Asking("b", {{"cpu", "4"}, {"memory", "60Gi"}})})},
-      {"memory of both NUMA nodes",
-       PodOf("pod", {Asking("a", {{"cpu", "2"}, {"memory", "80Gi"}})})},
+      {"devices only", MakePod("pod", {App("app", {{kGpu, "1"}})})},
+      {"two containers", MakePod("pod", {App("a", {{"cpu", "2"}, {"memory", "1Gi"}}),
+                                         App("b", {{"cpu", "4"}, {"memory", "60Gi"}})})},
+      {"memory of both NUMA nodes", MakePod("pod", {App("a", {{"cpu", "2"}, {"memory", "80Gi"}})})},
       {"an init container and its heir",
-       PodOf("pod",
-             {Asking("init", {{"cpu", "4"}, {"memory", "2Gi"}, {kGpu, "2"}}, ContainerKind::kInit),
-              Asking("app", {{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}})})},
+       MakePod("pod", {Init("init", {{"cpu", "4"}, {"memory", "2Gi"}, {kGpu, "2"}}),
+                       App("app", {{"cpu", "2"}, {"memory", "1Gi"}, {kGpu, "1"}})})},
   };
   for (const auto& [name, pod] : cases) {
     admission::NodeState state = Admitted(pod, empty);
@@ -64,9 +62,9 @@ TEST_F(ReservationTest, KeepsWhatOthersGotSince) {
 }
 
 TEST_F(ReservationTest, KeepsWhatThePodHeldBefore) {
-  const Pod one = PodOf("pod", {Asking("a", {{"cpu", "2"}, {"memory", "1Gi"}})});
+  const Pod one = MakePod("pod", {App("a", {{"cpu", "2"}, {"memory", "1Gi"}})});
   Pod both = one;
-  both.containers.push_back(Asking("b", {{"cpu", "4"}, {"memory", "1Gi"}, {kGpu, "1"}}));
+  both.containers.push_back(App("b", {{"cpu", "4"}, {"memory", "1Gi"}, {kGpu, "1"}}));
   const admission::NodeState before = Admitted(one, empty);
   admission::NodeState state = Admitted(both, before);
   GiveBack(Difference(both, before, state), state);
@@ -84,10 +82,10 @@ TEST_F(ReservationTest, TakesOnlyTheDeviceFromAContainerThatHadItsCpus) {
 }
 
 TEST_F(ReservationTest, LeavesTheCpusOfAnInitContainerToTheNextTry) {
-  const Container init = Asking("init", {{"cpu", "4"}, {"memory", "1Gi"}}, ContainerKind::kInit);
-  const Pod first = PodOf("pod", {init});
+  const Container init = Init("init", {{"cpu", "4"}, {"memory", "1Gi"}});
+  const Pod first = MakePod("pod", {init});
   const Pod both =
-      PodOf("pod", {init, Asking("app", {{"cpu", "4"}, {"memory", "1Gi"}, {kGpu, "1"}})});
+      MakePod("pod", {init, App("app", {{"cpu", "4"}, {"memory", "1Gi"}, {kGpu, "1"}})});
   const admission::NodeState before = Admitted(first, empty);
   admission::NodeState state = Admitted(both, before);
   const CpuSet inherited = *state.cpu.Find({"pod", "app"});

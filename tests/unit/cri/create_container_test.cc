@@ -186,9 +186,8 @@ TEST_F(CreateContainerTest, AnswersOnTheEventsThread) {
 TEST_F(CreateContainerTest, LargestLimitDoesNotHideThatAnInitContainerHasEnded) {
   registry_.BeginCall("uid");  // the pod is not released although the runtime does not list it
   const std::string gibibyte = std::to_string(1024 * kMi);
-  const Container init =
-      testing::Asking("init", {{"cpu", "1"}, {"memory", gibibyte}}, ContainerKind::kInit);
-  const allocation::Outcome admitted = allocation_.Admit(testing::PodOf("uid", {init}));
+  const Container init = Init("init", {{"cpu", "1"}, {"memory", gibibyte}});
+  const allocation::Outcome admitted = allocation_.Admit(MakePod("uid", {init}));
   ASSERT_TRUE(std::holds_alternative<allocation::Allocated>(admitted));
 
   v1::CreateContainerRequest request;
@@ -200,10 +199,9 @@ TEST_F(CreateContainerTest, LargestLimitDoesNotHideThatAnInitContainerHasEnded) 
   request.set_pod_sandbox_id(
       RunToItsEnd(request.sandbox_config(), Kubelet(1000, 1000, 1024 * kMi, "init")));
 
-  const Container app =
-      testing::Asking("app", {{"cpu", "1"}, {"memory", std::to_string(kMaxLimit)}});
+  const Container app = App("app", {{"cpu", "1"}, {"memory", std::to_string(kMaxLimit)}});
   std::promise<podsource::PodAsk> added;
-  AddEndedInitContainers(Context(), request, {testing::PodOf("uid", {app}), "test"},
+  AddEndedInitContainers(Context(), request, {MakePod("uid", {app}), "test"},
                          [&](podsource::PodAsk ask) { added.set_value(std::move(ask)); });
   const Pod pod = added.get_future().get().pod;
   ASSERT_EQ(pod.containers.size(), 2u);

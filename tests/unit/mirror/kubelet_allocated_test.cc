@@ -199,8 +199,7 @@ TEST_F(KubeletAllocatedTest, StrictRefusalNamesTheReason) {
 // --- Several containers that are decided together.
 
 TEST_F(KubeletAllocatedTest, ContainersThatAreDecidedTogetherGetTheirOwnDevices) {
-  const Container init =
-      testing::Asking("init", {{"cpu", "1"}, {"memory", "1Gi"}, {kGpu, "2"}}, ContainerKind::kInit);
+  const Container init = Init("init", {{"cpu", "1"}, {"memory", "1Gi"}, {kGpu, "2"}});
   Pod pod = AppPod("p", 1, {{kGpu, "1"}});
   Container beside = pod.containers[0];
   beside.name = "beside";

@@ -18,11 +18,11 @@ using testing::kGpu;
 using testing::kNic;
 using Ids = std::set<std::string>;
 
-Container Wanting(const std::string& name, const testing::Amounts& devices) {
-  testing::Amounts all = devices;
+Container Wanting(const std::string& name, const std::map<std::string, std::string>& devices) {
+  std::map<std::string, std::string> all = devices;
   all["cpu"] = "1";
   all["memory"] = "1Gi";
-  return testing::Asking(name, all);
+  return App(name, all);
 }
 
 class PodCompletionTest : public ::testing::Test {
@@ -35,9 +35,8 @@ class PodCompletionTest : public ::testing::Test {
   // The names of the containers that are decided when `app` is created.
   Ids Complete(BindingModes modes, TopologyManagerScope scope) {
     PodCompletion completion(std::move(modes), scope);
-    request_.pod =
-        testing::PodOf("p", {Wanting("app", {{kGpu, "1"}}), Wanting("plain", {}),
-                             Wanting("gpus", {{kGpu, "2"}}), Wanting("nic", {{kNic, "1"}})});
+    request_.pod = MakePod("p", {Wanting("app", {{kGpu, "1"}}), Wanting("plain", {}),
+                                 Wanting("gpus", {{kGpu, "2"}}), Wanting("nic", {{kNic, "1"}})});
     const QosClass qos = QosOf(request_.pod);
     request_.kubelet_allocated = {{"app", {{kGpu, {"gpu7"}}}}};
     must_learn_ = completion.MustLearn(state_, request_);
@@ -76,8 +75,8 @@ TEST_F(PodCompletionTest, ContainerScopeLeavesOtherContainersToTheirCreation) {
 TEST_F(PodCompletionTest, ResourceWithoutIdsIsAwaitedBesideOneWithIds) {
   PodCompletion completion(BindingModes{BindingMode::kPreferred, {{kNic, BindingMode::kStrict}}},
                            kPod);
-  request_.pod = testing::PodOf(
-      "p", {Wanting("app", {{kGpu, "1"}}), Wanting("both", {{kGpu, "1"}, {kNic, "1"}})});
+  request_.pod =
+      MakePod("p", {Wanting("app", {{kGpu, "1"}}), Wanting("both", {{kGpu, "1"}, {kNic, "1"}})});
   request_.kubelet_allocated = {{"app", {{kGpu, {"gpu7"}}}}};
   learned_ = KubeletAllocatedPod{{"both", {{kGpu, {"gpu1"}}, {kNic, {"vanished"}}}}};
   const Result<Done> complete = completion.Complete(state_, learned_, request_);
