@@ -238,10 +238,8 @@ void AllocationManager::Commit(Operation& operation, NodeState next) {
 
 void AllocationManager::Fail(Operation& operation, const Outcome& why) {
   const bool reserved = operation.reservation.has_value();
-  if (reserved) {
-    ledger_.GiveBack(*operation.reservation);
-    operation.reservation.reset();
-  }
+  if (reserved) ledger_.GiveBack(*operation.reservation);
+  operation.reservation.reset();
   if (reserved && !operation.released.empty()) {  // the stopped pods stay released
     const Result<Done> saved = ledger_.Keep(ledger_.state(), Hidden(&operation));
     if (!saved.ok()) spdlog::error("release of stopped pods: {}", saved.error().Text());
@@ -350,8 +348,7 @@ void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> don
 
 void AllocationManager::Announce(const std::string& name,
                                  std::optional<devicemanager::Resource> resource) {
-  if (!inventory_.Announce(name, std::move(resource))) return;
-  queue_->Post([this] { TakeAnnouncements(); });
+  if (inventory_.Announce(name, std::move(resource))) queue_->Post([this] { TakeAnnouncements(); });
 }
 
 void AllocationManager::TakeAnnouncements() {
@@ -393,9 +390,8 @@ Result<Done> AllocationManager::SaveAgain() {
 std::vector<const Reservation*> AllocationManager::Hidden(const Operation* except) const {
   std::vector<const Reservation*> hidden;
   for (const auto& [uid, operation] : operations_) {
-    if (operation.get() != except && operation->reservation) {
-      hidden.push_back(&*operation->reservation);
-    }
+    const bool hides = operation.get() != except && operation->reservation;
+    if (hides) hidden.push_back(&*operation->reservation);
   }
   return hidden;
 }
