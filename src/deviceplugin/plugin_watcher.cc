@@ -1,14 +1,10 @@
 #include "deviceplugin/plugin_watcher.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -19,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/descriptor.h"
+#include "host/file_watch.h"
 
 namespace alignd::deviceplugin {
 namespace {
@@ -30,21 +26,12 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxEntries = 10'000;
 constexpr uint32_t kEvents = IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR;
 
-Error SystemError(const std::string& what) {
-  const std::string remedy = errno == ENOSPC ? "increase the sysctl fs.inotify.max_user_watches"
-                             : errno == EMFILE
-                                 ? "increase the sysctl fs.inotify.max_user_instances"
-                                 : "check that the directory exists and that alignd may read it";
-  return {ErrorCode::kIo, what + ": " + std::generic_category().message(errno), remedy};
-}
-
 bool IsHidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
 }  // namespace
 
 // All methods run on the loop's thread, except Open, which runs before.
-class PluginWatcher::Worker final : public host::EventLoop::Watcher,
-                                    public std::enable_shared_from_this<Worker> {
+class PluginWatcher::Worker final : public std::enable_shared_from_this<Worker> {
  public:
   Worker(fs::path directory, PluginRegistry& registry, std::shared_ptr<host::EventLoop> loop,
          WatcherSettings settings)
@@ -59,7 +46,6 @@ class PluginWatcher::Worker final : public host::EventLoop::Watcher,
   void Begin();
   // Cancels all attempts, and stops watching. May run twice.
   void Close();
-  void OnReady(uint32_t events) override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -76,6 +62,7 @@ class PluginWatcher::Worker final : public host::EventLoop::Watcher,
     std::chrono::milliseconds pause;
   };
 
+  void OnChange();
   // All sockets by path; watches every directory on the way.
   std::map<std::string, Identity> Scan();
   void Update(const std::map<std::string, Identity>& found);
@@ -89,49 +76,41 @@ class PluginWatcher::Worker final : public host::EventLoop::Watcher,
   PluginRegistry& registry_;
   const std::shared_ptr<host::EventLoop> loop_;
   const WatcherSettings settings_;
-  host::Descriptor inotify_;
+  std::optional<host::FileWatch> directories_;
 
   std::map<std::string, Known> known_;  // by socket
   std::optional<Clock::time_point> wake_at_;
-  bool watching_ = false;
+  bool scans_soon_ = false;
   bool closed_ = false;
 };
 
 Result<Done> PluginWatcher::Worker::Open() {
-  inotify_ = host::Descriptor(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  if (inotify_.fd() < 0) return SystemError("inotify_init1");
-  if (inotify_add_watch(inotify_.fd(), directory_.c_str(), kEvents) < 0) {
-    return SystemError("watch " + directory_.string());
-  }
-  return Done{};
+  directories_.emplace(loop_, [weak = weak_from_this()](const host::FileWatch::Change&) {
+    if (const std::shared_ptr<Worker> worker = weak.lock()) worker->OnChange();
+  });
+  return directories_->Add(directory_.string(), directory_, kEvents);
 }
 
 void PluginWatcher::Worker::Begin() {
-  if (closed_) return;
-  const Result<Done> watched = loop_->Watch(inotify_.fd(), EPOLLIN, *this);
-  watching_ = watched.ok();
-  if (!watched.ok()) {
-    spdlog::error("watch {}: {}; only plugins that exist now are found, restart alignd",
-                  directory_.string(), watched.error().Text());
-  }
-  Update(Scan());
+  if (!closed_) Update(Scan());
 }
 
 void PluginWatcher::Worker::Close() {
   closed_ = true;
-  if (std::exchange(watching_, false)) loop_->Unwatch(inotify_.fd());
+  directories_.reset();
   for (const auto& [socket, known] : known_) {
     if (known.attempt != nullptr) known.attempt->Cancel();
   }
   known_.clear();
 }
 
-// The events are only a signal: the directory is always scanned as a whole.
-void PluginWatcher::Worker::OnReady(uint32_t /*events*/) {
-  std::array<char, 4096> buffer{};
-  while (read(inotify_.fd(), buffer.data(), buffer.size()) > 0) {
-  }
-  Update(Scan());
+// A change is only a signal: the directory is scanned as a whole, once for all changes at hand.
+void PluginWatcher::Worker::OnChange() {
+  if (std::exchange(scans_soon_, true)) return;
+  loop_->AtEndOfRound([self = shared_from_this()] {
+    self->scans_soon_ = false;
+    if (!self->closed_) self->Update(self->Scan());
+  });
 }
 
 std::map<std::string, PluginWatcher::Worker::Identity> PluginWatcher::Worker::Scan() {
@@ -148,9 +127,10 @@ std::map<std::string, PluginWatcher::Worker::Identity> PluginWatcher::Worker::Sc
     const fs::path& path = entry->path();
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0) continue;  // removed meanwhile
-    if (S_ISDIR(status.st_mode) && inotify_add_watch(inotify_.fd(), path.c_str(), kEvents) < 0 &&
-        errno != ENOENT) {
-      spdlog::error("{}", SystemError("watch " + path.string()).Text());
+    if (S_ISDIR(status.st_mode)) {
+      const Result<Done> watched = directories_->Add(path.string(), path, kEvents);
+      const bool removed = !watched.ok() && watched.error().code == ErrorCode::kNotFound;
+      if (!watched.ok() && !removed) spdlog::error("{}", watched.error().Text());
     }
     if (!S_ISSOCK(status.st_mode) || IsHidden(path)) continue;
     const int64_t made = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;

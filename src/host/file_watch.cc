@@ -18,6 +18,15 @@
 #include "sync/mutex.h"
 
 namespace alignd::host {
+namespace {
+
+std::string WatchRemedy(int error) {
+  if (error == ENOSPC) return "increase the sysctl fs.inotify.max_user_watches";
+  if (error == EMFILE) return "increase the sysctl fs.inotify.max_user_instances";
+  return "check that it exists and that alignd may read it";
+}
+
+}  // namespace
 
 // The watch descriptors. The loop's tasks share it, so that it is there for as long as the loop
 // watches its descriptor.
@@ -34,7 +43,8 @@ class FileWatch::State final : public EventLoop::Watcher {
     if (watch < 0) {
       const int error = errno;
       return Error{error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
-                   "watch " + file.string() + ": " + std::generic_category().message(error)};
+                   "watch " + file.string() + ": " + std::generic_category().message(error),
+                   WatchRemedy(error)};
     }
     keys_[watch] = key;
     watches_[key].insert(watch);

@@ -6,9 +6,10 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "alignd/base/result.h"
+#include "host/event_loop.h"
+#include "host/file_watch.h"
 #include "sync/mutex.h"
 
 namespace alignd::simulator {
@@ -19,7 +20,7 @@ namespace alignd::simulator {
 // desired_state_of_world.go.
 class SocketWatch {
  public:
-  // Creates a missing directory. Errors: kIo.
+  // Creates a missing directory. Errors: kIo, kNotFound.
   static Result<std::unique_ptr<SocketWatch>> Start(const std::filesystem::path& directory);
   SocketWatch(const SocketWatch&) = delete;
   SocketWatch& operator=(const SocketWatch&) = delete;
@@ -29,22 +30,18 @@ class SocketWatch {
   std::map<std::string, uint64_t> Sockets() const;
 
  private:
-  explicit SocketWatch(int inotify, int stop_event);
+  explicit SocketWatch(std::shared_ptr<host::EventLoop> loop);
 
-  void Run();
-  bool ReadEvents();
-  void Traverse(const std::filesystem::path& directory);
+  void OnChange(const host::FileWatch::Change& change);
+  Result<Done> Traverse(const std::filesystem::path& directory);
   void Created(const std::filesystem::path& path);
-
-  const int inotify_;
-  const int stop_event_;
-  std::map<int, std::filesystem::path> directories_;  // by watch; of Start, then of the thread
 
   mutable Mutex mutex_;
   uint64_t last_ GUARDED_BY(mutex_) = 0;
   std::map<std::string, uint64_t> sockets_ GUARDED_BY(mutex_);
 
-  std::thread thread_;
+  const std::shared_ptr<host::EventLoop> loop_;
+  host::FileWatch directories_;
 };
 
 }  // namespace alignd::simulator
