@@ -39,7 +39,9 @@ TEST(AdmissionProperty, MergesWhatTheKubeletMerges) {
         const TopologyHint by_tables =
             MergeWithin({}, policy.numa(), lists, {policy.rules().prefer_closest, false}).hint;
         ASSERT_EQ(by_search.preferred, by_tables.preferred);
-        if (by_tables.preferred) ASSERT_EQ(by_search, by_tables);
+        if (by_tables.preferred) {
+          ASSERT_EQ(by_search, by_tables);
+        }
       }
     }
   }

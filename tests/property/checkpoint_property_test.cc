@@ -102,7 +102,7 @@ TEST(CheckpointProperty, CpuStatesAreReadAsTheyWereWritten) {
   std::mt19937_64 random = SeededRandom();
   RandomStates states(random);
   for (int i = 0; i < Iterations(500); ++i) {
-    const CpuCheckpoint checkpoint{states.Name(), states.Cpu(), 2, {}};
+    const CpuCheckpoint checkpoint{states.Name(), states.Cpu()};
     const std::string text = FormatCpuCheckpoint(checkpoint.policy_name, checkpoint.state);
     const Result<CpuCheckpoint> read = ParseCpuCheckpoint(text);
     ASSERT_TRUE(read.ok()) << text << '\n' << read.error().Text();
@@ -151,7 +151,7 @@ TEST(CheckpointProperty, NoChangedByteIsOverlooked) {
   std::mt19937_64 random = SeededRandom();
   RandomStates states(random);
   for (int i = 0; i < Iterations(2000); ++i) {
-    const CpuCheckpoint checkpoint{"static", states.Cpu(), 2, {}};
+    const CpuCheckpoint checkpoint{"static", states.Cpu()};
     std::string text = FormatCpuCheckpoint(checkpoint.policy_name, checkpoint.state);
     // The key of the checksum itself is spared: without it the kubelet checks nothing.
     const size_t at = states.Below(text.rfind("\"checksum\""));
