@@ -98,7 +98,7 @@ CpusetGuard::Clock::time_point CpusetGuard::Run() {
     const auto container = guarded_.find(id);
     // A wrong cpuset is read again after `confirm`, also if the writer has gone on meanwhile.
     const bool confirming = container != guarded_.end() && container->second.suspect &&
-                            container->second.backoff_until <= Clock::now();
+                            due_.contains(id) && container->second.backoff_until <= Clock::now();
     if (!confirming) due_[id] = Clock::now();
   }
   TakePaths();

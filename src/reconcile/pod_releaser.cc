@@ -52,22 +52,24 @@ PodReleaser::Clock::time_point PodReleaser::ReleaseDue() {
 
 std::optional<std::set<std::string>> PodReleaser::KnownPods() {
   uint64_t look = 0;
+  std::optional<std::set<std::string>> pods;
   {
     const MutexLock lock(mutex_);
-    const std::optional<Known> known = std::exchange(known_, std::nullopt);
-    if (known && known->look == looks_) return known->pods;
-    if (std::exchange(asking_, true)) return std::nullopt;
+    std::optional<Known> known = std::exchange(known_, std::nullopt);
+    const bool is_new = known && known->look == looks_;
+    if (known) pods = std::move(known->pods);
+    if (is_new || std::exchange(asking_, true)) return pods;
     look = looks_;
   }
-  allocation_.KnownPods([this, look](std::set<std::string> pods) {
+  allocation_.KnownPods([this, look](std::set<std::string> answer) {
     {
       const MutexLock lock(mutex_);
       asking_ = false;
-      known_ = Known{look, std::move(pods)};
+      known_ = Known{look, std::move(answer)};
     }
     task_.RunSoon();
   });
-  return std::nullopt;
+  return pods;
 }
 
 void PodReleaser::Release(const std::string& pod_uid) {

@@ -56,7 +56,9 @@ class PodReleaser {
 
   // Answers when the next pod is due.
   Clock::time_point ReleaseDue() EXCLUDES(mutex_);
-  // The answer if it is new enough; else asks for one, after which ReleaseDue runs again.
+  // The answer that has arrived since the last run; nullopt: none. If a Look has come after the
+  // question, asks again, after which ReleaseDue runs again. The outdated answer is used as well:
+  // while pods keep stopping, every answer is outdated.
   std::optional<std::set<std::string>> KnownPods() EXCLUDES(mutex_);
 
   allocation::AllocationManager& allocation_;

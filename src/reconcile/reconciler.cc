@@ -27,10 +27,10 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
           options.lister) {}
 
 void Reconciler::Start() {
-  lister_.Start();
   releaser_.Start();
   updater_.Start();
   guard_.Start();
+  lister_.Start();  // last: after a listing it runs the others, on its queue
 }
 
 void Reconciler::Stop() {
