@@ -1,5 +1,6 @@
 #include "control/control_server.h"
 
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -19,6 +20,10 @@ constexpr size_t kDefaultLimit = 10;
 
 // The limit of one answer. The oldest decisions beyond it are not sent.
 constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
+
+// Threads of the server. A caller that does not read its answer occupies one until it disconnects.
+// Calls beyond the limit get RESOURCE_EXHAUSTED.
+constexpr int kMaxThreads = 64;
 
 }  // namespace
 
@@ -73,6 +78,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Start(
       std::make_unique<Service>(std::move(version), node, allocation, conditions, std::move(names));
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
+  builder.SetResourceQuota(grpc::ResourceQuota("control").SetMaxThreads(kMaxThreads));
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
   if (!server.ok()) return server.error();
   return std::unique_ptr<ControlServer>(new ControlServer(std::move(service), *std::move(server)));

@@ -15,6 +15,14 @@ using Kind = JsonNode::Kind;
 
 constexpr size_t kMaxDepth = 100;
 
+// The parser skips a byte order mark and ends at a NUL. Neither is JSON, and the kubelet refuses
+// both. The result is the position of the first of them, from 1; 0: there is none.
+size_t FindForeignByte(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) return 1;
+  const size_t nul = text.find('\0');
+  return nul == std::string_view::npos ? 0 : nul + 1;
+}
+
 // Builds the tree from the parser's events: its own tree drops repeated keys.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -128,7 +136,12 @@ std::string_view NameOf(Kind kind) {
 
 Result<JsonNode> ParseJson(std::string_view text) {
   TreeBuilder builder(text);
-  (void)nlohmann::json::sax_parse(text, &builder);  // the builder has the error
+  const bool parsed = nlohmann::json::sax_parse(text, &builder);  // the builder has the error
+  if (const size_t byte = FindForeignByte(text); parsed && byte > 0) {
+    Error error = json::NotJson(text, byte);
+    error.code = ErrorCode::kCorrupt;
+    return error;
+  }
   return std::move(builder).Take();
 }
 

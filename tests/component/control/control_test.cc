@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "alignd/control/v1/control.grpc.pb.h"
@@ -197,6 +199,42 @@ TEST_F(ControlTest, SlowReportsDelayNoCallback) {
   }
   for (std::future<bool>& report : reports) EXPECT_TRUE(report.get());
   EXPECT_TRUE(answer.get().ok());
+}
+
+TEST_F(ControlTest, CallersThatHangTakeALimitedNumberOfThreads) {
+  constexpr int kCallers = 100;
+  constexpr int kMaxThreads = 64;
+  {
+    const MutexLock lock(mutex_);
+    names_block_ = true;
+    names_waiting_ = 0;
+  }
+  std::vector<std::future<bool>> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.push_back(std::async(std::launch::async, [this] {
+      return ControlClient(socket(), std::chrono::seconds(60)).GetStatus().ok();
+    }));
+  }
+  const auto count_ended = [&] {
+    return std::ranges::count_if(callers, [](const std::future<bool>& caller) {
+      return caller.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (count_ended() < kCallers - kMaxThreads && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GE(count_ended(), kCallers - kMaxThreads);
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_LE(names_waiting_, kMaxThreads);
+    names_block_ = false;
+    changed_.NotifyAll();
+  }
+  const auto answered = std::ranges::count_if(callers, [](auto& caller) { return caller.get(); });
+  EXPECT_GT(answered, 0);
+  EXPECT_LE(answered, kMaxThreads);
+  EXPECT_EQ(Status().version(), "1.2.3");
 }
 
 TEST_F(ControlTest, ReportsProblemsOfAssignedDevices) {
