@@ -143,7 +143,8 @@ simulated_node() {
   say "alignd runs between a simulated kubelet and a simulated container runtime (alignsim)."
   say "A simulated device plugin registers 1 GPU on NUMA node 0 and 2 GPUs on NUMA node 1."
   say "CPU 0 is reserved. The topology manager policy is best-effort."
-  say "All processes communicate over unix sockets, as on a real node."
+  say "All processes communicate over unix sockets, as on a real node. alignsim writes the requests of"
+  say "a pod into its annotation alignd.io/resources: CRI alone does not show devices."
   start_simulation
 
   say ""
@@ -178,6 +179,7 @@ simulated_node() {
 }
 
 refusal_and_removal() {
+  local tries
   say ""
   say "--- The status of alignd"
   show "$bin/alignctl" status --socket "$work/control.sock" || bad "alignctl status"
@@ -188,7 +190,6 @@ refusal_and_removal() {
   start_alignd "$data/strict-kubelet-config.yaml"
   expect "cpu_manager_state is unchanged after the restart" 1 "$(grep -c '"defaultCpuSet":"0,4-13,17-27"' "$work/state/cpu_manager_state")"
   # The plugin registers again when alignd's socket is back.
-  local tries
   for ((tries = 0; tries < 200; tries++)); do
     [ "$(grep -c 'registered nvidia.com/gpu' "$work/devices.log")" -lt 2 ] || break
     sleep 0.1
@@ -208,6 +209,11 @@ refusal_and_removal() {
   say ""
   say "--- The first pod is removed: its CPUs are free again"
   show "${kubelet[@]}" remove 1gpu-numa-batch-pod || bad "remove"
+  # alignd relays the answer of RemovePodSandbox at once and releases the pod beside it.
+  for ((tries = 0; tries < 50; tries++)); do
+    ! grep -q '"defaultCpuSet":"0-13,17-27"' "$work/state/cpu_manager_state" || break
+    sleep 0.1
+  done
   say "  $(cat "$work/state/cpu_manager_state")"
   expect "CPUs 1-3 are back in the default set" 1 \
     "$(grep -c '"defaultCpuSet":"0-13,17-27"' "$work/state/cpu_manager_state")"
@@ -297,7 +303,7 @@ this_machine
 
 heading "Done in $(($(date +%s) - started)) s"
 if [ "$wrong" != 0 ]; then
-  say "$wrong checks FAILED, see above."
+  say "Checks FAILED: $wrong. See above."
   exit 1
 fi
 say "All checks passed. Next: README.md, config/kubelet-config.yaml, alignd --help."

@@ -151,9 +151,9 @@ void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
     out << "  " << (decision.reason().empty() ? "" : decision.reason() + ": ") << decision.message()
         << '\n';
   }
-  if (!decision.asked().empty()) out << "  asked: " << decision.asked() << '\n';
+  if (!decision.asked().empty()) out << "  requested: " << decision.asked() << '\n';
   if (!decision.source().empty()) out << "  source: " << decision.source() << '\n';
-  if (!decision.available().empty()) out << "  available: " << decision.available() << '\n';
+  if (!decision.available().empty()) out << "  free: " << decision.available() << '\n';
   PrintExplanations(decision.containers(), "  ", out);
   if (decision.outcome() == "admitted" && decision.containers().empty()) {
     out << "  nothing to decide: the pod needs no alignment, or is assigned its resources "

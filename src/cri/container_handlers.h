@@ -42,8 +42,7 @@ struct HandlerContext {
 //   StartContainer            waits until no other container is on the container's exclusive CPUs;
 //                             calls PreStartContainer of the plugins that require it
 //   UpdateContainerResources  keeps the assigned CPU and memory sets; refuses a change of the
-//   number
-//                             of exclusive CPUs, also from none
+//                             number of exclusive CPUs, also from none
 //   UpdatePodSandboxResources keeps a pod with exclusive CPUs without quota; removes sets of CPUs
 //                             and of memory nodes, which each container has for itself
 //   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer

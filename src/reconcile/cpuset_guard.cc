@@ -321,8 +321,7 @@ void CpusetGuard::FoundWrong(const std::string& id, Guarded& container,
             assignment.cpuset.ToString() + " to " +
             (now.cpus.empty() ? "its parent's CPUs" : "CPUs " + now.cpus.ToString()),
         "stop that program (kubelet: set cpuManagerPolicy: none; tuned, irqbalance, systemd: set "
-        "no "
-        "CPU sets for containers); alignd restores the CPUs again after a backoff",
+        "no CPU sets for containers); alignd restores the CPUs again after a backoff",
         kUntilItEnds);
     LeaveOn(id, container, actual);
     return;

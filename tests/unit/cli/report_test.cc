@@ -261,9 +261,9 @@ TEST(ReportText, ShowsTheReasonsOfARefusal) {
   EXPECT_EQ(TextOf(Explained(Refused())),
             "2023-11-14 22:13:20 UTC  pod default/web (u1) refused, 3 times in a row\n"
             "  TopologyAffinityError: no locality\n"
-            "  asked: app: 9 exclusive CPUs\n"
+            "  requested: app: 9 exclusive CPUs\n"
             "  source: annotation\n"
-            "  available: NUMA node 0: 1 of 4 CPUs (3)\n"
+            "  free: NUMA node 0: 1 of 4 CPUs (3)\n"
             "  app:\n"
             "    cpu: {0}! {1}! {0,1}\n"
             "    example.com/gpu: any!\n"
@@ -292,7 +292,7 @@ TEST(ReportText, ShowsAssignmentsWithoutTopology) {
   *decision.add_assignments() = Status().containers(0);
   EXPECT_EQ(TextOf(Explained(decision)),
             "2023-11-14 22:13:20 UTC  pod default/web (u1) admitted\n"
-            "  asked: app: 9 exclusive CPUs\n"
+            "  requested: app: 9 exclusive CPUs\n"
             "  app:\n"
             "    not aligned: topologyManagerPolicy is none\n"
             "  assigned to app: CPUs 2-3, memory of NUMA 0,1, example.com/gpu gpu0 (NUMA 0) gpu1\n"
