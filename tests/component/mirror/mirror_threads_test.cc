@@ -81,8 +81,8 @@ class MirrorThreadsCrash : public MirrorThreads {
     std::string id;
     {
       const MutexLock lock(mutex_);
-      std::erase_if(free,
-                    [&](const auto& id) REQUIRES(mutex_) { return allocated_ids_.contains(id); });
+      std::erase_if(
+          free, [&](const auto& each) REQUIRES(mutex_) { return allocated_ids_.contains(each); });
       // Some stay free, so that there is something to choose from.
       if (free.empty() || allocated_ids_.size() >= 7) return;
       id = *std::next(free.begin(), static_cast<int>(which % free.size()));
