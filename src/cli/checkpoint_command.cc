@@ -72,7 +72,7 @@ std::string Summary(const Verification& verified) {
 }
 
 Result<std::string> VerifyFile(const std::string& path, std::optional<CheckpointKind> kind) {
-  const Result<std::string> text = host::ReadFile(path);
+  const Result<std::string> text = host::ReadFileOrPipe(path);
   if (!text.ok()) return text.error();
   if (!kind) kind = checkpoint::KindOfFileName(path);
   if (!kind) kind = checkpoint::KindOfText(*text);

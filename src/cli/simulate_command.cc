@@ -43,7 +43,7 @@ Result<int> SimulateScenarios(const SimulateOptions& options, std::ostream& out)
     add("standard input", {std::istreambuf_iterator<char>(std::cin), {}});
   }
   for (const std::string& file : options.files) {
-    const Result<std::string> text = host::ReadFile(file, kMaxScenarioBytes);
+    const Result<std::string> text = host::ReadFileOrPipe(file, kMaxScenarioBytes);
     if (!text.ok()) return text.error();
     add(file, *text);
   }
@@ -69,7 +69,7 @@ std::vector<std::string> SplitDocuments(std::string_view text) {
 Result<std::vector<Pod>> ReadPods(const std::vector<std::string>& files) {
   std::vector<Pod> pods;
   for (const std::string& file : files) {
-    const Result<std::string> text = host::ReadFile(file);
+    const Result<std::string> text = host::ReadFileOrPipe(file);
     if (!text.ok()) return text.error();
     for (const std::string& document : SplitDocuments(*text)) {
       const Result<std::string> json = host::YamlToJson(document);
@@ -92,7 +92,7 @@ Result<scenario::NodeDescription> ReadNode(const std::string& file) {
     if (!machine.ok()) return machine.error();
     return scenario::NodeDescription{*std::move(machine), {}, {}};
   }
-  const Result<std::string> text = host::ReadFile(file);
+  const Result<std::string> text = host::ReadFileOrPipe(file);
   if (!text.ok()) return text.error();
   const Result<std::string> json = host::YamlToJson(*text);
   if (!json.ok()) return json.error().In(file);

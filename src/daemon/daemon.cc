@@ -81,7 +81,7 @@ class InventoryRelay final : public allocation::InventorySink {
 
 Result<Machine> ReadMachine(const Options& options) {
   if (options.node.empty()) return host::ReadMachine(options.root);
-  const Result<std::string> text = host::ReadFile(options.node);
+  const Result<std::string> text = host::ReadFileOrPipe(options.node);
   if (!text.ok()) return text.error();
   Result<scenario::NodeDescription> node = scenario::ParseNode(*text);
   if (!node.ok()) return node.error().In(options.node.string());

@@ -80,6 +80,7 @@ class PluginWatcher::Worker final : public std::enable_shared_from_this<Worker> 
 
   std::map<std::string, Known> known_;  // by socket
   std::optional<Clock::time_point> wake_at_;
+  Clock::time_point next_scan_;  // not before
   bool scans_soon_ = false;
   bool closed_ = false;
 };
@@ -104,13 +105,19 @@ void PluginWatcher::Worker::Close() {
   known_.clear();
 }
 
-// A change is only a signal: the directory is scanned as a whole, once for all changes at hand.
+// A change is only a signal: the directory is scanned as a whole, once for all changes at hand. The
+// scans take at most a tenth of the loop's time, however large the directory is.
 void PluginWatcher::Worker::OnChange() {
   if (std::exchange(scans_soon_, true)) return;
-  loop_->AtEndOfRound([self = shared_from_this()] {
-    self->scans_soon_ = false;
-    if (!self->closed_) self->Update(self->Scan());
-  });
+  loop_->After(std::max(Clock::duration(0), next_scan_ - Clock::now()),
+               [self = shared_from_this()] {
+                 self->scans_soon_ = false;
+                 if (self->closed_) return;
+                 const Clock::time_point begin = Clock::now();
+                 self->Update(self->Scan());
+                 const Clock::time_point end = Clock::now();
+                 self->next_scan_ = end + 9 * (end - begin);
+               });
 }
 
 std::map<std::string, PluginWatcher::Worker::Identity> PluginWatcher::Worker::Scan() {

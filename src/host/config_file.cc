@@ -9,7 +9,7 @@ namespace alignd::host {
 
 Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path) {
   constexpr size_t kMaxBytes = size_t{1024} * 1024;
-  const Result<std::string> text = ReadFile(path, kMaxBytes);
+  const Result<std::string> text = ReadFileOrPipe(path, kMaxBytes);
   if (!text.ok()) return text.error();
   const Result<std::string> json = YamlToJson(*text);
   if (!json.ok()) return json.error().In(path.string());

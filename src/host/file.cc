@@ -1,6 +1,7 @@
 #include "host/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,11 +47,8 @@ class FileDescriptor {
   const int fd_;
 };
 
-}  // namespace
-
-Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return ReadError(path);
+Result<std::string> ReadAll(const FileDescriptor& file, const std::filesystem::path& path,
+                            size_t max_bytes) {
   std::string content;
   std::array<char, 16 * 1024> buffer;
   while (true) {
@@ -68,6 +66,26 @@ Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes
           "check the path; no file of this kind is that long"};
     }
   }
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
+  // Without O_NONBLOCK, to open a FIFO would wait for its writer.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (file.get() < 0 || fstat(file.get(), &status) != 0) return ReadError(path);
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // read() explains a directory
+    return Error{ErrorCode::kIo, "read " + path.string() + ": not a regular file",
+                 "remove the FIFO, socket or device, or name another file"};
+  }
+  return ReadAll(file, path, max_bytes);
+}
+
+Result<std::string> ReadFileOrPipe(const std::filesystem::path& path, size_t max_bytes) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return ReadError(path);
+  return ReadAll(file, path, max_bytes);
 }
 
 Result<std::vector<std::string>> ListDirectory(const std::filesystem::path& path) {

@@ -13,11 +13,16 @@ namespace alignd::host {
 // Larger than every file that alignd reads. Limits the memory that a wrong path can cost.
 inline constexpr size_t kMaxFileBytes = size_t{16} * 1024 * 1024;
 
-// The whole content, read until the end and not to the size that stat gives (0 in /proc, a page in
-// /sys). Thread-safe.
+// The whole content of a regular file, read until the end and not to the size that stat gives (0 in
+// /proc, a page in /sys). Never waits for another program: a FIFO in place of a file is an error.
+// Thread-safe.
 // Errors: kNotFound if there is no such file; kInvalidArgument if it is longer than `max_bytes`;
 // otherwise kIo. Each says `read PATH: ...` and has a remedy, except kNotFound.
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes = kMaxFileBytes);
+
+// The same for a file that the user names on a command line: it may be a pipe.
+Result<std::string> ReadFileOrPipe(const std::filesystem::path& path,
+                                   size_t max_bytes = kMaxFileBytes);
 
 // The names in a directory, without `.` and `..`, in ascending byte order. Thread-safe.
 // Errors: kNotFound if there is no such directory; otherwise kIo. Each says `list PATH: ...`.

@@ -1,6 +1,12 @@
 #include "host/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
 
 #include "edge/fake_tree.h"
 
@@ -42,6 +48,27 @@ TEST(ReadFile, DistinguishesAbsentFromUnreadableFiles) {
   EXPECT_EQ(directory.error().code, ErrorCode::kIo);
   EXPECT_EQ(directory.error().message, "read " + tree.root().string() + ": Is a directory");
   EXPECT_EQ(directory.error().remedy, "name a file, not a directory");
+}
+
+TEST(ReadFile, RefusesAFifoAtOnce) {
+  const FakeTree tree;
+  const std::filesystem::path fifo = tree.root() / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const Result<std::string> read = ReadFile(fifo);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error(), (Error{ErrorCode::kIo, "read " + fifo.string() + ": not a regular file",
+                                 "remove the FIFO, socket or device, or name another file"}));
+}
+
+TEST(ReadFileOrPipe, ReadsAPipe) {
+  const FakeTree tree;
+  const std::filesystem::path fifo = tree.root() / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::thread writer([&fifo] { std::ofstream(fifo) << "text"; });
+  const Result<std::string> read = ReadFileOrPipe(fifo);
+  writer.join();
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(*read, "text");
 }
 
 TEST(ListDirectory, SortsTheNames) {
