@@ -44,13 +44,17 @@ TEST_F(MirrorThreads, AllAtOnce) {
   }
   for (std::thread& thread : pods) thread.join();
   StopOthers();
-  const auto old = manager_->snapshot()->state.devices.PodIds(kOld, kGpu);
-  EXPECT_EQ(old, Ids{kOldGpu});
+  // The kubelet's checkpoint is read on the io queue, perhaps only now.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto old = [this] { return manager_->snapshot()->state.devices.PodIds(kOld, kGpu); };
+  while (old().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(old(), Ids{kOldGpu});
   EXPECT_TRUE(Release(kOld).ok());
   EXPECT_TRUE(manager_->bindings()->empty());
   EXPECT_TRUE(manager_->snapshot()->state.devices.allocations.empty());
   // Every question was answered, once.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (guided_ != asked_ && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
