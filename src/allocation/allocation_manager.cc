@@ -338,7 +338,8 @@ void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> don
   const bool posted = queue_->Post([this, done] {
     std::set<std::string> uids = admission::PodsIn(ledger_.state());
     notes_.AddPodsTo(uids);
-    for (const auto& [key, devices] : *bindings()) uids.insert(key.pod_uid);
+    const auto bound = bindings();
+    for (const auto& [key, devices] : *bound) uids.insert(key.pod_uid);
     done(std::move(uids));
   });
   if (!posted) done({});
