@@ -46,10 +46,15 @@ void EventLoop::Start() {
 }
 
 void EventLoop::Stop() {
-  if (!thread_.joinable()) return;
-  Post([this] { ended_ = true; });
-  thread_.join();
-  std::vector<std::function<void()>> dropped;  // destroyed after the lock is released
+  if (thread_.joinable()) {
+    Post([this] { ended_ = true; });
+    thread_.join();
+  }
+  // Destroyed after the lock is released. Kept, a task that owns an owner of the loop would keep
+  // both for ever.
+  const auto timers = std::exchange(timers_, {});
+  const auto at_end = std::exchange(at_end_, {});
+  std::vector<std::function<void()>> dropped;
   const MutexLock lock(mutex_);
   stopped_ = true;
   dropped.swap(posted_);

@@ -9,7 +9,9 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace alignd::host {
@@ -120,6 +122,15 @@ TEST_F(EventLoopTest, TasksAfterStopAreDropped) {
   loop_->Stop();
   loop_->Post([&] { ran = true; });
   EXPECT_FALSE(ran);
+}
+
+TEST_F(EventLoopTest, StopFreesWhatIsNotDue) {
+  auto owner = std::make_shared<int>(0);
+  const std::weak_ptr<int> alive = owner;
+  OnLoop([&] { loop_->After(std::chrono::hours(1), [owner = std::move(owner)] {}); });
+  ASSERT_FALSE(alive.expired());
+  loop_->Stop();
+  EXPECT_TRUE(alive.expired());
 }
 
 }  // namespace
