@@ -32,6 +32,7 @@ std::string ContainerWith(const DeviceState& devices, const std::string& resourc
 std::string PlaceOf(const devicemanager::Device& device) {
   std::string place;
   for (const int64_t node : std::set<int64_t>(device.numa.begin(), device.numa.end())) {
+    if (node == -1) continue;  // the plugin's way to say that it knows none
     place += (place.empty() ? "NUMA node " : " and ") + std::to_string(node);
   }
   return place;

@@ -29,7 +29,7 @@ Resource RandomResource(int nodes, std::mt19937_64& random) {
   const int count = 1 + Below(8, random);
   for (int i = 0; i < count; ++i) {
     std::vector<int64_t>& numa = devices["dev-" + std::to_string(i)];
-    for (int at = Below(3, random); at > 0; --at) numa.push_back(Below(nodes + 1, random));
+    for (int at = Below(3, random); at > 0; --at) numa.push_back(Below(nodes + 2, random) - 1);
   }
   Resource resource = Registered(devices);
   resource.prefers_allocation = Below(2, random) == 0;

@@ -11,6 +11,13 @@ using topologymanager::TopologyHint;
 
 constexpr int64_t kWithoutTopology = -1;  // the kubelet's pseudo node
 
+// Whether the plugin named no NUMA node, or only -1: sysfs shows -1 for a PCI device whose node the
+// firmware does not tell, and plugins pass it on. A device that also names a real node has
+// topology.
+bool IsWithoutTopology(const std::vector<int64_t>& numa) {
+  return std::ranges::all_of(numa, [](int64_t node) { return node == kWithoutTopology; });
+}
+
 // The available devices by location, each class sorted by id.
 struct ByAffinity {
   DeviceIds aligned;
@@ -29,7 +36,7 @@ ByAffinity SplitByAffinity(const Machine& machine, const Resource& resource,
   }
   for (const std::string& id : available) {
     const std::vector<int64_t>& numa = DeviceOf(resource, id).numa;
-    if (numa.empty()) {
+    if (IsWithoutTopology(numa)) {
       split.without_topology.insert(id);
     } else if (machine.MaskOfIds(numa).Intersects(*affinity.affinity)) {
       split.aligned.insert(id);
@@ -117,6 +124,8 @@ std::optional<Refusal> Choose(const Machine& machine, const DeviceState& state,
   return std::nullopt;
 }
 
+// Differs: a device that names a node twice is listed once; the kubelet lists and counts it twice.
+// Source: manager.go, allocateContainerResources.
 DevicesPerNuma PerNuma(const Resource& resource, const DeviceIds& ids) {
   DevicesPerNuma per_numa;
   for (const std::string& id : ids) {

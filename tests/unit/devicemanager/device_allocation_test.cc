@@ -68,6 +68,32 @@ TEST(DeviceAllocation, AlignedFirstThenTheRestThenThoseWithoutTopology) {
        "1",
        OnNodes(0b10),
        "b"},
+      {"node -1 is no topology: last",
+       {{"a", {-1}}, {"b", {0}}, {"c", {1}}},
+       "2",
+       OnNodes(0b10),
+       "bc"},
+      {"nor is -1 twice", {{"a", {-1, -1}}, {"b", {0}}}, "1", OnNodes(0b10), "b"},
+      {"equal to a device without any node",
+       {{"a", {-1}}, {"b", {}}, {"c", {-1}}, {"d", {1}}},
+       "3",
+       OnNodes(0b10),
+       "abd"},
+      {"beside a real node, -1 means nothing",
+       {{"a", {-1, 0}}, {"b", {-1, 1}}},
+       "1",
+       OnNodes(0b10),
+       "b"},
+      {"a device on another node comes before it",
+       {{"a", {-1}}, {"b", {-1, 0}}},
+       "1",
+       OnNodes(0b10),
+       "b"},
+      {"another negative node is one that the machine lacks",
+       {{"a", {}}, {"b", {-2}}},
+       "1",
+       OnNodes(0b10),
+       "b"},
       {"nothing is asked for", kFour, "0", OnNodes(0b10), ""},
   };
   for (const Case& c : cases) {
@@ -77,9 +103,11 @@ TEST(DeviceAllocation, AlignedFirstThenTheRestThenThoseWithoutTopology) {
 }
 
 TEST(DeviceAllocation, NotesTheNodesOfEveryDevice) {
-  DeviceState state = StateWith(Registered({{"a", {1, 0}}, {"b", {1}}, {"c", {}}, {"d", {1, 1}}}));
-  ASSERT_EQ(Give(state, AskingFor("4"), "app", Anywhere()), "abcd");
-  const DevicesPerNuma expected = {{-1, {"c"}}, {0, {"a"}}, {1, {"a", "b", "d"}}};
+  DeviceState state = StateWith(Registered(
+      {{"a", {1, 0}}, {"b", {1}}, {"c", {}}, {"d", {1, 1}}, {"e", {-1}}, {"f", {-1, -1}}}));
+  ASSERT_EQ(Give(state, AskingFor("6"), "app", Anywhere()), "abcdef");
+  // A node that is named twice counts once; the kubelet lists the device twice there.
+  const DevicesPerNuma expected = {{-1, {"c", "e", "f"}}, {0, {"a"}}, {1, {"a", "b", "d"}}};
   EXPECT_EQ(state.Find({"p", "app"}, kGpu)->devices, expected);
 }
 

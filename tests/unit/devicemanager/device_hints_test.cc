@@ -55,6 +55,10 @@ TEST(DeviceHints, OfOneContainer) {
       {"a device on two nodes counts once", {{"a", {0, 1}}, {"b", {1}}}, {}, {}, "2", "1! 01"},
       {"no device has a topology", {{"a", {}}, {"b", {}}}, {}, {}, "1", "any"},
       {"devices without topology never count", {{"a", {0}}, {"b", {}}}, {}, {}, "2", "none"},
+      // The resource has a topology, but there is no set of nodes with such a device.
+      {"node -1 is on no node", {{"a", {-1}}, {"b", {-1}}}, {}, {}, "1", "none"},
+      {"devices with node -1 never count", {{"a", {0}}, {"b", {-1}}}, {}, {}, "2", "none"},
+      {"and never matter to others", {{"a", {0}}, {"b", {-1}}}, {}, {}, "1", "0!"},
       {"too few", {{"a", {0}}, {"b", {1}}}, {}, {}, "3", "none"},
       {"a taken device keeps its node preferred for others",
        {{"a", {0}}, {"b", {0}}, {"c", {1}}},
