@@ -2,6 +2,8 @@
 // caches and cores first.
 #pragma once
 
+#include <cstdint>
+
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "alignd/cpumanager/policy_options.h"
@@ -23,6 +25,6 @@ namespace alignd::cpumanager {
 // overwrite the choice in memory. Nodes that have enough single CPUs for a remainder but not enough
 // whole groups are skipped; there the kubelet's search never ends.
 Result<CpuSet> TakeCpus(const Machine& machine, const PolicyOptions& options, const CpuSet& free,
-                        int count);
+                        int64_t count);
 
 }  // namespace alignd::cpumanager

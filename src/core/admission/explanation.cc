@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/admission/admission.h"
+#include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
 namespace {
@@ -56,7 +57,7 @@ std::string WhyShared(const Pod& pod, const Container& container) {
 std::string DescribeContainer(const Node& node, const NodeState& state, const Pod& pod,
                               const Container& container) {
   std::string text = container.name + ": ";
-  const int exclusive = node.cpu ? ExclusiveCpus(pod, container) : 0;
+  const int64_t exclusive = node.cpu ? ExclusiveCpuCount(pod, container) : 0;
   if (exclusive > 0) {
     text += std::to_string(exclusive) + (exclusive == 1 ? " exclusive CPU" : " exclusive CPUs");
   } else {

@@ -1,12 +1,14 @@
 // Hints: on which sets of NUMA nodes a request can be satisfied.
 #include <algorithm>
-#include <climits>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/static_policy.h"
+#include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::cpumanager {
 namespace {
@@ -19,7 +21,7 @@ using topologymanager::HintsByResource;
 
 // The fewest NUMA nodes that have `request` CPUs in all, taken and reserved ones included. All of
 // them if the request is larger than the machine.
-int FewestNodes(const Machine& machine, int request) {
+int FewestNodes(const Machine& machine, int64_t request) {
   std::vector<int> sizes;
   for (const int node : machine.numa_with_cpus()) sizes.push_back(machine.CpusInNuma(node).Count());
   std::ranges::sort(sizes, std::greater<>());
@@ -46,7 +48,7 @@ void PreferWholeSockets(const Machine& machine, DescribedHints& hints) {
 // CPUs. Only sets of nodes with CPUs.
 // Source: policy_static.go, generateCPUTopologyHints.
 Hints MakeHints(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
-                const CpuSet& reusable, int request) {
+                const CpuSet& reusable, int64_t request) {
   DescribedHints hints{.sets = {.within = machine.numa_with_cpus(), .demands = {}},
                        .preferred_nodes = FewestNodes(machine, request),
                        .groups = {},
@@ -78,33 +80,35 @@ CpuSet Reusable(const CpuState& state, const Pod& pod) {
 }
 
 // The largest number of CPUs that the pod needs at one time: all app containers and sidecars, or an
-// init container with the sidecars before it. Source: policy_static.go, podGuaranteedCPUs.
-int PodExclusiveCpus(const Pod& pod) {
-  int64_t apps = 0;
-  int64_t sidecars = 0;
-  int64_t init_peak = 0;
+// init container with the sidecars before it. A sum above 2^63 - 1 saturates: both are impossible.
+// The kubelet's sum wraps around. Source: policy_static.go, podGuaranteedCPUs.
+int64_t PodExclusiveCpus(const Pod& pod) {
+  uint64_t apps = 0;
+  uint64_t sidecars = 0;
+  uint64_t init_peak = 0;
   for (const Container& container : pod.containers) {
-    const int cpus = ExclusiveCpus(pod, container);
+    const auto cpus = static_cast<uint64_t>(ExclusiveCpuCount(pod, container));
     switch (container.kind) {
       case ContainerKind::kApp:
-        apps += cpus;
+        apps = SaturatingSum(apps, cpus);
         break;
       case ContainerKind::kSidecar:
-        sidecars += cpus;
+        sidecars = SaturatingSum(sidecars, cpus);
         break;
       case ContainerKind::kInit:
-        init_peak = std::max<int64_t>(init_peak, sidecars + cpus);
+        init_peak = std::max(init_peak, SaturatingSum(sidecars, cpus));
         break;
     }
   }
-  return static_cast<int>(std::min<int64_t>(std::max(apps + sidecars, init_peak), INT_MAX));
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(std::min(std::max(SaturatingSum(apps, sidecars), init_peak), kMax));
 }
 
 }  // namespace
 
 HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& policy,
                                const CpuState& state, const Pod& pod, const Container& container) {
-  const int request = ExclusiveCpus(pod, container);
+  const int64_t request = ExclusiveCpuCount(pod, container);
   if (request == 0) return {};
   if (const CpuSet* assigned = state.Find({pod.uid, container.name})) {
     if (assigned->Count() != request) return CpuHints({});
@@ -116,13 +120,13 @@ HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& polic
 
 HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
                          const Pod& pod) {
-  const int request = PodExclusiveCpus(pod);
+  const int64_t request = PodExclusiveCpus(pod);
   if (request == 0) return {};
   CpuSet pod_cpus;
   for (const Container& container : pod.containers) {
     const CpuSet* assigned = state.Find({pod.uid, container.name});
     if (assigned == nullptr) continue;
-    if (assigned->Count() != ExclusiveCpus(pod, container)) return CpuHints({});
+    if (assigned->Count() != ExclusiveCpuCount(pod, container)) return CpuHints({});
     pod_cpus |= *assigned;
   }
   if (pod_cpus.Count() == request) {

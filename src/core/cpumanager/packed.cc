@@ -7,7 +7,7 @@
 
 namespace alignd::cpumanager {
 
-Error NotEnoughCpus(int requested, int available) {
+Error NotEnoughCpus(int64_t requested, int available) {
   return {ErrorCode::kInvalidArgument,
           "not enough cpus available to satisfy request: requested=" + std::to_string(requested) +
               ", available=" + std::to_string(available)};

@@ -1,6 +1,8 @@
 // Packing: as few units as possible, those with fewer free CPUs first.
 #pragma once
 
+#include <cstdint>
+
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "alignd/machine/machine.h"
@@ -14,7 +16,7 @@ struct PackingRules {
 };
 
 // "not enough cpus available to satisfy request: ...", the kubelet's text.
-Error NotEnoughCpus(int requested, int available);
+Error NotEnoughCpus(int64_t requested, int available);
 
 // Takes `count` logical CPUs out of `free`: whole NUMA nodes and sockets, whole cores, single CPUs.
 // Errors: kInvalidArgument if fewer than `count` CPUs are free.

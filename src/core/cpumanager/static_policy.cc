@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "alignd/cpumanager/cpu_packing.h"
+#include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::cpumanager {
 namespace {
@@ -15,7 +15,7 @@ using topologymanager::TopologyHint;
 Error Refused(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 // The CPUs of kubeReserved and systemReserved, as a whole number.
-Result<int> ReservedCount(const Machine& machine, const KubeletConfig& config, int listed) {
+Result<int64_t> ReservedCount(const Machine& machine, const KubeletConfig& config, int listed) {
   uint64_t memory_bytes = 0;
   for (const NumaNode& node : machine.numa()) memory_bytes += node.memory_bytes;
   const Result<ResourceList> reservation = NodeReservation(config, memory_bytes, listed);
@@ -24,7 +24,7 @@ Result<int> ReservedCount(const Machine& machine, const KubeletConfig& config, i
   if (cpu == nullptr || cpu->IsZero()) {
     return Refused("[cpumanager] unable to determine reserved CPU resources for static policy");
   }
-  return static_cast<int>(std::min<int64_t>(cpu->Value(), std::numeric_limits<int>::max()));
+  return cpu->Value();
 }
 
 // Every CPU of a core that has a reserved CPU.
@@ -38,7 +38,7 @@ CpuSet CoresWithReserved(const Machine& machine, const CpuSet& reserved) {
 
 // full-pcpus-only: only whole cores. Source: policy_static.go, enforceSMTAlignment.
 std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
-                                       const CpuState& state, int count) {
+                                       const CpuState& state, int64_t count) {
   const int per_core = machine.cpus_per_core();
   if (count % per_core != 0) {
     return Refusal{"SMTAlignmentError",
@@ -71,11 +71,12 @@ CpuSet AlignedTo(NumaMask affinity, const Machine& machine, const PolicyOptions&
 // `count` of the allocatable CPUs: as many as possible on the affinity, the others anywhere.
 // Source: policy_static.go, allocateCPUs.
 Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
-                          const CpuSet& allocatable, const TopologyHint& affinity, int count) {
+                          const CpuSet& allocatable, const TopologyHint& affinity, int64_t count) {
   CpuSet chosen;
   if (affinity.affinity) {
     const CpuSet aligned = allocatable & AlignedTo(*affinity.affinity, machine, options);
-    Result<CpuSet> part = TakeCpus(machine, options, aligned, std::min(count, aligned.Count()));
+    Result<CpuSet> part =
+        TakeCpus(machine, options, aligned, std::min<int64_t>(count, aligned.Count()));
     if (!part.ok()) return part.error();
     chosen = *std::move(part);
   }
@@ -129,7 +130,7 @@ Result<CpuSet> ReservedSystemCpus(const Machine& machine, const KubeletConfig& c
 Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfig& config) {
   const Result<CpuSet> listed = ReservedSystemCpus(machine, config);
   if (!listed.ok()) return listed.error();
-  const Result<int> count = ReservedCount(machine, config, listed->Count());
+  const Result<int64_t> count = ReservedCount(machine, config, listed->Count());
   if (!count.ok()) return count.error();
   const Result<PolicyOptions> options = ParsePolicyOptions(config, machine);
   if (!options.ok()) return options.error();
@@ -155,7 +156,7 @@ CpuState InitialState(const Machine& machine, const StaticPolicy& policy) {
 std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
                                 const Container& container, const TopologyHint& affinity,
                                 CpuState& state) {
-  const int count = ExclusiveCpus(pod, container);
+  const int64_t count = ExclusiveCpuCount(pod, container);
   if (count == 0) return std::nullopt;
   if (const CpuSet* assigned = state.Find({pod.uid, container.name})) {
     UpdateReusable(pod.uid, container.kind, *assigned, state);

@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "core/pod/exclusive_cpu_count.h"
+
 namespace alignd {
 namespace {
 
@@ -68,13 +70,18 @@ bool HasPodLevelResources(const Pod& pod) {
          std::ranges::any_of(pod.pod_level->limits, counts);
 }
 
-int ExclusiveCpus(const Pod& pod, const Container& container) {
+int64_t ExclusiveCpuCount(const Pod& pod, const Container& container) {
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
   if (cpu == nullptr || HasPodLevelResources(pod) || QosOf(pod) != QosClass::kGuaranteed) return 0;
-  // In thousandths, rounded up: a finer fraction makes no difference to a whole number.
-  const int64_t millis = cpu->MilliValue();
-  if (millis < 0 || millis % 1000 != 0) return 0;
-  return static_cast<int>(std::min<int64_t>(millis / 1000, std::numeric_limits<int>::max()));
+  const int64_t count = cpu->Value();  // rounded up
+  // A fraction finer than a thousandth makes no difference to a whole number.
+  static const Quantity kMilli = Quantity::Parse("1m").value();
+  return count > 0 && Quantity(count) - *cpu < kMilli ? count : 0;
+}
+
+int ExclusiveCpus(const Pod& pod, const Container& container) {
+  const int64_t count = ExclusiveCpuCount(pod, container);
+  return static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()));
 }
 
 const Quantity* Find(const ResourceList& list, std::string_view resource) {

@@ -77,6 +77,10 @@ TEST(MakeStaticPolicy, RefusesWithTheKubeletsTexts) {
   EXPECT_EQ(MakeStaticPolicy(machine, config).error().message,
             "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
             "(size of  did not equal 9)");
+  config.kube_reserved = Amounts({{"cpu", "3G"}});
+  EXPECT_EQ(MakeStaticPolicy(machine, config).error().message,
+            "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
+            "(size of  did not equal 3000000000)");
   config.reserved_system_cpus = "7-8";
   EXPECT_EQ(MakeStaticPolicy(machine, config).error().message,
             "reserved-cpus: 7-8 is not a subset of online-cpus: 0-7");
@@ -113,6 +117,28 @@ TEST(Allocate, RefusesWhatDoesNotFit) {
   EXPECT_EQ(node.Allocate(PodOf("a", 8), 0),
             "Allocate failed due to not enough cpus available to satisfy request: requested=8, "
             "available=7, which is unexpected");
+}
+
+// The request is printed as it is; what the affinity provides is subtracted.
+TEST(Allocate, RefusesMoreCpusThanAnIntCanCount) {
+  struct Case {
+    const char* cpus;
+    std::string requested;
+  };
+  const Case cases[] = {{"2147483647", "2147483643"},
+                        {"2147483648", "2147483644"},
+                        {"9223372036854776", "9223372036854772"},
+                        {"1e30", "9223372036854775803"}};
+  for (const Case& c : cases) {
+    Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
+    const Pod pod = MakePod("a", {App("app", {{"cpu", c.cpus}, {"memory", "1Gi"}})});
+    EXPECT_EQ(node.Allocate(pod, 0, {.affinity = NumaMask::Of(1)}),
+              "Allocate failed due to not enough cpus available to satisfy request: requested=" +
+                  c.requested + ", available=3, which is unexpected");
+    EXPECT_EQ(node.state, InitialState(node.machine, node.policy));
+    node.policy.options.full_pcpus_only = true;
+    EXPECT_NE(node.Allocate(pod, 0).find("SMT Alignment Error"), std::string::npos) << c.cpus;
+  }
 }
 
 TEST(Allocate, GivesWholeCoresOrNothing) {

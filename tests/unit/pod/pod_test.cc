@@ -109,6 +109,13 @@ TEST(ExclusiveCpus, NeedsAWholeNumberInAGuaranteedPod) {
       {"1500m", 0},
       {"500m", 0},
       {"3G", 0x7FFFFFFF},
+      // Too many, but whole, in any spelling. The kubelet's product with 1000 wraps around here.
+      {"9223372036854776", 0x7FFFFFFF},
+      {"10P", 0x7FFFFFFF},
+      {"1E", 0x7FFFFFFF},
+      {"1e30", 0x7FFFFFFF},
+      {"9223372036854776500m", 0},
+      {"4503599627370496001m", 0},
       // Rounded up to thousandths first, as in the kubelet.
       {"1999999u", 2},
   };
