@@ -161,7 +161,9 @@ std::set<ContainerKey> AssignedContainers(const admission::NodeState& state) {
     for (const auto& [container, cpus] : assignments) containers.insert({uid, container});
   }
   for (const auto& [uid, assignments] : state.memory.assignments) {
-    for (const auto& [container, blocks] : assignments) containers.insert({uid, container});
+    for (const auto& [container, blocks] : assignments) {
+      if (!blocks.empty()) containers.insert({uid, container});
+    }
   }
   for (const auto& [key, resources] : state.devices.allocations) containers.insert(key);
   return containers;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/memorymanager/static_policy.h"
 
 namespace alignd::mirror {
 namespace {
@@ -64,6 +65,17 @@ Pod WithEnded(const Pod& pod, const KubeletAllocatedPod& allocated, const Bindin
   known.containers.insert(known.containers.begin(), std::make_move_iterator(ended.begin()),
                           std::make_move_iterator(ended.end()));
   return known;
+}
+
+// An ended container, whose memory is not known, seems to request none. It must not keep an entry
+// that says so: it may run again.
+void DropEmptyEntries(const Pod& pod, const Pod& with_ended, memorymanager::MemoryState& memory) {
+  for (const Container& container : with_ended.containers) {
+    const ContainerKey key{pod.uid, container.name};
+    const std::vector<memorymanager::Block>* const blocks = memory.Find(key);
+    if (blocks == nullptr || !blocks->empty() || IsNamed(pod, container.name)) continue;
+    memorymanager::ReleaseContainer(key, memory);
+  }
 }
 
 // Whether another container of the pod asks for the resource, too, is not assigned any device of
@@ -229,6 +241,7 @@ Admission AdmitKubeletAllocated(const admission::Node& node, const NodeState& st
     admission.next.devices.resources = state.devices.resources;
     if (!admission.admitted()) return admission;
     AssignOwn(known, allocated, bindings, state, own, admission.next.devices);
+    DropEmptyEntries(pod, known, admission.next.memory);
     for (auto& [container, assignment] : admission.assignments) {
       assignment = admission::AssignmentOf(node, admission.next, {pod.uid, container});
     }

@@ -44,10 +44,10 @@ struct Block {
 std::string HugePageType(uint64_t page_bytes);
 
 // A value. NUMA nodes are named by id, as in memory_manager_state. Later containers of a pod can
-// reuse the blocks of its init containers; that is not stored.
+// reuse the blocks of its init containers; that is not stored. No pod has an empty map.
 struct MemoryState {
   std::map<int, NumaMemory> machine;  // by NUMA node id
-  // pod UID -> container name -> blocks, sorted by type. Never an empty inner map.
+  // pod UID -> container name -> blocks, sorted by type; none if the container requests no memory.
   SharedMap<std::string, std::map<std::string, std::vector<Block>>> assignments;
 
   // The container's blocks, or null.

@@ -128,7 +128,11 @@ Result<MemoryCheckpoint> ParseMemoryCheckpoint(std::string_view text) {
   for (const auto& [pod, containers] : *document.entries) {
     if (!containers) continue;
     for (const auto& [container, list] : *containers) {
-      if (!list || list->empty()) continue;
+      // A container without memory has an empty list. To the kubelet, null is the same.
+      if (!list) {
+        checkpoint.state.assignments[pod][container] = {};
+        continue;
+      }
       Result<std::vector<Block>> blocks = FromDocument(*list);
       if (!blocks.ok()) {
         const std::string where = "entries." + GoQuoted(pod) + "." + GoQuoted(container);

@@ -124,6 +124,13 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
 
   const Result<MemoryRequest> request = RequestOf(container);
   if (!request.ok()) return {UnexpectedAdmissionError(request.error().message)};
+  if (request->empty()) {
+    // The kubelet has an entry for every container of a Guaranteed pod, also for one that requests
+    // no memory, as is possible if status.qosClass says Guaranteed. Differs: without an affinity,
+    // or with one that cuts through a group, the kubelet refuses it for want of memory.
+    state.assignments[pod.uid][container.name] = {};
+    return {};
+  }
   if (const Result<Done> known = CheckTypes(state, *request); !known.ok()) {
     return {UnexpectedAdmissionError(known.error().message)};
   }
@@ -138,7 +145,7 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
     const uint64_t reused = TakeFromInitContainers(pod, ids, type, bytes, state);
     MustBeZero(Book(ids, type, bytes - reused, state.machine));
   }
-  if (!blocks.empty()) state.assignments[pod.uid][container.name] = std::move(blocks);
+  state.assignments[pod.uid][container.name] = std::move(blocks);
   return {std::nullopt, exact};
 }
 

@@ -14,15 +14,23 @@ bool IsPinned(const Pod& pod) {
   return QosOf(pod) == QosClass::kGuaranteed && !HasPodLevelResources(pod);
 }
 
+std::optional<uint64_t> WholeBytes(const Quantity& amount) {
+  constexpr int64_t kLimit = 1'000'000'000'000'000'000;
+  if (amount.Sign() < 0 || amount >= Quantity(kLimit)) return std::nullopt;
+  if (Quantity(amount.Value()) != amount) return std::nullopt;
+  return static_cast<uint64_t>(amount.Value());
+}
+
 Result<MemoryRequest> RequestOf(const Container& container) {
   MemoryRequest request;
   for (const auto& [resource, amount] : container.resources.requests) {
     if (!IsMemoryType(resource)) continue;
-    if (amount.Sign() < 0 || Quantity(amount.Value()) != amount) {
+    const std::optional<uint64_t> bytes = WholeBytes(amount);
+    if (!bytes) {
       return Error{ErrorCode::kInvalidArgument,
                    "[memorymanager] failed to represent quantity as int64"};
     }
-    request[resource] = static_cast<uint64_t>(amount.Value());
+    request[resource] = *bytes;
   }
   return request;
 }

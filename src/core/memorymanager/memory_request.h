@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,8 +20,15 @@ bool IsMemoryType(std::string_view resource);
 // Whether the pod's memory is pinned: it is Guaranteed and has no pod-level resources.
 bool IsPinned(const Pod& pod);
 
+// The amount in bytes; nullopt if it is negative, not a whole number, or 10^18 or more.
+// Differs: the kubelet decides by the spelling. It reads at most 18 digits exactly, so it refuses
+// `1000000000000000000` and `1Ei`, but also `100Ti`, `0.5Gi` and `1000m`; `1E` it takes and refuses
+// later, for want of memory. Here the value decides, and every whole number below 10^18 is taken.
+// Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity, AsInt64.
+std::optional<uint64_t> WholeBytes(const Quantity& amount);
+
 // The container's requests of memory types.
-// Errors: kInvalidArgument with the kubelet's text if an amount is negative or no whole number.
+// Errors: kInvalidArgument with the kubelet's text if an amount is not in WholeBytes.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, getContainerRequestedResources.
 Result<MemoryRequest> RequestOf(const Container& container);
 

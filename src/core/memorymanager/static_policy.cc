@@ -1,5 +1,6 @@
 #include "alignd/memorymanager/static_policy.h"
 
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -107,13 +108,13 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
   uint64_t memory_bytes = 0;
   for (const MemoryReservation& reservation : config.reserved_memory) {
     for (const auto& [type, amount] : reservation.limits) {
-      if (amount.Sign() < 0 || Quantity(amount.Value()) != amount) {
+      const std::optional<uint64_t> bytes = WholeBytes(amount);
+      if (!bytes) {
         return Invalid("could not covert a variable of type Quantity to int64",
-                       "give whole bytes in reservedMemory");
+                       "give whole bytes below 10^18 in reservedMemory");
       }
-      const auto bytes = static_cast<uint64_t>(amount.Value());
-      policy.system_reserved[reservation.numa_node][type] = bytes;
-      if (type == "memory") memory_bytes += bytes;
+      policy.system_reserved[reservation.numa_node][type] = *bytes;
+      if (type == "memory") memory_bytes += *bytes;
     }
   }
   if (memory_bytes == 0) {

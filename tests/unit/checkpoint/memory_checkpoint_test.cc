@@ -48,11 +48,23 @@ TEST(ParseMemoryCheckpoint, SortsWhatTheKubeletWritesInAnyOrder) {
   EXPECT_EQ(read->state, state);
 }
 
-TEST(ParseMemoryCheckpoint, LeavesOutWhatHasNoBlocks) {
+TEST(ParseMemoryCheckpoint, LeavesOutPodsWithoutContainers) {
   const Result<MemoryCheckpoint> read =
-      ParseMemoryCheckpoint(R"({"machineState":null,"entries":{"a":null,"b":{},"c":{"d":[]}}})");
+      ParseMemoryCheckpoint(R"({"machineState":null,"entries":{"a":null,"b":{}}})");
   ASSERT_TRUE(read.ok()) << read.error().Text();
   EXPECT_EQ(read->state, MemoryState{});
+}
+
+// The kubelet makes null an empty list, and has an entry for a container that requests no memory.
+TEST(ParseMemoryCheckpoint, KeepsContainersWithoutBlocks) {
+  const Result<MemoryCheckpoint> read =
+      ParseMemoryCheckpoint(R"({"machineState":null,"entries":{"c":{"d":[],"e":null}}})");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  MemoryState state;
+  state.assignments["c"] = {{"d", {}}, {"e", {}}};
+  EXPECT_EQ(read->state, state);
+  EXPECT_NE(FormatMemoryCheckpoint("Static", state).find(R"("entries":{"c":{"d":[],"e":[]}})"),
+            std::string::npos);
 }
 
 struct ErrorCase {

@@ -42,12 +42,45 @@ TEST(MemoryAllocation, FollowsTheAffinityAndExtendsIt) {
        Refused("failed to find NUMA nodes to extend the current topology hint")},
       {"not whole bytes", "1500m", Anywhere(), "",
        Refused("failed to represent quantity as int64")},
+      {"10^18 bytes", "1000000000000000000", OnNodes(0b001), "",
+       Refused("failed to represent quantity as int64")},
+      {"the largest amount that is compared", "999999999999999999", OnNodes(0b001), "",
+       Refused("failed to find NUMA nodes to extend the current topology hint")},
+      {"more than 64 bits", "16Ei", OnNodes(0b001), "",
+       Refused("failed to represent quantity as int64")},
+      // The kubelet refuses whole numbers in these spellings.
+      {"with a point", "1.0Gi", OnNodes(0b001), "memory 1Gi on 0", ""},
+      {"half of a unit", "0.5Ti", OnNodes(0b001), "",
+       Refused("failed to find NUMA nodes to extend the current topology hint")},
+      {"in thousandths", "1073741824000m", OnNodes(0b001), "memory 1Gi on 0", ""},
   };
   for (const Case& c : cases) {
     MemoryNode node = ThreeNodes();
     EXPECT_EQ(node.Give(AskingFor(c.request), "app", c.affinity), c.refusal) << c.name;
     EXPECT_EQ(node.BlocksOf("p", "app"), c.blocks) << c.name;
     EXPECT_EQ(node.Broken(), kSound) << c.name;
+  }
+}
+
+// Only possible if status.qosClass says Guaranteed.
+TEST(MemoryAllocation, AContainerThatRequestsNoneHasAnEmptyEntry) {
+  for (const topologymanager::TopologyHint& affinity :
+       {OnNodes(0b001, true), OnNodes(0b110), Anywhere(true), Anywhere(false)}) {
+    MemoryNode node = ThreeNodes();
+    ASSERT_EQ(node.Give(AskingFor("1Gi", "other"), "app", OnNodes(0b010)), "");
+    const MemoryState before = node.state;
+    const Pod pod = GuaranteedPod("p", {App("app", {{"cpu", "1"}})});
+    EXPECT_TRUE(
+        ContainerHints(node.machine, node.policy, node.state, pod, pod.containers[0]).empty());
+    ASSERT_EQ(node.Give(pod, "app", affinity), "");
+    const std::vector<Block>* const blocks = node.state.Find({"p", "app"});
+    ASSERT_NE(blocks, nullptr);
+    EXPECT_TRUE(blocks->empty());
+    EXPECT_EQ(node.state.machine, before.machine);
+    EXPECT_EQ(node.Broken(), kSound);
+    EXPECT_TRUE(ValidateLoaded(node.machine, node.policy, node.state).ok());
+    ReleasePod("p", node.state);
+    EXPECT_EQ(node.state, before);
   }
 }
 
