@@ -25,8 +25,8 @@ struct MergedHint {
 // A value, made once per machine and configuration.
 class Policy {
  public:
-  // Errors: kInvalidArgument with the kubelet's text: unknown option, value that cannot be read,
-  // more NUMA nodes than max-allowable-numa-nodes. Policy none reads no options.
+  // Errors: kInvalidArgument with the kubelet's text: unknown option, value that cannot be read, no
+  // distances to prefer, more NUMA nodes than max-allowable-numa-nodes. Policy none reads no options.
   // Differs: without max-allowable-numa-nodes there is no limit (kubelet: 8), because the merge
   // does not enumerate. Source: kubelet pkg/kubelet/cm/topologymanager/policy_options.go,
   // topology_manager.go.

@@ -7,6 +7,10 @@
 namespace alignd::admission {
 
 Result<Node> Node::Make(Machine machine, KubeletConfig config) {
+  // Before any manager, whatever the policies are. Source: kubelet cmd/kubelet/app/server.go,
+  // getReservedCPUs.
+  const Result<CpuSet> reserved = cpumanager::ReservedSystemCpus(machine, config);
+  if (!reserved.ok()) return reserved.error();
   // The kubelet makes its managers in this order; the first error is returned.
   // Source: kubelet pkg/kubelet/cm/container_manager_linux.go, NewContainerManager.
   Result<topologymanager::Policy> topology = topologymanager::Policy::Make(machine, config);

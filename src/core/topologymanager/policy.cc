@@ -98,6 +98,17 @@ Hints OnlySingleNuma(const Hints& hints) {
   return {std::move(usable), hints};
 }
 
+// Source: numa_info.go, NewNUMAInfo.
+Result<Done> RequireDistances(const Machine& machine) {
+  for (const NumaNode& node : machine.numa()) {
+    if (!node.distances.empty()) continue;
+    return Invalid("cannot discover NUMA topology: error getting NUMA distances from cadvisor",
+                   "the machine shows no distances for NUMA node " + std::to_string(node.id) +
+                       "; remove " + Quoted(kPreferClosest) + " from topologyManagerPolicyOptions");
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config) {
@@ -108,6 +119,9 @@ Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config)
   }
   const Result<Options> options = ParseOptions(config.topology_manager_policy_options);
   if (!options.ok()) return options.error();
+  if (options->prefer_closest) {
+    if (const Result<Done> known = RequireDistances(machine); !known.ok()) return known.error();
+  }
   if (options->max_allowable && machine.numa_count() > *options->max_allowable) {
     return Invalid("unsupported on machines with more than " +
                        std::to_string(*options->max_allowable) + " NUMA Nodes",

@@ -69,6 +69,76 @@ TEST(AdmitTest, AdmittingAgainGivesTheSame) {
   EXPECT_TRUE(again.next == first.next);
 }
 
+// The kubelet forgets neither after a refusal nor after a removal what later containers of the pod
+// could have reused, and looks for it when the same UID comes again.
+TEST(AdmitTest, AUidThatComesAgainReusesNothing) {
+  const Node node = TwoNodes(TopologyManagerPolicy::kBestEffort);
+  NodeState initial = NodeState::Initial(node);
+  devicemanager::Resource& gpus = initial.devices.resources["vendor.com/gpu"];
+  gpus.registered = true;
+  for (const auto& [id, numa] : {std::pair{"a", 0}, {"b", 0}, {"c", 1}}) {
+    gpus.devices[id].numa = {numa};
+  }
+  const Pod again =
+      MakePod("p", {App("app", {{"cpu", "4"}, {"memory", "64Mi"}, {"vendor.com/gpu", "1"}})});
+  const Admission fresh = Admit(node, initial, again, NoPreference);
+  ASSERT_TRUE(fresh.admitted());
+  EXPECT_EQ(fresh.assignments.at("app").exclusive.ToString(), "4-7");
+
+  const auto with_app = [](const std::string& cpus) {
+    return MakePod("p", {Init("warm", {{"cpu", "3"}, {"memory", "64Mi"}, {"vendor.com/gpu", "2"}}),
+                         App("app", {{"cpu", cpus}, {"memory", "64Mi"}, {"vendor.com/gpu", "1"}})});
+  };
+  const Admission refused = Admit(node, initial, with_app("8"), NoPreference);
+  ASSERT_FALSE(refused.admitted());
+  EXPECT_TRUE(refused.next == initial);
+  EXPECT_TRUE(Admit(node, refused.next, again, NoPreference).next == fresh.next);
+
+  NodeState removed = Admit(node, initial, with_app("1"), NoPreference).next;
+  EXPECT_FALSE(removed == initial);
+  ReleasePod("p", removed);
+  EXPECT_TRUE(removed == initial);
+  EXPECT_TRUE(Admit(node, removed, again, NoPreference).next == fresh.next);
+}
+
+// The order of the kubelet's start: reservedSystemCPUs, then the managers in their order.
+TEST(NodeTest, NamesTheFirstErrorOfTheKubeletsStart) {
+  const auto error_of = [](const KubeletConfig& config, std::vector<int> distances) {
+    std::vector<NumaNode> nodes = {
+        {.id = 0, .memory_bytes = 1 << 30, .hugepages = {}, .distances = std::move(distances)}};
+    const Machine machine =
+        MachineOrDie(Machine::Make({{.cpu = 0}, {.cpu = 1, .core = 1}}, std::move(nodes)), "");
+    const Result<Node> node = Node::Make(machine, config);
+    return node.ok() ? "" : node.error().message;
+  };
+  KubeletConfig config;
+  config.cpu_manager_policy_options["full-pcpus-only"] = "true";
+  config.reserved_system_cpus = "0-9";
+  config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  config.topology_manager_policy_options["prefer-closest-numa-nodes"] = "true";
+  config.topology_manager_policy_options["unheard-of"] = "true";
+  EXPECT_EQ(error_of(config, {}), "reserved-cpus: 0-9 is not a subset of online-cpus: 0-1");
+  config.reserved_system_cpus = "0-";
+  EXPECT_TRUE(error_of(config, {}).starts_with("unable to parse reserved-cpus list: "));
+  config.reserved_system_cpus = "0";
+  EXPECT_EQ(error_of(config, {}), "unknown Topology Manager Policy option: \"unheard-of\"");
+  config.topology_manager_policy_options.erase("unheard-of");
+  EXPECT_EQ(error_of(config, {}),
+            "cannot discover NUMA topology: error getting NUMA distances from cadvisor");
+  const std::string none =
+      "new none policy error: None policy: received unsupported options=map["
+      "full-pcpus-only:true]";
+  EXPECT_EQ(error_of(config, {10}), none);
+  // Distances are read for this option only, and no option is read with policy none.
+  config.topology_manager_policy_options["prefer-closest-numa-nodes"] = "false";
+  EXPECT_EQ(error_of(config, {}), none);
+  config.topology_manager_policy_options["prefer-closest-numa-nodes"] = "true";
+  config.topology_manager_policy = TopologyManagerPolicy::kNone;
+  EXPECT_EQ(error_of(config, {}), none);
+  config.cpu_manager_policy_options.clear();
+  EXPECT_EQ(error_of(config, {}), "");
+}
+
 TEST(GrantTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
   const Node node = TwoNodes(TopologyManagerPolicy::kNone);
   const Admission admission =
