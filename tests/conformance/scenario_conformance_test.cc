@@ -52,10 +52,6 @@ bool HasOtherContents(const std::string& name) {
 // Why alignd's results differ from those of a file; empty if they must be the same.
 std::string_view KnownDifference(std::string_view name) {
   if (name.starts_with("podlevel")) return "alignd does not reproduce Kubernetes 1.37 yet";
-  if (name == "edges.jsonl") {
-    return "alignd does not reproduce these cases yet: devices with the NUMA node -1, amounts over "
-           "2^31 CPUs, a pod's status.qosClass, and the order of two start errors";
-  }
   return {};
 }
 
