@@ -26,7 +26,7 @@ struct MergedHint {
 class Policy {
  public:
   // Errors: kInvalidArgument with the kubelet's text: unknown option, value that cannot be read, no
-  // distances to prefer, more NUMA nodes than max-allowable-numa-nodes. Policy none reads no options.
+  // distances, more NUMA nodes than max-allowable-numa-nodes. Policy none reads no options.
   // Differs: without max-allowable-numa-nodes there is no limit (kubelet: 8), because the merge
   // does not enumerate. Source: kubelet pkg/kubelet/cm/topologymanager/policy_options.go,
   // topology_manager.go.
