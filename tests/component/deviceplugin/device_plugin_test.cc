@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/devicemanager/device_policy.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
 #include "cri/allocate_response.h"
 #include "device_plugins_fixture.h"
 #include "edge/silent_socket.h"
@@ -50,6 +53,27 @@ TEST_F(DevicePlugins, HealthAndDevicesFollowThePlugin) {
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-7"}));
   EXPECT_EQ(inventory_.resources().at(kGpu).devices.size(), 1U);
   EXPECT_FALSE(plugin->SetHealth("gpu-0", true).ok());
+}
+
+// Some machines' firmware names no node: sysfs shows -1, and the plugin passes it on.
+TEST_F(DevicePlugins, DeviceOnNodeMinusOneIsAllocatedLast) {
+  DeviceProfile profile = Profile();
+  profile.devices = {{"gpu-0", {-1}, true}, {"gpu-1", {0}, true}, {"gpu-2", {1}, true}};
+  const std::unique_ptr<Simulated> plugin = Start(profile);
+  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1", "gpu-2"}));
+  devicemanager::DeviceState state;
+  state.resources[kGpu] = inventory_.resources().at(kGpu);
+  const Machine machine = MakeMachine("numa:2 core:2");
+  const auto allocate = [&](const std::string& uid, const std::string& count) {
+    const Pod pod = MakePod(uid, {App("app", {{kGpu, count}})});
+    const std::optional<Refusal> refusal =
+        devicemanager::Allocate(machine, pod, pod.containers.front(),
+                                {.affinity = NumaMask::Of(1), .preferred = true}, nullptr, state);
+    EXPECT_FALSE(refusal) << refusal->message;
+    return state.Find({uid, "app"}, kGpu)->devices;
+  };
+  EXPECT_EQ(allocate("a", "2"), (devicemanager::DevicesPerNuma{{0, {"gpu-1"}}, {1, {"gpu-2"}}}));
+  EXPECT_EQ(allocate("b", "1"), (devicemanager::DevicesPerNuma{{-1, {"gpu-0"}}}));
 }
 
 TEST_F(DevicePlugins, UnchangedListIsNotPassedOn) {
