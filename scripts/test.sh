@@ -72,24 +72,30 @@ configure() {
   shift
   local launcher=()
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-  cmake -G Ninja -S . -B "build/$name" "${launcher[@]}" "$@" >"build/$name.log" 2>&1 ||
+  cmake -G Ninja -S . -B "build/$name" -DALIGND_TEST_REPORTS="$PWD/build/$name/results" \
+    "${launcher[@]}" "$@" >"build/$name.log" 2>&1 ||
     { cat "build/$name.log"; return 1; }
 }
 
 # run_tests NAME CTEST-ARGUMENT...
 run_tests() {
   local build=$1 status=0 good bad not_run name
+  local output="build/$build/tests.log"
   shift
   rm -rf "build/$build/results"
   mkdir -p "build/$build/results"
-  GTEST_OUTPUT="xml:$PWD/build/$build/results/" \
-    ctest --test-dir "build/$build" --no-tests=error -j "$jobs" "$@" || status=$?
+  # Twice as many tests as CPUs: most of them wait more than they compute.
+  ctest --test-dir "build/$build" --no-tests=error -j $((2 * jobs)) "$@" | tee "$output" || status=$?
   read -r good bad not_run < <(count_cases "build/$build/results")
   passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + not_run))
   while read -r name; do failed_cases+=("$name ($build)"); done \
     < <(name_failed_cases "build/$build/results")
-  # A program that crashed writes no report.
-  if [ "$status" != 0 ] && [ "$bad" = 0 ]; then failed=$((failed + 1)); fi
+  # A program that crashed has written no report, and one that leaked reports no failed case.
+  if [ "$status" != 0 ] && [ "$bad" = 0 ]; then
+    failed=$((failed + 1))
+    while read -r name; do failed_cases+=("$name ($build)"); done \
+      < <(grep -hoE '[a-z_]+_test[_0-9]* \((Failed|Timeout|.*Exception.*)\)|SUMMARY: .*' "$output")
+  fi
   return "$status"
 }
 

@@ -218,15 +218,19 @@ class DaemonTest : public ::testing::Test {
     StartDaemon(config);
   }
 
-  // One GPU on NUMA node 0, two on node 1. Returns when they can be allocated.
+  // One GPU on NUMA node 0, two on node 1.
+  static std::vector<simulator::SimulatedDevice> Gpus() {
+    return {{kGpuOfNode0, {0}, true},
+            {"GPU-9b341c59-f96b-ba85-c137-78c3652fea65", {1}, true},
+            {"GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841", {1}, true}};
+  }
+  // Returns when they can be allocated.
   void StartGpus(bool pre_start = false) {
     simulator::DeviceProfile profile;
     profile.directory = StateDir() / "device-plugins";
     profile.resource = kGpu;
     profile.pre_start_required = pre_start;
-    profile.devices = {{kGpuOfNode0, {0}, true},
-                       {"GPU-9b341c59-f96b-ba85-c137-78c3652fea65", {1}, true},
-                       {"GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841", {1}, true}};
+    profile.devices = Gpus();
     profile.envs = {{"NVIDIA_VISIBLE_DEVICES", "{ids}"}};
     profile.device_nodes = {{"/dev/nvidia{index}", "/dev/nvidia{index}", "rw"}};
     auto plugin = simulator::DevicePlugin::Start(profile);
