@@ -4,14 +4,6 @@
 
 namespace alignd::control {
 
-std::string Readable(std::string_view text) {
-  std::string readable;
-  while (!text.empty()) {
-    const checkpoint::Rune rune = checkpoint::DecodeRune(text);
-    checkpoint::AppendRune(readable, rune.valid ? rune.code : checkpoint::kReplacementRune);
-    text.remove_prefix(rune.bytes);
-  }
-  return readable;
-}
+std::string Readable(std::string_view text) { return checkpoint::ToValidUtf8(text); }
 
 }  // namespace alignd::control

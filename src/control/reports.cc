@@ -146,7 +146,7 @@ v1::Condition ToMessage(const reconcile::Condition& condition) {
   message.set_first_unix_ms(UnixMs(condition.first));
   message.set_last_unix_ms(UnixMs(condition.last));
   message.set_times(condition.times);
-  message.set_container_id(condition.subject.container_id);
+  message.set_container_id(Readable(condition.subject.container_id));
   message.set_pod_uid(condition.subject.key.pod_uid);
   message.set_pod(condition.subject.pod);
   message.set_container(condition.subject.key.container);

@@ -47,24 +47,25 @@ void Prepend(const Repeated& ours, Repeated& field) {
   field.Swap(&all);
 }
 
+// Sets no field to 0 or "": Prepend compares with the entries of the kubelet, which omits these.
 void AddDevices(const MergedResponse& merged, ContainerConfig& config) {
   ContainerConfig ours;
   for (const auto& [key, value] : merged.envs) {
     runtime::v1::KeyValue& env = *ours.add_envs();
-    env.set_key(key);
-    env.set_value(value);
+    if (!key.empty()) env.set_key(key);
+    if (!value.empty()) env.set_value(value);
   }
   for (const DeviceMount& wanted : merged.mounts) {
     runtime::v1::Mount& mount = *ours.add_mounts();
-    mount.set_container_path(wanted.container_path);
-    mount.set_host_path(wanted.host_path);
-    mount.set_readonly(wanted.read_only);
+    if (!wanted.container_path.empty()) mount.set_container_path(wanted.container_path);
+    if (!wanted.host_path.empty()) mount.set_host_path(wanted.host_path);
+    if (wanted.read_only) mount.set_readonly(true);
   }
   for (const DeviceNode& wanted : merged.devices) {
     runtime::v1::Device& device = *ours.add_devices();
-    device.set_container_path(wanted.container_path);
-    device.set_host_path(wanted.host_path);
-    device.set_permissions(wanted.permissions);
+    if (!wanted.container_path.empty()) device.set_container_path(wanted.container_path);
+    if (!wanted.host_path.empty()) device.set_host_path(wanted.host_path);
+    if (!wanted.permissions.empty()) device.set_permissions(wanted.permissions);
   }
   Prepend(ours.envs(), *config.mutable_envs());
   Prepend(ours.mounts(), *config.mutable_mounts());

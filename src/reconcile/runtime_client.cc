@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "alignd/checkpoint/utf8.h"
 #include "cgroup/node_list.h"
 #include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
@@ -17,6 +18,7 @@ namespace alignd::reconcile {
 namespace {
 
 namespace v1 = runtime::v1;
+using checkpoint::Escaped;
 
 constexpr char kVersion1[] = "/runtime.v1.RuntimeService/";
 constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.RuntimeService/";
@@ -30,21 +32,25 @@ bool CanRun(v1::ContainerState state) {
   return state == v1::CONTAINER_CREATED || state == v1::CONTAINER_RUNNING;
 }
 
+// Ids stay as they are: the runtime is called with them. UIDs and names go into state files,
+// reports and the log. A sandbox whose pod has a UID or a name that is no text was not created
+// through alignd.
 RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
                          const v1::ListContainersResponse& containers) {
   RuntimeListing listing;
   std::map<std::string, std::string> pod_of_sandbox;
   for (const v1::PodSandbox& sandbox : sandboxes.items()) {
-    const std::string& uid = PodUidOr(sandbox.metadata().uid(), sandbox.id());
+    const std::string uid = Escaped(PodUidOr(sandbox.metadata().uid(), sandbox.id()));
     pod_of_sandbox[sandbox.id()] = uid;
     listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
-                                 sandbox.metadata().name(), sandbox.metadata().namespace_()});
+                                 Escaped(sandbox.metadata().name()),
+                                 Escaped(sandbox.metadata().namespace_())});
   }
   for (const v1::Container& container : containers.containers()) {
     const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
     if (!CanRun(container.state()) || pod == pod_of_sandbox.end()) continue;
     listing.containers.push_back({container.id(),
-                                  {pod->second, container.metadata().name()},
+                                  {pod->second, Escaped(container.metadata().name())},
                                   container.pod_sandbox_id(),
                                   container.state() == v1::CONTAINER_RUNNING});
   }
@@ -192,7 +198,7 @@ void RuntimeClient::ListSandbox(const std::string& sandbox_id,
         auto asking = std::make_shared<ExitCodes>(std::move(done));
         for (const v1::Container& container : response.containers()) {
           asking->containers.push_back(
-              {container.metadata().name(), container.created_at(), std::nullopt});
+              {Escaped(container.metadata().name()), container.created_at(), std::nullopt});
           if (container.state() == v1::CONTAINER_EXITED) asking->ended.push_back(container.id());
           if (container.state() != v1::CONTAINER_EXITED) asking->ended.emplace_back();
         }
@@ -224,7 +230,9 @@ void RuntimeClient::UpdateCpuSet(const std::string& container_id, const CpuSet& 
   v1::UpdateContainerResourcesRequest request;
   request.set_container_id(container_id);
   request.mutable_linux()->set_cpuset_cpus(cpuset.ToString());
-  request.mutable_linux()->set_cpuset_mems(cgroup::NodeList(memory_nodes));
+  if (!memory_nodes.empty()) {
+    request.mutable_linux()->set_cpuset_mems(cgroup::NodeList(memory_nodes));
+  }
   stubs_->Call<v1::UpdateContainerResourcesRequest, v1::UpdateContainerResourcesResponse>(
       "UpdateContainerResources", request,
       [done = std::move(done)](const grpc::Status& status,

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "alignd/checkpoint/utf8.h"
 #include "cgroup/cgroup_path.h"
 
 namespace alignd::reconcile {
@@ -18,7 +19,9 @@ int64_t NumberAt(const json& object, const char* pointer) {
 }  // namespace
 
 Result<ContainerSpec> SpecInStatus(const std::string& info) {
-  const json parsed = json::parse(info, nullptr, /*allow_exceptions=*/false);
+  // An argument or an annotation in the spec need not be UTF-8, which JSON requires.
+  const json parsed =
+      json::parse(checkpoint::ToValidUtf8(info), nullptr, /*allow_exceptions=*/false);
   static const json::json_pointer kPath("/runtimeSpec/linux/cgroupsPath");
   if (!parsed.is_object() || !parsed.contains(kPath) || !parsed[kPath].is_string()) {
     return Error{ErrorCode::kNotFound, "the runtime does not report the container's cgroup"};

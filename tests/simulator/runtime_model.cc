@@ -41,10 +41,18 @@ std::string WholeId(const std::map<std::string, Value>& values, const std::strin
   return ambiguous ? named : first->first;
 }
 
-// Zero and empty keep the old value.
-void Merge(const cri::LinuxContainerResources& change, cri::LinuxContainerResources& to) {
+// Zero and empty keep the old value, as in a runtime that reads the message as proto3.
+void Merge(cri::LinuxContainerResources change, cri::LinuxContainerResources& to) {
   if (change.hugepage_limits_size() > 0) to.clear_hugepage_limits();
-  to.MergeFrom(change);  // proto3 merges only what is set: not 0, not empty
+  if (change.cpu_period() == 0) change.clear_cpu_period();
+  if (change.cpu_quota() == 0) change.clear_cpu_quota();
+  if (change.cpu_shares() == 0) change.clear_cpu_shares();
+  if (change.memory_limit_in_bytes() == 0) change.clear_memory_limit_in_bytes();
+  if (change.oom_score_adj() == 0) change.clear_oom_score_adj();
+  if (change.cpuset_cpus().empty()) change.clear_cpuset_cpus();
+  if (change.cpuset_mems().empty()) change.clear_cpuset_mems();
+  if (change.memory_swap_limit_in_bytes() == 0) change.clear_memory_swap_limit_in_bytes();
+  to.MergeFrom(change);
 }
 
 }  // namespace

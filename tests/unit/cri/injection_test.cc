@@ -168,6 +168,51 @@ TEST(Inject, AnswerThatTheKubeletInjectsAsWellAppearsOnce) {
   EXPECT_EQ(other.mounts_size(), 2);
 }
 
+// A kubelet omits what is false or empty.
+TEST(Inject, EntryWithoutAValueEqualsTheKubelets) {
+  v1beta1::ContainerAllocateResponse a;
+  (*a.mutable_envs())["EMPTY"] = "";
+  v1beta1::Mount& mount = *a.add_mounts();
+  mount.set_container_path("/c");
+  mount.set_host_path("/h");
+  a.add_devices()->set_host_path("/dev/gpu0");
+
+  v1::ContainerConfig config = Config();
+  ASSERT_TRUE(
+      config.mutable_envs()->Add()->ParseFromString("\x0a\x05"
+                                                    "EMPTY"));
+  ASSERT_TRUE(config.mutable_mounts()->Add()->ParseFromString("\x0a\x02/c\x12\x02/h"));
+  ASSERT_TRUE(config.mutable_devices()->Add()->ParseFromString("\x12\x09/dev/gpu0"));
+  const v1::ContainerConfig kubelets = config;
+  InjectInto(config, WithAnswers({{"a.com/a", a}}));
+  EXPECT_EQ(config.SerializeAsString(), kubelets.SerializeAsString());
+}
+
+// A caller could fill the log: protobuf has no limit for that.
+TEST(Inject, NothingIsLoggedAboutKeysThatAreNotUtf8) {
+  v1::ContainerConfig config = Config();
+  (*config.mutable_annotations())["\xff"] = "\xff";
+  (*config.mutable_linux()->mutable_resources()->mutable_unified())["\xff"] = "\xff";
+  ::testing::internal::CaptureStderr();
+  v1::ContainerConfig received;
+  EXPECT_TRUE(received.ParseFromString(config.SerializeAsString()));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(received.annotations().at("\xff"), "\xff");
+}
+
+// A runtime reads the last of several values of one field, also one that alignd does not know.
+TEST(Inject, OrderOfUnknownEnumValuesIsKept) {
+  v1::ContainerConfig config = Config();
+  ASSERT_TRUE(config.add_mounts()->ParseFromString("\x28\x63\x28\x01"));  // propagation 99, then 1
+  ASSERT_TRUE(config.mutable_linux()->MergeFromString(
+      std::string("\x12\x06\x1a\x04\x08\x63\x08\x02", 8)));  // network 99, then 2
+  InjectInto(config, Exclusive("1-3"));
+  v1::ContainerConfig received;
+  ASSERT_TRUE(received.ParseFromString(config.SerializeAsString()));
+  EXPECT_EQ(received.mounts(0).SerializeAsString(), "\x28\x01");
+  EXPECT_EQ(received.linux().security_context().SerializeAsString(), "\x1a\x02\x08\x02");
+}
+
 TEST(Inject, ConflictsAreReportedAndTheFirstResourceWins) {
   v1beta1::ContainerAllocateResponse a;
   (*a.mutable_envs())["SAME"] = "a";

@@ -86,6 +86,46 @@ TEST_F(RuntimeAnswers, AreListed) {
   EXPECT_EQ(listing->sandboxes.size(), 1U);
 }
 
+// One string that is not UTF-8 hides neither its sandbox nor any other. Ids are used for calls of
+// the runtime; UIDs and names are shown.
+TEST_F(RuntimeAnswers, NeedNotBeUtf8) {
+  v1::ListPodSandboxResponse sandboxes;
+  ASSERT_TRUE(sandboxes.ParseFromString(answers_["ListPodSandbox"]));
+  v1::PodSandbox odd = sandboxes.items(0);
+  odd.set_id("odd\xff");
+  odd.mutable_metadata()->set_uid("\xc0\xafuid");
+  odd.mutable_metadata()->set_name("n\xff");
+  odd.mutable_metadata()->set_namespace_("s\x1b");
+  (*odd.mutable_annotations())["k\xff"] = "v\xff";
+  (*odd.mutable_labels())["k\xff"] = "v\xff";
+  odd.set_runtime_handler("\xff");
+  *sandboxes.add_items() = odd;
+  answers_["ListPodSandbox"] = sandboxes.SerializeAsString();
+  v1::ListContainersResponse containers;
+  ASSERT_TRUE(containers.ParseFromString(answers_["ListContainers"]));
+  v1::Container odd_container = containers.containers(0);
+  odd_container.set_id("c\xff");
+  odd_container.set_pod_sandbox_id(odd.id());
+  odd_container.mutable_metadata()->set_name("a\xff");
+  odd_container.mutable_image()->set_image("\xff");
+  odd_container.set_image_ref("\xff");
+  (*odd_container.mutable_annotations())["k\xff"] = "v\xff";
+  *containers.add_containers() = odd_container;
+  answers_["ListContainers"] = containers.SerializeAsString();
+  Start();
+  const Result<RuntimeListing> listing = List();
+  ASSERT_TRUE(listing.ok()) << listing.error().message;
+  ASSERT_EQ(listing->sandboxes.size(), 2U);
+  EXPECT_EQ(listing->sandboxes[0].pod_uid, "pod");
+  EXPECT_EQ(listing->sandboxes[1].id, "odd\xff");
+  EXPECT_EQ(listing->sandboxes[1].pod_uid, R"(\xc0\xafuid)");
+  EXPECT_EQ(listing->sandboxes[1].name, R"(n\xff)");
+  EXPECT_EQ(listing->sandboxes[1].name_space, R"(s\x1b)");
+  ASSERT_EQ(listing->containers.size(), 2U);
+  EXPECT_EQ(listing->containers[1].id, "c\xff");
+  EXPECT_EQ(listing->containers[1].key, (ContainerKey{R"(\xc0\xafuid)", R"(a\xff)"}));
+}
+
 // A stopped client answers before List returns.
 TEST_F(RuntimeAnswers, AfterStopAreErrors) {
   Start();

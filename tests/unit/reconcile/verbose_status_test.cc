@@ -17,6 +17,15 @@ TEST(VerboseStatus, HasTheCgroup) {
       "/kubepods.slice/kubepods-pod1.slice/crio-abc.scope");
 }
 
+// An argument of the container, say.
+TEST(VerboseStatus, NeedNotBeUtf8) {
+  const Result<ContainerSpec> spec = SpecInStatus(
+      "{\"runtimeSpec\":{\"process\":{\"args\":[\"\xff\xc0\"]},"
+      "\"linux\":{\"cgroupsPath\":\"/kubepods/pod1/abc\"}}}");
+  ASSERT_TRUE(spec.ok()) << spec.error().Text();
+  EXPECT_EQ(spec->cgroup, "/kubepods/pod1/abc");
+}
+
 TEST(VerboseStatus, HasTheCpuShareAndQuota) {
   const Result<ContainerSpec> spec = SpecInStatus(
       R"({"runtimeSpec":{"linux":{"cgroupsPath":"/kubepods/pod1/abc","resources":{"memory":{},)"
