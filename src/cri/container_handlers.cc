@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cri/handlers.h"
+#include "cri/unsupported.h"
 
 namespace alignd::cri {
 namespace {
@@ -28,7 +29,8 @@ const std::map<std::string, Maker, std::less<>>& Makers() {
   return *kMakers;
 }
 
-// The name of a method of RuntimeService in a version that alignd knows; empty for any other path.
+}  // namespace
+
 std::string_view RuntimeMethod(std::string_view path) {
   for (const std::string_view service :
        {"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/"}) {
@@ -37,12 +39,11 @@ std::string_view RuntimeMethod(std::string_view path) {
   return {};
 }
 
-}  // namespace
-
 proxy::HandlerFactory MakeContainerHandlers(HandlerContext context) {
   return [context](const std::string& path) -> std::unique_ptr<proxy::CallHandler> {
     const auto maker = Makers().find(RuntimeMethod(path));
-    return maker == Makers().end() ? nullptr : maker->second(context);
+    if (maker != Makers().end()) return maker->second(context);
+    return MayPass(path) ? nullptr : MakeUnsupported(path);
   };
 }
 

@@ -48,6 +48,9 @@ struct HandlerContext {
 //   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer
 //                             record it, and release what no container needs any more
 //   ContainerStatus           records that the container has ended
+// and, with UNIMPLEMENTED, for every method that may create a container and is not among them:
+// unsupported.h. The other methods of CRI pass as they come.
+// A request that cannot be parsed ends with INVALID_ARGUMENT.
 // Callers name containers and sandboxes by their ids or, as crictl does, by a prefix of the id.
 // Requests go to the runtime with the name that the caller used.
 proxy::HandlerFactory MakeContainerHandlers(HandlerContext context);

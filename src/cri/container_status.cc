@@ -12,7 +12,8 @@ class ContainerStatus final : public proxy::CallHandler {
   explicit ContainerStatus(const HandlerContext& context) : context_(context) {}
 
   void OnRequest(std::string bytes, Decide decide) override {
-    if (request_.ParseFromString(bytes)) id_ = FindId(context_.registry, request_);
+    if (!ReadRequest(bytes, request_, decide)) return;
+    id_ = FindId(context_.registry, request_);
     decide(std::move(bytes));
   }
 
@@ -24,7 +25,7 @@ class ContainerStatus final : public proxy::CallHandler {
   bool HasEnded(const grpc::Status& status, const std::string* bytes) const {
     if (!status.ok()) return IsNotFound(context_, status, CallersId(request_), *id_);
     v1::ContainerStatusResponse response;
-    return response.ParseFromString(*bytes) && response.status().state() == v1::CONTAINER_EXITED;
+    return ReadAnswer(*bytes, response) && response.status().state() == v1::CONTAINER_EXITED;
   }
 
   const HandlerContext context_;

@@ -11,6 +11,7 @@
 #include "cri/ended_init_containers.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
+#include "cri/malformed.h"
 #include "cri/tracked_call.h"
 #include "mirror/marker.h"
 #include "podsource/cri_sizes.h"
@@ -33,18 +34,17 @@ class CreateContainer final : public proxy::CallHandler {
   // containers that run without an assignment. A decision would be wrong both ways.
   void OnRequest(std::string bytes, Decide decide) override {
     bytes_ = std::move(bytes);
-    if (!request_->ParseFromString(bytes_)) return ForwardUnchanged(decide);
+    if (!ReadRequest(bytes_, *request_, decide)) return;
+    const Result<Done> named = RequireNamesOfBoth();
+    if (!named.ok()) return decide(rpc::ToStatus(named.error()));
     context_.reconciler.WhenListed(Next(&CreateContainer::TakeMarkers, std::move(decide)));
   }
 
   void TakeMarkers(bool listed, Decide decide) {
-    if (!listed) {
-      const Error error{ErrorCode::kUnavailable, "alignd has not yet listed what the runtime runs",
-                        "retry; if this lasts, see alignd's log"};
-      return Answer(rpc::ToStatus(error), decide);
-    }
+    if (!listed) return decide(NotListed());
     const std::string uid = PodUid();
-    if (uid.empty()) return ForwardUnchanged(decide);  // without a sandbox: the runtime refuses it
+    const Result<Done> known = RequirePod(uid);
+    if (!known.ok()) return decide(rpc::ToStatus(known.error()));
     key_ = {uid, request_->config().metadata().name()};
     call_.emplace(context_.registry, context_.reconciler, uid);
     Result<allocation::KubeletAllocatedIds> ids =
@@ -126,7 +126,7 @@ class CreateContainer final : public proxy::CallHandler {
   void OnResponse(const grpc::Status& status, const std::string* bytes) override {
     if (!call_) return;
     v1::CreateContainerResponse response;
-    if (status.ok() && response.ParseFromString(*bytes)) {
+    if (status.ok() && ReadAnswer(*bytes, response) && !response.container_id().empty()) {
       context_.registry.AddContainer(response.container_id(), key_, applied_);
     } else {
       context_.reconciler.Relist();  // the runtime may have created the container all the same
@@ -139,6 +139,21 @@ class CreateContainer final : public proxy::CallHandler {
   std::function<void(Argument)> Next(void (CreateContainer::*step)(Argument, Decide),
                                      Decide decide) {
     return NextStep(context_, this, step, std::move(decide));
+  }
+
+  Result<Done> RequireNamesOfBoth() const {
+    const Result<Done> checked = RequireNames(request_->sandbox_config().metadata());
+    if (!checked.ok()) return checked;
+    const std::string& name = request_->config().metadata().name();
+    if (!name.empty()) return RequireText("container name", name);
+    return Error{ErrorCode::kInvalidArgument, "the container has no name",
+                 "set config.metadata.name"};
+  }
+
+  static Result<Done> RequirePod(const std::string& uid) {
+    if (!uid.empty()) return RequireText("pod UID", uid);
+    return Error{ErrorCode::kInvalidArgument, "the request names no pod sandbox",
+                 "set pod_sandbox_id"};
   }
 
   // The UID that the sandbox was made with goes before the one in this request: listings show the
@@ -201,7 +216,6 @@ class CreateContainer final : public proxy::CallHandler {
     decide(std::move(status));
   }
 
-  // The runtime reports what is wrong with a request that cannot be read.
   void ForwardUnchanged(const Decide& decide) { decide(std::move(bytes_)); }
   void Forward(const Decide& decide) { decide(request_->SerializeAsString()); }
 

@@ -3,10 +3,18 @@
 #include <string>
 #include <utility>
 
+#include "rpc/grpc_status.h"
+
 namespace alignd::cri {
 
 bool IsEmpty(const admission::Assignment& assignment) {
   return assignment.cpuset.empty() && assignment.memory_nodes.empty() && assignment.devices.empty();
+}
+
+grpc::Status NotListed() {
+  return rpc::ToStatus(Error{ErrorCode::kUnavailable,
+                             "alignd has not yet listed what the runtime runs",
+                             "retry; if this lasts, see alignd's log"});
 }
 
 void ReportCallersCpuSet(const HandlerContext& context, const std::string& method) {

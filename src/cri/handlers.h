@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "allocation/allocation_manager.h"
@@ -53,6 +54,13 @@ void AdmitPod(const HandlerContext& context, podsource::PodAsk ask, std::string 
 
 // Whether there is nothing to inject, so that a request is forwarded as it came.
 bool IsEmpty(const admission::Assignment& assignment);
+
+// The name of a method of RuntimeService in a version that alignd knows; empty for any other path.
+std::string_view RuntimeMethod(std::string_view path);
+
+// UNAVAILABLE: the runtime has not been listed since the start, so it is not known which container
+// is assigned what.
+grpc::Status NotListed();
 
 // Reports the condition ConflictingCPUManager: the caller of `method` sets CPU sets of its own.
 void ReportCallersCpuSet(const HandlerContext& context, const std::string& method);

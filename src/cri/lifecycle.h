@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cri/handlers.h"
+#include "cri/malformed.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -60,10 +61,9 @@ class LifecycleHandler final : public proxy::CallHandler {
       : context_(context), record_(record) {}
 
   void OnRequest(std::string bytes, Decide decide) override {
+    if (!ReadRequest(bytes, request_, decide)) return;
     // Looked up before the runtime acts: afterwards the prefix may be that of another id.
-    if (request_.ParseFromString(bytes)) {
-      id_ = FindId(context_.registry, request_).value_or(CallersId(request_));
-    }
+    id_ = FindId(context_.registry, request_).value_or(CallersId(request_));
     decide(std::move(bytes));
   }
 
@@ -78,7 +78,7 @@ class LifecycleHandler final : public proxy::CallHandler {
   const HandlerContext context_;
   const Record record_;
   Request request_;
-  std::string id_;  // empty if the request cannot be read
+  std::string id_;
 };
 
 }  // namespace alignd::cri

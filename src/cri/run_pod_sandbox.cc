@@ -8,7 +8,9 @@
 #include <variant>
 
 #include "cri/handlers.h"
+#include "cri/malformed.h"
 #include "cri/tracked_call.h"
+#include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -17,8 +19,8 @@ namespace {
 namespace v1 = runtime::v1;
 
 // One RunPodSandbox. Its steps stand in the order in which they happen; all run on the events
-// thread. It always forwards the request as it came: a refusal is reported at CreateContainer,
-// where the kubelet shows it and where alignd decides once more.
+// thread. A request that can be read is forwarded as it came: a refusal is reported at
+// CreateContainer, where the kubelet shows it and where alignd decides once more.
 class RunPodSandbox final : public proxy::CallHandler {
  public:
   explicit RunPodSandbox(const HandlerContext& context) : context_(context) {}
@@ -26,7 +28,9 @@ class RunPodSandbox final : public proxy::CallHandler {
   void OnRequest(std::string bytes, Decide decide) override {
     bytes_ = std::move(bytes);
     v1::RunPodSandboxRequest request;
-    if (!request.ParseFromString(bytes_)) return Forward(decide);
+    if (!ReadRequest(bytes_, request, decide)) return;
+    const Result<Done> named = RequireNames(request.config().metadata());
+    if (!named.ok()) return decide(rpc::ToStatus(named.error()));
     config_ = std::make_shared<const v1::PodSandboxConfig>(std::move(*request.mutable_config()));
     context_.reconciler.WhenListed(Next(&RunPodSandbox::LearnResources, std::move(decide)));
   }
@@ -56,8 +60,10 @@ class RunPodSandbox final : public proxy::CallHandler {
 
   void OnResponse(const grpc::Status& status, const std::string* bytes) override {
     v1::RunPodSandboxResponse response;
-    if (config_ && status.ok() && response.ParseFromString(*bytes)) {
+    if (status.ok() && ReadAnswer(*bytes, response) && !response.pod_sandbox_id().empty()) {
       context_.registry.AddSandbox(response.pod_sandbox_id(), config_->metadata().uid(), PodName());
+    } else if (status.ok()) {
+      context_.reconciler.Relist();  // the sandbox exists, under an id that is not known yet
     }
     call_.reset();
   }
@@ -90,8 +96,8 @@ class RunPodSandbox final : public proxy::CallHandler {
   void Forward(const Decide& decide) { decide(std::move(bytes_)); }
 
   const HandlerContext context_;
-  std::string bytes_;                                   // the request as it came
-  std::shared_ptr<const v1::PodSandboxConfig> config_;  // null if the request cannot be read
+  std::string bytes_;  // the request as it came
+  std::shared_ptr<const v1::PodSandboxConfig> config_;
   std::optional<PodCall> call_;
 };
 

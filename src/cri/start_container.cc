@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cri/handlers.h"
+#include "cri/malformed.h"
 #include "cri/tracked_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
@@ -23,7 +24,7 @@ class StartContainer final : public proxy::CallHandler {
 
   void OnRequest(std::string bytes, Decide decide) override {
     bytes_ = std::move(bytes);
-    if (!request_.ParseFromString(bytes_)) return decide(std::move(bytes_));
+    if (!ReadRequest(bytes_, request_, decide)) return;
     context_.reconciler.BeforeStart(request_.container_id(),
                                     Next(&StartContainer::FindPlugins, std::move(decide)));
   }

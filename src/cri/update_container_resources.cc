@@ -10,6 +10,7 @@
 #include "allocation/current_assignment.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
+#include "cri/malformed.h"
 #include "cri/tracked_call.h"
 #include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
@@ -93,17 +94,18 @@ class UpdateContainerResources final : public proxy::CallHandler {
 
   void OnRequest(std::string bytes, Decide decide) override {
     bytes_ = std::move(bytes);
-    if (!request_.ParseFromString(bytes_)) return ForwardUnchanged(decide);
+    if (!ReadRequest(bytes_, request_, decide)) return;
     if (context_.registry.ContainerNamed(request_.container_id())) {
       return CompareCpus(true, std::move(decide));
     }
     context_.reconciler.WhenListed(Next(&UpdateContainerResources::CompareCpus, std::move(decide)));
   }
 
-  void CompareCpus(bool /*listed*/, Decide decide) {
+  void CompareCpus(bool listed, Decide decide) {
+    if (!listed) return decide(NotListed());
     id_ = context_.registry.ContainerNamed(request_.container_id()).value_or("");
     const std::optional<ContainerKey> key = context_.registry.KeyOf(id_);
-    if (!key) return ForwardUnchanged(decide);
+    if (!key) return ForwardUnknown(decide);
     key_ = *key;
     const CpuSet exclusive = CurrentAssignment().exclusive;
     const std::optional<int64_t> requested = RequestedMillis(request_.linux());
@@ -143,6 +145,14 @@ class UpdateContainerResources final : public proxy::CallHandler {
       ReportCallersCpuSet(context_, "UpdateContainerResources");
     }
     KeepAssignment(assignment, *request_.mutable_linux());
+    decide(request_.SerializeAsString());
+  }
+
+  // A container that alignd does not know, if it exists, is about to be found and to get its set.
+  void ForwardUnknown(const Decide& decide) {
+    if (!context_.node.cpu || !HasCpuSet(request_.linux())) return ForwardUnchanged(decide);
+    ReportCallersCpuSet(context_, "UpdateContainerResources");
+    ClearCpuSet(*request_.mutable_linux());
     decide(request_.SerializeAsString());
   }
 

@@ -5,6 +5,7 @@
 
 #include "cri/handlers.h"
 #include "cri/injection.h"
+#include "cri/malformed.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -19,14 +20,22 @@ class UpdatePodSandboxResources final : public proxy::CallHandler {
   explicit UpdatePodSandboxResources(const HandlerContext& context) : context_(context) {}
 
   void OnRequest(std::string bytes, Decide decide) override {
-    v1::UpdatePodSandboxResourcesRequest request;
-    const std::optional<std::string> id =
-        request.ParseFromString(bytes) ? context_.registry.SandboxNamed(request.pod_sandbox_id())
-                                       : std::nullopt;
+    if (!ReadRequest(bytes, request_, decide)) return;
+    bytes_ = std::move(bytes);
+    if (context_.registry.SandboxNamed(request_.pod_sandbox_id())) {
+      return Forward(true, std::move(decide));
+    }
+    context_.reconciler.WhenListed(
+        NextStep(context_, this, &UpdatePodSandboxResources::Forward, std::move(decide)));
+  }
+
+  void Forward(bool listed, Decide decide) {
+    if (!listed) return decide(NotListed());
+    const std::optional<std::string> id = context_.registry.SandboxNamed(request_.pod_sandbox_id());
     const std::optional<std::string> pod_uid =
         id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
-    if (pod_uid && KeepAssignments(*pod_uid, request)) bytes = request.SerializeAsString();
-    decide(std::move(bytes));
+    const bool changed = KeepAssignments(pod_uid.value_or(""), request_);
+    decide(changed ? request_.SerializeAsString() : std::move(bytes_));
   }
 
   void OnResponse(const grpc::Status&, const std::string*) override {}
@@ -54,6 +63,8 @@ class UpdatePodSandboxResources final : public proxy::CallHandler {
   }
 
   const HandlerContext context_;
+  std::string bytes_;  // the request as it came
+  v1::UpdatePodSandboxResourcesRequest request_;
 };
 
 }  // namespace

@@ -126,7 +126,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       return;
     }
     handler_ = context_.handlers(std::string(Method()));
-    if (handler_ == nullptr) Forward();
+    if (handler_ == nullptr) return Forward();
+    if (const grpc::Status status = handler_->OnCall(); !status.ok()) Answer(status);
   }
 
   std::string_view Method() const { return request_.Find(kPath); }
@@ -141,6 +142,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       return;
     }
     if (caller_.session != nullptr) caller_.session->Consumed(caller_.stream, data.bytes.size());
+    if (state_ == State::kAsking && !data.bytes.empty()) return Answer(MoreThanOneMessage());
     if (state_ != State::kReading) return;
     const grpc::Status read = message_.Append(data.bytes);
     if (!read.ok()) {
@@ -154,7 +156,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void RequestEnds() {
     if (state_ == State::kReading && handler_ != nullptr) {
-      Answer({grpc::StatusCode::INTERNAL, std::string(Method()) + " without a request"});
+      Answer({grpc::StatusCode::INTERNAL, std::string(Method()) + " without a whole request"});
       return;
     }
     if (state_ != State::kForwarded || handler_ != nullptr) return;

@@ -26,6 +26,9 @@ class CallHandler {
 
   virtual ~CallHandler() = default;
 
+  // The call has begun. If this is not OK, the call ends with it at once, before any message.
+  virtual grpc::Status OnCall() { return grpc::Status::OK; }
+
   // `request` is the whole request message. Calls `decide` once, now or later, on any thread.
   // Further calls, and calls after the caller has gone, have no effect. A copy of `decide` keeps
   // this handler alive, so the handler must not keep one as a member. If the last copy is destroyed

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "alignd/checkpoint/utf8.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::proxy {
@@ -83,10 +84,14 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     size_ = size;
   }
   if (bytes.size() > *size_ - bytes_.size()) {
-    return {grpc::StatusCode::INTERNAL, "more than one message in a unary call"};
+    return MoreThanOneMessage();
   }
   bytes_.append(bytes);
   return grpc::Status::OK;
+}
+
+grpc::Status MoreThanOneMessage() {
+  return {grpc::StatusCode::INTERNAL, "more than one message in a unary call"};
 }
 
 std::string MessageReader::TakeMessage() { return std::exchange(*this, {}).bytes_; }
@@ -119,7 +124,7 @@ grpc::Status StatusIn(const Headers& trailers) {
 Headers TrailersWith(const grpc::Status& status) {
   Headers headers = {{kStatus, std::to_string(status.error_code())}};
   if (!status.error_message().empty()) {
-    headers.Add(kText, PercentEncoded(status.error_message()));
+    headers.Add(kText, PercentEncoded(checkpoint::ToValidUtf8(status.error_message())));
   }
   if (const std::string& details = status.error_details(); !details.empty()) {
     headers.Add(kDetails, absl::Base64Escape(details));

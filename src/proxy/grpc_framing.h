@@ -28,6 +28,9 @@ class MessageReader {
   std::string bytes_;
 };
 
+// INTERNAL, for a unary call with more bytes than those of its one message.
+grpc::Status MoreThanOneMessage();
+
 // The message with its prefix before it.
 std::string FrameOf(std::string message);
 

@@ -101,21 +101,6 @@ TEST_F(Interception, WhatIsOnlyLookedAtPassesByteForByte) {
   }
 }
 
-// A malformed request is passed on: the runtime answers it.
-TEST_F(Interception, WhatIsNoMessageIsTheRuntimesToRefuse) {
-  Start();
-  const std::string garbage("\xff\xff\0\x01", 4);
-  for (const char* const method :
-       {"RunPodSandbox", "CreateContainer", "StartContainer", "UpdateContainerResources",
-        "StopPodSandbox", "RemovePodSandbox", "RemoveContainer"}) {
-    const std::string path = "/" + service_ + "/" + method;
-    EXPECT_FALSE(testing::CallUnary(client_, path.c_str(), garbage).status.ok()) << method;
-    const auto heard = runtime_->Requests(method);
-    ASSERT_FALSE(heard.empty()) << method;
-    EXPECT_EQ(heard.back().bytes, garbage) << method;
-  }
-}
-
 // CreateContainer waits for no other pod's device plugin, runtime call or reconciliation.
 TEST_F(Interception, ContainerWithoutExclusiveResourcesIsNotDelayed) {
   Start();

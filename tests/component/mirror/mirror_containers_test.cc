@@ -48,6 +48,22 @@ TEST_P(MirrorContainers, EachGetsItsOwnDevicesAndReusesAsTheKubeletDoes) {
   }
 }
 
+// One argument that is not UTF-8, say.
+TEST_F(MirrorTest, ContainerWithOtherBytesGetsItsDevicesAndNoMarkerPasses) {
+  StartAll();
+  ASSERT_TRUE(kubelet_->Admit({"odd", "app"}, {{kGpu, 1}}).ok());
+  v1::PodSandboxConfig pod = BurstablePod("odd");
+  (*pod.mutable_annotations())["\xff"] = "\xff";
+  v1::ContainerConfig container = Shared();
+  container.add_args("\xff");
+  (*container.mutable_annotations())["\xff"] = "\xff";
+  const Created created = CreateIn(Run(pod), pod, container);
+  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+  EXPECT_EQ(GpusOf(created.seen), kubelet_->IdsOf({"odd", "app"}, kGpu));
+  EXPECT_FALSE(HasMarker(created.seen));
+  EXPECT_EQ(created.seen.args(0), "\xff");
+}
+
 INSTANTIATE_TEST_SUITE_P(Known, MirrorContainers, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "AsAWhole" : "OneByOne"; });
 

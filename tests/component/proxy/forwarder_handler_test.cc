@@ -21,6 +21,7 @@ struct Record {
   Status status;
   std::optional<std::string> response;
   Gate destroyed;
+  Status begins;  // what the handler says when the call begins
 };
 
 using Script = std::function<void(Record&, const std::string& request, Decide)>;
@@ -30,6 +31,8 @@ class ScriptedHandler final : public CallHandler {
   ScriptedHandler(std::shared_ptr<Record> record, Script script)
       : record_(std::move(record)), script_(std::move(script)) {}
   ~ScriptedHandler() override { record_->destroyed.Open(); }
+
+  Status OnCall() override { return record_->begins; }
 
   void OnRequest(std::string request, Decide decide) override {
     record_->request = std::move(request);
@@ -63,6 +66,7 @@ class HandlerTest : public ForwarderTest {
                      if (hang_) stopped_.Wait();
                      if (!failure_.ok()) return failure_;
                      if (answers_) stream.Write(ToBuffer("made " + ToText(message)));
+                     if (answers_twice_) stream.Write(ToBuffer("made another"));
                      return Status::OK;
                    }},
                   {"/s.S/Other", [](grpc::ServerContext&, RawStream& stream) {
@@ -89,6 +93,7 @@ class HandlerTest : public ForwarderTest {
   Gate stopped_;
   Status failure_;
   bool answers_ = true;
+  bool answers_twice_ = false;
 };
 
 void Keep(Record& record, const std::string&, Decide decide) { record.decide = std::move(decide); }
@@ -181,9 +186,57 @@ TEST_F(HandlerTest, IsNotAskedAboutACallWithoutARequest) {
   RawCall call(caller_, kMethod, SetPatience);
   call.WritesDone();
   EXPECT_EQ(call.Read(), std::nullopt);
-  EXPECT_EQ(call.Finish().error_message(), std::string(kMethod) + " without a request");
+  EXPECT_EQ(call.Finish().error_message(), std::string(kMethod) + " without a whole request");
   EXPECT_FALSE(record_->asked.Wait(std::chrono::milliseconds(0)));
   EXPECT_EQ(received_, 0);
+}
+
+TEST_F(HandlerTest, IsNotAskedAboutACompressedRequest) {
+  Start(PassOn);
+  const std::string long_enough(4096, 'x');  // to be compressed
+  const RawAnswer answer =
+      CallUnary(caller_, kMethod, long_enough, [](grpc::ClientContext& context) {
+        SetPatience(context);
+        context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+      });
+  EXPECT_EQ(answer.status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(received_, 0);
+  EXPECT_FALSE(record_->asked.Wait(std::chrono::milliseconds(0)));
+}
+
+// In one frame with the first message, or later.
+TEST_F(HandlerTest, SecondMessageEndsTheCall) {
+  Start(Keep);
+  RawCall call(caller_, kMethod, SetPatience);
+  call.Write("web");
+  ASSERT_TRUE(record_->asked.Wait());
+  call.Write("and more");
+  EXPECT_EQ(call.Read(), std::nullopt);
+  const Status status = call.Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(status.error_message(), "more than one message in a unary call");
+  std::exchange(record_->decide, nullptr)("too late");
+  EXPECT_TRUE(record_->destroyed.Wait());
+  EXPECT_EQ(received_, 0);
+}
+
+TEST_F(HandlerTest, MayEndTheCallBeforeAnyMessage) {
+  Start(PassOn);
+  record_->begins = Status(StatusCode::UNIMPLEMENTED, "never");
+  RawCall call(caller_, kMethod, SetPatience);
+  EXPECT_EQ(call.Read(), std::nullopt);
+  EXPECT_EQ(call.Finish().error_message(), "never");
+  EXPECT_EQ(Call(kMethod, "web").status.error_message(), "never");
+  EXPECT_FALSE(record_->asked.Wait(std::chrono::milliseconds(0)));
+  EXPECT_EQ(received_, 0);
+}
+
+TEST_F(HandlerTest, NeverGetsTwoAnswers) {
+  Start(PassOn);
+  answers_twice_ = true;
+  EXPECT_EQ(Call(kMethod, "web").status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(record_->status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(record_->response, std::nullopt);
 }
 
 TEST_F(HandlerTest, DecisionAfterTheCallerHasGoneHasNoEffect) {

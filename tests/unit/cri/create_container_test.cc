@@ -1,8 +1,10 @@
 // CreateContainer without a proxy around it: when the caller is answered, and on which thread.
+#include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <limits>
 #include <memory>
@@ -181,6 +183,57 @@ TEST_F(CreateContainerTest, CallIsUnderWayWhileTheRuntimeCreatesTheContainer) {
 TEST_F(CreateContainerTest, AnswersOnTheEventsThread) {
   EXPECT_EQ(Create(Sandbox(), Kubelet(2000, 2000, kMi)).thread, EventsThread());
   EXPECT_EQ(Create(Sandbox(), Kubelet(64'000, 64'000, kMi)).thread, EventsThread());
+}
+
+// The runtime has made the sandbox and the container, and answers with bytes that are no answer, or
+// without an id. alignd looks for them.
+TEST_F(CreateContainerTest, WhatAMalformedAnswerHidesIsFoundByAListing) {
+  // What the runtime answered when it got what the handler sent.
+  const auto call = [this](const std::string& method, const google::protobuf::Message& request,
+                           const std::string& malformed) {
+    const std::string path = "/runtime.v1.RuntimeService/" + method;
+    std::shared_ptr<proxy::CallHandler> handler;
+    std::promise<std::string> sent;
+    events_->Post([&] {
+      handler = MakeContainerHandlers(Context())(path);
+      handler->OnRequest(request.SerializeAsString(), [&](proxy::CallHandler::Decision decision) {
+        sent.set_value(std::get<std::string>(std::move(decision)));
+      });
+    });
+    const testing::RawAnswer answer =
+        testing::CallUnary(*rpc::Dial(RuntimeSocket()), path.c_str(), sent.get_future().get());
+    EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+    std::promise<void> ended;
+    events_->Post([&] {
+      handler->OnResponse(grpc::Status::OK, &malformed);
+      handler.reset();
+      ended.set_value();
+    });
+    ended.get_future().wait();
+    return answer.message.value_or("");
+  };
+  const auto found = [](const std::function<bool()>& is_so) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!is_so() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return is_so();
+  };
+  for (const std::string malformed : {"\xff\xff", ""}) {
+    v1::RunPodSandboxRequest run;
+    *run.mutable_config() = Sandbox();
+    v1::RunPodSandboxResponse ran;
+    ASSERT_TRUE(ran.ParseFromString(call("RunPodSandbox", run, malformed)));
+    EXPECT_TRUE(found([&] { return registry_.PodOfSandbox(ran.pod_sandbox_id()) == "uid"; }));
+
+    v1::CreateContainerRequest create;
+    create.set_pod_sandbox_id(ran.pod_sandbox_id());
+    *create.mutable_sandbox_config() = Sandbox();
+    *create.mutable_config() = Kubelet(1000, 1000, kMi);
+    v1::CreateContainerResponse created;
+    ASSERT_TRUE(created.ParseFromString(call("CreateContainer", create, malformed)));
+    EXPECT_TRUE(found([&] { return registry_.KeyOf(created.container_id()).has_value(); }));
+  }
 }
 
 TEST_F(CreateContainerTest, LargestLimitDoesNotHideThatAnInitContainerHasEnded) {

@@ -65,6 +65,11 @@ TEST(GrpcFraming, StatusIsTheSameAfterWritingAndParsing) {
   }
 }
 
+TEST(GrpcFraming, MessageOfAStatusIsUtf8) {
+  const Headers trailers = TrailersWith(Status(StatusCode::ABORTED, "no \xff"));
+  EXPECT_EQ(trailers.Find("grpc-message"), "no %EF%BF%BD");
+}
+
 TEST(GrpcFraming, ParsesTrailersOfOtherImplementations) {
   const Status status = StatusIn({{":status", "200"},
                                   {"grpc-status", "5"},
