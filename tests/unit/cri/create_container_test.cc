@@ -51,10 +51,11 @@ class CreateContainerTest : public ::testing::Test {
     EXPECT_TRUE(runtime.ok());
     runtime_ = *std::move(runtime);
     client_ = std::make_unique<reconcile::RuntimeClient>(*rpc::Dial(RuntimeSocket()), kPatience);
+    reconcile::Reconciler::Options options;
+    options.lister.period = std::chrono::hours(1);  // no listing but those that a test causes
     reconciler_ = std::make_unique<reconcile::Reconciler>(
         reconcile::Reconciler::Threads{background_, io_, events_}, allocation_.node,
-        *allocation_.manager, registry_, *client_, cgroups_, conditions_,
-        reconcile::Reconciler::Options());
+        *allocation_.manager, registry_, *client_, cgroups_, conditions_, options);
     reconciler_->Start();
     events_->Start();
   }
