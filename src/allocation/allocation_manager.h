@@ -104,6 +104,11 @@ class AllocationManager final : public InventorySink {
     decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, /*source=*/{}), why);
   }
 
+  // Records that a change of the pod was refused. `source`: what asked for it. Thread-safe.
+  void NoteRefusal(const Pod& pod, const std::string& source, const Refusal& why) {
+    decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, source), why);
+  }
+
   // Calls `observer` with every new snapshot, in order. Set it before the first change.
   void OnChange(Ledger::Observer observer) {
     queue_->Post([this, observer = std::move(observer)] { ledger_.OnChange(observer); });

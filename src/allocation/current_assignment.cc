@@ -70,10 +70,18 @@ bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state
          state.cpu.Find({pod.uid, container.name}) == nullptr;
 }
 
-Refusal ResizeRefusal(const ContainerKey& key, const CpuSet& exclusive, const std::string& asked) {
+std::string CpusText(int64_t millis) {
+  std::string text = std::to_string(static_cast<double>(millis) / 1000);
+  text.erase(text.find_last_not_of('0') + 1);  // "1.500000"
+  if (text.ends_with('.')) text.pop_back();
+  return text + (text == "1" ? " CPU" : " CPUs");
+}
+
+Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
+                      const std::string& asked) {
   const std::string count = std::to_string(exclusive.Count());
-  return {"ResizeRefused",
-          "container " + key.container + " of pod " + key.pod_uid + " has " + count +
+  return {kResizeRefused,
+          "container " + container + " of pod " + pod + " has " + count +
               (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
               exclusive.ToString() +
               "), and their number cannot change while its pod lives: asked for " + asked +
@@ -88,12 +96,15 @@ std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod
       std::ranges::find(pod.containers, wanted, &Container::name) != pod.containers.end();
   for (const Container& container : pod.containers) {
     if (one && container.name != wanted) continue;
-    const ContainerKey key{pod.uid, container.name};
-    const CpuSet* const assigned = state.cpu.Find(key);
-    const int asked = ExclusiveCpus(pod, container);
-    // A container that does not ask for exclusive CPUs any more keeps them.
-    if (assigned == nullptr || asked == 0 || assigned->Count() == asked) continue;
-    return ResizeRefusal(key, *assigned, std::to_string(asked) + (asked == 1 ? " CPU" : " CPUs"));
+    const CpuSet* const assigned = state.cpu.Find({pod.uid, container.name});
+    if (assigned == nullptr || assigned->Count() == ExclusiveCpus(pod, container)) continue;
+    const Quantity* const cpus = Find(container.resources.requests, "cpu");
+    // A whole number is not exclusive if the pod is not Guaranteed or has resources of its own.
+    const std::string asked =
+        CpusText(cpus == nullptr ? 0 : cpus->MilliValue()) +
+        (ExclusiveCpus(pod, container) == 0 ? ", which are not exclusive" : "");
+    const std::string name = pod.name.empty() ? pod.uid : pod.name_space + "/" + pod.name;
+    return ResizeRefusal(name, container.name, *assigned, asked);
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // What a container that is requested again is assigned already.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,11 +41,19 @@ bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container);
 
-// The refusal of another number of exclusive CPUs. `asked`: for example "4.5 CPUs".
-Refusal ResizeRefusal(const ContainerKey& key, const CpuSet& exclusive, const std::string& asked);
+// The reason of a refused resize; the same name as in docs/conditions.md.
+inline constexpr char kResizeRefused[] = "ResizeRefused";
+
+// "0.01 CPUs", "1 CPU".
+std::string CpusText(int64_t millis);
+
+// The refusal of another number of exclusive CPUs. `pod`: its name, or its UID. `asked`: for
+// example "4.5 CPUs".
+Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
+                      const std::string& asked);
 
 // The refusal of a container of the pod, or of the `wanted` one if that is among them, that asks
-// for another number of exclusive CPUs than it has. nullopt: there is none.
+// for another number of exclusive CPUs than it has, or for none. nullopt: there is none.
 // Differs: the kubelet assigns what it had before, or refuses it by its topology policy.
 std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
                                     const std::string& wanted);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <limits>
@@ -100,7 +101,7 @@ Result<int64_t> CgroupTree::ReadHugepageLimit(const std::string& path,
 }
 
 Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path) const {
-  const fs::path file = Directory("cpu", path) / (version2_ ? "cpu.max" : "cpu.cfs_quota_us");
+  const fs::path file = CpuFiles(path)[0];
   const Result<std::string> line = ReadLine(file);
   if (!line.ok()) return line.error();
   // Version 2: "QUOTA PERIOD", or "max PERIOD" for none.
@@ -111,6 +112,20 @@ Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path)
   const Result<Done> lifted = Write(file, version2_ ? "max" : "-1");
   if (!lifted.ok()) return lifted.error();
   return std::optional<int64_t>(*was);
+}
+
+std::vector<fs::path> CgroupTree::CpuFiles(const std::string& path) const {
+  const fs::path directory = Directory("cpu", path);
+  return {directory / (version2_ ? "cpu.max" : "cpu.cfs_quota_us"),
+          directory / (version2_ ? "cpu.weight" : "cpu.shares")};
+}
+
+Result<std::string> CgroupTree::ReadCpuShares(const std::string& path) const {
+  return ReadLine(CpuFiles(path)[1]);
+}
+
+Result<Done> CgroupTree::WriteCpuShares(const std::string& path, const std::string& text) const {
+  return Write(CpuFiles(path)[1], text);
 }
 
 }  // namespace alignd::cgroup

@@ -1,4 +1,4 @@
-// Reads the kernel's cgroup files, and writes a pod's CFS quota.
+// Reads the kernel's cgroup files, and writes a pod's CFS quota and CPU shares.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,15 @@ class CgroupTree {
   // Errors: kNotFound if there is no such cgroup; kIo; kCorrupt.
   // Source: kernel Documentation/scheduler/sched-bwc.rst; cgroup-v2.rst, cpu.max.
   Result<std::optional<int64_t>> LiftCpuQuota(const std::string& path) const;
+
+  // The text of cpu.shares (version 2: cpu.weight), and a write of it. The two scales differ, so
+  // the text is only written back as it was. Errors: kNotFound if there is no such cgroup (of the
+  // write: kIo); kIo.
+  Result<std::string> ReadCpuShares(const std::string& path) const;
+  Result<Done> WriteCpuShares(const std::string& path, const std::string& text) const;
+
+  // The files of the CFS quota and of the shares.
+  std::vector<std::filesystem::path> CpuFiles(const std::string& path) const;
 
  private:
   std::filesystem::path Directory(const char* controller, const std::string& path) const;

@@ -1,6 +1,9 @@
 // The CFS quota of a pod's own cgroup, which the kubelet sets to the sum of the pod's limits.
+// Functions without a state; they read and write files.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "alignd/base/result.h"
@@ -8,11 +11,16 @@
 
 namespace alignd::cgroup {
 
-// Removes the quota of the pod's own cgroup. Does nothing if `parent`, the sandbox's cgroup parent
+// The path of the pod's own cgroup. `parent`: the cgroup parent of its sandbox, or a path. nullopt:
+// that is another cgroup.
+std::optional<std::string> PathOfPod(const std::string& parent, const std::string& pod_uid);
+
+// Removes the quota of the pod's own cgroup. Returns the quota from before, in microseconds of CPU
+// time per period; nullopt: there was none. Does nothing if `parent`, the sandbox's cgroup parent
 // or a path, is another cgroup or does not exist. Errors: kIo, kCorrupt: the quota stays.
 // Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, EnsureExists
 // (DisableCPUQuotaWithExclusiveCPUs): a pod with a container that has exclusive CPUs has no quota.
-Result<Done> LiftPodQuota(const CgroupTree& cgroups, const std::string& parent,
-                          const std::string& pod_uid);
+Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std::string& parent,
+                                            const std::string& pod_uid);
 
 }  // namespace alignd::cgroup

@@ -88,12 +88,14 @@ class CreateContainer final : public proxy::CallHandler {
       return Answer(rpc::ToStatus(*error), decide);
     }
     if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
+      ReportRefusedResize(context_, key_, *refusal);
       return Answer(rpc::ToStatus(*refusal), decide);
     }
+    context_.conditions.ResizeSettled(key_);
     assignment_ =
         std::move(std::get<allocation::Allocated>(outcome).assignments.at(key_.container));
     if (context_.pod_quotas == nullptr || assignment_.exclusive.empty()) {
-      return Inject(Done{}, std::move(decide));
+      return Inject(std::move(decide));
     }
     LiftPodQuota(std::move(decide));
   }
@@ -101,14 +103,22 @@ class CreateContainer final : public proxy::CallHandler {
   // A container with exclusive CPUs would be throttled by its pod's quota. A write to a cgroup file
   // may block.
   void LiftPodQuota(Decide decide) {
-    context_.io.Post([this, next = Next(&CreateContainer::Inject, std::move(decide))] {
-      next(cgroup::LiftPodQuota(*context_.pod_quotas,
-                                request_->sandbox_config().linux().cgroup_parent(), key_.pod_uid));
+    context_.io.Post([this, next = Next(&CreateContainer::LiftedPodQuota, std::move(decide))] {
+      next(cgroup::LiftPodQuota(*context_.pod_quotas, CgroupParent(), key_.pod_uid));
     });
   }
 
-  void Inject(Result<Done> lifted, Decide decide) {
-    if (!lifted.ok()) context_.conditions.QuotaNotLifted(key_.pod_uid, lifted.error());
+  void LiftedPodQuota(Result<std::optional<int64_t>> lifted, Decide decide) {
+    const std::string name = PodName();
+    if (!lifted.ok()) context_.conditions.QuotaNotLifted(key_.pod_uid, lifted.error(), name);
+    if (lifted.ok() && *lifted) {
+      spdlog::info("pod {} has exclusive CPUs: its CFS quota of {} us is lifted", name, **lifted);
+    }
+    context_.reconciler.GuardPod(key_.pod_uid, CgroupParent());
+    Inject(std::move(decide));
+  }
+
+  void Inject(Decide decide) {
     if (IsEmpty(assignment_)) {
       if (kubelet_allocated_.empty()) return ForwardUnchanged(decide);
       return Forward(decide);  // without the markers
@@ -163,6 +173,16 @@ class CreateContainer final : public proxy::CallHandler {
                                .value_or(request_->pod_sandbox_id());
     return context_.registry.PodOfSandbox(id).value_or(
         reconcile::PodUidOr(request_->sandbox_config().metadata().uid(), id));
+  }
+
+  const std::string& CgroupParent() const {
+    return request_->sandbox_config().linux().cgroup_parent();
+  }
+
+  // "namespace/name"; the UID if the pod has no name.
+  std::string PodName() const {
+    const v1::PodSandboxMetadata& metadata = request_->sandbox_config().metadata();
+    return metadata.name().empty() ? key_.pod_uid : metadata.namespace_() + "/" + metadata.name();
   }
 
   // Adds the devices that the kubelet allocated for the container to the resources of its pod.

@@ -1,8 +1,11 @@
 #include "cri/handlers.h"
 
+#include <cctype>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "allocation/current_assignment.h"
 #include "rpc/grpc_status.h"
 
 namespace alignd::cri {
@@ -22,6 +25,23 @@ void ReportCallersCpuSet(const HandlerContext& context, const std::string& metho
       method + " comes with CPU sets of the caller's own",
       "set the kubelet's cpuManagerPolicy to none, and let no other program set cpusets through "
       "this socket; alignd keeps its own sets");
+}
+
+void ReportRefusedResize(const HandlerContext& context, const ContainerKey& key,
+                         const Refusal& refusal) {
+  if (refusal.reason != allocation::kResizeRefused) return;
+  context.reconciler.ResizeRefused(key.pod_uid);
+  // "container NAME of pod NAME has ...: WHY. Nothing was changed. REMEDY"; the condition names the
+  // container and the remedy itself.
+  constexpr std::string_view kNothing = ". Nothing was changed. ";
+  const reconcile::Subject subject{"", key, context.registry.PodName(key.pod_uid)};
+  const std::string name = reconcile::NameOf(subject) + " ";
+  const size_t begin = refusal.message.starts_with(name) ? name.size() : 0;
+  const size_t end = refusal.message.find(kNothing);
+  std::string remedy =
+      end == std::string::npos ? "" : refusal.message.substr(end + kNothing.size());
+  if (!remedy.empty()) remedy.front() = static_cast<char>(std::tolower(remedy.front()));
+  context.conditions.ResizeRefused(subject, refusal.message.substr(begin, end - begin), remedy);
 }
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }

@@ -65,6 +65,11 @@ grpc::Status NotListed();
 // Reports the condition ConflictingCPUManager: the caller of `method` sets CPU sets of its own.
 void ReportCallersCpuSet(const HandlerContext& context, const std::string& method);
 
+// Reports the condition PodResizeRefused, and has the pod's cgroup keep what it had before the
+// resize. Does nothing for another refusal.
+void ReportRefusedResize(const HandlerContext& context, const ContainerKey& key,
+                         const Refusal& refusal);
+
 // "namespace/name".
 std::string NameOf(const Pod& pod);
 

@@ -24,14 +24,6 @@ namespace v1 = runtime::v1;
 constexpr int64_t kDefaultPeriod = 100'000;  // microseconds; what a period of 0 means
 constexpr int64_t kMillisPerWholeCpu = 1000;
 
-std::string Cpus(int64_t millis) {
-  std::string text =
-      std::to_string(static_cast<double>(millis) / static_cast<double>(kMillisPerWholeCpu));
-  text.erase(text.find_last_not_of('0') + 1);  // "1.500000"
-  if (text.ends_with('.')) text.pop_back();
-  return text + (text == "1" ? " CPU" : " CPUs");
-}
-
 // The number of thousandths of a CPU that this update gives a container of a Guaranteed pod;
 // nullopt if the update does not say. The limit of such a container is its request. A kubelet sends
 // all sizes each time, also when only one of them changes. Where it sets no quota (cpuCFSQuota:
@@ -73,17 +65,18 @@ bool IsWhole(std::optional<int64_t> millis) {
   return millis && *millis > 0 && *millis % kMillisPerWholeCpu == 0;
 }
 
-// For a container in the shared pool that requests exclusive CPUs by an update.
-Refusal RefusedGrowth(const ContainerKey& key, int64_t millis) {
-  return {"ResizeRefused",
-          "container " + key.container + " of pod " + key.pod_uid +
+// For a container in the shared pool that requests exclusive CPUs by an update. `pod`: its name.
+Refusal RefusedGrowth(const std::string& pod, const std::string& container, int64_t millis) {
+  using allocation::CpusText;
+  return {allocation::kResizeRefused,
+          "container " + container + " of pod " + pod +
               " runs in the shared pool, and exclusive CPUs are allocated only when a container is "
               "created. The update requests " +
-              Cpus(millis) +
+              CpusText(millis) +
               ", which are exclusive in a Guaranteed pod. Nothing was changed. Delete the pod and "
               "create it with the CPUs that it needs, or request a number of CPUs that is not "
               "whole, such as " +
-              Cpus(millis - 100)};
+              CpusText(millis - 100)};
 }
 
 // One UpdateContainerResources. Its steps stand in the order in which they happen; all run on the
@@ -110,7 +103,10 @@ class UpdateContainerResources final : public proxy::CallHandler {
     const CpuSet exclusive = CurrentAssignment().exclusive;
     const std::optional<int64_t> requested = RequestedMillis(request_.linux());
     if (!exclusive.empty() && !KeepsCount(request_.linux(), exclusive.Count())) {
-      return decide(rpc::ToStatus(allocation::ResizeRefusal(key_, exclusive, Cpus(*requested))));
+      millis_ = *requested;
+      return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
+                                              allocation::CpusText(millis_)),
+                    decide);
     }
     if (!exclusive.empty() || !context_.node.cpu || !IsWhole(requested)) return Forward(decide);
     millis_ = *requested;
@@ -129,7 +125,7 @@ class UpdateContainerResources final : public proxy::CallHandler {
 
   void RefuseGrowth(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     if (known.ok() && *known && WantsExclusive((*known)->pod)) {
-      return decide(rpc::ToStatus(RefusedGrowth(key_, millis_)));
+      return Refuse(RefusedGrowth(PodName(), key_.container, millis_), decide);
     }
     Forward(decide);
   }
@@ -138,6 +134,7 @@ class UpdateContainerResources final : public proxy::CallHandler {
   // starts on those on which this call may put the container. If the assignment changes before the
   // runtime handles this call, the end of the call has the new CPU set applied.
   void Forward(const Decide& decide) {
+    if (RequestedMillis(request_.linux())) context_.conditions.ResizeSettled(key_);
     call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/true);
     const admission::Assignment assignment = CurrentAssignment();
     if (IsEmpty(assignment)) return ForwardUnchanged(decide);
@@ -163,6 +160,25 @@ class UpdateContainerResources final : public proxy::CallHandler {
   std::function<void(Argument)> Next(void (UpdateContainerResources::*step)(Argument, Decide),
                                      Decide decide) {
     return NextStep(context_, this, step, std::move(decide));
+  }
+
+  // namespace/name; the UID if the name is not known.
+  std::string PodName() const {
+    const std::string name = context_.registry.PodName(key_.pod_uid);
+    return name.empty() ? key_.pod_uid : name;
+  }
+
+  void Refuse(const Refusal& refusal, const Decide& decide) {
+    Pod pod;
+    pod.uid = key_.pod_uid;
+    const std::string name = context_.registry.PodName(key_.pod_uid);
+    if (const size_t slash = name.find('/'); slash != std::string::npos) {
+      pod.name_space = name.substr(0, slash);
+      pod.name = name.substr(slash + 1);
+    }
+    context_.allocation.NoteRefusal(pod, "in-place resize", refusal);
+    ReportRefusedResize(context_, key_, refusal);
+    decide(rpc::ToStatus(refusal));
   }
 
   static std::optional<int64_t> MillisOf(const reconcile::ContainerSpec& spec) {
@@ -201,7 +217,7 @@ class UpdateContainerResources final : public proxy::CallHandler {
   v1::UpdateContainerResourcesRequest request_;
   std::string id_;  // the whole id of the container
   ContainerKey key_;
-  int64_t millis_ = 0;  // requested, of a container in the shared pool
+  int64_t millis_ = 0;  // requested
   std::optional<ContainerCall> call_;
 };
 

@@ -292,7 +292,7 @@ class RunningDaemon final : public Daemon {
     reconcile::Reconciler::Options reconciler;
     reconciler.lister.period =
         std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
-    reconciler.guard.lift_pod_quotas = !options.keep_pod_cpu_quota;
+    if (options.keep_pod_cpu_quota) reconciler.pods.reset();
     const auto plugins = options.mirror ? std::make_shared<ConflictingPlugins>(
                                               DevicesOfKubelet(options.kubelet_device_plugin_dir),
                                               allocation_, registry_, conditions_)

@@ -28,14 +28,17 @@ enum class ConditionType {
   kUnmanagedContainer,
   kConflictingDevicePlugin,
   kPodQuotaNotLifted,
+  kPodQuotaRewritten,
+  kPodResizeRefused,
   kCpusetUpdateFailed,
   kCpusetRepaired,  // an event: it stays in the list, and its count grows
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 7> kConditionNames = {
-    "RuntimeUnavailable", "ConflictingCPUManager", "UnmanagedContainer", "ConflictingDevicePlugin",
-    "PodQuotaNotLifted",  "CpusetUpdateFailed",    "CpusetRepaired",
+inline constexpr std::array<std::string_view, 9> kConditionNames = {
+    "RuntimeUnavailable",      "ConflictingCPUManager", "UnmanagedContainer",
+    "ConflictingDevicePlugin", "PodQuotaNotLifted",     "PodQuotaRewritten",
+    "PodResizeRefused",        "CpusetUpdateFailed",    "CpusetRepaired",
 };
 
 constexpr std::string_view ToString(ConditionType type) {
@@ -101,6 +104,9 @@ class Conditions {
   // A ConflictingCPUManager that is not seen again for this time clears, unless the caller gives
   // another time.
   static constexpr std::chrono::minutes kSignLasts{10};
+  // A PodResizeRefused that is not seen again for this time clears. The kubelet repeats a resize
+  // that is refused at least every 90 s.
+  static constexpr std::chrono::minutes kRefusedResizeLasts{5};
 
   Conditions() = default;
   Conditions(const Conditions&) = delete;
@@ -118,11 +124,25 @@ class Conditions {
   void UpdateSettled(const std::string& container_id);
 
   // PodQuotaNotLifted.
-  void QuotaNotLifted(const std::string& pod_uid, const Error& error);
-  // The pod has no quota any more, or is gone.
+  void QuotaNotLifted(const std::string& pod_uid, const Error& error,
+                      const std::string& pod_name = "");
+  // The pod has no quota any more.
   void QuotaSettled(const std::string& pod_uid);
-  // The UIDs of the pods with this condition.
-  std::set<std::string> ThrottledPods() const;
+
+  // PodQuotaRewritten: the pod's quota was lifted more than `times` times within `window`.
+  // `refused`: alignd has refused a resize of the pod within that time.
+  void QuotaRewritten(const Subject& pod, size_t times, std::chrono::seconds window, bool refused);
+  void QuotaLeftAlone(const std::string& pod_uid);
+
+  // PodResizeRefused. `why` follows "it": "has 1 exclusive CPU (1), and ...".
+  void ResizeRefused(const Subject& container, const std::string& why, const std::string& remedy);
+  // The container has the size that its pod asks for.
+  void ResizeSettled(const ContainerKey& container);
+
+  // The UIDs of the pods with one of the three conditions above.
+  std::set<std::string> PodsWithConditions() const;
+  // Clears them: the pod is gone.
+  void PodGone(const std::string& pod_uid);
 
   // RuntimeUnavailable. One of the other two follows each RuntimeAsked.
   void RuntimeAsked();
@@ -165,6 +185,10 @@ class Conditions {
   using Key = std::pair<ConditionType, std::string>;
   using Entries = std::map<Key, Entry>;
 
+  static bool IsAboutPod(ConditionType type) {
+    return type == ConditionType::kPodQuotaNotLifted || type == ConditionType::kPodQuotaRewritten ||
+           type == ConditionType::kPodResizeRefused;
+  }
   // Adds the entry, or updates the one with that key: its `first` stays, and `times` grows by one.
   void Raise(const std::string& key, Entry entry) EXCLUDES(mutex_);
   void Clear(ConditionType type, const std::string& key) EXCLUDES(mutex_);

@@ -8,7 +8,6 @@
 
 #include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
-#include "cgroup/pod_quota.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -53,13 +52,14 @@ CpusetGuard::CpusetGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
                          const allocation::AllocationManager& allocation,
                          ContainerRegistry& registry, RuntimeClient& runtime,
                          const cgroup::CgroupTree& cgroups, Conditions& conditions,
-                         std::function<void()> apply_again, Options options)
+                         PodCpuGuard* pods, std::function<void()> apply_again, Options options)
     : node_(node),
       allocation_(allocation),
       registry_(registry),
       runtime_(runtime),
       cgroups_(cgroups),
       conditions_(conditions),
+      pods_(pods),
       apply_again_(std::move(apply_again)),
       options_(options),
       task_(io, [this] { return Run(); }),
@@ -140,9 +140,10 @@ void CpusetGuard::Sync() {
     conditions_.ConflictingManagerGone(CutOf(id));
   }
   guarded_ = std::move(guarded);
-  for (const std::string& uid : conditions_.ThrottledPods()) {
-    if (registry_.IsGone(uid)) conditions_.QuotaSettled(uid);
+  for (const std::string& uid : conditions_.PodsWithConditions()) {
+    if (registry_.IsGone(uid)) conditions_.PodGone(uid);
   }
+  if (pods_ != nullptr) pods_->Look();
   for (const auto& [id, container] : guarded_) {
     if (!container.watched && container.path) due_[id] = Clock::now();
   }
@@ -227,8 +228,8 @@ void CpusetGuard::Check(const std::string& id) {
     }
     return;
   }
-  if (options_.lift_pod_quotas && !assignment.exclusive.empty()) {
-    LiftPodQuota(container.key.pod_uid, container.path->substr(0, container.path->rfind('/')));
+  if (pods_ != nullptr && !assignment.exclusive.empty()) {
+    pods_->Guard(container.key.pod_uid, container.path->substr(0, container.path->rfind('/')));
   }
   // While an update is under way, the files prove nothing.
   if (!applied || *applied != assignment.cpuset || registry_.AppliedTo(id) != applied) {
@@ -241,16 +242,6 @@ void CpusetGuard::Check(const std::string& id) {
     CheckSoon(id, options_.confirm);  // a writer may have written only a part yet
   } else {
     FoundWrong(id, container, assignment, *now);
-  }
-}
-
-// The kubelet writes the quota again when it resizes the pod.
-void CpusetGuard::LiftPodQuota(const std::string& pod_uid, const std::string& path) {
-  const Result<Done> lifted = cgroup::LiftPodQuota(cgroups_, path, pod_uid);
-  if (lifted.ok()) {
-    conditions_.QuotaSettled(pod_uid);
-  } else {
-    conditions_.QuotaNotLifted(pod_uid, lifted.error());
   }
 }
 

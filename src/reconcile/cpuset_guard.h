@@ -21,6 +21,7 @@
 #include "host/file_watch.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
+#include "reconcile/pod_cpu_guard.h"
 #include "reconcile/runtime_client.h"
 #include "sync/mutex.h"
 #include "sync/recurring_task.h"
@@ -28,7 +29,7 @@
 
 namespace alignd::reconcile {
 
-// Thread-safe. Its work runs on a task queue, which may block: it reads and writes cgroup files. It
+// Thread-safe. Its work runs on a task queue, which may block: it reads cgroup files. It
 // waits for neither the runtime nor decisions. It runs when a process writes to a watched cpuset;
 // changes by the kernel itself are found by the next check of all containers. A check of 250
 // containers takes about 5 ms of CPU time.
@@ -46,16 +47,16 @@ class CpusetGuard {
     // conflict, at most `longest_backoff` times.
     std::chrono::milliseconds backoff{60'000};
     int longest_backoff{4};
-    bool lift_pod_quotas = true;  // of pods with exclusive CPUs, as cgroup/pod_quota.h
     std::chrono::milliseconds ask_again{30'000};  // for a cgroup that the runtime did not report
   };
 
+  // `pods` guards the pods of containers with exclusive CPUs; null: pods keep their quota.
   // `apply_again` requests updates of the containers whose set the registry has as not applied, and
   // a check of the containers that wait for their CPUs. All references outlive this object.
   CpusetGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events, const admission::Node& node,
               const allocation::AllocationManager& allocation, ContainerRegistry& registry,
               RuntimeClient& runtime, const cgroup::CgroupTree& cgroups, Conditions& conditions,
-              std::function<void()> apply_again, Options options);
+              PodCpuGuard* pods, std::function<void()> apply_again, Options options);
   CpusetGuard(const CpusetGuard&) = delete;
   CpusetGuard& operator=(const CpusetGuard&) = delete;
   ~CpusetGuard() { Stop(); }
@@ -99,7 +100,6 @@ class CpusetGuard {
   void Check(const std::string& id);
   // Watches the container's cpuset files. False: they do not exist yet.
   bool WatchFiles(const std::string& id, Guarded& container);
-  void LiftPodQuota(const std::string& pod_uid, const std::string& path);
   void FoundCorrect(const std::string& id, Guarded& container,
                     const admission::Assignment& assignment, const cgroup::Cpuset& now);
   void FoundWrong(const std::string& id, Guarded& container,
@@ -119,6 +119,7 @@ class CpusetGuard {
   RuntimeClient& runtime_;
   const cgroup::CgroupTree& cgroups_;
   Conditions& conditions_;
+  PodCpuGuard* const pods_;
   const std::function<void()> apply_again_;
   const Options options_;
 

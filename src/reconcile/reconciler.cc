@@ -12,6 +12,7 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
       after_listing_(std::move(options.after_listing)),
       guard_(
           threads.io, threads.events, node, allocation, registry, runtime, cgroups, conditions,
+          MakePodGuard(threads, allocation, registry, cgroups, conditions, options.pods),
           [this] { updater_.Nudge(); }, options.guard),
       updater_(
           threads.background, node, allocation, registry, runtime, conditions,
@@ -26,6 +27,20 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
           },
           options.lister) {}
 
+PodCpuGuard* Reconciler::MakePodGuard(const Threads& threads,
+                                      const allocation::AllocationManager& allocation,
+                                      const ContainerRegistry& registry,
+                                      const cgroup::CgroupTree& cgroups, Conditions& conditions,
+                                      const std::optional<PodCpuGuard::Options>& options) {
+  if (!options) return nullptr;
+  return &pods_.emplace(
+      threads.io, threads.events,
+      [&allocation](const std::string& uid) {
+        return allocation.snapshot()->state.cpu.assignments.contains(uid);
+      },
+      registry, cgroups, conditions, *options);
+}
+
 void Reconciler::Start() {
   releaser_.Start();
   updater_.Start();
@@ -38,6 +53,7 @@ void Reconciler::Stop() {
   lister_.Stop();
   releaser_.Stop();
   guard_.Stop();
+  if (pods_) pods_->Stop();
   updater_.Stop();
 }
 

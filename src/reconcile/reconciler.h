@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "reconcile/container_registry.h"
 #include "reconcile/cpuset_guard.h"
 #include "reconcile/cpuset_updater.h"
+#include "reconcile/pod_cpu_guard.h"
 #include "reconcile/pod_releaser.h"
 #include "reconcile/runtime_client.h"
 #include "reconcile/runtime_lister.h"
@@ -24,7 +26,7 @@
 namespace alignd::reconcile {
 
 // Thread-safe. It has no thread of its own: CpusetUpdater and PodReleaser run on `background`,
-// RuntimeLister and CpusetGuard on `io`.
+// RuntimeLister, CpusetGuard and PodCpuGuard on `io`.
 class Reconciler {
  public:
   struct Threads {
@@ -37,6 +39,7 @@ class Reconciler {
     PodReleaser::Options releaser;
     CpusetUpdater::Options updater;
     CpusetGuard::Options guard;
+    std::optional<PodCpuGuard::Options> pods{PodCpuGuard::Options()};  // nullopt: they keep quotas
     std::function<void()> after_listing;  // on `io`; may be null
   };
 
@@ -65,6 +68,14 @@ class Reconciler {
     releaser_.Look();
   }
 
+  // As PodCpuGuard. They do nothing if pods keep their quotas.
+  void GuardPod(const std::string& pod_uid, const std::string& cgroup_parent) {
+    if (pods_) pods_->Guard(pod_uid, cgroup_parent);
+  }
+  void ResizeRefused(const std::string& pod_uid) {
+    if (pods_) pods_->ResizeRefused(pod_uid);
+  }
+
   // As PodReleaser::Release.
   void Release(const std::string& pod_uid) { releaser_.Release(pod_uid); }
 
@@ -83,8 +94,15 @@ class Reconciler {
   }
 
  private:
+  // Null if pods keep their quotas.
+  PodCpuGuard* MakePodGuard(const Threads& threads, const allocation::AllocationManager& allocation,
+                            const ContainerRegistry& registry, const cgroup::CgroupTree& cgroups,
+                            Conditions& conditions,
+                            const std::optional<PodCpuGuard::Options>& options);
+
   RuntimeClient& runtime_;
   const std::function<void()> after_listing_;
+  std::optional<PodCpuGuard> pods_;
   CpusetGuard guard_;
   CpusetUpdater updater_;
   PodReleaser releaser_;

@@ -1,10 +1,13 @@
 // Real cgroups to which another program writes.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "edge/raw_call.h"
 #include "real_node.h"
+#include "runtime/v1/cri.pb.h"
 
 namespace alignd::testing {
 namespace {
@@ -30,6 +33,41 @@ TEST_F(RealNode, ForeignWritesToCpusetsAreRepaired) {
   };
   disturb(exclusive, id, own);
   disturb(shared, shared_id, all_ - own);
+}
+
+// The kubelet's part of a resize: it writes the pod's cgroup, and then asks for the container.
+TEST_F(RealNode, RefusedResizeLeavesThePodsCgroupAsItWas) {
+  if (std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers")) {
+    GTEST_SKIP() << "the controllers of the pod's cgroup are the kubelet's to enable (version 2)";
+  }
+  const PodManifest exclusive = ExclusivePod("exclusive", 1);
+  const std::filesystem::path pod = CgroupOf(exclusive, "").parent_path();
+  const std::filesystem::path cpu =
+      "/sys/fs/cgroup/cpu" / pod.lexically_relative("/sys/fs/cgroup/cpuset");
+  std::filesystem::create_directories(cpu);
+  std::ofstream(cpu / "cpu.shares") << 1024 << std::endl;
+  const std::string id = Run(exclusive);
+  ASSERT_NE(id, "");
+  runtime::v1::UpdateContainerResourcesRequest resize;
+  resize.set_container_id(id);
+  resize.mutable_linux()->set_cpu_period(100'000);
+  resize.mutable_linux()->set_cpu_quota(200'000);
+  resize.mutable_linux()->set_cpu_shares(2048);
+  const auto channel = rpc::Dial(Socket());
+  ASSERT_TRUE(channel.ok());
+  for (int i = 0; i < 3; ++i) {
+    std::ofstream(cpu / "cpu.cfs_quota_us") << 200'000 << std::endl;
+    std::ofstream(cpu / "cpu.shares") << 2048 << std::endl;
+    const RawAnswer refused =
+        CallUnary(*channel, "/runtime.v1.RuntimeService/UpdateContainerResources",
+                  resize.SerializeAsString());
+    EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_TRUE(WaitUntil([&] { return ReadText(cpu / "cpu.cfs_quota_us") == "-1\n"; }));
+    EXPECT_TRUE(WaitUntil([&] { return ReadText(cpu / "cpu.shares") == "1024\n"; }));
+  }
+  EXPECT_TRUE(alignd_->WaitForLog("PodResizeRefused: container app of pod " +
+                                  exclusive.pod.name_space + "/exclusive: a resize is refused"))
+      << alignd_->Log();
 }
 
 TEST_F(RealNode, QuotaOfThePodsCgroupDoesNotThrottleExclusiveCpus) {

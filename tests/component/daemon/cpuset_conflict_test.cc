@@ -44,7 +44,7 @@ class CpusetConflict : public DaemonTest {
     events_->Start();
     guard_.emplace(
         io_, events_, node_.node, *node_.manager, registry_, *calls_, tree_of_cgroups_, conditions_,
-        [this] { Apply(); },
+        /*pods=*/nullptr, [this] { Apply(); },
         reconcile::CpusetGuard::Options{.round = milliseconds(50),
                                         .confirm = milliseconds(5),
                                         .repairs = 3,

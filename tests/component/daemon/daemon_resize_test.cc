@@ -61,7 +61,8 @@ TEST_F(DaemonResize, AnotherNumberOfExclusiveCpusIsRefused) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Guaranteed(3000));
   const std::string refusal =
-      "ResizeRefused: container app of pod pinned has 3 exclusive CPUs (1-3), and their number "
+      "ResizeRefused: container app of pod default/pod-pinned has 3 exclusive CPUs (1-3), and "
+      "their number "
       "cannot change while its pod lives: asked for ";
   ExpectRefused(Resize(pinned.container, 4500), refusal + "4.5 CPUs");
   ExpectRefused(Resize(pinned.container, 2000), refusal + "2 CPUs");
@@ -103,7 +104,8 @@ TEST_F(DaemonResize, SharedContainerOfAGuaranteedPodCannotGrowToExclusiveCpus) {
   Start();
   const Running shared = RunOne(PodConfig("p"), Guaranteed(1500));
   const std::string reason =
-      "ResizeRefused: container app of pod p runs in the shared pool, and exclusive CPUs are "
+      "ResizeRefused: container app of pod default/pod-p runs in the shared pool, and exclusive "
+      "CPUs are "
       "allocated only when a container is created. The update requests 2 CPUs, which are exclusive "
       "in a Guaranteed "
       "pod. Nothing was changed.";

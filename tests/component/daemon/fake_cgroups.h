@@ -57,7 +57,9 @@ class FakeCgroups {
 
   void SetQuota(const std::string& cgroup, const std::string& quota) const {
     std::filesystem::create_directories(QuotaFile(cgroup).parent_path());
-    Write(QuotaFile(cgroup), quota + "\n");
+    // The rest of a longer text is not in the first line. A second call to cut it off could cut off
+    // what alignd writes in between.
+    Write(QuotaFile(cgroup), quota + "\n", /*cut=*/false);
   }
   std::string QuotaOf(const std::string& cgroup) const {
     const Result<std::string> text = host::ReadFile(QuotaFile(cgroup));
@@ -74,11 +76,11 @@ class FakeCgroups {
     return (unified_ ? root_ : root_ / "cpuset") / cgroup.substr(1);
   }
   // Replaces the text at once, as the kernel does: no reader sees a part of it.
-  static void Write(const std::filesystem::path& path, const std::string& text) {
+  static void Write(const std::filesystem::path& path, const std::string& text, bool cut = true) {
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     const auto size = static_cast<ssize_t>(text.size());
-    const bool done =
-        fd >= 0 && pwrite(fd, text.data(), text.size(), 0) == size && ftruncate(fd, size) == 0;
+    const bool done = fd >= 0 && pwrite(fd, text.data(), text.size(), 0) == size &&
+                      (!cut || ftruncate(fd, size) == 0);
     if (fd >= 0) close(fd);
     EXPECT_TRUE(done) << path;
   }

@@ -72,6 +72,22 @@ TEST(CgroupTree, LiftsTheQuotaOnce) {
   EXPECT_EQ(*two.LiftCpuQuota("/kubepods/pod1"), std::nullopt);
 }
 
+TEST(CgroupTree, WritesSharesAsTheyWereRead) {
+  const FakeTree version1({{"cpu/pod1/cpu.shares", "1024\n"}});
+  const CgroupTree one(version1.root());
+  EXPECT_EQ(*one.ReadCpuShares("/pod1"), "1024");
+  ASSERT_TRUE(one.WriteCpuShares("/pod1", "512").ok());
+  EXPECT_EQ(*one.ReadCpuShares("/pod1"), "512");
+  EXPECT_EQ(one.ReadCpuShares("/gone").error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(one.WriteCpuShares("/gone", "512").ok());
+
+  const FakeTree version2({{"cgroup.controllers", "cpuset cpu\n"}, {"pod1/cpu.weight", "39\n"}});
+  const CgroupTree two(version2.root());
+  EXPECT_EQ(*two.ReadCpuShares("/pod1"), "39");
+  EXPECT_EQ(two.CpuFiles("/pod1"),
+            (std::vector{version2.root() / "pod1/cpu.max", version2.root() / "pod1/cpu.weight"}));
+}
+
 TEST(CgroupTree, UnreadableQuotaIsKept) {
   FakeTree tree;
   tree.Write({"cpu/c/cpu.cfs_quota_us", "much\n"});

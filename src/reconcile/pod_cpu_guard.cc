@@ -1,0 +1,213 @@
+#include "reconcile/pod_cpu_guard.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/inotify.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "cgroup/pod_quota.h"
+
+namespace alignd::reconcile {
+
+PodCpuGuard::PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
+                         std::function<bool(const std::string&)> has_exclusive,
+                         const ContainerRegistry& registry, const cgroup::CgroupTree& cgroups,
+                         Conditions& conditions, Options options)
+    : has_exclusive_(std::move(has_exclusive)),
+      registry_(registry),
+      cgroups_(cgroups),
+      conditions_(conditions),
+      options_(options),
+      task_(io, [this] { return Run(); }),
+      watch_(std::move(events), [this](const host::FileWatch::Change& change) {
+        {
+          const MutexLock lock(mutex_);
+          written_[change.key] |= (change.events & IN_IGNORED) != 0;
+        }
+        task_.RunSoon();
+      }) {}
+
+void PodCpuGuard::Guard(const std::string& pod_uid, const std::string& parent) {
+  const std::optional<std::string> path = cgroup::PathOfPod(parent, pod_uid);
+  if (!path) {
+    spdlog::debug("pod {}: its cgroup parent \"{}\" is not its own", pod_uid, parent);
+    return;
+  }
+  {
+    const MutexLock lock(mutex_);
+    wanted_[pod_uid] = *path;
+  }
+  task_.RunSoon();
+}
+
+void PodCpuGuard::ResizeRefused(const std::string& pod_uid) {
+  {
+    const MutexLock lock(mutex_);
+    refused_.insert(pod_uid);
+  }
+  task_.RunSoon();
+}
+
+PodCpuGuard::Clock::time_point PodCpuGuard::Run() {
+  TakeRequests();
+  ForgetGone();
+  std::vector<std::string> now;
+  for (const auto& [uid, time] : due_) {
+    if (time <= Clock::now()) now.push_back(uid);
+  }
+  for (const std::string& uid : now) {
+    due_.erase(uid);
+    const auto pod = pods_.find(uid);
+    if (pod != pods_.end()) Check(uid, pod->second);
+  }
+  Clock::time_point next = RecurringTask::kNever;
+  for (const auto& [uid, time] : due_) next = std::min(next, time);
+  return next;
+}
+
+void PodCpuGuard::TakeRequests() {
+  std::map<std::string, std::string> wanted;
+  std::set<std::string> refused;
+  std::map<std::string, bool> written;
+  {
+    const MutexLock lock(mutex_);
+    wanted.swap(wanted_);
+    refused.swap(refused_);
+    written.swap(written_);
+  }
+  const Clock::time_point now = Clock::now();
+  for (auto& [uid, path] : wanted) {
+    pods_[uid].path = std::move(path);
+    CheckAt(uid, now);
+  }
+  for (const std::string& uid : refused) {
+    const auto pod = pods_.find(uid);
+    if (pod == pods_.end()) continue;  // its containers are checked as soon as they are known
+    pod->second.refused = now;
+    pod->second.restore = true;
+    CheckAt(uid, now);
+  }
+  for (const auto& [uid, removed] : written) {
+    const auto pod = pods_.find(uid);
+    if (pod == pods_.end()) continue;
+    if (removed) pod->second.watched = false;
+    CheckAt(uid, now);
+  }
+}
+
+void PodCpuGuard::ForgetGone() {
+  std::erase_if(pods_, [this](const auto& entry) {
+    const std::string& uid = entry.first;
+    if (!registry_.IsGone(uid) && has_exclusive_(uid)) return false;
+    watch_.Remove(uid);
+    due_.erase(uid);
+    conditions_.QuotaLeftAlone(uid);
+    return true;
+  });
+}
+
+void PodCpuGuard::CheckAt(const std::string& uid, Clock::time_point time) {
+  const auto [due, is_new] = due_.try_emplace(uid, time);
+  if (!is_new) due->second = std::min(due->second, time);
+}
+
+Subject PodCpuGuard::SubjectOf(const std::string& uid) const {
+  return {.container_id = {}, .key = {uid, ""}, .pod = registry_.PodName(uid)};
+}
+
+void PodCpuGuard::Check(const std::string& uid, Pod& pod) {
+  if (Clock::now() < pod.paused) return CheckAt(uid, pod.paused);
+  WatchFiles(uid, pod);
+  CheckQuota(uid, pod);
+  CheckShares(uid, pod);
+}
+
+// Where a file cannot be watched, it is read at the checks of the pod's containers. A quota that
+// cannot be read is reported by CheckQuota.
+void PodCpuGuard::WatchFiles(const std::string& uid, Pod& pod) {
+  if (pod.watched) return;
+  for (const std::filesystem::path& file : cgroups_.CpuFiles(pod.path)) {
+    const Result<Done> watched = watch_.Add(uid, file, IN_MODIFY);
+    pod.watched = pod.watched || watched.ok();
+    if (!watched.ok()) spdlog::debug("{}: {}", NameOf(SubjectOf(uid)), watched.error().Text());
+  }
+}
+
+void PodCpuGuard::CheckQuota(const std::string& uid, Pod& pod) {
+  const Result<std::optional<int64_t>> lifted = cgroup::LiftPodQuota(cgroups_, pod.path, uid);
+  if (!lifted.ok()) {
+    conditions_.QuotaNotLifted(uid, lifted.error(), registry_.PodName(uid));
+    return;
+  }
+  conditions_.QuotaSettled(uid);
+  if (*lifted) {
+    // The condition stands for the further ones.
+    spdlog::log(pod.reported ? spdlog::level::debug : spdlog::level::info,
+                "{} has exclusive CPUs: its CFS quota of {} us is lifted", NameOf(SubjectOf(uid)),
+                **lifted);
+  }
+  ReportLifts(uid, pod, lifted->has_value());
+}
+
+void PodCpuGuard::ReportLifts(const std::string& uid, Pod& pod, bool lifted) {
+  const Clock::time_point now = Clock::now();
+  if (lifted) pod.lifts.push_back(now);
+  while (!pod.lifts.empty() && now - pod.lifts.front() >= options_.window) pod.lifts.pop_front();
+  if (lifted && pod.lifts.size() > options_.lifts) {
+    pod.reported = true;
+    conditions_.QuotaRewritten(SubjectOf(uid), options_.lifts, options_.window,
+                               pod.refused && now - *pod.refused < options_.window);
+    pod.lifts.pop_front();
+    pod.paused = now + options_.pause;
+    // A writer without a pause would otherwise wake alignd as often as it writes.
+    watch_.Remove(uid);
+    pod.watched = false;
+    CheckAt(uid, pod.paused);
+  }
+  if (!pod.reported) return;
+  if (pod.lifts.empty()) {
+    pod.reported = false;
+    conditions_.QuotaLeftAlone(uid);
+  } else {
+    CheckAt(uid, pod.lifts.back() + options_.window);
+  }
+}
+
+void PodCpuGuard::CheckShares(const std::string& uid, Pod& pod) {
+  const Result<std::string> shares = cgroups_.ReadCpuShares(pod.path);
+  if (!shares.ok()) {
+    spdlog::debug("{}: {}", NameOf(SubjectOf(uid)), shares.error().Text());
+    return;
+  }
+  const bool restore = std::exchange(pod.restore, false);
+  const Clock::time_point now = Clock::now();
+  if (pod.shares.empty() || *shares == pod.shares) {
+    pod.shares = *shares;
+    pod.changed.reset();
+    return;
+  }
+  if (!pod.changed) pod.changed = now;
+  if (restore) {
+    const Result<Done> restored = cgroups_.WriteCpuShares(pod.path, pod.shares);
+    if (!restored.ok()) {
+      spdlog::warn("{}: its CPU shares stay {} instead of {}: {}", NameOf(SubjectOf(uid)), *shares,
+                   pod.shares, restored.error().Text());
+      return;
+    }
+    // The kubelet writes them at each try.
+    spdlog::log(std::exchange(pod.told, true) ? spdlog::level::debug : spdlog::level::info,
+                "{}: its CPU shares are {} again, not {}: its resize is refused",
+                NameOf(SubjectOf(uid)), pod.shares, *shares);
+    pod.changed.reset();
+  } else if (now - *pod.changed >= options_.settle) {
+    pod.shares = *shares;
+    pod.changed.reset();
+  } else {
+    CheckAt(uid, *pod.changed + options_.settle);
+  }
+}
+
+}  // namespace alignd::reconcile

@@ -1,0 +1,117 @@
+// Keeps the cgroups of pods with exclusive CPUs without CFS quota, and with their shares, while a
+// resize of the pod is refused.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "cgroup/cgroup_tree.h"
+#include "host/event_loop.h"
+#include "host/file_watch.h"
+#include "reconcile/conditions.h"
+#include "reconcile/container_registry.h"
+#include "sync/mutex.h"
+#include "sync/recurring_task.h"
+#include "sync/task_queue.h"
+
+namespace alignd::reconcile {
+
+// Thread-safe. Its work runs on a task queue, which may block: it reads and writes cgroup files. It
+// runs when a process writes to a watched file, and when it is asked to.
+//
+// When the kubelet resizes a pod, it writes the pod's cgroup itself: before the containers what
+// grows, after them what shrinks. A lifted quota counts as the smallest one. So every try of a
+// resize that alignd refuses begins with a quota that throttles the exclusive CPUs.
+// Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_manager.go, doPodResizeAction.
+class PodCpuGuard {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    // A quota is lifted at once, unless that has happened more than this often within `window`.
+    // Then it is lifted once per `pause`: a fight with another program costs little CPU time.
+    size_t lifts{5};
+    std::chrono::seconds window{60};
+    std::chrono::milliseconds pause{200};
+    // Shares that another program has written are those of the pod if alignd refuses no resize of
+    // the pod for this long.
+    std::chrono::milliseconds settle{5'000};
+  };
+
+  // `has_exclusive`: whether a container of that pod has exclusive CPUs; any thread. All references
+  // outlive this object.
+  PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
+              std::function<bool(const std::string& pod_uid)> has_exclusive,
+              const ContainerRegistry& registry, const cgroup::CgroupTree& cgroups,
+              Conditions& conditions, Options options);
+  PodCpuGuard(const PodCpuGuard&) = delete;
+  PodCpuGuard& operator=(const PodCpuGuard&) = delete;
+  ~PodCpuGuard() { Stop(); }
+
+  void Stop() { task_.Stop(); }
+
+  // Guards the pod until it is gone or has no exclusive CPUs any more, and checks it now. `parent`:
+  // the cgroup parent of its sandbox, or the path of its cgroup. Does nothing if that is not the
+  // pod's own cgroup.
+  void Guard(const std::string& pod_uid, const std::string& parent) EXCLUDES(mutex_);
+
+  // alignd refuses a resize of the pod: its quota is lifted, and its shares become those that it
+  // had before.
+  void ResizeRefused(const std::string& pod_uid) EXCLUDES(mutex_);
+
+  // Forgets the pods that are gone.
+  void Look() { task_.RunSoon(); }
+
+ private:
+  struct Pod {
+    std::string path;  // of its cgroup
+    bool watched = false;
+    std::string shares;                        // as text of the file; empty: not known yet
+    std::optional<Clock::time_point> changed;  // other shares were found, first
+    std::optional<Clock::time_point> refused;  // a resize, last
+    bool restore = false;                      // the shares: a resize was refused since the check
+    bool told = false;                         // that shares were restored
+    std::deque<Clock::time_point> lifts;       // within `window`
+    Clock::time_point paused;                  // until then
+    bool reported = false;                     // PodQuotaRewritten
+  };
+
+  Clock::time_point Run() EXCLUDES(mutex_);
+  void TakeRequests() EXCLUDES(mutex_);
+  void ForgetGone();
+  void Check(const std::string& uid, Pod& pod);
+  void WatchFiles(const std::string& uid, Pod& pod);
+  void CheckQuota(const std::string& uid, Pod& pod);
+  void CheckShares(const std::string& uid, Pod& pod);
+  void ReportLifts(const std::string& uid, Pod& pod, bool lifted);
+  void CheckAt(const std::string& uid, Clock::time_point time);
+  Subject SubjectOf(const std::string& uid) const;
+
+  const std::function<bool(const std::string&)> has_exclusive_;
+  const ContainerRegistry& registry_;
+  const cgroup::CgroupTree& cgroups_;
+  Conditions& conditions_;
+  const Options options_;
+
+  // Used by the task only.
+  std::map<std::string, Pod> pods_;               // by UID
+  std::map<std::string, Clock::time_point> due_;  // by UID
+
+  Mutex mutex_;
+  std::map<std::string, std::string> wanted_ GUARDED_BY(mutex_);  // to be guarded: paths by UID
+  std::set<std::string> refused_ GUARDED_BY(mutex_);              // resizes of these pods
+  // Pods whose files were written; true: or removed.
+  std::map<std::string, bool> written_ GUARDED_BY(mutex_);
+
+  RecurringTask task_;
+  host::FileWatch watch_;  // keys: UIDs; its callback uses the task
+};
+
+}  // namespace alignd::reconcile

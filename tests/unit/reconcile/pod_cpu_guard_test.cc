@@ -1,0 +1,220 @@
+// The cgroup files of one pod, to which a kubelet or another program writes.
+#include "reconcile/pod_cpu_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "edge/fake_tree.h"
+#include "host/file.h"
+
+namespace alignd::reconcile {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kPath[] = "/kubepods/poduid";
+
+class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
+ protected:
+  PodCpuGuardTest() {
+    if (GetParam()) tree_.Write({"cgroup.controllers", "cpuset cpu\n"});
+    Write(Quota(), None());
+    Write(Shares(), "1024");
+    cgroups_.emplace(tree_.root());
+    registry_.AddSandbox("sandbox", "uid", "default/web");
+    events_->Start();
+  }
+  ~PodCpuGuardTest() override {
+    guard_.reset();
+    events_->Stop();
+    io_.Stop();
+  }
+
+  void Start(PodCpuGuard::Options options = {}) {
+    guard_.emplace(
+        io_, events_, [this](const std::string& uid) { return uid == "uid" && exclusive_; },
+        registry_, *cgroups_, conditions_, options);
+    guard_->Guard("uid", kPath);
+    Settle();
+  }
+  // All that was requested has been done.
+  void Settle() {
+    for (int i = 0; i < 3; ++i) {
+      std::atomic<bool> done = false;
+      events_->Post([&] { io_.Post([&] { done = true; }); });
+      ASSERT_TRUE(Eventually([&] { return done.load(); }));
+    }
+  }
+  static bool Eventually(const std::function<bool()>& is_so) {
+    const auto deadline = std::chrono::steady_clock::now() + seconds(30);
+    while (!is_so()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    return true;
+  }
+
+  static std::string None() { return GetParam() ? "max 100000" : "-1"; }
+  static std::string Some() { return GetParam() ? "50000 100000" : "50000"; }
+  // A write of "max" replaces the quota alone only in the kernel's file.
+  static bool IsNone(const std::string& text) {
+    return text.starts_with(GetParam() ? "max" : "-1");
+  }
+  std::filesystem::path Quota() const {
+    return tree_.root() /
+           (GetParam() ? "kubepods/poduid/cpu.max" : "cpu/kubepods/poduid/cpu.cfs_quota_us");
+  }
+  std::filesystem::path Shares() const {
+    return tree_.root() /
+           (GetParam() ? "kubepods/poduid/cpu.weight" : "cpu/kubepods/poduid/cpu.shares");
+  }
+  // One write, as to a cgroup's file, which has a value at any time. What a longer text leaves is
+  // not in the first line.
+  static void Write(const std::filesystem::path& file, const std::string& text) {
+    if (!std::filesystem::exists(file)) {
+      std::filesystem::create_directories(file.parent_path());
+      std::ofstream(file) << text << "\n";
+      return;
+    }
+    std::fstream(file, std::ios::in | std::ios::out) << text << "\n";
+  }
+  static std::string Read(const std::filesystem::path& file) {
+    const Result<std::string> text = host::ReadFile(file);
+    return text.ok() ? text->substr(0, text->find('\n')) : text.error().Text();
+  }
+  std::optional<Condition> Reported(ConditionType type) const {
+    for (const Condition& condition : conditions_.Report()) {
+      if (condition.type == type) return condition;
+    }
+    return std::nullopt;
+  }
+
+  const testing::FakeTree tree_;
+  std::optional<cgroup::CgroupTree> cgroups_;
+  ContainerRegistry registry_;
+  Conditions conditions_;
+  std::atomic<bool> exclusive_ = true;
+  TaskQueue io_{"io"};
+  const std::shared_ptr<host::EventLoop> events_ = *host::EventLoop::Make();
+  std::optional<PodCpuGuard> guard_;
+};
+INSTANTIATE_TEST_SUITE_P(CgroupVersions, PodCpuGuardTest, ::testing::Values(false, true),
+                         [](const auto& unified) { return unified.param ? "v2" : "v1"; });
+
+// There is no other trigger than the write: no round, no refusal.
+TEST_P(PodCpuGuardTest, LiftsAQuotaWhenItIsWritten) {
+  Start();
+  for (int i = 0; i < 3; ++i) {
+    Write(Quota(), Some());
+    EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+  }
+  EXPECT_EQ(Read(Shares()), "1024");
+  EXPECT_TRUE(Eventually([&] { return conditions_.Report().empty(); }));
+}
+
+// The kubelet's growth: it writes quota and shares, and then asks for the container.
+TEST_P(PodCpuGuardTest, RefusedResizeRestoresQuotaAndShares) {
+  Start({.settle = hours(1)});
+  for (int i = 0; i < 3; ++i) {  // at each try
+    Write(Quota(), Some());
+    Write(Shares(), "2048");
+    guard_->ResizeRefused("uid");
+    EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+    EXPECT_TRUE(Eventually([&] { return Read(Shares()) == "1024"; })) << Read(Shares());
+  }
+}
+
+TEST_P(PodCpuGuardTest, SharesOfAnAcceptedResizeAreKept) {
+  Start({.settle = milliseconds(0)});
+  Write(Shares(), "1536");
+  guard_->Guard("uid", kPath);
+  Settle();
+  guard_->ResizeRefused("uid");
+  Settle();
+  EXPECT_EQ(Read(Shares()), "1536");
+}
+
+TEST_P(PodCpuGuardTest, QuotaThatIsRewrittenIsReportedAndLiftedAtALimitedRate) {
+  constexpr milliseconds kPause{300};
+  Start({.lifts = 3, .window = hours(1), .pause = kPause});
+  const auto lifted_again = [&] {
+    Write(Quota(), Some());
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+    return std::chrono::steady_clock::now() - begin;
+  };
+  for (int i = 0; i < 3; ++i) lifted_again();
+  EXPECT_FALSE(Reported(ConditionType::kPodQuotaRewritten));
+  lifted_again();
+  ASSERT_TRUE(Eventually([&] { return Reported(ConditionType::kPodQuotaRewritten).has_value(); }));
+  const Condition rewritten = *Reported(ConditionType::kPodQuotaRewritten);
+  EXPECT_EQ(NameOf(rewritten.subject), "pod default/web");
+  EXPECT_TRUE(rewritten.message.starts_with("another program")) << rewritten.message;
+  // Five more take five pauses, the first of which has begun already.
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) lifted_again();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 4 * kPause);
+  guard_->ResizeRefused("uid");
+  lifted_again();
+  EXPECT_TRUE(Eventually([&] {
+    return Reported(ConditionType::kPodQuotaRewritten)->message.starts_with("the kubelet");
+  }));
+}
+
+TEST_P(PodCpuGuardTest, RewrittenQuotaIsOverWhenItIsLeftAlone) {
+  Start({.lifts = 1, .window = seconds(1), .pause = milliseconds(10)});
+  // On a slow machine, two writes may be further apart than the window.
+  EXPECT_TRUE(Eventually([&] {
+    if (IsNone(Read(Quota()))) Write(Quota(), Some());
+    return Reported(ConditionType::kPodQuotaRewritten).has_value();
+  }));
+  EXPECT_TRUE(Eventually([&] { return !Reported(ConditionType::kPodQuotaRewritten); }));
+  EXPECT_TRUE(IsNone(Read(Quota())));
+}
+
+TEST_P(PodCpuGuardTest, PodThatLosesItsExclusiveCpusKeepsItsQuota) {
+  Start();
+  exclusive_ = false;
+  Write(Quota(), Some());
+  Settle();
+  guard_->ResizeRefused("uid");
+  Settle();
+  EXPECT_EQ(Read(Quota()), Some());
+}
+
+TEST_P(PodCpuGuardTest, CgroupThatIsMadeAgainIsWatchedAgain) {
+  Start();
+  std::filesystem::remove_all(Quota().parent_path());
+  Settle();
+  Write(Quota(), None());
+  Write(Shares(), "1024");
+  guard_->Guard("uid", kPath);
+  Settle();
+  Write(Quota(), Some());
+  EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+}
+
+TEST_P(PodCpuGuardTest, OnlyThePodsOwnCgroupIsTouched) {
+  Start();
+  const std::filesystem::path all =
+      tree_.root() / (GetParam() ? "kubepods/cpu.max" : "cpu/kubepods/cpu.cfs_quota_us");
+  Write(all, Some());
+  guard_->Guard("uid", "/kubepods");
+  Settle();
+  EXPECT_EQ(Read(all), Some());
+  Write(Quota(), Some());
+  EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+}
+
+}  // namespace
+}  // namespace alignd::reconcile
