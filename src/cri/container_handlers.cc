@@ -41,6 +41,7 @@ std::string_view RuntimeMethod(std::string_view path) {
 
 proxy::HandlerFactory MakeContainerHandlers(HandlerContext context) {
   return [context](const std::string& path) -> std::unique_ptr<proxy::CallHandler> {
+    if (RuntimeMethod(path) == "GetContainerEvents") context.reconciler.LeaveEventsToClient();
     const auto maker = Makers().find(RuntimeMethod(path));
     if (maker != Makers().end()) return maker->second(context);
     return MayPass(path) ? nullptr : MakeUnsupported(path);

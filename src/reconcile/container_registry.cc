@@ -267,6 +267,13 @@ std::vector<ContainerRegistry::UnmanagedContainer> ContainerRegistry::UnmanagedC
   return unmanaged;
 }
 
+bool ContainerRegistry::Manages(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto container = containers_.find(id);
+  if (container != containers_.end()) return !container->second.unmanaged;
+  return sandboxes_.contains(id) || forgotten_.contains(id);
+}
+
 std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
   const MutexLock lock(mutex_);
   std::vector<admission::RunningContainer> containers;

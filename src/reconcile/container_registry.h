@@ -120,6 +120,10 @@ class ContainerRegistry {
   // Those that were created while alignd was running; of older ones it is not known. In id order.
   std::vector<UnmanagedContainer> UnmanagedContainers() const;
 
+  // Whether that is a sandbox, or a container that was created through alignd or before alignd was
+  // started. Also for a while after it was removed.
+  bool Manages(const std::string& id) const;
+
   // A call is under way that will give the pod a sandbox or a container: Resync keeps the pod.
   void BeginCall(const std::string& pod_uid);
   // Whether that was the last call of a pod whose sandboxes have all stopped.

@@ -25,7 +25,10 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
             guard_.Look();
             if (after_listing_) after_listing_();
           },
-          options.lister) {}
+          options.lister),
+      events_(
+          threads.background, runtime.channel(), registry, [this] { lister_.Relist(); },
+          options.events) {}
 
 PodCpuGuard* Reconciler::MakePodGuard(const Threads& threads,
                                       const allocation::AllocationManager& allocation,
@@ -45,10 +48,12 @@ void Reconciler::Start() {
   releaser_.Start();
   updater_.Start();
   guard_.Start();
+  events_.Start();
   lister_.Start();  // last: after a listing it runs the others, on its queue
 }
 
 void Reconciler::Stop() {
+  events_.Stop();
   runtime_.Stop();
   lister_.Stop();
   releaser_.Stop();

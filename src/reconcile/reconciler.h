@@ -20,13 +20,14 @@
 #include "reconcile/pod_cpu_guard.h"
 #include "reconcile/pod_releaser.h"
 #include "reconcile/runtime_client.h"
+#include "reconcile/runtime_events.h"
 #include "reconcile/runtime_lister.h"
 #include "sync/task_queue.h"
 
 namespace alignd::reconcile {
 
-// Thread-safe. It has no thread of its own: CpusetUpdater and PodReleaser run on `background`,
-// RuntimeLister, CpusetGuard and PodCpuGuard on `io`.
+// Thread-safe. It has no thread of its own: CpusetUpdater, PodReleaser and RuntimeEvents run on
+// `background`, RuntimeLister, CpusetGuard and PodCpuGuard on `io`.
 class Reconciler {
  public:
   struct Threads {
@@ -40,6 +41,7 @@ class Reconciler {
     CpusetUpdater::Options updater;
     CpusetGuard::Options guard;
     std::optional<PodCpuGuard::Options> pods{PodCpuGuard::Options()};  // nullopt: they keep quotas
+    RuntimeEvents::Options events;
     std::function<void()> after_listing;  // on `io`; may be null
   };
 
@@ -76,6 +78,9 @@ class Reconciler {
     if (pods_) pods_->ResizeRefused(pod_uid);
   }
 
+  // As RuntimeEvents::LeaveToClient.
+  void LeaveEventsToClient() { events_.LeaveToClient(); }
+
   // As PodReleaser::Release.
   void Release(const std::string& pod_uid) { releaser_.Release(pod_uid); }
 
@@ -107,6 +112,7 @@ class Reconciler {
   CpusetUpdater updater_;
   PodReleaser releaser_;
   RuntimeLister lister_;
+  RuntimeEvents events_;
 };
 
 }  // namespace alignd::reconcile

@@ -136,7 +136,7 @@ struct RuntimeClient::ExitCodes {
 
 RuntimeClient::RuntimeClient(std::shared_ptr<grpc::Channel> channel,
                              std::chrono::milliseconds timeout)
-    : stubs_(std::make_unique<Stubs>(std::move(channel), timeout)) {}
+    : channel_(std::move(channel)), stubs_(std::make_unique<Stubs>(channel_, timeout)) {}
 
 RuntimeClient::~RuntimeClient() { stubs_->Stop(); }
 

@@ -41,6 +41,9 @@ class RuntimeClient {
   // `done` of an earlier call has run and is destroyed.
   void Stop();
 
+  // The connection to the runtime.
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
   // All sandboxes, and the containers that were created or run. One listing at a time.
   // Errors: kUnavailable, kDeadlineExceeded, kInternal, naming the call.
   void List(std::function<void(Result<RuntimeListing>)> done);
@@ -69,6 +72,7 @@ class RuntimeClient {
   void Connect(bool alpha, ListDone done);
   void ListSandboxes(ListDone done);
 
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<Stubs> stubs_;
   std::atomic<bool> connected_ = false;
 };

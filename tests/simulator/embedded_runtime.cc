@@ -110,6 +110,10 @@ class EventStream final : public grpc::ServerGenericBidiReactor, public RuntimeS
       return;
     }
     state_.Record(path_, ToText(request_));
+    if (const grpc::Status failure = state_.FailureOf(path_); !failure.ok()) {
+      End(failure);
+      return;
+    }
     state_.Subscribe(this);
     MutexLock lock(mutex_);
     // The headers mean that the caller gets all events from here on. A first event has sent them.

@@ -69,6 +69,12 @@ grpc::Status RuntimeState::Answer(const std::string& path, const std::string& re
   return status;
 }
 
+grpc::Status RuntimeState::FailureOf(const std::string& path) const {
+  MutexLock lock(mutex_);
+  const auto failure = failures_.find(SplitMethod(path).second);
+  return failure == failures_.end() ? grpc::Status::OK : failure->second.first;
+}
+
 void RuntimeState::Subscribe(Subscriber* subscriber) {
   MutexLock lock(mutex_);
   subscribers_.insert(subscriber);

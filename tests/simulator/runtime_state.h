@@ -41,6 +41,9 @@ class RuntimeState {
   grpc::Status Answer(const std::string& path, const std::string& request, std::string& response)
       EXCLUDES(mutex_);
 
+  // The failure that was set for the method; OK if there is none.
+  grpc::Status FailureOf(const std::string& path) const EXCLUDES(mutex_);
+
   void Subscribe(Subscriber* subscriber) EXCLUDES(mutex_);
   void Unsubscribe(Subscriber* subscriber) EXCLUDES(mutex_);
 

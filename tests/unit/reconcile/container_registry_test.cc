@@ -351,6 +351,20 @@ TEST_F(Registry, UnmanagedContainersRunAndWereNotCreatedThroughAlignd) {
 }
 
 // The listing may show a container of a call that is under way.
+TEST_F(Registry, ManagesWhatWasCreatedThroughAlignd) {
+  Listed({{{"s", "pod"}}, {{"old", {"pod", "old"}, "s"}}}, {}, /*at_start=*/true);
+  registry_.AddContainer("own", {"pod", "own"}, {});
+  registry_.AddContainer("ended", {"pod", "ended"}, {});
+  registry_.RemoveContainer("ended");
+  Listed({{{"s", "pod"}},
+          {{"old", {"pod", "old"}, "s"},
+           {"own", {"pod", "own"}, "s"},
+           {"ended", {"pod", "ended"}, "s"},
+           {"strange", {"pod", "strange"}, "s", /*runs=*/false}}});
+  for (const char* id : {"s", "old", "own", "ended"}) EXPECT_TRUE(registry_.Manages(id)) << id;
+  for (const char* id : {"strange", "unknown"}) EXPECT_FALSE(registry_.Manages(id)) << id;
+}
+
 TEST_F(Registry, ContainersOfAPodWithACallUnderWayAreNotUnmanaged) {
   const RuntimeListing listing{{{"s", "pod", true}}, {{"c", {"pod", "app"}, "s"}}};
   registry_.BeginCall("pod");

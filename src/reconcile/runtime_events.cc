@@ -1,0 +1,201 @@
+#include "reconcile/runtime_events.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/client_callback.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rpc/client_call.h"
+#include "rpc/grpc_status.h"
+#include "runtime/v1/cri.pb.h"
+
+namespace alignd::reconcile {
+namespace {
+
+constexpr char kEventsMethod[] = "/runtime.v1.RuntimeService/GetContainerEvents";
+
+constexpr size_t kMaxChanged = 1024;  // ids that wait; further ones are as unknown
+
+// Whether the event tells of a container that may run now. The end of a container changes nothing
+// that could not wait.
+bool TellsOfStart(runtime::v1::ContainerEventType type) {
+  return type == runtime::v1::CONTAINER_CREATED_EVENT ||
+         type == runtime::v1::CONTAINER_STARTED_EVENT;
+}
+
+}  // namespace
+
+// Owns itself from Follow to the end of OnDone, which is the last callback.
+class RuntimeEvents::Stream final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+      public std::enable_shared_from_this<Stream> {
+ public:
+  explicit Stream(RuntimeEvents& events) : events_(events) {}
+
+  void Follow() {
+    self_ = shared_from_this();
+    rpc::KeepCallbackThreads();
+    // On the wire, a server stream is a bidirectional stream whose client side is closed.
+    grpc::GenericStub(events_.channel_)
+        .PrepareBidiStreamingCall(&context_, kEventsMethod, {}, this);
+    StartWriteLast(&request_, grpc::WriteOptions());
+    StartRead(&message_);
+    StartCall();
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;  // the end
+    runtime::v1::ContainerEventResponse event;
+    const bool readable = rpc::Decode(message_, event).ok();
+    if (!readable || TellsOfStart(event.container_event_type())) {
+      events_.OnEvent(readable ? event.container_id() : "");
+    }
+    StartRead(&message_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const std::shared_ptr<Stream> self = std::move(self_);
+    events_.OnEnd(status);
+  }
+
+ private:
+  RuntimeEvents& events_;
+  std::shared_ptr<Stream> self_;  // while the stream runs
+  const grpc::ByteBuffer request_ = rpc::Encode(runtime::v1::GetEventsRequest());
+  grpc::ClientContext context_;
+  grpc::ByteBuffer message_;
+};
+
+RuntimeEvents::RuntimeEvents(TaskQueue& background, std::shared_ptr<grpc::Channel> channel,
+                             const ContainerRegistry& registry, std::function<void()> relist,
+                             Options options)
+    : channel_(std::move(channel)),
+      registry_(registry),
+      relist_(std::move(relist)),
+      options_(options),
+      task_(background, [this] { return Run(); }) {}
+
+void RuntimeEvents::Stop() {
+  std::shared_ptr<Stream> stream;
+  {
+    const MutexLock lock(mutex_);
+    stopped_ = true;
+    stream = stream_;
+  }
+  task_.Stop();
+  if (stream) stream->Cancel();
+  stream.reset();
+  const MutexLock lock(mutex_);
+  while (stream_) ended_.Wait(mutex_);
+}
+
+void RuntimeEvents::LeaveToClient() {
+  std::shared_ptr<Stream> stream;
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(stopped_, true)) return;
+    stream = stream_;
+  }
+  if (stream) stream->Cancel();
+  spdlog::info(
+      "a client reads the runtime's container events, which some runtimes give to one reader only: "
+      "alignd leaves them to it, and finds containers that are created at the runtime's own socket "
+      "at the next reconcile");
+}
+
+RuntimeEvents::Clock::time_point RuntimeEvents::Run() {
+  bool open = false;
+  bool look = false;
+  {
+    const MutexLock lock(mutex_);
+    if (stopped_) return RecurringTask::kNever;
+    open = !stream_ && open_at_ && *open_at_ <= Clock::now();
+    look = due_ <= Clock::now();
+  }
+  if (open) Open();
+  if (look && HasUnknown()) relist_();
+  const MutexLock lock(mutex_);
+  return std::min(due_, open_at_.value_or(RecurringTask::kNever));
+}
+
+void RuntimeEvents::Open() {
+  auto stream = std::make_shared<Stream>(*this);
+  {
+    const MutexLock lock(mutex_);
+    if (stopped_) return;
+    stream_ = stream;
+    open_at_.reset();
+    // What was created before the stream was open was not told.
+    overflow_ = true;
+    due_ = std::min(due_, Clock::now() + options_.settle);
+  }
+  stream->Follow();
+}
+
+bool RuntimeEvents::HasUnknown() {
+  std::set<std::string> changed;
+  bool unknown = false;
+  {
+    const MutexLock lock(mutex_);
+    changed.swap(changed_);
+    unknown = std::exchange(overflow_, false) && stream_;
+    due_ = RecurringTask::kNever;
+  }
+  unknown = unknown || std::ranges::any_of(changed, [this](const std::string& id) {
+              return !registry_.Manages(id);
+            });
+  if (!unknown) return false;
+  // Events that come from now on wait, so that a flood of them costs few listings.
+  const MutexLock lock(mutex_);
+  not_before_ = Clock::now() + options_.pause;
+  if (due_ != RecurringTask::kNever) due_ = std::max(due_, not_before_);
+  return true;
+}
+
+void RuntimeEvents::OnEvent(const std::string& id) {
+  {
+    const MutexLock lock(mutex_);
+    if (id.empty() || changed_.size() >= kMaxChanged) {
+      overflow_ = true;
+    } else {
+      changed_.insert(id);
+    }
+    if (due_ != RecurringTask::kNever) return;  // a look is due already
+    due_ = std::max(Clock::now() + options_.settle, not_before_);
+  }
+  task_.RunSoon();
+}
+
+void RuntimeEvents::OnEnd(const grpc::Status& status) {
+  const bool unserved = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+  bool say = false;
+  {
+    const MutexLock lock(mutex_);
+    say = unserved && !std::exchange(said_unserved_, true);
+  }
+  const std::string why = std::string(rpc::NameOf(status.error_code())) + ": " +
+                          rpc::ToError(status, "GetContainerEvents").Text();
+  if (say) {
+    spdlog::info(
+        "the runtime serves no container events, so containers that are created at its own socket "
+        "are found at the next reconcile ({})",
+        why);
+  } else {
+    spdlog::debug("runtime: the container events have ended: {}", why);
+  }
+  const MutexLock lock(mutex_);
+  stream_.reset();
+  open_at_ = Clock::now() + (unserved ? options_.retry_if_unserved : options_.retry);
+  // Under the lock: once it is released, Stop may return and this object may be gone.
+  task_.RunSoon();
+  ended_.NotifyAll();
+}
+
+}  // namespace alignd::reconcile
