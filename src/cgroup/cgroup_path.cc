@@ -62,6 +62,23 @@ Result<std::string> PathOfParent(std::string_view cgroup_parent) {
                  cgroup_parent);
 }
 
+std::optional<std::string> CpusetPathOfProcess(std::string_view text, bool version2) {
+  while (!text.empty()) {
+    // "ID:CONTROLLERS:PATH"; version 2: "0::PATH".
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t first = line.find(':');
+    const size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const bool found =
+        version2 ? controllers.empty()
+                 : ("," + std::string(controllers) + ",").find(",cpuset,") != std::string::npos;
+    if (found) return std::string(line.substr(second + 1));
+  }
+  return std::nullopt;
+}
+
 bool IsOfPod(std::string_view path, std::string_view pod_uid) {
   if (pod_uid.empty()) return false;
   const std::string_view last = path.substr(path.rfind('/') + 1);

@@ -1,6 +1,7 @@
 // The path of a cgroup below the mount point, derived from the fields of runtimes and the kubelet.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@ Result<std::string> PathOfContainer(std::string_view cgroups_path);
 // The path of a pod from the cgroup parent of its sandbox: that path itself or, for a bare slice
 // name, with its parent slices in front. Errors: as above.
 Result<std::string> PathOfParent(std::string_view cgroup_parent);
+
+// The path of a process's cgroup in the hierarchy with the cpuset controller. `text`: the content
+// of /proc/PID/cgroup. nullopt: it names none. Source: cgroups(7), /proc/pid/cgroup.
+std::optional<std::string> CpusetPathOfProcess(std::string_view text, bool version2);
 
 // Whether the path's last part is the kubelet's name of that pod's own cgroup: `pod<uid>`, or
 // `...-pod<uid with _ for ->.slice`.

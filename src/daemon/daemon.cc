@@ -293,6 +293,7 @@ class RunningDaemon final : public Daemon {
     reconciler.lister.period =
         std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
     if (options.keep_pod_cpu_quota) reconciler.pods.reset();
+    reconciler.processes.proc = options.root / "proc";
     const auto plugins = options.mirror ? std::make_shared<ConflictingPlugins>(
                                               DevicesOfKubelet(options.kubelet_device_plugin_dir),
                                               allocation_, registry_, conditions_)

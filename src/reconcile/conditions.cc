@@ -323,6 +323,25 @@ void Conditions::FoundUnmanaged(const std::vector<Subject>& containers) {
   ClearOthers(ConditionType::kUnmanagedContainer, keys);
 }
 
+void Conditions::FoundOutside(const std::vector<OutsideProcess>& processes) {
+  std::set<std::string> keys;
+  for (const OutsideProcess& process : processes) {
+    const std::string key = std::to_string(process.pid);
+    keys.insert(key);
+    Raise(key, {.condition = {
+                    .type = ConditionType::kProcessOutsideCgroup,
+                    .subject = process.container,
+                    .message = "its process " + key + " (" + process.name + ") is in the cgroup " +
+                               process.cgroup +
+                               ", not in that of the container, and may run on the "
+                               "exclusive CPUs " +
+                               process.cpus.ToString() + " of " + process.holders,
+                    .remedy = "end the process, or write its id to cgroup.procs of the container's "
+                              "cgroup; find the program that moved it"}});
+  }
+  ClearOthers(ConditionType::kProcessOutsideCgroup, keys);
+}
+
 void Conditions::FoundPastMirror(const std::vector<PastMirror>& devices) {
   std::set<std::string> keys;
   for (const PastMirror& found : devices) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
 #include "sync/mutex.h"
@@ -27,6 +28,7 @@ enum class ConditionType {
   kConflictingCpuManager,
   kUnmanagedContainer,
   kConflictingDevicePlugin,
+  kProcessOutsideCgroup,
   kPodQuotaNotLifted,
   kPodQuotaRewritten,
   kPodResizeRefused,
@@ -35,10 +37,11 @@ enum class ConditionType {
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 9> kConditionNames = {
+inline constexpr std::array<std::string_view, 10> kConditionNames = {
     "RuntimeUnavailable",      "ConflictingCPUManager", "UnmanagedContainer",
-    "ConflictingDevicePlugin", "PodQuotaNotLifted",     "PodQuotaRewritten",
-    "PodResizeRefused",        "CpusetUpdateFailed",    "CpusetRepaired",
+    "ConflictingDevicePlugin", "ProcessOutsideCgroup",  "PodQuotaNotLifted",
+    "PodQuotaRewritten",       "PodResizeRefused",      "CpusetUpdateFailed",
+    "CpusetRepaired",
 };
 
 constexpr std::string_view ToString(ConditionType type) {
@@ -88,6 +91,16 @@ struct PastMirror {
   Subject container;
   std::string resource;
   std::set<std::string> ids;
+};
+
+// A process of a container that is not in the container's cgroup. A value.
+struct OutsideProcess {
+  int pid = 0;
+  std::string name;     // of the program, as the kernel shows it
+  Subject container;    // to which it belongs
+  std::string cgroup;   // in which it is
+  CpuSet cpus;          // the exclusive CPUs of other containers on which it may run
+  std::string holders;  // the names of those containers
 };
 
 // Thread-safe. Each condition is logged when it appears, when its message changes, and if it is
@@ -163,6 +176,9 @@ class Conditions {
 
   // UnmanagedContainer: all such containers that run now.
   void FoundUnmanaged(const std::vector<Subject>& containers);
+
+  // ProcessOutsideCgroup: all such processes now.
+  void FoundOutside(const std::vector<OutsideProcess>& processes);
 
   // ConflictingDevicePlugin: all such devices of containers that run now.
   void FoundPastMirror(const std::vector<PastMirror>& devices);

@@ -191,6 +191,14 @@ Subject CpusetGuard::SubjectOf(const std::string& id, const Guarded& container) 
   return {id, container.key, registry_.PodName(container.key.pod_uid)};
 }
 
+std::vector<ContainerCgroup> CpusetGuard::Cgroups() const {
+  std::vector<ContainerCgroup> cgroups;
+  for (const auto& [id, container] : guarded_) {
+    if (container.path) cgroups.push_back({SubjectOf(id, container), *container.path});
+  }
+  return cgroups;
+}
+
 void CpusetGuard::CheckSoon(const std::string& id, milliseconds pause) {
   due_[id] = Clock::now() + pause;
 }

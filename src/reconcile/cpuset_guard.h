@@ -29,6 +29,12 @@
 
 namespace alignd::reconcile {
 
+// A container and the path of its cgroup. A value.
+struct ContainerCgroup {
+  Subject container;
+  std::string path;
+};
+
 // Thread-safe. Its work runs on a task queue, which may block: it reads cgroup files. It
 // waits for neither the runtime nor decisions. It runs when a process writes to a watched cpuset;
 // changes by the kernel itself are found by the next check of all containers. A check of 250
@@ -64,6 +70,9 @@ class CpusetGuard {
   void Start();
   // Call after RuntimeClient::Stop, so that no question to the runtime is under way.
   void Stop() { task_.Stop(); }
+
+  // The containers whose cgroups are known. On the queue only.
+  std::vector<ContainerCgroup> Cgroups() const;
 
   // Call after containers were created, removed or started.
   void Look() EXCLUDES(mutex_);

@@ -26,6 +26,9 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
             if (after_listing_) after_listing_();
           },
           options.lister),
+      processes_(
+          threads.io, node, allocation, cgroups, conditions, [this] { return guard_.Cgroups(); },
+          options.processes),
       events_(
           threads.background, runtime.channel(), registry, [this] { lister_.Relist(); },
           options.events) {}
@@ -48,6 +51,7 @@ void Reconciler::Start() {
   releaser_.Start();
   updater_.Start();
   guard_.Start();
+  processes_.Start();
   events_.Start();
   lister_.Start();  // last: after a listing it runs the others, on its queue
 }
@@ -57,6 +61,7 @@ void Reconciler::Stop() {
   runtime_.Stop();
   lister_.Stop();
   releaser_.Stop();
+  processes_.Stop();
   guard_.Stop();
   if (pods_) pods_->Stop();
   updater_.Stop();

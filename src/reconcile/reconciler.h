@@ -19,6 +19,7 @@
 #include "reconcile/cpuset_updater.h"
 #include "reconcile/pod_cpu_guard.h"
 #include "reconcile/pod_releaser.h"
+#include "reconcile/process_scan.h"
 #include "reconcile/runtime_client.h"
 #include "reconcile/runtime_events.h"
 #include "reconcile/runtime_lister.h"
@@ -27,7 +28,7 @@
 namespace alignd::reconcile {
 
 // Thread-safe. It has no thread of its own: CpusetUpdater, PodReleaser and RuntimeEvents run on
-// `background`, RuntimeLister, CpusetGuard and PodCpuGuard on `io`.
+// `background`, RuntimeLister, CpusetGuard, PodCpuGuard and ProcessScan on `io`.
 class Reconciler {
  public:
   struct Threads {
@@ -41,6 +42,7 @@ class Reconciler {
     CpusetUpdater::Options updater;
     CpusetGuard::Options guard;
     std::optional<PodCpuGuard::Options> pods{PodCpuGuard::Options()};  // nullopt: they keep quotas
+    ProcessScan::Options processes;
     RuntimeEvents::Options events;
     std::function<void()> after_listing;  // on `io`; may be null
   };
@@ -112,6 +114,7 @@ class Reconciler {
   CpusetUpdater updater_;
   PodReleaser releaser_;
   RuntimeLister lister_;
+  ProcessScan processes_;
   RuntimeEvents events_;
 };
 

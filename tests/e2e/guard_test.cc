@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "edge/raw_call.h"
@@ -68,6 +69,39 @@ TEST_F(RealNode, RefusedResizeLeavesThePodsCgroupAsItWas) {
   EXPECT_TRUE(alignd_->WaitForLog("PodResizeRefused: container app of pod " +
                                   exclusive.pod.name_space + "/exclusive: a resize is refused"))
       << alignd_->Log();
+}
+
+TEST_F(RealNode, ProcessMovedOutOfItsCgroupOntoExclusiveCpusIsReported) {
+  const PodManifest exclusive = ExclusivePod("exclusive", 1);
+  const std::string id = Run(exclusive);
+  PodManifest shared = SharedPod();
+  shared.containers.at("app").command = {"sh", "-c", "sleep 100000 & wait"};
+  const std::string shared_id = Run(shared);
+  ASSERT_TRUE(!id.empty() && !shared_id.empty());
+  const CpuSet own = CpusOf(exclusive, id);
+  const auto child = [&]() -> int {
+    std::istringstream pids(ReadText(CgroupOf(shared, shared_id) / "cgroup.procs"));
+    for (int pid = 0; pids >> pid;) {
+      if (ReadText("/proc/" + std::to_string(pid) + "/comm") == "sleep\n") return pid;
+    }
+    return 0;
+  };
+  ASSERT_TRUE(WaitUntil([&] { return child() != 0; }));
+  const int pid = child();
+  const std::filesystem::path mount = "/sys/fs/cgroup";
+  const bool unified = std::filesystem::exists(mount / "cgroup.controllers");
+  std::ofstream((unified ? mount : mount / "cpuset") / "cgroup.procs") << pid << std::endl;
+  ASSERT_TRUE(AllowedCpus(pid).Contains(own));
+  const auto logged = [&](const std::string& text) {
+    return WaitUntil([&] { return alignd_->Log().find(text) != std::string::npos; },
+                     std::chrono::seconds(60));  // several scans
+  };
+  EXPECT_TRUE(logged("ProcessOutsideCgroup: container app of pod " + shared.pod.name_space +
+                     "/shared: its process " + std::to_string(pid) +
+                     " (sleep) is in the cgroup /, not in that"))
+      << alignd_->Log();
+  kill(pid, SIGKILL);
+  EXPECT_TRUE(logged("ProcessOutsideCgroup resolved")) << alignd_->Log();
 }
 
 TEST_F(RealNode, QuotaOfThePodsCgroupDoesNotThrottleExclusiveCpus) {

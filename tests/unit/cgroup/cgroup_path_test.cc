@@ -39,6 +39,17 @@ TEST(CgroupPath, ParentIsAPathOrABareSlice) {
   EXPECT_FALSE(PathOfParent("kubepods").ok());
 }
 
+TEST(CgroupPath, CgroupOfAProcessIsThatOfTheCpusetController) {
+  const std::string version1 =
+      "12:cpu,cpuacct:/a\n11:cpuset:/kubepods/pod1/b\n10:cpusets:/c\n0::/d\n";
+  EXPECT_EQ(CpusetPathOfProcess(version1, /*version2=*/false), "/kubepods/pod1/b");
+  EXPECT_EQ(CpusetPathOfProcess(version1, /*version2=*/true), "/d");
+  EXPECT_EQ(CpusetPathOfProcess("4:memory,cpuset:/with:colon", false), "/with:colon");
+  EXPECT_EQ(CpusetPathOfProcess("4:memory:/a\n", false), std::nullopt);
+  EXPECT_EQ(CpusetPathOfProcess("no cgroup\n\n1:\n", true), std::nullopt);
+  EXPECT_EQ(CpusetPathOfProcess("", true), std::nullopt);
+}
+
 TEST(CgroupPath, PodsOwnCgroupHasItsUidAsTheLastPart) {
   EXPECT_TRUE(IsOfPod("/kubepods/pod12-34", "12-34"));
   EXPECT_TRUE(IsOfPod("/kubepods.slice/kubepods-pod12_34.slice", "12-34"));

@@ -79,6 +79,7 @@ TEST(Conditions, AreSortedByType) {
   conditions.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
   conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
   conditions.QuotaRewritten({"", {"uid", ""}}, 5, seconds(60), /*refused=*/true);
+  conditions.FoundOutside({{7, "busy", kApp, "/", *CpuSet::Parse("2"), "container b of pod c"}});
   std::vector<std::string_view> types;
   for (const Condition& condition : conditions.Report()) types.push_back(ToString(condition.type));
   EXPECT_EQ(types, std::vector<std::string_view>(kConditionNames.begin(), kConditionNames.end()));
@@ -165,6 +166,20 @@ TEST(Conditions, GonePodTakesItsConditionsWithIt) {
   ASSERT_EQ(rest.size(), 2U);
   EXPECT_EQ(rest[0].subject.key.pod_uid, "other");
   EXPECT_EQ(rest[1].type, ConditionType::kCpusetUpdateFailed);
+}
+
+TEST(Conditions, ProcessesOutsideTheirCgroupAreReportedWhileTheyAreThere) {
+  Logged logged;
+  Conditions conditions;
+  const OutsideProcess process{7, "busy", kApp, "/", *CpuSet::Parse("2-3"), "container b of pod c"};
+  for (int i = 0; i < 2; ++i) conditions.FoundOutside({process});
+  EXPECT_EQ(logged.Take(),
+            "warning ProcessOutsideCgroup: container app of pod default/web: its process 7 (busy) "
+            "is in the cgroup /, not in that of the container, and may run on the exclusive CPUs "
+            "2-3 of container b of pod c; end the process, or write its id to cgroup.procs of the "
+            "container's cgroup; find the program that moved it\n");
+  conditions.FoundOutside({});
+  EXPECT_TRUE(conditions.Report().empty());
 }
 
 TEST(Conditions, DevicesOfAnotherPluginAreLoggedOnceAndReportedUntilTheyAreGone) {
