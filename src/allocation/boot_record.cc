@@ -6,9 +6,10 @@
 
 namespace alignd::allocation {
 
-std::string RunningBoot(const std::filesystem::path& root) {
-  const Result<std::string> id = host::ReadFile(root / "proc/sys/kernel/random/boot_id");
-  return id.ok() ? *id : "";
+Result<std::string> RunningBoot(const std::filesystem::path& root) {
+  Result<std::string> id = host::ReadFile(root / "proc/sys/kernel/random/boot_id");
+  if (!id.ok() && id.error().code == ErrorCode::kNotFound) return std::string();
+  return id;
 }
 
 Result<std::unique_ptr<BootRecord>> BootRecord::Load(std::filesystem::path file,

@@ -13,8 +13,9 @@ namespace alignd::allocation {
 
 inline constexpr std::string_view kBootFileName = "boot_id";
 
-// The kernel's id of this boot, read below `root`; empty if there is none.
-std::string RunningBoot(const std::filesystem::path& root);
+// The kernel's id of this boot, read below `root`; empty if there is none. Errors: those of
+// ReadFile, except kNotFound.
+Result<std::string> RunningBoot(const std::filesystem::path& root);
 
 // Distinguishes a reboot of the machine from a restart of alignd (RebootWait). One thread at a
 // time.

@@ -37,7 +37,7 @@ Error NotValid(const Error& error, const fs::path& path, std::string remedy) {
 Result<Done> RequireSound(const std::vector<std::string>& broken, const fs::path& path,
                           const std::string& remedy) {
   if (broken.empty()) return Done{};
-  return NotValid({ErrorCode::kCorrupt, broken.front()}, path, remedy);
+  return NotValid({ErrorCode::kCorrupt, broken.front(), remedy}, path, remedy);
 }
 
 std::string RemoveCpuFile(const fs::path& path) {
@@ -84,9 +84,9 @@ std::vector<CheckpointStore::ForeignFile> CheckpointStore::FindForeignFiles() {
   for (File* file : {&cpu_, &memory_}) {
     if (!file->text) continue;  // the last save failed
     Result<std::string> text = host::ReadFile(file->path);
-    if (!text.ok() || *text == *file->text) continue;
+    if (text.ok() && *text == *file->text) continue;
     file->text.reset();
-    foreign.push_back({file->path, *std::move(text)});
+    if (text.ok()) foreign.push_back({file->path, *std::move(text)});
   }
   return foreign;
 }

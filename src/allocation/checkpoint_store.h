@@ -59,7 +59,8 @@ class CheckpointStore {
     std::filesystem::path path;
     std::string text;
   };
-  // The CPU and memory files only: another program may write these. The next save replaces them.
+  // The CPU and memory files only: another program may write these. The next save replaces them,
+  // and also a file that has been removed or is no regular file any more.
   std::vector<ForeignFile> FindForeignFiles();
   // Whether a file's content is uncertain: the last save failed, or FindForeignFiles found it.
   bool IsUncertain() const;

@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kNoCgroupFile[] = "check that --cgroup-root is the mount point of the cgroups";
+
 bool IsVersion2(const fs::path& root) {
   const Result<std::string> controllers = host::ReadFile(root / "cgroup.controllers");
   return controllers.ok() && (" " + *controllers).find(" cpuset") != std::string::npos;
@@ -33,7 +35,9 @@ Result<CpuSet> ReadList(const fs::path& path) {
   const Result<std::string> line = ReadLine(path);
   if (!line.ok()) return line.error();
   const Result<CpuSet> list = CpuSet::Parse(*line);
-  if (!list.ok()) return Error{ErrorCode::kCorrupt, path.string() + ": " + list.error().message};
+  if (!list.ok()) {
+    return Error{ErrorCode::kCorrupt, path.string() + ": " + list.error().message, kNoCgroupFile};
+  }
   return list;
 }
 
@@ -41,9 +45,10 @@ Result<CpuSet> ReadList(const fs::path& path) {
 Result<Done> Write(const fs::path& path, std::string_view text) {
   const auto fault = [&path](int error) {
     return Error{ErrorCode::kIo,
-                 "write " + path.string() + ": " + std::generic_category().message(error)};
+                 "write " + path.string() + ": " + std::generic_category().message(error),
+                 "check that alignd may write to the cgroups"};
   };
-  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return fault(errno);
   const ssize_t written = write(fd, text.data(), text.size());
   const int error = errno;
@@ -57,8 +62,8 @@ Result<int64_t> ParseNumber(const fs::path& path, std::string_view text, const c
   int64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (code == std::errc() && end == text.data() + text.size()) return number;
-  return Error{ErrorCode::kCorrupt,
-               path.string() + ": \"" + std::string(text) + "\" is no " + what};
+  return Error{ErrorCode::kCorrupt, path.string() + ": \"" + std::string(text) + "\" is no " + what,
+               kNoCgroupFile};
 }
 
 }  // namespace

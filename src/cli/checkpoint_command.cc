@@ -101,7 +101,9 @@ Result<int> Verify(const VerifyOptions& options, std::ostream& out) {
     }
     status = kFailure;
     out << path << ": bad: " << summary.error().message << '\n';
-    if (!summary.error().remedy.empty()) out << "  " << summary.error().remedy << '\n';
+    const std::string& remedy = summary.error().remedy;
+    out << "  " << (remedy.empty() ? "see docs/troubleshooting.md before you remove it" : remedy)
+        << '\n';
   }
   return status;
 }

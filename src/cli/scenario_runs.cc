@@ -6,6 +6,7 @@
 #include "alignd/scenario/report.h"
 #include "alignd/scenario/scenario.h"
 #include "cli/program.h"
+#include "host/file.h"
 
 namespace alignd::cli {
 namespace {
@@ -38,7 +39,7 @@ std::vector<ScenarioText> SplitScenarios(const std::string& name, const std::str
 Result<int> RunScenarios(const std::vector<ScenarioText>& scenarios, std::ostream& out) {
   for (const ScenarioText& text : scenarios) {
     const Result<scenario::Scenario> parsed = scenario::ParseScenario(text.text);
-    if (!parsed.ok()) return parsed.error().In(text.place);
+    if (!parsed.ok()) return host::ContentError(parsed.error(), text.place);
     for (const std::string& result : scenario::RunToJson(*parsed)) out << result << '\n';
   }
   return kSuccess;

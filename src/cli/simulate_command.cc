@@ -73,10 +73,10 @@ Result<std::vector<Pod>> ReadPods(const std::vector<std::string>& files) {
     if (!text.ok()) return text.error();
     for (const std::string& document : SplitDocuments(*text)) {
       const Result<std::string> json = host::YamlToJson(document);
-      if (!json.ok()) return json.error().In(file);
+      if (!json.ok()) return host::ContentError(json.error(), file);
       if (*json == "null") continue;
       Result<Pod> pod = ParseKubernetesPod(*json);
-      if (!pod.ok()) return pod.error().In(file);
+      if (!pod.ok()) return host::ContentError(pod.error(), file);
       // Manifests have no UID. The same manifest given twice is two pods.
       if (pod->uid.empty()) pod->uid = pod->name + "-" + std::to_string(pods.size());
       if (pod->name_space.empty()) pod->name_space = "default";
@@ -95,20 +95,22 @@ Result<scenario::NodeDescription> ReadNode(const std::string& file) {
   const Result<std::string> text = host::ReadFileOrPipe(file);
   if (!text.ok()) return text.error();
   const Result<std::string> json = host::YamlToJson(*text);
-  if (!json.ok()) return json.error().In(file);
+  if (!json.ok()) return host::ContentError(json.error(), file);
   Result<scenario::NodeDescription> node = scenario::ParseNode(*json);
-  if (!node.ok()) return node.error().In(file);
+  if (!node.ok()) return host::ContentError(node.error(), file);
   return node;
 }
 
 Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
   const Result<scenario::NodeDescription> node = ReadNode(options.node);
   if (!node.ok()) return node.error();
-  const Result<KubeletConfig> config = host::ReadConfigFile(options.config);
+  const Result<KubeletConfig> config = host::ReadConfigFileOrPipe(options.config);
   if (!config.ok()) return config.error();
   const Result<std::vector<Pod>> pods = ReadPods(options.files);
   if (!pods.ok()) return pods.error();
-  return PlanPods(*node, *config, *pods, options.explain, out);
+  Result<int> planned = PlanPods(*node, *config, *pods, options.explain, out);
+  if (planned.ok() || !planned.error().remedy.empty()) return planned;
+  return Error{planned.error().code, planned.error().message, "correct the KubeletConfiguration"};
 }
 
 }  // namespace

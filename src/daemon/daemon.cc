@@ -84,7 +84,7 @@ Result<Machine> ReadMachine(const Options& options) {
   const Result<std::string> text = host::ReadFileOrPipe(options.node);
   if (!text.ok()) return text.error();
   Result<scenario::NodeDescription> node = scenario::ParseNode(*text);
-  if (!node.ok()) return node.error().In(options.node.string());
+  if (!node.ok()) return host::ContentError(node.error(), options.node);
   return std::move(node->machine);
 }
 
@@ -367,10 +367,12 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   const Result<Done> retained = (*bindings)->RetainAssigned(*state);
   if (!retained.ok()) return retained.error();
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
-      options.state_dir / allocation::kBootFileName, allocation::RunningBoot(options.root));
+      options.state_dir / allocation::kBootFileName, *std::move(running_boot));
   if (!boot.ok()) return boot.error();
   Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
   if (!events.ok()) return events.error();
+  Result<std::string> running_boot = allocation::RunningBoot(options.root);
+  if (!running_boot.ok()) return running_boot.error();
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
       *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(events),

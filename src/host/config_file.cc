@@ -7,19 +7,32 @@
 
 namespace alignd::host {
 
-Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path) {
-  constexpr size_t kMaxBytes = size_t{1024} * 1024;
-  const Result<std::string> text = ReadFileOrPipe(path, kMaxBytes);
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{1024} * 1024;
+
+Result<KubeletConfig> ParseConfig(const Result<std::string>& text,
+                                  const std::filesystem::path& path) {
   if (!text.ok()) return text.error();
   const Result<std::string> json = YamlToJson(*text);
-  if (!json.ok()) return json.error().In(path.string());
+  if (!json.ok()) return ContentError(json.error(), path);
   if (*json == "null") {
     return Error{ErrorCode::kInvalidArgument, path.string() + ": is empty",
                  "write a KubeletConfiguration to it, or name another file"};
   }
   Result<KubeletConfig> config = ParseKubeletConfig(*json);
-  if (!config.ok()) return config.error().In(path.string());
+  if (!config.ok()) return ContentError(config.error(), path);
   return config;
+}
+
+}  // namespace
+
+Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path) {
+  return ParseConfig(ReadFile(path, kMaxConfigBytes), path);
+}
+
+Result<KubeletConfig> ReadConfigFileOrPipe(const std::filesystem::path& path) {
+  return ParseConfig(ReadFileOrPipe(path, kMaxConfigBytes), path);
 }
 
 }  // namespace alignd::host

@@ -8,10 +8,13 @@
 
 namespace alignd::host {
 
-// Reads a YAML or JSON file of up to 1 MiB. Thread-safe.
+// Reads a YAML or JSON file of up to 1 MiB, a regular file. Thread-safe.
 // Errors: those of ReadFile, YamlToJson and ParseKubeletConfig, which begin with the file's path;
 // also kInvalidArgument if the file is empty. Source: kubelet
 // pkg/kubelet/kubeletconfig/configfiles/configfiles.go, Load.
 Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path);
+
+// The same for a file that the user names on a command line: it may be a pipe.
+Result<KubeletConfig> ReadConfigFileOrPipe(const std::filesystem::path& path);
 
 }  // namespace alignd::host

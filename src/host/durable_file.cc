@@ -32,10 +32,14 @@ std::string RemedyOf(int number) {
     case ENOTDIR:
     case EEXIST:
       return "remove the file that is in the place of the directory";
-    case EIO:
-      return "check the disk and the kernel's log";
+    case EISDIR:
+      return "remove the directory that is in the place of the file";
+    case ELOOP:
+      return "replace the symbolic link with a regular file";
+    case ENOENT:
+      return "make the directory";
     default:
-      return "";
+      return "check the disk and the kernel's log";
   }
 }
 
@@ -102,7 +106,14 @@ int FileCalls::Fsync(int fd) { return fsync(fd); }
 int FileCalls::Close(int fd) { return close(fd); }
 int FileCalls::Rename(const char* from, const char* to) { return rename(from, to); }
 int FileCalls::Unlink(const char* path) { return unlink(path); }
-int FileCalls::Mkdir(const char* path, mode_t mode) { return mkdir(path, mode); }
+int FileCalls::Mkdir(const char* path, mode_t mode) {
+  if (mkdir(path, mode) != 0) return -1;
+  if (chmod(path, mode) == 0) return 0;
+  const int error = errno;
+  (void)rmdir(path);  // the next attempt makes it again
+  errno = error;
+  return -1;
+}
 
 FileCalls& FileCalls::System() {
   static FileCalls calls;
@@ -154,10 +165,17 @@ DirectoryLock::~DirectoryLock() {
 
 Result<DirectoryLock> LockDirectory(const fs::path& directory) {
   const fs::path path = directory / kLockName;
-  const int fd =
-      Retry([&] { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR); });
-  if (fd < 0) return ErrnoError("lock", path);
+  // A link could lead to any file, which would be overwritten below. To open a FIFO could wait.
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  const int fd = Retry([&] { return open(path.c_str(), kFlags, S_IRUSR | S_IWUSR); });
+  if (fd < 0 && errno != ENXIO) return ErrnoError("lock", path);  // ENXIO: a socket
   DirectoryLock lock(fd);
+  struct stat status {};
+  if (fd >= 0 && fstat(fd, &status) != 0) return ErrnoError("lock", path);
+  if (!S_ISREG(status.st_mode)) {
+    return Error{ErrorCode::kIo, "lock " + path.string() + ": not a regular file",
+                 "remove the FIFO, socket or device"};
+  }
   if (Retry([&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoError("lock", path);
     constexpr size_t kMaxPidText = 32;

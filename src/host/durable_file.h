@@ -12,8 +12,9 @@
 
 namespace alignd::host {
 
-// The system calls of this file, one method each with the same meaning, result and errno. Tests
-// derive from it to make any call fail. Thread-safe.
+// The system calls of this file, one method each with the same meaning, result and errno; but Mkdir
+// sets exactly `mode`, whatever the umask is. Tests derive from it to make any call fail.
+// Thread-safe.
 class FileCalls {
  public:
   virtual ~FileCalls() = default;
@@ -31,7 +32,8 @@ class FileCalls {
 };
 
 // Replaces `path`, or makes it, with mode 0600: writes a temporary in the same directory, syncs it,
-// renames it, syncs the directory. `text` is the whole file. One caller per path at a time.
+// renames it, syncs the directory. `text` is the whole file. One caller per path at a time. Follows
+// no symbolic link: a link at `path` is replaced.
 // Errors: kIo with path and errno text. Then the old text is in place or, if only the directory
 // could not be synced, the new one. Until a later call succeeds, a crash may leave either of them.
 // Source: kubelet pkg/kubelet/util/store/filestore.go, writeFile.
@@ -44,8 +46,8 @@ Result<Done> ReplaceFile(const std::filesystem::path& path, std::string_view tex
 Result<Done> RemoveTemporary(const std::filesystem::path& path,
                              FileCalls& calls = FileCalls::System());
 
-// Makes the directory and its missing parents, mode 0755, each synced into its parent.
-// Errors: kIo with path and errno text.
+// Makes the directory and its missing parents, mode 0755 whatever the umask is, each synced into
+// its parent. A directory that exists keeps its mode. Errors: kIo with path and errno text.
 Result<Done> MakeDirectory(const std::filesystem::path& path,
                            FileCalls& calls = FileCalls::System());
 
@@ -64,8 +66,8 @@ class DirectoryLock {
   int fd_ = -1;
 };
 
-// Locks a directory by flock on the file `alignd.lock` in it. The file has the owner's process id
-// and is never removed.
+// Locks a directory by flock on the regular file `alignd.lock` in it; follows no symbolic link. The
+// file has the owner's process id and is never removed.
 // Errors: kUnavailable, naming the owner's process id, if another process has the lock; otherwise
 // kIo.
 Result<DirectoryLock> LockDirectory(const std::filesystem::path& directory);

@@ -13,23 +13,52 @@
 namespace alignd::host {
 namespace {
 
-// Empty for an absent file, which the caller explains.
+namespace fs = std::filesystem;
+
+constexpr char kNotRegular[] = "remove the FIFO, socket or device, or name another file";
+
 std::string RemedyOf(const std::error_code& code) {
   if (code == std::errc::is_a_directory) return "name a file, not a directory";
   if (code == std::errc::permission_denied) return "run as root, or allow this user to read it";
-  if (code == std::errc::io_error) return "check the disk and the kernel's log";
-  return "";
+  if (code == std::errc::too_many_symbolic_link_levels) return "remove the loop of symbolic links";
+  if (code == std::errc::no_such_device_or_address) return kNotRegular;  // open() of a socket
+  if (code == std::errc::no_such_file_or_directory) return "check the path";
+  if (code == std::errc::not_a_directory) return "check the path";
+  if (code == std::errc::too_many_files_open) return "increase alignd's LimitNOFILE=";
+  return "check the disk and the kernel's log";
 }
 
-Error SystemError(std::string_view verb, const std::filesystem::path& path,
-                  const std::error_code& code) {
-  const bool absent =
-      code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory;
-  const Error error{absent ? ErrorCode::kNotFound : ErrorCode::kIo, code.message(), RemedyOf(code)};
+// The symbolic link on the way to an absent file whose target does not exist; empty if there is
+// none.
+fs::path DanglingLink(fs::path path) {
+  while (!path.empty()) {
+    struct stat status {};
+    if (lstat(path.c_str(), &status) == 0) {
+      const bool dangles =
+          S_ISLNK(status.st_mode) && stat(path.c_str(), &status) != 0 && errno == ENOENT;
+      return dangles ? path : fs::path();
+    }
+    if (errno != ENOENT) return {};
+    path = path.parent_path();
+  }
+  return {};
+}
+
+Error SystemError(std::string_view verb, const fs::path& path, const std::error_code& code) {
+  Error error{ErrorCode::kIo, code.message(), RemedyOf(code)};
+  if (code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory) {
+    error.code = ErrorCode::kNotFound;
+  }
+  if (const fs::path link = DanglingLink(path);
+      code == std::errc::no_such_file_or_directory && !link.empty()) {
+    // Not absent: a file that was moved elsewhere must not be taken for one that never existed.
+    error = {ErrorCode::kIo, "the target of the symbolic link " + link.string() + " does not exist",
+             "remove the link, or restore its target"};
+  }
   return error.In(std::string(verb) + " " + path.string());
 }
 
-Error ReadError(const std::filesystem::path& path) {
+Error ReadError(const fs::path& path) {
   return SystemError("read", path, {errno, std::generic_category()});
 }
 
@@ -72,12 +101,11 @@ Result<std::string> ReadAll(const FileDescriptor& file, const std::filesystem::p
 
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
   // Without O_NONBLOCK, to open a FIFO would wait for its writer.
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   if (file.get() < 0 || fstat(file.get(), &status) != 0) return ReadError(path);
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // read() explains a directory
-    return Error{ErrorCode::kIo, "read " + path.string() + ": not a regular file",
-                 "remove the FIFO, socket or device, or name another file"};
+    return Error{ErrorCode::kIo, "read " + path.string() + ": not a regular file", kNotRegular};
   }
   return ReadAll(file, path, max_bytes);
 }
@@ -86,6 +114,12 @@ Result<std::string> ReadFileOrPipe(const std::filesystem::path& path, size_t max
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return ReadError(path);
   return ReadAll(file, path, max_bytes);
+}
+
+Error ContentError(const Error& error, const std::filesystem::path& path) {
+  Error faulty = error.In(path.string());
+  if (faulty.remedy.empty()) faulty.remedy = "correct the file, or name another one";
+  return faulty;
 }
 
 Result<std::vector<std::string>> ListDirectory(const std::filesystem::path& path) {

@@ -17,12 +17,16 @@ inline constexpr size_t kMaxFileBytes = size_t{16} * 1024 * 1024;
 // /proc, a page in /sys). Never waits for another program: a FIFO in place of a file is an error.
 // Thread-safe.
 // Errors: kNotFound if there is no such file; kInvalidArgument if it is longer than `max_bytes`;
-// otherwise kIo. Each says `read PATH: ...` and has a remedy, except kNotFound.
+// otherwise kIo, also if a symbolic link on the way leads to nothing. Each says `read PATH: ...`
+// and has a remedy.
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes = kMaxFileBytes);
 
 // The same for a file that the user names on a command line: it may be a pipe.
 Result<std::string> ReadFileOrPipe(const std::filesystem::path& path,
                                    size_t max_bytes = kMaxFileBytes);
+
+// The error of a file's content: with the path in front, and with a remedy if it has none.
+Error ContentError(const Error& error, const std::filesystem::path& path);
 
 // The names in a directory, without `.` and `..`, in ascending byte order. Thread-safe.
 // Errors: kNotFound if there is no such directory; otherwise kIo. Each says `list PATH: ...`.

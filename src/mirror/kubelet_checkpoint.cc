@@ -15,7 +15,10 @@ Result<DeviceCheckpoint> ReadKubeletCheckpoint(const std::filesystem::path& file
   const Result<std::string> text = host::ReadFile(file);
   if (!text.ok()) return text.error();
   Result<DeviceCheckpoint> read = checkpoint::ParseDeviceCheckpoint(*text);
-  if (!read.ok()) return Error{read.error().code, file.string() + ": " + read.error().message};
+  if (!read.ok()) {
+    return Error{read.error().code, file.string() + ": " + read.error().message,
+                 "see in the kubelet's log whether it can write the file; alignd reads it again"};
+  }
   return read;
 }
 

@@ -7,6 +7,7 @@
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "edge/allocation_node.h"
+#include "edge/odd_files.h"
 #include "host/file.h"
 
 namespace alignd::allocation {
@@ -260,6 +261,46 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
     EXPECT_NE(error.remedy.find(path), std::string::npos) << error.remedy;
     EXPECT_EQ(host::ReadFile(path).value(), each.text);
   }
+}
+
+TEST_F(CheckpointStoreTest, TakesNothingButAnAbsentFileForAbsent) {
+  for (const auto& path : {paths().CpuFile(), paths().MemoryFile(), paths().DeviceFile()}) {
+    for (const OddFile kind : OddFiles()) {
+      SCOPED_TRACE(path.filename().string() + ": " + NameOf(kind));
+      MakeOddFile(kind, path);
+      const Result<admission::NodeState> loaded = Load(node);
+      ASSERT_FALSE(loaded.ok());
+      EXPECT_EQ(loaded.error().code, ErrorCode::kIo);
+      EXPECT_NE(loaded.error().message.find(path.string()), std::string::npos);
+      EXPECT_NE(loaded.error().remedy, "");
+    }
+    std::filesystem::remove_all(path);
+  }
+  EXPECT_TRUE(Load(node).ok());
+}
+
+TEST_F(CheckpointStoreTest, WritesAFileAgainThatIsGoneOrNoFileAnyMore) {
+  CheckpointStore store(paths());  // the faulty disk reads what a rename replaces, a FIFO too
+  ASSERT_TRUE(store.Load(node).ok());
+  ASSERT_TRUE(store.Save(node, TwoPods()).ok());
+  const std::string ours = host::ReadFile(paths().CpuFile()).value();
+  for (const OddFile kind : OddFiles()) {
+    SCOPED_TRACE(NameOf(kind));
+    MakeOddFile(kind, paths().CpuFile());
+    EXPECT_TRUE(store.FindForeignFiles().empty());
+    EXPECT_TRUE(store.IsUncertain());
+    if (kind == OddFile::kDirectory) {
+      EXPECT_FALSE(store.Save(node, TwoPods()).ok());
+      EXPECT_TRUE(store.IsUncertain());
+      continue;
+    }
+    ASSERT_TRUE(store.Save(node, TwoPods()).ok());
+    EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), ours);
+    EXPECT_FALSE(store.IsUncertain());
+  }
+  std::filesystem::remove(paths().CpuFile());
+  EXPECT_TRUE(store.FindForeignFiles().empty());
+  EXPECT_TRUE(store.IsUncertain());
 }
 
 TEST_F(CheckpointStoreTest, FindsFilesThatAnotherProgramWrote) {

@@ -80,7 +80,8 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
                              "file it is\n  give --kind\n"),
             std::string::npos)
       << outcome.out;
-  EXPECT_TRUE(outcome.out.ends_with("missing: bad: read missing: No such file or directory\n"))
+  EXPECT_TRUE(outcome.out.ends_with(
+      "missing: bad: read missing: No such file or directory\n  check the path\n"))
       << outcome.out;
 }
 

@@ -101,7 +101,7 @@ TEST(TopologyCommand, ReportsWhatItCannotRead) {
   EXPECT_EQ(outcome.status, kFailure);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "alignctl: list " + (tree.root() / "sys/devices/system/cpu").string() +
-                             ": No such file or directory\n");
+                             ": No such file or directory; check the path\n");
 }
 
 TEST(Program, ExplainsWrongUse) {

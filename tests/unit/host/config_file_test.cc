@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include "edge/fake_tree.h"
+#include "edge/odd_files.h"
 #include "host/file.h"
 #include "host/yaml.h"
 
@@ -43,10 +46,15 @@ TEST(ReadConfigFile, ErrorsNameTheFile) {
                       {"misspelt", "topologyManagerPolcy: none"}};
   EXPECT_EQ(ErrorOf(tree, "empty"),
             "empty: is empty; write a KubeletConfiguration to it, or name another file");
-  EXPECT_EQ(ErrorOf(tree, "yaml"), "yaml: not YAML: end of sequence flow not found");
-  EXPECT_EQ(ErrorOf(tree, "json"), "json: not JSON: line 1, column 6: unexpected text");
-  EXPECT_EQ(ErrorOf(tree, "field"),
-            "field: cpuManagerPolicy: \"dynamic\" is not \"none\" or \"static\"");
+  EXPECT_EQ(ErrorOf(tree, "yaml"),
+            "yaml: not YAML: end of sequence flow not found; correct the file");
+  EXPECT_EQ(ErrorOf(tree, "json"),
+            "json: not JSON: line 1, column 6: unexpected text; correct the file, or name another "
+            "one");
+  EXPECT_EQ(
+      ErrorOf(tree, "field"),
+      "field: cpuManagerPolicy: \"dynamic\" is not \"none\" or \"static\"; correct the file, or "
+      "name another one");
   EXPECT_EQ(ErrorOf(tree, "quotes"),
             "quotes: cpuManagerPolicyOptions.full-pcpus-only: true is not a string; put the value "
             "in quotes");
@@ -54,6 +62,25 @@ TEST(ReadConfigFile, ErrorsNameTheFile) {
             "misspelt: topologyManagerPolcy: KubeletConfiguration has no such field; did you mean "
             "topologyManagerPolicy?");
   EXPECT_EQ(ErrorOf(tree, "absent").find("read absent: "), 0U);
+}
+
+// The kubelet's own file is looked at again and again: a FIFO must not stop that.
+TEST(ReadConfigFile, RefusesAtOnceWhatIsNoFile) {
+  const FakeTree tree;
+  for (const testing::OddFile kind : testing::OddFiles()) {
+    testing::MakeOddFile(kind, tree.root() / "odd");
+    EXPECT_EQ(ErrorOf(tree, "odd").find("read odd: "), 0U) << NameOf(kind);
+  }
+}
+
+TEST(ReadConfigFileOrPipe, ReadsAPipe) {
+  const FakeTree tree;
+  testing::MakeOddFile(testing::OddFile::kFifo, tree.root() / "pipe");
+  std::thread writer([&] { std::ofstream(tree.root() / "pipe") << "cpuManagerPolicy: static"; });
+  const Result<KubeletConfig> config = ReadConfigFileOrPipe(tree.root() / "pipe");
+  writer.join();
+  ASSERT_TRUE(config.ok()) << config.error().Text();
+  EXPECT_EQ(config->cpu_manager_policy, CpuManagerPolicy::kStatic);
 }
 
 TEST(ReadConfigFile, RefusesAnEndlessFile) {

@@ -9,6 +9,7 @@
 
 #include "edge/fake_tree.h"
 #include "edge/faulty_file.h"
+#include "edge/odd_files.h"
 #include "host/file.h"
 
 namespace alignd::host {
@@ -142,6 +143,89 @@ TEST(MakeDirectory, ReportsEachFailingCall) {
     disk.FailAt(index);
     EXPECT_FALSE(MakeDirectory(tree.root() / "a/b", disk).ok()) << index;
   }
+}
+
+// What mkdir() sets depends on the umask of the process.
+class Umask {
+ public:
+  explicit Umask(mode_t mask) : before_(umask(mask)) {}
+  ~Umask() { umask(before_); }
+
+ private:
+  const mode_t before_;
+};
+
+TEST(MakeDirectory, SetsTheModeWhateverTheUmaskIs) {
+  for (const mode_t mask : {0U, 022U, 077U, 0777U}) {
+    const FakeTree tree;
+    const Umask now(mask);
+    ASSERT_TRUE(MakeDirectory(tree.root() / "a/b").ok()) << mask;
+    for (const char* made : {"a", "a/b"}) {
+      struct stat status {};
+      ASSERT_EQ(stat((tree.root() / made).c_str(), &status), 0);
+      EXPECT_EQ(status.st_mode & 07777, 0755U) << made << " with " << mask;
+    }
+  }
+}
+
+TEST(MakeDirectory, KeepsTheModeOfADirectoryThatExists) {
+  const FakeTree tree;
+  ASSERT_EQ(mkdir((tree.root() / "a").c_str(), 0700), 0);
+  ASSERT_TRUE(MakeDirectory(tree.root() / "a").ok());
+  struct stat status {};
+  ASSERT_EQ(stat((tree.root() / "a").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700U);
+}
+
+TEST(ReplaceFile, ReplacesALinkAndLeavesItsTargetAlone) {
+  const FakeTree tree{{"precious", kOld}, testing::FakeEntry::Link("state", "precious")};
+  ASSERT_TRUE(ReplaceFile(tree.root() / "state", kNew).ok());
+  EXPECT_EQ(ReadFile(tree.root() / "precious").value(), kOld);
+  EXPECT_EQ(ReadFile(tree.root() / "state").value(), kNew);
+  EXPECT_FALSE(std::filesystem::is_symlink(tree.root() / "state"));
+}
+
+TEST(ReplaceFile, ReplacesWhatIsNoFileButNoDirectory) {
+  for (const testing::OddFile kind : testing::OddFiles()) {
+    SCOPED_TRACE(NameOf(kind));
+    const FakeTree tree;
+    const std::filesystem::path path = tree.root() / "state";
+    testing::MakeOddFile(kind, path);
+    // A crash may have left anything in the place of the temporary file.
+    if (kind != testing::OddFile::kDirectory) {
+      testing::MakeOddFile(kind, tree.root() / ".state.alignd-new");
+    }
+    const Result<Done> replaced = ReplaceFile(path, kNew);
+    if (kind == testing::OddFile::kDirectory) {
+      ASSERT_FALSE(replaced.ok());
+      EXPECT_EQ(replaced.error().remedy, "remove the directory that is in the place of the file");
+      EXPECT_TRUE(std::filesystem::is_directory(path / "inner"));
+    } else {
+      ASSERT_TRUE(replaced.ok()) << replaced.error().Text();
+      EXPECT_EQ(ReadFile(path).value(), kNew);
+    }
+    EXPECT_FALSE(std::filesystem::exists(tree.root() / "nowhere"));
+  }
+}
+
+TEST(LockDirectory, LocksNothingButARegularFile) {
+  for (const testing::OddFile kind : testing::OddFiles()) {
+    SCOPED_TRACE(NameOf(kind));
+    const FakeTree tree;
+    testing::MakeOddFile(kind, tree.root() / "alignd.lock");
+    const Result<DirectoryLock> lock = LockDirectory(tree.root());
+    ASSERT_FALSE(lock.ok());
+    EXPECT_EQ(lock.error().code, ErrorCode::kIo);
+    EXPECT_EQ(lock.error().message.find("lock "), 0U) << lock.error().Text();
+    EXPECT_NE(lock.error().remedy, "") << lock.error().Text();
+    EXPECT_FALSE(std::filesystem::exists(tree.root() / "nowhere"));
+  }
+}
+
+TEST(LockDirectory, DoesNotOverwriteTheTargetOfALink) {
+  const FakeTree tree{{"precious", kOld}, testing::FakeEntry::Link("alignd.lock", "precious")};
+  EXPECT_FALSE(LockDirectory(tree.root()).ok());
+  EXPECT_EQ(ReadFile(tree.root() / "precious").value(), kOld);
 }
 
 TEST(LockDirectory, RefusesASecondOwnerAndNamesTheFirst) {

@@ -9,10 +9,12 @@
 #include <thread>
 
 #include "edge/fake_tree.h"
+#include "edge/odd_files.h"
 
 namespace alignd::host {
 namespace {
 
+using testing::FakeEntry;
 using testing::FakeTree;
 
 TEST(ReadFile, ReturnsTheWholeContentWithItsLineEnd) {
@@ -58,6 +60,40 @@ TEST(ReadFile, RefusesAFifoAtOnce) {
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error(), (Error{ErrorCode::kIo, "read " + fifo.string() + ": not a regular file",
                                  "remove the FIFO, socket or device, or name another file"}));
+}
+
+TEST(ReadFile, RefusesAtOnceWhatIsNoFileAndDoesNotTakeItForAbsent) {
+  const FakeTree tree;
+  for (const testing::OddFile kind : testing::OddFiles()) {
+    SCOPED_TRACE(NameOf(kind));
+    const std::filesystem::path path = tree.root() / "state";
+    testing::MakeOddFile(kind, path);
+    const Result<std::string> read = ReadFile(path);
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.error().code, ErrorCode::kIo) << read.error().Text();
+    EXPECT_EQ(read.error().message.find("read " + path.string() + ": "), 0U);
+    EXPECT_NE(read.error().remedy, "") << read.error().Text();
+  }
+}
+
+TEST(ReadFile, FollowsALinkToAFileAndReportsADanglingLinkOnTheWay) {
+  const FakeTree tree{{"real", {{"file", "text"}}}, FakeEntry::Link("link", "real")};
+  EXPECT_EQ(ReadFile(tree.root() / "link/file").value(), "text");
+  EXPECT_EQ(ReadFile(tree.root() / "link/absent").error().code, ErrorCode::kNotFound);
+  tree.Write(FakeEntry::Link("broken", "gone"));
+  const Result<std::string> read = ReadFile(tree.root() / "broken/below/file");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error(), (Error{ErrorCode::kIo,
+                                 "read " + (tree.root() / "broken/below/file").string() +
+                                     ": the target of the symbolic link " +
+                                     (tree.root() / "broken").string() + " does not exist",
+                                 "remove the link, or restore its target"}));
+}
+
+TEST(ContentError, NamesTheFileAndAddsARemedyWhereThereIsNone) {
+  EXPECT_EQ(ContentError({ErrorCode::kCorrupt, "line 1", ""}, "/x"),
+            (Error{ErrorCode::kCorrupt, "/x: line 1", "correct the file, or name another one"}));
+  EXPECT_EQ(ContentError({ErrorCode::kCorrupt, "line 1", "burn it"}, "/x").remedy, "burn it");
 }
 
 TEST(ReadFileOrPipe, ReadsAPipe) {

@@ -8,6 +8,8 @@
 
 #include "edge/allocation_node.h"
 #include "edge/fake_tree.h"
+#include "edge/odd_files.h"
+#include "mirror/binding_table.h"
 
 namespace alignd::mirror {
 namespace {
@@ -19,6 +21,34 @@ using testing::kNic;
 using Ids = std::set<std::string>;
 
 bool IsMirrors(const std::string& response) { return response == "the mirror's"; }
+
+// What the kubelet allocated is unknown then, not nothing: no device would be allocated.
+TEST(KubeletCheckpoint, IsAbsentOnlyIfThereIsNothing) {
+  const testing::FakeTree tree;
+  const std::filesystem::path file = tree.root() / "kubelet_internal_checkpoint";
+  for (const testing::OddFile kind : testing::OddFiles()) {
+    SCOPED_TRACE(NameOf(kind));
+    testing::MakeOddFile(kind, file);
+    const auto read = ReadKubeletCheckpoint(file);
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.error().code, ErrorCode::kIo);
+    EXPECT_NE(read.error().remedy, "");
+  }
+}
+
+TEST(BindingTable, IsNewOnlyIfThereIsNoFile) {
+  const testing::FakeTree tree;
+  const std::filesystem::path file = tree.root() / "device_bindings";
+  for (const testing::OddFile kind : testing::OddFiles()) {
+    SCOPED_TRACE(NameOf(kind));
+    testing::MakeOddFile(kind, file);
+    const auto loaded = BindingTable::Load(file);
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_NE(loaded.error().remedy, "") << loaded.error().message;
+  }
+  std::filesystem::remove(file);
+  EXPECT_TRUE(BindingTable::Load(file).ok());
+}
 
 TEST(KubeletCheckpoint, IsRead) {
   devicemanager::DeviceState state;

@@ -1,0 +1,66 @@
+// Everything that can lie in the place of a file, except a file.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace alignd::testing {
+
+enum class OddFile { kFifo, kDevice, kSocket, kDirectory, kDanglingLink, kLinkLoop };
+
+inline const std::vector<OddFile>& OddFiles() {
+  static const std::vector<OddFile> all = {OddFile::kFifo,         OddFile::kDevice,
+                                           OddFile::kSocket,       OddFile::kDirectory,
+                                           OddFile::kDanglingLink, OddFile::kLinkLoop};
+  return all;
+}
+
+inline std::string NameOf(OddFile kind) {
+  static const std::vector<std::string> names = {"FIFO",      "device",        "socket",
+                                                 "directory", "dangling link", "link loop"};
+  return names.at(static_cast<size_t>(kind));
+}
+
+// Makes it at `path`, in place of what is there. A device is a link to /dev/null: only root can
+// make one. The directory is not empty.
+inline void MakeOddFile(OddFile kind, const std::filesystem::path& path) {
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path.parent_path());
+  switch (kind) {
+    case OddFile::kFifo:
+      EXPECT_EQ(mkfifo(path.c_str(), 0600), 0);
+      return;
+    case OddFile::kDevice:
+      std::filesystem::create_symlink("/dev/null", path);
+      return;
+    case OddFile::kSocket: {
+      const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      ASSERT_LT(path.native().size(), sizeof address.sun_path);
+      std::ranges::copy(path.native(), address.sun_path);
+      EXPECT_EQ(bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+      close(socket);
+      return;
+    }
+    case OddFile::kDirectory:
+      std::filesystem::create_directories(path / "inner");
+      return;
+    case OddFile::kDanglingLink:
+      std::filesystem::create_symlink("nowhere", path);
+      return;
+    case OddFile::kLinkLoop:
+      std::filesystem::create_symlink(path.filename(), path);
+      return;
+  }
+}
+
+}  // namespace alignd::testing
