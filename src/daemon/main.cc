@@ -3,12 +3,15 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "daemon/async_log.h"
 #include "daemon/daemon.h"
@@ -20,17 +23,40 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Blocks the signals that stop alignd in every thread; the main thread waits for them.
-sigset_t BlockStopSignals() {
+// Blocks, in every thread, the signals that programs send and that would otherwise end the process
+// at once: calls under way would be lost. The main thread waits for them. Signals of the kernel
+// about a fault, such as SIGSEGV, still end the process.
+sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM,
+                           SIGPROF, SIGIO, SIGPWR, SIGSTKFLT, SIGXCPU}) {
+    sigaddset(&signals, signal);
+  }
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A write to a closed pipe, or to a file that has reached its limit, is an error of that call.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   return signals;
 }
 
-// Returns at SIGTERM or SIGINT. Until then it pings systemd's watchdog and reports lost log lines.
+// Whether the signal ends alignd. Logs each signal.
+bool IsStop(int signal) {
+  if (signal == SIGHUP) {
+    spdlog::warn(
+        "SIGHUP is ignored: alignd reads its configuration only at its start; restart alignd to "
+        "apply changes");
+    return false;
+  }
+  const char* const name = sigabbrev_np(signal);
+  spdlog::info("stopping: received {}",
+               name == nullptr ? std::to_string(signal) : "SIG" + std::string(name));
+  return true;
+}
+
+// Returns at a signal that ends alignd. Until then it pings systemd's watchdog and reports lost log
+// lines.
 void WaitForStop(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
                  alignd::daemon::AsyncLog& log) {
   constexpr std::chrono::seconds kLogPeriod{10};
@@ -41,7 +67,10 @@ void WaitForStop(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
   const timespec timeout{seconds.count(), rest.count()};
   for (;;) {
     if (ping_period) watchdog.Ping();
-    if (sigtimedwait(&signals, nullptr, &timeout) > 0) return;
+    if (const int signal = sigtimedwait(&signals, nullptr, &timeout); signal > 0) {
+      if (IsStop(signal)) return;
+      continue;
+    }
     log.ReportLostLines();
   }
 }
@@ -60,8 +89,9 @@ int main(int argc, char** argv) {
   int exit_status = EXIT_SUCCESS;
   const auto options = alignd::daemon::ParseOptions(argc, argv, exit_status);
   if (!options) return exit_status;
-  signal(SIGPIPE, SIG_IGN);
-  const sigset_t signals = BlockStopSignals();  // before any thread starts
+  // Only the owner can use what alignd makes until it has set the mode that it documents.
+  umask(S_IRWXG | S_IRWXO);
+  const sigset_t signals = BlockSignals();  // before any thread starts
   alignd::daemon::AsyncLog log(options->log_level);
 
   auto daemon = alignd::daemon::Daemon::Start(*options);
@@ -76,7 +106,6 @@ int main(int argc, char** argv) {
     WaitForStop(signals, watchdog, log);
   }
   alignd::daemon::NotifySystemd("STOPPING=1");
-  spdlog::info("stopping");
   daemon = std::unique_ptr<alignd::daemon::Daemon>();
   return Finish(log, EXIT_SUCCESS);
 }

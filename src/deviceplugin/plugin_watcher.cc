@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/durable_file.h"
 #include "host/file_watch.h"
 
 namespace alignd::deviceplugin {
@@ -239,12 +240,7 @@ Result<std::unique_ptr<PluginWatcher>> PluginWatcher::Start(fs::path directory,
                                                             PluginRegistry& registry,
                                                             std::shared_ptr<host::EventLoop> loop,
                                                             WatcherSettings settings) {
-  std::error_code code;
-  fs::create_directories(directory, code);
-  if (code) {
-    return Error{ErrorCode::kIo, "make directory " + directory.string() + ": " + code.message(),
-                 "make the directory, or name another one"};
-  }
+  if (const Result<Done> made = host::MakeDirectory(directory); !made.ok()) return made.error();
   auto worker = std::make_shared<Worker>(fs::absolute(directory), registry, loop, settings);
   const Result<Done> opened = worker->Open();
   if (!opened.ok()) return opened.error();

@@ -16,6 +16,7 @@
 
 #include "deviceplugin/checks.h"
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "host/durable_file.h"
 #include "rpc/grpc_status.h"
 #include "rpc/pending_answer.h"
 #include "rpc/unix_socket.h"
@@ -71,14 +72,7 @@ Result<Done> RemoveSockets(const fs::path& directory) {
 }
 
 Result<Done> PrepareDirectory(const fs::path& directory) {
-  std::error_code code;
-  const bool made = fs::create_directories(directory, code);
-  if (code) return IoError("make directory", directory, code);
-  if (made) {
-    fs::permissions(directory, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec,
-                    code);
-    if (code) return IoError("set mode of", directory, code);
-  }
+  if (Result<Done> made = host::MakeDirectory(directory); !made.ok()) return made;
   return RemoveSockets(directory);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/durable_file.h"
 #include "mirror/announcement.h"
 #include "mirror/marker.h"
 
@@ -21,13 +22,13 @@ constexpr int kChecksPerPatience = 5;  // how often it is checked whether the ku
 constexpr int kMaxPause = 10;          // times the patience
 
 Error IoError(const std::string& what, const fs::path& path, const std::error_code& code) {
-  return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message()};
+  return {ErrorCode::kIo, what + " " + path.string() + ": " + code.message(),
+          "check the path of --kubelet-plugins-registry and its permissions"};
 }
 
 Result<Done> PrepareRegistry(const fs::path& registry) {
+  if (Result<Done> made = host::MakeDirectory(registry); !made.ok()) return made;
   std::error_code code;
-  fs::create_directories(registry, code);
-  if (code) return IoError("make directory", registry, code);
   std::vector<fs::path> ours;
   for (fs::directory_iterator entry(registry, code), end; !code && entry != end;
        entry.increment(code)) {

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "host/durable_file.h"
 #include "rpc/limits.h"
 
 namespace alignd::rpc {
@@ -23,7 +24,10 @@ namespace {
 
 constexpr mode_t kSocketMode = 0660;
 
-Error ErrnoError(int number) { return {ErrorCode::kIo, std::generic_category().message(number)}; }
+Error ErrnoError(int number) {
+  return {ErrorCode::kIo, std::generic_category().message(number),
+          "check the path and its permissions, or choose another path"};
+}
 
 host::Descriptor MakeSocket() {
   return host::Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -50,12 +54,7 @@ int TryConnect(const std::string& path) {
 // Makes the parent directory of `path`, and removes a stale socket there.
 Result<Done> ClearPath(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  std::error_code code;
-  std::filesystem::create_directories(parent, code);
-  if (code) {
-    return Error{ErrorCode::kIo, "make " + parent.string() + ": " + code.message(),
-                 "make the directory, or choose another path"};
-  }
+  if (const Result<Done> made = host::MakeDirectory(parent); !made.ok()) return made;
   // gRPC reports only that it cannot listen. This names the usual cause.
   if (access(parent.c_str(), W_OK | X_OK) != 0) {
     return Error{ErrorCode::kIo, std::generic_category().message(errno),
@@ -140,7 +139,7 @@ Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
                  "check gRPC's messages in alignd's log"}
         .In(context);
   }
-  // Before this, the umask decides. With the usual umask, only the owner can connect.
+  // Before this, the umask decides. With that of alignd (main.cc), only the owner can connect.
   if (chmod(path->c_str(), kSocketMode) != 0) {
     const int number = errno;
     server->Shutdown();

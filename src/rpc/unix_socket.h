@@ -27,7 +27,8 @@ Result<std::string> SocketPath(std::string_view endpoint);
 
 // Builds and starts `builder`'s server, with its services already registered, on a unix socket that
 // owner and group may use (mode 0660). Makes missing parent directories (mode 0755) and removes a
-// socket without a listening process. gRPC removes the socket when the server shuts down.
+// socket without a listening process. The umask does not change these modes. gRPC removes the
+// socket when the server shuts down.
 // Errors: kInvalidArgument as SocketPath, or if the path is another kind of file;
 // kUnavailable if another process answers on it; kIo. Each says `listen on PATH: ...`.
 Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,

@@ -1,0 +1,132 @@
+// alignd as a process: its signals, the modes of what it makes, and its log.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon_fixture.h"
+#include "edge/process.h"
+
+namespace alignd::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DaemonProcess : public DaemonTest {
+ protected:
+  DaemonProcess() { tree_.Write({"config.yaml", StaticConfig()}); }
+  ~DaemonProcess() override { client_.reset(); }
+
+  Options DaemonOptions() const override {
+    Options options = DaemonTest::DaemonOptions();
+    options.listen = (tree_.root() / "run/alignd/alignd.sock").string();
+    return options;
+  }
+
+  // `umask`: as the shell takes it.
+  void StartProcess(const std::string& umask = "022") {
+    const Options options = DaemonOptions();
+    alignd_.reset();  // before the next process writes to the log
+    alignd_ = std::make_unique<testing::Process>(
+        std::vector<std::string>{"sh", "-c", "umask " + umask + " && exec \"$0\" \"$@\"",
+                                 ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
+                                 "--listen", options.listen, "--runtime-endpoint",
+                                 options.runtime_endpoint, "--state-dir", options.state_dir,
+                                 "--pods-api-endpoint", ""},
+        tree_.root() / "alignd.log");
+    ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+    client_ = *rpc::Dial(options.listen);
+  }
+
+  grpc::Status Version() const {
+    return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
+  }
+
+  std::unique_ptr<testing::Process> alignd_;
+};
+
+TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {
+  StartRuntime();
+  runtime_->SetDelay("Status", milliseconds(500));
+  size_t calls = 0;
+  for (const auto& [signal, name] :
+       std::vector<std::pair<int, std::string>>{{SIGTERM, "SIGTERM"},
+                                                {SIGINT, "SIGINT"},
+                                                {SIGQUIT, "SIGQUIT"},
+                                                {SIGUSR1, "SIGUSR1"},
+                                                {SIGUSR2, "SIGUSR2"},
+                                                {SIGALRM, "SIGALRM"},
+                                                {SIGRTMIN + 1, std::to_string(SIGRTMIN + 1)}}) {
+    SCOPED_TRACE(name);
+    StartProcess();
+    auto call = std::async(std::launch::async, [this] {
+      return Call<v1::StatusResponse>("Status", v1::StatusRequest()).status;
+    });
+    ASSERT_TRUE(Eventually([&] { return runtime_->Requests("Status").size() > calls; }));
+    calls = runtime_->Requests("Status").size();
+    EXPECT_EQ(alignd_->Kill(signal), 0) << alignd_->Log();  // the exit status of success
+    const grpc::Status answer = call.get();
+    EXPECT_TRUE(answer.ok()) << answer.error_message() << alignd_->Log();
+    EXPECT_NE(alignd_->Log().find("stopping: received " + name + "\n"), std::string::npos)
+        << alignd_->Log();
+  }
+}
+
+TEST_F(DaemonProcess, HangupIsIgnoredWithALineInTheLog) {
+  StartRuntime();
+  StartProcess();
+  ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
+  EXPECT_TRUE(alignd_->WaitForLog("SIGHUP is ignored")) << alignd_->Log();
+  const grpc::Status answer = Version();
+  EXPECT_TRUE(answer.ok()) << answer.error_message();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+}
+
+TEST_F(DaemonProcess, ModesDoNotDependOnTheUmask) {
+  StartRuntime();
+  for (const std::string umask : {"000", "022", "077", "777"}) {
+    SCOPED_TRACE(umask);
+    fs::remove_all(StateDir());
+    fs::remove_all(tree_.root() / "run");
+    StartProcess(umask);
+    const auto mode = [](const fs::path& path) -> mode_t {
+      struct stat status {};
+      return stat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+    };
+    const fs::path run = tree_.root() / "run";
+    for (const fs::path& directory : {StateDir(), StateDir() / "device-plugins",
+                                      StateDir() / "plugins_registry", run, run / "alignd"}) {
+      EXPECT_EQ(mode(directory), 0755U) << directory;
+    }
+    for (const fs::path& socket :
+         {run / "alignd/alignd.sock", run / "alignd/control.sock",
+          run / "alignd/pod-resources.sock", StateDir() / "device-plugins/kubelet.sock"}) {
+      EXPECT_EQ(mode(socket), 0660U) << socket;
+    }
+    for (const fs::path& file : {StateDir() / "cpu_manager_state", StateDir() / "boot_id"}) {
+      EXPECT_EQ(mode(file), 0600U) << file;
+    }
+    EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
+  }
+}
+
+TEST_F(DaemonProcess, TextOfTheRuntimeCannotForgeALineOfTheLog) {
+  StartRuntime();
+  runtime_->SetFailure("ListPodSandbox",
+                       {grpc::StatusCode::INTERNAL, "bad\x1b[2J\nforged line \u202e"});
+  StartProcess();
+  ASSERT_TRUE(alignd_->WaitForLog("RuntimeUnavailable")) << alignd_->Log();
+  const std::string log = alignd_->Log();
+  EXPECT_NE(log.find("bad\\u001b[2J\\nforged line \\u202e"), std::string::npos) << log;
+  EXPECT_EQ(log.find("\nforged"), std::string::npos) << log;
+  EXPECT_EQ(log.find('\x1b'), std::string::npos) << log;
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+}
+
+}  // namespace
+}  // namespace alignd::daemon
