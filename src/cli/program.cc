@@ -4,7 +4,17 @@
 #include <CLI/Formatter.hpp>
 #include <ostream>
 
+#include "host/printable.h"
+
 namespace alignd::cli {
+namespace {
+
+Result<int> RunPrintable(const Action& action, std::ostream& out) {
+  const host::PrintableStream printable(out);
+  return action(out);
+}
+
+}  // namespace
 
 int RunProgram(int argc, const char* const* argv, const std::vector<Command>& commands,
                std::ostream& out, std::ostream& err) {
@@ -19,9 +29,9 @@ int RunProgram(int argc, const char* const* argv, const std::vector<Command>& co
     // Help and version are reported this way too; they are successes.
     return app.exit(error, out, err) == 0 ? kSuccess : kUsage;
   }
-  const Result<int> status = action(out);
+  const Result<int> status = RunPrintable(action, out);
   if (!status.ok()) {
-    err << "alignctl: " << status.error().Text() << '\n';
+    err << "alignctl: " << host::Printable(status.error().Text()) << '\n';
     return kFailure;
   }
   if (!out.flush()) {

@@ -1,5 +1,7 @@
 #include "cli/report_text.h"
 
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <array>
 #include <ctime>
@@ -10,6 +12,7 @@
 
 #include "alignd/admission/explanation.h"
 #include "alignd/base/cpu_set.h"
+#include "host/printable.h"
 #include "reconcile/conditions.h"
 
 namespace alignd::cli {
@@ -20,6 +23,31 @@ using google::protobuf::Map;
 using google::protobuf::RepeatedField;
 using google::protobuf::RepeatedPtrField;
 using Row = std::array<std::string, 5>;
+
+// Makes every text in the message printable: a line end in the name of a pod or in the error of a
+// plugin must not look like a line of the report.
+void MakePrintable(google::protobuf::Message& message) {
+  const google::protobuf::Reflection& fields = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  fields.ListFields(message, &set);
+  for (const google::protobuf::FieldDescriptor* field : set) {
+    const bool is_text = field->cpp_type() == field->CPPTYPE_STRING;
+    const bool is_message = field->cpp_type() == field->CPPTYPE_MESSAGE;
+    if (!field->is_repeated()) {
+      if (is_message) MakePrintable(*fields.MutableMessage(&message, field));
+      if (is_text) {
+        fields.SetString(&message, field, host::Printable(fields.GetString(message, field)));
+      }
+      continue;
+    }
+    for (int i = 0; i < fields.FieldSize(message, field); ++i) {
+      if (is_message) MakePrintable(*fields.MutableRepeatedMessage(&message, field, i));
+      if (!is_text) continue;
+      const std::string text = fields.GetRepeatedString(message, field, i);
+      fields.SetRepeatedString(&message, field, i, host::Printable(text));
+    }
+  }
+}
 
 template <typename Number>
 std::string Joined(const RepeatedField<Number>& numbers) {
@@ -192,7 +220,9 @@ void PrintConditions(const RepeatedPtrField<v1::Condition>& conditions, std::ost
 
 }  // namespace
 
-void PrintStatus(const v1::GetStatusResponse& status, std::ostream& out) {
+void PrintStatus(const v1::GetStatusResponse& report, std::ostream& out) {
+  v1::GetStatusResponse status = report;
+  MakePrintable(status);
   const v1::Policies& policies = status.policies();
   out << "alignd " << status.version() << ", generation " << status.generation() << '\n'
       << "CPU manager:      " << policies.cpu_manager()
@@ -246,7 +276,9 @@ void PrintExplanations(const RepeatedPtrField<v1::ContainerDecision>& containers
 
 void PrintLegend(std::ostream& out) { out << "{..}: NUMA nodes; !: preferred\n"; }
 
-void PrintDecisions(const v1::ExplainResponse& explained, std::ostream& out) {
+void PrintDecisions(const v1::ExplainResponse& report, std::ostream& out) {
+  v1::ExplainResponse explained = report;
+  MakePrintable(explained);
   if (explained.decisions().empty()) {
     out << "no decision is known\n";
     return;

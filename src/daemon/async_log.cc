@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <spdlog/async_logger.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -9,7 +10,31 @@
 #include <thread>
 #include <utility>
 
+#include "host/printable.h"
+
 namespace alignd::daemon {
+namespace {
+
+// One line of the log is one line, and no text of another program can control a terminal.
+class PrintableFormatter final : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& dest) override {
+    const std::string text = host::Printable({message.payload.data(), message.payload.size()});
+    spdlog::details::log_msg shown = message;
+    shown.payload = text;
+    lines_.format(shown, dest);
+    message.color_range_start = shown.color_range_start;
+    message.color_range_end = shown.color_range_end;
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<PrintableFormatter>();
+  }
+
+ private:
+  spdlog::pattern_formatter lines_;
+};
+
+}  // namespace
 
 AsyncLog::AsyncLog(const std::string& level)
     : AsyncLog(level, std::make_shared<spdlog::sinks::stdout_color_sink_mt>()) {}
@@ -19,6 +44,7 @@ AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink
     : previous_(spdlog::default_logger()),
       pool_(std::make_shared<spdlog::details::thread_pool>(
           max_lines, /*threads_n=*/1, [] { (void)pthread_setname_np(pthread_self(), "log"); })) {
+  sink->set_formatter(std::make_unique<PrintableFormatter>());
   auto logger = std::make_shared<spdlog::async_logger>(
       "", std::move(sink), pool_, spdlog::async_overflow_policy::overrun_oldest);
   logger->set_level(spdlog::level::from_str(level));

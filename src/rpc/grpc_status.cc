@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "host/printable.h"
+
 namespace alignd::rpc {
 namespace {
 
@@ -24,6 +26,8 @@ grpc::StatusCode CodeOf(ErrorCode code) {
   }
   return grpc::StatusCode::INTERNAL;
 }
+
+constexpr char kRemedy[] = "see in the log of that program why it returned this";
 
 ErrorCode CodeOf(grpc::StatusCode code) {
   switch (code) {
@@ -49,10 +53,13 @@ ErrorCode CodeOf(grpc::StatusCode code) {
 
 }  // namespace
 
-grpc::Status ToStatus(const Error& error) { return {CodeOf(error.code), error.Text()}; }
+grpc::Status ToStatus(const Error& error) {
+  return {CodeOf(error.code), host::Printable(error.Text())};
+}
 
 grpc::Status ToStatus(const Refusal& refusal) {
-  return {grpc::StatusCode::FAILED_PRECONDITION, refusal.reason + ": " + refusal.message};
+  return {grpc::StatusCode::FAILED_PRECONDITION,
+          host::Printable(refusal.reason + ": " + refusal.message)};
 }
 
 std::string_view NameOf(grpc::StatusCode code) {
@@ -81,7 +88,7 @@ std::string_view NameOf(grpc::StatusCode code) {
 }
 
 Error ToError(const grpc::Status& status, std::string_view context) {
-  return Error{CodeOf(status.error_code()), status.error_message()}.In(context);
+  return Error{CodeOf(status.error_code()), status.error_message(), kRemedy}.In(context);
 }
 
 }  // namespace alignd::rpc

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "cli/program.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 
@@ -302,6 +303,52 @@ TEST(ReportText, ShowsAssignmentsWithoutTopology) {
 
 TEST(ReportText, SaysThatNoDecisionIsKnown) {
   EXPECT_EQ(TextOf(v1::ExplainResponse()), "no decision is known\n");
+}
+
+// A text that would clear the terminal, turn the line around and look like a line of the report.
+constexpr char kHostile[] = "x\nforged \x1b[2J\u202e";
+
+TEST(ReportText, PrintsNoTextOfAnotherProgramAsItIs) {
+  v1::GetStatusResponse status = Status();
+  v1::ContainerAssignment& container = *status.mutable_containers(0);
+  container.set_pod(kHostile);
+  container.set_container(kHostile);
+  v1::AssignedDevices& assigned = *container.add_devices();
+  assigned.set_resource(kHostile);
+  assigned.add_devices()->set_id(kHostile);
+  (*status.mutable_policies()->mutable_cpu_manager_options())[kHostile] = kHostile;
+  v1::Condition& condition = *status.add_conditions();
+  condition.set_type(kHostile);
+  condition.set_message(kHostile);
+  condition.set_remedy(kHostile);
+  v1::PodDecision decision = Refused();
+  decision.set_pod_name(kHostile);
+  decision.set_message(kHostile);
+  decision.set_source(kHostile);
+  decision.mutable_containers(0)->add_notes(kHostile);
+  for (const std::string& text : {TextOf(status), TextOf(Explained(decision))}) {
+    EXPECT_NE(text.find("x\\nforged \\u001b[2J\\u202e"), std::string::npos) << text;
+    EXPECT_EQ(text.find("\nforged"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    EXPECT_EQ(text.find("\u202e"), std::string::npos) << text;
+  }
+}
+
+TEST(RunProgram, PrintsNoTextOfAnotherProgramAsItIs) {
+  static const Command fails = [](CLI::App& app, Action& action) {
+    app.add_subcommand("fails")->callback([&action] {
+      action = [](std::ostream& out) -> Result<int> {
+        out << "a\x1b[2J\nb\n";
+        return Error{ErrorCode::kIo, kHostile, "wait"};
+      };
+    });
+  };
+  std::ostringstream out;
+  std::ostringstream err;
+  const char* const argv[] = {"alignctl", "fails"};
+  EXPECT_EQ(RunProgram(2, argv, {fails}, out, err), kFailure);
+  EXPECT_EQ(out.str(), "a\\u001b[2J\nb\n");
+  EXPECT_EQ(err.str(), "alignctl: x\\nforged \\u001b[2J\\u202e; wait\n");
 }
 
 // JSON with ' for ".

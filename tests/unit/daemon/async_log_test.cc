@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,6 +51,15 @@ TEST(AsyncLog, WritesAllLinesInOrderBeforeItCloses) {
   }
   EXPECT_TRUE(log.Close(std::chrono::seconds(30)));
   EXPECT_EQ(sink->Lines(), expected);
+}
+
+TEST(AsyncLog, EscapesWhatIsNoVisibleCharacter) {
+  std::ostringstream out;
+  AsyncLog log("info", std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
+  spdlog::warn("pod {}", "a\x1b[2J\nforged \u202e\xff größer");
+  EXPECT_TRUE(log.Close(std::chrono::seconds(30)));
+  EXPECT_TRUE(out.str().ends_with("[warning] pod a\\u001b[2J\\nforged \\u202e\\xff größer\n"))
+      << out.str();
 }
 
 TEST(AsyncLog, BlocksNobodyAndReportsHowManyLinesWereLost) {

@@ -30,6 +30,12 @@ TEST(ToStatus, PutsTheReasonOfARefusalInFront) {
   EXPECT_EQ(status.error_message(), "SMTAlignmentError: 3 is not a multiple of 2");
 }
 
+TEST(ToStatus, EscapesTextsOfOtherPrograms) {
+  EXPECT_EQ(ToStatus(Error{ErrorCode::kIo, "plugin: \x1b[31m\n\xff", "wait"}).error_message(),
+            "plugin: \\u001b[31m\\n\\xff; wait");
+  EXPECT_EQ(ToStatus(Refusal{"Reason", "pod a\u202eb"}).error_message(), "Reason: pod a\\u202eb");
+}
+
 TEST(ToError, IsTheInverseOfToStatus) {
   for (const ErrorCode code :
        {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kCorrupt,
@@ -37,6 +43,7 @@ TEST(ToError, IsTheInverseOfToStatus) {
     const Error error = ToError(ToStatus(Error{code, "m"}), "list containers");
     EXPECT_EQ(error.code, code);
     EXPECT_EQ(error.message, "list containers: m");
+    EXPECT_NE(error.remedy, "");
   }
 }
 

@@ -1,0 +1,51 @@
+// Texts of other programs, made harmless for a terminal and for a log of lines.
+#pragma once
+
+#include <ostream>
+#include <streambuf>
+#include <string>
+#include <string_view>
+
+namespace alignd::host {
+
+// The text with everything escaped that is no visible character: control characters, line ends and
+// tabs among them (`\n`, `\u001b`), characters that change the direction of text or are invisible
+// (`\u202e`), and bytes that are not UTF-8 (`\xff`). Other characters stay. The escapes of
+// characters are those of JSON, so that a JSON text stays the same JSON. Thread-safe.
+//
+// It is applied where a text leaves alignd for a person: in the formatter of the log, in the
+// streams of alignctl, and in the status of a call that alignd answers.
+std::string Printable(std::string_view text);
+
+// While it exists, what is written to `stream` is Printable, except the ends of lines. Its
+// destructor writes what is left. One thread at a time.
+class PrintableStream {
+ public:
+  explicit PrintableStream(std::ostream& stream);
+  PrintableStream(const PrintableStream&) = delete;
+  PrintableStream& operator=(const PrintableStream&) = delete;
+  ~PrintableStream();
+
+ private:
+  class Buffer final : public std::streambuf {
+   public:
+    explicit Buffer(std::streambuf* target) : target_(target) {}
+    std::streambuf* target() const { return target_; }
+
+   protected:
+    int_type overflow(int_type byte) override;
+    std::streamsize xsputn(const char* text, std::streamsize size) override;
+    int sync() override;
+
+   private:
+    bool WriteLine();
+
+    std::streambuf* const target_;  // null: the stream has none, and fails
+    std::string line_;              // not written yet
+  };
+
+  std::ostream& stream_;
+  Buffer buffer_;
+};
+
+}  // namespace alignd::host
