@@ -61,6 +61,7 @@ class PluginWatcher::Worker final : public std::enable_shared_from_this<Worker> 
     std::optional<Registered> registered;
     std::optional<Clock::time_point> next_attempt;
     std::chrono::milliseconds pause;
+    bool has_failed = false;
   };
 
   void OnChange();
@@ -180,12 +181,13 @@ void PluginWatcher::Worker::StartDueAttempts() {
   const Clock::time_point now = Clock::now();
   size_t running = 0;
   std::optional<Clock::time_point> next;
-  std::multimap<Clock::time_point, const std::string*> due;
+  // A plugin that is new does not wait behind all the sockets that have not answered before.
+  std::multimap<std::pair<bool, Clock::time_point>, const std::string*> due;
   for (const auto& [socket, known] : known_) {
     if (known.attempt != nullptr) ++running;
     if (!known.next_attempt) continue;
     if (*known.next_attempt <= now) {
-      due.emplace(*known.next_attempt, &socket);
+      due.emplace(std::pair(known.has_failed, *known.next_attempt), &socket);
     } else if (!next || *known.next_attempt < *next) {
       next = known.next_attempt;
     }
@@ -219,6 +221,7 @@ void PluginWatcher::Worker::OnEnd(const std::string& socket, const Result<Regist
     known.registered = *outcome;
   } else {
     spdlog::warn("plugin at {} is not registered: {}", socket, outcome.error().Text());
+    known.has_failed = true;
     known.next_attempt = Clock::now() + known.pause;
     known.pause = std::min(known.pause * 2, settings_.last_pause);
   }

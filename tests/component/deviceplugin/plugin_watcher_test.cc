@@ -3,7 +3,10 @@
 #include "deviceplugin/plugin_watcher.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -19,6 +22,7 @@
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
 #include "edge/silent_socket.h"
+#include "host/descriptor.h"
 #include "host/event_loop.h"
 #include "simulator/device_plugin.h"
 #include "sync/task_queue.h"
@@ -214,6 +218,57 @@ TEST_F(WatchedPlugins, SocketsBeyondTheLimitWaitTheirTurn) {
   StartWatcher();
   const auto plugin = Start(Profile());
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+}
+
+// A socket that accepts connections, counts them, and never answers.
+class CountedSocket {
+ public:
+  explicit CountedSocket(const fs::path& path)
+      : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::ranges::copy(path.native(), address.sun_path);
+    EXPECT_EQ(bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(socket_.fd(), SOMAXCONN), 0);
+  }
+  size_t Count() {
+    for (;;) {
+      host::Descriptor connection(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (connection.fd() < 0) return connections_.size();
+      connections_.push_back(std::move(connection));
+    }
+  }
+
+ private:
+  const host::Descriptor socket_;
+  std::vector<host::Descriptor> connections_;
+};
+
+TEST_F(WatchedPlugins, NewSocketIsAskedBeforeThoseThatHaveNotAnswered) {
+  constexpr size_t kSockets = 20;
+  settings_.max_attempts = 1;
+  settings_.deadlines.info = milliseconds(100);
+  settings_.last_pause = settings_.first_pause;
+  fs::create_directories(directory());
+  std::vector<std::unique_ptr<CountedSocket>> silent;
+  for (size_t i = 0; i < kSockets; ++i) {
+    silent.push_back(std::make_unique<CountedSocket>(directory() / ("a-" + std::to_string(i))));
+  }
+  StartWatcher();
+  const auto count = [&] {
+    size_t sum = 0;
+    for (const auto& socket : silent) sum += socket->Count();
+    return sum;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (std::ranges::any_of(silent, [](const auto& socket) { return socket->Count() == 0; })) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  const auto plugin = Start(Profile());
+  const size_t before = count();
+  EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+  EXPECT_LT(count() - before, kSockets / 2);
 }
 
 TEST_F(WatchedPlugins, NumberOfSocketsDoesNotChangeTheNumberOfThreads) {
