@@ -99,6 +99,12 @@ class AllocationManager final : public InventorySink {
   // once.
   const DecisionLog& decisions() const { return decisions_; }
 
+  // The names of the pod's init containers (not sidecars), as far as requests since the start have
+  // shown them. Thread-safe.
+  std::set<std::string> InitContainers(const std::string& pod_uid) const {
+    return notes_.InitContainers(pod_uid);
+  }
+
   // Records that the pod could not be decided about because the request is faulty. Thread-safe.
   void NoteFault(const Pod& pod, const Error& why) {
     decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, /*source=*/{}), why);
@@ -172,7 +178,7 @@ class AllocationManager final : public InventorySink {
   DecisionLog decisions_;     // thread-safe
   InventoryQueue inventory_;  // announcing is thread-safe
 
-  // Decision thread only, except for the ledger's snapshot.
+  // Decision thread only, except for the ledger's snapshot and the names of init containers.
   Ledger ledger_;
   RebootWait reboot_;
   PodNotes notes_;

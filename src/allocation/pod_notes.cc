@@ -17,6 +17,16 @@ bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& ot
 }
 
 void PodNotes::SawPod(const Pod& pod) {
+  {
+    const MutexLock lock(mutex_);
+    std::set<std::string>& names = init_[pod.uid];
+    for (const Container& container : pod.containers) {
+      // Of a container that was taken for an ended init container, a later request may know more.
+      if (container.kind == ContainerKind::kInit) names.insert(container.name);
+      if (container.kind != ContainerKind::kInit) names.erase(container.name);
+    }
+    if (names.empty()) init_.erase(pod.uid);
+  }
   if (std::ranges::count(pod.containers, ContainerKind::kInit, &Container::kind) == 0) return;
   with_init_[pod.uid] = pod;
 }
@@ -24,6 +34,12 @@ void PodNotes::SawPod(const Pod& pod) {
 const Pod* PodNotes::WithInit(const std::string& pod_uid) const {
   const auto pod = with_init_.find(pod_uid);
   return pod == with_init_.end() ? nullptr : &pod->second;
+}
+
+std::set<std::string> PodNotes::InitContainers(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto names = init_.find(pod_uid);
+  return names == init_.end() ? std::set<std::string>() : names->second;
 }
 
 void PodNotes::Admitted(const Pod& pod) {
@@ -49,6 +65,8 @@ void PodNotes::DropReleased(const std::string& pod_uid, const cpumanager::CpuSta
 void PodNotes::Forget(const std::string& pod_uid) {
   for (const ContainerKey& key : AdmittedOf(pod_uid)) admitted_.erase(key);
   with_init_.erase(pod_uid);
+  const MutexLock lock(mutex_);
+  init_.erase(pod_uid);
 }
 
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {

@@ -8,19 +8,24 @@
 #include "alignd/cpumanager/cpu_state.h"
 #include "alignd/pod/pod.h"
 #include "allocation/admission_request.h"
+#include "sync/mutex.h"
 
 namespace alignd::allocation {
 
 // Whether `other` names every container of `request`, with the same kubelet-allocated ids.
 bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& other);
 
-// Each entry stays until its pod is forgotten, also if the pod was refused. One thread at a time.
+// Each entry stays until its pod is forgotten, also if the pod was refused. One thread at a time,
+// except for InitContainers.
 class PodNotes {
  public:
   // Keeps the pod if it has init containers.
-  void SawPod(const Pod& pod);
+  void SawPod(const Pod& pod) EXCLUDES(mutex_);
   // The pod as it was requested last, if it has init containers; else null.
   const Pod* WithInit(const std::string& pod_uid) const;
+  // The names of the pod's init containers (not sidecars), as far as requests since the start have
+  // shown them. Thread-safe.
+  std::set<std::string> InitContainers(const std::string& pod_uid) const EXCLUDES(mutex_);
 
   // The assignments of all containers of the pod are saved.
   void Admitted(const Pod& pod);
@@ -30,7 +35,7 @@ class PodNotes {
   // Since alignd started.
   const std::set<ContainerKey>& admitted() const { return admitted_; }
 
-  void Forget(const std::string& pod_uid);
+  void Forget(const std::string& pod_uid) EXCLUDES(mutex_);
 
   // Adds the UIDs of all pods that have an entry.
   void AddPodsTo(std::set<std::string>& pod_uids) const;
@@ -40,6 +45,9 @@ class PodNotes {
 
   std::set<ContainerKey> admitted_;
   std::map<std::string, Pod> with_init_;  // by UID
+
+  mutable Mutex mutex_;
+  std::map<std::string, std::set<std::string>> init_ GUARDED_BY(mutex_);  // names by UID
 };
 
 }  // namespace alignd::allocation

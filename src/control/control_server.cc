@@ -33,18 +33,19 @@ class ControlServer::Service final : public v1::Control::Service {
  public:
   Service(std::string version, const admission::Node& node,
           const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
-          std::function<PodNames()> names)
+          std::function<PodNames()> names, std::function<std::set<ContainerKey>()> reused)
       : version_(std::move(version)),
         node_(node),
         allocation_(allocation),
         conditions_(conditions),
-        names_(std::move(names)) {}
+        names_(std::move(names)),
+        reused_(std::move(reused)) {}
 
   grpc::Status GetStatus(grpc::ServerContext* /*context*/, const v1::GetStatusRequest* /*request*/,
                          v1::GetStatusResponse* response) override {
-    *response =
-        ReportStatus(version_, node_, *allocation_.snapshot(), names_(), allocation_.decisions(),
-                     *allocation_.bindings(), conditions_.Report());
+    *response = ReportStatus(version_, node_, *allocation_.snapshot(), names_(),
+                             allocation_.decisions(), *allocation_.bindings(), conditions_.Report(),
+                             reused_ ? reused_() : std::set<ContainerKey>());
     return grpc::Status::OK;
   }
 
@@ -68,14 +69,15 @@ class ControlServer::Service final : public v1::Control::Service {
   const allocation::AllocationManager& allocation_;
   const reconcile::Conditions& conditions_;
   const std::function<PodNames()> names_;
+  const std::function<std::set<ContainerKey>()> reused_;
 };
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(
     const std::string& endpoint, std::string version, const admission::Node& node,
     const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
-    std::function<PodNames()> names) {
-  auto service =
-      std::make_unique<Service>(std::move(version), node, allocation, conditions, std::move(names));
+    std::function<PodNames()> names, std::function<std::set<ContainerKey>()> reused) {
+  auto service = std::make_unique<Service>(std::move(version), node, allocation, conditions,
+                                           std::move(names), std::move(reused));
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
   builder.SetResourceQuota(grpc::ResourceQuota("control").SetMaxThreads(kMaxThreads));

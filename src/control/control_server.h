@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "alignd/admission/node.h"
@@ -21,12 +22,12 @@ namespace alignd::control {
 // Does not wait for a decision, and delays no other gRPC server or client of the process.
 class ControlServer {
  public:
-  // Listens on `endpoint` (rpc::Listen). The references outlive the server. `names` is called
-  // on any thread. Errors: those of rpc::Listen.
+  // Listens on `endpoint` (rpc::Listen). The references outlive the server. `names` and `reused`
+  // (ReportStatus) are called on any thread. Errors: those of rpc::Listen.
   static Result<std::unique_ptr<ControlServer>> Start(
       const std::string& endpoint, std::string version, const admission::Node& node,
       const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
-      std::function<PodNames()> names);
+      std::function<PodNames()> names, std::function<std::set<ContainerKey>()> reused = {});
 
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;

@@ -10,6 +10,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/topologymanager/merge_explanation.h"
 #include "control/readable.h"
+#include "reconcile/holders.h"
 
 namespace alignd::control {
 namespace {
@@ -155,20 +156,6 @@ v1::Condition ToMessage(const reconcile::Condition& condition) {
   return message;
 }
 
-std::set<ContainerKey> AssignedContainers(const admission::NodeState& state) {
-  std::set<ContainerKey> containers;
-  for (const auto& [uid, assignments] : state.cpu.assignments) {
-    for (const auto& [container, cpus] : assignments) containers.insert({uid, container});
-  }
-  for (const auto& [uid, assignments] : state.memory.assignments) {
-    for (const auto& [container, blocks] : assignments) {
-      if (!blocks.empty()) containers.insert({uid, container});
-    }
-  }
-  for (const auto& [key, resources] : state.devices.allocations) containers.insert(key);
-  return containers;
-}
-
 constexpr char kMemoryNotExact[] =
     "the search for the NUMA nodes with enough memory reached its limit: fewer nodes may be enough";
 
@@ -236,7 +223,8 @@ v1::GetStatusResponse ReportStatus(const std::string& version, const admission::
                                    const allocation::Snapshot& snapshot, PodNames names,
                                    const allocation::DecisionLog& decisions,
                                    const checkpoint::Bindings& bindings,
-                                   const std::vector<reconcile::Condition>& conditions) {
+                                   const std::vector<reconcile::Condition>& conditions,
+                                   const std::set<ContainerKey>& reused) {
   for (const auto& decision : decisions.Newest("", allocation::DecisionLog::kCapacity)) {
     names.try_emplace(decision->pod_uid, decision->name_space + "/" + decision->name);
   }
@@ -259,7 +247,8 @@ v1::GetStatusResponse ReportStatus(const std::string& version, const admission::
     const auto name = names.find(uid);
     return name == names.end() ? "" : name->second;
   };
-  for (const ContainerKey& key : AssignedContainers(snapshot.state)) {
+  for (const ContainerKey& key : reconcile::AssignedContainers(snapshot.state)) {
+    if (reused.contains(key)) continue;
     v1::ContainerAssignment& added = *message.add_containers();
     added =
         ToMessage(key, pod_name(key.pod_uid), admission::AssignmentOf(node, snapshot.state, key));

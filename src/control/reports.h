@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,14 @@ inline constexpr int kMaxHints = 64;
 // Names of pods (namespace/name) by UID.
 using PodNames = std::map<std::string, std::string>;
 
-// `names`: of the pods on the node. Other names are taken from `decisions`.
+// `names`: of the pods on the node. Other names are taken from `decisions`. `reused`: containers
+// that are left out, because others have what they were assigned (reconcile::ReusedContainers).
 v1::GetStatusResponse ReportStatus(const std::string& version, const admission::Node& node,
                                    const allocation::Snapshot& snapshot, PodNames names,
                                    const allocation::DecisionLog& decisions,
                                    const checkpoint::Bindings& bindings,
-                                   const std::vector<reconcile::Condition>& conditions);
+                                   const std::vector<reconcile::Condition>& conditions,
+                                   const std::set<ContainerKey>& reused);
 
 // Merges the hints again to find why the other candidates lost; this can take long. `node` is the
 // one on which they were merged.

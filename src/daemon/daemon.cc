@@ -44,6 +44,7 @@
 #include "proxy/forwarder.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
+#include "reconcile/holders.h"
 #include "reconcile/reconciler.h"
 #include "reconcile/runtime_client.h"
 #include "rpc/unix_socket.h"
@@ -250,9 +251,10 @@ class RunningDaemon final : public Daemon {
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);
     }
-    auto status_server =
-        control::ControlServer::Start(options.ControlSocket(), ALIGND_VERSION, node_, allocation_,
-                                      conditions_, [this] { return registry_.PodNames(); });
+    auto status_server = control::ControlServer::Start(
+        options.ControlSocket(), ALIGND_VERSION, node_, allocation_, conditions_,
+        [this] { return registry_.PodNames(); },
+        [this] { return reconcile::ReusedContainers(allocation_.snapshot()->state, registry_); });
     if (!status_server.ok()) return status_server.error();
     control_ = *std::move(status_server);
     auto pod_resources = podresources::PodResourcesServer::Start(options.PodResourcesSocket(),

@@ -1,12 +1,16 @@
 #include "podresources/answers.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "reconcile/holders.h"
+
 namespace alignd::podresources {
 namespace {
 
+using Pod = reconcile::ContainerRegistry::Pod;
 using Devices = google::protobuf::RepeatedPtrField<::v1::ContainerDevices>;
 using Memories = google::protobuf::RepeatedPtrField<::v1::ContainerMemory>;
 
@@ -30,8 +34,27 @@ void AddMemory(const std::vector<int>& numa, const std::string& type, uint64_t b
 
 }  // namespace
 
-::v1::PodResources Describe(const admission::NodeState& state,
-                            const reconcile::ContainerRegistry::Pod& pod) {
+std::vector<Pod> WithHolders(
+    const admission::NodeState& state, const reconcile::ContainerRegistry& registry,
+    const std::function<std::set<std::string>(const std::string& pod_uid)>& init_containers) {
+  const std::set<ContainerKey> reused = reconcile::ReusedContainers(state, registry);
+  std::map<std::string, std::set<std::string>> holders;  // names by pod UID
+  for (const ContainerKey& key : reconcile::AssignedContainers(state)) {
+    if (!reused.contains(key)) holders[key.pod_uid].insert(key.container);
+  }
+  std::set<std::string> holding;
+  for (const auto& [uid, names] : holders) holding.insert(uid);
+  std::vector<Pod> pods = registry.Pods(holding);
+  for (Pod& pod : pods) {
+    const std::set<std::string> init = init_containers(pod.uid);
+    for (const std::string& name : holders[pod.uid]) {
+      if (!init.contains(name)) pod.containers.insert(name);
+    }
+  }
+  return pods;
+}
+
+::v1::PodResources Describe(const admission::NodeState& state, const Pod& pod) {
   ::v1::PodResources described;
   described.set_name(pod.name);
   described.set_namespace_(pod.name_space);
@@ -58,6 +81,23 @@ void AddMemory(const std::vector<int>& numa, const std::string& type, uint64_t b
     }
   }
   return described;
+}
+
+::v1alpha1::PodResources DescribeDevices(const admission::NodeState& state, const Pod& pod) {
+  const ::v1::PodResources described = Describe(state, pod);
+  ::v1alpha1::PodResources devices;
+  devices.set_name(described.name());
+  devices.set_namespace_(described.namespace_());
+  for (const ::v1::ContainerResources& container : described.containers()) {
+    ::v1alpha1::ContainerResources& added = *devices.add_containers();
+    added.set_name(container.name());
+    for (const ::v1::ContainerDevices& entry : container.devices()) {
+      ::v1alpha1::ContainerDevices& device = *added.add_devices();
+      device.set_resource_name(entry.resource_name());
+      *device.mutable_device_ids() = entry.device_ids();
+    }
+  }
+  return devices;
 }
 
 ::v1::AllocatableResourcesResponse Allocatable(const admission::Node& node,

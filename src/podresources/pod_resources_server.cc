@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
+#include "host/printable.h"
 #include "podresources/answers.h"
 #include "podresources/v1/podresources.grpc.pb.h"
-#include "rpc/grpc_status.h"
+#include "podresources/v1alpha1/podresources.grpc.pb.h"
 #include "rpc/rate_limit.h"
 #include "rpc/unix_socket.h"
 
@@ -18,46 +20,90 @@ namespace {
 constexpr double kCallsPerSecond = 100;
 constexpr int kCallsAtOnce = 10;
 
+using Pod = reconcile::ContainerRegistry::Pod;
+
 }  // namespace
 
-class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Service {
+// Thread-safe.
+class PodResourcesServer::Services {
  public:
-  Service(const admission::Node& node, const allocation::AllocationManager& allocation,
-          const reconcile::ContainerRegistry& registry)
+  Services(const admission::Node& node, const allocation::AllocationManager& allocation,
+           const reconcile::ContainerRegistry& registry)
       : node_(node), allocation_(allocation), registry_(registry) {}
 
-  grpc::Status List(grpc::ServerContext* /*context*/,
-                    const ::v1::ListPodResourcesRequest* /*request*/,
-                    ::v1::ListPodResourcesResponse* response) override {
-    if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
-    const auto snapshot = allocation_.snapshot();
-    for (const reconcile::ContainerRegistry::Pod& pod : registry_.Pods()) {
-      *response->add_pod_resources() = Describe(snapshot->state, pod);
-    }
-    return grpc::Status::OK;
-  }
-
-  grpc::Status Get(grpc::ServerContext* /*context*/, const ::v1::GetPodResourcesRequest* request,
-                   ::v1::GetPodResourcesResponse* response) override {
-    if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
-    for (const reconcile::ContainerRegistry::Pod& pod : registry_.Pods()) {
-      if (pod.name != request->pod_name() || pod.name_space != request->pod_namespace()) continue;
-      *response->mutable_pod_resources() = Describe(allocation_.snapshot()->state, pod);
-      return grpc::Status::OK;
-    }
-    return rpc::ToStatus({ErrorCode::kNotFound, "pod " + request->pod_name() + " in namespace " +
-                                                    request->pod_namespace() + " not found"});
-  }
-
-  grpc::Status GetAllocatableResources(grpc::ServerContext* /*context*/,
-                                       const ::v1::AllocatableResourcesRequest* /*request*/,
-                                       ::v1::AllocatableResourcesResponse* response) override {
-    if (const grpc::Status allowed = Allow(); !allowed.ok()) return allowed;
-    *response = Allocatable(node_, allocation_.snapshot()->state);
-    return grpc::Status::OK;
+  void Register(grpc::ServerBuilder& builder) {
+    builder.RegisterService(&v1_);
+    builder.RegisterService(&v1alpha1_);
   }
 
  private:
+  class V1 final : public ::v1::PodResourcesLister::Service {
+   public:
+    explicit V1(Services& shared) : shared_(shared) {}
+
+    grpc::Status List(grpc::ServerContext* /*context*/,
+                      const ::v1::ListPodResourcesRequest* /*request*/,
+                      ::v1::ListPodResourcesResponse* response) override {
+      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
+      const auto snapshot = shared_.allocation_.snapshot();
+      for (const Pod& pod : shared_.ListedPods(snapshot->state)) {
+        *response->add_pod_resources() = Describe(snapshot->state, pod);
+      }
+      return grpc::Status::OK;
+    }
+
+    grpc::Status Get(grpc::ServerContext* /*context*/, const ::v1::GetPodResourcesRequest* request,
+                     ::v1::GetPodResourcesResponse* response) override {
+      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
+      const auto snapshot = shared_.allocation_.snapshot();
+      for (const Pod& pod : shared_.ListedPods(snapshot->state)) {
+        if (pod.name != request->pod_name() || pod.name_space != request->pod_namespace()) continue;
+        *response->mutable_pod_resources() = Describe(snapshot->state, pod);
+        return grpc::Status::OK;
+      }
+      // The kubelet's text.
+      return {grpc::StatusCode::NOT_FOUND,
+              host::Printable("pod " + request->pod_name() + " in namespace " +
+                              request->pod_namespace() + " not found")};
+    }
+
+    grpc::Status GetAllocatableResources(grpc::ServerContext* /*context*/,
+                                         const ::v1::AllocatableResourcesRequest* /*request*/,
+                                         ::v1::AllocatableResourcesResponse* response) override {
+      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
+      *response = Allocatable(shared_.node_, shared_.allocation_.snapshot()->state);
+      return grpc::Status::OK;
+    }
+
+   private:
+    Services& shared_;
+  };
+
+  class V1Alpha1 final : public ::v1alpha1::PodResourcesLister::Service {
+   public:
+    explicit V1Alpha1(Services& shared) : shared_(shared) {}
+
+    grpc::Status List(grpc::ServerContext* /*context*/,
+                      const ::v1alpha1::ListPodResourcesRequest* /*request*/,
+                      ::v1alpha1::ListPodResourcesResponse* response) override {
+      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
+      const auto snapshot = shared_.allocation_.snapshot();
+      for (const Pod& pod : shared_.ListedPods(snapshot->state)) {
+        *response->add_pod_resources() = DescribeDevices(snapshot->state, pod);
+      }
+      return grpc::Status::OK;
+    }
+
+   private:
+    Services& shared_;
+  };
+
+  std::vector<Pod> ListedPods(const admission::NodeState& state) const {
+    return WithHolders(state, registry_, [this](const std::string& pod_uid) {
+      return allocation_.InitContainers(pod_uid);
+    });
+  }
+
   // Source: kubelet pkg/kubelet/apis/grpc/ratelimit.go.
   grpc::Status Allow() {
     if (limit_.Allow(rpc::RateLimit::Clock::now())) return grpc::Status::OK;
@@ -68,23 +114,25 @@ class PodResourcesServer::Service final : public ::v1::PodResourcesLister::Servi
   const allocation::AllocationManager& allocation_;
   const reconcile::ContainerRegistry& registry_;
   rpc::RateLimit limit_{kCallsPerSecond, kCallsAtOnce};
+  V1 v1_{*this};
+  V1Alpha1 v1alpha1_{*this};
 };
 
 Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(
     const std::string& endpoint, const admission::Node& node,
     const allocation::AllocationManager& allocation, const reconcile::ContainerRegistry& registry) {
-  auto service = std::make_unique<Service>(node, allocation, registry);
+  auto services = std::make_unique<Services>(node, allocation, registry);
   grpc::ServerBuilder builder;
-  builder.RegisterService(service.get());
+  services->Register(builder);
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
   if (!server.ok()) return server.error();
   return std::unique_ptr<PodResourcesServer>(
-      new PodResourcesServer(std::move(service), *std::move(server)));
+      new PodResourcesServer(std::move(services), *std::move(server)));
 }
 
-PodResourcesServer::PodResourcesServer(std::unique_ptr<Service> service,
+PodResourcesServer::PodResourcesServer(std::unique_ptr<Services> services,
                                        std::unique_ptr<grpc::Server> server)
-    : service_(std::move(service)), server_(std::move(server)) {}
+    : services_(std::move(services)), server_(std::move(server)) {}
 
 PodResourcesServer::~PodResourcesServer() { server_->Shutdown(std::chrono::system_clock::now()); }
 

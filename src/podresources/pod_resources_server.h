@@ -14,11 +14,11 @@
 
 namespace alignd::podresources {
 
-// Serves `v1.PodResourcesLister` on a unix socket. Every answer comes at once, from the newest
-// snapshot and the registry: it waits for neither a decision nor the runtime. Pods are listed once
-// alignd knows their sandbox. After a restart of alignd that is after its first listing of the
-// runtime. All calls share one limit: 100 per second, 10 at once; further calls get
-// RESOURCE_EXHAUSTED, as in the kubelet. Thread-safe.
+// Serves `v1.PodResourcesLister` and `v1alpha1.PodResourcesLister` on a unix socket. Every answer
+// comes at once, from the newest snapshot and the registry: it waits for neither a decision nor the
+// runtime. Pods are listed once alignd knows their sandbox. After a restart of alignd that is after
+// its first listing of the runtime. All calls share one limit: 100 per second, 10 at once; further
+// calls get RESOURCE_EXHAUSTED, as in the kubelet. Thread-safe.
 class PodResourcesServer {
  public:
   // All references outlive the server. Errors: as rpc::Listen.
@@ -33,11 +33,11 @@ class PodResourcesServer {
   ~PodResourcesServer();
 
  private:
-  class Service;
+  class Services;
 
-  PodResourcesServer(std::unique_ptr<Service> service, std::unique_ptr<grpc::Server> server);
+  PodResourcesServer(std::unique_ptr<Services> services, std::unique_ptr<grpc::Server> server);
 
-  const std::unique_ptr<Service> service_;
+  const std::unique_ptr<Services> services_;
   const std::unique_ptr<grpc::Server> server_;
 };
 

@@ -103,11 +103,12 @@ std::map<std::string, std::string> ContainerRegistry::PodNames() const {
   return names;
 }
 
-std::vector<ContainerRegistry::Pod> ContainerRegistry::Pods() const {
+std::vector<ContainerRegistry::Pod> ContainerRegistry::Pods(
+    const std::set<std::string>& holding) const {
   const MutexLock lock(mutex_);
   std::map<std::string, Pod> pods;  // by UID
   for (const auto& [id, sandbox] : sandboxes_) {
-    if (sandbox.stopped) continue;
+    if (sandbox.stopped && !holding.contains(sandbox.pod_uid)) continue;
     Pod& pod = pods[sandbox.pod_uid];
     pod.uid = sandbox.pod_uid;
     const size_t slash = sandbox.name.find('/');

@@ -70,8 +70,9 @@ class ContainerRegistry {
     std::string name_space;
     std::set<std::string> containers;  // by name; those that have not ended
   };
-  // The pods with a running sandbox, by UID.
-  std::vector<Pod> Pods() const;
+  // The pods with a running sandbox, by UID. Of the `holding` ones also those whose sandboxes have
+  // all stopped.
+  std::vector<Pod> Pods(const std::set<std::string>& holding = {}) const;
 
   // `applied`: the CPU set in the CreateContainer request to the runtime; empty for none.
   void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& applied);

@@ -42,6 +42,46 @@ TEST(PodResources, AreTheRealAssignmentsOfThePod) {
   EXPECT_EQ(pod.containers(1).devices_size() + pod.containers(1).cpu_ids_size(), 0);
 }
 
+TEST(PodResources, ListWhatRunsAndWhatIsAssignedButNoEndedInitContainer) {
+  admission::NodeState state;
+  for (const char* container : {"init", "app", "other"}) {
+    state.devices.allocations[{"p", container}][kGpu].devices = {{0, {container}}};
+  }
+  state.devices.allocations[{"stopped", "app"}][kGpu].devices = {{0, {"gpu5"}}};
+  reconcile::ContainerRegistry registry;
+  registry.AddSandbox("s1", "p", "space/name");
+  registry.AddContainer("c1", {"p", "app"}, {});
+  registry.AddContainer("c2", {"p", "shared"}, {});
+  registry.AddSandbox("s2", "stopped", "space/stopped");
+  registry.SandboxStopped("s2");
+  registry.AddSandbox("s3", "gone", "space/gone");
+  registry.SandboxStopped("s3");
+  const auto init = [](const std::string& uid) {
+    return uid == "p" ? std::set<std::string>{"init"} : std::set<std::string>();
+  };
+  const auto pods = WithHolders(state, registry, init);
+  ASSERT_EQ(pods.size(), 2U);
+  EXPECT_EQ(pods[0].uid, "p");
+  EXPECT_EQ(pods[0].containers, (std::set<std::string>{"app", "other", "shared"}));
+  EXPECT_EQ(pods[1].uid, "stopped");
+  EXPECT_EQ(pods[1].containers, std::set<std::string>{"app"});
+  // While it runs, an init container holds it.
+  registry.AddContainer("c3", {"p", "init"}, {});
+  EXPECT_TRUE(WithHolders(state, registry, init)[0].containers.contains("init"));
+}
+
+TEST(PodResources, OfTheFirstVersionAreTheDevices) {
+  admission::NodeState state;
+  state.cpu.assignments["p"]["app"] = CpuSet::Parse("1-2").value();
+  state.devices.allocations[{"p", "app"}][kGpu].devices = {{-1, {"gpu0"}}, {1, {"gpu4"}}};
+  const ::v1alpha1::PodResources pod = DescribeDevices(state, {"p", "name", "space", {"app", "x"}});
+  EXPECT_EQ(pod.ShortDebugString(),
+            "name: \"name\" namespace: \"space\" "
+            "containers { name: \"app\" devices { resource_name: \"example.com/gpu\" "
+            "device_ids: \"gpu0\" } devices { resource_name: \"example.com/gpu\" "
+            "device_ids: \"gpu4\" } } containers { name: \"x\" }");
+}
+
 TEST(PodResources, AllocatableIsAllExceptReservedAndUnhealthy) {
   const admission::Node node = testing::MakeNode();
   admission::NodeState state = admission::NodeState::Initial(node);

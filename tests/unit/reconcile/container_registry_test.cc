@@ -212,6 +212,11 @@ TEST_F(Registry, PodsAreThoseWithARunningSandboxAndTheirContainers) {
   EXPECT_EQ(pods[1].name, "three");
   EXPECT_EQ(pods[1].name_space, "system");
   EXPECT_EQ(pods[1].containers, std::set<std::string>());
+  // A pod whose sandbox has stopped may still hold something.
+  const std::vector<ContainerRegistry::Pod> holding = registry_.Pods({"p2", "unknown"});
+  ASSERT_EQ(holding.size(), 3U);
+  EXPECT_EQ(holding[1].uid, "p2");
+  EXPECT_EQ(holding[1].name, "two");
 }
 
 TEST_F(Registry, SandboxThatStopsWhileTheRuntimeListsStaysStopped) {

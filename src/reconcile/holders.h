@@ -1,0 +1,22 @@
+// Which containers the assignments belong to, and which of these containers have ended.
+#pragma once
+
+#include <set>
+
+#include "alignd/admission/node_state.h"
+#include "alignd/pod/pod.h"
+#include "reconcile/container_registry.h"
+
+namespace alignd::reconcile {
+
+// Every container that is assigned CPUs, memory or devices.
+std::set<ContainerKey> AssignedContainers(const admission::NodeState& state);
+
+// The assigned containers that do not run, and all of whose CPUs and devices running containers of
+// their pod have too: they are init containers that have ended, and whose resources are reused. The
+// state keeps their entries, as the kubelet's does. A container that waits for its next start (the
+// kubelet's back-off) shares its resources with no running container and is not among them.
+std::set<ContainerKey> ReusedContainers(const admission::NodeState& state,
+                                        const ContainerRegistry& registry);
+
+}  // namespace alignd::reconcile
