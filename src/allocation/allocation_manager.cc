@@ -23,11 +23,10 @@ using admission::NodeState;
 using devicemanager::PreferenceQuery;
 
 namespace {
-
 // How often a decision asks for preferences again because the free devices have changed meanwhile.
 constexpr int kMaxConsultations = 3;
 
-Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping"}; }
+Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping", "call it again"}; }
 
 }  // namespace
 
@@ -288,7 +287,8 @@ void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Resul
 Result<Done> AllocationManager::Release(const std::string& pod_uid) {
   queue_->AssertOnThisThread();
   Cancel(pod_uid, {ErrorCode::kUnavailable,
-                   "pod " + pod_uid + " was released while its devices were being allocated"});
+                   "pod " + pod_uid + " was released while its devices were being allocated",
+                   "create the pod's sandbox again"});
   NodeState next = ledger_.state();
   admission::ReleasePod(pod_uid, next);
   notes_.Forget(pod_uid);

@@ -24,7 +24,8 @@ bool IsPlain(std::string_view path) {
 Result<std::string> Checked(std::string path, std::string_view what) {
   if (IsPlain(path)) return path;
   return Error{ErrorCode::kInvalidArgument,
-               "\"" + std::string(what) + "\" is no cgroup path below the mount point"};
+               "\"" + std::string(what) + "\" is no cgroup path below the mount point",
+               "correct the cgroup parent of the pod's sandbox"};
 }
 
 // `a-b.slice` lies in `a.slice`: "/a.slice/a-b.slice".

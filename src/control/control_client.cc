@@ -29,9 +29,9 @@ Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds time
   const grpc::Status status = (stub.get()->*call)(&context, request, &response);
   if (status.ok()) return response;
   Error error = rpc::ToError(status, "alignd at " + endpoint);
-  if (error.code == ErrorCode::kUnavailable) {
-    error.remedy = "check that alignd runs and that you have access to its socket (--socket)";
-  }
+  error.remedy = error.code == ErrorCode::kUnavailable
+                     ? "check that alignd runs and that you have access to its socket (--socket)"
+                     : "see alignd's log, and check that --socket is alignd's control socket";
   return error;
 }
 
@@ -43,7 +43,10 @@ Result<v1::GetStatusResponse> ControlClient::GetStatus() const {
   if (!response.ok()) return response.error();
   for (const v1::NumaNode& node : response->numa()) {
     const Result<CpuSet> free = CpuSet::Parse(node.free_cpus());
-    if (!free.ok()) return Error{ErrorCode::kCorrupt, free.error().message};
+    if (!free.ok()) {
+      return Error{ErrorCode::kCorrupt, free.error().message,
+                   "use the alignctl of the same version as alignd"};
+    }
   }
   return response;
 }

@@ -79,9 +79,11 @@ Result<MergedResponse> MergeResponses(const std::map<std::string, std::string>& 
   for (const auto& [resource, bytes] : responses) {
     v1beta1::ContainerAllocateResponse answer;
     if (!answer.ParseFromString(bytes)) {
-      return Error{ErrorCode::kCorrupt, "stored answer of the device plugin for " + resource +
-                                            ": not a ContainerAllocateResponse (" +
-                                            std::to_string(bytes.size()) + " bytes)"};
+      return Error{ErrorCode::kCorrupt,
+                   "stored answer of the device plugin for " + resource +
+                       ": not a ContainerAllocateResponse (" + std::to_string(bytes.size()) +
+                       " bytes)",
+                   "delete the pod: a new one gets a new answer"};
     }
     merger.Add(resource, answer);
   }

@@ -66,7 +66,8 @@ class CreateContainer final : public proxy::CallHandler {
     if (!known.ok()) return Refuse(known.error(), decide);
     if (!*known) {
       const Error error{ErrorCode::kInternal,
-                        "no source knows the resources of container " + key_.container};
+                        "no source knows the resources of container " + key_.container,
+                        "report it, with the output of alignctl status"};
       return Answer(rpc::ToStatus(error), decide);
     }
     podsource::PodAsk ask = **std::move(known);

@@ -96,7 +96,10 @@ Result<admission::Node> MakeNode(const Options& options) {
                                                         : host::ReadConfigFile(options.config);
   if (!config.ok()) return config.error();
   if (options.compatibility) config->compatibility = *options.compatibility;
-  return admission::Node::Make(*std::move(machine), *std::move(config));
+  Result<admission::Node> node = admission::Node::Make(*std::move(machine), *std::move(config));
+  if (node.ok() || !node.error().remedy.empty()) return node;
+  return Error{node.error().code, node.error().message,
+               "correct the KubeletConfiguration that --config names, or the kubelet's own"};
 }
 
 std::set<std::string> ResourceNames(const admission::NodeState& state) {
@@ -368,13 +371,13 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!bindings.ok()) return bindings.error();
   const Result<Done> retained = (*bindings)->RetainAssigned(*state);
   if (!retained.ok()) return retained.error();
+  Result<std::string> running_boot = allocation::RunningBoot(options.root);
+  if (!running_boot.ok()) return running_boot.error();
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
       options.state_dir / allocation::kBootFileName, *std::move(running_boot));
   if (!boot.ok()) return boot.error();
   Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
   if (!events.ok()) return events.error();
-  Result<std::string> running_boot = allocation::RunningBoot(options.root);
-  if (!running_boot.ok()) return running_boot.error();
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
       *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(events),

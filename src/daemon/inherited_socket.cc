@@ -14,7 +14,9 @@ namespace alignd::daemon {
 Result<std::optional<host::Descriptor>> TakeInheritedSocket(const std::string& listen) {
   const int count = sd_listen_fds(/*unset_environment=*/1);
   if (count < 0) {
-    return Error{ErrorCode::kIo, std::generic_category().message(-count)}.In("inherited sockets");
+    return Error{ErrorCode::kIo, std::generic_category().message(-count),
+                 "start alignd with systemd (alignd.socket), or unset LISTEN_PID and LISTEN_FDS"}
+        .In("inherited sockets");
   }
   if (count == 0) return std::optional<host::Descriptor>();
   std::vector<host::Descriptor> passed;  // closed in every case

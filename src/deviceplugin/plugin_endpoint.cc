@@ -13,6 +13,7 @@ namespace alignd::deviceplugin {
 namespace {
 
 constexpr char kService[] = "/v1beta1.DevicePlugin/";
+constexpr char kRemedy[] = "check the plugin's pod and its log";
 
 template <typename Response>
 struct CallState {
@@ -63,7 +64,7 @@ class PluginEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
     endpoint_.Forget(&context_);
     const grpc::Status& why = undecodable_.ok() ? status : undecodable_;
     on_end_(why.ok() ? Error{ErrorCode::kUnavailable,
-                             endpoint_.resource_ + ": the plugin ended its device list"}
+                             endpoint_.resource_ + ": the plugin ended its device list", kRemedy}
                      : endpoint_.ToError(kName, why));
     // May destroy the endpoint, and this with it.
     const std::shared_ptr<PluginConnection> self = std::move(self_);
@@ -113,9 +114,10 @@ Error PluginEndpoint::ClosedError(const std::string& name) const {
 }
 
 Error PluginEndpoint::ToError(const std::string& name, const grpc::Status& status) const {
-  return {ErrorCode::kUnavailable, resource_ + ": device plugin " + name + ": " +
-                                       std::string(rpc::NameOf(status.error_code())) + ": " +
-                                       status.error_message()};
+  return {ErrorCode::kUnavailable,
+          resource_ + ": device plugin " + name + ": " +
+              std::string(rpc::NameOf(status.error_code())) + ": " + status.error_message(),
+          kRemedy};
 }
 
 Error PluginEndpoint::LateError(const std::string& name, const Deadline& deadline) const {
@@ -157,7 +159,9 @@ void PluginEndpoint::Connect(std::function<void(Result<v1beta1::DevicePluginOpti
     if (!options.ok() && options.error().code == ErrorCode::kDeadlineExceeded &&
         channel_->GetState(false) != GRPC_CHANNEL_READY) {
       done(Error{ErrorCode::kDeadlineExceeded,
-                 resource_ + ": failed to dial device plugin: context deadline exceeded"});
+                 resource_ + ": failed to dial device plugin: context deadline exceeded",
+                 "check that the plugin serves its socket; if it is only slow, increase "
+                 "--plugin-connect-timeout-ms"});
       return;
     }
     done(std::move(options));

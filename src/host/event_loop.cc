@@ -18,7 +18,9 @@ constexpr int kMaxEvents = 32;
 constexpr size_t kMaxThreadName = 15;  // pthread_setname_np refuses a longer one
 
 Error ErrnoError(const char* what) {
-  return Error{ErrorCode::kIo, std::generic_category().message(errno)}.In(what);
+  return Error{ErrorCode::kIo, std::generic_category().message(errno),
+               "check alignd's LimitNOFILE= and the kernel's log"}
+      .In(what);
 }
 
 epoll_event EventFor(int fd, uint32_t events) {

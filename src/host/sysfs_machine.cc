@@ -82,7 +82,8 @@ class Reader {
     if (cpus_.empty()) {
       return Error{ErrorCode::kNotFound,
                    "read " + cpu_directory_.string() +
-                       ": no online CPU with topology/core_id and topology/physical_package_id"};
+                       ": no online CPU with topology/core_id and topology/physical_package_id",
+                   "check that --root has the sys/ of a machine"};
     }
     std::vector<Cpu> rows;
     rows.reserve(cpus_.size());

@@ -22,9 +22,13 @@ using Json = nlohmann::json;
 constexpr int kMaxDepth = 100;
 constexpr int kMaxValues = 20'000;
 
+constexpr char kCorrect[] = "correct the file";
+
 Error At(const YAML::Mark& mark, const std::string& what) {
-  return {ErrorCode::kInvalidArgument, "line " + std::to_string(mark.line + 1) + ", column " +
-                                           std::to_string(mark.column + 1) + ": " + what};
+  return {ErrorCode::kInvalidArgument,
+          "line " + std::to_string(mark.line + 1) + ", column " + std::to_string(mark.column + 1) +
+              ": " + what,
+          kCorrect};
 }
 
 std::optional<bool> ReadBool(std::string_view text) {
@@ -258,7 +262,7 @@ Result<std::string> YamlToJson(std::string_view text) {
     // At the end of the text, the library has no position.
     const bool placed = error.mark.line > 0 || error.mark.column > 0;
     const std::string what = "not YAML: " + error.msg;
-    return placed ? At(error.mark, what) : Error{ErrorCode::kInvalidArgument, what};
+    return placed ? At(error.mark, what) : Error{ErrorCode::kInvalidArgument, what, kCorrect};
   }
 }
 

@@ -37,7 +37,8 @@ Result<BindingMode> ParseBindingMode(std::string_view text) {
   if (text == "deferred" || text == "late") return BindingMode::kDeferred;
   if (text == "strict" || text == "counted") return BindingMode::kStrict;
   return Error{ErrorCode::kInvalidArgument,
-               "\"" + std::string(text) + "\" is none of preferred, deferred, strict"};
+               "\"" + std::string(text) + "\" is none of preferred, deferred, strict",
+               "write one of these modes"};
 }
 
 Result<BindingRule> ParseBindingRule(std::string_view text) {

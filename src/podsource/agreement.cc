@@ -11,7 +11,10 @@ namespace {
 
 using runtime::v1::LinuxContainerResources;
 
-Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+Error Invalid(std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message),
+          "correct the annotation, or the webhook that writes it"};
+}
 
 // Both sides must state the same huge pages.
 Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResources& cri,
@@ -26,7 +29,7 @@ Result<Done> RequireHugepages(const Container& stated, const LinuxContainerResou
     const int64_t bytes = Amount(created, resource);
     if (stated_bytes == bytes) continue;
     return Invalid(where + "limits." + resource + " is " + std::to_string(stated_bytes) +
-                   " bytes, but the container is created with " + std::to_string(bytes));
+                   " bytes, but CRI says " + std::to_string(bytes));
   }
   return Done{};
 }
@@ -110,7 +113,7 @@ Result<Done> RequireAgreement(const Container& stated, QosClass qos,
                                                  qos == QosClass::kGuaranteed);
   if (!unlimited && cri.cpu_quota() != quota) {
     return Invalid(where + "limits.cpu is " + std::to_string(limit) + "m (quota " +
-                   std::to_string(quota) + "), but the container is created with a quota of " +
+                   std::to_string(quota) + "), but CRI says a quota of " +
                    std::to_string(cri.cpu_quota()) + " (" + std::to_string(MillisFromQuota(cri)) +
                    "m)");
   }
@@ -118,13 +121,12 @@ Result<Done> RequireAgreement(const Container& stated, QosClass qos,
   const int64_t shares = SharesFromMillis(request);
   if (cri.cpu_shares() != 0 && cri.cpu_shares() != shares) {
     return Invalid(where + "requests.cpu is " + std::to_string(request) + "m (" +
-                   std::to_string(shares) + " shares), but the container is created with " +
+                   std::to_string(shares) + " shares), but CRI says " +
                    std::to_string(cri.cpu_shares()) + " shares");
   }
   const int64_t bytes = Amount(stated.resources.limits, "memory");
   if (bytes != cri.memory_limit_in_bytes()) {
-    return Invalid(where + "limits.memory is " + std::to_string(bytes) +
-                   " bytes, but the container is created with " +
+    return Invalid(where + "limits.memory is " + std::to_string(bytes) + " bytes, but CRI says " +
                    std::to_string(cri.memory_limit_in_bytes()));
   }
   return RequireHugepages(stated, cri, where);

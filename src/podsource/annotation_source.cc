@@ -69,6 +69,13 @@ Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
   return RequireAgreement(stated, QosOf(pod), cri, author);
 }
 
+// The error of an annotation's text.
+Error Faulty(const Error& error, const std::string& author) {
+  Error faulty = error.In(author);
+  if (faulty.remedy.empty()) faulty.remedy = "correct the annotation";
+  return faulty;
+}
+
 // Whether the kubelet allocated as many huge pages for the pod; nullopt: that cannot be read.
 // Errors: kInvalidArgument if it allocated fewer.
 Result<std::optional<Done>> RequireAllocatedHugepages(const Pod& pod,
@@ -85,10 +92,11 @@ Result<std::optional<Done>> RequireAllocatedHugepages(const Pod& pod,
     const Result<int64_t> limit = cgroups->ReadHugepageLimit(*path, PageSizeOf(resource));
     if (!limit.ok()) return std::optional<Done>();
     if (peak.Value() <= *limit) continue;
-    return Error{ErrorCode::kInvalidArgument, author + ": the pod's limits." + resource + " are " +
-                                                  std::to_string(peak.Value()) +
-                                                  " bytes, but its cgroup may have " +
-                                                  std::to_string(*limit)};
+    return Error{ErrorCode::kInvalidArgument,
+                 author + ": the pod's limits." + resource + " are " +
+                     std::to_string(peak.Value()) + " bytes, but its cgroup may have " +
+                     std::to_string(*limit),
+                 "correct the annotation, or the webhook that writes it"};
   }
   return std::optional(Done{});
 }
@@ -106,7 +114,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     if (text == nullptr) continue;
     const std::string author = NameOf(key);
     Result<std::vector<Container>> containers = parse(*text);
-    if (!containers.ok()) return containers.error().In(author);
+    if (!containers.ok()) return Faulty(containers.error(), author);
     PodAsk ask{PodWithoutContainers(*question.sandbox), author};
     ask.pod.containers = *std::move(containers);
     if (!options_.extended_resources && RemoveExtended(ask.pod.containers)) {
@@ -151,7 +159,7 @@ Result<std::optional<PodAsk>> AnnotationSource::KnowExtended(const Question& que
                                                              const std::string& text) const {
   const std::string author = NameOf(kKoordinatorAnnotation);
   const Result<std::vector<Container>> extended = ParseKoordinatorResources(text);
-  if (!extended.ok()) return extended.error().In(author);
+  if (!extended.ok()) return Faulty(extended.error(), author);
   PodAsk ask{PodWithoutContainers(*question.sandbox), author};
   const bool whole = ask.pod.stated_qos == QosClass::kBestEffort;
   const auto stated =

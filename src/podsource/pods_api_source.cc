@@ -129,11 +129,14 @@ class PodsApiSource::Client {
       spdlog::info("the kubelet's Pods API {} at {}", there ? "is available" : "has gone",
                    socket_.string());
     }
-    if (!there || stopped_)
-      return Error{ErrorCode::kUnavailable, std::string(kSource) + ": is not served"};
+    if (!there || stopped_) {
+      return Error{ErrorCode::kUnavailable, std::string(kSource) + ": is not served",
+                   "enable the feature gate PodsAPI of the kubelet"};
+    }
     if (Clock::now() < silent_until_) {
       return Error{ErrorCode::kDeadlineExceeded,
-                   std::string(kSource) + ": is not called for a while after a timeout"};
+                   std::string(kSource) + ": is not called for a while after a timeout",
+                   "see in the kubelet's log why it does not answer"};
     }
     calls_.insert(call);
     return std::nullopt;
@@ -157,14 +160,16 @@ class PodsApiSource::Client {
     }
     if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
       // The kubelet's rate limit.
-      return Error{ErrorCode::kInternal, std::string(kSource) + ": " + status.error_message()};
+      return Error{ErrorCode::kInternal, std::string(kSource) + ": " + status.error_message(),
+                   "find the other programs that call the Pods API"};
     }
     if (!status.ok()) return rpc::ToError(status, kSource);
     Result<Pod> pod = ParseV1Pod(bytes);
     if (!pod.ok()) return pod.error().In(kSource);
     if (pod->uid != uid) {
       return Error{ErrorCode::kInvalidArgument,
-                   std::string(kSource) + ": requested pod " + uid + ", got pod " + pod->uid};
+                   std::string(kSource) + ": requested pod " + uid + ", got pod " + pod->uid,
+                   "check that --pods-api-endpoint is the kubelet's socket"};
     }
     Cache(*pod);
     return pod;
@@ -191,6 +196,19 @@ class PodsApiSource::Client {
   std::map<std::string, Pod> pods_ GUARDED_BY(mutex_);
   std::deque<std::string> oldest_first_ GUARDED_BY(mutex_);
 };
+
+namespace {
+
+// "namespace/name (uid)", from the answer or from the question. The question of an update has the
+// UID only.
+std::string PodNameOf(const Result<Pod>& pod, const Question& question) {
+  const runtime::v1::PodSandboxMetadata& metadata = question.sandbox->metadata();
+  std::string name =
+      pod.ok() ? pod->name_space + "/" + pod->name : metadata.namespace_() + "/" + metadata.name();
+  return name == "/" ? metadata.uid() : name + " (" + metadata.uid() + ")";
+}
+
+}  // namespace
 
 Result<std::unique_ptr<ResourceSource>> PodsApiSource::Make(const Options& options) {
   Result<std::string> path = rpc::SocketPath(options.endpoint);
@@ -227,10 +245,9 @@ void PodsApiSource::Ask(const Question& question, Answer answer) {
       if (!expected && question.remarks) *question.remarks = known.error().message;
       // A timeout has been logged once for all.
       const bool late = known.error().code == ErrorCode::kDeadlineExceeded;
-      const runtime::v1::PodSandboxMetadata& metadata = question.sandbox->metadata();
       spdlog::log(expected || late ? spdlog::level::debug : spdlog::level::warn,
-                  "pod {}/{}: {}; the next source of resources is used", metadata.namespace_(),
-                  metadata.name(), known.error().Text());
+                  "pod {}: {}; the next source of resources is used", PodNameOf(pod, question),
+                  known.error().message);
       known = std::optional<PodAsk>();
     }
     answer(std::move(known));

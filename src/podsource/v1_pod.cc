@@ -42,7 +42,8 @@ Result<Pod> ParseV1Pod(std::string_view bytes) {
   v1::Pod pod;
   if (bytes.size() > size_t{std::numeric_limits<int>::max()} ||
       !pod.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return Error{ErrorCode::kInvalidArgument, "not a v1.Pod in protobuf"};
+    return Error{ErrorCode::kInvalidArgument, "not a v1.Pod in protobuf",
+                 "report it, with the kubelet's version"};
   }
   // One parser for both encodings: this is the JSON of the fields that it reads.
   json spec = {{"initContainers", ToJson(pod.spec().init_containers())},

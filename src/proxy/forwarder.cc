@@ -25,7 +25,9 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::seconds kTrimPause{5};  // one trim for many short connections
 
 Error ErrnoError(const char* what) {
-  return Error{ErrorCode::kIo, std::generic_category().message(errno)}.In(what);
+  return Error{ErrorCode::kIo, std::generic_category().message(errno),
+               "check alignd's LimitNOFILE= and the kernel's log"}
+      .In(what);
 }
 
 class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {

@@ -9,6 +9,11 @@
 #include <utility>
 
 namespace alignd::proxy {
+namespace {
+
+constexpr char kRemedy[] = "start the runtime, or see in its log why it does not answer";
+
+}  // namespace
 
 void RuntimeConnection::Take(Taker taker) {
   if (current_ == nullptr) {
@@ -33,7 +38,8 @@ Result<Done> RuntimeConnection::Connect() {
   if (socket.fd() < 0 ||
       connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     // EAGAIN: the runtime's queue of connections is full.
-    return Error{ErrorCode::kUnavailable, std::generic_category().message(errno)}.In("connect");
+    return Error{ErrorCode::kUnavailable, std::generic_category().message(errno), kRemedy}.In(
+        "connect");
   }
   Session::Callbacks callbacks;
   callbacks.on_ready = [this] {
@@ -83,7 +89,7 @@ void RuntimeConnection::Forget(const Session* session, const std::string& why) {
   if (current_.get() != session) return;
   const std::unique_ptr<Session> gone = std::move(current_);
   serves_ = false;
-  Settle(Error{ErrorCode::kUnavailable, why}.In("the runtime at " + path_));
+  Settle(Error{ErrorCode::kUnavailable, why, kRemedy}.In("the runtime at " + path_));
   if (lost_) lost_();
 }
 

@@ -15,7 +15,9 @@ using admission::Assignment;
 using admission::CpuSetChange;
 using admission::RunningContainer;
 
-Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping"}; }
+Error Stopping() {
+  return {ErrorCode::kUnavailable, "alignd is stopping", "repeat the call when it runs again"};
+}
 
 std::string Describe(const CpuSet& cpus, const std::vector<int>& memory_nodes) {
   return "CPUs " + cpus.ToString() +
@@ -318,7 +320,8 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
   if (self == containers.end()) {
     if (listed) return Done{};  // the runtime answers for it
     return Error{ErrorCode::kUnavailable,
-                 "container " + named + " is not known, and the runtime could not be listed"};
+                 "container " + named + " is not known, and the runtime could not be listed",
+                 "start the runtime, or see in its log why it does not answer"};
   }
   const auto name_of = [this](const RunningContainer& container) {
     return NameOf({container.id, container.key, registry_.PodName(container.key.pod_uid)});

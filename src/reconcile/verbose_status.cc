@@ -24,7 +24,8 @@ Result<ContainerSpec> SpecInStatus(const std::string& info) {
       json::parse(checkpoint::ToValidUtf8(info), nullptr, /*allow_exceptions=*/false);
   static const json::json_pointer kPath("/runtimeSpec/linux/cgroupsPath");
   if (!parsed.is_object() || !parsed.contains(kPath) || !parsed[kPath].is_string()) {
-    return Error{ErrorCode::kNotFound, "the runtime does not report the container's cgroup"};
+    return Error{ErrorCode::kNotFound, "the runtime does not report the container's cgroup",
+                 "use a runtime whose verbose ContainerStatus has the runtime spec"};
   }
   Result<std::string> path = cgroup::PathOfContainer(parsed[kPath].get<std::string>());
   if (!path.ok()) return path.error();

@@ -88,7 +88,7 @@ TEST(AnnotationSource, ContradictionsAreRefusedNamingBothSides) {
       {"pages that the container lacks",
        pages,
        Kubelet(2000, 2000, 64 * kMi),
-       {"limits.hugepages-2Mi", "4194304", "with 0"}},
+       {"limits.hugepages-2Mi", "4194304", "says 0"}},
   };
   for (const Case& c : cases) {
     const Result<PodAsk> ask = PodOfContainer(Annotated(c.annotation), c.container);
