@@ -202,6 +202,9 @@ cri::PodSandboxStatus RuntimeModel::StatusOf(const SimulatedSandbox& sandbox) co
   status.set_created_at(sandbox.created_at);
   *status.mutable_labels() = sandbox.config.labels();
   *status.mutable_annotations() = sandbox.config.annotations();
+  // Without them, a kubelet recreates the sandbox of a pod with hostNetwork at every sync.
+  *status.mutable_linux()->mutable_namespaces()->mutable_options() =
+      sandbox.config.linux().security_context().namespace_options();
   status.set_runtime_handler(sandbox.runtime_handler);
   return status;
 }
