@@ -160,8 +160,7 @@ void PluginEndpoint::Connect(std::function<void(Result<v1beta1::DevicePluginOpti
         channel_->GetState(false) != GRPC_CHANNEL_READY) {
       done(Error{ErrorCode::kDeadlineExceeded,
                  resource_ + ": failed to dial device plugin: context deadline exceeded",
-                 "check that the plugin serves its socket; if it is only slow, increase "
-                 "--plugin-connect-timeout-ms"});
+                 /*remedy=*/{}});  // PluginRegistry adds it: it knows the socket
       return;
     }
     done(std::move(options));

@@ -36,8 +36,10 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) 
   const std::string author(kSource);
   const Pod cri = PodWithoutContainers(*question.sandbox);
   if (cri.stated_qos) pod.stated_qos = cri.stated_qos;
-  pod.name = cri.name;
-  pod.name_space = cri.name_space;
+  if (!cri.name.empty()) {  // an update names the UID only
+    pod.name = cri.name;
+    pod.name_space = cri.name_space;
+  }
   // If the pod has resources of its own, CRI shows them for containers without resources, and none
   // of its containers gets exclusive CPUs.
   const bool comparable = cri.stated_qos && !HasPodLevelResources(pod);

@@ -1,12 +1,16 @@
 // The sources of a pod's resource requests: Pods API, annotations, CRI.
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -14,6 +18,7 @@
 #include "control/control_client.h"
 #include "core/pod_builder.h"
 #include "daemon_fixture.h"
+#include "podsource/pods_api_source.h"
 #include "simulator/kubelet_command.h"
 #include "simulator/pods_api.h"
 
@@ -108,6 +113,33 @@ TEST_F(DaemonSourcesTest, SimulatedKubeletServesThePodsApiWhileItRunsPods) {
   ASSERT_TRUE(ran.ok()) << ran.error().Text() << out.str();
   EXPECT_EQ(SourceOf("web"), "kubelet's Pods API");
   EXPECT_NE(State().find(R"("web":{"app":"2-3","side":"1"})"), std::string::npos) << State();
+}
+
+// UpdateContainerResources knows the pod's UID only.
+TEST_F(DaemonSourcesTest, WarningAboutAnUpdateNamesThePodAndWhatCriSays) {
+  StartPodsApi();
+  api_->SetPod(MakePod("p", {App("app", kTwo)}));
+  podsource::PodsApiSource::Options options;
+  options.endpoint = PodsApiEndpoint();
+  options.timeout = kPatience;
+  const auto source = podsource::PodsApiSource::Make(options);
+  ASSERT_TRUE(source.ok()) << source.error().Text();
+  const auto sandbox = std::make_shared<v1::PodSandboxConfig>();
+  sandbox->mutable_metadata()->set_uid("p");
+  sandbox->mutable_linux()->set_cgroup_parent("/kubepods/podp");
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  std::promise<bool> known;
+  (*source)->Ask({sandbox, std::make_shared<v1::ContainerConfig>(Pinned(3))},
+                 [&](const auto& answer) { known.set_value(answer.ok() && *answer); });
+  EXPECT_FALSE(known.get_future().get());
+  spdlog::set_default_logger(before);
+  EXPECT_NE(log.str().find("pod default/p (p): kubelet's Pods API: app: limits.cpu is 2000m (quota "
+                           "200000), but CRI says a quota of 300000 (3000m); the next source"),
+            std::string::npos)
+      << log.str();
 }
 
 // kubectl debug: an ephemeral container is not in the pod spec's list of containers.

@@ -128,7 +128,8 @@ TEST_F(DevicePlugins, FailuresAndUselessAnswersNameTheResource) {
   plugin->SetManner(Manner::kFail);
   EXPECT_EQ(Allocate({"gpu-0"}).error(),
             (Error{ErrorCode::kUnavailable,
-                   "example.com/gpu: device plugin Allocate: UNKNOWN: simulated failure"}));
+                   "example.com/gpu: device plugin Allocate: UNKNOWN: simulated failure",
+                   "check the plugin's pod and its log"}));
   plugin->SetManner(Manner::kNothing);
   EXPECT_EQ(Allocate({"gpu-0"}).error(),
             (Error{ErrorCode::kInvalidArgument,

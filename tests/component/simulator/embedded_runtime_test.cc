@@ -98,6 +98,26 @@ class EmbeddedRuntimeTest : public ::testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
+TEST_F(EmbeddedRuntimeTest, StatusOfASandboxHasItsNamespaces) {
+  for (const cri::NamespaceMode mode : {cri::NODE, cri::POD}) {
+    cri::RunPodSandboxRequest request;
+    request.mutable_config()->mutable_metadata()->set_name("web-" + std::to_string(mode));
+    request.mutable_config()
+        ->mutable_linux()
+        ->mutable_security_context()
+        ->mutable_namespace_options()
+        ->set_network(mode);
+    cri::RunPodSandboxResponse made;
+    ASSERT_TRUE(Call("RunPodSandbox", request, made).ok());
+    cri::PodSandboxStatusRequest which;
+    which.set_pod_sandbox_id(made.pod_sandbox_id());
+    cri::PodSandboxStatusResponse response;
+    ASSERT_TRUE(Call("PodSandboxStatus", which, response).ok());
+    ASSERT_TRUE(response.status().linux().namespaces().has_options());
+    EXPECT_EQ(response.status().linux().namespaces().options().network(), mode);
+  }
+}
+
 TEST_F(EmbeddedRuntimeTest, ContainerGoesThroughAllStates) {
   const std::string sandbox = RunSandbox();
   std::string id;
