@@ -35,6 +35,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   StreamEvents& caller_events() override { return caller_; }
 
   void Abort(const grpc::Status& status) override {
+    if (state_ == State::kAsking) handler_->OnAbandoned();
     EndRuntimeSide(status);
     Answer(status);
   }
@@ -127,7 +128,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     }
     handler_ = context_.handlers(std::string(Method()));
     if (handler_ == nullptr) return Forward();
-    if (const grpc::Status status = handler_->OnCall(); !status.ok()) Answer(status);
+    if (const grpc::Status status = handler_->OnCall(); !status.ok()) {
+      return Answer(status);
+    }
+    if (const auto timeout = ParseTimeout(request_.Find("grpc-timeout"))) {
+      handler_->OnDeadline(std::chrono::steady_clock::now() + *timeout);
+    }
   }
 
   std::string_view Method() const { return request_.Find(kPath); }
@@ -295,6 +301,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   }
 
   void CallerGone() {
+    if (state_ == State::kAsking) handler_->OnAbandoned();
     EndRuntimeSide({grpc::StatusCode::CANCELLED, "the caller has gone"});
     state_ = State::kFinished;
     // The runtime answered before it had the whole request.

@@ -40,6 +40,13 @@ class CallHandler {
   // runtime. Called with CANCELLED or UNAVAILABLE if the caller or the runtime has gone since; then
   // the runtime may or may not have executed the request.
   virtual void OnResponse(const grpc::Status& status, const std::string* response) = 0;
+
+  // When the caller gives up (grpc-timeout). Called before OnRequest if the caller says so.
+  virtual void OnDeadline(std::chrono::steady_clock::time_point deadline) { (void)deadline; }
+
+  // The call has ended while the handler was deciding: a decision has no effect any more. A handler
+  // that waits for something need not wait any longer.
+  virtual void OnAbandoned() {}
 };
 
 // Makes the handler of a method ("/runtime.v1.RuntimeService/CreateContainer"); null for a method

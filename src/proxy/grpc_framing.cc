@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "alignd/checkpoint/utf8.h"
@@ -102,6 +103,41 @@ std::string FrameOf(std::string message) {
   for (int shift = 24; shift >= 0; shift -= 8) prefix += static_cast<char>(size >> shift & 0xff);
   message.insert(0, prefix);
   return message;
+}
+
+std::optional<std::chrono::microseconds> ParseTimeout(std::string_view value) {
+  using std::chrono::microseconds;
+  constexpr size_t kMaxDigits = 8;
+  constexpr microseconds kMaxTimeout = std::chrono::hours(24);
+  if (value.size() < 2 || value.size() > kMaxDigits + 1) return std::nullopt;
+  int64_t amount = 0;
+  const char* const unit = value.data() + value.size() - 1;
+  const auto [end, error] = std::from_chars(value.data(), unit, amount);
+  if (error != std::errc() || end != unit || amount < 0) return std::nullopt;
+  microseconds timeout{};
+  switch (*unit) {
+    case 'H':
+      timeout = std::chrono::hours(amount);
+      break;
+    case 'M':
+      timeout = std::chrono::minutes(amount);
+      break;
+    case 'S':
+      timeout = std::chrono::seconds(amount);
+      break;
+    case 'm':
+      timeout = std::chrono::milliseconds(amount);
+      break;
+    case 'u':
+      timeout = microseconds(amount);
+      break;
+    case 'n':
+      timeout = microseconds(amount / 1000);
+      break;
+    default:
+      return std::nullopt;
+  }
+  return std::min(timeout, kMaxTimeout);
 }
 
 bool HasStatus(const Headers& trailers) { return !trailers.Find(kStatus).empty(); }

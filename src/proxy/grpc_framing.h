@@ -4,6 +4,7 @@
 
 #include <grpcpp/support/status.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,10 @@ grpc::Status MoreThanOneMessage();
 
 // The message with its prefix before it.
 std::string FrameOf(std::string message);
+
+// The value of `grpc-timeout`: at most 8 digits and a unit. At most a day, so that it can be added
+// to a time. nullopt: there is none, or it cannot be read; the call has no deadline then.
+std::optional<std::chrono::microseconds> ParseTimeout(std::string_view value);
 
 bool HasStatus(const Headers& trailers);
 // The status at the end of an answer; UNKNOWN if there is none.

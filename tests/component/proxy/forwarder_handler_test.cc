@@ -20,6 +20,8 @@ struct Record {
   Gate responded;
   Status status;
   std::optional<std::string> response;
+  Gate abandoned;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
   Gate destroyed;
   Status begins;  // what the handler says when the call begins
 };
@@ -39,6 +41,11 @@ class ScriptedHandler final : public CallHandler {
     script_(*record_, record_->request, std::move(decide));
     record_->asked.Open();
   }
+
+  void OnDeadline(std::chrono::steady_clock::time_point deadline) override {
+    record_->deadline = deadline;
+  }
+  void OnAbandoned() override { record_->abandoned.Open(); }
 
   void OnResponse(const Status& status, const std::string* response) override {
     record_->status = status;
@@ -123,6 +130,47 @@ TEST_F(HandlerTest, RefusalIsNotForwarded) {
   EXPECT_TRUE(record_->destroyed.Wait());
   EXPECT_EQ(received_, 0);
   EXPECT_FALSE(record_->responded.Wait(std::chrono::milliseconds(0)));
+}
+
+TEST_F(HandlerTest, KnowsTheCallersDeadline) {
+  Start(PassOn);
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_TRUE(Call(kMethod, "web").status.ok());
+  ASSERT_TRUE(record_->deadline);
+  EXPECT_GT(*record_->deadline, before + kPatience / 2);
+  EXPECT_LE(*record_->deadline, std::chrono::steady_clock::now() + kPatience);
+  EXPECT_FALSE(record_->abandoned.Wait(std::chrono::milliseconds(0)));
+}
+
+TEST_F(HandlerTest, KnowsThatTheCallerHasNoDeadline) {
+  Start(PassOn);
+  EXPECT_TRUE(CallUnary(caller_, kMethod, "web").status.ok());
+  EXPECT_FALSE(record_->deadline);
+}
+
+TEST_F(HandlerTest, IsNotifiedIfTheCallEndsWhileItDecides) {
+  for (const bool by_stop : {false, true}) {
+    SCOPED_TRACE(by_stop);
+    const auto record = std::make_shared<Record>();
+    StartForwarder([record](const std::string&) -> std::unique_ptr<CallHandler> {
+      return std::make_unique<ScriptedHandler>(record, Keep);
+    });
+    RawCall call(caller_, kMethod, SetPatience);
+    call.Write("web");
+    call.WritesDone();
+    ASSERT_TRUE(record->asked.Wait());
+    EXPECT_FALSE(record->abandoned.Wait(std::chrono::milliseconds(0)));
+    if (by_stop) {
+      StopForwarder(std::chrono::milliseconds(0));
+    } else {
+      call.context().TryCancel();
+    }
+    EXPECT_TRUE(record->abandoned.Wait());
+    call.Finish();
+    record->decide = nullptr;
+    caller_.reset();
+    StopForwarder(std::chrono::milliseconds(0));
+  }
 }
 
 TEST_F(HandlerTest, MayDecideLateOnAnotherThreadWhileOtherCallsPass) {

@@ -80,6 +80,22 @@ TEST(GrpcFraming, ParsesTrailersOfOtherImplementations) {
   EXPECT_EQ(status.error_details(), "\x08\x05");
 }
 
+TEST(GrpcFraming, ParsesTimeoutsInEveryUnit) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(ParseTimeout("2H"), 2h);
+  EXPECT_EQ(ParseTimeout("3M"), 3min);
+  EXPECT_EQ(ParseTimeout("4S"), 4s);
+  EXPECT_EQ(ParseTimeout("119999m"), 119999ms);
+  EXPECT_EQ(ParseTimeout("99999999u"), 99999999us);
+  EXPECT_EQ(ParseTimeout("12345678n"), 12345us);
+  EXPECT_EQ(ParseTimeout("0n"), 0us);
+  EXPECT_EQ(ParseTimeout("99999999H"), 24h);  // can be added to a time
+  for (const char* const odd :
+       {"", "S", "5", "-5S", "+5S", " 5S", "5 S", "5s", "123456789S", "0x5S", "5SS"}) {
+    EXPECT_EQ(ParseTimeout(odd), std::nullopt) << odd;
+  }
+}
+
 TEST(GrpcFraming, AnswerWithoutAStatusIsNoSuccess) {
   EXPECT_EQ(StatusIn({}).error_code(), StatusCode::UNKNOWN);
   const Status status = StatusIn({{":status", "502"}, {"grpc-status", "zero"}});
