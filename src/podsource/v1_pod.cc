@@ -36,6 +36,18 @@ json ToJson(const Containers& containers) {
   return list;
 }
 
+// The scheduler has mapped these resources to a ResourceClaim: a DRA driver serves them, and the
+// kubelet adds its devices.
+void RemoveResourcesOfDra(const v1::PodStatus& status, Pod& pod) {
+  for (const auto& mapping : status.extended_resource_claim_status().request_mappings()) {
+    for (Container& container : pod.containers) {
+      if (container.name != mapping.container_name()) continue;
+      container.resources.limits.erase(mapping.resource_name());
+      container.resources.requests.erase(mapping.resource_name());
+    }
+  }
+}
+
 }  // namespace
 
 Result<Pod> ParseV1Pod(std::string_view bytes) {
@@ -55,7 +67,10 @@ Result<Pod> ParseV1Pod(std::string_view bytes) {
                          {"namespace", pod.metadata().namespace_()}}},
                        {"spec", spec},
                        {"status", {{"qosClass", pod.status().qos_class()}}}};
-  return ParseKubernetesPod(object.dump(-1, ' ', false, json::error_handler_t::replace));
+  Result<Pod> parsed =
+      ParseKubernetesPod(object.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (parsed.ok()) RemoveResourcesOfDra(pod.status(), *parsed);
+  return parsed;
 }
 
 }  // namespace alignd::podsource

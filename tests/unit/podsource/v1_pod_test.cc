@@ -52,6 +52,23 @@ TEST(V1Pod, IsParsedByTheFieldNumbersOfKubernetes) {
   EXPECT_EQ(*pod, *same);
 }
 
+// Field numbers as in IsParsedByTheFieldNumbersOfKubernetes.
+TEST(V1Pod, ExtendedResourcesOfDraDriversAreNotDevicePlugins) {
+  const std::string resources =
+      Field(1, Entry("example.com/gpu", "1")) + Field(1, Entry("example.com/nic", "1"));
+  const std::string spec = Field(2, Field(1, "app") + Field(8, resources)) +
+                           Field(2, Field(1, "beside") + Field(8, resources));
+  const std::string mapping = Field(1, "app") + Field(2, "example.com/gpu") + Field(3, "request-0");
+  const std::string status = Field(18, Field(1, mapping) + Field(2, "claim"));
+  const Result<Pod> pod = ParseV1Pod(Field(1, Field(5, "uid")) + Field(2, spec) + Field(3, status));
+  ASSERT_TRUE(pod.ok()) << pod.error().Text();
+  const Resources& app = pod->containers.at(0).resources;
+  EXPECT_FALSE(app.limits.contains("example.com/gpu"));
+  EXPECT_FALSE(app.requests.contains("example.com/gpu"));
+  EXPECT_TRUE(app.limits.contains("example.com/nic"));
+  EXPECT_TRUE(pod->containers.at(1).resources.limits.contains("example.com/gpu"));
+}
+
 TEST(V1Pod, HasPodLevelResources) {
   const std::string spec =
       Field(2, Field(1, "app")) +
