@@ -1,8 +1,12 @@
 // What AllocationManager::Admit is asked.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -33,6 +37,13 @@ struct AdmissionRequest {
   // If the pod fits only without some stopped pods, these are released in the same change, so that
   // no container is moved onto their CPUs in between. May be empty.
   StoppedPods stopped = {};
+  // How long the answer may wait for a device plugin that has not registered yet; nullopt: not at
+  // all.
+  std::optional<std::chrono::steady_clock::time_point> wait_until = {};
+  // Set once nobody waits for the answer any more; null: never.
+  std::shared_ptr<const std::atomic<bool>> abandoned = {};
+
+  bool IsAbandoned() const { return abandoned != nullptr && *abandoned; }
 };
 
 }  // namespace alignd::allocation

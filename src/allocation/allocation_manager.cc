@@ -27,16 +27,17 @@ namespace {
 constexpr int kMaxConsultations = 3;
 
 Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping", "call it again"}; }
+Error Abandoned() { return {ErrorCode::kUnavailable, "the caller has gone"}; }
 
 }  // namespace
 
 // One pod that is being admitted. Lives until it is answered, and in the callbacks of plugins that
 // have not answered yet.
 struct AllocationManager::Operation {
-  AdmissionRequest request;
-  std::vector<AdmitDone> waiting;  // for this answer
-  std::vector<Caller> behind;      // of the same pod, with more containers: decided afterwards
-  bool ended = false;              // the plugins' answers are ignored from here on
+  AdmissionRequest request;     // that of the first caller, completed
+  std::vector<Caller> waiting;  // for this answer
+  std::vector<Caller> behind;   // of the same pod, with more containers: decided afterwards
+  bool ended = false;           // the plugins' answers are ignored from here on
 
   std::optional<PodDecision> decision;  // once it is made
   Preferences preferences;
@@ -50,20 +51,15 @@ struct AllocationManager::Operation {
 
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
-                                     KubeletAllocation& kubelet, BootRecord* boot)
+                                     KubeletAllocation& kubelet, BootRecord* boot,
+                                     std::set<std::string> not_devices)
     : node_(std::move(node)),
+      not_devices_(std::move(not_devices)),
       plugins_(plugins),
       kubelet_(kubelet),
       ledger_(node_, std::move(initial), store),
       reboot_(boot, ledger_.state().devices),
       queue_(std::make_shared<TaskQueue>("decision")) {}
-
-template <typename Work>
-auto AllocationManager::Posted(Work work) const {
-  return [queue = queue_, work = std::move(work)](const auto&... answer) {
-    queue->Post([work, answer...] { work(answer...); });
-  };
-}
 
 AllocationManager::~AllocationManager() {
   queue_->Post([this] {
@@ -72,6 +68,7 @@ AllocationManager::~AllocationManager() {
       Cancel(std::string(operations_.begin()->first), Stopping());
     }
     for (const auto& [number, caller] : std::exchange(learning_, {})) caller.done(Stopping());
+    held_.Answer(Stopping());
   });
   queue_->Stop();
 }
@@ -86,46 +83,48 @@ void AllocationManager::Admit(AdmissionRequest request, AdmitDone done) {
 void AllocationManager::Start(Caller caller) {
   queue_->AssertOnThisThread();
   if (stopping_) return caller.done(Stopping());
-  AdmissionRequest& request = caller.request;
-  const auto running = operations_.find(request.pod.uid);
+  if (caller.request.IsAbandoned()) return caller.done(Abandoned());
+  const auto running = operations_.find(caller.request.pod.uid);
   const bool pending = running != operations_.end();
-  std::optional<Outcome> answer = AnswerWithoutDecision(request, pending);
-  if (!answer && !caller.learned && kubelet_.MustLearn(ledger_.state(), request)) {
+  const std::vector<UnknownDevices> unknown =
+      FindUnknownDevices(ledger_.state(), caller.request, not_devices_);
+  if (!unknown.empty() && !caller.learned) return Learn(std::move(caller));
+  std::optional<EarlyAnswer> answer = AnswerWithoutDecision(caller, unknown, pending);
+  if (!answer && !caller.learned && kubelet_.MustLearn(ledger_.state(), caller.request)) {
     return Learn(std::move(caller));
   }
-  if (!answer) {
-    const Result<Done> complete = kubelet_.Complete(ledger_.state(), caller.learned, request);
-    if (!complete.ok()) answer = complete.error();
-  }
-  if (answer) {
-    decisions_.AddUndecided(DecisionAbout(node_, ledger_.state(), request.pod, request.source),
-                            *answer);
-    return caller.done(*std::move(answer));
-  }
+  AdmissionRequest request = caller.request;  // a caller that waits starts again with its own
+  if (!answer) answer = Complete(caller, pending, request);
+  if (answer) return Respond(std::move(caller), *std::move(answer));
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
     operation->request = std::move(request);
-    operation->waiting.push_back(std::move(caller.done));
+    operation->waiting.push_back(std::move(caller));
     operations_[operation->request.pod.uid] = operation;
     return Continue(operation);
   }
   Operation& operation = *running->second;
-  if (NamesNoMoreThan(request, operation.request)) {
-    operation.waiting.push_back(std::move(caller.done));
-  } else {
-    operation.behind.push_back(std::move(caller));
-  }
+  const bool same = NamesNoMoreThan(request, operation.request);
+  (same ? operation.waiting : operation.behind).push_back(std::move(caller));
 }
 
-std::optional<Outcome> AllocationManager::AnswerWithoutDecision(const AdmissionRequest& request,
-                                                                bool pending) {
+std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
+    const Caller& caller, const std::vector<UnknownDevices>& unknown, bool pending) {
+  const AdmissionRequest& request = caller.request;
   const Pod& pod = request.pod;
   const ContainerKey wanted{pod.uid, request.wanted};
-  if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted)) return *refusal;
+  if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted)) return Outcome(*refusal);
   notes_.SawPod(pod);
-  if (const Result<Done> taken = TakeOver(wanted); !taken.ok()) return taken.error();
+  if (const Result<Done> taken = TakeOver(wanted); !taken.ok()) return Outcome(taken.error());
   if (auto wait = reboot_.Check(wanted, ledger_.state().devices, inventory_, plugins_)) return wait;
+  if (auto without =
+          AnswerWithoutDevices(unknown, caller.learned, request.wanted, plugins_, inventory_)) {
+    return without;
+  }
   const NodeState& state = ledger_.state();
+  if (const auto why = kubelet_.Unallocated(state, request)) {
+    return Outcome(why->In(request.source));
+  }
   const KubeletAllocatedPod& allocated = request.kubelet_allocated;
   // Devices that are assigned can be bound without a decision.
   const bool can_bind = kubelet_.AreBound(pod.uid, allocated) ||
@@ -134,20 +133,33 @@ std::optional<Outcome> AllocationManager::AnswerWithoutDecision(const AdmissionR
     return std::nullopt;
   }
   const Result<Done> bound = kubelet_.Bind(state, pod.uid, allocated);
-  if (!bound.ok()) return bound.error();
-  return AssignmentsOf(node_, snapshot()->state, pod);
+  if (!bound.ok()) return Outcome(bound.error());
+  return Outcome(AssignmentsOf(node_, snapshot()->state, pod));
 }
 
-void AllocationManager::Learn(Caller caller) {
-  const std::string pod_uid = caller.request.pod.uid;
-  const uint64_t number = learn_count_++;
-  learning_.emplace(number, std::move(caller));
-  kubelet_.Learn(pod_uid, Posted([this, number](const KubeletAllocation::Learned& learned) {
-                   auto waiting = learning_.extract(number);
-                   if (!waiting) return;  // answered when alignd began to stop
-                   waiting.mapped().learned = learned;
-                   Start(std::move(waiting.mapped()));
-                 }));
+std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, bool pending,
+                                                       AdmissionRequest& request) {
+  const Result<Done> complete = kubelet_.Complete(ledger_.state(), caller.learned, request);
+  if (!complete.ok()) return Outcome(complete.error());
+  const NodeState& state = ledger_.state();
+  if (auto without =
+          AnswerWithoutDevices(FindUnknownDevices(state, request, not_devices_), caller.learned,
+                               /*only=*/"", plugins_, inventory_)) {
+    return without;
+  }
+  if (pending) return std::nullopt;  // the decision that is being made needs the same plugins
+  if (auto wait = AwaitedPlugin(state, request, plugins_, inventory_)) return *std::move(wait);
+  return std::nullopt;
+}
+
+void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
+  const auto* const wait = std::get_if<PluginWait>(&answer);
+  const Outcome outcome = wait == nullptr ? std::get<Outcome>(std::move(answer)) : wait->why;
+  const AdmissionRequest& request = caller.request;
+  decisions_.AddUndecided(DecisionAbout(node_, ledger_.state(), request.pod, request.source),
+                          outcome);
+  if (wait != nullptr && may_wait_ && held_.Hold(caller, *wait)) return ScheduleCheck();
+  caller.done(outcome);
 }
 
 Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
@@ -162,10 +174,7 @@ Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
 void AllocationManager::Continue(const std::shared_ptr<Operation>& operation) {
   const AdmissionRequest& request = operation->request;
   const NodeState& state = ledger_.state();
-  if (const auto wait = AwaitedPlugin(state, request, plugins_)) {
-    operation->decision = DecisionAbout(node_, state, request.pod, request.source);
-    return Fail(*operation, *wait);
-  }
+  if (AwaitedPlugin(state, request, plugins_, inventory_)) return StartAgain(operation);
   const bool may_ask = operation->consultations < kMaxConsultations;
   Decision made = Decide(node_, state, request, kubelet_, operation->preferences, may_ask,
                          [&] { return Releasable(request); });
@@ -254,8 +263,20 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
     decisions_.Add(*std::move(operation.decision));
   }
   if (std::holds_alternative<Allocated>(outcome)) notes_.Admitted(operation.request.pod);
-  for (const AdmitDone& done : operation.waiting) done(outcome);
+  for (const Caller& caller : operation.waiting) caller.done(outcome);
   for (Caller& caller : operation.behind) Start(std::move(caller));
+}
+
+void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) {
+  operations_.erase(operation->request.pod.uid);
+  operation->ended = true;
+  for (Caller& caller : operation->waiting) Start(std::move(caller));
+  for (Caller& caller : operation->behind) Start(std::move(caller));
+}
+
+void AllocationManager::EndWaits() {
+  may_wait_ = false;
+  held_.Answer(Stopping());
 }
 
 // --- Releases.
@@ -299,10 +320,11 @@ Result<Done> AllocationManager::Release(const std::string& pod_uid) {
 }
 
 void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
+  held_.AnswerPod(pod_uid, why);
   const auto running = operations_.find(pod_uid);
   if (running == operations_.end()) return;
   Operation& operation = *running->second;
-  for (Caller& caller : operation.behind) operation.waiting.push_back(std::move(caller.done));
+  for (Caller& caller : operation.behind) operation.waiting.push_back(std::move(caller));
   operation.behind.clear();
   Fail(operation, why);
 }
@@ -343,41 +365,6 @@ void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> don
     done(std::move(uids));
   });
   if (!posted) done({});
-}
-
-// --- What the plugins announce.
-
-void AllocationManager::Announce(const std::string& name,
-                                 std::optional<devicemanager::Resource> resource) {
-  if (inventory_.Announce(name, std::move(resource))) queue_->Post([this] { TakeAnnouncements(); });
-}
-
-void AllocationManager::TakeAnnouncements() {
-  queue_->AssertOnThisThread();
-  auto [changes, arriving] = inventory_.Take();
-  const auto ready = Posted([this, names = arriving] {
-    ChangeInventory(inventory_.TakeArrived(names), /*arrived=*/true);
-  });
-  if (!arriving.empty() && !kubelet_.Prepare(arriving, ready)) {
-    changes.merge(inventory_.TakeArrived(arriving));
-  }
-  ChangeInventory(std::move(changes), /*arrived=*/false);
-}
-
-void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) {
-  NodeState next = ledger_.state();
-  for (auto& [name, resource] : changes) {
-    if (!resource || resource->registered) reboot_.PluginSettled(name);
-    if (!resource) {
-      next.devices.resources.erase(name);
-      continue;
-    }
-    if (arrived) kubelet_.Arrive(name, next);
-    next.devices.resources[name] = *std::move(resource);
-  }
-  const Result<Done> saved = ledger_.Keep(std::move(next), Hidden());
-  reboot_.Settle(ledger_.state().devices);
-  if (!saved.ok()) spdlog::error("save the device inventory: {}", saved.error().Text());
 }
 
 // --- The published state.

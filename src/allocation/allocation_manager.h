@@ -23,6 +23,7 @@
 #include "allocation/checkpoint_store.h"
 #include "allocation/decision_log.h"
 #include "allocation/device_plugins.h"
+#include "allocation/held_requests.h"
 #include "allocation/inventory_queue.h"
 #include "allocation/kubelet_allocation.h"
 #include "allocation/ledger.h"
@@ -45,9 +46,11 @@ class AllocationManager final : public InventorySink {
 
   // `initial` comes from CheckpointStore::Load. The references outlive this object, and so does
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
+  // `not_devices`: extended resources that no device plugin serves. Containers that request them do
+  // not wait for one.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
-                    BootRecord* boot = nullptr);
+                    BootRecord* boot = nullptr, std::set<std::string> not_devices = {});
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Runs what was posted. Requests that still wait for a plugin or for the kubelet's checkpoint get
@@ -57,13 +60,26 @@ class AllocationManager final : public InventorySink {
   // Decides about all containers of the pod, asks the plugins for the assigned devices, saves,
   // publishes. A container that has its assignment gets the same one again. While a pod's plugins
   // are asked, further requests for its containers wait for the same answer.
+  // A pod that requests devices waits for their plugin until request.wait_until, and goes on when
+  // the plugin has registered. It is never admitted without them.
   // Errors: kIo if the assignment could not be saved; kUnavailable if the pod was released
-  // meanwhile, alignd stops, or a plugin that the pod needs is awaited. If a plugin fails, the pod
-  // is refused with UnexpectedAdmissionError.
+  // meanwhile, alignd stops, the caller has gone, or a plugin that the pod needs is awaited. If a
+  // plugin fails, or has not registered in time, the pod is refused with UnexpectedAdmissionError.
   // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, allocateContainerResources.
   // Differs: plugins are asked once everything is decided. A plugin's answer is kept with the
   // assignment and not asked for again.
   void Admit(AdmissionRequest request, AdmitDone done);
+
+  // A caller has set `abandoned`: its request waits no longer.
+  void DropAbandoned() {
+    queue_->Post([this] { CheckHeld(); });
+  }
+
+  // alignd is about to stop. Requests that wait for a plugin get an error, and no further one
+  // waits.
+  void StopWaiting() {
+    queue_->Post([this] { EndWaits(); });
+  }
 
   // The container is about to start. Releases what the ended init containers of its pod were
   // assigned, if the pod is known as a whole (admission::ContainerStarts). If that cannot be saved,
@@ -130,21 +146,31 @@ class AllocationManager final : public InventorySink {
 
  private:
   struct Operation;
-  struct Caller {
-    AdmissionRequest request;
-    AdmitDone done;
-    std::optional<KubeletAllocation::Learned> learned = {};
-  };
 
   // A callback for any thread: runs `work` on the decision thread, or not at all once this object
   // is gone.
   template <typename Work>
-  auto Posted(Work work) const;
+  auto Posted(Work work) const {
+    return [queue = queue_, work = std::move(work)](const auto&... answer) {
+      queue->Post([work, answer...] { work(answer...); });
+    };
+  }
 
   // All of these run on the decision thread, except Announce.
   void Start(Caller caller);
   // nullopt: the request needs a decision.
-  std::optional<Outcome> AnswerWithoutDecision(const AdmissionRequest& request, bool pending);
+  std::optional<EarlyAnswer> AnswerWithoutDecision(const Caller& caller,
+                                                   const std::vector<UnknownDevices>& unknown,
+                                                   bool pending);
+  // Completes the request for its decision. nullopt: it can be decided now.
+  std::optional<EarlyAnswer> Complete(const Caller& caller, bool pending,
+                                      AdmissionRequest& request);
+  void Respond(Caller caller, EarlyAnswer answer);
+  // The callers of the operation start again: a plugin that they need has gone.
+  void StartAgain(const std::shared_ptr<Operation>& operation);
+  void CheckHeld();
+  void ScheduleCheck();
+  void EndWaits();
   void Learn(Caller caller);
   Result<Done> TakeOver(const ContainerKey& key);
 
@@ -172,8 +198,9 @@ class AllocationManager final : public InventorySink {
   // Reservations that are not visible, of all operations but `except`.
   std::vector<const Reservation*> Hidden(const Operation* except = nullptr) const;
 
-  const admission::Node node_;  // constant after construction
-  DevicePlugins& plugins_;      // thread-safe
+  const admission::Node node_;               // constant after construction
+  const std::set<std::string> not_devices_;  // constant after construction
+  DevicePlugins& plugins_;                   // thread-safe
   KubeletAllocation& kubelet_;
   DecisionLog decisions_;     // thread-safe
   InventoryQueue inventory_;  // announcing is thread-safe
@@ -183,8 +210,11 @@ class AllocationManager final : public InventorySink {
   RebootWait reboot_;
   PodNotes notes_;
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
+  HeldRequests held_;
+  std::optional<HeldRequests::Clock::time_point> next_check_;  // of held_; posted
   std::map<uint64_t, Caller> learning_;  // wait for the kubelet's checkpoint; by number
   uint64_t learn_count_ = 0;
+  bool may_wait_ = true;
   bool stopping_ = false;
 
   // Shared with callbacks that outlive this object: what they post then is dropped.

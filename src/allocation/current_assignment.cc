@@ -48,10 +48,21 @@ bool IsDecided(const admission::Node& node, const admission::NodeState& state,
       std::ranges::find(pod.containers, request.wanted, &Container::name) != pod.containers.end();
   return std::ranges::all_of(pod.containers, [&](const Container& container) {
     if (one && container.name != request.wanted) return true;
-    // A container of the shared pool may come again and ask for exclusive CPUs.
+    // A container of the shared pool may come again and ask for exclusive CPUs. Others may have
+    // been admitted before the kubelet, or a plugin, knew their devices.
     const bool was_admitted = admitted.contains({pod.uid, container.name});
-    if (was_admitted && !LacksItsCpus(node, state, pod, container)) return true;
+    if (was_admitted && !LacksItsCpus(node, state, pod, container) &&
+        !LacksDevices(state, pod, container)) {
+      return true;
+    }
     return !pending && HasAllItRequests(node, state, pod, container);
+  });
+}
+
+bool LacksDevices(const admission::NodeState& state, const Pod& pod, const Container& container) {
+  return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
+    return !limit.second.IsZero() && state.devices.resources.contains(limit.first) &&
+           state.devices.Find({pod.uid, container.name}, limit.first) == nullptr;
   });
 }
 

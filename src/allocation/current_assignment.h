@@ -41,6 +41,9 @@ bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container);
 
+// Whether the container requests devices of a resource that alignd knows, and is assigned none.
+bool LacksDevices(const admission::NodeState& state, const Pod& pod, const Container& container);
+
 // The reason of a refused resize; the same name as in docs/conditions.md.
 inline constexpr char kResizeRefused[] = "ResizeRefused";
 

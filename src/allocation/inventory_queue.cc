@@ -30,6 +30,13 @@ InventoryQueue::Taken InventoryQueue::Take() {
   return taken;
 }
 
+bool InventoryQueue::IsArriving(const std::string& resource) const {
+  if (arriving_.contains(resource)) return true;
+  const MutexLock lock(mutex_);
+  const auto announced = announced_.find(resource);
+  return announced != announced_.end() && announced->second && announced->second->registered;
+}
+
 InventoryChanges InventoryQueue::TakeArrived(const std::set<std::string>& resources) {
   InventoryChanges arrived;
   for (const std::string& name : resources) {

@@ -32,10 +32,11 @@ class InventoryQueue {
   // May lack some: the plugin was removed, came again, and has arrived already.
   InventoryChanges TakeArrived(const std::set<std::string>& resources);
 
-  bool IsArriving(const std::string& resource) const { return arriving_.contains(resource); }
+  // Whether the resource's plugin has announced devices that are not in the state yet.
+  bool IsArriving(const std::string& resource) const;
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
   InventoryChanges announced_ GUARDED_BY(mutex_);  // since the last Take
 
   InventoryChanges arriving_;

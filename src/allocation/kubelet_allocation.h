@@ -52,10 +52,24 @@ class KubeletAllocation {
     return false;
   }
 
-  // Reads what the kubelet allocated to the pod. `done` runs at most once, on any thread.
-  using Learned = Result<KubeletAllocatedPod>;
+  // What the kubelet allocated to a pod.
+  struct LearnedPod {
+    KubeletAllocatedPod allocated;       // by any plugin
+    KubeletAllocatedPod of_own_plugins;  // by plugins that are not alignd's: the container has them
+  };
+  // Reads it. `done` runs at most once, on any thread.
+  using Learned = Result<LearnedPod>;
   virtual void Learn(const std::string& pod_uid, std::function<void(Learned)> done) {
-    (void)pod_uid, (void)done;
+    (void)pod_uid;
+    done(LearnedPod());
+  }
+
+  // Why the wanted container must wait for the kubelet: it requests devices that the kubelet is to
+  // allocate and has not allocated for it yet. A container keeps what it is assigned already.
+  virtual std::optional<Error> Unallocated(const admission::NodeState& state,
+                                           const AdmissionRequest& request) const {
+    (void)state, (void)request;
+    return std::nullopt;
   }
 
   // Adds what was learnt to the request, and drops the containers that are not decided now.

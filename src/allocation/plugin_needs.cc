@@ -1,21 +1,93 @@
 #include "allocation/plugin_needs.h"
 
+#include <utility>
+
+#include "alignd/pod/refusal.h"
+#include "alignd/pod/resource_name.h"
+
 namespace alignd::allocation {
 
-std::optional<Error> AwaitedPlugin(const admission::NodeState& state,
-                                   const AdmissionRequest& request, const DevicePlugins& plugins) {
+namespace {
+
+bool Has(const KubeletAllocatedPod& allocated, const std::string& container,
+         const std::string& resource) {
+  const auto of_the_container = allocated.find(container);
+  return of_the_container != allocated.end() && of_the_container->second.contains(resource);
+}
+
+}  // namespace
+
+std::optional<PluginWait> WaitFor(const std::string& resource, const DevicePlugins& plugins,
+                                  const InventoryQueue& inventory) {
+  if (std::optional<Error> why = plugins.Awaited(resource)) {
+    return PluginWait{resource, *std::move(why)};
+  }
+  if (!inventory.IsArriving(resource)) return std::nullopt;
+  return PluginWait{resource,
+                    {ErrorCode::kUnavailable, resource + ": its device plugin has just registered",
+                     "wait: the kubelet tries again"}};
+}
+
+std::optional<PluginWait> AwaitedPlugin(const admission::NodeState& state,
+                                        const AdmissionRequest& request,
+                                        const DevicePlugins& plugins,
+                                        const InventoryQueue& inventory) {
   const devicemanager::DeviceState& devices = state.devices;
-  const KubeletAllocatedPod& allocated = request.kubelet_allocated;
   for (const Container& container : request.pod.containers) {
-    const auto of_the_container = allocated.find(container.name);
     for (const auto& [resource, amount] : container.resources.limits) {
-      const bool is_devices =
-          devices.resources.contains(resource) ||
-          (of_the_container != allocated.end() && of_the_container->second.contains(resource));
+      const auto known = devices.resources.find(resource);
+      const bool is_known = known != devices.resources.end();
+      const bool is_devices = is_known || Has(request.kubelet_allocated, container.name, resource);
       if (!is_devices || amount.IsZero()) continue;
       if (devices.Find({request.pod.uid, container.name}, resource) != nullptr) continue;
-      if (std::optional<Error> why = plugins.Awaited(resource)) return why;
+      auto wait = WaitFor(resource, plugins, inventory);
+      // A registered plugin that floods alignd with lists has always just announced devices.
+      const bool is_registered = is_known && known->second.registered;
+      if (wait && !(is_registered && !plugins.Awaited(resource))) return wait;
     }
+  }
+  return std::nullopt;
+}
+
+std::vector<UnknownDevices> FindUnknownDevices(const admission::NodeState& state,
+                                               const AdmissionRequest& request,
+                                               const std::set<std::string>& not_devices) {
+  const devicemanager::DeviceState& devices = state.devices;
+  std::vector<UnknownDevices> unknown;
+  for (const Container& container : request.pod.containers) {
+    for (const auto& [resource, amount] : container.resources.limits) {
+      if (amount.IsZero() || !MayBeDevice(resource) || not_devices.contains(resource)) continue;
+      if (devices.resources.contains(resource)) continue;
+      if (devices.Find({request.pod.uid, container.name}, resource) != nullptr) continue;
+      // The kubelet allocated it through alignd: AwaitedPlugin, then the decision.
+      if (Has(request.kubelet_allocated, container.name, resource)) continue;
+      unknown.push_back({container.name, resource});
+    }
+  }
+  return unknown;
+}
+
+std::optional<EarlyAnswer> AnswerWithoutDevices(
+    const std::vector<UnknownDevices>& unknown,
+    const std::optional<KubeletAllocation::Learned>& learned, const std::string& only,
+    const DevicePlugins& plugins, const InventoryQueue& inventory) {
+  for (const auto& [container, resource] : unknown) {
+    if (!only.empty() && container != only) continue;
+    if (learned && learned->ok() && Has((*learned)->of_own_plugins, container, resource)) continue;
+    if (auto wait = WaitFor(resource, plugins, inventory)) return *std::move(wait);
+    // A kubelet that never allocated devices has no checkpoint.
+    if (learned && !learned->ok() && learned->error().code != ErrorCode::kNotFound) {
+      return Outcome(Error{ErrorCode::kUnavailable,
+                           resource + ": whether the kubelet allocated it to container " +
+                               container + " is not known: " + learned->error().message,
+                           "name the directory of the kubelet's checkpoint with "
+                           "--kubelet-device-plugin-dir, and let alignd read it"});
+    }
+    return Outcome(UnexpectedAdmissionError(
+        "cannot allocate unregistered device " + resource + " for container " + container +
+        ": no device plugin has registered it with alignd, and the kubelet has allocated none: "
+        "start the plugin, or start alignd with --not-devices=" +
+        resource + " if no device plugin serves this resource"));
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "alignd/admission/node_state.h"
@@ -11,14 +12,54 @@
 #include "alignd/pod/pod.h"
 #include "allocation/admission_request.h"
 #include "allocation/device_plugins.h"
+#include "allocation/inventory_queue.h"
+#include "allocation/kubelet_allocation.h"
+#include "allocation/outcome.h"
 #include "allocation/reservation.h"
 
 namespace alignd::allocation {
 
-// Why the pod has to wait: a container needs devices of a plugin that has not registered yet.
-// Devices that are assigned already need no plugin.
-std::optional<Error> AwaitedPlugin(const admission::NodeState& state,
-                                   const AdmissionRequest& request, const DevicePlugins& plugins);
+// The answer to a request has to wait for the device plugin of this resource.
+struct PluginWait {
+  std::string resource;
+  Error why;
+};
+
+// An answer that needs no decision.
+using EarlyAnswer = std::variant<Outcome, PluginWait>;
+
+// Why the plugin of that resource is to be waited for; nullopt: it has registered and its devices
+// are known, or the time to wait for it is over.
+std::optional<PluginWait> WaitFor(const std::string& resource, const DevicePlugins& plugins,
+                                  const InventoryQueue& inventory);
+
+// The pod has to wait: a container needs devices of a resource that alignd knows, and whose plugin
+// is away. Devices that are assigned already need no plugin.
+std::optional<PluginWait> AwaitedPlugin(const admission::NodeState& state,
+                                        const AdmissionRequest& request,
+                                        const DevicePlugins& plugins,
+                                        const InventoryQueue& inventory);
+
+// Devices of a resource that alignd does not know: its plugin has not registered since alignd's
+// start, or serves the kubelet alone.
+struct UnknownDevices {
+  std::string container;
+  std::string resource;
+};
+
+// Those that the pod's containers request. `not_devices`: resources that no plugin serves.
+std::vector<UnknownDevices> FindUnknownDevices(const admission::NodeState& state,
+                                               const AdmissionRequest& request,
+                                               const std::set<std::string>& not_devices);
+
+// The answer if the pod (`only`: that container of it, if not empty) would start without such
+// devices: the kubelet's own plugins have not given them to it either. `learned` is set if
+// `unknown` is not empty. Differs: the kubelet ignores a resource that no plugin has registered,
+// and starts the container without it (manager.go, Allocate).
+std::optional<EarlyAnswer> AnswerWithoutDevices(
+    const std::vector<UnknownDevices>& unknown,
+    const std::optional<KubeletAllocation::Learned>& learned, const std::string& only,
+    const DevicePlugins& plugins, const InventoryQueue& inventory);
 
 // One call of Allocate.
 struct PluginAsk {

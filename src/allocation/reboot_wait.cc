@@ -32,23 +32,19 @@ void RebootWait::Settle(const DeviceState& devices) {
   spdlog::error("record the machine's boot: {}", settled.error().Text());
 }
 
-std::optional<Outcome> RebootWait::Check(const ContainerKey& key, const DeviceState& devices,
-                                         const InventoryQueue& inventory,
-                                         const DevicePlugins& plugins) const {
+std::optional<EarlyAnswer> RebootWait::Check(const ContainerKey& key, const DeviceState& devices,
+                                             const InventoryQueue& inventory,
+                                             const DevicePlugins& plugins) const {
   if (unsettled_.empty()) return std::nullopt;
   const auto assigned = devices.allocations.find(key);
   if (assigned == devices.allocations.end()) return std::nullopt;
   for (const auto& [resource, allocation] : assigned->second) {
     if (!unsettled_.contains(resource)) continue;
-    if (const std::optional<Error> awaited = plugins.Awaited(resource)) return *awaited;
-    if (inventory.IsArriving(resource)) {
-      return Error{ErrorCode::kUnavailable, resource + ": its device plugin has just registered",
-                   "wait: the kubelet tries again"};
-    }
-    return UnexpectedAdmissionError(
+    if (auto wait = WaitFor(resource, plugins, inventory)) return *std::move(wait);
+    return Outcome(UnexpectedAdmissionError(
         resource +
         ": its device plugin has not registered since the machine booted, and without it the "
-        "devices may not exist: check the plugin's pod");
+        "devices may not exist: check the plugin's pod"));
   }
   return std::nullopt;
 }

@@ -10,7 +10,7 @@
 #include "allocation/boot_record.h"
 #include "allocation/device_plugins.h"
 #include "allocation/inventory_queue.h"
-#include "allocation/outcome.h"
+#include "allocation/plugin_needs.h"
 
 namespace alignd::allocation {
 
@@ -27,10 +27,12 @@ class RebootWait {
   // Records the boot once no assigned device of `devices` waits for its plugin.
   void Settle(const devicemanager::DeviceState& devices);
 
-  // What a container is answered that is assigned a device whose plugin has not registered since
-  // the boot; nullopt: there is none. `inventory` has plugins that have just registered.
-  std::optional<Outcome> Check(const ContainerKey& key, const devicemanager::DeviceState& devices,
-                               const InventoryQueue& inventory, const DevicePlugins& plugins) const;
+  // The answer for a container that is assigned a device whose plugin has not registered since the
+  // boot; nullopt: there is none. `inventory` has plugins that have just registered.
+  std::optional<EarlyAnswer> Check(const ContainerKey& key,
+                                   const devicemanager::DeviceState& devices,
+                                   const InventoryQueue& inventory,
+                                   const DevicePlugins& plugins) const;
 
  private:
   BootRecord* const record_;

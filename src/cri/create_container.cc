@@ -1,5 +1,8 @@
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +25,18 @@ namespace alignd::cri {
 namespace {
 
 namespace v1 = runtime::v1;
+using Clock = std::chrono::steady_clock;
+
+// Until when the call may wait for a device plugin. It is answered before its caller gives up, so
+// that the caller gets the reason.
+Clock::time_point WaitUntil(const std::optional<Clock::time_point>& deadline) {
+  // The kubelet's runtimeRequestTimeout, for a caller that says nothing.
+  constexpr Clock::duration kDefaultTimeout = std::chrono::minutes(2);
+  constexpr Clock::duration kMargin = std::chrono::seconds(5);
+  const Clock::time_point now = Clock::now();
+  const Clock::duration left = deadline ? *deadline - now : kDefaultTimeout;
+  return now + left - std::min(kMargin, left / 4);
+}
 
 // One CreateContainer. Its steps are the public methods, in the order in which they happen. All of
 // them run on the events thread; between two steps the call waits for the runtime's listing, for
@@ -29,6 +44,13 @@ namespace v1 = runtime::v1;
 class CreateContainer final : public proxy::CallHandler {
  public:
   explicit CreateContainer(const HandlerContext& context) : context_(context) {}
+
+  void OnDeadline(Clock::time_point deadline) override { deadline_ = deadline; }
+
+  void OnAbandoned() override {
+    *abandoned_ = true;
+    context_.allocation.DropAbandoned();
+  }
 
   // Before the runtime has been listed, the state files name pods that are gone, and do not name
   // containers that run without an assignment. A decision would be wrong both ways.
@@ -80,7 +102,13 @@ class CreateContainer final : public proxy::CallHandler {
   void Admit(podsource::PodAsk ask, Decide decide) {
     allocation::KubeletAllocatedPod kubelet_allocated;
     if (!kubelet_allocated_.empty()) kubelet_allocated = {{key_.container, kubelet_allocated_}};
-    AdmitPod(context_, std::move(ask), key_.container, std::move(kubelet_allocated),
+    AdmitPod(context_,
+             {.pod = std::move(ask.pod),
+              .source = std::move(ask.source),
+              .wanted = key_.container,
+              .kubelet_allocated = std::move(kubelet_allocated),
+              .wait_until = WaitUntil(deadline_),
+              .abandoned = abandoned_},
              Next(&CreateContainer::Decided, std::move(decide)));
   }
 
@@ -192,34 +220,8 @@ class CreateContainer final : public proxy::CallHandler {
       if (container.name != key_.container) continue;
       const Result<Done> applied = mirror::Apply(kubelet_allocated_, container);
       if (!applied.ok()) return applied;
-      const Result<Done> all = RequireKubeletAllocated(container);
-      if (!all.ok()) return all;
     }
     if (!kubelet_allocated_.empty()) ask.source += ", devices from the kubelet's allocation";
-    return Done{};
-  }
-
-  // If the kubelet allocates the devices, a container gets none that the kubelet did not allocate
-  // for it: the kubelet would allocate the same device for another container. A container keeps the
-  // devices that it is assigned already.
-  Result<Done> RequireKubeletAllocated(const Container& container) const {
-    if (!context_.mirrors_devices) return Done{};
-    const auto snapshot = context_.allocation.snapshot();
-    const devicemanager::DeviceState& devices = snapshot->state.devices;
-    for (const auto& [resource, limit] : container.resources.limits) {
-      const auto offered = devices.resources.find(resource);
-      // A resource whose plugin has not registered with alignd may be the kubelet's own.
-      if (offered == devices.resources.end() || !offered->second.registered) continue;
-      if (limit.IsZero() || kubelet_allocated_.contains(resource)) continue;
-      if (devices.Find(key_, resource) != nullptr) continue;
-      return Error{
-          ErrorCode::kInvalidArgument,
-          container.name + ": limits." + resource + " is " + std::to_string(limit.Value()) +
-              ", but the kubelet allocated none for it",
-          "request devices in the pod's own resources, not by annotation. If the pod does, "
-          "then the kubelet admitted it before it knew the resource, or the plugin is "
-          "registered with the kubelet as well: delete the pod"};
-    }
     return Done{};
   }
 
@@ -241,6 +243,8 @@ class CreateContainer final : public proxy::CallHandler {
   void Forward(const Decide& decide) { decide(request_->SerializeAsString()); }
 
   const HandlerContext context_;
+  std::optional<Clock::time_point> deadline_;  // the caller's
+  const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   std::string bytes_;  // the request as it came
   // Parsed. Shared with the source of the pod's resources, which reads it on threads of its own.
   const std::shared_ptr<v1::CreateContainerRequest> request_ =

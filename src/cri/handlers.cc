@@ -46,16 +46,11 @@ void ReportRefusedResize(const HandlerContext& context, const ContainerKey& key,
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
-void AdmitPod(const HandlerContext& context, podsource::PodAsk ask, std::string container,
-              allocation::KubeletAllocatedPod kubelet_allocated,
+void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest request,
               std::function<void(allocation::Outcome)> done) {
-  context.allocation.Admit(
-      {.pod = std::move(ask.pod),
-       .source = std::move(ask.source),
-       .wanted = std::move(container),
-       .kubelet_allocated = std::move(kubelet_allocated),
-       .stopped = [&registry = context.registry] { return registry.StoppedPods(); }},
-      std::move(done));
+  const reconcile::ContainerRegistry& registry = context.registry;
+  request.stopped = [&registry] { return registry.StoppedPods(); };
+  context.allocation.Admit(std::move(request), std::move(done));
 }
 
 }  // namespace alignd::cri

@@ -45,11 +45,10 @@ std::function<void(Argument)> NextStep(const HandlerContext& context, Handler* h
 }
 
 // Has the allocation manager decide about the pod. If the pod fits only without the resources of
-// stopped pods, those pods are released, as the kubelet does before every admission.
-// `container`: the container that is created now; empty if the pod's sandbox is. The other
-// parameters are as in AllocationManager::Admit. `done` runs on the decision thread.
-void AdmitPod(const HandlerContext& context, podsource::PodAsk ask, std::string container,
-              allocation::KubeletAllocatedPod kubelet_allocated,
+// stopped pods, those pods are released, as the kubelet does before every admission. `request`
+// comes without `stopped`; its `wanted` is empty if the pod's sandbox is created
+// now. `done` runs on the decision thread.
+void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest request,
               std::function<void(allocation::Outcome)> done);
 
 // Whether there is nothing to inject, so that a request is forwarded as it came.

@@ -47,7 +47,8 @@ class RunPodSandbox final : public proxy::CallHandler {
   void Admit(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     const bool is_known = known.ok() && *known;
     if (!is_known || AwaitsKubeletsAllocation((*known)->pod)) return Forward(decide);
-    AdmitPod(context_, **std::move(known), /*container=*/"", /*kubelet_allocated=*/{},
+    podsource::PodAsk& ask = **known;
+    AdmitPod(context_, {.pod = std::move(ask.pod), .source = std::move(ask.source)},
              Next(&RunPodSandbox::Decided, std::move(decide)));
   }
 

@@ -181,7 +181,8 @@ class RunningDaemon final : public Daemon {
         plugins_(SettingsOf(options), relay_, background_),
         mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
                           DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
-        allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get()),
+        allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get(),
+                    options.not_devices),
         sources_(std::move(sources)),
         handlers_(cri::MakeContainerHandlers({node_, allocation_, plugins_, registry_, reconciler_,
                                               runtime_, *sources_, conditions_, *events_, io_,
@@ -197,6 +198,7 @@ class RunningDaemon final : public Daemon {
   }
 
   ~RunningDaemon() override {
+    allocation_.StopWaiting();
     if (forwarder_) forwarder_->Stop(kShutdownGrace);
     if (!own_socket_.empty()) unlink(own_socket_.c_str());
     control_.reset();

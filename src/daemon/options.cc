@@ -32,8 +32,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       {"--plugin-grace-ms", "How long a resource is kept after its device plugin has disconnected",
        &options.plugin_grace, 0},
       {"--plugin-patience-ms",
-       "How long pods get UNAVAILABLE, and are tried again, while their device plugin is not "
-       "registered; after it they are refused",
+       "How long pods wait for a device plugin that is not registered; after it they are refused",
        &options.plugin_patience, 0}};
   std::string compatibility;
   std::string mirror = "off";
@@ -64,6 +63,10 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--annotated-extended-resources", options.annotated_extended_resources,
                  "Whether pods may request extended resources by annotation")
       ->capture_default_str();
+  app.add_option("--not-devices", options.not_devices,
+                 "Extended resources that no device plugin serves, such as licences: pods that "
+                 "request them do not wait for a plugin; separated by commas")
+      ->delimiter(',');
   app.add_option("--plugins-registry", options.plugins_registry,
                  "Directory that is watched for sockets of device plugins, as the kubelet's "
                  "plugins_registry; if not given, plugins_registry in the state directory");

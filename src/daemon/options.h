@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "alignd/config/kubelet_config.h"
@@ -42,6 +43,7 @@ struct Options {
   std::chrono::milliseconds plugin_pre_start_timeout{30'000};
   std::chrono::milliseconds plugin_grace{300'000};
   std::chrono::milliseconds plugin_patience{300'000};
+  std::set<std::string> not_devices;  // extended resources that no device plugin serves
   std::string log_level = "info";
 
   std::string pod_resources_socket;  // empty: pod-resources.sock beside the socket of `listen`

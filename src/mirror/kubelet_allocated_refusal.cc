@@ -1,5 +1,6 @@
 #include "mirror/kubelet_allocated_refusal.h"
 
+#include <algorithm>
 #include <set>
 
 namespace alignd::mirror {
@@ -76,6 +77,28 @@ std::optional<Refusal> RefuseTaken(const DeviceState& devices, const std::string
 }
 
 }  // namespace
+
+std::optional<Error> WhyUnallocated(const NodeState& state,
+                                    const allocation::AdmissionRequest& request) {
+  const auto wanted = std::ranges::find(request.pod.containers, request.wanted, &Container::name);
+  if (wanted == request.pod.containers.end()) return std::nullopt;
+  const auto ids = request.kubelet_allocated.find(wanted->name);
+  for (const auto& [resource, limit] : wanted->resources.limits) {
+    const auto offered = state.devices.resources.find(resource);
+    // A resource whose plugin has not registered with alignd may be the kubelet's own.
+    if (offered == state.devices.resources.end() || !offered->second.registered) continue;
+    if (limit.IsZero()) continue;
+    if (ids != request.kubelet_allocated.end() && ids->second.contains(resource)) continue;
+    if (state.devices.Find({request.pod.uid, wanted->name}, resource) != nullptr) continue;
+    return Error{ErrorCode::kUnavailable,
+                 wanted->name + ": limits." + resource + " is " + std::to_string(limit.Value()) +
+                     ", but the kubelet allocated none for it",
+                 "wait: the kubelet allocates devices when it tries again to create the container. "
+                 "If this lasts, request devices in the pod's own resources, not only by "
+                 "annotation, and let the plugin register with alignd only"};
+  }
+  return std::nullopt;
+}
 
 std::optional<Refusal> RefuseKubeletAllocated(const NodeState& state, const Pod& pod,
                                               const KubeletAllocatedPod& allocated,

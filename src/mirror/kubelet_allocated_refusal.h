@@ -14,6 +14,14 @@
 
 namespace alignd::mirror {
 
+// The wanted container requests devices that the kubelet allocates, of a registered plugin, and has
+// neither ids of the kubelet nor an assignment: the kubelet would allocate the same device for
+// another container. A kubelet that admitted the pod before it knew the resource allocates the
+// devices when it tries again to create the container.
+// Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, GetDeviceRunContainerOptions.
+std::optional<Error> WhyUnallocated(const admission::NodeState& state,
+                                    const allocation::AdmissionRequest& request);
+
 // The resource has no plugin, or its plugin does not list the id. With kStrict also: the device is
 // unhealthy, or assigned to another container. Containers that are assigned devices of the resource
 // are not checked.

@@ -36,7 +36,11 @@ class MirroredDevices::Reader : public std::enable_shared_from_this<Reader> {
       if (self->IsStopped()) return;
       const Result<DeviceCheckpoint> read = self->kubelet_.read();
       if (self->IsStopped()) return;
-      done(read.ok() ? Learned(AllocatedTo(*read, pod_uid)) : Learned(read.error()));
+      if (!read.ok()) return done(read.error());
+      LearnedPod learned{AllocatedTo(*read, pod_uid), {}};
+      learned.of_own_plugins =
+          AllocatedTo(WithoutMirrors(*read, self->kubelet_.is_mirrors), pod_uid);
+      done(std::move(learned));
     });
   }
 
@@ -142,7 +146,17 @@ void MirroredDevices::Learn(const std::string& pod_uid, std::function<void(Learn
 Result<Done> MirroredDevices::Complete(const NodeState& state,
                                        const std::optional<Learned>& learned,
                                        allocation::AdmissionRequest& request) {
-  return completion_.Complete(state, learned, request);
+  std::optional<Result<KubeletAllocatedPod>> allocated;
+  if (learned) {
+    allocated = learned->ok() ? Result((*learned)->allocated)
+                              : Result<KubeletAllocatedPod>(learned->error());
+  }
+  return completion_.Complete(state, allocated, request);
+}
+
+std::optional<Error> MirroredDevices::Unallocated(
+    const NodeState& state, const allocation::AdmissionRequest& request) const {
+  return mirrors_ ? WhyUnallocated(state, request) : std::nullopt;
 }
 
 std::optional<Refusal> MirroredDevices::Refuse(const NodeState& state, const Pod& pod,

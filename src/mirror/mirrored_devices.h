@@ -19,7 +19,8 @@
 namespace alignd::mirror {
 
 // Without modes (--mirror off) containers that still come with kubelet-allocated ids are decided
-// as with kPreferred, and bindings from before are kept. Nothing is read from the kubelet then.
+// as with kPreferred, and bindings from before are kept. Of the kubelet's checkpoint, only
+// the devices of its own plugins are then looked up (Learn).
 class MirroredDevices final : public allocation::KubeletAllocation {
  public:
   // The references outlive this object. `io` reads the kubelet's checkpoint, since that may block.
@@ -36,6 +37,8 @@ class MirroredDevices final : public allocation::KubeletAllocation {
   void Learn(const std::string& pod_uid, std::function<void(Learned)> done) override;
   Result<Done> Complete(const admission::NodeState& state, const std::optional<Learned>& learned,
                         allocation::AdmissionRequest& request) override;
+  std::optional<Error> Unallocated(const admission::NodeState& state,
+                                   const allocation::AdmissionRequest& request) const override;
   std::optional<Refusal> Refuse(const admission::NodeState& state, const Pod& pod,
                                 const KubeletAllocatedPod& allocated) const override;
   admission::Admission Admit(const admission::Node& node, const admission::NodeState& state,

@@ -9,4 +9,10 @@ namespace alignd {
 // a device plugin.
 bool IsExtendedResource(std::string_view name);
 
+// Whether containers may get devices of that name from a device plugin: an extended resource
+// outside of kubernetes.io.
+// Source: Kubernetes pkg/apis/core/v1/helper/helpers.go, IsExtendedResourceName, which the kubelet
+// requires of a device plugin's resource.
+bool MayBeDevice(std::string_view name);
+
 }  // namespace alignd

@@ -7,4 +7,8 @@ bool IsExtendedResource(std::string_view name) {
          !name.starts_with("hugepages-");
 }
 
+bool MayBeDevice(std::string_view name) {
+  return IsExtendedResource(name) && name.find("kubernetes.io/") == std::string_view::npos;
+}
+
 }  // namespace alignd

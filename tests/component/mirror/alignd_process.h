@@ -40,6 +40,8 @@ inline std::vector<std::string> AligndCommand(const std::string& program, const 
           ms(options.plugin_connect_timeout),
           "--plugin-preference-timeout-ms",
           ms(options.plugin_preference_timeout),
+          "--plugin-patience-ms",
+          ms(options.plugin_patience),
           "--log-level",
           "warn"};
 }

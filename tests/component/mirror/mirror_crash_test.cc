@@ -23,6 +23,9 @@ uint64_t FromEnvironment(const char* name, uint64_t fallback) {
 
 class MirrorCrash : public MirrorTest {
  protected:
+  // Calls are held for a plugin that is started by a later step.
+  MirrorCrash() { patience_ = milliseconds(200); }
+
   struct Pod {
     std::string sandbox;
     Ids gpus;  // of its running container; empty: none was created yet

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../daemon/daemon_fixture.h"
+#include "control/control_client.h"
 #include "mirror/marker.h"
 #include "simulator/kubelet_devices.h"
 
@@ -155,6 +156,12 @@ class MirrorTest : public DaemonTest {
       if (key.starts_with(mirror::kMarkerPrefix)) return true;
     }
     return false;
+  }
+  // The message of the last decision about the pod; empty: there is none, or it was admitted.
+  std::string LastAnswerTo(const std::string& uid) const {
+    const auto explained = control::ControlClient(DaemonOptions().ControlSocket()).Explain(uid, 1);
+    if (!explained.ok() || explained->decisions().empty()) return "";
+    return explained->decisions(0).message();
   }
   // NUMA nodes of a list of CPUs, on this node.
   static std::set<int> NumaOf(const std::string& cpus) {

@@ -89,6 +89,9 @@ class Witness {
 
 class MirrorKill : public MirrorTest {
  protected:
+  // Calls are held for a plugin that is started by a later step.
+  MirrorKill() { patience_ = milliseconds(200); }
+
   struct Pod {
     std::map<std::string, int> wants;  // by container, in the order of their names
     int cpus = 0;                      // of each; 0: of the shared pool

@@ -65,9 +65,10 @@ TEST_F(MirrorStrict, DevicesThatTheKubeletDidNotAllocateAreRefused) {
     StartAll();
     const v1::PodSandboxConfig thief = PodConfig("thief", "", Annotation(1, 1));
     const Created refused = CreateIn(Run(thief), thief, Pinned(1));
-    EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_TRUE(Says(refused.status, "limits.nvidia.com/gpu is 1, but the kubelet allocated none"))
         << refused.status.error_message();
+    EXPECT_FALSE(Says(refused.status, "delete")) << refused.status.error_message();
     EXPECT_TRUE(Says(refused.status, "annotation alignd.io/resources"))
         << refused.status.error_message();
     const auto why = DecisionAbout("thief");

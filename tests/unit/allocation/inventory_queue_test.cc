@@ -32,6 +32,21 @@ TEST(InventoryQueue, ReportsTheFirstAnnouncementAndKeepsTheNewest) {
   EXPECT_TRUE(queue.Announce(kGpu, Unregistered()));
 }
 
+TEST(InventoryQueue, DevicesAreArrivingFromTheirAnnouncementUntilTheyAreTaken) {
+  InventoryQueue queue;
+  EXPECT_FALSE(queue.IsArriving(kGpu));
+  queue.Announce(kGpu, Unregistered());
+  EXPECT_FALSE(queue.IsArriving(kGpu));
+  queue.Announce(kGpu, EightDevices("gpu"));
+  EXPECT_TRUE(queue.IsArriving(kGpu));
+  queue.Take();
+  EXPECT_TRUE(queue.IsArriving(kGpu));
+  queue.TakeArrived({kGpu});
+  EXPECT_FALSE(queue.IsArriving(kGpu));
+  queue.Announce(kGpu, std::nullopt);
+  EXPECT_FALSE(queue.IsArriving(kGpu));
+}
+
 TEST(InventoryQueue, KeepsAnArrivingResourceWithItsNewestAnnouncement) {
   InventoryQueue queue;
   queue.Announce(kGpu, EightDevices("gpu"));

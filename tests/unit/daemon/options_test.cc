@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,13 @@ TEST(Options, MirrorModeIsThatOfTheFirstRuleThatMatches) {
   EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf"), BindingMode::kDeferred);
   EXPECT_EQ(parsed.options->mirror->Of("intel.com/vf2"), BindingMode::kStrict);
   EXPECT_EQ(parsed.options->mirror->Of("nvidia.com/gpu"), BindingMode::kPreferred);
+}
+
+TEST(Options, ResourcesThatAreNoDevicesAreSeparatedByCommas) {
+  EXPECT_TRUE(Parse({}).options->not_devices.empty());
+  EXPECT_EQ(
+      Parse({"--not-devices=a.com/b,a.com/c", "--not-devices", "d.com/e"}).options->not_devices,
+      (std::set<std::string>{"a.com/b", "a.com/c", "d.com/e"}));
 }
 
 TEST(Options, MirrorErrorsAreReported) {
