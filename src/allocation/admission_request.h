@@ -23,6 +23,14 @@ using KubeletAllocatedPod = std::map<std::string, KubeletAllocatedIds>;
 // not block.
 using StoppedPods = std::function<std::set<std::string>()>;
 
+// What refusals say about another pod.
+struct PodStanding {
+  std::string name = {};   // "namespace/name"; empty: not known
+  bool is_ending = false;  // it has been told to stop, and containers of it still run
+};
+// By UID. Runs on the decision thread; must not block.
+using DescribePod = std::function<PodStanding(const std::string& pod_uid)>;
+
 struct AdmissionRequest {
   // All containers of the pod, or one, if no more of the pod is known.
   Pod pod;
@@ -37,6 +45,7 @@ struct AdmissionRequest {
   // If the pod fits only without some stopped pods, these are released in the same change, so that
   // no container is moved onto their CPUs in between. May be empty.
   StoppedPods stopped = {};
+  DescribePod describe = {};  // may be empty
   // How long the answer may wait for a device plugin that has not registered yet; nullopt: not at
   // all.
   std::optional<std::chrono::steady_clock::time_point> wait_until = {};

@@ -14,6 +14,7 @@
 #include "alignd/admission/init_containers.h"
 #include "allocation/current_assignment.h"
 #include "allocation/decision.h"
+#include "allocation/holders.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
 
@@ -27,7 +28,7 @@ namespace {
 constexpr int kMaxConsultations = 3;
 
 Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping", "call it again"}; }
-Error Abandoned() { return {ErrorCode::kUnavailable, "the caller has gone"}; }
+Error Abandoned() { return {ErrorCode::kUnavailable, "the caller has gone", "call it again"}; }
 
 }  // namespace
 
@@ -184,6 +185,7 @@ void AllocationManager::Continue(const std::shared_ptr<Operation>& operation) {
   decision.containers = std::move(made.admission.decisions);
   if (made.admission.refusal) {
     decision.available = admission::DescribeAvailable(admission::AvailableByNode(node_, state));
+    made.admission.refusal->message += DescribeHolders(state, request);
     return Fail(*operation, *made.admission.refusal);
   }
   operation->released = std::move(made.released);

@@ -50,6 +50,9 @@ void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest reques
               std::function<void(allocation::Outcome)> done) {
   const reconcile::ContainerRegistry& registry = context.registry;
   request.stopped = [&registry] { return registry.StoppedPods(); };
+  request.describe = [&registry](const std::string& uid) {
+    return allocation::PodStanding{registry.PodName(uid), registry.IsEnding(uid)};
+  };
   context.allocation.Admit(std::move(request), std::move(done));
 }
 

@@ -46,7 +46,7 @@ std::function<void(Argument)> NextStep(const HandlerContext& context, Handler* h
 
 // Has the allocation manager decide about the pod. If the pod fits only without the resources of
 // stopped pods, those pods are released, as the kubelet does before every admission. `request`
-// comes without `stopped`; its `wanted` is empty if the pod's sandbox is created
+// comes without `stopped` and `describe`; its `wanted` is empty if the pod's sandbox is created
 // now. `done` runs on the decision thread.
 void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest request,
               std::function<void(allocation::Outcome)> done);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "cri/handlers.h"
@@ -64,6 +65,10 @@ class LifecycleHandler final : public proxy::CallHandler {
     if (!ReadRequest(bytes, request_, decide)) return;
     // Looked up before the runtime acts: afterwards the prefix may be that of another id.
     id_ = FindId(context_.registry, request_).value_or(CallersId(request_));
+    if constexpr (std::is_same_v<Request, runtime::v1::StopContainerRequest> ||
+                  std::is_same_v<Request, runtime::v1::StopPodSandboxRequest>) {
+      context_.registry.StopRequested(id_);
+    }
     decide(std::move(bytes));
   }
 

@@ -139,6 +139,29 @@ void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& 
   added_since_.insert(id);
 }
 
+void ContainerRegistry::StopRequested(const std::string& id) {
+  const MutexLock lock(mutex_);
+  if (const auto found = sandboxes_.find(id); found != sandboxes_.end()) {
+    found->second.stop_requested = true;
+  }
+  if (const auto found = containers_.find(id); found != containers_.end()) {
+    found->second.stop_requested = true;
+  }
+}
+
+bool ContainerRegistry::IsEnding(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto sandbox_ends = [&pod_uid](const auto& entry) {
+    const Sandbox& sandbox = entry.second;
+    return sandbox.pod_uid == pod_uid && sandbox.stop_requested && !sandbox.stopped;
+  };
+  const auto container_ends = [&pod_uid](const auto& entry) {
+    return entry.second.key.pod_uid == pod_uid && entry.second.stop_requested;
+  };
+  return std::ranges::any_of(sandboxes_, sandbox_ends) ||
+         std::ranges::any_of(containers_, container_ends);
+}
+
 void ContainerRegistry::BeginApply(const std::string& id, const CpuSet& cpuset) {
   const MutexLock lock(mutex_);
   const auto found = containers_.find(id);

@@ -76,6 +76,13 @@ class ContainerRegistry {
 
   // `applied`: the CPU set in the CreateContainer request to the runtime; empty for none.
   void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& applied);
+
+  // The runtime was asked to stop the sandbox or container of that id. Until that has succeeded,
+  // its processes may ignore SIGTERM.
+  void StopRequested(const std::string& id);
+  // Whether that is true of a sandbox or a container of the pod that has not stopped.
+  bool IsEnding(const std::string& pod_uid) const;
+
   void RemoveContainer(const std::string& id);
 
   // Around our own update of a container's CPU set. In between, the container may be on the old
@@ -168,6 +175,7 @@ class ContainerRegistry {
     std::string name;
     std::optional<Clock::time_point> stopped;
     bool found = false;  // stopped in a listing; false: stopped through alignd
+    bool stop_requested = false;
   };
   struct Container {
     ContainerKey key;
@@ -179,6 +187,7 @@ class ContainerRegistry {
     bool disturbed = true;                 // by such a call, since our own update began
     bool unmanaged = false;                // not created through alignd although it was running
     bool runs = false;                     // as of the last listing
+    bool stop_requested = false;
   };
 
   void ForgetContainersOf(const std::string& pod_uid) REQUIRES(mutex_);

@@ -462,6 +462,22 @@ TEST_F(Registry, UpdateUnderWayWhenItWasFoundElsewhereIsNotCertain) {
   EXPECT_TRUE(registry_.Footprints()[0].cpuset.Intersects(Cpus("0-1")));
 }
 
+TEST_F(Registry, PodIsEndingFromTheFirstStopUntilItHasStopped) {
+  registry_.AddSandbox("s", "pod", "default/pod");
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
+  registry_.StopRequested("unknown");
+  EXPECT_FALSE(registry_.IsEnding("pod"));
+  registry_.StopRequested("c");  // and its process ignores SIGTERM
+  EXPECT_TRUE(registry_.IsEnding("pod"));
+  EXPECT_FALSE(registry_.IsEnding("other"));
+  registry_.RemoveContainer("c");  // it has ended; the kubelet may create it again
+  EXPECT_FALSE(registry_.IsEnding("pod"));
+  registry_.StopRequested("s");
+  EXPECT_TRUE(registry_.IsEnding("pod"));
+  registry_.SandboxStopped("s");
+  EXPECT_FALSE(registry_.IsEnding("pod"));
+}
+
 TEST_F(Registry, SetIsNotCertainDuringACallOfAnotherClient) {
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
   registry_.BeginContainerCall("c", /*changes_cpus=*/false);

@@ -1,0 +1,75 @@
+#include "allocation/holders.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "edge/allocation_node.h"
+
+namespace alignd::allocation {
+namespace {
+
+using testing::AppPod;
+using testing::kGpu;
+using testing::kNic;
+
+class HoldersTest : public ::testing::Test {
+ protected:
+  HoldersTest() {
+    state_.devices.resources[kGpu] = testing::EightDevices("gpu");
+    state_.devices.resources[kNic] = testing::EightDevices("nic");
+    state_.devices.allocations[{"old", "app"}][kGpu].devices[0] = {"gpu0"};
+    state_.devices.allocations[{"old", "app"}][kNic].devices[0] = {"nic0"};
+    state_.devices.allocations[{"beside", "app"}][kGpu].devices[0] = {"gpu1"};
+    state_.cpu.assignments["old"]["app"] = CpuSet{2, 3};
+    request_.pod = AppPod("new", 2, {{kGpu, "1"}});
+    request_.describe = [this](const std::string& uid) {
+      return PodStanding{"default/" + uid + "-pod", ending_.contains(uid)};
+    };
+  }
+
+  admission::NodeState state_ = admission::NodeState::Initial(testing::MakeNode());
+  AdmissionRequest request_;
+  std::set<std::string> ending_;
+};
+
+TEST_F(HoldersTest, NamesThePodThatIsEndingWithWhatItHas) {
+  ending_ = {"old"};
+  EXPECT_EQ(DescribeHolders(state_, request_),
+            ". Still assigned: pod default/old-pod (old), which is ending: container app has CPUs "
+            "2-3, container app has example.com/gpu gpu0. A pod that is ending releases them when "
+            "its last process has ended: wait, or end the processes that ignore SIGTERM");
+}
+
+TEST_F(HoldersTest, NamesThePodThatHasTheKubeletsDevice) {
+  request_.pod = AppPod("new", 0, {{kGpu, "1"}});
+  request_.kubelet_allocated = {{"app", {{kGpu, {"gpu1"}}}}};
+  EXPECT_EQ(DescribeHolders(state_, request_),
+            ". Still assigned: pod default/beside-pod (beside): container app has example.com/gpu "
+            "gpu1. Wait until these pods end, or delete them");
+}
+
+TEST_F(HoldersTest, NamesNoPodThatRunsOrHasNothingOfIt) {
+  EXPECT_EQ(DescribeHolders(state_, request_), "");
+  ending_ = {"old", "new", "gone"};
+  request_.pod = MakePod("new", {App("app", {})});
+  EXPECT_EQ(DescribeHolders(state_, request_), "");
+  request_.describe = {};
+  EXPECT_EQ(DescribeHolders(state_, request_), "");
+}
+
+TEST_F(HoldersTest, NamesALimitedNumber) {
+  for (int i = 10; i < 30; ++i) {
+    const std::string uid = "pod" + std::to_string(i);
+    state_.devices.allocations[{uid, "app"}][kGpu].devices[0] = {"gpu" + std::to_string(i)};
+    ending_.insert(uid);
+  }
+  const std::string text = DescribeHolders(state_, request_);
+  EXPECT_NE(text.find("default/pod17-pod"), std::string::npos) << text;
+  EXPECT_EQ(text.find("default/pod18-pod"), std::string::npos) << text;
+  EXPECT_NE(text.find("; and 12 more pods"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace alignd::allocation
