@@ -227,16 +227,6 @@ TEST_F(DaemonTest, UpdateOfTheKubeletKeepsOurCpus) {
   EXPECT_EQ(runtime_->FindContainer(shared.container)->resources.cpu_quota(), 300'000);
 }
 
-TEST_F(DaemonTest, UpdateOfAnUnknownContainerPassesAsItIs) {
-  Start();
-  v1::UpdateContainerResourcesRequest request;
-  request.set_container_id("unknown");
-  request.mutable_linux()->set_cpuset_cpus("0-27");
-  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(runtime_->Requests("UpdateContainerResources").back().bytes,
-            request.SerializeAsString());
-}
-
 TEST_F(DaemonTest, RestartedContainerKeepsItsCpus) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
@@ -302,18 +292,6 @@ TEST_F(DaemonTest, WithPolicyNoneNothingIsChanged) {
                                  update_bytes)
                   .status.ok());
   EXPECT_EQ(runtime_->Requests("UpdateContainerResources").back().bytes, update_bytes);
-}
-
-TEST_F(DaemonTest, WhatItDoesNotKnowItRelays) {
-  Start();
-  const testing::RawAnswer answer = testing::CallUnary(client_, "/example.Unheard/Of", "any bytes");
-  EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(answer.status.error_message(), "unknown service example.Unheard");
-  const auto requests = runtime_->Requests("Of");
-  ASSERT_EQ(requests.size(), 1U);
-  EXPECT_EQ(requests[0].bytes, "any bytes");
-  v1::VersionRequest version;
-  EXPECT_TRUE(Call<v1::VersionResponse>("Version", version).status.ok());
 }
 
 }  // namespace

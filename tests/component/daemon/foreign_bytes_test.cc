@@ -233,7 +233,7 @@ TEST_F(ForeignBytes, UpdateOfAnUnknownContainerSetsNoCpus) {
   request.mutable_linux()->set_cpuset_cpus("0-27");
   (*request.mutable_linux()->mutable_unified())["cpuset.cpus"] = "0-27";
   request.mutable_linux()->set_cpu_shares(7);
-  EXPECT_FALSE(Update(request).ok());
+  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::NOT_FOUND);
   v1::UpdateContainerResourcesRequest received;
   ASSERT_TRUE(received.ParseFromString(LastRequest("UpdateContainerResources")));
   EXPECT_EQ(received.linux().cpuset_cpus(), "");
