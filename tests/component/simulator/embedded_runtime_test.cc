@@ -102,6 +102,7 @@ TEST_F(EmbeddedRuntimeTest, StatusOfASandboxHasItsNamespaces) {
   for (const cri::NamespaceMode mode : {cri::NODE, cri::POD}) {
     cri::RunPodSandboxRequest request;
     request.mutable_config()->mutable_metadata()->set_name("web-" + std::to_string(mode));
+    request.mutable_config()->mutable_metadata()->set_uid("u" + std::to_string(mode));
     request.mutable_config()
         ->mutable_linux()
         ->mutable_security_context()
