@@ -26,15 +26,20 @@ Headers ForNewMessage(const Headers& headers) {
 class Call final : public ForwardedCall, public std::enable_shared_from_this<Call> {
  public:
   Call(const Context& context, Session& caller, int32_t stream)
-      : context_(context), caller_(*this, caller, stream) {}
+      : context_(context), caller_(*this, caller, stream) {
+    context_.calls.insert(this);
+  }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
+  ~Call() override { context_.calls.erase(this); }
 
-  void Begin() { caller_.life = shared_from_this(); }
-
-  StreamEvents& caller_events() override { return caller_; }
+  StreamEvents& Begin() {
+    caller_.life = shared_from_this();
+    return caller_;
+  }
 
   void Abort(const grpc::Status& status) override {
+    const std::shared_ptr<Call> self = shared_from_this();
     if (state_ == State::kAsking) handler_->OnAbandoned();
     EndRuntimeSide(status);
     Answer(status);
@@ -379,11 +384,9 @@ std::function<void(CallHandler::Decision)> Call::MakeDecide() {
 
 }  // namespace
 
-std::shared_ptr<ForwardedCall> ForwardedCall::Make(const Context& context, Session& caller,
-                                                   int32_t stream) {
-  auto call = std::make_shared<Call>(context, caller, stream);
-  call->Begin();
-  return call;
+StreamEvents& ForwardedCall::Make(const Context& context, Session& caller, int32_t stream) {
+  // Not make_shared: a weak pointer would keep the memory of a call that has ended.
+  return std::shared_ptr<Call>(new Call(context, caller, stream))->Begin();
 }
 
 }  // namespace alignd::proxy

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "host/event_loop.h"
@@ -14,22 +15,25 @@ namespace alignd::proxy {
 // Used on the loop's thread alone.
 class ForwardedCall {
  public:
+  // The calls that have not ended.
+  using Registry = std::set<ForwardedCall*>;
+
   // Shared by all calls; outlives them.
   struct Context {
     std::shared_ptr<host::EventLoop> loop;
     RuntimeConnection& runtime;
     const HandlerFactory& handlers;
+    Registry& calls;
   };
 
-  // Makes the call that begins with stream `stream` of `caller`. It keeps itself alive.
-  static std::shared_ptr<ForwardedCall> Make(const Context& context, Session& caller,
-                                             int32_t stream);
+  // Makes the call that begins with stream `stream` of `caller`. It keeps itself alive, and is in
+  // `context.calls` as long as it exists. Returns the receiver of the events of the caller's
+  // stream.
+  static StreamEvents& Make(const Context& context, Session& caller, int32_t stream);
 
   virtual ~ForwardedCall() = default;
 
-  // Receives the events of the caller's stream.
-  virtual StreamEvents& caller_events() = 0;
-  // Ends the call on both sides.
+  // Ends the call on both sides. The call may be destroyed then.
   virtual void Abort(const grpc::Status& status) = 0;
 };
 

@@ -23,6 +23,8 @@ namespace {
 // The wait after an accept that failed, for example because the process has no free descriptor.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::seconds kTrimPause{5};  // one trim for many short connections
+// So many calls at a time take some megabytes, which the allocator keeps.
+constexpr size_t kManyCalls = 1024;
 
 Error ErrnoError(const char* what) {
   return Error{ErrorCode::kIo, std::generic_category().message(errno),
@@ -107,22 +109,18 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   }
 
   StreamEvents* Begin(Session& caller, int32_t stream) {
-    const auto call = ForwardedCall::Make({loop_, *runtime_, handlers_}, caller, stream);
-    if (calls_.size() >= 2 * calls_at_sweep_ + 64) {
-      std::erase_if(calls_, [](const auto& weak) { return weak.expired(); });
-      calls_at_sweep_ = calls_.size();
-    }
-    calls_.push_back(call);
-    return &call->caller_events();
+    if (calls_.size() >= kManyCalls) TrimMemorySoon();
+    return &ForwardedCall::Make({loop_, *runtime_, handlers_, calls_}, caller, stream);
   }
 
-  // Callers that did not read their answers may have caused much memory to be allocated, which the
-  // allocator keeps.
+  // Callers that did not read their answers, and many calls at a time, may have caused much memory
+  // to be allocated, which the allocator keeps.
   void TrimMemorySoon() {
     if (std::exchange(trims_soon_, true)) return;
     loop_->After(kTrimPause, WhileRunning([this] {
                    trims_soon_ = false;
                    malloc_trim(0);
+                   if (calls_.size() >= kManyCalls) TrimMemorySoon();
                  }));
   }
 
@@ -140,8 +138,9 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
 
   void CutOff() {
     const grpc::Status stopping(grpc::StatusCode::UNAVAILABLE, "alignd is stopping");
-    for (const auto& weak : std::exchange(calls_, {})) {
-      if (const auto call = weak.lock()) call->Abort(stopping);
+    const ForwardedCall::Registry open = calls_;
+    for (ForwardedCall* const call : open) {
+      if (calls_.contains(call)) call->Abort(stopping);
     }
     End();
   }
@@ -164,8 +163,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   const HandlerFactory handlers_;
   std::unique_ptr<RuntimeConnection> runtime_;
   std::vector<std::unique_ptr<Session>> callers_;
-  std::vector<std::weak_ptr<ForwardedCall>> calls_;  // some of them have ended
-  size_t calls_at_sweep_ = 0;
+  ForwardedCall::Registry calls_;
   bool draining_ = false;
   bool trims_soon_ = false;
   const std::shared_ptr<bool> running_ = std::make_shared<bool>(true);  // the loop's thread only
