@@ -50,6 +50,60 @@ std::string DescribeOutcome(const PodDecision& decision) {
   return text;
 }
 
+// The limits of what is kept. Peers write most of these texts: a plugin's error may have a
+// megabyte.
+constexpr size_t kMaxTextBytes = 4096;
+constexpr size_t kMaxLogBytes = size_t{8} * 1024 * 1024;
+
+void Cut(std::string& text) {
+  if (text.size() <= kMaxTextBytes) return;
+  const std::string more = " (and " + std::to_string(text.size() - kMaxTextBytes) + " more bytes)";
+  text = text.substr(0, kMaxTextBytes) + more;
+}
+
+void CutTexts(PodDecision& decision) {
+  for (std::string* const text : {&decision.pod_uid, &decision.name_space, &decision.name,
+                                  &decision.source, &decision.asked, &decision.available}) {
+    Cut(*text);
+  }
+  if (decision.refusal) Cut(decision.refusal->message);
+  if (decision.error) Cut(decision.error->message);
+  if (decision.error) Cut(decision.error->remedy);
+}
+
+// About what it takes in memory.
+size_t BytesOf(const PodDecision& decision) {
+  constexpr size_t kNode = 64;  // of a map, or an element of a list
+  size_t bytes = sizeof(PodDecision) + decision.pod_uid.size() + decision.name_space.size() +
+                 decision.name.size() + decision.source.size() + decision.asked.size() +
+                 decision.available.size();
+  if (decision.refusal) bytes += decision.refusal->message.size();
+  if (decision.error) bytes += decision.error->message.size() + decision.error->remedy.size();
+  for (const admission::ContainerDecision& container : decision.containers) {
+    bytes += sizeof container + container.container.size();
+    for (const auto& [resource, hints] : container.hints) {
+      bytes += kNode + resource.size();
+      if (hints) bytes += hints->listed().size() * sizeof(topologymanager::TopologyHint);
+    }
+  }
+  for (const auto& [container, assignment] : decision.assignments) {
+    bytes += kNode + sizeof assignment + container.size();
+    for (const auto& [resource, allocation] : assignment.devices) {
+      bytes += kNode + sizeof allocation + resource.size();
+      for (const auto& [node, ids] : allocation.devices) {
+        for (const std::string& id : ids) bytes += kNode + id.size();
+      }
+    }
+  }
+  return bytes;
+}
+
+size_t BytesOf(const std::deque<std::shared_ptr<const PodDecision>>& decisions) {
+  size_t bytes = 0;
+  for (const auto& decision : decisions) bytes += BytesOf(*decision);
+  return bytes;
+}
+
 }  // namespace
 
 void PodDecision::Set(const Outcome& outcome) {
@@ -89,6 +143,7 @@ std::string Describe(const PodDecision& decision) {
 }
 
 void DecisionLog::Add(PodDecision decision) {
+  CutTexts(decision);
   {
     const MutexLock lock(mutex_);
     const auto last = std::ranges::find_if(
@@ -99,6 +154,7 @@ void DecisionLog::Add(PodDecision decision) {
     }
     newest_first_.push_front(std::make_shared<const PodDecision>(decision));
     if (newest_first_.size() > kCapacity) DropOne();
+    while (newest_first_.size() > 1 && BytesOf(newest_first_) > kMaxLogBytes) DropOne();
   }
   const bool is_news = decision.times == 1 && !IsPlain(decision);
   spdlog::log(is_news ? spdlog::level::info : spdlog::level::debug, "{}", Describe(decision));

@@ -93,6 +93,59 @@ TEST(DecisionLog, CountsAnAnswerThatComesAgain) {
   EXPECT_EQ(log.Newest("a", 1).front()->times, 1u);
 }
 
+// A plugin's error text may have a megabyte, and so may the names of a faulty request.
+TEST(DecisionLog, KeepsLittleOfLongTexts) {
+  const std::string text(1 << 20, 'x');
+  DecisionLog log;
+  for (size_t i = 0; i < DecisionLog::kCapacity; ++i) {
+    PodDecision decision = Refused(std::to_string(i), text);
+    decision.error = Error{ErrorCode::kIo, text, text};
+    for (std::string* const field : {&decision.name, &decision.name_space, &decision.source,
+                                     &decision.asked, &decision.available}) {
+      *field = text;
+    }
+    log.Add(std::move(decision));
+  }
+  const auto kept = log.Newest("", DecisionLog::kCapacity);
+  size_t bytes = 0;
+  for (const auto& decision : kept) {
+    bytes += decision->refusal->message.size() + decision->error->Text().size() +
+             decision->name.size() + decision->asked.size();
+  }
+  EXPECT_LT(bytes, size_t{8} << 20);
+  EXPECT_GT(kept.size(), 100u);
+  EXPECT_TRUE(kept.front()->refusal->message.ends_with("x (and 1044480 more bytes)"));
+  EXPECT_EQ(kept.front()->pod_uid, "255");
+}
+
+TEST(DecisionLog, KeepsNoAnswersOfPlugins) {
+  Allocated allocated;
+  allocated.assignments["app"].devices["example.com/gpu"].devices = {{0, {"gpu0"}}};
+  allocated.assignments["app"].devices["example.com/gpu"].response = std::string(1 << 20, 'x');
+  PodDecision decision;
+  decision.pod_uid = "a";
+  decision.Set(allocated);
+  DecisionLog log;
+  log.Add(std::move(decision));
+  const auto kept = log.Newest("a", 1);
+  const auto& response = kept.at(0)->assignments.at("app").devices.at("example.com/gpu").response;
+  EXPECT_LT(response.capacity(), 100u);
+}
+
+TEST(DecisionLog, DropsOldOnesBeforeManyIdsTakeMegabytes) {
+  DecisionLog log;
+  for (int i = 0; i < 20; ++i) {
+    PodDecision decision;
+    decision.pod_uid = std::to_string(i);
+    decision.containers.emplace_back();
+    auto& ids = decision.assignments["app"].devices["example.com/gpu"].devices[0];
+    for (int id = 0; id < 1000; ++id) ids.push_back(std::string(1000, 'x') + std::to_string(id));
+    log.Add(std::move(decision));
+  }
+  EXPECT_EQ(log.Newest("", 100).size(), 7u);  // of 1.1 MB each
+  EXPECT_EQ(log.Newest("", 1).at(0)->pod_uid, "19");
+}
+
 TEST(DecisionLog, DescribesADecisionInOneLine) {
   PodDecision refused = Refused("u1", "no locality");
   refused.available = "NUMA node 0: 1 of 4 CPUs (3)";
