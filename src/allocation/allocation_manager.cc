@@ -17,6 +17,7 @@
 #include "allocation/holders.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
+#include "allocation/state_limits.h"
 
 namespace alignd::allocation {
 
@@ -28,6 +29,10 @@ namespace {
 constexpr int kMaxConsultations = 3;
 
 Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping", "call it again"}; }
+bool IsAssigned(const EarlyAnswer& answer) {
+  const auto* const outcome = std::get_if<Outcome>(&answer);
+  return outcome != nullptr && std::holds_alternative<Allocated>(*outcome);
+}
 Error Abandoned() { return {ErrorCode::kUnavailable, "the caller has gone", "call it again"}; }
 
 }  // namespace
@@ -43,9 +48,10 @@ struct AllocationManager::Operation {
   std::optional<PodDecision> decision;  // once it is made
   Preferences preferences;
   int consultations = 0;
-  size_t awaited = 0;  // answers of plugins
+  size_t awaited = 0;         // answers of plugins
+  bool is_committed = false;  // waits for the disk
 
-  std::optional<Reservation> reservation;
+  bool is_reserved = false;        // in the ledger, perhaps with nothing new
   std::set<std::string> released;  // stopped pods whose assignments it takes
   std::vector<std::pair<PluginAsk, std::string>> responses;
 };
@@ -58,19 +64,25 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
       not_devices_(std::move(not_devices)),
       plugins_(plugins),
       kubelet_(kubelet),
-      ledger_(node_, std::move(initial), store),
-      reboot_(boot, ledger_.state().devices),
-      queue_(std::make_shared<TaskQueue>("decision")) {}
+      queue_(std::make_shared<TaskQueue>("decision")),
+      writer_(node_, store, kubelet, [queue = queue_](auto task) { queue->Post(std::move(task)); }),
+      ledger_(node_, std::move(initial), writer_),
+      reboot_(boot, ledger_.state().devices, [this](auto task) { writer_.Run(std::move(task)); }) {}
 
 AllocationManager::~AllocationManager() {
-  queue_->Post([this] {
+  std::promise<void> is_idle;
+  queue_->Post([this, &is_idle] {
     stopping_ = true;
-    while (!operations_.empty()) {
-      Cancel(std::string(operations_.begin()->first), Stopping());
+    const auto operations = operations_;
+    for (const auto& [pod_uid, operation] : operations) {
+      if (!operation->is_committed) Cancel(pod_uid, Stopping());
     }
     for (const auto& [number, caller] : std::exchange(learning_, {})) caller.done(Stopping());
     held_.Answer(Stopping());
+    ledger_.WhenIdle([&is_idle] { is_idle.set_value(); });
   });
+  is_idle.get_future().wait();
+  writer_.Stop();
   queue_->Stop();
 }
 
@@ -85,6 +97,10 @@ void AllocationManager::Start(Caller caller) {
   queue_->AssertOnThisThread();
   if (stopping_) return caller.done(Stopping());
   if (caller.request.IsAbandoned()) return caller.done(Abandoned());
+  if (const Result<Done> sound = RequireNames(caller.request); !sound.ok()) {
+    spdlog::warn("a pod is refused: {}", sound.error().Text());
+    return caller.done(sound.error());
+  }
   const auto running = operations_.find(caller.request.pod.uid);
   const bool pending = running != operations_.end();
   const std::vector<UnknownDevices> unknown =
@@ -96,6 +112,9 @@ void AllocationManager::Start(Caller caller) {
   }
   AdmissionRequest request = caller.request;  // a caller that waits starts again with its own
   if (!answer) answer = Complete(caller, pending, request);
+  if (answer && IsAssigned(*answer) && !ledger_.IsSaved(request.pod.uid)) {
+    return AnswerOnceSaved(std::move(caller));
+  }
   if (answer) return Respond(std::move(caller), *std::move(answer));
   if (!pending) {
     const auto operation = std::make_shared<Operation>();
@@ -153,21 +172,17 @@ std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, boo
   return std::nullopt;
 }
 
-void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
-  const auto* const wait = std::get_if<PluginWait>(&answer);
-  const Outcome outcome = wait == nullptr ? std::get<Outcome>(std::move(answer)) : wait->why;
-  const AdmissionRequest& request = caller.request;
-  decisions_.AddUndecided(DecisionAbout(node_, ledger_.state(), request.pod, request.source),
-                          outcome);
-  if (wait != nullptr && may_wait_ && held_.Hold(caller, *wait)) return ScheduleCheck();
-  caller.done(outcome);
-}
-
 Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
   Result<std::optional<NodeState>> next = kubelet_.TakeOver(key, ledger_.state());
   if (!next.ok()) return next.error();
-  if (!*next) return Done{};
-  return ledger_.Keep(**std::move(next), Hidden());
+  if (*next) ledger_.Keep(**std::move(next));
+  return Done{};
+}
+
+void AllocationManager::SaveOrLog(const std::string& what) {
+  ledger_.Save([what](const Result<Done>& saved) {
+    if (!saved.ok()) spdlog::error("{}: {}", what, saved.error().Text());
+  });
 }
 
 // --- The decision.
@@ -209,50 +224,66 @@ void AllocationManager::AskPlugins(const std::shared_ptr<Operation>& operation, 
   const Pod& pod = operation->request.pod;
   Reservation reservation = Difference(pod, ledger_.state(), next);
   const std::vector<PluginAsk> asks = PluginAsks(pod, next, reservation, notes_.admitted());
-  if (asks.empty()) return Commit(*operation, std::move(next));
-  ledger_.Reserve(std::move(next));
+  operation->is_reserved = !reservation.IsEmpty() || !asks.empty();
+  if (operation->is_reserved) {
+    ledger_.Reserve(std::move(next), std::move(reservation));
+  } else {
+    ledger_.Keep(std::move(next));
+  }
   ForgetReleased(operation->released);  // also if a plugin fails
-  operation->reservation = std::move(reservation);
+  if (asks.empty()) return Commit(operation);
   operation->awaited = asks.size();
   for (const PluginAsk& ask : asks) {
     plugins_.Allocate(ask.resource, ask.ids,
                       Posted([this, operation, ask](const Result<std::string>& response) {
-                        OnResponse(*operation, ask, response);
+                        OnResponse(operation, ask, response);
                       }));
   }
 }
 
-void AllocationManager::OnResponse(Operation& operation, const PluginAsk& ask,
-                                   const Result<std::string>& response) {
-  if (operation.ended) return;
-  if (!response.ok()) return Fail(operation, UnexpectedAdmissionError(response.error().Text()));
-  operation.responses.emplace_back(ask, *response);
-  if (--operation.awaited > 0) return;
+void AllocationManager::OnResponse(const std::shared_ptr<Operation>& operation,
+                                   const PluginAsk& ask, const Result<std::string>& response) {
+  if (operation->ended) return;
+  if (!response.ok()) return Fail(*operation, UnexpectedAdmissionError(response.error().Text()));
+  operation->responses.emplace_back(ask, *response);
+  if (--operation->awaited > 0) return;
   NodeState next = ledger_.state();
-  for (const auto& [answered, text] : operation.responses) {
+  for (const auto& [answered, text] : operation->responses) {
     next.devices.allocations[answered.key].at(answered.resource).response = text;
   }
-  Commit(operation, std::move(next));
+  ledger_.Amend(std::move(next));
+  Commit(operation);
 }
 
-void AllocationManager::Commit(Operation& operation, NodeState next) {
-  const AdmissionRequest& request = operation.request;
-  const Result<Done> bound = kubelet_.Bind(next, request.pod.uid, request.kubelet_allocated);
-  if (!bound.ok()) return Fail(operation, bound.error());
-  const Result<Done> saved = ledger_.Commit(std::move(next), Hidden(&operation));
-  if (!saved.ok()) return Fail(operation, saved.error());
-  if (!operation.reservation) ForgetReleased(operation.released);
-  operation.reservation.reset();
-  Finish(operation, AssignmentsOf(node_, snapshot()->state, request.pod));
+void AllocationManager::Commit(const std::shared_ptr<Operation>& operation) {
+  const AdmissionRequest& request = operation->request;
+  const Result<Done> fits = RequireReadable(ledger_.state());
+  if (!fits.ok()) return Fail(*operation, fits.error());
+  const Result<Done> bound =
+      kubelet_.Bind(ledger_.state(), request.pod.uid, request.kubelet_allocated);
+  if (!bound.ok()) return Fail(*operation, bound.error());
+  operation->is_committed = true;
+  if (!operation->is_reserved && ledger_.IsSaved(request.pod.uid)) return Assign(*operation);
+  const auto done = [this, operation](const Result<Done>& saved) {
+    if (operation->ended) return;
+    if (!saved.ok()) return Fail(*operation, saved.error());
+    Assign(*operation);
+  };
+  if (operation->is_reserved) return ledger_.Commit(request.pod.uid, done);
+  ledger_.Save(done);
+}
+
+void AllocationManager::Assign(Operation& operation) {
+  Finish(operation, AssignmentsOf(node_, snapshot()->state, operation.request.pod));
 }
 
 void AllocationManager::Fail(Operation& operation, const Outcome& why) {
-  const bool reserved = operation.reservation.has_value();
-  if (reserved) ledger_.GiveBack(*operation.reservation);
-  operation.reservation.reset();
-  if (reserved && !operation.released.empty()) {  // the stopped pods stay released
-    const Result<Done> saved = ledger_.Keep(ledger_.state(), Hidden(&operation));
-    if (!saved.ok()) spdlog::error("release of stopped pods: {}", saved.error().Text());
+  const std::string& pod_uid = operation.request.pod.uid;
+  if (operation.is_reserved) ledger_.GiveBack(pod_uid);
+  if (operation.is_committed) kubelet_.DropUnassigned(ledger_.state(), pod_uid);
+  if (operation.is_reserved && !operation.released.empty()) {  // the stopped pods stay released
+    ledger_.Keep(ledger_.state());
+    SaveOrLog("release of stopped pods");
   }
   Finish(operation, why);
 }
@@ -267,13 +298,6 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
   if (std::holds_alternative<Allocated>(outcome)) notes_.Admitted(operation.request.pod);
   for (const Caller& caller : operation.waiting) caller.done(outcome);
   for (Caller& caller : operation.behind) Start(std::move(caller));
-}
-
-void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) {
-  operations_.erase(operation->request.pod.uid);
-  operation->ended = true;
-  for (Caller& caller : operation->waiting) Start(std::move(caller));
-  for (Caller& caller : operation->behind) Start(std::move(caller));
 }
 
 void AllocationManager::EndWaits() {
@@ -292,22 +316,22 @@ void AllocationManager::ContainerStarts(ContainerKey key) {
     if (next == ledger_.state()) return;
     // An init container that runs once more is decided once more.
     notes_.DropReleased(key.pod_uid, ledger_.state().cpu, next.cpu);
-    const Result<Done> saved = ledger_.Keep(std::move(next), Hidden());
-    if (!saved.ok()) {
-      spdlog::error("init containers of pod {}: {}", key.pod_uid, saved.error().Text());
-    }
+    ledger_.Keep(std::move(next));
+    SaveOrLog("init containers of pod " + key.pod_uid);
   });
 }
 
 void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
                                    std::function<bool()> still_gone) {
   const bool posted = queue_->Post([this, pod_uid, done, still_gone = std::move(still_gone)] {
-    done(still_gone && !still_gone() ? Result<Done>(Done{}) : Release(pod_uid));
+    if (still_gone && !still_gone()) return done(Done{});
+    Release(pod_uid, done);
   });
   if (!posted) done(Stopping());
 }
 
-Result<Done> AllocationManager::Release(const std::string& pod_uid) {
+void AllocationManager::Release(const std::string& pod_uid,
+                                std::function<void(Result<Done>)> done) {
   queue_->AssertOnThisThread();
   Cancel(pod_uid, {ErrorCode::kUnavailable,
                    "pod " + pod_uid + " was released while its devices were being allocated",
@@ -315,10 +339,10 @@ Result<Done> AllocationManager::Release(const std::string& pod_uid) {
   NodeState next = ledger_.state();
   admission::ReleasePod(pod_uid, next);
   notes_.Forget(pod_uid);
-  Result<Done> kept = ledger_.Keep(std::move(next), Hidden());
+  ledger_.Keep(std::move(next));
+  kubelet_.Forget({pod_uid});
+  ledger_.Save(std::move(done));
   reboot_.Settle(ledger_.state().devices);
-  const Result<Done> forgotten = kubelet_.Forget({pod_uid});
-  return kept.ok() ? forgotten : kept;
 }
 
 void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
@@ -347,43 +371,14 @@ void AllocationManager::ForgetReleased(const std::set<std::string>& pod_uids) {
     notes_.Forget(uid);
     spdlog::info("pod {} has stopped and was released: another pod needs its resources", uid);
   }
-  const Result<Done> forgotten = kubelet_.Forget(pod_uids);
-  // The next change of the bindings removes them from the file.
-  if (!forgotten.ok()) spdlog::error("bindings of stopped pods: {}", forgotten.error().Text());
+  kubelet_.Forget(pod_uids);
 }
-
-std::set<std::string> AllocationManager::KnownPods() {
-  std::promise<std::set<std::string>> known;
-  KnownPods([&known](std::set<std::string> uids) { known.set_value(std::move(uids)); });
-  return known.get_future().get();
-}
-
-void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> done) {
-  const bool posted = queue_->Post([this, done] {
-    std::set<std::string> uids = admission::PodsIn(ledger_.state());
-    notes_.AddPodsTo(uids);
-    const auto bound = bindings();
-    for (const auto& [key, devices] : *bound) uids.insert(key.pod_uid);
-    done(std::move(uids));
-  });
-  if (!posted) done({});
-}
-
-// --- The published state.
 
 Result<Done> AllocationManager::SaveAgain() {
   std::promise<Result<Done>> saved;
-  const bool posted = queue_->Post([&] { saved.set_value(ledger_.SaveAgain()); });
+  const bool posted = queue_->Post(
+      [&] { ledger_.SaveAgain([&](const Result<Done>& result) { saved.set_value(result); }); });
   return posted ? saved.get_future().get() : Result<Done>(Stopping());
-}
-
-std::vector<const Reservation*> AllocationManager::Hidden(const Operation* except) const {
-  std::vector<const Reservation*> hidden;
-  for (const auto& [uid, operation] : operations_) {
-    const bool hides = operation.get() != except && operation->reservation;
-    if (hides) hidden.push_back(&*operation->reservation);
-  }
-  return hidden;
 }
 
 }  // namespace alignd::allocation

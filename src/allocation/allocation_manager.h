@@ -31,6 +31,7 @@
 #include "allocation/plugin_needs.h"
 #include "allocation/pod_notes.h"
 #include "allocation/reboot_wait.h"
+#include "allocation/state_writer.h"
 #include "sync/task_queue.h"
 
 namespace alignd::allocation {
@@ -38,8 +39,9 @@ namespace alignd::allocation {
 // Thread-safe: its methods post to the decision thread and return at once. Callbacks run exactly
 // once, on the decision thread (after its end on the caller's), and must not block.
 //
-// While a pod's plugins are asked, its CPUs, memory and devices are reserved: no other pod gets
-// them, but they are neither saved nor published. An assignment is visible once it is saved.
+// While a pod's plugins are asked and its state files are written, its CPUs, memory and devices are
+// reserved: no other pod gets them, but they are not published. An assignment is visible once it is
+// saved. No decision waits for the disk: what needs no write is answered at once.
 class AllocationManager final : public InventorySink {
  public:
   using AdmitDone = std::function<void(Outcome)>;
@@ -91,7 +93,7 @@ class AllocationManager final : public InventorySink {
   // its assignment. A pod that is marked as present before its admission is thus never released by
   // an earlier decision.
   // Errors: kIo if it could not be saved. The pod is released all the same, and the file keeps its
-  // entry until the next save. Its CPUs are not assigned before a save has removed the entry.
+  // entry until the next save. Its CPUs are not granted before a save has removed the entry.
   void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
                   std::function<bool()> still_gone = {});
 
@@ -150,11 +152,7 @@ class AllocationManager final : public InventorySink {
   // A callback for any thread: runs `work` on the decision thread, or not at all once this object
   // is gone.
   template <typename Work>
-  auto Posted(Work work) const {
-    return [queue = queue_, work = std::move(work)](const auto&... answer) {
-      queue->Post([work, answer...] { work(answer...); });
-    };
-  }
+  auto Posted(Work work) const;
 
   // All of these run on the decision thread, except Announce.
   void Start(Caller caller);
@@ -171,15 +169,20 @@ class AllocationManager final : public InventorySink {
   void CheckHeld();
   void ScheduleCheck();
   void EndWaits();
+  void AnswerOnceSaved(Caller caller);
   void Learn(Caller caller);
   Result<Done> TakeOver(const ContainerKey& key);
+  // Writes what was published; a failure is logged with `what` in front.
+  void SaveOrLog(const std::string& what);
 
   void Continue(const std::shared_ptr<Operation>& operation);
   void AskPreferences(const std::shared_ptr<Operation>& operation,
                       const std::set<devicemanager::PreferenceQuery>& queries);
   void AskPlugins(const std::shared_ptr<Operation>& operation, admission::NodeState next);
-  void OnResponse(Operation& operation, const PluginAsk& ask, const Result<std::string>& response);
-  void Commit(Operation& operation, admission::NodeState next);
+  void OnResponse(const std::shared_ptr<Operation>& operation, const PluginAsk& ask,
+                  const Result<std::string>& response);
+  void Commit(const std::shared_ptr<Operation>& operation);
+  void Assign(Operation& operation);
   void Fail(Operation& operation, const Outcome& why);
   void Finish(Operation& operation, const Outcome& outcome);
 
@@ -188,15 +191,12 @@ class AllocationManager final : public InventorySink {
   // Their assignments have gone to another pod.
   void ForgetReleased(const std::set<std::string>& pod_uids);
   void Cancel(const std::string& pod_uid, const Error& why);
-  Result<Done> Release(const std::string& pod_uid);
+  void Release(const std::string& pod_uid, std::function<void(Result<Done>)> done);
 
   void Announce(const std::string& name, std::optional<devicemanager::Resource> resource);
   void TakeAnnouncements();
   // `arrived`: adds what the kubelet's plugins assigned of these resources.
   void ChangeInventory(InventoryChanges changes, bool arrived);
-
-  // Reservations that are not visible, of all operations but `except`.
-  std::vector<const Reservation*> Hidden(const Operation* except = nullptr) const;
 
   const admission::Node node_;               // constant after construction
   const std::set<std::string> not_devices_;  // constant after construction
@@ -204,6 +204,10 @@ class AllocationManager final : public InventorySink {
   KubeletAllocation& kubelet_;
   DecisionLog decisions_;     // thread-safe
   InventoryQueue inventory_;  // announcing is thread-safe
+
+  // Shared with callbacks that outlive this object: what they post then is dropped.
+  const std::shared_ptr<TaskQueue> queue_;
+  StateWriter writer_;  // thread-safe
 
   // Decision thread only, except for the ledger's snapshot and the names of init containers.
   Ledger ledger_;
@@ -216,9 +220,13 @@ class AllocationManager final : public InventorySink {
   uint64_t learn_count_ = 0;
   bool may_wait_ = true;
   bool stopping_ = false;
-
-  // Shared with callbacks that outlive this object: what they post then is dropped.
-  const std::shared_ptr<TaskQueue> queue_;
 };
+
+template <typename Work>
+auto AllocationManager::Posted(Work work) const {
+  return [queue = queue_, work = std::move(work)](const auto&... answer) {
+    queue->Post([work, answer...] { work(answer...); });
+  };
+}
 
 }  // namespace alignd::allocation

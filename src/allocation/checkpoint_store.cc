@@ -72,10 +72,42 @@ Result<NodeState> CheckpointStore::Load(const Node& node) {
 
 Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   const MutexLock lock(mutex_);
-  for (const auto& [file, text] : Texts(node, state)) {
+  const auto texts = Texts(node, state);
+  for (const auto& [file, text] : texts) {
+    if (Result<Done> sound = RequireReadable(*file, text, state); !sound.ok()) return sound;
+  }
+  for (const auto& [file, text] : texts) {
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
   return Done{};
+}
+
+Result<Done> CheckpointStore::RequireReadable(const File& file, const std::string& text,
+                                              const NodeState& state) const {
+  if (file.text == text) return Done{};
+  if (text.size() > host::kMaxFileBytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "write " + file.path.string() + ": " + std::to_string(text.size()) +
+                     " bytes, more than the " + std::to_string(host::kMaxFileBytes) +
+                     " that alignd reads after a restart",
+                 "configure the device plugins to offer fewer devices, shorter ids or shorter "
+                 "answers, or run fewer containers with devices"};
+  }
+  bool is_same = false;
+  if (&file == &cpu_) {
+    const auto read = checkpoint::ParseCpuCheckpoint(text);
+    is_same = read.ok() && read->state.assignments == state.cpu.assignments;
+  } else if (&file == &memory_) {
+    const auto read = checkpoint::ParseMemoryCheckpoint(text);
+    is_same = read.ok() && read->state.assignments == state.memory.assignments;
+  } else {
+    const auto read = checkpoint::ParseDeviceCheckpoint(text);
+    is_same = read.ok() && read->allocations == state.devices.allocations;
+  }
+  if (is_same) return Done{};
+  return Error{ErrorCode::kInternal,
+               "write " + file.path.string() + ": it would not be read back as it is written",
+               "report this to the maintainers of alignd, with the pod's manifest"};
 }
 
 std::vector<CheckpointStore::ForeignFile> CheckpointStore::FindForeignFiles() {
@@ -128,6 +160,13 @@ Result<std::optional<std::string>> CheckpointStore::Read(File& file) {
   Result<std::string> text = host::ReadFile(file.path);
   if (text.ok()) {
     file.text = *std::move(text);
+  } else if (text.error().code == ErrorCode::kInvalidArgument) {  // it is too long
+    Error error = text.error().In("load " + file.path.string());
+    error.remedy =
+        "move " + file.path.string() +
+        " away, and stop the containers with devices: the file says what they are assigned, and "
+        "without it that is assigned again; alignd itself does not write a file of this length";
+    return error;
   } else if (text.error().code != ErrorCode::kNotFound) {
     return text.error();
   }

@@ -29,8 +29,8 @@ struct StatePaths {
   }
 };
 
-// Thread-safe. One thread saves at a time: first the thread that starts alignd, then the decision
-// thread. The caller has locked the state directory.
+// Thread-safe. One thread saves at a time: first the thread that starts alignd, then the thread
+// of StateWriter. The caller has locked the state directory.
 class CheckpointStore {
  public:
   // `calls` outlives the store.
@@ -51,7 +51,8 @@ class CheckpointStore {
 
   // Writes the files whose text changed since they were last read or written, and those whose last
   // write failed. Everything is on the disk when this returns without an error.
-  // Errors: kIo. Each file then has its old or its new text.
+  // Errors: kIo; each file then has its old or its new text. kInvalidArgument if a text is too long
+  // to be read by Load, kInternal if Load would read something else; nothing is written then.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
 
   // A state file with another text than the one that was read or written here last.
@@ -75,6 +76,10 @@ class CheckpointStore {
   // The text of the file, nullopt if there is none.
   static Result<std::optional<std::string>> Read(File& file);
   Result<Done> Write(File& file, const std::string& text);
+  // Whether Load would read this text of the file as `state`. A text that does not change is not
+  // checked again.
+  Result<Done> RequireReadable(const File& file, const std::string& text,
+                               const admission::NodeState& state) const REQUIRES(mutex_);
   Result<Done> WriteMissing(const admission::Node& node, const admission::NodeState& state)
       REQUIRES(mutex_);
   std::vector<std::pair<File*, std::string>> Texts(const admission::Node& node,

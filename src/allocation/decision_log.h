@@ -56,7 +56,8 @@ bool IsPlain(const PodDecision& decision);
 // The decision in one line, as it is logged.
 std::string Describe(const PodDecision& decision);
 
-// Thread-safe. Keeps the last kCapacity decisions; plain ones are dropped first.
+// Thread-safe. Keeps the last kCapacity decisions, and of these not more than 8 MiB; plain ones are
+// dropped first. Long texts are cut.
 class DecisionLog {
  public:
   static constexpr size_t kCapacity = 256;

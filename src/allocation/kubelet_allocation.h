@@ -21,7 +21,7 @@ namespace alignd::allocation {
 // If the kubelet allocates devices, a container comes with the ids that the kubelet allocated to
 // it. alignd binds each id to a device of its own choice. AllocationManager asks this interface at
 // each of its steps; the methods stand in that order. All run on the decision thread, except
-// `bindings`, and none blocks except those that save.
+// `bindings` and those that save, and none of the others blocks.
 class KubeletAllocation {
  public:
   KubeletAllocation() = default;
@@ -33,7 +33,7 @@ class KubeletAllocation {
 
   // `state` with the devices that the kubelet's own plugins assigned to the container, if `state`
   // lacks them. nullopt: nothing to add.
-  // Errors: kUnavailable if another pod is assigned such a device now; kIo.
+  // Errors: kUnavailable if another pod is assigned such a device now.
   virtual Result<std::optional<admission::NodeState>> TakeOver(const ContainerKey& key,
                                                                const admission::NodeState& state) {
     (void)key, (void)state;
@@ -108,17 +108,32 @@ class KubeletAllocation {
 
   // --- It is saved, and later released.
 
-  // Binds the ids to the devices that `state` assigns to the pod. Saved before the ledger: after a
-  // crash in between, bindings without an assignment are dropped. Errors: kIo.
+  // Binds the ids to the devices that `state` assigns to the pod.
+  // Errors: kInvalidArgument if the file of the bindings would be too long.
   virtual Result<Done> Bind(const admission::NodeState& state, const std::string& pod_uid,
                             const KubeletAllocatedPod& allocated) {
     (void)state, (void)pod_uid, (void)allocated;
     return Done{};
   }
 
-  // Drops the bindings of these pods, even if that cannot be saved. Errors: kIo.
-  virtual Result<Done> Forget(const std::set<std::string>& pod_uids) {
-    (void)pod_uids;
+  // Drops the bindings of the pod's containers that `state` assigns no such devices.
+  virtual void DropUnassigned(const admission::NodeState& state, const std::string& pod_uid) {
+    (void)state, (void)pod_uid;
+  }
+
+  // Drops the bindings of these pods.
+  virtual void Forget(const std::set<std::string>& pod_uids) { (void)pod_uids; }
+
+  // The first saves what is new in `now`, before the assignments are saved; the second removes from
+  // the file what is not in `now`, after that. So an assignment never lacks its bindings. Bindings
+  // without an assignment, which a crash in between leaves, are dropped at the next start. On the
+  // thread that writes. Errors: kIo.
+  virtual Result<Done> SaveNewBindings(const checkpoint::Bindings& now) {
+    (void)now;
+    return Done{};
+  }
+  virtual Result<Done> SaveBindings(const checkpoint::Bindings& now) {
+    (void)now;
     return Done{};
   }
 

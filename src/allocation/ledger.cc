@@ -1,5 +1,6 @@
 #include "allocation/ledger.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -9,43 +10,76 @@ namespace alignd::allocation {
 
 using admission::NodeState;
 
-Ledger::Ledger(const admission::Node& node, NodeState initial, CheckpointStore& store)
+namespace {
+
+// After more writes that failed, only pods without an assignment count as saved.
+constexpr size_t kMaxAttempts = 64;
+
+}  // namespace
+
+Ledger::Ledger(const admission::Node& node, NodeState initial, StateWriter& writer)
     : node_(node),
-      store_(store),
+      writer_(writer),
       state_(std::move(initial)),
+      on_disk_{state_, writer.bindings()},
       snapshot_(std::make_shared<const Snapshot>(Snapshot{0, state_})) {
   RequireSound(state_);
 }
 
-void Ledger::Reserve(NodeState next) {
+void Ledger::Reserve(NodeState next, Reservation reservation) {
+  Amend(std::move(next));
+  reserved_.insert_or_assign(reservation.pod_uid, std::move(reservation));
+}
+
+void Ledger::Amend(NodeState next) {
   RequireSound(next);
   state_ = std::move(next);
 }
 
-void Ledger::GiveBack(const Reservation& reservation) {
-  allocation::GiveBack(reservation, state_);
+void Ledger::GiveBack(const std::string& pod_uid) {
+  const auto reserved = reserved_.extract(pod_uid);
+  if (reserved.empty()) return;
+  const auto is_of_pod = [&](const Waiting& waiting) { return waiting.pod_uid == pod_uid; };
+  std::erase_if(next_, is_of_pod);
+  std::erase_if(written_, is_of_pod);  // the next write removes it from the files
+  allocation::GiveBack(reserved.mapped(), state_);
   RequireSound(state_);
 }
 
-Result<Done> Ledger::Commit(NodeState next, const std::vector<const Reservation*>& hidden) {
-  NodeState visible = Visible(next, hidden);
-  if (Result<Done> saved = Save(visible); !saved.ok()) return saved;
-  state_ = std::move(next);
-  Publish(std::move(visible));
-  return Done{};
+void Ledger::Commit(const std::string& pod_uid, Saved done) {
+  next_.push_back({pod_uid, std::move(done)});
+  WriteNext();
 }
 
-Result<Done> Ledger::Keep(NodeState next, const std::vector<const Reservation*>& hidden) {
-  Reserve(std::move(next));
-  NodeState visible = Visible(state_, hidden);
-  Result<Done> saved = Save(visible);
-  Publish(std::move(visible));
-  return saved;
+void Ledger::Keep(NodeState next) {
+  Amend(std::move(next));
+  Publish();
 }
 
-Result<Done> Ledger::SaveAgain() {
-  unsaved_ = true;
-  return Save(snapshot()->state);
+void Ledger::Save(Saved done) {
+  if (done) next_.push_back({"", std::move(done)});
+  WriteNext();
+}
+
+void Ledger::SaveAgain(Saved done) {
+  is_uncertain_ = true;
+  Save(std::move(done));
+}
+
+bool Ledger::IsSaved(const std::string& pod_uid) const {
+  const StateWriter::Job now{snapshot()->state, writer_.bindings()};
+  if (attempts_.size() > kMaxAttempts) return now.HasEntriesOf({}, pod_uid);
+  return now.HasEntriesOf(on_disk_, pod_uid) &&
+         std::ranges::all_of(attempts_, [&](const StateWriter::Job& attempt) {
+           return now.HasEntriesOf(attempt, pod_uid);
+         });
+}
+
+void Ledger::WhenIdle(std::function<void()> idle) {
+  idle_.push_back(std::move(idle));
+  if (!is_writing_ && next_.empty()) {
+    for (const auto& task : std::exchange(idle_, {})) task();
+  }
 }
 
 std::shared_ptr<const Snapshot> Ledger::snapshot() const {
@@ -53,22 +87,62 @@ std::shared_ptr<const Snapshot> Ledger::snapshot() const {
   return snapshot_;
 }
 
-NodeState Ledger::Visible(const NodeState& state,
-                          const std::vector<const Reservation*>& hidden) const {
-  NodeState visible = state;
-  for (const Reservation* reservation : hidden) allocation::GiveBack(*reservation, visible);
-  RequireSound(visible);
+NodeState Ledger::Visible(const std::vector<Waiting>& shown) const {
+  NodeState visible = state_;
+  bool is_state = true;
+  for (const auto& [pod_uid, reservation] : reserved_) {
+    if (std::ranges::find(shown, pod_uid, &Waiting::pod_uid) != shown.end()) continue;
+    allocation::GiveBack(reservation, visible);
+    is_state = false;
+  }
+  if (!is_state) RequireSound(visible);
   return visible;
 }
 
-Result<Done> Ledger::Save(const NodeState& visible) {
-  if (!unsaved_ && visible == snapshot()->state) return Done{};
-  Result<Done> saved = store_.Save(node_, visible);
-  unsaved_ = !saved.ok();
-  return saved;
+void Ledger::WriteNext() {
+  if (is_writing_) return;
+  std::vector<Waiting> waiting = std::exchange(next_, {});
+  StateWriter::Job job{Visible(waiting), writer_.bindings()};
+  if (!is_uncertain_ && job.HasFilesOf(on_disk_)) return Settle(std::move(waiting), Done{});
+  is_writing_ = true;
+  if (attempts_.size() <= kMaxAttempts) attempts_.push_back(job);
+  written_ = std::move(waiting);
+  writer_.Write(job, [this](const StateWriter::Job& written, const Result<Done>& result) {
+    OnWritten(written, result);
+  });
 }
 
-void Ledger::Publish(NodeState visible) {
+void Ledger::OnWritten(const StateWriter::Job& job, const Result<Done>& result) {
+  is_writing_ = false;
+  is_uncertain_ = !result.ok();
+  if (result.ok()) {
+    on_disk_ = job;
+    attempts_.clear();
+  }
+  Settle(std::exchange(written_, {}), result);
+  // After a failure only for those who wait: each write is answered.
+  if (!next_.empty() || !is_uncertain_) WriteNext();
+  if (is_writing_ || !next_.empty()) return;
+  for (const auto& task : std::exchange(idle_, {})) task();
+}
+
+void Ledger::Settle(std::vector<Waiting> waiting, const Result<Done>& result) {
+  for (const Waiting& one : waiting) {
+    if (one.pod_uid.empty()) continue;
+    if (result.ok()) {
+      reserved_.erase(one.pod_uid);
+    } else {
+      GiveBack(one.pod_uid);
+    }
+  }
+  Publish();
+  for (const Waiting& one : waiting) {
+    if (one.done) one.done(result);
+  }
+}
+
+void Ledger::Publish() {
+  NodeState visible = Visible({});
   const std::shared_ptr<const Snapshot> before = snapshot();
   if (visible == before->state) return;
   const auto after =

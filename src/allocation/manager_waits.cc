@@ -1,15 +1,13 @@
-// Requests that wait, and what ends their wait: the kubelet's checkpoint, and what the plugins
-// announce.
-#include <spdlog/spdlog.h>
-
+// Requests that wait: for the kubelet's checkpoint, for the disk, for a plugin.
+#include <memory>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "allocation/allocation_manager.h"
 #include "allocation/plugin_needs.h"
 
 namespace alignd::allocation {
-
-using admission::NodeState;
 
 void AllocationManager::Learn(Caller caller) {
   const std::string pod_uid = caller.request.pod.uid;
@@ -23,7 +21,32 @@ void AllocationManager::Learn(Caller caller) {
                  }));
 }
 
+void AllocationManager::AnswerOnceSaved(Caller caller) {
+  const auto waiting = std::make_shared<Caller>(std::move(caller));
+  ledger_.Save([this, waiting](const Result<Done>& saved) {
+    if (!saved.ok()) return waiting->done(saved.error());
+    Start(std::move(*waiting));
+  });
+}
+
 // --- Requests that wait for a plugin.
+
+void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
+  const auto* const wait = std::get_if<PluginWait>(&answer);
+  const Outcome outcome = wait == nullptr ? std::get<Outcome>(std::move(answer)) : wait->why;
+  const AdmissionRequest& request = caller.request;
+  decisions_.AddUndecided(DecisionAbout(node_, ledger_.state(), request.pod, request.source),
+                          outcome);
+  if (wait != nullptr && may_wait_ && held_.Hold(caller, *wait)) return ScheduleCheck();
+  caller.done(outcome);
+}
+
+void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) {
+  operations_.erase(operation->request.pod.uid);
+  operation->ended = true;
+  for (Caller& caller : operation->waiting) Start(std::move(caller));
+  for (Caller& caller : operation->behind) Start(std::move(caller));
+}
 
 void AllocationManager::CheckHeld() {
   const auto is_awaited = [this](const std::string& resource) {
@@ -42,42 +65,6 @@ void AllocationManager::ScheduleCheck() {
     next_check_.reset();
     CheckHeld();
   });
-}
-
-// --- What the plugins announce.
-
-void AllocationManager::Announce(const std::string& name,
-                                 std::optional<devicemanager::Resource> resource) {
-  if (inventory_.Announce(name, std::move(resource))) queue_->Post([this] { TakeAnnouncements(); });
-}
-
-void AllocationManager::TakeAnnouncements() {
-  queue_->AssertOnThisThread();
-  auto [changes, arriving] = inventory_.Take();
-  const auto ready = Posted([this, names = arriving] {
-    ChangeInventory(inventory_.TakeArrived(names), /*arrived=*/true);
-  });
-  if (!arriving.empty() && !kubelet_.Prepare(arriving, ready)) {
-    changes.merge(inventory_.TakeArrived(arriving));
-  }
-  ChangeInventory(std::move(changes), /*arrived=*/false);
-}
-
-void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) {
-  NodeState next = ledger_.state();
-  for (auto& [name, resource] : changes) {
-    if (!resource || resource->registered) reboot_.PluginSettled(name);
-    if (!resource) {
-      next.devices.resources.erase(name);
-      continue;
-    }
-    if (arrived) kubelet_.Arrive(name, next);
-    next.devices.resources[name] = *std::move(resource);
-  }
-  const Result<Done> saved = ledger_.Keep(std::move(next), Hidden());
-  reboot_.Settle(ledger_.state().devices);
-  if (!saved.ok()) spdlog::error("save the device inventory: {}", saved.error().Text());
-  CheckHeld();
 }
 
 }  // namespace alignd::allocation

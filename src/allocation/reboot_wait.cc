@@ -8,8 +8,11 @@ namespace alignd::allocation {
 
 using devicemanager::DeviceState;
 
-RebootWait::RebootWait(BootRecord* record, const DeviceState& devices) : record_(record) {
-  if (record_ == nullptr || !record_->IsEarlier()) return;
+RebootWait::RebootWait(BootRecord* record, const DeviceState& devices, OnDisk on_disk)
+    : record_(record),
+      on_disk_(std::move(on_disk)),
+      is_settled_(record_ == nullptr || !record_->IsEarlier()) {
+  if (is_settled_) return;
   for (const auto& [key, resources] : devices.allocations) {
     for (const auto& [resource, allocation] : resources) {
       // The plugin of a resource that was removed is not expected any more.
@@ -20,16 +23,21 @@ RebootWait::RebootWait(BootRecord* record, const DeviceState& devices) : record_
 }
 
 void RebootWait::Settle(const DeviceState& devices) {
-  if (record_ == nullptr || !record_->IsEarlier()) return;
+  if (is_settled_) return;
   std::set<std::string> assigned;
   for (const auto& [key, resources] : devices.allocations) {
     for (const auto& [resource, allocation] : resources) assigned.insert(resource);
   }
   std::erase_if(unsettled_, [&](const auto& resource) { return !assigned.contains(resource); });
   if (!unsettled_.empty()) return;
-  const Result<Done> settled = record_->Settle();
-  if (settled.ok() || std::exchange(failure_logged_, true)) return;
-  spdlog::error("record the machine's boot: {}", settled.error().Text());
+  is_settled_ = true;
+  on_disk_([this] {
+    const Result<Done> settled = record_->Settle();
+    if (settled.ok()) return;
+    is_settled_ = false;  // the next change tries again
+    if (std::exchange(failure_logged_, true)) return;
+    spdlog::error("record the machine's boot: {}", settled.error().Text());
+  });
 }
 
 std::optional<EarlyAnswer> RebootWait::Check(const ContainerKey& key, const DeviceState& devices,

@@ -1,6 +1,8 @@
 // After a reboot, containers wait for the plugins of the devices that they are assigned.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,13 +20,17 @@ namespace alignd::allocation {
 // devices are there. One thread at a time.
 class RebootWait {
  public:
+  // Runs a task that may wait for the disk, later and on another thread.
+  using OnDisk = std::function<void(std::function<void()> task)>;
+
   // `record` outlives this object; null: nothing waits. `devices`: the state that was loaded.
-  RebootWait(BootRecord* record, const devicemanager::DeviceState& devices);
+  // The tasks of `on_disk` end before this object is destroyed.
+  RebootWait(BootRecord* record, const devicemanager::DeviceState& devices, OnDisk on_disk);
 
   // The plugin has registered since the boot, or the resource was removed.
   void PluginSettled(const std::string& resource) { unsettled_.erase(resource); }
 
-  // Records the boot once no assigned device of `devices` waits for its plugin.
+  // Has the boot recorded once no assigned device of `devices` waits for its plugin.
   void Settle(const devicemanager::DeviceState& devices);
 
   // The answer for a container that is assigned a device whose plugin has not registered since the
@@ -35,9 +41,11 @@ class RebootWait {
                                    const DevicePlugins& plugins) const;
 
  private:
-  BootRecord* const record_;
+  BootRecord* const record_;  // used by tasks of `on_disk_` only, after construction
+  const OnDisk on_disk_;
+  std::atomic<bool> is_settled_;     // or about to be
   std::set<std::string> unsettled_;  // resources
-  bool failure_logged_ = false;
+  bool failure_logged_ = false;      // by a task of `on_disk_`
 };
 
 }  // namespace alignd::allocation

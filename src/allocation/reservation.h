@@ -27,6 +27,9 @@ struct Reservation {
   // CPUs of init containers that can be reused: this pod's before, and all of them afterwards.
   ReusableCpus reusable_before;
   ReusableCpus reusable_after;
+
+  // Whether no resource is reserved.
+  bool IsEmpty() const { return cpu.empty() && memory.empty() && devices.empty(); }
 };
 
 // What the containers of `pod` are assigned in `after` and not in `before`.

@@ -8,6 +8,45 @@ namespace alignd::mirror {
 
 using checkpoint::Bindings;
 
+namespace {
+
+void Merge(const Bindings& bindings, Bindings& into) {
+  for (const auto& [key, resources] : bindings) {
+    for (const auto& [resource, binding] : resources) into[key][resource] = binding;
+  }
+}
+
+template <typename IsMeant>
+void RemoveUnassigned(const admission::NodeState& state, Bindings& bindings,
+                      const IsMeant& is_meant) {
+  for (auto& [key, resources] : bindings) {
+    if (!is_meant(key)) continue;
+    std::erase_if(resources, [&, &owner = key](const auto& entry) {
+      return state.devices.Find(owner, entry.first) == nullptr;
+    });
+  }
+  std::erase_if(bindings, [](const auto& entry) { return entry.second.empty(); });
+}
+
+Error NotLoaded(const Error& why, const std::filesystem::path& file) {
+  Error error = why.In("load " + file.string());
+  error.remedy = "remove " + file.string() +
+                 "; containers keep their devices, but until a container is created again the "
+                 "kubelet may see the health of another device";
+  return error;
+}
+
+// A file that is longer than what Load reads would end the next start.
+Result<Done> RequireReadable(const std::string& text) {
+  if (text.size() <= host::kMaxFileBytes) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "the file would be " + std::to_string(text.size()) + " bytes, more than the " +
+                   std::to_string(host::kMaxFileBytes) + " that alignd reads",
+               "give the devices shorter ids, or run fewer containers with devices"};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path file,
                                                          host::FileCalls& calls) {
   if (Result<Done> clean = host::RemoveTemporary(file, calls); !clean.ok()) return clean.error();
@@ -16,15 +55,11 @@ Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path f
   Result<std::string> text = host::ReadFile(file);
   if (text.ok()) {
     Result<Bindings> parsed = checkpoint::ParseBindingCheckpoint(*text);
-    if (!parsed.ok()) {
-      Error error = parsed.error().In("load " + file.string());
-      error.remedy = "remove " + file.string() +
-                     "; containers keep their devices, but until a container is created again the "
-                     "kubelet may see the health of another device";
-      return error;
-    }
+    if (!parsed.ok()) return NotLoaded(parsed.error(), file);
     bindings = *std::move(parsed);
     on_disk = *std::move(text);
+  } else if (text.error().code == ErrorCode::kInvalidArgument) {  // it is too long
+    return NotLoaded(text.error(), file);
   } else if (text.error().code != ErrorCode::kNotFound) {
     return text.error();
   }
@@ -37,6 +72,8 @@ BindingTable::BindingTable(std::filesystem::path file, host::FileCalls& calls, B
     : file_(std::move(file)),
       calls_(calls),
       text_(std::move(text)),
+      on_disk_(bindings),
+      is_absent_(!text_),
       bindings_(std::make_shared<const Bindings>(std::move(bindings))) {}
 
 std::shared_ptr<const Bindings> BindingTable::snapshot() const {
@@ -47,44 +84,51 @@ std::shared_ptr<const Bindings> BindingTable::snapshot() const {
 Result<Done> BindingTable::Set(const Bindings& bindings) {
   if (bindings.empty()) return Done{};
   Bindings next = *snapshot();
-  for (const auto& [key, resources] : bindings) {
-    for (const auto& [resource, binding] : resources) next[key][resource] = binding;
+  Merge(bindings, next);
+  if (next == *snapshot()) return Done{};
+  if (Result<Done> fits = RequireReadable(checkpoint::FormatBindingCheckpoint(next)); !fits.ok()) {
+    return fits.error().In(file_.string());
   }
-  if (text_ && next == *snapshot()) return Done{};
-  if (Result<Done> saved = Save(next); !saved.ok()) return saved;
   Publish(std::move(next));
   return Done{};
 }
 
-Result<Done> BindingTable::Forget(const std::set<std::string>& pod_uids) {
+void BindingTable::Forget(const std::set<std::string>& pod_uids) {
   Bindings next = *snapshot();
   const size_t forgotten = std::erase_if(
       next, [&](const auto& entry) { return pod_uids.contains(entry.first.pod_uid); });
-  if (forgotten == 0) return Done{};
-  Result<Done> saved = Save(next);
-  Publish(std::move(next));
-  return saved;
+  if (forgotten > 0) Publish(std::move(next));
+}
+
+void BindingTable::DropUnassigned(const admission::NodeState& state, const std::string& pod_uid) {
+  Bindings next = *snapshot();
+  RemoveUnassigned(state, next, [&](const ContainerKey& key) { return key.pod_uid == pod_uid; });
+  if (next != *snapshot()) Publish(std::move(next));
 }
 
 Result<Done> BindingTable::RetainAssigned(const admission::NodeState& state) {
   Bindings next = *snapshot();
-  for (auto& [key, resources] : next) {
-    std::erase_if(resources, [&, &owner = key](const auto& entry) {
-      return state.devices.Find(owner, entry.first) == nullptr;
-    });
-  }
-  std::erase_if(next, [](const auto& entry) { return entry.second.empty(); });
+  RemoveUnassigned(state, next, [](const ContainerKey&) { return true; });
   if (next == *snapshot()) return Done{};
   Result<Done> saved = Save(next);
   Publish(std::move(next));
   return saved;
 }
 
-Result<Done> BindingTable::Save(const Bindings& bindings) {
-  const std::string text = checkpoint::FormatBindingCheckpoint(bindings);
+Result<Done> BindingTable::SaveNew(const Bindings& now) {
+  Bindings both = on_disk_;
+  Merge(now, both);
+  return both == on_disk_ && text_ ? Result<Done>(Done{}) : Save(both);
+}
+
+Result<Done> BindingTable::Save(const Bindings& now) {
+  if ((is_absent_ && now.empty()) || (text_ && now == on_disk_)) return Done{};
+  const std::string text = checkpoint::FormatBindingCheckpoint(now);
+  on_disk_ = now;
   if (text_ == text) return Done{};
   // After a failure the content of the file is unknown, so that the next save writes in any case.
   text_.reset();
+  is_absent_ = false;
   if (Result<Done> written = host::ReplaceFile(file_, text, calls_); !written.ok()) return written;
   text_ = text;
   return Done{};

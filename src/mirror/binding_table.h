@@ -17,7 +17,8 @@
 
 namespace alignd::mirror {
 
-// One thread at a time, except for `snapshot`.
+// Changes are in memory until they are saved. One thread at a time changes, and one saves;
+// `snapshot` is thread-safe.
 class BindingTable {
  public:
   // Reads the file. A missing file means no bindings; it is written with the first binding. `calls`
@@ -28,20 +29,26 @@ class BindingTable {
   BindingTable(const BindingTable&) = delete;
   BindingTable& operator=(const BindingTable&) = delete;
 
-  // Replaces the bindings of these containers' resources, and saves them. After an error nothing
-  // has changed.
-  // Errors: kIo.
+  // Replaces the bindings of these containers' resources. After an error nothing has changed.
+  // Errors: kInvalidArgument if the file would be too long to be read back.
   Result<Done> Set(const checkpoint::Bindings& bindings);
 
-  // Drops the pods' bindings, even if that cannot be saved. The file then has them until the next
-  // save, or until RetainAssigned after a restart.
-  // Errors: kIo.
-  Result<Done> Forget(const std::set<std::string>& pod_uids);
+  // Drops the pods' bindings.
+  void Forget(const std::set<std::string>& pod_uids);
 
-  // Drops bindings without an assignment in `state`. They are left by a crash before the assignment
-  // was saved, or after it was released.
+  // Drops the pod's bindings without an assignment in `state`.
+  void DropUnassigned(const admission::NodeState& state, const std::string& pod_uid);
+
+  // The same of all pods, and saves. They are left by a crash before the assignment was saved, or
+  // after it was released. Before other threads use the table.
   // Errors: kIo.
   Result<Done> RetainAssigned(const admission::NodeState& state);
+
+  // The file has these bindings afterwards, and those that it had of other containers' resources.
+  // Errors: kIo.
+  Result<Done> SaveNew(const checkpoint::Bindings& now);
+  // The file has exactly these. Errors: kIo.
+  Result<Done> Save(const checkpoint::Bindings& now);
 
   // Thread-safe.
   std::shared_ptr<const checkpoint::Bindings> snapshot() const;
@@ -53,12 +60,14 @@ class BindingTable {
   BindingTable(std::filesystem::path file, host::FileCalls& calls, checkpoint::Bindings bindings,
                std::optional<std::string> text);
 
-  Result<Done> Save(const checkpoint::Bindings& bindings);
   void Publish(checkpoint::Bindings bindings);
 
   const std::filesystem::path file_;
   host::FileCalls& calls_;
+  // Used by the thread that saves.
   std::optional<std::string> text_;  // of the file; nullopt: no file, or unknown
+  checkpoint::Bindings on_disk_;     // last saved, perhaps without success
+  bool is_absent_;                   // there was never anything to save
   std::vector<std::function<void()>> observers_;
 
   mutable Mutex mutex_;

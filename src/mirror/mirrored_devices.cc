@@ -181,8 +181,18 @@ Result<Done> MirroredDevices::Bind(const NodeState& state, const std::string& po
   return bindings_.Set(mirror::Bind(state, pod_uid, allocated));
 }
 
-Result<Done> MirroredDevices::Forget(const std::set<std::string>& pod_uids) {
-  return bindings_.Forget(pod_uids);
+void MirroredDevices::DropUnassigned(const NodeState& state, const std::string& pod_uid) {
+  bindings_.DropUnassigned(state, pod_uid);
+}
+
+void MirroredDevices::Forget(const std::set<std::string>& pod_uids) { bindings_.Forget(pod_uids); }
+
+Result<Done> MirroredDevices::SaveNewBindings(const checkpoint::Bindings& now) {
+  return bindings_.SaveNew(now);
+}
+
+Result<Done> MirroredDevices::SaveBindings(const checkpoint::Bindings& now) {
+  return bindings_.Save(now);
 }
 
 std::shared_ptr<const checkpoint::Bindings> MirroredDevices::bindings() const {
@@ -208,7 +218,7 @@ void MirroredDevices::Arrive(const std::string& resource, NodeState& state) {
                  resource, key.container, key.pod_uid);
   }
   const Result<Done> bound = bindings_.Set(taken.bound);
-  if (!bound.ok()) spdlog::error("{}: save its bindings: {}", resource, bound.error().Text());
+  if (!bound.ok()) spdlog::error("{}: its bindings: {}", resource, bound.error().Text());
 }
 
 }  // namespace alignd::mirror

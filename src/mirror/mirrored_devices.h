@@ -48,7 +48,10 @@ class MirroredDevices final : public allocation::KubeletAllocation {
                       const Pod& pod, const KubeletAllocatedPod& allocated) const override;
   Result<Done> Bind(const admission::NodeState& state, const std::string& pod_uid,
                     const KubeletAllocatedPod& allocated) override;
-  Result<Done> Forget(const std::set<std::string>& pod_uids) override;
+  void DropUnassigned(const admission::NodeState& state, const std::string& pod_uid) override;
+  void Forget(const std::set<std::string>& pod_uids) override;
+  Result<Done> SaveNewBindings(const checkpoint::Bindings& now) override;
+  Result<Done> SaveBindings(const checkpoint::Bindings& now) override;
   std::shared_ptr<const checkpoint::Bindings> bindings() const override;
   // Until the checkpoint can be read, the resources are not shown: devices that containers use
   // would look free.

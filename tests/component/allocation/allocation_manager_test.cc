@@ -103,6 +103,7 @@ TEST_F(AllocationTest, ResourcesOfStoppedPodsStayFreeIfAPluginFails) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("stays", 8))));
   world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
   EXPECT_FALSE(AllocatedOf(world.Admit(AppPod("next", 7, {{kGpu, "1"}}), {"stopped"})));
+  world.Settle();  // a refusal does not wait for the disk
   EXPECT_EQ(admission::PodsIn(world.published()), std::set<std::string>{"stays"});
   EXPECT_EQ(admission::PodsIn(world.saved()), std::set<std::string>{"stays"});
   EXPECT_EQ(world.published().cpu.default_set.Count(), 8);

@@ -48,7 +48,9 @@ TEST_F(DaemonInit, CpusOfAFinishedInitContainerServeThePodAndThenEverybody) {
   const std::string app = CreateAndStart(sandbox, pod, Pinned(2, "app"));
   EXPECT_EQ(CpusOf(app), "2-3");
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
-  EXPECT_NE(State().find(R"("p":{"app":"2-3","side":"1"})"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] {
+    return State().find(R"("p":{"app":"2-3","side":"1"})") != std::string::npos;
+  })) << State();
 
   // A restarted container keeps its CPUs, also on a full node.
   RunOne(PodConfig("rest"), Pinned(24));

@@ -244,7 +244,7 @@ TEST_F(DaemonPods, PodsThatCameToNothingAreForgotten) {
   }
   EXPECT_FALSE(daemon_->KnownPods().empty());
   EXPECT_TRUE(Eventually([&] { return daemon_->KnownPods().empty(); }));
-  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] { return State().find("entries") == std::string::npos; })) << State();
 }
 
 // kubectl debug: an ephemeral container, which no source knows, on a full node.

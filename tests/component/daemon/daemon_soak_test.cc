@@ -229,7 +229,7 @@ TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
   const std::string all = "0-" + std::to_string(kCpus - 1);
   EXPECT_TRUE(Eventually([&] { return CpusOf(bystander.container) == all; }))
       << CpusOf(bystander.container) << " " << State();
-  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] { return State().find("entries") == std::string::npos; })) << State();
   // The status shows no pods.
   EXPECT_TRUE(Eventually([&] { return daemon_->KnownPods().empty(); }))
       << daemon_->KnownPods().size();

@@ -112,7 +112,9 @@ TEST_F(DaemonSourcesTest, SimulatedKubeletServesThePodsApiWhileItRunsPods) {
   const Result<Done> ran = action(out);
   ASSERT_TRUE(ran.ok()) << ran.error().Text() << out.str();
   EXPECT_EQ(SourceOf("web"), "kubelet's Pods API");
-  EXPECT_NE(State().find(R"("web":{"app":"2-3","side":"1"})"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] {
+    return State().find(R"("web":{"app":"2-3","side":"1"})") != std::string::npos;
+  })) << State();
 }
 
 // UpdateContainerResources knows the pod's UID only.
@@ -235,7 +237,7 @@ TEST_F(DaemonSourcesTest, PodLevelResourcesAreNeverExclusive) {
     ASSERT_TRUE(created.status.ok()) << created.status.error_message();
     EXPECT_EQ(CpusOf(created.response.container_id()), "0-27");
   }
-  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] { return State().find("entries") == std::string::npos; })) << State();
 }
 
 TEST_F(DaemonSourcesTest, SidecarKeepsItsCpus) {
@@ -310,7 +312,7 @@ TEST_F(DaemonSourcesTest, MalformedAnnotationRefusesThePodWithThePlace) {
               std::string::npos)
         << created.status.error_message();
   }
-  EXPECT_EQ(State().find("entries"), std::string::npos) << State();
+  EXPECT_TRUE(Eventually([&] { return State().find("entries") == std::string::npos; })) << State();
 }
 
 TEST_F(DaemonSourcesTest, IntelsAnnotationGivesDevices) {

@@ -111,7 +111,7 @@ TEST_F(DaemonTest, SharedContainersGetTheCpusOfRemovedPodsBack) {
   ASSERT_TRUE(StopSandbox(pinned.sandbox).ok());
   ASSERT_TRUE(RemoveSandbox(pinned.sandbox).ok());
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-27"; }));
-  EXPECT_EQ(State().find("entries"), std::string::npos);
+  EXPECT_TRUE(Eventually([&] { return State().find("entries") == std::string::npos; })) << State();
 }
 
 TEST_F(DaemonTest, GrantIsOnTheDiskBeforeTheRuntimeKnows) {
@@ -249,7 +249,8 @@ TEST_F(DaemonTest, CpusOfAStoppedPodAreAvailable) {
   const Running first = RunOne(PodConfig("first"), Pinned(20));
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
   const Running second = RunOne(PodConfig("second"), Pinned(20));
-  EXPECT_EQ(State().find("\"first\""), std::string::npos);
+  EXPECT_TRUE(Eventually([&] { return State().find("\"first\"") == std::string::npos; }))
+      << State();
   EXPECT_EQ(runtime_->FindContainer(second.container)->resources.cpu_quota(), -1);
 }
 

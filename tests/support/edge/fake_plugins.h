@@ -35,6 +35,12 @@ class FakePlugins final : public allocation::DevicePlugins {
     }
   }
 
+  // Every answer is that much longer from now on.
+  void Pad(size_t bytes) {
+    const MutexLock lock(mutex_);
+    padding_ = bytes;
+  }
+
   // The plugin's preference: called on the fake's thread; without one there is no preference.
   using Preference =
       std::function<std::optional<std::vector<std::string>>(const devicemanager::PreferenceQuery&)>;
@@ -76,12 +82,15 @@ class FakePlugins final : public allocation::DevicePlugins {
     ++allocations_;
     Answer([this, resource, ids = std::move(ids), done = std::move(done)] {
       std::optional<Error> fault;
+      size_t padding = 0;
       {
         const MutexLock inner(mutex_);
         const auto found = faults_.find(resource);
         if (found != faults_.end()) fault = found->second;
+        padding = padding_;
       }
-      done(fault ? Result<std::string>(*fault) : AnswerTo(resource, ids));
+      done(fault ? Result<std::string>(*fault)
+                 : AnswerTo(resource, ids) + std::string(padding, 'x'));
     });
   }
 
@@ -138,6 +147,7 @@ class FakePlugins final : public allocation::DevicePlugins {
   std::map<std::string, Error> faults_ GUARDED_BY(mutex_);
   std::set<std::string> awaited_ GUARDED_BY(mutex_);
   Preference preference_ GUARDED_BY(mutex_);
+  size_t padding_ GUARDED_BY(mutex_) = 0;
   int allocations_ GUARDED_BY(mutex_) = 0;
   int consultations_ GUARDED_BY(mutex_) = 0;
   TaskQueue answers_{"fake-plugins"};  // last: its tasks use the others

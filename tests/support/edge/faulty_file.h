@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "host/durable_file.h"
+#include "sync/mutex.h"
 
 namespace alignd::testing {
 
-// Passes every call on to the real files and counts them. For one thread.
+// Passes every call on to the real files and counts them. For one thread, except Hold, AwaitHeld
+// and LetGo, and what is called between the latter two.
 class FaultyFile final : public host::FileCalls {
  public:
   // The `index`th call from now (0: the next) fails with `error`; those after it work again.
@@ -32,6 +34,22 @@ class FaultyFile final : public host::FileCalls {
   void WriteInPiecesOf(size_t bytes) { piece_ = bytes; }
   // Every call is interrupted once before it is done.
   void InterruptOnce() { interrupt_ = true; }
+
+  // Every fsync waits until LetGo.
+  void Hold() {
+    const MutexLock lock(mutex_);
+    holds_ = true;
+  }
+  // Returns when an fsync waits.
+  void AwaitHeld() {
+    const MutexLock lock(mutex_);
+    while (held_ == 0) changed_.Wait(mutex_);
+  }
+  void LetGo() {
+    const MutexLock lock(mutex_);
+    holds_ = false;
+    changed_.NotifyAll();
+  }
 
   int calls() const { return calls_; }
   // Whether a failure that was asked for has happened.
@@ -70,6 +88,13 @@ class FaultyFile final : public host::FileCalls {
     return FileCalls::Write(fd, data, piece_ ? std::min(size, piece_) : size);
   }
   int Fsync(int fd) override {
+    {
+      const MutexLock lock(mutex_);
+      ++held_;
+      changed_.NotifyAll();
+      while (holds_) changed_.Wait(mutex_);
+      --held_;
+    }
     if (Fails("fsync")) return -1;
     const std::string path = open_[fd];
     unsynced_.erase(path);
@@ -136,6 +161,11 @@ class FaultyFile final : public host::FileCalls {
     const auto size = std::filesystem::file_size(path, gone);
     if (!gone) std::filesystem::resize_file(path, size / 2);
   }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool holds_ GUARDED_BY(mutex_) = false;
+  int held_ GUARDED_BY(mutex_) = 0;
 
   int calls_ = 0;
   std::optional<int> fail_at_;

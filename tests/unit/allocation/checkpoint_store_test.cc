@@ -238,6 +238,8 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
        "could not restore state from checkpoint: ", "then remove "},
       {"device file with a wrong checksum", device_file, wrong_sum, ErrorCode::kCorrupt,
        "could not restore state from checkpoint: ", "then remove "},
+      {"device file that is too long", device_file, std::string(host::kMaxFileBytes + 1, ' '),
+       ErrorCode::kInvalidArgument, "longer than 16777216 bytes", "move "},
       {"a device that two pods are assigned", device_file,
        checkpoint::FormatDeviceCheckpoint(shared_device.devices), ErrorCode::kCorrupt, "gpu",
        "then remove "},
@@ -259,7 +261,7 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
     EXPECT_NE(error.message.find(each.message), std::string::npos) << error.message;
     EXPECT_NE(error.remedy.find(each.remedy), std::string::npos) << error.remedy;
     EXPECT_NE(error.remedy.find(path), std::string::npos) << error.remedy;
-    EXPECT_EQ(host::ReadFile(path).value(), each.text);
+    EXPECT_EQ(host::ReadFile(path, 2 * host::kMaxFileBytes).value(), each.text);
   }
 }
 

@@ -1,0 +1,68 @@
+// The allocation manager and the inventory: what the plugins announce, and which pods are known.
+#include <spdlog/spdlog.h>
+
+#include <future>
+#include <utility>
+
+#include "allocation/allocation_manager.h"
+#include "allocation/state_limits.h"
+
+namespace alignd::allocation {
+
+std::set<std::string> AllocationManager::KnownPods() {
+  std::promise<std::set<std::string>> known;
+  KnownPods([&known](std::set<std::string> uids) { known.set_value(std::move(uids)); });
+  return known.get_future().get();
+}
+
+void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> done) {
+  const bool posted = queue_->Post([this, done] {
+    std::set<std::string> uids = admission::PodsIn(ledger_.state());
+    notes_.AddPodsTo(uids);
+    const auto bound = bindings();
+    for (const auto& [key, devices] : *bound) uids.insert(key.pod_uid);
+    done(std::move(uids));
+  });
+  if (!posted) done({});
+}
+
+void AllocationManager::Announce(const std::string& name,
+                                 std::optional<devicemanager::Resource> resource) {
+  if (inventory_.Announce(name, std::move(resource))) queue_->Post([this] { TakeAnnouncements(); });
+}
+
+void AllocationManager::TakeAnnouncements() {
+  queue_->AssertOnThisThread();
+  auto [changes, arriving] = inventory_.Take();
+  const auto ready = Posted([this, names = arriving] {
+    ChangeInventory(inventory_.TakeArrived(names), /*arrived=*/true);
+  });
+  if (!arriving.empty() && !kubelet_.Prepare(arriving, ready)) {
+    changes.merge(inventory_.TakeArrived(arriving));
+  }
+  ChangeInventory(std::move(changes), /*arrived=*/false);
+}
+
+void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) {
+  admission::NodeState next = ledger_.state();
+  for (auto& [name, resource] : changes) {
+    if (!resource || resource->registered) reboot_.PluginSettled(name);
+    if (!resource) {
+      next.devices.resources.erase(name);
+      continue;
+    }
+    if (arrived) kubelet_.Arrive(name, next);
+    next.devices.resources[name] = *std::move(resource);
+    Result<Done> fits = RequireInventory(next.devices);
+    if (fits.ok()) fits = RequireReadable(next);
+    if (fits.ok()) continue;
+    spdlog::error("{}: its devices are not offered: {}", name, fits.error().Text());
+    next.devices.resources[name].devices.clear();
+  }
+  ledger_.Keep(std::move(next));
+  SaveOrLog("save the device inventory");
+  reboot_.Settle(ledger_.state().devices);
+  CheckHeld();
+}
+
+}  // namespace alignd::allocation
