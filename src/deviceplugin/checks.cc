@@ -7,12 +7,15 @@
 #include <cstdint>
 #include <set>
 
+#include "allocation/state_limits.h"
+
 namespace alignd::deviceplugin {
 namespace {
 
 constexpr size_t kMaxNamePart = 63;
 constexpr size_t kMaxDomain = 253;
 constexpr size_t kShownIds = 3;
+constexpr size_t kShownBytes = 128;  // of each
 
 constexpr std::string_view kNameRule =
     "a resource is named DOMAIN/NAME, such as example.com/gpu: the domain in lower case, without "
@@ -52,10 +55,16 @@ std::string Some(const std::set<std::string>& ids) {
   size_t shown = 0;
   for (const std::string& id : ids) {
     if (shown == kShownIds) break;
-    text += (shown++ == 0 ? "" : ", ") + Quoted(id);
+    text += (shown++ == 0 ? "" : ", ") + Quoted(std::string_view(id).substr(0, kShownBytes));
   }
   if (ids.size() > shown) text += " and " + std::to_string(ids.size() - shown) + " more";
   return text;
+}
+
+// The texts of a registration: a plugin's mistake must not fill the log.
+Result<Done> RequireShort(std::string_view what, std::string_view text,
+                          size_t max_bytes = kMaxPathBytes) {
+  return allocation::RequireName(what, text, max_bytes);
 }
 
 Result<Done> CheckEndpoint(const std::string& endpoint) {
@@ -107,6 +116,12 @@ bool IsExtendedResourceName(std::string_view name) {
 }
 
 Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request) {
+  Result<Done> is_short = RequireShort("an API version", request.version(), kMaxDomain);
+  if (is_short.ok()) {
+    is_short = RequireShort("a resource name", request.resource_name(), 2 * kMaxDomain);
+  }
+  if (is_short.ok()) is_short = RequireShort("an endpoint", request.endpoint());
+  if (!is_short.ok()) return is_short;
   if (request.version() != kApiVersion) {
     return Error{ErrorCode::kInvalidArgument,
                  "requested API version " + Quoted(request.version()) +
@@ -123,6 +138,19 @@ Result<Done> CheckRegistration(const v1beta1::RegisterRequest& request) {
 
 Result<Offer> CheckPluginInfo(const pluginregistration::PluginInfo& info,
                               const std::string& socket) {
+  Result<Done> is_short = RequireShort("a plugin type", info.type(), kMaxDomain);
+  if (is_short.ok()) is_short = RequireShort("a plugin name", info.name(), 2 * kMaxDomain);
+  if (is_short.ok()) is_short = RequireShort("an endpoint", info.endpoint());
+  size_t versions_bytes = 0;
+  for (const std::string& version : info.supported_versions()) versions_bytes += version.size() + 1;
+  if (is_short.ok() && versions_bytes > kMaxPathBytes) {
+    is_short =
+        Error{ErrorCode::kInvalidArgument,
+              "supported versions of " + std::to_string(versions_bytes) + " bytes, more than the " +
+                  std::to_string(kMaxPathBytes) + " that alignd keeps",
+              "report this to the maintainers of the plugin"};
+  }
+  if (!is_short.ok()) return is_short.error();
   if (info.type() != "DevicePlugin") {
     return Error{ErrorCode::kInvalidArgument,
                  "RegisterPlugin error -- no handler registered for plugin type: " +
@@ -174,12 +202,24 @@ Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
   }
   DeviceList checked;
   int without_id = 0;
+  int too_long = 0;
+  size_t longest = 0;
+  std::set<std::string> too_wide;
   std::set<std::string> doubled;
   std::set<std::string> odd_health;
   std::set<std::string> odd_numa;
   for (const v1beta1::Device& announced : list.devices()) {
     if (announced.id().empty()) {
       ++without_id;
+      continue;
+    }
+    if (announced.id().size() > allocation::kMaxDeviceIdBytes) {
+      ++too_long;
+      longest = std::max(longest, announced.id().size());
+      continue;
+    }
+    if (announced.topology().nodes_size() > kMaxDeviceNodes) {
+      too_wide.insert(announced.id());
       continue;
     }
     devicemanager::Device device = ToCore(announced);
@@ -197,6 +237,16 @@ Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list) {
   if (without_id > 0) {
     checked.complaints.push_back(std::to_string(without_id) +
                                  " devices without id, which are ignored");
+  }
+  if (too_long > 0) {
+    checked.complaints.push_back(std::to_string(too_long) + " devices with an id of more than " +
+                                 std::to_string(allocation::kMaxDeviceIdBytes) +
+                                 " bytes, which are ignored; the longest has " +
+                                 std::to_string(longest));
+  }
+  if (!too_wide.empty()) {
+    checked.complaints.push_back("more than " + std::to_string(kMaxDeviceNodes) +
+                                 " NUMA nodes, these devices are ignored: " + Some(too_wide));
   }
   if (!doubled.empty()) {
     checked.complaints.push_back("the same id more than once, the last one is used: " +
@@ -232,6 +282,12 @@ Result<std::string> CheckAllocateResponse(const v1beta1::AllocateResponse& respo
       return Error{ErrorCode::kInvalidArgument, "the answer cannot be serialised",
                    "report this to the maintainers of the device plugin"};
     }
+  }
+  if (bytes.size() > allocation::kMaxAnswerBytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "an answer of " + std::to_string(bytes.size()) + " bytes to Allocate, more than " +
+                     "the " + std::to_string(allocation::kMaxAnswerBytes) + " that alignd keeps",
+                 "configure the plugin to return fewer variables, mounts and annotations"};
   }
   return bytes;
 }

@@ -20,6 +20,15 @@ inline constexpr std::string_view kApiVersion = "v1beta1";
 // A list with more devices is refused.
 inline constexpr int kMaxDevices = 100'000;
 
+// A device on more NUMA nodes is ignored. Source: Linux, CONFIG_NODES_SHIFT is at most 10.
+inline constexpr int kMaxDeviceNodes = 1024;
+
+// Plugins that are registered or are being registered, by resource.
+inline constexpr size_t kMaxPlugins = 256;
+
+// A path. Source: Linux, PATH_MAX.
+inline constexpr size_t kMaxPathBytes = 4096;
+
 // Longer lists break a kubelet's connection to its plugin, and would also break alignd's connection
 // to a kubelet that gets them from alignd. Source: google.golang.org/grpc,
 // defaultClientMaxReceiveMessageSize.
@@ -63,7 +72,8 @@ struct DeviceList {
   friend bool operator==(const DeviceList&, const DeviceList&) = default;
 };
 
-// Devices with an empty id are omitted. Of several devices with one id, the last is used; it is
+// Devices with an empty id, an id longer than allocation::kMaxDeviceIdBytes, or more than
+// kMaxDeviceNodes NUMA nodes are omitted. Of several devices with one id, the last is used; it is
 // unhealthy if any of them is. Only "Healthy" is healthy. NUMA ids are not checked: for an id that
 // the machine does not have there is no hint, as in the kubelet.
 // Errors: kInvalidArgument if there are more than kMaxDevices, or kMaxListBytes.
@@ -72,7 +82,8 @@ Result<DeviceList> CheckDevices(const v1beta1::ListAndWatchResponse& list);
 
 // The answer for the one container of the request, serialised (equal answers give equal bytes).
 // `complaint` is set to a tolerated fault.
-// Errors: kInvalidArgument if there is no answer for a container.
+// Errors: kInvalidArgument if there is no answer for a container, or it is longer than
+// allocation::kMaxAnswerBytes.
 // Source: manager.go, allocateContainerResources.
 Result<std::string> CheckAllocateResponse(const v1beta1::AllocateResponse& response,
                                           std::string& complaint);

@@ -99,6 +99,20 @@ void PluginRegistry::Destroy(PluginConnection* endpoint) {
 
 uint64_t PluginRegistry::Register(const std::string& resource, const std::filesystem::path& socket,
                                   std::function<void(Result<Done>)> done) {
+  size_t others = 0;
+  {
+    const MutexLock lock(mutex_);
+    others = connecting_.size() + entries_.size() - entries_.count(resource);
+  }
+  if (others >= kMaxPlugins) {
+    done(Error{ErrorCode::kUnavailable,
+               resource + ": " + std::to_string(others) +
+                   " other plugins are registered or are being registered, and alignd serves " +
+                   std::to_string(kMaxPlugins),
+               "stop the plugins that are not needed; a resource is removed some minutes after its "
+               "plugin has ended"});
+    return 0;
+  }
   Result<std::unique_ptr<PluginConnection>> connection = connect_(resource, socket);
   if (!connection.ok()) {
     done(connection.error());
@@ -156,7 +170,11 @@ void PluginRegistry::OnConnected(const std::string& resource, uint64_t registrat
             std::make_shared<PluginPreferences>(resource, settings_.preference_pause);
         entry.registration = registration;
         entry.socket = std::move(socket);
-        entry.options = *options;
+        // Without fields that alignd does not know: they may be of any size.
+        entry.options.emplace();
+        entry.options->set_pre_start_required(options->pre_start_required());
+        entry.options->set_get_preferred_allocation_available(
+            options->get_preferred_allocation_available());
         entry.removed_at.reset();
         entry.silent_since = Clock::now();
       }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -201,6 +202,24 @@ TEST(DeviceLists, EndlessOnesAreRefused) {
   EXPECT_EQ(checked.error().message, "a list of 100001 devices, more than 100000");
 }
 
+TEST(DeviceLists, DevicesThatWouldFillTheStateAreIgnored) {
+  v1beta1::ListAndWatchResponse list;
+  Add(list, "a", "Healthy");
+  Add(list, std::string(1024, 'x'), "Healthy");
+  Add(list, std::string(1025, 'y'), "Healthy");
+  Add(list, std::string(1 << 20, 'z'), "Healthy");
+  Add(list, "everywhere", "Healthy", std::vector<int64_t>(1025, 1));
+  const Result<DeviceList> checked = CheckDevices(list);
+  ASSERT_TRUE(checked.ok()) << checked.error().message;
+  EXPECT_EQ(checked->devices.size(), 2u);
+  EXPECT_TRUE(checked->devices.contains("a"));
+  EXPECT_EQ(checked->complaints,
+            (std::vector<std::string>{
+                "2 devices with an id of more than 1024 bytes, which are ignored; the longest has "
+                "1048576",
+                "more than 1024 NUMA nodes, these devices are ignored: \"everywhere\""}));
+}
+
 TEST(DeviceLists, OnesThatNoKubeletReadsAreRefused) {
   v1beta1::ListAndWatchResponse list;
   list.add_devices()->set_id(std::string(kMaxListBytes - 16, 'x'));
@@ -230,6 +249,48 @@ TEST(AllocateResponses, FirstContainerIsUsed) {
   ASSERT_TRUE(first.ok()) << first.error().message;
   EXPECT_EQ(*first, *bytes);
   EXPECT_EQ(complaint, "2 answers for one container, the first one is used");
+}
+
+TEST(AllocateResponses, OnesThatWouldFillTheStateAreRefused) {
+  v1beta1::AllocateResponse response;
+  (*response.add_container_responses()->mutable_envs())["X"] = std::string(13 << 20, 'x');
+  std::string complaint;
+  const Result<std::string> bytes = CheckAllocateResponse(response, complaint);
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().message,
+            "an answer of 13631501 bytes to Allocate, more than the 1048576 that alignd keeps");
+  EXPECT_NE(bytes.error().remedy, "");
+}
+
+TEST(Registration, LongTextsAreRefusedAndNotRepeated) {
+  const std::string text(10 << 20, 'x');
+  v1beta1::RegisterRequest fine;
+  fine.set_version("v1beta1");
+  fine.set_resource_name("example.com/gpu");
+  fine.set_endpoint("gpu.sock");
+  ASSERT_TRUE(CheckRegistration(fine).ok());
+  using Request = v1beta1::RegisterRequest;
+  const std::vector<std::function<void(Request&)>> faults = {
+      [&](Request& request) { request.set_version(text); },
+      [&](Request& request) { request.set_resource_name(text); },
+      [&](Request& request) { request.set_endpoint(text); }};
+  for (const auto& make_faulty : faults) {
+    Request request = fine;
+    make_faulty(request);
+    const Result<Done> checked = CheckRegistration(request);
+    ASSERT_FALSE(checked.ok());
+    EXPECT_NE(checked.error().message.find("of 10485760 bytes, more than the "), std::string::npos);
+    EXPECT_LT(checked.error().Text().size(), 200u);
+  }
+  pluginregistration::PluginInfo info;
+  info.set_type("DevicePlugin");
+  info.set_name("example.com/gpu");
+  info.add_supported_versions("v1beta1");
+  ASSERT_TRUE(CheckPluginInfo(info, "/x.sock").ok());
+  info.add_supported_versions(text);
+  const Result<Offer> offer = CheckPluginInfo(info, "/x.sock");
+  ASSERT_FALSE(offer.ok());
+  EXPECT_LT(offer.error().Text().size(), 200u);
 }
 
 TEST(Preferences, KeepWhatIsAvailable) {

@@ -1,0 +1,56 @@
+// The number of plugins that alignd serves.
+#include <gtest/gtest.h>
+
+#include "deviceplugin/checks.h"
+#include "deviceplugin/plugin_registry.h"
+#include "edge/fake_inventory.h"
+
+namespace alignd::deviceplugin {
+namespace {
+
+// Answers at once, and announces nothing.
+class IdleConnection final : public PluginConnection {
+ public:
+  void Connect(std::function<void(Result<v1beta1::DevicePluginOptions>)> done) override {
+    done(v1beta1::DevicePluginOptions());
+  }
+  void Watch(std::function<void(const v1beta1::ListAndWatchResponse&)>,
+             std::function<void(Error)>) override {}
+  void Allocate(const std::vector<std::string>&,
+                std::function<void(Result<v1beta1::AllocateResponse>)>) override {}
+  void GetPreferredAllocation(
+      const devicemanager::PreferenceQuery&, std::chrono::milliseconds,
+      std::function<void(Result<v1beta1::PreferredAllocationResponse>)>) override {}
+  void PreStartContainer(const std::vector<std::string>&,
+                         std::function<void(Result<Done>)>) override {}
+  void Close() override {}
+};
+
+TEST(PluginLimit, FurtherPluginsAreNotRegistered) {
+  testing::FakeInventory inventory;
+  TaskQueue background("background");
+  PluginRegistry registry(
+      PluginSettings(), inventory, background,
+      [](const std::string&,
+         const std::filesystem::path&) -> Result<std::unique_ptr<PluginConnection>> {
+        return std::unique_ptr<PluginConnection>(std::make_unique<IdleConnection>());
+      });
+  const auto add = [&](const std::string& resource) {
+    Result<Done> result = Error{};
+    registry.Register(resource, "/plugin.sock", [&](const Result<Done>& done) { result = done; });
+    return result;
+  };
+  for (size_t i = 0; i < kMaxPlugins; ++i) {
+    EXPECT_TRUE(add("example.com/r" + std::to_string(i)).ok());
+  }
+  const Result<Done> further = add("example.com/further");
+  ASSERT_FALSE(further.ok());
+  EXPECT_EQ(further.error().message,
+            "example.com/further: 256 other plugins are registered or are being registered, and "
+            "alignd serves 256");
+  EXPECT_NE(further.error().remedy, "");
+  EXPECT_TRUE(add("example.com/r7").ok());  // a plugin may come again
+}
+
+}  // namespace
+}  // namespace alignd::deviceplugin
