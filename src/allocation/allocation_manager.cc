@@ -300,6 +300,13 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
   for (Caller& caller : operation.behind) Start(std::move(caller));
 }
 
+void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) {
+  operations_.erase(operation->request.pod.uid);
+  operation->ended = true;
+  for (Caller& caller : operation->waiting) Start(std::move(caller));
+  for (Caller& caller : operation->behind) Start(std::move(caller));
+}
+
 void AllocationManager::EndWaits() {
   may_wait_ = false;
   held_.Answer(Stopping());

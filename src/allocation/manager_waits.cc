@@ -41,13 +41,6 @@ void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
   caller.done(outcome);
 }
 
-void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) {
-  operations_.erase(operation->request.pod.uid);
-  operation->ended = true;
-  for (Caller& caller : operation->waiting) Start(std::move(caller));
-  for (Caller& caller : operation->behind) Start(std::move(caller));
-}
-
 void AllocationManager::CheckHeld() {
   const auto is_awaited = [this](const std::string& resource) {
     return WaitFor(resource, plugins_, inventory_).has_value();
