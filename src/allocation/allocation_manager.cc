@@ -149,12 +149,15 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   // Devices that are assigned can be bound without a decision.
   const bool can_bind = kubelet_.AreBound(pod.uid, allocated) ||
                         (!pending && HasDevicesOf(state, pod.uid, allocated));
-  if (!can_bind || !IsDecided(node_, state, request, notes_.admitted(), pending)) {
+  // What is reserved for a decision that is being made is not assigned yet.
+  const std::shared_ptr<const Snapshot> published = snapshot();
+  const NodeState& assigned = pending ? published->state : state;
+  if (!can_bind || !IsDecided(node_, assigned, request, notes_.admitted(), pending)) {
     return std::nullopt;
   }
   const Result<Done> bound = kubelet_.Bind(state, pod.uid, allocated);
   if (!bound.ok()) return Outcome(bound.error());
-  return Outcome(AssignmentsOf(node_, snapshot()->state, pod));
+  return Outcome(AssignmentsOf(node_, published->state, pod));
 }
 
 std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, bool pending,
@@ -175,7 +178,10 @@ std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, boo
 Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
   Result<std::optional<NodeState>> next = kubelet_.TakeOver(key, ledger_.state());
   if (!next.ok()) return next.error();
-  if (*next) ledger_.Keep(**std::move(next));
+  if (!*next) return Done{};
+  if (const Result<Done> fits = RequireReadable(**next); !fits.ok()) return fits.error();
+  ledger_.Keep(**std::move(next));
+  SaveOrLog("devices that the kubelet allocated");
   return Done{};
 }
 
@@ -251,14 +257,19 @@ void AllocationManager::OnResponse(const std::shared_ptr<Operation>& operation,
   for (const auto& [answered, text] : operation->responses) {
     next.devices.allocations[answered.key].at(answered.resource).response = text;
   }
+  if (const Result<Done> fits = RequireReadable(next); !fits.ok()) {
+    return Fail(*operation, fits.error());
+  }
   ledger_.Amend(std::move(next));
   Commit(operation);
 }
 
 void AllocationManager::Commit(const std::shared_ptr<Operation>& operation) {
   const AdmissionRequest& request = operation->request;
-  const Result<Done> fits = RequireReadable(ledger_.state());
-  if (!fits.ok()) return Fail(*operation, fits.error());
+  if (operation->is_reserved) {
+    const Result<Done> fits = RequireReadable(ledger_.state());
+    if (!fits.ok()) return Fail(*operation, fits.error());
+  }
   const Result<Done> bound =
       kubelet_.Bind(ledger_.state(), request.pod.uid, request.kubelet_allocated);
   if (!bound.ok()) return Fail(*operation, bound.error());

@@ -13,7 +13,7 @@ using admission::NodeState;
 namespace {
 
 // After more writes that failed, only pods without an assignment count as saved.
-constexpr size_t kMaxAttempts = 64;
+constexpr size_t kMaxAttempts = 8;
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void Ledger::Save(Saved done) {
 }
 
 void Ledger::SaveAgain(Saved done) {
-  is_uncertain_ = true;
+  must_write_ = true;
   Save(std::move(done));
 }
 
@@ -103,8 +103,11 @@ void Ledger::WriteNext() {
   if (is_writing_) return;
   std::vector<Waiting> waiting = std::exchange(next_, {});
   StateWriter::Job job{Visible(waiting), writer_.bindings()};
-  if (!is_uncertain_ && job.HasFilesOf(on_disk_)) return Settle(std::move(waiting), Done{});
+  if (!is_uncertain_ && !must_write_ && job.HasFilesOf(on_disk_)) {
+    return Settle(std::move(waiting), Done{});
+  }
   is_writing_ = true;
+  must_write_ = false;
   if (attempts_.size() <= kMaxAttempts) attempts_.push_back(job);
   written_ = std::move(waiting);
   writer_.Write(job, [this](const StateWriter::Job& written, const Result<Done>& result) {

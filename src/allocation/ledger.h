@@ -102,6 +102,7 @@ class Ledger {
   // any.
   std::vector<StateWriter::Job> attempts_;
   bool is_uncertain_ = false;  // the last write failed
+  bool must_write_ = false;    // SaveAgain since the last write began
   bool is_writing_ = false;    // and these wait for it:
   std::vector<Waiting> written_;
   std::vector<Waiting> next_;  // wait for the write after that

@@ -51,13 +51,16 @@ void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) 
       next.devices.resources.erase(name);
       continue;
     }
+    const admission::NodeState before = next;
     if (arrived) kubelet_.Arrive(name, next);
-    next.devices.resources[name] = *std::move(resource);
+    next.devices.resources[name] = *resource;
     Result<Done> fits = RequireInventory(next.devices);
     if (fits.ok()) fits = RequireReadable(next);
     if (fits.ok()) continue;
     spdlog::error("{}: its devices are not offered: {}", name, fits.error().Text());
-    next.devices.resources[name].devices.clear();
+    next = before;  // without what the kubelet's plugin assigned
+    resource->devices.clear();
+    next.devices.resources[name] = *std::move(resource);
   }
   ledger_.Keep(std::move(next));
   SaveOrLog("save the device inventory");

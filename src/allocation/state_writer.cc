@@ -61,7 +61,8 @@ void StateWriter::Write(const Job& job, const Written& done) {
     reply_([job, done, saved] { done(job, saved); });
   });
   if (posted) return;
-  const Result<Done> stopped = Error{ErrorCode::kUnavailable, "alignd is stopping"};
+  const Result<Done> stopped =
+      Error{ErrorCode::kUnavailable, "alignd is stopping", "call it again"};
   reply_([job, done, stopped] { done(job, stopped); });
 }
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "alignd/checkpoint/utf8.h"
+#include "allocation/state_limits.h"
 #include "rpc/grpc_status.h"
 
 namespace alignd::cri {
@@ -23,7 +24,7 @@ bool ReadAnswer(const std::string& bytes, google::protobuf::MessageLite& answer)
 }
 
 Result<Done> RequireText(std::string_view what, const std::string& text) {
-  if (checkpoint::IsText(text)) return Done{};
+  if (checkpoint::IsText(text)) return allocation::RequireName(what, text);
   return Error{ErrorCode::kInvalidArgument,
                std::string(what) + " \"" + checkpoint::Escaped(text) +
                    "\" is not UTF-8, or has control characters",

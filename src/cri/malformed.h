@@ -28,7 +28,8 @@ bool ReadRequest(const std::string& bytes, Request& request, const Decide& decid
 // Whether the runtime's answer was parsed. If not, a warning is logged.
 bool ReadAnswer(const std::string& bytes, google::protobuf::MessageLite& answer);
 
-// Errors: kInvalidArgument if `text` is not UTF-8 or has control characters. `what` names it.
+// Errors: kInvalidArgument if `text` is not UTF-8, has control characters or is longer than
+// allocation::kMaxNameBytes. `what` names it.
 Result<Done> RequireText(std::string_view what, const std::string& text);
 // Likewise for the UID, the name and the namespace of the pod.
 Result<Done> RequireNames(const runtime::v1::PodSandboxMetadata& pod);

@@ -153,7 +153,10 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       return;
     }
     if (caller_.session != nullptr) caller_.session->Consumed(caller_.stream, data.bytes.size());
-    if (state_ == State::kAsking && !data.bytes.empty()) return Answer(MoreThanOneMessage());
+    if (state_ == State::kAsking && !data.bytes.empty()) {
+      handler_->OnAbandoned();
+      return Answer(MoreThanOneMessage());
+    }
     if (state_ != State::kReading) return;
     const grpc::Status read = message_.Append(data.bytes);
     if (!read.ok()) {

@@ -206,7 +206,9 @@ bool ProcessScan::IsOutside(int pid, const ContainerCgroup& owner, OutsideProces
   for (const Owner& container : containers_now_) {
     const ContainerKey& key = container->container.key;
     if (key == owner.container.key) continue;
-    const CpuSet common = admission::AssignmentOf(node_, snapshot->state, key).exclusive & allowed;
+    const CpuSet* const exclusive = snapshot->state.cpu.Find(key);
+    if (exclusive == nullptr) continue;
+    const CpuSet common = *exclusive & allowed;
     if (common.empty()) continue;
     found.cpus |= common;
     holders.insert(NameOf(container->container));

@@ -38,6 +38,13 @@ class AllocationWaits : public ::testing::Test {
   static bool IsAnswered(const std::future<Outcome>& later) {
     return later.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
+  // Returns when everything is decided that was asked before. A request that learns what the
+  // kubelet allocated comes to the decision thread twice.
+  void Settle() {
+    world_.Settle();
+    world_.Settle();
+  }
+  // In the plugin registry, both are one step.
   void Register() {
     world_.plugins->Await(kGpu, false);
     world_.manager->SetResource(kGpu, EightDevices("gpu"));
@@ -51,7 +58,7 @@ class AllocationWaits : public ::testing::Test {
 TEST_F(AllocationWaits, PodWithDevicesOfAnUnknownPluginWaitsUntilItRegisters) {
   const Pod pod = AppPod("p", 2, {{kGpu, "1"}});
   std::future<Outcome> later = Create(pod);
-  world_.Settle();
+  Settle();
   EXPECT_FALSE(IsAnswered(later));
   EXPECT_TRUE(world_.published().cpu.assignments.empty());
   EXPECT_TRUE(AllocatedOf(world_.Admit(AppPod("other", 2))));  // delays no other pod
@@ -77,7 +84,7 @@ TEST_F(AllocationWaits, WithoutTimeToWaitItIsAnsweredAtOnceAndNeverAdmittedWitho
 // The plugin does not announce that the time is over.
 TEST_F(AllocationWaits, IsRefusedOnceThePluginIsNotAwaitedAnyMore) {
   std::future<Outcome> later = Create(AppPod("p", 2, {{kGpu, "1"}}));
-  world_.Settle();
+  Settle();
   world_.plugins->Await(kGpu, false);
   const Outcome outcome = later.get();
   EXPECT_TRUE(std::holds_alternative<Refusal>(outcome)) << TextOf(outcome);
@@ -92,19 +99,19 @@ TEST_F(AllocationWaits, IsAnsweredBeforeItsCallerGivesUp) {
 
 TEST_F(AllocationWaits, NothingIsAllocatedForACallerThatHasGone) {
   std::future<Outcome> later = Create(AppPod("p", 2, {{kGpu, "1"}}));
-  world_.Settle();
+  Settle();
   *abandoned_ = true;
   world_.manager->DropAbandoned();
   EXPECT_TRUE(IsError(later.get(), ErrorCode::kUnavailable));
   Register();
-  world_.Settle();
+  Settle();
   EXPECT_TRUE(world_.published().devices.allocations.empty());
   EXPECT_EQ(world_.plugins->allocations(), 0);
 }
 
 TEST_F(AllocationWaits, StopAnswersThemAndHoldsNoFurtherOnes) {
   std::future<Outcome> later = Create(AppPod("p", 2, {{kGpu, "1"}}));
-  world_.Settle();
+  Settle();
   world_.manager->StopWaiting();
   EXPECT_TRUE(IsError(later.get(), ErrorCode::kUnavailable));
   EXPECT_TRUE(IsError(Create(AppPod("q", 2, {{kGpu, "1"}})).get(), ErrorCode::kUnavailable));
@@ -113,7 +120,7 @@ TEST_F(AllocationWaits, StopAnswersThemAndHoldsNoFurtherOnes) {
 TEST_F(AllocationWaits, AnswersThemWhenThePodIsReleasedOrTheManagerEnds) {
   std::future<Outcome> released = Create(AppPod("p", 2, {{kGpu, "1"}}));
   std::future<Outcome> waits = Create(AppPod("q", 2, {{kGpu, "1"}}));
-  world_.Settle();
+  Settle();
   ASSERT_TRUE(world_.Release("p").ok());
   EXPECT_TRUE(IsError(released.get(), ErrorCode::kUnavailable));
   EXPECT_FALSE(IsAnswered(waits));
@@ -123,13 +130,13 @@ TEST_F(AllocationWaits, AnswersThemWhenThePodIsReleasedOrTheManagerEnds) {
 
 TEST_F(AllocationWaits, KnownPluginThatIsAwayIsAwaited) {
   Register();
-  world_.Settle();
+  Settle();
   devicemanager::Resource away = EightDevices("gpu");
   for (auto& [id, device] : away.devices) device.healthy = false;
   world_.plugins->Await(kGpu, true);
   world_.manager->SetResource(kGpu, away);
   std::future<Outcome> later = Create(AppPod("p", 2, {{kGpu, "1"}}));
-  world_.Settle();
+  Settle();
   EXPECT_FALSE(IsAnswered(later));
   Register();
   const Outcome outcome = later.get();
@@ -140,9 +147,9 @@ TEST_F(AllocationWaits, KnownPluginThatIsAwayIsAwaited) {
 TEST_F(AllocationWaits, WaitsForEveryPlugin) {
   world_.plugins->Await(kNic, true);
   std::future<Outcome> later = Create(AppPod("p", 2, {{kGpu, "1"}, {kNic, "1"}}));
-  world_.Settle();
+  Settle();
   Register();
-  world_.Settle();
+  Settle();
   EXPECT_FALSE(IsAnswered(later));
   world_.plugins->Await(kNic, false);
   world_.manager->SetResource(kNic, EightDevices("nic"));
@@ -155,12 +162,31 @@ TEST_F(AllocationWaits, WaitsForEveryPlugin) {
 TEST_F(AllocationWaits, ContainerWithAnAssignmentDoesNotStartAgainWithoutItsDevice) {
   ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("p", 2))));
   std::future<Outcome> later = Create(AppPod("p", 2, {{kGpu, "1"}}));
-  world_.Settle();
+  Settle();
   EXPECT_FALSE(IsAnswered(later));
   Register();
   const Outcome outcome = later.get();
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   EXPECT_TRUE(AllocatedOf(outcome)->assignments.at("app").devices.contains(kGpu));
+}
+
+// Nor while its plugin is being asked for the device.
+TEST_F(AllocationWaits, RetryDuringTheDecisionWaitsForTheSameAnswer) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("p", 2))));
+  Register();
+  Settle();
+  world_.plugins->Hold();
+  std::future<Outcome> first = Create(AppPod("p", 2, {{kGpu, "1"}}));
+  world_.plugins->AwaitHeld(1);
+  std::future<Outcome> retry = Create(AppPod("p", 2, {{kGpu, "1"}}));
+  (void)world_.manager->KnownPods();  // both were decided about
+  EXPECT_FALSE(IsAnswered(retry));
+  world_.plugins->LetGo();
+  for (std::future<Outcome>* later : {&first, &retry}) {
+    const Outcome outcome = later->get();
+    ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
+    EXPECT_TRUE(AllocatedOf(outcome)->assignments.at("app").devices.contains(kGpu));
+  }
 }
 
 TEST_F(AllocationWaits, ResourcesThatAreNoDevicesAreIgnored) {
@@ -170,7 +196,7 @@ TEST_F(AllocationWaits, ResourcesThatAreNoDevicesAreIgnored) {
   const Outcome outcome = world_.Admit(AppPod("p", 2, {{kGpu, "1"}}));
   ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
   Register();  // after all, a plugin serves it
-  world_.Settle();
+  Settle();
   const Outcome with_device = world_.Admit(AppPod("q", 2, {{kGpu, "1"}}));
   ASSERT_TRUE(AllocatedOf(with_device)) << TextOf(with_device);
   EXPECT_TRUE(AllocatedOf(with_device)->assignments.at("app").devices.contains(kGpu));

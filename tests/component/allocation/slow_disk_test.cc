@@ -4,20 +4,26 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <future>
 #include <string>
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "alignd/checkpoint/cpu_checkpoint.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/state_limits.h"
 #include "edge/allocation_node.h"
 #include "edge/allocation_outcome.h"
+#include "host/file.h"
 
 namespace alignd::allocation {
 namespace {
 
 using namespace alignd::testing;
+namespace fs = std::filesystem;
 
 class SlowDisk : public ::testing::Test {
  protected:
@@ -118,6 +124,38 @@ TEST_F(SlowDisk, PodWhoseEntryIsBeingRemovedIsNotSaved) {
     EXPECT_TRUE(save());
     run([&] { EXPECT_TRUE(ledger.IsSaved("pod")); });
   }
+  writer.Stop();
+}
+
+// Another program replaces a file after this write has written it, and before the ledger knows.
+TEST_F(SlowDisk, SaveAgainDuringAWriteWritesOnceMore) {
+  const fs::path directory = world.tree.root() / "other";
+  FaultyFile disk;
+  CheckpointStore store({directory, directory}, disk);
+  ASSERT_TRUE(store.Load(world.node).ok());
+  std::promise<std::function<void()>> written;
+  std::promise<std::function<void()>> written_again;
+  int replies = 0;
+  StateWriter writer(world.node, store, NoKubeletAllocation(), [&](auto task) {
+    (replies++ == 0 ? written : written_again).set_value(std::move(task));
+  });
+  Ledger ledger(world.node, world.published(), writer);
+  const admission::Admission admission =
+      admission::Admit(world.node, world.published(), AppPod("pod", 2), {});
+  ASSERT_TRUE(admission.admitted());
+  ledger.Keep(admission.next);
+  ledger.Save(nullptr);
+  const std::function<void()> reply = written.get_future().get();
+  const fs::path file = directory / "cpu_manager_state";
+  std::ofstream(file) << "foreign";
+  EXPECT_EQ(store.FindForeignFiles().size(), 1U);
+  bool is_saved = false;
+  ledger.SaveAgain([&](const Result<Done>& result) { is_saved = result.ok(); });
+  reply();
+  EXPECT_FALSE(is_saved);
+  written_again.get_future().get()();
+  EXPECT_TRUE(is_saved);
+  EXPECT_EQ(*host::ReadFile(file), checkpoint::FormatCpuCheckpoint("static", admission.next.cpu));
   writer.Stop();
 }
 

@@ -236,7 +236,7 @@ class DaemonHostile : public DaemonTest {
     }
   }
 
-  void DisturbPlugin(Random random) const {
+  void DisturbPlugin(Random random) {
     const std::vector<simulator::SimulatedDevice> good = Gpus();
     for (int round = 0; !over_; ++round) {
       using simulator::Manner;
@@ -252,7 +252,10 @@ class DaemonHostile : public DaemonTest {
       if (Chance(4, random)) devices.pop_back();
       if (Chance(6, random)) devices.push_back(devices.front());
       gpus_->SetDevices(devices);
-      if (Chance(10, random)) gpus_->EndLists();
+      if (Chance(20, random)) {  // killed, and started again
+        gpus_.reset();
+        StartGpus();
+      }
       std::this_thread::sleep_for(milliseconds(random() % 200));
     }
   }

@@ -82,9 +82,8 @@ class MirrorMigration : public MirrorTest {
     ASSERT_TRUE(kubelet_->Restart().ok());
   }
 
-  Created CreateAgain(const std::string& uid, const std::string& sandbox, int attempt,
-                      const v1::ContainerConfig& of = Shared()) const {
-    v1::ContainerConfig container = of;
+  Created CreateAgain(const std::string& uid, const std::string& sandbox, int attempt) const {
+    v1::ContainerConfig container = Shared();
     container.mutable_metadata()->set_attempt(static_cast<uint32_t>(attempt));
     return CreateIn(sandbox, BurstablePod(uid), container);
   }
@@ -303,7 +302,9 @@ TEST_F(MirrorMigration, BackAtTheKubeletContainersKeepTheDevicesThatTheyUse) {
   RemovePod("others", others.sandbox);
   MoveToAlignd(StaticConfig("topologyManagerPolicy: single-numa-node\n"));
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
-  const Created third = CreateAgain("swapped", pod.sandbox, 2, Pinned(3));
+  v1::ContainerConfig third_config = Pinned(3);
+  third_config.mutable_metadata()->set_attempt(2);
+  const Created third = CreateIn(pod.sandbox, PodConfig("swapped"), third_config);
   ASSERT_TRUE(third.status.ok()) << third.status.error_message();
   EXPECT_EQ(GpusOf(third.seen), Ids{kGpu1OfNode1});
 }

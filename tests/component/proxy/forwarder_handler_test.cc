@@ -263,6 +263,7 @@ TEST_F(HandlerTest, SecondMessageEndsTheCall) {
   const Status status = call.Finish();
   EXPECT_EQ(status.error_code(), StatusCode::INTERNAL);
   EXPECT_EQ(status.error_message(), "more than one message in a unary call");
+  EXPECT_TRUE(record_->abandoned.Wait());
   std::exchange(record_->decide, nullptr)("too late");
   EXPECT_TRUE(record_->destroyed.Wait());
   EXPECT_EQ(received_, 0);

@@ -474,6 +474,8 @@ TEST_F(Registry, PodIsEndingFromTheFirstStopUntilItHasStopped) {
   EXPECT_FALSE(registry_.IsEnding("pod"));
   registry_.StopRequested("s");
   EXPECT_TRUE(registry_.IsEnding("pod"));
+  registry_.Resync({{{"s", "pod", /*ready=*/true}}, {}}, {"pod"}, false);
+  EXPECT_TRUE(registry_.IsEnding("pod"));
   registry_.SandboxStopped("s");
   EXPECT_FALSE(registry_.IsEnding("pod"));
 }
