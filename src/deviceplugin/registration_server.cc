@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 // The plugin gets the kubelet's text. The remedy is for the operator and is only logged.
 void Refuse(const v1beta1::RegisterRequest& request, const Error& error,
             rpc::PendingAnswer& answer) {
-  constexpr size_t kShownBytes = 256;
-  const auto shown = [](std::string_view text) { return Quoted(text.substr(0, kShownBytes)); };
+  constexpr size_t kShownOfRequest = 256;
+  const auto shown = [](std::string_view text) { return Quoted(text.substr(0, kShownOfRequest)); };
   spdlog::warn("device plugin of {} on {} is not registered: {}", shown(request.resource_name()),
                shown(request.endpoint()), error.Text());
   answer.Finish(rpc::ToStatus(Error{error.code, error.message}));
