@@ -1,5 +1,6 @@
 // A message is the same however it is cut into pieces, and a status that is parsed, written and
-// parsed again stays the same. The first byte is the length of the pieces minus 1.
+// parsed again stays the same, except for bytes that are not UTF-8. The first byte is the length of
+// the pieces minus 1.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "alignd/checkpoint/utf8.h"
 #include "proxy/grpc_framing.h"
 
 namespace {
@@ -41,7 +43,7 @@ void ReadStatus(std::string_view text) {
                                                        {"grpc-status-details-bin", "AAE"}});
   const grpc::Status again = alignd::proxy::StatusIn(alignd::proxy::TrailersWith(status));
   if (again.error_code() != status.error_code() ||
-      again.error_message() != status.error_message() ||
+      again.error_message() != alignd::checkpoint::ToValidUtf8(status.error_message()) ||
       again.error_details() != status.error_details()) {
     std::abort();
   }
