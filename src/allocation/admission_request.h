@@ -49,7 +49,7 @@ struct AdmissionRequest {
   // How long the answer may wait for a device plugin that has not registered yet; nullopt: not at
   // all.
   std::optional<std::chrono::steady_clock::time_point> wait_until = {};
-  // Set once nobody waits for the answer any more; null: never.
+  // Set when the caller has gone; null: never.
   std::shared_ptr<const std::atomic<bool>> abandoned = {};
 
   bool IsAbandoned() const { return abandoned != nullptr && *abandoned; }

@@ -160,21 +160,6 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   return Outcome(AssignmentsOf(node_, published->state, pod));
 }
 
-std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, bool pending,
-                                                       AdmissionRequest& request) {
-  const Result<Done> complete = kubelet_.Complete(ledger_.state(), caller.learned, request);
-  if (!complete.ok()) return Outcome(complete.error());
-  const NodeState& state = ledger_.state();
-  if (auto without =
-          AnswerWithoutDevices(FindUnknownDevices(state, request, not_devices_), caller.learned,
-                               /*only=*/"", plugins_, inventory_)) {
-    return without;
-  }
-  if (pending) return std::nullopt;  // the decision that is being made needs the same plugins
-  if (auto wait = AwaitedPlugin(state, request, plugins_, inventory_)) return *std::move(wait);
-  return std::nullopt;
-}
-
 Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
   Result<std::optional<NodeState>> next = kubelet_.TakeOver(key, ledger_.state());
   if (!next.ok()) return next.error();

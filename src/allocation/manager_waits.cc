@@ -1,5 +1,6 @@
 // Requests that wait: for the kubelet's checkpoint, for the disk, for a plugin.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -30,6 +31,21 @@ void AllocationManager::AnswerOnceSaved(Caller caller) {
 }
 
 // --- Requests that wait for a plugin.
+
+std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, bool pending,
+                                                       AdmissionRequest& request) {
+  const Result<Done> complete = kubelet_.Complete(ledger_.state(), caller.learned, request);
+  if (!complete.ok()) return Outcome(complete.error());
+  const admission::NodeState& state = ledger_.state();
+  if (auto without =
+          AnswerWithoutDevices(FindUnknownDevices(state, request, not_devices_), caller.learned,
+                               /*only=*/"", plugins_, inventory_)) {
+    return without;
+  }
+  if (pending) return std::nullopt;  // the decision that is being made needs the same plugins
+  if (auto wait = AwaitedPlugin(state, request, plugins_, inventory_)) return *std::move(wait);
+  return std::nullopt;
+}
 
 void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
   const auto* const wait = std::get_if<PluginWait>(&answer);
