@@ -11,11 +11,10 @@ namespace alignd::cri {
 
 // Whether alignd sends the method to the runtime as it comes, although it does not intercept it.
 // `path`: "/runtime.v1.RuntimeService/Exec".
-//   RuntimeService   the methods that CRI 0.37 has, but RestorePod: none of them creates a
-//   container
-//                    or changes the CPUs, the memory nodes or the devices of one
-//   ImageService     all: an image is no container
-//   grpc.*           health checks and reflection
+// * RuntimeService: the methods that CRI 0.37 has, except RestorePod. None of them creates a
+//   container, or changes the CPUs, the memory nodes or the devices of one.
+// * ImageService: all. An image is no container.
+// * grpc.*: health checks and reflection.
 // A method of a later CRI may create containers. A caller takes UNIMPLEMENTED for an older runtime.
 // See docs/refused-calls.md.
 bool MayPass(std::string_view path);

@@ -6,14 +6,16 @@
 // | ------------ | ----------------------------------------------------- | --------------------- |
 // | `main`       | signals, systemd's watchdog                           | yes                   |
 // | `events`     | connections of the proxy, inotify (`host::EventLoop`) | no                    |
-// | `decision`   | allocations and their state files                     | on its own files only |
+// | `decision`   | allocations                                           | no                    |
+// | `disk`       | writes of alignd's own files                          | yes                   |
 // | `background` | cpuset updater, pod releaser, plugins' times, mirror  | no                    |
 // | `io`         | runtime lister, cpuset guard, files of the kubelet    | yes                   |
 //
 // `events` is one thread so that a relayed call passes without locks. `decision` is one thread
 // because allocations are decided one after the other. Work that never blocks shares `background`.
-// Work that may block on a file is on `io`, so that a slow file delays no decision. No thread waits
-// for the runtime: all of alignd's own calls of it are asynchronous.
+// What alignd writes is written on `disk`, and work that may block on the files of others is on
+// `io`: a slow file delays no decision. No thread waits for the runtime: all of alignd's own calls
+// of it are asynchronous.
 #pragma once
 
 #include <map>
