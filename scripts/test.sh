@@ -135,21 +135,37 @@ stage_tsan() {
     GTEST_FILTER='-ListenTest*:ClientCall*:RuntimeAnswers*:CreateContainerTest*' run_tests tsan -R '^(edge_test|threads_test)$'
 }
 
+# fuzz NAME: prints the last line of the fuzzer's log, or the whole log if the fuzzer has failed.
+fuzz() {
+  local found=build/clang/found/$1
+  mkdir -p "$found"
+  if "build/clang/tests/fuzz/$1_fuzzer" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 \
+    -rss_limit_mb=2048 -artifact_prefix="$found-" "$found" "tests/fuzz/corpus/$1" \
+    >"$found.log" 2>&1; then
+    echo "$1_fuzzer: $(tail -1 "$found.log")"
+  else
+    cat "$found.log"
+    return 1
+  fi
+}
+
 stage_fuzz() {
-  local fuzzers=() fuzzer name status=0
-  for fuzzer in tests/fuzz/*_fuzzer.cc; do fuzzers+=("$(basename "$fuzzer" .cc)"); done
-  build_clang "${fuzzers[@]}" || return 1
-  for fuzzer in "${fuzzers[@]}"; do
-    name=${fuzzer%_fuzzer}
-    mkdir -p "build/clang/found/$name"
-    if "build/clang/tests/fuzz/$fuzzer" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 \
-      -rss_limit_mb=2048 -artifact_prefix="build/clang/found/$name-" \
-      "build/clang/found/$name" "tests/fuzz/corpus/$name" >"build/clang/found/$name.log" 2>&1; then
-      echo "$fuzzer: $(tail -1 "build/clang/found/$name.log")"
+  local fuzzers=() fuzzer process status=0
+  local -A running=()
+  for fuzzer in tests/fuzz/*_fuzzer.cc; do fuzzers+=("$(basename "$fuzzer" _fuzzer.cc)"); done
+  build_clang "${fuzzers[@]/%/_fuzzer}" || return 1
+  while [ ${#fuzzers[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
+    if [ ${#fuzzers[@]} -gt 0 ] && [ ${#running[@]} -lt "$jobs" ]; then
+      fuzz "${fuzzers[0]}" &
+      running[$!]=${fuzzers[0]}
+      fuzzers=("${fuzzers[@]:1}")
+    elif wait -n -p process "${!running[@]}"; then
       passed=$((passed + 1))
+      unset "running[$process]"
     else
-      cat "build/clang/found/$name.log"
+      failed_cases+=("${running[$process]}_fuzzer")
       failed=$((failed + 1)) status=1
+      unset "running[$process]"
     fi
   done
   return "$status"
