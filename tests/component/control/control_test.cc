@@ -18,6 +18,7 @@
 #include "control/control_server.h"
 #include "edge/allocation_node.h"
 #include "edge/allocation_outcome.h"
+#include "edge/run_alignctl.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
 
@@ -78,20 +79,8 @@ bool IsNode0AndPreferred(const v1::Hint& hint) {
   return !hint.any() && hint.preferred() && hint.numa_size() == 1 && hint.numa(0) == 0;
 }
 
-struct Printed {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
-
-Printed Alignctl(const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv = {"alignctl"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status = cli::RunProgram(static_cast<int>(argv.size()), argv.data(),
-                                     {cli::AddStatusCommand, cli::AddExplainCommand}, out, err);
-  return {status, out.str(), err.str()};
+testing::Printed Alignctl(const std::vector<std::string>& arguments) {
+  return testing::RunAlignctl({cli::AddStatusCommand, cli::AddExplainCommand}, arguments);
 }
 
 TEST_F(ControlTest, ReportsConditions) {
@@ -376,23 +365,24 @@ TEST_F(ControlTest, SocketIsForOwnerAndGroupOnly) {
 
 TEST_F(ControlTest, PrintsTextAndJson) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
-  const Printed status = Alignctl({"status", "--socket", socket()});
+  const testing::Printed status = Alignctl({"status", "--socket", socket()});
   EXPECT_EQ(status.status, cli::kSuccess) << status.err;
   EXPECT_NE(status.out.find("default/pod (pod)  app        2-3   NUMA 0  -\n"), std::string::npos)
       << status.out;
-  const Printed json = Alignctl({"status", "--socket", socket(), "-o", "json"});
+  const testing::Printed json = Alignctl({"status", "--socket", socket(), "-o", "json"});
   EXPECT_NE(json.out.find(R"("container":"app","exclusive_cpus":"2-3")"), std::string::npos)
       << json.out;
-  const Printed explain = Alignctl({"explain", "pod", "--socket", socket()});
+  const testing::Printed explain = Alignctl({"explain", "pod", "--socket", socket()});
   EXPECT_NE(explain.out.find("    merged: {0}!\n      {0}!: best\n"), std::string::npos)
       << explain.out;
-  const Printed unknown = Alignctl({"explain", "unknown", "--socket", socket(), "-o", "json"});
+  const testing::Printed unknown =
+      Alignctl({"explain", "unknown", "--socket", socket(), "-o", "json"});
   EXPECT_EQ(unknown.out, "[]\n");
 }
 
 TEST_F(ControlTest, FailsWithARemedyIfAligndDoesNotRun) {
   server.reset();
-  const Printed status = Alignctl({"status", "--socket", socket()});
+  const testing::Printed status = Alignctl({"status", "--socket", socket()});
   EXPECT_EQ(status.status, cli::kFailure);
   EXPECT_EQ(status.out, "");
   EXPECT_NE(status.err.find("check that alignd runs"), std::string::npos) << status.err;

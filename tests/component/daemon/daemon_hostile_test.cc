@@ -34,15 +34,10 @@ namespace {
 
 using Random = std::mt19937_64;
 
-constexpr int kClients = 4;
-constexpr size_t kPodsOfAClient = 6;
+constexpr int kHostileClients = 4;
+constexpr size_t kPodsOfAHostileClient = 6;
 constexpr size_t kMaxThreads = 300;
 constexpr char kWanted[] = "devices-wanted";  // a label: how many devices the container requests
-
-seconds Duration() {
-  const char* const text = std::getenv("ALIGND_HOSTILE_SECONDS");
-  return seconds(text == nullptr ? 20 : std::max(1, std::atoi(text)));
-}
 
 template <typename Values>
 const auto& OneOf(const Values& values, Random& random) {
@@ -207,7 +202,7 @@ class DaemonHostile : public DaemonTest {
   void Client(int client, Random random) {
     std::vector<Pod> pods;
     for (int i = 0; !over_; ++i) {
-      if (pods.size() < kPodsOfAClient) {
+      if (pods.size() < kPodsOfAHostileClient) {
         pods.push_back(NewPod("h" + std::to_string(client) + "-" + std::to_string(i), random));
         if (pods.back().sandbox.empty()) pods.pop_back();
         continue;
@@ -327,7 +322,7 @@ class DaemonHostile : public DaemonTest {
     ASSERT_TRUE(devices.ok()) << devices.error().Text();
     const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
     EXPECT_LT(static_cast<size_t>(threads), kMaxThreads);
-    EXPECT_LT(daemon_->KnownPods().size(), kClients * kPodsOfAClient * 20);
+    EXPECT_LT(daemon_->KnownPods().size(), kHostileClients * kPodsOfAHostileClient * 20);
   }
 
   std::string DeviceFile() const {
@@ -344,13 +339,14 @@ TEST_F(DaemonHostile, KeepsItsPromises) {
   Start();
   StartGpus();
   std::vector<std::thread> threads;
-  for (int client = 0; client < kClients; ++client) {
+  for (int client = 0; client < kHostileClients; ++client) {
     threads.emplace_back([this, client, seed = random()] { Client(client, Random(seed)); });
   }
   threads.emplace_back([this, seed = random()] { DisturbPlugin(Random(seed)); });
   threads.emplace_back([this, seed = random()] { DisturbRuntime(Random(seed)); });
   threads.emplace_back([this, seed = random()] { DisturbSockets(Random(seed)); });
-  const auto end = std::chrono::steady_clock::now() + Duration();
+  const auto end =
+      std::chrono::steady_clock::now() + seconds(FromEnvironment("ALIGND_HOSTILE_SECONDS", 20));
   while (std::chrono::steady_clock::now() < end && !HasFatalFailure()) {
     std::this_thread::sleep_for(milliseconds(100));
     CheckState();

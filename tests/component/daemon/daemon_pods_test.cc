@@ -147,7 +147,7 @@ TEST_F(DaemonPods, AfterARebootStoppedSandboxesBlockNoCpus) {
   ASSERT_TRUE(StopSandbox(before.sandbox).ok());
   StartDaemon();
   RunOne(PodConfig("after"), Pinned(24));
-  EXPECT_FALSE(HasCpus(State(), "before")) << State();
+  EXPECT_TRUE(Eventually([&] { return !HasCpus(State(), "before"); })) << State();
 }
 
 // After a reboot the kubelet starts the same pods again, with the same UIDs, each in a new sandbox.

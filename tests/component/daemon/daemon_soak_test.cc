@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alignd/checkpoint/cpu_checkpoint.h"
+#include "core/property_seed.h"
 #include "daemon_fixture.h"
 
 namespace alignd::daemon {
@@ -21,11 +22,6 @@ constexpr int kCpus = 256;
 constexpr int kNumaNodes = 8;
 constexpr int kClients = 10;
 constexpr int kPodsOfAClient = 25;
-
-seconds Duration() {
-  const char* const text = std::getenv("ALIGND_SOAK_SECONDS");
-  return seconds(text == nullptr ? 20 : std::max(1, std::atoi(text)));
-}
 
 std::string LargeNode() {
   std::string cpus;
@@ -206,7 +202,8 @@ TEST_F(DaemonSoak, NoCpuIsOwnedTwiceLostOrSharedWithAnExclusiveContainer) {
   for (int client = 0; client < kClients; ++client) {
     clients.emplace_back([this, client] { Client(client); });
   }
-  const auto end = std::chrono::steady_clock::now() + Duration();
+  const auto end =
+      std::chrono::steady_clock::now() + seconds(FromEnvironment("ALIGND_SOAK_SECONDS", 20));
   for (int round = 0; std::chrono::steady_clock::now() < end; ++round) {
     std::this_thread::sleep_for(milliseconds(100));
     CheckState();

@@ -27,7 +27,7 @@ using testing::RawMethod;
 using testing::RawStream;
 using testing::ToBuffer;
 
-constexpr char kGpu[] = "example.com/gpu";
+constexpr char kResource[] = "example.com/gpu";
 constexpr char kUndecodable[] = "\xff\xff\xff\xff";
 constexpr char kThatIs[] = "INTERNAL: 4 bytes (ff ff ff ff) cannot be decoded as ";
 
@@ -76,13 +76,13 @@ class UndecodablePlugin : public ::testing::Test {
     server_ = std::make_unique<testing::RawServer>(socket.string(), methods_);
     registry_ = std::make_unique<PluginRegistry>(settings_, inventory_, background_);
     std::promise<Result<Done>> reached;
-    registry_->Register(kGpu, socket, [&](Result<Done> result) { reached.set_value(result); });
+    registry_->Register(kResource, socket, [&](Result<Done> result) { reached.set_value(result); });
     return reached.get_future().get();
   }
 
   std::string AllocateError() {
     std::promise<std::string> error;
-    registry_->Allocate(kGpu, {"gpu-0"}, [&](const Result<std::string>& result) {
+    registry_->Allocate(kResource, {"gpu-0"}, [&](const Result<std::string>& result) {
       error.set_value(result.ok() ? "" : result.error().message);
     });
     return error.get_future().get();
@@ -110,9 +110,9 @@ class UndecodablePlugin : public ::testing::Test {
 TEST_F(UndecodablePlugin, EndsWithAnUndecodableList) {
   settings_.grace = std::chrono::milliseconds(200);
   ASSERT_TRUE(Register().ok());
-  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  ASSERT_TRUE(inventory_.WaitForHealthy(kResource, {"gpu-0"}));
   send_undecodable_ = true;
-  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {}));
+  ASSERT_TRUE(inventory_.WaitForHealthy(kResource, {}));
   EXPECT_EQ(list_ended_.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   EXPECT_EQ(AllocateError(), "example.com/gpu: no device plugin");
   EXPECT_TRUE(inventory_.WaitUntil(
@@ -121,17 +121,17 @@ TEST_F(UndecodablePlugin, EndsWithAnUndecodableList) {
 
 TEST_F(UndecodablePlugin, ServesAgainAfterItsNextRegistration) {
   ASSERT_TRUE(Register().ok());
-  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  ASSERT_TRUE(inventory_.WaitForHealthy(kResource, {"gpu-0"}));
   send_undecodable_ = true;
-  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {}));
+  ASSERT_TRUE(inventory_.WaitForHealthy(kResource, {}));
   ASSERT_TRUE(Register().ok());
-  EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  EXPECT_TRUE(inventory_.WaitForHealthy(kResource, {"gpu-0"}));
 }
 
 TEST_F(UndecodablePlugin, AllocatesNoDevices) {
   Answer("Allocate", kUndecodable);
   ASSERT_TRUE(Register().ok());
-  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  ASSERT_TRUE(inventory_.WaitForHealthy(kResource, {"gpu-0"}));
   EXPECT_EQ(AllocateError(), "example.com/gpu: device plugin Allocate: " + std::string(kThatIs) +
                                  "v1beta1.AllocateResponse");
 }
@@ -139,7 +139,7 @@ TEST_F(UndecodablePlugin, AllocatesNoDevices) {
 TEST_F(UndecodablePlugin, AllocatesNoDevicesWithoutAMessage) {
   Answer("Allocate", std::nullopt);
   ASSERT_TRUE(Register().ok());
-  ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0"}));
+  ASSERT_TRUE(inventory_.WaitForHealthy(kResource, {"gpu-0"}));
   EXPECT_EQ(AllocateError(),
             "example.com/gpu: device plugin Allocate: INTERNAL: success without an answer");
 }
@@ -158,7 +158,7 @@ TEST_F(UndecodablePlugin, HasNoPreference) {
   const auto prefer = [&] {
     std::promise<std::optional<std::vector<std::string>>> answer;
     registry_->GetPreferredAllocation(
-        {.resource = kGpu, .available = {"gpu-0", "gpu-1"}, .must_include = {}, .size = 1},
+        {.resource = kResource, .available = {"gpu-0", "gpu-1"}, .must_include = {}, .size = 1},
         [&](std::optional<std::vector<std::string>> ids) { answer.set_value(std::move(ids)); });
     return answer.get_future().get();
   };
@@ -174,7 +174,7 @@ TEST_F(UndecodablePlugin, FailsPreStartContainer) {
   Answer("PreStartContainer", kUndecodable);
   ASSERT_TRUE(Register().ok());
   std::promise<Result<Done>> answer;
-  registry_->PreStartContainer(kGpu, {"gpu-0"},
+  registry_->PreStartContainer(kResource, {"gpu-0"},
                                [&](Result<Done> result) { answer.set_value(result); });
   const Result<Done> result = answer.get_future().get();
   ASSERT_FALSE(result.ok());

@@ -2,24 +2,19 @@
 // pods with devices. No device is assigned twice, none is lost.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "core/property_seed.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
 namespace {
 
 using Ids = std::set<std::string>;
-
-uint64_t FromEnvironment(const char* name, uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 class MirrorCrash : public MirrorTest {
  protected:

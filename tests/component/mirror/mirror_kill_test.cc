@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "alignd/checkpoint/binding_checkpoint.h"
 #include "alignd/checkpoint/verify.h"
 #include "alignd_process.h"
+#include "core/property_seed.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -25,11 +25,6 @@ namespace {
 
 using Ids = std::set<std::string>;
 using testing::Process;
-
-uint64_t FromEnvironment(const char* name, uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 // What the runtime was asked to make, whether anybody heard of its answer or not.
 class Witness {
@@ -295,7 +290,17 @@ class MirrorKill : public MirrorTest {
     ASSERT_TRUE(kubelet_->Restart().ok());
   }
 
-  std::string Logs() const { return alignd_->Log() + "\n" + ReadText(tree_.root() / "plugin.log"); }
+  // What explains that not every device is healthy.
+  std::string Logs() const {
+    std::string text = "healthy at the kubelet:";
+    for (const std::string& id : kubelet_->Healthy(kGpu)) text += " " + id;
+    text += "; listed:";
+    for (const std::string& id : kubelet_->Listed(kGpu)) text += " " + id;
+    for (const auto* file : {"device_bindings", "device-plugins/kubelet_internal_checkpoint"}) {
+      text += "\n" + std::string(file) + ": " + ReadText(StateDir() / file);
+    }
+    return text + "\n" + alignd_->Log() + "\n" + ReadText(tree_.root() / "plugin.log");
+  }
 
   bool Ready() const {
     return Eventually([&] {

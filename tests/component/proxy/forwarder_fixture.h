@@ -35,6 +35,13 @@ inline void SetPatience(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + kPatience);
 }
 
+// Answers every message with the same message until the caller half-closes.
+inline grpc::Status Echo(grpc::ServerContext& /*context*/, RawStream& stream) {
+  grpc::ByteBuffer message;
+  while (stream.Read(&message)) stream.Write(message);
+  return grpc::Status::OK;
+}
+
 class ForwarderTest : public ::testing::Test {
  protected:
   ForwarderTest() { loop_->Start(); }

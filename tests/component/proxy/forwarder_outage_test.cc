@@ -22,12 +22,6 @@ using Clock = std::chrono::steady_clock;
 // A CRI method, and a method of another service.
 constexpr const char* kMethods[] = {"/runtime.v1.RuntimeService/Version", "/s.S/Echo"};
 
-Status Echo(grpc::ServerContext&, RawStream& stream) {
-  grpc::ByteBuffer message;
-  while (stream.Read(&message)) stream.Write(message);
-  return Status::OK;
-}
-
 class Outage : public ForwarderTest {
  protected:
   void StartEcho() { StartBackend({{kMethods[0], Echo}, {kMethods[1], Echo}}); }

@@ -15,13 +15,6 @@ using grpc::ServerContext;
 using grpc::Status;
 using grpc::StatusCode;
 
-// Answers every message with the same message until the caller half-closes.
-Status Echo(ServerContext&, RawStream& stream) {
-  grpc::ByteBuffer message;
-  while (stream.Read(&message)) stream.Write(message);
-  return Status::OK;
-}
-
 TEST_F(ForwarderTest, PassesAUnaryCallByteForByte) {
   StartBackend({{"/any.Service/Method", Echo}});
   StartForwarder();

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "core/device_states.h"
 #include "core/pod_builder.h"
 #include "core/random_machine.h"
 
 namespace alignd::admission {
 
 inline constexpr char kPages[] = "hugepages-2Mi";
-
-inline std::optional<std::vector<std::string>> NoPreference(const devicemanager::PreferenceQuery&) {
-  return std::nullopt;
-}
 
 // The socket of a NUMA node; all nodes without CPUs are one more socket.
 inline size_t SocketOf(const Machine& machine, int node) {
@@ -146,8 +143,9 @@ struct CrowdedNode {
       const std::string pod_uid = state.cpu.assignments.begin()->first;
       ReleasePod(pod_uid, state);
     }
-    Admission admission = Admit(
-        node, state, RandomPod("pod" + std::to_string(step), node.machine, random), NoPreference);
+    Admission admission =
+        Admit(node, state, RandomPod("pod" + std::to_string(step), node.machine, random),
+              devicemanager::NoPreference);
     if (admission.admitted()) state = admission.next;
     return admission;
   }

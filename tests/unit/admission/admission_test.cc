@@ -9,15 +9,14 @@
 
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/shared_pool.h"
+#include "core/device_states.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
 
 namespace alignd::admission {
 namespace {
 
-std::optional<std::vector<std::string>> NoPreference(const devicemanager::PreferenceQuery&) {
-  return std::nullopt;
-}
+using devicemanager::NoPreference;
 
 // Two NUMA nodes with four single-threaded cores each; CPU 0 is reserved.
 Node TwoNodes(TopologyManagerPolicy policy) {

@@ -8,15 +8,14 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "core/device_states.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
 
 namespace alignd::admission {
 namespace {
 
-std::optional<std::vector<std::string>> NoPreference(const devicemanager::PreferenceQuery&) {
-  return std::nullopt;
-}
+using devicemanager::NoPreference;
 
 // Eight CPUs on two NUMA nodes; CPU 0 is reserved.
 Node EightCpus() {

@@ -15,19 +15,17 @@
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/scenario/report.h"
 #include "alignd/scenario/scenario.h"
+#include "core/device_states.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
 
 namespace alignd::admission {
 namespace {
 
+using devicemanager::NoPreference;
 using topologymanager::NumaInfo;
 
 const std::vector<int> kIds = {0, 8, 250, 251, 252, 253, 254, 255};
-
-std::optional<std::vector<std::string>> NoPreference(const devicemanager::PreferenceQuery&) {
-  return std::nullopt;
-}
 
 // 40 from one CPU node to the other, 80 to and between the others; but 254 is near to 255.
 std::vector<std::vector<int>> Distances() {

@@ -8,11 +8,11 @@ namespace alignd::checkpoint {
 namespace {
 
 constexpr const char* kPod = "39b37746-7f5e-4064-b8e1-eebd2bfaa003";
-constexpr const char* kOnePod =
+constexpr const char* kCpuOfOnePod =
     R"({"policyName":"static","defaultCpuSet":"0,4-27",)"
     R"("entries":{"39b37746-7f5e-4064-b8e1-eebd2bfaa003":{"app":"1-3"}},"checksum":3300516549})";
 
-cpumanager::CpuState OnePod() {
+cpumanager::CpuState CpuOfOnePod() {
   cpumanager::CpuState state;
   state.default_set = CpuSet{0} | CpuSet::Range(4, 27);
   state.assignments[kPod]["app"] = CpuSet::Range(1, 3);
@@ -25,15 +25,15 @@ TEST(FormatCpuCheckpoint, WritesAnEmptyState) {
 }
 
 TEST(FormatCpuCheckpoint, WritesAssignmentsAndNotWhatIsReusable) {
-  cpumanager::CpuState state = OnePod();
+  cpumanager::CpuState state = CpuOfOnePod();
   state.reusable["pod"] = CpuSet{5};
-  EXPECT_EQ(FormatCpuCheckpoint("static", state), kOnePod);
+  EXPECT_EQ(FormatCpuCheckpoint("static", state), kCpuOfOnePod);
 }
 
 TEST(ParseCpuCheckpoint, ReadsWhatIsWritten) {
-  const Result<CpuCheckpoint> read = ParseCpuCheckpoint(kOnePod);
+  const Result<CpuCheckpoint> read = ParseCpuCheckpoint(kCpuOfOnePod);
   ASSERT_TRUE(read.ok()) << read.error().Text();
-  EXPECT_EQ(*read, (CpuCheckpoint{"static", OnePod()}));
+  EXPECT_EQ(*read, (CpuCheckpoint{"static", CpuOfOnePod()}));
 }
 
 TEST(ParseCpuCheckpoint, LeavesOutWhatHasNoCpus) {
@@ -56,13 +56,13 @@ TEST(ParseCpuCheckpoint, RefusesVersion1) {
                    std::string(RemedyOf(CheckpointKind::kCpu))}));
 }
 
-struct ErrorCase {
+struct CpuErrorCase {
   const char* name;
   const char* text;
   const char* message;  // its beginning
 };
 
-class CpuCheckpointErrors : public testing::TestWithParam<ErrorCase> {};
+class CpuCheckpointErrors : public testing::TestWithParam<CpuErrorCase> {};
 
 TEST_P(CpuCheckpointErrors, NameTheList) {
   const Result<CpuCheckpoint> read = ParseCpuCheckpoint(GetParam().text);
@@ -74,10 +74,10 @@ TEST_P(CpuCheckpointErrors, NameTheList) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, CpuCheckpointErrors,
-    testing::Values(ErrorCase{"DefaultSet", R"({"defaultCpuSet":"3-1"})",
-                              R"(could not parse default cpu set "3-1": )"},
-                    ErrorCase{"Entry", R"({"entries":{"p":{"c":"x"}}})",
-                              R"(could not parse cpuset "x" for container "c" in pod "p": )"}),
+    testing::Values(CpuErrorCase{"DefaultSet", R"({"defaultCpuSet":"3-1"})",
+                                 R"(could not parse default cpu set "3-1": )"},
+                    CpuErrorCase{"Entry", R"({"entries":{"p":{"c":"x"}}})",
+                                 R"(could not parse cpuset "x" for container "c" in pod "p": )"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(RequirePolicy, ComparesWithTheConfiguredCpuPolicy) {

@@ -8,7 +8,7 @@ namespace {
 using devicemanager::DeviceAllocation;
 using devicemanager::DeviceState;
 
-constexpr const char* kOnePod =
+constexpr const char* kDeviceOfOnePod =
     R"({"Data":{"PodDeviceEntries":[{"PodUID":"u1","ContainerName":"app","ResourceName":"r/x",)"
     R"("DeviceIDs":{"0":["d1","d2"]},"AllocResp":"CgD/"}],)"
     R"("RegisteredDevices":{"r/x":["d1","d2"]}},"Checksum":229842288})";
@@ -19,7 +19,7 @@ DeviceAllocation OneAllocation() {
   return {.devices = {{0, {"d1", "d2"}}}, .response = std::string("\x0a\x00\xff", 3)};
 }
 
-DeviceState OnePod() {
+DeviceState DeviceOfOnePod() {
   DeviceState state;
   state.resources["r/x"].registered = true;
   state.resources["r/x"].devices = {{"d1", {}}, {"d2", {}}, {"d3", {.healthy = false, .numa = {}}}};
@@ -33,7 +33,7 @@ TEST(FormatDeviceCheckpoint, WritesAnEmptyState) {
 }
 
 TEST(FormatDeviceCheckpoint, WritesAllocationsAndHealthyDevices) {
-  EXPECT_EQ(FormatDeviceCheckpoint(OnePod()), kOnePod);
+  EXPECT_EQ(FormatDeviceCheckpoint(DeviceOfOnePod()), kDeviceOfOnePod);
 }
 
 TEST(FormatDeviceCheckpoint, SortsNodesByTheirTextAndIdsOnce) {
@@ -46,7 +46,7 @@ TEST(FormatDeviceCheckpoint, SortsNodesByTheirTextAndIdsOnce) {
 }
 
 TEST(ParseDeviceCheckpoint, ReadsWhatIsWritten) {
-  const Result<DeviceCheckpoint> read = ParseDeviceCheckpoint(kOnePod);
+  const Result<DeviceCheckpoint> read = ParseDeviceCheckpoint(kDeviceOfOnePod);
   ASSERT_TRUE(read.ok()) << read.error().Text();
   DeviceCheckpoint expected;
   expected.allocations[kApp]["r/x"] = OneAllocation();
@@ -68,7 +68,7 @@ TEST(ParseDeviceCheckpoint, TakesTheLaterOfTwoEntries) {
 }
 
 TEST(ParseDeviceCheckpoint, RefusesADamagedFile) {
-  std::string text = kOnePod;
+  std::string text = kDeviceOfOnePod;
   text.replace(text.find("d2"), 2, "d3");
   const Result<DeviceCheckpoint> read = ParseDeviceCheckpoint(text);
   ASSERT_FALSE(read.ok());
@@ -77,7 +77,7 @@ TEST(ParseDeviceCheckpoint, RefusesADamagedFile) {
 }
 
 TEST(DeviceCheckpointToState, HasResourcesWithoutTheirDevices) {
-  const Result<DeviceCheckpoint> read = ParseDeviceCheckpoint(kOnePod);
+  const Result<DeviceCheckpoint> read = ParseDeviceCheckpoint(kDeviceOfOnePod);
   ASSERT_TRUE(read.ok()) << read.error().Text();
   DeviceState expected;
   expected.resources["r/x"] = {};

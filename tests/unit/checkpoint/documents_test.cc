@@ -61,7 +61,7 @@ TEST(CpuDocumentText, NullAndMissingEntriesDifferInTheChecksum) {
   EXPECT_EQ(read.error().message, "checkpoint is corrupted");
 }
 
-struct ErrorCase {
+struct DocumentErrorCase {
   const char* name;
   CheckpointKind kind;
   const char* text;
@@ -89,7 +89,7 @@ Result<Done> Read(CheckpointKind kind, std::string_view text) {
   return Done{};
 }
 
-class DocumentErrors : public testing::TestWithParam<ErrorCase> {};
+class DocumentErrors : public testing::TestWithParam<DocumentErrorCase> {};
 
 TEST_P(DocumentErrors, NameTheDamageAndTheRemedy) {
   const Result<Done> read = Read(GetParam().kind, GetParam().text);
@@ -108,43 +108,47 @@ constexpr const char* kPodLevel =
 INSTANTIATE_TEST_SUITE_P(
     Cases, DocumentErrors,
     testing::Values(
-        ErrorCase{"CpuChecksum", CheckpointKind::kCpu, R"({"policyName":"none","checksum":5})",
-                  "checkpoint is corrupted",
-                  "its checksum is 5, its content has 1353318690; please drain this node and "
-                  "delete the CPU manager checkpoint file"},
-        ErrorCase{"ChecksumBeyond32Bits", CheckpointKind::kCpu,
-                  R"({"policyName":"none","checksum":5648285986})", "checkpoint is corrupted",
-                  "its checksum is 5648285986, its content has 1353318690; please"},
-        ErrorCase{"CpuVersion1", CheckpointKind::kCpu, R"({"entries":{"c":"1"},"checksum":5})",
-                  kBefore118, "please drain"},
-        ErrorCase{"CpuVersion2Type", CheckpointKind::kCpu,
-                  R"({"entries":{"p":{"c":[1]}},"checksum":5})",
-                  R"(entries."p"."c": a string is expected, not a list)", "please drain"},
-        ErrorCase{"CpuChecksumType", CheckpointKind::kCpu, R"({"checksum":"5"})",
-                  "checksum: a number is expected, not a string", "please drain"},
-        ErrorCase{"CpuNotJson", CheckpointKind::kCpu, "{",
-                  "not JSON: line 1, column 2: the text ends too early", "please drain"},
-        ErrorCase{"MemoryChecksum", CheckpointKind::kMemory,
-                  R"({"policyName":"None","machineState":{},"checksum":5})",
-                  "checkpoint is corrupted",
-                  "its checksum is 5, its content has 4236770233; please drain this node and "
-                  "delete the memory manager checkpoint file"},
-        ErrorCase{"MemoryType", CheckpointKind::kMemory, R"({"machineState":{"0":[]}})",
-                  R"(machineState."0": an object is expected, not a list)", "please drain"},
-        ErrorCase{"DeviceWithoutChecksum", CheckpointKind::kDevice,
-                  R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}}})",
-                  "checkpoint is corrupted",
-                  "its checksum is 0, its content has 3467439661; please drain this node and "
-                  "delete the device manager checkpoint file"},
-        ErrorCase{"DeviceBefore120", CheckpointKind::kDevice,
-                  R"({"Data":{"PodDeviceEntries":[{"DeviceIDs":["a"]}]},"Checksum":5})",
-                  "Data.PodDeviceEntries.0.DeviceIDs: an object is expected, not a list",
-                  "the file is from a kubelet before 1.20, whose format kubelet 1.36 does not read "
-                  "either; please drain"},
-        ErrorCase{"DeviceOtherType", CheckpointKind::kDevice,
-                  R"({"Data":{"PodDeviceEntries":[{"DeviceIDs":1}]},"Checksum":5})",
-                  "Data.PodDeviceEntries.0.DeviceIDs: an object is expected, not a number",
-                  "please drain"}),
+        DocumentErrorCase{
+            "CpuChecksum", CheckpointKind::kCpu, R"({"policyName":"none","checksum":5})",
+            "checkpoint is corrupted",
+            "its checksum is 5, its content has 1353318690; please drain this node and "
+            "delete the CPU manager checkpoint file"},
+        DocumentErrorCase{"ChecksumBeyond32Bits", CheckpointKind::kCpu,
+                          R"({"policyName":"none","checksum":5648285986})",
+                          "checkpoint is corrupted",
+                          "its checksum is 5648285986, its content has 1353318690; please"},
+        DocumentErrorCase{"CpuVersion1", CheckpointKind::kCpu,
+                          R"({"entries":{"c":"1"},"checksum":5})", kBefore118, "please drain"},
+        DocumentErrorCase{"CpuVersion2Type", CheckpointKind::kCpu,
+                          R"({"entries":{"p":{"c":[1]}},"checksum":5})",
+                          R"(entries."p"."c": a string is expected, not a list)", "please drain"},
+        DocumentErrorCase{"CpuChecksumType", CheckpointKind::kCpu, R"({"checksum":"5"})",
+                          "checksum: a number is expected, not a string", "please drain"},
+        DocumentErrorCase{"CpuNotJson", CheckpointKind::kCpu, "{",
+                          "not JSON: line 1, column 2: the text ends too early", "please drain"},
+        DocumentErrorCase{
+            "MemoryChecksum", CheckpointKind::kMemory,
+            R"({"policyName":"None","machineState":{},"checksum":5})", "checkpoint is corrupted",
+            "its checksum is 5, its content has 4236770233; please drain this node and "
+            "delete the memory manager checkpoint file"},
+        DocumentErrorCase{"MemoryType", CheckpointKind::kMemory, R"({"machineState":{"0":[]}})",
+                          R"(machineState."0": an object is expected, not a list)", "please drain"},
+        DocumentErrorCase{
+            "DeviceWithoutChecksum", CheckpointKind::kDevice,
+            R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}}})",
+            "checkpoint is corrupted",
+            "its checksum is 0, its content has 3467439661; please drain this node and "
+            "delete the device manager checkpoint file"},
+        DocumentErrorCase{
+            "DeviceBefore120", CheckpointKind::kDevice,
+            R"({"Data":{"PodDeviceEntries":[{"DeviceIDs":["a"]}]},"Checksum":5})",
+            "Data.PodDeviceEntries.0.DeviceIDs: an object is expected, not a list",
+            "the file is from a kubelet before 1.20, whose format kubelet 1.36 does not read "
+            "either; please drain"},
+        DocumentErrorCase{"DeviceOtherType", CheckpointKind::kDevice,
+                          R"({"Data":{"PodDeviceEntries":[{"DeviceIDs":1}]},"Checksum":5})",
+                          "Data.PodDeviceEntries.0.DeviceIDs: an object is expected, not a number",
+                          "please drain"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(PodLevelFiles, AreRecognisedByTheirKey) {

@@ -100,13 +100,13 @@ INSTANTIATE_TEST_SUITE_P(
                  With("kept", R"(\"\\/\b\f\n\r\tü😀)")}),
     [](const auto& test) { return test.param.name; });
 
-struct ErrorCase {
+struct ReaderErrorCase {
   const char* name;
   std::string text;
   const char* message;
 };
 
-class GoJsonRefuse : public testing::TestWithParam<ErrorCase> {};
+class GoJsonRefuse : public testing::TestWithParam<ReaderErrorCase> {};
 
 TEST_P(GoJsonRefuse, NamesTheProblemAndThePlace) {
   Outer value;
@@ -118,48 +118,51 @@ TEST_P(GoJsonRefuse, NamesTheProblemAndThePlace) {
 INSTANTIATE_TEST_SUITE_P(
     Types, GoJsonRefuse,
     testing::Values(
-        ErrorCase{"Top", "[]", "an object is expected, not a list"},
-        ErrorCase{"Text", R"({"text":1})", "text: a string is expected, not a number"},
-        ErrorCase{"Number", R"({"checkSum":"1"})", "checkSum: a number is expected, not a string"},
-        ErrorCase{"Negative", R"({"checkSum":-1})",
-                  "checkSum: a whole number of 64 bits, not negative, is expected, not -1"},
-        ErrorCase{"MinusZero", R"({"checkSum":-0})",
-                  "checkSum: a whole number of 64 bits, not negative, is expected, not -0"},
-        ErrorCase{"TooLarge", R"({"checkSum":18446744073709551616})",
-                  "checkSum: a whole number of 64 bits, not negative, is expected, not "
-                  "18446744073709551616"},
-        ErrorCase{"Fraction", R"({"list":[{},{"number":1.0}]})",
-                  "list.1.number: a whole number of 64 bits is expected, not 1.0"},
-        ErrorCase{"InAMap", R"({"pointers":{"a":{},"b\n":true}})",
-                  R"(pointers."b\n": an object is expected, not true or false)"},
-        ErrorCase{"Key", R"({"byNumber":{"x":"a"}})",
-                  R"(byNumber."x": the key must be a whole number of 64 bits)"},
-        ErrorCase{"SignsOfAKey", R"({"byNumber":{"+-1":"a"}})",
-                  R"(byNumber."+-1": the key must be a whole number of 64 bits)"},
-        ErrorCase{"Base64", R"({"bytes":"x"})", "bytes: base64 is expected"},
-        ErrorCase{"Byte", R"({"bytes":[256]})", "bytes: a byte is expected, not 256"},
-        ErrorCase{"TheFirstCounts", R"({"text":[{}],"checkSum":""})",
-                  "text: a string is expected, not a list"}),
+        ReaderErrorCase{"Top", "[]", "an object is expected, not a list"},
+        ReaderErrorCase{"Text", R"({"text":1})", "text: a string is expected, not a number"},
+        ReaderErrorCase{"Number", R"({"checkSum":"1"})",
+                        "checkSum: a number is expected, not a string"},
+        ReaderErrorCase{"Negative", R"({"checkSum":-1})",
+                        "checkSum: a whole number of 64 bits, not negative, is expected, not -1"},
+        ReaderErrorCase{"MinusZero", R"({"checkSum":-0})",
+                        "checkSum: a whole number of 64 bits, not negative, is expected, not -0"},
+        ReaderErrorCase{"TooLarge", R"({"checkSum":18446744073709551616})",
+                        "checkSum: a whole number of 64 bits, not negative, is expected, not "
+                        "18446744073709551616"},
+        ReaderErrorCase{"Fraction", R"({"list":[{},{"number":1.0}]})",
+                        "list.1.number: a whole number of 64 bits is expected, not 1.0"},
+        ReaderErrorCase{"InAMap", R"({"pointers":{"a":{},"b\n":true}})",
+                        R"(pointers."b\n": an object is expected, not true or false)"},
+        ReaderErrorCase{"Key", R"({"byNumber":{"x":"a"}})",
+                        R"(byNumber."x": the key must be a whole number of 64 bits)"},
+        ReaderErrorCase{"SignsOfAKey", R"({"byNumber":{"+-1":"a"}})",
+                        R"(byNumber."+-1": the key must be a whole number of 64 bits)"},
+        ReaderErrorCase{"Base64", R"({"bytes":"x"})", "bytes: base64 is expected"},
+        ReaderErrorCase{"Byte", R"({"bytes":[256]})", "bytes: a byte is expected, not 256"},
+        ReaderErrorCase{"TheFirstCounts", R"({"text":[{}],"checkSum":""})",
+                        "text: a string is expected, not a list"}),
     [](const auto& test) { return test.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Syntax, GoJsonRefuse,
     testing::Values(
-        ErrorCase{"Empty", "", "not JSON: line 1, column 1: the text ends too early"},
-        ErrorCase{"Cut", R"({"text":"a)", "not JSON: line 1, column 11: the text ends too early"},
-        ErrorCase{"CutAfterAValue", R"({"a":1)",
-                  "not JSON: line 1, column 7: the text ends too early"},
-        ErrorCase{"TextAfterTheValue", "{}x", "not JSON: line 1, column 3: unexpected text"},
-        ErrorCase{"NulAfterTheValue", std::string("{}\0x", 4),
-                  "not JSON: line 1, column 3: unexpected text"},
-        ErrorCase{"ByteOrderMark", "\xEF\xBB\xBF{}", "not JSON: line 1, column 1: unexpected text"},
-        ErrorCase{"TrailingComma", "[1,\n]", "not JSON: line 2, column 1: unexpected text"},
-        ErrorCase{"LeadingZero", "[01]", "not JSON: line 1, column 3: unexpected text"},
-        ErrorCase{"HalfASurrogatePair", R"({"text":"\ud83dx"})",
-                  "not JSON: line 1, column 16: unexpected text"},
-        ErrorCase{"NotUtf8", "{\"text\":\"a\xff\"}",
-                  "not JSON: line 1, column 11: unexpected text"},
-        ErrorCase{"TooLargeNumber", R"({"x":1e999})", "not JSON: a number is out of range"}),
+        ReaderErrorCase{"Empty", "", "not JSON: line 1, column 1: the text ends too early"},
+        ReaderErrorCase{"Cut", R"({"text":"a)",
+                        "not JSON: line 1, column 11: the text ends too early"},
+        ReaderErrorCase{"CutAfterAValue", R"({"a":1)",
+                        "not JSON: line 1, column 7: the text ends too early"},
+        ReaderErrorCase{"TextAfterTheValue", "{}x", "not JSON: line 1, column 3: unexpected text"},
+        ReaderErrorCase{"NulAfterTheValue", std::string("{}\0x", 4),
+                        "not JSON: line 1, column 3: unexpected text"},
+        ReaderErrorCase{"ByteOrderMark", "\xEF\xBB\xBF{}",
+                        "not JSON: line 1, column 1: unexpected text"},
+        ReaderErrorCase{"TrailingComma", "[1,\n]", "not JSON: line 2, column 1: unexpected text"},
+        ReaderErrorCase{"LeadingZero", "[01]", "not JSON: line 1, column 3: unexpected text"},
+        ReaderErrorCase{"HalfASurrogatePair", R"({"text":"\ud83dx"})",
+                        "not JSON: line 1, column 16: unexpected text"},
+        ReaderErrorCase{"NotUtf8", "{\"text\":\"a\xff\"}",
+                        "not JSON: line 1, column 11: unexpected text"},
+        ReaderErrorCase{"TooLargeNumber", R"({"x":1e999})", "not JSON: a number is out of range"}),
     [](const auto& test) { return test.param.name; });
 
 std::string Nested(size_t depth) {

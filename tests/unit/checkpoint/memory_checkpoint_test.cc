@@ -9,13 +9,13 @@ namespace {
 
 using memorymanager::MemoryState;
 
-constexpr const char* kOnePod =
+constexpr const char* kMemoryOfOnePod =
     R"({"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{)"
     R"("memory":{"total":1000,"systemReserved":100,"allocatable":900,"reserved":50,"free":850}},)"
     R"("cells":[0]}},"entries":{"u1":{"app":[{"numaAffinity":[0],"type":"memory","size":50}]}},)"
     R"("checksum":2008844346})";
 
-MemoryState OnePod() {
+MemoryState MemoryOfOnePod() {
   MemoryState state;
   state.machine[0] = {1, {{"memory", {1000, 100, 900, 50, 850}}}, {0}};
   state.assignments["u1"]["app"] = {{{0}, "memory", 50}};
@@ -28,13 +28,13 @@ TEST(FormatMemoryCheckpoint, WritesAnEmptyState) {
 }
 
 TEST(FormatMemoryCheckpoint, WritesNodesAndAssignments) {
-  EXPECT_EQ(FormatMemoryCheckpoint("Static", OnePod()), kOnePod);
+  EXPECT_EQ(FormatMemoryCheckpoint("Static", MemoryOfOnePod()), kMemoryOfOnePod);
 }
 
 TEST(ParseMemoryCheckpoint, ReadsWhatIsWritten) {
-  const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(kOnePod);
+  const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(kMemoryOfOnePod);
   ASSERT_TRUE(read.ok()) << read.error().Text();
-  EXPECT_EQ(*read, (MemoryCheckpoint{"Static", OnePod()}));
+  EXPECT_EQ(*read, (MemoryCheckpoint{"Static", MemoryOfOnePod()}));
 }
 
 TEST(ParseMemoryCheckpoint, SortsWhatTheKubeletWritesInAnyOrder) {
@@ -67,13 +67,13 @@ TEST(ParseMemoryCheckpoint, KeepsContainersWithoutBlocks) {
             std::string::npos);
 }
 
-struct ErrorCase {
+struct MemoryErrorCase {
   const char* name;
   const char* text;
   const char* message;
 };
 
-class MemoryCheckpointErrors : public testing::TestWithParam<ErrorCase> {};
+class MemoryCheckpointErrors : public testing::TestWithParam<MemoryErrorCase> {};
 
 TEST_P(MemoryCheckpointErrors, NameThePlace) {
   const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(GetParam().text);
@@ -85,19 +85,22 @@ TEST_P(MemoryCheckpointErrors, NameThePlace) {
 INSTANTIATE_TEST_SUITE_P(
     Cases, MemoryCheckpointErrors,
     testing::Values(
-        ErrorCase{"NullNode", R"({"machineState":{"3":null}})",
-                  R"(machineState."3": the node is null)"},
-        ErrorCase{"NullTable", R"({"machineState":{"3":{"memoryMap":{"memory":null}}}})",
-                  R"(machineState."3": memoryMap."memory" is null)"},
-        ErrorCase{"NegativeNode", R"({"machineState":{"-1":{}}})",
-                  R"(machineState."-1": -1 is neither a NUMA node id nor a count)"},
-        ErrorCase{"LargeCount", R"({"machineState":{"0":{"numberOfAssignments":2147483648}}})",
-                  R"(machineState."0": numberOfAssignments: 2147483648 is neither a NUMA node id )"
-                  "nor a count"},
-        ErrorCase{"LargeCell", R"({"machineState":{"0":{"cells":[2147483648]}}})",
-                  R"(machineState."0": cells: 2147483648 is neither a NUMA node id nor a count)"},
-        ErrorCase{"NegativeAffinity", R"({"entries":{"u":{"c":[{"numaAffinity":[-2]}]}}})",
-                  R"(entries."u"."c": numaAffinity: -2 is neither a NUMA node id nor a count)"}),
+        MemoryErrorCase{"NullNode", R"({"machineState":{"3":null}})",
+                        R"(machineState."3": the node is null)"},
+        MemoryErrorCase{"NullTable", R"({"machineState":{"3":{"memoryMap":{"memory":null}}}})",
+                        R"(machineState."3": memoryMap."memory" is null)"},
+        MemoryErrorCase{"NegativeNode", R"({"machineState":{"-1":{}}})",
+                        R"(machineState."-1": -1 is neither a NUMA node id nor a count)"},
+        MemoryErrorCase{
+            "LargeCount", R"({"machineState":{"0":{"numberOfAssignments":2147483648}}})",
+            R"(machineState."0": numberOfAssignments: 2147483648 is neither a NUMA node id )"
+            "nor a count"},
+        MemoryErrorCase{
+            "LargeCell", R"({"machineState":{"0":{"cells":[2147483648]}}})",
+            R"(machineState."0": cells: 2147483648 is neither a NUMA node id nor a count)"},
+        MemoryErrorCase{
+            "NegativeAffinity", R"({"entries":{"u":{"c":[{"numaAffinity":[-2]}]}}})",
+            R"(entries."u"."c": numaAffinity: -2 is neither a NUMA node id nor a count)"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(RequirePolicy, ComparesWithTheConfiguredMemoryPolicy) {

@@ -2,14 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "edge/fake_tree.h"
+#include "edge/run_alignctl.h"
 
 namespace alignd::cli {
 namespace {
+
+using testing::Printed;
 
 constexpr const char* kCpu = R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690})";
 constexpr const char* kMemory = R"({"policyName":"None","machineState":{},"checksum":4236770233})";
@@ -18,36 +20,24 @@ constexpr const char* kDevice =
     R"("DeviceIDs":{"0":["d1","d2"]},"AllocResp":"CgD/"}],)"
     R"("RegisteredDevices":{"r/x":["d1","d2"]}},"Checksum":229842288})";
 
-struct Outcome {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
-
 // Runs `alignctl checkpoint verify` on files of the tree; its directory is removed from the output.
-Outcome Verify(const testing::FakeTree& tree, const std::vector<std::string>& files,
+Printed Verify(const testing::FakeTree& tree, const std::vector<std::string>& files,
                const std::vector<std::string>& options = {}) {
   const std::string directory = tree.root().string() + "/";
-  std::vector<std::string> arguments = {"alignctl", "checkpoint", "verify"};
+  std::vector<std::string> arguments = {"checkpoint", "verify"};
   for (const std::string& file : files) arguments.push_back(directory + file);
   arguments.insert(arguments.end(), options.begin(), options.end());
-  std::vector<const char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status =
-      RunProgram(static_cast<int>(argv.size()), argv.data(), {AddCheckpointCommand}, out, err);
-  std::string text = out.str();
-  for (size_t at = 0; (at = text.find(directory)) != std::string::npos;) {
-    text.erase(at, directory.size());
+  Printed outcome = testing::RunAlignctl({AddCheckpointCommand}, arguments);
+  for (size_t at = 0; (at = outcome.out.find(directory)) != std::string::npos;) {
+    outcome.out.erase(at, directory.size());
   }
-  return {status, text, err.str()};
+  return outcome;
 }
 
 TEST(CheckpointCommand, SummarisesGoodFilesWhateverTheirNames) {
   const testing::FakeTree tree{
       {"cpu_manager_state", kCpu}, {"memory.txt", kMemory}, {"copy", kDevice}};
-  const Outcome outcome = Verify(tree, {"cpu_manager_state", "memory.txt", "copy"});
+  const Printed outcome = Verify(tree, {"cpu_manager_state", "memory.txt", "copy"});
   EXPECT_EQ(outcome.status, kSuccess);
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out,
@@ -63,7 +53,7 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
                                {"lists_cpu_manager_state", R"({"defaultCpuSet":"3-1"})"},
                                {"memory_manager_state", kMemory},
                                {"unknown", "{}"}};
-  const Outcome outcome = Verify(tree, {"cpu_manager_state", "lists_cpu_manager_state",
+  const Printed outcome = Verify(tree, {"cpu_manager_state", "lists_cpu_manager_state",
                                         "memory_manager_state", "unknown", "missing"});
   EXPECT_EQ(outcome.status, kFailure);
   EXPECT_EQ(outcome.err, "");

@@ -8,31 +8,22 @@
 
 #include "cli/topology_tree.h"
 #include "edge/fake_tree.h"
+#include "edge/run_alignctl.h"
 #include "edge/tree_file.h"
 
 namespace alignd::cli {
 namespace {
 
-struct Outcome {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
+using testing::Printed;
 
-Outcome Alignctl(const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv = {"alignctl"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status =
-      RunProgram(static_cast<int>(argv.size()), argv.data(), {AddTopologyCommand}, out, err);
-  return {status, out.str(), err.str()};
+Printed Alignctl(const std::vector<std::string>& arguments) {
+  return testing::RunAlignctl({AddTopologyCommand}, arguments);
 }
 
 TEST(TopologyCommand, ShowsATreeByDefault) {
   const testing::FakeTree tree;
   testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/1p2d2n-same-core-ids-two-dies.tree", tree);
-  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string()});
+  const Printed outcome = Alignctl({"topology", "--root", tree.root().string()});
   EXPECT_EQ(outcome.status, kSuccess);
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out,
@@ -56,7 +47,7 @@ TEST(TopologyCommand, ShowsATreeByDefault) {
 TEST(TopologyCommand, ShowsNodesWithoutCpusDistancesOrMemory) {
   const testing::FakeTree tree;
   testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/cpuless-nodes-sparse-ids.tree", tree);
-  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string()});
+  const Printed outcome = Alignctl({"topology", "--root", tree.root().string()});
   EXPECT_NE(outcome.out.find("\nNUMA node 64: no CPUs\n"
                              "  memory: 16 EiB\n"
                              "  hugepages:  0 x 64 KiB\n"
@@ -68,7 +59,7 @@ TEST(TopologyCommand, ShowsNodesWithoutCpusDistancesOrMemory) {
 TEST(TopologyCommand, WritesJsonOnOneLine) {
   const testing::FakeTree tree;
   testing::WriteTreeFile(ALIGND_SOURCE_DIR "/tests/trees/no-node-directories.tree", tree);
-  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string(), "-o", "json"});
+  const Printed outcome = Alignctl({"topology", "--root", tree.root().string(), "-o", "json"});
   EXPECT_EQ(outcome.status, kSuccess);
   EXPECT_EQ(outcome.out, R"({"cpus":[[0,0,0,0,0],[1,1,3,3,3],[2,1,3,3,3]],"numa":[)"
                          R"({"id":0,"memory":0,"hugepages":{},"distances":null},)"
@@ -97,7 +88,7 @@ TEST(TopologyCommand, WrapsManyCoresInOneColumn) {
 
 TEST(TopologyCommand, ReportsWhatItCannotRead) {
   const testing::FakeTree tree;
-  const Outcome outcome = Alignctl({"topology", "--root", tree.root().string()});
+  const Printed outcome = Alignctl({"topology", "--root", tree.root().string()});
   EXPECT_EQ(outcome.status, kFailure);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "alignctl: list " + (tree.root() / "sys/devices/system/cpu").string() +
@@ -107,7 +98,7 @@ TEST(TopologyCommand, ReportsWhatItCannotRead) {
 TEST(Program, ExplainsWrongUse) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {}, {"topologies"}, {"topology", "-o", "xml"}, {"topology", "extra"}}) {
-    const Outcome outcome = Alignctl(arguments);
+    const Printed outcome = Alignctl(arguments);
     EXPECT_EQ(outcome.status, kUsage);
     EXPECT_EQ(outcome.out, "");
     EXPECT_NE(outcome.err, "");
@@ -115,10 +106,10 @@ TEST(Program, ExplainsWrongUse) {
 }
 
 TEST(Program, HelpsWithSuccess) {
-  const Outcome help = Alignctl({"--help"});
+  const Printed help = Alignctl({"--help"});
   EXPECT_EQ(help.status, kSuccess);
   EXPECT_NE(help.out.find("topology"), std::string::npos);
-  const Outcome version = Alignctl({"--version"});
+  const Printed version = Alignctl({"--version"});
   EXPECT_EQ(version.status, kSuccess);
   EXPECT_EQ(version.out.rfind("alignctl ", 0), 0u);
 }

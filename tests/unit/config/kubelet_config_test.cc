@@ -8,7 +8,7 @@
 namespace alignd {
 namespace {
 
-KubeletConfig Parsed(std::string_view json) {
+KubeletConfig ParsedConfig(std::string_view json) {
   const Result<KubeletConfig> config = ParseKubeletConfig(json);
   EXPECT_TRUE(config.ok()) << config.error().Text();
   return config.ok() ? *config : KubeletConfig();
@@ -17,11 +17,11 @@ KubeletConfig Parsed(std::string_view json) {
 Quantity Amount(std::string_view text) { return Quantity::Parse(text).value(); }
 
 TEST(KubeletConfig, EmptyMeansDefaults) {
-  EXPECT_EQ(Parsed("{}"), KubeletConfig());
-  EXPECT_EQ(Parsed(R"({"apiVersion":"kubelet.config.k8s.io/v1beta1",
+  EXPECT_EQ(ParsedConfig("{}"), KubeletConfig());
+  EXPECT_EQ(ParsedConfig(R"({"apiVersion":"kubelet.config.k8s.io/v1beta1",
                        "kind":"KubeletConfiguration"})"),
             KubeletConfig());
-  EXPECT_EQ(Parsed(R"({"cpuManagerPolicy":"","topologyManagerPolicy":null,
+  EXPECT_EQ(ParsedConfig(R"({"cpuManagerPolicy":"","topologyManagerPolicy":null,
                        "cpuManagerReconcilePeriod":"0s","memoryManagerPolicy":"",
                        "reservedSystemCPUs":"","reservedMemory":null,"evictionHard":null})"),
             KubeletConfig());
@@ -43,7 +43,7 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
   expected.reserved_memory = {{0, {{"memory", Amount("100Mi")}}},
                               {3, {{"memory", Amount("1Gi")}, {"hugepages-2Mi", Amount("2Mi")}}}};
   expected.compatibility = Compatibility::k1_20;
-  EXPECT_EQ(Parsed(R"({
+  EXPECT_EQ(ParsedConfig(R"({
       "cpuManagerPolicy": "static",
       "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
       "cpuManagerReconcilePeriod": "5s",
@@ -63,22 +63,23 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
 }
 
 TEST(KubeletConfig, LeavesOtherRealFieldsAlone) {
-  EXPECT_EQ(Parsed(R"({"maxPods": 250, "featureGates": {"X": true}, "clusterDNS": ["10.0.0.10"],
+  EXPECT_EQ(
+      ParsedConfig(R"({"maxPods": 250, "featureGates": {"X": true}, "clusterDNS": ["10.0.0.10"],
                        "authentication": {"anonymous": {"enabled": false}}, "port": "odd"})"),
-            KubeletConfig());
+      KubeletConfig());
 }
 
 TEST(KubeletConfig, EvictionHardReplacesTheDefaultUnlessMerged) {
-  EXPECT_EQ(Parsed(R"({"evictionHard":{}})").eviction_hard_memory, "");
-  EXPECT_EQ(Parsed(R"({"evictionHard":{"nodefs.available":"5%"}})").eviction_hard_memory, "");
-  EXPECT_EQ(Parsed(R"({"evictionHard":{"memory.available":"200Mi"}})").eviction_hard_memory,
+  EXPECT_EQ(ParsedConfig(R"({"evictionHard":{}})").eviction_hard_memory, "");
+  EXPECT_EQ(ParsedConfig(R"({"evictionHard":{"nodefs.available":"5%"}})").eviction_hard_memory, "");
+  EXPECT_EQ(ParsedConfig(R"({"evictionHard":{"memory.available":"200Mi"}})").eviction_hard_memory,
             "200Mi");
-  EXPECT_EQ(
-      Parsed(R"({"evictionHard":{},"mergeDefaultEvictionSettings":true})").eviction_hard_memory,
-      "100Mi");
-  EXPECT_EQ(
-      Parsed(R"({"evictionHard":{},"mergeDefaultEvictionSettings":false})").eviction_hard_memory,
-      "");
+  EXPECT_EQ(ParsedConfig(R"({"evictionHard":{},"mergeDefaultEvictionSettings":true})")
+                .eviction_hard_memory,
+            "100Mi");
+  EXPECT_EQ(ParsedConfig(R"({"evictionHard":{},"mergeDefaultEvictionSettings":false})")
+                .eviction_hard_memory,
+            "");
 }
 
 TEST(KubeletConfig, ReadsGoDurations) {
@@ -98,20 +99,20 @@ TEST(KubeletConfig, ReadsGoDurations) {
       {"0.0000000000000000000000000000001s", 10'000},
       {"2562047h", 9'223'369'200'000}};
   for (const auto& [text, millis] : cases) {
-    EXPECT_EQ(
-        Parsed(R"({"cpuManagerReconcilePeriod":")" + text + "\"}").cpu_manager_reconcile_period_ms,
-        millis)
+    EXPECT_EQ(ParsedConfig(R"({"cpuManagerReconcilePeriod":")" + text + "\"}")
+                  .cpu_manager_reconcile_period_ms,
+              millis)
         << text;
   }
 }
 
-struct BadCase {
+struct BadConfig {
   std::string json;
   std::string text;  // message and remedy
 };
 
-void ExpectRefused(const std::vector<BadCase>& cases) {
-  for (const BadCase& test : cases) {
+void ExpectRefused(const std::vector<BadConfig>& cases) {
+  for (const BadConfig& test : cases) {
     const Result<KubeletConfig> config = ParseKubeletConfig(test.json);
     ASSERT_FALSE(config.ok()) << test.json;
     EXPECT_EQ(config.error().code, ErrorCode::kInvalidArgument);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kCapacity = 2143440896;
 
-Quantity Amount(std::string_view text) { return Quantity::Parse(text).value(); }
+Quantity QuantityOf(std::string_view text) { return Quantity::Parse(text).value(); }
 
 std::string Print(const Result<ResourceList>& list) {
   if (!list.ok()) return list.error().message;
@@ -21,8 +21,8 @@ std::string Print(const Result<ResourceList>& list) {
 
 TEST(NodeReservation, AddsUpWhatTheNodeKeeps) {
   KubeletConfig config;
-  config.kube_reserved = {{"cpu", Amount("500m")}, {"memory", Amount("64Mi")}};
-  config.system_reserved = {{"cpu", Amount("1")}, {"memory", Amount("284445Ki")}};
+  config.kube_reserved = {{"cpu", QuantityOf("500m")}, {"memory", QuantityOf("64Mi")}};
+  config.system_reserved = {{"cpu", QuantityOf("1")}, {"memory", QuantityOf("284445Ki")}};
   EXPECT_EQ(Print(NodeReservation(config, kCapacity, 0)), "cpu=1500m memory=452381Ki ");
   config.eviction_hard_memory.clear();
   EXPECT_EQ(Print(NodeReservation(config, kCapacity, 0)), "cpu=1500m memory=349981Ki ");
@@ -35,8 +35,8 @@ TEST(NodeReservation, DefaultIsTheEvictionThreshold) {
 TEST(NodeReservation, ListedCpusReplaceAmounts) {
   KubeletConfig config;
   config.eviction_hard_memory.clear();
-  config.kube_reserved = {{"cpu", Amount("500m")}};
-  config.system_reserved = {{"cpu", Amount("3")}};
+  config.kube_reserved = {{"cpu", QuantityOf("500m")}};
+  config.system_reserved = {{"cpu", QuantityOf("3")}};
   EXPECT_EQ(Print(NodeReservation(config, kCapacity, 2)), "cpu=2 ");
   config.kube_reserved.clear();
   config.system_reserved.clear();
@@ -46,8 +46,8 @@ TEST(NodeReservation, ListedCpusReplaceAmounts) {
 TEST(NodeReservation, SystemReservedDecidesTheForm) {
   KubeletConfig config;
   config.eviction_hard_memory.clear();
-  config.kube_reserved = {{"memory", Amount("1048576")}};
-  config.system_reserved = {{"memory", Amount("1Mi")}};
+  config.kube_reserved = {{"memory", QuantityOf("1048576")}};
+  config.system_reserved = {{"memory", QuantityOf("1Mi")}};
   EXPECT_EQ(Print(NodeReservation(config, kCapacity, 0)), "memory=2Mi ");
   std::swap(config.kube_reserved, config.system_reserved);
   EXPECT_EQ(Print(NodeReservation(config, kCapacity, 0)), "memory=2097152 ");
@@ -56,7 +56,7 @@ TEST(NodeReservation, SystemReservedDecidesTheForm) {
 TEST(NodeReservation, StorageAndProcessIdsAreNotOurs) {
   KubeletConfig config;
   config.eviction_hard_memory.clear();
-  config.kube_reserved = {{"ephemeral-storage", Amount("1Gi")}, {"pid", Amount("100")}};
+  config.kube_reserved = {{"ephemeral-storage", QuantityOf("1Gi")}, {"pid", QuantityOf("100")}};
   EXPECT_EQ(Print(NodeReservation(config, kCapacity, 0)), "");
 }
 

@@ -10,10 +10,10 @@ namespace {
 
 using topologymanager::TopologyHint;
 
-constexpr const char* kTwoSockets = "socket:2 numa:1 core:2 thread:2";  // CPUs 0-3 and 4-7
+constexpr const char* kTwoSmallSockets = "socket:2 numa:1 core:2 thread:2";  // CPUs 0-3 and 4-7
 constexpr TopologyHint kAnywhere{};
 
-const std::map<std::string, std::string>& AmountsOf(int cpus) {
+const std::map<std::string, std::string>& RequestOf(int cpus) {
   static std::map<std::string, std::string> amounts;
   amounts = {{"cpu", std::to_string(cpus)}, {"memory", "1Gi"}};
   return amounts;
@@ -41,7 +41,7 @@ struct Node {
   }
 };
 
-Pod PodOf(const std::string& uid, int cpus) { return MakePod(uid, {App("app", AmountsOf(cpus))}); }
+Pod PodOf(const std::string& uid, int cpus) { return MakePod(uid, {App("app", RequestOf(cpus))}); }
 
 KubeletConfig StaticConfig() {
   KubeletConfig config;
@@ -53,7 +53,7 @@ TEST(MakeStaticPolicy, TakesTheListedCpus) {
   KubeletConfig config = StaticConfig();
   config.reserved_system_cpus = "5,1";
   config.kube_reserved = Amounts({{"cpu", "3"}});
-  const Result<StaticPolicy> policy = MakeStaticPolicy(MakeMachine(kTwoSockets), config);
+  const Result<StaticPolicy> policy = MakeStaticPolicy(MakeMachine(kTwoSmallSockets), config);
   ASSERT_TRUE(policy.ok()) << policy.error().message;
   EXPECT_EQ(policy->reserved.ToString(), "1,5");
 }
@@ -69,7 +69,7 @@ TEST(MakeStaticPolicy, RoundsUpAndPacksANumber) {
 }
 
 TEST(MakeStaticPolicy, RefusesWithTheKubeletsTexts) {
-  const Machine machine = MakeMachine(kTwoSockets);
+  const Machine machine = MakeMachine(kTwoSmallSockets);
   KubeletConfig config = StaticConfig();
   EXPECT_EQ(MakeStaticPolicy(machine, config).error().message,
             "[cpumanager] unable to determine reserved CPU resources for static policy");
@@ -87,14 +87,14 @@ TEST(MakeStaticPolicy, RefusesWithTheKubeletsTexts) {
 }
 
 TEST(InitialState, OmitsStrictlyReservedCpus) {
-  const Machine machine = MakeMachine(kTwoSockets);
+  const Machine machine = MakeMachine(kTwoSmallSockets);
   EXPECT_EQ(InitialState(machine, PolicyWith("0")).default_set.ToString(), "0-7");
   const StaticPolicy strict = PolicyWith("0", {.strict_cpu_reservation = true});
   EXPECT_EQ(InitialState(machine, strict).default_set.ToString(), "1-7");
 }
 
 TEST(Allocate, FollowsTheAffinityAndSpillsOver) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
   EXPECT_EQ(node.Allocate(PodOf("a", 2), 0, {.affinity = NumaMask::Of(1)}), "4-5");
   EXPECT_EQ(node.Allocate(PodOf("b", 3), 0, {.affinity = NumaMask::Of(1)}), "1,6-7");
   EXPECT_EQ(node.state.default_set.ToString(), "0,2-3");
@@ -106,14 +106,14 @@ TEST(Allocate, WidensTheAffinityToItsSocket) {
 }
 
 TEST(Allocate, KeepsOthersInTheSharedPool) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
   const Pod fraction = MakePod("a", {App("app", {{"cpu", "1500m"}, {"memory", "1Gi"}})});
   EXPECT_EQ(node.Allocate(fraction, 0), "");
   EXPECT_EQ(node.state, InitialState(node.machine, node.policy));
 }
 
 TEST(Allocate, RefusesWhatDoesNotFit) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
   EXPECT_EQ(node.Allocate(PodOf("a", 8), 0),
             "Allocate failed due to not enough cpus available to satisfy request: requested=8, "
             "available=7, which is unexpected");
@@ -130,7 +130,7 @@ TEST(Allocate, RefusesMoreCpusThanAnIntCanCount) {
                         {"9223372036854776", "9223372036854772"},
                         {"1e30", "9223372036854775803"}};
   for (const Case& c : cases) {
-    Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
+    Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
     const Pod pod = MakePod("a", {App("app", {{"cpu", c.cpus}, {"memory", "1Gi"}})});
     EXPECT_EQ(node.Allocate(pod, 0, {.affinity = NumaMask::Of(1)}),
               "Allocate failed due to not enough cpus available to satisfy request: requested=" +
@@ -142,7 +142,7 @@ TEST(Allocate, RefusesMoreCpusThanAnIntCanCount) {
 }
 
 TEST(Allocate, GivesWholeCoresOrNothing) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0", {.full_pcpus_only = true})};
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0", {.full_pcpus_only = true})};
   EXPECT_EQ(node.Allocate(PodOf("a", 3), 0),
             "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2");
   EXPECT_EQ(node.Allocate(PodOf("a", 4), 0), "4-7");
@@ -153,15 +153,15 @@ TEST(Allocate, GivesWholeCoresOrNothing) {
 
 // The kubelet refuses it: the rest of the node has no four free CPUs.
 TEST(Allocate, KeepsTheCpusOfAContainerOnAFullNode) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0", {.full_pcpus_only = true})};
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0", {.full_pcpus_only = true})};
   EXPECT_EQ(node.Allocate(PodOf("a", 4), 0), "4-7");
   EXPECT_EQ(node.Allocate(PodOf("a", 4), 0), "4-7");
 }
 
 TEST(Allocate, LendsInitCpusToLaterContainersOfThePod) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
   const Pod pod = MakePod(
-      "p", {Init("init", AmountsOf(3)), Sidecar("proxy", AmountsOf(1)), App("app", AmountsOf(2))});
+      "p", {Init("init", RequestOf(3)), Sidecar("proxy", RequestOf(1)), App("app", RequestOf(2))});
   EXPECT_EQ(node.Allocate(pod, 0), "1-3");
   EXPECT_EQ(node.Allocate(pod, 1), "1");
   EXPECT_EQ(node.state.reusable.at("p").ToString(), "2-3");
@@ -171,15 +171,15 @@ TEST(Allocate, LendsInitCpusToLaterContainersOfThePod) {
 }
 
 TEST(Allocate, ForgetsTheReuseOfOtherPods) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
-  node.Allocate(MakePod("p", {Init("init", AmountsOf(3))}), 0);
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
+  node.Allocate(MakePod("p", {Init("init", RequestOf(3))}), 0);
   EXPECT_EQ(node.Allocate(PodOf("q", 4), 0), "4-7");
   EXPECT_TRUE(node.state.reusable.empty());
 }
 
 TEST(Release, KeepsWhatASiblingHolds) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
-  const Pod pod = MakePod("p", {Init("init", AmountsOf(3)), App("app", AmountsOf(1))});
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
+  const Pod pod = MakePod("p", {Init("init", RequestOf(3)), App("app", RequestOf(1))});
   EXPECT_EQ(node.Allocate(pod, 0), "1-3");
   EXPECT_EQ(node.Allocate(pod, 1), "1");
   ReleaseContainer({"p", "init"}, node.state);
@@ -190,8 +190,8 @@ TEST(Release, KeepsWhatASiblingHolds) {
 }
 
 TEST(Release, OfAPodReleasesAllItsCpus) {
-  Node node{MakeMachine(kTwoSockets), PolicyWith("0")};
-  const Pod pod = MakePod("p", {Init("init", AmountsOf(3)), App("app", AmountsOf(1))});
+  Node node{MakeMachine(kTwoSmallSockets), PolicyWith("0")};
+  const Pod pod = MakePod("p", {Init("init", RequestOf(3)), App("app", RequestOf(1))});
   node.Allocate(pod, 0);
   node.Allocate(pod, 1);
   ReleasePod("p", node.state);

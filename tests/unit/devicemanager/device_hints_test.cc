@@ -27,7 +27,7 @@ std::string Text(const HintsByResource& hints, const std::string& resource = kGp
   return text.empty() ? "none" : text;
 }
 
-Pod AskingFor(const std::string& count) { return MakePod("p", {App("app", {{kGpu, count}})}); }
+Pod AskingForGpus(const std::string& count) { return MakePod("p", {App("app", {{kGpu, count}})}); }
 
 const Machine kFourNodes = MakeMachine("numa:4 core:2");
 
@@ -80,7 +80,7 @@ TEST(DeviceHints, OfOneContainer) {
     DeviceState state = StateWith(Registered(c.devices));
     for (const std::string& id : c.unhealthy) state.resources[kGpu].devices[id].healthy = false;
     if (!c.taken.empty()) Hold(state, {"other", "app"}, kGpu, c.taken);
-    const Pod pod = AskingFor(c.request);
+    const Pod pod = AskingForGpus(c.request);
     EXPECT_EQ(Text(ContainerHints(kFourNodes, state, pod, pod.containers[0])), c.hints) << c.name;
     EXPECT_EQ(Text(PodHints(kFourNodes, state, pod)), c.hints) << c.name << ", pod scope";
   }
@@ -96,16 +96,16 @@ TEST(DeviceHints, NoOpinionOnWhatNobodyAnnounced) {
 TEST(DeviceHints, FollowTheIdsOfNodesWithGaps) {
   const Machine machine = WithNumaIds(kFourNodes, {0, 8, 250, 255});
   const DeviceState state = StateWith(Registered({{"a", {8}}, {"b", {255}}}));
-  const Pod pod = AskingFor("1");
+  const Pod pod = AskingForGpus("1");
   EXPECT_EQ(Text(ContainerHints(machine, state, pod, pod.containers[0])), "1! 3! 13");
 }
 
 TEST(DeviceHints, OfAContainerThatHoldsDevicesAreExactlyTheirs) {
   DeviceState state = StateWith(Registered({{"a", {0}}, {"b", {1}}, {"c", {2}}}));
   Hold(state, {"p", "app"}, kGpu, {"b", "c"});
-  const Pod same = AskingFor("2");
+  const Pod same = AskingForGpus("2");
   EXPECT_EQ(Text(ContainerHints(kFourNodes, state, same, same.containers[0])), "12! 012");
-  const Pod changed = AskingFor("1");
+  const Pod changed = AskingForGpus("1");
   EXPECT_EQ(Text(ContainerHints(kFourNodes, state, changed, changed.containers[0])), "none");
   EXPECT_EQ(Text(PodHints(kFourNodes, state, changed)), "none");
 }
@@ -115,7 +115,7 @@ TEST(DeviceHints, OutliveAHeldDeviceThatVanished) {
   DeviceState state = StateWith(Registered({{"a", {0}}, {"b", {1}}}));
   Hold(state, {"p", "app"}, kGpu, {"a"});
   state.resources[kGpu].devices.erase("a");
-  const Pod pod = AskingFor("1");
+  const Pod pod = AskingForGpus("1");
   EXPECT_EQ(Text(ContainerHints(kFourNodes, state, pod, pod.containers[0])), "none");
   state.resources[kGpu].devices.clear();
   EXPECT_EQ(Text(ContainerHints(kFourNodes, state, pod, pod.containers[0])), "any");

@@ -16,7 +16,7 @@ std::string Refused(const std::string& error) {
   return UnexpectedAdmissionError("[memorymanager] " + error).message;
 }
 
-Pod AskingFor(const std::string& memory, const std::string& uid = "p") {
+Pod AskingForMemory(const std::string& memory, const std::string& uid = "p") {
   return GuaranteedPod(uid, {App("app", {{"memory", memory}})});
 }
 
@@ -56,7 +56,7 @@ TEST(MemoryAllocation, FollowsTheAffinityAndExtendsIt) {
   };
   for (const Case& c : cases) {
     MemoryNode node = ThreeNodes();
-    EXPECT_EQ(node.Give(AskingFor(c.request), "app", c.affinity), c.refusal) << c.name;
+    EXPECT_EQ(node.Give(AskingForMemory(c.request), "app", c.affinity), c.refusal) << c.name;
     EXPECT_EQ(node.BlocksOf("p", "app"), c.blocks) << c.name;
     EXPECT_EQ(node.Broken(), kSound) << c.name;
   }
@@ -67,7 +67,7 @@ TEST(MemoryAllocation, AContainerThatRequestsNoneHasAnEmptyEntry) {
   for (const topologymanager::TopologyHint& affinity :
        {OnNodes(0b001, true), OnNodes(0b110), Anywhere(true), Anywhere(false)}) {
     MemoryNode node = ThreeNodes();
-    ASSERT_EQ(node.Give(AskingFor("1Gi", "other"), "app", OnNodes(0b010)), "");
+    ASSERT_EQ(node.Give(AskingForMemory("1Gi", "other"), "app", OnNodes(0b010)), "");
     const MemoryState before = node.state;
     const Pod pod = GuaranteedPod("p", {App("app", {{"cpu", "1"}})});
     EXPECT_TRUE(
@@ -119,7 +119,7 @@ TEST(MemoryAllocation, ReportsThatTheSearchEndedAtItsLimit) {
   const Placement hard = give(pod);
   EXPECT_FALSE(hard.exact);
   EXPECT_FALSE(hard.refusal) << hard.refusal->message;
-  EXPECT_TRUE(give(AskingFor("1Mi")).exact);
+  EXPECT_TRUE(give(AskingForMemory("1Mi")).exact);
 }
 
 // The kubelet dereferences a missing entry and panics.
@@ -147,7 +147,7 @@ TEST(MemoryAllocation, ATypeThatOnlySomeNodesHave) {
 
 TEST(MemoryAllocation, BooksTheLowestNodeFirst) {
   MemoryNode node = ThreeNodes();
-  ASSERT_EQ(node.Give(AskingFor("12Gi"), "app", OnNodes(0b011)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("12Gi"), "app", OnNodes(0b011)), "");
   EXPECT_EQ(node.ReservedGi(0), 9u);
   EXPECT_EQ(node.ReservedGi(1), 3u);
   EXPECT_EQ(node.state.machine.at(0).cells, (std::vector<int>{0, 1}));
@@ -155,7 +155,7 @@ TEST(MemoryAllocation, BooksTheLowestNodeFirst) {
   EXPECT_EQ(node.state.machine.at(1).number_of_assignments, 1);
 
   // Memory returns to the lowest node first, wherever it was booked.
-  ASSERT_EQ(node.Give(AskingFor("5Gi", "q"), "app", OnNodes(0b011)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("5Gi", "q"), "app", OnNodes(0b011)), "");
   EXPECT_EQ(node.ReservedGi(1), 8u);
   ReleasePod("q", node.state);
   EXPECT_EQ(node.ReservedGi(0), 4u);
@@ -176,38 +176,38 @@ TEST(MemoryAllocation, WhatWasPromisedAsPreferredMustStayPreferred) {
   MemoryNode node = ThreeNodes();
   for (const char* uid : {"a", "b", "c"}) {
     const uint64_t mask = uint64_t{1} << (uid[0] - 'a');
-    ASSERT_EQ(node.Give(AskingFor("1Gi", uid), "app", OnNodes(mask)), "");
+    ASSERT_EQ(node.Give(AskingForMemory("1Gi", uid), "app", OnNodes(mask)), "");
   }
   ReleasePod("c", node.state);
-  ASSERT_EQ(node.Give(AskingFor("10Gi", "c"), "app", OnNodes(0b100)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("10Gi", "c"), "app", OnNodes(0b100)), "");
   ReleasePod("a", node.state);
   ReleasePod("b", node.state);
-  ASSERT_EQ(node.Give(AskingFor("11Gi", "wide"), "app", OnNodes(0b011)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("11Gi", "wide"), "app", OnNodes(0b011)), "");
   // 8 GiB would fit on one empty node, but now only the group has them.
   MemoryNode promised = node;
-  EXPECT_EQ(promised.Give(AskingFor("8Gi"), "app", Anywhere(true)),
+  EXPECT_EQ(promised.Give(AskingForMemory("8Gi"), "app", Anywhere(true)),
             Refused("failed to find the default preferred hint"));
-  EXPECT_EQ(promised.Give(AskingFor("8Gi"), "app", OnNodes(0b010, true)),
+  EXPECT_EQ(promised.Give(AskingForMemory("8Gi"), "app", OnNodes(0b010, true)),
             Refused("failed to find the extended preferred hint"));
-  EXPECT_EQ(node.Give(AskingFor("8Gi"), "app", Anywhere(false)), "");
+  EXPECT_EQ(node.Give(AskingForMemory("8Gi"), "app", Anywhere(false)), "");
   EXPECT_EQ(node.BlocksOf("p", "app"), "memory 8Gi on 0,1");
 }
 
 TEST(MemoryAllocation, AWiderAffinityMayNotCutThroughAGroup) {
   MemoryNode node = ThreeNodes();
-  ASSERT_EQ(node.Give(AskingFor("1Gi", "q"), "app", OnNodes(0b011)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("1Gi", "q"), "app", OnNodes(0b011)), "");
   const std::string violates = Refused("preferred hint violates NUMA node allocation");
-  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b110)), violates);
-  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b111)), violates);
-  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b011)), "");
+  EXPECT_EQ(node.Give(AskingForMemory("1Gi"), "app", OnNodes(0b110)), violates);
+  EXPECT_EQ(node.Give(AskingForMemory("1Gi"), "app", OnNodes(0b111)), violates);
+  EXPECT_EQ(node.Give(AskingForMemory("1Gi"), "app", OnNodes(0b011)), "");
 }
 
 // The kubelet takes the node out of the group, and the sums of the group are wrong.
 TEST(MemoryAllocation, ASingleNodeIsNotTornOutOfAGroup) {
   MemoryNode node = ThreeNodes();
-  ASSERT_EQ(node.Give(AskingFor("12Gi", "wide"), "app", OnNodes(0b011)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("12Gi", "wide"), "app", OnNodes(0b011)), "");
   const MemoryState before = node.state;
-  ASSERT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(0b010)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("1Gi"), "app", OnNodes(0b010)), "");
   EXPECT_EQ(node.BlocksOf("p", "app"), "memory 1Gi on 0,1");
   EXPECT_EQ(node.Broken(), kSound);
   ReleasePod("wide", node.state);
@@ -226,14 +226,14 @@ TEST(MemoryAllocation, ASingleNodeIsNotTornOutOfAGroup) {
 
 TEST(MemoryAllocation, IsForPinnedPodsAndOnlyOnce) {
   MemoryNode node = ThreeNodes();
-  Pod burstable = AskingFor("1Gi");
+  Pod burstable = AskingForMemory("1Gi");
   burstable.stated_qos = QosClass::kBurstable;
   const MemoryState empty = node.state;
   EXPECT_EQ(node.Give(burstable, "app", OnNodes(1)), "");
   EXPECT_EQ(node.state, empty);
-  ASSERT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(1)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("1Gi"), "app", OnNodes(1)), "");
   const MemoryState once = node.state;
-  EXPECT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(2)), "");
+  EXPECT_EQ(node.Give(AskingForMemory("1Gi"), "app", OnNodes(2)), "");
   EXPECT_EQ(node.state, once);
 }
 
@@ -286,7 +286,7 @@ TEST(MemoryReuse, NothingLeaksIfAnotherPodComesInBetween) {
   const Pod pod =
       GuaranteedPod("p", {Init("init", {{"memory", "6Gi"}}), App("app", {{"memory", "4Gi"}})});
   ASSERT_EQ(node.Give(pod, "init", OnNodes(0b001)), "");
-  ASSERT_EQ(node.Give(AskingFor("1Gi", "q"), "app", OnNodes(0b001)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("1Gi", "q"), "app", OnNodes(0b001)), "");
   ASSERT_EQ(node.Give(pod, "app", OnNodes(0b001)), "");
   EXPECT_EQ(node.ReservedGi(0), 7u);
   EXPECT_EQ(node.Broken(), kSound);
@@ -312,9 +312,9 @@ TEST(MemoryReuse, AnInitContainerThatHasRunGetsNothingAgain) {
 
 TEST(MemoryRelease, AfterARefusalOnlyTheSplitInsideAGroupMayHaveMoved) {
   MemoryNode node = ThreeNodes();
-  ASSERT_EQ(node.Give(AskingFor("12Gi", "q"), "app", OnNodes(0b011)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("12Gi", "q"), "app", OnNodes(0b011)), "");
   const MemoryNode before = node;
-  ASSERT_EQ(node.Give(AskingFor("2Gi"), "app", OnNodes(0b011)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("2Gi"), "app", OnNodes(0b011)), "");
   node.state = AfterRefusal("p", before.state, node.state);
   EXPECT_EQ(node.ReservedGi(0), before.ReservedGi(0) - 2);
   EXPECT_EQ(node.ReservedGi(1), before.ReservedGi(1) + 2);
@@ -326,7 +326,7 @@ TEST(MemoryRelease, AfterARefusalOnlyTheSplitInsideAGroupMayHaveMoved) {
 
 TEST(MemoryRelease, OfWhatIsNotHeldChangesNothing) {
   MemoryNode node = ThreeNodes();
-  ASSERT_EQ(node.Give(AskingFor("1Gi"), "app", OnNodes(1)), "");
+  ASSERT_EQ(node.Give(AskingForMemory("1Gi"), "app", OnNodes(1)), "");
   const MemoryState before = node.state;
   ReleaseContainer({"p", "other"}, node.state);
   ReleaseContainer({"q", "app"}, node.state);

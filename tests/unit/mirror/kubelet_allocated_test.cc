@@ -23,7 +23,7 @@ using testing::kGpu;
 using testing::kNic;
 using Ids = std::set<std::string>;
 
-NodeState StateOf(const admission::Node& node) {
+NodeState FreeStateOf(const admission::Node& node) {
   NodeState state = NodeState::Initial(node);
   state.devices.resources[kGpu] = testing::EightDevices("gpu");  // four on each NUMA node
   return state;
@@ -47,7 +47,7 @@ class KubeletAllocatedTest : public ::testing::Test {
   }
 
   const admission::Node node_ = testing::MakeNode();
-  NodeState state_ = StateOf(node_);
+  NodeState state_ = FreeStateOf(node_);
   Bindings bindings_;
 };
 

@@ -14,14 +14,14 @@ std::string Print(const ResourceList& list) {
   return text;
 }
 
-Pod Parsed(std::string_view json) {
+Pod ParsedPod(std::string_view json) {
   const Result<Pod> pod = ParseKubernetesPod(json);
   EXPECT_TRUE(pod.ok()) << pod.error().message;
   return pod.ok() ? *pod : Pod();
 }
 
 TEST(KubernetesPod, ReadsEverythingThatMatters) {
-  const Pod pod = Parsed(R"({
+  const Pod pod = ParsedPod(R"({
     "apiVersion": "v1", "kind": "Pod",
     "metadata": {"uid": "u1", "name": "web", "namespace": "prod", "labels": {"a": "b"}},
     "spec": {
@@ -50,19 +50,20 @@ TEST(KubernetesPod, ReadsEverythingThatMatters) {
 }
 
 TEST(KubernetesPod, AManifestNeedsOnlyAName) {
-  const Pod pod = Parsed(R"({"metadata":{"name":"web"},"spec":{"containers":[{"name":"app"}]}})");
+  const Pod pod =
+      ParsedPod(R"({"metadata":{"name":"web"},"spec":{"containers":[{"name":"app"}]}})");
   EXPECT_EQ(pod.name_space, "default");
   EXPECT_EQ(pod.uid, "default/web");
 }
 
 TEST(KubernetesPod, QuantitiesMayBeStringsNumbersOrNull) {
-  const Pod pod = Parsed(R"({"metadata":{"uid":"u"},"spec":{"containers":[{"name":"app",
+  const Pod pod = ParsedPod(R"({"metadata":{"uid":"u"},"spec":{"containers":[{"name":"app",
       "resources":{"limits":{"a":2,"b":1.5,"c":" 3 ","d":null,"e":1e3}}}]}})");
   EXPECT_EQ(Print(pod.containers[0].resources.limits), "a=2 b=1500m c=3 d=0 e=1k ");
 }
 
 TEST(KubernetesPod, PodLevelRequestsComeFromContainersThenFromLimits) {
-  const Pod pod = Parsed(R"({"metadata":{"uid":"u"},"spec":{
+  const Pod pod = ParsedPod(R"({"metadata":{"uid":"u"},"spec":{
       "resources":{"limits":{"cpu":"8","memory":"8Gi","hugepages-2Mi":"4Mi"}},
       "initContainers":[
         {"name":"big","resources":{"requests":{"cpu":"4"}}},
@@ -75,13 +76,13 @@ TEST(KubernetesPod, PodLevelRequestsComeFromContainersThenFromLimits) {
 }
 
 TEST(KubernetesPod, PodLevelRequestsAloneStayAsTheyAre) {
-  const Pod pod = Parsed(R"({"metadata":{"uid":"u"},"spec":{
+  const Pod pod = ParsedPod(R"({"metadata":{"uid":"u"},"spec":{
       "resources":{"requests":{"cpu":"8"}},
       "containers":[{"name":"app","resources":{"requests":{"memory":"1Gi"}}}]}})");
   EXPECT_EQ(Print(pod.pod_level->requests), "cpu=8 ");
 }
 
-struct BadCase {
+struct BadPod {
   std::string json;
   std::string message;
 };
@@ -93,7 +94,7 @@ TEST(KubernetesPod, RefusesWithThePlaceOfTheFault) {
   const auto with_cpu = [&with_spec](const std::string& cpu) {
     return with_spec(R"({"containers":[{"name":"a","resources":{"limits":{"cpu":)" + cpu + "}}}]}");
   };
-  const std::vector<BadCase> cases = {
+  const std::vector<BadPod> cases = {
       {"", "not JSON: line 1, column 1: the text ends too early"},
       {"{", "not JSON: line 1, column 2: the text ends too early"},
       {"[]", "array is not an object"},
@@ -125,7 +126,7 @@ TEST(KubernetesPod, RefusesWithThePlaceOfTheFault) {
       {R"({"metadata":{"uid":"u"},"spec":{"containers":[{"name":"a"}]},"status":{"qosClass":"Best"}})",
        "status.qosClass: \"Best\" is not \"Guaranteed\", \"Burstable\" or \"BestEffort\""},
   };
-  for (const BadCase& test : cases) {
+  for (const BadPod& test : cases) {
     const Result<Pod> pod = ParseKubernetesPod(test.json);
     ASSERT_FALSE(pod.ok()) << test.json;
     EXPECT_EQ(pod.error().code, ErrorCode::kInvalidArgument);

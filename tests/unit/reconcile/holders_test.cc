@@ -13,12 +13,12 @@ namespace {
 using testing::kGpu;
 using Keys = std::set<ContainerKey>;
 
-CpuSet Cpus(const char* list) { return CpuSet::Parse(list).value(); }
+CpuSet CpusIn(const char* list) { return CpuSet::Parse(list).value(); }
 
 class Holders : public ::testing::Test {
  protected:
   void Assign(const std::string& container, const char* cpus, const std::set<std::string>& gpus) {
-    if (*cpus != '\0') state_.cpu.assignments["p"][container] = Cpus(cpus);
+    if (*cpus != '\0') state_.cpu.assignments["p"][container] = CpusIn(cpus);
     if (gpus.empty()) return;
     state_.devices.allocations[{"p", container}][kGpu].devices = {{0, {gpus.begin(), gpus.end()}}};
   }
@@ -58,7 +58,7 @@ TEST_F(Holders, KeepWhatNoOtherContainerHas) {
 
 TEST_F(Holders, OfAnotherPodDoNotCount) {
   Assign("init", "1-2", {});
-  state_.cpu.assignments["q"]["app"] = Cpus("1-2");
+  state_.cpu.assignments["q"]["app"] = CpusIn("1-2");
   registry_.AddContainer("id", {"q", "app"}, {});
   EXPECT_EQ(ReusedContainers(state_, registry_), Keys());
 }

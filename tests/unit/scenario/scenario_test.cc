@@ -47,15 +47,15 @@ std::vector<std::string> DefaultSets(std::string_view text) {
   return sets;
 }
 
-struct BadCase {
+struct BadScenarioCase {
   std::string_view name;
   std::string text;
   std::string_view place;  // must stand in the message
 };
 
-std::ostream& operator<<(std::ostream& out, const BadCase& c) { return out << c.name; }
+std::ostream& operator<<(std::ostream& out, const BadScenarioCase& c) { return out << c.name; }
 
-class BadScenario : public testing::TestWithParam<BadCase> {};
+class BadScenario : public testing::TestWithParam<BadScenarioCase> {};
 
 TEST_P(BadScenario, IsRefusedWithItsPlace) {
   const Result<Scenario> scenario = ParseScenario(GetParam().text);
@@ -64,7 +64,7 @@ TEST_P(BadScenario, IsRefusedWithItsPlace) {
       << scenario.error().message;
 }
 
-const BadCase kBad[] = {
+const BadScenarioCase kBad[] = {
     {"an unknown step", Text(Admit("a", "1") + R"(,{"op":"dance"})"), "steps[1].op"},
     {"a step without a pod", Text(R"({"op":"admit"})"), "steps[0].pod"},
     {"a step without a pod's UID", Text(R"({"op":"start"})"), "steps[0].podUID"},
