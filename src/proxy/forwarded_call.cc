@@ -1,27 +1,16 @@
 #include "proxy/forwarded_call.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "proxy/grpc_framing.h"
+#include "proxy/pending_decision.h"
 
 namespace alignd::proxy {
 namespace {
 
 constexpr char kPath[] = ":path";
-
-// The headers for a request whose message alignd may have replaced.
-Headers ForNewMessage(const Headers& headers) {
-  Headers changed;
-  for (const auto& [name, value] : headers) {
-    if (name == "content-length" || name == "grpc-encoding" || name == "grpc-accept-encoding") {
-      continue;
-    }
-    changed.Add(name, value);
-  }
-  changed.Add("grpc-accept-encoding", "identity");  // alignd reads the answer as well
-  return changed;
-}
 
 class Call final : public ForwardedCall, public std::enable_shared_from_this<Call> {
  public:
@@ -31,7 +20,10 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
-  ~Call() override { context_.calls.erase(this); }
+  ~Call() override {
+    Release(held_);
+    context_.calls.erase(this);
+  }
 
   StreamEvents& Begin() {
     caller_.life = shared_from_this();
@@ -43,6 +35,24 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (state_ == State::kAsking) handler_->OnAbandoned();
     EndRuntimeSide(status);
     Answer(status);
+  }
+
+  size_t held() const override { return held_; }
+
+  void Evict(const grpc::Status& status) override {
+    const std::shared_ptr<Call> self = shared_from_this();
+    if (caller_.answered && caller_.session != nullptr) {
+      // A status would wait behind the bytes that the caller does not read.
+      EndRuntimeSide(status);
+      state_ = State::kFinished;
+      caller_.session->Reset(caller_.stream, NGHTTP2_ENHANCE_YOUR_CALM);
+    } else {
+      Abort(status);
+    }
+    message_ = {};
+    answer_message_ = {};
+    to_runtime_ = {};
+    Release(held_);
   }
 
   // The handler's decision. Only the first one has an effect, and none if the caller has gone.
@@ -77,6 +87,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(const SharedBytes& data) override { call.RequestBytes(data); }
     void OnEnd() override { call.RequestEnds(); }
     void OnWritten(size_t bytes) override {
+      call.Release(bytes);
       if (call.handler_ == nullptr && call.runtime_.session != nullptr) {
         call.runtime_.session->Consumed(call.runtime_.stream, bytes);
       }
@@ -104,6 +115,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(const SharedBytes& data) override { call.AnswerBytes(data); }
     void OnEnd() override { call.AnswerEnds({}); }
     void OnWritten(size_t bytes) override {
+      call.Release(bytes);
       if (call.handler_ == nullptr && call.caller_.session != nullptr) {
         call.caller_.session->Consumed(call.caller_.stream, bytes);
       }
@@ -120,6 +132,18 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     bool ended = false;  // the answer is complete
     std::shared_ptr<Call> life;
   };
+
+  void Hold(size_t bytes) {
+    held_ += bytes;
+    context_.held.total += bytes;
+    if (context_.held.total > context_.held.limit) context_.held.exceeded();
+  }
+  // At most what is held: what is written has prefixes, and is not always what was read.
+  void Release(size_t bytes) {
+    bytes = std::min(bytes, held_);
+    held_ -= bytes;
+    context_.held.total -= bytes;
+  }
 
   // --- The request.
 
@@ -145,6 +169,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void RequestBytes(const SharedBytes& data) {
     if (state_ == State::kForwarded && handler_ == nullptr) {
+      Hold(data.bytes.size());
       if (runtime_.session != nullptr) {
         runtime_.session->Write(runtime_.stream, data);
       } else {
@@ -158,6 +183,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       return Answer(MoreThanOneMessage());
     }
     if (state_ != State::kReading) return;
+    Hold(data.bytes.size());
     const grpc::Status read = message_.Append(data.bytes);
     if (!read.ok()) {
       Answer(read);
@@ -178,7 +204,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (runtime_.session != nullptr) runtime_.session->End(runtime_.stream);
   }
 
-  std::function<void(CallHandler::Decision)> MakeDecide();
+  std::function<void(CallHandler::Decision)> MakeDecide() {
+    auto decided = [weak = weak_from_this()](CallHandler::Decision decision) {
+      if (const std::shared_ptr<Call> call = weak.lock()) call->Decided(std::move(decision));
+    };
+    return PendingDecision::Make(context_.loop, std::move(decided), handler_);
+  }
 
   // --- To the runtime.
 
@@ -237,11 +268,13 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void AnswerBytes(const SharedBytes& data) {
     if (handler_ == nullptr && caller_.session != nullptr) {
+      Hold(data.bytes.size());
       caller_.session->Write(caller_.stream, data);
       return;
     }
     if (runtime_.session != nullptr) runtime_.session->Consumed(runtime_.stream, data.bytes.size());
-    if (handler_ == nullptr || !answer_fault_.ok()) return;
+    if (handler_ == nullptr || state_ == State::kFinished || !answer_fault_.ok()) return;
+    Hold(data.bytes.size());
     answer_fault_ = answer_message_.Append(data.bytes);
   }
 
@@ -343,6 +376,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   CallerSide caller_;
   RuntimeSide runtime_{*this};
 
+  size_t held_ = 0;  // its part of context_.held
+
   MessageReader message_;   // the request of an intercepted call
   std::string to_runtime_;  // bytes for the runtime, until there is a stream
   bool to_runtime_ended_ = false;
@@ -353,37 +388,6 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   grpc::Status answer_fault_;
   Headers answer_trailers_;
 };
-
-// The state of a handler's `decide`, shared by its copies. Thread-safe.
-class PendingDecision {
- public:
-  PendingDecision(std::shared_ptr<host::EventLoop> loop, std::weak_ptr<Call> call,
-                  std::shared_ptr<CallHandler> handler)
-      : loop_(std::move(loop)), call_(std::move(call)), handler_(std::move(handler)) {}
-  PendingDecision(const PendingDecision&) = delete;
-  PendingDecision& operator=(const PendingDecision&) = delete;
-  ~PendingDecision() {
-    // Without effect if there was a decision.
-    Decide(grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                        "alignd dropped the request without a decision"));
-  }
-
-  void Decide(CallHandler::Decision decision) const {
-    loop_->Post([weak = call_, decision = std::move(decision)]() mutable {
-      if (const std::shared_ptr<Call> call = weak.lock()) call->Decided(std::move(decision));
-    });
-  }
-
- private:
-  const std::shared_ptr<host::EventLoop> loop_;
-  const std::weak_ptr<Call> call_;
-  const std::shared_ptr<CallHandler> handler_;  // lives as long as a decision is possible
-};
-
-std::function<void(CallHandler::Decision)> Call::MakeDecide() {
-  return [pending = std::make_shared<PendingDecision>(context_.loop, weak_from_this(), handler_)](
-             CallHandler::Decision decision) { pending->Decide(std::move(decision)); };
-}
 
 }  // namespace
 

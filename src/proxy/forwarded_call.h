@@ -1,12 +1,14 @@
 // One call that passes the forwarder, from the request's headers to the last event on either side.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "host/event_loop.h"
 #include "proxy/forwarder.h"
+#include "proxy/held_bytes.h"
 #include "proxy/runtime_connection.h"
 #include "proxy/session.h"
 
@@ -24,6 +26,7 @@ class ForwardedCall {
     RuntimeConnection& runtime;
     const HandlerFactory& handlers;
     Registry& calls;
+    HeldBytes& held;
   };
 
   // Makes the call that begins with stream `stream` of `caller`. It keeps itself alive, and is in
@@ -35,6 +38,12 @@ class ForwardedCall {
 
   // Ends the call on both sides. The call may be destroyed then.
   virtual void Abort(const grpc::Status& status) = 0;
+
+  // The number of bytes that the call has of `Context::held`.
+  virtual size_t held() const = 0;
+  // Ends the call so that it holds nothing. With a reset, without the status, where a part of the
+  // answer has been sent.
+  virtual void Evict(const grpc::Status& status) = 0;
 };
 
 }  // namespace alignd::proxy

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -42,6 +44,8 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
         runtime_(std::make_unique<RuntimeConnection>(*loop_, std::move(settings.runtime_socket),
                                                      settings.served_within,
                                                      std::move(settings.runtime_lost))) {
+    held_.limit = settings.max_held_bytes;
+    held_.exceeded = [this] { RelieveSoon(); };
     loop_->Post([this] { Accept(); });
   }
   LoopForwarder(const LoopForwarder&) = delete;
@@ -110,7 +114,41 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
 
   StreamEvents* Begin(Session& caller, int32_t stream) {
     if (calls_.size() >= kManyCalls) TrimMemorySoon();
-    return &ForwardedCall::Make({loop_, *runtime_, handlers_, calls_}, caller, stream);
+    return &ForwardedCall::Make({loop_, *runtime_, handlers_, calls_, held_}, caller, stream);
+  }
+
+  void RelieveSoon() {
+    if (std::exchange(relieves_soon_, true)) return;
+    loop_->Post(WhileRunning([this] {
+      relieves_soon_ = false;
+      Relieve();
+    }));
+  }
+
+  // Ends the calls that hold the most, not those that come last: the calls of a kubelet are small.
+  void Relieve() {
+    std::vector<ForwardedCall*> calls(calls_.begin(), calls_.end());
+    std::ranges::sort(calls, std::ranges::greater(), &ForwardedCall::held);
+    const std::string limit = std::to_string(held_.limit);
+    const grpc::Status status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                              "the messages that alignd holds exceed " + limit +
+                                  " bytes, and this call holds one of the largest; send fewer "
+                                  "calls at a time, and read their answers");
+    size_t ended = 0;
+    // To below the limit, so that the next bytes do not need the whole list again.
+    const size_t enough = held_.limit / 4 * 3;
+    for (ForwardedCall* const call : calls) {
+      if (held_.total <= enough) break;
+      if (!calls_.contains(call)) continue;
+      call->Evict(status);
+      ++ended;
+    }
+    if (ended == 0) return;
+    spdlog::warn(
+        "callers made alignd hold more than {} bytes of messages: ended the {} calls that "
+        "held the most; find out which program sends them",
+        limit, ended);
+    TrimMemorySoon();
   }
 
   // Callers that did not read their answers, and many calls at a time, may have caused much memory
@@ -163,7 +201,9 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   const HandlerFactory handlers_;
   std::unique_ptr<RuntimeConnection> runtime_;
   std::vector<std::unique_ptr<Session>> callers_;
+  HeldBytes held_;
   ForwardedCall::Registry calls_;
+  bool relieves_soon_ = false;
   bool draining_ = false;
   bool trims_soon_ = false;
   const std::shared_ptr<bool> running_ = std::make_shared<bool>(true);  // the loop's thread only

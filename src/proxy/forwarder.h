@@ -5,6 +5,7 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -65,6 +66,9 @@ class Forwarder {
     // How long calls wait for a runtime that accepts the connection but does not serve it yet. The
     // default is that of a gRPC client (GRPC_ARG_MIN_RECONNECT_BACKOFF_MS).
     std::chrono::milliseconds served_within{20'000};
+    // The longest that all calls together may hold in messages that are not whole, not decided or
+    // not read. Beyond it, the calls that hold the most end with RESOURCE_EXHAUSTED.
+    size_t max_held_bytes = size_t{256} << 20;
     // A connection to the runtime has ended or broken. Runs on the loop's thread; may be null.
     std::function<void()> runtime_lost{};
   };

@@ -140,6 +140,18 @@ std::optional<std::chrono::microseconds> ParseTimeout(std::string_view value) {
   return std::min(timeout, kMaxTimeout);
 }
 
+Headers ForNewMessage(const Headers& headers) {
+  Headers changed;
+  for (const auto& [name, value] : headers) {
+    if (name == "content-length" || name == "grpc-encoding" || name == "grpc-accept-encoding") {
+      continue;
+    }
+    changed.Add(name, value);
+  }
+  changed.Add("grpc-accept-encoding", "identity");  // alignd reads the answer as well
+  return changed;
+}
+
 bool HasStatus(const Headers& trailers) { return !trailers.Find(kStatus).empty(); }
 
 grpc::Status StatusIn(const Headers& trailers) {

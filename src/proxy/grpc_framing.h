@@ -39,6 +39,9 @@ std::string FrameOf(std::string message);
 // to a time. nullopt: there is none, or it cannot be read; the call has no deadline then.
 std::optional<std::chrono::microseconds> ParseTimeout(std::string_view value);
 
+// The headers for a request whose message alignd may have replaced.
+Headers ForNewMessage(const Headers& headers);
+
 bool HasStatus(const Headers& trailers);
 // The status at the end of an answer; UNKNOWN if there is none.
 grpc::Status StatusIn(const Headers& trailers);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -58,12 +59,14 @@ class ForwarderTest : public ::testing::Test {
     backend_ = std::make_unique<RawServer>(BackendEndpoint(), methods);
   }
 
-  void StartForwarder(HandlerFactory handlers = [](const std::string&) { return nullptr; }) {
+  void StartForwarder(
+      HandlerFactory handlers = [](const std::string&) { return nullptr; },
+      size_t max_held_bytes = size_t{256} << 20) {
     auto listening = rpc::OpenListening(ForwarderEndpoint());
     ASSERT_TRUE(listening.ok()) << listening.error().message;
-    auto forwarder =
-        Forwarder::Start(loop_, std::move(listening).value(),
-                         {BackendEndpoint(), std::move(handlers), std::chrono::seconds(1)});
+    auto forwarder = Forwarder::Start(
+        loop_, std::move(listening).value(),
+        {BackendEndpoint(), std::move(handlers), std::chrono::seconds(1), max_held_bytes});
     ASSERT_TRUE(forwarder.ok()) << forwarder.error().message;
     forwarder_ = std::move(forwarder).value();
     auto caller = rpc::Dial(ForwarderEndpoint());

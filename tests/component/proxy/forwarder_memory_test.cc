@@ -1,9 +1,12 @@
-// The memory that the forwarder keeps when many calls have ended.
+// The memory that many calls make the forwarder use, and that it keeps when they have ended.
 #include <malloc.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "forwarder_fixture.h"
@@ -23,6 +26,16 @@ constexpr bool kSanitized = false;
 #endif
 
 constexpr char kHeldMethod[] = "/s.S/Held";
+constexpr char kSmallMethod[] = "/s.S/Small";
+
+Headers RequestHeaders(const char* method) {
+  return {{":method", "POST"},
+          {":scheme", "http"},
+          {":path", method},
+          {":authority", "localhost"},
+          {"content-type", "application/grpc"},
+          {"te", "trailers"}};
+}
 
 // Keeps the decisions of its calls. Used on the loop's thread.
 struct HeldCalls {
@@ -94,13 +107,7 @@ class ForwarderMemory : public ForwarderTest {
     held_ = held;
     OnLoop([&] {
       for (size_t i = 0; i < calls; ++i) {
-        const auto stream = session_->Request({{":method", "POST"},
-                                               {":scheme", "http"},
-                                               {":path", kHeldMethod},
-                                               {":authority", "localhost"},
-                                               {"content-type", "application/grpc"},
-                                               {"te", "trailers"}},
-                                              events);
+        const auto stream = session_->Request(RequestHeaders(kHeldMethod), events);
         ASSERT_TRUE(stream);
         session_->Write(*stream, FrameOf("request"));
         session_->End(*stream);
@@ -130,6 +137,102 @@ TEST_F(ForwarderMemory, ManyCallsThatHaveEndedLeaveNothing) {
   const size_t after = mallinfo2().uordblks;
   constexpr size_t kMaxKept = 2 << 20;
   EXPECT_LT(after, before + kMaxKept);
+  OnLoop([&] { session_.reset(); });
+}
+
+// Counts how the calls of a caller that reads no answer end.
+class EndedCalls final : public StreamEvents {
+ public:
+  void OnHeaders(Headers headers, bool) override {
+    if (const std::string_view status = headers.Find("grpc-status"); !status.empty()) {
+      Count(std::string(status));
+    }
+  }
+  void OnData(const SharedBytes&) override {}  // never Consumed
+  void OnEnd() override {}
+  void OnWritten(size_t) override {}
+  void OnClosed(uint32_t code) override {
+    if (code != NGHTTP2_NO_ERROR) Count("reset " + std::to_string(code));
+  }
+
+  // Waits for so many ends like that.
+  bool Wait(const std::string& end, size_t calls) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(mutex_);
+    while (ends_[end] < calls) {
+      if (!changed_.WaitUntil(mutex_, deadline)) return ends_[end] >= calls;
+    }
+    return true;
+  }
+
+ private:
+  void Count(const std::string& end) {
+    const MutexLock lock(mutex_);
+    ++ends_[end];
+    changed_.NotifyAll();
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, size_t> ends_ GUARDED_BY(mutex_);
+};
+
+constexpr size_t kMaxHeld = 4 << 20;
+const std::string kExhausted = std::to_string(grpc::StatusCode::RESOURCE_EXHAUSTED);
+
+// Each call held as much as its caller sent, and nothing limited the sum: 2.3 GB by one connection.
+TEST_F(ForwarderMemory, UnfinishedRequestsTogetherAreLimited) {
+  class RefusingHandler final : public CallHandler {
+    void OnRequest(std::string, std::function<void(Decision)> decide) override {
+      decide(grpc::Status(grpc::StatusCode::ABORTED, "decided"));
+    }
+    void OnResponse(const grpc::Status&, const std::string*) override {}
+  };
+  StartForwarder([](const std::string&) { return std::make_unique<RefusingHandler>(); }, kMaxHeld);
+  Connect();
+  constexpr size_t kCalls = 20;
+  constexpr size_t kSent = 1 << 20;  // of a message that is longer
+  EndedCalls ends;
+  OnLoop([&] {
+    for (size_t i = 0; i < kCalls; ++i) {
+      const auto stream = session_->Request(RequestHeaders(kHeldMethod), ends);
+      ASSERT_TRUE(stream);
+      session_->Write(*stream, FrameOf(std::string(2 * kSent, 'a')).substr(0, kSent));
+    }
+  });
+  EXPECT_TRUE(ends.Wait(kExhausted, kCalls - kMaxHeld / kSent));
+  // The calls that hold little are not those that end.
+  const RawAnswer small = Call(kHeldMethod, "small");
+  EXPECT_EQ(small.status.error_code(), grpc::StatusCode::ABORTED);
+  OnLoop([&] { session_.reset(); });
+}
+
+TEST_F(ForwarderMemory, UnreadAnswersTogetherAreLimited) {
+  constexpr size_t kAnswer = 8 << 20;
+  StartBackend({{kHeldMethod,
+                 [](grpc::ServerContext&, RawStream& stream) {
+                   stream.Write(ToBuffer(std::string(kAnswer, 'a')));
+                   return grpc::Status::OK;
+                 }},
+                {kSmallMethod, [](grpc::ServerContext&, RawStream& stream) {
+                   stream.Write(ToBuffer("small"));
+                   return grpc::Status::OK;
+                 }}});
+  StartForwarder([](const std::string&) { return nullptr; }, kMaxHeld);
+  Connect();
+  constexpr size_t kCalls = 10;
+  EndedCalls ends;
+  OnLoop([&] {
+    for (size_t i = 0; i < kCalls; ++i) {
+      const auto stream = session_->Request(RequestHeaders(kHeldMethod), ends);
+      ASSERT_TRUE(stream);
+      session_->Write(*stream, FrameOf("request"));
+      session_->End(*stream);
+    }
+  });
+  // Of the others, the forwarder may hold the limit.
+  EXPECT_TRUE(ends.Wait("reset " + std::to_string(NGHTTP2_ENHANCE_YOUR_CALM), kCalls / 2));
+  EXPECT_EQ(Call(kSmallMethod, "request").message, "small");
   OnLoop([&] { session_.reset(); });
 }
 
