@@ -1,6 +1,5 @@
 #include "control/control_server.h"
 
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -11,6 +10,7 @@
 
 #include "alignd/control/v1/control.grpc.pb.h"
 #include "control/reports.h"
+#include "rpc/limits.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::control {
@@ -20,10 +20,6 @@ constexpr size_t kDefaultLimit = 10;
 
 // The limit of one answer. The oldest decisions beyond it are not sent.
 constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
-
-// Threads of the server. A caller that does not read its answer occupies one until it disconnects.
-// Calls beyond the limit get RESOURCE_EXHAUSTED.
-constexpr int kMaxThreads = 64;
 
 }  // namespace
 
@@ -80,8 +76,9 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Start(
                                            std::move(names), std::move(reused));
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
-  builder.SetResourceQuota(grpc::ResourceQuota("control").SetMaxThreads(kMaxThreads));
-  Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
+  rpc::LimitCallers(builder);
+  Result<std::unique_ptr<grpc::Server>> server =
+      rpc::Listen(endpoint, builder, rpc::kMaxShortRequestBytes);
   if (!server.ok()) return server.error();
   return std::unique_ptr<ControlServer>(new ControlServer(std::move(service), *std::move(server)));
 }

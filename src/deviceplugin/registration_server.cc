@@ -18,6 +18,7 @@
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
 #include "host/durable_file.h"
 #include "rpc/grpc_status.h"
+#include "rpc/limits.h"
 #include "rpc/pending_answer.h"
 #include "rpc/unix_socket.h"
 
@@ -129,7 +130,9 @@ Result<std::unique_ptr<RegistrationServer>> RegistrationServer::Start(
   auto service = std::make_unique<Service>(directory, registry);
   grpc::ServerBuilder builder;
   builder.RegisterService(service.get());
-  Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(*path, builder);
+  rpc::LimitCallers(builder);
+  Result<std::unique_ptr<grpc::Server>> server =
+      rpc::Listen(*path, builder, rpc::kMaxShortRequestBytes);
   if (!server.ok()) return server.error();
   spdlog::info("device plugins register on {}", socket.string());
   return std::unique_ptr<RegistrationServer>(

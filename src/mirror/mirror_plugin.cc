@@ -11,6 +11,7 @@
 #include "mirror/marker.h"
 #include "pluginregistration/v1/pluginregistration.grpc.pb.h"
 #include "rpc/latest_stream.h"
+#include "rpc/limits.h"
 #include "rpc/pending_answer.h"
 #include "rpc/unix_socket.h"
 #include "sync/mutex.h"
@@ -200,6 +201,7 @@ Result<std::unique_ptr<MirrorPlugin>> MirrorPlugin::Start(std::string resource,
   grpc::ServerBuilder builder;
   builder.RegisterService(plugin->service_.get());
   builder.RegisterService(plugin->offer_.get());
+  rpc::LimitCallers(builder);
   Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(socket.string(), builder);
   if (!server.ok()) return server.error().In(resource);
   plugin->server_ = *std::move(server);

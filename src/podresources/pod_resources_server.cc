@@ -10,6 +10,7 @@
 #include "podresources/answers.h"
 #include "podresources/v1/podresources.grpc.pb.h"
 #include "podresources/v1alpha1/podresources.grpc.pb.h"
+#include "rpc/limits.h"
 #include "rpc/rate_limit.h"
 #include "rpc/unix_socket.h"
 
@@ -124,7 +125,9 @@ Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(
   auto services = std::make_unique<Services>(node, allocation, registry);
   grpc::ServerBuilder builder;
   services->Register(builder);
-  Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(endpoint, builder);
+  rpc::LimitCallers(builder);
+  Result<std::unique_ptr<grpc::Server>> server =
+      rpc::Listen(endpoint, builder, rpc::kMaxShortRequestBytes);
   if (!server.ok()) return server.error();
   return std::unique_ptr<PodResourcesServer>(
       new PodResourcesServer(std::move(services), *std::move(server)));

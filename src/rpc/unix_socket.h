@@ -31,8 +31,11 @@ Result<std::string> SocketPath(std::string_view endpoint);
 // socket when the server shuts down.
 // Errors: kInvalidArgument as SocketPath, or if the path is another kind of file;
 // kUnavailable if another process answers on it; kIo. Each says `listen on PATH: ...`.
+// Requests of more than `max_request_bytes` get RESOURCE_EXHAUSTED. The requests that a caller has
+// begun to send are held, so a server whose requests are short should say so.
 Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
-                                             grpc::ServerBuilder& builder);
+                                             grpc::ServerBuilder& builder,
+                                             int max_request_bytes = kMaxMessageBytes);
 
 // The same without gRPC: a socket that listens. It is not removed automatically.
 // Errors: as Listen.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "edge/allocation_node.h"
+#include "edge/raw_call.h"
 #include "podresources/pod_resources_server.h"
 #include "podresources/v1/podresources.grpc.pb.h"
 #include "reconcile/container_registry.h"
@@ -93,6 +94,42 @@ TEST_F(PodResourcesLimit, CallersWithinTheLimitAreServed) {
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(110));
   for (int call = 0; call < 10; ++call) EXPECT_TRUE(Call(call).ok()) << call;
+}
+
+// Without a limit, one connection opened 100,000 calls: 2.5 GB, and all threads of the machine when
+// it closed.
+TEST_F(PodResourcesLimit, HoldsForTheOpenCallsOfAConnection) {
+  constexpr int kMaxCalls = 100;
+  const auto channel = *rpc::Dial(Socket());
+  const auto wait = [](grpc::ClientContext& context) { context.set_wait_for_ready(true); };
+  std::vector<std::unique_ptr<testing::RawCall>> open;  // none of them sends its request
+  for (int i = 0; i < kMaxCalls; ++i) {
+    open.push_back(
+        std::make_unique<testing::RawCall>(channel, "/v1.PodResourcesLister/List", wait));
+  }
+  const auto one_more = [&](std::chrono::milliseconds limit) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + limit);
+    ::v1::ListPodResourcesResponse response;
+    return ::v1::PodResourcesLister::NewStub(channel)->List(&context, {}, &response);
+  };
+  EXPECT_EQ(one_more(std::chrono::milliseconds(300)).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(Call(0).ok()) << "another connection waits for this one";
+  for (const auto& call : open) call->context().TryCancel();
+  EXPECT_TRUE(one_more(std::chrono::seconds(30)).ok());
+}
+
+// What has arrived of a request is held: 1.5 GB by one connection with requests of 15 MiB.
+TEST_F(PodResourcesLimit, HoldsForTheLengthOfRequests) {
+  ::v1::GetPodResourcesRequest request;
+  request.set_pod_name(std::string(100 << 10, 'a'));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  ::v1::GetPodResourcesResponse response;
+  EXPECT_EQ(stub_->Get(&context, request, &response).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(Call(0).ok());
 }
 
 }  // namespace
