@@ -1,5 +1,6 @@
 #include "daemon/async_log.h"
 
+#include <grpc/support/log.h>
 #include <pthread.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/pattern_formatter.h>
@@ -7,10 +8,12 @@
 #include <spdlog/spdlog.h>
 
 #include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 
 #include "host/printable.h"
+#include "sync/mutex.h"
 
 namespace alignd::daemon {
 namespace {
@@ -34,6 +37,28 @@ class PrintableFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter lines_;
 };
 
+// The lines of gRPC, which have bytes of its callers as they came. Its threads may log at any time.
+class GrpcLines {
+ public:
+  // Null: gRPC writes them itself.
+  static void WriteTo(std::shared_ptr<spdlog::logger> logger) {
+    gpr_set_log_function(logger ? &GrpcLines::Write : nullptr);
+    const MutexLock lock(mutex_);
+    logger_ = std::move(logger);
+  }
+
+ private:
+  static void Write(gpr_log_func_args* line) {
+    const bool is_error = line->severity == GPR_LOG_SEVERITY_ERROR;
+    const MutexLock lock(mutex_);
+    if (!logger_) return;
+    logger_->log(is_error ? spdlog::level::warn : spdlog::level::debug, "gRPC: {}", line->message);
+  }
+
+  inline static Mutex mutex_;
+  inline static std::shared_ptr<spdlog::logger> logger_ GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 AsyncLog::AsyncLog(const std::string& level)
@@ -48,6 +73,7 @@ AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink
   auto logger = std::make_shared<spdlog::async_logger>(
       "", std::move(sink), pool_, spdlog::async_overflow_policy::overrun_oldest);
   logger->set_level(spdlog::level::from_str(level));
+  GrpcLines::WriteTo(logger);
   spdlog::set_default_logger(std::move(logger));
 }
 
@@ -61,6 +87,7 @@ void AsyncLog::ReportLostLines() {
 bool AsyncLog::Close(std::chrono::milliseconds patience) {
   if (!pool_) return true;
   ReportLostLines();
+  GrpcLines::WriteTo(nullptr);
   spdlog::set_default_logger(previous_);
   // The pool's destructor writes the lines in the queue. It cannot be interrupted, so it runs on a
   // thread that may be left behind.

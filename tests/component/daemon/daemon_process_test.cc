@@ -1,8 +1,12 @@
 // alignd as a process: its signals, the modes of what it makes, and its log.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <string>
@@ -11,6 +15,7 @@
 
 #include "daemon_fixture.h"
 #include "edge/process.h"
+#include "host/descriptor.h"
 
 namespace alignd::daemon {
 namespace {
@@ -124,6 +129,29 @@ TEST_F(DaemonProcess, TextOfTheRuntimeCannotForgeALineOfTheLog) {
   const std::string log = alignd_->Log();
   EXPECT_NE(log.find("bad\\u001b[2J\\nforged line \\u202e"), std::string::npos) << log;
   EXPECT_EQ(log.find("\nforged"), std::string::npos) << log;
+  EXPECT_EQ(log.find('\x1b'), std::string::npos) << log;
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+}
+
+// gRPC wrote such bytes to the log by itself.
+TEST_F(DaemonProcess, BytesOfACallerThatGrpcLogsAreEscaped) {
+  using namespace std::string_literals;
+  StartRuntime();
+  StartProcess();
+  const host::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy((tree_.root() / "run/alignd/control.sock").string(), address.sun_path);
+  ASSERT_EQ(connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const std::string bytes =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+      "\0\0\0\4\0\0\0\0\0"s     // SETTINGS
+      "\0\0\x0a\1\5\0\0\0\1"s   // HEADERS of 10 bytes
+      "\x48\x08\x1b[2Jbad\n"s;  // `:status`, which must be a number
+  ASSERT_EQ(write(socket.fd(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  ASSERT_TRUE(alignd_->WaitForLog("bad")) << alignd_->Log();
+  const std::string log = alignd_->Log();
+  EXPECT_NE(log.find("\\u001b[2Jbad\\n"), std::string::npos) << log;
   EXPECT_EQ(log.find('\x1b'), std::string::npos) << log;
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
 }
