@@ -1,6 +1,5 @@
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -26,17 +25,6 @@ namespace {
 
 namespace v1 = runtime::v1;
 using Clock = std::chrono::steady_clock;
-
-// Until when the call may wait for a device plugin. It is answered before its caller gives up, so
-// that the caller gets the reason.
-Clock::time_point WaitUntil(const std::optional<Clock::time_point>& deadline) {
-  // The kubelet's runtimeRequestTimeout, for a caller that says nothing.
-  constexpr Clock::duration kDefaultTimeout = std::chrono::minutes(2);
-  constexpr Clock::duration kMargin = std::chrono::seconds(5);
-  const Clock::time_point now = Clock::now();
-  const Clock::duration left = deadline ? *deadline - now : kDefaultTimeout;
-  return now + left - std::min(kMargin, left / 4);
-}
 
 // One CreateContainer. Its steps are the public methods, in the order in which they happen. All of
 // them run on the events thread; between two steps the call waits for the runtime's listing, for
@@ -107,7 +95,7 @@ class CreateContainer final : public proxy::CallHandler {
               .source = std::move(ask.source),
               .wanted = key_.container,
               .kubelet_allocated = std::move(kubelet_allocated),
-              .wait_until = WaitUntil(deadline_),
+              .wait_until = AnswerBy(deadline_),
               .abandoned = abandoned_},
              Next(&CreateContainer::Decided, std::move(decide)));
   }

@@ -1,5 +1,6 @@
 #include "cri/handlers.h"
 
+#include <algorithm>
 #include <cctype>
 #include <string>
 #include <string_view>
@@ -18,6 +19,17 @@ grpc::Status NotListed() {
   return rpc::ToStatus(Error{ErrorCode::kUnavailable,
                              "alignd has not yet listed what the runtime runs",
                              "retry; if this lasts, see alignd's log"});
+}
+
+std::chrono::steady_clock::time_point AnswerBy(
+    const std::optional<std::chrono::steady_clock::time_point>& deadline) {
+  using Clock = std::chrono::steady_clock;
+  // The kubelet's runtimeRequestTimeout, for a caller that says nothing.
+  constexpr Clock::duration kDefaultTimeout = std::chrono::minutes(2);
+  constexpr Clock::duration kMargin = std::chrono::seconds(5);
+  const Clock::time_point now = Clock::now();
+  const Clock::duration left = deadline ? *deadline - now : kDefaultTimeout;
+  return now + left - std::min(kMargin, left / 4);
 }
 
 void ReportCallersCpuSet(const HandlerContext& context, const std::string& method) {

@@ -2,8 +2,10 @@
 // after it; container_handlers.h has the table.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -60,6 +62,11 @@ std::string_view RuntimeMethod(std::string_view path);
 // UNAVAILABLE: the runtime has not been listed since the start, so it is not known which container
 // is assigned what.
 grpc::Status NotListed();
+
+// Until when a call with that deadline may wait. It is answered before its caller gives up, so that
+// the caller gets the reason.
+std::chrono::steady_clock::time_point AnswerBy(
+    const std::optional<std::chrono::steady_clock::time_point>& deadline);
 
 // Reports the condition ConflictingCPUManager: the caller of `method` sets CPU sets of its own.
 void ReportCallersCpuSet(const HandlerContext& context, const std::string& method);

@@ -131,6 +131,11 @@ bool HasMemoryNodes(const LinuxContainerResources& resources) {
   return !resources.cpuset_mems().empty() || HasFiles(kMemsFile, resources);
 }
 
+bool SetsAssigned(const admission::Node& node, const LinuxContainerResources& resources) {
+  return (node.cpu && (HasCpuSet(resources) || HasQuota(resources))) ||
+         (node.memory && HasMemoryNodes(resources));
+}
+
 void ClearCpuSet(LinuxContainerResources& resources) {
   resources.clear_cpuset_cpus();
   EraseFiles(kCpusFile, resources);

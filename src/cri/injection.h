@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/admission/node.h"
 #include "alignd/base/result.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -37,6 +38,10 @@ void KeepAssignment(const admission::Assignment& assignment,
 bool HasCpuSet(const runtime::v1::LinuxContainerResources& resources);
 bool HasMemoryNodes(const runtime::v1::LinuxContainerResources& resources);
 bool HasQuota(const runtime::v1::LinuxContainerResources& resources);  // one that throttles
+// Whether they set what alignd assigns on this node: CPUs, memory nodes, or a quota, which
+// throttles exclusive CPUs.
+bool SetsAssigned(const admission::Node& node,
+                  const runtime::v1::LinuxContainerResources& resources);
 // Removes it from both.
 void LiftQuota(runtime::v1::LinuxContainerResources& resources);
 void ClearCpuSet(runtime::v1::LinuxContainerResources& resources);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
+#include "cri/find_named.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
@@ -85,21 +87,24 @@ class UpdateContainerResources final : public proxy::CallHandler {
  public:
   explicit UpdateContainerResources(const HandlerContext& context) : context_(context) {}
 
+  void OnDeadline(std::chrono::steady_clock::time_point deadline) override { deadline_ = deadline; }
+
   void OnRequest(std::string bytes, Decide decide) override {
     bytes_ = std::move(bytes);
     if (!ReadRequest(bytes_, request_, decide)) return;
-    if (context_.registry.ContainerNamed(request_.container_id())) {
-      return CompareCpus(true, std::move(decide));
-    }
-    context_.reconciler.WhenListed(Next(&UpdateContainerResources::CompareCpus, std::move(decide)));
+    FindNamed(context_,
+              {.what = "container " + request_.container_id(),
+               .find = [this] { return FindContainer(); },
+               .sets_assigned = SetsAssigned(context_.node, request_.linux()),
+               .deadline = deadline_,
+               .next =
+                   [this](bool found, const Decide& next) {
+                     found ? CompareCpus(next) : ForwardUnchanged(next);
+                   }},
+              std::move(decide));
   }
 
-  void CompareCpus(bool listed, Decide decide) {
-    if (!listed) return decide(NotListed());
-    id_ = context_.registry.ContainerNamed(request_.container_id()).value_or("");
-    const std::optional<ContainerKey> key = context_.registry.KeyOf(id_);
-    if (!key) return ForwardUnknown(decide);
-    key_ = *key;
+  void CompareCpus(const Decide& decide) {
     const CpuSet exclusive = CurrentAssignment().exclusive;
     const std::optional<int64_t> requested = RequestedMillis(request_.linux());
     if (!exclusive.empty() && !KeepsCount(request_.linux(), exclusive.Count())) {
@@ -145,14 +150,6 @@ class UpdateContainerResources final : public proxy::CallHandler {
     decide(request_.SerializeAsString());
   }
 
-  // A container that alignd does not know, if it exists, is about to be found and to get its set.
-  void ForwardUnknown(const Decide& decide) {
-    if (!context_.node.cpu || !HasCpuSet(request_.linux())) return ForwardUnchanged(decide);
-    ReportCallersCpuSet(context_, "UpdateContainerResources");
-    ClearCpuSet(*request_.mutable_linux());
-    decide(request_.SerializeAsString());
-  }
-
   void OnResponse(const grpc::Status&, const std::string*) override { call_.reset(); }
 
  private:
@@ -160,6 +157,14 @@ class UpdateContainerResources final : public proxy::CallHandler {
   std::function<void(Argument)> Next(void (UpdateContainerResources::*step)(Argument, Decide),
                                      Decide decide) {
     return NextStep(context_, this, step, std::move(decide));
+  }
+
+  // Whether alignd knows the container that the request names.
+  bool FindContainer() {
+    id_ = context_.registry.ContainerNamed(request_.container_id()).value_or("");
+    const std::optional<ContainerKey> key = context_.registry.KeyOf(id_);
+    if (key) key_ = *key;
+    return key.has_value();
   }
 
   // namespace/name; the UID if the name is not known.
@@ -213,7 +218,8 @@ class UpdateContainerResources final : public proxy::CallHandler {
   void ForwardUnchanged(const Decide& decide) { decide(std::move(bytes_)); }
 
   const HandlerContext context_;
-  std::string bytes_;  // the request as it came
+  std::optional<std::chrono::steady_clock::time_point> deadline_;  // the caller's
+  std::string bytes_;                                              // the request as it came
   v1::UpdateContainerResourcesRequest request_;
   std::string id_;  // the whole id of the container
   ContainerKey key_;

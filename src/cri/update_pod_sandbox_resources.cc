@@ -1,8 +1,10 @@
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "cri/find_named.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
@@ -19,37 +21,44 @@ class UpdatePodSandboxResources final : public proxy::CallHandler {
  public:
   explicit UpdatePodSandboxResources(const HandlerContext& context) : context_(context) {}
 
+  void OnDeadline(std::chrono::steady_clock::time_point deadline) override { deadline_ = deadline; }
+
   void OnRequest(std::string bytes, Decide decide) override {
     if (!ReadRequest(bytes, request_, decide)) return;
     bytes_ = std::move(bytes);
-    if (context_.registry.SandboxNamed(request_.pod_sandbox_id())) {
-      return Forward(true, std::move(decide));
-    }
-    context_.reconciler.WhenListed(
-        NextStep(context_, this, &UpdatePodSandboxResources::Forward, std::move(decide)));
-  }
-
-  void Forward(bool listed, Decide decide) {
-    if (!listed) return decide(NotListed());
-    const std::optional<std::string> id = context_.registry.SandboxNamed(request_.pod_sandbox_id());
-    const std::optional<std::string> pod_uid =
-        id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
-    const bool changed = KeepAssignments(pod_uid.value_or(""), request_);
-    decide(changed ? request_.SerializeAsString() : std::move(bytes_));
+    FindNamed(context_,
+              {.what = "sandbox " + request_.pod_sandbox_id(),
+               .find = [this] { return FindSandbox(); },
+               .sets_assigned = SetsAssigned(context_.node, request_.resources()),
+               .deadline = deadline_,
+               .next =
+                   [this](bool found, const Decide& next) {
+                     const bool changed = found && KeepAssignments();
+                     next(changed ? request_.SerializeAsString() : std::move(bytes_));
+                   }},
+              std::move(decide));
   }
 
   void OnResponse(const grpc::Status&, const std::string*) override {}
 
  private:
+  // Whether alignd knows the sandbox that the request names.
+  bool FindSandbox() {
+    const std::optional<std::string> id = context_.registry.SandboxNamed(request_.pod_sandbox_id());
+    const std::optional<std::string> pod_uid =
+        id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
+    pod_uid_ = pod_uid.value_or("");
+    return pod_uid.has_value();
+  }
+
   // Whether this has changed the request.
-  bool KeepAssignments(const std::string& pod_uid,
-                       v1::UpdatePodSandboxResourcesRequest& request) const {
-    if (!request.has_resources()) return false;
-    v1::LinuxContainerResources& resources = *request.mutable_resources();
+  bool KeepAssignments() {
+    if (!request_.has_resources()) return false;
+    v1::LinuxContainerResources& resources = *request_.mutable_resources();
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     const admission::NodeState& state = snapshot->state;
     const bool has_quota = context_.pod_quotas != nullptr && HasQuota(resources) &&
-                           state.cpu.assignments.contains(pod_uid);
+                           state.cpu.assignments.contains(pod_uid_);
     if (has_quota) LiftQuota(resources);
     // Also for a pod without exclusive CPUs: alignd sets the CPUs of the shared pool, too.
     const bool has_cpus = context_.node.cpu && HasCpuSet(resources);
@@ -57,12 +66,14 @@ class UpdatePodSandboxResources final : public proxy::CallHandler {
       ReportCallersCpuSet(context_, "UpdatePodSandboxResources");
       ClearCpuSet(resources);
     }
-    const bool has_nodes = state.memory.assignments.contains(pod_uid) && HasMemoryNodes(resources);
+    const bool has_nodes = state.memory.assignments.contains(pod_uid_) && HasMemoryNodes(resources);
     if (has_nodes) ClearMemoryNodes(resources);
     return has_quota || has_cpus || has_nodes;
   }
 
   const HandlerContext context_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;  // the caller's
+  std::string pod_uid_;
   std::string bytes_;  // the request as it came
   v1::UpdatePodSandboxResourcesRequest request_;
 };

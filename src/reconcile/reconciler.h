@@ -95,6 +95,12 @@ class Reconciler {
   // As RuntimeLister::WhenListed.
   void WhenListed(std::function<void(bool recovered)> done) { lister_.WhenListed(std::move(done)); }
 
+  // As RuntimeLister::WhenListedAnew.
+  void WhenListedAnew(RuntimeLister::Clock::time_point until,
+                      std::function<void(bool listed)> done) {
+    lister_.WhenListedAnew(until, std::move(done));
+  }
+
   // As CpusetUpdater::BeforeStart.
   void BeforeStart(const std::string& named, std::function<void(Result<Done>)> done) {
     updater_.BeforeStart(named, std::move(done));

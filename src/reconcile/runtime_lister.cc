@@ -1,5 +1,6 @@
 #include "reconcile/runtime_lister.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <utility>
@@ -25,7 +26,12 @@ void RuntimeLister::Stop() {
     stopping_ = true;
   }
   task_.Stop();
-  AnswerWaiters();
+  std::vector<Waiter> waiters;
+  {
+    const MutexLock lock(mutex_);
+    waiters.swap(waiters_);
+  }
+  for (const Waiter& waiter : waiters) waiter.done(!waiter.since && recovered_);
 }
 
 void RuntimeLister::Relist() {
@@ -42,7 +48,7 @@ void RuntimeLister::WhenListed(std::function<void(bool)> done) {
     const MutexLock lock(mutex_);
     waits = !recovered_ && !stopping_;
     if (waits) {
-      waiters_.push_back(std::move(done));
+      waiters_.push_back({std::move(done), std::nullopt});
       relist_ = true;
     }
   }
@@ -53,13 +59,53 @@ void RuntimeLister::WhenListed(std::function<void(bool)> done) {
   }
 }
 
-void RuntimeLister::AnswerWaiters() {
-  std::vector<std::function<void(bool)>> waiters;
+void RuntimeLister::WhenListedAnew(Clock::time_point until, std::function<void(bool)> done) {
+  bool waits = false;
   {
     const MutexLock lock(mutex_);
-    waiters.swap(waiters_);
+    waits = !stopping_;
+    if (waits) {
+      waiters_.push_back({std::move(done), Clock::now(), until});
+      relist_ = true;
+    }
   }
-  for (const auto& done : waiters) done(recovered_);
+  if (waits) {
+    task_.RunSoon();
+  } else {
+    done(false);
+  }
+}
+
+void RuntimeLister::AnswerWaiters(bool listed) {
+  std::vector<Waiter> answered;
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(waiters_, [&](Waiter& waiter) {
+      if (waiter.since && *waiter.since > began_) return false;
+      answered.push_back(std::move(waiter));
+      return true;
+    });
+  }
+  for (const Waiter& waiter : answered) waiter.done(waiter.since ? listed : bool{recovered_});
+}
+
+void RuntimeLister::AnswerLate() {
+  std::vector<Waiter> late;
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(waiters_, [&late, now = Clock::now()](Waiter& waiter) {
+      if (waiter.until > now) return false;
+      late.push_back(std::move(waiter));
+      return true;
+    });
+  }
+  for (const Waiter& waiter : late) waiter.done(false);
+}
+
+RuntimeLister::Clock::time_point RuntimeLister::NextLate() const {
+  Clock::time_point next = RecurringTask::kNever;
+  for (const Waiter& waiter : waiters_) next = std::min(next, waiter.until);
+  return next;
 }
 
 RuntimeLister::Clock::time_point RuntimeLister::Run() {
@@ -71,16 +117,18 @@ RuntimeLister::Clock::time_point RuntimeLister::Run() {
   if (answer) {
     under_way_ = false;
     Take(*answer);
-    AnswerWaiters();
+    AnswerWaiters(answer->ok());
   }
-  if (under_way_) return RecurringTask::kNever;
+  AnswerLate();
   {
     const MutexLock lock(mutex_);
-    if (!relist_ && Clock::now() < next_) return next_;
+    if (under_way_) return NextLate();
+    if (!relist_ && Clock::now() < next_) return std::min(next_, NextLate());
     relist_ = false;
   }
   Begin();
-  return RecurringTask::kNever;
+  const MutexLock lock(mutex_);
+  return NextLate();
 }
 
 void RuntimeLister::Begin() {

@@ -55,12 +55,27 @@ class RuntimeLister {
   // wait; one that hangs extends it up to the timeout of our own calls. On any thread.
   void WhenListed(std::function<void(bool recovered)> done) EXCLUDES(mutex_);
 
+  // Lists the runtime anew, and answers whether a listing that began after this call has succeeded.
+  // The answer comes at the end of that listing, or at `until`. On any thread.
+  void WhenListedAnew(Clock::time_point until, std::function<void(bool listed)> done)
+      EXCLUDES(mutex_);
+
  private:
+  struct Waiter {
+    std::function<void(bool)> done;
+    std::optional<Clock::time_point> since;  // waits for a listing that begins from then on
+    Clock::time_point until = Clock::time_point::max();
+  };
+
   // Answers when the next listing is due.
   Clock::time_point Run() EXCLUDES(mutex_);
   void Begin() EXCLUDES(mutex_);
   void Take(const Result<RuntimeListing>& listing);
-  void AnswerWaiters() EXCLUDES(mutex_);
+  // Those of the listing that has just ended; `listed`: with success.
+  void AnswerWaiters(bool listed) EXCLUDES(mutex_);
+  // Those whose time is over.
+  void AnswerLate() EXCLUDES(mutex_);
+  Clock::time_point NextLate() const REQUIRES(mutex_);
   // Reports the containers that were created directly at the runtime.
   void ReportUnmanaged();
 
@@ -77,8 +92,8 @@ class RuntimeLister {
   Mutex mutex_;
   bool relist_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::optional<Result<RuntimeListing>> answer_ GUARDED_BY(mutex_);    // of the runtime
-  std::vector<std::function<void(bool)>> waiters_ GUARDED_BY(mutex_);  // for a listing's end
+  std::optional<Result<RuntimeListing>> answer_ GUARDED_BY(mutex_);  // of the runtime
+  std::vector<Waiter> waiters_ GUARDED_BY(mutex_);                   // for a listing's end
 
   // Used by the task only.
   bool under_way_ = false;  // a listing

@@ -236,7 +236,6 @@ TEST_F(DaemonPool, CpusetsOfTheCallerForAWholePodAreRemoved) {
   };
   EXPECT_EQ(passed_on(RunOne(PodConfig("pinned"), Pinned(3)).sandbox), "//7");
   EXPECT_EQ(passed_on(RunOne(BurstablePod("shared"), Shared()).sandbox), "/1/7");
-  EXPECT_EQ(passed_on("unknown"), "/1/7");
   const auto signs = Reported(reconcile::ConditionType::kConflictingCpuManager);
   ASSERT_EQ(signs.size(), 1U);
   EXPECT_EQ(signs[0].message(),

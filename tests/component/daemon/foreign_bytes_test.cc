@@ -225,29 +225,6 @@ TEST_F(ForeignBytes, UpdatesBeforeTheFirstListingAreRefused) {
   EXPECT_EQ(CpusOf(running.container), "1-3");
 }
 
-// Until the next listing, alignd does not know a container of the runtime's own socket.
-TEST_F(ForeignBytes, UpdateOfAnUnknownContainerSetsNoCpus) {
-  Start();
-  v1::UpdateContainerResourcesRequest request;
-  request.set_container_id("unknown");
-  request.mutable_linux()->set_cpuset_cpus("0-27");
-  (*request.mutable_linux()->mutable_unified())["cpuset.cpus"] = "0-27";
-  request.mutable_linux()->set_cpu_shares(7);
-  EXPECT_EQ(Update(request).error_code(), grpc::StatusCode::NOT_FOUND);
-  v1::UpdateContainerResourcesRequest received;
-  ASSERT_TRUE(received.ParseFromString(LastRequest("UpdateContainerResources")));
-  EXPECT_EQ(received.linux().cpuset_cpus(), "");
-  EXPECT_EQ(received.linux().unified_size(), 0);
-  EXPECT_EQ(received.linux().cpu_shares(), 7);
-  v1::UpdatePodSandboxResourcesRequest sandbox;
-  sandbox.set_pod_sandbox_id("unknown");
-  sandbox.mutable_resources()->set_cpuset_cpus("0-27");
-  Call<v1::UpdatePodSandboxResourcesResponse>("UpdatePodSandboxResources", sandbox);
-  v1::UpdatePodSandboxResourcesRequest heard;
-  ASSERT_TRUE(heard.ParseFromString(LastRequest("UpdatePodSandboxResources")));
-  EXPECT_EQ(heard.resources().cpuset_cpus(), "");
-}
-
 // They exist before alignd starts, and one is made at the runtime's own socket later.
 TEST_F(ForeignBytes, OneSandboxHidesNoOther) {
   StartRuntime();
