@@ -133,19 +133,4 @@ Result<Done> CgroupTree::WriteCpuShares(const std::string& path, const std::stri
   return Write(CpuFiles(path)[1], text);
 }
 
-Result<std::vector<int>> CgroupTree::ReadProcesses(const std::string& path) const {
-  const fs::path file = Directory("cpuset", path) / "cgroup.procs";
-  const Result<std::string> text = host::ReadFile(file);
-  if (!text.ok()) return text.error();
-  std::vector<int> pids;
-  for (std::string_view rest = *text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    const Result<int64_t> pid = ParseNumber(file, line, "process id");
-    if (!pid.ok()) return pid.error();
-    pids.push_back(static_cast<int>(*pid));
-  }
-  return pids;
-}
-
 }  // namespace alignd::cgroup

@@ -62,10 +62,6 @@ class CgroupTree {
   // The files of the CFS quota and of the shares.
   std::vector<std::filesystem::path> CpuFiles(const std::string& path) const;
 
-  // The ids of the processes in the cgroup itself, not in cgroups below it. Errors: kNotFound if
-  // there is no such cgroup; kIo; kCorrupt.
-  Result<std::vector<int>> ReadProcesses(const std::string& path) const;
-
  private:
   std::filesystem::path Directory(const char* controller, const std::string& path) const;
 

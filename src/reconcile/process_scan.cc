@@ -82,8 +82,10 @@ bool ProcessScan::Begin() {
     return false;
   }
   containers_now_.clear();
+  by_path_.clear();
   for (ContainerCgroup& container : containers_()) {
     containers_now_.push_back(std::make_shared<const ContainerCgroup>(std::move(container)));
+    by_path_[containers_now_.back()->path] = containers_now_.back();
   }
   pids_.clear();
   processes_.clear();
@@ -115,10 +117,11 @@ void ProcessScan::FindOwners() {
     if (process == processes_.end() || process->second.started != owned.started) continue;
     owners_[pid] = owned.owner;
   }
-  for (const Owner& container : containers_now_) {
-    const Result<std::vector<int>> pids = cgroups_.ReadProcesses(container->path);
-    if (!pids.ok()) continue;  // the container has ended
-    for (const int pid : *pids) owners_.try_emplace(pid, container);
+  // Not from cgroup.procs: a container can make any number of cgroups below its own.
+  for (const auto& [pid, process] : processes_) {
+    if (Owner container = ContainerAt(process.cgroup)) {
+      owners_.try_emplace(pid, std::move(container));
+    }
   }
   for (const auto& [pid, process] : processes_) {
     if (OwnerOf(pid)) pids_.push_back(pid);
@@ -155,20 +158,39 @@ bool ProcessScan::End() {
   return static_cast<size_t>(now) > confirmed;
 }
 
-// Source: proc(5), /proc/pid/stat: "PID (NAME) STATE PPID ...", the start time is the 22nd field.
+// Source: proc(5), /proc/pid/stat: "PID (NAME) STATE PPID ...", the number of threads is the 20th
+// field, the start time the 22nd.
 // The name may have any characters.
 bool ProcessScan::ReadProcess(int pid, Process& process) const {
-  const Result<std::string> stat = host::ReadFile(options_.proc / std::to_string(pid) / "stat");
-  if (!stat.ok()) return false;  // it has ended
+  const std::filesystem::path directory = options_.proc / std::to_string(pid);
+  const Result<std::string> stat = host::ReadFile(directory / "stat");
+  if (!stat.ok()) return false;
   const size_t open = stat->find('(');
   const size_t close = stat->rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return false;
   process.name = stat->substr(open + 1, close - open - 1);
   std::istringstream rest(stat->substr(close + 1));
+  std::string state;
   std::string skipped;
-  rest >> skipped >> process.parent;
-  for (int field = 5; field < 22; ++field) rest >> skipped;
-  return static_cast<bool>(rest >> process.started);
+  int threads = 0;
+  rest >> state >> process.parent;
+  for (int field = 5; field < 20; ++field) rest >> skipped;
+  rest >> threads >> skipped >> process.started;
+  // The first thread may have ended before the others.
+  if (!rest || (state == "Z" && threads <= 1)) return false;
+  const Result<std::string> cgroups = host::ReadFile(directory / "cgroup");
+  if (!cgroups.ok()) return false;
+  process.cgroup = cgroup::CpusetPathOfProcess(*cgroups, cgroups_.is_version2()).value_or("");
+  return true;
+}
+
+ProcessScan::Owner ProcessScan::ContainerAt(std::string_view path) const {
+  while (!path.empty()) {
+    const auto found = by_path_.find(path);
+    if (found != by_path_.end()) return found->second;
+    path = path.substr(0, path.rfind('/'));
+  }
+  return nullptr;
 }
 
 ProcessScan::Owner ProcessScan::OwnerOf(int pid) {
@@ -192,13 +214,9 @@ ProcessScan::Owner ProcessScan::OwnerOf(int pid) {
 }
 
 bool ProcessScan::IsOutside(int pid, const ContainerCgroup& owner, OutsideProcess& found) const {
-  const std::filesystem::path directory = options_.proc / std::to_string(pid);
-  const Result<std::string> text = host::ReadFile(directory / "cgroup");
-  if (!text.ok()) return false;
-  const std::optional<std::string> path =
-      cgroup::CpusetPathOfProcess(*text, cgroups_.is_version2());
-  if (!path || *path == owner.path || path->starts_with(owner.path + "/")) return false;
-  const Result<std::string> status = host::ReadFile(directory / "status");
+  const std::string& path = processes_.at(pid).cgroup;
+  if (path.empty() || path == owner.path || path.starts_with(owner.path + "/")) return false;
+  const Result<std::string> status = host::ReadFile(options_.proc / std::to_string(pid) / "status");
   if (!status.ok()) return false;
   const CpuSet allowed = AllowedCpusIn(*status);
   const auto snapshot = allocation_.snapshot();
@@ -217,7 +235,7 @@ bool ProcessScan::IsOutside(int pid, const ContainerCgroup& owner, OutsideProces
   found.pid = pid;
   found.name = processes_.at(pid).name;
   found.container = owner.container;
-  found.cgroup = *path;
+  found.cgroup = path;
   for (const std::string& holder : holders) {
     found.holders += (found.holders.empty() ? "" : ", ") + holder;
   }

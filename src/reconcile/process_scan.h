@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alignd/admission/node.h"
@@ -25,13 +26,13 @@ namespace alignd::reconcile {
 // Thread-safe. Its work runs on a task queue, which may block: it reads /proc in parts, so that
 // other work of the queue waits for milliseconds at most.
 //
-// A process belongs to a container if a scan saw it in the container's cgroup, or if it descends
-// from such a process. Processes of the host are not looked at: exclusive CPUs are exclusive among
-// containers, as in the kubelet. A process is reported if two scans in a row find it outside: a
-// runtime moves the process of an exec into the cgroup only after it has been made.
-// Not seen: a process that is moved before a scan has seen it and whose parent is no process of the
-// container; one that was moved before alignd started, unless its parent still belongs to the
-// container; a single thread (cgroup v1) of a process.
+// A process belongs to a container if a scan saw it in the container's cgroup or in one below it,
+// or if it descends from such a process. Processes of the host are not looked at: exclusive CPUs
+// are exclusive among containers, as in the kubelet. A process is reported if two scans in a row
+// find it outside: a runtime moves the process of an exec into the cgroup only after it has been
+// made. Not seen: a process that is moved before a scan has seen it and whose parent is no process
+// of the container; one that was moved before alignd started, unless its parent still belongs to
+// the container; a single thread (cgroup v1) of a process.
 class ProcessScan {
  public:
   using Clock = std::chrono::steady_clock;
@@ -62,6 +63,7 @@ class ProcessScan {
     int parent = 0;
     uint64_t started = 0;  // with the pid, it identifies the process
     std::string name;
+    std::string cgroup;  // its path; empty: /proc names none
   };
   using Owner = std::shared_ptr<const ContainerCgroup>;
   // A process of a container, as of the last scan. It may outlive its container.
@@ -83,7 +85,10 @@ class ProcessScan {
   void CheckSome();
   // Reports what was found. Answers whether a process is newly outside.
   bool End();
+  // False: it has ended, as has one that only waits for its parent to notice (a zombie).
   bool ReadProcess(int pid, Process& process) const;
+  // The container in whose cgroup, or below whose cgroup, that path is; null: none.
+  Owner ContainerAt(std::string_view path) const;
   // The container that the process belongs to; null: none. Remembers what it finds on the way.
   Owner OwnerOf(int pid);
   // The exclusive CPUs of other containers that the process may use, and their holders.
@@ -99,9 +104,10 @@ class ProcessScan {
   // Used by the task only. Of the scan under way, except `owned_`.
   Phase phase_ = Phase::kPause;
   std::vector<Owner> containers_now_;
-  std::vector<int> pids_;             // to be read or checked, the next one last
-  std::map<int, Process> processes_;  // that were read
-  std::map<int, Owner> owners_;       // null: of no container
+  std::map<std::string, Owner, std::less<>> by_path_;  // the same, by the paths of their cgroups
+  std::vector<int> pids_;                              // to be read or checked, the next one last
+  std::map<int, Process> processes_;                   // that were read
+  std::map<int, Owner> owners_;                        // null: of no container
   std::map<int, Owned> found_;
   std::vector<OutsideProcess> outside_;
   std::map<int, Owned> owned_;  // of the last scan

@@ -88,17 +88,6 @@ TEST(CgroupTree, WritesSharesAsTheyWereRead) {
             (std::vector{version2.root() / "pod1/cpu.max", version2.root() / "pod1/cpu.weight"}));
 }
 
-TEST(CgroupTree, ReadsTheProcesses) {
-  const FakeTree version1({{"cpuset/c/cgroup.procs", "12\n345\n"},
-                           {"cpuset/empty/cgroup.procs", ""},
-                           {"cpuset/wrong/cgroup.procs", "12\nx\n"}});
-  const CgroupTree cgroups(version1.root());
-  EXPECT_EQ(*cgroups.ReadProcesses("/c"), (std::vector<int>{12, 345}));
-  EXPECT_TRUE(cgroups.ReadProcesses("/empty")->empty());
-  EXPECT_EQ(cgroups.ReadProcesses("/wrong").error().code, ErrorCode::kCorrupt);
-  EXPECT_EQ(cgroups.ReadProcesses("/gone").error().code, ErrorCode::kNotFound);
-}
-
 TEST(CgroupTree, UnreadableQuotaIsKept) {
   FakeTree tree;
   tree.Write({"cpu/c/cpu.cfs_quota_us", "much\n"});

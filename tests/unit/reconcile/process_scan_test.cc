@@ -32,8 +32,6 @@ class ProcessScanTest : public ::testing::TestWithParam<bool> {
     node_.Up();
     (void)node_.Admit(testing::AppPod("pinned", 2));
     cpus_ = node_.published().cpu.Find({"pinned", "app"})->ToString();
-    SetProcesses("/pinned", {20});
-    SetProcesses("/shared", {10});
     Put(2, 0, "kthreadd", "/", "0-15");
     Put(5, 1, "sshd", "/", "0-15");
     Put(10, 5, "web", "/shared", "0");
@@ -50,9 +48,12 @@ class ProcessScanTest : public ::testing::TestWithParam<bool> {
         io_, node_.node, *node_.manager, *cgroups_, conditions_,
         [this] {
           ++scans_;
-          return std::vector<ContainerCgroup>{
-              {{"c1", {"pinned", "app"}, "default/pinned"}, "/pinned"},
-              {{"c2", {"shared", "app"}, "default/shared"}, "/shared"}};
+          std::vector<ContainerCgroup> containers = {
+              {{"c1", {"pinned", "app"}, "default/pinned"}, "/pinned"}};
+          if (!ended_) {
+            containers.push_back({{"c2", {"shared", "app"}, "default/shared"}, "/shared"});
+          }
+          return containers;
         },
         ProcessScan::Options{.proc = tree_.root() / "proc",
                              .period = milliseconds(5),
@@ -81,18 +82,13 @@ class ProcessScanTest : public ::testing::TestWithParam<bool> {
     tree_.Write({"new", text});
     std::filesystem::rename(tree_.root() / "new", file);
   }
-  void SetProcesses(const std::string& cgroup, const std::vector<int>& pids) {
-    std::string text;
-    for (const int pid : pids) text += std::to_string(pid) + "\n";
-    Replace(
-        tree_.root() / "cgroup" / (GetParam() ? "" : "cpuset") / cgroup.substr(1) / "cgroup.procs",
-        text);
-  }
   void Put(int pid, int parent, const std::string& name, const std::string& cgroup,
-           const std::string& cpus, int started = 100) {
+           const std::string& cpus, int started = 100, char state = 'S', int threads = 1) {
     const std::filesystem::path directory = tree_.root() / "proc" / std::to_string(pid);
-    std::string stat = std::to_string(pid) + " (" + name + ") S " + std::to_string(parent);
-    for (int field = 5; field < 22; ++field) stat += " 0";
+    std::string stat =
+        std::to_string(pid) + " (" + name + ") " + state + " " + std::to_string(parent);
+    for (int field = 5; field < 20; ++field) stat += " 0";
+    stat += " " + std::to_string(threads) + " 0";
     Replace(directory / "status", "Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t" + cpus +
                                       "\nMems_allowed_list:\t0\n");
     const std::string line = GetParam() ? "0::" : "3:cpuset:";
@@ -112,6 +108,7 @@ class ProcessScanTest : public ::testing::TestWithParam<bool> {
   Conditions conditions_;
   std::string cpus_;
   std::atomic<uint64_t> scans_ = 0;  // that have begun
+  std::atomic<bool> ended_ = false;  // the container of `shared`
   TaskQueue io_{"io"};
   std::optional<ProcessScan> scan_;
 };
@@ -121,7 +118,6 @@ INSTANTIATE_TEST_SUITE_P(CgroupVersions, ProcessScanTest, ::testing::Values(fals
 TEST_P(ProcessScanTest, MovedProcessIsReportedUntilItEnds) {
   Start();
   EXPECT_TRUE(Reported().empty());
-  SetProcesses("/shared", {});
   Put(10, 5, "web", "/", "0-15");
   ASSERT_TRUE(Eventually([&] { return ReportsOnly("10 (web) is in the cgroup /,"); }));
   const Condition moved = Reported()[0];
@@ -145,19 +141,44 @@ TEST_P(ProcessScanTest, DescendantsOfAContainersProcessBelongToIt) {
 
 TEST_P(ProcessScanTest, ProcessInTheCgroupOfAnotherContainerIsReported) {
   Start();
-  SetProcesses("/shared", {});
-  SetProcesses("/pinned", {10, 20});
   Put(10, 5, "web", "/pinned", cpus_);
   EXPECT_TRUE(Eventually([&] { return ReportsOnly("10 (web) is in the cgroup /pinned,"); }));
+}
+
+// As in a container that runs systemd, whose first process is a child of the container's shim.
+TEST_P(ProcessScanTest, ProcessOfANestedCgroupBelongsToItsContainer) {
+  Put(14, 5, "systemd", "/shared/init.scope", "0-15");
+  Put(15, 14, "unit", "/shared/system.slice/unit.service", "0-15");
+  Put(16, 5, "sharing", "/shared2/init.scope", "0-15");  // of nobody
+  Start();
+  EXPECT_TRUE(Reported().empty());
+  Put(14, 5, "systemd", "/pinned/init.scope", cpus_);
+  EXPECT_TRUE(Eventually([&] { return ReportsOnly("14 (systemd) is in the cgroup /pinned/"); }));
+}
+
+// Version 1 shows the root as the cgroup of a process that has ended.
+TEST_P(ProcessScanTest, ProcessThatHasEndedIsNotReportedBeforeItsParentNotices) {
+  Start();
+  Put(10, 5, "web", "/", "0-15", /*started=*/100, 'Z');
+  Put(13, 5, "last", "/shared", "0");
+  Scans();
+  Put(13, 5, "last", "/", "0-15");
+  EXPECT_TRUE(Eventually([&] { return ReportsOnly("13 (last)"); }));
+  Scans();
+  EXPECT_TRUE(ReportsOnly("13 (last)"));
+  // Here only the first thread has ended.
+  End(13);
+  Put(10, 5, "web", "/shared", "0");
+  Scans();
+  Put(10, 5, "web", "/", "0-15", /*started=*/100, 'Z', /*threads=*/2);
+  EXPECT_TRUE(Eventually([&] { return ReportsOnly("10 (web)"); }));
 }
 
 TEST_P(ProcessScanTest, WhatDisturbsNoOtherContainerIsNotReported) {
   Start();
   // Of the host; of the holder itself; outside, but on no exclusive CPU.
   Put(6, 5, "stress", "/", "0-15");
-  SetProcesses("/pinned", {});
   Put(20, 5, "calc", "/", "0-15");
-  SetProcesses("/shared", {});
   Put(10, 5, "web", "/", "0");
   // The scan goes on: one more is found.
   Put(13, 10, "last", "/", "0-15");
@@ -168,8 +189,7 @@ TEST_P(ProcessScanTest, WhatDisturbsNoOtherContainerIsNotReported) {
 
 TEST_P(ProcessScanTest, AnotherProcessWithTheSameIdIsNotTheContainers) {
   Start();
-  SetProcesses("/shared", {});
-  Put(10, 5, "other", "/shared", "0", /*started=*/200);
+  Put(10, 5, "other", "/", "0", /*started=*/200);
   Scans();
   Put(10, 5, "other", "/", "0-15", /*started=*/200);
   Scans();
@@ -178,14 +198,13 @@ TEST_P(ProcessScanTest, AnotherProcessWithTheSameIdIsNotTheContainers) {
 
 TEST_P(ProcessScanTest, ProcessThatOutlivesItsContainerIsReported) {
   Start();
-  std::filesystem::remove_all(tree_.root() / "cgroup" / (GetParam() ? "" : "cpuset") / "shared");
+  ended_ = true;
   Put(10, 1, "web", "/", "0-15");
   EXPECT_TRUE(Eventually([&] { return ReportsOnly("10 (web)"); }));
 }
 
 TEST_P(ProcessScanTest, NothingIsReportedOnceNoCpusAreExclusive) {
   Start();
-  SetProcesses("/shared", {});
   Put(10, 5, "web", "/", "0-15");
   ASSERT_TRUE(Eventually([&] { return ReportsOnly("10 (web)"); }));
   ASSERT_TRUE(node_.Release("pinned").ok());
