@@ -22,4 +22,8 @@ Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std
                "it with --keep-pod-cpu-quota if pods are to keep their quota"};
 }
 
+std::string LiftedText(const std::string& pod, int64_t quota) {
+  return pod + " has exclusive CPUs: its CFS quota of " + std::to_string(quota) + " us is lifted";
+}
+
 }  // namespace alignd::cgroup

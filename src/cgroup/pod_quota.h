@@ -23,4 +23,7 @@ std::optional<std::string> PathOfPod(const std::string& parent, const std::strin
 Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std::string& parent,
                                             const std::string& pod_uid);
 
+// The line of the log after that. `pod`: "pod NAME". `quota`: the one from before.
+std::string LiftedText(const std::string& pod, int64_t quota);
+
 }  // namespace alignd::cgroup

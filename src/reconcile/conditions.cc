@@ -211,13 +211,13 @@ void Conditions::QuotaRewritten(const Subject& pod, size_t times, std::chrono::s
              .type = ConditionType::kPodQuotaRewritten,
              .subject = pod,
              .message = std::string(refused ? "the kubelet" : "another program") +
-                        " keeps writing the CFS quota of its cgroup, which throttles exclusive "
-                        "CPUs: more than " +
+                        " keeps writing the CFS quota or the CPU shares of its cgroup, which takes "
+                        "CPU time from exclusive CPUs: more than " +
                         std::to_string(times) + " times within " + std::to_string(window.count()) +
-                        " s; alignd lifts it each time",
+                        " s; alignd undoes that each time, after a pause",
              .remedy = refused ? "undo the resize that alignd refuses (PodResizeRefused), or "
-                                 "delete the pod: the kubelet writes the quota at each try"
-                               : "find the program that writes the quota, and stop it; if pods are "
+                                 "delete the pod: the kubelet writes them at each try"
+                               : "find the program that writes them, and stop it; if pods are "
                                  "to keep their quota, start alignd with --keep-pod-cpu-quota"}});
 }
 

@@ -142,8 +142,8 @@ class Conditions {
   // The pod has no quota any more.
   void QuotaSettled(const std::string& pod_uid);
 
-  // PodQuotaRewritten: the pod's quota was lifted more than `times` times within `window`.
-  // `refused`: alignd has refused a resize of the pod within that time.
+  // PodQuotaRewritten: the pod's quota was lifted, or its shares were restored, more than `times`
+  // times within `window`. `refused`: alignd has refused a resize of the pod within that time.
   void QuotaRewritten(const Subject& pod, size_t times, std::chrono::seconds window, bool refused);
   void QuotaLeftAlone(const std::string& pod_uid);
 

@@ -88,12 +88,14 @@ void PodCpuGuard::TakeRequests() {
     if (pod == pods_.end()) continue;  // its containers are checked as soon as they are known
     pod->second.refused = now;
     pod->second.restore = true;
+    pod->second.asked = true;
     CheckAt(uid, now);
   }
   for (const auto& [uid, removed] : written) {
     const auto pod = pods_.find(uid);
     if (pod == pods_.end()) continue;
     if (removed) pod->second.watched = false;
+    pod->second.asked = true;
     CheckAt(uid, now);
   }
 }
@@ -121,8 +123,28 @@ Subject PodCpuGuard::SubjectOf(const std::string& uid) const {
 void PodCpuGuard::Check(const std::string& uid, Pod& pod) {
   if (Clock::now() < pod.paused) return CheckAt(uid, pod.paused);
   WatchFiles(uid, pod);
-  CheckQuota(uid, pod);
-  CheckShares(uid, pod);
+  const bool lifted = CheckQuota(uid, pod);
+  const bool restored = CheckShares(uid, pod);
+  ReportRepairs(uid, pod, lifted || restored);
+  if (IsTooMuch(pod.checks, options_.checks, std::exchange(pod.asked, false))) Pause(uid, pod);
+}
+
+bool PodCpuGuard::IsTooMuch(std::deque<Clock::time_point>& events, size_t limit,
+                            bool one_more) const {
+  const Clock::time_point now = Clock::now();
+  if (one_more) events.push_back(now);
+  while (!events.empty() && now - events.front() >= options_.window) events.pop_front();
+  if (events.size() <= limit) return false;
+  events.pop_front();
+  return true;
+}
+
+void PodCpuGuard::Pause(const std::string& uid, Pod& pod) {
+  pod.paused = Clock::now() + options_.pause;
+  // A writer without a pause would otherwise wake alignd as often as it writes.
+  watch_.Remove(uid);
+  pod.watched = false;
+  CheckAt(uid, pod.paused);
 }
 
 // Where a file cannot be watched, it is read at the checks of the pod's containers. A quota that
@@ -136,58 +158,48 @@ void PodCpuGuard::WatchFiles(const std::string& uid, Pod& pod) {
   }
 }
 
-void PodCpuGuard::CheckQuota(const std::string& uid, Pod& pod) {
+bool PodCpuGuard::CheckQuota(const std::string& uid, Pod& pod) {
   const Result<std::optional<int64_t>> lifted = cgroup::LiftPodQuota(cgroups_, pod.path, uid);
   if (!lifted.ok()) {
     conditions_.QuotaNotLifted(uid, lifted.error(), registry_.PodName(uid));
-    return;
+    return false;
   }
   conditions_.QuotaSettled(uid);
-  if (*lifted) {
-    // The condition stands for the further ones.
-    spdlog::log(pod.reported ? spdlog::level::debug : spdlog::level::info,
-                "{} has exclusive CPUs: its CFS quota of {} us is lifted", NameOf(SubjectOf(uid)),
-                **lifted);
-  }
-  ReportLifts(uid, pod, lifted->has_value());
+  if (!*lifted) return false;
+  // The condition stands for the further ones.
+  spdlog::log(pod.reported ? spdlog::level::debug : spdlog::level::info, "{}",
+              cgroup::LiftedText(NameOf(SubjectOf(uid)), **lifted));
+  return true;
 }
 
-void PodCpuGuard::ReportLifts(const std::string& uid, Pod& pod, bool lifted) {
-  const Clock::time_point now = Clock::now();
-  if (lifted) pod.lifts.push_back(now);
-  while (!pod.lifts.empty() && now - pod.lifts.front() >= options_.window) pod.lifts.pop_front();
-  if (lifted && pod.lifts.size() > options_.lifts) {
+void PodCpuGuard::ReportRepairs(const std::string& uid, Pod& pod, bool repaired) {
+  if (IsTooMuch(pod.repairs, options_.repairs, repaired)) {
     pod.reported = true;
-    conditions_.QuotaRewritten(SubjectOf(uid), options_.lifts, options_.window,
-                               pod.refused && now - *pod.refused < options_.window);
-    pod.lifts.pop_front();
-    pod.paused = now + options_.pause;
-    // A writer without a pause would otherwise wake alignd as often as it writes.
-    watch_.Remove(uid);
-    pod.watched = false;
-    CheckAt(uid, pod.paused);
+    conditions_.QuotaRewritten(SubjectOf(uid), options_.repairs, options_.window,
+                               pod.refused && Clock::now() - *pod.refused < options_.window);
+    Pause(uid, pod);
   }
   if (!pod.reported) return;
-  if (pod.lifts.empty()) {
+  if (pod.repairs.empty()) {
     pod.reported = false;
     conditions_.QuotaLeftAlone(uid);
   } else {
-    CheckAt(uid, pod.lifts.back() + options_.window);
+    CheckAt(uid, pod.repairs.back() + options_.window);
   }
 }
 
-void PodCpuGuard::CheckShares(const std::string& uid, Pod& pod) {
+bool PodCpuGuard::CheckShares(const std::string& uid, Pod& pod) {
   const Result<std::string> shares = cgroups_.ReadCpuShares(pod.path);
   if (!shares.ok()) {
     spdlog::debug("{}: {}", NameOf(SubjectOf(uid)), shares.error().Text());
-    return;
+    return false;
   }
   const bool restore = std::exchange(pod.restore, false);
   const Clock::time_point now = Clock::now();
   if (pod.shares.empty() || *shares == pod.shares) {
     pod.shares = *shares;
     pod.changed.reset();
-    return;
+    return false;
   }
   if (!pod.changed) pod.changed = now;
   if (restore) {
@@ -195,19 +207,22 @@ void PodCpuGuard::CheckShares(const std::string& uid, Pod& pod) {
     if (!restored.ok()) {
       spdlog::warn("{}: its CPU shares stay {} instead of {}: {}", NameOf(SubjectOf(uid)), *shares,
                    pod.shares, restored.error().Text());
-      return;
+      return true;  // it was tried
     }
     // The kubelet writes them at each try.
     spdlog::log(std::exchange(pod.told, true) ? spdlog::level::debug : spdlog::level::info,
                 "{}: its CPU shares are {} again, not {}: its resize is refused",
                 NameOf(SubjectOf(uid)), pod.shares, *shares);
     pod.changed.reset();
-  } else if (now - *pod.changed >= options_.settle) {
+    return true;
+  }
+  if (now - *pod.changed >= options_.settle) {
     pod.shares = *shares;
     pod.changed.reset();
   } else {
     CheckAt(uid, *pod.changed + options_.settle);
   }
+  return false;
 }
 
 }  // namespace alignd::reconcile

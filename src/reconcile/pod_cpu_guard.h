@@ -35,9 +35,12 @@ class PodCpuGuard {
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    // A quota is lifted at once, unless that has happened more than this often within `window`.
-    // Then it is lifted once per `pause`: a fight with another program costs little CPU time.
-    size_t lifts{5};
+    // What was written is undone at once, unless that has happened more than this often within
+    // `window`. Then it is undone once per `pause`: a fight with another program costs little CPU
+    // time.
+    size_t repairs{5};
+    // Likewise for writes and refused resizes after which there may be nothing to undo.
+    size_t checks{100};
     std::chrono::seconds window{60};
     std::chrono::milliseconds pause{200};
     // Shares that another program has written are those of the pod if alignd refuses no resize of
@@ -78,7 +81,9 @@ class PodCpuGuard {
     std::optional<Clock::time_point> refused;  // a resize, last
     bool restore = false;                      // the shares: a resize was refused since the check
     bool told = false;                         // that shares were restored
-    std::deque<Clock::time_point> lifts;       // within `window`
+    std::deque<Clock::time_point> repairs;     // within `window`
+    std::deque<Clock::time_point> checks;      // likewise, that others have caused
+    bool asked = false;                        // for a check, by others
     Clock::time_point paused;                  // until then
     bool reported = false;                     // PodQuotaRewritten
   };
@@ -88,9 +93,14 @@ class PodCpuGuard {
   void ForgetGone();
   void Check(const std::string& uid, Pod& pod);
   void WatchFiles(const std::string& uid, Pod& pod);
-  void CheckQuota(const std::string& uid, Pod& pod);
-  void CheckShares(const std::string& uid, Pod& pod);
-  void ReportLifts(const std::string& uid, Pod& pod, bool lifted);
+  // Whether they have undone what was written.
+  bool CheckQuota(const std::string& uid, Pod& pod);
+  bool CheckShares(const std::string& uid, Pod& pod);
+  void ReportRepairs(const std::string& uid, Pod& pod, bool repaired);
+  // Counts one more event, unless there are more than `limit` within the window: then answers true.
+  bool IsTooMuch(std::deque<Clock::time_point>& events, size_t limit, bool one_more) const;
+  // The pod is not checked for a while.
+  void Pause(const std::string& uid, Pod& pod);
   void CheckAt(const std::string& uid, Clock::time_point time);
   Subject SubjectOf(const std::string& uid) const;
 

@@ -42,7 +42,11 @@ class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
 
   void Start(PodCpuGuard::Options options = {}) {
     guard_.emplace(
-        io_, events_, [this](const std::string& uid) { return uid == "uid" && exclusive_; },
+        io_, events_,
+        [this](const std::string& uid) {
+          ++runs_;
+          return uid == "uid" && exclusive_;
+        },
         registry_, *cgroups_, conditions_, options);
     guard_->Guard("uid", kPath);
     Settle();
@@ -104,6 +108,7 @@ class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
   ContainerRegistry registry_;
   Conditions conditions_;
   std::atomic<bool> exclusive_ = true;
+  std::atomic<size_t> runs_ = 0;  // of the guard
   TaskQueue io_{"io"};
   const std::shared_ptr<host::EventLoop> events_ = *host::EventLoop::Make();
   std::optional<PodCpuGuard> guard_;
@@ -146,7 +151,7 @@ TEST_P(PodCpuGuardTest, SharesOfAnAcceptedResizeAreKept) {
 
 TEST_P(PodCpuGuardTest, QuotaThatIsRewrittenIsReportedAndLiftedAtALimitedRate) {
   constexpr milliseconds kPause{300};
-  Start({.lifts = 3, .window = hours(1), .pause = kPause});
+  Start({.repairs = 3, .window = hours(1), .pause = kPause});
   const auto lifted_again = [&] {
     Write(Quota(), Some());
     const auto begin = std::chrono::steady_clock::now();
@@ -171,8 +176,36 @@ TEST_P(PodCpuGuardTest, QuotaThatIsRewrittenIsReportedAndLiftedAtALimitedRate) {
   }));
 }
 
+// By a program that writes them, and a client of which alignd refuses resizes.
+TEST_P(PodCpuGuardTest, SharesThatAreRewrittenAreRestoredAtALimitedRate) {
+  Start({.repairs = 3, .window = hours(1), .pause = hours(1), .settle = hours(1)});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FALSE(Reported(ConditionType::kPodQuotaRewritten));
+    Write(Shares(), "2048");
+    guard_->ResizeRefused("uid");
+    ASSERT_TRUE(Eventually([&] { return Read(Shares()) == "1024"; })) << Read(Shares());
+  }
+  ASSERT_TRUE(Eventually([&] { return Reported(ConditionType::kPodQuotaRewritten).has_value(); }));
+  EXPECT_TRUE(Reported(ConditionType::kPodQuotaRewritten)
+                  ->message.starts_with("the kubelet keeps writing"));
+  Write(Shares(), "2048");
+  guard_->ResizeRefused("uid");
+  Settle();
+  EXPECT_EQ(Read(Shares()), "2048");
+}
+
+TEST_P(PodCpuGuardTest, WritesThatChangeNothingWakeItAtALimitedRate) {
+  Start({.checks = 3, .window = hours(1), .pause = hours(1)});
+  for (int i = 0; i < 50; ++i) {
+    Write(Quota(), None());
+    Settle();
+  }
+  EXPECT_LE(runs_, 10U);
+  EXPECT_TRUE(conditions_.Report().empty());
+}
+
 TEST_P(PodCpuGuardTest, RewrittenQuotaIsOverWhenItIsLeftAlone) {
-  Start({.lifts = 1, .window = seconds(1), .pause = milliseconds(10)});
+  Start({.repairs = 1, .window = seconds(1), .pause = milliseconds(10)});
   // On a slow machine, two writes may be further apart than the window.
   EXPECT_TRUE(Eventually([&] {
     if (IsNone(Read(Quota()))) Write(Quota(), Some());

@@ -1,0 +1,103 @@
+// Conditions of whole pods: their quota, and resizes that are refused.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "conditions_fixture.h"
+#include "reconcile/conditions.h"
+
+namespace alignd::reconcile {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::system_clock;
+
+TEST(PodConditions, QuotaThatIsNotLiftedIsLoggedOnceForEachPodAndReason) {
+  Logged logged;
+  Conditions conditions;
+  const Error read_only{ErrorCode::kIo, "write cpu.max: read-only", "make it writable"};
+  const std::string line =
+      "warning PodQuotaNotLifted: pod a: throttled, although it has exclusive CPUs: its CFS quota "
+      "cannot be lifted: write cpu.max: read-only; make it writable\n";
+  for (int i = 0; i < 3; ++i) conditions.QuotaNotLifted("a", read_only);
+  EXPECT_EQ(logged.Take(), line);
+  EXPECT_EQ(Only(conditions.Report()).times, 3U);
+  const auto first = Only(conditions.Report()).first;
+  conditions.QuotaNotLifted("b", read_only);
+  EXPECT_NE(logged.Take(), "");
+  conditions.QuotaNotLifted("a", {ErrorCode::kIo, "write cpu.max: denied"});
+  EXPECT_NE(logged.Take().find("denied"), std::string::npos);
+  EXPECT_EQ(conditions.Report().at(0).first, first);
+  conditions.QuotaNotLifted("a", read_only);
+  EXPECT_EQ(logged.Take(), line);
+
+  conditions.QuotaSettled("a");
+  EXPECT_EQ(logged.Take(),
+            "info PodQuotaNotLifted resolved: pod a: throttled, although it has exclusive CPUs: "
+            "its CFS quota cannot be lifted: write cpu.max: read-only\n");
+  EXPECT_EQ(conditions.PodsWithConditions(), std::set<std::string>{"b"});
+  conditions.QuotaNotLifted("a", read_only);
+  EXPECT_EQ(logged.Take(), line);
+}
+
+TEST(PodConditions, RewrittenQuotaNamesTheWriterAndIsLoggedOnce) {
+  Logged logged;
+  Conditions conditions;
+  const Subject web{"", {"uid", ""}, "default/web"};
+  for (int i = 0; i < 3; ++i) conditions.QuotaRewritten(web, 5, seconds(60), /*refused=*/false);
+  EXPECT_EQ(logged.Take(),
+            "warning PodQuotaRewritten: pod default/web: another program keeps writing the CFS "
+            "quota or the CPU shares of its cgroup, which takes CPU time from exclusive CPUs: more "
+            "than 5 times within 60 s; alignd undoes that each time, after a pause; find the "
+            "program that writes them, and stop it; if pods are to keep their quota, start alignd "
+            "with --keep-pod-cpu-quota\n");
+  conditions.QuotaRewritten(web, 5, seconds(60), /*refused=*/true);
+  const std::string line = logged.Take();
+  EXPECT_NE(line.find("the kubelet keeps writing"), std::string::npos) << line;
+  EXPECT_NE(line.find("undo the resize"), std::string::npos) << line;
+  conditions.QuotaLeftAlone("uid");
+  EXPECT_TRUE(conditions.Report().empty());
+}
+
+TEST(PodConditions, RefusedResizeLastsUntilItIsSettledOrNotRepeated) {
+  Logged logged;
+  Conditions conditions;
+  for (int i = 0; i < 2; ++i) {
+    conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1): asked for 0.5 CPUs", "undo it");
+  }
+  EXPECT_EQ(logged.Take(),
+            "warning PodResizeRefused: container app of pod default/web: a resize is refused: it "
+            "has 1 exclusive CPU (1): asked for 0.5 CPUs; undo it\n");
+  EXPECT_EQ(Only(conditions.Report()).times, 2U);
+  conditions.ResizeSettled({"uid", "other"});
+  EXPECT_EQ(conditions.Report().size(), 1U);
+  conditions.ResizeSettled(kApp.key);
+  EXPECT_TRUE(conditions.Report().empty());
+  conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
+  const auto now = system_clock::now();
+  conditions.DropExpired(now + Conditions::kRefusedResizeLasts / 2);
+  EXPECT_EQ(conditions.Report().size(), 1U);
+  conditions.DropExpired(now + Conditions::kRefusedResizeLasts);
+  EXPECT_TRUE(conditions.Report().empty());
+}
+
+TEST(PodConditions, GonePodTakesItsConditionsWithIt) {
+  Conditions conditions;
+  conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
+  conditions.QuotaRewritten({"", {"uid", ""}}, 5, seconds(60), /*refused=*/true);
+  conditions.QuotaNotLifted("uid", {ErrorCode::kIo, "read-only"});
+  conditions.QuotaNotLifted("other", {ErrorCode::kIo, "read-only"});
+  conditions.UpdateFailed(kApp, "CPUs 1-3", {ErrorCode::kInternal, "out of order"});
+  EXPECT_EQ(conditions.PodsWithConditions(), (std::set<std::string>{"other", "uid"}));
+  conditions.PodGone("uid");
+  const std::vector<Condition> rest = conditions.Report();
+  ASSERT_EQ(rest.size(), 2U);
+  EXPECT_EQ(rest[0].subject.key.pod_uid, "other");
+  EXPECT_EQ(rest[1].type, ConditionType::kCpusetUpdateFailed);
+}
+
+}  // namespace
+}  // namespace alignd::reconcile
