@@ -3,11 +3,11 @@
 
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "cri/handlers.h"
 #include "cri/malformed.h"
+#include "cri/tracked_call.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -65,18 +65,17 @@ class LifecycleHandler final : public proxy::CallHandler {
     if (!ReadRequest(bytes, request_, decide)) return;
     // Looked up before the runtime acts: afterwards the prefix may be that of another id.
     id_ = FindId(context_.registry, request_).value_or(CallersId(request_));
-    if constexpr (std::is_same_v<Request, runtime::v1::StopContainerRequest> ||
-                  std::is_same_v<Request, runtime::v1::StopPodSandboxRequest>) {
-      context_.registry.StopRequested(id_);
-    }
+    call_.emplace(context_.registry, id_);
     decide(std::move(bytes));
   }
 
   void OnResponse(const grpc::Status& status, const std::string*) override {
-    if (id_.empty()) return;
-    if (status.ok() || IsNotFound(context_, status, CallersId(request_), id_)) {
+    if (!call_) return;
+    call_->Answered(status);
+    if (!id_.empty() && (status.ok() || IsNotFound(context_, status, CallersId(request_), id_))) {
       record_(context_, id_);
     }
+    call_.reset();  // before the caller has the answer
   }
 
  private:
@@ -84,6 +83,7 @@ class LifecycleHandler final : public proxy::CallHandler {
   const Record record_;
   Request request_;
   std::string id_;
+  std::optional<StopCall> call_;
 };
 
 }  // namespace alignd::cri

@@ -2,6 +2,8 @@
 // from its pod or container, which is just being changed.
 #pragma once
 
+#include <grpcpp/support/status.h>
+
 #include <string>
 #include <utility>
 
@@ -54,6 +56,29 @@ class ContainerCall {
   reconcile::Reconciler& reconciler_;
   const std::string id_;
   const bool changes_cpus_;
+};
+
+// A call that stops or removes a sandbox or a container. See ContainerRegistry::BeginStop.
+class StopCall {
+ public:
+  StopCall(reconcile::ContainerRegistry& registry, std::string id)
+      : registry_(registry), id_(std::move(id)) {
+    registry_.BeginStop(id_);
+  }
+  StopCall(const StopCall&) = delete;
+  StopCall& operator=(const StopCall&) = delete;
+  ~StopCall() { registry_.EndStop(id_, may_go_on_); }
+
+  // What the runtime answered. With these codes the call has ended, not what it began.
+  void Answered(const grpc::Status& status) {
+    may_go_on_ = status.error_code() == grpc::StatusCode::CANCELLED ||
+                 status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  }
+
+ private:
+  reconcile::ContainerRegistry& registry_;
+  const std::string id_;
+  bool may_go_on_ = false;
 };
 
 }  // namespace alignd::cri

@@ -139,27 +139,42 @@ void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& 
   added_since_.insert(id);
 }
 
-void ContainerRegistry::StopRequested(const std::string& id) {
-  const MutexLock lock(mutex_);
+ContainerRegistry::Stopping* ContainerRegistry::StoppingOf(const std::string& id) {
   if (const auto found = sandboxes_.find(id); found != sandboxes_.end()) {
-    found->second.stop_requested = true;
+    return &found->second.stopping;
   }
-  if (const auto found = containers_.find(id); found != containers_.end()) {
-    found->second.stop_requested = true;
-  }
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? nullptr : &found->second.stopping;
+}
+
+void ContainerRegistry::BeginStop(const std::string& id) {
+  const MutexLock lock(mutex_);
+  if (Stopping* const stopping = StoppingOf(id)) ++stopping->calls;
+}
+
+void ContainerRegistry::EndStop(const std::string& id, bool may_go_on) {
+  const MutexLock lock(mutex_);
+  Stopping* const stopping = StoppingOf(id);
+  if (stopping == nullptr) return;
+  // It may have become known during the call.
+  stopping->calls = std::max(stopping->calls - 1, 0);
+  stopping->may_go_on = may_go_on;
 }
 
 bool ContainerRegistry::IsEnding(const std::string& pod_uid) const {
   const MutexLock lock(mutex_);
-  const auto sandbox_ends = [&pod_uid](const auto& entry) {
+  const bool sandbox_ends = std::ranges::any_of(sandboxes_, [&pod_uid](const auto& entry) {
     const Sandbox& sandbox = entry.second;
-    return sandbox.pod_uid == pod_uid && sandbox.stop_requested && !sandbox.stopped;
-  };
-  const auto container_ends = [&pod_uid](const auto& entry) {
-    return entry.second.key.pod_uid == pod_uid && entry.second.stop_requested;
-  };
-  return std::ranges::any_of(sandboxes_, sandbox_ends) ||
-         std::ranges::any_of(containers_, container_ends);
+    return sandbox.pod_uid == pod_uid && sandbox.stopping.now() && !sandbox.stopped;
+  });
+  if (sandbox_ends) return true;
+  bool any = false;
+  for (const auto& [id, container] : containers_) {
+    if (container.key.pod_uid != pod_uid) continue;
+    if (!container.stopping.now()) return false;
+    any = true;
+  }
+  return any;
 }
 
 void ContainerRegistry::BeginApply(const std::string& id, const CpuSet& cpuset) {

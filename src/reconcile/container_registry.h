@@ -77,10 +77,13 @@ class ContainerRegistry {
   // `applied`: the CPU set in the CreateContainer request to the runtime; empty for none.
   void AddContainer(const std::string& id, const ContainerKey& key, const CpuSet& applied);
 
-  // The runtime was asked to stop the sandbox or container of that id. Until that has succeeded,
-  // its processes may ignore SIGTERM.
-  void StopRequested(const std::string& id);
-  // Whether that is true of a sandbox or a container of the pod that has not stopped.
+  // Around a call that stops or removes the sandbox or container of that id. `may_go_on`: the call
+  // has failed, but it is not known whether the runtime has gone on with it; the processes may have
+  // been told to end, and ignore that.
+  void BeginStop(const std::string& id);
+  void EndStop(const std::string& id, bool may_go_on);
+  // Whether a sandbox of the pod is being stopped, or all containers of the pod that have not
+  // ended. A kubelet also stops single containers, of a pod that goes on.
   bool IsEnding(const std::string& pod_uid) const;
 
   void RemoveContainer(const std::string& id);
@@ -170,12 +173,18 @@ class ContainerRegistry {
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct Stopping {
+    int calls = 0;           // under way
+    bool may_go_on = false;  // after the last one that has ended
+
+    bool now() const { return calls > 0 || may_go_on; }
+  };
   struct Sandbox {
     std::string pod_uid;
     std::string name;
     std::optional<Clock::time_point> stopped;
     bool found = false;  // stopped in a listing; false: stopped through alignd
-    bool stop_requested = false;
+    Stopping stopping = {};
   };
   struct Container {
     ContainerKey key;
@@ -187,9 +196,11 @@ class ContainerRegistry {
     bool disturbed = true;                 // by such a call, since our own update began
     bool unmanaged = false;                // not created through alignd although it was running
     bool runs = false;                     // as of the last listing
-    bool stop_requested = false;
+    Stopping stopping = {};
   };
 
+  // Of the sandbox or container of that id; null if it is not known.
+  Stopping* StoppingOf(const std::string& id) REQUIRES(mutex_);
   void ForgetContainersOf(const std::string& pod_uid) REQUIRES(mutex_);
   bool HasSandbox(const std::string& pod_uid) const REQUIRES(mutex_);
   bool HasStopped(const std::string& pod_uid) const REQUIRES(mutex_);

@@ -45,7 +45,7 @@ void ContainerRegistry::TakeSandboxes(const RuntimeListing& listing) {
     // A stopped sandbox never runs again. If it is listed as ready, it was stopped after the
     // listing, or it was not complete yet when an earlier listing showed it as not ready.
     const auto known = sandboxes_.find(listed.id);
-    sandbox.stop_requested = known != sandboxes_.end() && known->second.stop_requested;
+    if (known != sandboxes_.end()) sandbox.stopping = known->second.stopping;
     if (known != sandboxes_.end() && known->second.stopped &&
         !(known->second.found && listed.ready)) {
       sandbox.stopped = known->second.stopped;

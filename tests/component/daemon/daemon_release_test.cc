@@ -104,5 +104,25 @@ TEST_F(DaemonRelease, SandboxThatDiesByItselfFreesNothingWhileItsContainersRun) 
   EXPECT_TRUE(Eventually([&] { return Create(sandbox, pod, Pinned(20)).status.ok(); }));
 }
 
+// Others are told that they wait for it only while that is so.
+TEST_F(DaemonRelease, PodIsEndingUntilItsStopHasFailed) {
+  StartWithoutListings();
+  const Running held = RunOne(PodConfig("held"), Pinned(27));
+  const auto refusal = [&] {
+    const v1::PodSandboxConfig pod = PodConfig("next");
+    const grpc::Status status = Create(Run(pod), pod, Pinned(2)).status;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    return status.error_message();
+  };
+  EXPECT_EQ(refusal().find("which is ending"), std::string::npos);
+  // The caller's patience is over, not the runtime's work.
+  runtime_->SetFailure("StopPodSandbox", {grpc::StatusCode::DEADLINE_EXCEEDED, "it ignores TERM"});
+  EXPECT_FALSE(StopSandbox(held.sandbox).ok());
+  EXPECT_NE(refusal().find("pod default/pod-held (held), which is ending"), std::string::npos);
+  runtime_->SetFailure("StopPodSandbox", {grpc::StatusCode::INTERNAL, "broken"});
+  EXPECT_FALSE(StopSandbox(held.sandbox).ok());
+  EXPECT_EQ(refusal().find("which is ending"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace alignd::daemon

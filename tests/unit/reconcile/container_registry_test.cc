@@ -3,39 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <set>
 #include <string>
 #include <vector>
+
+#include "registry_fixture.h"
 
 namespace alignd::reconcile {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
-using Pods = std::set<std::string>;
 
-CpuSet Cpus(const char* text) { return *CpuSet::Parse(text); }
-
-std::string AppliedTo(const ContainerRegistry& registry, const std::string& id) {
-  for (const admission::RunningContainer& container : registry.Containers()) {
-    if (container.id == id) return container.cpuset.ToString();
-  }
-  return "unknown";
-}
-
-class Registry : public ::testing::Test {
- protected:
-  Pods Listed(const RuntimeListing& listing, const Pods& allocated = {}, bool at_start = false) {
-    registry_.BeginListing();
-    return registry_.Resync(listing, allocated, at_start);
-  }
-  void Apply(const std::string& id, const char* cpus) {
-    registry_.BeginApply(id, Cpus(cpus));
-    registry_.EndApply(id, Cpus(cpus), true);
-  }
-
-  ContainerRegistry registry_;
-};
+class Registry : public RegistryTest {};
 
 TEST_F(Registry, PodIsGoneWithItsLastSandbox) {
   registry_.AddSandbox("s1", "pod");
@@ -138,9 +117,9 @@ TEST_F(Registry, ListingAddsForgetsAndKeepsAppliedSets) {
   registry_.AddContainer("kept", {"pod", "kept"}, Cpus("1-3"));
   registry_.AddContainer("vanished", {"pod", "vanished"}, Cpus("1-3"));
   Listed({{{"s", "pod", true}}, {{"kept", {"pod", "kept"}}, {"found", {"pod", "found"}}}});
-  EXPECT_EQ(AppliedTo(registry_, "kept"), "1-3");
-  EXPECT_EQ(AppliedTo(registry_, "found"), "");
-  EXPECT_EQ(AppliedTo(registry_, "vanished"), "unknown");
+  EXPECT_EQ(AppliedTo("kept"), "1-3");
+  EXPECT_EQ(AppliedTo("found"), "");
+  EXPECT_EQ(AppliedTo("vanished"), "unknown");
 }
 
 TEST_F(Registry, ContainersAddedWhileTheRuntimeListsAreKept) {
@@ -150,8 +129,8 @@ TEST_F(Registry, ContainersAddedWhileTheRuntimeListsAreKept) {
   registry_.AddContainer("short", {"pod", "short"}, Cpus("1"));
   registry_.RemoveContainer("short");
   EXPECT_EQ(registry_.Resync({}, {"pod"}, /*at_start=*/true), Pods{});
-  EXPECT_EQ(AppliedTo(registry_, "c"), "1");
-  EXPECT_EQ(AppliedTo(registry_, "short"), "unknown");
+  EXPECT_EQ(AppliedTo("c"), "1");
+  EXPECT_EQ(AppliedTo("short"), "unknown");
   EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
 }
 
@@ -230,7 +209,7 @@ TEST_F(Registry, SandboxThatStopsWhileTheRuntimeListsStaysStopped) {
 TEST_F(Registry, SandboxThatIsListedAsNotReadyHasStopped) {
   Listed({{{"s", "pod", /*ready=*/false}}, {{"c", {"pod", "app"}, "s", /*runs=*/false}}});
   EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
-  EXPECT_EQ(AppliedTo(registry_, "c"), "unknown");  // it never runs
+  EXPECT_EQ(AppliedTo("c"), "unknown");  // it never runs
 }
 
 TEST_F(Registry, SandboxThatDiedHasNotStoppedWhileItsContainersRun) {
@@ -242,7 +221,7 @@ TEST_F(Registry, SandboxThatDiedHasNotStoppedWhileItsContainersRun) {
   Listed(listing(true));
   EXPECT_EQ(registry_.StoppedPods(), Pods{});
   EXPECT_FALSE(registry_.IsGone("pod"));
-  EXPECT_EQ(AppliedTo(registry_, "c"), "1-3");
+  EXPECT_EQ(AppliedTo("c"), "1-3");
   Listed(listing(false));
   EXPECT_EQ(registry_.StoppedPods(), Pods{"pod"});
 }
@@ -252,7 +231,7 @@ TEST_F(Registry, SandboxThatBecomesReadyHasNotStopped) {
   Listed({{{"s", "pod", /*ready=*/false}}, {}});
   Listed({{{"s", "pod", /*ready=*/true}}, {{"c", {"pod", "app"}, "s"}}});
   EXPECT_EQ(registry_.StoppedPods(), Pods{});
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
+  EXPECT_EQ(AppliedTo("c"), "");
 }
 
 TEST_F(Registry, PodMustBeMissingTwiceExceptAtTheStart) {
@@ -272,59 +251,14 @@ TEST_F(Registry, PodWithACallUnderWayIsNotMissing) {
   EXPECT_EQ(Listed({}, {"pod"}, /*at_start=*/true), Pods{"pod"});
 }
 
-TEST_F(Registry, UpdateCountsAsAppliedIfNoOtherCallWasUnderWay) {
-  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
-  Apply("c", "0-3");
-  EXPECT_EQ(AppliedTo(registry_, "c"), "0-3");
-
-  registry_.BeginApply("c", Cpus("0-1"));
-  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
-  registry_.EndApply("c", Cpus("0-1"), true);
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // a start was under way
-  Apply("c", "0-1");
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // it is still under way
-  EXPECT_TRUE(registry_.EndContainerCall("c", false));
-  Apply("c", "0-1");
-  EXPECT_EQ(AppliedTo(registry_, "c"), "0-1");
-
-  registry_.BeginApply("c", Cpus("0"));
-  registry_.BeginContainerCall("c", false);
-  EXPECT_TRUE(registry_.EndContainerCall("c", false));
-  registry_.EndApply("c", Cpus("0"), true);
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");  // a start began and ended
-}
-
-TEST_F(Registry, DuringAnUpdateAContainerMayBeOnTheOldAndOnTheNewCpus) {
-  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
-  registry_.BeginApply("c", Cpus("2-5"));
-  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
-  registry_.EndApply("c", Cpus("2-5"), /*taken=*/false);
-  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
-  Apply("c", "2-5");
-  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("2-5"));
-  EXPECT_EQ(AppliedTo(registry_, "c"), "2-5");
-}
-
 TEST_F(Registry, ContainersOfAStoppedPodAreForgottenAlsoIfAnOldListingHasThem) {
   registry_.AddSandbox("s", "pod");
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
   registry_.BeginListing();
   registry_.SandboxStopped("s");
-  EXPECT_EQ(AppliedTo(registry_, "c"), "unknown");
+  EXPECT_EQ(AppliedTo("c"), "unknown");
   registry_.Resync({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}}, {}, false);
-  EXPECT_EQ(AppliedTo(registry_, "c"), "unknown");
-}
-
-TEST_F(Registry, UpdateOfAnotherClientLeavesTheSetUnknown) {
-  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
-  registry_.BeginContainerCall("c", /*changes_cpus=*/true);
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
-  EXPECT_TRUE(registry_.EndContainerCall("c", true));
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
-  registry_.BeginContainerCall("unknown", true);
-  EXPECT_FALSE(registry_.EndContainerCall("unknown", true));
+  EXPECT_EQ(AppliedTo("c"), "unknown");
 }
 
 std::string Ids(const std::vector<ContainerRegistry::UnmanagedContainer>& containers) {
@@ -403,89 +337,55 @@ TEST_F(Registry, ForgottenContainersAreNotUnmanaged) {
   EXPECT_EQ(Ids(registry_.UnmanagedContainers()), "c d ");
 }
 
-TEST_F(Registry, CallUnderWayOutlivesAListing) {
-  registry_.AddSandbox("s", "pod");
-  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
-  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
-  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}});
-  Apply("c", "0-3");
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
-}
-
-TEST_F(Registry, ContainerFoundElsewhereIsThereUntilTheNextUpdate) {
-  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
-  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));
-  registry_.FoundElsewhere("c", Cpus("0-1"));
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
-  registry_.FoundAsApplied("c");
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
-
-  registry_.FoundElsewhere("c", {});
-  EXPECT_EQ(registry_.AppliedTo("c"), std::nullopt);
-  EXPECT_EQ(AppliedTo(registry_, "c"), "");
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
-  Apply("c", "4-7");
-  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("4-7"));
-}
-
-TEST_F(Registry, ContainerKeptElsewhereIsThereUntilItIsLeftAlone) {
-  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
-  EXPECT_EQ(registry_.KeptOn("c"), std::nullopt);
-  registry_.KeptElsewhere("c", Cpus("0-1"));
-  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));  // it is not updated again
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1,4-7"));
-  Apply("c", "1");
-  registry_.FoundAsApplied("c");
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-1"));
-  registry_.KeptElsewhere("c", Cpus("2"));
-  EXPECT_EQ(registry_.KeptOn("c"), Cpus("0-2"));
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("0-2"));
-  registry_.KeptElsewhere("c", {});
-  EXPECT_EQ(registry_.KeptOn("c"), CpuSet());
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
-  registry_.AddSandbox("s", "pod");
-  Listed({{{"s", "pod", true}}, {{"c", {"pod", "app"}}}});
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, CpuSet());
-  registry_.LeftAlone("c");
-  EXPECT_EQ(registry_.Footprints()[0].cpuset, Cpus("1"));
-}
-
-// The update that was under way may have been applied before the write of the other program.
-TEST_F(Registry, UpdateUnderWayWhenItWasFoundElsewhereIsNotCertain) {
-  registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
-  registry_.BeginApply("c", Cpus("4-7"));
-  registry_.FoundElsewhere("c", Cpus("0-1"));
-  registry_.EndApply("c", Cpus("4-7"), true);
-  EXPECT_EQ(registry_.AppliedTo("c"), std::nullopt);
-  EXPECT_TRUE(registry_.Footprints()[0].cpuset.Intersects(Cpus("0-1")));
-}
-
-TEST_F(Registry, PodIsEndingFromTheFirstStopUntilItHasStopped) {
+TEST_F(Registry, PodIsEndingWhileItsSandboxIsStopped) {
   registry_.AddSandbox("s", "pod", "default/pod");
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
-  registry_.StopRequested("unknown");
+  registry_.BeginStop("unknown");
   EXPECT_FALSE(registry_.IsEnding("pod"));
-  registry_.StopRequested("c");  // and its process ignores SIGTERM
+  registry_.BeginStop("s");
   EXPECT_TRUE(registry_.IsEnding("pod"));
   EXPECT_FALSE(registry_.IsEnding("other"));
-  registry_.RemoveContainer("c");  // it has ended; the kubelet may create it again
-  EXPECT_FALSE(registry_.IsEnding("pod"));
-  registry_.StopRequested("s");
-  EXPECT_TRUE(registry_.IsEnding("pod"));
-  registry_.Resync({{{"s", "pod", /*ready=*/true}}, {}}, {"pod"}, false);
+  Listed({{{"s", "pod", /*ready=*/true}}, {{"c", {"pod", "app"}}}}, {"pod"});
   EXPECT_TRUE(registry_.IsEnding("pod"));
   registry_.SandboxStopped("s");
+  registry_.EndStop("s", /*may_go_on=*/false);
   EXPECT_FALSE(registry_.IsEnding("pod"));
 }
 
-TEST_F(Registry, SetIsNotCertainDuringACallOfAnotherClient) {
+// A kubelet stops single containers, whose liveness probe fails, of a pod that goes on.
+TEST_F(Registry, PodIsEndingOnlyOnceAllItsContainersAreStopped) {
+  registry_.AddSandbox("s", "pod", "default/pod");
+  EXPECT_FALSE(registry_.IsEnding("pod"));
+  registry_.AddContainer("c1", {"pod", "app"}, Cpus("4-7"));
+  registry_.AddContainer("c2", {"pod", "sidecar"}, {});
+  registry_.AddContainer("c3", {"other", "app"}, {});
+  registry_.BeginStop("c1");
+  EXPECT_FALSE(registry_.IsEnding("pod"));
+  registry_.BeginStop("c2");
+  EXPECT_TRUE(registry_.IsEnding("pod"));
+  EXPECT_FALSE(registry_.IsEnding("other"));
+  Listed({{{"s", "pod", true}}, {{"c1", {"pod", "app"}}, {"c2", {"pod", "sidecar"}}}}, {"pod"});
+  EXPECT_TRUE(registry_.IsEnding("pod"));
+  registry_.RemoveContainer("c2");  // it has ended
+  EXPECT_TRUE(registry_.IsEnding("pod"));
+  registry_.RemoveContainer("c1");
+  EXPECT_FALSE(registry_.IsEnding("pod"));
+}
+
+TEST_F(Registry, PodIsNotEndingAfterAStopThatHasFailed) {
+  registry_.AddSandbox("s", "pod", "default/pod");
   registry_.AddContainer("c", {"pod", "app"}, Cpus("4-7"));
-  registry_.BeginContainerCall("c", /*changes_cpus=*/false);
-  EXPECT_EQ(registry_.AppliedTo("c"), std::nullopt);
-  registry_.EndContainerCall("c", /*changes_cpus=*/false);
-  EXPECT_EQ(registry_.AppliedTo("c"), Cpus("4-7"));
+  for (const char* const id : {"s", "c"}) {
+    registry_.BeginStop(id);
+    registry_.BeginStop(id);
+    registry_.EndStop(id, /*may_go_on=*/false);
+    EXPECT_TRUE(registry_.IsEnding("pod")) << id;  // the other call
+    registry_.EndStop(id, /*may_go_on=*/true);
+    EXPECT_TRUE(registry_.IsEnding("pod")) << id;
+    registry_.BeginStop(id);
+    registry_.EndStop(id, /*may_go_on=*/false);
+    EXPECT_FALSE(registry_.IsEnding("pod")) << id;
+  }
 }
 
 }  // namespace
