@@ -13,6 +13,28 @@ namespace {
 
 using Maker = std::unique_ptr<proxy::CallHandler> (*)(const HandlerContext&);
 
+// Lives as long as a client's call that reads the runtime's container events.
+class EventsReader final : public proxy::CallHandler {
+ public:
+  explicit EventsReader(const HandlerContext& context) : reconciler_(context.reconciler) {
+    reconciler_.ClientReadsEvents();
+  }
+  EventsReader(const EventsReader&) = delete;
+  EventsReader& operator=(const EventsReader&) = delete;
+  ~EventsReader() override { reconciler_.ClientHasLeftEvents(); }
+
+  bool IsRelayed() const override { return true; }
+  void OnRequest(std::string, Decide) override {}
+  void OnResponse(const grpc::Status&, const std::string*) override {}
+
+ private:
+  reconcile::Reconciler& reconciler_;
+};
+
+std::unique_ptr<proxy::CallHandler> MakeEventsReader(const HandlerContext& context) {
+  return std::make_unique<EventsReader>(context);
+}
+
 const std::map<std::string, Maker, std::less<>>& Makers() {
   static const auto* const kMakers = new std::map<std::string, Maker, std::less<>>{
       {"RunPodSandbox", &MakeRunPodSandbox},
@@ -25,6 +47,7 @@ const std::map<std::string, Maker, std::less<>>& Makers() {
       {"StopContainer", &MakeStopContainer},
       {"RemoveContainer", &MakeRemoveContainer},
       {"ContainerStatus", &MakeContainerStatus},
+      {"GetContainerEvents", &MakeEventsReader},
   };
   return *kMakers;
 }
@@ -41,7 +64,6 @@ std::string_view RuntimeMethod(std::string_view path) {
 
 proxy::HandlerFactory MakeContainerHandlers(HandlerContext context) {
   return [context](const std::string& path) -> std::unique_ptr<proxy::CallHandler> {
-    if (RuntimeMethod(path) == "GetContainerEvents") context.reconciler.LeaveEventsToClient();
     const auto maker = Makers().find(RuntimeMethod(path));
     if (maker != Makers().end()) return maker->second(context);
     return MayPass(path) ? nullptr : MakeUnsupported(path);

@@ -286,10 +286,11 @@ class RunningDaemon final : public Daemon {
       inherited = *std::move(opened);
       own_socket_ = *rpc::SocketPath(options.listen);
     }
-    auto forwarder = proxy::Forwarder::Start(events_, *std::move(inherited),
-                                             {.runtime_socket = *runtime,
-                                              .handlers = handlers_,
-                                              .runtime_lost = [this] { reconciler_.Relist(); }});
+    auto forwarder = proxy::Forwarder::Start(
+        events_, *std::move(inherited),
+        {.runtime_socket = *runtime, .handlers = handlers_, .runtime_lost = [this] {
+           reconciler_.RuntimeLost();
+         }});
     if (!forwarder.ok()) return forwarder.error();
     forwarder_ = *std::move(forwarder);
     return Done{};

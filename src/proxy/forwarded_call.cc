@@ -156,6 +156,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       return;
     }
     handler_ = context_.handlers(std::string(Method()));
+    if (handler_ != nullptr && handler_->IsRelayed()) observer_ = std::exchange(handler_, nullptr);
     if (handler_ == nullptr) return Forward();
     if (const grpc::Status status = handler_->OnCall(); !status.ok()) {
       return Answer(status);
@@ -372,7 +373,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   State state_ = State::kReading;
   bool begun_ = false;  // the request's headers are there
   Headers request_;
-  std::shared_ptr<CallHandler> handler_;  // null if the call is only relayed
+  std::shared_ptr<CallHandler> handler_;   // null if the call is only relayed
+  std::shared_ptr<CallHandler> observer_;  // of a relayed call; may be null
   CallerSide caller_;
   RuntimeSide runtime_{*this};
 

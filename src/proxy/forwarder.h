@@ -27,6 +27,10 @@ class CallHandler {
 
   virtual ~CallHandler() = default;
 
+  // Whether the call is only relayed. Then no other method is called, and the handler is destroyed
+  // when the call has ended.
+  virtual bool IsRelayed() const { return false; }
+
   // The call has begun. If this is not OK, the call ends with it at once, before any message.
   virtual grpc::Status OnCall() { return grpc::Status::OK; }
 

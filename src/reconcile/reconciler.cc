@@ -25,7 +25,7 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
             guard_.Look();
             if (after_listing_) after_listing_();
           },
-          options.lister),
+          [this] { events_.RuntimeLost(); }, options.lister),
       processes_(
           threads.io, node, allocation, cgroups, conditions, [this] { return guard_.Cgroups(); },
           options.processes),

@@ -80,14 +80,20 @@ class Reconciler {
     if (pods_) pods_->ResizeRefused(pod_uid);
   }
 
-  // As RuntimeEvents::LeaveToClient.
-  void LeaveEventsToClient() { events_.LeaveToClient(); }
+  // As RuntimeEvents::ClientReads and ClientHasLeft.
+  void ClientReadsEvents() { events_.ClientReads(); }
+  void ClientHasLeftEvents() { events_.ClientHasLeft(); }
 
   // As PodReleaser::Release.
   void Release(const std::string& pod_uid) { releaser_.Release(pod_uid); }
 
   // As RuntimeLister::Relist.
   void Relist() { lister_.Relist(); }
+  // Call when the connection to the runtime has ended: another runtime may serve the next one.
+  void RuntimeLost() {
+    events_.RuntimeLost();
+    lister_.Relist();
+  }
 
   // Call after a container was started: it is guarded from then on.
   void Started() { guard_.Look(); }

@@ -80,6 +80,7 @@ RuntimeEvents::RuntimeEvents(TaskQueue& background, std::shared_ptr<grpc::Channe
       registry_(registry),
       relist_(std::move(relist)),
       options_(options),
+      pause_(options.retry),
       task_(background, [this] { return Run(); }) {}
 
 void RuntimeEvents::Stop() {
@@ -96,18 +97,42 @@ void RuntimeEvents::Stop() {
   while (stream_) ended_.Wait(mutex_);
 }
 
-void RuntimeEvents::LeaveToClient() {
+void RuntimeEvents::ClientReads() {
   std::shared_ptr<Stream> stream;
+  bool say = false;
   {
     const MutexLock lock(mutex_);
-    if (std::exchange(stopped_, true)) return;
+    if (++clients_ > 1) return;
+    open_at_ = RecurringTask::kNever;
     stream = stream_;
+    say = !std::exchange(said_left_, true);
   }
   if (stream) stream->Cancel();
-  spdlog::info(
-      "a client reads the runtime's container events, which some runtimes give to one reader only: "
-      "alignd leaves them to it, and finds containers that are created at the runtime's own socket "
-      "at the next reconcile");
+  spdlog::log(say ? spdlog::level::info : spdlog::level::debug,
+              "a client reads the runtime's container events, which some runtimes give to one "
+              "reader only: until it ends, alignd leaves them to it, and finds containers that are "
+              "created at the runtime's own socket at the next reconcile");
+}
+
+void RuntimeEvents::ClientHasLeft() {
+  const MutexLock lock(mutex_);
+  if (--clients_ > 0) return;
+  OpenLater();
+  task_.RunSoon();
+}
+
+void RuntimeEvents::RuntimeLost() {
+  const MutexLock lock(mutex_);
+  pause_ = options_.retry;
+  unserved_ = false;
+  lost_ = true;
+  OpenLater();
+  task_.RunSoon();
+}
+
+void RuntimeEvents::OpenLater() {
+  if (stream_ || clients_ > 0 || unserved_) return;
+  open_at_ = std::min(open_at_, Clock::now() + pause_);
 }
 
 RuntimeEvents::Clock::time_point RuntimeEvents::Run() {
@@ -116,22 +141,24 @@ RuntimeEvents::Clock::time_point RuntimeEvents::Run() {
   {
     const MutexLock lock(mutex_);
     if (stopped_) return RecurringTask::kNever;
-    open = !stream_ && open_at_ && *open_at_ <= Clock::now();
+    open = !stream_ && open_at_ <= Clock::now();
     look = due_ <= Clock::now();
   }
   if (open) Open();
   if (look && HasUnknown()) relist_();
   const MutexLock lock(mutex_);
-  return std::min(due_, open_at_.value_or(RecurringTask::kNever));
+  return std::min(due_, open_at_);
 }
 
 void RuntimeEvents::Open() {
   auto stream = std::make_shared<Stream>(*this);
   {
     const MutexLock lock(mutex_);
-    if (stopped_) return;
+    if (stopped_ || clients_ > 0) return;
     stream_ = stream;
-    open_at_.reset();
+    opened_ = Clock::now();
+    lost_ = false;
+    open_at_ = RecurringTask::kNever;
     // What was created before the stream was open was not told.
     overflow_ = true;
     due_ = std::min(due_, Clock::now() + options_.settle);
@@ -179,6 +206,7 @@ void RuntimeEvents::OnEnd(const grpc::Status& status) {
   {
     const MutexLock lock(mutex_);
     say = unserved && !std::exchange(said_unserved_, true);
+    unserved_ = unserved && !lost_;
   }
   const std::string why = std::string(rpc::NameOf(status.error_code())) + ": " +
                           rpc::ToError(status, "GetContainerEvents").Text();
@@ -192,7 +220,9 @@ void RuntimeEvents::OnEnd(const grpc::Status& status) {
   }
   const MutexLock lock(mutex_);
   stream_.reset();
-  open_at_ = Clock::now() + (unserved ? options_.retry_if_unserved : options_.retry);
+  if (Clock::now() - opened_ >= options_.last_retry) pause_ = options_.retry;
+  OpenLater();
+  pause_ = std::min(2 * pause_, options_.last_retry);
   // Under the lock: once it is released, Stop may return and this object may be gone.
   task_.RunSoon();
   ended_.NotifyAll();

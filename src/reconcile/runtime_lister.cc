@@ -10,13 +10,15 @@ namespace alignd::reconcile {
 RuntimeLister::RuntimeLister(TaskQueue& io, allocation::AllocationManager& allocation,
                              ContainerRegistry& registry, RuntimeClient& runtime,
                              PodReleaser& releaser, Conditions& conditions,
-                             std::function<void(Clock::time_point)> listed, Options options)
+                             std::function<void(Clock::time_point)> listed,
+                             std::function<void()> failed, Options options)
     : allocation_(allocation),
       registry_(registry),
       runtime_(runtime),
       releaser_(releaser),
       conditions_(conditions),
       listed_(std::move(listed)),
+      failed_(std::move(failed)),
       options_(options),
       task_(io, [this] { return Run(); }) {}
 
@@ -149,6 +151,7 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
   if (!listing.ok()) {
     conditions_.RuntimeFailed(listing.error());
     next_ = Clock::now() + options_.retry;
+    failed_();
     return;
   }
   conditions_.RuntimeAnswered();

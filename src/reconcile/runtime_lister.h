@@ -31,12 +31,12 @@ class RuntimeLister {
     std::chrono::milliseconds retry{1'000};    // after a listing that failed
   };
 
-  // `listed` is called after every listing, on the queue, with the time at which the listing began.
-  // All references outlive this object.
+  // `listed` is called after every listing, on the queue, with the time at which the listing began;
+  // `failed` after every listing that failed. All references outlive this object.
   RuntimeLister(TaskQueue& io, allocation::AllocationManager& allocation,
                 ContainerRegistry& registry, RuntimeClient& runtime, PodReleaser& releaser,
                 Conditions& conditions, std::function<void(Clock::time_point)> listed,
-                Options options);
+                std::function<void()> failed, Options options);
   RuntimeLister(const RuntimeLister&) = delete;
   RuntimeLister& operator=(const RuntimeLister&) = delete;
   ~RuntimeLister() { Stop(); }
@@ -85,6 +85,7 @@ class RuntimeLister {
   PodReleaser& releaser_;
   Conditions& conditions_;
   const std::function<void(Clock::time_point)> listed_;
+  const std::function<void()> failed_;
   const Options options_;
 
   std::atomic<bool> recovered_ = false;

@@ -12,6 +12,8 @@
 namespace alignd::daemon {
 namespace {
 
+constexpr char kEvents[] = "/runtime.v1.RuntimeService/GetContainerEvents";
+
 class DaemonEvents : public DaemonTest {
  protected:
   void StartRarelyListing() {
@@ -34,6 +36,12 @@ class DaemonEvents : public DaemonTest {
     const Running running = RunOne(BurstablePod(uid), Shared());
     client_ = through_alignd;
     return running;
+  }
+  // A client reads all events from here on.
+  static void Open(testing::RawCall& events) {
+    events.Write(v1::GetEventsRequest().SerializeAsString());
+    events.WritesDone();
+    events.WaitForInitialMetadata();
   }
   std::vector<control::v1::Condition> Unmanaged() const {
     return testing::ConditionsOf(DaemonOptions().ControlSocket(),
@@ -98,10 +106,8 @@ TEST_F(DaemonEvents, ClientThatReadsEventsGetsThemAll) {
   StartRuntime();
   StartRarelyListing();
   AwaitStream();
-  testing::RawCall events(client_, "/runtime.v1.RuntimeService/GetContainerEvents");
-  events.Write(v1::GetEventsRequest().SerializeAsString());
-  events.WritesDone();
-  events.WaitForInitialMetadata();
+  testing::RawCall events(client_, kEvents);
+  Open(events);
   const size_t before = Listings();
   const Running direct = RunDirectly("direct");
   for (const auto type : {v1::CONTAINER_CREATED_EVENT, v1::CONTAINER_STARTED_EVENT}) {
@@ -115,6 +121,39 @@ TEST_F(DaemonEvents, ClientThatReadsEventsGetsThemAll) {
   (void)events.Finish();
   // alignd does not read them any more: a call that waits for a listing is the first to have one.
   EXPECT_EQ(Listings(), before);
+}
+
+TEST_F(DaemonEvents, AreReadAgainOnceTheClientHasLeft) {
+  StartRuntime();
+  StartRarelyListing();
+  AwaitStream();
+  for (size_t streams = 1; streams < 5; streams += 2) {
+    testing::RawCall events(client_, kEvents);
+    Open(events);
+    events.context().TryCancel();
+    (void)events.Finish();
+    // The client's, and the next one of alignd.
+    ASSERT_TRUE(
+        Eventually([&] { return runtime_->Requests("GetContainerEvents").size() >= streams + 2; }));
+  }
+  RunDirectly("direct");
+  EXPECT_TRUE(Eventually([&] { return Unmanaged().size() == 1; }));
+}
+
+// It may be another one after its restart.
+TEST_F(DaemonEvents, RuntimeWithoutEventsIsAskedForThemAfterItsRestart) {
+  StartRuntime();
+  runtime_->SetFailure("GetContainerEvents", {grpc::StatusCode::UNIMPLEMENTED, "none"});
+  StartRarelyListing();
+  ASSERT_TRUE(Eventually([&] { return !runtime_->Requests("GetContainerEvents").empty(); }));
+  // A client's call has opened the connection whose end shows that.
+  EXPECT_TRUE(Call<v1::VersionResponse>("Version", v1::VersionRequest()).status.ok());
+  runtime_.reset();
+  watch_.Forget();
+  StartRuntime();
+  ASSERT_TRUE(Eventually([&] { return !runtime_->Requests("GetContainerEvents").empty(); }));
+  RunDirectly("direct");
+  EXPECT_TRUE(Eventually([&] { return Unmanaged().size() == 1; }));
 }
 
 }  // namespace
