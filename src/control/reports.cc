@@ -10,7 +10,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/topologymanager/merge_explanation.h"
 #include "control/readable.h"
-#include "reconcile/holders.h"
+#include "reconcile/assigned_containers.h"
 
 namespace alignd::control {
 namespace {

@@ -129,7 +129,7 @@ class CreateContainer final : public proxy::CallHandler {
     const std::string name = PodName();
     if (!lifted.ok()) context_.conditions.QuotaNotLifted(key_.pod_uid, lifted.error(), name);
     if (lifted.ok() && *lifted) {
-      spdlog::info("pod {} has exclusive CPUs: its CFS quota of {} us is lifted", name, **lifted);
+      spdlog::info("{}", cgroup::LiftedText("pod " + name, **lifted));
     }
     context_.reconciler.GuardPod(key_.pod_uid, CgroupParent());
     Inject(std::move(decide));
@@ -169,7 +169,7 @@ class CreateContainer final : public proxy::CallHandler {
   }
 
   Result<Done> RequireNamesOfBoth() const {
-    const Result<Done> checked = RequireNames(request_->sandbox_config().metadata());
+    const Result<Done> checked = RequirePodNames(request_->sandbox_config().metadata());
     if (!checked.ok()) return checked;
     const std::string& name = request_->config().metadata().name();
     if (!name.empty()) return RequireText("container name", name);

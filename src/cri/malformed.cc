@@ -2,8 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "alignd/checkpoint/utf8.h"
 #include "allocation/state_limits.h"
+#include "host/printable.h"
 #include "rpc/grpc_status.h"
 
 namespace alignd::cri {
@@ -24,14 +24,14 @@ bool ReadAnswer(const std::string& bytes, google::protobuf::MessageLite& answer)
 }
 
 Result<Done> RequireText(std::string_view what, const std::string& text) {
-  if (checkpoint::IsText(text)) return allocation::RequireName(what, text);
+  if (host::IsText(text)) return allocation::RequireName(what, text);
   return Error{ErrorCode::kInvalidArgument,
-               std::string(what) + " \"" + checkpoint::Escaped(text) +
+               std::string(what) + " \"" + host::Escaped(text) +
                    "\" is not UTF-8, or has control characters",
                "create the pod with another one"};
 }
 
-Result<Done> RequireNames(const runtime::v1::PodSandboxMetadata& pod) {
+Result<Done> RequirePodNames(const runtime::v1::PodSandboxMetadata& pod) {
   Result<Done> checked = RequireText("pod UID", pod.uid());
   if (checked.ok()) checked = RequireText("pod name", pod.name());
   if (checked.ok()) checked = RequireText("namespace", pod.namespace_());

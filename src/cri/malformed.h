@@ -32,6 +32,6 @@ bool ReadAnswer(const std::string& bytes, google::protobuf::MessageLite& answer)
 // allocation::kMaxNameBytes. `what` names it.
 Result<Done> RequireText(std::string_view what, const std::string& text);
 // Likewise for the UID, the name and the namespace of the pod.
-Result<Done> RequireNames(const runtime::v1::PodSandboxMetadata& pod);
+Result<Done> RequirePodNames(const runtime::v1::PodSandboxMetadata& pod);
 
 }  // namespace alignd::cri

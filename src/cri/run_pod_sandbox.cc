@@ -29,7 +29,7 @@ class RunPodSandbox final : public proxy::CallHandler {
     bytes_ = std::move(bytes);
     v1::RunPodSandboxRequest request;
     if (!ReadRequest(bytes_, request, decide)) return;
-    const Result<Done> named = RequireNames(request.config().metadata());
+    const Result<Done> named = RequirePodNames(request.config().metadata());
     if (!named.ok()) return decide(rpc::ToStatus(named.error()));
     config_ = std::make_shared<const v1::PodSandboxConfig>(std::move(*request.mutable_config()));
     context_.reconciler.WhenListed(Next(&RunPodSandbox::LearnResources, std::move(decide)));

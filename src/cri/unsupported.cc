@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "alignd/checkpoint/utf8.h"
 #include "cri/handlers.h"
+#include "host/printable.h"
 
 namespace alignd::cri {
 namespace {
@@ -65,9 +65,8 @@ class Unsupported final : public proxy::CallHandler {
   grpc::Status OnCall() override {
     const Reason reason = ReasonFor(path_);
     const std::string_view name = std::string_view(path_).substr(path_.starts_with('/') ? 1 : 0);
-    return {grpc::StatusCode::UNIMPLEMENTED, "alignd does not support " +
-                                                 checkpoint::Escaped(name) + ": " + reason.text +
-                                                 "; " + reason.remedy};
+    return {grpc::StatusCode::UNIMPLEMENTED, "alignd does not support " + host::Escaped(name) +
+                                                 ": " + reason.text + "; " + reason.remedy};
   }
   // OnCall has ended the call.
   void OnRequest(std::string, Decide) override {}

@@ -10,9 +10,11 @@ namespace {
 
 constexpr char kHexDigits[] = "0123456789abcdef";
 
+// C0, DEL and C1.
+bool IsControl(uint32_t code) { return code < 0x20 || (code >= 0x7f && code <= 0x9f); }
+
 bool IsVisible(uint32_t code) {
-  if (code < 0x20) return false;                       // C0 control characters
-  if (code >= 0x7f && code <= 0x9f) return false;      // DEL, C1 control characters
+  if (IsControl(code)) return false;
   if (code == 0xad || code == 0x61c) return false;     // soft hyphen, Arabic letter mark
   if (code >= 0x200b && code <= 0x200f) return false;  // zero width; marks of direction
   if (code >= 0x2028 && code <= 0x202e) return false;  // line ends; embedding, override
@@ -20,6 +22,13 @@ bool IsVisible(uint32_t code) {
   if (code == 0xfeff) return false;                    // byte order mark
   return code < 0xfff9 || code > 0xfffb;               // interlinear annotation
 }
+
+void AppendHexByte(std::string& out, char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  out += {'\\', 'x', kHexDigits[byte >> 4], kHexDigits[byte & 15]};
+}
+
+bool IsPartOfText(const checkpoint::Rune& rune) { return rune.valid && !IsControl(rune.code); }
 
 // All codes that are not visible have at most four digits.
 void AppendEscaped(std::string& out, uint32_t code) {
@@ -48,8 +57,7 @@ std::string Printable(std::string_view text) {
   while (!text.empty()) {
     const checkpoint::Rune rune = checkpoint::DecodeRune(text);
     if (!rune.valid) {
-      const auto byte = static_cast<unsigned char>(text.front());
-      shown += {'\\', 'x', kHexDigits[byte >> 4], kHexDigits[byte & 15]};
+      AppendHexByte(shown, text.front());
     } else if (IsVisible(rune.code)) {
       shown += text.substr(0, rune.bytes);
     } else {
@@ -58,6 +66,30 @@ std::string Printable(std::string_view text) {
     text.remove_prefix(rune.bytes);
   }
   return shown;
+}
+
+bool IsText(std::string_view text) {
+  while (!text.empty()) {
+    const checkpoint::Rune rune = checkpoint::DecodeRune(text);
+    if (!IsPartOfText(rune)) return false;
+    text.remove_prefix(rune.bytes);
+  }
+  return true;
+}
+
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  while (!text.empty()) {
+    const checkpoint::Rune rune = checkpoint::DecodeRune(text);
+    const std::string_view bytes = text.substr(0, rune.bytes);
+    if (IsPartOfText(rune)) {
+      escaped += bytes;
+    } else {
+      for (const char c : bytes) AppendHexByte(escaped, c);
+    }
+    text.remove_prefix(rune.bytes);
+  }
+  return escaped;
 }
 
 PrintableStream::PrintableStream(std::ostream& stream) : stream_(stream), buffer_(stream.rdbuf()) {

@@ -1,4 +1,4 @@
-// Texts of other programs, made harmless for a terminal and for a log of lines.
+// Texts of other programs, made harmless for a terminal, for a log of lines, and as keys.
 #pragma once
 
 #include <ostream>
@@ -16,6 +16,14 @@ namespace alignd::host {
 // It is applied where a text leaves alignd for a person: in the formatter of the log, in the
 // streams of alignctl, and in the status of a call that alignd answers.
 std::string Printable(std::string_view text);
+
+// Whether the text is UTF-8 without control characters. It can be a key of the state files, and may
+// have invisible characters, which Printable shows.
+bool IsText(std::string_view text);
+
+// The text with everything that IsText excludes as `\xNN`, byte by byte. It stays as it is if
+// IsText. Not for a person: see Printable.
+std::string Escaped(std::string_view text);
 
 // While it exists, what is written to `stream` is Printable, except the ends of lines. Its
 // destructor writes what is left. One thread at a time.

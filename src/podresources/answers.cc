@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reconcile/holders.h"
+#include "reconcile/assigned_containers.h"
 
 namespace alignd::podresources {
 namespace {

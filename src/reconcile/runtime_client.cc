@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "alignd/checkpoint/utf8.h"
 #include "cgroup/node_list.h"
+#include "host/printable.h"
 #include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
@@ -18,7 +18,7 @@ namespace alignd::reconcile {
 namespace {
 
 namespace v1 = runtime::v1;
-using checkpoint::Escaped;
+using host::Escaped;
 
 constexpr char kVersion1[] = "/runtime.v1.RuntimeService/";
 constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.RuntimeService/";

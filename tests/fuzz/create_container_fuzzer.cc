@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "alignd/checkpoint/utf8.h"
 #include "cri/injection.h"
+#include "host/printable.h"
 #include "podsource/annotation_source.h"
 #include "podsource/cri_estimate.h"
 
@@ -19,9 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   runtime::v1::CreateContainerRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
   const std::string& name = request.config().metadata().name();
-  const std::string shown = alignd::checkpoint::Escaped(name);
-  if (!alignd::checkpoint::IsText(shown)) std::abort();
-  if (alignd::checkpoint::IsText(name) != (shown == name)) std::abort();
+  const std::string shown = alignd::host::Escaped(name);
+  if (!alignd::host::IsText(shown)) std::abort();
+  if (alignd::host::IsText(name) != (shown == name)) std::abort();
   const alignd::podsource::Question question{
       std::make_shared<const runtime::v1::PodSandboxConfig>(request.sandbox_config()),
       std::make_shared<const runtime::v1::ContainerConfig>(request.config())};

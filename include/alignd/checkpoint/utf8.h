@@ -24,12 +24,6 @@ Rune DecodeRune(std::string_view text);
 // `code` must be a valid code point, not a surrogate.
 void AppendRune(std::string& out, uint32_t code);
 
-// Whether the text is UTF-8 without control characters.
-bool IsText(std::string_view text);
-
-// The text with everything that IsText excludes as `\xNN`, byte by byte.
-std::string Escaped(std::string_view text);
-
 // The text with U+FFFD for each byte that is not UTF-8.
 std::string ToValidUtf8(std::string_view text);
 

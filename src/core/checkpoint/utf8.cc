@@ -5,11 +5,6 @@ namespace {
 
 bool IsSurrogate(uint32_t code) { return code >= 0xD800 && code <= 0xDFFF; }
 
-bool IsShown(const Rune& rune) {
-  const bool control = rune.code < 0x20 || (rune.code >= 0x7F && rune.code < 0xA0);
-  return rune.valid && !control;
-}
-
 }  // namespace
 
 Rune DecodeRune(std::string_view text) {
@@ -56,33 +51,6 @@ void AppendRune(std::string& out, uint32_t code) {
     continuation(6);
     continuation(0);
   }
-}
-
-bool IsText(std::string_view text) {
-  while (!text.empty()) {
-    const Rune rune = DecodeRune(text);
-    if (!IsShown(rune)) return false;
-    text.remove_prefix(rune.bytes);
-  }
-  return true;
-}
-
-std::string Escaped(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string escaped;
-  while (!text.empty()) {
-    const Rune rune = DecodeRune(text);
-    for (const char c : text.substr(0, rune.bytes)) {
-      if (IsShown(rune)) {
-        escaped += c;
-      } else {
-        const auto byte = static_cast<unsigned char>(c);
-        escaped += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-      }
-    }
-    text.remove_prefix(rune.bytes);
-  }
-  return escaped;
 }
 
 std::string ToValidUtf8(std::string_view text) {

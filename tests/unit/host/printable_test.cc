@@ -4,6 +4,7 @@
 
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace alignd::host {
 namespace {
@@ -69,6 +70,26 @@ TEST(PrintableStream, ReportsThatNothingCouldBeWritten) {
     out << "text";
   }
   EXPECT_FALSE(out.good());
+}
+
+TEST(Escaped, ShowsEveryByteThatIsNoText) {
+  for (const std::string text : {"", "default/app-1", "\xC3\xBC \xF0\x9F\x98\x80"}) {
+    EXPECT_TRUE(IsText(text)) << text;
+    EXPECT_EQ(Escaped(text), text);
+  }
+  struct Case {
+    std::string text;
+    std::string escaped;
+  };
+  for (const auto& [text, escaped] : std::vector<Case>{{"a\xff", R"(a\xff)"},
+                                                       {std::string("a\0z", 3), R"(a\x00z)"},
+                                                       {"\x1b[1m\x7f", R"(\x1b[1m\x7f)"},
+                                                       {"\xC2\x85", R"(\xc2\x85)"},
+                                                       {"\xE2\x80!", R"(\xe2\x80!)"}}) {
+    EXPECT_FALSE(IsText(text)) << escaped;
+    EXPECT_EQ(Escaped(text), escaped);
+    EXPECT_TRUE(IsText(Escaped(text)));
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "reconcile/holders.h"
+#include "reconcile/assigned_containers.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using Keys = std::set<ContainerKey>;
 
 CpuSet CpusIn(const char* list) { return CpuSet::Parse(list).value(); }
 
-class Holders : public ::testing::Test {
+class AssignedContainersTest : public ::testing::Test {
  protected:
   void Assign(const std::string& container, const char* cpus, const std::set<std::string>& gpus) {
     if (*cpus != '\0') state_.cpu.assignments["p"][container] = CpusIn(cpus);
@@ -30,14 +30,14 @@ class Holders : public ::testing::Test {
   ContainerRegistry registry_;
 };
 
-TEST_F(Holders, AreAllContainersThatAreAssignedSomething) {
+TEST_F(AssignedContainersTest, AreAllContainersThatAreAssignedSomething) {
   Assign("cpus", "1-2", {});
   Assign("gpu", "", {"gpu0"});
   state_.memory.assignments["p"]["memory"] = {memorymanager::Block{{0}, "memory", 1}};
   EXPECT_EQ(AssignedContainers(state_), (Keys{{"p", "cpus"}, {"p", "gpu"}, {"p", "memory"}}));
 }
 
-TEST_F(Holders, ThatEndedAreReusedIfARunningContainerHasAllOfIt) {
+TEST_F(AssignedContainersTest, ThatEndedAreReusedIfARunningContainerHasAllOfIt) {
   Assign("init", "1-2", {"gpu0"});
   Assign("app", "1-4", {"gpu0", "gpu1"});
   EXPECT_EQ(ReusedContainers(state_, registry_), Keys());  // none runs: the app may come again
@@ -47,7 +47,7 @@ TEST_F(Holders, ThatEndedAreReusedIfARunningContainerHasAllOfIt) {
   EXPECT_EQ(ReusedContainers(state_, registry_), Keys());
 }
 
-TEST_F(Holders, KeepWhatNoOtherContainerHas) {
+TEST_F(AssignedContainersTest, KeepWhatNoOtherContainerHas) {
   Assign("init", "", {"gpu0", "gpu7"});
   Assign("other", "5", {});
   Assign("app", "1-4", {"gpu0"});
@@ -56,7 +56,7 @@ TEST_F(Holders, KeepWhatNoOtherContainerHas) {
   EXPECT_EQ(ReusedContainers(state_, registry_), Keys());
 }
 
-TEST_F(Holders, OfAnotherPodDoNotCount) {
+TEST_F(AssignedContainersTest, OfAnotherPodDoNotCount) {
   Assign("init", "1-2", {});
   state_.cpu.assignments["q"]["app"] = CpusIn("1-2");
   registry_.AddContainer("id", {"q", "app"}, {});

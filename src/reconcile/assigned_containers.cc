@@ -1,4 +1,4 @@
-#include "reconcile/holders.h"
+#include "reconcile/assigned_containers.h"
 
 #include <algorithm>
 #include <map>
