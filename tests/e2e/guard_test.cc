@@ -42,10 +42,7 @@ TEST_F(RealNode, RefusedResizeLeavesThePodsCgroupAsItWas) {
     GTEST_SKIP() << "the controllers of the pod's cgroup are the kubelet's to enable (version 2)";
   }
   const PodManifest exclusive = ExclusivePod("exclusive", 1);
-  const std::filesystem::path pod = CgroupOf(exclusive, "").parent_path();
-  const std::filesystem::path cpu =
-      "/sys/fs/cgroup/cpu" / pod.lexically_relative("/sys/fs/cgroup/cpuset");
-  std::filesystem::create_directories(cpu);
+  const std::filesystem::path cpu = MakeCpuCgroupOf(exclusive);
   std::ofstream(cpu / "cpu.shares") << 1024 << std::endl;
   const std::string id = Run(exclusive);
   ASSERT_NE(id, "");
@@ -109,10 +106,7 @@ TEST_F(RealNode, QuotaOfThePodsCgroupDoesNotThrottleExclusiveCpus) {
     GTEST_SKIP() << "the controllers of the pod's cgroup are the kubelet's to enable (version 2)";
   }
   const PodManifest exclusive = ExclusivePod("exclusive", 1);
-  const std::filesystem::path pod = CgroupOf(exclusive, "").parent_path();
-  const std::filesystem::path cpu =
-      "/sys/fs/cgroup/cpu" / pod.lexically_relative("/sys/fs/cgroup/cpuset");
-  std::filesystem::create_directories(cpu);
+  const std::filesystem::path cpu = MakeCpuCgroupOf(exclusive);
   std::ofstream(cpu / "cpu.cfs_quota_us") << 50000 << std::endl;
   ASSERT_EQ(ReadText(cpu / "cpu.cfs_quota_us"), "50000\n");
   const std::string id = Run(exclusive);

@@ -207,6 +207,14 @@ class RealNode : public ::testing::Test {
   std::filesystem::path CgroupOf(const PodManifest& pod, const std::string& id) const {
     return CpusetMount() + simulator::CgroupParent(pod.pod, {cgroup_root_, {}, true}) + "/" + id;
   }
+  // The pod's own cgroup of the CPU controller (version 1), which a kubelet makes before the pod.
+  std::filesystem::path MakeCpuCgroupOf(const PodManifest& pod) const {
+    const std::filesystem::path cpuset = CgroupOf(pod, "").parent_path();
+    std::filesystem::path cpu =
+        "/sys/fs/cgroup/cpu" / cpuset.lexically_relative("/sys/fs/cgroup/cpuset");
+    std::filesystem::create_directories(cpu);
+    return cpu;
+  }
   int PidOf(const PodManifest& pod, const std::string& id) const {
     const std::string pids = ReadText(CgroupOf(pod, id) / "cgroup.procs");
     EXPECT_NE(pids, "") << "no process in " << CgroupOf(pod, id);

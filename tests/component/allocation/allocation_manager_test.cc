@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "alignd/admission/node_state.h"
+#include "allocation_fixture.h"
 #include "edge/allocation_node.h"
 #include "edge/allocation_outcome.h"
 
@@ -18,24 +19,6 @@ using namespace alignd::testing;
 bool Answered(const std::future<Outcome>& later) {
   return later.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
-
-class AllocationTest : public ::testing::Test {
- protected:
-  AllocationTest() {
-    world.Up();
-    world.AnnounceDevices();
-  }
-
-  void ExpectNothingAssigned() {
-    world.Settle();
-    admission::NodeState empty = admission::NodeState::Initial(world.node);
-    empty.devices.resources = {{kGpu, EightDevices("gpu")}, {kNic, EightDevices("nic")}};
-    EXPECT_EQ(world.published(), empty);
-    EXPECT_EQ(world.saved(), Persistent(empty));
-  }
-
-  AllocationNode world;
-};
 
 TEST_F(AllocationTest, AssignsSavesPublishes) {
   const uint64_t before = world.manager->snapshot()->generation;
@@ -264,44 +247,6 @@ TEST_F(AllocationTest, AsksAgainWhenTheFreeDevicesMovedAndThenGoesWithoutPrefere
             std::set<std::string>{"gpu3"});  // the lowest free one
 }
 
-TEST_F(AllocationTest, AssignsNothingThatItCannotSave) {
-  for (const std::map<std::string, std::string>& devices :
-       {std::map<std::string, std::string>{}, std::map<std::string, std::string>{{kGpu, "1"}}}) {
-    int index = 0;
-    for (;; ++index) {
-      SCOPED_TRACE(index);
-      world.disk.FailAt(index, ENOSPC);
-      const Outcome outcome = world.Admit(AppPod("pod", 2, devices));
-      if (!world.disk.failed()) {
-        EXPECT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
-        break;
-      }
-      ASSERT_TRUE(IsError(outcome, ErrorCode::kIo)) << TextOf(outcome);
-      world.disk.Repair();
-      ExpectNothingAssigned();  // and the next task repairs the files
-    }
-    EXPECT_GE(index, 18);  // two or three files, nine calls each
-    world.disk.Repair();
-    ASSERT_TRUE(world.Release("pod").ok());
-  }
-}
-
-TEST_F(AllocationTest, ReleasesInMemoryWhatItCannotReleaseOnDisk) {
-  const Pod big = AppPod("big", 15);
-  ASSERT_TRUE(AllocatedOf(world.Admit(big)));
-  world.disk.DieAt(0);
-  const Result<Done> released = world.Release("big");
-  ASSERT_FALSE(released.ok());
-  EXPECT_EQ(released.error().code, ErrorCode::kIo);
-  EXPECT_TRUE(world.published().cpu.assignments.empty());
-  EXPECT_EQ(world.saved().cpu.assignments.size(), 1u);
-  // The CPUs are not assigned while the file says that they are taken.
-  EXPECT_TRUE(IsError(world.Admit(AppPod("next", 2)), ErrorCode::kIo));
-  world.disk.Repair();
-  ASSERT_TRUE(world.Release("unknown").ok());  // any change saves it
-  ExpectNothingAssigned();
-}
-
 // Half of the pods have no assignment: they were refused.
 TEST_F(AllocationTest, KeepsNothingOfPodsThatWereReleased) {
   const std::set<std::string> at_first = world.manager->KnownPods();
@@ -363,29 +308,6 @@ TEST_F(AllocationTest, PublishesEveryChangeInOrder) {
   ASSERT_TRUE(world.Release("pod").ok());
   world.manager.reset();
   EXPECT_EQ(generations, (std::vector<uint64_t>{start + 1, start + 2, start + 3}));
-}
-
-TEST_F(AllocationTest, SavesWhichDevicesAreRegistered) {
-  EXPECT_EQ(world.saved().devices.resources.size(), 2u);
-  world.manager->RemoveResource(kNic);
-  world.Settle();
-  EXPECT_EQ(world.saved().devices.resources.size(), 1u);
-}
-
-TEST_F(AllocationTest, AsksAgainForAnAnswerThatDidNotReachTheDisk) {
-  const Pod pod = AppPod("pod", 2, {{kGpu, "1"}});
-  ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
-  admission::NodeState state = world.published();
-  state.devices.allocations[{"pod", "app"}].at(kGpu).response.clear();
-  ASSERT_TRUE(CheckpointStore(world.paths()).Save(world.node, state).ok());
-  world.Down();
-  world.Up();
-  world.AnnounceDevices();
-  const Outcome outcome = world.Admit(pod);
-  ASSERT_TRUE(AllocatedOf(outcome)) << TextOf(outcome);
-  EXPECT_EQ(AllocatedOf(outcome)->assignments.at("app").devices.at(kGpu).response,
-            FakePlugins::AnswerTo(kGpu, {"gpu0"}));
-  EXPECT_EQ(world.plugins->allocations(), 1);
 }
 
 TEST_F(AllocationTest, AssignsDisjointThingsToManyThreads) {

@@ -1,4 +1,4 @@
-// The control service over a real socket, with a real allocation manager behind it.
+// What the control service reports.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -6,82 +6,18 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "alignd/control/v1/control.grpc.pb.h"
-#include "cli/explain_command.h"
-#include "cli/status_command.h"
-#include "control/control_client.h"
-#include "control/control_server.h"
-#include "edge/allocation_node.h"
+#include "control_fixture.h"
 #include "edge/allocation_outcome.h"
-#include "edge/run_alignctl.h"
 #include "rpc/unix_socket.h"
-#include "sync/mutex.h"
 
 namespace alignd::control {
 namespace {
 
 using namespace alignd::testing;
-
-class ControlTest : public ::testing::Test {
- protected:
-  ControlTest() {
-    world.Up();
-    world.AnnounceDevices();
-    Serve();
-  }
-
-  void Serve() {
-    auto started = ControlServer::Start(socket(), "1.2.3", world.node, *world.manager, conditions_,
-                                        [this] { return Names(); });
-    if (!started.ok()) ADD_FAILURE() << started.error().Text();
-    if (started.ok()) server = *std::move(started);
-  }
-
-  std::string socket() const { return (world.tree.root() / "control.sock").string(); }
-
-  v1::GetStatusResponse Status() const {
-    const Result<v1::GetStatusResponse> status = ControlClient(socket()).GetStatus();
-    if (!status.ok()) ADD_FAILURE() << status.error().Text();
-    return status.ok() ? *status : v1::GetStatusResponse();
-  }
-
-  std::vector<v1::PodDecision> Explain(const std::string& pod, uint32_t limit = 0) const {
-    const auto explained = ControlClient(socket()).Explain(pod, limit);
-    if (!explained.ok()) ADD_FAILURE() << explained.error().Text();
-    if (!explained.ok()) return {};
-    return {explained->decisions().begin(), explained->decisions().end()};
-  }
-
-  // Blocks while `names_block_` is set.
-  PodNames Names() {
-    const MutexLock lock(mutex_);
-    ++names_waiting_;
-    changed_.NotifyAll();
-    while (names_block_) changed_.Wait(mutex_);
-    return {{"known-to-runtime", "default/name-of-runtime"}};
-  }
-
-  AllocationNode world;
-  reconcile::Conditions conditions_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool names_block_ GUARDED_BY(mutex_) = false;
-  int names_waiting_ GUARDED_BY(mutex_) = 0;
-  std::unique_ptr<ControlServer> server;
-};
-
-bool IsNode0AndPreferred(const v1::Hint& hint) {
-  return !hint.any() && hint.preferred() && hint.numa_size() == 1 && hint.numa(0) == 0;
-}
-
-testing::Printed Alignctl(const std::vector<std::string>& arguments) {
-  return testing::RunAlignctl({cli::AddStatusCommand, cli::AddExplainCommand}, arguments);
-}
 
 TEST_F(ControlTest, ReportsConditions) {
   EXPECT_EQ(Status().conditions_size(), 0);
@@ -259,30 +195,6 @@ TEST_F(ControlTest, NamesPodsAsTheRuntimeDoes) {
   EXPECT_EQ(Status().containers(0).pod(), "default/name-of-runtime");
 }
 
-TEST_F(ControlTest, ExplainsWhyAPodHasNoCpusOfItsOwn) {
-  Pod pod = AppPod("pod", 2);
-  pod.containers[0].resources.requests["cpu"] = *Quantity::Parse("1500m");
-  pod.containers[0].resources.limits["cpu"] = *Quantity::Parse("1500m");
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
-  pod = AppPod("loose", 2);
-  pod.containers[0].resources.requests["cpu"] = *Quantity::Parse("1");
-  ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
-
-  const std::vector<v1::PodDecision> loose = Explain("loose");
-  ASSERT_EQ(loose.size(), 1u);
-  EXPECT_EQ(loose[0].outcome(), "admitted");
-  EXPECT_EQ(loose[0].asked(), "app: shared CPUs (Burstable pod)");
-  ASSERT_EQ(loose[0].assignments_size(), 1);
-  EXPECT_EQ(loose[0].assignments(0).exclusive_cpus(), "");
-  const std::vector<v1::PodDecision> fraction = Explain("pod");
-  ASSERT_EQ(fraction.size(), 1u);
-  EXPECT_TRUE(
-      fraction[0].asked().starts_with("app: shared CPUs (1500m CPUs are not a whole number)"))
-      << fraction[0].asked();
-  EXPECT_NE(Alignctl({"explain", "loose", "--socket", socket()}).out.find("nothing to decide"),
-            std::string::npos);
-}
-
 TEST_F(ControlTest, AnswersWhileADecisionIsPending) {
   world.plugins->Hold();
   std::future<Outcome> later = world.AdmitLater(AppPod("slow", 2, {{kGpu, "1"}}));
@@ -295,51 +207,6 @@ TEST_F(ControlTest, AnswersWhileADecisionIsPending) {
   EXPECT_EQ(Explain("").size(), 1u);
 }
 
-TEST_F(ControlTest, ExplainsTheNewestDecisionsFirst) {
-  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("fits", 2))));
-  ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("too-large", 99))));
-  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("fits", 2))));  // no new decision
-  const std::vector<v1::PodDecision> all = Explain("");
-  ASSERT_EQ(all.size(), 2u);
-  EXPECT_EQ(all[0].pod_uid(), "too-large");
-  EXPECT_EQ(all[0].outcome(), "refused");
-  EXPECT_EQ(all[0].reason(), "UnexpectedAdmissionError");
-  EXPECT_TRUE(all[0].asked().starts_with("app: 99 exclusive CPUs")) << all[0].asked();
-  EXPECT_NE(all[0].available(), "");
-  const std::vector<v1::PodDecision> newest = Explain("", 1);
-  ASSERT_EQ(newest.size(), 1u);
-  EXPECT_EQ(newest[0].pod_uid(), "too-large");
-  const std::vector<v1::PodDecision> named = Explain("default/fits");
-  ASSERT_EQ(named.size(), 1u);
-  EXPECT_EQ(named[0].pod_uid(), "fits");
-
-  const v1::PodDecision& fits = all[1];
-  EXPECT_EQ(fits.pod_namespace(), "default");
-  EXPECT_EQ(fits.pod_name(), "fits");
-  EXPECT_EQ(fits.outcome(), "admitted");
-  EXPECT_GT(fits.time_unix_ms(), 0);
-  ASSERT_EQ(fits.containers_size(), 1);
-  const v1::ContainerDecision& app = fits.containers(0);
-  EXPECT_TRUE(IsNode0AndPreferred(app.merged())) << app.DebugString();
-  ASSERT_GE(app.hints_size(), 1);
-  EXPECT_EQ(app.hints(0).resource(), "cpu");
-  ASSERT_GE(app.candidates_size(), 2);
-  EXPECT_EQ(app.candidates(0).verdict(), "best");
-  EXPECT_EQ(app.candidates(1).verdict(), "as good, but {0} is lower");
-  ASSERT_EQ(fits.assignments_size(), 1);
-  EXPECT_EQ(fits.assignments(0).exclusive_cpus(), "2-3");
-}
-
-TEST_F(ControlTest, ExplainsAFailureOfADevicePlugin) {
-  world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
-  ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
-  const v1::PodDecision decision = Explain("pod").at(0);
-  EXPECT_EQ(decision.outcome(), "refused");
-  EXPECT_EQ(decision.reason(), "UnexpectedAdmissionError");
-  EXPECT_TRUE(IsNode0AndPreferred(decision.containers(0).merged())) << decision.DebugString();
-  EXPECT_EQ(decision.assignments_size(), 0);
-}
-
 TEST_F(ControlTest, ReplacesBytesThatAreNotUtf8) {
   world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "bad \xff byte"});
   ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
@@ -347,14 +214,6 @@ TEST_F(ControlTest, ReplacesBytesThatAreNotUtf8) {
   ASSERT_EQ(decisions.size(), 1u);
   EXPECT_NE(decisions[0].message().find("bad \xEF\xBF\xBD byte"), std::string::npos)
       << decisions[0].message();
-}
-
-TEST_F(ControlTest, CarriesTheSourceOfTheResources) {
-  std::promise<Outcome> answer;
-  world.manager->Admit({.pod = AppPod("pod", 2), .source = "annotation"},
-                       [&](Outcome outcome) { answer.set_value(std::move(outcome)); });
-  ASSERT_TRUE(AllocatedOf(answer.get_future().get()));
-  EXPECT_EQ(Explain("pod").at(0).source(), "annotation");
 }
 
 TEST_F(ControlTest, SocketIsForOwnerAndGroupOnly) {

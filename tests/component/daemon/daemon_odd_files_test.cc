@@ -30,6 +30,18 @@ class DaemonOddFiles : public DaemonTest {
     options.root = tree_.root() / "root";
     return options;
   }
+
+  // The odd file ends the start with an error that names it, and nothing is made through it.
+  void ExpectNoStart(OddFile kind, const fs::path& path) const {
+    SCOPED_TRACE(path.string() + ": " + NameOf(kind));
+    testing::MakeOddFile(kind, path);
+    const auto started = Daemon::Start(DaemonOptions());
+    ASSERT_FALSE(started.ok());
+    EXPECT_NE(started.error().message.find(path.string()), std::string::npos)
+        << started.error().message;
+    EXPECT_NE(started.error().remedy, "") << started.error().message;
+    EXPECT_FALSE(fs::exists(path.parent_path() / "nowhere"));
+  }
 };
 
 TEST_F(DaemonOddFiles, InPlaceOfAFileThatIsReadEndTheStartWithARemedy) {
@@ -40,14 +52,7 @@ TEST_F(DaemonOddFiles, InPlaceOfAFileThatIsReadEndTheStartWithARemedy) {
         StateDir() / "boot_id", StateDir() / "alignd.lock",
         tree_.root() / "root/proc/sys/kernel/random/boot_id"}) {
     for (const OddFile kind : testing::OddFiles()) {
-      SCOPED_TRACE(path.string() + ": " + NameOf(kind));
-      testing::MakeOddFile(kind, path);
-      const auto started = Daemon::Start(DaemonOptions());
-      ASSERT_FALSE(started.ok());
-      EXPECT_NE(started.error().message.find(path.string()), std::string::npos)
-          << started.error().message;
-      EXPECT_NE(started.error().remedy, "") << started.error().message;
-      EXPECT_FALSE(fs::exists(path.parent_path() / "nowhere"));
+      ExpectNoStart(kind, path);
     }
     fs::remove_all(path);
   }
@@ -62,14 +67,7 @@ TEST_F(DaemonOddFiles, InPlaceOfASocketEndTheStartWithARemedy) {
         fs::path(options.PodResourcesSocket()), StateDir() / "device-plugins/kubelet.sock"}) {
     for (const OddFile kind : testing::OddFiles()) {
       if (kind == OddFile::kSocket) continue;  // a stale socket is replaced
-      SCOPED_TRACE(path.string() + ": " + NameOf(kind));
-      testing::MakeOddFile(kind, path);
-      const auto started = Daemon::Start(options);
-      ASSERT_FALSE(started.ok());
-      EXPECT_NE(started.error().message.find(path.string()), std::string::npos)
-          << started.error().message;
-      EXPECT_NE(started.error().remedy, "") << started.error().message;
-      EXPECT_FALSE(fs::exists(path.parent_path() / "nowhere"));
+      ExpectNoStart(kind, path);
     }
     fs::remove_all(path);
   }

@@ -50,6 +50,14 @@ class DaemonPodResources : public DaemonTest {
     });
   }
 
+  // Pod `p`: an init container with that, and `app` with 2 CPUs and a GPU.
+  static v1::PodSandboxConfig PodWithInit(int cpus, int gpus) {
+    return PodConfig("p", "",
+                     R"({"init":{"init":true,"limits":{"cpu":")" + std::to_string(cpus) +
+                         R"(","memory":"100Mi","nvidia.com/gpu":)" + std::to_string(gpus) +
+                         R"(}},"app":{"limits":{"cpu":"2","memory":"100Mi","nvidia.com/gpu":1}}})");
+  }
+
   // Returns when a listing of the runtime that began after this call has been taken over.
   bool WaitForListing() const {
     const size_t before = runtime_->Requests("ListPodSandbox").size();
@@ -122,10 +130,7 @@ TEST_F(DaemonPodResources, ListAContainerThatWaitsForItsNextStart) {
 TEST_F(DaemonPodResources, DoNotListAnInitContainerThatHasEnded) {
   Start();
   StartGpus();
-  const v1::PodSandboxConfig pod =
-      PodConfig("p", "",
-                R"({"init":{"init":true,"limits":{"cpu":"4","memory":"100Mi","nvidia.com/gpu":2}},)"
-                R"("app":{"limits":{"cpu":"2","memory":"100Mi","nvidia.com/gpu":1}}})");
+  const v1::PodSandboxConfig pod = PodWithInit(/*cpus=*/4, /*gpus=*/2);
   const std::string sandbox = Run(pod);
   const std::string init = CreateAndStart(sandbox, pod, Pinned(4, "init"));
   EXPECT_NE(Describe(Get("pod-p")).find("init: CPUs 4"), std::string::npos);
@@ -146,10 +151,7 @@ TEST_F(DaemonPodResources, DoNotListAnInitContainerThatHasEnded) {
 TEST_F(DaemonPodResources, NorDoesTheStatusCallItAHolder) {
   Start();
   StartGpus();
-  const v1::PodSandboxConfig pod =
-      PodConfig("p", "",
-                R"({"init":{"init":true,"limits":{"cpu":"2","memory":"100Mi","nvidia.com/gpu":1}},)"
-                R"("app":{"limits":{"cpu":"2","memory":"100Mi","nvidia.com/gpu":1}}})");
+  const v1::PodSandboxConfig pod = PodWithInit(/*cpus=*/2, /*gpus=*/1);
   const std::string sandbox = Run(pod);
   const std::string init = CreateAndStart(sandbox, pod, Pinned(2, "init"));
   ASSERT_TRUE(runtime_->EndContainer(init, 0));

@@ -22,6 +22,7 @@
 #include "allocation/allocation_manager.h"
 #include "deviceplugin/plugin_registry.h"
 #include "edge/allocation_node.h"
+#include "living.h"
 #include "mirror/binding_table.h"
 #include "mirror/mirror.h"
 #include "mirror/mirrored_devices.h"
@@ -45,28 +46,6 @@ inline v1beta1::ListAndWatchResponse ListWithout(int unhealthy) {
   }
   return list;
 }
-
-// The living objects of a class.
-template <typename T>
-class Living {
- public:
-  void Add(T* one) {
-    const MutexLock lock(mutex_);
-    all_.insert(one);
-  }
-  void Remove(T* one) {
-    const MutexLock lock(mutex_);
-    all_.erase(one);
-  }
-  void WithAll(const std::function<void(T&)>& work) {
-    const MutexLock lock(mutex_);
-    for (T* one : all_) work(*one);
-  }
-
- private:
-  Mutex mutex_;
-  std::set<T*> all_ GUARDED_BY(mutex_);
-};
 
 // A plugin that answers on a thread of its own.
 class FakeConnection final : public PluginConnection {

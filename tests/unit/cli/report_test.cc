@@ -1,145 +1,16 @@
 // The exact output of `status`, `explain` and `simulate --explain`.
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <sstream>
 #include <string>
 
 #include "cli/program.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
+#include "report_fixture.h"
 
 namespace alignd::cli {
 namespace {
-
-namespace v1 = control::v1;
-
-// The message in protobuf's text format.
-template <typename Message>
-Message Parse(const std::string& text) {
-  Message message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-  return message;
-}
-
-v1::GetStatusResponse Status() {
-  return Parse<v1::GetStatusResponse>(R"pb(
-    version: "1.2.3"
-    generation: 7
-    policies {
-      cpu_manager: "static"
-      memory_manager: "Static"
-      topology_manager: "restricted"
-      topology_scope: "container"
-      compatibility: "1.36"
-      cpu_manager_options { key: "full-pcpus-only" value: "true" }
-    }
-    default_set: "0-1,4-5"
-    reserved_cpus: "0"
-    numa {
-      id: 0
-      free_cpus: "1"
-      cpus: 3
-      memory {
-        key: "memory"
-        value { free: 1073741824 total: 2147483648 }
-      }
-      memory {
-        key: "hugepages-2Mi"
-        value { free: 0 total: 0 }
-      }
-      devices {
-        key: "example.com/gpu"
-        value { free: 0 total: 1 }
-      }
-    }
-    numa { id: 8 }
-    devices {
-      name: "example.com/gpu"
-      registered: true
-      healthy { total: 2 }
-      unhealthy: 1
-    }
-    devices { name: "example.com/nic" }
-    containers {
-      pod_uid: "u1"
-      pod: "default/web"
-      container: "app"
-      exclusive_cpus: "2-3"
-      memory_nodes: [ 0, 1 ]
-      devices {
-        resource: "example.com/gpu"
-        devices { id: "gpu0" numa: 0 }
-        devices { id: "gpu1" }
-      }
-    }
-    containers {
-      pod_uid: "u2"
-      container: "sidecar"
-      devices {
-        resource: "example.com/gpu"
-        devices {
-          id: "gpu2"
-          numa: [ 0, 1 ]
-        }
-      }
-    })pb");
-}
-
-v1::ContainerDecision Explanation(const std::string& container) {
-  v1::ContainerDecision explanation = Parse<v1::ContainerDecision>(R"pb(
-    hints {
-      resource: "cpu"
-      hints { numa: 0 preferred: true }
-      hints { numa: 1 preferred: true }
-      hints { numa: [ 0, 1 ] }
-    }
-    hints { resource: "example.com/gpu" no_opinion: true }
-    hints { resource: "example.com/nic" }
-    hints {
-      resource: "memory"
-      hints { numa: 0 preferred: true }
-      left_out: 3
-    }
-    merged { numa: 0 preferred: true }
-    candidates {
-      hint { numa: 0 preferred: true }
-      verdict: "best"
-    }
-    candidates {
-      hint { numa: 1 preferred: true }
-      verdict: "as good, but {0} is lower"
-    }
-    candidates_left_out: 2
-    notes: "a note")pb");
-  explanation.set_container(container);
-  return explanation;
-}
-
-v1::PodDecision Refused() {
-  v1::PodDecision decision = Parse<v1::PodDecision>(R"pb(
-    time_unix_ms: 1700000000123
-    times: 3
-    pod_uid: "u1"
-    pod_namespace: "default"
-    pod_name: "web"
-    source: "annotation"
-    asked: "app: 9 exclusive CPUs"
-    outcome: "refused"
-    reason: "TopologyAffinityError"
-    message: "no locality"
-    available: "NUMA node 0: 1 of 4 CPUs (3)")pb");
-  *decision.add_containers() = Explanation("app");
-  *decision.add_containers() = Explanation("log");
-  return decision;
-}
-
-v1::ExplainResponse Explained(const v1::PodDecision& decision) {
-  v1::ExplainResponse explained;
-  *explained.add_decisions() = decision;
-  return explained;
-}
 
 std::string TextOf(const v1::GetStatusResponse& status) {
   std::ostringstream out;
@@ -349,69 +220,6 @@ TEST(RunProgram, PrintsNoTextOfAnotherProgramAsItIs) {
   EXPECT_EQ(RunProgram(2, argv, {fails}, out, err), kFailure);
   EXPECT_EQ(out.str(), "a\\u001b[2J\nb\n");
   EXPECT_EQ(err.str(), "alignctl: x\\nforged \\u001b[2J\\u202e; wait\n");
-}
-
-// JSON with ' for ".
-std::string Quoted(std::string text) {
-  std::ranges::replace(text, '\'', '"');
-  return text;
-}
-
-TEST(ReportJson, WritesStatus) {
-  v1::GetStatusResponse status = Status();
-  status.mutable_numa()->RemoveLast();
-  status.mutable_devices()->RemoveLast();
-  status.mutable_containers()->RemoveLast();
-  status.MergeFrom(Parse<v1::GetStatusResponse>(R"pb(
-    conditions {
-      type: "CpusetRepaired"
-      first_unix_ms: 1000
-      last_unix_ms: 2000
-      times: 3
-      container_id: "c1"
-      pod_uid: "u1"
-      pod: "default/web"
-      container: "app"
-      message: "changed"
-      remedy: "find it"
-    })pb"));
-  EXPECT_EQ(
-      StatusJson(status),
-      Quoted("{'version':'1.2.3','generation':7,'policies':{'cpu_manager':'static',"
-             "'cpu_manager_options':{'full-pcpus-only':'true'},'memory_manager':'Static',"
-             "'topology_manager':'restricted','topology_manager_options':{},"
-             "'topology_scope':'container','compatibility':'1.36'},'default_set':'0-1,4-5',"
-             "'reserved_cpus':'0','numa':[{'id':0,'free_cpus':'1','cpus':3,"
-             "'memory':{'hugepages-2Mi':{'free':0,'total':0},"
-             "'memory':{'free':1073741824,'total':2147483648}},"
-             "'devices':{'example.com/gpu':{'free':0,'total':1}}}],"
-             "'devices':[{'name':'example.com/gpu','registered':true,'free':0,'total':2,"
-             "'unhealthy':1}],'containers':[{'pod_uid':'u1','pod':'default/web',"
-             "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
-             "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],"
-             "'conditions':[{'type':'CpusetRepaired','first_unix_ms':1000,'last_unix_ms':2000,"
-             "'times':3,'container_id':'c1','pod_uid':'u1','pod':'default/web','container':'app',"
-             "'message':'changed','remedy':'find it'}]}"));
-}
-
-TEST(ReportJson, WritesDecisions) {
-  v1::PodDecision decision = Refused();
-  decision.mutable_containers()->RemoveLast();
-  decision.mutable_containers(0)->mutable_candidates()->RemoveLast();
-  EXPECT_EQ(DecisionsJson(Explained(decision)),
-            Quoted("[{'time_unix_ms':1700000000123,'times':3,'pod_uid':'u1','namespace':'default',"
-                   "'name':'web','source':'annotation','asked':'app: 9 exclusive CPUs',"
-                   "'outcome':'refused','reason':'TopologyAffinityError','message':'no locality',"
-                   "'available':'NUMA node 0: 1 of 4 CPUs (3)','containers':[{'container':'app',"
-                   "'hints':{'cpu':{'hints':[{'numa':[0],'preferred':true},"
-                   "{'numa':[1],'preferred':true},{'numa':[0,1],'preferred':false}],'left_out':0},"
-                   "'example.com/gpu':{'hints':null,'left_out':0},"
-                   "'example.com/nic':{'hints':[],'left_out':0},"
-                   "'memory':{'hints':[{'numa':[0],'preferred':true}],'left_out':3}},"
-                   "'merged':{'numa':[0],'preferred':true},"
-                   "'candidates':[{'numa':[0],'preferred':true,'verdict':'best'}],"
-                   "'candidates_left_out':2,'notes':['a note']}],'assignments':[]}]"));
-  EXPECT_EQ(DecisionsJson(v1::ExplainResponse()), "[]");
 }
 
 }  // namespace

@@ -1,0 +1,99 @@
+// What the control service says about decisions.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "control_fixture.h"
+#include "edge/allocation_outcome.h"
+
+namespace alignd::control {
+namespace {
+
+using namespace alignd::testing;
+
+class ControlExplain : public ControlTest {};
+
+bool IsNode0AndPreferred(const v1::Hint& hint) {
+  return !hint.any() && hint.preferred() && hint.numa_size() == 1 && hint.numa(0) == 0;
+}
+
+TEST_F(ControlExplain, ExplainsWhyAPodHasNoCpusOfItsOwn) {
+  Pod pod = AppPod("pod", 2);
+  pod.containers[0].resources.requests["cpu"] = *Quantity::Parse("1500m");
+  pod.containers[0].resources.limits["cpu"] = *Quantity::Parse("1500m");
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
+  pod = AppPod("loose", 2);
+  pod.containers[0].resources.requests["cpu"] = *Quantity::Parse("1");
+  ASSERT_TRUE(AllocatedOf(world.Admit(pod)));
+
+  const std::vector<v1::PodDecision> loose = Explain("loose");
+  ASSERT_EQ(loose.size(), 1u);
+  EXPECT_EQ(loose[0].outcome(), "admitted");
+  EXPECT_EQ(loose[0].asked(), "app: shared CPUs (Burstable pod)");
+  ASSERT_EQ(loose[0].assignments_size(), 1);
+  EXPECT_EQ(loose[0].assignments(0).exclusive_cpus(), "");
+  const std::vector<v1::PodDecision> fraction = Explain("pod");
+  ASSERT_EQ(fraction.size(), 1u);
+  EXPECT_TRUE(
+      fraction[0].asked().starts_with("app: shared CPUs (1500m CPUs are not a whole number)"))
+      << fraction[0].asked();
+  EXPECT_NE(Alignctl({"explain", "loose", "--socket", socket()}).out.find("nothing to decide"),
+            std::string::npos);
+}
+
+TEST_F(ControlExplain, ExplainsTheNewestDecisionsFirst) {
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("fits", 2))));
+  ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("too-large", 99))));
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("fits", 2))));  // no new decision
+  const std::vector<v1::PodDecision> all = Explain("");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].pod_uid(), "too-large");
+  EXPECT_EQ(all[0].outcome(), "refused");
+  EXPECT_EQ(all[0].reason(), "UnexpectedAdmissionError");
+  EXPECT_TRUE(all[0].asked().starts_with("app: 99 exclusive CPUs")) << all[0].asked();
+  EXPECT_NE(all[0].available(), "");
+  const std::vector<v1::PodDecision> newest = Explain("", 1);
+  ASSERT_EQ(newest.size(), 1u);
+  EXPECT_EQ(newest[0].pod_uid(), "too-large");
+  const std::vector<v1::PodDecision> named = Explain("default/fits");
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_EQ(named[0].pod_uid(), "fits");
+
+  const v1::PodDecision& fits = all[1];
+  EXPECT_EQ(fits.pod_namespace(), "default");
+  EXPECT_EQ(fits.pod_name(), "fits");
+  EXPECT_EQ(fits.outcome(), "admitted");
+  EXPECT_GT(fits.time_unix_ms(), 0);
+  ASSERT_EQ(fits.containers_size(), 1);
+  const v1::ContainerDecision& app = fits.containers(0);
+  EXPECT_TRUE(IsNode0AndPreferred(app.merged())) << app.DebugString();
+  ASSERT_GE(app.hints_size(), 1);
+  EXPECT_EQ(app.hints(0).resource(), "cpu");
+  ASSERT_GE(app.candidates_size(), 2);
+  EXPECT_EQ(app.candidates(0).verdict(), "best");
+  EXPECT_EQ(app.candidates(1).verdict(), "as good, but {0} is lower");
+  ASSERT_EQ(fits.assignments_size(), 1);
+  EXPECT_EQ(fits.assignments(0).exclusive_cpus(), "2-3");
+}
+
+TEST_F(ControlExplain, ExplainsAFailureOfADevicePlugin) {
+  world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
+  ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  const v1::PodDecision decision = Explain("pod").at(0);
+  EXPECT_EQ(decision.outcome(), "refused");
+  EXPECT_EQ(decision.reason(), "UnexpectedAdmissionError");
+  EXPECT_TRUE(IsNode0AndPreferred(decision.containers(0).merged())) << decision.DebugString();
+  EXPECT_EQ(decision.assignments_size(), 0);
+}
+
+TEST_F(ControlExplain, CarriesTheSourceOfTheResources) {
+  std::promise<Outcome> answer;
+  world.manager->Admit({.pod = AppPod("pod", 2), .source = "annotation"},
+                       [&](Outcome outcome) { answer.set_value(std::move(outcome)); });
+  ASSERT_TRUE(AllocatedOf(answer.get_future().get()));
+  EXPECT_EQ(Explain("pod").at(0).source(), "annotation");
+}
+
+}  // namespace
+}  // namespace alignd::control
