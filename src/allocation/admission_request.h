@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -49,6 +50,8 @@ struct AdmissionRequest {
   // How long the answer may wait for a device plugin that has not registered yet; nullopt: not at
   // all.
   std::optional<std::chrono::steady_clock::time_point> wait_until = {};
+  // What the caller keeps in memory while it waits: the size of its message, in bytes.
+  size_t message_bytes = 0;
   // Set when the caller has gone; null: never.
   std::shared_ptr<const std::atomic<bool>> abandoned = {};
 

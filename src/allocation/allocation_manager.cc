@@ -15,6 +15,7 @@
 #include "allocation/current_assignment.h"
 #include "allocation/decision.h"
 #include "allocation/holders.h"
+#include "allocation/operation.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
 #include "allocation/state_limits.h"
@@ -33,28 +34,8 @@ bool IsAssigned(const EarlyAnswer& answer) {
   const auto* const outcome = std::get_if<Outcome>(&answer);
   return outcome != nullptr && std::holds_alternative<Allocated>(*outcome);
 }
-Error Abandoned() { return {ErrorCode::kUnavailable, "the caller has gone", "call it again"}; }
 
 }  // namespace
-
-// One pod that is being admitted. Lives until it is answered, and in the callbacks of plugins that
-// have not answered yet.
-struct AllocationManager::Operation {
-  AdmissionRequest request;     // that of the first caller, completed
-  std::vector<Caller> waiting;  // for this answer
-  std::vector<Caller> behind;   // of the same pod, with more containers: decided afterwards
-  bool ended = false;           // the plugins' answers are ignored from here on
-
-  std::optional<PodDecision> decision;  // once it is made
-  Preferences preferences;
-  int consultations = 0;
-  size_t awaited = 0;         // answers of plugins
-  bool is_committed = false;  // waits for the disk
-
-  bool is_reserved = false;        // in the ledger, perhaps with nothing new
-  std::set<std::string> released;  // stopped pods whose assignments it takes
-  std::vector<std::pair<PluginAsk, std::string>> responses;
-};
 
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
@@ -77,7 +58,7 @@ AllocationManager::~AllocationManager() {
     for (const auto& [pod_uid, operation] : operations) {
       if (!operation->is_committed) Cancel(pod_uid, Stopping());
     }
-    for (const auto& [number, caller] : std::exchange(learning_, {})) caller.done(Stopping());
+    for (const auto& [number, caller] : std::exchange(parked_, {})) caller.done(Stopping());
     held_.Answer(Stopping());
     ledger_.WhenIdle([&is_idle] { is_idle.set_value(); });
   });
@@ -96,7 +77,7 @@ void AllocationManager::Admit(AdmissionRequest request, AdmitDone done) {
 void AllocationManager::Start(Caller caller) {
   queue_->AssertOnThisThread();
   if (stopping_) return caller.done(Stopping());
-  if (caller.request.IsAbandoned()) return caller.done(Abandoned());
+  if (caller.request.IsAbandoned()) return caller.done(CallerHasGone());
   if (const Result<Done> sound = RequireNames(caller.request); !sound.ok()) {
     spdlog::warn("a pod is refused: {}", sound.error().Text());
     return caller.done(sound.error());
@@ -137,8 +118,8 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   notes_.SawPod(pod);
   if (const Result<Done> taken = TakeOver(wanted); !taken.ok()) return Outcome(taken.error());
   if (auto wait = reboot_.Check(wanted, ledger_.state().devices, inventory_, plugins_)) return wait;
-  if (auto without =
-          AnswerWithoutDevices(unknown, caller.learned, request.wanted, plugins_, inventory_)) {
+  if (auto without = AnswerWithoutDevices(unknown, ledger_.state().devices, caller.learned,
+                                          request.wanted, plugins_, inventory_)) {
     return without;
   }
   const NodeState& state = ledger_.state();

@@ -2,6 +2,7 @@
 // this order.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -72,10 +73,10 @@ class AllocationManager final : public InventorySink {
   // assignment and not asked for again.
   void Admit(AdmissionRequest request, AdmitDone done);
 
-  // A caller has set `abandoned`: its request waits no longer.
-  void DropAbandoned() {
-    queue_->Post([this] { CheckHeld(); });
-  }
+  // A caller has set `abandoned`: its request waits no longer, for a plugin, for the kubelet's
+  // checkpoint or for the disk. A decision that has been made stays: the next request for the
+  // container gets it.
+  void DropAbandoned();
 
   // alignd is about to stop. Requests that wait for a plugin get an error, and no further one
   // waits.
@@ -169,6 +170,12 @@ class AllocationManager final : public InventorySink {
   void CheckHeld();
   void ScheduleCheck();
   void EndWaits();
+  // Answers the callers that have gone, so that nothing of them is kept.
+  void DropGone();
+  // Keeps the caller until TakeParked.
+  uint64_t Park(Caller caller);
+  // nullopt: it has been answered, because it has gone or because alignd stops.
+  std::optional<Caller> TakeParked(uint64_t number);
   void AnswerOnceSaved(Caller caller);
   void Learn(Caller caller);
   Result<Done> TakeOver(const ContainerKey& key);
@@ -216,8 +223,9 @@ class AllocationManager final : public InventorySink {
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
   HeldRequests held_;
   std::optional<HeldRequests::Clock::time_point> next_check_;  // of held_; posted
-  std::map<uint64_t, Caller> learning_;  // wait for the kubelet's checkpoint; by number
-  uint64_t learn_count_ = 0;
+  std::map<uint64_t, Caller> parked_;  // wait for the kubelet's checkpoint or the disk; by number
+  uint64_t park_count_ = 0;
+  std::atomic<bool> drop_posted_ = false;  // any thread
   bool may_wait_ = true;
   bool stopping_ = false;
 };

@@ -5,15 +5,40 @@
 
 namespace alignd::allocation {
 
-bool HeldRequests::Hold(Caller& caller, const PluginWait& wait) {
+Result<Done> HeldRequests::Hold(Caller& caller, const PluginWait& wait) {
   const AdmissionRequest& request = caller.request;
-  if (!request.wait_until || Clock::now() >= *request.wait_until) return false;
+  if (!request.wait_until || Clock::now() >= *request.wait_until) return wait.why;
   const ContainerKey key{request.pod.uid, request.wanted};
-  if (auto earlier = held_.extract(key)) earlier.mapped().caller.done(earlier.mapped().wait.why);
-  if (held_.size() >= kMaxHeld) return false;
+  if (const auto earlier = held_.find(key); earlier != held_.end()) {
+    earlier->second.caller.done(earlier->second.wait.why);
+    Erase(earlier);
+  }
+  if (const auto why = WhyFull(request.message_bytes)) {
+    return Error{ErrorCode::kUnavailable,
+                 wait.why.message + ", and the request cannot wait: " + *why,
+                 "start the device plugin, and delete pods that wait for it; the kubelet retries"};
+  }
   caller.learned.reset();  // the kubelet may allocate devices meanwhile
+  held_bytes_ += request.message_bytes;
   held_.emplace(key, Held{std::move(caller), wait});
-  return true;
+  return Done{};
+}
+
+std::optional<std::string> HeldRequests::WhyFull(size_t message_bytes) const {
+  if (held_.size() >= kMaxHeld) {
+    return std::to_string(held_.size()) + " requests wait for device plugins, and alignd holds " +
+           std::to_string(kMaxHeld);
+  }
+  const size_t bytes = held_bytes_ + message_bytes;
+  if (bytes <= kMaxHeldBytes) return std::nullopt;
+  return "with it, the requests that wait for device plugins would have " + std::to_string(bytes) +
+         " bytes, more than the " + std::to_string(kMaxHeldBytes) + " that alignd holds";
+}
+
+std::map<ContainerKey, HeldRequests::Held>::iterator HeldRequests::Erase(
+    std::map<ContainerKey, Held>::iterator entry) {
+  held_bytes_ -= entry->second.caller.request.message_bytes;
+  return held_.erase(entry);
 }
 
 std::vector<Caller> HeldRequests::Take(
@@ -30,14 +55,15 @@ std::vector<Caller> HeldRequests::Take(
     if (must_wait) {
       caller.done(wait.why);
     } else {
-      ready.push_back(std::move(caller));
+      ready.push_back(std::move(caller));  // its size stays
     }
-    entry = held_.erase(entry);
+    entry = Erase(entry);
   }
   return ready;
 }
 
 void HeldRequests::Answer(const Error& why) {
+  held_bytes_ = 0;
   for (const auto& [key, held] : std::exchange(held_, {})) {
     held.caller.done(Error{why.code, why.message, held.wait.why.message});
   }
@@ -45,7 +71,7 @@ void HeldRequests::Answer(const Error& why) {
 
 void HeldRequests::AnswerPod(const std::string& pod_uid, const Error& why) {
   for (auto entry = held_.lower_bound({pod_uid, ""});
-       entry != held_.end() && entry->first.pod_uid == pod_uid; entry = held_.erase(entry)) {
+       entry != held_.end() && entry->first.pod_uid == pod_uid; entry = Erase(entry)) {
     entry->second.caller.done(why);
   }
 }

@@ -25,6 +25,11 @@ struct Caller {
   std::optional<KubeletAllocation::Learned> learned = {};
 };
 
+// The answer to a caller that has set `abandoned`.
+inline Error CallerHasGone() {
+  return {ErrorCode::kUnavailable, "the caller has gone", "call it again"};
+}
+
 // The kubelet counts an answer as a failed start: after 10, 20, 40 s and more it tries again. So a
 // request waits here for as long as its caller does, and goes on when the plugin has registered.
 // One request for each container; one thread at a time.
@@ -32,12 +37,17 @@ class HeldRequests {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // More than the pods of a node. Each request has up to rpc::kMaxMessageBytes.
+  // More than the pods of a node.
   static constexpr size_t kMaxHeld = 256;
+  // Of all messages together. Each has up to rpc::kMaxMessageBytes; those of real pods have some
+  // KiB.
+  static constexpr size_t kMaxHeldBytes = size_t{64} * 1024 * 1024;
 
-  // Takes the caller if it may wait and there is room. An earlier caller for the same container is
-  // answered: a kubelet has one call for each container.
-  bool Hold(Caller& caller, const PluginWait& wait);
+  // Takes the caller. An earlier caller for the same container is answered: a kubelet has one call
+  // for each container.
+  // Errors, which are the answer to the caller: `wait.why` if it may not wait any longer;
+  // kUnavailable if a limit is reached, with the limit and the size.
+  Result<Done> Hold(Caller& caller, const PluginWait& wait);
 
   // Answers the callers whose time is over or who have gone, and returns those that need not wait
   // any more. `is_awaited`: whether the resource's plugin is still to be waited for.
@@ -60,7 +70,12 @@ class HeldRequests {
     PluginWait wait;
   };
 
+  // Why there is no room for a message of that size; nullopt: there is.
+  std::optional<std::string> WhyFull(size_t message_bytes) const;
+  std::map<ContainerKey, Held>::iterator Erase(std::map<ContainerKey, Held>::iterator entry);
+
   std::map<ContainerKey, Held> held_;
+  size_t held_bytes_ = 0;  // of their messages
 };
 
 }  // namespace alignd::allocation

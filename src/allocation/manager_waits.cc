@@ -1,33 +1,82 @@
 // Requests that wait: for the kubelet's checkpoint, for the disk, for a plugin.
-#include <memory>
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "allocation/allocation_manager.h"
+#include "allocation/operation.h"
 #include "allocation/plugin_needs.h"
 
 namespace alignd::allocation {
 
 void AllocationManager::Learn(Caller caller) {
   const std::string pod_uid = caller.request.pod.uid;
-  const uint64_t number = learn_count_++;
-  learning_.emplace(number, std::move(caller));
+  const uint64_t number = Park(std::move(caller));
   kubelet_.Learn(pod_uid, Posted([this, number](const KubeletAllocation::Learned& learned) {
-                   auto waiting = learning_.extract(number);
-                   if (!waiting) return;  // answered when alignd began to stop
-                   waiting.mapped().learned = learned;
-                   Start(std::move(waiting.mapped()));
+                   std::optional<Caller> waiting = TakeParked(number);
+                   if (!waiting) return;
+                   waiting->learned = learned;
+                   Start(*std::move(waiting));
                  }));
 }
 
 void AllocationManager::AnswerOnceSaved(Caller caller) {
-  const auto waiting = std::make_shared<Caller>(std::move(caller));
-  ledger_.Save([this, waiting](const Result<Done>& saved) {
+  ledger_.Save([this, number = Park(std::move(caller))](const Result<Done>& saved) {
+    std::optional<Caller> waiting = TakeParked(number);
+    if (!waiting) return;
     if (!saved.ok()) return waiting->done(saved.error());
-    Start(std::move(*waiting));
+    Start(*std::move(waiting));
   });
+}
+
+uint64_t AllocationManager::Park(Caller caller) {
+  const uint64_t number = park_count_++;
+  parked_.emplace(number, std::move(caller));
+  return number;
+}
+
+std::optional<Caller> AllocationManager::TakeParked(uint64_t number) {
+  auto waiting = parked_.extract(number);
+  if (!waiting) return std::nullopt;
+  return std::move(waiting.mapped());
+}
+
+// --- Callers that have gone.
+
+void AllocationManager::DropAbandoned() {
+  if (drop_posted_.exchange(true)) return;  // a flood of callers that go costs one look at all
+  queue_->Post([this] { DropGone(); });
+}
+
+void AllocationManager::DropGone() {
+  drop_posted_ = false;  // before the look
+  std::vector<Caller> gone;
+  const auto take_from = [&gone](std::vector<Caller>& callers) {
+    const auto first =
+        std::stable_partition(callers.begin(), callers.end(),
+                              [](const Caller& caller) { return !caller.request.IsAbandoned(); });
+    gone.insert(gone.end(), std::make_move_iterator(first), std::make_move_iterator(callers.end()));
+    callers.erase(first, callers.end());
+  };
+  for (const auto& [pod_uid, operation] : operations_) {
+    take_from(operation->waiting);
+    take_from(operation->behind);
+  }
+  for (auto entry = parked_.begin(); entry != parked_.end();) {
+    if (!entry->second.request.IsAbandoned()) {
+      ++entry;
+      continue;
+    }
+    gone.push_back(std::move(entry->second));
+    entry = parked_.erase(entry);
+  }
+  for (const Caller& caller : gone) caller.done(CallerHasGone());
+  CheckHeld();
 }
 
 // --- Requests that wait for a plugin.
@@ -37,9 +86,9 @@ std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, boo
   const Result<Done> complete = kubelet_.Complete(ledger_.state(), caller.learned, request);
   if (!complete.ok()) return Outcome(complete.error());
   const admission::NodeState& state = ledger_.state();
-  if (auto without =
-          AnswerWithoutDevices(FindUnknownDevices(state, request, not_devices_), caller.learned,
-                               /*only=*/"", plugins_, inventory_)) {
+  if (auto without = AnswerWithoutDevices(FindUnknownDevices(state, request, not_devices_),
+                                          state.devices, caller.learned,
+                                          /*only=*/"", plugins_, inventory_)) {
     return without;
   }
   if (pending) return std::nullopt;  // the decision that is being made needs the same plugins
@@ -49,17 +98,23 @@ std::optional<EarlyAnswer> AllocationManager::Complete(const Caller& caller, boo
 
 void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
   const auto* const wait = std::get_if<PluginWait>(&answer);
-  const Outcome outcome = wait == nullptr ? std::get<Outcome>(std::move(answer)) : wait->why;
+  Outcome outcome = wait == nullptr ? std::get<Outcome>(std::move(answer)) : wait->why;
   const AdmissionRequest& request = caller.request;
-  decisions_.AddUndecided(DecisionAbout(node_, ledger_.state(), request.pod, request.source),
-                          outcome);
-  if (wait != nullptr && may_wait_ && held_.Hold(caller, *wait)) return ScheduleCheck();
+  PodDecision about = DecisionAbout(node_, ledger_.state(), request.pod, request.source);
+  bool is_held = false;
+  if (wait != nullptr && may_wait_) {
+    const Result<Done> held = held_.Hold(caller, *wait);
+    is_held = held.ok();
+    if (!is_held) outcome = held.error();
+  }
+  decisions_.AddUndecided(std::move(about), outcome);
+  if (is_held) return ScheduleCheck();
   caller.done(outcome);
 }
 
 void AllocationManager::CheckHeld() {
   const auto is_awaited = [this](const std::string& resource) {
-    return WaitFor(resource, plugins_, inventory_).has_value();
+    return WaitFor(resource, ledger_.state().devices, plugins_, inventory_).has_value();
   };
   for (Caller& caller : held_.Take(is_awaited)) Start(std::move(caller));
   ScheduleCheck();

@@ -17,11 +17,15 @@ bool Has(const KubeletAllocatedPod& allocated, const std::string& container,
 
 }  // namespace
 
-std::optional<PluginWait> WaitFor(const std::string& resource, const DevicePlugins& plugins,
-                                  const InventoryQueue& inventory) {
+std::optional<PluginWait> WaitFor(const std::string& resource,
+                                  const devicemanager::DeviceState& devices,
+                                  const DevicePlugins& plugins, const InventoryQueue& inventory) {
   if (std::optional<Error> why = plugins.Awaited(resource)) {
     return PluginWait{resource, *std::move(why)};
   }
+  // A registered plugin that floods alignd with lists has always just announced devices.
+  const auto known = devices.resources.find(resource);
+  if (known != devices.resources.end() && known->second.registered) return std::nullopt;
   if (!inventory.IsArriving(resource)) return std::nullopt;
   return PluginWait{resource,
                     {ErrorCode::kUnavailable, resource + ": its device plugin has just registered",
@@ -35,15 +39,11 @@ std::optional<PluginWait> AwaitedPlugin(const admission::NodeState& state,
   const devicemanager::DeviceState& devices = state.devices;
   for (const Container& container : request.pod.containers) {
     for (const auto& [resource, amount] : container.resources.limits) {
-      const auto known = devices.resources.find(resource);
-      const bool is_known = known != devices.resources.end();
-      const bool is_devices = is_known || Has(request.kubelet_allocated, container.name, resource);
+      const bool is_devices = devices.resources.contains(resource) ||
+                              Has(request.kubelet_allocated, container.name, resource);
       if (!is_devices || amount.IsZero()) continue;
       if (devices.Find({request.pod.uid, container.name}, resource) != nullptr) continue;
-      auto wait = WaitFor(resource, plugins, inventory);
-      // A registered plugin that floods alignd with lists has always just announced devices.
-      const bool is_registered = is_known && known->second.registered;
-      if (wait && !(is_registered && !plugins.Awaited(resource))) return wait;
+      if (auto wait = WaitFor(resource, devices, plugins, inventory)) return wait;
     }
   }
   return std::nullopt;
@@ -68,13 +68,13 @@ std::vector<UnknownDevices> FindUnknownDevices(const admission::NodeState& state
 }
 
 std::optional<EarlyAnswer> AnswerWithoutDevices(
-    const std::vector<UnknownDevices>& unknown,
+    const std::vector<UnknownDevices>& unknown, const devicemanager::DeviceState& devices,
     const std::optional<KubeletAllocation::Learned>& learned, const std::string& only,
     const DevicePlugins& plugins, const InventoryQueue& inventory) {
   for (const auto& [container, resource] : unknown) {
     if (!only.empty() && container != only) continue;
     if (learned && learned->ok() && Has((*learned)->of_own_plugins, container, resource)) continue;
-    if (auto wait = WaitFor(resource, plugins, inventory)) return *std::move(wait);
+    if (auto wait = WaitFor(resource, devices, plugins, inventory)) return *std::move(wait);
     // A kubelet that never allocated devices has no checkpoint.
     if (learned && !learned->ok() && learned->error().code != ErrorCode::kNotFound) {
       return Outcome(Error{ErrorCode::kUnavailable,

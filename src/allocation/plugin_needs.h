@@ -28,10 +28,11 @@ struct PluginWait {
 // An answer that needs no decision.
 using EarlyAnswer = std::variant<Outcome, PluginWait>;
 
-// Why the plugin of that resource is to be waited for; nullopt: it has registered and its devices
-// are known, or the time to wait for it is over.
-std::optional<PluginWait> WaitFor(const std::string& resource, const DevicePlugins& plugins,
-                                  const InventoryQueue& inventory);
+// Why the plugin of that resource is to be waited for; nullopt: it has registered and `devices` has
+// its devices, or the time to wait for it is over.
+std::optional<PluginWait> WaitFor(const std::string& resource,
+                                  const devicemanager::DeviceState& devices,
+                                  const DevicePlugins& plugins, const InventoryQueue& inventory);
 
 // The pod has to wait: a container needs devices of a resource that alignd knows, and whose plugin
 // is away. Devices that are assigned already need no plugin.
@@ -54,10 +55,10 @@ std::vector<UnknownDevices> FindUnknownDevices(const admission::NodeState& state
 
 // The answer if the pod (`only`: that container of it, if not empty) would start without such
 // devices: the kubelet's own plugins have not given them to it either. `learned` is set if
-// `unknown` is not empty. Differs: the kubelet ignores a resource that no plugin has registered,
-// and starts the container without it (manager.go, Allocate).
+// `unknown`, which was found in `devices`, is not empty. Differs: the kubelet ignores a resource
+// that no plugin has registered, and starts the container without it (manager.go, Allocate).
 std::optional<EarlyAnswer> AnswerWithoutDevices(
-    const std::vector<UnknownDevices>& unknown,
+    const std::vector<UnknownDevices>& unknown, const devicemanager::DeviceState& devices,
     const std::optional<KubeletAllocation::Learned>& learned, const std::string& only,
     const DevicePlugins& plugins, const InventoryQueue& inventory);
 

@@ -48,7 +48,7 @@ std::optional<EarlyAnswer> RebootWait::Check(const ContainerKey& key, const Devi
   if (assigned == devices.allocations.end()) return std::nullopt;
   for (const auto& [resource, allocation] : assigned->second) {
     if (!unsettled_.contains(resource)) continue;
-    if (auto wait = WaitFor(resource, plugins, inventory)) return *std::move(wait);
+    if (auto wait = WaitFor(resource, devices, plugins, inventory)) return *std::move(wait);
     return Outcome(UnexpectedAdmissionError(
         resource +
         ": its device plugin has not registered since the machine booted, and without it the "

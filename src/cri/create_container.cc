@@ -96,6 +96,7 @@ class CreateContainer final : public proxy::CallHandler {
               .wanted = key_.container,
               .kubelet_allocated = std::move(kubelet_allocated),
               .wait_until = AnswerBy(deadline_),
+              .message_bytes = bytes_.size(),
               .abandoned = abandoned_},
              Next(&CreateContainer::Decided, std::move(decide)));
   }

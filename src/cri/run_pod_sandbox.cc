@@ -1,6 +1,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,11 @@ class RunPodSandbox final : public proxy::CallHandler {
  public:
   explicit RunPodSandbox(const HandlerContext& context) : context_(context) {}
 
+  void OnAbandoned() override {
+    *abandoned_ = true;
+    context_.allocation.DropAbandoned();
+  }
+
   void OnRequest(std::string bytes, Decide decide) override {
     bytes_ = std::move(bytes);
     v1::RunPodSandboxRequest request;
@@ -48,7 +54,11 @@ class RunPodSandbox final : public proxy::CallHandler {
     const bool is_known = known.ok() && *known;
     if (!is_known || AwaitsKubeletsAllocation((*known)->pod)) return Forward(decide);
     podsource::PodAsk& ask = **known;
-    AdmitPod(context_, {.pod = std::move(ask.pod), .source = std::move(ask.source)},
+    AdmitPod(context_,
+             {.pod = std::move(ask.pod),
+              .source = std::move(ask.source),
+              .message_bytes = bytes_.size(),
+              .abandoned = abandoned_},
              Next(&RunPodSandbox::Decided, std::move(decide)));
   }
 
@@ -97,6 +107,7 @@ class RunPodSandbox final : public proxy::CallHandler {
   void Forward(const Decide& decide) { decide(std::move(bytes_)); }
 
   const HandlerContext context_;
+  const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   std::string bytes_;  // the request as it came
   std::shared_ptr<const v1::PodSandboxConfig> config_;
   std::optional<PodCall> call_;

@@ -33,7 +33,12 @@ class HeldRequestsTest : public ::testing::Test {
     };
     return caller;
   }
-  bool Hold(Caller caller) { return held_.Hold(caller, kWait); }
+  bool Hold(Caller caller) { return held_.Hold(caller, kWait).ok(); }
+  Caller MakeLarge(const std::string& pod, size_t bytes) {
+    Caller caller = MakeCaller(pod);
+    caller.request.message_bytes = bytes;
+    return caller;
+  }
 
   HeldRequests held_;
   std::vector<std::string> answered_;
@@ -98,9 +103,46 @@ TEST_F(HeldRequestsTest, HoldsALimitedNumber) {
   for (size_t i = 0; i < HeldRequests::kMaxHeld; ++i) {
     ASSERT_TRUE(Hold(MakeCaller("p" + std::to_string(i))));
   }
-  EXPECT_FALSE(Hold(MakeCaller("more")));
+  Caller more = MakeCaller("more");
+  const Result<Done> refused = held_.Hold(more, kWait);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find("256 requests wait for device plugins, and alignd holds "
+                                         "256"),
+            std::string::npos)
+      << refused.error().Text();
   EXPECT_TRUE(Hold(MakeCaller("p0")));  // takes the place of the earlier one
   EXPECT_EQ(held_.Take(IsRegistered).size(), HeldRequests::kMaxHeld);
+}
+
+TEST_F(HeldRequestsTest, HoldsALimitedNumberOfBytes) {
+  constexpr size_t kQuarter = HeldRequests::kMaxHeldBytes / 4;
+  const auto abandoned = std::make_shared<std::atomic<bool>>(false);
+  for (const char* const pod : {"a", "b", "c", "d"}) {
+    Caller caller = MakeLarge(pod, kQuarter);
+    if (pod == std::string("d")) caller.request.abandoned = abandoned;
+    ASSERT_TRUE(Hold(std::move(caller)));
+  }
+  Caller more = MakeLarge("more", 1);
+  const Result<Done> refused = held_.Hold(more, kWait);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find(
+                "would have 67108865 bytes, more than the 67108864 that alignd holds"),
+            std::string::npos)
+      << refused.error().Text();
+  EXPECT_NE(refused.error().remedy, "");
+  EXPECT_TRUE(Hold(MakeLarge("b", kQuarter)));  // takes the place of the earlier one
+  // Those that have gone or are answered make room.
+  *abandoned = true;
+  EXPECT_EQ(held_.Take(IsAwaited).size(), 1U);
+  EXPECT_TRUE(Hold(MakeLarge("e", kQuarter)));
+  EXPECT_FALSE(Hold(MakeLarge("more", 1)));
+  held_.AnswerPod("a", {ErrorCode::kUnavailable, "released"});
+  EXPECT_TRUE(Hold(MakeLarge("f", kQuarter)));
+  EXPECT_FALSE(Hold(MakeLarge("more", 1)));
+  held_.Answer({ErrorCode::kUnavailable, "stopping"});
+  EXPECT_TRUE(Hold(MakeLarge("whole", 4 * kQuarter)));
 }
 
 TEST_F(HeldRequestsTest, AnswersAPodOrAll) {

@@ -28,7 +28,8 @@ class UnknownDevicesTest : public ::testing::Test {
     return found;
   }
   std::optional<EarlyAnswer> Answer(const KubeletAllocation::Learned& learned) {
-    return AnswerWithoutDevices({{"app", kGpu}}, learned, "app", plugins_, inventory_);
+    return AnswerWithoutDevices({{"app", kGpu}}, state_.devices, learned, "app", plugins_,
+                                inventory_);
   }
   std::string RefusalText(const KubeletAllocation::Learned& learned) {
     const auto answer = Answer(learned);
@@ -91,6 +92,21 @@ TEST_F(UnknownDevicesTest, DevicesOnTheirWayAreAwaited) {
   const auto waits = Answer(KubeletAllocation::LearnedPod());
   ASSERT_TRUE(waits);
   EXPECT_TRUE(std::holds_alternative<PluginWait>(*waits));
+}
+
+// A plugin that floods alignd with lists has always just announced devices. A request that waits
+// for it goes on all the same, and so does a new one.
+TEST_F(UnknownDevicesTest, PluginWhoseDevicesAreKnownIsNotAwaited) {
+  inventory_.Announce(kGpu, testing::EightDevices("gpu"));
+  state_.devices.resources[kGpu] = testing::EightDevices("gpu");
+  EXPECT_FALSE(WaitFor(kGpu, state_.devices, plugins_, inventory_));
+  request_.pod = MakePod("p", {App("app", {{kGpu, "1"}})});
+  EXPECT_FALSE(AwaitedPlugin(state_, request_, plugins_, inventory_));
+  plugins_.Await(kGpu, true);
+  EXPECT_TRUE(WaitFor(kGpu, state_.devices, plugins_, inventory_));
+  plugins_.Await(kGpu, false);
+  state_.devices.resources[kGpu].registered = false;
+  EXPECT_TRUE(WaitFor(kGpu, state_.devices, plugins_, inventory_));
 }
 
 TEST_F(UnknownDevicesTest, DevicesOfTheKubeletsOwnPluginsAreThere) {

@@ -1,0 +1,39 @@
+// What the allocation manager keeps of a pod that is being admitted.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocation/admission_request.h"
+#include "allocation/allocation_manager.h"
+#include "allocation/decision.h"
+#include "allocation/decision_log.h"
+#include "allocation/held_requests.h"
+#include "allocation/plugin_needs.h"
+
+namespace alignd::allocation {
+
+// One pod. Lives until it is answered, and in the callbacks of plugins that have not answered yet.
+// Decision thread only.
+struct AllocationManager::Operation {
+  AdmissionRequest request;     // that of the first caller, completed
+  std::vector<Caller> waiting;  // for this answer
+  std::vector<Caller> behind;   // of the same pod, with more containers: decided afterwards
+  bool ended = false;           // the plugins' answers are ignored from here on
+
+  std::optional<PodDecision> decision;  // once it is made
+  Preferences preferences;
+  int consultations = 0;
+  size_t awaited = 0;         // answers of plugins
+  bool is_committed = false;  // waits for the disk
+
+  bool is_reserved = false;        // in the ledger, perhaps with nothing new
+  std::set<std::string> released;  // stopped pods whose assignments it takes
+  std::vector<std::pair<PluginAsk, std::string>> responses;
+};
+
+}  // namespace alignd::allocation
