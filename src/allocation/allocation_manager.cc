@@ -145,7 +145,10 @@ Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
   Result<std::optional<NodeState>> next = kubelet_.TakeOver(key, ledger_.state());
   if (!next.ok()) return next.error();
   if (!*next) return Done{};
-  if (const Result<Done> fits = RequireReadable(**next); !fits.ok()) return fits.error();
+  if (const Result<Done> fits = RequireReadable(**next); !fits.ok()) {
+    kubelet_.DropUnassigned(ledger_.state(), key.pod_uid);  // they are bound already
+    return fits.error();
+  }
   ledger_.Keep(**std::move(next));
   SaveOrLog("devices that the kubelet allocated");
   return Done{};
@@ -240,7 +243,9 @@ void AllocationManager::Commit(const std::shared_ptr<Operation>& operation) {
       kubelet_.Bind(ledger_.state(), request.pod.uid, request.kubelet_allocated);
   if (!bound.ok()) return Fail(*operation, bound.error());
   operation->is_committed = true;
-  if (!operation->is_reserved && ledger_.IsSaved(request.pod.uid)) return Assign(*operation);
+  // The release of stopped pods is saved, too, also for a pod of which nothing is.
+  const bool must_save = operation->is_reserved || !operation->released.empty();
+  if (!must_save && ledger_.IsSaved(request.pod.uid)) return Assign(*operation);
   const auto done = [this, operation](const Result<Done>& saved) {
     if (operation->ended) return;
     if (!saved.ok()) return Fail(*operation, saved.error());
@@ -258,7 +263,7 @@ void AllocationManager::Fail(Operation& operation, const Outcome& why) {
   const std::string& pod_uid = operation.request.pod.uid;
   if (operation.is_reserved) ledger_.GiveBack(pod_uid);
   if (operation.is_committed) kubelet_.DropUnassigned(ledger_.state(), pod_uid);
-  if (operation.is_reserved && !operation.released.empty()) {  // the stopped pods stay released
+  if (!operation.released.empty()) {  // the stopped pods stay released
     ledger_.Keep(ledger_.state());
     SaveOrLog("release of stopped pods");
   }

@@ -153,8 +153,10 @@ class KubeletAllocation {
   }
 
   // Adds to `state` the devices of this resource that the kubelet's own plugin assigned.
-  virtual void Arrive(const std::string& resource, admission::NodeState& state) {
+  // Errors: of Bind. The resource is not to be offered then.
+  virtual Result<Done> Arrive(const std::string& resource, admission::NodeState& state) {
     (void)resource, (void)state;
+    return Done{};
   }
 };
 

@@ -110,19 +110,20 @@ void Ledger::WriteNext() {
   must_write_ = false;
   if (attempts_.size() <= kMaxAttempts) attempts_.push_back(job);
   written_ = std::move(waiting);
-  writer_.Write(job, [this](const StateWriter::Job& written, const Result<Done>& result) {
-    OnWritten(written, result);
-  });
+  writer_.Write(
+      job, [this](const StateWriter::Job& written, const Result<StateWriter::Leftover>& result) {
+        OnWritten(written, result);
+      });
 }
 
-void Ledger::OnWritten(const StateWriter::Job& job, const Result<Done>& result) {
+void Ledger::OnWritten(const StateWriter::Job& job, const Result<StateWriter::Leftover>& result) {
   is_writing_ = false;
-  is_uncertain_ = !result.ok();
+  is_uncertain_ = !result.ok() || *result != StateWriter::Leftover::kNothing;
   if (result.ok()) {
     on_disk_ = job;
     attempts_.clear();
   }
-  Settle(std::exchange(written_, {}), result);
+  Settle(std::exchange(written_, {}), result.ok() ? Result<Done>(Done{}) : result.error());
   // After a failure only for those who wait: each write is answered.
   if (!next_.empty() || !is_uncertain_) WriteNext();
   if (is_writing_ || !next_.empty()) return;

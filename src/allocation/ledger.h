@@ -86,7 +86,7 @@ class Ledger {
   // The state without the reservations, except those of `shown`.
   admission::NodeState Visible(const std::vector<Waiting>& shown) const;
   void WriteNext();
-  void OnWritten(const StateWriter::Job& job, const Result<Done>& result);
+  void OnWritten(const StateWriter::Job& job, const Result<StateWriter::Leftover>& result);
   void Settle(std::vector<Waiting> waiting, const Result<Done>& result);
   void Publish();
   void RequireSound(const admission::NodeState& state) const;
@@ -101,7 +101,7 @@ class Ledger {
   // Since then: the write that is under way, and those that failed. The files may have parts of
   // any.
   std::vector<StateWriter::Job> attempts_;
-  bool is_uncertain_ = false;  // the last write failed
+  bool is_uncertain_ = false;  // the last write failed, or left bindings of released pods
   bool must_write_ = false;    // SaveAgain since the last write began
   bool is_writing_ = false;    // and these wait for it:
   std::vector<Waiting> written_;

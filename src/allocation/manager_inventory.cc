@@ -52,12 +52,16 @@ void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) 
       continue;
     }
     const admission::NodeState before = next;
-    if (arrived) kubelet_.Arrive(name, next);
+    Result<Done> fits = arrived ? kubelet_.Arrive(name, next) : Result<Done>(Done{});
     next.devices.resources[name] = *resource;
-    Result<Done> fits = RequireInventory(next.devices);
+    if (fits.ok()) fits = RequireInventory(next.devices);
     if (fits.ok()) fits = RequireReadable(next);
     if (fits.ok()) continue;
     spdlog::error("{}: its devices are not offered: {}", name, fits.error().Text());
+    for (const auto& [key, resources] : next.devices.allocations) {  // may be bound already
+      const bool is_new = resources.contains(name) && before.devices.Find(key, name) == nullptr;
+      if (is_new) kubelet_.DropUnassigned(before, key.pod_uid);
+    }
     next = before;  // without what the kubelet's plugin assigned
     resource->devices.clear();
     next.devices.resources[name] = *std::move(resource);

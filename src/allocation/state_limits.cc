@@ -10,31 +10,11 @@ namespace {
 
 using admission::NodeState;
 
-// A byte of a text takes at most `\u00ff` in JSON, three bytes take four in base64, and the field
-// names and numbers of an entry take less than this.
-constexpr size_t kMaxEscape = 6;
+// The field names, numbers and punctuation of an entry take less than this.
 constexpr size_t kEntryBytes = 256;
 
-size_t MaxJson(std::string_view text) { return kMaxEscape * text.size() + 4; }
-
-size_t MaxDeviceText(const devicemanager::DeviceState& state) {
-  size_t bytes = kEntryBytes;
-  for (const auto& [key, resources] : state.allocations) {
-    for (const auto& [resource, allocation] : resources) {
-      bytes += kEntryBytes + MaxJson(key.pod_uid) + MaxJson(key.container) + MaxJson(resource);
-      bytes += (allocation.response.size() + 2) / 3 * 4;
-      for (const auto& [node, ids] : allocation.devices) {
-        bytes += kEntryBytes;
-        for (const std::string& id : ids) bytes += MaxJson(id);
-      }
-    }
-  }
-  for (const auto& [name, resource] : state.resources) {
-    bytes += kEntryBytes + MaxJson(name);
-    for (const auto& [id, device] : resource.devices) bytes += MaxJson(id);
-  }
-  return bytes;
-}
+// With a comma or colon.
+size_t MaxJson(std::string_view text) { return JsonBytes(text) + 1; }
 
 size_t MaxCpuText(const cpumanager::CpuState& state) {
   size_t bytes = kEntryBytes + 8 * static_cast<size_t>(state.default_set.Count());
@@ -80,6 +60,48 @@ bool IsUtf8(std::string_view text) {
 }
 
 }  // namespace
+
+// As GoJsonWriter writes it.
+size_t JsonBytes(std::string_view text) {
+  constexpr size_t kEscape = 6;  // such as \u003c
+  size_t bytes = 2;
+  for (size_t i = 0; i < text.size();) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x80) {
+      const checkpoint::Rune rune = checkpoint::DecodeRune(text.substr(i));
+      const bool is_separator = rune.code == 0x2028 || rune.code == 0x2029;
+      bytes += rune.valid && !is_separator ? rune.bytes : kEscape;
+      i += rune.bytes;
+      continue;
+    }
+    if (c < ' ' || c == '<' || c == '>' || c == '&') {
+      bytes += kEscape;  // some control characters take less
+    } else {
+      bytes += c == '"' || c == '\\' ? 2 : 1;
+    }
+    ++i;
+  }
+  return bytes;
+}
+
+size_t MaxDeviceFileBytes(const devicemanager::DeviceState& state) {
+  size_t bytes = kEntryBytes;
+  for (const auto& [key, resources] : state.allocations) {
+    for (const auto& [resource, allocation] : resources) {
+      bytes += kEntryBytes + MaxJson(key.pod_uid) + MaxJson(key.container) + MaxJson(resource);
+      bytes += (allocation.response.size() + 2) / 3 * 4;  // base64
+      for (const auto& [node, ids] : allocation.devices) {
+        bytes += kEntryBytes;
+        for (const std::string& id : ids) bytes += MaxJson(id);
+      }
+    }
+  }
+  for (const auto& [name, resource] : state.resources) {
+    bytes += kEntryBytes + MaxJson(name);
+    for (const auto& [id, device] : resource.devices) bytes += MaxJson(id);
+  }
+  return bytes;
+}
 
 Result<Done> RequireName(std::string_view what, std::string_view text, size_t max_bytes) {
   if (text.size() > max_bytes) {
@@ -139,7 +161,7 @@ Result<Done> RequireInventory(const devicemanager::DeviceState& state) {
 }
 
 Result<Done> RequireReadable(const NodeState& state) {
-  if (MaxDeviceText(state.devices) > kMaxStateBytes) {
+  if (MaxDeviceFileBytes(state.devices) > kMaxStateBytes) {
     const size_t bytes = checkpoint::FormatDeviceCheckpoint(state.devices).size();
     if (auto sound = RequireShort("kubelet_internal_checkpoint", bytes); !sound.ok()) return sound;
   }

@@ -44,8 +44,15 @@ Result<Done> RequireNames(const AdmissionRequest& request);
 // Errors: kInvalidArgument if the ids of all resources together are longer than kMaxInventoryBytes.
 Result<Done> RequireInventory(const devicemanager::DeviceState& state);
 
-// Whether the state files of this state can be read at the next start. Computes the exact size only
-// if an upper bound exceeds the limit.
+// The size of the text as a string in a state file, in bytes, with the quotes.
+size_t JsonBytes(std::string_view text);
+
+// An upper bound of the size of the device file, in bytes: at most 256 too much for each NUMA node
+// of an allocation, each allocation and each resource. Much cheaper than the file's text.
+size_t MaxDeviceFileBytes(const devicemanager::DeviceState& state);
+
+// Whether the state files of this state can be read at the next start. Makes the text of a file
+// only if an upper bound of its size exceeds the limit.
 // Errors: kInvalidArgument, naming the limit and the size.
 Result<Done> RequireReadable(const admission::NodeState& state);
 

@@ -57,25 +57,27 @@ StateWriter::StateWriter(const admission::Node& node, CheckpointStore& store,
 
 void StateWriter::Write(const Job& job, const Written& done) {
   const bool posted = disk_.Post([this, job, done] {
-    const Result<Done> saved = Save(job);
+    const Result<Leftover> saved = Save(job);
     reply_([job, done, saved] { done(job, saved); });
   });
   if (posted) return;
-  const Result<Done> stopped =
+  const Result<Leftover> stopped =
       Error{ErrorCode::kUnavailable, "alignd is stopping", "call it again"};
   reply_([job, done, stopped] { done(job, stopped); });
 }
 
 // The file of the bindings may have bindings without an assignment, but never lacks one of an
 // assignment: it is written first with what is new, and last without what is gone.
-Result<Done> StateWriter::Save(const Job& job) {
-  if (Result<Done> added = kubelet_.SaveNewBindings(*job.bindings); !added.ok()) return added;
-  if (Result<Done> saved = store_.Save(node_, job.state); !saved.ok()) return saved;
-  if (const Result<Done> dropped = kubelet_.SaveBindings(*job.bindings); !dropped.ok()) {
-    // What was assigned is on the disk. The next write repairs this file.
-    spdlog::error("bindings of released pods: {}", dropped.error().Text());
+Result<StateWriter::Leftover> StateWriter::Save(const Job& job) {
+  if (Result<Done> added = kubelet_.SaveNewBindings(*job.bindings); !added.ok()) {
+    return added.error();
   }
-  return Done{};
+  if (Result<Done> saved = store_.Save(node_, job.state); !saved.ok()) return saved.error();
+  const Result<Done> dropped = kubelet_.SaveBindings(*job.bindings);
+  if (dropped.ok()) return Leftover::kNothing;
+  // What was assigned is on the disk. The next write repairs this file.
+  spdlog::error("bindings of released pods: {}", dropped.error().Text());
+  return Leftover::kBindings;
 }
 
 }  // namespace alignd::allocation

@@ -29,8 +29,10 @@ class StateWriter {
     // Whether both have the same files as far as the pod is concerned.
     bool HasEntriesOf(const Job& other, const std::string& pod_uid) const;
   };
+  // What a write has left in the files beside the job.
+  enum class Leftover { kNothing, kBindings };  // of released pods: the last file failed
   // Errors: kIo; kInternal if a file could not be read back.
-  using Written = std::function<void(const Job& job, const Result<Done>& result)>;
+  using Written = std::function<void(const Job& job, const Result<Leftover>& result)>;
 
   // The references outlive the writer. `reply` runs a task on the owner's thread.
   StateWriter(const admission::Node& node, CheckpointStore& store, KubeletAllocation& kubelet,
@@ -52,7 +54,7 @@ class StateWriter {
   std::shared_ptr<const checkpoint::Bindings> bindings() const { return kubelet_.bindings(); }
 
  private:
-  Result<Done> Save(const Job& job);
+  Result<Leftover> Save(const Job& job);
 
   const admission::Node& node_;
   CheckpointStore& store_;

@@ -70,9 +70,7 @@ void LookForKubeletCpuManager(const fs::path& kubelet_dir, const OwnFiles& own,
   conditions.DropExpired();
 }
 
-void RestoreStateFiles(allocation::CheckpointStore& store,
-                       allocation::AllocationManager& allocation,
-                       reconcile::Conditions& conditions) {
+void LookForForeignFiles(allocation::CheckpointStore& store, reconcile::Conditions& conditions) {
   for (const allocation::CheckpointStore::ForeignFile& file : store.FindForeignFiles()) {
     const fs::path copy = file.path.string() + ".foreign";
     const Result<Done> saved = host::ReplaceFile(copy, file.text);
@@ -88,7 +86,12 @@ void RestoreStateFiles(allocation::CheckpointStore& store,
         "give alignd a separate state directory (--state-dir), and set cpuManagerPolicy: none in "
         "the kubelet's configuration");
   }
-  if (!store.IsUncertain()) return;
+}
+
+void SaveUncertainFiles(const allocation::CheckpointStore& store,
+                        const mirror::BindingTable& bindings,
+                        allocation::AllocationManager& allocation) {
+  if (!store.IsUncertain() && !bindings.IsUncertain()) return;
   const Result<Done> saved = allocation.SaveAgain();
   if (!saved.ok()) spdlog::error("cannot restore the state files: {}", saved.error().Text());
 }

@@ -5,6 +5,7 @@
 
 #include "allocation/allocation_manager.h"
 #include "allocation/checkpoint_store.h"
+#include "mirror/binding_table.h"
 #include "reconcile/conditions.h"
 
 namespace alignd::daemon {
@@ -25,11 +26,15 @@ struct OwnFiles {
 void LookForKubeletCpuManager(const std::filesystem::path& kubelet_dir, const OwnFiles& own,
                               reconcile::Conditions& conditions);
 
-// If another program has written alignd's CPU or memory state file: reports that, saves the other
-// version as `.foreign`, and writes alignd's state again. Neither alignd nor a kubelet then loads
-// the state of the other program. Also writes the state again after a save has failed.
-void RestoreStateFiles(allocation::CheckpointStore& store,
-                       allocation::AllocationManager& allocation,
-                       reconcile::Conditions& conditions);
+// If another program has written alignd's CPU or memory state file: reports that, and saves the
+// other version as `.foreign`. SaveUncertainFiles then writes alignd's state again, so that neither
+// alignd nor a kubelet loads the state of the other program.
+void LookForForeignFiles(allocation::CheckpointStore& store, reconcile::Conditions& conditions);
+
+// Writes the state again after LookForForeignFiles has found a file, or after a save has failed,
+// also that of the bindings. A save that fails again is logged.
+void SaveUncertainFiles(const allocation::CheckpointStore& store,
+                        const mirror::BindingTable& bindings,
+                        allocation::AllocationManager& allocation);
 
 }  // namespace alignd::daemon

@@ -212,7 +212,7 @@ class RunningDaemon final : public Daemon {
     }
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
-    if (node_.cpu) RestoreStateFiles(*store_, allocation_, conditions_);
+    TendStateFiles();
     // Steps of calls that are still waiting are dropped from here on. Tasks of `io` end before the
     // members that they use are destroyed.
     events_->Stop();
@@ -296,6 +296,11 @@ class RunningDaemon final : public Daemon {
     return Done{};
   }
 
+  void TendStateFiles() {
+    if (node_.cpu) LookForForeignFiles(*store_, conditions_);
+    SaveUncertainFiles(*store_, *bindings_, allocation_);
+  }
+
   reconcile::Reconciler::Options ReconcilerOptions(const Options& options) {
     reconcile::Reconciler::Options reconciler;
     reconciler.lister.period =
@@ -308,10 +313,8 @@ class RunningDaemon final : public Daemon {
                                         : nullptr;
     reconciler.after_listing = [this, plugins, kubelet_dir = options.kubelet_dir,
                                 own = OwnFiles{options.state_dir, options.config}] {
-      if (node_.cpu) {
-        LookForKubeletCpuManager(kubelet_dir, own, conditions_);
-        RestoreStateFiles(*store_, allocation_, conditions_);
-      }
+      if (node_.cpu) LookForKubeletCpuManager(kubelet_dir, own, conditions_);
+      TendStateFiles();
       if (plugins) plugins->Look();
     };
     return reconciler;

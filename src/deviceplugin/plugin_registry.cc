@@ -99,20 +99,6 @@ void PluginRegistry::Destroy(PluginConnection* endpoint) {
 
 uint64_t PluginRegistry::Register(const std::string& resource, const std::filesystem::path& socket,
                                   std::function<void(Result<Done>)> done) {
-  size_t others = 0;
-  {
-    const MutexLock lock(mutex_);
-    others = connecting_.size() + entries_.size() - entries_.count(resource);
-  }
-  if (others >= kMaxPlugins) {
-    done(Error{ErrorCode::kUnavailable,
-               resource + ": " + std::to_string(others) +
-                   " other plugins are registered or are being registered, and alignd serves " +
-                   std::to_string(kMaxPlugins),
-               "stop the plugins that are not needed; a resource is removed some minutes after its "
-               "plugin has ended"});
-    return 0;
-  }
   Result<std::unique_ptr<PluginConnection>> connection = connect_(resource, socket);
   if (!connection.ok()) {
     done(connection.error());
@@ -121,11 +107,19 @@ uint64_t PluginRegistry::Register(const std::string& resource, const std::filesy
   const EndpointPtr endpoint = Own(*std::move(connection));
   uint64_t registration = 0;
   bool stopping = false;
+  std::optional<Error> full;
   {
     const MutexLock lock(mutex_);
-    registration = ++registrations_;
+    full = WhyFull(resource);
     stopping = stopping_;
-    if (!stopping) connecting_.emplace(registration, Connecting{endpoint, socket});
+    if (!full) registration = ++registrations_;
+    // In the section of the check, so that registrations at the same time do not exceed the limit.
+    if (!full && !stopping) connecting_.emplace(registration, Connecting{endpoint, socket});
+  }
+  if (full) {
+    endpoint->Close();
+    done(*full);
+    return 0;
   }
   if (stopping) endpoint->Close();
   endpoint->Connect([this, resource, registration,
@@ -133,6 +127,17 @@ uint64_t PluginRegistry::Register(const std::string& resource, const std::filesy
     OnConnected(resource, registration, std::move(options), done);
   });
   return registration;
+}
+
+std::optional<Error> PluginRegistry::WhyFull(const std::string& resource) const {
+  const size_t others = connecting_.size() + entries_.size() - entries_.count(resource);
+  if (others < kMaxPlugins) return std::nullopt;
+  return Error{ErrorCode::kUnavailable,
+               resource + ": " + std::to_string(others) +
+                   " other plugins are registered or are being registered, and alignd serves " +
+                   std::to_string(kMaxPlugins),
+               "stop the plugins that are not needed; a resource is removed some minutes after its "
+               "plugin has ended"};
 }
 
 void PluginRegistry::OnConnected(const std::string& resource, uint64_t registration,

@@ -121,6 +121,8 @@ class PluginRegistry final : public allocation::DevicePlugins {
 
   EndpointPtr Own(std::unique_ptr<PluginConnection> endpoint) EXCLUDES(mutex_);
   void Destroy(PluginConnection* endpoint) EXCLUDES(mutex_);
+  // nullopt: there is room for a plugin of that resource.
+  std::optional<Error> WhyFull(const std::string& resource) const REQUIRES(mutex_);
   // A plugin was reached, or not.
   void OnConnected(const std::string& resource, uint64_t registration,
                    Result<v1beta1::DevicePluginOptions> options,

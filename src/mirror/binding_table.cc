@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "host/file.h"
+#include "allocation/state_limits.h"
 
 namespace alignd::mirror {
 
@@ -36,13 +36,50 @@ Error NotLoaded(const Error& why, const std::filesystem::path& file) {
   return error;
 }
 
-// A file that is longer than what Load reads would end the next start.
-Result<Done> RequireReadable(const std::string& text) {
-  if (text.size() <= host::kMaxFileBytes) return Done{};
+// An upper bound of the file's length, much cheaper than its text.
+size_t MaxTextBytes(const Bindings& bindings) {
+  constexpr size_t kEntryBytes = 256;  // field names and punctuation take less
+  size_t bytes = kEntryBytes;
+  for (const auto& [key, resources] : bindings) {
+    const size_t key_bytes =
+        allocation::JsonBytes(key.pod_uid) + allocation::JsonBytes(key.container);
+    for (const auto& [resource, binding] : resources) {
+      bytes += kEntryBytes + key_bytes + allocation::JsonBytes(resource);
+      for (const auto& [id, device] : binding) {
+        bytes += allocation::JsonBytes(id) + allocation::JsonBytes(device) + 2;
+      }
+    }
+  }
+  return bytes;
+}
+
+Result<Done> RequireSpace(const Bindings& bindings) {
+  if (MaxTextBytes(bindings) <= kMaxBindingBytes) return Done{};
+  const size_t bytes = checkpoint::FormatBindingCheckpoint(bindings).size();
+  if (bytes <= kMaxBindingBytes) return Done{};
   return Error{ErrorCode::kInvalidArgument,
-               "the file would be " + std::to_string(text.size()) + " bytes, more than the " +
-                   std::to_string(host::kMaxFileBytes) + " that alignd reads",
+               "the bindings of all containers would have " + std::to_string(bytes) +
+                   " bytes, more than the " + std::to_string(kMaxBindingBytes) +
+                   " that alignd keeps",
                "give the devices shorter ids, or run fewer containers with devices"};
+}
+
+// A file that Load does not read, or reads as something else, would end the next start or lose
+// bindings.
+Result<Done> RequireReadable(const std::string& text, const Bindings& bindings) {
+  if (text.size() > host::kMaxFileBytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the file would be " + std::to_string(text.size()) + " bytes, more than the " +
+                     std::to_string(host::kMaxFileBytes) + " that alignd reads",
+                 "mend the disk on which alignd could not write, then start alignd again: it "
+                 "removes the bindings of released pods"};
+  }
+  const Result<Bindings> read = checkpoint::ParseBindingCheckpoint(text);
+  if (read.ok() && *read == bindings) return Done{};
+  return Error{ErrorCode::kInternal,
+               "the bindings would not be read back as they are written" +
+                   (read.ok() ? std::string() : ": " + read.error().message),
+               "report this to the maintainers of alignd, with the pod's manifest"};
 }
 
 }  // namespace
@@ -72,7 +109,7 @@ BindingTable::BindingTable(std::filesystem::path file, host::FileCalls& calls, B
     : file_(std::move(file)),
       calls_(calls),
       text_(std::move(text)),
-      on_disk_(bindings),
+      kept_(bindings),
       is_absent_(!text_),
       bindings_(std::make_shared<const Bindings>(std::move(bindings))) {}
 
@@ -86,9 +123,10 @@ Result<Done> BindingTable::Set(const Bindings& bindings) {
   Bindings next = *snapshot();
   Merge(bindings, next);
   if (next == *snapshot()) return Done{};
-  if (Result<Done> fits = RequireReadable(checkpoint::FormatBindingCheckpoint(next)); !fits.ok()) {
-    return fits.error().In(file_.string());
-  }
+  Result<Done> sound =
+      RequireReadable(checkpoint::FormatBindingCheckpoint(bindings), bindings);  // the new ones
+  if (sound.ok()) sound = RequireSpace(next);
+  if (!sound.ok()) return sound.error().In(file_.string());
   Publish(std::move(next));
   return Done{};
 }
@@ -116,21 +154,36 @@ Result<Done> BindingTable::RetainAssigned(const admission::NodeState& state) {
 }
 
 Result<Done> BindingTable::SaveNew(const Bindings& now) {
-  Bindings both = on_disk_;
+  Bindings both = kept_;
   Merge(now, both);
-  return both == on_disk_ && text_ ? Result<Done>(Done{}) : Save(both);
+  if (text_ && both == kept_) return Done{};
+  Result<Done> written = Write(both);
+  // After a failure the state files are not written, and refer to no more than before.
+  if (written.ok()) kept_ = std::move(both);
+  return written;
 }
 
 Result<Done> BindingTable::Save(const Bindings& now) {
-  if ((is_absent_ && now.empty()) || (text_ && now == on_disk_)) return Done{};
-  const std::string text = checkpoint::FormatBindingCheckpoint(now);
-  on_disk_ = now;
+  if (text_ && now == kept_) return Done{};
+  Result<Done> written = Write(now);
+  if (written.ok() || !text_) kept_ = now;
+  return written;
+}
+
+Result<Done> BindingTable::Write(const Bindings& bindings) {
+  if (is_absent_ && bindings.empty()) return Done{};
+  const std::string text = checkpoint::FormatBindingCheckpoint(bindings);
   if (text_ == text) return Done{};
+  if (Result<Done> sound = RequireReadable(text, bindings); !sound.ok()) {
+    return sound.error().In("write " + file_.string());
+  }
   // After a failure the content of the file is unknown, so that the next save writes in any case.
   text_.reset();
   is_absent_ = false;
+  is_uncertain_ = true;
   if (Result<Done> written = host::ReplaceFile(file_, text, calls_); !written.ok()) return written;
   text_ = text;
+  is_uncertain_ = false;
   return Done{};
 }
 

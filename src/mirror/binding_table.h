@@ -1,6 +1,8 @@
 // The file of the devices that are bound to kubelet-allocated ids.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,9 +15,14 @@
 #include "alignd/base/result.h"
 #include "alignd/checkpoint/binding_checkpoint.h"
 #include "host/durable_file.h"
+#include "host/file.h"
 #include "sync/mutex.h"
 
 namespace alignd::mirror {
+
+// All bindings, as text. While assignments are saved, the file has those before and those after:
+// together they are no longer than what a start reads.
+inline constexpr size_t kMaxBindingBytes = host::kMaxFileBytes / 2;
 
 // Changes are in memory until they are saved. One thread at a time changes, and one saves;
 // `snapshot` is thread-safe.
@@ -30,7 +37,8 @@ class BindingTable {
   BindingTable& operator=(const BindingTable&) = delete;
 
   // Replaces the bindings of these containers' resources. After an error nothing has changed.
-  // Errors: kInvalidArgument if the file would be too long to be read back.
+  // Errors: kInvalidArgument if all bindings together would be longer than kMaxBindingBytes, with
+  // both sizes; kInternal if they would be read back as something else.
   Result<Done> Set(const checkpoint::Bindings& bindings);
 
   // Drops the pods' bindings.
@@ -44,11 +52,16 @@ class BindingTable {
   // Errors: kIo.
   Result<Done> RetainAssigned(const admission::NodeState& state);
 
-  // The file has these bindings afterwards, and those that it had of other containers' resources.
-  // Errors: kIo.
+  // The file has these bindings afterwards, and those to which the state files may refer: of the
+  // last Save, and of each SaveNew since.
+  // Errors: kIo; kInvalidArgument if the file would be too long to be read back, kInternal if it
+  // would be read back as something else; nothing is written then.
   Result<Done> SaveNew(const checkpoint::Bindings& now);
-  // The file has exactly these. Errors: kIo.
+  // The state files refer to these only: the file has exactly these. Errors: as SaveNew.
   Result<Done> Save(const checkpoint::Bindings& now);
+
+  // Whether the content of the file is unknown, because the last write failed. Thread-safe.
+  bool IsUncertain() const { return is_uncertain_; }
 
   // Thread-safe.
   std::shared_ptr<const checkpoint::Bindings> snapshot() const;
@@ -60,14 +73,16 @@ class BindingTable {
   BindingTable(std::filesystem::path file, host::FileCalls& calls, checkpoint::Bindings bindings,
                std::optional<std::string> text);
 
+  Result<Done> Write(const checkpoint::Bindings& bindings);
   void Publish(checkpoint::Bindings bindings);
 
   const std::filesystem::path file_;
   host::FileCalls& calls_;
   // Used by the thread that saves.
-  std::optional<std::string> text_;  // of the file; nullopt: no file, or unknown
-  checkpoint::Bindings on_disk_;     // last saved, perhaps without success
-  bool is_absent_;                   // there was never anything to save
+  std::optional<std::string> text_;         // of the file; nullopt: no file, or unknown
+  checkpoint::Bindings kept_;               // the file has them all, whatever it has beside them
+  bool is_absent_;                          // there was never anything to save
+  std::atomic<bool> is_uncertain_ = false;  // written by the thread that saves
   std::vector<std::function<void()>> observers_;
 
   mutable Mutex mutex_;

@@ -205,7 +205,7 @@ bool MirroredDevices::Prepare(const std::set<std::string>& resources, std::funct
   return true;
 }
 
-void MirroredDevices::Arrive(const std::string& resource, NodeState& state) {
+Result<Done> MirroredDevices::Arrive(const std::string& resource, NodeState& state) {
   // Bindings first: the kubelet must never see assigned devices without the ids that are bound to
   // them.
   const TakenOver taken =
@@ -217,8 +217,7 @@ void MirroredDevices::Arrive(const std::string& resource, NodeState& state) {
     spdlog::info("{}: container {} of pod {} keeps the devices that the kubelet allocated to it",
                  resource, key.container, key.pod_uid);
   }
-  const Result<Done> bound = bindings_.Set(taken.bound);
-  if (!bound.ok()) spdlog::error("{}: its bindings: {}", resource, bound.error().Text());
+  return bindings_.Set(taken.bound);
 }
 
 }  // namespace alignd::mirror

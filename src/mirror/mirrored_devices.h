@@ -56,7 +56,7 @@ class MirroredDevices final : public allocation::KubeletAllocation {
   // Until the checkpoint can be read, the resources are not shown: devices that containers use
   // would look free.
   bool Prepare(const std::set<std::string>& resources, std::function<void()> ready) override;
-  void Arrive(const std::string& resource, admission::NodeState& state) override;
+  Result<Done> Arrive(const std::string& resource, admission::NodeState& state) override;
 
  private:
   class Reader;

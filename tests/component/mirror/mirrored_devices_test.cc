@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "allocation/allocation_manager.h"
+#include "daemon/conflicting_managers.h"
 #include "edge/allocation_node.h"
 #include "mirror/binding_table.h"
 #include "sync/task_queue.h"
@@ -214,6 +215,26 @@ TEST_F(MirroredDevicesTest, FloodOfDeviceListsIsTakenAsOneChange) {
   world_.Settle();
   EXPECT_EQ(world_.published().devices.resources.at(kGpu), resource);
   EXPECT_EQ(changes, 2);
+}
+
+// As after each listing. The file of the bindings is the last one of a write.
+TEST_F(MirroredDevicesTest, BindingsThatCouldNotBeWrittenAreWrittenWithoutAnotherChange) {
+  const auto on_disk = [this] { return *(*BindingTable::Load(BindingFile()))->snapshot(); };
+  bool was_left = false;
+  for (int index = 0; !was_left; ++index) {
+    ASSERT_TRUE(std::holds_alternative<Allocated>(
+        Admit(AppPod("p", 3, {{kGpu, "1"}}), {{"app", {{kGpu, {"gpu6"}}}}})));
+    world_.Settle();
+    EXPECT_EQ(on_disk().size(), 1U);
+    world_.disk.FailAt(index);
+    const bool is_released = world_.Release("p").ok();
+    ASSERT_TRUE(world_.disk.failed());
+    was_left = is_released && !on_disk().empty();
+    daemon::SaveUncertainFiles(*world_.store, *bindings_, *world_.manager);
+    EXPECT_FALSE(bindings_->IsUncertain());
+    EXPECT_TRUE(on_disk().empty());
+    EXPECT_TRUE(admission::PodsIn(world_.saved()).empty());
+  }
 }
 
 // The queue of the reader outlives the manager, as in the daemon.

@@ -1,6 +1,11 @@
 // The number of plugins that alignd serves.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_registry.h"
 #include "edge/fake_inventory.h"
@@ -50,6 +55,34 @@ TEST(PluginLimit, FurtherPluginsAreNotRegistered) {
             "alignd serves 256");
   EXPECT_NE(further.error().remedy, "");
   EXPECT_TRUE(add("example.com/r7").ok());  // a plugin may come again
+}
+
+// A registration that begins while another one is being checked.
+TEST(PluginLimit, RegistrationsAtTheSameTimeDoNotExceedIt) {
+  testing::FakeInventory inventory;
+  TaskQueue background("background");
+  std::function<void(const std::string&)> meanwhile;
+  PluginRegistry registry(
+      PluginSettings(), inventory, background,
+      [&](const std::string& resource,
+          const std::filesystem::path&) -> Result<std::unique_ptr<PluginConnection>> {
+        if (meanwhile) std::exchange(meanwhile, {})(resource);
+        return std::unique_ptr<PluginConnection>(std::make_unique<IdleConnection>());
+      });
+  const auto add = [&](const std::string& resource) {
+    Result<Done> result = Error{};
+    registry.Register(resource, "/plugin.sock", [&](const Result<Done>& done) { result = done; });
+    return result;
+  };
+  for (size_t i = 0; i + 1 < kMaxPlugins; ++i) {
+    ASSERT_TRUE(add("example.com/r" + std::to_string(i)).ok());
+  }
+  Result<Done> last = Error{};
+  meanwhile = [&](const std::string&) { last = add("example.com/last"); };
+  const Result<Done> further = add("example.com/further");
+  EXPECT_TRUE(last.ok()) << last.error().Text();
+  ASSERT_FALSE(further.ok());
+  EXPECT_EQ(further.error().code, ErrorCode::kUnavailable);
 }
 
 }  // namespace

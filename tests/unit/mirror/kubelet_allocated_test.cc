@@ -7,8 +7,6 @@
 #include <string>
 
 #include "edge/allocation_node.h"
-#include "edge/faulty_file.h"
-#include "mirror/binding_table.h"
 #include "mirror/kubelet_allocated_refusal.h"
 
 namespace alignd::mirror {
@@ -251,92 +249,6 @@ TEST(BindingsOfAContainer, AreOfJustTheseIds) {
   EXPECT_FALSE(IsBound(bindings, {"p", "app"}, {{kGpu, {"a"}}}));
   EXPECT_FALSE(IsBound(bindings, {"p", "app"}, {{kGpu, {"a", "c"}}}));
   EXPECT_FALSE(IsBound(bindings, {"p", "other"}, {{kGpu, {"a", "b"}}}));
-}
-
-TEST(BindingTable, IsOnTheDisk) {
-  const testing::FakeTree tree;
-  const auto file = tree.root() / "device_bindings";
-  const Bindings bindings{{{"p", "app"}, {{kGpu, {{"a", "x"}}}}},
-                          {{"q", "app"}, {{kGpu, {{"b", "b"}}}}}};
-  {
-    const auto table = BindingTable::Load(file);
-    ASSERT_TRUE(table.ok()) << table.error().Text();
-    EXPECT_FALSE(std::filesystem::exists(file));
-    ASSERT_TRUE((*table)->Set(bindings).ok());
-    EXPECT_FALSE(std::filesystem::exists(file));
-    ASSERT_TRUE((*table)->Save(bindings).ok());
-  }
-  {
-    const auto table = BindingTable::Load(file);
-    ASSERT_TRUE(table.ok()) << table.error().Text();
-    EXPECT_EQ(*(*table)->snapshot(), bindings);
-    NodeState state;
-    state.devices.allocations[{"q", "app"}][kGpu].devices[0] = {"b"};
-    ASSERT_TRUE((*table)->RetainAssigned(state).ok());
-  }
-  const auto table = BindingTable::Load(file);
-  ASSERT_TRUE(table.ok()) << table.error().Text();
-  EXPECT_EQ((*table)->snapshot()->size(), 1U);
-  (*table)->Forget({"q"});
-  EXPECT_TRUE((*table)->snapshot()->empty());
-}
-
-// Between the two, the assignments are saved: a crash never leaves one without its bindings.
-TEST(BindingTable, NewBindingsComeFirstAndOldOnesGoLast) {
-  const testing::FakeTree tree;
-  const auto file = tree.root() / "device_bindings";
-  const Bindings before{{{"old", "app"}, {{kGpu, {{"a", "x"}}}}}};
-  const Bindings after{{{"new", "app"}, {{kGpu, {{"a", "y"}}}}}};
-  const auto on_disk = [&file] { return *(*BindingTable::Load(file))->snapshot(); };
-  const auto table = BindingTable::Load(file);
-  ASSERT_TRUE(table.ok()) << table.error().Text();
-  ASSERT_TRUE((*table)->Save(before).ok());
-  ASSERT_TRUE((*table)->SaveNew(after).ok());
-  Bindings both = before;
-  both.insert(after.begin(), after.end());
-  EXPECT_EQ(on_disk(), both);
-  ASSERT_TRUE((*table)->Save(after).ok());
-  EXPECT_EQ(on_disk(), after);
-  ASSERT_TRUE((*table)->Save({}).ok());
-  EXPECT_TRUE(on_disk().empty());
-}
-
-TEST(BindingTable, WritesAgainWhatItCouldNotWrite) {
-  const testing::FakeTree tree;
-  const auto file = tree.root() / "device_bindings";
-  const Bindings bindings{{{"p", "app"}, {{kGpu, {{"a", "x"}}}}}};
-  testing::FaultyFile disk;
-  const auto table = BindingTable::Load(file, disk);
-  ASSERT_TRUE(table.ok()) << table.error().Text();
-  disk.FailAt(0);
-  EXPECT_FALSE((*table)->SaveNew(bindings).ok());
-  EXPECT_TRUE((*table)->SaveNew(bindings).ok());
-  EXPECT_EQ(*(*BindingTable::Load(file))->snapshot(), bindings);
-  disk.FailAt(0);
-  EXPECT_FALSE((*table)->Save({}).ok());
-  EXPECT_TRUE((*table)->Save({}).ok());
-  EXPECT_TRUE((*BindingTable::Load(file))->snapshot()->empty());
-}
-
-TEST(BindingTable, RefusesWhatItCouldNotRead) {
-  const testing::FakeTree tree;
-  const auto table = BindingTable::Load(tree.root() / "device_bindings");
-  ASSERT_TRUE(table.ok()) << table.error().Text();
-  const std::string device(17 << 20, 'x');
-  const Result<Done> set = (*table)->Set({{{"p", "app"}, {{kGpu, {{"a", device}}}}}});
-  ASSERT_FALSE(set.ok());
-  EXPECT_NE(set.error().Text().find("more than the 16777216 that alignd reads; give"),
-            std::string::npos);
-  EXPECT_TRUE((*table)->snapshot()->empty());
-}
-
-TEST(BindingTable, SaysWhatIsWrongWithItsFile) {
-  const testing::FakeTree tree{{"device_bindings", "{\"entries\":[],\"checksum\":1}"}};
-  const auto table = BindingTable::Load(tree.root() / "device_bindings");
-  ASSERT_FALSE(table.ok());
-  EXPECT_EQ(table.error().code, ErrorCode::kCorrupt);
-  EXPECT_NE(table.error().message.find("its checksum is 1"), std::string::npos);
-  EXPECT_NE(table.error().remedy.find("remove "), std::string::npos);
 }
 
 }  // namespace
