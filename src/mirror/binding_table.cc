@@ -53,24 +53,23 @@ size_t MaxTextBytes(const Bindings& bindings) {
   return bytes;
 }
 
-Result<Done> RequireSpace(const Bindings& bindings) {
-  if (MaxTextBytes(bindings) <= kMaxBindingBytes) return Done{};
+Result<Done> RequireSpace(const Bindings& bindings, size_t max_bytes) {
+  if (MaxTextBytes(bindings) <= max_bytes) return Done{};
   const size_t bytes = checkpoint::FormatBindingCheckpoint(bindings).size();
-  if (bytes <= kMaxBindingBytes) return Done{};
+  if (bytes <= max_bytes) return Done{};
   return Error{ErrorCode::kInvalidArgument,
                "the bindings of all containers would have " + std::to_string(bytes) +
-                   " bytes, more than the " + std::to_string(kMaxBindingBytes) +
-                   " that alignd keeps",
+                   " bytes, more than the " + std::to_string(max_bytes) + " that alignd keeps",
                "give the devices shorter ids, or run fewer containers with devices"};
 }
 
 // A file that Load does not read, or reads as something else, would end the next start or lose
 // bindings.
-Result<Done> RequireReadable(const std::string& text, const Bindings& bindings) {
-  if (text.size() > host::kMaxFileBytes) {
+Result<Done> RequireReadable(const std::string& text, const Bindings& bindings, size_t max_bytes) {
+  if (text.size() > max_bytes) {
     return Error{ErrorCode::kInvalidArgument,
                  "the file would be " + std::to_string(text.size()) + " bytes, more than the " +
-                     std::to_string(host::kMaxFileBytes) + " that alignd reads",
+                     std::to_string(max_bytes) + " that alignd reads",
                  "mend the disk on which alignd could not write, then start alignd again: it "
                  "removes the bindings of released pods"};
   }
@@ -85,11 +84,12 @@ Result<Done> RequireReadable(const std::string& text, const Bindings& bindings) 
 }  // namespace
 
 Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path file,
-                                                         host::FileCalls& calls) {
+                                                         host::FileCalls& calls,
+                                                         size_t max_file_bytes) {
   if (Result<Done> clean = host::RemoveTemporary(file, calls); !clean.ok()) return clean.error();
   std::optional<std::string> on_disk;
   Bindings bindings;
-  Result<std::string> text = host::ReadFile(file);
+  Result<std::string> text = host::ReadFile(file, max_file_bytes);
   if (text.ok()) {
     Result<Bindings> parsed = checkpoint::ParseBindingCheckpoint(*text);
     if (!parsed.ok()) return NotLoaded(parsed.error(), file);
@@ -100,14 +100,16 @@ Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path f
   } else if (text.error().code != ErrorCode::kNotFound) {
     return text.error();
   }
-  return std::unique_ptr<BindingTable>(
-      new BindingTable(std::move(file), calls, std::move(bindings), std::move(on_disk)));
+  return std::unique_ptr<BindingTable>(new BindingTable(std::move(file), calls, max_file_bytes,
+                                                        std::move(bindings), std::move(on_disk)));
 }
 
-BindingTable::BindingTable(std::filesystem::path file, host::FileCalls& calls, Bindings bindings,
+BindingTable::BindingTable(std::filesystem::path file, host::FileCalls& calls,
+                           size_t max_file_bytes, Bindings bindings,
                            std::optional<std::string> text)
     : file_(std::move(file)),
       calls_(calls),
+      max_file_bytes_(max_file_bytes),
       text_(std::move(text)),
       kept_(bindings),
       is_absent_(!text_),
@@ -123,9 +125,9 @@ Result<Done> BindingTable::Set(const Bindings& bindings) {
   Bindings next = *snapshot();
   Merge(bindings, next);
   if (next == *snapshot()) return Done{};
-  Result<Done> sound =
-      RequireReadable(checkpoint::FormatBindingCheckpoint(bindings), bindings);  // the new ones
-  if (sound.ok()) sound = RequireSpace(next);
+  Result<Done> sound = RequireReadable(checkpoint::FormatBindingCheckpoint(bindings), bindings,
+                                       max_file_bytes_);  // the new ones
+  if (sound.ok()) sound = RequireSpace(next, max_file_bytes_ / 2);
   if (!sound.ok()) return sound.error().In(file_.string());
   Publish(std::move(next));
   return Done{};
@@ -174,7 +176,7 @@ Result<Done> BindingTable::Write(const Bindings& bindings) {
   if (is_absent_ && bindings.empty()) return Done{};
   const std::string text = checkpoint::FormatBindingCheckpoint(bindings);
   if (text_ == text) return Done{};
-  if (Result<Done> sound = RequireReadable(text, bindings); !sound.ok()) {
+  if (Result<Done> sound = RequireReadable(text, bindings, max_file_bytes_); !sound.ok()) {
     return sound.error().In("write " + file_.string());
   }
   // After a failure the content of the file is unknown, so that the next save writes in any case.

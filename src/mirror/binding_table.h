@@ -20,25 +20,23 @@
 
 namespace alignd::mirror {
 
-// All bindings, as text. While assignments are saved, the file has those before and those after:
-// together they are no longer than what a start reads.
-inline constexpr size_t kMaxBindingBytes = host::kMaxFileBytes / 2;
-
 // Changes are in memory until they are saved. One thread at a time changes, and one saves;
 // `snapshot` is thread-safe.
 class BindingTable {
  public:
   // Reads the file. A missing file means no bindings; it is written with the first binding. `calls`
-  // outlives the table.
+  // outlives the table. A file of more than `max_file_bytes` is neither read nor written.
   // Errors: kCorrupt, naming file and remedy; kIo. The file is unchanged then.
   static Result<std::unique_ptr<BindingTable>> Load(
-      std::filesystem::path file, host::FileCalls& calls = host::FileCalls::System());
+      std::filesystem::path file, host::FileCalls& calls = host::FileCalls::System(),
+      size_t max_file_bytes = host::kMaxFileBytes);
   BindingTable(const BindingTable&) = delete;
   BindingTable& operator=(const BindingTable&) = delete;
 
   // Replaces the bindings of these containers' resources. After an error nothing has changed.
-  // Errors: kInvalidArgument if all bindings together would be longer than kMaxBindingBytes, with
-  // both sizes; kInternal if they would be read back as something else.
+  // Errors: kInvalidArgument if all bindings together would be longer than half of
+  // `max_file_bytes`, with both sizes: while assignments are saved, the file has those before and
+  // those after; kInternal if they would be read back as something else.
   Result<Done> Set(const checkpoint::Bindings& bindings);
 
   // Drops the pods' bindings.
@@ -70,14 +68,15 @@ class BindingTable {
   void OnChange(std::function<void()> observer) { observers_.push_back(std::move(observer)); }
 
  private:
-  BindingTable(std::filesystem::path file, host::FileCalls& calls, checkpoint::Bindings bindings,
-               std::optional<std::string> text);
+  BindingTable(std::filesystem::path file, host::FileCalls& calls, size_t max_file_bytes,
+               checkpoint::Bindings bindings, std::optional<std::string> text);
 
   Result<Done> Write(const checkpoint::Bindings& bindings);
   void Publish(checkpoint::Bindings bindings);
 
   const std::filesystem::path file_;
   host::FileCalls& calls_;
+  const size_t max_file_bytes_;
   // Used by the thread that saves.
   std::optional<std::string> text_;         // of the file; nullopt: no file, or unknown
   checkpoint::Bindings kept_;               // the file has them all, whatever it has beside them

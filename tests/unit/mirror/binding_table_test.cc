@@ -81,21 +81,24 @@ TEST(BindingTable, WritesAgainWhatItCouldNotWrite) {
   EXPECT_TRUE((*BindingTable::Load(file))->snapshot()->empty());
 }
 
-// Of nearly as much text as alignd keeps: each byte is six in the file.
+constexpr size_t kMaxFile = 4096;
+
+// Of nearly half of it as text: each byte is six in the file.
 Bindings LargeBindings(const std::string& pod_uid) {
-  return {{{pod_uid, "app"}, {{kGpu, {{"a", std::string(1'333'000, '<')}}}}}};
+  return {{{pod_uid, "app"}, {{kGpu, {{"a", std::string(300, '<')}}}}}};
 }
 
 TEST(BindingTable, RefusesWhatItCouldNotRead) {
   const testing::FakeTree tree;
-  const auto table = BindingTable::Load(tree.root() / "device_bindings");
+  const auto table =
+      BindingTable::Load(tree.root() / "device_bindings", host::FileCalls::System(), kMaxFile);
   ASSERT_TRUE(table.ok()) << table.error().Text();
   const Result<Done> set = (*table)->Set(LargeBindings("p"));
   ASSERT_TRUE(set.ok()) << set.error().Text();
   const Result<Done> more = (*table)->Set(LargeBindings("q"));
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(more.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(more.error().Text().find("more than the 8388608 that alignd keeps; give"),
+  EXPECT_NE(more.error().Text().find("more than the 2048 that alignd keeps; give"),
             std::string::npos)
       << more.error().Text();
   EXPECT_EQ(*(*table)->snapshot(), LargeBindings("p"));
@@ -111,7 +114,7 @@ TEST(BindingTable, RefusesWhatItCouldNotRead) {
 TEST(BindingTable, OldAndNewBindingsTogetherCanBeRead) {
   const testing::FakeTree tree;
   const auto file = tree.root() / "device_bindings";
-  const auto table = BindingTable::Load(file);
+  const auto table = BindingTable::Load(file, host::FileCalls::System(), kMaxFile);
   ASSERT_TRUE(table.ok()) << table.error().Text();
   ASSERT_TRUE((*table)->Save(LargeBindings("old")).ok());
   ASSERT_TRUE((*table)->SaveNew(LargeBindings("new")).ok());
@@ -119,11 +122,11 @@ TEST(BindingTable, OldAndNewBindingsTogetherCanBeRead) {
   const Result<Done> third = (*table)->SaveNew(LargeBindings("third"));
   ASSERT_FALSE(third.ok());
   EXPECT_EQ(third.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(third.error().Text().find("more than the 16777216 that alignd reads; mend the disk"),
+  EXPECT_NE(third.error().Text().find("more than the 4096 that alignd reads; mend the disk"),
             std::string::npos)
       << third.error().Text();
   EXPECT_FALSE((*table)->IsUncertain());
-  const auto read = BindingTable::Load(file);
+  const auto read = BindingTable::Load(file, host::FileCalls::System(), kMaxFile);
   ASSERT_TRUE(read.ok()) << read.error().Text();
   EXPECT_EQ((*read)->snapshot()->size(), 2U);
   EXPECT_TRUE((*table)->Save(LargeBindings("new")).ok());
