@@ -12,10 +12,11 @@
 
 #include "host/file.h"
 #include "simulator/runtime_model.h"
+#include "sync/mutex.h"
 
 namespace alignd::daemon {
 
-// Version 1, or version 2 if `unified`. Thread-safe as far as files are.
+// Version 1, or version 2 if `unified`. Thread-safe.
 class FakeCgroups {
  public:
   FakeCgroups(std::filesystem::path root, bool unified, std::string all_cpus)
@@ -77,6 +78,8 @@ class FakeCgroups {
   }
   // Replaces the text at once, as the kernel does: no reader sees a part of it.
   static void Write(const std::filesystem::path& path, const std::string& text, bool cut = true) {
+    static Mutex mutex;  // a second writer in between would have its text cut off, or made longer
+    const MutexLock lock(mutex);
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     const auto size = static_cast<ssize_t>(text.size());
     const bool done = fd >= 0 && pwrite(fd, text.data(), text.size(), 0) == size &&
