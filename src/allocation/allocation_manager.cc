@@ -143,10 +143,10 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
 
 Result<Done> AllocationManager::TakeOver(const ContainerKey& key) {
   Result<std::optional<NodeState>> next = kubelet_.TakeOver(key, ledger_.state());
-  if (!next.ok()) return next.error();
-  if (!*next) return Done{};
-  if (const Result<Done> fits = RequireReadable(**next); !fits.ok()) {
-    kubelet_.DropUnassigned(ledger_.state(), key.pod_uid);  // they are bound already
+  if (next.ok() && !*next) return Done{};
+  const Result<Done> fits = next.ok() ? RequireReadable(**next) : Result<Done>(next.error());
+  if (!fits.ok()) {
+    kubelet_.DropUnassigned(ledger_.state(), key.pod_uid);  // some are bound already
     return fits.error();
   }
   ledger_.Keep(**std::move(next));
@@ -363,11 +363,12 @@ void AllocationManager::ForgetReleased(const std::set<std::string>& pod_uids) {
   kubelet_.Forget(pod_uids);
 }
 
-Result<Done> AllocationManager::SaveAgain() {
-  std::promise<Result<Done>> saved;
-  const bool posted = queue_->Post(
-      [&] { ledger_.SaveAgain([&](const Result<Done>& result) { saved.set_value(result); }); });
-  return posted ? saved.get_future().get() : Result<Done>(Stopping());
+void AllocationManager::SaveAgain() {
+  queue_->Post([this] {
+    ledger_.SaveAgain([](const Result<Done>& saved) {
+      if (!saved.ok()) spdlog::error("cannot restore the state files: {}", saved.error().Text());
+    });
+  });
 }
 
 }  // namespace alignd::allocation

@@ -104,9 +104,9 @@ class AllocationManager final : public InventorySink {
   // The same without waiting: `done` gets the answer, on the decision thread.
   void KnownPods(std::function<void(std::set<std::string>)> done);
 
-  // Writes the state files whose content on the disk is uncertain. Waits for the decision thread.
-  // Errors: kIo; kUnavailable once alignd stops.
-  Result<Done> SaveAgain();
+  // Writes the state files whose content on the disk is uncertain, without waiting. An error is
+  // logged.
+  void SaveAgain();
 
   // The newest published state. Never waits for a decision.
   std::shared_ptr<const Snapshot> snapshot() const { return ledger_.snapshot(); }

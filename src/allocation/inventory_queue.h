@@ -32,6 +32,9 @@ class InventoryQueue {
   // May lack some: the plugin was removed, came again, and has arrived already.
   InventoryChanges TakeArrived(const std::set<std::string>& resources);
 
+  // The next announcement of the resource is taken for a first one.
+  void ArriveAgain(const std::string& resource) { seen_.erase(resource); }
+
   // Whether the resource's plugin has announced devices that are not in the state yet.
   bool IsArriving(const std::string& resource) const;
 

@@ -58,6 +58,7 @@ void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) 
     if (fits.ok()) fits = RequireReadable(next);
     if (fits.ok()) continue;
     spdlog::error("{}: its devices are not offered: {}", name, fits.error().Text());
+    if (arrived) inventory_.ArriveAgain(name);
     for (const auto& [key, resources] : next.devices.allocations) {  // may be bound already
       const bool is_new = resources.contains(name) && before.devices.Find(key, name) == nullptr;
       if (is_new) kubelet_.DropUnassigned(before, key.pod_uid);

@@ -91,9 +91,7 @@ void LookForForeignFiles(allocation::CheckpointStore& store, reconcile::Conditio
 void SaveUncertainFiles(const allocation::CheckpointStore& store,
                         const mirror::BindingTable& bindings,
                         allocation::AllocationManager& allocation) {
-  if (!store.IsUncertain() && !bindings.IsUncertain()) return;
-  const Result<Done> saved = allocation.SaveAgain();
-  if (!saved.ok()) spdlog::error("cannot restore the state files: {}", saved.error().Text());
+  if (store.IsUncertain() || bindings.IsUncertain()) allocation.SaveAgain();
 }
 
 }  // namespace alignd::daemon

@@ -212,7 +212,7 @@ class RunningDaemon final : public Daemon {
     }
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
-    TendStateFiles();
+    CheckStateFiles();
     // Steps of calls that are still waiting are dropped from here on. Tasks of `io` end before the
     // members that they use are destroyed.
     events_->Stop();
@@ -296,7 +296,7 @@ class RunningDaemon final : public Daemon {
     return Done{};
   }
 
-  void TendStateFiles() {
+  void CheckStateFiles() {
     if (node_.cpu) LookForForeignFiles(*store_, conditions_);
     SaveUncertainFiles(*store_, *bindings_, allocation_);
   }
@@ -314,7 +314,7 @@ class RunningDaemon final : public Daemon {
     reconciler.after_listing = [this, plugins, kubelet_dir = options.kubelet_dir,
                                 own = OwnFiles{options.state_dir, options.config}] {
       if (node_.cpu) LookForKubeletCpuManager(kubelet_dir, own, conditions_);
-      TendStateFiles();
+      CheckStateFiles();
       if (plugins) plugins->Look();
     };
     return reconciler;

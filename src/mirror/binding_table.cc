@@ -59,7 +59,7 @@ Result<Done> RequireSpace(const Bindings& bindings, size_t max_bytes) {
   if (bytes <= max_bytes) return Done{};
   return Error{ErrorCode::kInvalidArgument,
                "the bindings of all containers would have " + std::to_string(bytes) +
-                   " bytes, more than the " + std::to_string(max_bytes) + " that alignd keeps",
+                   " bytes, more than the " + std::to_string(max_bytes) + " that device_bindings may have",
                "give the devices shorter ids, or run fewer containers with devices"};
 }
 
@@ -70,7 +70,7 @@ Result<Done> RequireReadable(const std::string& text, const Bindings& bindings, 
     return Error{ErrorCode::kInvalidArgument,
                  "the file would be " + std::to_string(text.size()) + " bytes, more than the " +
                      std::to_string(max_bytes) + " that alignd reads",
-                 "mend the disk on which alignd could not write, then start alignd again: it "
+                 "repair the disk on which alignd could not write, then restart alignd: it "
                  "removes the bindings of released pods"};
   }
   const Result<Bindings> read = checkpoint::ParseBindingCheckpoint(text);

@@ -12,6 +12,9 @@ namespace {
 
 constexpr char kPath[] = ":path";
 
+// About what a call takes without its headers and messages.
+constexpr size_t kCallBytes = 2048;
+
 class Call final : public ForwardedCall, public std::enable_shared_from_this<Call> {
  public:
   Call(const Context& context, Session& caller, int32_t stream)
@@ -22,6 +25,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   Call& operator=(const Call&) = delete;
   ~Call() override {
     Release(held_);
+    context_.held.total -= own_;
     context_.calls.erase(this);
   }
 
@@ -37,7 +41,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     Answer(status);
   }
 
-  size_t held() const override { return held_; }
+  size_t held() const override { return held_ + own_; }
+  const Session* caller() const override { return caller_.session; }
 
   void Evict(const grpc::Status& status) override {
     const std::shared_ptr<Call> self = shared_from_this();
@@ -52,7 +57,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     message_ = {};
     answer_message_ = {};
     to_runtime_ = {};
+    request_ = {};
     Release(held_);
+    SetOwn(kCallBytes);
   }
 
   // The handler's decision. Only the first one has an effect, and none if the caller has gone.
@@ -115,8 +122,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(const SharedBytes& data) override { call.AnswerBytes(data); }
     void OnEnd() override { call.AnswerEnds({}); }
     void OnWritten(size_t bytes) override {
+      if (call.handler_ != nullptr) return;  // it keeps the request until the answer
       call.Release(bytes);
-      if (call.handler_ == nullptr && call.caller_.session != nullptr) {
+      if (call.caller_.session != nullptr) {
         call.caller_.session->Consumed(call.caller_.stream, bytes);
       }
     }
@@ -145,11 +153,19 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     context_.held.total -= bytes;
   }
 
+  // What the call holds until it is destroyed.
+  void SetOwn(size_t bytes) {
+    context_.held.total = context_.held.total - own_ + bytes;
+    own_ = bytes;
+    if (context_.held.total > context_.held.limit) context_.held.exceeded();
+  }
+
   // --- The request.
 
   void RequestBegins(Headers headers) {
     if (std::exchange(begun_, true)) return;  // trailers; gRPC's callers send none
     request_ = std::move(headers);
+    SetOwn(kCallBytes + request_.bytes());
     if (!Method().starts_with('/')) {
       state_ = State::kFinished;
       caller_.session->Reset(caller_.stream, NGHTTP2_PROTOCOL_ERROR);
@@ -268,7 +284,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   }
 
   void AnswerBytes(const SharedBytes& data) {
-    if (handler_ == nullptr && caller_.session != nullptr) {
+    if (handler_ == nullptr && state_ != State::kFinished && caller_.session != nullptr) {
       Hold(data.bytes.size());
       caller_.session->Write(caller_.stream, data);
       return;
@@ -378,7 +394,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   CallerSide caller_;
   RuntimeSide runtime_{*this};
 
-  size_t held_ = 0;  // its part of context_.held
+  // Its parts of context_.held: messages, and the call with its headers.
+  size_t held_ = 0;
+  size_t own_ = 0;
 
   MessageReader message_;   // the request of an intercepted call
   std::string to_runtime_;  // bytes for the runtime, until there is a stream

@@ -41,6 +41,8 @@ class ForwardedCall {
 
   // The number of bytes that the call has of `Context::held`.
   virtual size_t held() const = 0;
+  // The connection that it came from; null if that has ended.
+  virtual const Session* caller() const = 0;
   // Ends the call so that it holds nothing. With a reset, without the status, where a part of the
   // answer has been sent.
   virtual void Evict(const grpc::Status& status) = 0;

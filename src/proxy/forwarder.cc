@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -125,14 +126,20 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     }));
   }
 
-  // Ends the calls that hold the most, not those that come last: the calls of a kubelet are small.
+  // Ends the largest calls of the connection that holds the most, then those of the next: other
+  // programs' calls go on.
   void Relieve() {
+    if (held_.total <= held_.limit) return;  // calls have ended since
+    std::map<const Session*, size_t> by_caller;
+    for (const ForwardedCall* const call : calls_) by_caller[call->caller()] += call->held();
     std::vector<ForwardedCall*> calls(calls_.begin(), calls_.end());
-    std::ranges::sort(calls, std::ranges::greater(), &ForwardedCall::held);
+    std::ranges::sort(calls, std::ranges::greater(), [&](const ForwardedCall* call) {
+      return std::pair(by_caller[call->caller()], call->held());
+    });
     const std::string limit = std::to_string(held_.limit);
     const grpc::Status status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                              "the messages that alignd holds exceed " + limit +
-                                  " bytes, and this call holds one of the largest; send fewer "
+                              "the calls that alignd holds exceed " + limit +
+                                  " bytes, and this connection has the most of them; send fewer "
                                   "calls at a time, and read their answers");
     size_t ended = 0;
     // To below the limit, so that the next bytes do not need the whole list again.
@@ -145,8 +152,8 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     }
     if (ended == 0) return;
     spdlog::warn(
-        "callers made alignd hold more than {} bytes of messages: ended the {} calls that "
-        "held the most; find out which program sends them",
+        "callers made alignd hold more than {} bytes of calls: ended {} calls of the connections "
+        "that had the most; find out which program sends them",
         limit, ended);
     TrimMemorySoon();
   }

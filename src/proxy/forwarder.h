@@ -70,8 +70,9 @@ class Forwarder {
     // How long calls wait for a runtime that accepts the connection but does not serve it yet. The
     // default is that of a gRPC client (GRPC_ARG_MIN_RECONNECT_BACKOFF_MS).
     std::chrono::milliseconds served_within{20'000};
-    // The longest that all calls together may hold in messages that are not whole, not decided or
-    // not read. Beyond it, the calls that hold the most end with RESOURCE_EXHAUSTED.
+    // The bytes that all calls together may hold: headers, and messages that are not whole, not
+    // decided or not read. Beyond it, the largest calls of the connection that holds the most end
+    // with RESOURCE_EXHAUSTED.
     size_t max_held_bytes = size_t{256} << 20;
     // A connection to the runtime has ended or broken. Runs on the loop's thread; may be null.
     std::function<void()> runtime_lost{};

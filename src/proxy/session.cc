@@ -19,7 +19,7 @@ constexpr size_t kMaxShared = 512 << 10;
 // at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
 constexpr int kReadsPerRound = 4;                    // so that other connections get their turn
-constexpr uint32_t kMaxConcurrentStreams = 100'000;  // callers are root, and trusted
+constexpr uint32_t kMaxConcurrentStreams = 10'000;
 constexpr size_t kWriteBytes = 256 << 10;
 
 nghttp2_nv NameValue(const Headers::Field& field) {
@@ -134,14 +134,14 @@ void Session::Resume(int32_t stream, Outgoing& outgoing) {
 
 void Session::Write(int32_t stream, std::string bytes) {
   Outgoing* const outgoing = FindStream(stream);
-  if (is_closed_ || outgoing == nullptr || bytes.empty()) return;
+  if (is_closed_ || outgoing == nullptr || outgoing->is_reset || bytes.empty()) return;
   outgoing->bytes.AppendOwned(std::move(bytes));
   Resume(stream, *outgoing);
 }
 
 void Session::Write(int32_t stream, const SharedBytes& data) {
   Outgoing* const outgoing = FindStream(stream);
-  if (is_closed_ || outgoing == nullptr || data.bytes.empty()) return;
+  if (is_closed_ || outgoing == nullptr || outgoing->is_reset || data.bytes.empty()) return;
   if (outgoing->bytes.size() < kMaxShared) {
     outgoing->bytes.Append(data);
   } else {
@@ -152,14 +152,20 @@ void Session::Write(int32_t stream, const SharedBytes& data) {
 
 void Session::End(int32_t stream, Headers trailers) {
   Outgoing* const outgoing = FindStream(stream);
-  if (is_closed_ || outgoing == nullptr || outgoing->ended) return;
+  if (is_closed_ || outgoing == nullptr || outgoing->ended || outgoing->is_reset) return;
   outgoing->ended = true;
   outgoing->trailers = std::move(trailers);
   Resume(stream, *outgoing);
 }
 
 void Session::Reset(int32_t stream, uint32_t code) {
-  if (is_closed_ || FindStream(stream) == nullptr) return;
+  Outgoing* const outgoing = FindStream(stream);
+  if (is_closed_ || outgoing == nullptr) return;
+  // A peer that does not read keeps the RST_STREAM, and so the stream, waiting.
+  outgoing->is_reset = true;
+  outgoing->bytes = {};
+  outgoing->ended = false;
+  outgoing->trailers = {};
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, code);
   SendSoon();
 }

@@ -98,6 +98,7 @@ class Session final : private host::EventLoop::Watcher {
     StreamEvents* events = nullptr;
     Pieces bytes;
     bool ended = false;
+    bool is_reset = false;  // sends no more bytes
     bool deferred = false;  // nghttp2 waits for bytes from Write
     Headers trailers;
   };

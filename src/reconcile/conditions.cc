@@ -214,7 +214,7 @@ void Conditions::QuotaRewritten(const Subject& pod, size_t times, std::chrono::s
                         " keeps writing the CFS quota or the CPU shares of its cgroup, which takes "
                         "CPU time from exclusive CPUs: more than " +
                         std::to_string(times) + " times within " + std::to_string(window.count()) +
-                        " s; alignd undoes that each time, after a pause",
+                        " s; alignd lifts the quota again, after a pause",
              .remedy = refused ? "undo the resize that alignd refuses (PodResizeRefused), or "
                                  "delete the pod: the kubelet writes them at each try"
                                : "find the program that writes them, and stop it; if pods are "

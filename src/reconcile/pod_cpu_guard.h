@@ -36,7 +36,7 @@ class PodCpuGuard {
 
   struct Options {
     // What was written is undone at once, unless that has happened more than this often within
-    // `window`. Then it is undone once per `pause`: a fight with another program costs little CPU
+    // `window`. Then it is undone once per `pause`: a conflict with another program costs little CPU
     // time.
     size_t repairs{5};
     // Likewise for writes and refused resizes after which there may be nothing to undo.

@@ -188,7 +188,9 @@ ProcessScan::Owner ProcessScan::ContainerAt(std::string_view path) const {
   while (!path.empty()) {
     const auto found = by_path_.find(path);
     if (found != by_path_.end()) return found->second;
-    path = path.substr(0, path.rfind('/'));
+    const size_t slash = path.rfind('/');
+    if (slash == std::string_view::npos) break;
+    path = path.substr(0, slash);
   }
   return nullptr;
 }

@@ -159,7 +159,7 @@ void RuntimeEvents::Open() {
     opened_ = Clock::now();
     lost_ = false;
     open_at_ = RecurringTask::kNever;
-    // What was created before the stream was open was not told.
+    // What was created before the stream was open was not reported.
     overflow_ = true;
     due_ = std::min(due_, Clock::now() + options_.settle);
   }

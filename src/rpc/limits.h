@@ -14,7 +14,7 @@ void SetLimits(grpc::ChannelArguments& arguments);
 // A limit of requests that have a few names and paths.
 inline constexpr int kMaxShortRequestBytes = 64 << 10;
 
-// For a server that anybody but the runtime calls: the calls of one connection at a time are
+// For servers other than that of the CRI socket: the calls of one connection at a time are
 // limited, and so are the threads for methods that block.
 void LimitCallers(grpc::ServerBuilder& builder);
 

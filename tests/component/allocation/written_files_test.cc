@@ -99,10 +99,10 @@ class WrittenFiles : public ::testing::Test {
   }
   ~WrittenFiles() override { world_.manager.reset(); }
 
-  void AnnounceTaken() {
+  void AnnounceTaken(const std::string& device = "device") {
     devicemanager::Resource resource;
     resource.registered = true;
-    resource.devices["device"] = {true, {0}};
+    resource.devices[device] = {true, {0}};
     world_.manager->SetResource(kTaken, resource);
     world_.Settle();
     world_.Settle();
@@ -146,6 +146,8 @@ TEST_F(WrittenFiles, DevicesOfTheKubeletsPluginThatDoNotFitAreNotOfferedAndBlock
   EXPECT_TRUE(world_.published().devices.resources.at(kTaken).devices.empty());
   EXPECT_EQ(world_.published().devices.Find({"kubelets", "app"}, kTaken), nullptr);
   EXPECT_TRUE(kubelet_.unbound().contains("kubelets"));
+  AnnounceTaken("another");  // a change offers them no more than the first list
+  EXPECT_TRUE(world_.published().devices.resources.at(kTaken).devices.empty());
   const Outcome none = world_.Admit(AppPod("taken", 1, {{kTaken, "1"}}));
   EXPECT_TRUE(std::holds_alternative<Refusal>(none)) << TextOf(none);
   const Outcome other = world_.Admit(AppPod("other", 2, {{kGpu, "8"}}));

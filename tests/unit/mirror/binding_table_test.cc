@@ -98,7 +98,7 @@ TEST(BindingTable, RefusesWhatItCouldNotRead) {
   const Result<Done> more = (*table)->Set(LargeBindings("q"));
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(more.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(more.error().Text().find("more than the 2048 that alignd keeps; give"),
+  EXPECT_NE(more.error().Text().find("more than the 2048 that device_bindings may have; give"),
             std::string::npos)
       << more.error().Text();
   EXPECT_EQ(*(*table)->snapshot(), LargeBindings("p"));
@@ -122,7 +122,7 @@ TEST(BindingTable, OldAndNewBindingsTogetherCanBeRead) {
   const Result<Done> third = (*table)->SaveNew(LargeBindings("third"));
   ASSERT_FALSE(third.ok());
   EXPECT_EQ(third.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(third.error().Text().find("more than the 4096 that alignd reads; mend the disk"),
+  EXPECT_NE(third.error().Text().find("more than the 4096 that alignd reads; repair the disk"),
             std::string::npos)
       << third.error().Text();
   EXPECT_FALSE((*table)->IsUncertain());

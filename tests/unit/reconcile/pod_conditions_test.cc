@@ -51,7 +51,7 @@ TEST(PodConditions, RewrittenQuotaNamesTheWriterAndIsLoggedOnce) {
   EXPECT_EQ(logged.Take(),
             "warning PodQuotaRewritten: pod default/web: another program keeps writing the CFS "
             "quota or the CPU shares of its cgroup, which takes CPU time from exclusive CPUs: more "
-            "than 5 times within 60 s; alignd undoes that each time, after a pause; find the "
+            "than 5 times within 60 s; alignd lifts the quota again, after a pause; find the "
             "program that writes them, and stop it; if pods are to keep their quota, start alignd "
             "with --keep-pod-cpu-quota\n");
   conditions.QuotaRewritten(web, 5, seconds(60), /*refused=*/true);
