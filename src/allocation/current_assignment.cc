@@ -11,7 +11,7 @@ bool IsMemory(std::string_view resource) {
 }
 
 bool AsksForMemory(const Pod& pod, const Container& container) {
-  if (QosOf(pod) != QosClass::kGuaranteed || HasPodLevelResources(pod)) return false;
+  if (!IsPinned(pod)) return false;
   return std::ranges::any_of(container.resources.requests,
                              [](const auto& entry) { return IsMemory(entry.first); });
 }
@@ -103,6 +103,9 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
 
 std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
                                     const std::string& wanted) {
+  // A pod with exclusive CPUs from before its handler was listed keeps them, so that its containers
+  // can restart.
+  if (!pod.shared_pool_handler.empty()) return std::nullopt;
   const bool one =
       std::ranges::find(pod.containers, wanted, &Container::name) != pod.containers.end();
   for (const Container& container : pod.containers) {

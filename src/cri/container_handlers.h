@@ -5,6 +5,7 @@
 #include "allocation/allocation_manager.h"
 #include "allocation/device_plugins.h"
 #include "cgroup/cgroup_tree.h"
+#include "cri/shared_pool_handlers.h"
 #include "host/event_loop.h"
 #include "podsource/resource_source.h"
 #include "proxy/forwarder.h"
@@ -32,6 +33,8 @@ struct HandlerContext {
   const cgroup::CgroupTree* pod_quotas = nullptr;  // null: pods keep their CFS quota
   // The kubelet allocates the devices, and each CreateContainer names them.
   bool mirrors_devices = false;
+  // Containers of these get neither exclusive CPUs nor pinned memory; null: there are none.
+  const SharedPoolHandlers* shared_pool_handlers = nullptr;
 };
 
 // Handlers for the methods of runtime.v1 and runtime.v1alpha2 that create, change and remove

@@ -81,6 +81,7 @@ class CreateContainer final : public proxy::CallHandler {
       return Answer(rpc::ToStatus(error), decide);
     }
     podsource::PodAsk ask = **std::move(known);
+    MarkHandler(context_, context_.registry.HandlerOfSandbox(SandboxId()), ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);
     AddEndedInitContainers(context_, *request_, std::move(ask),
@@ -184,11 +185,16 @@ class CreateContainer final : public proxy::CallHandler {
                  "set pod_sandbox_id"};
   }
 
+  // The whole id, if the sandbox is known.
+  std::string SandboxId() const {
+    return context_.registry.SandboxNamed(request_->pod_sandbox_id())
+        .value_or(request_->pod_sandbox_id());
+  }
+
   // The UID that the sandbox was made with goes before the one in this request: listings show the
   // former.
   std::string PodUid() const {
-    const std::string id = context_.registry.SandboxNamed(request_->pod_sandbox_id())
-                               .value_or(request_->pod_sandbox_id());
+    const std::string id = SandboxId();
     return context_.registry.PodOfSandbox(id).value_or(
         reconcile::PodUidOr(request_->sandbox_config().metadata().uid(), id));
   }

@@ -87,7 +87,7 @@ Others OthersOf(const Snapshot& snapshot, const ContainerKey& self) {
 Share ShareOf(const admission::Node& node, const Pod& pod, const Container& container) {
   Share share;
   if (node.cpu) share.cpus = ExclusiveCpus(pod, container);
-  if (node.memory && QosOf(pod) == QosClass::kGuaranteed) {
+  if (node.memory && IsPinned(pod)) {
     share.memory = podsource::Amount(container.resources.limits, "memory");
   }
   return share;

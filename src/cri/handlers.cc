@@ -58,6 +58,12 @@ void ReportRefusedResize(const HandlerContext& context, const ContainerKey& key,
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
+void MarkHandler(const HandlerContext& context, const std::string& handler, Pod& pod) {
+  const SharedPoolHandlers* const shared = context.shared_pool_handlers;
+  if (shared == nullptr || !shared->Contains(handler)) return;
+  pod.shared_pool_handler = handler;
+}
+
 void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest request,
               std::function<void(allocation::Outcome)> done) {
   const reconcile::ContainerRegistry& registry = context.registry;

@@ -53,6 +53,10 @@ std::function<void(Argument)> NextStep(const HandlerContext& context, Handler* h
 void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest request,
               std::function<void(allocation::Outcome)> done);
 
+// Marks the pod if containers of this runtime handler belong in the shared pool. Before every use
+// of a pod that a source of resources has described: those do not know the handler.
+void MarkHandler(const HandlerContext& context, const std::string& handler, Pod& pod);
+
 // Whether there is nothing to inject, so that a request is forwarded as it came.
 bool IsEmpty(const admission::Assignment& assignment);
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "alignd/checkpoint/utf8.h"
 #include "cri/handlers.h"
 #include "cri/malformed.h"
 #include "cri/tracked_call.h"
@@ -37,6 +38,7 @@ class RunPodSandbox final : public proxy::CallHandler {
     if (!ReadRequest(bytes_, request, decide)) return;
     const Result<Done> named = RequirePodNames(request.config().metadata());
     if (!named.ok()) return decide(rpc::ToStatus(named.error()));
+    handler_ = host::Escaped(request.runtime_handler());
     config_ = std::make_shared<const v1::PodSandboxConfig>(std::move(*request.mutable_config()));
     context_.reconciler.WhenListed(Next(&RunPodSandbox::LearnResources, std::move(decide)));
   }
@@ -54,6 +56,7 @@ class RunPodSandbox final : public proxy::CallHandler {
     const bool is_known = known.ok() && *known;
     if (!is_known || AwaitsKubeletsAllocation((*known)->pod)) return Forward(decide);
     podsource::PodAsk& ask = **known;
+    MarkHandler(context_, handler_, ask.pod);
     AdmitPod(context_,
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
@@ -72,7 +75,8 @@ class RunPodSandbox final : public proxy::CallHandler {
   void OnResponse(const grpc::Status& status, const std::string* bytes) override {
     v1::RunPodSandboxResponse response;
     if (status.ok() && ReadAnswer(*bytes, response) && !response.pod_sandbox_id().empty()) {
-      context_.registry.AddSandbox(response.pod_sandbox_id(), config_->metadata().uid(), PodName());
+      context_.registry.AddSandbox(response.pod_sandbox_id(), config_->metadata().uid(), PodName(),
+                                   handler_);
     } else if (status.ok()) {
       context_.reconciler.Relist();  // the sandbox exists, under an id that is not known yet
     }
@@ -108,7 +112,8 @@ class RunPodSandbox final : public proxy::CallHandler {
 
   const HandlerContext context_;
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
-  std::string bytes_;  // the request as it came
+  std::string bytes_;    // the request as it came
+  std::string handler_;  // the runtime handler; empty: the runtime's default
   std::shared_ptr<const v1::PodSandboxConfig> config_;
   std::optional<PodCall> call_;
 };

@@ -118,10 +118,10 @@ class UpdateContainerResources final : public proxy::CallHandler {
     context_.runtime.FindSpec(id_, Next(&UpdateContainerResources::AskSource, std::move(decide)));
   }
 
-  // In a Guaranteed pod, a whole number of CPUs is exclusive. There are two exceptions, in which a
+  // In a Guaranteed pod, a whole number of CPUs is exclusive. There are exceptions, in which a
   // container has a whole number and no exclusive CPUs: it was created before alignd was there, or
-  // its pod has resources of its own. Both keep their number. If the runtime or the source does not
-  // answer, the update goes on: the container keeps its CPU set in any case.
+  // its pod is not pinned in spite of its class. All of them keep their number. If the runtime or
+  // the source does not answer, the update goes on: the container keeps its CPU set in any case.
   void AskSource(Result<reconcile::ContainerSpec> spec, Decide decide) {
     if (!spec.ok() || MillisOf(*spec) == millis_) return Forward(decide);
     context_.resources.Ask(QuestionOf(spec->cgroup),
@@ -129,6 +129,9 @@ class UpdateContainerResources final : public proxy::CallHandler {
   }
 
   void RefuseGrowth(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+    if (known.ok() && *known) {
+      MarkHandler(context_, context_.registry.HandlerOfPod(key_.pod_uid), (*known)->pod);
+    }
     if (known.ok() && *known && WantsExclusive((*known)->pod)) {
       return Refuse(RefusedGrowth(PodName(), key_.container, millis_), decide);
     }

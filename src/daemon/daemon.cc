@@ -21,6 +21,7 @@
 #include "cgroup/cgroup_tree.h"
 #include "control/control_server.h"
 #include "cri/container_handlers.h"
+#include "cri/shared_pool_handlers.h"
 #include "daemon/conflicting_managers.h"
 #include "daemon/conflicting_plugins.h"
 #include "daemon/inherited_socket.h"
@@ -184,10 +185,11 @@ class RunningDaemon final : public Daemon {
         allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get(),
                     options.not_devices),
         sources_(std::move(sources)),
-        handlers_(cri::MakeContainerHandlers({node_, allocation_, plugins_, registry_, reconciler_,
-                                              runtime_, *sources_, conditions_, *events_, io_,
-                                              options.keep_pod_cpu_quota ? nullptr : cgroups_.get(),
-                                              options.mirror.has_value()})) {
+        shared_pool_handlers_(options.shared_pool_handlers),
+        handlers_(cri::MakeContainerHandlers(
+            {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, conditions_,
+             *events_, io_, options.keep_pod_cpu_quota ? nullptr : cgroups_.get(),
+             options.mirror.has_value(), &shared_pool_handlers_})) {
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
     allocation_.OnChange([this](const auto&) {
@@ -341,6 +343,7 @@ class RunningDaemon final : public Daemon {
   mirror::MirroredDevices mirrored_devices_;
   allocation::AllocationManager allocation_;
   const std::unique_ptr<podsource::ResourceSource> sources_;
+  const cri::SharedPoolHandlers shared_pool_handlers_;
   const proxy::HandlerFactory handlers_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;
   std::unique_ptr<deviceplugin::PluginWatcher> watcher_;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cri/shared_pool_handlers.h"
+
 namespace alignd::daemon {
 
 std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status) {
@@ -67,6 +69,19 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
                  "Extended resources that no device plugin serves, such as licences: pods that "
                  "request them do not wait for a plugin; separated by commas")
       ->delimiter(',');
+  app.add_option(
+         "--shared-pool-handlers", options.shared_pool_handlers,
+         "Runtime handlers (RuntimeClasses' handler) whose containers do not run in cgroups "
+         "of their own, and therefore get no exclusive CPUs and no pinned memory; a * at "
+         "the end stands for any text; separated by commas; empty: none")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            const Result<Done> checked = cri::CheckHandlerName(name);
+            return checked.ok() ? std::string() : checked.error().Text();
+          },
+          ""))
+      ->default_str(CLI::detail::join(options.shared_pool_handlers, ","));
   app.add_option("--plugins-registry", options.plugins_registry,
                  "Directory that is watched for sockets of device plugins, as the kubelet's "
                  "plugins_registry; if not given, plugins_registry in the state directory");
@@ -149,6 +164,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
     }
     options.mirror.emplace(*mirror::ParseBindingMode(mirror), std::move(rules));
   }
+  options.shared_pool_handlers.erase("");
   options.runtime_timeout = std::chrono::milliseconds(runtime_timeout_ms);
   for (const Duration& duration : plugin_durations) {
     *duration.option = std::chrono::milliseconds(duration.ms);

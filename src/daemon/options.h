@@ -44,6 +44,9 @@ struct Options {
   std::chrono::milliseconds plugin_grace{300'000};
   std::chrono::milliseconds plugin_patience{300'000};
   std::set<std::string> not_devices;  // extended resources that no device plugin serves
+  // Runtime handlers whose containers do not run in cgroups of their own; a * at the end stands for
+  // any text.
+  std::set<std::string> shared_pool_handlers = {"runsc", "gvisor", "kata", "kata-*"};
   std::string log_level = "info";
 
   std::string pod_resources_socket;  // empty: pod-resources.sock beside the socket of `listen`

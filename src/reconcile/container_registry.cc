@@ -41,9 +41,12 @@ std::optional<std::string> ContainerRegistry::SandboxNamed(
 }
 
 void ContainerRegistry::AddSandbox(const std::string& id, const std::string& pod_uid,
-                                   std::string name) {
+                                   std::string name, std::string handler) {
   const MutexLock lock(mutex_);
-  sandboxes_[id] = {PodUidOr(pod_uid, id), std::move(name), std::nullopt};
+  sandboxes_[id] = {.pod_uid = PodUidOr(pod_uid, id),
+                    .name = std::move(name),
+                    .stopped = std::nullopt,
+                    .handler = std::move(handler)};
   added_since_.insert(id);
 }
 
@@ -84,6 +87,19 @@ std::optional<std::string> ContainerRegistry::PodOfSandbox(const std::string& id
   const auto sandbox = sandboxes_.find(id);
   if (sandbox == sandboxes_.end()) return std::nullopt;
   return sandbox->second.pod_uid;
+}
+
+std::string ContainerRegistry::HandlerOfSandbox(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto sandbox = sandboxes_.find(id);
+  return sandbox == sandboxes_.end() ? "" : sandbox->second.handler;
+}
+
+std::string ContainerRegistry::HandlerOfPod(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto sandbox = std::ranges::find_if(
+      sandboxes_, [&pod_uid](const auto& entry) { return entry.second.pod_uid == pod_uid; });
+  return sandbox == sandboxes_.end() ? "" : sandbox->second.handler;
 }
 
 std::string ContainerRegistry::PodName(const std::string& pod_uid) const {

@@ -24,6 +24,7 @@ struct RuntimeListing {
     bool ready = true;
     std::string name{};
     std::string name_space{};
+    std::string handler{};  // the runtime handler; empty: the runtime's default
   };
   struct Container {
     std::string id;
@@ -50,8 +51,9 @@ class ContainerRegistry {
   std::optional<std::string> ContainerNamed(const std::string& id_or_beginning) const;
   std::optional<std::string> SandboxNamed(const std::string& id_or_beginning) const;
 
-  // `name`: namespace/name of the pod.
-  void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {});
+  // `name`: namespace/name of the pod. `handler`: the runtime handler.
+  void AddSandbox(const std::string& id, const std::string& pod_uid, std::string name = {},
+                  std::string handler = {});
   // The runtime has stopped the sandbox, so its containers no longer run. Containers of a pod
   // without another sandbox are forgotten. The pod keeps its assignment until another pod needs it
   // or some time has passed: a kubelet that replaces a sandbox stops the old one first.
@@ -59,6 +61,10 @@ class ContainerRegistry {
   // Returns the pod's UID if this was its last sandbox: the pod is gone then.
   std::optional<std::string> RemoveSandbox(const std::string& id);
   std::optional<std::string> PodOfSandbox(const std::string& id) const;
+  // The runtime handler; empty: the runtime's default, or the sandbox is not known.
+  std::string HandlerOfSandbox(const std::string& id) const;
+  // The runtime handler of the pod's sandboxes, which all have the same.
+  std::string HandlerOfPod(const std::string& pod_uid) const;
   // The pod's name (namespace/name); empty if it is not known.
   std::string PodName(const std::string& pod_uid) const;
   // The pods' names (namespace/name) by UID, as far as they are known.
@@ -185,6 +191,7 @@ class ContainerRegistry {
     std::optional<Clock::time_point> stopped;
     bool found = false;  // stopped in a listing; false: stopped through alignd
     Stopping stopping = {};
+    std::string handler = {};
   };
   struct Container {
     ContainerKey key;

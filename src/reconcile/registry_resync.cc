@@ -42,10 +42,15 @@ void ContainerRegistry::TakeSandboxes(const RuntimeListing& listing) {
     Sandbox& sandbox = sandboxes[listed.id];
     sandbox.pod_uid = PodUidOr(listed.pod_uid, listed.id);
     if (!listed.name.empty()) sandbox.name = listed.name_space + "/" + listed.name;
+    sandbox.handler = listed.handler;
     // A stopped sandbox never runs again. If it is listed as ready, it was stopped after the
     // listing, or it was not complete yet when an earlier listing showed it as not ready.
     const auto known = sandboxes_.find(listed.id);
-    if (known != sandboxes_.end()) sandbox.stopping = known->second.stopping;
+    if (known != sandboxes_.end()) {
+      sandbox.stopping = known->second.stopping;
+      // A runtime that does not list handlers does not unsay what the caller has said.
+      if (sandbox.handler.empty()) sandbox.handler = known->second.handler;
+    }
     if (known != sandboxes_.end() && known->second.stopped &&
         !(known->second.found && listed.ready)) {
       sandbox.stopped = known->second.stopped;

@@ -44,7 +44,8 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
     pod_of_sandbox[sandbox.id()] = uid;
     listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
                                  Escaped(sandbox.metadata().name()),
-                                 Escaped(sandbox.metadata().namespace_())});
+                                 Escaped(sandbox.metadata().namespace_()),
+                                 Escaped(sandbox.runtime_handler())});
   }
   for (const v1::Container& container : containers.containers()) {
     const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());

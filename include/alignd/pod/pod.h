@@ -59,6 +59,9 @@ struct Pod {
   std::optional<Resources> pod_level;
   // status.qosClass, or the class of the cgroup parent. Takes precedence over the computed class.
   std::optional<QosClass> stated_qos;
+  // The runtime handler, if the containers of such pods do not run in cgroups of their own (gVisor,
+  // Kata): the CPU manager and the memory manager ignore the pod. Empty for all other pods.
+  std::string shared_pool_handler = {};
 
   friend bool operator==(const Pod&, const Pod&) = default;
 };
@@ -72,10 +75,14 @@ QosClass QosOf(const Pod& pod);
 // Source: k8s.io/component-helpers/resource, IsPodLevelResourcesSet.
 bool HasPodLevelResources(const Pod& pod);
 
-// Number of exclusive CPUs the container is entitled to: its cpu request, if the pod is Guaranteed,
-// has no pod-level resources, and the request is a whole number. 0: the container runs in the
-// shared pool.
+// Whether the CPU manager and the memory manager assign anything to the pod's containers: the pod
+// is Guaranteed, and has neither pod-level resources nor a shared_pool_handler.
+bool IsPinned(const Pod& pod);
+
+// Number of exclusive CPUs the container is entitled to: its cpu request, if the pod is pinned and
+// the request is a whole number. 0: the container runs in the shared pool.
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, guaranteedCPUs.
+// Differs: the kubelet does not look at the runtime handler.
 int ExclusiveCpus(const Pod& pod, const Container& container);
 
 // The amount under that name, or null.

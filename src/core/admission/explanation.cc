@@ -45,6 +45,7 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailab
 
 // Why the container is in the shared pool.
 std::string WhyShared(const Pod& pod, const Container& container) {
+  if (!pod.shared_pool_handler.empty()) return "runtime handler " + pod.shared_pool_handler;
   if (HasPodLevelResources(pod)) return "the pod has pod-level resources";
   if (const QosClass qos = QosOf(pod); qos != QosClass::kGuaranteed) {
     return std::string(ToString(qos)) + " pod";
@@ -63,7 +64,7 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
   } else {
     text += node.cpu ? "shared CPUs (" + WhyShared(pod, container) + ")" : "any CPUs";
   }
-  const bool pinned = node.memory && QosOf(pod) == QosClass::kGuaranteed;
+  const bool pinned = node.memory && IsPinned(pod);
   for (const auto& [resource, quantity] : container.resources.limits) {
     const bool memory = resource == "memory" || resource.starts_with("hugepages-");
     if (memory && pinned) {

@@ -10,10 +10,6 @@ bool IsMemoryType(std::string_view resource) {
   return resource == "memory" || resource.starts_with("hugepages-");
 }
 
-bool IsPinned(const Pod& pod) {
-  return QosOf(pod) == QosClass::kGuaranteed && !HasPodLevelResources(pod);
-}
-
 std::optional<uint64_t> WholeBytes(const Quantity& amount) {
   constexpr int64_t kLimit = 1'000'000'000'000'000'000;
   if (amount.Sign() < 0 || amount >= Quantity(kLimit)) return std::nullopt;

@@ -17,9 +17,6 @@ using MemoryRequest = std::map<std::string, uint64_t>;  // bytes by memory type
 // `memory` or `hugepages-...`.
 bool IsMemoryType(std::string_view resource);
 
-// Whether the pod's memory is pinned: it is Guaranteed and has no pod-level resources.
-bool IsPinned(const Pod& pod);
-
 // The amount in bytes; nullopt if it is negative, not a whole number, or 10^18 or more.
 // Differs: the kubelet decides by the spelling. It reads at most 18 digits exactly, so it refuses
 // `1000000000000000000` and `1Ei`, but also `100Ti`, `0.5Gi` and `1000m`; `1E` it takes and refuses

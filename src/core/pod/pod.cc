@@ -70,9 +70,14 @@ bool HasPodLevelResources(const Pod& pod) {
          std::ranges::any_of(pod.pod_level->limits, counts);
 }
 
+bool IsPinned(const Pod& pod) {
+  return pod.shared_pool_handler.empty() && !HasPodLevelResources(pod) &&
+         QosOf(pod) == QosClass::kGuaranteed;
+}
+
 int64_t ExclusiveCpuCount(const Pod& pod, const Container& container) {
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
-  if (cpu == nullptr || HasPodLevelResources(pod) || QosOf(pod) != QosClass::kGuaranteed) return 0;
+  if (cpu == nullptr || !IsPinned(pod)) return 0;
   const int64_t count = cpu->Value();  // rounded up
   // A fraction finer than a thousandth makes no difference to a whole number.
   static const Quantity kMilli = Quantity::Parse("1m").value();

@@ -54,6 +54,17 @@ TEST(Options, ResourcesThatAreNoDevicesAreSeparatedByCommas) {
       (std::set<std::string>{"a.com/b", "a.com/c", "d.com/e"}));
 }
 
+TEST(Options, HandlersOfTheSharedPoolAreSeparatedByCommas) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(Parse({}).options->shared_pool_handlers, (Names{"runsc", "gvisor", "kata", "kata-*"}));
+  EXPECT_EQ(Parse({"--shared-pool-handlers=a,b-*"}).options->shared_pool_handlers,
+            (Names{"a", "b-*"}));
+  EXPECT_EQ(Parse({"--shared-pool-handlers", ""}).options->shared_pool_handlers, Names{});
+  const Parsed wrong = Parse({"--shared-pool-handlers=a,*-b"});
+  EXPECT_FALSE(wrong.options);
+  EXPECT_NE(wrong.printed.find("\"*-b\""), std::string::npos) << wrong.printed;
+}
+
 TEST(Options, MirrorErrorsAreReported) {
   const struct {
     std::vector<const char*> arguments;

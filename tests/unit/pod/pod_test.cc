@@ -135,6 +135,16 @@ TEST(ExclusiveCpus, NoneOutsideGuaranteedPods) {
   EXPECT_EQ(ExclusiveCpus(pod, pod.containers[1]), 0);
 }
 
+TEST(ExclusiveCpus, NoneWithAHandlerOfTheSharedPool) {
+  const Container container = Make("app", ContainerKind::kApp, kTwoCpus, kTwoCpus);
+  Pod pod = PodOf({container});
+  EXPECT_TRUE(IsPinned(pod));
+  pod.shared_pool_handler = "runsc";
+  EXPECT_FALSE(IsPinned(pod));
+  EXPECT_EQ(QosOf(pod), QosClass::kGuaranteed);
+  EXPECT_EQ(ExclusiveCpus(pod, container), 0);
+}
+
 TEST(ExclusiveCpus, NoneWithPodLevelResources) {
   const Container container = Make("app", ContainerKind::kApp, kTwoCpus, kTwoCpus);
   Pod pod = PodOf({container});

@@ -63,6 +63,23 @@ TEST_F(Registry, KnowsPodsByNameFromTheirSandboxesAndFromListings) {
   EXPECT_EQ(registry_.PodNames(), (Names{{"pod", "default/first"}, {"third", "kube/of-three"}}));
 }
 
+TEST_F(Registry, KnowsHandlersFromCallsAndFromListings) {
+  registry_.AddSandbox("s1", "pod", "default/first", "runsc");
+  registry_.AddSandbox("s2", "other");
+  EXPECT_EQ(registry_.HandlerOfSandbox("s1"), "runsc");
+  EXPECT_EQ(registry_.HandlerOfPod("pod"), "runsc");
+  EXPECT_EQ(registry_.HandlerOfSandbox("s2"), "");
+  EXPECT_EQ(registry_.HandlerOfSandbox("unknown"), "");
+  EXPECT_EQ(registry_.HandlerOfPod("unknown"), "");
+  // A runtime that lists no handlers takes none away.
+  Listed(
+      {{{"s1", "pod", true, "first", "default"}, {"s3", "third", true, "of-three", "kube", "kata"}},
+       {}});
+  EXPECT_EQ(registry_.HandlerOfSandbox("s1"), "runsc");
+  EXPECT_EQ(registry_.HandlerOfSandbox("s3"), "kata");
+  EXPECT_EQ(registry_.HandlerOfPod("third"), "kata");
+}
+
 TEST_F(Registry, PodIsStoppedWhenAllItsSandboxesAreAndNoCallIsUnderWay) {
   registry_.AddSandbox("old", "pod");
   registry_.SandboxStopped("old");

@@ -98,7 +98,7 @@ TEST_F(RuntimeAnswers, NeedNotBeUtf8) {
   odd.mutable_metadata()->set_namespace_("s\x1b");
   (*odd.mutable_annotations())["k\xff"] = "v\xff";
   (*odd.mutable_labels())["k\xff"] = "v\xff";
-  odd.set_runtime_handler("\xff");
+  odd.set_runtime_handler("h\xff");
   *sandboxes.add_items() = odd;
   answers_["ListPodSandbox"] = sandboxes.SerializeAsString();
   v1::ListContainersResponse containers;
@@ -121,6 +121,7 @@ TEST_F(RuntimeAnswers, NeedNotBeUtf8) {
   EXPECT_EQ(listing->sandboxes[1].pod_uid, R"(\xc0\xafuid)");
   EXPECT_EQ(listing->sandboxes[1].name, R"(n\xff)");
   EXPECT_EQ(listing->sandboxes[1].name_space, R"(s\x1b)");
+  EXPECT_EQ(listing->sandboxes[1].handler, R"(h\xff)");
   ASSERT_EQ(listing->containers.size(), 2U);
   EXPECT_EQ(listing->containers[1].id, "c\xff");
   EXPECT_EQ(listing->containers[1].key, (ContainerKey{R"(\xc0\xafuid)", R"(a\xff)"}));
