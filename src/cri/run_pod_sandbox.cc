@@ -8,10 +8,10 @@
 #include <utility>
 #include <variant>
 
-#include "alignd/checkpoint/utf8.h"
 #include "cri/handlers.h"
 #include "cri/malformed.h"
 #include "cri/tracked_call.h"
+#include "host/printable.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
 

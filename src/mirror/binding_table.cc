@@ -59,7 +59,8 @@ Result<Done> RequireSpace(const Bindings& bindings, size_t max_bytes) {
   if (bytes <= max_bytes) return Done{};
   return Error{ErrorCode::kInvalidArgument,
                "the bindings of all containers would have " + std::to_string(bytes) +
-                   " bytes, more than the " + std::to_string(max_bytes) + " that device_bindings may have",
+                   " bytes, more than the " + std::to_string(max_bytes) +
+                   " that device_bindings may have",
                "give the devices shorter ids, or run fewer containers with devices"};
 }
 

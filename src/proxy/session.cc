@@ -18,7 +18,7 @@ constexpr size_t kMaxShared = 512 << 10;
 // Streams do not wait for each other: bytes that arrive are consumed from the connection's window
 // at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
-constexpr int kReadsPerRound = 4;                    // so that other connections get their turn
+constexpr int kReadsPerRound = 4;  // so that other connections get their turn
 constexpr uint32_t kMaxConcurrentStreams = 10'000;
 constexpr size_t kWriteBytes = 256 << 10;
 

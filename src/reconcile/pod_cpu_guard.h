@@ -36,8 +36,8 @@ class PodCpuGuard {
 
   struct Options {
     // What was written is undone at once, unless that has happened more than this often within
-    // `window`. Then it is undone once per `pause`: a conflict with another program costs little CPU
-    // time.
+    // `window`. Then it is undone once per `pause`: a conflict with another program costs little
+    // CPU time.
     size_t repairs{5};
     // Likewise for writes and refused resizes after which there may be nothing to undo.
     size_t checks{100};
