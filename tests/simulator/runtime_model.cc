@@ -276,6 +276,11 @@ grpc::Status RuntimeModel::Start(const cri::StartContainerRequest& request,
     return {StatusCode::UNKNOWN, "container \"" + found->first + "\" is in state " +
                                      cri::ContainerState_Name(container.state)};
   }
+  // As containerd: a container never starts in a sandbox that was stopped.
+  if (sandboxes_.at(container.sandbox_id).state != cri::SANDBOX_READY) {
+    return {StatusCode::UNKNOWN,
+            "sandbox container \"" + container.sandbox_id + "\" is not running"};
+  }
   container.state = cri::CONTAINER_RUNNING;
   container.started_at = clock_();
   events_.push_back({Change::kStarted, container});

@@ -62,7 +62,8 @@ class DeviceWatch {
       used_.erase(now.id);
       return;
     }
-    if (event.change != RuntimeModel::Change::kCreated) return;
+    const bool is_created = event.change == RuntimeModel::Change::kCreated;
+    if (!is_created && event.change != RuntimeModel::Change::kStarted) return;
     std::set<std::string> devices;
     for (const v1::KeyValue& env : now.config.envs()) {
       if (env.key() != "NVIDIA_VISIBLE_DEVICES") continue;
@@ -76,6 +77,8 @@ class DeviceWatch {
       faults_.push_back(now.id + " has " + std::to_string(devices.size()) + " devices, wants " +
                         std::to_string(count));
     }
+    // One that was never started, in a sandbox that was stopped, uses nothing any more.
+    if (is_created) return;
     for (const auto& [id, other] : used_) {
       if (other.sandbox == now.sandbox_id) continue;
       for (const std::string& device : devices) {

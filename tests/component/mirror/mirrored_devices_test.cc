@@ -231,6 +231,7 @@ TEST_F(MirroredDevicesTest, BindingsThatCouldNotBeWrittenAreWrittenWithoutAnothe
     ASSERT_TRUE(world_.disk.failed());
     was_left = is_released && !on_disk().empty();
     daemon::SaveUncertainFiles(*world_.store, *bindings_, *world_.manager);
+    world_.Settle();
     EXPECT_FALSE(bindings_->IsUncertain());
     EXPECT_TRUE(on_disk().empty());
     EXPECT_TRUE(admission::PodsIn(world_.saved()).empty());
