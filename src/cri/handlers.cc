@@ -23,12 +23,11 @@ grpc::Status NotListed() {
 
 std::chrono::steady_clock::time_point AnswerBy(
     const std::optional<std::chrono::steady_clock::time_point>& deadline) {
-  using Clock = std::chrono::steady_clock;
   // The kubelet's runtimeRequestTimeout, for a caller that says nothing.
-  constexpr Clock::duration kDefaultTimeout = std::chrono::minutes(2);
-  constexpr Clock::duration kMargin = std::chrono::seconds(5);
-  const Clock::time_point now = Clock::now();
-  const Clock::duration left = deadline ? *deadline - now : kDefaultTimeout;
+  constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::minutes(2);
+  constexpr std::chrono::nanoseconds kMargin = std::chrono::seconds(5);
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::nanoseconds left = deadline ? *deadline - now : kDefaultTimeout;
   return now + left - std::min(kMargin, left / 4);
 }
 
