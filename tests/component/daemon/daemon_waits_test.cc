@@ -47,9 +47,15 @@ class DaemonWaits : public DaemonTest {
     if (!explained.ok() || explained->decisions().empty()) return "";
     return explained->decisions(0).message();
   }
+  // RunPodSandbox has had that answer, and CreateContainer has come to it as well.
   bool AwaitHeld(const std::string& uid) const {
-    return Eventually(
-        [&] { return Explained(uid).find("has not registered yet") != std::string::npos; });
+    return Eventually([&] {
+      const auto explained =
+          control::ControlClient(DaemonOptions().ControlSocket()).Explain(uid, 1);
+      return explained.ok() && !explained->decisions().empty() &&
+             explained->decisions(0).times() >= 2 &&
+             explained->decisions(0).message().find("has not registered yet") != std::string::npos;
+    });
   }
   static bool Says(const grpc::Status& status, const std::string& text) {
     return status.error_message().find(text) != std::string::npos;
