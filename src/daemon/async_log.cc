@@ -40,23 +40,23 @@ class PrintableFormatter final : public spdlog::formatter {
 // The lines of gRPC, which have bytes of its callers as they came. Its threads may log at any time.
 class GrpcLines {
  public:
-  // Null: gRPC writes them itself.
-  static void WriteTo(std::shared_ptr<spdlog::logger> logger) {
-    gpr_set_log_function(logger ? &GrpcLines::Write : nullptr);
+  // Null: gRPC writes them itself. Else the logger lives until the next call.
+  static void WriteTo(spdlog::logger* logger) {
+    gpr_set_log_function(logger != nullptr ? &GrpcLines::Write : nullptr);
     const MutexLock lock(mutex_);
-    logger_ = std::move(logger);
+    logger_ = logger;
   }
 
  private:
   static void Write(gpr_log_func_args* line) {
     const bool is_error = line->severity == GPR_LOG_SEVERITY_ERROR;
     const MutexLock lock(mutex_);
-    if (!logger_) return;
+    if (logger_ == nullptr) return;
     logger_->log(is_error ? spdlog::level::warn : spdlog::level::debug, "gRPC: {}", line->message);
   }
 
   inline static Mutex mutex_;
-  inline static std::shared_ptr<spdlog::logger> logger_ GUARDED_BY(mutex_);
+  inline static spdlog::logger* logger_ GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace
@@ -73,7 +73,7 @@ AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink
   auto logger = std::make_shared<spdlog::async_logger>(
       "", std::move(sink), pool_, spdlog::async_overflow_policy::overrun_oldest);
   logger->set_level(spdlog::level::from_str(level));
-  GrpcLines::WriteTo(logger);
+  GrpcLines::WriteTo(logger.get());
   spdlog::set_default_logger(std::move(logger));
 }
 
