@@ -6,23 +6,34 @@
 #     test     both compilers and the libraries of the tests
 #     guest    an emulator with a kernel, for the test on two NUMA nodes (about 200 MB). The kernel is
 #              unpacked into build/guest, not installed.
+#     packages lintian, debootstrap and what else making and testing the Debian packages needs
+#     kubernetes  what checking the manifests and the Helm chart needs (Go and its libraries: 600 MB)
 # If everything is installed, the script changes nothing and needs neither network nor root.
 set -euo pipefail
 
 build=(
   g++ cmake ninja-build pkg-config
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev libsystemd-dev
-  libnghttp2-dev
+  nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev
+  libnghttp2-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev
 )
 # gcc compiles the pause program of the pod sandboxes.
 runtime=(runc busybox-static gcc libc6-dev)
 test=(
   clang-14 clang-format-14 libclang-rt-14-dev libgtest-dev libbenchmark-dev
   iproute2 procps
+  libexpat1-dev  # the tests read pictures (SVG) as XML
+  chromium  # opens the live page; without it, that test is skipped
   xz-utils  # captured machines are .tar.xz
+  prometheus  # promtool; its service is not started
+  openssl  # certificates of a test's API server
 )
 guest=(qemu-system-x86 busybox-static binutils)
+packaging=(dpkg-dev lintian debootstrap python3 python3-yaml busybox-static)
+kubernetes=(
+  golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
+  python3 python3-kubernetes python3-jsonschema python3-yaml busybox-static
+)
 # An installed containerd of another origin is kept: Debian's package would replace it. The tests start
 # an instance of their own, with its own directory and socket.
 command -v containerd >/dev/null || runtime+=(containerd)
@@ -36,7 +47,9 @@ for group in "${groups[@]}"; do
     runtime) packages+=("${runtime[@]}") ;;
     test) packages+=("${test[@]}") ;;
     guest) packages+=("${runtime[@]}" "${guest[@]}") want_kernel=true ;;
-    *) sed -n '2,9p' "$0" >&2; exit 2 ;;
+    packages) packages+=("${build[@]}" "${runtime[@]}" "${packaging[@]}") ;;
+    kubernetes) packages+=("${kubernetes[@]}") ;;
+    *) sed -n '2,11p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -103,15 +116,20 @@ fi
 
 need_root
 echo "install-deps: installing ${missing[*]}"
-# Debian starts containerd's service when the package is installed. The tests do not need the service,
-# so it is kept from starting.
-hold_service=false
-if [[ " ${missing[*]} " == *" containerd "* ]] && [ -d /run/systemd/system ]; then
-  hold_service=true
-  "${root[@]}" systemctl mask --runtime containerd.service
+# Debian starts the services of containerd and prometheus when the packages are installed, and at each
+# boot. The tests need only the programs, so the services are kept from starting.
+held=()
+if [ -d /run/systemd/system ]; then
+  for package in containerd prometheus; do
+    if [[ " ${missing[*]} " == *" $package "* ]]; then held+=("$package.service"); fi
+  done
 fi
+[ ${#held[@]} -eq 0 ] || "${root[@]}" systemctl mask --runtime "${held[@]}"
 "${root[@]}" apt-get update -qq
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}"
-if $hold_service; then "${root[@]}" systemctl unmask --runtime containerd.service; fi
+if [ ${#held[@]} -gt 0 ]; then
+  "${root[@]}" systemctl unmask --runtime "${held[@]}"
+  "${root[@]}" systemctl disable --quiet "${held[@]}"
+fi
 get_kernel

@@ -6,7 +6,7 @@
 #   scripts/numa-guest.sh run [BIN]   BIN: directory of alignd, alignctl and alignsim (build/gcc)
 # Prints the results in the Test Anything Protocol, and after a failure the guest's whole console.
 # Both are kept in build/guest. Exit status 0: every check passed. If the guest still runs after
-# GUEST_SECONDS (default: 900), it is killed.
+# GUEST_SECONDS (default: 1800), it is killed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin
@@ -30,10 +30,11 @@ missing() {
 pack() { # BIN
   local bin=$1 root=$work/root image
   rm -rf "$root"
-  mkdir -p "$root"/usr/lib "$root"/project/{scripts,tests,config} "$root"/node/containerd
+  mkdir -p "$root"/usr/lib "$root"/project/{scripts,tests/support,config} "$root"/node/containerd
   cp tests/guest/init "$root/init"
   cp "$kernel/overlay.ko" "$root/usr/lib/"
   cp -r tests/guest "$root/project/tests/"
+  cp tests/support/tap.sh "$root/project/tests/support/"
   cp -r scripts/lib "$root/project/scripts/"
   cp -r config/quickstart "$root/project/config/"
   for image in pause busybox; do
@@ -48,7 +49,7 @@ pack() { # BIN
 # One host thread emulates all CPUs: with several threads, idle guest CPUs would use up the host's.
 # The vendor is Intel because QEMU numbers cores and caches correctly for it.
 boot() {
-  timeout --kill-after=10 "${GUEST_SECONDS:-900}" qemu-system-x86_64 \
+  timeout --kill-after=10 "${GUEST_SECONDS:-1800}" qemu-system-x86_64 \
     -M q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel,l3-cache=on \
     -smp 28,sockets=2,cores=14,threads=1 -m 2048 \
     -object memory-backend-ram,id=memory0,size=1024M -numa node,nodeid=0,cpus=0-13,memdev=memory0 \
@@ -79,7 +80,7 @@ run() { # BIN
   echo "---"
   case $status in
     0) [ -n "$plan" ] || echo "the guest stopped before its checks were complete" ;;
-    124 | 137) echo "the guest did not stop within ${GUEST_SECONDS:-900} s and was killed" ;;
+    124 | 137) echo "the guest did not stop within ${GUEST_SECONDS:-1800} s and was killed" ;;
     *) echo "the emulator exited with status $status" ;;
   esac
   return 1

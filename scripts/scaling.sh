@@ -27,6 +27,7 @@ measure() {
 }
 
 measure '^(Admit|AdmitExhaustively|AdmitGrid|AdmitGridExhaustively|AdmitBesidePods)/' >"$csv"
+measure '^(MergeAtWorst|MergeAtWorstByTables|ContainerAtWorst)/' >>"$csv"
 
 context() { sed -n "s/^$1: //p" "$results/context"; }
 
@@ -80,3 +81,18 @@ echo "By NUMA nodes and number of resources (cpu, memory, two kinds of devices, 
   "merged; no allocation), if it ends within a minute."
 grid "NUMA nodes; the pod fits on one" 1
 grid "NUMA nodes; the pod needs three (two of two)" 3
+
+echo
+echo "The merge at its worst (five resources with two demands each, all NUMA nodes and distances" \
+  "different, devices on pairs of nodes): with the lowest set, and with prefer-closest-numa-nodes."
+echo
+echo "| common NUMA nodes | used | lowest set | closest set | all searches of a container |"
+echo "| --- | --- | --- | --- | --- |"
+# worst NODES USED CASE
+worst() {
+  echo "| $1 | $2 | $(time_of "$3/nodes:$1/closest:0") | $(time_of "$3/nodes:$1/closest:1")" \
+    "| $(time_of "ContainerAtWorst/nodes:$1") |"
+}
+for nodes in 8 12 14 16; do worst "$nodes" tables MergeAtWorst; done
+for nodes in 17 20 24 32 48 64; do worst "$nodes" search MergeAtWorst; done
+for nodes in 18 20; do worst "$nodes" "tables, not used" MergeAtWorstByTables; done

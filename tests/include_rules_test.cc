@@ -40,10 +40,11 @@ const std::vector<Group>& EdgeGroups() {
   static const std::vector<Group> groups = {
       {.modules = {"sync", "host", "rpc"}, .mutual = true},
       {.modules = {"proxy", "cgroup"}},
-      {.modules = {"allocation", "podsource"}},
+      {.modules = {"allocation", "podsource", "service"}},
       {.modules = {"reconcile", "mirror"}},
-      {.modules = {"deviceplugin", "cri", "podresources", "control"}},
-      {.modules = {"daemon", "cli"}, .mutual = true},
+      {.modules = {"deviceplugin", "cri", "podresources", "control", "metrics", "kubelet"}},
+      {.modules = {"picture"}},
+      {.modules = {"daemon", "cli", "events"}, .mutual = true},
   };
   return groups;
 }
@@ -139,13 +140,15 @@ std::string EdgeSystemProblem(const Place& from, std::string_view path, std::str
   static const std::vector<LibraryRule> kRules = {
       {.prefixes = {"grpc/", "grpcpp/"},
        .modules = {"rpc", "proxy", "podsource", "reconcile", "mirror", "deviceplugin", "cri",
-                   "podresources", "control", "daemon"},
+                   "podresources", "control", "metrics", "daemon", "service"},
        .file = ""},
       {.prefixes = {"google/protobuf/"},
        .modules = {"rpc", "proxy", "podsource", "reconcile", "mirror", "deviceplugin", "cri",
-                   "podresources", "control", "daemon", "cli"},
+                   "podresources", "control", "picture", "daemon", "cli", "events"},
        .file = ""},
-      {.prefixes = {"CLI/"}, .modules = {"daemon", "cli"}, .file = ""},
+      {.prefixes = {"CLI/"}, .modules = {"daemon", "cli", "events"}, .file = ""},
+      {.prefixes = {"prometheus/"}, .modules = {"metrics"}, .file = ""},
+      {.prefixes = {"httplib.h"}, .modules = {"metrics", "events"}, .file = ""},
       {.prefixes = {"yaml-cpp/"}, .modules = {}, .file = "src/host/yaml.cc"},
   };
   for (const LibraryRule& rule : kRules) {
@@ -234,6 +237,8 @@ TEST(IncludeRules, AllowWhatTheyShould) {
       {"src/podsource/cri_sizes.cc", "#include \"runtime/v1/cri.pb.h\""},
       {"src/daemon/daemon.cc", "#include \"cri/forwarder.h\""},
       {"src/cli/simulate_command.cc", "#include <CLI/App.hpp>"},
+      {"src/metrics/http_server.cc", "#include <httplib.h>"},
+      {"src/metrics/node_metrics.cc", "#include \"reconcile/conditions.h\""},
       {"src/cli/report_text.h", "#include \"alignd/control/v1/control.pb.h\""},
   };
   for (const Case& c : cases) {
@@ -293,6 +298,11 @@ TEST(IncludeRules, RefuseWhatTheyShould) {
        "control may not include daemon"},
       {"src/allocation/allocation_manager.h", "#include <grpcpp/channel.h>",
        "this library is not for allocation"},
+      {"src/allocation/allocation_manager.cc", "#include <prometheus/counter.h>",
+       "this library is not for allocation"},
+      {"src/daemon/daemon.cc", "#include <httplib.h>", "this library is not for daemon"},
+      {"src/metrics/node_metrics.cc", "#include \"control/reports.h\"",
+       "metrics may not include control"},
       {"src/allocation/allocation_manager.cc", "#include \"deviceplugin/v1beta1/api.pb.h\"",
        "this library is not for allocation"},
       {"src/cri/forwarder.cc", "#include <CLI/App.hpp>", "this library is not for cri"},

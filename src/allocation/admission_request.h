@@ -29,7 +29,7 @@ struct PodStanding {
   std::string name = {};   // "namespace/name"; empty: not known
   bool is_ending = false;  // it has been told to stop, and containers of it still run
 };
-// By UID. Runs on the decision thread; must not block.
+// By UID. Runs on the thread that explains refusals; must not block.
 using DescribePod = std::function<PodStanding(const std::string& pod_uid)>;
 
 struct AdmissionRequest {
@@ -52,10 +52,10 @@ struct AdmissionRequest {
   std::optional<std::chrono::steady_clock::time_point> wait_until = {};
   // What the caller keeps in memory while it waits: the size of its message, in bytes.
   size_t message_bytes = 0;
-  // Set when the caller has gone; null: never.
-  std::shared_ptr<const std::atomic<bool>> abandoned = {};
+  // Set when the caller cancels the call, or its connection ends; null: never.
+  std::shared_ptr<const std::atomic<bool>> cancelled = {};
 
-  bool IsAbandoned() const { return abandoned != nullptr && *abandoned; }
+  bool IsCancelled() const { return cancelled != nullptr && *cancelled; }
 };
 
 }  // namespace alignd::allocation

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <future>
 #include <utility>
@@ -10,11 +11,9 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
-#include "alignd/admission/explanation.h"
 #include "alignd/admission/init_containers.h"
 #include "allocation/current_assignment.h"
 #include "allocation/decision.h"
-#include "allocation/holders.h"
 #include "allocation/operation.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/reservation.h"
@@ -24,12 +23,12 @@ namespace alignd::allocation {
 
 using admission::NodeState;
 using devicemanager::PreferenceQuery;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 // How often a decision asks for preferences again because the free devices have changed meanwhile.
 constexpr int kMaxConsultations = 3;
 
-Error Stopping() { return {ErrorCode::kUnavailable, "alignd is stopping", "call it again"}; }
 bool IsAssigned(const EarlyAnswer& answer) {
   const auto* const outcome = std::get_if<Outcome>(&answer);
   return outcome != nullptr && std::holds_alternative<Allocated>(*outcome);
@@ -40,14 +39,18 @@ bool IsAssigned(const EarlyAnswer& answer) {
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
                                      KubeletAllocation& kubelet, BootRecord* boot,
-                                     std::set<std::string> not_devices)
+                                     std::set<std::string> not_devices, AllocationEvents& events)
     : node_(std::move(node)),
       not_devices_(std::move(not_devices)),
       plugins_(plugins),
+      events_(events),
       kubelet_(kubelet),
       queue_(std::make_shared<TaskQueue>("decision")),
-      writer_(node_, store, kubelet, [queue = queue_](auto task) { queue->Post(std::move(task)); }),
+      writer_(
+          node_, store, kubelet, [queue = queue_](auto task) { queue->Post(std::move(task)); },
+          events),
       ledger_(node_, std::move(initial), writer_),
+      explanations_(node_, kubelet_),
       reboot_(boot, ledger_.state().devices, [this](auto task) { writer_.Run(std::move(task)); }) {}
 
 AllocationManager::~AllocationManager() {
@@ -56,32 +59,29 @@ AllocationManager::~AllocationManager() {
     stopping_ = true;
     const auto operations = operations_;
     for (const auto& [pod_uid, operation] : operations) {
-      if (!operation->is_committed) Cancel(pod_uid, Stopping());
+      if (!operation->is_committed) Cancel(pod_uid, AligndStops());
     }
-    for (const auto& [number, caller] : std::exchange(parked_, {})) caller.done(Stopping());
-    held_.Answer(Stopping());
+    for (const auto& [number, caller] : std::exchange(parked_, {})) caller.done(AligndStops());
+    held_.Answer(AligndStops());
     ledger_.WhenIdle([&is_idle] { is_idle.set_value(); });
   });
   is_idle.get_future().wait();
+  explanations_.Stop();  // all callers have been answered
   writer_.Stop();
   queue_->Stop();
 }
 
 // --- Requests.
 
-void AllocationManager::Admit(AdmissionRequest request, AdmitDone done) {
-  const auto caller = std::make_shared<Caller>(Caller{std::move(request), std::move(done)});
-  if (!queue_->Post([this, caller] { Start(std::move(*caller)); })) caller->done(Stopping());
-}
-
 void AllocationManager::Start(Caller caller) {
   queue_->AssertOnThisThread();
-  if (stopping_) return caller.done(Stopping());
-  if (caller.request.IsAbandoned()) return caller.done(CallerHasGone());
+  if (stopping_) return caller.done(AligndStops());
+  if (caller.request.IsCancelled()) return caller.done(CallerCancelled());
   if (const Result<Done> sound = RequireNames(caller.request); !sound.ok()) {
     spdlog::warn("a pod is refused: {}", sound.error().Text());
     return caller.done(sound.error());
   }
+  DropUnwantedRefusal(caller.request.pod.uid);
   const auto running = operations_.find(caller.request.pod.uid);
   const bool pending = running != operations_.end();
   const std::vector<UnknownDevices> unknown =
@@ -167,16 +167,18 @@ void AllocationManager::Continue(const std::shared_ptr<Operation>& operation) {
   const NodeState& state = ledger_.state();
   if (AwaitedPlugin(state, request, plugins_, inventory_)) return StartAgain(operation);
   const bool may_ask = operation->consultations < kMaxConsultations;
+  const Clock::time_point begun = Clock::now();
   Decision made = Decide(node_, state, request, kubelet_, operation->preferences, may_ask,
                          [&] { return Releasable(request); });
+  operation->computed += Clock::now() - begun;
   if (!made.unanswered.empty()) return AskPreferences(operation, made.unanswered);
   PodDecision& decision =
       operation->decision.emplace(DecisionAbout(node_, state, request.pod, request.source));
   decision.containers = std::move(made.admission.decisions);
+  decision.refused_at = std::move(made.admission.refused_at);
+  operation->before = state;
   if (made.admission.refusal) {
-    decision.available = admission::DescribeAvailable(admission::AvailableByNode(node_, state));
-    made.admission.refusal->message += DescribeHolders(state, request);
-    return Fail(*operation, *made.admission.refusal);
+    return Refuse(operation, *std::move(made.admission.refusal), made.by_policy);
   }
   operation->released = std::move(made.released);
   AskPlugins(operation, std::move(made.admission.next));
@@ -209,10 +211,12 @@ void AllocationManager::AskPlugins(const std::shared_ptr<Operation>& operation, 
   if (asks.empty()) return Commit(operation);
   operation->awaited = asks.size();
   for (const PluginAsk& ask : asks) {
-    plugins_.Allocate(ask.resource, ask.ids,
-                      Posted([this, operation, ask](const Result<std::string>& response) {
-                        OnResponse(operation, ask, response);
-                      }));
+    plugins_.Allocate(
+        ask.resource, ask.ids,
+        Posted([this, operation, ask, begun = Clock::now()](const Result<std::string>& response) {
+          events_.PluginAllocated(ask.resource, Clock::now() - begun);
+          OnResponse(operation, ask, response);
+        }));
   }
 }
 
@@ -273,13 +277,25 @@ void AllocationManager::Fail(Operation& operation, const Outcome& why) {
 void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
   const auto self = operations_.extract(operation.request.pod.uid);  // keeps it alive here
   operation.ended = true;
-  if (operation.decision) {
-    operation.decision->Set(outcome);
-    decisions_.Add(*std::move(operation.decision));
-  }
+  if (operation.abandoned) *operation.abandoned = true;
+  if (operation.decision) Report(operation, outcome);
   if (std::holds_alternative<Allocated>(outcome)) notes_.Admitted(operation.request.pod);
   for (const Caller& caller : operation.waiting) caller.done(outcome);
   for (Caller& caller : operation.behind) Start(std::move(caller));
+}
+
+void AllocationManager::Report(Operation& operation, const Outcome& outcome) {
+  PodDecision& decision = *operation.decision;
+  decision.Set(outcome);
+  const bool is_news = decisions_.Add(decision);
+  events_.Decided(
+      {.node = node_,
+       .before = *operation.before,
+       .pod = operation.request.pod,
+       .decision = decision,
+       .is_repeated = !is_news,
+       .computed = operation.computed,
+       .whole = (operation.IsRefused() ? operation.refused : Clock::now()) - operation.begun});
 }
 
 void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) {
@@ -291,7 +307,7 @@ void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) 
 
 void AllocationManager::EndWaits() {
   may_wait_ = false;
-  held_.Answer(Stopping());
+  held_.Answer(AligndStops());
 }
 
 // --- Releases.
@@ -299,7 +315,7 @@ void AllocationManager::EndWaits() {
 void AllocationManager::ContainerStarts(ContainerKey key) {
   queue_->Post([this, key = std::move(key)] {
     const Pod* const pod = notes_.WithInit(key.pod_uid);
-    if (pod == nullptr || operations_.contains(key.pod_uid)) return;
+    if (pod == nullptr || IsBeingAdmitted(key.pod_uid)) return;
     NodeState next = ledger_.state();
     admission::ContainerStarts(node_, *pod, key.container, next);
     if (next == ledger_.state()) return;
@@ -316,7 +332,7 @@ void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Resul
     if (still_gone && !still_gone()) return done(Done{});
     Release(pod_uid, done);
   });
-  if (!posted) done(Stopping());
+  if (!posted) done(AligndStops());
 }
 
 void AllocationManager::Release(const std::string& pod_uid,
@@ -330,6 +346,7 @@ void AllocationManager::Release(const std::string& pod_uid,
   notes_.Forget(pod_uid);
   ledger_.Keep(std::move(next));
   kubelet_.Forget({pod_uid});
+  unplaced_.Forget(pod_uid);
   ledger_.Save(std::move(done));
   reboot_.Settle(ledger_.state().devices);
 }
@@ -344,12 +361,17 @@ void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
   Fail(operation, why);
 }
 
+bool AllocationManager::IsBeingAdmitted(const std::string& pod_uid) const {
+  const auto running = operations_.find(pod_uid);
+  return running != operations_.end() && !running->second->IsRefused();
+}
+
 std::set<std::string> AllocationManager::Releasable(const AdmissionRequest& request) const {
   if (!request.stopped) return {};
   std::set<std::string> releasable = request.stopped();
   const std::set<std::string> assigned = admission::PodsIn(ledger_.state());
   std::erase_if(releasable, [&](const std::string& uid) {
-    return !assigned.contains(uid) || operations_.contains(uid);
+    return !assigned.contains(uid) || IsBeingAdmitted(uid);
   });
   return releasable;
 }
@@ -366,9 +388,13 @@ void AllocationManager::ForgetReleased(const std::set<std::string>& pod_uids) {
 void AllocationManager::SaveAgain() {
   queue_->Post([this] {
     ledger_.SaveAgain([](const Result<Done>& saved) {
-      if (!saved.ok()) spdlog::error("cannot restore the state files: {}", saved.error().Text());
+      if (!saved.ok()) spdlog::error("the state files cannot be written: {}", saved.error().Text());
     });
   });
+}
+
+void AllocationManager::SaveUnsaved() {
+  queue_->Post([this] { SaveOrLog("the state"); });
 }
 
 }  // namespace alignd::allocation

@@ -20,6 +20,7 @@
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
 #include "allocation/admission_request.h"
+#include "allocation/allocation_events.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
 #include "allocation/decision_log.h"
@@ -32,7 +33,9 @@
 #include "allocation/plugin_needs.h"
 #include "allocation/pod_notes.h"
 #include "allocation/reboot_wait.h"
+#include "allocation/refusal_explanations.h"
 #include "allocation/state_writer.h"
+#include "allocation/unplaced_pods.h"
 #include "sync/task_queue.h"
 
 namespace alignd::allocation {
@@ -50,10 +53,11 @@ class AllocationManager final : public InventorySink {
   // `initial` comes from CheckpointStore::Load. The references outlive this object, and so does
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
   // `not_devices`: extended resources that no device plugin serves. Containers that request them do
-  // not wait for one.
+  // not wait for one. `events` is told what happens.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
-                    BootRecord* boot = nullptr, std::set<std::string> not_devices = {});
+                    BootRecord* boot = nullptr, std::set<std::string> not_devices = {},
+                    AllocationEvents& events = NoAllocationEvents());
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Runs what was posted. Requests that still wait for a plugin or for the kubelet's checkpoint get
@@ -66,17 +70,17 @@ class AllocationManager final : public InventorySink {
   // A pod that requests devices waits for their plugin until request.wait_until, and goes on when
   // the plugin has registered. It is never admitted without them.
   // Errors: kIo if the assignment could not be saved; kUnavailable if the pod was released
-  // meanwhile, alignd stops, the caller has gone, or a plugin that the pod needs is awaited. If a
+  // meanwhile, alignd stops, the caller cancels, or a plugin that the pod needs is awaited. If a
   // plugin fails, or has not registered in time, the pod is refused with UnexpectedAdmissionError.
   // Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, allocateContainerResources.
   // Differs: plugins are asked once everything is decided. A plugin's answer is kept with the
   // assignment and not asked for again.
   void Admit(AdmissionRequest request, AdmitDone done);
 
-  // A caller has set `abandoned`: its request waits no longer, for a plugin, for the kubelet's
+  // A caller has set `cancelled`: its request waits no longer, for a plugin, for the kubelet's
   // checkpoint or for the disk. A decision that has been made stays: the next request for the
   // container gets it.
-  void DropAbandoned();
+  void DropCancelled();
 
   // alignd is about to stop. Requests that wait for a plugin get an error, and no further one
   // waits.
@@ -94,7 +98,7 @@ class AllocationManager final : public InventorySink {
   // its assignment. A pod that is marked as present before its admission is thus never released by
   // an earlier decision.
   // Errors: kIo if it could not be saved. The pod is released all the same, and the file keeps its
-  // entry until the next save. Its CPUs are not granted before a save has removed the entry.
+  // entry until the next save. Its CPUs are not assigned before a save has removed the entry.
   void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
                   std::function<bool()> still_gone = {});
 
@@ -107,9 +111,21 @@ class AllocationManager final : public InventorySink {
   // Writes the state files whose content on the disk is uncertain, without waiting. An error is
   // logged.
   void SaveAgain();
+  // Repeats the last save if it failed, also one that was refused before it reached the disk;
+  // otherwise writes nothing. Without waiting. An error is logged.
+  void SaveUnsaved();
 
   // The newest published state. Never waits for a decision.
   std::shared_ptr<const Snapshot> snapshot() const { return ledger_.snapshot(); }
+
+  // The requests that wait for a device plugin. Thread-safe.
+  HeldRequests::Waits waits() const { return held_.waits(); }
+
+  // How many tasks wait for the decision thread, writes for the disk, and refusals for their
+  // explanation. Thread-safe.
+  size_t QueuedDecisions() const { return queue_->size(); }
+  size_t QueuedWrites() const { return writer_.queued(); }
+  size_t QueuedRefusals() const { return explanations_.size(); }
 
   // The devices that are bound to kubelet-allocated ids. Thread-safe.
   std::shared_ptr<const checkpoint::Bindings> bindings() const { return kubelet_.bindings(); }
@@ -117,6 +133,11 @@ class AllocationManager final : public InventorySink {
   // The last decisions. A pod that has its assignment is not decided about again, but recorded
   // once.
   const DecisionLog& decisions() const { return decisions_; }
+  // `observer` must not block: it is called by the decision thread, too.
+  void OnDecision(std::function<void()> observer) { decisions_.OnChange(std::move(observer)); }
+
+  // The pods whose last request was not admitted. Thread-safe.
+  const UnplacedPods& unplaced() const { return unplaced_; }
 
   // The names of the pod's init containers (not sidecars), as far as requests since the start have
   // shown them. Thread-safe.
@@ -126,6 +147,7 @@ class AllocationManager final : public InventorySink {
 
   // Records that the pod could not be decided about because the request is faulty. Thread-safe.
   void NoteFault(const Pod& pod, const Error& why) {
+    unplaced_.Answered(Requested::In({.pod = pod}), why);
     decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, /*source=*/{}), why);
   }
 
@@ -170,8 +192,8 @@ class AllocationManager final : public InventorySink {
   void CheckHeld();
   void ScheduleCheck();
   void EndWaits();
-  // Answers the callers that have gone, so that nothing of them is kept.
-  void DropGone();
+  // Answers the callers that have cancelled, so that nothing of them is kept.
+  void AnswerCancelled();
   // Keeps the caller until TakeParked.
   uint64_t Park(Caller caller);
   // nullopt: it has been answered, because it has gone or because alignd stops.
@@ -183,6 +205,15 @@ class AllocationManager final : public InventorySink {
   void SaveOrLog(const std::string& what);
 
   void Continue(const std::shared_ptr<Operation>& operation);
+  // Answers once the refusal is explained, which happens beside further decisions.
+  void Refuse(const std::shared_ptr<Operation>& operation, Refusal refusal, bool by_policy);
+  void OnExplained(const std::shared_ptr<Operation>& operation,
+                   const std::optional<ExplainedRefusal>& explained);
+  // Ends the pod's refusal if its callers have gone: the next request is decided by what is free
+  // then.
+  void DropUnwantedRefusal(const std::string& pod_uid);
+  // Refused pods, whose refusal is being explained, are not.
+  bool IsBeingAdmitted(const std::string& pod_uid) const;
   void AskPreferences(const std::shared_ptr<Operation>& operation,
                       const std::set<devicemanager::PreferenceQuery>& queries);
   void AskPlugins(const std::shared_ptr<Operation>& operation, admission::NodeState next);
@@ -192,6 +223,7 @@ class AllocationManager final : public InventorySink {
   void Assign(Operation& operation);
   void Fail(Operation& operation, const Outcome& why);
   void Finish(Operation& operation, const Outcome& outcome);
+  void Report(Operation& operation, const Outcome& outcome);
 
   // The stopped pods of the request that have an assignment and are not being admitted.
   std::set<std::string> Releasable(const AdmissionRequest& request) const;
@@ -208,8 +240,10 @@ class AllocationManager final : public InventorySink {
   const admission::Node node_;               // constant after construction
   const std::set<std::string> not_devices_;  // constant after construction
   DevicePlugins& plugins_;                   // thread-safe
+  AllocationEvents& events_;                 // thread-safe
   KubeletAllocation& kubelet_;
   DecisionLog decisions_;     // thread-safe
+  UnplacedPods unplaced_;     // thread-safe
   InventoryQueue inventory_;  // announcing is thread-safe
 
   // Shared with callbacks that outlive this object: what they post then is dropped.
@@ -218,6 +252,7 @@ class AllocationManager final : public InventorySink {
 
   // Decision thread only, except for the ledger's snapshot and the names of init containers.
   Ledger ledger_;
+  RefusalExplanations explanations_;
   RebootWait reboot_;
   PodNotes notes_;
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID

@@ -12,6 +12,7 @@
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/memorymanager/fit_to_machine.h"
 #include "alignd/memorymanager/static_policy.h"
+#include "allocation/state_limits.h"
 #include "host/file.h"
 
 namespace alignd::allocation {
@@ -38,6 +39,24 @@ Result<Done> RequireSound(const std::vector<std::string>& broken, const fs::path
                           const std::string& remedy) {
   if (broken.empty()) return Done{};
   return NotValid({ErrorCode::kCorrupt, broken.front(), remedy}, path, remedy);
+}
+
+// Forgets what pods have as a whole, as a kubelet without the feature gate does. Returns what to do
+// about these pods if the rest is not valid: empty without such pods. `what`: CPUs or memory.
+template <typename State>
+std::string ForgetPods(const Node& node, const fs::path& path, const char* what, State& state) {
+  if (PodLevelResourceManagersOn(node.config) || state.pods.empty()) return "";
+  std::string uids;
+  for (const auto& [uid, held] : state.pods) uids += (uids.empty() ? "" : ", ") + uid;
+  state.pods.clear();
+  const std::string pods = std::string("pods with ") + what + " as a whole: " + uids;
+  spdlog::warn(
+      "{}: {}; without the feature gate PodLevelResourceManagers, what their containers have "
+      "counts as "
+      "exclusive",
+      path.string(), pods);
+  return "the file is from a kubelet with the feature gate PodLevelResourceManagers and has " +
+         pods + "; let them end under that kubelet first; or ";
 }
 
 std::string RemoveCpuFile(const fs::path& path) {
@@ -74,7 +93,7 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   const MutexLock lock(mutex_);
   const auto texts = Texts(node, state);
   for (const auto& [file, text] : texts) {
-    if (Result<Done> sound = RequireReadable(*file, text, state); !sound.ok()) return sound;
+    if (Result<Done> sound = RequireReadBack(*file, text, state); !sound.ok()) return sound;
   }
   for (const auto& [file, text] : texts) {
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
@@ -82,7 +101,7 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   return Done{};
 }
 
-Result<Done> CheckpointStore::RequireReadable(const File& file, const std::string& text,
+Result<Done> CheckpointStore::RequireReadBack(const File& file, const std::string& text,
                                               const NodeState& state) const {
   if (file.text == text) return Done{};
   if (text.size() > host::kMaxFileBytes) {
@@ -94,20 +113,25 @@ Result<Done> CheckpointStore::RequireReadable(const File& file, const std::strin
                  "answers, or run fewer containers with devices"};
   }
   bool is_same = false;
+  Result<Done> parsed = Done{};
+  const auto take = [&parsed](const auto& read) {
+    if (!read.ok()) parsed = read.error();
+    return read.ok();
+  };
   if (&file == &cpu_) {
     const auto read = checkpoint::ParseCpuCheckpoint(text);
-    is_same = read.ok() && read->state.assignments == state.cpu.assignments;
+    is_same = take(read) && read->state.assignments == state.cpu.assignments &&
+              read->state.pods == state.cpu.pods;
   } else if (&file == &memory_) {
     const auto read = checkpoint::ParseMemoryCheckpoint(text);
-    is_same = read.ok() && read->state.assignments == state.memory.assignments;
+    is_same = take(read) && read->state.assignments == state.memory.assignments &&
+              read->state.pods == state.memory.pods;
   } else {
     const auto read = checkpoint::ParseDeviceCheckpoint(text);
-    is_same = read.ok() && read->allocations == state.devices.allocations;
+    is_same = take(read) && read->allocations == state.devices.allocations;
   }
   if (is_same) return Done{};
-  return Error{ErrorCode::kInternal,
-               "write " + file.path.string() + ": it would not be read back as it is written",
-               "report this to the maintainers of alignd, with the pod's manifest"};
+  return NotReadBack(parsed).In("write " + file.path.string());
 }
 
 std::vector<CheckpointStore::ForeignFile> CheckpointStore::FindForeignFiles() {
@@ -140,8 +164,9 @@ std::vector<std::pair<CheckpointStore::File*, std::string>> CheckpointStore::Tex
     const Node& node, const NodeState& state) {
   const std::string_view cpu_policy = ToString(node.config.cpu_manager_policy);
   const std::string_view memory_policy = ToString(node.config.memory_manager_policy);
-  return {{&cpu_, checkpoint::FormatCpuCheckpoint(cpu_policy, state.cpu)},
-          {&memory_, checkpoint::FormatMemoryCheckpoint(memory_policy, state.memory)},
+  const checkpoint::StateForm form = checkpoint::FormOf(node.config);
+  return {{&cpu_, checkpoint::FormatCpuCheckpoint(cpu_policy, state.cpu, form)},
+          {&memory_, checkpoint::FormatMemoryCheckpoint(memory_policy, state.memory, form)},
           {&devices_, checkpoint::FormatDeviceCheckpoint(state.devices)}};
 }
 
@@ -186,15 +211,22 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& st
   const Result<std::optional<std::string>> text = Read(cpu_);
   if (!text.ok()) return text.error();
   if (!*text) return Done{};
-  const std::string remedy = RemoveCpuFile(cpu_.path);
+  std::string remedy = RemoveCpuFile(cpu_.path);
   Result<checkpoint::CpuCheckpoint> parsed = checkpoint::ParseCpuCheckpoint(**text);
   if (!parsed.ok()) return NotRestored(parsed.error(), cpu_.path, remedy);
+  remedy.insert(0, ForgetPods(node, cpu_.path, "CPUs", parsed->state));
   const std::string_view policy = ToString(node.config.cpu_manager_policy);
+  const bool is_empty = parsed->state == cpumanager::CpuState{};
+  // A package starts alignd before the administrator chooses a policy. The file counts as absent.
+  if (is_empty && node.cpu && parsed->policy_name == ToString(CpuManagerPolicy::kNone)) {
+    cpu_.text.reset();
+    return Done{};
+  }
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
     return NotRestored(same.error(), cpu_.path,
                        "set cpuManagerPolicy to \"" + parsed->policy_name + "\", or " + remedy);
   }
-  if (node.cpu && parsed->state == cpumanager::CpuState{}) return Done{};
+  if (node.cpu && is_empty) return Done{};
   state = std::move(parsed->state);
   if (!node.cpu) return Done{};
   const Result<Done> valid = cpumanager::ValidateLoaded(node.machine, *node.cpu, state);
@@ -207,15 +239,21 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
   const Result<std::optional<std::string>> text = Read(memory_);
   if (!text.ok()) return text.error();
   if (!*text) return Done{};
-  const std::string remedy = RemoveMemoryFile(memory_.path);
+  std::string remedy = RemoveMemoryFile(memory_.path);
   Result<checkpoint::MemoryCheckpoint> parsed = checkpoint::ParseMemoryCheckpoint(**text);
   if (!parsed.ok()) return NotRestored(parsed.error(), memory_.path, remedy);
+  remedy.insert(0, ForgetPods(node, memory_.path, "memory", parsed->state));
   const std::string_view policy = ToString(node.config.memory_manager_policy);
+  const bool is_empty = parsed->state == memorymanager::MemoryState{};
+  if (is_empty && node.memory && parsed->policy_name == ToString(MemoryManagerPolicy::kNone)) {
+    memory_.text.reset();
+    return Done{};
+  }
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
     return NotRestored(same.error(), memory_.path,
                        "set memoryManagerPolicy to \"" + parsed->policy_name + "\", or " + remedy);
   }
-  if (node.memory && parsed->state == memorymanager::MemoryState{}) return Done{};
+  if (node.memory && is_empty) return Done{};
   state = std::move(parsed->state);
   if (!node.memory) return Done{};
   const Result<Done> valid = memorymanager::ValidateLoaded(node.machine, *node.memory, state);

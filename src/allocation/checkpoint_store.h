@@ -78,7 +78,7 @@ class CheckpointStore {
   Result<Done> Write(File& file, const std::string& text);
   // Whether Load would read this text of the file as `state`. A text that does not change is not
   // checked again.
-  Result<Done> RequireReadable(const File& file, const std::string& text,
+  Result<Done> RequireReadBack(const File& file, const std::string& text,
                                const admission::NodeState& state) const REQUIRES(mutex_);
   Result<Done> WriteMissing(const admission::Node& node, const admission::NodeState& state)
       REQUIRES(mutex_);

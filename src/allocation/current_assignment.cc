@@ -1,7 +1,9 @@
 #include "allocation/current_assignment.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
+#include <utility>
 
 namespace alignd::allocation {
 namespace {
@@ -91,14 +93,23 @@ std::string CpusText(int64_t millis) {
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
                       const std::string& asked) {
   const std::string count = std::to_string(exclusive.Count());
+  return RefusedResize(
+      pod, container,
+      "has " + count + (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
+          exclusive.ToString() +
+          "), and their number cannot change while its pod lives: asked for " + asked,
+      "delete the pod and create it with the CPUs that it needs, or let the container ask for " +
+          count + " again; its memory can be resized");
+}
+
+Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
+                      std::string remedy) {
+  std::string sentence = remedy;
+  sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
   return {kResizeRefused,
-          "container " + container + " of pod " + pod + " has " + count +
-              (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
-              exclusive.ToString() +
-              "), and their number cannot change while its pod lives: asked for " + asked +
-              ". Nothing was changed. Delete the pod and create it with the CPUs that it needs, or "
-              "let the container ask for " +
-              count + " again; its memory can be resized"};
+          "container " + container + " of pod " + pod + " " + fault + ". Nothing was changed. " +
+              sentence,
+          std::move(fault), std::move(remedy)};
 }
 
 std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,

@@ -55,6 +55,10 @@ std::string CpusText(int64_t millis);
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
                       const std::string& asked);
 
+// A refused resize. `fault` goes on after the name of the container; `remedy` is not empty.
+Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
+                      std::string remedy);
+
 // The refusal of a container of the pod, or of the `wanted` one if that is among them, that asks
 // for another number of exclusive CPUs than it has, or for none. nullopt: there is none.
 // Differs: the kubelet assigns what it had before, or refuses it by its topology policy.

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "alignd/admission/explanation.h"
 #include "alignd/admission/init_containers.h"
 
 namespace alignd::allocation {
@@ -28,7 +27,7 @@ Decision Decide(const admission::Node& node, const NodeState& state,
     NodeState from = state;
     for (const std::string& uid : released) admission::ReleasePod(uid, from);
     std::optional<Refusal> refusal = kubelet.Refuse(from, pod, request.kubelet_allocated);
-    if (refusal) return Admission{std::move(refusal), {}, std::move(from), {}};
+    if (refusal) return Admission{std::move(refusal), std::nullopt, {}, std::move(from), {}};
     admission::LendToInitContainers(node, pod, from);
     return kubelet.Admit(node, from, pod, request.kubelet_allocated, preferred);
   };
@@ -43,13 +42,8 @@ Decision Decide(const admission::Node& node, const NodeState& state,
     }
   }
   if (!decision.unanswered.empty()) return decision;
-  const bool by_policy =
+  decision.by_policy =
       decision.admission.refusal && !kubelet.Refuse(state, pod, request.kubelet_allocated);
-  if (by_policy) {
-    Refusal explained = admission::Explain(node, state, pod, *decision.admission.refusal);
-    explained.message += kubelet.Explain(node, state, pod, request.kubelet_allocated);
-    decision.admission.refusal = std::move(explained);
-  }
   return decision;
 }
 

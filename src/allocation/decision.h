@@ -25,8 +25,10 @@ using Preferences =
 struct Decision {
   // If not empty, these plugins are to be asked first. The rest is void then.
   std::set<devicemanager::PreferenceQuery> unanswered;
-  // The message of a refusal is explained.
+  // The message of a refusal is the kubelet's, without an explanation.
   admission::Admission admission;
+  // Refused by admission::Admit, not because of what the kubelet allocated.
+  bool by_policy = false;
   // Stopped pods that the admission has released.
   std::set<std::string> released;
 };

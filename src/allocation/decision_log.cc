@@ -8,19 +8,15 @@
 #include <variant>
 
 #include "alignd/admission/explanation.h"
+#include "host/log_event.h"
 
 namespace alignd::allocation {
 namespace {
 
-bool IsOf(const PodDecision& decision, std::string_view pod) {
-  return pod.empty() || decision.pod_uid == pod || decision.name == pod ||
-         decision.name_space + "/" + decision.name == pod;
-}
-
-bool SameAnswer(const PodDecision& a, const PodDecision& b) {
-  return a.pod_uid == b.pod_uid && a.source == b.source && a.asked == b.asked &&
-         a.containers == b.containers && a.assignments == b.assignments && a.refusal == b.refusal &&
-         a.error == b.error && a.available == b.available;
+// Two refusals of which one is not explained differ in that, and are the same otherwise.
+bool SameRefusal(const PodDecision& a, const PodDecision& b) {
+  if (a.is_explained && b.is_explained) return a.refusal == b.refusal && a.available == b.available;
+  return a.refusal && b.refusal && a.refusal->reason == b.refusal->reason;
 }
 
 std::string Describe(const admission::Assignment& assignment) {
@@ -57,8 +53,10 @@ constexpr size_t kMaxLogBytes = size_t{8} * 1024 * 1024;
 
 void Cut(std::string& text) {
   if (text.size() <= kMaxTextBytes) return;
-  const std::string more = " (and " + std::to_string(text.size() - kMaxTextBytes) + " more bytes)";
-  text = text.substr(0, kMaxTextBytes) + more;
+  size_t end = kMaxTextBytes;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
+  const std::string more = " (and " + std::to_string(text.size() - end) + " more bytes)";
+  text = text.substr(0, end) + more;
 }
 
 void CutTexts(PodDecision& decision) {
@@ -129,6 +127,17 @@ PodDecision DecisionAbout(const admission::Node& node, const admission::NodeStat
   return decision;
 }
 
+bool NamesPod(std::string_view wanted, const std::string& uid, const std::string& name_space,
+              const std::string& name) {
+  return wanted.empty() || uid == wanted || name == wanted || name_space + "/" + name == wanted;
+}
+
+bool SameAnswer(const PodDecision& a, const PodDecision& b) {
+  return a.pod_uid == b.pod_uid && a.source == b.source && a.asked == b.asked &&
+         a.containers == b.containers && a.assignments == b.assignments && SameRefusal(a, b) &&
+         a.error == b.error;
+}
+
 bool IsPlain(const PodDecision& decision) {
   return decision.containers.empty() && !decision.refusal && !decision.error;
 }
@@ -142,22 +151,57 @@ std::string Describe(const PodDecision& decision) {
   return text;
 }
 
-void DecisionLog::Add(PodDecision decision) {
+namespace {
+
+// Repeated answers, and pods that get nothing, are for debugging only.
+void LogDecision(const PodDecision& decision) {
+  const bool is_news = decision.times == 1 && !IsPlain(decision);
+  const bool is_bad = decision.refusal || decision.error;
+  static host::LineLimit limit("refused and failed pods");
+  if (is_news && is_bad && !limit.Allow()) return;
+  host::LogFields fields = {{"POD_UID", decision.pod_uid},
+                            {"POD_NAMESPACE", decision.name_space},
+                            {"POD_NAME", decision.name}};
+  if (decision.containers.size() == 1) {
+    fields.emplace_back("CONTAINER", decision.containers[0].container);
+  }
+  if (decision.refusal) fields.emplace_back("REASON", decision.refusal->reason);
+  host::LogEvent(decision.error     ? host::kLogPodFailed
+                 : decision.refusal ? host::kLogPodRefused
+                                    : host::kLogPodAdmitted,
+                 !is_news         ? spdlog::level::debug
+                 : decision.error ? spdlog::level::err
+                 : is_bad         ? spdlog::level::warn
+                                  : spdlog::level::info,
+                 fields, Describe(decision));
+}
+
+}  // namespace
+
+bool DecisionLog::Add(PodDecision decision) {
   CutTexts(decision);
+  std::function<void()> observer;
   {
     const MutexLock lock(mutex_);
     const auto last = std::ranges::find_if(
         newest_first_, [&](const auto& other) { return other->pod_uid == decision.pod_uid; });
     if (last != newest_first_.end() && SameAnswer(**last, decision)) {
       decision.times = (*last)->times + 1;
+      if (!decision.is_explained) {
+        decision.refusal = (*last)->refusal;
+        decision.available = (*last)->available;
+        decision.is_explained = (*last)->is_explained;
+      }
       newest_first_.erase(last);
     }
     newest_first_.push_front(std::make_shared<const PodDecision>(decision));
     if (newest_first_.size() > kCapacity) DropOne();
     while (newest_first_.size() > 1 && BytesOf(newest_first_) > kMaxLogBytes) DropOne();
+    observer = observer_;
   }
-  const bool is_news = decision.times == 1 && !IsPlain(decision);
-  spdlog::log(is_news ? spdlog::level::info : spdlog::level::debug, "{}", Describe(decision));
+  if (observer) observer();
+  LogDecision(decision);
+  return decision.times == 1;
 }
 
 // The oldest plain one, or the oldest of all where the newest is the only plain one.
@@ -181,6 +225,11 @@ void DecisionLog::AddUndecided(PodDecision decision, const Outcome& outcome) {
   Add(std::move(decision));
 }
 
+void DecisionLog::OnChange(std::function<void()> observer) {
+  const MutexLock lock(mutex_);
+  observer_ = std::move(observer);
+}
+
 bool DecisionLog::HasAssignment(const ContainerKey& key) const {
   const MutexLock lock(mutex_);
   return std::ranges::any_of(newest_first_, [&key](const auto& decision) {
@@ -194,7 +243,9 @@ std::vector<std::shared_ptr<const PodDecision>> DecisionLog::Newest(std::string_
   const MutexLock lock(mutex_);
   for (const auto& decision : newest_first_) {
     if (found.size() >= limit) break;
-    if (IsOf(*decision, pod)) found.push_back(decision);
+    if (NamesPod(pod, decision->pod_uid, decision->name_space, decision->name)) {
+      found.push_back(decision);
+    }
   }
   return found;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,8 +43,11 @@ struct PodDecision {
   std::map<std::string, admission::Assignment> assignments;
   std::optional<Refusal> refusal;
   std::optional<Error> error;  // decided, but not saved, or released meanwhile
-  std::string available;       // of a refused pod: what was free (DescribeAvailable)
-  uint64_t times = 1;          // how often in a row the pod got the same answer
+  std::optional<admission::RefusalPoint> refused_at;  // as Admission's
+  std::string available;  // of a refused pod: what was free (DescribeAvailable)
+  // False: a refusal without explanation, and without `available`.
+  bool is_explained = true;
+  uint64_t times = 1;  // how often in a row the pod got the same answer
 };
 
 // A decision that is about to be made, starting from `state`.
@@ -53,8 +57,16 @@ PodDecision DecisionAbout(const admission::Node& node, const admission::NodeStat
 // Whether nothing had to be decided: the pod asks for nothing exclusive, or has its assignment.
 bool IsPlain(const PodDecision& decision);
 
+// Whether the same pod got the same answer for the same reasons. They may differ in `time`, in
+// `times`, and in whether a refusal is explained.
+bool SameAnswer(const PodDecision& a, const PodDecision& b);
+
 // The decision in one line, as it is logged.
 std::string Describe(const PodDecision& decision);
+
+// Whether `wanted` is the pod's UID, name or `namespace/name`, or empty, which names every pod.
+bool NamesPod(std::string_view wanted, const std::string& uid, const std::string& name_space,
+              const std::string& name);
 
 // Thread-safe. Keeps the last kCapacity decisions, and of these not more than 8 MiB; plain ones are
 // dropped first. Long texts are cut.
@@ -68,18 +80,20 @@ class DecisionLog {
 
   // Keeps the decision and logs it at level info. The kubelet tries again and again to start a
   // refused container: the same answer increments `times`, becomes the newest, and is logged at
-  // level debug. So are plain decisions.
-  void Add(PodDecision decision);
+  // level debug. So are plain decisions. False: it is the same answer as the pod's last one.
+  bool Add(PodDecision decision);
 
   // Adds what a pod was answered without a decision. An assignment is added only if no decision
   // about it is kept.
   void AddUndecided(PodDecision decision, const Outcome& outcome);
 
+  // `observer` is called after each change, on the thread that made it.
+  void OnChange(std::function<void()> observer);
+
   // Whether a kept decision assigned something to the container, also if that is the shared pool.
   bool HasAssignment(const ContainerKey& key) const;
 
-  // Newest first, `limit` at most. `pod`: only those of the pod with that UID, that name, or that
-  // `namespace/name`; empty: all.
+  // Newest first, `limit` at most, of the pods that `pod` names (NamesPod).
   std::vector<std::shared_ptr<const PodDecision>> Newest(std::string_view pod, size_t limit) const;
 
  private:
@@ -87,6 +101,7 @@ class DecisionLog {
 
   mutable Mutex mutex_;
   std::deque<std::shared_ptr<const PodDecision>> newest_first_ GUARDED_BY(mutex_);
+  std::function<void()> observer_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation

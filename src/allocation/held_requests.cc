@@ -12,6 +12,7 @@ Result<Done> HeldRequests::Hold(Caller& caller, const PluginWait& wait) {
   if (const auto earlier = held_.find(key); earlier != held_.end()) {
     earlier->second.caller.done(earlier->second.wait.why);
     Erase(earlier);
+    Publish();
   }
   if (const auto why = WhyFull(request.message_bytes)) {
     return Error{ErrorCode::kUnavailable,
@@ -20,7 +21,8 @@ Result<Done> HeldRequests::Hold(Caller& caller, const PluginWait& wait) {
   }
   caller.learned.reset();  // the kubelet may allocate devices meanwhile
   held_bytes_ += request.message_bytes;
-  held_.emplace(key, Held{std::move(caller), wait});
+  held_.emplace(key, Held{std::move(caller), wait, Clock::now()});
+  Publish();
   return Done{};
 }
 
@@ -46,8 +48,8 @@ std::vector<Caller> HeldRequests::Take(
   const Clock::time_point now = Clock::now();
   std::vector<Caller> ready;
   for (auto entry = held_.begin(); entry != held_.end();) {
-    auto& [caller, wait] = entry->second;
-    const bool must_wait = !caller.request.IsAbandoned() && is_awaited(wait.resource);
+    auto& [caller, wait, since] = entry->second;
+    const bool must_wait = !caller.request.IsCancelled() && is_awaited(wait.resource);
     if (must_wait && now < *caller.request.wait_until) {
       ++entry;
       continue;
@@ -59,12 +61,15 @@ std::vector<Caller> HeldRequests::Take(
     }
     entry = Erase(entry);
   }
+  Publish();
   return ready;
 }
 
 void HeldRequests::Answer(const Error& why) {
   held_bytes_ = 0;
-  for (const auto& [key, held] : std::exchange(held_, {})) {
+  const auto held_before = std::exchange(held_, {});
+  Publish();
+  for (const auto& [key, held] : held_before) {
     held.caller.done(Error{why.code, why.message, held.wait.why.message});
   }
 }
@@ -74,6 +79,27 @@ void HeldRequests::AnswerPod(const std::string& pod_uid, const Error& why) {
        entry != held_.end() && entry->first.pod_uid == pod_uid; entry = Erase(entry)) {
     entry->second.caller.done(why);
   }
+  Publish();
+}
+
+HeldRequests::Waits HeldRequests::waits() const {
+  const MutexLock lock(mutex_);
+  return waits_;
+}
+
+void HeldRequests::Publish() {
+  Waits waits{.requests = held_.size()};
+  std::vector<Wait> list;
+  for (const auto& [key, held] : held_) {
+    const bool is_first = waits.oldest == Clock::time_point();
+    waits.oldest = is_first ? held.since : std::min(waits.oldest, held.since);
+    const AdmissionRequest& request = held.caller.request;
+    list.push_back({key, request.pod.name_space + "/" + request.pod.name, held.wait.why.Text(),
+                    held.since, *request.wait_until});
+  }
+  if (!list.empty()) waits.list = std::make_shared<const std::vector<Wait>>(std::move(list));
+  const MutexLock lock(mutex_);
+  waits_ = waits;
 }
 
 std::optional<HeldRequests::Clock::time_point> HeldRequests::NextCheck() const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "allocation/kubelet_allocation.h"
 #include "allocation/outcome.h"
 #include "allocation/plugin_needs.h"
+#include "sync/mutex.h"
 
 namespace alignd::allocation {
 
@@ -25,14 +27,19 @@ struct Caller {
   std::optional<KubeletAllocation::Learned> learned = {};
 };
 
-// The answer to a caller that has set `abandoned`.
-inline Error CallerHasGone() {
-  return {ErrorCode::kUnavailable, "the caller has gone", "call it again"};
+// The answer to a caller when alignd ends.
+inline Error AligndStops() {
+  return {ErrorCode::kUnavailable, "alignd is stopping", "call it again"};
+}
+
+// The answer to a caller that has set `cancelled`.
+inline Error CallerCancelled() {
+  return {ErrorCode::kUnavailable, "the caller cancelled the call", "call it again"};
 }
 
 // The kubelet counts an answer as a failed start: after 10, 20, 40 s and more it tries again. So a
 // request waits here for as long as its caller does, and goes on when the plugin has registered.
-// One request for each container; one thread at a time.
+// One request for each container; one thread at a time, except for `waits`.
 class HeldRequests {
  public:
   using Clock = std::chrono::steady_clock;
@@ -49,13 +56,29 @@ class HeldRequests {
   // kUnavailable if a limit is reached, with the limit and the size.
   Result<Done> Hold(Caller& caller, const PluginWait& wait);
 
-  // Answers the callers whose time is over or who have gone, and returns those that need not wait
-  // any more. `is_awaited`: whether the resource's plugin is still to be waited for.
+  // Answers the callers whose time is over or that have cancelled, and returns those that need not
+  // wait any more. `is_awaited`: whether the resource's plugin is still to be waited for.
   std::vector<Caller> Take(const std::function<bool(const std::string& resource)>& is_awaited);
 
   // Answers all callers, each also with what it waited for; or those of one pod.
   void Answer(const Error& why);
   void AnswerPod(const std::string& pod_uid, const Error& why);
+
+  struct Wait {
+    ContainerKey key;  // without `container`: the pod as a whole
+    std::string name;  // of the pod: namespace/name
+    std::string why;
+    Clock::time_point since;
+    Clock::time_point until;
+  };
+  struct Waits {
+    size_t requests = 0;
+    Clock::time_point oldest{};  // since when the oldest one waits; without one: no time
+    // Shared and never modified. Null: none.
+    std::shared_ptr<const std::vector<Wait>> list{};
+  };
+  // The requests that are held. Thread-safe.
+  Waits waits() const;
 
   // When Take must be called again at the latest; nullopt: no request is held.
   std::optional<Clock::time_point> NextCheck() const;
@@ -68,14 +91,20 @@ class HeldRequests {
   struct Held {
     Caller caller;
     PluginWait wait;
+    Clock::time_point since;
   };
 
   // Why there is no room for a message of that size; nullopt: there is.
   std::optional<std::string> WhyFull(size_t message_bytes) const;
   std::map<ContainerKey, Held>::iterator Erase(std::map<ContainerKey, Held>::iterator entry);
+  // Follows each change of `held_`.
+  void Publish() EXCLUDES(mutex_);
 
   std::map<ContainerKey, Held> held_;
   size_t held_bytes_ = 0;  // of their messages
+
+  mutable Mutex mutex_;
+  Waits waits_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation

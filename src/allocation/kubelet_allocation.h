@@ -21,7 +21,7 @@ namespace alignd::allocation {
 // If the kubelet allocates devices, a container comes with the ids that the kubelet allocated to
 // it. alignd binds each id to a device of its own choice. AllocationManager asks this interface at
 // each of its steps; the methods stand in that order. All run on the decision thread, except
-// `bindings` and those that save, and none of the others blocks.
+// `Explain`, `bindings` and those that save, and none of the others blocks.
 class KubeletAllocation {
  public:
   KubeletAllocation() = default;
@@ -99,10 +99,11 @@ class KubeletAllocation {
     return admission::Admit(node, state, pod, preferred);
   }
 
-  // Text to append to the policy's refusal; may be empty.
+  // Text to append to the policy's refusal; may be empty. `bindings`: at the decision. Thread-safe.
   virtual std::string Explain(const admission::Node& node, const admission::NodeState& state,
-                              const Pod& pod, const KubeletAllocatedPod& allocated) const {
-    (void)node, (void)state, (void)pod, (void)allocated;
+                              const Pod& pod, const KubeletAllocatedPod& allocated,
+                              const checkpoint::Bindings& bindings) const {
+    (void)node, (void)state, (void)pod, (void)allocated, (void)bindings;
     return {};
   }
 

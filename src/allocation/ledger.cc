@@ -108,7 +108,9 @@ void Ledger::WriteNext() {
   }
   is_writing_ = true;
   must_write_ = false;
-  if (attempts_.size() <= kMaxAttempts) attempts_.push_back(job);
+  // A repeated write adds nothing to what the disk may have.
+  const bool is_repeated = !attempts_.empty() && job.HasFilesOf(attempts_.back());
+  if (!is_repeated && attempts_.size() <= kMaxAttempts) attempts_.push_back(job);
   written_ = std::move(waiting);
   writer_.Write(
       job, [this](const StateWriter::Job& written, const Result<StateWriter::Leftover>& result) {

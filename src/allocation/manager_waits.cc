@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,17 @@
 #include "allocation/plugin_needs.h"
 
 namespace alignd::allocation {
+
+void AllocationManager::Admit(AdmissionRequest request, AdmitDone done) {
+  AdmitDone noted = [this, requested = Requested::In(request), cancelled = request.cancelled,
+                     done = std::move(done)](const Outcome& outcome) {
+    // A caller that has cancelled asks again, or its pod is deleted.
+    if (cancelled == nullptr || !*cancelled) unplaced_.Answered(requested, outcome);
+    done(outcome);
+  };
+  const auto caller = std::make_shared<Caller>(Caller{std::move(request), std::move(noted)});
+  if (!queue_->Post([this, caller] { Start(std::move(*caller)); })) caller->done(AligndStops());
+}
 
 void AllocationManager::Learn(Caller caller) {
   const std::string pod_uid = caller.request.pod.uid;
@@ -46,36 +58,38 @@ std::optional<Caller> AllocationManager::TakeParked(uint64_t number) {
   return std::move(waiting.mapped());
 }
 
-// --- Callers that have gone.
+// --- Callers that have cancelled.
 
-void AllocationManager::DropAbandoned() {
+void AllocationManager::DropCancelled() {
   if (drop_posted_.exchange(true)) return;  // a flood of callers that go costs one look at all
-  queue_->Post([this] { DropGone(); });
+  queue_->Post([this] { AnswerCancelled(); });
 }
 
-void AllocationManager::DropGone() {
+void AllocationManager::AnswerCancelled() {
   drop_posted_ = false;  // before the look
-  std::vector<Caller> gone;
-  const auto take_from = [&gone](std::vector<Caller>& callers) {
+  std::vector<Caller> cancelled;
+  const auto take_from = [&cancelled](std::vector<Caller>& callers) {
     const auto first =
         std::stable_partition(callers.begin(), callers.end(),
-                              [](const Caller& caller) { return !caller.request.IsAbandoned(); });
-    gone.insert(gone.end(), std::make_move_iterator(first), std::make_move_iterator(callers.end()));
+                              [](const Caller& caller) { return !caller.request.IsCancelled(); });
+    cancelled.insert(cancelled.end(), std::make_move_iterator(first),
+                     std::make_move_iterator(callers.end()));
     callers.erase(first, callers.end());
   };
   for (const auto& [pod_uid, operation] : operations_) {
     take_from(operation->waiting);
     take_from(operation->behind);
+    if (operation->abandoned && operation->waiting.empty()) *operation->abandoned = true;
   }
   for (auto entry = parked_.begin(); entry != parked_.end();) {
-    if (!entry->second.request.IsAbandoned()) {
+    if (!entry->second.request.IsCancelled()) {
       ++entry;
       continue;
     }
-    gone.push_back(std::move(entry->second));
+    cancelled.push_back(std::move(entry->second));
     entry = parked_.erase(entry);
   }
-  for (const Caller& caller : gone) caller.done(CallerHasGone());
+  for (const Caller& caller : cancelled) caller.done(CallerCancelled());
   CheckHeld();
 }
 

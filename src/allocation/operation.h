@@ -1,7 +1,10 @@
 // What the allocation manager keeps of a pod that is being admitted.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,12 +23,22 @@ namespace alignd::allocation {
 // One pod. Lives until it is answered, and in the callbacks of plugins that have not answered yet.
 // Decision thread only.
 struct AllocationManager::Operation {
-  AdmissionRequest request;     // that of the first caller, completed
+  AdmissionRequest request;     // that of the first caller, completed; constant from then on
   std::vector<Caller> waiting;  // for this answer
   std::vector<Caller> behind;   // of the same pod, with more containers: decided afterwards
   bool ended = false;           // the plugins' answers are ignored from here on
 
-  std::optional<PodDecision> decision;  // once it is made
+  std::optional<PodDecision> decision;         // once it is made
+  std::optional<admission::NodeState> before;  // the state that it started from
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+  std::chrono::nanoseconds computed{0};
+  // Once it is refused: true if no caller waits for the explanation any more.
+  std::shared_ptr<std::atomic<bool>> abandoned;
+  std::optional<Refusal> refusal;  // without explanation
+  std::chrono::steady_clock::time_point refused{};
+
+  // Refused, and being explained: nothing is reserved any more.
+  bool IsRefused() const { return abandoned != nullptr; }
   Preferences preferences;
   int consultations = 0;
   size_t awaited = 0;         // answers of plugins

@@ -1,5 +1,6 @@
 #include "allocation/plugin_needs.h"
 
+#include <string_view>
 #include <utility>
 
 #include "alignd/pod/refusal.h"
@@ -8,6 +9,9 @@
 namespace alignd::allocation {
 
 namespace {
+
+constexpr std::string_view kUnregistered = "cannot allocate unregistered device ";
+constexpr std::string_view kForContainer = " for container ";
 
 bool Has(const KubeletAllocatedPod& allocated, const std::string& container,
          const std::string& resource) {
@@ -67,6 +71,14 @@ std::vector<UnknownDevices> FindUnknownDevices(const admission::NodeState& state
   return unknown;
 }
 
+std::string UnknownDeviceIn(const std::string& message) {
+  const size_t at = message.find(kUnregistered);
+  if (at == std::string::npos) return {};
+  const size_t begin = at + kUnregistered.size();
+  const size_t end = message.find(kForContainer, begin);
+  return end == std::string::npos ? "" : message.substr(begin, end - begin);
+}
+
 std::optional<EarlyAnswer> AnswerWithoutDevices(
     const std::vector<UnknownDevices>& unknown, const devicemanager::DeviceState& devices,
     const std::optional<KubeletAllocation::Learned>& learned, const std::string& only,
@@ -84,7 +96,7 @@ std::optional<EarlyAnswer> AnswerWithoutDevices(
                            "--kubelet-device-plugin-dir, and let alignd read it"});
     }
     return Outcome(UnexpectedAdmissionError(
-        "cannot allocate unregistered device " + resource + " for container " + container +
+        std::string(kUnregistered) + resource + std::string(kForContainer) + container +
         ": no device plugin has registered it with alignd, and the kubelet has allocated none: "
         "start the plugin, or start alignd with --not-devices=" +
         resource + " if no device plugin serves this resource"));

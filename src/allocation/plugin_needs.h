@@ -53,6 +53,9 @@ std::vector<UnknownDevices> FindUnknownDevices(const admission::NodeState& state
                                                const AdmissionRequest& request,
                                                const std::set<std::string>& not_devices);
 
+// The resource that AnswerWithoutDevices refused with this message; empty: none.
+std::string UnknownDeviceIn(const std::string& message);
+
 // The answer if the pod (`only`: that container of it, if not empty) would start without such
 // devices: the kubelet's own plugins have not given them to it either. `learned` is set if
 // `unknown`, which was found in `devices`, is not empty. Differs: the kubelet ignores a resource

@@ -16,6 +16,11 @@ constexpr size_t kEntryBytes = 256;
 // With a comma or colon.
 size_t MaxJson(std::string_view text) { return JsonBytes(text) + 1; }
 
+// A file has its content twice, the second time as a JSON text in a JSON string: at most twice as
+// long.
+constexpr size_t kTimesContent = 3;
+constexpr auto kLongestForm = checkpoint::StateForm::kData;
+
 size_t MaxCpuText(const cpumanager::CpuState& state) {
   size_t bytes = kEntryBytes + 8 * static_cast<size_t>(state.default_set.Count());
   for (const auto& [uid, containers] : state.assignments) {
@@ -23,6 +28,17 @@ size_t MaxCpuText(const cpumanager::CpuState& state) {
     for (const auto& [container, cpus] : containers) {
       bytes += MaxJson(container) + kEntryBytes + 8 * static_cast<size_t>(cpus.Count());
     }
+  }
+  for (const auto& [uid, cpus] : state.pods) {
+    bytes += MaxJson(uid) + kEntryBytes + 8 * static_cast<size_t>(cpus.Count());
+  }
+  return kTimesContent * bytes;
+}
+
+size_t MaxBlocksText(const std::vector<memorymanager::Block>& blocks) {
+  size_t bytes = kEntryBytes;
+  for (const memorymanager::Block& block : blocks) {
+    bytes += kEntryBytes + MaxJson(block.type) + 8 * block.numa_affinity.size();
   }
   return bytes;
 }
@@ -32,13 +48,11 @@ size_t MaxMemoryText(const memorymanager::MemoryState& state) {
   for (const auto& [uid, containers] : state.assignments) {
     bytes += MaxJson(uid) + kEntryBytes;
     for (const auto& [container, blocks] : containers) {
-      bytes += MaxJson(container) + kEntryBytes;
-      for (const memorymanager::Block& block : blocks) {
-        bytes += kEntryBytes + MaxJson(block.type) + 8 * block.numa_affinity.size();
-      }
+      bytes += MaxJson(container) + MaxBlocksText(blocks);
     }
   }
-  return bytes;
+  for (const auto& [uid, blocks] : state.pods) bytes += MaxJson(uid) + MaxBlocksText(blocks);
+  return kTimesContent * bytes;
 }
 
 Result<Done> RequireShort(std::string_view file, size_t bytes) {
@@ -101,6 +115,25 @@ size_t MaxDeviceFileBytes(const devicemanager::DeviceState& state) {
     for (const auto& [id, device] : resource.devices) bytes += MaxJson(id);
   }
   return bytes;
+}
+
+size_t MaxBindingFileBytes(const checkpoint::Bindings& bindings) {
+  size_t bytes = kEntryBytes;
+  for (const auto& [key, resources] : bindings) {
+    const size_t key_bytes = MaxJson(key.pod_uid) + MaxJson(key.container);
+    for (const auto& [resource, binding] : resources) {
+      bytes += kEntryBytes + key_bytes + MaxJson(resource);
+      for (const auto& [id, device] : binding) bytes += MaxJson(id) + MaxJson(device);
+    }
+  }
+  return bytes;
+}
+
+Error NotReadBack(const Result<Done>& parsed) {
+  return {ErrorCode::kInternal,
+          "it would not be read back as it is written" +
+              (parsed.ok() ? std::string() : ": " + parsed.error().message),
+          "report this to the maintainers of alignd, with the pod's manifest"};
 }
 
 Result<Done> RequireName(std::string_view what, std::string_view text, size_t max_bytes) {
@@ -167,11 +200,13 @@ Result<Done> RequireReadable(const NodeState& state) {
   }
   // The policies' names are short.
   if (MaxCpuText(state.cpu) > kMaxStateBytes) {
-    const size_t bytes = checkpoint::FormatCpuCheckpoint("", state.cpu).size() + kEntryBytes;
+    const size_t bytes =
+        checkpoint::FormatCpuCheckpoint("", state.cpu, kLongestForm).size() + kEntryBytes;
     if (auto sound = RequireShort("cpu_manager_state", bytes); !sound.ok()) return sound;
   }
   if (MaxMemoryText(state.memory) > kMaxStateBytes) {
-    const size_t bytes = checkpoint::FormatMemoryCheckpoint("", state.memory).size() + kEntryBytes;
+    const size_t bytes =
+        checkpoint::FormatMemoryCheckpoint("", state.memory, kLongestForm).size() + kEntryBytes;
     return RequireShort("memory_manager_state", bytes);
   }
   return Done{};

@@ -7,6 +7,7 @@
 
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
+#include "alignd/checkpoint/binding_checkpoint.h"
 #include "allocation/admission_request.h"
 #include "host/file.h"
 
@@ -50,6 +51,13 @@ size_t JsonBytes(std::string_view text);
 // An upper bound of the size of the device file, in bytes: at most 256 too much for each NUMA node
 // of an allocation, each allocation and each resource. Much cheaper than the file's text.
 size_t MaxDeviceFileBytes(const devicemanager::DeviceState& state);
+
+// An upper bound of the size of the file of these bindings, in bytes. Much cheaper than its text.
+size_t MaxBindingFileBytes(const checkpoint::Bindings& bindings);
+
+// The error of a file whose text, parsed before it is written, is not what was to be written.
+// `parsed`: the error of the parser, if it is one.
+Error NotReadBack(const Result<Done>& parsed);
 
 // Whether the state files of this state can be read at the next start. Makes the text of a file
 // only if an upper bound of its size exceeds the limit.

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace alignd::allocation {
@@ -34,6 +35,13 @@ bool HaveSameOfPod(const Map& a, const Map& b, const std::string& pod_uid) {
   return is_over(a, in_a) && is_over(b, in_b);
 }
 
+// Whether all assignments are saved. Bindings of released pods that are still in their file lose
+// nothing.
+Result<Done> WithoutLeftover(const Result<StateWriter::Leftover>& saved) {
+  if (!saved.ok()) return saved.error();
+  return Done{};
+}
+
 }  // namespace
 
 bool StateWriter::Job::HasFilesOf(const Job& other) const {
@@ -52,12 +60,15 @@ bool StateWriter::Job::HasEntriesOf(const Job& other, const std::string& pod_uid
 
 StateWriter::StateWriter(const admission::Node& node, CheckpointStore& store,
                          KubeletAllocation& kubelet,
-                         std::function<void(std::function<void()>)> reply)
-    : node_(node), store_(store), kubelet_(kubelet), reply_(std::move(reply)) {}
+                         std::function<void(std::function<void()>)> reply, AllocationEvents& events)
+    : node_(node), store_(store), kubelet_(kubelet), reply_(std::move(reply)), events_(events) {}
 
 void StateWriter::Write(const Job& job, const Written& done) {
   const bool posted = disk_.Post([this, job, done] {
+    const auto begun = std::chrono::steady_clock::now();
+    events_.WriteBegins();
     const Result<Leftover> saved = Save(job);
+    events_.Written(WithoutLeftover(saved), std::chrono::steady_clock::now() - begun);
     reply_([job, done, saved] { done(job, saved); });
   });
   if (posted) return;

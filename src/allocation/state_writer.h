@@ -9,6 +9,7 @@
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
 #include "alignd/checkpoint/binding_checkpoint.h"
+#include "allocation/allocation_events.h"
 #include "allocation/checkpoint_store.h"
 #include "allocation/kubelet_allocation.h"
 #include "sync/task_queue.h"
@@ -36,7 +37,8 @@ class StateWriter {
 
   // The references outlive the writer. `reply` runs a task on the owner's thread.
   StateWriter(const admission::Node& node, CheckpointStore& store, KubeletAllocation& kubelet,
-              std::function<void(std::function<void()>)> reply);
+              std::function<void(std::function<void()>)> reply,
+              AllocationEvents& events = NoAllocationEvents());
   StateWriter(const StateWriter&) = delete;
   StateWriter& operator=(const StateWriter&) = delete;
 
@@ -50,6 +52,9 @@ class StateWriter {
   // Returns when everything is written, and `reply` was called for it.
   void Stop() { disk_.Stop(); }
 
+  // How many tasks wait.
+  size_t queued() const { return disk_.size(); }
+
   // The bindings as they are now.
   std::shared_ptr<const checkpoint::Bindings> bindings() const { return kubelet_.bindings(); }
 
@@ -60,6 +65,7 @@ class StateWriter {
   CheckpointStore& store_;
   KubeletAllocation& kubelet_;
   const std::function<void(std::function<void()>)> reply_;
+  AllocationEvents& events_;
   TaskQueue disk_{"disk"};
 };
 

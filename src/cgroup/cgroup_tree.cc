@@ -44,7 +44,7 @@ Result<CpuSet> ReadList(const fs::path& path) {
 // One write call: the kernel takes the text of each call as a whole value. Creates no file.
 Result<Done> Write(const fs::path& path, std::string_view text) {
   const auto fault = [&path](int error) {
-    return Error{ErrorCode::kIo,
+    return Error{error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
                  "write " + path.string() + ": " + std::generic_category().message(error),
                  "check that alignd may write to the cgroups"};
   };
@@ -88,6 +88,46 @@ Result<Cpuset> CgroupTree::ReadCpuset(const std::string& path) const {
     *list = *std::move(read);
   }
   return cpuset;
+}
+
+Result<Done> CgroupTree::WriteCpus(const std::string& path, const CpuSet& cpus) const {
+  return Write(Directory("cpuset", path) / "cpuset.cpus", cpus.ToString());
+}
+
+Result<std::vector<int>> CgroupTree::ReadThreads(const std::string& path) const {
+  const char* const name = version2_ ? "cgroup.threads" : "tasks";
+  std::vector<fs::path> directories = {Directory("cpuset", path)};
+  std::vector<int> threads;
+  while (!directories.empty()) {
+    const fs::path directory = std::move(directories.back());
+    directories.pop_back();
+    const fs::path file = directory / name;
+    const Result<std::string> text = host::ReadFile(file);
+    if (!text.ok()) return text.error();
+    for (std::string_view rest = *text; !rest.empty();) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      const Result<int64_t> thread = ParseNumber(file, rest.substr(0, end), "thread");
+      if (!thread.ok()) return thread.error();
+      // 0 stands for a thread that this process cannot see: its PID namespace is another one.
+      if (*thread < 1 || *thread > std::numeric_limits<int>::max()) {
+        return Error{ErrorCode::kCorrupt,
+                     file.string() + ": " + std::to_string(*thread) + " is no thread of this host",
+                     "run alignd in the PID namespace of the host"};
+      }
+      threads.push_back(static_cast<int>(*thread));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    std::error_code failed;
+    for (fs::directory_iterator entry(directory, failed), last; !failed && entry != last;
+         entry.increment(failed)) {
+      if (entry->is_directory(failed)) directories.push_back(entry->path());
+    }
+    if (failed) {
+      return Error{ErrorCode::kIo, "list " + directory.string() + ": " + failed.message(),
+                   kNoCgroupFile};
+    }
+  }
+  return threads;
 }
 
 std::vector<fs::path> CgroupTree::CpusetFiles(const std::string& path) const {

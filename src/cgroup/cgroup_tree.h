@@ -1,4 +1,4 @@
-// Reads the kernel's cgroup files, and writes a pod's CFS quota and CPU shares.
+// Reads the kernel's cgroup files, and writes CPU sets, CFS quotas and CPU shares.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,15 @@ class CgroupTree {
   // kernel Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst.
   Result<Cpuset> ReadCpuset(const std::string& path) const;
 
+  // Sets cpuset.cpus. Errors: kNotFound if there is no such cgroup; kIo.
+  Result<Done> WriteCpus(const std::string& path, const CpuSet& cpus) const;
+
+  // The ids of the threads in the cgroup and in those below it. Errors: kNotFound if there is no
+  // such cgroup; kIo; kCorrupt.
+  // Source: kernel Documentation/admin-guide/cgroup-v1/cgroups.rst (tasks); cgroup-v2.rst
+  // (cgroup.threads).
+  Result<std::vector<int>> ReadThreads(const std::string& path) const;
+
   // The files whose change is a change of the cpuset.
   std::vector<std::filesystem::path> CpusetFiles(const std::string& path) const;
 
@@ -54,8 +63,7 @@ class CgroupTree {
   Result<std::optional<int64_t>> LiftCpuQuota(const std::string& path) const;
 
   // The text of cpu.shares (version 2: cpu.weight), and a write of it. The two scales differ, so
-  // the text is only written back as it was. Errors: kNotFound if there is no such cgroup (of the
-  // write: kIo); kIo.
+  // the text is only written back as it was. Errors: kNotFound if there is no such cgroup; kIo.
   Result<std::string> ReadCpuShares(const std::string& path) const;
   Result<Done> WriteCpuShares(const std::string& path, const std::string& text) const;
 

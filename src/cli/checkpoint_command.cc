@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -15,6 +16,7 @@
 #include "alignd/checkpoint/go_json.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/checkpoint/verify.h"
+#include "cli/output.h"
 #include "host/file.h"
 
 namespace alignd::cli {
@@ -25,6 +27,7 @@ using checkpoint::Verification;
 
 struct VerifyOptions {
   std::vector<std::string> files;
+  std::string output = "text";
   std::string kind = "guess";
 };
 
@@ -64,11 +67,19 @@ std::string Summary(const Verification& verified) {
   text += ", " + std::to_string(verified.entries);
   text += verified.kind == CheckpointKind::kDevice ? " allocation" : " container";
   if (verified.entries != 1) text += 's';
+  if (verified.pods > 0) {
+    text += ", " + std::to_string(verified.pods) + (verified.pods == 1 ? " pod" : " pods");
+    text += " as a whole";
+  }
   const std::string computed = std::to_string(verified.computed_checksum);
   if (verified.stored_checksum == 0) {
     return text + ", unchecked: it has no checksum (its content has " + computed + ")";
   }
-  return text + ", checksum " + computed;
+  text += ", checksum " + computed;
+  if (!verified.plain_part_agrees) {
+    text += "; the part for kubelets before 1.37 is damaged or differs: they cannot use this file";
+  }
+  return text;
 }
 
 Result<std::string> VerifyFile(const std::string& path, std::optional<CheckpointKind> kind) {
@@ -80,11 +91,38 @@ Result<std::string> VerifyFile(const std::string& path, std::optional<Checkpoint
     return Error{ErrorCode::kInvalidArgument,
                  "neither its name nor its content shows which state file it is", "give --kind"};
   }
-  const Result<Verification> verified = checkpoint::VerifyCheckpoint(*kind, *text);
-  if (!verified.ok()) return verified.error();
-  const Result<Done> content = CheckContent(*kind, *text);
-  if (!content.ok()) return content.error();
-  return Summary(*verified);
+  return CheckStateFile(*kind, *text);
+}
+
+struct VerifiedFile {
+  std::string path;
+  Result<std::string> summary;
+
+  std::string Remedy() const {
+    const std::string& remedy = summary.error().remedy;
+    return remedy.empty() ? "see docs/troubleshooting.md before you remove it" : remedy;
+  }
+};
+
+void PrintVerified(const VerifiedFile& file, std::ostream& out) {
+  if (file.summary.ok()) {
+    out << file.path << ": ok: " << *file.summary << '\n';
+    return;
+  }
+  out << file.path << ": bad: " << file.summary.error().message << '\n'
+      << "  " << file.Remedy() << '\n';
+}
+
+std::string VerifiedJson(const std::vector<VerifiedFile>& files) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const VerifiedFile& file : files) {
+    const bool is_ok = file.summary.ok();
+    json.push_back({{"file", file.path},
+                    {"ok", is_ok},
+                    {"message", is_ok ? *file.summary : file.summary.error().message},
+                    {"remedy", is_ok ? "" : file.Remedy()}});
+  }
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 Result<int> Verify(const VerifyOptions& options, std::ostream& out) {
@@ -93,22 +131,28 @@ Result<int> Verify(const VerifyOptions& options, std::ostream& out) {
     kind = stated->second;
   }
   int status = kSuccess;
+  std::vector<VerifiedFile> files;
   for (const std::string& path : options.files) {
-    const Result<std::string> summary = VerifyFile(path, kind);
-    if (summary.ok()) {
-      out << path << ": ok: " << *summary << '\n';
-      continue;
-    }
-    status = kFailure;
-    out << path << ": bad: " << summary.error().message << '\n';
-    const std::string& remedy = summary.error().remedy;
-    out << "  " << (remedy.empty() ? "see docs/troubleshooting.md before you remove it" : remedy)
-        << '\n';
+    files.push_back({path, VerifyFile(path, kind)});
+    if (!files.back().summary.ok()) status = kFailure;
+  }
+  if (IsData(options.output)) {
+    out << AsData(VerifiedJson(files), options.output);
+  } else {
+    for (const VerifiedFile& file : files) PrintVerified(file, out);
   }
   return status;
 }
 
 }  // namespace
+
+Result<std::string> CheckStateFile(CheckpointKind kind, std::string_view text) {
+  const Result<Verification> verified = checkpoint::VerifyCheckpoint(kind, text);
+  if (!verified.ok()) return verified.error();
+  const Result<Done> content = CheckContent(kind, text);
+  if (!content.ok()) return content.error();
+  return Summary(*verified);
+}
 
 void AddCheckpointCommand(CLI::App& app, Action& action) {
   CLI::App* const group =
@@ -125,6 +169,8 @@ void AddCheckpointCommand(CLI::App& app, Action& action) {
                    "What the files are; guessed from their names, then from their content")
       ->check(CLI::IsMember({"cpu", "memory", "device", "guess"}))
       ->capture_default_str();
+  AddOutputOption(*command, options->output);
+  AddExamples(*command, {"alignctl checkpoint verify /var/lib/alignd/cpu_manager_state"});
   command->callback([options, &action] {
     action = [options](std::ostream& out) { return Verify(*options, out); };
   });

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <string>
 
+#include "cli/output.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "control/control_client.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct ExplainOptions {
   std::string pod;
-  std::string socket = control::kDefaultSocket;
+  std::string socket;
   std::string output = "text";
   uint32_t limit = 10;
 };
@@ -25,12 +26,13 @@ Result<int> ShowDecisions(const ExplainOptions& options, std::ostream& out) {
   const Result<control::v1::ExplainResponse> explained =
       control::ControlClient(options.socket).Explain(options.pod, options.limit);
   if (!explained.ok()) return explained.error();
-  if (options.output == "json") {
-    out << DecisionsJson(*explained) << '\n';
+  if (IsData(options.output)) {
+    out << AsData(DecisionsJson(*explained), options.output);
   } else {
     PrintDecisions(*explained, out);
   }
-  return kSuccess;
+  // A pod that is named, and of which nothing is known.
+  return options.pod.empty() || !explained->decisions().empty() ? kSuccess : kFailure;
 }
 
 }  // namespace
@@ -44,11 +46,10 @@ void AddExplainCommand(CLI::App& app, Action& action) {
   command->add_option("-n,--limit", options->limit, "The maximum number of decisions")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  command->add_option("--socket", options->socket, "alignd's control socket")
-      ->capture_default_str();
-  command->add_option("-o,--output", options->output, "text: for people; json: for programs")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  AddSocketOption(*command, options->socket);
+  AddOutputOption(*command, options->output);
+  AddExamples(*command, {"alignctl explain", "alignctl explain default/train-7",
+                         "alignctl explain -n 1 -o json"});
   command->callback([options, &action] {
     action = [options](std::ostream& out) { return ShowDecisions(*options, out); };
   });

@@ -5,23 +5,30 @@
 #include <CLI/App.hpp>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <vector>
 
 #include "alignd/base/result.h"
 
 namespace alignd::cli {
 
-inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1;  // also of `... verify` for a bad file
-inline constexpr int kUsage = 2;
+// The exit statuses of all commands; docs/configuration.md has them for each.
+inline constexpr int kSuccess = 0;   // done; or: yes, healthy
+inline constexpr int kFailure = 1;   // not done; or: no, degraded, a bad file
+inline constexpr int kNoAnswer = 2;  // alignd does not answer; or: the command line is wrong
 
 // What a subcommand does once its options are parsed: writes its result to `out` and gives the exit
-// status. An error goes to the error stream as `alignctl: MESSAGE` and makes the status kFailure.
+// status. An error goes to the error stream as `alignctl: MESSAGE` and makes the status kNoAnswer
+// if its code is kUnavailable or kDeadlineExceeded, else kFailure.
 using Action = std::function<Result<int>(std::ostream& out)>;
 
 // Adds one subcommand to the program. Its callback, run when it is the chosen one, stores what to
 // do in `action` (which outlives the program's options).
 using Command = void (*)(CLI::App& app, Action& action);
+
+// The program's description, for help, completions and manual pages. The commands store in
+// `action`.
+std::unique_ptr<CLI::App> MakeProgram(const std::vector<Command>& commands, Action& action);
 
 // The whole program, but for its streams: parses, runs, reports. Gives the exit status.
 int RunProgram(int argc, const char* const* argv, const std::vector<Command>& commands,

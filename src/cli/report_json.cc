@@ -1,9 +1,14 @@
 #include "cli/report_json.h"
 
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
+#include <vector>
+
+#include "cli/health.h"
+#include "cli/output.h"
 
 namespace alignd::cli {
 namespace {
@@ -55,10 +60,48 @@ Json JsonOf(const v1::ContainerAssignment& container) {
       {"memory_nodes", container.memory_nodes()}, {"devices", std::move(devices)}};
 }
 
+Json JsonOf(const v1::PodReport& pod) {
+  Json containers = Json::array();
+  for (const v1::ContainerAssignment& container : pod.containers()) {
+    Json json = JsonOf(container);
+    json["cpus"] = container.cpus();
+    json["cpu_nodes"] = container.cpu_nodes();
+    containers.push_back(std::move(json));
+  }
+  return {{"pod_uid", pod.pod_uid()},
+          {"namespace", pod.pod_namespace()},
+          {"name", pod.pod_name()},
+          {"source", pod.source()},
+          {"containers", std::move(containers)}};
+}
+
+// null: no time.
+Json TimeOf(int64_t unix_ms) { return unix_ms == 0 ? Json() : Json(IsoTime(unix_ms)); }
+
+std::string Since(const v1::GetStatusResponse& status, int64_t unix_ms) {
+  return ReadableDuration(std::chrono::milliseconds(status.time_unix_ms() - unix_ms));
+}
+
+Json JsonOf(const v1::GetStatusResponse& status, const v1::UnplacedPod& pod) {
+  return {{"pod_uid", pod.pod_uid()},
+          {"pod", pod.pod()},
+          {"container", pod.container()},
+          {"state", pod.state()},
+          {"reason", pod.reason()},
+          {"message", pod.message()},
+          {"first", TimeOf(pod.first_unix_ms())},
+          {"last", TimeOf(pod.last_unix_ms())},
+          {"until", TimeOf(pod.until_unix_ms())},
+          {"age", Since(status, pod.first_unix_ms())},
+          {"times", pod.times()}};
+}
+
+Json JsonOf(const v1::Change& change) { return {{"kind", change.kind()}, {"what", change.what()}}; }
+
 Json JsonOf(const v1::Condition& condition) {
   return {{"type", condition.type()},
-          {"first_unix_ms", condition.first_unix_ms()},
-          {"last_unix_ms", condition.last_unix_ms()},
+          {"first", TimeOf(condition.first_unix_ms())},
+          {"last", TimeOf(condition.last_unix_ms())},
           {"times", condition.times()},
           {"container_id", condition.container_id()},
           {"pod_uid", condition.pod_uid()},
@@ -82,7 +125,11 @@ Json JsonOf(const v1::NumaNode& node) {
   return {{"id", node.id()},
           {"free_cpus", node.free_cpus()},
           {"cpus", node.cpus()},
+          {"all_cpus", node.all_cpus()},
+          {"exclusive_cpus", node.exclusive_cpus()},
+          {"reserved_cpus", node.reserved_cpus()},
           {"memory", JsonOf(node.memory())},
+          {"memory_capacity", Sorted(node.memory_capacity())},
           {"devices", JsonOf(node.devices())}};
 }
 
@@ -120,7 +167,7 @@ Json JsonOf(const v1::ContainerDecision& container) {
 }
 
 Json JsonOf(const v1::PodDecision& decision) {
-  return {{"time_unix_ms", decision.time_unix_ms()},
+  return {{"time", TimeOf(decision.time_unix_ms())},
           {"times", decision.times()},
           {"pod_uid", decision.pod_uid()},
           {"namespace", decision.pod_namespace()},
@@ -138,19 +185,51 @@ Json JsonOf(const v1::PodDecision& decision) {
 }  // namespace
 
 std::string StatusJson(const v1::GetStatusResponse& status) {
+  const std::vector<std::string> problems = ProblemsOf(status);
+  Json unplaced = Json::array();
+  for (const v1::UnplacedPod& pod : status.unplaced()) unplaced.push_back(JsonOf(status, pod));
   return Text({{"version", status.version()},
+               {"node", status.node()},
+               {"health", problems.empty() ? "healthy" : "degraded"},
+               {"problems", problems},
+               {"time", TimeOf(status.time_unix_ms())},
+               {"started", TimeOf(status.started_unix_ms())},
+               {"state_dir", status.state_dir()},
+               {"config", status.config()},
+               {"runtime_endpoint", status.runtime_endpoint()},
                {"generation", status.generation()},
                {"policies", JsonOf(status.policies())},
                {"default_set", status.default_set()},
                {"reserved_cpus", status.reserved_cpus()},
                {"numa", ListOf(status.numa(), JsonOf)},
                {"devices", ListOf(status.devices(), JsonOf)},
+               {"pods", status.pods()},
                {"containers", ListOf(status.containers(), JsonOf)},
+               {"unplaced", std::move(unplaced)},
                {"conditions", ListOf(status.conditions(), JsonOf)}});
 }
 
 std::string DecisionsJson(const v1::ExplainResponse& explained) {
   return Text(ListOf(explained.decisions(), JsonOf));
+}
+
+std::string PodsJson(const v1::ListPodsResponse& pods) {
+  return Text({{"pods", ListOf(pods.pods(), JsonOf)}});
+}
+
+std::string WhyNotJson(const v1::WhyNotResponse& why) {
+  return Text({{"pod", why.pod()},
+               {"asked", why.asked()},
+               {"fits", why.fits()},
+               {"reason", why.reason()},
+               {"message", why.message()},
+               {"changes", ListOf(why.changes(), JsonOf)},
+               {"is_complete", why.is_complete()}});
+}
+
+std::string PlanJson(const v1::ExplainResponse& decisions, const v1::GetStatusResponse& after) {
+  return Text({{"decisions", ListOf(decisions.decisions(), JsonOf)},
+               {"numa", ListOf(after.numa(), JsonOf)}});
 }
 
 }  // namespace alignd::cli

@@ -9,10 +9,22 @@ namespace alignd::cli {
 
 // One JSON object on one line. Field names are those of control.proto. Exceptions: what has a name
 // is keyed by it (devices by resource, hints by resource); `numa` is null for "any NUMA node";
-// `hints` is null for a resource without an opinion.
+// `hints` is null for a resource without an opinion. Times are ISO 8601 in UTC
+// ("2026-11-22T12:03:11Z"), durations as "30s"; their names lack the `_unix_ms` of the message.
+// `health` is "healthy" or "degraded", and `problems` has the reasons (ProblemsOf).
 std::string StatusJson(const control::v1::GetStatusResponse& status);
 
 // A JSON array on one line, newest decision first.
 std::string DecisionsJson(const control::v1::ExplainResponse& explained);
+
+// One JSON object on one line, with the list `pods`.
+std::string PodsJson(const control::v1::ListPodsResponse& pods);
+
+// One JSON object on one line.
+std::string WhyNotJson(const control::v1::WhyNotResponse& why);
+
+// Where pods would be placed: an object with `decisions` and `numa`, as in the other reports.
+std::string PlanJson(const control::v1::ExplainResponse& decisions,
+                     const control::v1::GetStatusResponse& after);
 
 }  // namespace alignd::cli

@@ -1,6 +1,7 @@
 // Reports of the control service as text, for people.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <string>
 
@@ -8,10 +9,16 @@
 
 namespace alignd::cli {
 
-// Version and policies, a line per NUMA node and per resource, the conditions, and a table of the
-// containers with assignments. The CPU lists are valid, as in an answer of ControlClient. Texts of
-// others are printed as host::Printable.
-void PrintStatus(const control::v1::GetStatusResponse& report, std::ostream& out);
+// One screen: health and its problems, policies, a bar of CPUs per NUMA node with memory and
+// devices, device plugins, containers that are not placed, conditions, and how many are assigned.
+// `wide`: messages in full, and a table of the containers with assignments. The CPU lists are
+// valid, as in an answer of ControlClient. Texts of others are printed as host::Printable.
+void PrintStatus(const control::v1::GetStatusResponse& report, bool wide, std::ostream& out);
+
+// A line per container. `wide`: also the pods' UIDs and the CPUs of the shared pool.
+void PrintPods(const control::v1::ListPodsResponse& report, bool wide, std::ostream& out);
+
+void PrintWhyNot(const control::v1::WhyNotResponse& report, std::ostream& out);
 
 // For each container: the hints of every resource, the merged hint, and why the other candidates
 // lost. Each line starts with `indent`.

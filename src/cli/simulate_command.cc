@@ -11,6 +11,7 @@
 
 #include "alignd/pod/kubernetes_pod.h"
 #include "alignd/scenario/scenario.h"
+#include "cli/output.h"
 #include "cli/pod_plan.h"
 #include "cli/scenario_runs.h"
 #include "host/config_file.h"
@@ -27,6 +28,7 @@ struct SimulateOptions {
   std::string config;
   bool check = false;
   bool explain = false;
+  std::string output = "text";
 };
 
 // A file with many vectors may be longer than any file that the daemon reads.
@@ -108,7 +110,7 @@ Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
   if (!config.ok()) return config.error();
   const Result<std::vector<Pod>> pods = ReadPods(options.files);
   if (!pods.ok()) return pods.error();
-  Result<int> planned = PlanPods(*node, *config, *pods, options.explain, out);
+  Result<int> planned = PlanPods(*node, *config, *pods, options.explain, options.output, out);
   if (planned.ok() || !planned.error().remedy.empty()) return planned;
   return Error{planned.error().code, planned.error().message, "correct the KubeletConfiguration"};
 }
@@ -140,6 +142,10 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
       ->add_flag("--explain", options->explain,
                  "Show for each container how its NUMA nodes were chosen")
       ->needs(config);
+  AddOutputOption(*command, options->output);
+  AddExamples(*command, {"alignctl simulate --config /var/lib/kubelet/config.yaml pod.yaml",
+                         "alignctl simulate --node node.json --config config.yaml -o json pod.yaml",
+                         "alignctl simulate --check scenarios.jsonl"});
   command->callback([options, &action] {
     action = [options](std::ostream& out) {
       return options->config.empty() ? SimulateScenarios(*options, out)

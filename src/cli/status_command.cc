@@ -6,6 +6,8 @@
 #include <ostream>
 #include <string>
 
+#include "cli/health.h"
+#include "cli/output.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "control/control_client.h"
@@ -14,20 +16,23 @@ namespace alignd::cli {
 namespace {
 
 struct StatusOptions {
-  std::string socket = control::kDefaultSocket;
+  std::string socket;
   std::string output = "text";
 };
 
 Result<int> ShowStatus(const StatusOptions& options, std::ostream& out) {
   const Result<control::v1::GetStatusResponse> status =
       control::ControlClient(options.socket).GetStatus();
-  if (!status.ok()) return status.error();
-  if (options.output == "json") {
-    out << StatusJson(*status) << '\n';
-  } else {
-    PrintStatus(*status, out);
+  // Whatever the cause: it is not known whether the node is healthy.
+  if (!status.ok()) {
+    return Error{ErrorCode::kUnavailable, status.error().message, status.error().remedy};
   }
-  return kSuccess;
+  if (IsData(options.output)) {
+    out << AsData(StatusJson(*status), options.output);
+  } else {
+    PrintStatus(*status, options.output == "wide", out);
+  }
+  return ProblemsOf(*status).empty() ? kSuccess : kFailure;
 }
 
 }  // namespace
@@ -35,12 +40,13 @@ Result<int> ShowStatus(const StatusOptions& options, std::ostream& out) {
 void AddStatusCommand(CLI::App& app, Action& action) {
   const auto options = std::make_shared<StatusOptions>();
   CLI::App* const command = app.add_subcommand(
-      "status", "Show what is assigned and what is free on this node, and the node's conditions");
-  command->add_option("--socket", options->socket, "alignd's control socket")
-      ->capture_default_str();
-  command->add_option("-o,--output", options->output, "text: for people; json: for programs")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+      "status",
+      "Show this node on one screen: health, what is free, containers that are not placed, "
+      "conditions; exit status 0: healthy, 1: degraded, 2: alignd does not answer");
+  AddSocketOption(*command, options->socket);
+  AddOutputOption(*command, options->output);
+  AddExamples(*command, {"alignctl status", "alignctl status -o json | jq .problems",
+                         "alignctl status >/dev/null || echo 'this node needs attention'"});
   command->callback([options, &action] {
     action = [options](std::ostream& out) { return ShowStatus(*options, out); };
   });

@@ -1,4 +1,4 @@
-// `alignctl topology`: this machine, or a captured one, as a tree or as JSON.
+// `alignctl topology`: this machine, or a captured one, as a tree, as JSON or as a picture.
 #pragma once
 
 #include "cli/program.h"

@@ -1,6 +1,7 @@
 #include "cli/topology_tree.h"
 
-#include <array>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -84,29 +85,70 @@ void AppendMemory(std::string& out, const Machine& machine, int position) {
   AppendWrapped(out, "  distances:", distances);
 }
 
-}  // namespace
-
-std::string ReadableBytes(uint64_t bytes) {
-  static constexpr std::array<std::string_view, 7> kUnits = {"B",   "KiB", "MiB", "GiB",
-                                                             "TiB", "PiB", "EiB"};
-  size_t unit = 0;
-  uint64_t tenths_rest = 0;  // remainder of the last division, of 1024
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    tenths_rest = bytes % 1024;
-    bytes /= 1024;
-    ++unit;
-  }
-  uint64_t tenths = (tenths_rest * 10 + 512) / 1024;
-  if (tenths == 10) {
-    tenths = 0;
-    ++bytes;
-  }
-  std::string text = std::to_string(bytes);
-  if (tenths != 0) text += "." + std::to_string(tenths);
-  return text + " " + std::string(kUnits[unit]);
+// "    nvidia.com/gpu gpu-1: assigned to default/a, container app".
+std::string DeviceLine(const picture::Owners& owners, const picture::PluginDevice& device) {
+  std::string line = "    " + device.resource + " " + device.id + ": ";
+  line += device.owner ? "assigned to " + picture::OwnerWords(owners.containers[*device.owner])
+                       : std::string("free");
+  return line + (device.problem.empty() ? "" : ", " + device.problem) + "\n";
 }
 
+// Those of one NUMA node; nullopt: of none or several.
+void AppendDevices(std::string& out, const picture::Picture& picture, std::optional<int> numa_id) {
+  std::string lines;
+  for (const host::PciDevice& device : picture.parts.pci) {
+    const bool is_known = device.numa && picture.machine.NumaPosition(*device.numa);
+    if (numa_id ? device.numa == numa_id : !is_known) {
+      lines += "    " + picture::PciWords(device) + "\n";
+    }
+  }
+  for (size_t i = 0; picture.owners && i < picture.owners->devices.size(); ++i) {
+    const picture::PluginDevice& device = picture.owners->devices[i];
+    const bool is_one = device.numa.size() == 1 && picture.machine.NumaPosition(device.numa[0]);
+    if (numa_id ? is_one && device.numa[0] == *numa_id : !is_one) {
+      lines += DeviceLine(*picture.owners, device);
+    }
+  }
+  for (size_t i = 0; picture.owners && i < picture.owners->left_out.size(); ++i) {
+    const picture::DevicesLeftOut& left_out = picture.owners->left_out[i];
+    if (left_out.numa != numa_id) continue;
+    lines += "    " + left_out.resource + ": and " + std::to_string(left_out.devices) + " more, " +
+             std::to_string(left_out.free) + " of them free\n";
+  }
+  if (!numa_id && picture.parts.pci_left_out > 0) {
+    lines += "    " + Plural(picture.parts.pci_left_out, "more PCI device") + "\n";
+  }
+  if (lines.empty()) return;
+  out += numa_id ? "  devices:\n" : "\ndevices without a NUMA node, or with several:\n";
+  out += lines;
+}
+
+void AppendOwners(std::string& out, const picture::Picture& picture) {
+  if (!picture.note.empty()) out += "\n" + picture.note + "\n";
+  if (!picture.owners || !picture.owners->has_cpus) return;
+  const picture::Owners& owners = *picture.owners;
+  const auto add = [&out](const std::string& what, const CpuSet& cpus) {
+    if (!cpus.empty()) out += "  " + what + ": " + CpuList(cpus) + "\n";
+  };
+  out += "\nowners:\n";
+  add("reserved", owners.reserved);
+  add("free", owners.free);
+  CpuSet of_ended = owners.exclusive;
+  for (const picture::Owner& owner : owners.containers) {
+    add(picture::OwnerWords(owner), owner.cpus);
+    of_ended -= owner.cpus;
+  }
+  add("containers that have ended", of_ended);
+}
+
+}  // namespace
+
 std::string TopologyTree(const Machine& machine) {
+  return TopologyTree(picture::Picture{.machine = machine, .parts = {}, .owners = std::nullopt});
+}
+
+std::string TopologyTree(const picture::Picture& picture) {
+  const Machine& machine = picture.machine;
   uint64_t memory_bytes = 0;
   for (const NumaNode& node : machine.numa()) memory_bytes += node.memory_bytes;
   std::string out = Plural(machine.numa().size(), "NUMA node") + ", " +
@@ -121,7 +163,10 @@ std::string TopologyTree(const Machine& machine) {
            (cpus.empty() ? "no CPUs" : CpuList(cpus)) + "\n";
     AppendMemory(out, machine, position);
     AppendCpus(out, machine, cpus);
+    AppendDevices(out, picture, machine.NumaId(position));
   }
+  AppendDevices(out, picture, std::nullopt);
+  AppendOwners(out, picture);
   return out;
 }
 

@@ -1,18 +1,22 @@
-// A Machine as text for people.
+// A machine as text for people.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "alignd/machine/machine.h"
+#include "picture/picture.h"
+#include "picture/words.h"
 
 namespace alignd::cli {
 
-// One block of lines per NUMA node, with sockets, uncore caches and cores below it. A socket or
-// cache that reaches beyond the NUMA node says so. Ends with a line end.
-std::string TopologyTree(const Machine& machine);
+using picture::ReadableBytes;
 
-// `65.5 GiB`: binary units, one decimal unless it is zero; rounded to the nearest.
-std::string ReadableBytes(uint64_t bytes);
+// One block of lines per NUMA node, with sockets, uncore caches and cores below it. A socket or
+// cache that reaches beyond the NUMA node says so. Then the devices, and who has which CPUs, as far
+// as that is known. Ends with a line end.
+std::string TopologyTree(const picture::Picture& picture);
+
+// The machine alone.
+std::string TopologyTree(const Machine& machine);
 
 }  // namespace alignd::cli

@@ -4,7 +4,9 @@
 #include <grpcpp/client_context.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/control/v1/control.grpc.pb.h"
@@ -29,6 +31,15 @@ Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds time
   const grpc::Status status = (stub.get()->*call)(&context, request, &response);
   if (status.ok()) return response;
   Error error = rpc::ToError(status, "alignd at " + endpoint);
+  // Of Bypass. alignd has answered, and its text has the remedy.
+  if (status.error_code() == grpc::StatusCode::ABORTED) {
+    error.code = ErrorCode::kIo;
+    error.message = status.error_message();
+    error.remedy.clear();
+    return error;
+  }
+  // The server's own text has its remedy.
+  if (error.code == ErrorCode::kNotFound || error.code == ErrorCode::kInvalidArgument) return error;
   error.remedy = error.code == ErrorCode::kUnavailable
                      ? "check that alignd runs and that you have access to its socket (--socket)"
                      : "see alignd's log, and check that --socket is alignd's control socket";
@@ -37,14 +48,24 @@ Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds time
 
 }  // namespace
 
-Result<v1::GetStatusResponse> ControlClient::GetStatus() const {
+Result<v1::GetStatusResponse> ControlClient::GetStatus(bool list_devices) const {
+  v1::GetStatusRequest request;
+  request.set_list_devices(list_devices);
   auto response = Ask<v1::GetStatusRequest, v1::GetStatusResponse>(
-      endpoint_, timeout_, &v1::Control::Stub::GetStatus, {});
+      endpoint_, timeout_, &v1::Control::Stub::GetStatus, request);
   if (!response.ok()) return response.error();
+  std::vector<std::string> lists = {response->reserved_cpus()};
   for (const v1::NumaNode& node : response->numa()) {
-    const Result<CpuSet> free = CpuSet::Parse(node.free_cpus());
-    if (!free.ok()) {
-      return Error{ErrorCode::kCorrupt, free.error().message,
+    lists.insert(lists.end(),
+                 {node.free_cpus(), node.exclusive_cpus(), node.reserved_cpus(), node.all_cpus()});
+  }
+  for (const auto& container : response->containers()) {
+    lists.push_back(container.exclusive_cpus());
+  }
+  for (const std::string& list : lists) {
+    const Result<CpuSet> cpus = CpuSet::Parse(list);
+    if (!cpus.ok()) {
+      return Error{ErrorCode::kCorrupt, cpus.error().message,
                    "use the alignctl of the same version as alignd"};
     }
   }
@@ -57,6 +78,29 @@ Result<v1::ExplainResponse> ControlClient::Explain(const std::string& pod, uint3
   request.set_limit(limit);
   return Ask<v1::ExplainRequest, v1::ExplainResponse>(endpoint_, timeout_,
                                                       &v1::Control::Stub::Explain, request);
+}
+
+Result<v1::BypassResponse> ControlClient::Bypass(v1::BypassRequest::Action action) const {
+  v1::BypassRequest request;
+  request.set_action(action);
+  // It can take two listings of the runtime.
+  return Ask<v1::BypassRequest, v1::BypassResponse>(endpoint_, timeout_ + timeout_,
+                                                    &v1::Control::Stub::Bypass, request);
+}
+
+Result<v1::ListPodsResponse> ControlClient::ListPods() const {
+  return Ask<v1::ListPodsRequest, v1::ListPodsResponse>(endpoint_, timeout_,
+                                                        &v1::Control::Stub::ListPods, {});
+}
+
+Result<v1::GetConfigResponse> ControlClient::GetConfig() const {
+  return Ask<v1::GetConfigRequest, v1::GetConfigResponse>(endpoint_, timeout_,
+                                                          &v1::Control::Stub::GetConfig, {});
+}
+
+Result<v1::WhyNotResponse> ControlClient::WhyNot(const v1::WhyNotRequest& request) const {
+  return Ask<v1::WhyNotRequest, v1::WhyNotResponse>(endpoint_, timeout_, &v1::Control::Stub::WhyNot,
+                                                    request);
 }
 
 }  // namespace alignd::control

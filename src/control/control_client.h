@@ -20,14 +20,27 @@ class ControlClient {
                          std::chrono::milliseconds timeout = std::chrono::seconds(10))
       : endpoint_(std::move(endpoint)), timeout_(timeout) {}
 
-  // The CPU lists of the answer are valid.
+  // The CPU lists of the answer are valid. `list_devices`: with the devices of each resource.
   // Errors: kUnavailable if no alignd listens on the socket; kInvalidArgument as rpc::SocketPath;
   // kDeadlineExceeded; kCorrupt if a CPU list is not valid.
-  Result<v1::GetStatusResponse> GetStatus() const;
+  Result<v1::GetStatusResponse> GetStatus(bool list_devices = false) const;
+
+  // Errors: as Explain.
+  Result<v1::ListPodsResponse> ListPods() const;
+
+  // Errors: as Explain; kNotFound if the pod was not refused; kInvalidArgument for the manifest.
+  Result<v1::WhyNotResponse> WhyNot(const v1::WhyNotRequest& request) const;
 
   // `pod`: UID, name or namespace/name; empty: all pods. `limit`: of decisions; 0: the server's
   // default. Newest first. Errors: as GetStatus, without kCorrupt.
   Result<v1::ExplainResponse> Explain(const std::string& pod, uint32_t limit) const;
+
+  // Errors: as GetStatus, without kCorrupt.
+  Result<v1::GetConfigResponse> GetConfig() const;
+
+  // The state of the switch after the action. Errors: as GetStatus, without kCorrupt; kIo with
+  // alignd's text if alignd has not done it all.
+  Result<v1::BypassResponse> Bypass(v1::BypassRequest::Action action) const;
 
  private:
   std::string endpoint_;

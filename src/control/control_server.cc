@@ -1,17 +1,17 @@
 #include "control/control_server.h"
 
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
-
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <utility>
 
-#include "alignd/control/v1/control.grpc.pb.h"
+#include "alignd/control/v1/control.pb.h"
 #include "control/reports.h"
-#include "rpc/limits.h"
+#include "control/unix_ms.h"
+#include "control/why_not_report.h"
+#include "rpc/grpc_status.h"
 #include "rpc/unix_socket.h"
+#include "service/unary_server.h"
+#include "sync/task_queue.h"
 
 namespace alignd::control {
 namespace {
@@ -21,71 +21,135 @@ constexpr size_t kDefaultLimit = 10;
 // The limit of one answer. The oldest decisions beyond it are not sent.
 constexpr size_t kMaxAnswerBytes = rpc::kMaxMessageBytes / 2;
 
+// How long changes for one pod are searched: less than alignctl waits.
+constexpr std::chrono::seconds kMaxSearch{5};
+
 }  // namespace
 
-// Synchronous: gRPC runs its methods on threads of this server. An explanation can take long; on
-// the threads of the callback API it would delay the answers of device plugins.
-class ControlServer::Service final : public v1::Control::Service {
+// Its methods run on threads of their own. What takes long delays no report.
+class ControlServer::Service {
  public:
-  Service(std::string version, const admission::Node& node,
-          const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
-          std::function<PodNames()> names, std::function<std::set<ContainerKey>()> reused)
-      : version_(std::move(version)),
-        node_(node),
-        allocation_(allocation),
-        conditions_(conditions),
-        names_(std::move(names)),
-        reused_(std::move(reused)) {}
+  explicit Service(ReportSources sources) : sources_(std::move(sources)) {}
 
-  grpc::Status GetStatus(grpc::ServerContext* /*context*/, const v1::GetStatusRequest* /*request*/,
-                         v1::GetStatusResponse* response) override {
-    *response = ReportStatus(version_, node_, *allocation_.snapshot(), names_(),
-                             allocation_.decisions(), *allocation_.bindings(), conditions_.Report(),
-                             reused_ ? reused_() : std::set<ContainerKey>());
-    return grpc::Status::OK;
+  service::Methods Methods() {
+    service::Methods methods;
+    Add<v1::GetStatusRequest, v1::GetStatusResponse>(
+        methods, "GetStatus", reports_, [this](const auto& request, auto& response, const auto&) {
+          response = ReportStatus(sources_, request.list_devices());
+          return grpc::Status::OK;
+        });
+    Add<v1::ListPodsRequest, v1::ListPodsResponse>(
+        methods, "ListPods", reports_, [this](const auto&, auto& response, const auto&) {
+          response = ReportPods(sources_);
+          return grpc::Status::OK;
+        });
+    Add<v1::ExplainRequest, v1::ExplainResponse>(
+        methods, "Explain", explanations_,
+        [this](const auto& request, auto& response, const auto& call) {
+          return Explain(request, response, call);
+        });
+    Add<v1::WhyNotRequest, v1::WhyNotResponse>(
+        methods, "WhyNot", explanations_,
+        [this](const auto& request, auto& response, const auto& call) {
+          return WhyNot(request, response, call);
+        });
+    Add<v1::BypassRequest, v1::BypassResponse>(
+        methods, "Bypass", switches_, [this](const auto& request, auto& response, const auto&) {
+          return Bypass(request, response);
+        });
+    Add<v1::GetConfigRequest, v1::GetConfigResponse>(
+        methods, "GetConfig", reports_, [this](const auto&, auto& response, const auto&) {
+          response.set_config(sources_.facts.config);
+          for (const v1::Setting& setting : sources_.facts.settings) {
+            *response.add_settings() = setting;
+          }
+          return grpc::Status::OK;
+        });
+    return methods;
   }
 
-  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
-                       v1::ExplainResponse* response) override {
-    const size_t limit = request->limit() == 0 ? kDefaultLimit : request->limit();
+ private:
+  template <typename Request, typename Response, typename Compute>
+  static void Add(service::Methods& methods, const std::string& name, TaskQueue& queue,
+                  Compute compute) {
+    methods.emplace("/alignd.control.v1.Control/" + name,
+                    service::OnQueue(queue, service::Computed<Request, Response>(compute)));
+  }
+
+  grpc::Status Explain(const v1::ExplainRequest& request, v1::ExplainResponse& response,
+                       const service::Call& call) const {
+    const size_t limit = request.limit() == 0 ? kDefaultLimit : request.limit();
     size_t bytes = 0;
-    for (const auto& decision : allocation_.decisions().Newest(request->pod(), limit)) {
-      if (context->IsCancelled()) return grpc::Status::CANCELLED;
-      v1::PodDecision message = ReportDecision(node_, *decision);
+    const auto add = [&response, &bytes](v1::PodDecision message) {
       bytes += message.ByteSizeLong();
-      if (bytes > kMaxAnswerBytes) break;
-      *response->add_decisions() = std::move(message);
+      if (bytes > kMaxAnswerBytes) return false;
+      *response.add_decisions() = std::move(message);
+      return true;
+    };
+    for (const auto& decision : sources_.allocation.decisions().Newest(request.pod(), limit)) {
+      if (call.IsCancelled()) return grpc::Status::CANCELLED;
+      if (!add(ReportDecision(sources_.node, *decision))) return grpc::Status::OK;
+    }
+    if (sources_.history == nullptr) return grpc::Status::OK;
+    for (const auto& decision : sources_.history->before()) {
+      if (static_cast<size_t>(response.decisions_size()) >= limit) break;
+      if (!allocation::NamesPod(request.pod(), decision->pod_uid(), decision->pod_namespace(),
+                                decision->pod_name())) {
+        continue;
+      }
+      if (!add(*decision)) break;
     }
     return grpc::Status::OK;
   }
 
- private:
-  const std::string version_;
-  const admission::Node& node_;
-  const allocation::AllocationManager& allocation_;
-  const reconcile::Conditions& conditions_;
-  const std::function<PodNames()> names_;
-  const std::function<std::set<ContainerKey>()> reused_;
+  grpc::Status WhyNot(const v1::WhyNotRequest& request, v1::WhyNotResponse& response,
+                      const service::Call& call) const {
+    const auto may_go_on = [&call, until = std::chrono::steady_clock::now() + kMaxSearch] {
+      return !call.IsCancelled() && std::chrono::steady_clock::now() < until;
+    };
+    Result<v1::WhyNotResponse> report = ReportWhyNot(sources_, request, may_go_on);
+    if (!report.ok()) return rpc::ToStatus(report.error());
+    response = *std::move(report);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Bypass(const v1::BypassRequest& request, v1::BypassResponse& response) const {
+    reconcile::Bypass* const bypass = sources_.bypass;
+    if (bypass == nullptr) return {grpc::StatusCode::UNIMPLEMENTED, "there is no bypass"};
+    Result<Done> switched = Done{};
+    if (request.action() == v1::BypassRequest::ON) switched = bypass->TurnOn();
+    if (request.action() == v1::BypassRequest::OFF) switched = bypass->TurnOff();
+    // Not UNAVAILABLE: alignctl takes that for an alignd that does not answer.
+    if (!switched.ok()) {
+      return {grpc::StatusCode::ABORTED, rpc::ToStatus(switched.error()).error_message()};
+    }
+    const auto since = bypass->since();
+    response.set_on(since.has_value());
+    response.set_mirrors_devices(sources_.mirrors_devices);
+    response.set_ends_at_restart(bypass->EndsAtRestart());
+    if (since) response.set_since_unix_ms(UnixMs(*since));
+    return grpc::Status::OK;
+  }
+
+  const ReportSources sources_;
+  TaskQueue reports_{"control"};
+  TaskQueue explanations_{"explain"};
+  TaskQueue switches_{"bypass"};  // an emergency switch waits for no explanation
 };
 
-Result<std::unique_ptr<ControlServer>> ControlServer::Start(
-    const std::string& endpoint, std::string version, const admission::Node& node,
-    const allocation::AllocationManager& allocation, const reconcile::Conditions& conditions,
-    std::function<PodNames()> names, std::function<std::set<ContainerKey>()> reused) {
-  auto service = std::make_unique<Service>(std::move(version), node, allocation, conditions,
-                                           std::move(names), std::move(reused));
-  grpc::ServerBuilder builder;
-  builder.RegisterService(service.get());
-  rpc::LimitCallers(builder);
-  Result<std::unique_ptr<grpc::Server>> server =
-      rpc::Listen(endpoint, builder, rpc::kMaxShortRequestBytes);
+Result<std::unique_ptr<ControlServer>> ControlServer::Start(std::shared_ptr<host::EventLoop> loop,
+                                                            const std::string& endpoint,
+                                                            ReportSources sources) {
+  auto service = std::make_unique<Service>(std::move(sources));
+  auto server = service::UnaryServer::Start(std::move(loop), endpoint, service->Methods());
   if (!server.ok()) return server.error();
   return std::unique_ptr<ControlServer>(new ControlServer(std::move(service), *std::move(server)));
 }
 
-ControlServer::ControlServer(std::unique_ptr<Service> service, std::unique_ptr<grpc::Server> server)
+ControlServer::ControlServer(std::unique_ptr<Service> service,
+                             std::unique_ptr<service::UnaryServer> server)
     : service_(std::move(service)), server_(std::move(server)) {}
 
-ControlServer::~ControlServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+ControlServer::~ControlServer() = default;
 
 }  // namespace alignd::control

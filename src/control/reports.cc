@@ -10,72 +10,13 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/topologymanager/merge_explanation.h"
 #include "control/readable.h"
-#include "reconcile/assigned_containers.h"
+#include "control/unix_ms.h"
 
 namespace alignd::control {
 namespace {
 
 using topologymanager::MergeExplanation;
 using topologymanager::TopologyHint;
-
-int64_t UnixMs(std::chrono::system_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-v1::Policies PoliciesOf(const KubeletConfig& config) {
-  v1::Policies policies;
-  policies.set_cpu_manager(std::string(ToString(config.cpu_manager_policy)));
-  policies.set_memory_manager(std::string(ToString(config.memory_manager_policy)));
-  policies.set_topology_manager(std::string(ToString(config.topology_manager_policy)));
-  policies.set_topology_scope(std::string(ToString(config.topology_manager_scope)));
-  policies.set_compatibility(std::string(ToString(config.compatibility)));
-  policies.mutable_cpu_manager_options()->insert(config.cpu_manager_policy_options.begin(),
-                                                 config.cpu_manager_policy_options.end());
-  policies.mutable_topology_manager_options()->insert(
-      config.topology_manager_policy_options.begin(), config.topology_manager_policy_options.end());
-  return policies;
-}
-
-v1::Availability ToMessage(const admission::Availability& available) {
-  v1::Availability message;
-  message.set_free(available.free);
-  message.set_total(available.total);
-  return message;
-}
-
-v1::NumaNode ToMessage(const admission::NumaAvailability& numa) {
-  v1::NumaNode message;
-  message.set_id(numa.numa_id);
-  message.set_free_cpus(numa.free_cpus.ToString());
-  message.set_cpus(static_cast<uint32_t>(numa.cpus));
-  for (const auto& [type, memory] : numa.memory) {
-    (*message.mutable_memory())[type] = ToMessage(memory);
-  }
-  for (const auto& [resource, devices] : numa.devices) {
-    (*message.mutable_devices())[resource] = ToMessage(devices);
-  }
-  return message;
-}
-
-v1::DeviceResource ToMessage(const std::string& name, const devicemanager::Resource& resource,
-                             const std::set<std::string>& allocated) {
-  v1::DeviceResource message;
-  message.set_name(name);
-  message.set_registered(resource.registered);
-  admission::Availability healthy;
-  uint64_t unhealthy = 0;
-  for (const auto& [id, device] : resource.devices) {
-    if (!device.healthy) {
-      ++unhealthy;
-      continue;
-    }
-    ++healthy.total;
-    if (!allocated.contains(id)) ++healthy.free;
-  }
-  *message.mutable_healthy() = ToMessage(healthy);
-  message.set_unhealthy(unhealthy);
-  return message;
-}
 
 v1::AssignedDevices ToMessage(const std::string& resource,
                               const devicemanager::DeviceAllocation& allocation) {
@@ -141,21 +82,6 @@ void AddProblems(const devicemanager::DeviceState& state, v1::ContainerAssignmen
   }
 }
 
-v1::Condition ToMessage(const reconcile::Condition& condition) {
-  v1::Condition message;
-  message.set_type(std::string(ToString(condition.type)));
-  message.set_first_unix_ms(UnixMs(condition.first));
-  message.set_last_unix_ms(UnixMs(condition.last));
-  message.set_times(condition.times);
-  message.set_container_id(Readable(condition.subject.container_id));
-  message.set_pod_uid(condition.subject.key.pod_uid);
-  message.set_pod(condition.subject.pod);
-  message.set_container(condition.subject.key.container);
-  message.set_message(Readable(condition.message));
-  message.set_remedy(Readable(condition.remedy));
-  return message;
-}
-
 constexpr char kMemoryNotExact[] =
     "the search for the NUMA nodes with enough memory reached its limit: fewer nodes may be enough";
 
@@ -196,6 +122,17 @@ std::string IdsInBraces(const Machine& machine, NumaMask mask) {
 
 }  // namespace
 
+v1::ContainerAssignment ReportAssignment(const ReportSources& sources,
+                                         const admission::NodeState& state,
+                                         const checkpoint::Bindings& bindings,
+                                         const ContainerKey& key, const std::string& pod) {
+  v1::ContainerAssignment message =
+      ToMessage(key, pod, admission::AssignmentOf(sources.node, state, key));
+  AddKubeletIds(bindings, message);
+  AddProblems(state.devices, message);
+  return message;
+}
+
 v1::ContainerDecision ExplainContainer(const admission::Node& node,
                                        const admission::ContainerDecision& decision) {
   v1::ContainerDecision message;
@@ -216,50 +153,6 @@ v1::ContainerDecision ExplainContainer(const admission::Node& node,
   }
   message.set_candidates_left_out(explanation.left_out);
   for (const std::string& note : explanation.notes) message.add_notes(note);
-  return message;
-}
-
-v1::GetStatusResponse ReportStatus(const std::string& version, const admission::Node& node,
-                                   const allocation::Snapshot& snapshot, PodNames names,
-                                   const allocation::DecisionLog& decisions,
-                                   const checkpoint::Bindings& bindings,
-                                   const std::vector<reconcile::Condition>& conditions,
-                                   const std::set<ContainerKey>& reused) {
-  for (const auto& decision : decisions.Newest("", allocation::DecisionLog::kCapacity)) {
-    names.try_emplace(decision->pod_uid, decision->name_space + "/" + decision->name);
-  }
-  const devicemanager::DeviceState& devices = snapshot.state.devices;
-  v1::GetStatusResponse message;
-  message.set_version(version);
-  message.set_generation(snapshot.generation);
-  *message.mutable_policies() = PoliciesOf(node.config);
-  if (node.cpu) {
-    message.set_default_set(snapshot.state.cpu.default_set.ToString());
-    message.set_reserved_cpus(node.cpu->reserved.ToString());
-  }
-  for (const admission::NumaAvailability& numa : admission::AvailableByNode(node, snapshot.state)) {
-    *message.add_numa() = ToMessage(numa);
-  }
-  for (const auto& [name, resource] : devices.resources) {
-    *message.add_devices() = ToMessage(name, resource, devices.AllocatedIds(name));
-  }
-  const auto pod_name = [&names](const std::string& uid) {
-    const auto name = names.find(uid);
-    return name == names.end() ? "" : name->second;
-  };
-  for (const ContainerKey& key : reconcile::AssignedContainers(snapshot.state)) {
-    if (reused.contains(key)) continue;
-    v1::ContainerAssignment& added = *message.add_containers();
-    added =
-        ToMessage(key, pod_name(key.pod_uid), admission::AssignmentOf(node, snapshot.state, key));
-    AddKubeletIds(bindings, added);
-    AddProblems(devices, added);
-  }
-  for (const reconcile::Condition& condition : conditions) {
-    v1::Condition& added = *message.add_conditions();
-    added = ToMessage(condition);
-    if (added.pod().empty()) added.set_pod(pod_name(added.pod_uid()));
-  }
   return message;
 }
 

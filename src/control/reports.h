@@ -2,6 +2,8 @@
 // only representation of a report: the server sends them, and alignctl prints them.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -12,7 +14,10 @@
 #include "alignd/control/v1/control.pb.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/decision_log.h"
+#include "control/decision_history.h"
+#include "reconcile/bypass.h"
 #include "reconcile/conditions.h"
+#include "reconcile/container_registry.h"
 
 namespace alignd::control {
 
@@ -22,14 +27,59 @@ inline constexpr int kMaxHints = 64;
 // Names of pods (namespace/name) by UID.
 using PodNames = std::map<std::string, std::string>;
 
-// `names`: of the pods on the node. Other names are taken from `decisions`. `reused`: containers
-// that are left out, because others have what they were assigned (reconcile::ReusedContainers).
-v1::GetStatusResponse ReportStatus(const std::string& version, const admission::Node& node,
-                                   const allocation::Snapshot& snapshot, PodNames names,
-                                   const allocation::DecisionLog& decisions,
-                                   const checkpoint::Bindings& bindings,
-                                   const std::vector<reconcile::Condition>& conditions,
-                                   const std::set<ContainerKey>& reused);
+// What does not change while the daemon runs. A value.
+struct DaemonFacts {
+  std::string version;
+  std::string node;  // the machine's host name
+  std::chrono::system_clock::time_point started{};
+  std::string state_dir{};
+  std::string config{};  // empty: none
+  std::string runtime_endpoint{};
+  std::string device_plugin_dir{};
+  std::vector<v1::Setting> settings{};
+};
+
+// Where the reports come from. The references outlive the reports; the functions are called on any
+// thread.
+struct ReportSources {
+  using Pods = std::vector<reconcile::ContainerRegistry::Pod>;
+
+  DaemonFacts facts;
+  const admission::Node& node;
+  const allocation::AllocationManager& allocation;
+  const reconcile::Conditions& conditions;
+  // Of the pods on the node. Other names are taken from the decisions.
+  std::function<PodNames()> names;
+  // Containers that are left out, because others have what they were assigned
+  // (reconcile::ReusedContainers). May be empty.
+  std::function<std::set<ContainerKey>()> reused = {};
+  // The pods that run, and of those that have stopped the `holding` ones. May be empty.
+  std::function<Pods(const std::set<std::string>& holding)> running = {};
+  reconcile::Bypass* bypass = nullptr;  // null: it cannot be switched
+  bool mirrors_devices = false;
+  const DecisionHistory* history = nullptr;  // null: decisions are not saved
+  std::set<std::string> not_devices = {};    // as AllocationManager's
+};
+
+// The maximum per resource that ReportStatus lists; further ones are counted.
+inline constexpr int kMaxListedDevices = 256;
+
+// `list_devices`: with the devices of each resource.
+v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devices = false);
+
+// Only the NUMA nodes of the status.
+v1::GetStatusResponse ReportNuma(const admission::Node& node, const admission::NodeState& state);
+
+v1::ListPodsResponse ReportPods(const ReportSources& sources);
+
+// The name of the pod (namespace/name); empty: not known.
+PodNames AllPodNames(const ReportSources& sources);
+
+// The assignment, with the ids that the kubelet allocated and the problems of the devices.
+v1::ContainerAssignment ReportAssignment(const ReportSources& sources,
+                                         const admission::NodeState& state,
+                                         const checkpoint::Bindings& bindings,
+                                         const ContainerKey& key, const std::string& pod);
 
 // Merges the hints again to find why the other candidates lost; this can take long. `node` is the
 // one on which they were merged.

@@ -39,6 +39,7 @@ const std::map<std::string, Maker, std::less<>>& Makers() {
   static const auto* const kMakers = new std::map<std::string, Maker, std::less<>>{
       {"RunPodSandbox", &MakeRunPodSandbox},
       {"CreateContainer", &MakeCreateContainer},
+      {"RestorePod", &MakeRestorePod},
       {"StartContainer", &MakeStartContainer},
       {"UpdateContainerResources", &MakeUpdateContainerResources},
       {"UpdatePodSandboxResources", &MakeUpdatePodSandboxResources},
@@ -48,6 +49,7 @@ const std::map<std::string, Maker, std::less<>>& Makers() {
       {"RemoveContainer", &MakeRemoveContainer},
       {"ContainerStatus", &MakeContainerStatus},
       {"GetContainerEvents", &MakeEventsReader},
+      {"RuntimeConfig", &MakeRuntimeConfig},
   };
   return *kMakers;
 }

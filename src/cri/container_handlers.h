@@ -29,8 +29,9 @@ struct HandlerContext {
   reconcile::Conditions& conditions;
   // The forwarder's loop. All steps of all handlers run on its thread, which must not block.
   host::EventLoop& events;
-  TaskQueue& io;                                   // may block: writes to cgroup files
-  const cgroup::CgroupTree* pod_quotas = nullptr;  // null: pods keep their CFS quota
+  TaskQueue& io;  // may block: cgroup files
+  const cgroup::CgroupTree& cgroups;
+  bool lifts_pod_quotas = true;  // otherwise, pods keep their CFS quota
   // The kubelet allocates the devices, and each CreateContainer names them.
   bool mirrors_devices = false;
   // Containers of these get neither exclusive CPUs nor pinned memory; null: there are none.
@@ -42,6 +43,7 @@ struct HandlerContext {
 //   RunPodSandbox             allocates for the whole pod if all of it is known; a refusal is
 //                             reported at CreateContainer, where the kubelet shows it
 //   CreateContainer           decides, persists, injects
+//   RestorePod                decides about each of its containers as CreateContainer does
 //   StartContainer            waits until no other container is on the container's exclusive CPUs;
 //                             calls PreStartContainer of the plugins that require it
 //   UpdateContainerResources  keeps the assigned CPU and memory sets; refuses a change of the
@@ -51,6 +53,8 @@ struct HandlerContext {
 //   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer
 //                             record it, and release what no container needs any more
 //   ContainerStatus           records that the container has ended
+//   RuntimeConfig             answers with the runtime's cgroup driver if the runtime does not
+//                             implement the method
 // and, with UNIMPLEMENTED, for every method that may create a container and is not among them:
 // unsupported.h. The other methods of CRI pass as they come.
 // A request that cannot be parsed ends with INVALID_ARGUMENT.

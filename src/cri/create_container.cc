@@ -1,7 +1,5 @@
 #include <spdlog/spdlog.h>
 
-#include <atomic>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,12 +7,15 @@
 #include <variant>
 #include <vector>
 
+#include "cgroup/parent_cpus.h"
 #include "cgroup/pod_quota.h"
 #include "cri/ended_init_containers.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
 #include "cri/tracked_call.h"
+#include "cri/waiting_call.h"
+#include "host/log_event.h"
 #include "mirror/marker.h"
 #include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
@@ -24,20 +25,17 @@ namespace alignd::cri {
 namespace {
 
 namespace v1 = runtime::v1;
-using Clock = std::chrono::steady_clock;
 
 // One CreateContainer. Its steps are the public methods, in the order in which they happen. All of
 // them run on the events thread; between two steps the call waits for the runtime's listing, for
 // the source of the pod's resources, for the decision, or for a cgroup file.
-class CreateContainer final : public proxy::CallHandler {
+class CreateContainer final : public WaitingCall {
  public:
   explicit CreateContainer(const HandlerContext& context) : context_(context) {}
 
-  void OnDeadline(Clock::time_point deadline) override { deadline_ = deadline; }
-
-  void OnAbandoned() override {
-    *abandoned_ = true;
-    context_.allocation.DropAbandoned();
+  void OnCancelled() override {
+    WaitingCall::OnCancelled();
+    context_.allocation.DropCancelled();
   }
 
   // Before the runtime has been listed, the state files name pods that are gone, and do not name
@@ -96,9 +94,9 @@ class CreateContainer final : public proxy::CallHandler {
               .source = std::move(ask.source),
               .wanted = key_.container,
               .kubelet_allocated = std::move(kubelet_allocated),
-              .wait_until = AnswerBy(deadline_),
+              .wait_until = AnswerBy(deadline()),
               .message_bytes = bytes_.size(),
-              .abandoned = abandoned_},
+              .cancelled = cancelled()},
              Next(&CreateContainer::Decided, std::move(decide)));
   }
 
@@ -113,17 +111,25 @@ class CreateContainer final : public proxy::CallHandler {
     context_.conditions.ResizeSettled(key_);
     assignment_ =
         std::move(std::get<allocation::Allocated>(outcome).assignments.at(key_.container));
-    if (context_.pod_quotas == nullptr || assignment_.exclusive.empty()) {
-      return Inject(std::move(decide));
-    }
-    LiftPodQuota(std::move(decide));
+    if (assignment_.exclusive.empty()) return Inject(std::move(decide));
+    RequireCpus(std::move(decide));
+  }
+
+  // The kernel could run the container on other CPUs, whatever its own cpuset says. Cgroup files
+  // may block.
+  void RequireCpus(Decide decide) {
+    context_.io.Post([this, next = Next(&CreateContainer::LiftPodQuota, std::move(decide))] {
+      next(cgroup::RequireInParent(context_.cgroups, CgroupParent(), assignment_.exclusive));
+    });
   }
 
   // A container with exclusive CPUs would be throttled by its pod's quota. A write to a cgroup file
   // may block.
-  void LiftPodQuota(Decide decide) {
+  void LiftPodQuota(Result<Done> may_run, Decide decide) {
+    if (!may_run.ok()) return Refuse(may_run.error(), decide);
+    if (!context_.lifts_pod_quotas) return Inject(std::move(decide));
     context_.io.Post([this, next = Next(&CreateContainer::LiftedPodQuota, std::move(decide))] {
-      next(cgroup::LiftPodQuota(*context_.pod_quotas, CgroupParent(), key_.pod_uid));
+      next(cgroup::LiftPodQuota(context_.cgroups, CgroupParent(), key_.pod_uid));
     });
   }
 
@@ -146,7 +152,8 @@ class CreateContainer final : public proxy::CallHandler {
         cri::Inject(assignment_, *request_->mutable_config());
     if (!conflicts.ok()) return Answer(rpc::ToStatus(conflicts.error()), decide);
     for (const std::string& conflict : *conflicts) {
-      spdlog::warn("container {}: {}", key_.container, conflict);
+      static host::LineLimit limit("requests that contradict the assignment");
+      if (limit.Allow()) spdlog::warn("container {}: {}", key_.container, conflict);
     }
     if (request_->config().linux().has_resources()) applied_ = assignment_.cpuset;
     Forward(decide);
@@ -157,6 +164,7 @@ class CreateContainer final : public proxy::CallHandler {
     v1::CreateContainerResponse response;
     if (status.ok() && ReadAnswer(*bytes, response) && !response.container_id().empty()) {
       context_.registry.AddContainer(response.container_id(), key_, applied_);
+      context_.reconciler.Nudge();  // the pool may have changed meanwhile
     } else {
       context_.reconciler.Relist();  // the runtime may have created the container all the same
     }
@@ -238,8 +246,6 @@ class CreateContainer final : public proxy::CallHandler {
   void Forward(const Decide& decide) { decide(request_->SerializeAsString()); }
 
   const HandlerContext context_;
-  std::optional<Clock::time_point> deadline_;  // the caller's
-  const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   std::string bytes_;  // the request as it came
   // Parsed. Shared with the source of the pod's resources, which reads it on threads of its own.
   const std::shared_ptr<v1::CreateContainerRequest> request_ =

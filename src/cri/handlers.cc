@@ -1,9 +1,7 @@
 #include "cri/handlers.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "allocation/current_assignment.h"
@@ -42,17 +40,8 @@ void ReportRefusedResize(const HandlerContext& context, const ContainerKey& key,
                          const Refusal& refusal) {
   if (refusal.reason != allocation::kResizeRefused) return;
   context.reconciler.ResizeRefused(key.pod_uid);
-  // "container NAME of pod NAME has ...: WHY. Nothing was changed. REMEDY"; the condition names the
-  // container and the remedy itself.
-  constexpr std::string_view kNothing = ". Nothing was changed. ";
-  const reconcile::Subject subject{"", key, context.registry.PodName(key.pod_uid)};
-  const std::string name = reconcile::NameOf(subject) + " ";
-  const size_t begin = refusal.message.starts_with(name) ? name.size() : 0;
-  const size_t end = refusal.message.find(kNothing);
-  std::string remedy =
-      end == std::string::npos ? "" : refusal.message.substr(end + kNothing.size());
-  if (!remedy.empty()) remedy.front() = static_cast<char>(std::tolower(remedy.front()));
-  context.conditions.ResizeRefused(subject, refusal.message.substr(begin, end - begin), remedy);
+  context.conditions.ResizeRefused({"", key, context.registry.PodName(key.pod_uid)}, refusal.fault,
+                                   refusal.remedy);
 }
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }

@@ -30,6 +30,8 @@ std::unique_ptr<proxy::CallHandler> MakeRemovePodSandbox(const HandlerContext& c
 std::unique_ptr<proxy::CallHandler> MakeStopContainer(const HandlerContext& context);
 std::unique_ptr<proxy::CallHandler> MakeRemoveContainer(const HandlerContext& context);
 std::unique_ptr<proxy::CallHandler> MakeContainerStatus(const HandlerContext& context);
+std::unique_ptr<proxy::CallHandler> MakeRestorePod(const HandlerContext& context);
+std::unique_ptr<proxy::CallHandler> MakeRuntimeConfig(const HandlerContext& context);
 
 // A callback for any thread: it has the handler's method `step` run on the events thread. So all
 // steps of a call run on that one thread, the handler's members need no lock, and the threads that

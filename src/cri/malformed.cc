@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "allocation/state_limits.h"
+#include "host/log_event.h"
 #include "host/printable.h"
 #include "rpc/grpc_status.h"
 
@@ -18,6 +19,8 @@ grpc::Status Malformed(const google::protobuf::MessageLite& request, size_t byte
 
 bool ReadAnswer(const std::string& bytes, google::protobuf::MessageLite& answer) {
   if (answer.ParseFromString(bytes)) return true;
+  static host::LineLimit limit("malformed answers of the runtime");
+  if (!limit.Allow()) return false;
   spdlog::warn("malformed answer of the runtime: {} bytes are not a {}", bytes.size(),
                answer.GetTypeName());
   return false;

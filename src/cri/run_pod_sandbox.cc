@@ -1,7 +1,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "cri/handlers.h"
 #include "cri/malformed.h"
 #include "cri/tracked_call.h"
+#include "cri/waiting_call.h"
 #include "host/printable.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
@@ -23,13 +23,13 @@ namespace v1 = runtime::v1;
 // One RunPodSandbox. Its steps stand in the order in which they happen; all run on the events
 // thread. A request that can be read is forwarded as it came: a refusal is reported at
 // CreateContainer, where the kubelet shows it and where alignd decides once more.
-class RunPodSandbox final : public proxy::CallHandler {
+class RunPodSandbox final : public WaitingCall {
  public:
   explicit RunPodSandbox(const HandlerContext& context) : context_(context) {}
 
-  void OnAbandoned() override {
-    *abandoned_ = true;
-    context_.allocation.DropAbandoned();
+  void OnCancelled() override {
+    WaitingCall::OnCancelled();
+    context_.allocation.DropCancelled();
   }
 
   void OnRequest(std::string bytes, Decide decide) override {
@@ -61,7 +61,7 @@ class RunPodSandbox final : public proxy::CallHandler {
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),
               .message_bytes = bytes_.size(),
-              .abandoned = abandoned_},
+              .cancelled = cancelled()},
              Next(&RunPodSandbox::Decided, std::move(decide)));
   }
 
@@ -111,7 +111,6 @@ class RunPodSandbox final : public proxy::CallHandler {
   void Forward(const Decide& decide) { decide(std::move(bytes_)); }
 
   const HandlerContext context_;
-  const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   std::string bytes_;    // the request as it came
   std::string handler_;  // the runtime handler; empty: the runtime's default
   std::shared_ptr<const v1::PodSandboxConfig> config_;

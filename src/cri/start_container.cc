@@ -65,7 +65,8 @@ class StartContainer final : public proxy::CallHandler {
     decide(std::move(bytes_));
   }
 
-  void OnResponse(const grpc::Status&, const std::string*) override {
+  void OnResponse(const grpc::Status& status, const std::string*) override {
+    if (call_) call_->Answered(status);
     call_.reset();
     context_.reconciler.Started();
   }

@@ -12,6 +12,14 @@
 
 namespace alignd::cri {
 
+// Whether the runtime may go on with a call that has ended so: with these codes the call has ended,
+// not what it began.
+inline bool MayGoOn(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::CANCELLED ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         status.error_code() == grpc::StatusCode::UNAVAILABLE;
+}
+
 // A call that gives the pod a sandbox or a container. Its handler may outlive the answer. So the
 // handler ends the call before it answers: a caller that then removes the pod finds no call of it
 // under way, and the pod is released at once.
@@ -48,14 +56,18 @@ class ContainerCall {
   ContainerCall(const ContainerCall&) = delete;
   ContainerCall& operator=(const ContainerCall&) = delete;
   ~ContainerCall() {
-    if (registry_.EndContainerCall(id_, changes_cpus_)) reconciler_.Nudge();
+    if (registry_.EndContainerCall(id_, changes_cpus_, may_go_on_)) reconciler_.Nudge();
   }
+
+  // What the runtime answered. Without an answer, and with some codes, it may still be at work.
+  void Answered(const grpc::Status& status) { may_go_on_ = MayGoOn(status); }
 
  private:
   reconcile::ContainerRegistry& registry_;
   reconcile::Reconciler& reconciler_;
   const std::string id_;
   const bool changes_cpus_;
+  bool may_go_on_ = true;
 };
 
 // A call that stops or removes a sandbox or a container. See ContainerRegistry::BeginStop.
@@ -69,11 +81,8 @@ class StopCall {
   StopCall& operator=(const StopCall&) = delete;
   ~StopCall() { registry_.EndStop(id_, may_go_on_); }
 
-  // What the runtime answered. With these codes the call has ended, not what it began.
-  void Answered(const grpc::Status& status) {
-    may_go_on_ = status.error_code() == grpc::StatusCode::CANCELLED ||
-                 status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  }
+  // What the runtime answered.
+  void Answered(const grpc::Status& status) { may_go_on_ = MayGoOn(status); }
 
  private:
   reconcile::ContainerRegistry& registry_;

@@ -14,7 +14,6 @@ namespace {
 constexpr std::array kRelayed = std::to_array<std::string_view>({
     "Version",
     "Status",
-    "RuntimeConfig",
     "UpdateRuntimeConfig",
     "PodSandboxStatus",
     "ListPodSandbox",
@@ -47,9 +46,6 @@ struct Reason {
 
 Reason ReasonFor(std::string_view path) {
   const std::string_view method = RuntimeMethod(path);
-  if (method == "RestorePod") {
-    return {"it creates containers that alignd has not decided about", "create the pod anew"};
-  }
   if (!method.empty()) {
     return {"it is not a method of CRI 0.37 and may create or change containers",
             "use an alignd that supports it"};

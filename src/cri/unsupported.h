@@ -11,7 +11,7 @@ namespace alignd::cri {
 
 // Whether alignd sends the method to the runtime as it comes, although it does not intercept it.
 // `path`: "/runtime.v1.RuntimeService/Exec".
-// * RuntimeService: the methods that CRI 0.37 has, except RestorePod. None of them creates a
+// * RuntimeService: the methods that CRI 0.37 has. None of those that are not intercepted creates a
 //   container, or changes the CPUs, the memory nodes or the devices of one.
 // * ImageService: all. An image is no container.
 // * grpc.*: health checks and reflection.

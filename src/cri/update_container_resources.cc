@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "cri/injection.h"
 #include "cri/malformed.h"
 #include "cri/tracked_call.h"
+#include "cri/waiting_call.h"
 #include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
 #include "runtime/v1/cri.pb.h"
@@ -70,24 +70,21 @@ bool IsWhole(std::optional<int64_t> millis) {
 // For a container in the shared pool that requests exclusive CPUs by an update. `pod`: its name.
 Refusal RefusedGrowth(const std::string& pod, const std::string& container, int64_t millis) {
   using allocation::CpusText;
-  return {allocation::kResizeRefused,
-          "container " + container + " of pod " + pod +
-              " runs in the shared pool, and exclusive CPUs are allocated only when a container is "
-              "created. The update requests " +
-              CpusText(millis) +
-              ", which are exclusive in a Guaranteed pod. Nothing was changed. Delete the pod and "
-              "create it with the CPUs that it needs, or request a number of CPUs that is not "
-              "whole, such as " +
-              CpusText(millis - 100)};
+  return allocation::RefusedResize(
+      pod, container,
+      "runs in the shared pool, and exclusive CPUs are allocated only when a container is created. "
+      "The update requests " +
+          CpusText(millis) + ", which are exclusive in a Guaranteed pod",
+      "delete the pod and create it with the CPUs that it needs, or request a number of CPUs that "
+      "is not whole, such as " +
+          CpusText(millis - 100));
 }
 
 // One UpdateContainerResources. Its steps stand in the order in which they happen; all run on the
 // events thread.
-class UpdateContainerResources final : public proxy::CallHandler {
+class UpdateContainerResources final : public WaitingCall {
  public:
   explicit UpdateContainerResources(const HandlerContext& context) : context_(context) {}
-
-  void OnDeadline(std::chrono::steady_clock::time_point deadline) override { deadline_ = deadline; }
 
   void OnRequest(std::string bytes, Decide decide) override {
     bytes_ = std::move(bytes);
@@ -96,7 +93,7 @@ class UpdateContainerResources final : public proxy::CallHandler {
               {.what = "container " + request_.container_id(),
                .find = [this] { return FindContainer(); },
                .sets_assigned = SetsAssigned(context_.node, request_.linux()),
-               .deadline = deadline_,
+               .deadline = deadline(),
                .next =
                    [this](bool found, const Decide& next) {
                      found ? CompareCpus(next) : ForwardUnchanged(next);
@@ -221,8 +218,7 @@ class UpdateContainerResources final : public proxy::CallHandler {
   void ForwardUnchanged(const Decide& decide) { decide(std::move(bytes_)); }
 
   const HandlerContext context_;
-  std::optional<std::chrono::steady_clock::time_point> deadline_;  // the caller's
-  std::string bytes_;                                              // the request as it came
+  std::string bytes_;  // the request as it came
   v1::UpdateContainerResourcesRequest request_;
   std::string id_;  // the whole id of the container
   ContainerKey key_;

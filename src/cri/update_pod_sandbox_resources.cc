@@ -1,4 +1,3 @@
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +7,7 @@
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
+#include "cri/waiting_call.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -17,11 +17,9 @@ namespace v1 = runtime::v1;
 
 // The sizes of the whole pod. The kubelet writes them to the pod's cgroup itself: see
 // cgroup/pod_quota.h. Sets of CPUs and of memory nodes are each container's own.
-class UpdatePodSandboxResources final : public proxy::CallHandler {
+class UpdatePodSandboxResources final : public WaitingCall {
  public:
   explicit UpdatePodSandboxResources(const HandlerContext& context) : context_(context) {}
-
-  void OnDeadline(std::chrono::steady_clock::time_point deadline) override { deadline_ = deadline; }
 
   void OnRequest(std::string bytes, Decide decide) override {
     if (!ReadRequest(bytes, request_, decide)) return;
@@ -30,7 +28,7 @@ class UpdatePodSandboxResources final : public proxy::CallHandler {
               {.what = "sandbox " + request_.pod_sandbox_id(),
                .find = [this] { return FindSandbox(); },
                .sets_assigned = SetsAssigned(context_.node, request_.resources()),
-               .deadline = deadline_,
+               .deadline = deadline(),
                .next =
                    [this](bool found, const Decide& next) {
                      const bool changed = found && KeepAssignments();
@@ -57,7 +55,7 @@ class UpdatePodSandboxResources final : public proxy::CallHandler {
     v1::LinuxContainerResources& resources = *request_.mutable_resources();
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     const admission::NodeState& state = snapshot->state;
-    const bool has_quota = context_.pod_quotas != nullptr && HasQuota(resources) &&
+    const bool has_quota = context_.lifts_pod_quotas && HasQuota(resources) &&
                            state.cpu.assignments.contains(pod_uid_);
     if (has_quota) LiftQuota(resources);
     // Also for a pod without exclusive CPUs: alignd sets the CPUs of the shared pool, too.
@@ -72,7 +70,6 @@ class UpdatePodSandboxResources final : public proxy::CallHandler {
   }
 
   const HandlerContext context_;
-  std::optional<std::chrono::steady_clock::time_point> deadline_;  // the caller's
   std::string pod_uid_;
   std::string bytes_;  // the request as it came
   v1::UpdatePodSandboxResourcesRequest request_;

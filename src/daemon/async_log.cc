@@ -3,8 +3,6 @@
 #include <grpc/support/log.h>
 #include <pthread.h>
 #include <spdlog/async_logger.h>
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <future>
@@ -12,30 +10,11 @@
 #include <thread>
 #include <utility>
 
-#include "host/printable.h"
+#include "daemon/log_sinks.h"
 #include "sync/mutex.h"
 
 namespace alignd::daemon {
 namespace {
-
-// One line of the log is one line, and no text of another program can control a terminal.
-class PrintableFormatter final : public spdlog::formatter {
- public:
-  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& dest) override {
-    const std::string text = host::Printable({message.payload.data(), message.payload.size()});
-    spdlog::details::log_msg shown = message;
-    shown.payload = text;
-    lines_.format(shown, dest);
-    message.color_range_start = shown.color_range_start;
-    message.color_range_end = shown.color_range_end;
-  }
-  std::unique_ptr<spdlog::formatter> clone() const override {
-    return std::make_unique<PrintableFormatter>();
-  }
-
- private:
-  spdlog::pattern_formatter lines_;
-};
 
 // The lines of gRPC, which have bytes of its callers as they came. Its threads may log at any time.
 class GrpcLines {
@@ -49,7 +28,9 @@ class GrpcLines {
 
  private:
   static void Write(gpr_log_func_args* line) {
+    static host::LineLimit limit("faults of gRPC's connections");
     const bool is_error = line->severity == GPR_LOG_SEVERITY_ERROR;
+    if (is_error && !limit.Allow()) return;
     const MutexLock lock(mutex_);
     if (logger_ == nullptr) return;
     logger_->log(is_error ? spdlog::level::warn : spdlog::level::debug, "gRPC: {}", line->message);
@@ -61,15 +42,12 @@ class GrpcLines {
 
 }  // namespace
 
-AsyncLog::AsyncLog(const std::string& level)
-    : AsyncLog(level, std::make_shared<spdlog::sinks::stdout_color_sink_mt>()) {}
-
 AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink> sink,
                    size_t max_lines)
     : previous_(spdlog::default_logger()),
       pool_(std::make_shared<spdlog::details::thread_pool>(
           max_lines, /*threads_n=*/1, [] { (void)pthread_setname_np(pthread_self(), "log"); })) {
-  sink->set_formatter(std::make_unique<PrintableFormatter>());
+  host::LineLimit::ReportAll();  // what was suppressed before belongs to the logger from before
   auto logger = std::make_shared<spdlog::async_logger>(
       "", std::move(sink), pool_, spdlog::async_overflow_policy::overrun_oldest);
   logger->set_level(spdlog::level::from_str(level));
@@ -78,6 +56,7 @@ AsyncLog::AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink
 }
 
 void AsyncLog::ReportLostLines() {
+  host::LineLimit::ReportAll();
   const size_t lost = pool_->overrun_counter();
   if (lost == reported_) return;
   spdlog::warn("{} log lines were lost: the log is written too slowly", lost - reported_);

@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "host/log_event.h"
+
 namespace alignd::daemon {
 
 // While it exists, spdlog's default logger writes through it. One at a time. If the queue is full,
@@ -19,15 +21,14 @@ class AsyncLog {
   static constexpr size_t kMaxLines = 2048;  // in the queue; 0.8 MB
   static constexpr std::chrono::milliseconds kMaxFlush{2'000};
 
-  // Writes to standard output.
-  explicit AsyncLog(const std::string& level);
+  // `sink`: as MakeLogSink makes it. Its formatter, or the sink itself, uses host::ReadLine.
   AsyncLog(const std::string& level, std::shared_ptr<spdlog::sinks::sink> sink,
            size_t max_lines = kMaxLines);
   AsyncLog(const AsyncLog&) = delete;
   AsyncLog& operator=(const AsyncLog&) = delete;
   ~AsyncLog() { Close(); }
 
-  // Logs how many lines were dropped since the last call, if any.
+  // Logs how many lines were dropped, or suppressed by limits, since the last call.
   void ReportLostLines();
 
   // Restores the logger from before and waits until all lines are written. False: they are not
@@ -35,6 +36,7 @@ class AsyncLog {
   bool Close(std::chrono::milliseconds patience = kMaxFlush);
 
  private:
+  const host::LogFieldsOn fields_on_;
   const std::shared_ptr<spdlog::logger> previous_;
   std::shared_ptr<spdlog::details::thread_pool> pool_;  // null once closed
   size_t reported_ = 0;

@@ -91,7 +91,8 @@ void LookForForeignFiles(allocation::CheckpointStore& store, reconcile::Conditio
 void SaveUncertainFiles(const allocation::CheckpointStore& store,
                         const mirror::BindingTable& bindings,
                         allocation::AllocationManager& allocation) {
-  if (store.IsUncertain() || bindings.IsUncertain()) allocation.SaveAgain();
+  if (store.IsUncertain() || bindings.IsUncertain()) return allocation.SaveAgain();
+  allocation.SaveUnsaved();
 }
 
 }  // namespace alignd::daemon

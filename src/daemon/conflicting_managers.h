@@ -32,7 +32,8 @@ void LookForKubeletCpuManager(const std::filesystem::path& kubelet_dir, const Ow
 void LookForForeignFiles(allocation::CheckpointStore& store, reconcile::Conditions& conditions);
 
 // Writes the state again after LookForForeignFiles has found a file, or after a save has failed,
-// also that of the bindings. A save that fails again is logged.
+// also that of the bindings, and one that was refused before it reached the disk. A save that fails
+// again is logged.
 void SaveUncertainFiles(const allocation::CheckpointStore& store,
                         const mirror::BindingTable& bindings,
                         allocation::AllocationManager& allocation);

@@ -4,7 +4,9 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <optional>
@@ -14,38 +16,46 @@
 #include <utility>
 #include <vector>
 
-#include "alignd/scenario/scenario.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
 #include "cgroup/cgroup_tree.h"
 #include "control/control_server.h"
+#include "control/decision_history.h"
+#include "control/reports.h"
+#include "cri/bypassed_call.h"
 #include "cri/container_handlers.h"
 #include "cri/shared_pool_handlers.h"
 #include "daemon/conflicting_managers.h"
 #include "daemon/conflicting_plugins.h"
+#include "daemon/facts.h"
 #include "daemon/inherited_socket.h"
+#include "daemon/inventory_relay.h"
+#include "daemon/managed_node.h"
+#include "daemon/monitoring.h"
+#include "daemon/plugin_times.h"
+#include "daemon/request_sources.h"
+#include "daemon/save_conditions.h"
+#include "daemon/start_line.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/plugin_watcher.h"
 #include "deviceplugin/registration_server.h"
-#include "host/config_file.h"
 #include "host/descriptor.h"
 #include "host/durable_file.h"
 #include "host/event_loop.h"
-#include "host/file.h"
-#include "host/sysfs_machine.h"
+#include "host/log_event.h"
+#include "metrics/event_metrics.h"
 #include "mirror/binding_table.h"
 #include "mirror/mirror.h"
 #include "mirror/mirrored_devices.h"
 #include "podresources/pod_resources_server.h"
-#include "podsource/annotation_source.h"
-#include "podsource/cri_estimate.h"
-#include "podsource/first_that_knows.h"
-#include "podsource/pods_api_source.h"
+#include "podsource/resource_source.h"
 #include "proxy/forwarder.h"
 #include "reconcile/assigned_containers.h"
+#include "reconcile/bypass.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
+#include "reconcile/kubelet_watch.h"
 #include "reconcile/reconciler.h"
 #include "reconcile/runtime_client.h"
 #include "rpc/unix_socket.h"
@@ -58,106 +68,18 @@ namespace {
 // How long calls under way may take to end by themselves when alignd stops.
 constexpr std::chrono::seconds kShutdownGrace{2};
 
-// The plugin registry reports inventories to the allocation manager, which in turn asks the
-// registry. This object lets the registry exist before the manager. Thread-safe.
-class InventoryRelay final : public allocation::InventorySink {
- public:
-  // Null: reports are dropped.
-  void ConnectTo(allocation::InventorySink* sink) {
-    const MutexLock lock(mutex_);
-    sink_ = sink;
-  }
-  void SetResource(std::string name, devicemanager::Resource resource) override {
-    const MutexLock lock(mutex_);
-    if (sink_ != nullptr) sink_->SetResource(std::move(name), std::move(resource));
-  }
-  void RemoveResource(const std::string& name) override {
-    const MutexLock lock(mutex_);
-    if (sink_ != nullptr) sink_->RemoveResource(name);
-  }
-
- private:
-  Mutex mutex_;
-  allocation::InventorySink* sink_ GUARDED_BY(mutex_) = nullptr;
-};
-
-Result<Machine> ReadMachine(const Options& options) {
-  if (options.node.empty()) return host::ReadMachine(options.root);
-  const Result<std::string> text = host::ReadFileOrPipe(options.node);
-  if (!text.ok()) return text.error();
-  Result<scenario::NodeDescription> node = scenario::ParseNode(*text);
-  if (!node.ok()) return host::ContentError(node.error(), options.node);
-  return std::move(node->machine);
-}
-
-Result<admission::Node> MakeNode(const Options& options) {
-  Result<Machine> machine = ReadMachine(options);
-  if (!machine.ok()) return machine.error();
-  Result<KubeletConfig> config = options.config.empty() ? Result<KubeletConfig>(KubeletConfig())
-                                                        : host::ReadConfigFile(options.config);
-  if (!config.ok()) return config.error();
-  if (options.compatibility) config->compatibility = *options.compatibility;
-  Result<admission::Node> node = admission::Node::Make(*std::move(machine), *std::move(config));
-  if (node.ok() || !node.error().remedy.empty()) return node;
-  return Error{node.error().code, node.error().message,
-               "correct the KubeletConfiguration that --config names, or the kubelet's own"};
-}
-
 std::set<std::string> ResourceNames(const admission::NodeState& state) {
   std::set<std::string> names;
   for (const auto& [name, resource] : state.devices.resources) names.insert(name);
   return names;
 }
 
-deviceplugin::PluginSettings SettingsOf(const Options& options) {
-  deviceplugin::PluginSettings settings;
-  settings.deadlines = {.connect = options.plugin_connect_timeout,
-                        .preferred = options.plugin_preference_timeout,
-                        .allocate = options.plugin_timeout,
-                        .pre_start = options.plugin_pre_start_timeout};
-  settings.grace = options.plugin_grace;
-  settings.patience = options.plugin_patience;
-  return settings;
-}
-
-// The sources of pods' requests. The first source that knows a pod is used.
-Result<std::unique_ptr<podsource::ResourceSource>> MakeSources(const Options& options,
-                                                               const cgroup::CgroupTree& cgroups) {
-  std::vector<std::unique_ptr<podsource::ResourceSource>> sources;
-  if (!options.pods_api_endpoint.empty()) {
-    podsource::PodsApiSource::Options api;
-    api.endpoint = options.pods_api_endpoint;
-    Result<std::unique_ptr<podsource::ResourceSource>> source = podsource::PodsApiSource::Make(api);
-    if (!source.ok()) return source.error().In("--pods-api-endpoint");
-    sources.push_back(*std::move(source));
-  }
-  sources.push_back(std::make_unique<podsource::AnnotationSource>(
-      podsource::AnnotationSource::Options{options.annotated_extended_resources, &cgroups}));
-  sources.push_back(std::make_unique<podsource::CriEstimate>());
-  return std::unique_ptr<podsource::ResourceSource>(
-      std::make_unique<podsource::FirstThatKnows>(std::move(sources)));
-}
-
-// If both were the same socket, alignd would replace the runtime's socket and forward to itself.
-Result<Done> RequireTwoSockets(const Options& options) {
-  const Result<std::string> ours = rpc::SocketPath(options.listen);
-  if (!ours.ok()) return ours.error().In("--listen");
-  const Result<std::string> runtimes = rpc::SocketPath(options.runtime_endpoint);
-  if (!runtimes.ok()) return runtimes.error().In("--runtime-endpoint");
-  std::error_code code;
-  const bool same = *ours == *runtimes || std::filesystem::equivalent(*ours, *runtimes, code);
-  if (!same) return Done{};
-  return Error{
-      ErrorCode::kInvalidArgument, "--listen and --runtime-endpoint are one socket: " + *ours,
-      "give --listen a path of its own, and set the kubelet's containerRuntimeEndpoint to it"};
-}
-
 // Members are constructed from top to bottom and destroyed in reverse order. The destructor first
 // stops the sources of work: the servers and the mirror, then the reconciler, then the threads
-// `events` and `io`. After that only callbacks run that the plugins and the allocation manager
-// still have; they use the registry, the (stopped) reconciler and the mutex of the (destroyed)
-// mirror. The queues are destroyed after all objects that post to them. Such an object makes its
-// posted tasks harmless in its destructor, as RecurringTask does.
+// `services`, `events` and `io`. After that only callbacks run that the plugins and the allocation
+// manager still have; they use the registry, the (stopped) reconciler and the mutex of the
+// (destroyed) mirror. The queues are destroyed after all objects that post to them. Such an object
+// makes its posted tasks harmless in its destructor, as RecurringTask does.
 class RunningDaemon final : public Daemon {
  public:
   RunningDaemon(host::DirectoryLock lock, admission::Node node, admission::NodeState state,
@@ -166,30 +88,38 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::unique_ptr<mirror::BindingTable> bindings,
                 std::unique_ptr<allocation::BootRecord> boot,
-                std::shared_ptr<host::EventLoop> events, std::shared_ptr<grpc::Channel> runtime,
+                std::unique_ptr<reconcile::Bypass> bypass, std::shared_ptr<host::EventLoop> events,
+                std::shared_ptr<host::EventLoop> services, std::shared_ptr<grpc::Channel> runtime,
                 const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(store)),
         bindings_(std::move(bindings)),
         boot_(std::move(boot)),
+        bypass_(std::move(bypass)),
         kubelet_allocated_before_(mirror::KubeletAllocatedIn(*bindings_->snapshot())),
         events_(std::move(events)),
+        services_(std::move(services)),
         cgroups_(std::move(cgroups)),
+        history_(options.state_dir / control::DecisionHistory::kFileName, node_, {}),
+        kubelet_watch_(conditions_, options.kubelet_grace, options.listen),
         runtime_(runtime, options.runtime_timeout),
         reconciler_({background_, io_, events_}, node_, allocation_, registry_, runtime_, *cgroups_,
                     conditions_, ReconcilerOptions(options)),
-        plugins_(SettingsOf(options), relay_, background_),
+        plugins_(PluginSettingsOf(options), relay_, background_),
         mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
                           DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
         allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get(),
-                    options.not_devices),
+                    options.not_devices, save_conditions_),
         sources_(std::move(sources)),
         shared_pool_handlers_(options.shared_pool_handlers),
         handlers_(cri::MakeContainerHandlers(
             {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, conditions_,
-             *events_, io_, options.keep_pod_cpu_quota ? nullptr : cgroups_.get(),
-             options.mirror.has_value(), &shared_pool_handlers_})) {
+             *events_, io_, *cgroups_, !options.keep_pod_cpu_quota, options.mirror.has_value(),
+             &shared_pool_handlers_})) {
+    bypass_->ReportTo(conditions_);
+    bypass_->OnList([this] { return ListAnew(); });
+    history_.Follow(allocation_);
     relay_.ConnectTo(&allocation_);
     plugins_.Expect(ResourceNames(state));
     allocation_.OnChange([this](const auto&) {
@@ -200,9 +130,11 @@ class RunningDaemon final : public Daemon {
   }
 
   ~RunningDaemon() override {
+    is_stopping_ = true;
     allocation_.StopWaiting();
     if (forwarder_) forwarder_->Stop(kShutdownGrace);
     if (!own_socket_.empty()) unlink(own_socket_.c_str());
+    monitoring_.reset();
     control_.reset();
     pod_resources_.reset();
     registration_.reset();
@@ -217,8 +149,10 @@ class RunningDaemon final : public Daemon {
     CheckStateFiles();
     // Steps of calls that are still waiting are dropped from here on. Tasks of `io` end before the
     // members that they use are destroyed.
+    services_->Stop();
     events_->Stop();
     io_.Stop();
+    history_.Stop();
   }
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
@@ -229,14 +163,34 @@ class RunningDaemon final : public Daemon {
                allocation_.KnownPods([task](const std::set<std::string>&) { task(); });
              }},
             {"events", [this](auto task) { events_->Post(std::move(task)); }},
+            {"services", [this](auto task) { services_->Post(std::move(task)); }},
             {"background", [this](auto task) { background_.Post(std::move(task)); }}};
   }
 
   Result<Done> Serve(const Options& options, std::optional<host::Descriptor> inherited) {
     events_->Start();
+    services_->Start();
     reconciler_.Start();
+    const control::ReportSources reports{
+        .facts = FactsOf(options, node_.config),
+        .node = node_,
+        .allocation = allocation_,
+        .conditions = conditions_,
+        .names = [this] { return registry_.PodNames(); },
+        .reused = [this] { return ReusedContainers(allocation_.snapshot()->state, registry_); },
+        .running = [this](const auto& holding) { return registry_.Pods(holding); },
+        .bypass = bypass_.get(),
+        .mirrors_devices = options.mirror.has_value(),
+        .history = &history_,
+        .not_devices = options.not_devices};
+    monitoring_ = StartMonitoring(
+        options.metrics_address,
+        {node_, allocation_, conditions_, reconciler_, metrics_, background_, io_, is_stopping_,
+         [reports] { return control::ReportStatus(reports, /*list_devices=*/true); },
+         options.node.empty() ? options.root : std::filesystem::path()},
+        WatchedThreads());
     auto registration = deviceplugin::RegistrationServer::Start(
-        std::filesystem::absolute(options.DevicePluginDir()), plugins_);
+        services_, std::filesystem::absolute(options.DevicePluginDir()), plugins_);
     if (!registration.ok()) return registration.error();
     registration_ = *std::move(registration);
     deviceplugin::WatcherSettings watching;
@@ -258,20 +212,42 @@ class RunningDaemon final : public Daemon {
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);
     }
-    auto status_server = control::ControlServer::Start(
-        options.ControlSocket(), ALIGND_VERSION, node_, allocation_, conditions_,
-        [this] { return registry_.PodNames(); },
-        [this] { return reconcile::ReusedContainers(allocation_.snapshot()->state, registry_); });
+    auto status_server = control::ControlServer::Start(services_, options.ControlSocket(), reports);
     if (!status_server.ok()) return status_server.error();
     control_ = *std::move(status_server);
-    auto pod_resources = podresources::PodResourcesServer::Start(options.PodResourcesSocket(),
-                                                                 node_, allocation_, registry_);
+    auto pod_resources = podresources::PodResourcesServer::Start(
+        services_, options.PodResourcesSocket(), node_, allocation_, registry_);
     if (!pod_resources.ok()) return pod_resources.error();
     pod_resources_ = *std::move(pod_resources);
     return ServeCri(options, std::move(inherited));
   }
 
  private:
+  proxy::HandlerFactory Handlers(bool mirrors_devices) {
+    return [this, handlers = cri::WithBypass(*bypass_, handlers_, mirrors_devices)](
+               const std::string& path) {
+      kubelet_watch_.Called(path);
+      return handlers(path);
+    };
+  }
+
+  bool ListAnew() {
+    const auto answer = std::make_shared<std::promise<bool>>();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    reconciler_.WhenListedAnew(until, [answer](bool listed) { answer->set_value(listed); });
+    return answer->get_future().get();
+  }
+
+  void LookForUnattachedKubelet() {
+    std::vector<std::string> past_alignd;
+    for (const auto& [id, key] : registry_.UnmanagedContainers()) {
+      const std::string cgroup = reconciler_.CgroupOf(id).value_or("kubepods");
+      if (cgroup.find("kubepods") != std::string::npos) past_alignd.push_back(id);
+    }
+    kubelet_watch_.Listed(past_alignd);
+    kubelet_watch_.RuntimeIs(runtime_.RuntimeName());
+  }
+
   void RefreshMirror() {
     const MutexLock lock(mirror_mutex_);
     if (mirror_) mirror_->Refresh();
@@ -288,14 +264,21 @@ class RunningDaemon final : public Daemon {
       inherited = *std::move(opened);
       own_socket_ = *rpc::SocketPath(options.listen);
     }
-    auto forwarder = proxy::Forwarder::Start(
-        events_, *std::move(inherited),
-        {.runtime_socket = *runtime, .handlers = handlers_, .runtime_lost = [this] {
-           reconciler_.RuntimeLost();
-         }});
+    auto forwarder =
+        proxy::Forwarder::Start(events_, *std::move(inherited),
+                                {.runtime_socket = *runtime,
+                                 .handlers = Handlers(options.mirror.has_value()),
+                                 .events = &metrics_.calls(),
+                                 .runtime_lost = [this] { reconciler_.RuntimeLost(); }});
     if (!forwarder.ok()) return forwarder.error();
     forwarder_ = *std::move(forwarder);
     return Done{};
+  }
+
+  deviceplugin::PluginSettings PluginSettingsOf(const Options& options) {
+    deviceplugin::PluginSettings settings = PluginTimes(options);
+    settings.on_register = [this](const std::string& name) { metrics_.PluginRegistered(name); };
+    return settings;
   }
 
   void CheckStateFiles() {
@@ -317,6 +300,8 @@ class RunningDaemon final : public Daemon {
                                 own = OwnFiles{options.state_dir, options.config}] {
       if (node_.cpu) LookForKubeletCpuManager(kubelet_dir, own, conditions_);
       CheckStateFiles();
+      LookForUnattachedKubelet();
+      bypass_->Remind();
       if (plugins) plugins->Look();
     };
     return reconciler;
@@ -327,13 +312,20 @@ class RunningDaemon final : public Daemon {
   const std::unique_ptr<allocation::CheckpointStore> store_;
   const std::unique_ptr<mirror::BindingTable> bindings_;
   const std::unique_ptr<allocation::BootRecord> boot_;
+  const std::unique_ptr<reconcile::Bypass> bypass_;
   const mirror::KubeletAllocatedBefore kubelet_allocated_before_;  // as it was before any release
+  metrics::EventMetrics metrics_;
+  std::atomic<bool> is_stopping_ = false;
   InventoryRelay relay_;
   reconcile::Conditions conditions_;
+  SaveConditions save_conditions_{conditions_, metrics_};
   TaskQueue background_{"background"};  // tasks that never block
   TaskQueue io_{"io"};                  // tasks that may block
   const std::shared_ptr<host::EventLoop> events_;
+  const std::shared_ptr<host::EventLoop> services_;  // of the sockets other than the CRI socket
   const std::unique_ptr<cgroup::CgroupTree> cgroups_;
+  control::DecisionHistory history_;
+  reconcile::KubeletWatch kubelet_watch_;
   reconcile::ContainerRegistry registry_;
   reconcile::RuntimeClient runtime_;
   reconcile::Reconciler reconciler_;
@@ -347,6 +339,7 @@ class RunningDaemon final : public Daemon {
   const proxy::HandlerFactory handlers_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;
   std::unique_ptr<deviceplugin::PluginWatcher> watcher_;
+  std::unique_ptr<metrics::HttpServer> monitoring_;  // null: off
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<podresources::PodResourcesServer> pod_resources_;
   std::unique_ptr<proxy::Forwarder> forwarder_;
@@ -358,7 +351,7 @@ class RunningDaemon final : public Daemon {
 Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   Result<std::optional<host::Descriptor>> inherited = TakeInheritedSocket(options.listen);
   if (!inherited.ok()) return inherited.error();
-  const Result<Done> sockets = RequireTwoSockets(options);
+  const Result<Done> sockets = RequireOwnSockets(options);
   if (!sockets.ok()) return sockets.error();
   Result<admission::Node> node = MakeNode(options);
   if (!node.ok()) return node.error();
@@ -385,12 +378,18 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
       options.state_dir / allocation::kBootFileName, *std::move(running_boot));
   if (!boot.ok()) return boot.error();
+  Result<std::unique_ptr<reconcile::Bypass>> bypass =
+      reconcile::Bypass::Load(options.state_dir / reconcile::Bypass::kFileName);
+  if (!bypass.ok()) return bypass.error();
   Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
   if (!events.ok()) return events.error();
+  Result<std::shared_ptr<host::EventLoop>> services = host::EventLoop::Make("services");
+  if (!services.ok()) return services.error();
+  host::LogEvent(host::kLogStarting, spdlog::level::info, {}, StartLine(options, *node, *state));
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
-      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(events),
-      *std::move(runtime), options);
+      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(bypass),
+      *std::move(events), *std::move(services), *std::move(runtime), options);
   const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

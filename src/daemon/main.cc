@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -15,9 +16,11 @@
 
 #include "daemon/async_log.h"
 #include "daemon/daemon.h"
+#include "daemon/log_sinks.h"
 #include "daemon/options.h"
 #include "daemon/sd_notify.h"
 #include "daemon/watchdog.h"
+#include "host/log_event.h"
 
 namespace {
 
@@ -50,8 +53,9 @@ bool IsStop(int signal) {
     return false;
   }
   const char* const name = sigabbrev_np(signal);
-  spdlog::info("stopping: received {}",
-               name == nullptr ? std::to_string(signal) : "SIG" + std::string(name));
+  alignd::host::LogEvent(alignd::host::kLogStopping, spdlog::level::info, {},
+                         "stopping: received " + (name == nullptr ? std::to_string(signal)
+                                                                  : "SIG" + std::string(name)));
   return true;
 }
 
@@ -92,14 +96,17 @@ int main(int argc, char** argv) {
   // Only the owner can use what alignd makes until it has set the mode that it documents.
   umask(S_IRWXG | S_IRWXO);
   const sigset_t signals = BlockSignals();  // before any thread starts
-  alignd::daemon::AsyncLog log(options->log_level);
+  alignd::daemon::AsyncLog log(
+      options->log_level, alignd::daemon::MakeLogSink(alignd::daemon::ChooseLogFormat(
+                              options->log_format, STDOUT_FILENO, std::getenv("JOURNAL_STREAM"))));
 
   auto daemon = alignd::daemon::Daemon::Start(*options);
   if (!daemon.ok()) {
     spdlog::error("cannot start: {}", daemon.error().Text());
     return Finish(log, EXIT_FAILURE);
   }
-  spdlog::info("ready: {} -> {}", options->listen, options->runtime_endpoint);
+  alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
+                         "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");
   {
     alignd::daemon::Watchdog watchdog((*daemon)->WatchedThreads());

@@ -3,23 +3,33 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <map>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "cri/shared_pool_handlers.h"
+#include "metrics/listen_address.h"
+#include "rpc/unix_socket.h"
 
 namespace alignd::daemon {
 
-std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status) {
+namespace {
+
+struct Duration {
+  const char* flag;
+  const char* what;
+  std::chrono::milliseconds* option;
+  int64_t ms;
+};
+
+// What the options are parsed into.
+struct Values {
   Options options;
   int64_t runtime_timeout_ms = options.runtime_timeout.count();
-  struct Duration {
-    const char* flag;
-    const char* what;
-    std::chrono::milliseconds* option;
-    int64_t ms;
-  };
   std::vector<Duration> plugin_durations = {
       {"--plugin-timeout-ms", "Longest wait for a device plugin's Allocate",
        &options.plugin_timeout, 0},
@@ -39,9 +49,15 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   std::string compatibility;
   std::string mirror = "off";
   std::vector<std::string> mirror_rules;
+};
 
-  CLI::App app("alignd: aligns containers with NUMA nodes, between the kubelet and its runtime",
-               "alignd");
+constexpr char kDescription[] =
+    "alignd: aligns containers with NUMA nodes, between the kubelet and its runtime";
+
+// `values` outlives `app`.
+void AddOptions(CLI::App& app, Values& values) {
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, mirror, mirror_rules] =
+      values;
   app.set_version_flag("--version", ALIGND_VERSION);
   app.add_option("--config", options.config,
                  "KubeletConfiguration (YAML or JSON); if not given, the kubelet's defaults")
@@ -130,8 +146,9 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       "--keep-pod-cpu-quota", options.keep_pod_cpu_quota,
       "Keep the CFS quota that the kubelet sets for the cgroups of pods with exclusive CPUs");
   app.add_option("--kubelet-compatibility", compatibility,
-                 "Kubelet release whose merge rules apply; overrides the configuration")
-      ->check(CLI::IsMember({"1.20", "1.36"}));
+                 "Kubelet release whose rules and forms of the state files apply; overrides the "
+                 "configuration")
+      ->check(CLI::IsMember({"1.20", "1.36", "1.37"}));
   app.add_option("--runtime-timeout-ms", runtime_timeout_ms,
                  "Longest wait for alignd's own calls of the runtime")
       ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
@@ -142,20 +159,96 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
         ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
         ->capture_default_str();
   }
+  app.add_option("--metrics-address", options.metrics_address,
+                 "Where the live page (/), /metrics, /livez, /readyz and /healthz are served over "
+                 "HTTP: IP:PORT, [IP]:PORT, unix:/PATH or off; without encryption and "
+                 "authentication")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const auto address = metrics::ParseListenAddress(text);
+            return address.ok() ? std::string() : address.error().Text();
+          },
+          ""))
+      ->capture_default_str();
   app.add_option("--log-level", options.log_level, "Lowest level of log lines that are written")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
+  app.add_option("--log-format", options.log_format,
+                 "journal: to the journal of systemd, with fields; text or json: lines on standard "
+                 "output; auto: the journal if standard output is connected to it, else text")
+      ->check(CLI::IsMember({"auto", "journal", "text", "json"}))
+      ->capture_default_str();
+  app.footer(
+      "Examples:\n"
+      "  alignd --config /var/lib/kubelet/config.yaml\n"
+      "  alignd --config /etc/alignd/config.yaml --mirror preferred --log-level debug\n"
+      "Exit status: 0 stopped by a signal; 1 it cannot start, see its log; 2 the command line is "
+      "wrong.");
+}
+
+std::string ValueOf(const CLI::Option& option) {
+  const bool is_flag = option.get_expected_max() == 0;
+  std::string text =
+      option.count() > 0 ? CLI::detail::join(option.results(), ",") : option.get_default_str();
+  if (is_flag || option.get_type_name() == "BOOLEAN") {
+    text = text.empty() || text == "0" || text == "false" ? "false" : "true";
+  }
+  return text;
+}
+
+std::vector<GivenOption> GivenIn(const CLI::App& app, const Options& options) {
+  // The values of flags that are not given and have no default of their own.
+  const std::map<std::string, std::string> derived = {
+      {"--control-socket", options.ControlSocket()},
+      {"--device-plugin-dir", options.DevicePluginDir()},
+      {"--plugins-registry", options.PluginsRegistry()},
+      {"--pod-resources-socket", options.PodResourcesSocket()}};
+  std::vector<GivenOption> given;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (name.find("--help") != std::string::npos || name == "--version") continue;
+    const auto standard = derived.find(name);
+    const bool is_given = option->count() > 0;
+    given.push_back({name,
+                     standard != derived.end() && !is_given ? standard->second : ValueOf(*option),
+                     is_given ? "flag" : "default"});
+  }
+  for (const char* const name :
+       {"JOURNAL_STREAM", "LISTEN_FDS", "NOTIFY_SOCKET", "WATCHDOG_USEC"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr) given.push_back({name, value, "environment"});
+  }
+  return given;
+}
+
+}  // namespace
+
+void DescribeOptions(const std::function<void(const CLI::App&)>& use) {
+  Values values;
+  CLI::App app(kDescription, "alignd");
+  AddOptions(app, values);
+  use(app);
+}
+
+std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status) {
+  Values values;
+  CLI::App app(kDescription, "alignd");
+  AddOptions(app, values);
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, mirror, mirror_rules] =
+      values;
   try {
     app.parse(argc, argv);
     if (mirror == "off" && !mirror_rules.empty()) {
       throw CLI::ValidationError("--mirror-resource", "--mirror is off");
     }
   } catch (const CLI::ParseError& error) {
-    exit_status = app.exit(error);
+    exit_status = app.exit(error) == 0 ? 0 : kWrongCommandLine;
     return std::nullopt;
   }
   if (!compatibility.empty()) {
-    options.compatibility = compatibility == "1.20" ? Compatibility::k1_20 : Compatibility::k1_36;
+    for (const auto release : {Compatibility::k1_20, Compatibility::k1_36, Compatibility::k1_37}) {
+      if (compatibility == ToString(release)) options.compatibility = release;
+    }
   }
   if (mirror != "off") {
     std::vector<mirror::BindingRule> rules;
@@ -169,7 +262,27 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   for (const Duration& duration : plugin_durations) {
     *duration.option = std::chrono::milliseconds(duration.ms);
   }
+  options.given = GivenIn(app, options);
   return options;
+}
+
+Result<Done> RequireOwnSockets(const Options& options) {
+  const Result<std::string> ours = rpc::SocketPath(options.listen);
+  if (!ours.ok()) return ours.error().In("--listen");
+  const Result<std::string> runtimes = rpc::SocketPath(options.runtime_endpoint);
+  if (!runtimes.ok()) return runtimes.error().In("--runtime-endpoint");
+  std::error_code code;
+  const bool same = *ours == *runtimes || std::filesystem::equivalent(*ours, *runtimes, code);
+  const auto metrics = metrics::ParseListenAddress(options.metrics_address);
+  const std::string path = metrics.ok() && *metrics ? (*metrics)->path : std::string();
+  if (!path.empty() && (path == *ours || path == *runtimes)) {
+    return Error{ErrorCode::kInvalidArgument, "--metrics-address is the socket of CRI: " + path,
+                 "give --metrics-address a path of its own"};
+  }
+  if (!same) return Done{};
+  return Error{
+      ErrorCode::kInvalidArgument, "--listen and --runtime-endpoint are one socket: " + *ours,
+      "give --listen a path of its own, and set the kubelet's containerRuntimeEndpoint to it"};
 }
 
 }  // namespace alignd::daemon

@@ -3,14 +3,28 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
 #include "mirror/binding_modes.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace alignd::daemon {
+
+// A flag or a variable of the environment, for `alignctl config`.
+struct GivenOption {
+  std::string name;    // "--listen", "NOTIFY_SOCKET"
+  std::string value;   // that applies
+  std::string source;  // "default", "flag" or "environment"
+};
 
 // The options of the command line. A value.
 struct Options {
@@ -31,6 +45,7 @@ struct Options {
   std::filesystem::path kubelet_plugins_registry = "/var/lib/kubelet/plugins_registry";
   // Not below `kubelet_dir`: the kubelet has this path compiled in.
   std::filesystem::path kubelet_device_plugin_dir = "/var/lib/kubelet/device-plugins";
+  std::chrono::milliseconds kubelet_grace{60'000};   // until KubeletNotAttached is reported
   std::chrono::milliseconds mirror_patience{5'000};  // until the kubelet accepts a resource
   std::optional<Compatibility> compatibility;        // overrides the configuration's
   std::filesystem::path cgroup_root = "/sys/fs/cgroup";
@@ -46,8 +61,16 @@ struct Options {
   std::set<std::string> not_devices;  // extended resources that no device plugin serves
   // Runtime handlers whose containers do not run in cgroups of their own; a * at the end stands for
   // any text.
-  std::set<std::string> shared_pool_handlers = {"runsc", "gvisor", "kata", "kata-*"};
+  std::set<std::string> shared_pool_handlers = {"gvisor", "gvisor-*", "kata",
+                                                "kata-*", "runsc",    "runsc-*"};
   std::string log_level = "info";
+  std::string log_format = "auto";  // auto, journal, text or json
+  // Where metrics and health are served; `off`: nowhere. The port is none that Kubernetes, its
+  // exporters (9100 to 9999), node ports (30000 to 32767) or the kernel (32768 and above) use.
+  std::string metrics_address = "127.0.0.1:10271";
+
+  // Every flag, and the variables that are set; empty if nothing was parsed.
+  std::vector<GivenOption> given;
 
   std::string pod_resources_socket;  // empty: pod-resources.sock beside the socket of `listen`
 
@@ -68,8 +91,18 @@ struct Options {
   }
 };
 
+// Calls `use` with the description of all options, for manual pages and completions.
+void DescribeOptions(const std::function<void(const CLI::App&)>& use);
+
+// The exit status for a wrong command line.
+inline constexpr int kWrongCommandLine = 2;
+
 // Parses the command line. nullopt: help or an error was printed; the program is to end with
 // `exit_status`.
 std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit_status);
+
+// --listen is another socket than --runtime-endpoint: else alignd would replace the runtime's
+// socket and forward to itself. Nor may the metrics replace one of them. Errors: kInvalidArgument.
+Result<Done> RequireOwnSockets(const Options& options);
 
 }  // namespace alignd::daemon

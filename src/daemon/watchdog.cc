@@ -1,9 +1,12 @@
 #include "daemon/watchdog.h"
 
 #include <spdlog/spdlog.h>
-#include <systemd/sd-daemon.h>
+#include <unistd.h>
 
+#include <charconv>
 #include <cstdint>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "daemon/sd_notify.h"
@@ -14,6 +17,17 @@ namespace {
 // A ping follows its round by one period at the latest. With four periods in the interval, a thread
 // may be busy for half of the interval without a missed ping.
 constexpr uint64_t kPeriodsPerInterval = 4;
+
+// The number in an environment variable; nullopt if it is not set or is something else.
+std::optional<uint64_t> EnvironmentNumber(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits = text;
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
 
 }  // namespace
 
@@ -54,9 +68,14 @@ void Watchdog::Begin() {
 }
 
 std::optional<std::chrono::microseconds> WatchdogPeriod() {
-  uint64_t usec = 0;
-  if (sd_watchdog_enabled(/*unset_environment=*/0, &usec) <= 0) return std::nullopt;
-  return std::chrono::microseconds(usec / kPeriodsPerInterval);
+  const std::optional<uint64_t> interval = EnvironmentNumber("WATCHDOG_USEC");
+  if (!interval || *interval == 0) return std::nullopt;
+  // WATCHDOG_PID names the process that must ping; without it, any process may.
+  if (std::getenv("WATCHDOG_PID") != nullptr &&
+      EnvironmentNumber("WATCHDOG_PID") != static_cast<uint64_t>(getpid())) {
+    return std::nullopt;
+  }
+  return std::chrono::microseconds(*interval / kPeriodsPerInterval);
 }
 
 }  // namespace alignd::daemon

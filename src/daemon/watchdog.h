@@ -41,6 +41,7 @@ class Watchdog {
 };
 
 // How often to call Ping so that systemd's watchdog is satisfied; nullopt if it is not used.
+// Source: sd_watchdog_enabled(3).
 std::optional<std::chrono::microseconds> WatchdogPeriod();
 
 }  // namespace alignd::daemon

@@ -76,6 +76,7 @@ void PluginOffer::OnInfo(const grpc::Status& status, const pluginregistration::P
   if (!status.ok()) {
     return End(CallError("failed to get plugin info using RPC GetInfo", socket_, status));
   }
+  has_answered_ = true;
   const Result<Offer> offer = CheckPluginInfo(info, socket_);
   if (!offer.ok()) return Notify(offer.error());
   registration_ =

@@ -50,6 +50,9 @@ class PluginOffer : public std::enable_shared_from_this<PluginOffer> {
   // Cancels the call under way. A registration that succeeds later is taken back.
   void Cancel();
 
+  // Whether the plugin has answered GetInfo.
+  bool HasAnswered() const { return has_answered_; }
+
  private:
   void AskInfo();
   void OnInfo(const grpc::Status& status, const pluginregistration::PluginInfo& info);
@@ -72,6 +75,7 @@ class PluginOffer : public std::enable_shared_from_this<PluginOffer> {
   std::shared_ptr<grpc::Channel> channel_;        // set by AskInfo
   std::shared_ptr<grpc::ClientContext> calling_;  // of the call under way
   uint64_t registration_ = 0;                     // set by OnInfo
+  bool has_answered_ = false;
   bool cancelled_ = false;
 };
 

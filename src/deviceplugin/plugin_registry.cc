@@ -8,6 +8,7 @@
 
 #include "deviceplugin/checks.h"
 #include "deviceplugin/plugin_endpoint.h"
+#include "host/log_event.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::deviceplugin {
@@ -40,6 +41,11 @@ Error NoPlugin(const std::string& resource) {
           "start the device plugin, or check its pod and its log"};
 }
 
+void LogPlugin(const std::string& resource, const std::string& text) {
+  static host::LineLimit limit("device plugins");
+  if (!limit.Allow()) return;
+  host::LogEvent(host::kLogPlugin, spdlog::level::warn, {{"RESOURCE", resource}}, text);
+}
 }  // namespace
 
 PluginRegistry::PluginRegistry(PluginSettings settings, allocation::InventorySink& inventory,
@@ -121,6 +127,7 @@ uint64_t PluginRegistry::Register(const std::string& resource, const std::filesy
     done(*full);
     return 0;
   }
+  if (settings_.on_register) settings_.on_register(resource);
   if (stopping) endpoint->Close();
   endpoint->Connect([this, resource, registration,
                      done = std::move(done)](Result<v1beta1::DevicePluginOptions> options) {
@@ -205,7 +212,7 @@ void PluginRegistry::OnList(const std::string& resource, uint64_t registration,
   const Result<DeviceList> checked = CheckDevices(list);
   if (!checked.ok()) return OnEnd(resource, registration, checked.error().In(resource));
   for (const std::string& complaint : checked->complaints) {
-    spdlog::warn("{}: device plugin sent a list with {}", resource, complaint);
+    LogPlugin(resource, resource + ": device plugin sent a list with " + complaint);
   }
   const MutexLock lock(mutex_);
   const auto found = entries_.find(resource);
@@ -233,8 +240,8 @@ void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, c
     socket = entry.socket;
   }
   endpoint->Close();
-  spdlog::warn("{} (plugin on {}); its devices are unhealthy until a plugin registers again",
-               error.Text(), socket.string());
+  LogPlugin(resource, error.Text() + " (plugin on " + socket.string() +
+                          "); its devices are unhealthy until a plugin registers again");
 }
 
 void PluginRegistry::Deregister(const std::string& resource, uint64_t registration) {
@@ -248,10 +255,9 @@ void PluginRegistry::Deregister(const std::string& resource, uint64_t registrati
     endpoint = Detach(resource, entry);
   }
   endpoint->Close();
-  spdlog::warn(
-      "{}: device plugin removed its socket; its devices are unhealthy until a plugin registers "
-      "again",
-      resource);
+  LogPlugin(resource, resource +
+                          ": device plugin removed its socket; its devices are unhealthy until a "
+                          "plugin registers again");
 }
 
 std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const {
@@ -316,7 +322,7 @@ void PluginRegistry::Allocate(const std::string& resource, std::vector<std::stri
         if (!response.ok()) return done(response.error());
         std::string complaint;
         Result<std::string> answer = CheckAllocateResponse(*response, complaint);
-        if (!complaint.empty()) spdlog::warn("{}: Allocate: {}", resource, complaint);
+        if (!complaint.empty()) LogPlugin(resource, resource + ": Allocate: " + complaint);
         if (!answer.ok()) return done(answer.error().In(resource));
         done(std::move(answer));
       });

@@ -34,6 +34,8 @@ struct PluginSettings {
   // How long pods wait for a plugin that is not registered: from alignd's start, or from the time
   // at which the plugin ended.
   std::chrono::milliseconds patience{std::chrono::minutes(5)};
+  // A plugin of that resource registers. On any thread, at once; may be null.
+  std::function<void(const std::string& resource)> on_register{};
 };
 
 // Makes a connection to the plugin of that resource on that socket; sends nothing yet.

@@ -17,6 +17,7 @@
 
 #include "host/durable_file.h"
 #include "host/file_watch.h"
+#include "host/log_event.h"
 
 namespace alignd::deviceplugin {
 namespace {
@@ -58,6 +59,7 @@ class PluginWatcher::Worker final : public std::enable_shared_from_this<Worker> 
   struct Known {
     Identity identity;
     std::shared_ptr<PluginOffer> attempt;  // under way
+    Clock::time_point began;               // of that attempt
     std::optional<Registered> registered;
     std::optional<Clock::time_point> next_attempt;
     std::chrono::milliseconds pause;
@@ -70,8 +72,12 @@ class PluginWatcher::Worker final : public std::enable_shared_from_this<Worker> 
   void Update(const std::map<std::string, Identity>& found);
   void Forget(Known& known);
   void StartDueAttempts();
+  // Ends attempts that have not been answered within `crowded_info`, oldest first, at most so many.
+  // Answers how many; `next`: when the next one can be ended, if it is earlier.
+  size_t EndUnanswered(size_t wanted, std::optional<Clock::time_point>& next);
   void StartAttempt(const std::string& socket, Known& known);
   void OnEnd(const std::string& socket, const Result<Registered>& outcome);
+  void Failed(const std::string& socket, Known& known, const Error& error);
   void WakeAt(Clock::time_point time);
 
   const fs::path directory_;
@@ -192,6 +198,9 @@ void PluginWatcher::Worker::StartDueAttempts() {
       next = known.next_attempt;
     }
   }
+  const size_t wanted = running + due.size();
+  if (wanted > settings_.max_attempts)
+    running -= EndUnanswered(wanted - settings_.max_attempts, next);
   for (const auto& [time, socket] : due) {
     if (running == settings_.max_attempts) break;  // the end of an attempt starts the next one
     StartAttempt(*socket, known_.at(*socket));
@@ -200,8 +209,36 @@ void PluginWatcher::Worker::StartDueAttempts() {
   if (next) WakeAt(*next);
 }
 
+size_t PluginWatcher::Worker::EndUnanswered(size_t wanted, std::optional<Clock::time_point>& next) {
+  const Clock::time_point now = Clock::now();
+  std::multimap<Clock::time_point, const std::string*> unanswered;  // by when they can be ended
+  for (const auto& [socket, known] : known_) {
+    if (known.attempt == nullptr || known.attempt->HasAnswered()) continue;
+    unanswered.emplace(known.began + settings_.crowded_info, &socket);
+  }
+  size_t ended = 0;
+  for (const auto& [time, socket] : unanswered) {
+    if (ended == wanted) break;
+    if (time > now) {
+      next = next ? std::min(*next, time) : time;
+      break;
+    }
+    Known& known = known_.at(*socket);
+    known.attempt->Cancel();
+    Failed(*socket, known,
+           {ErrorCode::kUnavailable,
+            "no answer to GetInfo within " + std::to_string(settings_.crowded_info.count()) +
+                " ms, while other sockets wait to be asked",
+            "delete the sockets in " + directory_.string() + " that no plugin serves"});
+    if (!next || *known.next_attempt < *next) next = known.next_attempt;
+    ++ended;
+  }
+  return ended;
+}
+
 void PluginWatcher::Worker::StartAttempt(const std::string& socket, Known& known) {
   known.next_attempt.reset();
+  known.began = Clock::now();
   const auto run = [loop = loop_, weak = weak_from_this()](std::function<void()> task) {
     loop->Post([weak, task = std::move(task)] {
       const std::shared_ptr<Worker> self = weak.lock();
@@ -216,16 +253,22 @@ void PluginWatcher::Worker::StartAttempt(const std::string& socket, Known& known
 
 void PluginWatcher::Worker::OnEnd(const std::string& socket, const Result<Registered>& outcome) {
   Known& known = known_.at(socket);  // a forgotten socket's attempt was cancelled
-  known.attempt.reset();
   if (outcome.ok()) {
+    known.attempt.reset();
     known.registered = *outcome;
   } else {
-    spdlog::warn("plugin at {} is not registered: {}", socket, outcome.error().Text());
-    known.has_failed = true;
-    known.next_attempt = Clock::now() + known.pause;
-    known.pause = std::min(known.pause * 2, settings_.last_pause);
+    Failed(socket, known, outcome.error());
   }
   StartDueAttempts();
+}
+
+void PluginWatcher::Worker::Failed(const std::string& socket, Known& known, const Error& error) {
+  static host::LineLimit limit("plugins that are not registered");
+  if (limit.Allow()) spdlog::warn("plugin at {} is not registered: {}", socket, error.Text());
+  known.attempt.reset();
+  known.has_failed = true;
+  known.next_attempt = Clock::now() + known.pause;
+  known.pause = std::min(known.pause * 2, settings_.last_pause);
 }
 
 void PluginWatcher::Worker::WakeAt(Clock::time_point time) {

@@ -22,6 +22,10 @@ struct WatcherSettings {
   // Attempts at a time; one takes some 100 KB, and no thread. Further sockets wait: first those
   // that have never been asked, then in the order in which their attempts are due.
   size_t max_attempts = 64;
+  // While sockets wait, a plugin that has not answered GetInfo within this time is asked again
+  // later. So a plugin waits at most this time for each `max_attempts` sockets before it that never
+  // answer: 1,500 delay a new one by 24 s. If none waits, `deadlines.info` applies.
+  std::chrono::milliseconds crowded_info{1'000};
 };
 
 // Registers the plugins whose sockets are in the directory and below. Deregisters a plugin when its

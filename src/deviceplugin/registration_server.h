@@ -2,13 +2,16 @@
 // with alignd if it finds alignd's directory in the place of the kubelet's.
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <filesystem>
 #include <memory>
 
 #include "alignd/base/result.h"
 #include "deviceplugin/plugin_registry.h"
+#include "host/event_loop.h"
+
+namespace alignd::service {
+class UnaryServer;
+}  // namespace alignd::service
 
 namespace alignd::deviceplugin {
 
@@ -19,13 +22,14 @@ class RegistrationServer {
  public:
   // Makes `directory` (absolute) if it does not exist, removes every socket in it, so that plugins
   // which watch it register again, and serves `kubelet.sock`. Files and directories stay.
-  // `registry` outlives the server. Errors: kInvalidArgument if the directory is not absolute or
-  // its name too long for a socket; kUnavailable if another process serves `kubelet.sock`, which
-  // then stays; otherwise kIo. Source: kubelet
+  // `registry` outlives the server; `loop` as in service::UnaryServer. Errors: kInvalidArgument if
+  // the directory is not absolute or its name too long for a socket; kUnavailable if another
+  // process serves `kubelet.sock`, which then stays; otherwise kIo. Source: kubelet
   // pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Start; manager.go,
   // CleanupPluginDirectory.
   // Differs: the kubelet removes the socket even if another process serves it.
-  static Result<std::unique_ptr<RegistrationServer>> Start(const std::filesystem::path& directory,
+  static Result<std::unique_ptr<RegistrationServer>> Start(std::shared_ptr<host::EventLoop> loop,
+                                                           const std::filesystem::path& directory,
                                                            PluginRegistry& registry);
 
   RegistrationServer(const RegistrationServer&) = delete;
@@ -34,12 +38,9 @@ class RegistrationServer {
   ~RegistrationServer();
 
  private:
-  class Service;
+  explicit RegistrationServer(std::unique_ptr<service::UnaryServer> server);
 
-  RegistrationServer(std::unique_ptr<Service> service, std::unique_ptr<grpc::Server> server);
-
-  const std::unique_ptr<Service> service_;
-  const std::unique_ptr<grpc::Server> server_;
+  const std::unique_ptr<service::UnaryServer> server_;
 };
 
 }  // namespace alignd::deviceplugin

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
@@ -13,6 +15,15 @@ namespace alignd::host {
 // also kInvalidArgument if the file is empty. Source: kubelet
 // pkg/kubelet/kubeletconfig/configfiles/configfiles.go, Load.
 Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path);
+
+// A configuration, and which of its fields the file has.
+struct ConfigFile {
+  KubeletConfig config;
+  std::map<std::string, std::string> given;  // the values as JSON, by field; not those with null
+};
+
+// The same as ReadConfigFile, with the fields. Errors: as ReadConfigFile.
+Result<ConfigFile> ReadConfigFields(const std::filesystem::path& path);
 
 // The same for a file that the user names on a command line: it may be a pipe.
 Result<KubeletConfig> ReadConfigFileOrPipe(const std::filesystem::path& path);

@@ -76,12 +76,19 @@ Result<Done> WriteAll(int fd, std::string_view text, const fs::path& path, FileC
 }
 
 // The text is on the disk when this returns without an error.
-Result<Done> WriteSynced(const fs::path& path, std::string_view text, FileCalls& calls) {
+Result<Done> WriteSynced(const fs::path& path, std::string_view text, const FileOwner& owner,
+                         FileCalls& calls) {
   const int fd = Retry([&] {
     return calls.Open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   });
   if (fd < 0) return ErrnoError("create", path);
   Result<Done> result = WriteAll(fd, text, path, calls);
+  if (owner.ids && result.ok() && calls.Fchown(fd, owner.ids->first, owner.ids->second) != 0) {
+    result = ErrnoError("change the owner of", path);
+  }
+  if (owner.mode != FileOwner().mode && result.ok() && calls.Fchmod(fd, owner.mode) != 0) {
+    result = ErrnoError("change the mode of", path);
+  }
   if (result.ok() && Retry([&] { return calls.Fsync(fd); }) != 0) result = ErrnoError("sync", path);
   // Linux closes the descriptor even if it reports EINTR.
   if (calls.Close(fd) != 0 && errno != EINTR && result.ok()) result = ErrnoError("close", path);
@@ -106,6 +113,9 @@ int FileCalls::Fsync(int fd) { return fsync(fd); }
 int FileCalls::Close(int fd) { return close(fd); }
 int FileCalls::Rename(const char* from, const char* to) { return rename(from, to); }
 int FileCalls::Unlink(const char* path) { return unlink(path); }
+int FileCalls::Fchmod(int fd, mode_t mode) { return fchmod(fd, mode); }
+int FileCalls::Fchown(int fd, uid_t user, gid_t group) { return fchown(fd, user, group); }
+int FileCalls::Statvfs(const char* path, struct statvfs* status) { return statvfs(path, status); }
 int FileCalls::Mkdir(const char* path, mode_t mode) {
   if (mkdir(path, mode) != 0) return -1;
   if (chmod(path, mode) == 0) return 0;
@@ -121,9 +131,14 @@ FileCalls& FileCalls::System() {
 }
 
 Result<Done> ReplaceFile(const fs::path& path, std::string_view text, FileCalls& calls) {
+  return ReplaceFile(path, text, FileOwner(), calls);
+}
+
+Result<Done> ReplaceFile(const fs::path& path, std::string_view text, const FileOwner& owner,
+                         FileCalls& calls) {
   const fs::path temporary = TemporaryOf(path);
   if (Result<Done> clean = UnlinkIfThere(temporary, calls); !clean.ok()) return clean;
-  Result<Done> written = WriteSynced(temporary, text, calls);
+  Result<Done> written = WriteSynced(temporary, text, owner, calls);
   if (written.ok() && calls.Rename(temporary.c_str(), path.c_str()) != 0) {
     written = ErrnoError("rename to", path);
   }
@@ -132,6 +147,20 @@ Result<Done> ReplaceFile(const fs::path& path, std::string_view text, FileCalls&
     (void)UnlinkIfThere(temporary, calls);
     return written;
   }
+  return SyncDirectory(path.parent_path(), calls);
+}
+
+bool HasFreeBytes(const fs::path& directory, uint64_t bytes, FileCalls& calls) {
+  struct statvfs status {};
+  if (Retry([&] { return calls.Statvfs(directory.c_str(), &status); }) != 0) return true;
+  if (status.f_blocks == 0 || status.f_frsize == 0) return true;  // it has no limit
+  return status.f_bavail >= bytes / status.f_frsize + 1;
+}
+
+Result<Done> RemoveFile(const fs::path& path, FileCalls& calls) {
+  std::error_code code;
+  if (!fs::exists(fs::symlink_status(path, code))) return Done{};
+  if (Result<Done> removed = UnlinkIfThere(path, calls); !removed.ok()) return removed;
   return SyncDirectory(path.parent_path(), calls);
 }
 

@@ -2,11 +2,15 @@
 // process at a time.
 #pragma once
 
+#include <sys/statvfs.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "alignd/base/result.h"
 
@@ -26,6 +30,9 @@ class FileCalls {
   virtual int Rename(const char* from, const char* to);
   virtual int Unlink(const char* path);
   virtual int Mkdir(const char* path, mode_t mode);
+  virtual int Fchmod(int fd, mode_t mode);
+  virtual int Fchown(int fd, uid_t user, gid_t group);
+  virtual int Statvfs(const char* path, struct statvfs* status);
 
   // The real system calls.
   static FileCalls& System();
@@ -40,6 +47,25 @@ class FileCalls {
 // Differs: the directory is synced too, the kubelet's file may be the old one after a power loss.
 Result<Done> ReplaceFile(const std::filesystem::path& path, std::string_view text,
                          FileCalls& calls = FileCalls::System());
+
+// Mode and owner of a file.
+struct FileOwner {
+  mode_t mode = 0600;
+  std::optional<std::pair<uid_t, gid_t>> ids;  // nullopt: this process
+};
+
+// The same, with this mode and owner.
+Result<Done> ReplaceFile(const std::filesystem::path& path, std::string_view text,
+                         const FileOwner& owner, FileCalls& calls = FileCalls::System());
+
+// Whether the file system of the directory has this many free bytes that any user may use. True if
+// the file system does not say so.
+bool HasFreeBytes(const std::filesystem::path& directory, uint64_t bytes,
+                  FileCalls& calls = FileCalls::System());
+
+// Removes a file, and syncs its directory. A file that is not there is removed already.
+// Errors: kIo with path and errno text.
+Result<Done> RemoveFile(const std::filesystem::path& path, FileCalls& calls = FileCalls::System());
 
 // Removes the temporary that a crash in ReplaceFile(`path`) has left, if there is one.
 // Errors: kIo with path and errno text.

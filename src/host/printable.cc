@@ -103,6 +103,20 @@ PrintableStream::~PrintableStream() {
   stream_.clear(state);
 }
 
+void PrintableStream::WriteRaw(std::ostream& stream, std::string_view text) {
+  auto* const buffer = dynamic_cast<Buffer*>(stream.rdbuf());
+  if (buffer == nullptr) {
+    stream << text;
+  } else if (!buffer->WriteAsIs(text)) {
+    stream.setstate(std::ios_base::badbit);
+  }
+}
+
+bool PrintableStream::Buffer::WriteAsIs(std::string_view text) {
+  const auto size = static_cast<std::streamsize>(text.size());
+  return WriteLine() && target_->sputn(text.data(), size) == size;
+}
+
 PrintableStream::Buffer::int_type PrintableStream::Buffer::overflow(int_type byte) {
   if (traits_type::eq_int_type(byte, traits_type::eof())) return traits_type::not_eof(byte);
   const char c = traits_type::to_char_type(byte);

@@ -34,11 +34,16 @@ class PrintableStream {
   PrintableStream& operator=(const PrintableStream&) = delete;
   ~PrintableStream();
 
+  // Writes `text` as it is, also if `stream` is printable: colours, which the program itself sets.
+  static void WriteRaw(std::ostream& stream, std::string_view text);
+
  private:
   class Buffer final : public std::streambuf {
    public:
     explicit Buffer(std::streambuf* target) : target_(target) {}
     std::streambuf* target() const { return target_; }
+    // After what is not written yet. False: it cannot be written.
+    bool WriteAsIs(std::string_view text);
 
    protected:
     int_type overflow(int_type byte) override;

@@ -36,25 +36,8 @@ Error NotLoaded(const Error& why, const std::filesystem::path& file) {
   return error;
 }
 
-// An upper bound of the file's length, much cheaper than its text.
-size_t MaxTextBytes(const Bindings& bindings) {
-  constexpr size_t kEntryBytes = 256;  // field names and punctuation take less
-  size_t bytes = kEntryBytes;
-  for (const auto& [key, resources] : bindings) {
-    const size_t key_bytes =
-        allocation::JsonBytes(key.pod_uid) + allocation::JsonBytes(key.container);
-    for (const auto& [resource, binding] : resources) {
-      bytes += kEntryBytes + key_bytes + allocation::JsonBytes(resource);
-      for (const auto& [id, device] : binding) {
-        bytes += allocation::JsonBytes(id) + allocation::JsonBytes(device) + 2;
-      }
-    }
-  }
-  return bytes;
-}
-
 Result<Done> RequireSpace(const Bindings& bindings, size_t max_bytes) {
-  if (MaxTextBytes(bindings) <= max_bytes) return Done{};
+  if (allocation::MaxBindingFileBytes(bindings) <= max_bytes) return Done{};
   const size_t bytes = checkpoint::FormatBindingCheckpoint(bindings).size();
   if (bytes <= max_bytes) return Done{};
   return Error{ErrorCode::kInvalidArgument,
@@ -66,7 +49,7 @@ Result<Done> RequireSpace(const Bindings& bindings, size_t max_bytes) {
 
 // A file that Load does not read, or reads as something else, would end the next start or lose
 // bindings.
-Result<Done> RequireReadable(const std::string& text, const Bindings& bindings, size_t max_bytes) {
+Result<Done> RequireReadBack(const std::string& text, const Bindings& bindings, size_t max_bytes) {
   if (text.size() > max_bytes) {
     return Error{ErrorCode::kInvalidArgument,
                  "the file would be " + std::to_string(text.size()) + " bytes, more than the " +
@@ -76,10 +59,7 @@ Result<Done> RequireReadable(const std::string& text, const Bindings& bindings, 
   }
   const Result<Bindings> read = checkpoint::ParseBindingCheckpoint(text);
   if (read.ok() && *read == bindings) return Done{};
-  return Error{ErrorCode::kInternal,
-               "the bindings would not be read back as they are written" +
-                   (read.ok() ? std::string() : ": " + read.error().message),
-               "report this to the maintainers of alignd, with the pod's manifest"};
+  return allocation::NotReadBack(read.ok() ? Result<Done>(Done{}) : read.error());
 }
 
 }  // namespace
@@ -126,7 +106,7 @@ Result<Done> BindingTable::Set(const Bindings& bindings) {
   Bindings next = *snapshot();
   Merge(bindings, next);
   if (next == *snapshot()) return Done{};
-  Result<Done> sound = RequireReadable(checkpoint::FormatBindingCheckpoint(bindings), bindings,
+  Result<Done> sound = RequireReadBack(checkpoint::FormatBindingCheckpoint(bindings), bindings,
                                        max_file_bytes_);  // the new ones
   if (sound.ok()) sound = RequireSpace(next, max_file_bytes_ / 2);
   if (!sound.ok()) return sound.error().In(file_.string());
@@ -177,7 +157,7 @@ Result<Done> BindingTable::Write(const Bindings& bindings) {
   if (is_absent_ && bindings.empty()) return Done{};
   const std::string text = checkpoint::FormatBindingCheckpoint(bindings);
   if (text_ == text) return Done{};
-  if (Result<Done> sound = RequireReadable(text, bindings, max_file_bytes_); !sound.ok()) {
+  if (Result<Done> sound = RequireReadBack(text, bindings, max_file_bytes_); !sound.ok()) {
     return sound.error().In("write " + file_.string());
   }
   // After a failure the content of the file is unknown, so that the next save writes in any case.

@@ -172,8 +172,9 @@ admission::Admission MirroredDevices::Admit(
 }
 
 std::string MirroredDevices::Explain(const admission::Node& node, const NodeState& state,
-                                     const Pod& pod, const KubeletAllocatedPod& allocated) const {
-  return ExplainKubeletAllocated(node, state, pod, allocated, *bindings(), modes_);
+                                     const Pod& pod, const KubeletAllocatedPod& allocated,
+                                     const checkpoint::Bindings& bindings) const {
+  return ExplainKubeletAllocated(node, state, pod, allocated, bindings, modes_);
 }
 
 Result<Done> MirroredDevices::Bind(const NodeState& state, const std::string& pod_uid,

@@ -45,7 +45,8 @@ class MirroredDevices final : public allocation::KubeletAllocation {
                              const Pod& pod, const KubeletAllocatedPod& allocated,
                              const devicemanager::PreferredAllocationFn& preferred) const override;
   std::string Explain(const admission::Node& node, const admission::NodeState& state,
-                      const Pod& pod, const KubeletAllocatedPod& allocated) const override;
+                      const Pod& pod, const KubeletAllocatedPod& allocated,
+                      const checkpoint::Bindings& bindings) const override;
   Result<Done> Bind(const admission::NodeState& state, const std::string& pod_uid,
                     const KubeletAllocatedPod& allocated) override;
   void DropUnassigned(const admission::NodeState& state, const std::string& pod_uid) override;

@@ -1,18 +1,16 @@
 #include "podresources/pod_resources_server.h"
 
-#include <grpcpp/server_builder.h>
-
-#include <chrono>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "host/printable.h"
 #include "podresources/answers.h"
-#include "podresources/v1/podresources.grpc.pb.h"
-#include "podresources/v1alpha1/podresources.grpc.pb.h"
-#include "rpc/limits.h"
+#include "podresources/v1/podresources.pb.h"
+#include "podresources/v1alpha1/podresources.pb.h"
 #include "rpc/rate_limit.h"
-#include "rpc/unix_socket.h"
+#include "service/unary_server.h"
+#include "sync/task_queue.h"
 
 namespace alignd::podresources {
 namespace {
@@ -25,79 +23,76 @@ using Pod = reconcile::ContainerRegistry::Pod;
 
 }  // namespace
 
-// Thread-safe.
+// Its methods run on a thread of their own.
 class PodResourcesServer::Services {
  public:
   Services(const admission::Node& node, const allocation::AllocationManager& allocation,
            const reconcile::ContainerRegistry& registry)
       : node_(node), allocation_(allocation), registry_(registry) {}
 
-  void Register(grpc::ServerBuilder& builder) {
-    builder.RegisterService(&v1_);
-    builder.RegisterService(&v1alpha1_);
+  service::Methods Methods() {
+    const std::string v1 = "/v1.PodResourcesLister/";
+    return {{v1 + "List", Limited<::v1::ListPodResourcesRequest, ::v1::ListPodResourcesResponse>(
+                              [this](const auto&, auto& response) { return List(response); })},
+            {v1 + "Get",
+             Limited<::v1::GetPodResourcesRequest, ::v1::GetPodResourcesResponse>(
+                 [this](const auto& request, auto& response) { return Get(request, response); })},
+            {v1 + "GetAllocatableResources",
+             Limited<::v1::AllocatableResourcesRequest, ::v1::AllocatableResourcesResponse>(
+                 [this](const auto&, auto& response) {
+                   response = Allocatable(node_, allocation_.snapshot()->state);
+                   return grpc::Status::OK;
+                 })},
+            {"/v1alpha1.PodResourcesLister/List",
+             Limited<::v1alpha1::ListPodResourcesRequest, ::v1alpha1::ListPodResourcesResponse>(
+                 [this](const auto&, auto& response) { return ListDevices(response); })}};
   }
 
  private:
-  class V1 final : public ::v1::PodResourcesLister::Service {
-   public:
-    explicit V1(Services& shared) : shared_(shared) {}
+  // Source of the limit and its text: kubelet pkg/kubelet/apis/grpc/ratelimit.go.
+  template <typename Request, typename Response>
+  service::Method Limited(std::function<grpc::Status(const Request&, Response&)> compute) {
+    service::Method computed = service::OnQueue(
+        queue_, service::Computed<Request, Response>(
+                    [compute = std::move(compute)](const Request& request, Response& response,
+                                                   const service::Call&) {
+                      return compute(request, response);
+                    }));
+    return [this, computed = std::move(computed)](service::Call call) {
+      if (limit_.Allow(rpc::RateLimit::Clock::now())) return computed(std::move(call));
+      call.answer(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"));
+    };
+  }
 
-    grpc::Status List(grpc::ServerContext* /*context*/,
-                      const ::v1::ListPodResourcesRequest* /*request*/,
-                      ::v1::ListPodResourcesResponse* response) override {
-      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
-      const auto snapshot = shared_.allocation_.snapshot();
-      for (const Pod& pod : shared_.ListedPods(snapshot->state)) {
-        *response->add_pod_resources() = Describe(snapshot->state, pod);
-      }
+  grpc::Status List(::v1::ListPodResourcesResponse& response) const {
+    const auto snapshot = allocation_.snapshot();
+    for (const Pod& pod : ListedPods(snapshot->state)) {
+      *response.add_pod_resources() = Describe(snapshot->state, pod);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Get(const ::v1::GetPodResourcesRequest& request,
+                   ::v1::GetPodResourcesResponse& response) const {
+    const auto snapshot = allocation_.snapshot();
+    for (const Pod& pod : ListedPods(snapshot->state)) {
+      if (pod.name != request.pod_name() || pod.name_space != request.pod_namespace()) continue;
+      *response.mutable_pod_resources() = Describe(snapshot->state, pod);
       return grpc::Status::OK;
     }
+    // The kubelet's text.
+    return {grpc::StatusCode::NOT_FOUND,
+            host::Printable("pod " + request.pod_name() + " in namespace " +
+                            request.pod_namespace() + " not found")};
+  }
 
-    grpc::Status Get(grpc::ServerContext* /*context*/, const ::v1::GetPodResourcesRequest* request,
-                     ::v1::GetPodResourcesResponse* response) override {
-      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
-      const auto snapshot = shared_.allocation_.snapshot();
-      for (const Pod& pod : shared_.ListedPods(snapshot->state)) {
-        if (pod.name != request->pod_name() || pod.name_space != request->pod_namespace()) continue;
-        *response->mutable_pod_resources() = Describe(snapshot->state, pod);
-        return grpc::Status::OK;
-      }
-      // The kubelet's text.
-      return {grpc::StatusCode::NOT_FOUND,
-              host::Printable("pod " + request->pod_name() + " in namespace " +
-                              request->pod_namespace() + " not found")};
+  grpc::Status ListDevices(::v1alpha1::ListPodResourcesResponse& response) const {
+    const auto snapshot = allocation_.snapshot();
+    for (const Pod& pod : ListedPods(snapshot->state)) {
+      *response.add_pod_resources() = DescribeDevices(snapshot->state, pod);
     }
-
-    grpc::Status GetAllocatableResources(grpc::ServerContext* /*context*/,
-                                         const ::v1::AllocatableResourcesRequest* /*request*/,
-                                         ::v1::AllocatableResourcesResponse* response) override {
-      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
-      *response = Allocatable(shared_.node_, shared_.allocation_.snapshot()->state);
-      return grpc::Status::OK;
-    }
-
-   private:
-    Services& shared_;
-  };
-
-  class V1Alpha1 final : public ::v1alpha1::PodResourcesLister::Service {
-   public:
-    explicit V1Alpha1(Services& shared) : shared_(shared) {}
-
-    grpc::Status List(grpc::ServerContext* /*context*/,
-                      const ::v1alpha1::ListPodResourcesRequest* /*request*/,
-                      ::v1alpha1::ListPodResourcesResponse* response) override {
-      if (const grpc::Status allowed = shared_.Allow(); !allowed.ok()) return allowed;
-      const auto snapshot = shared_.allocation_.snapshot();
-      for (const Pod& pod : shared_.ListedPods(snapshot->state)) {
-        *response->add_pod_resources() = DescribeDevices(snapshot->state, pod);
-      }
-      return grpc::Status::OK;
-    }
-
-   private:
-    Services& shared_;
-  };
+    return grpc::Status::OK;
+  }
 
   std::vector<Pod> ListedPods(const admission::NodeState& state) const {
     return WithHolders(state, registry_, [this](const std::string& pod_uid) {
@@ -105,38 +100,27 @@ class PodResourcesServer::Services {
     });
   }
 
-  // Source: kubelet pkg/kubelet/apis/grpc/ratelimit.go.
-  grpc::Status Allow() {
-    if (limit_.Allow(rpc::RateLimit::Clock::now())) return grpc::Status::OK;
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"};
-  }
-
   const admission::Node& node_;
   const allocation::AllocationManager& allocation_;
   const reconcile::ContainerRegistry& registry_;
   rpc::RateLimit limit_{kCallsPerSecond, kCallsAtOnce};
-  V1 v1_{*this};
-  V1Alpha1 v1alpha1_{*this};
+  TaskQueue queue_{"pod-resources"};
 };
 
 Result<std::unique_ptr<PodResourcesServer>> PodResourcesServer::Start(
-    const std::string& endpoint, const admission::Node& node,
+    std::shared_ptr<host::EventLoop> loop, const std::string& endpoint, const admission::Node& node,
     const allocation::AllocationManager& allocation, const reconcile::ContainerRegistry& registry) {
   auto services = std::make_unique<Services>(node, allocation, registry);
-  grpc::ServerBuilder builder;
-  services->Register(builder);
-  rpc::LimitCallers(builder);
-  Result<std::unique_ptr<grpc::Server>> server =
-      rpc::Listen(endpoint, builder, rpc::kMaxShortRequestBytes);
+  auto server = service::UnaryServer::Start(std::move(loop), endpoint, services->Methods());
   if (!server.ok()) return server.error();
   return std::unique_ptr<PodResourcesServer>(
       new PodResourcesServer(std::move(services), *std::move(server)));
 }
 
 PodResourcesServer::PodResourcesServer(std::unique_ptr<Services> services,
-                                       std::unique_ptr<grpc::Server> server)
+                                       std::unique_ptr<service::UnaryServer> server)
     : services_(std::move(services)), server_(std::move(server)) {}
 
-PodResourcesServer::~PodResourcesServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+PodResourcesServer::~PodResourcesServer() = default;
 
 }  // namespace alignd::podresources

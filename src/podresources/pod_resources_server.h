@@ -2,15 +2,18 @@
 // network plugins. The kubelet's own socket would show the ids that the kubelet allocated.
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <memory>
 #include <string>
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
 #include "allocation/allocation_manager.h"
+#include "host/event_loop.h"
 #include "reconcile/container_registry.h"
+
+namespace alignd::service {
+class UnaryServer;
+}  // namespace alignd::service
 
 namespace alignd::podresources {
 
@@ -21,10 +24,11 @@ namespace alignd::podresources {
 // calls get RESOURCE_EXHAUSTED, as in the kubelet. Thread-safe.
 class PodResourcesServer {
  public:
-  // All references outlive the server. Errors: as rpc::Listen.
+  // `loop` as in service::UnaryServer. All references outlive the server. Errors: as
+  // rpc::OpenListening.
   static Result<std::unique_ptr<PodResourcesServer>> Start(
-      const std::string& endpoint, const admission::Node& node,
-      const allocation::AllocationManager& allocation,
+      std::shared_ptr<host::EventLoop> loop, const std::string& endpoint,
+      const admission::Node& node, const allocation::AllocationManager& allocation,
       const reconcile::ContainerRegistry& registry);
 
   PodResourcesServer(const PodResourcesServer&) = delete;
@@ -35,10 +39,11 @@ class PodResourcesServer {
  private:
   class Services;
 
-  PodResourcesServer(std::unique_ptr<Services> services, std::unique_ptr<grpc::Server> server);
+  PodResourcesServer(std::unique_ptr<Services> services,
+                     std::unique_ptr<service::UnaryServer> server);
 
   const std::unique_ptr<Services> services_;
-  const std::unique_ptr<grpc::Server> server_;
+  const std::unique_ptr<service::UnaryServer> server_;
 };
 
 }  // namespace alignd::podresources

@@ -53,6 +53,15 @@ Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos) {
   return estimate;
 }
 
+PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
+                     const runtime::v1::ContainerConfig& container, std::string source) {
+  PodAsk ask{PodWithoutContainers(sandbox), std::move(source)};
+  // Not the class of its pod: no manager assigns anything to a container of a Burstable pod.
+  ask.pod.stated_qos = QosClass::kBurstable;
+  ask.pod.containers.push_back({container.metadata().name(), ContainerKind::kApp, Resources{}});
+  return ask;
+}
+
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container) {
   PodAsk ask{PodWithoutContainers(sandbox), std::string(kCriEstimate)};
@@ -61,6 +70,12 @@ PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
   ask.pod.containers.push_back(
       {container.metadata().name(), ContainerKind::kApp,
        EstimateResources(container.linux().resources(), *ask.pod.stated_qos)});
+  const Resources& estimate = ask.pod.containers.front().resources;
+  if (ask.pod.stated_qos == QosClass::kGuaranteed && estimate.limits.empty() &&
+      estimate.requests.empty()) {
+    // Each container that a Guaranteed pod is admitted with has limits.
+    return PoolContainer(sandbox, container, std::move(ask.source));
+  }
   const LinuxContainerResources& cri = container.linux().resources();
   if (ask.pod.stated_qos == QosClass::kGuaranteed && ShowsPodLevelResources(cri)) {
     const Resources& shown = ask.pod.containers.front().resources;

@@ -2,6 +2,7 @@
 // CPU, memory and huge pages are exact. CRI does not show devices.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "podsource/resource_source.h"
@@ -15,8 +16,15 @@ Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, Qos
 
 // The container alone, as an app container: CRI does not show roles. If the container's sizes are
 // possible only in a pod with resources of its own, `pod_level` is set to the container's sizes.
+// A container of a Guaranteed pod without any limits is a PoolContainer.
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container);
+
+// A container that is no part of what its pod was admitted with, such as an ephemeral one
+// (`kubectl debug`): it runs in the shared pool of the node, without devices, whatever sizes CRI
+// shows for it. In a pod with resources of its own, these are the sizes of the whole pod.
+PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
+                     const runtime::v1::ContainerConfig& container, std::string source);
 
 // Knows every container, and no pod before its containers.
 class CriEstimate final : public ResourceSource {

@@ -103,21 +103,29 @@ std::optional<QosClass> QosOfCgroupParent(std::string_view cgroup_parent) {
       slash == std::string_view::npos ? std::string_view() : cgroup_parent.substr(0, slash);
   if (last.ends_with(".slice")) {
     // With --cgroup-root=/a the names begin with `a-`.
-    const size_t start = last.starts_with("kubepods-") ? 0 : last.find("-kubepods-");
-    if (start == std::string_view::npos) return std::nullopt;
-    const std::string_view name = last.substr(last.find("kubepods-", start));
-    if (name.starts_with("kubepods-burstable-pod")) return QosClass::kBurstable;
-    if (name.starts_with("kubepods-besteffort-pod")) return QosClass::kBestEffort;
-    if (name.starts_with("kubepods-pod")) return QosClass::kGuaranteed;
+    constexpr std::string_view kPods = "kubepods-";
+    constexpr std::string_view kSystemPartition = "system-";
+    const size_t inner = last.find("-kubepods-");
+    if (!last.starts_with(kPods) && inner == std::string_view::npos) return std::nullopt;
+    std::string_view name = last.substr(last.find(kPods, last.starts_with(kPods) ? 0 : inner));
+    name.remove_prefix(kPods.size());
+    if (name.starts_with(kSystemPartition)) name.remove_prefix(kSystemPartition.size());
+    if (name.starts_with("burstable-pod")) return QosClass::kBurstable;
+    if (name.starts_with("besteffort-pod")) return QosClass::kBestEffort;
+    if (name.starts_with("pod")) return QosClass::kGuaranteed;
     return std::nullopt;
   }
   if (!last.starts_with("pod")) return std::nullopt;
-  const auto above_is = [above](std::string_view path) {
-    return above == path || above.ends_with("/" + std::string(path));
+  const auto above_is = [above](std::string_view below) {
+    for (const std::string_view pods : {"kubepods", "kubepods/system"}) {
+      const std::string path = std::string(pods) + std::string(below);
+      if (above == path || above.ends_with("/" + path)) return true;
+    }
+    return false;
   };
-  if (above_is("kubepods/burstable")) return QosClass::kBurstable;
-  if (above_is("kubepods/besteffort")) return QosClass::kBestEffort;
-  if (above_is("kubepods")) return QosClass::kGuaranteed;
+  if (above_is("/burstable")) return QosClass::kBurstable;
+  if (above_is("/besteffort")) return QosClass::kBestEffort;
+  if (above_is("")) return QosClass::kGuaranteed;
   return std::nullopt;
 }
 

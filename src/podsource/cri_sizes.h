@@ -38,8 +38,9 @@ int64_t SaturatingSum(int64_t a, int64_t b);
 
 // The QoS class in the name of a cgroup parent that the kubelet made, in the cgroupfs form
 // (/kubepods/burstable/pod<uid>) or systemd's (kubepods-burstable-pod<uid>.slice); nullopt for any
-// other parent.
-// Source: kubelet pkg/kubelet/cm/qos_container_manager_linux.go.
+// other parent. Pods of the kubelet's system partition are one level deeper:
+// /kubepods/system/burstable/pod<uid>, kubepods-system-burstable-pod<uid>.slice.
+// Source: kubelet pkg/kubelet/cm/qos_container_manager_linux.go; KEP-5894 (system partition).
 std::optional<QosClass> QosOfCgroupParent(std::string_view cgroup_parent);
 
 // The pod's identity, and its QoS class if its cgroup parent shows it.

@@ -1,5 +1,6 @@
 #include "podsource/pods_api_source.h"
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <spdlog/spdlog.h>
@@ -16,6 +17,7 @@
 
 #include "pods/v1alpha1/pods.grpc.pb.h"
 #include "podsource/agreement.h"
+#include "podsource/cri_estimate.h"
 #include "podsource/cri_sizes.h"
 #include "podsource/v1_pod.h"
 #include "rpc/client_call.h"
@@ -29,6 +31,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kSource = "kubelet's Pods API";
+
+// In the kubelet's text of FAILED_PRECONDITION if the gate is off. The other one is "not ready".
+constexpr std::string_view kGateIsOff = "feature gate is disabled";
+
+// Between two calls that the kubelet's rate limit refuses: it allows 100 per second.
+constexpr std::chrono::milliseconds kRepeatAfter{25};
+
+// The other cause of RESOURCE_EXHAUSTED: an answer that is too long for this client.
+constexpr std::string_view kTooLong = "larger than max";
 
 // The pod as the API describes it; nullopt if it lacks the container of the question.
 // Errors: kInvalidArgument if it contradicts CRI, naming both sides.
@@ -67,7 +78,12 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) 
 // created, not for each of its containers. Thread-safe.
 class PodsApiSource::Client {
  public:
-  using Got = std::function<void(Result<Pod>)>;
+  // The pod, and the names of its ephemeral containers, which are not in it.
+  struct Known {
+    Pod pod;
+    std::vector<std::string> ephemeral;
+  };
+  using Got = std::function<void(Result<Known>)>;
 
   Client(const Options& options, std::filesystem::path socket,
          const std::shared_ptr<grpc::Channel>& channel)
@@ -80,7 +96,7 @@ class PodsApiSource::Client {
       stopped_ = true;
       calls = calls_;
     }
-    for (const auto& call : calls) call->context.TryCancel();  // the call may end in here
+    for (const auto& call : calls) call->Cancel();  // the call may end in here
     const MutexLock lock(mutex_);
     while (!calls_.empty()) idle_.Wait(mutex_);
   }
@@ -92,39 +108,95 @@ class PodsApiSource::Client {
   }
 
   // Calls the API and caches the answer. Errors: kUnavailable, at once, if the API is not served;
-  // kNotFound; those of the call.
+  // kDeadlineExceeded, if it is not ready; kNotFound; those of the call.
   void Get(const std::string& uid, Got got) {
     const auto call = std::make_shared<Call>();
     if (const std::optional<Error> error = Begin(call)) {
       got(*error);
       return;
     }
-    call->request.set_poduid(uid);
-    call->context.set_deadline(std::chrono::system_clock::now() + options_.timeout);
+    call->uid = uid;
+    call->got = std::move(got);
+    call->repeat_until = Clock::now() + options_.repeat_for;
     rpc::KeepCallbackThreads();
-    stub_->async()->GetPod(
-        &call->context, &call->request, &call->response,
-        [this, call, uid, got = std::move(got)](const grpc::Status& status) mutable {
-          // `got` is destroyed before End, too: its captures may belong to this object's owner.
-          std::exchange(got, nullptr)(Read(uid, status, call->response.pod()));
-          End(call);  // the client may be destroyed from here on
-        });
+    Send(call);
   }
 
  private:
+  // One question, and its attempts.
   struct Call {
-    grpc::ClientContext context;
-    ::v1alpha1::GetPodRequest request;
-    ::v1alpha1::GetPodResponse response;
+    std::string uid;
+    Got got;
+    Clock::time_point repeat_until;
+    ::v1alpha1::GetPodRequest request{};
+    ::v1alpha1::GetPodResponse response{};
+
+    // Of the attempt under way. A context serves one attempt.
+    Mutex mutex;
+    bool cancelled GUARDED_BY(mutex) = false;
+    std::shared_ptr<grpc::ClientContext> context GUARDED_BY(mutex);
+    std::unique_ptr<grpc::Alarm> alarm{};  // the pause after it; holds this object
+
+    void Cancel() {
+      std::shared_ptr<grpc::ClientContext> under_way;
+      {
+        const MutexLock lock(mutex);
+        cancelled = true;
+        under_way = context;
+      }
+      if (under_way) under_way->TryCancel();
+      // A pause ends by itself, soon.
+    }
   };
+
+  void Send(const std::shared_ptr<Call>& call) {
+    const auto context = std::make_shared<grpc::ClientContext>();
+    context->set_deadline(std::chrono::system_clock::now() + options_.timeout);
+    {
+      const MutexLock lock(call->mutex);
+      call->context = context;
+      if (call->cancelled) context->TryCancel();
+    }
+    call->request.set_poduid(call->uid);
+    stub_->async()->GetPod(context.get(), &call->request, &call->response,
+                           [this, call, context](const grpc::Status& status) {
+                             if (!MayRepeat(*call, status)) return Finish(call, status);
+                             call->alarm = std::make_unique<grpc::Alarm>();
+                             call->alarm->Set(std::chrono::system_clock::now() + kRepeatAfter,
+                                              [this, call](bool) { Send(call); });
+                           });
+  }
+
+  bool MayRepeat(Call& call, const grpc::Status& status) const {
+    const MutexLock lock(call.mutex);
+    return !call.cancelled && status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+           status.error_message().find(kTooLong) == std::string::npos &&
+           Clock::now() < call.repeat_until;
+  }
+
+  void Finish(const std::shared_ptr<Call>& call, const grpc::Status& status) {
+    // `got` is destroyed before End, too: its captures may belong to this object's owner.
+    std::exchange(call->got, nullptr)(Read(call->uid, status, call->response.pod()));
+    call->alarm.reset();
+    End(call);  // the client may be destroyed from here on
+  }
 
   // More than the pods of a node.
   static constexpr size_t kMaxPods = 1024;
 
+  // The feature gate is off: the API is not called with this socket until then.
+  struct Off {
+    std::filesystem::file_time_type socket;  // when it was made
+    Clock::time_point until;
+  };
+
+  static constexpr char kEnable[] = "enable the feature gate PodsAPI of the kubelet";
+
   // The reason why the API is not to be called now; nullopt: the call begins.
   std::optional<Error> Begin(const std::shared_ptr<Call>& call) {
     std::error_code code;
-    const bool there = std::filesystem::exists(socket_, code);
+    const auto made = std::filesystem::last_write_time(socket_, code);
+    const bool there = !code;
     const MutexLock lock(mutex_);
     if (there != there_) {
       there_ = there;
@@ -132,8 +204,11 @@ class PodsApiSource::Client {
                    socket_.string());
     }
     if (!there || stopped_) {
-      return Error{ErrorCode::kUnavailable, std::string(kSource) + ": is not served",
-                   "enable the feature gate PodsAPI of the kubelet"};
+      return Error{ErrorCode::kUnavailable, std::string(kSource) + ": is not served", kEnable};
+    }
+    if (off_ && made == off_->socket && Clock::now() < off_->until) {
+      return Error{ErrorCode::kUnavailable, std::string(kSource) + ": its feature gate is off",
+                   kEnable};
     }
     if (Clock::now() < silent_until_) {
       return Error{ErrorCode::kDeadlineExceeded,
@@ -150,7 +225,46 @@ class PodsApiSource::Client {
     if (calls_.empty()) idle_.NotifyAll();
   }
 
-  Result<Pod> Read(const std::string& uid, const grpc::Status& status, const std::string& bytes) {
+  // The kubelet serves the socket with the feature gate off, too.
+  Error GateIsOff() {
+    std::error_code ignored;  // a socket that is gone will have another time
+    const auto made = std::filesystem::last_write_time(socket_, ignored);
+    const MutexLock lock(mutex_);
+    if (!off_) {
+      spdlog::info(
+          "the feature gate PodsAPI of the kubelet is off; the next source of resources is used");
+    }
+    off_ = Off{made, Clock::now() + options_.pause};
+    return {ErrorCode::kUnavailable, std::string(kSource) + ": its feature gate is off", kEnable};
+  }
+
+  // The kubelet has not seen all sources of pods yet.
+  Error NotReady(const std::string& text) {
+    const MutexLock lock(mutex_);
+    if (!std::exchange(not_ready_, true)) {
+      spdlog::info(
+          "the kubelet's Pods API is not ready: {}; until then, the next source of resources is "
+          "used; after a start of the kubelet this is expected",
+          text);
+    }
+    return {ErrorCode::kDeadlineExceeded, std::string(kSource) + ": is not ready: " + text,
+            "if this lasts, see in the kubelet's log whether it reaches the API server"};
+  }
+
+  // The API knows the pods.
+  void Ready() {
+    const MutexLock lock(mutex_);
+    off_.reset();
+    if (std::exchange(not_ready_, false)) spdlog::info("the kubelet's Pods API is ready");
+  }
+
+  Result<Known> Read(const std::string& uid, const grpc::Status& status, const std::string& bytes) {
+    if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
+      return status.error_message().find(kGateIsOff) != std::string::npos
+                 ? GateIsOff()
+                 : NotReady(status.error_message());
+    }
+    if (status.ok() || status.error_code() == grpc::StatusCode::NOT_FOUND) Ready();
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
       const MutexLock lock(mutex_);
       silent_until_ = Clock::now() + options_.pause;
@@ -174,7 +288,7 @@ class PodsApiSource::Client {
                    "check that --pods-api-endpoint is the kubelet's socket"};
     }
     Cache(*pod);
-    return pod;
+    return Known{*std::move(pod), EphemeralContainers(bytes)};
   }
 
   void Cache(const Pod& pod) {
@@ -194,6 +308,8 @@ class PodsApiSource::Client {
   bool stopped_ GUARDED_BY(mutex_) = false;
   bool there_ GUARDED_BY(mutex_) = false;
   Clock::time_point silent_until_ GUARDED_BY(mutex_);
+  std::optional<Off> off_ GUARDED_BY(mutex_);
+  bool not_ready_ GUARDED_BY(mutex_) = false;
   std::set<std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);  // under way
   std::map<std::string, Pod> pods_ GUARDED_BY(mutex_);
   std::deque<std::string> oldest_first_ GUARDED_BY(mutex_);
@@ -203,11 +319,26 @@ namespace {
 
 // "namespace/name (uid)", from the answer or from the question. The question of an update has the
 // UID only.
-std::string PodNameOf(const Result<Pod>& pod, const Question& question) {
+std::string PodNameOf(const Pod* pod, const Question& question) {
   const runtime::v1::PodSandboxMetadata& metadata = question.sandbox->metadata();
-  std::string name =
-      pod.ok() ? pod->name_space + "/" + pod->name : metadata.namespace_() + "/" + metadata.name();
+  std::string name = pod != nullptr ? pod->name_space + "/" + pod->name
+                                    : metadata.namespace_() + "/" + metadata.name();
   return name == "/" ? metadata.uid() : name + " (" + metadata.uid() + ")";
+}
+
+// A kubelet need not serve the API, and does not know the pods of other clients.
+bool IsExpected(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kNotFound;
+}
+
+// The container is not in the spec that the API has just shown.
+PodAsk Unlisted(const Question& question, const std::vector<std::string>& ephemeral) {
+  const std::string& name = question.container->metadata().name();
+  const bool is_ephemeral = std::ranges::find(ephemeral, name) != ephemeral.end();
+  return PoolContainer(
+      *question.sandbox, *question.container,
+      std::string(kSource) +
+          (is_ephemeral ? ", ephemeral container" : ", which does not list the container"));
 }
 
 }  // namespace
@@ -237,19 +368,18 @@ void PodsApiSource::Ask(const Question& question, Answer answer) {
       // The pod may have changed since, by a resize or an ephemeral container.
     }
   }
-  client_->Get(uid, [question, answer = std::move(answer)](const Result<Pod>& pod) {
+  client_->Get(uid, [question, answer = std::move(answer)](const Result<Client::Known>& pod) {
     Result<std::optional<PodAsk>> known =
-        pod.ok() ? CompareWithCri(*pod, question) : Result<std::optional<PodAsk>>(pod.error());
+        pod.ok() ? CompareWithCri(pod->pod, question) : Result<std::optional<PodAsk>>(pod.error());
+    if (known.ok() && !*known) known = std::optional(Unlisted(question, pod->ephemeral));
     if (!known.ok()) {
-      // A kubelet need not serve the API, and does not know the pods of other clients.
-      const bool expected = known.error().code == ErrorCode::kUnavailable ||
-                            known.error().code == ErrorCode::kNotFound;
+      const bool expected = IsExpected(known.error());
       if (!expected && question.remarks) *question.remarks = known.error().message;
-      // A timeout has been logged once for all.
+      // A timeout, and an API that is not ready, have been logged once for all.
       const bool late = known.error().code == ErrorCode::kDeadlineExceeded;
       spdlog::log(expected || late ? spdlog::level::debug : spdlog::level::warn,
-                  "pod {}: {}; the next source of resources is used", PodNameOf(pod, question),
-                  known.error().message);
+                  "pod {}: {}; the next source of resources is used",
+                  PodNameOf(pod.ok() ? &pod->pod : nullptr, question), known.error().message);
       known = std::optional<PodAsk>();
     }
     answer(std::move(known));

@@ -48,12 +48,26 @@ void RemoveResourcesOfDra(const v1::PodStatus& status, Pod& pod) {
   }
 }
 
+bool Decode(std::string_view bytes, v1::Pod& pod) {
+  return bytes.size() <= size_t{std::numeric_limits<int>::max()} &&
+         pod.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
 }  // namespace
+
+std::vector<std::string> EphemeralContainers(std::string_view bytes) {
+  std::vector<std::string> names;
+  v1::Pod pod;
+  if (!Decode(bytes, pod)) return names;
+  for (const v1::EphemeralContainer& container : pod.spec().ephemeral_containers()) {
+    names.push_back(container.common().name());
+  }
+  return names;
+}
 
 Result<Pod> ParseV1Pod(std::string_view bytes) {
   v1::Pod pod;
-  if (bytes.size() > size_t{std::numeric_limits<int>::max()} ||
-      !pod.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (!Decode(bytes, pod)) {
     return Error{ErrorCode::kInvalidArgument, "not a v1.Pod in protobuf",
                  "report it, with the kubelet's version"};
   }

@@ -1,7 +1,9 @@
 // A `Pod` from the protobuf encoding of a Kubernetes v1 Pod.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
@@ -12,5 +14,9 @@ namespace alignd::podsource {
 // defaults. Fields that alignd does not use are skipped.
 // Errors: kInvalidArgument, if the bytes are no protobuf message; as ParseKubernetesPod.
 Result<Pod> ParseV1Pod(std::string_view bytes);
+
+// The names of the pod's ephemeral containers (`kubectl debug`), which the pod of ParseV1Pod does
+// not have: they are no part of what the pod was admitted with. Empty for bytes that are no pod.
+std::vector<std::string> EphemeralContainers(std::string_view bytes);
 
 }  // namespace alignd::podsource

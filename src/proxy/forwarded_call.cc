@@ -4,13 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include "proxy/collected_answer.h"
 #include "proxy/grpc_framing.h"
 #include "proxy/pending_decision.h"
 
 namespace alignd::proxy {
 namespace {
-
-constexpr char kPath[] = ":path";
 
 // About what a call takes without its headers and messages.
 constexpr size_t kCallBytes = 2048;
@@ -18,16 +17,15 @@ constexpr size_t kCallBytes = 2048;
 class Call final : public ForwardedCall, public std::enable_shared_from_this<Call> {
  public:
   Call(const Context& context, Session& caller, int32_t stream)
-      : context_(context), caller_(*this, caller, stream) {
+      : context_(context),
+        caller_(*this, caller, stream),
+        record_(context.events),
+        held_(context.held) {
     context_.calls.insert(this);
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
-  ~Call() override {
-    Release(held_);
-    context_.held.total -= own_;
-    context_.calls.erase(this);
-  }
+  ~Call() override { context_.calls.erase(this); }
 
   StreamEvents& Begin() {
     caller_.life = shared_from_this();
@@ -36,12 +34,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void Abort(const grpc::Status& status) override {
     const std::shared_ptr<Call> self = shared_from_this();
-    if (state_ == State::kAsking) handler_->OnAbandoned();
+    if (state_ == State::kAsking) handler_->OnCancelled();
     EndRuntimeSide(status);
     Answer(status);
   }
 
-  size_t held() const override { return held_ + own_; }
+  size_t held() const override { return held_.bytes(); }
   const Session* caller() const override { return caller_.session; }
 
   void Evict(const grpc::Status& status) override {
@@ -50,24 +48,26 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
       // A status would wait behind the bytes that the caller does not read.
       EndRuntimeSide(status);
       state_ = State::kFinished;
+      record_.End(status.error_code());
       caller_.session->Reset(caller_.stream, NGHTTP2_ENHANCE_YOUR_CALM);
     } else {
       Abort(status);
     }
     message_ = {};
-    answer_message_ = {};
+    answer_ = {};
     to_runtime_ = {};
     request_ = {};
-    Release(held_);
-    SetOwn(kCallBytes);
+    held_.ReleaseAll();
+    held_.SetOwn(kCallBytes);
   }
 
-  // The handler's decision. Only the first one has an effect, and none if the caller has gone.
+  // The handler's decision. Only the first one has an effect, and none if the caller has cancelled.
   void Decided(CallHandler::Decision decision) {
     if (state_ != State::kAsking) return;
-    if (const auto* status = std::get_if<grpc::Status>(&decision)) {
-      Answer(*status);
-      return;
+    if (!runtime_.ended) record_.Decided();
+    if (const auto* status = std::get_if<grpc::Status>(&decision)) return Answer(*status);
+    if (auto* answer = std::get_if<CallHandler::Answer>(&decision)) {
+      return AnswerItself(std::move(answer->message));
     }
     to_runtime_ = FrameOf(std::move(std::get<std::string>(decision)));
     to_runtime_ended_ = true;
@@ -79,7 +79,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     kReading,    // the request of an intercepted call
     kAsking,     // waits for the handler's decision
     kForwarded,  // waits for a connection to the runtime, or for the runtime
-    kFinished,   // the whole answer has been sent or queued for the caller, or the caller has gone
+    kFinished,   // the whole answer has been sent or queued for the caller, or it has cancelled
   };
 
   // Receives the events of the caller's stream.
@@ -94,7 +94,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(const SharedBytes& data) override { call.RequestBytes(data); }
     void OnEnd() override { call.RequestEnds(); }
     void OnWritten(size_t bytes) override {
-      call.Release(bytes);
+      call.held_.Release(bytes);
       if (call.handler_ == nullptr && call.runtime_.session != nullptr) {
         call.runtime_.session->Consumed(call.runtime_.stream, bytes);
       }
@@ -102,7 +102,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnClosed(uint32_t) override {
       session = nullptr;
       const std::shared_ptr<Call> last = std::move(life);
-      call.CallerGone();
+      call.CallerCancelled();
     }
 
     Call& call;
@@ -122,8 +122,9 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnData(const SharedBytes& data) override { call.AnswerBytes(data); }
     void OnEnd() override { call.AnswerEnds({}); }
     void OnWritten(size_t bytes) override {
+      written = true;
       if (call.handler_ != nullptr) return;  // it keeps the request until the answer
-      call.Release(bytes);
+      call.held_.Release(bytes);
       if (call.caller_.session != nullptr) {
         call.caller_.session->Consumed(call.caller_.stream, bytes);
       }
@@ -137,56 +138,36 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     Call& call;
     Session* session = nullptr;  // null before there is a stream, and once it is closed
     int32_t stream = 0;
-    bool ended = false;  // the answer is complete
+    bool written = false;  // the runtime may have the request
+    bool ended = false;    // the answer is complete
     std::shared_ptr<Call> life;
   };
-
-  void Hold(size_t bytes) {
-    held_ += bytes;
-    context_.held.total += bytes;
-    if (context_.held.total > context_.held.limit) context_.held.exceeded();
-  }
-  // At most what is held: what is written has prefixes, and is not always what was read.
-  void Release(size_t bytes) {
-    bytes = std::min(bytes, held_);
-    held_ -= bytes;
-    context_.held.total -= bytes;
-  }
-
-  // What the call holds until it is destroyed.
-  void SetOwn(size_t bytes) {
-    context_.held.total = context_.held.total - own_ + bytes;
-    own_ = bytes;
-    if (context_.held.total > context_.held.limit) context_.held.exceeded();
-  }
 
   // --- The request.
 
   void RequestBegins(Headers headers) {
     if (std::exchange(begun_, true)) return;  // trailers; gRPC's callers send none
     request_ = std::move(headers);
-    SetOwn(kCallBytes + request_.bytes());
+    held_.SetOwn(kCallBytes + request_.bytes());
     if (!Method().starts_with('/')) {
       state_ = State::kFinished;
-      caller_.session->Reset(caller_.stream, NGHTTP2_PROTOCOL_ERROR);
-      return;
+      return caller_.session->Reset(caller_.stream, NGHTTP2_PROTOCOL_ERROR);
     }
+    record_.Begin(Method());
     handler_ = context_.handlers(std::string(Method()));
     if (handler_ != nullptr && handler_->IsRelayed()) observer_ = std::exchange(handler_, nullptr);
     if (handler_ == nullptr) return Forward();
-    if (const grpc::Status status = handler_->OnCall(); !status.ok()) {
-      return Answer(status);
-    }
+    if (const grpc::Status status = handler_->OnCall(); !status.ok()) return Answer(status);
     if (const auto timeout = ParseTimeout(request_.Find("grpc-timeout"))) {
       handler_->OnDeadline(std::chrono::steady_clock::now() + *timeout);
     }
   }
 
-  std::string_view Method() const { return request_.Find(kPath); }
+  std::string_view Method() const { return request_.Find(":path"); }
 
   void RequestBytes(const SharedBytes& data) {
     if (state_ == State::kForwarded && handler_ == nullptr) {
-      Hold(data.bytes.size());
+      held_.Hold(data.bytes.size());
       if (runtime_.session != nullptr) {
         runtime_.session->Write(runtime_.stream, data);
       } else {
@@ -196,43 +177,45 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     }
     if (caller_.session != nullptr) caller_.session->Consumed(caller_.stream, data.bytes.size());
     if (state_ == State::kAsking && !data.bytes.empty()) {
-      handler_->OnAbandoned();
+      handler_->OnCancelled();
       return Answer(MoreThanOneMessage());
     }
     if (state_ != State::kReading) return;
-    Hold(data.bytes.size());
+    held_.Hold(data.bytes.size());
     const grpc::Status read = message_.Append(data.bytes);
-    if (!read.ok()) {
-      Answer(read);
-    } else if (message_.IsComplete()) {
-      // Even if the caller has not half-closed yet: a handler need not wait for that.
-      state_ = State::kAsking;
-      handler_->OnRequest(message_.TakeMessage(), MakeDecide());
-    }
+    if (!read.ok()) return Answer(read);
+    if (!message_.IsComplete()) return;
+    // Even if the caller has not half-closed yet: a handler need not wait for that.
+    std::string request = message_.TakeMessage();
+    auto kept = KeptRequests::Keep(context_.kept, request.size());
+    if (kept == nullptr) return Answer(TooManyKept());
+    state_ = State::kAsking;
+    record_.Ask();
+    handler_->OnRequest(std::move(request), MakeDecide(std::move(kept)));
   }
 
   void RequestEnds() {
     if (state_ == State::kReading && handler_ != nullptr) {
-      Answer({grpc::StatusCode::INTERNAL, std::string(Method()) + " without a whole request"});
-      return;
+      return Answer(
+          {grpc::StatusCode::INTERNAL, std::string(Method()) + " without a whole request"});
     }
     if (state_ != State::kForwarded || handler_ != nullptr) return;
     to_runtime_ended_ = true;
     if (runtime_.session != nullptr) runtime_.session->End(runtime_.stream);
   }
 
-  std::function<void(CallHandler::Decision)> MakeDecide() {
+  std::function<void(CallHandler::Decision)> MakeDecide(std::shared_ptr<const void> kept) {
     auto decided = [weak = weak_from_this()](CallHandler::Decision decision) {
       if (const std::shared_ptr<Call> call = weak.lock()) call->Decided(std::move(decision));
     };
-    return PendingDecision::Make(context_.loop, std::move(decided), handler_);
+    return PendingDecision::Make(context_.loop, std::move(decided), handler_, std::move(kept));
   }
 
   // --- To the runtime.
 
   void Forward() {
     state_ = State::kForwarded;
-    context_.runtime.Take([weak = weak_from_this()](const Result<Session*>& session) {
+    context_.runtime->Take([weak = weak_from_this()](const Result<Session*>& session) {
       if (const std::shared_ptr<Call> call = weak.lock()) call->Open(session);
     });
   }
@@ -245,7 +228,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
           (*session)->Request(handler_ == nullptr ? request_ : ForNewMessage(request_), runtime_);
     }
     if (session.ok() && !stream) {  // all stream numbers of the connection are used up
-      context_.runtime.Retire(**session);
+      context_.runtime->Retire(**session);
       Forward();
       return;
     }
@@ -267,11 +250,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   void AnswerHeaders(Headers headers, bool end) {
     if (!end && headers.Find(":status").starts_with('1')) return;  // more headers follow
     if (handler_ != nullptr) {
-      (answer_headers_.empty() ? answer_headers_ : answer_trailers_) = std::move(headers);
+      answer_.Add(std::move(headers));
       if (end) Conclude();
       return;
     }
     if (end) runtime_.ended = true;
+    if (end) record_.End(StatusIn(headers).error_code());
     if (caller_.session == nullptr) return;
     if (std::exchange(caller_.answered, true)) {
       if (end) AnswerEnds(std::move(headers));
@@ -285,22 +269,19 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
 
   void AnswerBytes(const SharedBytes& data) {
     if (handler_ == nullptr && state_ != State::kFinished && caller_.session != nullptr) {
-      Hold(data.bytes.size());
+      held_.Hold(data.bytes.size());
       caller_.session->Write(caller_.stream, data);
       return;
     }
     if (runtime_.session != nullptr) runtime_.session->Consumed(runtime_.stream, data.bytes.size());
-    if (handler_ == nullptr || state_ == State::kFinished || !answer_fault_.ok()) return;
-    Hold(data.bytes.size());
-    answer_fault_ = answer_message_.Append(data.bytes);
+    if (handler_ == nullptr || state_ == State::kFinished || answer_.IsBroken()) return;
+    held_.Hold(data.bytes.size());
+    answer_.Append(data.bytes);
   }
 
   void AnswerEnds(Headers trailers) {
+    if (handler_ != nullptr) return Conclude();
     runtime_.ended = true;
-    if (handler_ != nullptr) {
-      Conclude();
-      return;
-    }
     state_ = State::kFinished;
     if (caller_.session != nullptr) caller_.session->End(caller_.stream, std::move(trailers));
   }
@@ -308,39 +289,41 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   // The whole answer to an intercepted call has arrived.
   void Conclude() {
     runtime_.ended = true;
-    if (state_ == State::kFinished) return;  // the caller has gone, and the handler knows it
-    const bool is_short = answer_trailers_.empty();
-    const Headers& last = is_short ? answer_headers_ : answer_trailers_;
-    const bool has_message = answer_fault_.ok() && answer_message_.IsComplete();
-    grpc::Status status = StatusIn(last);
-    if (!HasStatus(last) || (status.ok() && !has_message)) {
-      if (HasStatus(last)) {
-        status = answer_fault_.ok() ? grpc::Status(grpc::StatusCode::INTERNAL,
-                                                   "the runtime answered " + std::string(Method()) +
-                                                       " without a message")
-                                    : answer_fault_;
-      }
-      handler_->OnResponse(status, nullptr);
-      Answer(status);  // the same that the handler gets
-      return;
+    if (state_ == State::kFinished) return;  // the caller has cancelled, and the handler knows it
+    CollectedAnswer::Parts result = answer_.Take(Method());
+    if (!result.is_whole) {
+      handler_->OnResponse(result.status, nullptr);
+      return Answer(result.status);  // the same that the handler gets
     }
-    std::string message = has_message ? answer_message_.TakeMessage() : std::string();
-    handler_->OnResponse(status, status.ok() ? &message : nullptr);
+    handler_->OnResponse(result.status, result.status.ok() ? &*result.message : nullptr);
+    if (!result.status.ok() && handler_->AnswersInsteadOf(result.status)) {
+      state_ = State::kAsking;
+      return handler_->AnswerInstead(result.status, MakeDecide(nullptr));
+    }
+    Deliver(std::move(result));
+  }
+
+  // The handler's own answer.
+  void AnswerItself(std::string message) {
+    held_.Hold(message.size());
+    Deliver(WholeAnswer(std::move(message)));
+  }
+
+  void Deliver(CollectedAnswer::Parts answer) {
     state_ = State::kFinished;
+    record_.End(answer.status.error_code());
     if (caller_.session == nullptr) return;
     caller_.answered = true;
-    if (is_short) {
-      caller_.session->RespondAndEnd(caller_.stream, answer_headers_);
-      return;
-    }
-    caller_.session->Respond(caller_.stream, answer_headers_);
-    if (has_message) caller_.session->Write(caller_.stream, FrameOf(std::move(message)));
-    caller_.session->End(caller_.stream, std::move(answer_trailers_));
+    if (!answer.trailers) return caller_.session->RespondAndEnd(caller_.stream, answer.headers);
+    caller_.session->Respond(caller_.stream, answer.headers);
+    if (answer.message) caller_.session->Write(caller_.stream, FrameOf(*std::move(answer.message)));
+    caller_.session->End(caller_.stream, *std::move(answer.trailers));
   }
 
   // Ends the call for the caller, unless that has happened.
   void Answer(const grpc::Status& status) {
     if (std::exchange(state_, State::kFinished) == State::kFinished) return;
+    record_.End(status.error_code());
     if (caller_.session == nullptr) return;
     if (std::exchange(caller_.answered, true)) {
       caller_.session->End(caller_.stream, TrailersWith(status));
@@ -352,16 +335,21 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   // --- Ends that come too early.
 
   // Reports to the runtime and to the handler that the answer is not wanted any more.
-  void EndRuntimeSide(const grpc::Status& status) {
+  void EndRuntimeSide(const grpc::Status& status, bool awaits_answer = false) {
     if (state_ != State::kForwarded || runtime_.ended) return;
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
-    if (runtime_.session != nullptr) runtime_.session->Reset(runtime_.stream, NGHTTP2_CANCEL);
+    if (runtime_.session == nullptr) return;
+    if (!awaits_answer) return runtime_.session->Reset(runtime_.stream, NGHTTP2_CANCEL);
+    runtime_.session->End(runtime_.stream);  // without a part of its request, the call fails
   }
 
-  void CallerGone() {
-    if (state_ == State::kAsking) handler_->OnAbandoned();
-    EndRuntimeSide({grpc::StatusCode::CANCELLED, "the caller has gone"});
+  void CallerCancelled() {
+    if (state_ == State::kAsking) handler_->OnCancelled();
+    const auto& handler = handler_ != nullptr ? handler_ : observer_;
+    EndRuntimeSide({grpc::StatusCode::CANCELLED, "the caller cancelled the call"},
+                   runtime_.written && handler != nullptr && handler->OutlivesCaller());
     state_ = State::kFinished;
+    record_.End(grpc::StatusCode::CANCELLED);
     // The runtime answered before it had the whole request.
     if (runtime_.session != nullptr && runtime_.ended) {
       runtime_.session->Reset(runtime_.stream, NGHTTP2_NO_ERROR);
@@ -379,6 +367,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (!lost && as_it_came && caller_.session != nullptr) {
       // The caller interprets the code itself: it may repeat a call that was refused.
       state_ = State::kFinished;
+      record_.End(status.error_code());
       caller_.session->Reset(caller_.stream, code);
       return;
     }
@@ -393,20 +382,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   std::shared_ptr<CallHandler> observer_;  // of a relayed call; may be null
   CallerSide caller_;
   RuntimeSide runtime_{*this};
-
-  // Its parts of context_.held: messages, and the call with its headers.
-  size_t held_ = 0;
-  size_t own_ = 0;
-
-  MessageReader message_;   // the request of an intercepted call
+  CallRecord record_;
+  HeldShare held_;
+  MessageReader message_{context_.max_request_bytes};  // the request of an intercepted call
   std::string to_runtime_;  // bytes for the runtime, until there is a stream
   bool to_runtime_ended_ = false;
-
-  // The answer to an intercepted call.
-  Headers answer_headers_;
-  MessageReader answer_message_;
-  grpc::Status answer_fault_;
-  Headers answer_trailers_;
+  CollectedAnswer answer_;  // to an intercepted call
 };
 
 }  // namespace

@@ -23,10 +23,13 @@ class ForwardedCall {
   // Shared by all calls; outlives them.
   struct Context {
     std::shared_ptr<host::EventLoop> loop;
-    RuntimeConnection& runtime;
+    RuntimeConnection* runtime;  // null: there is none
     const HandlerFactory& handlers;
     Registry& calls;
     HeldBytes& held;
+    std::shared_ptr<KeptRequests> kept;
+    size_t max_request_bytes;  // of intercepted calls
+    CallEvents* events;        // may be null
   };
 
   // Makes the call that begins with stream `stream` of `caller`. It keeps itself alive, and is in

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/log_event.h"
 #include "proxy/forwarded_call.h"
 #include "proxy/runtime_connection.h"
 #include "proxy/session.h"
@@ -42,10 +43,17 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
       : loop_(std::move(loop)),
         listening_(std::move(listening)),
         handlers_(std::move(settings.handlers)),
-        runtime_(std::make_unique<RuntimeConnection>(*loop_, std::move(settings.runtime_socket),
+        events_(settings.events),
+        max_request_bytes_(settings.max_request_bytes),
+        max_streams_(settings.max_streams),
+        max_connections_(settings.max_connections) {
+    if (!settings.runtime_socket.empty()) {
+      runtime_ = std::make_unique<RuntimeConnection>(*loop_, std::move(settings.runtime_socket),
                                                      settings.served_within,
-                                                     std::move(settings.runtime_lost))) {
+                                                     std::move(settings.runtime_lost));
+    }
     held_.limit = settings.max_held_bytes;
+    kept_ = std::make_shared<KeptRequests>(settings.max_held_bytes);
     held_.exceeded = [this] { RelieveSoon(); };
     loop_->Post([this] { Accept(); });
   }
@@ -90,12 +98,15 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
     }
     // Another process may have accepted the connection.
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-    spdlog::error("accept a connection: {}", std::generic_category().message(errno));
+    static host::LineLimit limit("connections that could not be accepted");
+    if (limit.Allow())
+      spdlog::error("accept a connection: {}", std::generic_category().message(errno));
     loop_->Unwatch(listening_.fd());
     AcceptLater();
   }
 
   void Serve(host::Descriptor socket) {
+    if (max_connections_ > 0 && callers_.size() >= max_connections_ && !CloseIdle()) return;
     const auto self = std::make_shared<Session*>(nullptr);
     Session::Callbacks callbacks;
     callbacks.accept = [this, self](int32_t stream) { return Begin(**self, stream); };
@@ -104,18 +115,32 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
       TrimMemorySoon();
       EndIfDrained();
     };
-    auto session = Session::MakeServer(*loop_, std::move(socket), std::move(callbacks));
+    auto session =
+        Session::MakeServer(*loop_, std::move(socket), std::move(callbacks), max_streams_);
     if (!session.ok()) {
-      spdlog::error("serve a connection: {}", session.error().message);
+      static host::LineLimit limit("connections that could not be served");
+      if (limit.Allow()) spdlog::error("serve a connection: {}", session.error().message);
       return;
     }
     *self = session->get();
     callers_.push_back(*std::move(session));
   }
 
+  // Closes the oldest connection without a call. False: all have calls.
+  bool CloseIdle() {
+    const auto idle =
+        std::ranges::find_if(callers_, [](const auto& caller) { return caller->streams() == 0; });
+    if (idle == callers_.end()) return false;
+    (*idle)->Close();
+    callers_.erase(idle);
+    return true;
+  }
+
   StreamEvents* Begin(Session& caller, int32_t stream) {
     if (calls_.size() >= kManyCalls) TrimMemorySoon();
-    return &ForwardedCall::Make({loop_, *runtime_, handlers_, calls_, held_}, caller, stream);
+    return &ForwardedCall::Make(
+        {loop_, runtime_.get(), handlers_, calls_, held_, kept_, max_request_bytes_, events_},
+        caller, stream);
   }
 
   void RelieveSoon() {
@@ -151,6 +176,8 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
       ++ended;
     }
     if (ended == 0) return;
+    static host::LineLimit lines("calls that were ended because they hold too much");
+    if (!lines.Allow()) return TrimMemorySoon();
     spdlog::warn(
         "callers made alignd hold more than {} bytes of calls: ended {} calls of the connections "
         "that had the most; find out which program sends them",
@@ -195,7 +222,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   void End() {
     for (const auto& caller : callers_) caller->Close();
     callers_.clear();
-    runtime_->Close();
+    if (runtime_) runtime_->Close();
     runtime_.reset();
     *running_ = false;
     const MutexLock lock(mutex_);
@@ -206,9 +233,14 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   const std::shared_ptr<host::EventLoop> loop_;
   const host::Descriptor listening_;
   const HandlerFactory handlers_;
-  std::unique_ptr<RuntimeConnection> runtime_;
+  CallEvents* const events_;  // may be null
+  const size_t max_request_bytes_;
+  const uint32_t max_streams_;
+  const size_t max_connections_;                // 0: no limit
+  std::unique_ptr<RuntimeConnection> runtime_;  // null: there is none
   std::vector<std::unique_ptr<Session>> callers_;
   HeldBytes held_;
+  std::shared_ptr<KeptRequests> kept_;
   ForwardedCall::Registry calls_;
   bool relieves_soon_ = false;
   bool draining_ = false;

@@ -1,11 +1,12 @@
 // Forwards every call of every service, unary or streaming, to the runtime. A handler decides about
-// the few methods that are intercepted.
+// the few methods that are intercepted. Without a runtime, the handlers answer all calls.
 #pragma once
 
 #include <grpcpp/support/status.h>
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,8 @@
 #include "alignd/base/result.h"
 #include "host/descriptor.h"
 #include "host/event_loop.h"
+#include "proxy/call_events.h"
+#include "rpc/unix_socket.h"
 
 namespace alignd::proxy {
 
@@ -22,36 +25,56 @@ namespace alignd::proxy {
 // forwarder's event loop and must not block. Messages are protobuf's bytes, without gRPC's prefix.
 class CallHandler {
  public:
-  // The message that is sent to the runtime, or the status with which the call ends at once.
-  using Decision = std::variant<std::string, grpc::Status>;
+  // The handler's own answer: the message with which the call ends with OK.
+  struct Answer {
+    std::string message;
+  };
+  // The message that is sent to the runtime, or that with which the call ends at once.
+  using Decision = std::variant<std::string, Answer, grpc::Status>;
 
   virtual ~CallHandler() = default;
 
   // Whether the call is only relayed. Then no other method is called, and the handler is destroyed
-  // when the call has ended.
+  // when the call has ended (OutlivesCaller).
   virtual bool IsRelayed() const { return false; }
+
+  // Whether the runtime may go on with the call if the caller cancels it after the runtime may have
+  // its request. Then the handler lives until the runtime has answered or its connection has ended.
+  virtual bool OutlivesCaller() const { return false; }
 
   // The call has begun. If this is not OK, the call ends with it at once, before any message.
   virtual grpc::Status OnCall() { return grpc::Status::OK; }
 
   // `request` is the whole request message. Calls `decide` once, now or later, on any thread.
-  // Further calls, and calls after the caller has gone, have no effect. A copy of `decide` keeps
-  // this handler alive, so the handler must not keep one as a member. If the last copy is destroyed
-  // without a call, the caller gets UNAVAILABLE.
+  // Further calls, and calls after the caller has cancelled, have no effect. A copy of `decide`
+  // keeps this handler alive, so the handler must not keep one as a member. If the last copy is
+  // destroyed without a call, the caller gets UNAVAILABLE.
   virtual void OnRequest(std::string request, std::function<void(Decision)> decide) = 0;
 
   // The runtime has answered. The answer goes to the caller as it came when this returns.
   // `response` is null if and only if `status` is not OK. Not called if no message was sent to the
-  // runtime. Called with CANCELLED or UNAVAILABLE if the caller or the runtime has gone since; then
-  // the runtime may or may not have executed the request.
+  // runtime. Called with CANCELLED if the caller has cancelled since, and with UNAVAILABLE if the
+  // connection to the runtime has ended; then the runtime may or may not have executed the request.
   virtual void OnResponse(const grpc::Status& status, const std::string* response) = 0;
+
+  // Whether the handler answers the call itself, although the runtime has answered it with this
+  // error. If so, AnswerInstead follows. OnResponse has been called before.
+  virtual bool AnswersInsteadOf(const grpc::Status& error) const {
+    (void)error;
+    return false;
+  }
+  // As OnRequest, but the decision is no message for the runtime.
+  virtual void AnswerInstead(const grpc::Status& error, std::function<void(Decision)> decide) {
+    (void)error;
+    (void)decide;
+  }
 
   // When the caller gives up (grpc-timeout). Called before OnRequest if the caller says so.
   virtual void OnDeadline(std::chrono::steady_clock::time_point deadline) { (void)deadline; }
 
   // The call has ended while the handler was deciding: a decision has no effect any more. A handler
   // that waits for something need not wait any longer.
-  virtual void OnAbandoned() {}
+  virtual void OnCancelled() {}
 };
 
 // Makes the handler of a method ("/runtime.v1.RuntimeService/CreateContainer"); null for a method
@@ -65,15 +88,25 @@ using HandlerFactory = std::function<std::unique_ptr<CallHandler>(const std::str
 class Forwarder {
  public:
   struct Settings {
-    std::string runtime_socket;  // a path
+    // A path. Empty: there is no runtime. Then each method has a handler, none is relayed, and
+    // handlers decide with an answer or a status.
+    std::string runtime_socket;
     HandlerFactory handlers;
     // How long calls wait for a runtime that accepts the connection but does not serve it yet. The
     // default is that of a gRPC client (GRPC_ARG_MIN_RECONNECT_BACKOFF_MS).
     std::chrono::milliseconds served_within{20'000};
     // The bytes that all calls together may hold: headers, and messages that are not whole, not
     // decided or not read. Beyond it, the largest calls of the connection that holds the most end
-    // with RESOURCE_EXHAUSTED.
+    // with RESOURCE_EXHAUSTED. A handler can go on with its request after its call has ended:
+    // beyond as many bytes of requests that handlers have, further requests get RESOURCE_EXHAUSTED.
     size_t max_held_bytes = size_t{256} << 20;
+    // Requests of intercepted calls. A longer one gets RESOURCE_EXHAUSTED.
+    size_t max_request_bytes = rpc::kMaxMessageBytes;
+    uint32_t max_streams = 10'000;  // of one connection at a time
+    // 0: no limit. Beyond it, the connection that is the oldest of those without a call is closed;
+    // if all have calls, the new connection is.
+    size_t max_connections = 0;
+    CallEvents* events = nullptr;  // outlives the forwarder; null: nothing is reported
     // A connection to the runtime has ended or broken. Runs on the loop's thread; may be null.
     std::function<void()> runtime_lost{};
   };

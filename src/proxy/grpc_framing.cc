@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "alignd/checkpoint/utf8.h"
-#include "rpc/unix_socket.h"
 
 namespace alignd::proxy {
 namespace {
@@ -77,10 +76,10 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     for (size_t i = 1; i < kPrefixBytes; ++i) {
       size = size << 8 | static_cast<unsigned char>(prefix_[i]);
     }
-    if (size > size_t{rpc::kMaxMessageBytes}) {
-      return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-              "received message larger than max (" + std::to_string(size) + " vs. " +
-                  std::to_string(rpc::kMaxMessageBytes) + ")"};
+    if (size > max_bytes_) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "received message larger than max (" +
+                                                        std::to_string(size) + " vs. " +
+                                                        std::to_string(max_bytes_) + ")"};
     }
     size_ = size;
   }
@@ -95,7 +94,16 @@ grpc::Status MoreThanOneMessage() {
   return {grpc::StatusCode::INTERNAL, "more than one message in a unary call"};
 }
 
-std::string MessageReader::TakeMessage() { return std::exchange(*this, {}).bytes_; }
+grpc::Status TooManyKept() {
+  return {
+      grpc::StatusCode::RESOURCE_EXHAUSTED,
+      "alignd still decides about too many requests, also of callers that have gone; send fewer "
+      "at a time; see in alignd's status whether the runtime answers"};
+}
+
+std::string MessageReader::TakeMessage() {
+  return std::exchange(*this, MessageReader(max_bytes_)).bytes_;
+}
 
 std::string FrameOf(std::string message) {
   const size_t size = message.size();
@@ -180,8 +188,10 @@ Headers TrailersWith(const grpc::Status& status) {
   return headers;
 }
 
+Headers AnswerBegin() { return {{":status", "200"}, {"content-type", "application/grpc"}}; }
+
 Headers AnswerWith(const grpc::Status& status) {
-  Headers headers = {{":status", "200"}, {"content-type", "application/grpc"}};
+  Headers headers = AnswerBegin();
   for (const auto& [name, value] : TrailersWith(status)) headers.Add(name, value);
   return headers;
 }

@@ -5,25 +5,31 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "proxy/session.h"
+#include "rpc/unix_socket.h"
 
 namespace alignd::proxy {
 
 // Joins the pieces in which the one message of a unary call arrives.
 class MessageReader {
  public:
-  // Errors: RESOURCE_EXHAUSTED if it is longer than rpc::kMaxMessageBytes; UNIMPLEMENTED if it is
-  // compressed; INTERNAL if more follows.
+  MessageReader() = default;
+  explicit MessageReader(size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // Errors: RESOURCE_EXHAUSTED if it is longer than `max_bytes`; UNIMPLEMENTED if it is compressed;
+  // INTERNAL if more follows.
   grpc::Status Append(std::string_view bytes);
   bool IsComplete() const { return size_ && bytes_.size() == *size_; }
   // The bytes of the complete message. The reader is then as new.
   std::string TakeMessage();
 
  private:
+  size_t max_bytes_ = rpc::kMaxMessageBytes;
   std::string prefix_;          // the part that has arrived
   std::optional<size_t> size_;  // of the message; set once the prefix is complete
   std::string bytes_;
@@ -31,6 +37,9 @@ class MessageReader {
 
 // INTERNAL, for a unary call with more bytes than those of its one message.
 grpc::Status MoreThanOneMessage();
+
+// RESOURCE_EXHAUSTED: see KeptRequests.
+grpc::Status TooManyKept();
 
 // The message with its prefix before it.
 std::string FrameOf(std::string message);
@@ -46,7 +55,9 @@ bool HasStatus(const Headers& trailers);
 // The status at the end of an answer; UNKNOWN if there is none.
 grpc::Status StatusIn(const Headers& trailers);
 
-// Trailers with the status, and the headers of an answer that has nothing but a status.
+// The headers before an answer's message, trailers with the status, and the headers of an answer
+// that has nothing but a status.
+Headers AnswerBegin();
 Headers TrailersWith(const grpc::Status& status);
 Headers AnswerWith(const grpc::Status& status);
 

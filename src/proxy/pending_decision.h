@@ -15,17 +15,20 @@ class PendingDecision {
  public:
   using Decided = std::function<void(CallHandler::Decision)>;  // runs on the loop's thread
 
-  // The handler lives as long as a decision is possible.
+  // The handler and `kept` live as long as a decision is possible.
   static Decided Make(std::shared_ptr<host::EventLoop> loop, Decided decided,
-                      std::shared_ptr<CallHandler> handler) {
+                      std::shared_ptr<CallHandler> handler, std::shared_ptr<const void> kept) {
     return [pending = std::make_shared<PendingDecision>(std::move(loop), std::move(decided),
-                                                        std::move(handler))](
+                                                        std::move(handler), std::move(kept))](
                CallHandler::Decision decision) { pending->Decide(std::move(decision)); };
   }
 
   PendingDecision(std::shared_ptr<host::EventLoop> loop, Decided decided,
-                  std::shared_ptr<CallHandler> handler)
-      : loop_(std::move(loop)), decided_(std::move(decided)), handler_(std::move(handler)) {}
+                  std::shared_ptr<CallHandler> handler, std::shared_ptr<const void> kept)
+      : loop_(std::move(loop)),
+        decided_(std::move(decided)),
+        handler_(std::move(handler)),
+        kept_(std::move(kept)) {}
   PendingDecision(const PendingDecision&) = delete;
   PendingDecision& operator=(const PendingDecision&) = delete;
   ~PendingDecision() {
@@ -44,6 +47,7 @@ class PendingDecision {
   const std::shared_ptr<host::EventLoop> loop_;
   const Decided decided_;
   const std::shared_ptr<CallHandler> handler_;
+  const std::shared_ptr<const void> kept_;
 };
 
 }  // namespace alignd::proxy

@@ -19,7 +19,6 @@ constexpr size_t kMaxShared = 512 << 10;
 // at once.
 constexpr int32_t kConnectionWindow = 64 << 20;
 constexpr int kReadsPerRound = 4;  // so that other connections get their turn
-constexpr uint32_t kMaxConcurrentStreams = 10'000;
 constexpr size_t kWriteBytes = 256 << 10;
 
 nghttp2_nv NameValue(const Headers::Field& field) {
@@ -47,10 +46,10 @@ SharedBuffer TakeBuffer() {
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::MakeServer(host::EventLoop& loop, host::Descriptor socket,
-                                                     Callbacks callbacks) {
+                                                     Callbacks callbacks, uint32_t max_streams) {
   std::unique_ptr<Session> session(
       new Session(loop, std::move(socket), std::move(callbacks), /*is_server=*/true));
-  const Result<Done> opened = session->Open();
+  const Result<Done> opened = session->Open(max_streams);
   if (!opened.ok()) return opened.error();
   return session;
 }
@@ -59,7 +58,7 @@ Result<std::unique_ptr<Session>> Session::MakeClient(host::EventLoop& loop, host
                                                      Callbacks callbacks) {
   std::unique_ptr<Session> session(
       new Session(loop, std::move(socket), std::move(callbacks), /*is_server=*/false));
-  const Result<Done> opened = session->Open();
+  const Result<Done> opened = session->Open(/*max_streams=*/0);
   if (!opened.ok()) return opened.error();
   return session;
 }
@@ -73,11 +72,11 @@ Session::Session(host::EventLoop& loop, host::Descriptor socket, Callbacks callb
   MakeNative();
 }
 
-Result<Done> Session::Open() {
+Result<Done> Session::Open(uint32_t max_streams) {
   const Result<Done> watched = loop_.Watch(socket_.fd(), EPOLLIN, *this);
   if (!watched.ok()) return watched.error();
   const nghttp2_settings_entry settings[] = {
-      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, is_server_ ? kMaxConcurrentStreams : 0},
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, max_streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, kMaxHeaderBytes},
       {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}};
@@ -344,17 +343,26 @@ void Session::EndOfRound() {
   }
   if (!Send()) {
     // The peer has gone, but its last bytes may not have been read yet.
-    for (;;) {
-      const Received received = Receive();
-      if (received == Received::kOver) return;  // this session may be destroyed
-      if (received == Received::kAll) break;
-    }
-    Fail("connection closed");
-    return;
+    Received received = Received::kSome;
+    while (received == Received::kSome) received = Receive();
+    if (received != Received::kOver) Fail("connection closed");
+    return;  // this session may be destroyed
   }
-  const bool over = nghttp2_session_want_read(session_) == 0 && out_.empty() &&
-                    nghttp2_session_want_write(session_) == 0;
-  if (over) Fail("connection ended");
+  if (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0 &&
+      out_.empty()) {
+    Ended();
+  }
+}
+
+// A peer that is opening a stream finds the connection open, and reads that the stream was not
+// accepted. A closed one would break its write: it could not know how far the call has come.
+void Session::Ended() {
+  if (!is_server_ || !draining_) return Fail("connection ended");
+  if (std::exchange(lingers_, true)) return;
+  shutdown(socket_.fd(), SHUT_WR);
+  loop_.After(kLinger, [this, alive = alive_] {
+    if (*alive) Fail("connection ended");
+  });
 }
 
 void Session::Fail(const std::string& why) {

@@ -3,6 +3,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -56,9 +57,10 @@ class Session final : private host::EventLoop::Watcher {
     std::function<void(const std::string& why)> on_closed;
   };
 
-  // `socket`: connected, not blocking. Errors: kIo.
+  // `socket`: connected, not blocking. `max_streams`: of the peer at a time, also of a peer that
+  // does not acknowledge this limit; further streams are refused. Errors: kIo.
   static Result<std::unique_ptr<Session>> MakeServer(host::EventLoop& loop, host::Descriptor socket,
-                                                     Callbacks callbacks);
+                                                     Callbacks callbacks, uint32_t max_streams);
   static Result<std::unique_ptr<Session>> MakeClient(host::EventLoop& loop, host::Descriptor socket,
                                                      Callbacks callbacks);
   Session(const Session&) = delete;
@@ -87,7 +89,8 @@ class Session final : private host::EventLoop::Watcher {
 
   size_t streams() const { return streams_.size(); }
   // Ends the connection in order: neither side opens new streams, and the connection closes when
-  // the last stream has ended. Streams that the peer opened before it knew go on.
+  // the last stream has ended. Streams that the peer opened before it knew go on. A server's
+  // connection is closed by the peer, or 100 ms later.
   void Drain();
   // Sends what can be sent without waiting, and closes the connection. Streams get OnClosed;
   // on_closed is not called.
@@ -106,9 +109,11 @@ class Session final : private host::EventLoop::Watcher {
   // A runtime's error text is a header and can be long. nghttp2 accepts headers of 64 KiB and
   // closes the connection at a longer one. A peer that knows this limit ends only the call.
   static constexpr size_t kMaxHeaderBytes = 64 << 10;
+  // For a peer that has not closed a drained connection.
+  static constexpr std::chrono::milliseconds kLinger{100};
 
   Session(host::EventLoop& loop, host::Descriptor socket, Callbacks callbacks, bool is_server);
-  Result<Done> Open();
+  Result<Done> Open(uint32_t max_streams);
 
   // --- session_hooks.cc: the options of nghttp2, and its callbacks.
   struct Hooks;
@@ -124,6 +129,7 @@ class Session final : private host::EventLoop::Watcher {
   bool Send();
   void SendSoon();
   void EndOfRound();
+  void Ended();
   void Fail(const std::string& why);
   void CloseStreams(uint32_t code);
   void Watch(bool for_writing);
@@ -151,6 +157,7 @@ class Session final : private host::EventLoop::Watcher {
   bool draining_ = false;
   bool goes_ = false;  // the peer knows that this side drains; the last GOAWAY is due
   int32_t last_stream_ = std::numeric_limits<int32_t>::max();  // as the last GOAWAY names it
+  bool lingers_ = false;                                       // waits for the peer to close
   bool is_closed_ = false;
   bool sends_soon_ = false;
   bool watches_writing_ = false;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "host/log_event.h"
+
 namespace alignd::reconcile {
 namespace {
 
@@ -11,28 +13,38 @@ using std::chrono::system_clock;
 
 constexpr std::chrono::hours kLogAgain{1};
 
-std::string KeyOfResize(const ContainerKey& container) {
-  return container.pod_uid + "/" + container.container;
-}
-
 std::string About(const Condition& condition) {
   const std::string subject = NameOf(condition.subject);
   return (subject.empty() ? "" : subject + ": ") + condition.message;
 }
 
 bool IsError(ConditionType type) {
-  return type == ConditionType::kConflictingCpuManager ||
-         type == ConditionType::kConflictingDevicePlugin;
+  return type == ConditionType::kConflictingCpuManager || type == ConditionType::kStateNotSaved ||
+         type == ConditionType::kConflictingDevicePlugin || type == ConditionType::kBypass ||
+         type == ConditionType::kKubeletNotAttached || type == ConditionType::kMetricsUnavailable;
+}
+
+host::LogFields FieldsOf(const Condition& condition) {
+  host::LogFields fields = {{"CONDITION", std::string(ToString(condition.type))},
+                            {"POD_UID", condition.subject.key.pod_uid},
+                            {"CONTAINER", condition.subject.key.container}};
+  host::AddPodName(condition.subject.pod, fields);
+  return fields;
 }
 
 void LogActive(const Condition& condition) {
-  spdlog::log(IsError(condition.type) ? spdlog::level::err : spdlog::level::warn, "{}: {}{}{}",
-              ToString(condition.type), About(condition), condition.remedy.empty() ? "" : "; ",
-              condition.remedy);
+  static host::LineLimit limit("conditions of containers and pods");
+  const bool is_error = IsError(condition.type);
+  if (!condition.subject.key.pod_uid.empty() && !limit.Allow()) return;
+  host::LogEvent(host::kLogCondition, is_error ? spdlog::level::err : spdlog::level::warn,
+                 FieldsOf(condition),
+                 std::string(ToString(condition.type)) + ": " + About(condition) +
+                     (condition.remedy.empty() ? "" : "; ") + condition.remedy);
 }
 
 void LogResolved(const Condition& condition) {
-  spdlog::info("{} resolved: {}", ToString(condition.type), About(condition));
+  host::LogEvent(host::kLogResolved, spdlog::level::info, FieldsOf(condition),
+                 std::string(ToString(condition.type)) + " resolved: " + About(condition));
 }
 
 std::string NoAnswer(Condition::Time since, Condition::Time now) {
@@ -147,6 +159,7 @@ void Conditions::DropSurplus(ConditionType type) {
 }
 
 void Conditions::Repaired(const Repair& repair) {
+  ++repairs_;
   Raise(repair.container.container_id,
         {.condition = {
              .type = ConditionType::kCpusetRepaired,
@@ -160,6 +173,36 @@ void Conditions::Repaired(const Repair& repair) {
              .remedy = "if it repeats, find the program that writes the cpuset (kubelet: set "
                        "cpuManagerPolicy: none; tuned, irqbalance and systemd: no CPU sets for "
                        "containers)"}});
+}
+
+void Conditions::BypassIsOn(Time since) {
+  Raise("", {.condition = {.type = ConditionType::kBypass,
+                           .first = since,
+                           .message = "all calls are relayed as they come: new containers get no "
+                                      "exclusive CPUs, memory nodes or devices",
+                           .remedy = "run `alignctl bypass off`, then delete the pods that are "
+                                     "reported as UnmanagedContainer"}});
+}
+
+void Conditions::KubeletMissing(size_t containers, const std::string& example) {
+  const std::string others =
+      containers == 1 ? "" : " and " + std::to_string(containers - 1) + " more";
+  Raise("", {.condition = {.type = ConditionType::kKubeletNotAttached,
+                           .message = "the kubelet does not use alignd: containers of pods are "
+                                      "created (" +
+                                      example + others +
+                                      "), but no kubelet calls through alignd's socket",
+                           .remedy = "run `alignctl kubelet status`, then `alignctl kubelet "
+                                     "attach`, and restart the kubelet"}});
+}
+
+void Conditions::CrioNotSeen(const std::string& socket) {
+  Raise("", {.condition = {.type = ConditionType::kStatsProviderChanged,
+                           .message = "the runtime is CRI-O, but alignd's socket is " + socket +
+                                      ": the kubelet reads the statistics of containers from CRI "
+                                      "instead of cgroups",
+                           .remedy = "let --listen end with run/crio/crio.sock, and attach the "
+                                     "kubelet anew"}});
 }
 
 void Conditions::UpdateBegun(const Subject& container, const std::string& should) {
@@ -187,77 +230,6 @@ void Conditions::UpdateFailed(const Subject& container, const std::string& shoul
 
 void Conditions::UpdateSettled(const std::string& container_id) {
   Clear(ConditionType::kCpusetUpdateFailed, container_id);
-}
-
-void Conditions::QuotaNotLifted(const std::string& pod_uid, const Error& error,
-                                const std::string& pod_name) {
-  Raise(pod_uid,
-        {.condition = {.type = ConditionType::kPodQuotaNotLifted,
-                       .subject = {.container_id = {}, .key = {pod_uid, ""}, .pod = pod_name},
-                       .message = "throttled, although it has exclusive CPUs: its CFS quota "
-                                  "cannot be lifted: " +
-                                  error.message,
-                       .remedy = error.remedy}});
-}
-
-void Conditions::QuotaSettled(const std::string& pod_uid) {
-  Clear(ConditionType::kPodQuotaNotLifted, pod_uid);
-}
-
-void Conditions::QuotaRewritten(const Subject& pod, size_t times, std::chrono::seconds window,
-                                bool refused) {
-  Raise(pod.key.pod_uid,
-        {.condition = {
-             .type = ConditionType::kPodQuotaRewritten,
-             .subject = pod,
-             .message = std::string(refused ? "the kubelet" : "another program") +
-                        " keeps writing the CFS quota or the CPU shares of its cgroup, which takes "
-                        "CPU time from exclusive CPUs: more than " +
-                        std::to_string(times) + " times within " + std::to_string(window.count()) +
-                        " s; alignd lifts the quota again, after a pause",
-             .remedy = refused ? "undo the resize that alignd refuses (PodResizeRefused), or "
-                                 "delete the pod: the kubelet writes them at each try"
-                               : "find the program that writes them, and stop it; if pods are "
-                                 "to keep their quota, start alignd with --keep-pod-cpu-quota"}});
-}
-
-void Conditions::QuotaLeftAlone(const std::string& pod_uid) {
-  Clear(ConditionType::kPodQuotaRewritten, pod_uid);
-}
-
-void Conditions::ResizeRefused(const Subject& container, const std::string& why,
-                               const std::string& remedy) {
-  Raise(KeyOfResize(container.key), {.condition = {.type = ConditionType::kPodResizeRefused,
-                                                   .subject = container,
-                                                   .message = "a resize is refused: it " + why,
-                                                   .remedy = remedy},
-                                     .expires = system_clock::now() + kRefusedResizeLasts});
-}
-
-void Conditions::ResizeSettled(const ContainerKey& container) {
-  Clear(ConditionType::kPodResizeRefused, KeyOfResize(container));
-}
-
-std::set<std::string> Conditions::PodsWithConditions() const {
-  const MutexLock lock(mutex_);
-  std::set<std::string> uids;
-  for (const auto& [key, entry] : entries_) {
-    if (IsAboutPod(key.first)) uids.insert(entry.condition.subject.key.pod_uid);
-  }
-  return uids;
-}
-
-void Conditions::PodGone(const std::string& pod_uid) {
-  std::vector<Key> keys;
-  {
-    const MutexLock lock(mutex_);
-    for (const auto& [key, entry] : entries_) {
-      if (IsAboutPod(key.first) && entry.condition.subject.key.pod_uid == pod_uid) {
-        keys.push_back(key);
-      }
-    }
-  }
-  for (const auto& [type, key] : keys) Clear(type, key);
 }
 
 void Conditions::RuntimeAsked() {
@@ -315,10 +287,12 @@ void Conditions::FoundUnmanaged(const std::vector<Subject>& containers) {
           {.condition = {
                .type = ConditionType::kUnmanagedContainer,
                .subject = container,
-               .message = "created at the runtime directly, not through alignd: it runs in the "
-                          "shared pool and is assigned no memory nodes or devices",
+               .message = "created at the runtime directly or while the bypass was on, without a "
+                          "decision of alignd: it runs in the shared pool and is assigned no "
+                          "memory nodes or devices",
                .remedy = "let the program that creates containers use alignd's socket (kubelet: "
-                         "--container-runtime-endpoint), then delete the pod"}});
+                         "`alignctl kubelet attach`), and turn the bypass off; then delete the "
+                         "pod"}});
   }
   ClearOthers(ConditionType::kUnmanagedContainer, keys);
 }

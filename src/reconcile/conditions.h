@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,10 @@ namespace alignd::reconcile {
 
 // In the order in which the status shows them.
 enum class ConditionType {
+  kBypass,
+  kKubeletNotAttached,
   kRuntimeUnavailable,
+  kStateNotSaved,
   kConflictingCpuManager,
   kUnmanagedContainer,
   kConflictingDevicePlugin,
@@ -33,14 +37,27 @@ enum class ConditionType {
   kPodQuotaRewritten,
   kPodResizeRefused,
   kCpusetUpdateFailed,
+  kMetricsUnavailable,
+  kStatsProviderChanged,
   kCpusetRepaired,  // an event: it stays in the list, and its count grows
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 10> kConditionNames = {
-    "RuntimeUnavailable",      "ConflictingCPUManager", "UnmanagedContainer",
-    "ConflictingDevicePlugin", "ProcessOutsideCgroup",  "PodQuotaNotLifted",
-    "PodQuotaRewritten",       "PodResizeRefused",      "CpusetUpdateFailed",
+inline constexpr std::array<std::string_view, 15> kConditionNames = {
+    "Bypass",
+    "KubeletNotAttached",
+    "RuntimeUnavailable",
+    "StateNotSaved",
+    "ConflictingCPUManager",
+    "UnmanagedContainer",
+    "ConflictingDevicePlugin",
+    "ProcessOutsideCgroup",
+    "PodQuotaNotLifted",
+    "PodQuotaRewritten",
+    "PodResizeRefused",
+    "CpusetUpdateFailed",
+    "MetricsUnavailable",
+    "StatsProviderChanged",
     "CpusetRepaired",
 };
 
@@ -127,6 +144,40 @@ class Conditions {
 
   // CpusetRepaired: one condition per container. Every repair is logged.
   void Repaired(const Repair& repair);
+  // All repairs since the start, also those whose conditions were dropped.
+  uint64_t Repairs() const { return repairs_; }
+
+  // MetricsUnavailable: the address of the metrics cannot be used.
+  void MetricsFailed(const Error& error) {
+    Raise("", {.condition = {.type = ConditionType::kMetricsUnavailable,
+                             .message = error.message,
+                             .remedy = error.remedy + "; alignd tries again every 10 s"}});
+  }
+  // StateNotSaved: a write of the state files has failed.
+  void StateNotSaved(const Error& error) {
+    Raise("", {.condition = {.type = ConditionType::kStateNotSaved,
+                             .message = "the assignments cannot be saved: " + error.message +
+                                        "; pods that need a new assignment fail, and running "
+                                        "containers keep theirs",
+                             .remedy = error.remedy + "; alignd tries again at each reconcile"}});
+  }
+  void StateSaved() { Clear(ConditionType::kStateNotSaved, ""); }
+
+  void MetricsServed() { Clear(ConditionType::kMetricsUnavailable, ""); }
+
+  // Bypass: all calls are relayed as they come.
+  void BypassIsOn(Time since);
+  void BypassEnded() { Clear(ConditionType::kBypass, ""); }
+
+  // KubeletNotAttached: `containers`, such as `example`, were created past alignd, and no kubelet
+  // has called.
+  void KubeletMissing(size_t containers, const std::string& example);
+  void KubeletAttached() { Clear(ConditionType::kKubeletNotAttached, ""); }
+
+  // StatsProviderChanged: the runtime is CRI-O, and the kubelet cannot see that by the path
+  // `socket` of alignd's socket.
+  void CrioNotSeen(const std::string& socket);
+  void StatsProviderKept() { Clear(ConditionType::kStatsProviderChanged, ""); }
 
   // CpusetUpdateFailed. UpdateBegun and UpdateAnswered enclose each update. UpdateFailed comes
   // between them.
@@ -214,6 +265,7 @@ class Conditions {
   // Adds what the runtime has not answered in time.
   void AddUnanswered(Time now, Entries& entries) const REQUIRES(mutex_);
 
+  std::atomic<uint64_t> repairs_ = 0;
   mutable Mutex mutex_;
   Entries entries_ GUARDED_BY(mutex_);
   std::map<std::string, Begun> begun_ GUARDED_BY(mutex_);  // updates, by container id

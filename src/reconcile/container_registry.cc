@@ -21,11 +21,6 @@ std::optional<std::string> KeyThatBegins(const std::map<std::string, Value>& val
   return first->first;
 }
 
-// Of two sets where empty means "anywhere".
-CpuSet Together(const CpuSet& a, const CpuSet& b) {
-  return a.empty() || b.empty() ? CpuSet() : a | b;
-}
-
 }  // namespace
 
 std::optional<std::string> ContainerRegistry::ContainerNamed(
@@ -151,6 +146,7 @@ void ContainerRegistry::AddContainer(const std::string& id, const ContainerKey& 
   if (is_new) {
     entry->second.footprint = applied;
     entry->second.certain = true;
+    entry->second.outcome_known = true;
   }
   added_since_.insert(id);
 }
@@ -193,100 +189,6 @@ bool ContainerRegistry::IsEnding(const std::string& pod_uid) const {
   return any;
 }
 
-void ContainerRegistry::BeginApply(const std::string& id, const CpuSet& cpuset) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end()) return;
-  Container& container = found->second;
-  if (!container.footprint.empty()) container.footprint |= cpuset;
-  container.certain = false;
-  container.disturbed = container.calls > 0;
-}
-
-void ContainerRegistry::EndApply(const std::string& id, const CpuSet& cpuset, bool taken) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end() || !taken || found->second.disturbed) return;
-  found->second.footprint = cpuset;
-  found->second.certain = true;
-  found->second.elsewhere.reset();
-}
-
-void ContainerRegistry::FoundElsewhere(const std::string& id, const CpuSet& cpus) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end()) return;
-  found->second.elsewhere = cpus;
-  found->second.certain = false;
-  // An update under way may have been applied before that change.
-  found->second.disturbed = true;
-}
-
-void ContainerRegistry::FoundAsApplied(const std::string& id) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found != containers_.end()) found->second.elsewhere.reset();
-}
-
-void ContainerRegistry::KeptElsewhere(const std::string& id, const CpuSet& cpus) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end()) return;
-  std::optional<CpuSet>& kept = found->second.kept;
-  kept = kept ? Together(*kept, cpus) : cpus;
-}
-
-void ContainerRegistry::LeftAlone(const std::string& id) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found != containers_.end()) found->second.kept.reset();
-}
-
-std::optional<CpuSet> ContainerRegistry::KeptOn(const std::string& id) const {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  return found == containers_.end() ? std::nullopt : found->second.kept;
-}
-
-std::optional<CpuSet> ContainerRegistry::FoundOn(const std::string& id) const {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  return found == containers_.end() ? std::nullopt : found->second.elsewhere;
-}
-
-std::optional<CpuSet> ContainerRegistry::AppliedTo(const std::string& id) const {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end()) return std::nullopt;
-  const Container& container = found->second;
-  if (!container.certain || container.calls > 0) return std::nullopt;
-  return container.footprint;
-}
-
-void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_cpus) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end()) return;
-  Container& container = found->second;
-  ++container.calls;
-  container.disturbed = true;
-  if (!changes_cpus) return;
-  container.footprint = {};
-  container.certain = false;
-}
-
-bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpus) {
-  const MutexLock lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end()) return false;
-  Container& container = found->second;
-  if (container.calls > 0) --container.calls;
-  container.disturbed = true;
-  if (changes_cpus) container.footprint = {};
-  if (changes_cpus) container.certain = false;
-  return !container.certain;
-}
-
 void ContainerRegistry::RemoveContainer(const std::string& id) {
   const MutexLock lock(mutex_);
   removed_since_.insert(id);
@@ -301,16 +203,6 @@ std::optional<ContainerKey> ContainerRegistry::KeyOf(const std::string& id) cons
   const auto container = containers_.find(id);
   if (container == containers_.end()) return std::nullopt;
   return container->second.key;
-}
-
-std::vector<admission::RunningContainer> ContainerRegistry::Containers() const {
-  const MutexLock lock(mutex_);
-  std::vector<admission::RunningContainer> containers;
-  containers.reserve(containers_.size());
-  for (const auto& [id, container] : containers_) {
-    containers.push_back({id, container.key, container.certain ? container.footprint : CpuSet()});
-  }
-  return containers;
 }
 
 std::vector<ContainerRegistry::UnmanagedContainer> ContainerRegistry::UnmanagedContainers() const {
@@ -329,30 +221,29 @@ bool ContainerRegistry::Manages(const std::string& id) const {
   return sandboxes_.contains(id) || forgotten_.contains(id);
 }
 
-std::vector<admission::RunningContainer> ContainerRegistry::Footprints() const {
-  const MutexLock lock(mutex_);
-  std::vector<admission::RunningContainer> containers;
-  containers.reserve(containers_.size());
-  for (const auto& [id, container] : containers_) {
-    CpuSet cpus = container.footprint;
-    if (container.elsewhere) cpus = Together(cpus, *container.elsewhere);
-    if (container.kept) cpus = Together(cpus, *container.kept);
-    containers.push_back({id, container.key, std::move(cpus)});
-  }
-  return containers;
-}
-
 void ContainerRegistry::BeginCall(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
+  CallBegins();
   ++calls_[pod_uid];
 }
 
 bool ContainerRegistry::EndCall(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
+  CallEnds();
   const auto calls = calls_.find(pod_uid);
   if (calls == calls_.end() || --calls->second > 0) return false;
   calls_.erase(calls);
   return HasStopped(pod_uid);
+}
+
+void ContainerRegistry::CallEnds() {
+  --calls_under_way_;
+  last_call_ = Clock::now();
+}
+
+ContainerRegistry::Clock::time_point ContainerRegistry::LastCall() const {
+  const MutexLock lock(mutex_);
+  return calls_under_way_ > 0 ? Clock::now() : last_call_;
 }
 
 bool ContainerRegistry::IsGone(const std::string& pod_uid) const {

@@ -99,6 +99,18 @@ class ContainerRegistry {
   // no other call for the container was under way: in that case the order of the two is not known.
   void BeginApply(const std::string& id, const CpuSet& cpuset);
   void EndApply(const std::string& id, const CpuSet& cpuset, bool taken);
+  // Instead of EndApply: the runtime was not asked. Everything is as before BeginApply.
+  void DropApply(const std::string& id);
+
+  // Around our own write of `cpuset` to a container's cgroup, which takes CPUs from the container.
+  // BeginNarrow answers false, and the write must not begin, if it could give the container a CPU
+  // on which it is not, or if a call could undo it: one that is under way, or whose outcome is not
+  // known. In between, the container may be on its old CPUs and on these. `proved`: the cgroup
+  // shows that the container is on `cpuset` alone; it counts as being there unless another call
+  // has begun in between. EndNarrow answers whether it counts. The runtime's record has the old
+  // set, so the set counts as not applied until the runtime has been updated.
+  bool BeginNarrow(const std::string& id, const CpuSet& cpuset);
+  bool EndNarrow(const std::string& id, const CpuSet& cpuset, bool proved);
 
   // The cgroup shows that the container is (also) on `cpus`, not on the applied set; empty: it may
   // be anywhere. Its set counts as not applied until it has been applied again.
@@ -112,22 +124,33 @@ class ContainerRegistry {
   std::optional<CpuSet> KeptOn(const std::string& id) const;
   // The CPUs of FoundElsewhere; nullopt: none.
   std::optional<CpuSet> FoundOn(const std::string& id) const;
-  // The applied CPU set, if it is certain and no other call for the container is under way.
+  // The CPU set that the container's cgroup must show: applied or narrowed to, if that is certain
+  // and no other call for the container is under way.
   std::optional<CpuSet> AppliedTo(const std::string& id) const;
 
   // Around a call of another client for that container. While a container starts, a runtime may
   // accept an update without applying it. After a call that `changes_cpus` the container may be
-  // anywhere.
+  // anywhere. `may_go_on`: the call has ended, but perhaps not what the runtime does for it.
   void BeginContainerCall(const std::string& id, bool changes_cpus);
   // Whether the container's set must be applied again.
-  bool EndContainerCall(const std::string& id, bool changes_cpus);
+  bool EndContainerCall(const std::string& id, bool changes_cpus, bool may_go_on = false);
 
   std::optional<ContainerKey> KeyOf(const std::string& id) const;
   // Every container that runs or may be started, in id order, with the applied CPU set; empty where
   // that is not certain.
   std::vector<admission::RunningContainer> Containers() const;
-  // The same with all CPUs that the container may be on; empty where it may be anywhere.
-  std::vector<admission::RunningContainer> Footprints() const;
+  // Where such a container may be.
+  struct Footprint {
+    std::string id;
+    ContainerKey key;
+    CpuSet cpuset;            // all CPUs that it may be on; empty: anywhere
+    bool may_narrow = false;  // BeginNarrow would answer true for a part of these CPUs
+    bool is_written = false;  // between BeginNarrow and EndNarrow
+    bool has_calls = false;   // a call of another client is under way
+    bool was_moved = false;   // another program has moved it
+  };
+  // In id order.
+  std::vector<Footprint> Footprints() const;
 
   // A running container that was not created through alignd.
   struct UnmanagedContainer {
@@ -145,6 +168,10 @@ class ContainerRegistry {
   void BeginCall(const std::string& pod_uid);
   // Whether that was the last call of a pod whose sandboxes have all stopped.
   bool EndCall(const std::string& pod_uid);
+
+  // When the last call of BeginCall or BeginContainerCall ended, of all pods and containers; now,
+  // if one is under way.
+  std::chrono::steady_clock::time_point LastCall() const;
 
   // Whether the pod has neither a running sandbox nor a call under way: it may be released.
   bool IsGone(const std::string& pod_uid) const;
@@ -193,19 +220,36 @@ class ContainerRegistry {
     Stopping stopping = {};
     std::string handler = {};
   };
+  struct BeforeApply {
+    CpuSet footprint;
+    bool certain = false;
+    bool narrowed = false;
+  };
   struct Container {
     ContainerKey key;
     CpuSet footprint;
-    bool certain = false;                  // the footprint is the applied set
-    std::optional<CpuSet> elsewhere = {};  // in addition; empty: anywhere
-    std::optional<CpuSet> kept = {};       // in addition, by another program; empty: anywhere
-    int calls = 0;                         // of other clients, under way
-    bool disturbed = true;                 // by such a call, since our own update began
-    bool unmanaged = false;                // not created through alignd although it was running
-    bool runs = false;                     // as of the last listing
+    bool certain = false;                    // the footprint is the applied set
+    bool narrowed = false;                   // the footprint is what the cgroup was narrowed to
+    bool outcome_known = false;              // of the last call that sets its CPUs
+    int applying = 0;                        // our own updates, under way
+    std::optional<CpuSet> writing = {};      // in addition: our write to the cgroup is under way
+    bool narrowing = false;                  // nothing has disturbed that write since it began
+    std::optional<BeforeApply> before = {};  // what DropApply restores
+    std::optional<CpuSet> elsewhere = {};    // in addition; empty: anywhere
+    std::optional<CpuSet> kept = {};         // in addition, by another program; empty: anywhere
+    int calls = 0;                           // of other clients, under way
+    bool disturbed = true;                   // by such a call, since our own update began
+    bool unmanaged = false;                  // not created through alignd although it was running
+    bool runs = false;                       // as of the last listing
     Stopping stopping = {};
   };
 
+  void CallBegins() REQUIRES(mutex_) { ++calls_under_way_; }
+  void CallEnds() REQUIRES(mutex_);
+  Container* Find(const std::string& id) REQUIRES(mutex_);
+  // All CPUs that the container may be on; empty: anywhere.
+  static CpuSet FootprintOf(const Container& container);
+  static bool MayNarrow(const Container& container);
   // Of the sandbox or container of that id; null if it is not known.
   Stopping* StoppingOf(const std::string& id) REQUIRES(mutex_);
   void ForgetContainersOf(const std::string& pod_uid) REQUIRES(mutex_);
@@ -219,6 +263,8 @@ class ContainerRegistry {
   std::map<std::string, Sandbox> sandboxes_ GUARDED_BY(mutex_);
   std::map<std::string, Container> containers_ GUARDED_BY(mutex_);
   std::map<std::string, int> calls_ GUARDED_BY(mutex_);  // by pod UID
+  int calls_under_way_ GUARDED_BY(mutex_) = 0;           // see LastCall
+  Clock::time_point last_call_ GUARDED_BY(mutex_);       // its end
   std::set<std::string> missing_ GUARDED_BY(mutex_);     // pods that the last listing lacked
   // Ids of sandboxes and containers, since BeginListing.
   std::set<std::string> added_since_ GUARDED_BY(mutex_);

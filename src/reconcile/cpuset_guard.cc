@@ -199,6 +199,11 @@ std::vector<ContainerCgroup> CpusetGuard::Cgroups() const {
   return cgroups;
 }
 
+std::optional<std::string> CpusetGuard::CgroupOf(const std::string& id) const {
+  const auto container = guarded_.find(id);
+  return container == guarded_.end() ? std::nullopt : container->second.path;
+}
+
 void CpusetGuard::CheckSoon(const std::string& id, milliseconds pause) {
   due_[id] = Clock::now() + pause;
 }
@@ -224,7 +229,7 @@ void CpusetGuard::Check(const std::string& id) {
   Guarded& container = found->second;
   if (!WatchFiles(id, container)) return;
   const std::optional<CpuSet> applied = registry_.AppliedTo(id);
-  const Assignment assignment =
+  Assignment assignment =
       admission::AssignmentOf(node_, allocation_.snapshot()->state, container.key);
   const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(*container.path);
   if (!now.ok()) {
@@ -240,10 +245,13 @@ void CpusetGuard::Check(const std::string& id) {
     pods_->Guard(container.key.pod_uid, container.path->substr(0, container.path->rfind('/')));
   }
   // While an update is under way, the files prove nothing.
-  if (!applied || *applied != assignment.cpuset || registry_.AppliedTo(id) != applied) {
+  if (!applied || applied->empty() || registry_.AppliedTo(id) != applied) {
     container.suspect = false;
     CheckSoon(id, kUntilApplied);
-  } else if (Matches(*now, assignment)) {
+    return;
+  }
+  assignment.cpuset = *applied;  // the container may get more CPUs later
+  if (Matches(*now, assignment)) {
     FoundCorrect(id, container, assignment, *now);
   } else if (!std::exchange(container.suspect, true)) {
     container.noticed = Clock::now();

@@ -74,6 +74,9 @@ class CpusetGuard {
   // The containers whose cgroups are known. On the queue only.
   std::vector<ContainerCgroup> Cgroups() const;
 
+  // The container's cgroup; nullopt: not known yet. On the queue only.
+  std::optional<std::string> CgroupOf(const std::string& id) const;
+
   // Call after containers were created, removed or started.
   void Look() EXCLUDES(mutex_);
 

@@ -3,16 +3,17 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
+#include "host/log_event.h"
 
 namespace alignd::reconcile {
 namespace {
 
 using admission::Assignment;
-using admission::CpuSetChange;
 using admission::RunningContainer;
 
 Error Stopping() {
@@ -31,7 +32,12 @@ void LogMove(const Subject& container, const CpuSet& before, const CpuSet& now,
   if (before.empty() || before == now) {
     spdlog::debug("{} confirmed on {}", NameOf(container), what);
   } else {
-    spdlog::info("{} moved from CPUs {} to {}", NameOf(container), before.ToString(), what);
+    host::LogFields fields = {{"POD_UID", container.key.pod_uid},
+                              {"CONTAINER", container.key.container},
+                              {"RESOURCE", "cpu"}};
+    host::AddPodName(container.pod, fields);
+    host::LogEvent(host::kLogContainerMoved, spdlog::level::info, fields,
+                   NameOf(container) + " moved from CPUs " + before.ToString() + " to " + what);
   }
 }
 
@@ -47,26 +53,27 @@ constexpr size_t kMaxNamed = 5;  // containers in a message
 
 CpusetUpdater::CpusetUpdater(TaskQueue& background, const admission::Node& node,
                              allocation::AllocationManager& allocation, ContainerRegistry& registry,
-                             RuntimeClient& runtime, Conditions& conditions, Relist relist,
-                             Options options)
+                             RuntimeClient& runtime, CpusetNarrower& narrower,
+                             Conditions& conditions, Relist relist, Options options)
     : node_(node),
       allocation_(allocation),
       registry_(registry),
       runtime_(runtime),
+      narrower_(narrower),
       conditions_(conditions),
       relist_(std::move(relist)),
       options_(options),
       task_(background, [this] { return Run(); }) {}
 
 void CpusetUpdater::Stop() {
-  std::vector<Waiter> abandoned;
+  std::vector<Waiter> unanswered;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    abandoned.swap(waiters_);
+    unanswered.swap(waiters_);
   }
   task_.Stop();
-  for (const Waiter& waiter : abandoned) waiter.done(Stopping());
+  for (const Waiter& waiter : unanswered) waiter.done(Stopping());
 }
 
 void CpusetUpdater::BeforeStart(const std::string& named, std::function<void(Result<Done>)> done) {
@@ -120,13 +127,53 @@ CpusetUpdater::Clock::time_point CpusetUpdater::NextDue() const {
   for (const auto& [id, failure] : failures_) {
     if (!applying_.contains(id)) due = std::min(due, failure.retry);
   }
+  due = std::min(due, deferred_due_);
+  if (narrowing_) {
+    const Clock::time_point slow = *narrowing_ + options_.narrow_patience;
+    if (slow > checked_) due = std::min(due, slow);
+  }
   if (more_due_) {
-    for (const auto& [id, since] : applying_) {
-      const Clock::time_point slow = since + options_.slow;
+    for (const auto& [id, update] : applying_) {
+      const Clock::time_point slow = update.since + options_.slow;
       if (slow > checked_) due = std::min(due, slow);
     }
   }
   return due;
+}
+
+void CpusetUpdater::Narrow(const std::vector<Change>& all) {
+  std::vector<Change> changes;
+  std::ranges::copy_if(all, std::back_inserter(changes),
+                       [](const Change& change) { return change.narrow && change.now.may_narrow; });
+  if (changes.empty()) return;
+  {
+    const MutexLock lock(mutex_);
+    if (stopping_ || narrowing_) return;
+    narrowing_ = Clock::now();
+  }
+  std::vector<admission::CpuSetChange> narrow;
+  for (Change& change : changes) {
+    change.cpuset &= change.now.cpuset;
+    narrow.push_back({change.id, change.cpuset});
+  }
+  narrower_.Narrow(std::move(narrow),
+                   [this, changes = std::move(changes)](std::set<std::string> refused) {
+                     Narrowed(changes, std::move(refused));
+                   });
+}
+
+void CpusetUpdater::Narrowed(const std::vector<Change>& changes, std::set<std::string> refused) {
+  for (const Change& change : changes) {
+    if (refused.contains(change.id)) continue;
+    LogMove({change.id, change.now.key, registry_.PodName(change.now.key.pod_uid)},
+            change.now.cpuset, change.cpuset, "CPUs " + change.cpuset.ToString());
+  }
+  {
+    const MutexLock lock(mutex_);
+    narrowing_.reset();
+    not_narrowed_.merge(refused);
+  }
+  task_.RunSoon();
 }
 
 // The updates are marked in the registry first, and the snapshot is read again after that. If a
@@ -136,109 +183,36 @@ void CpusetUpdater::Update() {
   bool asked_for = false;  // by a waiter that has not been checked yet
   for (;;) {
     const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
-    const std::vector<CpuSetChange> changes = DueChanges(snapshot->state, asked_for);
-    std::map<std::string, CpuSet> before;
-    if (!changes.empty()) {
-      for (RunningContainer& container : registry_.Footprints()) {
-        before[container.id] = std::move(container.cpuset);
-      }
+    const std::vector<Change> all = Changes(snapshot->state);
+    Narrow(all);
+    const std::vector<Change> changes = DueChanges(snapshot->state, all, asked_for);
+    for (const Change& change : changes) registry_.BeginApply(change.id, change.cpuset);
+    if (allocation_.snapshot()->generation != snapshot->generation) {
+      // Nothing has been sent to the runtime.
+      for (const Change& change : changes) registry_.DropApply(change.id);
+      continue;
     }
-    for (const auto& [id, cpuset] : changes) registry_.BeginApply(id, cpuset);
-    if (allocation_.snapshot()->generation != snapshot->generation) continue;
-    for (const CpuSetChange& change : changes) {
-      const std::optional<ContainerKey> key = registry_.KeyOf(change.id);
-      if (!key) continue;  // removed meanwhile
-      Apply(change, admission::AssignmentOf(node_, snapshot->state, *key).memory_nodes,
-            before[change.id]);
+    for (const Change& change : changes) {
+      Apply(change, admission::AssignmentOf(node_, snapshot->state, change.now.key).memory_nodes);
     }
     return;
   }
 }
 
-std::vector<CpuSetChange> CpusetUpdater::DueChanges(const admission::NodeState& state,
-                                                    bool& asked_for) {
-  std::vector<CpuSetChange> changes =
-      admission::CpuSetChanges(node_, state, registry_.Containers());
-  std::set<std::string> wrong;
-  for (const CpuSetChange& change : changes) wrong.insert(change.id);
-  const std::set<std::string> too_early = TooEarly(state, changes);
-
-  const MutexLock lock(mutex_);
-  const Clock::time_point now = checked_ = Clock::now();
-  std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
-    const bool settled = !wrong.contains(entry.first) && !applying_.contains(entry.first);
-    if (settled) conditions_.UpdateSettled(entry.first);
-    return settled;
-  });
-  asked_for = asked_for || std::ranges::any_of(waiters_, &Waiter::fresh);
-  for (Waiter& waiter : waiters_) waiter.fresh = false;
-  std::erase_if(changes, [&](const CpuSetChange& change) REQUIRES(mutex_) {
-    if (applying_.contains(change.id)) return true;
-    const auto failure = failures_.find(change.id);
-    if (failure == failures_.end()) return too_early.contains(change.id);
-    if (too_early.contains(change.id)) {
-      failure->second.retry = std::max(failure->second.retry, now + options_.first_retry);
-      return true;
-    }
-    return failure->second.retry > now && !asked_for;
-  });
-  // Failed updates are few, and a waiter for one of them is not to wait again.
-  const auto others = std::stable_partition(
-      changes.begin(), changes.end(),
-      [&](const CpuSetChange& change) REQUIRES(mutex_) { return failures_.contains(change.id); });
-  const size_t failed = static_cast<size_t>(others - changes.begin());
-  const size_t limit = std::max(Available(now), failed);
-  more_due_ = changes.size() > limit;
-  if (more_due_) changes.resize(limit);
-  return changes;
-}
-
-size_t CpusetUpdater::Available(Clock::time_point now) const {
-  size_t under_way = 0;
-  for (const auto& [id, since] : applying_) under_way += now - since < options_.slow ? 1 : 0;
-  return options_.max_at_once - std::min(under_way, options_.max_at_once);
-}
-
-// A container leaves exclusive CPUs before another container comes onto them.
-std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
-                                              const std::vector<CpuSetChange>& changes) const {
-  std::set<std::string> too_early;
-  if (changes.empty()) return too_early;
-  const std::vector<RunningContainer> footprints = registry_.Footprints();
-  std::map<std::string, const RunningContainer*> by_id;
-  for (const RunningContainer& container : footprints) by_id[container.id] = &container;
-  for (const auto& [id, cpuset] : changes) {
-    const auto self = by_id.find(id);
-    if (self == by_id.end() || self->second->cpuset.empty()) continue;
-    const RunningContainer& container = *self->second;
-    const CpuSet gained = cpuset - container.cpuset;
-    // A container that also loses CPUs may block another container, so it does not wait.
-    if (gained.empty() || !cpuset.Contains(container.cpuset)) continue;
-    const bool exclusive = state.cpu.Find(container.key) != nullptr;
-    const bool wait = std::ranges::any_of(footprints, [&](const RunningContainer& other) {
-      return other.key.pod_uid != container.key.pod_uid && other.cpuset.Intersects(gained) &&
-             (exclusive || state.cpu.Find(other.key) != nullptr);
-    });
-    if (wait) too_early.insert(id);
-  }
-  return too_early;
-}
-
-void CpusetUpdater::Apply(const CpuSetChange& change, const std::vector<int>& memory_nodes,
-                          const CpuSet& before) {
-  const ContainerKey key = registry_.KeyOf(change.id).value_or(ContainerKey{});
+void CpusetUpdater::Apply(const Change& change, const std::vector<int>& memory_nodes) {
+  const ContainerKey& key = change.now.key;
   const Subject container{change.id, key, registry_.PodName(key.pod_uid)};
   const std::string what = Describe(change.cpuset, memory_nodes);
   {
     const MutexLock lock(mutex_);
-    applying_[change.id] = Clock::now();
+    applying_[change.id] = {Clock::now(), change.deferred};
   }
   conditions_.UpdateBegun(container, what);
   runtime_.UpdateCpuSet(
       change.id, change.cpuset, memory_nodes,
-      [this, change, container, before, what](const Result<Done>& result) {
+      [this, change, container, what](const Result<Done>& result) {
         if (result.ok()) {
-          LogMove(container, before, change.cpuset, what);
+          LogMove(container, change.now.cpuset, change.cpuset, what);
         } else if (result.error().code != ErrorCode::kNotFound) {
           const MutexLock lock(mutex_);
           // A first failure may only mean that the container has ended.
@@ -252,7 +226,7 @@ void CpusetUpdater::Apply(const CpuSetChange& change, const std::vector<int>& me
       });
 }
 
-void CpusetUpdater::Applied(const CpuSetChange& change, const Result<Done>& result) {
+void CpusetUpdater::Applied(const Change& change, const Result<Done>& result) {
   registry_.EndApply(change.id, change.cpuset, result.ok());
   const bool gone = !result.ok() && result.error().code == ErrorCode::kNotFound;
   if (gone) registry_.RemoveContainer(change.id);
@@ -260,6 +234,8 @@ void CpusetUpdater::Applied(const CpuSetChange& change, const Result<Done>& resu
   {
     const MutexLock lock(mutex_);
     if (result.ok() || gone) {
+      not_narrowed_.erase(change.id);
+      if (!gone && !registry_.AppliedTo(change.id)) disturbed_.insert(change.id);
       if (failures_.erase(change.id) > 0) conditions_.UpdateSettled(change.id);
     } else {
       Failure& failure = failures_[change.id];
@@ -300,8 +276,9 @@ CpusetUpdater::Reasons CpusetUpdater::WhyNotMoved() const {
     why[id] = failure.error +
               (failure.times == 1 ? ", once" : ", " + std::to_string(failure.times) + " times");
   }
-  for (const auto& [id, since] : applying_) {
-    const auto waits = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since);
+  for (const auto& [id, update] : applying_) {
+    const auto waits =
+        std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - update.since);
     std::string& reason = why[id];
     reason += reason.empty() ? "" : "; now ";
     reason += waits < Conditions::kAnswersWithin
@@ -323,7 +300,7 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
                  "container " + named + " is not known, and the runtime could not be listed",
                  "start the runtime, or see in its log why it does not answer"};
   }
-  const auto name_of = [this](const RunningContainer& container) {
+  const auto name_of = [this](const auto& container) {
     return NameOf({container.id, container.key, registry_.PodName(container.key.pod_uid)});
   };
   const auto reason_of = [&](const std::string& id) {
@@ -341,7 +318,7 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
   std::string in_the_way;
   std::string remedy = kRemedy;
   size_t count = 0;
-  for (const RunningContainer& other : registry_.Footprints()) {
+  for (const ContainerRegistry::Footprint& other : registry_.Footprints()) {
     // Containers of one pod share the CPUs of its ended init containers.
     if (other.key.pod_uid == self->key.pod_uid && snapshot->state.cpu.Find(other.key) != nullptr) {
       continue;

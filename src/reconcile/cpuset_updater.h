@@ -1,9 +1,15 @@
 // Applies CPU sets to running containers, and decides when a container may start.
+//
+// A container that must leave CPUs is narrowed first, by a write to its cgroup. The runtime is
+// updated later, when no call of a client is under way: its record, and with it its next update,
+// must agree. Where the write is not possible or proves nothing, the runtime's update moves the
+// container. docs/architecture.md has the order that keeps exclusive CPUs exclusive.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +20,7 @@
 #include "allocation/allocation_manager.h"
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
+#include "reconcile/cpuset_narrower.h"
 #include "reconcile/runtime_client.h"
 #include "sync/mutex.h"
 #include "sync/recurring_task.h"
@@ -23,6 +30,7 @@ namespace alignd::reconcile {
 
 // Thread-safe. Its work runs on a task queue and never waits for the runtime: each container is
 // updated by a call of its own. A call that hangs delays only the containers that need those CPUs.
+// A deferred update that hangs delays the other deferred ones by `slow`.
 class CpusetUpdater {
  public:
   struct Options {
@@ -31,9 +39,15 @@ class CpusetUpdater {
     std::chrono::milliseconds last_retry{30'000};      // up to this
     // This many updates are under way at once. With hundreds, the runtime would serve them all
     // before the container for which they free CPUs. Updates that take longer than `slow` do not
-    // count.
+    // count: they hang.
     size_t max_at_once = 16;
-    std::chrono::milliseconds slow{100};
+    std::chrono::milliseconds slow{1'000};
+    // Narrowing takes no longer than this, or the runtime is asked to move the containers.
+    std::chrono::milliseconds narrow_patience{100};
+    // Deferred updates, those of containers that need not leave any CPU, go one by one. Each begins
+    // when no call of a client has been under way for `quiet`, or after `defer_at_most`.
+    std::chrono::milliseconds quiet{200};
+    std::chrono::milliseconds defer_at_most{10'000};
   };
 
   using Clock = std::chrono::steady_clock;
@@ -43,14 +57,15 @@ class CpusetUpdater {
   // All references outlive this object.
   CpusetUpdater(TaskQueue& background, const admission::Node& node,
                 allocation::AllocationManager& allocation, ContainerRegistry& registry,
-                RuntimeClient& runtime, Conditions& conditions, Relist relist, Options options);
+                RuntimeClient& runtime, CpusetNarrower& narrower, Conditions& conditions,
+                Relist relist, Options options);
   CpusetUpdater(const CpusetUpdater&) = delete;
   CpusetUpdater& operator=(const CpusetUpdater&) = delete;
   ~CpusetUpdater() { Stop(); }
 
   void Start() { task_.RunSoon(); }
-  // Waiting callers get kUnavailable. Call after RuntimeClient::Stop, so that no update is under
-  // way.
+  // Waiting callers get kUnavailable. Call after RuntimeClient::Stop and CpusetNarrower::Stop, so
+  // that no update is under way.
   void Stop() EXCLUDES(mutex_);
 
   // Call after a change that may need new CPU sets.
@@ -77,6 +92,10 @@ class CpusetUpdater {
     bool listed = false;  // the runtime, since the wait began
     bool fresh = true;    // not checked yet: the containers in its way are updated without delay
   };
+  struct Applying {
+    Clock::time_point since;
+    bool deferred = false;
+  };
   struct Failure {
     int times = 0;
     std::string error;  // the last one
@@ -84,18 +103,40 @@ class CpusetUpdater {
   };
 
   Clock::time_point Run() EXCLUDES(mutex_);
-  // Begins to update every container whose set has changed.
-  void Update();
-  // The updates that may begin now. Not among them: containers that are being updated, that failed
-  // recently, or whose new CPUs another container has yet to leave; nor more than `max_at_once`.
-  std::vector<admission::CpuSetChange> DueChanges(const admission::NodeState& state,
-                                                  bool& asked_for) EXCLUDES(mutex_);
+  // A change of a container's set, and where the container is.
+  struct Change {
+    std::string id;
+    CpuSet cpuset;
+    ContainerRegistry::Footprint now;
+    bool narrow = false;    // it must leave CPUs, and a write to its cgroup can take them away
+    bool deferred = false;  // it need not leave any CPU
+  };
+
+  // --- What is done next: cpuset_plan.cc.
+
+  // The changes of all containers, in the order of admission::CpuSetChanges.
+  std::vector<Change> Changes(const admission::NodeState& state) const EXCLUDES(mutex_);
+  // Of all changes, the updates that may begin now. Not among them: containers that are being
+  // updated or narrowed, that failed recently, or whose new CPUs another container has yet to
+  // leave; nor more than `max_at_once`.
+  std::vector<Change> DueChanges(const admission::NodeState& state, std::vector<Change> changes,
+                                 bool& asked_for) EXCLUDES(mutex_);
   std::set<std::string> TooEarly(const admission::NodeState& state,
-                                 const std::vector<admission::CpuSetChange>& changes) const;
-  // `before`: the CPUs that the container may be on now; empty: any.
-  void Apply(const admission::CpuSetChange& change, const std::vector<int>& memory_nodes,
-             const CpuSet& before) EXCLUDES(mutex_);
-  void Applied(const admission::CpuSetChange& change, const Result<Done>& result) EXCLUDES(mutex_);
+                                 const std::vector<Change>& changes) const;
+  // Leaves of the deferred changes the one that may begin now, if any.
+  void HoldDeferred(std::vector<Change>& changes, Clock::time_point now) REQUIRES(mutex_);
+  // How many more updates may begin.
+  size_t Available(Clock::time_point now) const REQUIRES(mutex_);
+
+  // --- What is done: cpuset_updater.cc.
+
+  // Begins to narrow and to update every container whose set has changed.
+  void Update() EXCLUDES(mutex_);
+  // Begins a pass over those that can be narrowed, unless one is under way.
+  void Narrow(const std::vector<Change>& changes) EXCLUDES(mutex_);
+  void Narrowed(const std::vector<Change>& changes, std::set<std::string> refused) EXCLUDES(mutex_);
+  void Apply(const Change& change, const std::vector<int>& memory_nodes) EXCLUDES(mutex_);
+  void Applied(const Change& change, const Result<Done>& result) EXCLUDES(mutex_);
   // Answers the waiters that may start or whose deadline has passed.
   void AnswerWaiters() EXCLUDES(mutex_);
   // Why containers have not moved, by id. Containers without a failed or pending update are not in
@@ -105,8 +146,10 @@ class CpusetUpdater {
   // Done, or why the container must not start yet. `listed`: a container that is still not known
   // does not exist.
   Result<Done> MayStart(const std::string& named, bool listed, const Reasons& why) const;
-  // How many more updates may begin.
-  size_t Available(Clock::time_point now) const REQUIRES(mutex_);
+  // Whether containers are being narrowed for too long.
+  bool NarrowingHangs(Clock::time_point now) const REQUIRES(mutex_) {
+    return narrowing_ && now - *narrowing_ >= options_.narrow_patience;
+  }
   // When something is due without a Nudge.
   Clock::time_point NextDue() const REQUIRES(mutex_);
 
@@ -114,6 +157,7 @@ class CpusetUpdater {
   allocation::AllocationManager& allocation_;
   ContainerRegistry& registry_;
   RuntimeClient& runtime_;
+  CpusetNarrower& narrower_;
   Conditions& conditions_;
   const Relist relist_;
   const Options options_;
@@ -121,10 +165,17 @@ class CpusetUpdater {
   mutable Mutex mutex_;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
-  std::map<std::string, Clock::time_point> applying_ GUARDED_BY(mutex_);  // since when, by id
-  Clock::time_point checked_ GUARDED_BY(mutex_);                          // for changes, last
-  bool more_due_ GUARDED_BY(mutex_) = false;                              // beyond `max_at_once`
-  std::map<std::string, Failure> failures_ GUARDED_BY(mutex_);            // by container id
+  std::map<std::string, Applying> applying_ GUARDED_BY(mutex_);    // by container id
+  Clock::time_point checked_ GUARDED_BY(mutex_);                   // for changes, last
+  bool more_due_ GUARDED_BY(mutex_) = false;                       // beyond `max_at_once`
+  std::optional<Clock::time_point> narrowing_ GUARDED_BY(mutex_);  // a pass, since when
+  // The last attempt to narrow these has failed; until the runtime has updated them.
+  std::set<std::string> not_narrowed_ GUARDED_BY(mutex_);
+  // Updated, but not certainly: a call of another client was under way.
+  std::set<std::string> disturbed_ GUARDED_BY(mutex_);
+  std::map<std::string, Clock::time_point> deferred_ GUARDED_BY(mutex_);  // since when, by id
+  Clock::time_point deferred_due_ GUARDED_BY(mutex_) = RecurringTask::kNever;
+  std::map<std::string, Failure> failures_ GUARDED_BY(mutex_);  // by container id
 
   RecurringTask task_;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/admission/node_state.h"
+#include "host/log_event.h"
 
 namespace alignd::reconcile {
 
@@ -79,11 +80,15 @@ void PodReleaser::Release(const std::string& pod_uid) {
   const auto is_gone = std::make_shared<bool>(false);
   allocation_.ReleasePod(
       pod_uid,
-      [pod, is_assigned, is_gone](const Result<Done>& result) {
+      [pod, pod_uid, name, is_assigned, is_gone](const Result<Done>& result) {
+        host::LogFields fields = {{"POD_UID", pod_uid}};
+        host::AddPodName(name, fields);
         if (!result.ok()) {
-          spdlog::error("release of pod {}: {}", pod, result.error().Text());
+          host::LogEvent(host::kLogPodFailed, spdlog::level::err, fields,
+                         "release of pod " + pod + ": " + result.error().Text());
         } else if (*is_gone && is_assigned) {
-          spdlog::info("pod {} has ended: its CPUs, memory and devices are free again", pod);
+          host::LogEvent(host::kLogPodReleased, spdlog::level::info, fields,
+                         "pod " + pod + " has ended: its CPUs, memory and devices are free again");
         }
       },
       [&registry = registry_, pod_uid, is_gone] { return *is_gone = registry.IsGone(pod_uid); });

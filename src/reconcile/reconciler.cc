@@ -14,8 +14,10 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
           threads.io, threads.events, node, allocation, registry, runtime, cgroups, conditions,
           MakePodGuard(threads, allocation, registry, cgroups, conditions, options.pods),
           [this] { updater_.Nudge(); }, options.guard),
+      narrower_(threads.io, registry, cgroups,
+                [this](const std::string& id) { return guard_.CgroupOf(id); }),
       updater_(
-          threads.background, node, allocation, registry, runtime, conditions,
+          threads.background, node, allocation, registry, runtime, narrower_, conditions,
           [this] { lister_.Relist(); }, options.updater),
       releaser_(threads.background, allocation, registry, options.releaser),
       lister_(
@@ -63,6 +65,7 @@ void Reconciler::Stop() {
   releaser_.Stop();
   processes_.Stop();
   guard_.Stop();
+  narrower_.Stop();
   if (pods_) pods_->Stop();
   updater_.Stop();
 }

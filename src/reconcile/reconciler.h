@@ -16,6 +16,7 @@
 #include "reconcile/conditions.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/cpuset_guard.h"
+#include "reconcile/cpuset_narrower.h"
 #include "reconcile/cpuset_updater.h"
 #include "reconcile/pod_cpu_guard.h"
 #include "reconcile/pod_releaser.h"
@@ -28,7 +29,7 @@
 namespace alignd::reconcile {
 
 // Thread-safe. It has no thread of its own: CpusetUpdater, PodReleaser and RuntimeEvents run on
-// `background`, RuntimeLister, CpusetGuard, PodCpuGuard and ProcessScan on `io`.
+// `background`, RuntimeLister, CpusetGuard, CpusetNarrower, PodCpuGuard and ProcessScan on `io`.
 class Reconciler {
  public:
   struct Threads {
@@ -98,8 +99,14 @@ class Reconciler {
   // Call after a container was started: it is guarded from then on.
   void Started() { guard_.Look(); }
 
+  // As CpusetGuard::CgroupOf.
+  std::optional<std::string> CgroupOf(const std::string& id) const { return guard_.CgroupOf(id); }
+
   // As RuntimeLister::WhenListed.
   void WhenListed(std::function<void(bool recovered)> done) { lister_.WhenListed(std::move(done)); }
+
+  // As RuntimeLister::recovered.
+  bool Recovered() const { return lister_.recovered(); }
 
   // As RuntimeLister::WhenListedAnew.
   void WhenListedAnew(RuntimeLister::Clock::time_point until,
@@ -123,6 +130,7 @@ class Reconciler {
   const std::function<void()> after_listing_;
   std::optional<PodCpuGuard> pods_;
   CpusetGuard guard_;
+  CpusetNarrower narrower_;
   CpusetUpdater updater_;
   PodReleaser releaser_;
   RuntimeLister lister_;

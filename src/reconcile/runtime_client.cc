@@ -161,11 +161,15 @@ void RuntimeClient::Connect(bool alpha, ListDone done) {
   stubs_->Call<v1::VersionRequest, v1::VersionResponse>(
       "Version", v1::VersionRequest(),
       [this, alpha, done = std::move(done)](const grpc::Status& status,
-                                            const v1::VersionResponse&) mutable {
+                                            const v1::VersionResponse& version) mutable {
         if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && !alpha) {
           return Connect(/*alpha=*/true, std::move(done));
         }
         if (!status.ok()) return done(rpc::ToError(status, "runtime: Version"));
+        {
+          const MutexLock lock(mutex_);
+          runtime_name_ = Escaped(version.runtime_name());
+        }
         connected_ = true;
         ListSandboxes(std::move(done));
       });
@@ -261,6 +265,23 @@ void RuntimeClient::FindSpec(const std::string& container_id,
             SpecInStatus(info == response.info().end() ? std::string() : info->second);
         done(spec.ok() ? spec : Result<ContainerSpec>(spec.error().In(what)));
       });
+}
+
+void RuntimeClient::FindCgroupDriver(std::function<void(Result<CgroupDriver>)> done) {
+  v1::StatusRequest request;
+  request.set_verbose(true);
+  stubs_->Call<v1::StatusRequest, v1::StatusResponse>(
+      "Status", request,
+      [done = std::move(done)](const grpc::Status& status, const v1::StatusResponse& response) {
+        if (!status.ok()) return done(rpc::ToError(status, "runtime: Status"));
+        const auto config = response.info().find("config");
+        done(CgroupDriverInStatus(config == response.info().end() ? "" : config->second));
+      });
+}
+
+std::string RuntimeClient::RuntimeName() const {
+  const MutexLock lock(mutex_);
+  return runtime_name_;
 }
 
 }  // namespace alignd::reconcile

@@ -14,6 +14,7 @@
 #include "alignd/base/result.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/verbose_status.h"
+#include "sync/mutex.h"
 
 namespace grpc {
 class Channel;
@@ -61,6 +62,12 @@ class RuntimeClient {
   // the runtime does not report its spec.
   void FindSpec(const std::string& container_id, std::function<void(Result<ContainerSpec>)> done);
 
+  // The cgroup driver in the runtime's own configuration. Errors as List and CgroupDriverInStatus.
+  void FindCgroupDriver(std::function<void(Result<CgroupDriver>)> done);
+
+  // The name that the runtime called itself when it was listed first; empty: not known.
+  std::string RuntimeName() const;
+
  private:
   class Stubs;
   struct ExitCodes;  // a listing that waits for them
@@ -75,6 +82,8 @@ class RuntimeClient {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<Stubs> stubs_;
   std::atomic<bool> connected_ = false;
+  mutable Mutex mutex_;
+  std::string runtime_name_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::reconcile

@@ -7,6 +7,18 @@
 
 namespace alignd::reconcile {
 
+namespace {
+
+// Whether an unmanaged container has what its key is assigned: it takes over the CPUs of its
+// predecessor. It has no devices, and its memory may be on any node.
+bool HasAllItIsAssigned(const admission::NodeState& state, const ContainerKey& key) {
+  const std::vector<memorymanager::Block>* const memory = state.memory.Find(key);
+  return state.cpu.Find(key) != nullptr && (memory == nullptr || memory->empty()) &&
+         !state.devices.allocations.contains(key);
+}
+
+}  // namespace
+
 RuntimeLister::RuntimeLister(TaskQueue& io, allocation::AllocationManager& allocation,
                              ContainerRegistry& registry, RuntimeClient& runtime,
                              PodReleaser& releaser, Conditions& conditions,
@@ -49,10 +61,7 @@ void RuntimeLister::WhenListed(std::function<void(bool)> done) {
   {
     const MutexLock lock(mutex_);
     waits = !recovered_ && !stopping_;
-    if (waits) {
-      waiters_.push_back({std::move(done), std::nullopt});
-      relist_ = true;
-    }
+    if (waits) waiters_.push_back({std::move(done), std::nullopt});
   }
   if (waits) {
     task_.RunSoon();
@@ -66,10 +75,7 @@ void RuntimeLister::WhenListedAnew(Clock::time_point until, std::function<void(b
   {
     const MutexLock lock(mutex_);
     waits = !stopping_;
-    if (waits) {
-      waiters_.push_back({std::move(done), Clock::now(), until});
-      relist_ = true;
-    }
+    if (waits) waiters_.push_back({std::move(done), Clock::now(), until});
   }
   if (waits) {
     task_.RunSoon();
@@ -119,13 +125,17 @@ RuntimeLister::Clock::time_point RuntimeLister::Run() {
   if (answer) {
     under_way_ = false;
     Take(*answer);
+    if (is_requested_) next_requested_ = Clock::now() + options_.pause;
     AnswerWaiters(answer->ok());
   }
   AnswerLate();
   {
     const MutexLock lock(mutex_);
     if (under_way_) return NextLate();
-    if (!relist_ && Clock::now() < next_) return std::min(next_, NextLate());
+    const bool requested = relist_ || !waiters_.empty();
+    const Clock::time_point due = requested ? std::min(next_, next_requested_) : next_;
+    if (Clock::now() < due) return std::min(due, NextLate());
+    is_requested_ = requested;
     relist_ = false;
   }
   Begin();
@@ -172,8 +182,7 @@ void RuntimeLister::ReportUnmanaged() {
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
   std::vector<Subject> unmanaged;
   for (const ContainerRegistry::UnmanagedContainer& container : registry_.UnmanagedContainers()) {
-    // A container that is created again finds the assignment of its predecessor.
-    if (snapshot->state.cpu.Find(container.key) != nullptr) continue;
+    if (HasAllItIsAssigned(snapshot->state, container.key)) continue;
     unmanaged.push_back({container.id, container.key, registry_.PodName(container.key.pod_uid)});
   }
   conditions_.FoundUnmanaged(unmanaged);

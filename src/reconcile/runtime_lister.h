@@ -29,6 +29,10 @@ class RuntimeLister {
   struct Options {
     std::chrono::milliseconds period{10'000};  // between listings
     std::chrono::milliseconds retry{1'000};    // after a listing that failed
+    // From the end of a listing that was requested until another one that is requested begins: a
+    // flood of requests, such as updates of unknown containers, does not list without end. One
+    // listing answers all who wait for it.
+    std::chrono::milliseconds pause{500};
   };
 
   // `listed` is called after every listing, on the queue, with the time at which the listing began;
@@ -46,7 +50,8 @@ class RuntimeLister {
   // Call after RuntimeClient::Stop, so that no listing is under way.
   void Stop() EXCLUDES(mutex_);
 
-  // Lists the runtime at once: it may have changed something that did not pass through alignd.
+  // Lists the runtime, at once or after Options::pause: it may have changed something that did not
+  // pass through alignd.
   void Relist() EXCLUDES(mutex_);
 
   // Answers whether the runtime has been listed since the start, so that outdated assignments are
@@ -55,7 +60,10 @@ class RuntimeLister {
   // wait; one that hangs extends it up to the timeout of our own calls. On any thread.
   void WhenListed(std::function<void(bool recovered)> done) EXCLUDES(mutex_);
 
-  // Lists the runtime anew, and answers whether a listing that began after this call has succeeded.
+  // Whether the runtime has been listed since the start. Thread-safe; does not list it.
+  bool recovered() const { return recovered_; }
+
+  // As Relist, and answers whether a listing that began after this call has succeeded.
   // The answer comes at the end of that listing, or at `until`. On any thread.
   void WhenListedAnew(Clock::time_point until, std::function<void(bool listed)> done)
       EXCLUDES(mutex_);
@@ -100,6 +108,8 @@ class RuntimeLister {
   bool under_way_ = false;  // a listing
   Clock::time_point began_;
   Clock::time_point next_ = Clock::time_point::min();
+  bool is_requested_ = false;  // the listing that is under way
+  Clock::time_point next_requested_ = Clock::time_point::min();
   RecurringTask task_;
 };
 

@@ -35,4 +35,52 @@ Result<ContainerSpec> SpecInStatus(const std::string& info) {
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/period")};
 }
 
+std::string_view ToString(CgroupDriver driver) {
+  return driver == CgroupDriver::kSystemd ? "systemd" : "cgroupfs";
+}
+
+Result<CgroupDriver> CgroupDriverInStatus(const std::string& config) {
+  const json parsed =
+      json::parse(checkpoint::ToValidUtf8(config), nullptr, /*allow_exceptions=*/false);
+  static const json::json_pointer kRuntimes("/containerd/runtimes");
+  static const json::json_pointer kSystemdCgroup("/options/SystemdCgroup");
+  static const json::json_pointer kType("/runtimeType");
+  const Error unknown{ErrorCode::kNotFound, "the runtime does not report its cgroup driver",
+                      "update the runtime to one that implements RuntimeConfig"};
+  if (!parsed.is_object() || !parsed.contains(kRuntimes) || !parsed[kRuntimes].is_object()) {
+    return unknown;
+  }
+  std::optional<CgroupDriver> driver;
+  std::string first;
+  for (const auto& [name, runtime] : parsed[kRuntimes].items()) {
+    // Other shims have options of their own.
+    if (!runtime.is_object() || !runtime.contains(kType) || !runtime[kType].is_string() ||
+        !runtime[kType].get<std::string>().starts_with("io.containerd.runc.")) {
+      continue;
+    }
+    const bool stated = runtime.contains(kSystemdCgroup);
+    if (stated && !runtime[kSystemdCgroup].is_boolean()) return unknown;
+    const CgroupDriver own = stated && runtime[kSystemdCgroup].get<bool>()
+                                 ? CgroupDriver::kSystemd
+                                 : CgroupDriver::kCgroupfs;
+    if (driver && own != *driver) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "the runtime handlers " + first + " and " + name +
+                       " have different cgroup drivers: " + std::string(ToString(*driver)) +
+                       " and " + std::string(ToString(own)),
+                   "set SystemdCgroup to the same value in all runtimes of the runtime's "
+                   "configuration"};
+    }
+    driver = own;
+    if (first.empty()) first = name;
+  }
+  if (!driver) return unknown;
+  return *driver;
+}
+
+std::optional<CgroupDriver> DriverOfCgroup(std::string_view path) {
+  if (path.find("kubepods") == std::string_view::npos) return std::nullopt;
+  return path.ends_with(".scope") ? CgroupDriver::kSystemd : CgroupDriver::kCgroupfs;
+}
+
 }  // namespace alignd::reconcile

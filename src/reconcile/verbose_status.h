@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "alignd/base/result.h"
 
@@ -21,5 +23,19 @@ struct ContainerSpec {
 // show the OCI spec as `runtimeSpec`.
 // Errors: kNotFound if it has no cgroup path; kInvalidArgument if that is not a path.
 Result<ContainerSpec> SpecInStatus(const std::string& info);
+
+// How cgroups of pods are made and named: by systemd, as slices, or directly.
+enum class CgroupDriver { kSystemd, kCgroupfs };
+
+std::string_view ToString(CgroupDriver driver);
+
+// From the entry `config` of a verbose Status: a JSON object in which containerd shows its own
+// configuration. It is that of all its runtime handlers with runc.
+// Errors: kNotFound if it has none; kInvalidArgument if the handlers differ.
+// Source: containerd pkg/cri/config/config.go; the shim's options, SystemdCgroup.
+Result<CgroupDriver> CgroupDriverInStatus(const std::string& config);
+
+// The driver that made the cgroup of a pod's container; nullopt for any other path.
+std::optional<CgroupDriver> DriverOfCgroup(std::string_view path);
 
 }  // namespace alignd::reconcile

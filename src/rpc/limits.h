@@ -7,15 +7,11 @@
 namespace alignd::rpc {
 
 // The longest message in either direction is kMaxMessageBytes. Error texts travel in the metadata
-// and may be long, too.
+// that a channel receives, and may be long, too. A server accepts gRPC's 8 KiB.
 void SetLimits(grpc::ServerBuilder& builder);
 void SetLimits(grpc::ChannelArguments& arguments);
 
-// A limit of requests that have a few names and paths.
-inline constexpr int kMaxShortRequestBytes = 64 << 10;
-
-// For servers other than that of the CRI socket: the calls of one connection at a time are
-// limited, and so are the threads for methods that block.
+// For servers whose caller is the kubelet: the calls of one connection at a time are limited.
 void LimitCallers(grpc::ServerBuilder& builder);
 
 }  // namespace alignd::rpc

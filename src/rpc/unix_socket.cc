@@ -122,8 +122,12 @@ Result<std::string> SocketPath(std::string_view endpoint) {
   return std::string(path);
 }
 
+bool IsServed(const std::string& path) {
+  return path.size() < sizeof(sockaddr_un::sun_path) && TryConnect(path) == 0;
+}
+
 Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
-                                             grpc::ServerBuilder& builder, int max_request_bytes) {
+                                             grpc::ServerBuilder& builder) {
   const Result<std::string> path = SocketPath(endpoint);
   if (!path.ok()) return path.error().In("listen");
   const std::string context = "listen on " + *path;
@@ -132,7 +136,6 @@ Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
 
   int bound = 0;
   SetLimits(builder);
-  builder.SetMaxReceiveMessageSize(max_request_bytes);
   builder.AddListeningPort(Target(*path), grpc::InsecureServerCredentials(), &bound);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || bound == 0) {

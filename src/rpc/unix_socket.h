@@ -25,17 +25,18 @@ inline constexpr int kMaxMessageBytes = 16 * 1024 * 1024;
 // bytes), or if the endpoint has another scheme.
 Result<std::string> SocketPath(std::string_view endpoint);
 
+// Whether a process listens at `path`. Does not wait. A path that is too long for a socket address
+// is served by none.
+bool IsServed(const std::string& path);
+
 // Builds and starts `builder`'s server, with its services already registered, on a unix socket that
 // owner and group may use (mode 0660). Makes missing parent directories (mode 0755) and removes a
 // socket without a listening process. The umask does not change these modes. gRPC removes the
 // socket when the server shuts down.
 // Errors: kInvalidArgument as SocketPath, or if the path is another kind of file;
 // kUnavailable if another process answers on it; kIo. Each says `listen on PATH: ...`.
-// Requests of more than `max_request_bytes` get RESOURCE_EXHAUSTED. The requests that a caller has
-// begun to send are held, so a server whose requests are short should say so.
 Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
-                                             grpc::ServerBuilder& builder,
-                                             int max_request_bytes = kMaxMessageBytes);
+                                             grpc::ServerBuilder& builder);
 
 // The same without gRPC: a socket that listens. It is not removed automatically.
 // Errors: as Listen.

@@ -48,6 +48,11 @@ void TaskQueue::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+size_t TaskQueue::size() const {
+  const MutexLock lock(mutex_);
+  return tasks_.size();
+}
+
 bool TaskQueue::OnThisThread() const { return std::this_thread::get_id() == thread_id_; }
 
 void TaskQueue::AssertOnThisThread() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <map>
@@ -37,6 +38,10 @@ class TaskQueue {
   // the thread has ended; any number of calls, from any thread but this queue's.
   void Stop();
 
+  // How many tasks wait that may run now; those with a time are among them once it has come and
+  // the thread has looked.
+  size_t size() const;
+
   // Whether the caller is a task of this queue.
   bool OnThisThread() const;
 
@@ -51,7 +56,7 @@ class TaskQueue {
 
   const std::string name_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar wake_;
   std::deque<Task> tasks_ GUARDED_BY(mutex_);
   std::multimap<Clock::time_point, Task> timed_ GUARDED_BY(mutex_);

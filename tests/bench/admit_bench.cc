@@ -27,25 +27,31 @@ void MeasureExhaustive(benchmark::State& state, const WorkloadSpec& spec) {
   if (affinity != AdmitOrDie(workload)) state.SkipWithError("the two ways do not agree");
 }
 
-WorkloadSpec Numa2Cpus128() { return {.machine = "socket:2 core:32 thread:2 memory-gib=256"}; }
+WorkloadSpec Numa2Cpus128() {
+  return {.machine = "socket:2 numa:1 core:32 thread:2 memory-gib=256", .numa_nodes = 2};
+}
 
 WorkloadSpec Numa8Cpus512() {
-  return {.machine = "socket:2 numa:4 core:32 thread:2 memory-gib=128", .resources = 5};
+  return {.machine = "socket:2 numa:4 core:32 thread:2 memory-gib=128",
+          .numa_nodes = 8,
+          .resources = 5};
 }
 
 // Two processors of 72 cores. The memory of each of four GPUs is a NUMA node; 28 more nodes are
 // reserved for GPU partitions and are empty.
 WorkloadSpec Gb200() {
-  return {.machine = "socket:2 core:72 memory-gib=480 cpuless=32", .memoryless_from = 6};
+  return {.machine = "socket:2 numa:1 core:72 memory-gib=480 cpuless=32",
+          .numa_nodes = 34,
+          .memoryless_from = 6};
 }
 
 // The same machine with memory on all 34 nodes.
 WorkloadSpec Gb200FullOfMemory() {
-  return {.machine = "socket:2 core:72 memory-gib=480 cpuless=32"};
+  return {.machine = "socket:2 numa:1 core:72 memory-gib=480 cpuless=32", .numa_nodes = 34};
 }
 
 WorkloadSpec Numa64Cpus1024() {
-  return {.machine = "socket:8 numa:8 core:8 thread:2", .resources = 4};
+  return {.machine = "socket:8 numa:8 core:8 thread:2", .numa_nodes = 64, .resources = 4};
 }
 
 void Admit(benchmark::State& state, WorkloadSpec spec) {

@@ -52,8 +52,10 @@ BENCHMARK(CheckInvariants)->ArgName("pods")->Arg(0)->Arg(kManyPods);
 void FormatCheckpoints(benchmark::State& state) {
   const Workload workload = NodeWithPods(state);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(checkpoint::FormatCpuCheckpoint("static", workload.state.cpu));
-    benchmark::DoNotOptimize(checkpoint::FormatMemoryCheckpoint("Static", workload.state.memory));
+    benchmark::DoNotOptimize(checkpoint::FormatCpuCheckpoint("static", workload.state.cpu,
+                                                             checkpoint::StateForm::kData));
+    benchmark::DoNotOptimize(checkpoint::FormatMemoryCheckpoint("Static", workload.state.memory,
+                                                                checkpoint::StateForm::kData));
     benchmark::DoNotOptimize(checkpoint::FormatDeviceCheckpoint(workload.state.devices));
   }
 }

@@ -29,6 +29,10 @@ constexpr int kHugeGiPerNode = 8;
 
 Machine MakeBenchMachine(const WorkloadSpec& spec) {
   const Machine plain = MakeMachine(spec.machine);
+  if (spec.numa_nodes != 0 && spec.numa_nodes != plain.numa_count()) {
+    Die(spec.machine + " has " + std::to_string(plain.numa_count()) + " NUMA nodes, not " +
+        std::to_string(spec.numa_nodes));
+  }
   std::vector<NumaNode> nodes = plain.numa();
   for (NumaNode& node : nodes) {
     if (spec.memoryless_from >= 0 && node.id >= spec.memoryless_from) node.memory_bytes = 0;

@@ -15,6 +15,7 @@ enum class Asked { kCpu = 1, kMemory, kGpu, kNic, kHugePages };
 
 struct WorkloadSpec {
   std::string machine;       // for MakeMachine
+  int numa_nodes = 0;        // that the machine must have; 0: any number
   int resources = 3;         // the number of requested kinds
   int nodes_needed = 1;      // of each resource as much as this number of NUMA nodes has
   int devices_per_node = 2;  // of each kind, on every NUMA node that has CPUs

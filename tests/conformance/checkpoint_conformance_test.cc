@@ -75,11 +75,11 @@ std::string WrittenAgain(CheckpointKind kind, std::string_view text) {
   switch (kind) {
     case CheckpointKind::kCpu: {
       const auto read = ReadCpuDocument(text);
-      return read.ok() ? ToText(read->document) : "";
+      return read.ok() ? ToText(read->document, read->form) : "";
     }
     case CheckpointKind::kMemory: {
       const auto read = ReadMemoryDocument(text);
-      return read.ok() ? ToText(read->document) : "";
+      return read.ok() ? ToText(read->document, read->form) : "";
     }
     case CheckpointKind::kDevice:
       break;
@@ -96,15 +96,15 @@ bool SurvivesARoundTrip(const Vector& vector) {
       const Result<CpuCheckpoint> read = ParseCpuCheckpoint(vector.text);
       if (!read.ok()) return false;
       const Result<CpuCheckpoint> again =
-          ParseCpuCheckpoint(FormatCpuCheckpoint(read->policy_name, read->state));
+          ParseCpuCheckpoint(FormatCpuCheckpoint(read->policy_name, read->state, StateForm::kData));
       EXPECT_TRUE(again.ok() && *again == *read) << vector.place;
       return true;
     }
     case CheckpointKind::kMemory: {
       const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(vector.text);
       if (!read.ok()) return false;
-      const Result<MemoryCheckpoint> again =
-          ParseMemoryCheckpoint(FormatMemoryCheckpoint(read->policy_name, read->state));
+      const Result<MemoryCheckpoint> again = ParseMemoryCheckpoint(
+          FormatMemoryCheckpoint(read->policy_name, read->state, StateForm::kData));
       EXPECT_TRUE(again.ok() && *again == *read) << vector.place;
       return true;
     }
@@ -184,6 +184,41 @@ TEST(CheckpointConformance, StatesSurviveARoundTrip) {
     if (SurvivesARoundTrip(vector)) ++survived;
   }
   EXPECT_GT(survived, 0U);
+}
+
+// What kubelets 1.36 and 1.37 make of each other's files: the text of 1.36, of 1.37, and what
+// a 1.36 without the feature gate has after it has read that of 1.37.
+TEST(CheckpointConformance, ConvertsBetweenReleasesAsTheKubelets) {
+  size_t compared = 0;
+  for (const auto& path : VectorFiles("checkpoints-1.37.jsonl")) {
+    std::ifstream file(path);
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+      const std::string place = path.string() + ":" + std::to_string(number);
+      const nlohmann::json json = nlohmann::json::parse(line);
+      const auto kind = KindOfFileName(json.at("kind").get<std::string>());
+      ASSERT_TRUE(kind.has_value()) << place;
+      const auto old_form = json.at("gate").get<bool>() ? StateForm::kPodLevel : StateForm::kPlain;
+      const auto in = json.at("in").get<std::string>(), out = json.at("out").get<std::string>();
+      const auto converted = [&kind](const std::string& text, StateForm form) {
+        if (*kind == CheckpointKind::kCpu) {
+          const auto read = ReadCpuDocument(text);
+          return read.ok() ? ToText(read->document, form) : read.error().Text();
+        }
+        const auto read = ReadMemoryDocument(text);
+        return read.ok() ? ToText(read->document, form) : read.error().Text();
+      };
+      EXPECT_EQ(converted(in, StateForm::kData), out) << place;
+      EXPECT_EQ(converted(out, StateForm::kData), out) << place;
+      EXPECT_EQ(converted(out, old_form), in) << place;
+      EXPECT_EQ(converted(out, StateForm::kPlain), json.at("back").get<std::string>()) << place;
+      for (const std::string& text : {in, out}) {
+        EXPECT_TRUE(SurvivesARoundTrip({place, *kind, text, true, ""})) << place;
+      }
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 0U);
 }
 
 }  // namespace

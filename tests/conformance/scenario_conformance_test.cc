@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,10 +50,41 @@ bool HasOtherContents(const std::string& name) {
          name == "kubelet-bugs.jsonl";
 }
 
-// Why alignd's results differ from those of a file; empty if they must be the same.
-std::string_view KnownDifference(std::string_view name) {
-  if (name.starts_with("podlevel")) return "alignd does not reproduce Kubernetes 1.37 yet";
-  return {};
+// Gives a key without its ending `_1_37` the value of the key with it.
+void TakeValuesOf137(nlohmann::json& object) {
+  constexpr std::string_view kEnding = "_1_37";
+  const nlohmann::json before = object;
+  for (const auto& [key, value] : before.items()) {
+    if (!key.ends_with(kEnding)) continue;
+    object[key.substr(0, key.size() - kEnding.size())] = value;
+    object.erase(key);
+  }
+}
+
+// The scenarios of a line: one for each release for which it has results. Those of 1.36 and 1.37
+// differ in the state files.
+std::vector<std::string> Releases(const std::string& text) {
+  if (text.find("_1_37") == std::string::npos) return {text};
+  const nlohmann::json line = nlohmann::json::parse(text);
+  nlohmann::json older = line;
+  nlohmann::json newer = line;
+  newer["kubelet"] = "1.37";
+  TakeValuesOf137(newer);
+  for (nlohmann::json& result : newer["expect"]) {
+    for (const char* key :
+         {"cpu_manager_state", "memory_manager_state", "memory_manager_state_unordered"}) {
+      if (!result.contains(std::string(key) + "_1_37")) result.erase(key);
+    }
+    TakeValuesOf137(result);
+  }
+  older.erase("files_1_37");
+  for (nlohmann::json& result : older["expect"]) {
+    const nlohmann::json before = result;
+    for (const auto& [key, value] : before.items()) {
+      if (key.ends_with("_1_37")) result.erase(key);
+    }
+  }
+  return {older.dump(), newer.dump()};
 }
 
 // The names of all scenario files.
@@ -73,15 +105,16 @@ admission::NodeState SavedAndLoaded(const admission::Node& node,
                                     const admission::NodeState& state) {
   admission::NodeState loaded = state;
   if (node.cpu) {
-    auto cpu = checkpoint::ParseCpuCheckpoint(
-        checkpoint::FormatCpuCheckpoint(ToString(node.config.cpu_manager_policy), state.cpu));
+    auto cpu = checkpoint::ParseCpuCheckpoint(checkpoint::FormatCpuCheckpoint(
+        ToString(node.config.cpu_manager_policy), state.cpu, checkpoint::FormOf(node.config)));
     EXPECT_TRUE(cpu.ok()) << cpu.error().message;
     loaded.cpu = cpu.ok() ? std::move(cpu->state) : cpumanager::CpuState{};
     loaded.cpu.reusable = state.cpu.reusable;
   }
   if (node.memory) {
-    auto memory = checkpoint::ParseMemoryCheckpoint(checkpoint::FormatMemoryCheckpoint(
-        ToString(node.config.memory_manager_policy), state.memory));
+    auto memory = checkpoint::ParseMemoryCheckpoint(
+        checkpoint::FormatMemoryCheckpoint(ToString(node.config.memory_manager_policy),
+                                           state.memory, checkpoint::FormOf(node.config)));
     EXPECT_TRUE(memory.ok()) << memory.error().message;
     loaded.memory = memory.ok() ? std::move(memory->state) : memorymanager::MemoryState{};
   }
@@ -105,9 +138,10 @@ void ExpectSound(const Simulation& simulation) {
 
 // Runs the scenario and checks only the state.
 void ExpectSoundThroughout(const Scenario& scenario) {
-  Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
+  Result<Simulation> simulation = Simulation::Start(scenario);
   if (!simulation.ok()) return;  // the other test compares the expected result
-  const admission::NodeState initial = simulation->state();
+  admission::NodeState initial = admission::NodeState::Initial(simulation->node());
+  initial.devices = simulation->state().devices;
   std::set<std::string> pods;
   for (size_t i = 0; i < scenario.steps.size(); ++i) {
     SCOPED_TRACE("after step " + std::to_string(i));
@@ -129,17 +163,18 @@ void ExpectSoundThroughout(const Scenario& scenario) {
 class ScenarioConformance : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScenarioConformance, HasTheKubeletsResults) {
-  if (!KnownDifference(GetParam()).empty()) GTEST_SKIP() << KnownDifference(GetParam());
   int lines = 0;
   for (const std::filesystem::path& file : VectorFiles(GetParam())) {
     for (const Line& line : ReadLines(file)) {
       ++lines;
-      const Result<Check> check = CheckText(line.text);
-      if (!check.ok()) {
-        ADD_FAILURE() << line.place << ": " << check.error().message;
-      } else {
-        EXPECT_TRUE(check->passed)
-            << line.place << ": " << check->name << ": " << check->difference;
+      for (const std::string& text : Releases(line.text)) {
+        const Result<Check> check = CheckText(text);
+        if (!check.ok()) {
+          ADD_FAILURE() << line.place << ": " << check.error().message;
+        } else {
+          EXPECT_TRUE(check->passed)
+              << line.place << ": " << check->name << ": " << check->difference;
+        }
       }
     }
   }
@@ -150,9 +185,11 @@ TEST_P(ScenarioConformance, KeepsTheStateSound) {
   for (const std::filesystem::path& file : VectorFiles(GetParam())) {
     for (const Line& line : ReadLines(file)) {
       SCOPED_TRACE(line.place);
-      const Result<Scenario> scenario = ParseScenario(line.text);
-      // A configuration that is refused cannot be parsed; the other test compares the text.
-      if (scenario.ok()) ExpectSoundThroughout(*scenario);
+      for (const std::string& text : Releases(line.text)) {
+        const Result<Scenario> scenario = ParseScenario(text);
+        // A configuration that is refused cannot be parsed; the other test compares the text.
+        if (scenario.ok()) ExpectSoundThroughout(*scenario);
+      }
     }
   }
 }

@@ -26,12 +26,14 @@ TEST_F(RealNode, ExclusiveContainerHasItsCpusUntilItIsRemoved) {
   EXPECT_EQ(CgroupCpusOf(exclusive, id), own);
   EXPECT_EQ(CpusOf(shared, shared_id), all_ - own);
   EXPECT_EQ(CgroupCpusOf(shared, shared_id), all_ - own);
+  EXPECT_TRUE(WaitUntil([&] { return RecordedCpusOf(shared_id) == all_ - own; }));
   EXPECT_NE(CpuState().find("{\"app\":\"" + own.ToString() + "\"}"), std::string::npos)
       << CpuState();
 
   Remove(exclusive);
   EXPECT_TRUE(WaitUntil([&] { return CpusOf(shared, shared_id) == all_; }))
       << "still " << CpusOf(shared, shared_id).ToString();
+  EXPECT_TRUE(WaitUntil([&] { return RecordedCpusOf(shared_id) == all_; }));
   EXPECT_EQ(PidOf(shared, shared_id), shared_pid) << "it was restarted";
   EXPECT_EQ(CpuState().find("entries"), std::string::npos) << CpuState();
 }

@@ -60,6 +60,26 @@ TEST_F(RealNode, CrashWhileContainersRun) {
   EXPECT_TRUE(WaitUntil([&] { return CpusOf(shared, shared_id) == all_; }));
 }
 
+// The shared container has left the exclusive CPUs, and the runtime's record may be the old one.
+TEST_F(RealNode, CrashBeforeTheRuntimeIsUpdated) {
+  const PodManifest shared = SharedPod();
+  const std::string shared_id = Run(shared);
+  ASSERT_NE(shared_id, "");
+  ASSERT_TRUE(WaitUntil([&] { return RecordedCpusOf(shared_id) == all_; }));
+  for (int round = 0; round < 3; ++round) {
+    const PodManifest pod = ExclusivePod("exclusive-" + std::to_string(round), AllocatableCpus());
+    ASSERT_NE(Run(pod), "");
+    CrashAlignd();
+    EXPECT_EQ(CgroupCpusOf(shared, shared_id), CpuSet{reserved_});
+    StartAlignd();
+    EXPECT_TRUE(WaitUntil([&] { return RecordedCpusOf(shared_id) == CpuSet{reserved_}; }));
+    EXPECT_EQ(CgroupCpusOf(shared, shared_id), CpuSet{reserved_});
+    Remove(pod);
+    EXPECT_TRUE(WaitUntil([&] { return RecordedCpusOf(shared_id) == all_; }));
+    EXPECT_EQ(CpusOf(shared, shared_id), all_);
+  }
+}
+
 // CPUs of containers that ended while alignd was down are free after its restart.
 TEST_F(RealNode, PodIsRemovedWhileAligndIsDown) {
   const PodManifest shared = SharedPod();

@@ -23,6 +23,8 @@ TEST_F(RealNode, ForeignWritesToCpusetsAreRepaired) {
   const auto disturb = [&](const PodManifest& pod, const std::string& container,
                            const CpuSet& right) {
     ASSERT_EQ(CpusOf(pod, container), right);
+    // An update that is under way would hide the foreign write.
+    ASSERT_TRUE(WaitUntil([&] { return RecordedCpusOf(container) == right; }));
     std::ofstream(CgroupOf(pod, container) / "cpuset.cpus") << all_.ToString() << std::endl;
     EXPECT_TRUE(WaitUntil([&] { return CgroupCpusOf(pod, container) == right; }));
     EXPECT_EQ(CpusOf(pod, container), right);

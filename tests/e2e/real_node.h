@@ -10,15 +10,19 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "alignd/base/cpu_set.h"
+#include "edge/containerd_script.h"
 #include "edge/fake_tree.h"
 #include "edge/process.h"
+#include "edge/raw_call.h"
 #include "rpc/unix_socket.h"
+#include "runtime/v1/cri.pb.h"
 #include "simulator/kubelet.h"
 
 namespace alignd::testing {
@@ -108,8 +112,9 @@ class RealNode : public ::testing::Test {
                      std::to_string(reserved_) + "\"\n"});
     alignd_ = std::make_unique<Process>(
         std::vector<std::string>{ALIGND_PROGRAM, "--config", tree_.root() / "config.yaml",
-                                 "--listen", Socket(), "--runtime-endpoint", RuntimeSocket(),
-                                 "--state-dir", tree_.root() / "state"},
+                                 "--metrics-address", "off", "--listen", Socket(),
+                                 "--runtime-endpoint", RuntimeSocket(), "--state-dir",
+                                 tree_.root() / "state"},
         tree_.root() / "alignd.log");
     ASSERT_TRUE(alignd_->WaitForLog("ready:")) << alignd_->Log();
     // The first call on a connection to the former process fails. A kubelet polls the list.
@@ -226,6 +231,21 @@ class RealNode : public ::testing::Test {
     if (pid == 0) return CpuSet();
     return AllowedCpus(pid);
   }
+  // The CPUs that the runtime would give the container at its next update.
+  CpuSet RecordedCpusOf(const std::string& id) const {
+    runtime::v1::ContainerStatusRequest request;
+    request.set_container_id(id);
+    request.set_verbose(true);
+    const RawAnswer answer =
+        CallUnary(*rpc::Dial(RuntimeSocket()), "/runtime.v1.RuntimeService/ContainerStatus",
+                  request.SerializeAsString());
+    runtime::v1::ContainerStatusResponse status;
+    EXPECT_TRUE(answer.message && status.ParseFromString(*answer.message))
+        << answer.status.error_message();
+    const auto info = nlohmann::json::parse(status.info().at("info"));
+    const nlohmann::json::json_pointer cpus("/runtimeSpec/linux/resources/cpu/cpus");
+    return info.contains(cpus) ? ParseCpus(info[cpus].get<std::string>()) : CpuSet();
+  }
   CpuSet CgroupCpusOf(const PodManifest& pod, const std::string& id) const {
     return ParseCpus(ReadText(CgroupOf(pod, id) / "cpuset.cpus"));
   }
@@ -241,18 +261,9 @@ class RealNode : public ::testing::Test {
  private:
   // Runs scripts/lib/containerd.sh and returns its output.
   static std::string Script(const std::string& action, const std::string& dir) {
-    const std::string command =
-        std::string(ALIGND_SOURCE_DIR "/scripts/lib/containerd.sh ") + action + " " + dir;
-    std::string output;
-    FILE* const pipe = popen(command.c_str(), "re");
-    if (pipe == nullptr) {
-      ADD_FAILURE() << command;
-      return output;
-    }
-    char buffer[256];
-    while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) output += buffer;
-    EXPECT_EQ(pclose(pipe), 0) << command << "\n" << output;
-    return output;
+    const Result<std::string> output = RunContainerdScript(ALIGND_SOURCE_DIR, action, dir);
+    EXPECT_TRUE(output.ok()) << output.error().Text();
+    return output.ok() ? *output : "";
   }
 
   std::unique_ptr<Kubelet> MakeKubelet(const std::string& socket) const {

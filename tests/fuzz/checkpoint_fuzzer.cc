@@ -29,17 +29,17 @@ bool Readable(const Result<T>& read) {
   return false;
 }
 
-// The text written again; `{}` if it is no such document. It verifies.
-template <typename Document>
-std::string WithRightChecksum(std::string_view text) {
+// The text written again, with `form` in that form; `{}` if it is no such document. It verifies.
+template <typename Document, typename... Form>
+std::string WithRightChecksum(std::string_view text, Form... form) {
   Document document;
-  return GoJsonReader::Read(text, document).ok() ? ToText(document) : "{}";
+  return GoJsonReader::Read(text, document).ok() ? ToText(document, form...) : "{}";
 }
 
 void TryCpu(std::string_view text) {
   const Result<CpuCheckpoint> read = ParseCpuCheckpoint(text);
   if (!Readable(read)) return;
-  const std::string written = FormatCpuCheckpoint(read->policy_name, read->state);
+  const std::string written = FormatCpuCheckpoint(read->policy_name, read->state, StateForm::kData);
   const Result<CpuCheckpoint> again = ParseCpuCheckpoint(written);
   Require(again.ok() && *again == *read);
 }
@@ -47,7 +47,8 @@ void TryCpu(std::string_view text) {
 void TryMemory(std::string_view text) {
   const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(text);
   if (!Readable(read)) return;
-  const std::string written = FormatMemoryCheckpoint(read->policy_name, read->state);
+  const std::string written =
+      FormatMemoryCheckpoint(read->policy_name, read->state, StateForm::kData);
   const Result<MemoryCheckpoint> again = ParseMemoryCheckpoint(written);
   Require(again.ok() && *again == *read);
 }
@@ -67,9 +68,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace alignd::checkpoint;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   TryCpu(text);
-  TryCpu(WithRightChecksum<CpuDocument>(text));
   TryMemory(text);
-  TryMemory(WithRightChecksum<MemoryDocument>(text));
+  for (const auto form : {StateForm::kPlain, StateForm::kPodLevel, StateForm::kData}) {
+    TryCpu(WithRightChecksum<CpuDocument>(text, form));
+    TryMemory(WithRightChecksum<MemoryDocument>(text, form));
+  }
   TryDevice(text);
   TryDevice(WithRightChecksum<DeviceDocument>(text));
   const auto kind = KindOfText(text);

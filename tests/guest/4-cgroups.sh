@@ -7,17 +7,25 @@
 pod bystander 33333333-2222-3333-4444-555555555555
 starts bystander
 
+# repaired N: whether alignd has reported so many repairs.
+repaired() { [ "$(grep -c "CpusetRepaired: " $node/alignd.log)" -ge "$1" ]; }
+
 # disturb NAME FILE FOREIGN OWN: writes FOREIGN to the container's FILE, as another program would, and
-# waits for alignd's log line. An earlier second write would belong to the same repair.
+# waits for alignd's log line. An earlier second write would belong to the same repair. If the runtime
+# just updates the container, that undoes the write, and there is nothing to report: it is repeated.
 repairs=0
 disturb() {
-  local before after
+  local before after tries wait
+  repairs=$((repairs + 1))
   echo "$3" >"${group[$1]}/$2"
   read -r before _ </proc/uptime
   eventually "$1: $2 is $4 again after a write of $3" "$4" cgroup "$1" "$2"
   read -r after _ </proc/uptime
   note "repaired after $(((10#${after/./} - 10#${before/./}) * 10)) ms"
-  repairs=$((repairs + 1))
+  for ((tries = 0; tries < 10; tries++)); do
+    for ((wait = 0; wait < 25; wait++)); do repaired $repairs || sleep 0.2; done
+    repaired $repairs || echo "$3" >"${group[$1]}/$2"
+  done
   await $node/alignd.log "CpusetRepaired: " $repairs
 }
 disturb 1gpu-pod-2 cpuset.cpus 0-27 14-16

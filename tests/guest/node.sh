@@ -1,5 +1,5 @@
-# Functions of the checks: results, the programs of the node, pods, cgroups and state files. Sourced by
-# checks.sh.
+# Functions of the checks: the programs of the node, pods, cgroups and state files; results are in
+# tap.sh. Sourced by checks.sh.
 # shellcheck shell=bash disable=SC2086  # the paths here have no spaces
 
 node=/node
@@ -11,60 +11,9 @@ gpus=(
   GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841:numa=1
 )
 declare -A group
-checks=0
 
-# --- Results.
-
-note() { echo "# [$SECONDS s] $*"; }
-
-passes() {
-  checks=$((checks + 1))
-  echo "ok $checks - $1"
-}
-fails() {
-  checks=$((checks + 1))
-  echo "not ok $checks - $1"
-}
-
-# expect WHAT WANTED GOT
-expect() {
-  if [ "$2" = "$3" ]; then
-    passes "$1"
-  else
-    fails "$1"
-    printf '%s\n' "wanted: $2" "got: $3" | sed 's/^/#   /'
-  fi
-}
-
-# expect_part WHAT PART WHOLE
-expect_part() {
-  if [[ $3 == *"$2"* ]]; then
-    passes "$1"
-  else
-    fails "$1"
-    printf '%s\n' "wanted: ...$2..." "got: $3" | sed 's/^/#   /'
-  fi
-}
-
-# succeeds WHAT COMMAND...: prints the output of the command if it fails.
-succeeds() {
-  local what=$1 output
-  shift
-  if output=$("$@" 2>&1); then
-    passes "$what"
-  else
-    fails "$what"
-    printf '%s\n' "$output" | sed 's/^/#   /'
-  fi
-}
-
-# eventually WHAT WANTED COMMAND...: waits until the command prints WANTED, for at most 5 minutes.
-eventually() {
-  local what=$1 wanted=$2 got until=$((SECONDS + 300))
-  shift 2
-  until got=$("$@" 2>&1) && [ "$got" = "$wanted" ] || [ $SECONDS -gt $until ]; do sleep 0.2; done
-  expect "$what" "$wanted" "$got"
-}
+# shellcheck source=tests/support/tap.sh
+. ../support/tap.sh
 
 # Ends the checks: the following ones depend on what failed.
 give_up() {
@@ -205,7 +154,7 @@ starts() { # NAME...
     passes "$*: started"
   else
     fails "$*: started"
-    printf '%s\n' "$answer" | sed 's/^/#   /'
+    details "$answer"
   fi
   note "$*"
 }
@@ -241,7 +190,8 @@ mems_of() { status_of "$1" Mems_allowed_list; }
 
 # --- State files.
 
-cpu_state() { cat $state/cpu_manager_state; }
+# The part that kubelets before 1.37 read.
+cpu_state() { sed 's/,"data":.*/}/' $state/cpu_manager_state; }
 memory_state() { cat $state/memory_manager_state; }
 device_state() { cat $state/device-plugins/kubelet_internal_checkpoint; }
 verify_state() {

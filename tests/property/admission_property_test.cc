@@ -47,9 +47,11 @@ TEST(AdmissionProperty, MergesWhatTheKubeletMerges) {
   }
 }
 
-// The search may end at its limit if the sets are wide, and with the rules of kubelet 1.20.
+// The search may end at its limit if the sets are wide or must be the closest ones, and with the
+// rules of kubelet 1.20.
 bool MayBeInexact(const topologymanager::Policy& policy, const Merged& merged) {
-  return policy.rules().as_1_20 || 4 * merged.hint.affinity->Count() > policy.numa().all().Count();
+  return policy.rules().as_1_20 || policy.rules().prefer_closest ||
+         4 * merged.hint.affinity->Count() > policy.numa().all().Count();
 }
 
 TEST(AdmissionProperty, TheSearchIsExactOnMachinesAsTheyAreBuilt) {

@@ -27,6 +27,7 @@ class RandomStates {
       auto& containers = state.assignments[Name()];
       for (size_t i = 0; i <= Below(3); ++i) containers[Name()] = Cpus(1);
     }
+    for (size_t pods = Below(3); pods > 0; --pods) state.pods[Name()] = Cpus(1);
     return state;
   }
 
@@ -46,6 +47,9 @@ class RandomStates {
         containers[Name()] = {{NodeIds(), "hugepages-2Mi", random_()},
                               {NodeIds(), "memory", random_()}};
       }
+    }
+    for (size_t pods = Below(3); pods > 0; --pods) {
+      state.pods[Name()] = {{NodeIds(), "memory", random_()}};
     }
     return state;
   }
@@ -78,6 +82,10 @@ class RandomStates {
     return name;
   }
 
+  StateForm Form() {
+    return std::array{StateForm::kPlain, StateForm::kPodLevel, StateForm::kData}[Below(3)];
+  }
+
   size_t Below(size_t end) { return random_() % end; }
 
  private:
@@ -102,8 +110,10 @@ TEST(CheckpointProperty, CpuStatesAreReadAsTheyWereWritten) {
   std::mt19937_64 random = SeededRandom();
   RandomStates states(random);
   for (int i = 0; i < Iterations(500); ++i) {
-    const CpuCheckpoint checkpoint{states.Name(), states.Cpu()};
-    const std::string text = FormatCpuCheckpoint(checkpoint.policy_name, checkpoint.state);
+    CpuCheckpoint checkpoint{states.Name(), states.Cpu()};
+    const StateForm form = states.Form();
+    if (form == StateForm::kPlain) checkpoint.state.pods.clear();
+    const std::string text = FormatCpuCheckpoint(checkpoint.policy_name, checkpoint.state, form);
     const Result<CpuCheckpoint> read = ParseCpuCheckpoint(text);
     ASSERT_TRUE(read.ok()) << text << '\n' << read.error().Text();
     ASSERT_EQ(*read, checkpoint) << text;
@@ -115,8 +125,10 @@ TEST(CheckpointProperty, MemoryStatesAreReadAsTheyWereWritten) {
   std::mt19937_64 random = SeededRandom();
   RandomStates states(random);
   for (int i = 0; i < Iterations(500); ++i) {
-    const MemoryCheckpoint checkpoint{states.Name(), states.Memory()};
-    const std::string text = FormatMemoryCheckpoint(checkpoint.policy_name, checkpoint.state);
+    MemoryCheckpoint checkpoint{states.Name(), states.Memory()};
+    const StateForm form = states.Form();
+    if (form == StateForm::kPlain) checkpoint.state.pods.clear();
+    const std::string text = FormatMemoryCheckpoint(checkpoint.policy_name, checkpoint.state, form);
     const Result<MemoryCheckpoint> read = ParseMemoryCheckpoint(text);
     ASSERT_TRUE(read.ok()) << text << '\n' << read.error().Text();
     ASSERT_EQ(*read, checkpoint) << text;
@@ -151,11 +163,16 @@ TEST(CheckpointProperty, NoChangedByteIsOverlooked) {
   std::mt19937_64 random = SeededRandom();
   RandomStates states(random);
   for (int i = 0; i < Iterations(2000); ++i) {
-    const CpuCheckpoint checkpoint{"static", states.Cpu()};
-    std::string text = FormatCpuCheckpoint(checkpoint.policy_name, checkpoint.state);
-    // The key of the checksum itself is spared: without it the kubelet checks nothing.
-    const size_t at = states.Below(text.rfind("\"checksum\""));
-    text[at] = static_cast<char>(random());
+    CpuCheckpoint checkpoint{"static", states.Cpu()};
+    const StateForm form = states.Form();
+    if (form == StateForm::kPlain) checkpoint.state.pods.clear();
+    std::string text = FormatCpuCheckpoint(checkpoint.policy_name, checkpoint.state, form);
+    // The key of the checksum itself is spared: without it the kubelet checks nothing. The same
+    // holds of the keys `data` and `dataChecksum`, and all before them is not read.
+    const bool has_data = form == StateForm::kData;
+    const size_t from = has_data ? text.find(R"("data":")") + 8 : 0;
+    const size_t to = text.rfind(has_data ? R"(,"dataChecksum")" : R"("checksum")");
+    text[from + states.Below(to - from)] = static_cast<char>(random());
     const Result<CpuCheckpoint> read = ParseCpuCheckpoint(text);
     ASSERT_TRUE(!read.ok() || *read == checkpoint) << text;
   }

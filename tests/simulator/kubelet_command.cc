@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -23,6 +24,7 @@ struct KubeletCommandOptions {
   std::string cgroup_root;
   std::string log_directory;
   std::string pods_api;  // socket; empty: not served
+  std::string pods_api_stage = "ready";
   bool no_annotation = false;
   int64_t timeout_seconds = 120;
   int64_t grace_seconds = 1;
@@ -87,6 +89,9 @@ Result<Done> RunPods(Kubelet& kubelet, const KubeletCommandOptions& options, std
     Result<std::unique_ptr<PodsApi>> started = PodsApi::Start(options.pods_api);
     if (!started.ok()) return started.error();
     api = *std::move(started);
+    api->LimitRate();
+    if (options.pods_api_stage == "not-ready") api->SetStage(PodsApi::Stage::kNotReady);
+    if (options.pods_api_stage == "off") api->SetStage(PodsApi::Stage::kGateIsOff);
   }
   bool all = true;
   for (const std::string& path : options.manifests) {
@@ -213,6 +218,11 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
          "--pods-api", options->pods_api,
          "Serve the kubelet's Pods API on this socket until the pods run (default: not served)")
       ->type_name("SOCKET");
+  run->add_option("--pods-api-stage", options->pods_api_stage,
+                  "What that API answers: pods, or as before the kubelet is ready, or as with its "
+                  "feature gate off")
+      ->check(CLI::IsMember({"ready", "not-ready", "off"}))
+      ->capture_default_str();
   OnChosen(run, options, action, RunPods);
 
   CLI::App* const remove = command->add_subcommand("remove", "Stop and remove pods");

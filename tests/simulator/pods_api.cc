@@ -9,6 +9,7 @@
 
 #include "kubernetes/v1/pod.pb.h"
 #include "pods/v1alpha1/pods.grpc.pb.h"
+#include "rpc/rate_limit.h"
 #include "rpc/unix_socket.h"
 #include "simulator/hanging_reactor.h"
 #include "sync/mutex.h"
@@ -57,7 +58,13 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
     if (manner_ == Manner::kHang) return new HangingReactor;
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     const auto pod = pods_.find(request->poduid());
-    if (!failure_.ok()) {
+    if (limit_ && !limit_->Allow(rpc::RateLimit::Clock::now())) {
+      reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"});
+    } else if (stage_ == Stage::kGateIsOff) {
+      reactor->Finish({grpc::StatusCode::FAILED_PRECONDITION, "PodsAPI feature gate is disabled"});
+    } else if (stage_ == Stage::kNotReady) {
+      reactor->Finish({grpc::StatusCode::FAILED_PRECONDITION, "kubelet is not ready"});
+    } else if (!failure_.ok()) {
       reactor->Finish(failure_);
     } else if (manner_ == Manner::kFail) {
       reactor->Finish({grpc::StatusCode::UNKNOWN, "simulated failure"});
@@ -79,6 +86,24 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
     const MutexLock lock(mutex_);
     manner_ = manner;
   }
+  void SetStage(Stage stage) {
+    const MutexLock lock(mutex_);
+    stage_ = stage;
+  }
+  void LimitRate() {
+    // Source: kubelet pkg/kubelet/apis/pods, the same limits as those of pod resources.
+    constexpr double kPerSecond = 100;
+    constexpr int kBurst = 10;
+    const MutexLock lock(mutex_);
+    limit_ = std::make_unique<rpc::RateLimit>(kPerSecond, kBurst);
+  }
+  void AddEphemeral(const std::string& uid, const std::string& container) {
+    const MutexLock lock(mutex_);
+    k8s::Pod pod;
+    pod.ParseFromString(pods_[uid]);
+    pod.mutable_spec()->add_ephemeral_containers()->mutable_common()->set_name(container);
+    pods_[uid] = pod.SerializeAsString();
+  }
   void SetFailure(grpc::Status status) {
     const MutexLock lock(mutex_);
     failure_ = std::move(status);
@@ -93,6 +118,8 @@ class PodsApi::Service final : public ::v1alpha1::Pods::CallbackService {
   std::map<std::string, std::string> pods_ GUARDED_BY(mutex_);  // by UID
   std::vector<std::string> asked_ GUARDED_BY(mutex_);
   Manner manner_ GUARDED_BY(mutex_) = Manner::kAnswer;
+  Stage stage_ GUARDED_BY(mutex_) = Stage::kReady;
+  std::unique_ptr<rpc::RateLimit> limit_ GUARDED_BY(mutex_);  // null: none
   grpc::Status failure_ GUARDED_BY(mutex_);
 };
 
@@ -114,6 +141,11 @@ PodsApi::~PodsApi() {
 
 void PodsApi::SetPodBytes(const std::string& uid, std::string bytes) {
   service_->SetPodBytes(uid, std::move(bytes));
+}
+void PodsApi::SetStage(Stage stage) { service_->SetStage(stage); }
+void PodsApi::LimitRate() { service_->LimitRate(); }
+void PodsApi::AddEphemeral(const std::string& uid, const std::string& container) {
+  service_->AddEphemeral(uid, container);
 }
 void PodsApi::SetManner(Manner manner) { service_->SetManner(manner); }
 void PodsApi::SetFailure(grpc::Status status) { service_->SetFailure(std::move(status)); }

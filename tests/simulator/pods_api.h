@@ -23,6 +23,13 @@ std::string ToV1Pod(const Pod& pod);
 // Answers GetPod; an unknown pod is NOT_FOUND, with the kubelet's message. Thread-safe.
 class PodsApi {
  public:
+  // What kubelets since 1.37 serve on the socket.
+  enum class Stage {
+    kReady,
+    kNotReady,   // FAILED_PRECONDITION: not all sources of pods have been seen
+    kGateIsOff,  // FAILED_PRECONDITION: the feature gate is off
+  };
+
   // Errors: as rpc::Listen.
   static Result<std::unique_ptr<PodsApi>> Start(const std::string& endpoint);
   ~PodsApi();  // stops: calls under way are cancelled
@@ -32,10 +39,16 @@ class PodsApi {
 
   // The kind of all later answers. kNothing: an answer without a pod.
   void SetManner(Manner manner);
+  void SetStage(Stage stage);
+  // From now on, as the kubelet does: 100 calls per second with a burst of 10, and
+  // RESOURCE_EXHAUSTED beyond it.
+  void LimitRate();
+  // The pod's ephemeral container (`kubectl debug`), added to what SetPod said.
+  void AddEphemeral(const std::string& uid, const std::string& container);
   // Lets every call fail from now on, or work again if `status` is OK.
   void SetFailure(grpc::Status status);
 
-  // The UIDs of the requests, in order.
+  // The UIDs of the requests, in order, with those that failed.
   std::vector<std::string> asked() const;
 
  private:

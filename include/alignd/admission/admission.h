@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "alignd/admission/assignment.h"
@@ -31,8 +32,21 @@ struct ContainerDecision {
   friend bool operator==(const ContainerDecision&, const ContainerDecision&) = default;
 };
 
+// What refused a pod.
+enum class RefusedBy { kTopology, kDevices, kCpus, kMemory };
+
+// Where a decision ended with a refusal.
+struct RefusalPoint {
+  std::string container;  // with pod scope and kTopology: the first one of the pod
+  RefusedBy by = RefusedBy::kTopology;
+
+  friend bool operator==(const RefusalPoint&, const RefusalPoint&) = default;
+};
+
 struct Admission {
   std::optional<Refusal> refusal;  // nullopt: admitted
+  // nullopt: admitted, or refused before a manager was asked.
+  std::optional<RefusalPoint> refused_at;
   // Of the containers that were decided, in the pod's order.
   std::vector<ContainerDecision> decisions;
   // The state after the decision. A refused pod has nothing in it. But the kubelet allocates and
@@ -50,8 +64,18 @@ struct Admission {
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const devicemanager::PreferredAllocationFn& preferred);
 
+struct StartedPod {
+  // By container and resource: what is allocated at the start.
+  std::map<std::string, std::map<std::string, devicemanager::DeviceAllocation>> devices;
+  // The container that cannot start for want of devices, and why. It and those after it wait.
+  std::optional<std::pair<std::string, Refusal>> waits;
+};
+
 // The containers of the pod start, one after another. The memory of ended init containers is
-// released as the kubelet does it.
-void StartPod(const Node& node, const Pod& pod, NodeState& state);
+// released as the kubelet does it. A pod that has CPUs and memory as a whole
+// (PodLevelManagers::kPod) is admitted without devices; its containers are allocated them here.
+// Source: kubelet pkg/kubelet/cm/devicemanager/manager.go, GetDeviceRunContainerOptions.
+StartedPod StartPod(const Node& node, const Pod& pod,
+                    const devicemanager::PreferredAllocationFn& preferred, NodeState& state);
 
 }  // namespace alignd::admission

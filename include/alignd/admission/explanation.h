@@ -1,9 +1,11 @@
-// The explanation of a refusal: the request, what each NUMA node has free, and what would help.
+// The explanation of a refusal: its cause, the request, what each NUMA node has free, and what
+// would help.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alignd/admission/node.h"
@@ -36,14 +38,21 @@ struct NumaAvailability {
 // One entry per NUMA node, ascending by id. A device on two nodes is listed for both.
 std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState& state);
 
+// The same, also with the types of memory that the pod requests and no node has.
+std::vector<NumaAvailability> AvailableFor(const Node& node, const NodeState& state,
+                                           const Pod& pod);
+
 // "app: 3 exclusive CPUs, 1 nvidia.com/gpu; log: shared CPUs (500m CPUs are not a whole number)".
+// Before it, what the pod is assigned as a whole: "pod as a whole: 4 CPUs, 1Gi memory; ".
 std::string DescribeRequest(const Node& node, const NodeState& state, const Pod& pod);
 
 // "NUMA node 0: 10 of 14 CPUs (4-13), 1 of 1 nvidia.com/gpu; NUMA node 1: ...".
 std::string DescribeAvailable(const std::vector<NumaAvailability>& nodes);
 
 // The refusal with these texts after the kubelet's own text, and with what would help: found by the
-// decisions of another policy and of the empty node.
+// decisions of another policy and of the empty node. If the whole node has too little, the cause
+// follows the kubelet's text, which speaks of locality also then.
+inline constexpr std::string_view kWhatWouldHelp = ". What would help: ";
 Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal);
 
 }  // namespace alignd::admission

@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "alignd/checkpoint/go_types.h"
+#include "alignd/config/kubelet_config.h"
 
 namespace alignd::checkpoint {
 
@@ -20,21 +22,54 @@ std::string_view FileNameOf(CheckpointKind kind);
 // What the operator can do about a file that does not verify. The kubelet's text where it has one.
 std::string_view RemedyOf(CheckpointKind kind);
 
-// cpu_manager_state, version 2. A missing field keeps the initial value.
-// Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go, CPUManagerCheckpointV2.
+// The forms of cpu_manager_state and memory_manager_state. The device file has one form.
+enum class StateForm {
+  kPlain,     // CPU version 2, memory version 1: kubelets up to 1.36
+  kPodLevel,  // CPU 3, memory 2: kubelet 1.36 with the feature gate PodLevelResourceManagers
+  kData,  // CPU 4, memory 3: kubelets from 1.37 on. The plain form for older kubelets, then `data`,
+          // a text that contains everything once more; later kubelets read only `data`.
+};
+
+// The form in which alignd writes the files under that configuration.
+StateForm FormOf(const KubeletConfig& config);
+
+// The version of the file's format, in the kubelet's counting.
+int VersionOf(CheckpointKind kind, StateForm form);
+
+// The CPUs of a pod as a whole: a list in JSON, a set in the text that is hashed.
+struct CpuPodDocument {
+  CpuSet cpus;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"cpuSet", "CPUSet", "cpuset.CPUSet", true}, self.cpus);
+  }
+};
+
+// What cpu_manager_state contains in any form; its fields are those of `data`. A missing field
+// keeps the initial value. Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go,
+// CPUManagerCheckpointData.
 struct CpuDocument {
   std::string policy_name;
   std::string default_cpu_set;
   // pod UID -> container name -> CPU list
   GoMap<std::string, GoMap<std::string, std::string>> entries = {{}};
-  uint64_t checksum = 0;
+  GoMap<std::string, CpuPodDocument> pod_entries = {{}};  // pod UID -> CPUs; not in the plain form
 
   template <typename Self, typename Visitor>
-  static void Fields(Self& self, Visitor&& visit) {
+  static void PlainFields(Self& self, Visitor&& visit) {
     visit({"policyName", "PolicyName", "string"}, self.policy_name);
     visit({"defaultCpuSet", "DefaultCPUSet", "string"}, self.default_cpu_set);
     visit({"entries", "Entries", "map[string]map[string]string", true}, self.entries);
-    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+  template <typename Self, typename Visitor>
+  static void PodFields(Self& self, Visitor&& visit) {
+    visit({"podEntries", "PodEntries", "state.PodCPUAssignments", true}, self.pod_entries);
+  }
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    PlainFields(self, visit);
+    PodFields(self, visit);
   }
 };
 
@@ -82,21 +117,39 @@ struct BlockDocument {
   }
 };
 
-// memory_manager_state.
-// Source: kubelet pkg/kubelet/cm/memorymanager/state/checkpoint.go, MemoryManagerCheckpointV1.
+// The memory of a pod as a whole.
+struct MemoryPodDocument {
+  GoSlice<BlockDocument> memory_blocks;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"memoryBlocks", "MemoryBlocks", "[]state.Block", true}, self.memory_blocks);
+  }
+};
+
+// What memory_manager_state contains in any form; its fields are those of `data`.
+// Source: kubelet pkg/kubelet/cm/memorymanager/state/checkpoint.go, MemoryManagerCheckpointData.
 struct MemoryDocument {
   std::string policy_name;
   GoMap<int64_t, GoPointer<NumaMemoryDocument>> machine_state = {{}};  // by NUMA node id
   // pod UID -> container name -> blocks
   GoMap<std::string, GoMap<std::string, GoSlice<BlockDocument>>> entries = {{}};
-  uint64_t checksum = 0;
+  GoMap<std::string, MemoryPodDocument> pod_entries = {{}};  // by pod UID; not in the plain form
 
   template <typename Self, typename Visitor>
-  static void Fields(Self& self, Visitor&& visit) {
+  static void PlainFields(Self& self, Visitor&& visit) {
     visit({"policyName", "PolicyName", "string"}, self.policy_name);
     visit({"machineState", "MachineState", "state.NUMANodeMap"}, self.machine_state);
     visit({"entries", "Entries", "state.ContainerMemoryAssignments", true}, self.entries);
-    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+  template <typename Self, typename Visitor>
+  static void PodFields(Self& self, Visitor&& visit) {
+    visit({"podEntries", "PodEntries", "state.PodMemoryAssignments", true}, self.pod_entries);
+  }
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    PlainFields(self, visit);
+    PodFields(self, visit);
   }
 };
 
@@ -143,29 +196,36 @@ struct DeviceDocument {
   }
 };
 
-// The checksum that the kubelet writes for the content without the field `checksum`.
+// The checksum of the plain form, and of the device file: what the kubelet writes in `checksum`.
 uint32_t ChecksumOf(const CpuDocument& document);
 uint32_t ChecksumOf(const MemoryDocument& document);
 uint32_t ChecksumOf(const DeviceDocument& document);
 
-// The whole file, with the checksum of the content in place of `checksum`. One line, no line end.
-std::string ToText(CpuDocument document);
-std::string ToText(MemoryDocument document);
+// The whole file with its checksums. One line, no line end. In the plain form, and in the part of
+// the form `kData` for older kubelets, pod entries are left out.
+std::string ToText(const CpuDocument& document, StateForm form);
+std::string ToText(const MemoryDocument& document, StateForm form);
 std::string ToText(DeviceDocument document);
 
 // A document that verifies, and its checksums.
 template <typename Document>
 struct Verified {
   Document document;
-  uint64_t stored_checksum = 0;  // 0: nothing was checked
+  uint64_t stored_checksum = 0;  // that of `data` where there is one; 0: nothing was checked
   uint32_t computed_checksum = 0;
+  StateForm form = StateForm::kPlain;
+  // Whether the part for older kubelets verifies and has the same content, without pod entries.
+  // True in the other forms.
+  bool plain_part_agrees = true;
 };
 
-// Reads a file as kubelet 1.36 does and verifies the checksum. A checksum of 0 or none is accepted
-// unchecked in the CPU and memory files, not in the device file.
-// Errors: kCorrupt, naming what is wrong and where, and the remedy.
-// Differs: a CPU file of version 1, from a kubelet before 1.18, is refused; the kubelet migrates
-// it.
+// Read a file of any form as kubelet 1.37 does and verify the checksum. A file with `data` or its
+// checksum is read by these alone. A checksum of 0 or none is accepted unchecked in the plain form
+// only, and not in the device file. Errors: kCorrupt, naming what is wrong and where, and the
+// remedy. A CPU file of version 1, from a kubelet before 1.18, is refused with its own text.
+// Differs: a memory file in the plain form is also accepted with the checksum of the name
+// MemoryManagerCheckpointV1, as kubelet 1.36 does.
+// Source: kubelet pkg/kubelet/cm/{cpumanager,memorymanager}/state/state_checkpoint.go.
 Result<Verified<CpuDocument>> ReadCpuDocument(std::string_view text);
 Result<Verified<MemoryDocument>> ReadMemoryDocument(std::string_view text);
 Result<Verified<DeviceDocument>> ReadDeviceDocument(std::string_view text);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/checkpoint/go_types.h"
 
 namespace alignd::checkpoint {
@@ -63,6 +64,7 @@ class GoPrinter {
   void Content(int64_t number) { out_ += std::to_string(number); }
   void Content(uint64_t number) { out_ += std::to_string(number); }
   void Content(const GoBytes& value);
+  void Content(const CpuSet& cpus);  // as Go's cpuset.CPUSet, a struct with a map
 
   template <typename T>
   void Content(const GoSlice<T>& list) {

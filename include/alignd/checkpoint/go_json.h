@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/checkpoint/go_types.h"
 
 namespace alignd::checkpoint {
@@ -42,6 +43,8 @@ class GoJsonWriter {
   void Write(const GoBytes& value) {
     out_ += value.bytes ? '"' + EncodeBase64(*value.bytes) + '"' : "null";
   }
+
+  void Write(const CpuSet& cpus) { out_ += GoQuoted(cpus.ToString()); }
 
   template <typename T>
   void Write(const GoSlice<T>& list) {
@@ -106,9 +109,10 @@ class GoJsonWriter {
   static bool IsEmpty(const GoSlice<T>& list) {
     return !list || list->empty();
   }
+  static bool IsEmpty(const CpuSet& cpus) { return cpus.empty(); }
   template <typename T>
   static bool IsEmpty(const T&) {
-    return false;  // only maps and slices have omit_empty
+    return false;  // only maps, slices and CPU sets have omit_empty
   }
 
   std::string out_;

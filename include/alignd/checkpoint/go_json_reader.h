@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "alignd/checkpoint/go_types.h"
 
@@ -45,8 +46,15 @@ class GoJsonReader {
   static Result<Done> Read(std::string_view text, T& value) {
     const Result<JsonNode> parsed = ParseJson(text);
     if (!parsed.ok()) return parsed.error();
+    return Read(*parsed, value);
+  }
+
+  // The same, of a text that is parsed already. After an error, `value` has what could be read.
+  // Errors: kCorrupt: the first value of a wrong type, with its path.
+  template <typename T>
+  static Result<Done> Read(const JsonNode& parsed, T& value) {
     GoJsonReader reader;
-    reader.Value(*parsed, value);
+    reader.Value(parsed, value);
     if (reader.problem_) return *reader.problem_;
     return Done{};
   }
@@ -58,6 +66,7 @@ class GoJsonReader {
   void Value(const JsonNode& node, int64_t& target);
   void Value(const JsonNode& node, uint64_t& target);
   void Value(const JsonNode& node, GoBytes& target);
+  void Value(const JsonNode& node, CpuSet& target);
 
   template <typename T>
   void Value(const JsonNode& node, GoSlice<T>& list) {

@@ -15,16 +15,21 @@ namespace alignd::checkpoint {
 // A file that verifies. A value.
 struct Verification {
   CheckpointKind kind = CheckpointKind::kCpu;
-  int version = 2;          // of the file's format, in the kubelet's counting
+  int version = 2;          // of the file's form, in the kubelet's counting
   std::string policy_name;  // empty in the device file
   size_t entries = 0;  // containers in the CPU and memory files, allocations in the device file
-  uint64_t stored_checksum = 0;  // 0: none is stored, and none was compared
+  size_t pods = 0;     // with CPUs or memory of the pod as a whole
+  // Whether the part for kubelets before 1.37 verifies and has the same content. True without such
+  // a part.
+  bool plain_part_agrees = true;
+  uint64_t stored_checksum =
+      0;  // of `data` where there is one; 0: none is stored, none was compared
   uint32_t computed_checksum = 0;
 
   friend bool operator==(const Verification&, const Verification&) = default;
 };
 
-// Whether kubelet 1.36 accepts the text as an intact file of that kind. CPU lists and policy names
+// Whether kubelet 1.37 accepts the text as an intact file of that kind. CPU lists and policy names
 // are not checked; Parse...Checkpoint does that.
 // Errors: kCorrupt, naming what is wrong and the remedy; both checksums if they differ.
 Result<Verification> VerifyCheckpoint(CheckpointKind kind, std::string_view text);

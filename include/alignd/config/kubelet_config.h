@@ -20,8 +20,9 @@ enum class TopologyManagerPolicy { kNone, kBestEffort, kRestricted, kSingleNumaN
 enum class TopologyManagerScope { kContainer, kPod };
 enum class MemoryManagerPolicy { kNone, kStatic };
 
-// Which kubelet's merge rules apply where releases differ.
-enum class Compatibility { k1_20, k1_36 };
+// Which kubelet's rules and forms of the state files apply where releases differ. 1.20: its merge
+// of hints. 1.36: as 1.37, but state files without `data`.
+enum class Compatibility { k1_20, k1_36, k1_37 };
 
 // One entry of reservedMemory.
 struct MemoryReservation {
@@ -49,7 +50,10 @@ struct KubeletConfig {
   MemoryManagerPolicy memory_manager_policy = MemoryManagerPolicy::kNone;
   std::vector<MemoryReservation> reserved_memory;
 
-  Compatibility compatibility = Compatibility::k1_36;  // not a field of the kubelet
+  // featureGates as written, only those that alignd knows. See PodLevelResourceManagersOn.
+  std::map<std::string, bool> feature_gates;
+
+  Compatibility compatibility = Compatibility::k1_37;  // not a field of the kubelet
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };
@@ -67,10 +71,16 @@ std::string_view ToString(CpuManagerPolicy policy);       // none, static
 std::string_view ToString(TopologyManagerPolicy policy);  // none, best-effort, ...
 std::string_view ToString(TopologyManagerScope scope);    // container, pod
 std::string_view ToString(MemoryManagerPolicy policy);    // None, Static
-std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36
+std::string_view ToString(Compatibility compatibility);   // 1.20, 1.36, 1.37
 
 // Reads a boolean option as Go's strconv.ParseBool does (1 t T TRUE true True 0 f F FALSE ...).
 std::optional<bool> ParseGoBool(std::string_view text);
+
+// Whether the feature gate PodLevelResourceManagers is on. It is off by default in every release;
+// AllAlpha turns it on in 1.36, where it is alpha, and AllBeta later. Its own entry comes first. It
+// is off without the gate PodLevelResources, which is on by default, and in 1.20.
+// Source: kubernetes pkg/features/kube_features.go; k8s.io/component-base/featuregate.
+bool PodLevelResourceManagersOn(const KubeletConfig& config);
 
 // What the node reserves of cpu, memory and every huge page type: kubeReserved +
 // systemReserved + the hard eviction threshold. `reserved_cpu_count` is the number of CPUs in

@@ -10,11 +10,15 @@
 
 namespace alignd::cpumanager {
 
-// A value. `default_set` and `assignments` are the contents of cpu_manager_state.
+// A value. All but `reusable` is the content of cpu_manager_state.
 struct CpuState {
   CpuSet default_set;
-  // pod UID -> container name -> exclusive CPUs. Never an empty inner map, never an empty set.
+  // pod UID -> container name -> exclusive CPUs; in a pod of `pods` also the shared CPUs of the
+  // pod. Never an empty inner map, never an empty set.
   SharedMap<std::string, std::map<std::string, CpuSet>> assignments;
+  // pod UID -> the CPUs assigned to the pod as a whole, which its containers' sets are parts of.
+  // Only of pods with pod-level resources, with the feature gate PodLevelResourceManagers.
+  SharedMap<std::string, CpuSet> pods = {};
   // CPUs of ended init containers that later containers of their pod can reuse: pod UID -> CPUs. At
   // most one pod: a decision about another pod drops the entry. Internal to the kubelet's policy;
   // not saved.
@@ -22,6 +26,9 @@ struct CpuState {
 
   // The container's exclusive CPUs, or null.
   const CpuSet* Find(const ContainerKey& key) const;
+
+  // All CPUs of the pod: as a whole, and of its containers.
+  CpuSet HeldBy(const std::string& pod_uid) const;
 
   friend bool operator==(const CpuState&, const CpuState&) = default;
 };

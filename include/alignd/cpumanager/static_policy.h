@@ -67,7 +67,8 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
                                 const Container& container,
                                 const topologymanager::TopologyHint& affinity, CpuState& state);
 
-// Releases the container's CPUs, except those that another container is assigned too.
+// Releases the container's CPUs, except those that another container is assigned too. If its pod
+// has CPUs as a whole, they are released with those of the last container.
 // Source: policy_static.go, RemoveContainer.
 // Differs: the pod cannot reuse released CPUs; every pod can be assigned them.
 void ReleaseContainer(const ContainerKey& key, CpuState& state);
@@ -81,7 +82,8 @@ void ReleasePod(const std::string& pod_uid, CpuState& state);
 // Source: policy_static.go, validateState.
 // Differs: with strict-cpu-reservation the default set may be empty if the assignments cover all
 // CPUs but the reserved ones; the kubelet cannot restart on a fully used node. CPUs that two pods
-// are assigned, and a container without CPUs, are errors; the kubelet does not check them.
+// are assigned, and a container without CPUs, are errors; the kubelet does not check them. The CPUs
+// of a pod as a whole may overlap the default set, as in the kubelet: see DropStalePods.
 Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
                             const CpuState& state);
 

@@ -51,7 +51,8 @@ class Machine {
  public:
   // Rows and nodes in any order. Cores are renamed to their lowest CPU number.
   // Errors: kInvalidArgument if there is no CPU or no NUMA node, a CPU or node occurs twice, a CPU
-  // names an absent node, a core lies in two sockets, or there are more than 64 NUMA nodes.
+  // names an absent node, a core lies in two sockets, there are more than 64 NUMA nodes, or a
+  // distance is not 0 to kMaxDistance.
   static Result<Machine> Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa);
 
   const CpuSet& cpus() const { return cpus_; }
@@ -97,6 +98,8 @@ class Machine {
 
   // SLIT distance by positions. A row with one entry per node is read by position, a longer one by
   // node id (some kernels list offline nodes). A missing entry is kUnknownDistance.
+  static constexpr int kMaxDistance =
+      65'535;  // real ones have one byte; sums of more could overflow
   static constexpr int kUnknownDistance = 255;  // ACPI's "unreachable"
   int Distance(int from, int to) const;
 

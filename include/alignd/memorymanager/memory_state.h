@@ -49,9 +49,17 @@ struct MemoryState {
   std::map<int, NumaMemory> machine;  // by NUMA node id
   // pod UID -> container name -> blocks, sorted by type; none if the container requests no memory.
   SharedMap<std::string, std::map<std::string, std::vector<Block>>> assignments;
+  // pod UID -> the blocks assigned to the pod as a whole, sorted by type: they alone are reserved
+  // on the nodes, its containers' blocks are parts of them. Only of pods with pod-level resources,
+  // with the feature gate PodLevelResourceManagers.
+  SharedMap<std::string, std::vector<Block>> pods = {};
 
   // The container's blocks, or null.
   const std::vector<Block>* Find(const ContainerKey& key) const;
+
+  // The blocks that the pod has reserved on the nodes: those of the pod as a whole, or of its
+  // containers.
+  std::vector<Block> BookedFor(const std::string& pod_uid) const;
 
   friend bool operator==(const MemoryState&, const MemoryState&) = default;
 };

@@ -48,20 +48,29 @@ struct ContainerKey {
   friend auto operator<=>(const ContainerKey&, const ContainerKey&) = default;
 };
 
+// What the CPU manager and the memory manager do with a pod that has pod-level resources.
+enum class PodLevelManagers {
+  kOff,         // nothing: the feature gate PodLevelResourceManagers is off
+  kContainers,  // each Guaranteed container is assigned resources of the node
+  kPod,         // the pod is assigned what it requests as a whole, and its containers parts of that
+};
+
 struct Pod {
   std::string uid;
   std::string name;
   std::string name_space;
   // In the kubelet's order: init containers as listed (sidecars among them), then the others.
   std::vector<Container> containers;
-  // spec.resources. If it has requests or limits for cpu, memory or huge pages, the CPU manager and
-  // the memory manager ignore the pod (default feature gates of 1.36).
+  // spec.resources. If it has requests or limits for cpu, memory or huge pages,
+  // `pod_level_managers` says what the CPU manager and the memory manager do with the pod.
   std::optional<Resources> pod_level;
   // status.qosClass, or the class of the cgroup parent. Takes precedence over the computed class.
   std::optional<QosClass> stated_qos;
   // The runtime handler, if the containers of such pods do not run in cgroups of their own (gVisor,
   // Kata): the CPU manager and the memory manager ignore the pod. Empty for all other pods.
   std::string shared_pool_handler = {};
+  // Not part of the pod: the node's configuration decides (admission::PodLevelManagersOf).
+  PodLevelManagers pod_level_managers = PodLevelManagers::kOff;
 
   friend bool operator==(const Pod&, const Pod&) = default;
 };
@@ -76,11 +85,19 @@ QosClass QosOf(const Pod& pod);
 bool HasPodLevelResources(const Pod& pod);
 
 // Whether the CPU manager and the memory manager assign anything to the pod's containers: the pod
-// is Guaranteed, and has neither pod-level resources nor a shared_pool_handler.
+// is Guaranteed, has no shared_pool_handler, and has no pod-level resources unless the managers
+// support them.
 bool IsPinned(const Pod& pod);
 
-// Number of exclusive CPUs the container is entitled to: its cpu request, if the pod is pinned and
-// the request is a whole number. 0: the container runs in the shared pool.
+// Whether the container is entitled to resources of its own: any container of a pod without
+// pod-level resources; of a pod with them, one whose cpu and memory requests are positive and equal
+// to its limits.
+// Source: kubelet pkg/kubelet/cm/qos, IsContainerEquivalentQOSGuaranteed.
+bool IsEligible(const Pod& pod, const Container& container);
+
+// Number of exclusive CPUs the container is entitled to: its cpu request, if the pod is pinned, the
+// container is eligible and the request is a whole number. 0: the container runs in the shared pool
+// of the node, or of its pod if that has CPUs as a whole (PodCpuBudget).
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, guaranteedCPUs.
 // Differs: the kubelet does not look at the runtime handler.
 int ExclusiveCpus(const Pod& pod, const Container& container);

@@ -52,10 +52,17 @@ struct NodeDescription {
   std::set<std::string> preferred;            // resources whose plugin has a preference
 };
 
+// Texts of state files; empty: no such file.
+struct StateFiles {
+  std::string cpu_manager_state;
+  std::string memory_manager_state;
+};
+
 struct Scenario {
   std::string name;
   NodeDescription node;
   KubeletConfig config;
+  StateFiles files;  // there before the first start
   std::vector<Step> steps;
 };
 

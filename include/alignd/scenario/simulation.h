@@ -19,6 +19,7 @@ namespace alignd::scenario {
 struct StepResult {
   std::optional<admission::Admission> admission;  // of an AdmitPod step
   std::optional<Error> restart_error;             // of a Restart step: why there was no start
+  std::optional<admission::StartedPod> started;   // of a StartPod step
 };
 
 // Owns its node and state. Not thread-safe.
@@ -26,6 +27,9 @@ class Simulation {
  public:
   // Errors: why the managers cannot start on this node with this configuration.
   static Result<Simulation> Start(const NodeDescription& node, const KubeletConfig& config);
+
+  // The same with state files that exist already. Errors: as at a Restart step.
+  static Result<Simulation> Start(const Scenario& scenario);
 
   // A step that names an unknown or refused pod changes nothing.
   StepResult Run(const Step& step);
@@ -51,8 +55,11 @@ class Simulation {
   // available devices the first in the plugin's order.
   std::vector<std::string> Prefer(const devicemanager::PreferenceQuery& query) const;
 
-  // The state as the state files restore it.
-  Result<admission::NodeState> Reload() const;
+  // The plugins' answers in the form that the device manager wants.
+  devicemanager::PreferredAllocationFn Preference() const;
+
+  // The state as these state files restore it; an empty text: no such file.
+  Result<admission::NodeState> Load(const StateFiles& files) const;
 
   admission::Node node_;
   std::map<std::string, DeviceList> devices_;  // the plugins' order

@@ -29,8 +29,9 @@ struct MergeRules {
 //     so no other nodes.
 //   * Of two combinations with the same result, the preferred one counts. So two facts are enough:
 //     which sets of common nodes are a result, and which of them a preferred one.
-// Up to 16 common nodes, tables of all sets hold these facts (DenseMerge): the same hint as the
-// kubelet's. With more common nodes, sets are tried in the order in which they would win.
+// Up to 16 common nodes, tables of all sets hold these facts (DenseMerge) unless a search finds the
+// best preferred set: the same hint as the kubelet's. With more common nodes, sets are tried in the
+// order in which they would win.
 //
 // Differs: with more than 16 common nodes (MergeLimits), a set that is not preferred is a candidate
 // only if it is enough for every resource whose hints are described. There the kubelet's own merge

@@ -38,17 +38,19 @@ struct NodeSets {
   friend bool operator==(const NodeSets&, const NodeSets&) = default;
 };
 
-// The limit of one search, in steps.
+// The limit of one search, in steps. A step computes one bound, which takes some microseconds. With
+// more than 256 different groups of nodes that share devices, a bound counts as several steps.
 //
-// The time of a decision: at most 1 s for one container. A search at the limit takes at most 0.2 s
-// (64 NUMA nodes that all differ under ten demands). A container needs one search for each device
-// resource, at most three for memory and one for the merge. On machines as they are built, all of
-// them take a few milliseconds.
+// The time of a decision: at most 1 s for one container. A container needs one search for each
+// device resource, at most three for memory and one for the merge. On machines as they are built,
+// all of them take a few milliseconds. docs/performance.md has what was measured, also at the
+// limit.
 //
 // Searches are short if places have one node each, if nodes are alike, or if demands exclude each
-// other. They are long if nodes share places in different ways, or if dozens of nodes are different
-// under several demands. A search that ends at the limit returns a set that satisfies every demand.
-// The set may have more nodes than necessary; the result says so (`exact`).
+// other. They are long if nodes share places in different ways, if dozens of nodes are different
+// under several demands, or if sets of equal size have many different distances. A search that ends
+// at the limit returns a set that satisfies every demand. The set may have more nodes than
+// necessary; the result says so (`exact`).
 inline constexpr int64_t kMaxSearchSteps = 1 << 13;
 
 struct Narrowest {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/admission/whole_pod.h"
 
 namespace alignd::admission {
 namespace {
@@ -29,25 +31,40 @@ class PodAdmission {
     const std::optional<Refusal> refusal = Decide();
     Admission admission;
     admission.refusal = refusal;
+    admission.refused_at = std::move(refused_at_);
     admission.decisions = std::move(decisions_);
     if (refusal) {
-      admission.next = before;
-      if (node_.memory) {
-        admission.next.memory =
-            memorymanager::AfterRefusal(pod_.uid, before.memory, std::move(next_.memory));
-      }
+      admission.next = AfterRefusal(before);
       return admission;
     }
     for (const Container& container : pod_.containers) {
       admission.assignments[container.name] =
           AssignmentOf(node_, next_, {pod_.uid, container.name});
+      Assignment& assignment = admission.assignments[container.name];
+      if (IsolationOf(next_, pod_, container) != Isolation::kContainer) assignment.exclusive = {};
     }
     admission.next = std::move(next_);
     return admission;
   }
 
  private:
+  NodeState AfterRefusal(const NodeState& before) {
+    NodeState after = before;
+    if (pod_.pod_level_managers == PodLevelManagers::kPod) {
+      // The kubelet releases also what the pod had before.
+      ReleasePod(pod_.uid, after);
+      memorymanager::ReleasePod(pod_.uid, next_.memory);
+      after.memory = std::move(next_.memory);
+      return after;
+    }
+    if (!node_.memory) return after;
+    after.memory = memorymanager::AfterRefusal(pod_.uid, before.memory, std::move(next_.memory));
+    return after;
+  }
+
   std::optional<Refusal> Decide() {
+    const bool is_whole = pod_.pod_level_managers == PodLevelManagers::kPod;
+    if (is_whole && !pod_.containers.empty()) return DecideWholePod();
     if (node_.topology.kind() == TopologyManagerPolicy::kNone) return DecideWithoutTopology();
     if (node_.topology.scope() == TopologyManagerScope::kPod) return DecidePodScope();
     return DecideContainerScope();
@@ -68,7 +85,10 @@ class PodAdmission {
       const Answers answers = ContainerAnswers(container);
       const MergedHint merged = node_.topology.Merge(answers);
       Note(container, answers, merged.hint);
-      if (!merged.admit) return topologymanager::TopologyAffinityError();
+      if (!merged.admit) {
+        refused_at_ = {container.name, RefusedBy::kTopology};
+        return AffinityRefusal(pod_);
+      }
       if (auto refusal = AllocateAt(container, merged.hint)) return refusal;
     }
     return std::nullopt;
@@ -76,14 +96,36 @@ class PodAdmission {
 
   // Source: scope_pod.go, Admit.
   std::optional<Refusal> DecidePodScope() {
-    const Answers answers = PodAnswers();
-    const MergedHint merged = node_.topology.Merge(answers);
-    for (const Container& container : pod_.containers) Note(container, answers, merged.hint);
-    if (!merged.admit) return topologymanager::TopologyAffinityError();
+    const MergedHint merged = MergeForPod(PodAnswers());
+    if (!merged.admit) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       if (auto refusal = AllocateAt(container, merged.hint)) return refusal;
     }
     return std::nullopt;
+  }
+
+  // Source: scope_pod.go, admitUsingPodResources.
+  std::optional<Refusal> DecideWholePod() {
+    const MergedHint merged = MergeForPod(WholePodAnswers(node_, next_, pod_));
+    if (!merged.admit) return AffinityRefusal(pod_);
+    for (const Container& container : pod_.containers) {
+      next_.affinities[{pod_.uid, container.name}] = merged.hint;
+    }
+    WholePodPlacement placement = AllocateWholePod(node_, pod_, merged.hint, next_);
+    for (ContainerDecision& decision : decisions_) decision.memory_exact = placement.memory_exact;
+    if (placement.refusal) refused_at_ = {pod_.containers.front().name, placement.by};
+    return std::move(placement.refusal);
+  }
+
+  // One hint for all containers.
+  MergedHint MergeForPod(const Answers& answers) {
+    const MergedHint merged = node_.topology.Merge(answers);
+    for (const Container& container : pod_.containers) Note(container, answers, merged.hint);
+    if (!merged.admit) {
+      refused_at_ = {pod_.containers.empty() ? std::string() : pod_.containers.front().name,
+                     RefusedBy::kTopology};
+    }
+    return merged;
   }
 
   Answers ContainerAnswers(const Container& container) const {
@@ -126,11 +168,13 @@ class PodAdmission {
   std::optional<Refusal> Allocate(const Container& container, const TopologyHint& affinity) {
     if (auto refusal = devicemanager::Allocate(node_.machine, pod_, container, affinity, preferred_,
                                                next_.devices)) {
+      refused_at_ = {container.name, RefusedBy::kDevices};
       return refusal;
     }
     if (node_.cpu) {
       if (auto refusal = cpumanager::Allocate(node_.machine, *node_.cpu, pod_, container, affinity,
                                               next_.cpu)) {
+        refused_at_ = {container.name, RefusedBy::kCpus};
         return refusal;
       }
     }
@@ -139,6 +183,7 @@ class PodAdmission {
                                                               container, affinity, next_.memory);
     std::ranges::find(decisions_, container.name, &ContainerDecision::container)->memory_exact =
         memory.exact;
+    if (memory.refusal) refused_at_ = {container.name, RefusedBy::kMemory};
     return std::move(memory.refusal);
   }
 
@@ -147,20 +192,44 @@ class PodAdmission {
   const PreferredAllocationFn& preferred_;
   NodeState next_;
   std::vector<ContainerDecision> decisions_;
+  std::optional<RefusalPoint> refused_at_;
 };
 
 }  // namespace
 
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const PreferredAllocationFn& preferred) {
-  return PodAdmission(node, state, pod, preferred).Run(state);
+  if (PodLevelManagersOf(node, pod) == pod.pod_level_managers) {
+    return PodAdmission(node, state, pod, preferred).Run(state);
+  }
+  const Pod managed = OnThisNode(node, pod);
+  return PodAdmission(node, state, managed, preferred).Run(state);
 }
 
-void StartPod(const Node& node, const Pod& pod, NodeState& state) {
-  if (!node.memory) return;
+StartedPod StartPod(const Node& node, const Pod& pod, const PreferredAllocationFn& preferred,
+                    NodeState& state) {
+  StartedPod started;
+  const bool needs_devices = PodLevelManagersOf(node, pod) == PodLevelManagers::kPod;
   for (const Container& container : pod.containers) {
-    memorymanager::ContainerStarts(pod, container.name, state.memory);
+    if (node.memory) memorymanager::ContainerStarts(pod, container.name, state.memory);
+    const ContainerKey key{pod.uid, container.name};
+    if (!needs_devices || state.devices.allocations.contains(key)) continue;
+    const auto stored = state.affinities.find(key);
+    const TopologyHint affinity =
+        stored == state.affinities.end() ? TopologyHint{std::nullopt, false} : stored->second;
+    NodeState with_devices = state;
+    if (auto refusal = devicemanager::Allocate(node.machine, pod, container, affinity, preferred,
+                                               with_devices.devices)) {
+      started.waits = {container.name, *std::move(refusal)};
+      return started;
+    }
+    state = std::move(with_devices);
+    if (const auto devices = state.devices.allocations.find(key);
+        devices != state.devices.allocations.end()) {
+      started.devices[container.name] = devices->second;
+    }
   }
+  return started;
 }
 
 }  // namespace alignd::admission

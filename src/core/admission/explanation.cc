@@ -6,7 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "alignd/admission/admission.h"
+#include "alignd/admission/pod_level.h"
+#include "core/admission/remedy.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -46,9 +47,18 @@ void AddMemory(const Node& node, const NodeState& state, std::vector<NumaAvailab
 // Why the container is in the shared pool.
 std::string WhyShared(const Pod& pod, const Container& container) {
   if (!pod.shared_pool_handler.empty()) return "runtime handler " + pod.shared_pool_handler;
-  if (HasPodLevelResources(pod)) return "the pod has pod-level resources";
+  const bool is_pod_level = HasPodLevelResources(pod);
+  if (is_pod_level && pod.pod_level_managers == PodLevelManagers::kOff) {
+    return "the pod has pod-level resources";
+  }
   if (const QosClass qos = QosOf(pod); qos != QosClass::kGuaranteed) {
     return std::string(ToString(qos)) + " pod";
+  }
+  if (pod.pod_level_managers == PodLevelManagers::kPod && PodCpuBudget(pod) == 0) {
+    return "the pod-level cpu request is not a whole number";
+  }
+  if (!IsEligible(pod, container)) {
+    return "its cpu and memory requests are not both set and equal to its limits";
   }
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
   if (cpu == nullptr || cpu->IsZero()) return "no cpu request";
@@ -62,9 +72,10 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
   if (exclusive > 0) {
     text += std::to_string(exclusive) + (exclusive == 1 ? " exclusive CPU" : " exclusive CPUs");
   } else {
-    text += node.cpu ? "shared CPUs (" + WhyShared(pod, container) + ")" : "any CPUs";
+    const std::string pool = PodCpuBudget(pod) > 0 ? "shared CPUs of the pod (" : "shared CPUs (";
+    text += node.cpu ? pool + WhyShared(pod, container) + ")" : "any CPUs";
   }
-  const bool pinned = node.memory && IsPinned(pod);
+  const bool pinned = node.memory && IsPinned(pod) && IsEligible(pod, container);
   for (const auto& [resource, quantity] : container.resources.limits) {
     const bool memory = resource == "memory" || resource.starts_with("hugepages-");
     if (memory && pinned) {
@@ -79,63 +90,46 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
   return text;
 }
 
-std::optional<std::vector<std::string>> NoPreference(const devicemanager::PreferenceQuery&) {
-  return std::nullopt;
+// "pod as a whole: 4 CPUs, 1Gi memory"; empty if it is assigned nothing as a whole.
+std::string DescribeWholePod(const Node& node, const Pod& pod) {
+  if (pod.pod_level_managers != PodLevelManagers::kPod || !IsPinned(pod)) return {};
+  std::string text;
+  const auto add = [&text](const std::string& amount) {
+    text += (text.empty() ? "pod as a whole: " : ", ") + amount;
+  };
+  if (const int64_t cpus = PodCpuBudget(pod); node.cpu && cpus > 0) {
+    add(std::to_string(cpus) + (cpus == 1 ? " CPU" : " CPUs"));
+  }
+  if (!node.memory) return text;
+  for (const auto& [resource, quantity] : pod.pod_level->requests) {
+    const bool memory = resource == "memory" || resource.starts_with("hugepages-");
+    if (memory && !quantity.IsZero()) add(quantity.ToString() + " " + resource);
+  }
+  return text;
 }
 
-bool FitsWithBestEffort(const Node& node, const NodeState& state, const Pod& pod) {
-  KubeletConfig config = node.config;
-  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
-  const Result<Node> relaxed = Node::Make(node.machine, std::move(config));
-  return relaxed.ok() && Admit(*relaxed, state, pod, NoPreference).admitted();
-}
-
-bool FitsOnEmptyNode(const Node& node, const NodeState& state, const Pod& pod) {
-  NodeState empty = NodeState::Initial(node);
-  empty.devices.resources = state.devices.resources;
-  return Admit(node, empty, pod, NoPreference).admitted();
-}
-
-// A problem of the devices that the pod needs and that no other pod can solve. Empty: none.
-std::string ProblemOfDevices(const NodeState& state, const Pod& pod) {
-  std::map<std::string, int64_t> wanted;  // of the container with the largest limit
+// Types of memory that the pod requests and the node does not have, as "0 of 0": otherwise a reader
+// could not see why the pod is refused.
+void AddMissingMemory(const Node& node, const Pod& pod, std::vector<NumaAvailability>& nodes) {
+  if (!node.memory || !IsPinned(pod)) return;
+  const auto add = [&nodes](const Resources& resources) {
+    for (const auto& [resource, quantity] : resources.limits) {
+      if (!resource.starts_with("hugepages-") || quantity.IsZero()) continue;
+      for (NumaAvailability& numa : nodes) numa.memory.try_emplace(resource);
+    }
+  };
+  if (pod.pod_level_managers == PodLevelManagers::kPod) add(*pod.pod_level);
   for (const Container& container : pod.containers) {
-    for (const auto& [name, amount] : container.resources.limits) {
-      const bool is_device = state.devices.resources.contains(name) && !amount.IsZero();
-      if (!is_device || state.devices.Find({pod.uid, container.name}, name) != nullptr) continue;
-      wanted[name] = std::max(wanted[name], amount.Value());
-    }
+    if (IsEligible(pod, container)) add(container.resources);
   }
-  for (const auto& [name, amount] : wanted) {
-    const devicemanager::Resource& resource = state.devices.resources.at(name);
-    const int64_t healthy = std::ranges::count_if(
-        resource.devices, [](const auto& device) { return device.second.healthy; });
-    if (healthy >= amount) continue;
-    if (!resource.registered)
-      return "the device plugin of " + name + " is not registered: check its pod";
-    if (const int64_t all = static_cast<int64_t>(resource.devices.size()); all >= amount) {
-      return std::to_string(all - healthy) + " of " + std::to_string(all) + " " + name +
-             " are unhealthy or their device plugin is disconnected: check the devices and the "
-             "plugin's pod";
-    }
-  }
-  return {};
 }
 
-std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod) {
-  if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) return problem;
-  const bool strict = node.topology.kind() == TopologyManagerPolicy::kRestricted ||
-                      node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
-  std::string help;
-  if (FitsOnEmptyNode(node, state, pod)) {
-    help = "it fits when other pods end and release their resources";
-  } else {
-    help = "it does not fit even on the empty node: reduce its requests";
-  }
-  if (strict && FitsWithBestEffort(node, state, pod)) {
-    help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
-  }
-  return help;
+// Why the pod is refused, where the kubelet's text speaks of the locality alone.
+std::string Cause(const Node& node, const NodeState& state, const Pod& pod,
+                  const Refusal& refusal) {
+  if (refusal.reason != "TopologyAffinityError") return {};
+  const std::string shortage = DescribeShortage(node, state, pod);
+  return shortage.empty() ? "" : ". Cause: " + shortage + "; the alignment is not the cause";
 }
 
 }  // namespace
@@ -154,8 +148,9 @@ std::vector<NumaAvailability> AvailableByNode(const Node& node, const NodeState&
   return nodes;
 }
 
-std::string DescribeRequest(const Node& node, const NodeState& state, const Pod& pod) {
-  std::string text;
+std::string DescribeRequest(const Node& node, const NodeState& state, const Pod& asking) {
+  const Pod pod = OnThisNode(node, asking);
+  std::string text = DescribeWholePod(node, pod);
   for (const Container& container : pod.containers) {
     if (!text.empty()) text += "; ";
     text += DescribeContainer(node, state, pod, container);
@@ -181,10 +176,20 @@ std::string DescribeAvailable(const std::vector<NumaAvailability>& nodes) {
   return text;
 }
 
-Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal) {
-  return {refusal.reason, refusal.message + ". Requested: " + DescribeRequest(node, state, pod) +
-                              ". Free: " + DescribeAvailable(AvailableByNode(node, state)) +
-                              ". What would help: " + WhatWouldHelp(node, state, pod)};
+std::vector<NumaAvailability> AvailableFor(const Node& node, const NodeState& state,
+                                           const Pod& pod) {
+  std::vector<NumaAvailability> nodes = AvailableByNode(node, state);
+  AddMissingMemory(node, OnThisNode(node, pod), nodes);
+  return nodes;
+}
+
+Refusal Explain(const Node& node, const NodeState& state, const Pod& asking,
+                const Refusal& refusal) {
+  const Pod pod = OnThisNode(node, asking);
+  return {refusal.reason, refusal.message + Cause(node, state, pod, refusal) +
+                              ". Requested: " + DescribeRequest(node, state, pod) +
+                              ". Free: " + DescribeAvailable(AvailableFor(node, state, pod)) +
+                              std::string(kWhatWouldHelp) + WhatWouldHelp(node, state, pod)};
 }
 
 }  // namespace alignd::admission

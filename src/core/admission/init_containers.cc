@@ -25,6 +25,8 @@ void ContainerStarts(const Node& node, const Pod& pod, const std::string& contai
   if (starting == pod.containers.end()) return;
   if (node.memory) memorymanager::ContainerStarts(pod, container, state.memory);
   if (starting->kind != ContainerKind::kApp) return;
+  // The CPUs of a pod as a whole stay with the pod, and the init containers' are parts of them.
+  if (state.cpu.pods.contains(pod.uid)) return;
   if (!OthersHaveTheirCpus(pod, state)) return;
   for (const Container& ended : pod.containers) {
     if (ended.kind != ContainerKind::kInit) continue;
@@ -33,7 +35,7 @@ void ContainerStarts(const Node& node, const Pod& pod, const std::string& contai
 }
 
 void LendToInitContainers(const Node& node, const Pod& pod, NodeState& state) {
-  if (!node.cpu || !OthersHaveTheirCpus(pod, state)) return;
+  if (!node.cpu || state.cpu.pods.contains(pod.uid) || !OthersHaveTheirCpus(pod, state)) return;
   CpuSet reusable;
   bool wanted = false;
   for (const Container& container : pod.containers) {

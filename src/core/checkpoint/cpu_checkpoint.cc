@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "alignd/base/cpu_set.h"
-#include "alignd/checkpoint/documents.h"
 #include "alignd/checkpoint/go_json.h"
 
 namespace alignd::checkpoint {
@@ -16,6 +15,11 @@ Error CorruptCpus(const std::string& message) {
 Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
   CpuCheckpoint checkpoint;
   checkpoint.policy_name = document.policy_name;
+  if (document.pod_entries) {
+    for (const auto& [pod, entry] : *document.pod_entries) {
+      if (!entry.cpus.empty()) checkpoint.state.pods[pod] = entry.cpus;
+    }
+  }
   if (!document.entries) return checkpoint;
   for (const auto& [pod, containers] : *document.entries) {
     if (!containers) continue;
@@ -34,7 +38,8 @@ Result<CpuCheckpoint> FromDocument(const CpuDocument& document) {
 
 }  // namespace
 
-std::string FormatCpuCheckpoint(std::string_view policy_name, const cpumanager::CpuState& state) {
+std::string FormatCpuCheckpoint(std::string_view policy_name, const cpumanager::CpuState& state,
+                                StateForm form) {
   CpuDocument document;
   document.policy_name = policy_name;
   document.default_cpu_set = state.default_set.ToString();
@@ -42,7 +47,8 @@ std::string FormatCpuCheckpoint(std::string_view policy_name, const cpumanager::
     auto& entry = (*document.entries)[pod].emplace();
     for (const auto& [container, cpus] : containers) entry[container] = cpus.ToString();
   }
-  return ToText(std::move(document));
+  for (const auto& [pod, cpus] : state.pods) (*document.pod_entries)[pod].cpus = cpus;
+  return ToText(document, form);
 }
 
 Result<CpuCheckpoint> ParseCpuCheckpoint(std::string_view text) {

@@ -1,27 +1,26 @@
 #include "alignd/checkpoint/documents.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "alignd/checkpoint/go_checksum.h"
 #include "alignd/checkpoint/go_json.h"
 #include "alignd/checkpoint/go_json_reader.h"
+#include "core/checkpoint/state_files.h"
 
 namespace alignd::checkpoint {
 namespace {
 
-// The type names that kubelet 1.36 hashes when it writes. When it reads, it also accepts the own
-// names of two of them.
-constexpr std::string_view kCpuType = "state.CPUManagerCheckpoint";
-constexpr std::string_view kCpuOwnType = "state.CPUManagerCheckpointV2";
-constexpr std::string_view kMemoryType = "state.MemoryManagerCheckpoint";
-constexpr std::string_view kMemoryOwnType = "state.MemoryManagerCheckpointV1";
-
-// With the feature gate PodLevelResourceManagers and without pod-level resources, the hashed text
-// has this before its checksum.
-constexpr std::string_view kNoCpuPodEntries = " PodEntries:(state.PodCPUAssignments)map[]";
-constexpr std::string_view kNoMemoryPodEntries = " PodEntries:(state.PodMemoryAssignments)map[]";
+constexpr StateNames kCpuNames = {.kind = CheckpointKind::kCpu,
+                                  .type = "state.CPUManagerCheckpoint",
+                                  .plain_type = "state.CPUManagerCheckpointV2",
+                                  .pod_level_type = "state.CPUManagerCheckpointV3",
+                                  .manager = "cpu manager"};
+constexpr StateNames kMemoryNames = {.kind = CheckpointKind::kMemory,
+                                     .type = "state.MemoryManagerCheckpoint",
+                                     .plain_type = "state.MemoryManagerCheckpointV1",
+                                     .pod_level_type = "",
+                                     .manager = "memory manager"};
 
 // cpu_manager_state, version 1, from a kubelet before 1.18. Recognised, so that the error names it.
 // Source: kubelet pkg/kubelet/cm/cpumanager/state/checkpoint.go, CPUManagerCheckpointV1.
@@ -70,63 +69,14 @@ struct OldDeviceDocument {
   }
 };
 
-template <typename Document>
-std::string HashedText(std::string_view type, Document document) {
-  document.checksum = 0;
-  return GoPrinter::PointerToStruct(type, document);
-}
-
-template <typename Document>
-std::string FinishedText(Document document) {
-  document.checksum = ChecksumOf(document);
-  return GoJsonWriter::ToText(document);
-}
-
-Error WithRemedy(CheckpointKind kind, const Error& error, std::string_view explanation = "") {
-  std::string remedy(explanation);
-  if (!remedy.empty()) remedy += "; ";
-  return {error.code, error.message, remedy + std::string(RemedyOf(kind))};
-}
-
-// The message is the kubelet's; the remedy has the numbers.
-Error Mismatch(CheckpointKind kind, uint64_t stored, uint32_t computed,
-               std::string_view explanation = "") {
-  std::string numbers =
-      "its checksum is " + std::to_string(stored) + ", its content has " + std::to_string(computed);
-  if (!explanation.empty()) numbers += " (" + std::string(explanation) + ")";
-  return WithRemedy(kind, {ErrorCode::kCorrupt, "checkpoint is corrupted"}, numbers);
-}
-
-// The likely reason for a checksum that does not match; empty if unknown. `hashed_text` ends with a
-// checksum field.
-std::string_view ExplainMismatch(std::string_view text, uint64_t stored, std::string hashed_text,
-                                 std::string_view no_pod_entries) {
-  hashed_text.insert(hashed_text.rfind(" Checksum:"), no_pod_entries);
-  const Result<JsonNode> parsed = ParseJson(text);
-  const bool has_pod_entries =
-      parsed.ok() && std::ranges::any_of(parsed->children, [](const JsonNode& member) {
-        return MatchesField(member.key, "podEntries");
-      });
-  if (!has_pod_entries && Fnv1a32(hashed_text) != stored) return "";
-  return "written with the feature gate PodLevelResourceManagers, which is off by default and not "
-         "supported here";
-}
-
-// The checksum of the document under one of the two names; the matching one if one matches.
-template <typename Document>
-uint32_t EitherChecksum(const Document& document, std::string_view own_type) {
-  const uint32_t computed = ChecksumOf(document);
-  if (computed == document.checksum) return computed;
-  const uint32_t own = Fnv1a32(HashedText(own_type, document));
-  return own == document.checksum ? own : computed;
-}
-
-// Whether a CPU file that is no valid version 2 is a version 1. Both versions have the same text if
+// Whether a CPU file that does not verify is a version 1. Versions 1 and 2 have the same text if
 // there are no entries; then only the checksum differs.
-bool IsFromBefore118(std::string_view text, bool reads_as_version2) {
+bool IsFromBefore118(std::string_view text) {
   CpuDocumentBefore118 old;
   if (!GoJsonReader::Read(text, old).ok()) return false;
-  return !reads_as_version2 || Fnv1a32(HashedText(kCpuType, old)) == old.checksum;
+  PlainFile<CpuDocument> plain;
+  return !GoJsonReader::Read(text, plain).ok() ||
+         ChecksumOfFile(kCpuNames.type, old) == plain.checksum;
 }
 
 Error FromBefore118() {
@@ -134,9 +84,6 @@ Error FromBefore118() {
           "the file is from a kubelet before 1.18 and names containers by the runtime's ids; this "
           "format is not supported"};
 }
-
-// Whether a CPU or memory file with that checksum is accepted.
-bool Matches(uint64_t stored, uint32_t computed) { return stored == 0 || stored == computed; }
 
 }  // namespace
 
@@ -166,48 +113,68 @@ std::string_view RemedyOf(CheckpointKind kind) {
          "without it all devices are free";
 }
 
-uint32_t ChecksumOf(const CpuDocument& document) { return Fnv1a32(HashedText(kCpuType, document)); }
+StateForm FormOf(const KubeletConfig& config) {
+  if (config.compatibility == Compatibility::k1_37) return StateForm::kData;
+  return PodLevelResourceManagersOn(config) ? StateForm::kPodLevel : StateForm::kPlain;
+}
+
+int VersionOf(CheckpointKind kind, StateForm form) {
+  switch (kind) {
+    case CheckpointKind::kCpu:
+      return 2 + static_cast<int>(form);
+    case CheckpointKind::kMemory:
+      return 1 + static_cast<int>(form);
+    case CheckpointKind::kDevice:
+      break;
+  }
+  return 2;
+}
+
+Error WithRemedy(CheckpointKind kind, const Error& error, std::string_view explanation) {
+  std::string remedy(explanation);
+  if (!remedy.empty()) remedy += "; ";
+  return {error.code, error.message, remedy + std::string(RemedyOf(kind))};
+}
+
+Error Mismatch(CheckpointKind kind, uint64_t stored, uint32_t computed) {
+  return WithRemedy(kind, {ErrorCode::kCorrupt, "checkpoint is corrupted"},
+                    "its checksum is " + std::to_string(stored) + ", its content has " +
+                        std::to_string(computed));
+}
+
+uint32_t ChecksumOf(const CpuDocument& document) {
+  return ChecksumOfFile(kCpuNames.type, PlainFile<CpuDocument>{document});
+}
 
 uint32_t ChecksumOf(const MemoryDocument& document) {
-  return Fnv1a32(HashedText(kMemoryType, document));
+  return ChecksumOfFile(kMemoryNames.type, PlainFile<MemoryDocument>{document});
 }
 
 uint32_t ChecksumOf(const DeviceDocument& document) {
   return Fnv1a32(GoPrinter::Struct("checkpoint.checkpointData", document.data));
 }
 
-std::string ToText(CpuDocument document) { return FinishedText(std::move(document)); }
-std::string ToText(MemoryDocument document) { return FinishedText(std::move(document)); }
-std::string ToText(DeviceDocument document) { return FinishedText(std::move(document)); }
+std::string ToText(const CpuDocument& document, StateForm form) {
+  return FileText(kCpuNames, document, form);
+}
+
+std::string ToText(const MemoryDocument& document, StateForm form) {
+  return FileText(kMemoryNames, document, form);
+}
+
+std::string ToText(DeviceDocument document) {
+  document.checksum = ChecksumOf(document);
+  return GoJsonWriter::ToText(document);
+}
 
 Result<Verified<CpuDocument>> ReadCpuDocument(std::string_view text) {
-  CpuDocument document;
-  if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
-    return WithRemedy(CheckpointKind::kCpu,
-                      IsFromBefore118(text, false) ? FromBefore118() : read.error());
-  }
-  const uint64_t stored = document.checksum;
-  const uint32_t computed = EitherChecksum(document, kCpuOwnType);
-  if (Matches(stored, computed))
-    return Verified<CpuDocument>{std::move(document), stored, computed};
-  if (IsFromBefore118(text, true)) return WithRemedy(CheckpointKind::kCpu, FromBefore118());
-  return Mismatch(CheckpointKind::kCpu, stored, computed,
-                  ExplainMismatch(text, stored, HashedText(kCpuType, document), kNoCpuPodEntries));
+  Result<Verified<CpuDocument>> read = ReadState<CpuDocument>(kCpuNames, text);
+  if (!read.ok() && IsFromBefore118(text)) return WithRemedy(CheckpointKind::kCpu, FromBefore118());
+  return read;
 }
 
 Result<Verified<MemoryDocument>> ReadMemoryDocument(std::string_view text) {
-  MemoryDocument document;
-  if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
-    return WithRemedy(CheckpointKind::kMemory, read.error());
-  }
-  const uint64_t stored = document.checksum;
-  const uint32_t computed = EitherChecksum(document, kMemoryOwnType);
-  if (!Matches(stored, computed)) {
-    return Mismatch(
-        CheckpointKind::kMemory, stored, computed,
-        ExplainMismatch(text, stored, HashedText(kMemoryType, document), kNoMemoryPodEntries));
-  }
-  return Verified<MemoryDocument>{std::move(document), stored, computed};
+  return ReadState<MemoryDocument>(kMemoryNames, text);
 }
 
 Result<Verified<DeviceDocument>> ReadDeviceDocument(std::string_view text) {

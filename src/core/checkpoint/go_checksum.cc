@@ -22,4 +22,14 @@ void GoPrinter::Content(const GoBytes& value) {
   out_ += ']';
 }
 
+void GoPrinter::Content(const CpuSet& cpus) {
+  out_ += "{elems:(map[int]struct {})map[";
+  bool first = true;
+  for (const int cpu : cpus) {
+    if (!std::exchange(first, false)) out_ += ' ';
+    out_ += std::to_string(cpu) + ":{}";
+  }
+  out_ += "]}";
+}
+
 }  // namespace alignd::checkpoint

@@ -193,6 +193,14 @@ void GoJsonReader::Value(const JsonNode& node, GoBytes& target) {
   target.bytes = std::move(bytes);
 }
 
+// Source: kubelet pkg/kubelet/cm/cpumanager/state/state.go, PodEntry.UnmarshalJSON.
+void GoJsonReader::Value(const JsonNode& node, CpuSet& target) {
+  if (node.kind == Kind::kNull || !Require(node, Kind::kString)) return;
+  Result<CpuSet> cpus = CpuSet::Parse(node.text);
+  if (!cpus.ok()) return Note("failed to parse cpuset: " + cpus.error().message);
+  target = *std::move(cpus);
+}
+
 std::optional<int64_t> GoJsonReader::Key(const std::string& text, const int64_t*) {
   std::string_view digits = text;
   if (digits.size() > 1 && digits[0] == '+' && digits[1] != '-') digits.remove_prefix(1);

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "alignd/checkpoint/documents.h"
 #include "alignd/checkpoint/go_json.h"
 
 namespace alignd::checkpoint {
@@ -40,6 +39,12 @@ BlockDocument ToDocument(const Block& block) {
   document.type = block.type;
   document.size = block.size;
   return document;
+}
+
+GoSlice<BlockDocument> ToDocument(const std::vector<Block>& blocks) {
+  std::vector<BlockDocument> documents;
+  for (const Block& block : blocks) documents.push_back(ToDocument(block));
+  return documents;
 }
 
 Result<int> ToInt(int64_t number) {
@@ -81,10 +86,11 @@ Result<NumaMemory> FromDocument(const GoPointer<NumaMemoryDocument>& document) {
   return node;
 }
 
-// Sorted by type.
-Result<std::vector<Block>> FromDocument(const std::vector<BlockDocument>& documents) {
+// Sorted by type; null is empty.
+Result<std::vector<Block>> FromDocument(const GoSlice<BlockDocument>& documents) {
   std::vector<Block> blocks;
-  for (const BlockDocument& document : documents) {
+  if (!documents) return blocks;
+  for (const BlockDocument& document : *documents) {
     Result<std::vector<int>> ids = ToIds(document.numa_affinity);
     if (!ids.ok()) return ids.error().In("numaAffinity");
     blocks.push_back({*std::move(ids), document.type, document.size});
@@ -93,55 +99,65 @@ Result<std::vector<Block>> FromDocument(const std::vector<BlockDocument>& docume
   return blocks;
 }
 
+// Without the remedy, which the caller adds.
+Result<MemoryState> FromDocument(const MemoryDocument& document) {
+  MemoryState state;
+  if (document.machine_state) {
+    for (const auto& [number, node_document] : *document.machine_state) {
+      const std::string where = "machineState." + GoQuoted(std::to_string(number));
+      const Result<int> id = ToInt(number);
+      if (!id.ok()) return id.error().In(where);
+      Result<NumaMemory> node = FromDocument(node_document);
+      if (!node.ok()) return node.error().In(where);
+      state.machine[*id] = *std::move(node);
+    }
+  }
+  if (document.entries) {
+    for (const auto& [pod, containers] : *document.entries) {
+      if (!containers) continue;
+      for (const auto& [container, list] : *containers) {
+        // A container without memory has an empty list. To the kubelet, null is the same.
+        Result<std::vector<Block>> blocks = FromDocument(list);
+        if (!blocks.ok()) {
+          return blocks.error().In("entries." + GoQuoted(pod) + "." + GoQuoted(container));
+        }
+        state.assignments[pod][container] = *std::move(blocks);
+      }
+    }
+  }
+  if (document.pod_entries) {
+    for (const auto& [pod, entry] : *document.pod_entries) {
+      Result<std::vector<Block>> blocks = FromDocument(entry.memory_blocks);
+      if (!blocks.ok()) return blocks.error().In("podEntries." + GoQuoted(pod));
+      if (!blocks->empty()) state.pods[pod] = *std::move(blocks);
+    }
+  }
+  return state;
+}
+
 }  // namespace
 
-std::string FormatMemoryCheckpoint(std::string_view policy_name, const MemoryState& state) {
+std::string FormatMemoryCheckpoint(std::string_view policy_name, const MemoryState& state,
+                                   StateForm form) {
   MemoryDocument document;
   document.policy_name = policy_name;
   for (const auto& [id, node] : state.machine) (*document.machine_state)[id] = ToDocument(node);
   for (const auto& [pod, containers] : state.assignments) {
     auto& entry = (*document.entries)[pod].emplace();
-    for (const auto& [container, blocks] : containers) {
-      auto& list = entry[container].emplace();
-      for (const Block& block : blocks) list.push_back(ToDocument(block));
-    }
+    for (const auto& [container, blocks] : containers) entry[container] = ToDocument(blocks);
   }
-  return ToText(std::move(document));
+  for (const auto& [pod, blocks] : state.pods) {
+    (*document.pod_entries)[pod].memory_blocks = ToDocument(blocks);
+  }
+  return ToText(document, form);
 }
 
 Result<MemoryCheckpoint> ParseMemoryCheckpoint(std::string_view text) {
   const Result<Verified<MemoryDocument>> read = ReadMemoryDocument(text);
   if (!read.ok()) return read.error();
-  const MemoryDocument& document = read->document;
-  MemoryCheckpoint checkpoint{.policy_name = document.policy_name, .state = {}};
-  if (document.machine_state) {
-    for (const auto& [number, node_document] : *document.machine_state) {
-      const std::string where = "machineState." + GoQuoted(std::to_string(number));
-      const Result<int> id = ToInt(number);
-      if (!id.ok()) return CorruptMemory(id.error().In(where).message);
-      Result<NumaMemory> node = FromDocument(node_document);
-      if (!node.ok()) return CorruptMemory(node.error().In(where).message);
-      checkpoint.state.machine[*id] = *std::move(node);
-    }
-  }
-  if (!document.entries) return checkpoint;
-  for (const auto& [pod, containers] : *document.entries) {
-    if (!containers) continue;
-    for (const auto& [container, list] : *containers) {
-      // A container without memory has an empty list. To the kubelet, null is the same.
-      if (!list) {
-        checkpoint.state.assignments[pod][container] = {};
-        continue;
-      }
-      Result<std::vector<Block>> blocks = FromDocument(*list);
-      if (!blocks.ok()) {
-        const std::string where = "entries." + GoQuoted(pod) + "." + GoQuoted(container);
-        return CorruptMemory(blocks.error().In(where).message);
-      }
-      checkpoint.state.assignments[pod][container] = *std::move(blocks);
-    }
-  }
-  return checkpoint;
+  Result<MemoryState> state = FromDocument(read->document);
+  if (!state.ok()) return CorruptMemory(state.error().message);
+  return MemoryCheckpoint{.policy_name = read->document.policy_name, .state = *std::move(state)};
 }
 
 Result<Done> RequirePolicy(const MemoryCheckpoint& checkpoint, std::string_view configured) {

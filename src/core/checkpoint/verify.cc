@@ -23,11 +23,13 @@ size_t CountOf(const GoMap<std::string, GoMap<std::string, V>>& map) {
 }
 
 template <typename Document>
-Verification Describe(CheckpointKind kind, int version, const Verified<Document>& verified) {
+Verification Describe(CheckpointKind kind, const Verified<Document>& verified) {
   return {.kind = kind,
-          .version = version,
+          .version = VersionOf(kind, verified.form),
           .policy_name = verified.document.policy_name,
           .entries = CountOf(verified.document.entries),
+          .pods = CountOf(verified.document.pod_entries),
+          .plain_part_agrees = verified.plain_part_agrees,
           .stored_checksum = verified.stored_checksum,
           .computed_checksum = verified.computed_checksum};
 }
@@ -35,13 +37,13 @@ Verification Describe(CheckpointKind kind, int version, const Verified<Document>
 Result<Verification> VerifyCpu(std::string_view text) {
   const Result<Verified<CpuDocument>> read = ReadCpuDocument(text);
   if (!read.ok()) return read.error();
-  return Describe(CheckpointKind::kCpu, 2, *read);
+  return Describe(CheckpointKind::kCpu, *read);
 }
 
 Result<Verification> VerifyMemory(std::string_view text) {
   const Result<Verified<MemoryDocument>> read = ReadMemoryDocument(text);
   if (!read.ok()) return read.error();
-  return Describe(CheckpointKind::kMemory, 1, *read);
+  return Describe(CheckpointKind::kMemory, *read);
 }
 
 Result<Verification> VerifyDevice(std::string_view text) {
@@ -49,7 +51,7 @@ Result<Verification> VerifyDevice(std::string_view text) {
   if (!read.ok()) return read.error();
   const auto& entries = read->document.data.pod_device_entries;
   return Verification{.kind = CheckpointKind::kDevice,
-                      .version = 2,
+                      .version = VersionOf(CheckpointKind::kDevice, StateForm::kPlain),
                       .policy_name = "",
                       .entries = entries ? entries->size() : 0,
                       .stored_checksum = read->stored_checksum,
@@ -89,7 +91,8 @@ std::optional<CheckpointKind> KindOfText(std::string_view text) {
   std::vector<CheckpointKind> kinds;
   if (has("defaultCpuSet")) kinds.push_back(CheckpointKind::kCpu);
   if (has("machineState")) kinds.push_back(CheckpointKind::kMemory);
-  if (has("Data")) kinds.push_back(CheckpointKind::kDevice);
+  // The other two kinds have a `data` from kubelet 1.37 on.
+  if (kinds.empty() && has("Data")) kinds.push_back(CheckpointKind::kDevice);
   if (kinds.size() != 1) return std::nullopt;
   return kinds.front();
 }

@@ -57,6 +57,8 @@ std::string_view ToString(Compatibility compatibility) {
       return "1.20";
     case Compatibility::k1_36:
       return "1.36";
+    case Compatibility::k1_37:
+      return "1.37";
   }
   return "";
 }
@@ -67,6 +69,19 @@ std::optional<bool> ParseGoBool(std::string_view text) {
   if (std::ranges::find(kTrue, text) != kTrue.end()) return true;
   if (std::ranges::find(kFalse, text) != kFalse.end()) return false;
   return std::nullopt;
+}
+
+bool PodLevelResourceManagersOn(const KubeletConfig& config) {
+  const auto stated = [&config](const std::string& gate) -> std::optional<bool> {
+    const auto entry = config.feature_gates.find(gate);
+    return entry == config.feature_gates.end() ? std::nullopt : std::optional(entry->second);
+  };
+  if (config.compatibility == Compatibility::k1_20) return false;
+  // The pods have no pod-level resources then.
+  if (!stated("PodLevelResources").value_or(stated("AllBeta").value_or(true))) return false;
+  if (const std::optional<bool> own = stated("PodLevelResourceManagers")) return *own;
+  const bool is_alpha = config.compatibility == Compatibility::k1_36;
+  return stated(is_alpha ? "AllAlpha" : "AllBeta").value_or(false);
 }
 
 Result<ResourceList> NodeReservation(const KubeletConfig& config, uint64_t memory_capacity_bytes,

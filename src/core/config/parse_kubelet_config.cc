@@ -278,8 +278,26 @@ Result<Done> ReadMemoryManager(const View& top, KubeletConfig& config) {
   return ReadReservedMemory(top, config);
 }
 
+// Other gates change nothing that alignd does.
+Result<Done> ReadFeatureGates(const View& top, KubeletConfig& config) {
+  const Result<std::optional<View>> gates = top.Find("featureGates");
+  if (!gates.ok()) return gates.error();
+  if (!*gates) return Done{};
+  for (const std::string gate :
+       {"AllAlpha", "AllBeta", "PodLevelResources", "PodLevelResourceManagers"}) {
+    const Result<std::optional<View>> member = (*gates)->Find(gate);
+    if (!member.ok()) return member.error();
+    if (!*member) continue;
+    const Result<bool> on = (*member)->Bool();
+    if (!on.ok()) return on.error();
+    config.feature_gates[gate] = *on;
+  }
+  return Done{};
+}
+
 Result<Done> ReadCompatibility(const View& top, KubeletConfig& config) {
-  constexpr std::array kReleases = {Compatibility::k1_20, Compatibility::k1_36};
+  constexpr std::array kReleases = {Compatibility::k1_20, Compatibility::k1_36,
+                                    Compatibility::k1_37};
   return ReadChoice(top, "compatibility", kReleases, config.compatibility);
 }
 
@@ -302,9 +320,9 @@ Result<KubeletConfig> ParseKubeletConfig(std::string_view text) {
     if (!checked.ok()) return checked.error();
   }
   KubeletConfig config;
-  for (const auto read :
-       {ReadCpuManager, ReadTopologyManager, ReadMemoryManager, ReadKubeReserved,
-        ReadSystemReserved, ReadReservedCpus, ReadEvictionHard, ReadCompatibility}) {
+  for (const auto read : {ReadCpuManager, ReadTopologyManager, ReadMemoryManager, ReadKubeReserved,
+                          ReadSystemReserved, ReadReservedCpus, ReadEvictionHard, ReadFeatureGates,
+                          ReadCompatibility}) {
     const Result<Done> done = read(top, config);
     if (!done.ok()) return done.error();
   }

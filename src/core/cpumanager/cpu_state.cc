@@ -9,4 +9,13 @@ const CpuSet* CpuState::Find(const ContainerKey& key) const {
   return container == pod->second.end() ? nullptr : &container->second;
 }
 
+CpuSet CpuState::HeldBy(const std::string& pod_uid) const {
+  CpuSet cpus;
+  if (const auto whole = pods.find(pod_uid); whole != pods.end()) cpus = whole->second;
+  if (const auto pod = assignments.find(pod_uid); pod != assignments.end()) {
+    for (const auto& [container, of_container] : pod->second) cpus |= of_container;
+  }
+  return cpus;
+}
+
 }  // namespace alignd::cpumanager

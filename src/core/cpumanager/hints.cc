@@ -8,6 +8,7 @@
 
 #include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/static_policy.h"
+#include "core/cpumanager/node_cpus.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::cpumanager {
@@ -44,34 +45,6 @@ void PreferWholeSockets(const Machine& machine, DescribedHints& hints) {
   }
 }
 
-// A hint for every set of NUMA nodes that has all of `reusable` and, with `available`, `request`
-// CPUs. Only sets of nodes with CPUs.
-// Source: policy_static.go, generateCPUTopologyHints.
-Hints MakeHints(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
-                const CpuSet& reusable, int64_t request) {
-  DescribedHints hints{.sets = {.within = machine.numa_with_cpus(), .demands = {}},
-                       .preferred_nodes = FewestNodes(machine, request),
-                       .groups = {},
-                       .preferred_groups = 0,
-                       .exact = true};
-  const CpuSet usable = available | reusable;
-  Demand& cpus = hints.sets.demands.emplace_back();
-  cpus.wanted = static_cast<uint64_t>(request);
-  for (const int node : machine.numa_with_cpus()) {
-    const int on_node = machine.CpusInNuma(node).CountCommon(usable);
-    cpus.places.push_back({NumaMask::Of(node), static_cast<uint64_t>(on_node)});
-  }
-  if (!reusable.empty()) {
-    Demand& nodes_of_reusable = hints.sets.demands.emplace_back();
-    for (const int node : machine.NumaOf(reusable)) {
-      nodes_of_reusable.places.push_back({NumaMask::Of(node), 1});
-      ++nodes_of_reusable.wanted;
-    }
-  }
-  if (options.align_by_socket) PreferWholeSockets(machine, hints);
-  return Hints(HintList(), std::move(hints));
-}
-
 HintsByResource CpuHints(Hints hints) { return {{"cpu", std::move(hints)}}; }
 
 CpuSet Reusable(const CpuState& state, const Pod& pod) {
@@ -106,15 +79,40 @@ int64_t PodExclusiveCpus(const Pod& pod) {
 
 }  // namespace
 
+Hints HintsOver(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
+                const CpuSet& reusable, int64_t request) {
+  DescribedHints hints{.sets = {.within = machine.numa_with_cpus(), .demands = {}},
+                       .preferred_nodes = FewestNodes(machine, request),
+                       .groups = {},
+                       .preferred_groups = 0,
+                       .exact = true};
+  const CpuSet usable = available | reusable;
+  Demand& cpus = hints.sets.demands.emplace_back();
+  cpus.wanted = static_cast<uint64_t>(request);
+  for (const int node : machine.numa_with_cpus()) {
+    const int on_node = machine.CpusInNuma(node).CountCommon(usable);
+    cpus.places.push_back({NumaMask::Of(node), static_cast<uint64_t>(on_node)});
+  }
+  if (!reusable.empty()) {
+    Demand& nodes_of_reusable = hints.sets.demands.emplace_back();
+    for (const int node : machine.NumaOf(reusable)) {
+      nodes_of_reusable.places.push_back({NumaMask::Of(node), 1});
+      ++nodes_of_reusable.wanted;
+    }
+  }
+  if (options.align_by_socket) PreferWholeSockets(machine, hints);
+  return Hints(HintList(), std::move(hints));
+}
+
 HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& policy,
                                const CpuState& state, const Pod& pod, const Container& container) {
   const int64_t request = ExclusiveCpuCount(pod, container);
   if (request == 0) return {};
   if (const CpuSet* assigned = state.Find({pod.uid, container.name})) {
     if (assigned->Count() != request) return CpuHints({});
-    return CpuHints(MakeHints(machine, policy.options, *assigned, {}, request));
+    return CpuHints(HintsOver(machine, policy.options, *assigned, {}, request));
   }
-  return CpuHints(MakeHints(machine, policy.options, state.default_set - policy.reserved,
+  return CpuHints(HintsOver(machine, policy.options, state.default_set - policy.reserved,
                             Reusable(state, pod), request));
 }
 
@@ -130,9 +128,9 @@ HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy, con
     pod_cpus |= *assigned;
   }
   if (pod_cpus.Count() == request) {
-    return CpuHints(MakeHints(machine, policy.options, pod_cpus, {}, request));
+    return CpuHints(HintsOver(machine, policy.options, pod_cpus, {}, request));
   }
-  return CpuHints(MakeHints(machine, policy.options, state.default_set - policy.reserved,
+  return CpuHints(HintsOver(machine, policy.options, state.default_set - policy.reserved,
                             Reusable(state, pod) | pod_cpus, request));
 }
 

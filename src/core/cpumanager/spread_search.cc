@@ -1,6 +1,7 @@
 #include "core/cpumanager/spread_search.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace alignd::cpumanager {
@@ -10,7 +11,10 @@ int64_t Square(int64_t number) { return number * number; }
 
 }  // namespace
 
-// The best sums for one number of full rounds. A sum of kImpossible or more means: no choice.
+// The best sums for one number of full rounds. A sum of kNone or more means: no choice. Sums of up
+// to 2^28 fit into 32 bits also if they are added to kNone; vector instructions compare four at a
+// time.
+template <typename Sum>
 class SpreadSearch::Table {
  public:
   Table(const SpreadSearch& search, int full_rounds, size_t most)
@@ -18,7 +22,13 @@ class SpreadSearch::Table {
         turns_(search.turns_),
         most_(most),
         full_rounds_(full_rounds),
-        best_((nodes_.size() + 1) * (most + 1) * Width(), kImpossible) {
+        best_(std::make_unique_for_overwrite<Sum[]>((nodes_.size() + 1) * (most + 1) * Width())) {
+    std::fill_n(Row(nodes_.size(), 0), Width(), kNone);
+    // More nodes than there are: read, but not filled below.
+    for (size_t node = 0; node <= nodes_.size(); ++node) {
+      const size_t count = nodes_.size() - node + 1;
+      if (count <= most) std::fill_n(Row(node, count), Width(), kNone);
+    }
     for (const bool passed_over : {false, true}) Row(nodes_.size(), 0)[At(0, passed_over)] = 0;
     for (size_t node = nodes_.size(); node-- > 0;) {
       // At most `node` nodes before this one are chosen, and at most all nodes after it.
@@ -29,26 +39,34 @@ class SpreadSearch::Table {
     }
   }
 
-  int64_t Least(size_t count) const { return Row(0, count)[At(turns_.groups, false)]; }
+  int64_t Least(size_t count) const {
+    const Sum least = Row(0, count)[At(turns_.groups, false)];
+    return least >= kNone ? kImpossible : int64_t{least};
+  }
 
   std::vector<size_t> First(size_t count, int64_t bound) const {
     std::vector<size_t> chosen;
     // The smallest sums of the nodes decided so far, by the number of groups still to take.
-    std::vector<int64_t> so_far(Width(), kImpossible);
+    std::vector<Sum> so_far(Width(), kNone);
     so_far[At(turns_.groups, false)] = 0;
     for (size_t node = 0; chosen.size() < count; ++node) {
-      std::vector<int64_t> with = Choose(nodes_[node], so_far);
+      std::vector<Sum> with = Choose(nodes_[node], so_far);
       if (CanEndWithin(bound, with, Row(node + 1, count - chosen.size() - 1))) {
         chosen.push_back(node);
         so_far = std::move(with);
       } else {
-        for (int64_t& sum : so_far) sum += Square(nodes_[node].unchosen);
+        for (Sum& sum : so_far) sum += SquareOf(nodes_[node].unchosen);
       }
     }
     return chosen;
   }
 
  private:
+  static constexpr Sum kNone =
+      sizeof(Sum) == sizeof(int64_t) ? static_cast<Sum>(kImpossible) : Sum{1} << 29;
+
+  static Sum SquareOf(int64_t number) { return static_cast<Sum>(Square(number)); }
+
   size_t Groups() const { return static_cast<size_t>(turns_.groups) + 1; }
   size_t Width() const { return Groups() * 2; }
 
@@ -59,10 +77,10 @@ class SpreadSearch::Table {
   }
 
   // The sums of the nodes from `node` on, if `count` of them are chosen.
-  const int64_t* Row(size_t node, size_t count) const {
+  const Sum* Row(size_t node, size_t count) const {
     return &best_[(node * (most_ + 1) + count) * Width()];
   }
-  int64_t* Row(size_t node, size_t count) { return &best_[(node * (most_ + 1) + count) * Width()]; }
+  Sum* Row(size_t node, size_t count) { return &best_[(node * (most_ + 1) + count) * Width()]; }
 
   // Calls visit(groups taken, passed over after it) for all choices of a chosen node.
   template <typename Visit>
@@ -73,47 +91,72 @@ class SpreadSearch::Table {
     if (has_more && !passed_over) visit(full_rounds_ + 1, false);
   }
 
-  int64_t FreeSquare(const SpreadNode& node, int given) const {
-    return Square(int64_t{node.chosen} - int64_t{given} * turns_.group_cpus);
+  Sum FreeSquare(const SpreadNode& node, int given) const {
+    return SquareOf(int64_t{node.chosen} - int64_t{given} * turns_.group_cpus);
   }
 
   void Fill(size_t index, size_t count) {
     const SpreadNode& node = nodes_[index];
-    int64_t* best = Row(index, count);
-    const int64_t* without = Row(index + 1, count);
-    for (size_t i = 0; i < Width(); ++i) best[i] = without[i] + Square(node.unchosen);
+    Sum* best = Row(index, count);
+    const Sum* without = Row(index + 1, count);
+    const Sum unchosen = SquareOf(node.unchosen);
+    Add(best, without, unchosen, Width());
     if (!node.can_be_chosen || count == 0) return;
-    const int64_t* with = Row(index + 1, count - 1);
+    const Sum* with = Row(index + 1, count - 1);
     for (const bool passed_over : {false, true}) {
       ForEachGift(node, passed_over, [&](int given, bool then_passed_over) {
-        const int64_t square = FreeSquare(node, given);
-        int64_t* to = best + At(0, passed_over);
-        const int64_t* from = with + At(0, then_passed_over);
-        for (int rest = 0; rest <= turns_.groups - given; ++rest) {
-          to[rest + given] = std::min(to[rest + given], from[rest] + square);
-        }
+        if (given > turns_.groups) return;
+        Sum* to = best + At(given, passed_over);
+        TakeLess(to, with + At(0, then_passed_over), FreeSquare(node, given),
+                 static_cast<size_t>(turns_.groups - given) + 1);
       });
     }
   }
 
+  // A fixed number of sums at a time, for vector instructions.
+  static constexpr size_t kAtATime = 8;
+
+  // The rows do not overlap.
+  static void Add(Sum* __restrict to, const Sum* __restrict from, Sum more, size_t count) {
+    size_t i = 0;
+    for (; i + kAtATime <= count; i += kAtATime) {
+      for (size_t j = 0; j < kAtATime; ++j) to[i + j] = from[i + j] + more;
+    }
+    for (; i < count; ++i) to[i] = from[i] + more;
+  }
+
+  // The rows do not overlap.
+  static void TakeLess(Sum* __restrict to, const Sum* __restrict from, Sum more, size_t count) {
+    size_t i = 0;
+    for (; i + kAtATime <= count; i += kAtATime) {
+      for (size_t j = 0; j < kAtATime; ++j) {
+        const Sum sum = from[i + j] + more;
+        to[i + j] = sum < to[i + j] ? sum : to[i + j];
+      }
+    }
+    for (; i < count; ++i) to[i] = std::min(to[i], static_cast<Sum>(from[i] + more));
+  }
+
   // The sums `so_far`, and this node chosen.
-  std::vector<int64_t> Choose(const SpreadNode& node, const std::vector<int64_t>& so_far) const {
-    std::vector<int64_t> with(so_far.size(), kImpossible);
+  std::vector<Sum> Choose(const SpreadNode& node, const std::vector<Sum>& so_far) const {
+    std::vector<Sum> with(so_far.size(), kNone);
     if (!node.can_be_chosen) return with;
     for (const bool passed_over : {false, true}) {
       ForEachGift(node, passed_over, [&](int given, bool then_passed_over) {
         for (int rest = 0; rest <= turns_.groups - given; ++rest) {
-          int64_t& sum = with[At(rest, then_passed_over)];
-          sum = std::min(sum, so_far[At(rest + given, passed_over)] + FreeSquare(node, given));
+          Sum& sum = with[At(rest, then_passed_over)];
+          const Sum from = so_far[At(rest + given, passed_over)];
+          sum = std::min(sum, static_cast<Sum>(from + FreeSquare(node, given)));
         }
       });
     }
     return with;
   }
 
-  bool CanEndWithin(int64_t bound, const std::vector<int64_t>& so_far, const int64_t* rest) const {
+  bool CanEndWithin(int64_t bound, const std::vector<Sum>& so_far, const Sum* rest) const {
     for (size_t i = 0; i < Width(); ++i) {
-      if (so_far[i] + rest[i] <= bound) return true;
+      if (so_far[i] >= kNone || rest[i] >= kNone) continue;
+      if (int64_t{so_far[i]} + int64_t{rest[i]} <= bound) return true;
     }
     return false;
   }
@@ -122,8 +165,22 @@ class SpreadSearch::Table {
   const SpreadTurns& turns_;
   const size_t most_;
   const int full_rounds_;
-  std::vector<int64_t> best_;
+  const std::unique_ptr<Sum[]> best_;
 };
+
+template <typename Use>
+void SpreadSearch::WithTable(int full, size_t most, Use use) const {
+  int64_t largest = 0;
+  for (const SpreadNode& node : nodes_) {
+    largest += Square(std::max(int64_t{node.unchosen}, int64_t{node.chosen}));
+  }
+  constexpr int64_t kMostIn32Bits = int64_t{1} << 28;
+  if (largest < kMostIn32Bits) {
+    use(Table<int32_t>(*this, full, most));
+  } else {
+    use(Table<int64_t>(*this, full, most));
+  }
+}
 
 SpreadSearch::SpreadSearch(std::vector<SpreadNode> nodes, SpreadTurns turns, size_t fewest,
                            size_t most)
@@ -142,11 +199,12 @@ SpreadSearch::SpreadSearch(std::vector<SpreadNode> nodes, SpreadTurns turns, siz
     // Every node that must provide a group does so in the full rounds.
     const bool all_give = full > 0 && !turns_.may_sit_out;
     const size_t givers = all_give ? std::min(most, static_cast<size_t>(turns_.groups)) : most;
-    const Table table(*this, full, givers);
     Rounds& rounds = rounds_.emplace_back(Rounds{.full = full, .least = {}});
-    for (size_t count = 0; count <= givers; ++count) {
-      rounds.least.push_back(count < fewest ? kImpossible : table.Least(count));
-    }
+    WithTable(full, givers, [&](const auto& table) {
+      for (size_t count = 0; count <= givers; ++count) {
+        rounds.least.push_back(count < fewest ? kImpossible : table.Least(count));
+      }
+    });
   }
 }
 
@@ -162,8 +220,9 @@ std::vector<size_t> SpreadSearch::First(size_t count, int64_t bound) const {
   std::vector<size_t> first;
   for (const Rounds& rounds : rounds_) {
     if (count >= rounds.least.size() || rounds.least[count] > bound) continue;
-    const Table table(*this, rounds.full, rounds.least.size() - 1);
-    std::vector<size_t> choice = table.First(count, bound);
+    std::vector<size_t> choice;
+    WithTable(rounds.full, rounds.least.size() - 1,
+              [&](const auto& table) { choice = table.First(count, bound); });
     if (first.empty() || choice < first) first = std::move(choice);
   }
   return first;

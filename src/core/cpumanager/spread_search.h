@@ -48,7 +48,11 @@ class SpreadSearch {
   std::vector<size_t> First(size_t count, int64_t bound) const;
 
  private:
+  template <typename Sum>
   class Table;
+  // Calls use(table).
+  template <typename Use>
+  void WithTable(int full, size_t most, Use use) const;
   struct Rounds {
     int full = 0;
     std::vector<int64_t> least;  // by number of chosen nodes

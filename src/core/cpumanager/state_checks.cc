@@ -11,15 +11,18 @@ Error Corrupt(std::string message) { return {ErrorCode::kCorrupt, std::move(mess
 
 std::string Quoted(const CpuSet& cpus) { return "\"" + cpus.ToString() + "\""; }
 
-CpuSet AssignedTo(const std::map<std::string, CpuSet>& containers) {
-  CpuSet cpus;
-  for (const auto& [name, exclusive] : containers) cpus |= exclusive;
+// pod UID -> all CPUs of the pod.
+std::map<std::string, CpuSet> ByPod(const CpuState& state) {
+  std::map<std::string, CpuSet> cpus;
+  for (const auto& [pod_uid, containers] : state.assignments) cpus[pod_uid];
+  for (const auto& [pod_uid, whole] : state.pods) cpus[pod_uid];
+  for (auto& [pod_uid, of_pod] : cpus) of_pod = state.HeldBy(pod_uid);
   return cpus;
 }
 
 CpuSet Assigned(const CpuState& state) {
   CpuSet cpus;
-  for (const auto& [pod_uid, containers] : state.assignments) cpus |= AssignedTo(containers);
+  for (const auto& [pod_uid, of_pod] : ByPod(state)) cpus |= of_pod;
   return cpus;
 }
 
@@ -27,10 +30,9 @@ CpuSet Assigned(const CpuState& state) {
 CpuSet AssignedTwice(const CpuState& state) {
   CpuSet seen;
   CpuSet twice;
-  for (const auto& [pod_uid, containers] : state.assignments) {
-    const CpuSet cpus = AssignedTo(containers);
-    twice |= seen & cpus;
-    seen |= cpus;
+  for (const auto& [pod_uid, of_pod] : ByPod(state)) {
+    twice |= seen & of_pod;
+    seen |= of_pod;
   }
   return twice;
 }
@@ -67,7 +69,7 @@ Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
   const CpuSet managed = policy.Managed(machine);
   const CpuSet known = state.default_set | Assigned(state);
   if (state.default_set.empty()) {
-    if (state.assignments.empty()) return Done{};
+    if (state.assignments.empty() && state.pods.empty()) return Done{};
     const bool all_in_use = policy.options.strict_cpu_reservation && known == managed;
     if (!all_in_use) return Corrupt("default cpuset cannot be empty");
   }
@@ -102,10 +104,16 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
       if (cpus.empty()) broken.push_back("pod " + pod_uid + ": " + name + " has no CPU");
     }
   }
+  for (const auto& [pod_uid, whole] : state.pods) {
+    if (!state.assignments.contains(pod_uid)) {
+      broken.push_back("pod " + pod_uid + " has CPUs as a whole and no container");
+    }
+    expect_none(state.HeldBy(pod_uid) - whole,
+                "are assigned to containers of pod " + pod_uid + " without being the pod's");
+  }
   for (const auto& [pod_uid, reusable] : state.reusable) {
-    const auto pod = state.assignments.find(pod_uid);
-    const CpuSet own = pod == state.assignments.end() ? CpuSet{} : AssignedTo(pod->second);
-    expect_none(reusable - own, "are reusable by pod " + pod_uid + " without being its own");
+    expect_none(reusable - state.HeldBy(pod_uid),
+                "are reusable by pod " + pod_uid + " without being its own");
   }
   return broken;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/cpumanager/cpu_packing.h"
+#include "core/cpumanager/node_cpus.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::cpumanager {
@@ -36,27 +37,6 @@ CpuSet CoresWithReserved(const Machine& machine, const CpuSet& reserved) {
   return cpus;
 }
 
-// full-pcpus-only: only whole cores. Source: policy_static.go, enforceSMTAlignment.
-std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
-                                       const CpuState& state, int64_t count) {
-  const int per_core = machine.cpus_per_core();
-  if (count % per_core != 0) {
-    return Refusal{"SMTAlignmentError",
-                   "SMT Alignment Error: requested " + std::to_string(count) +
-                       " cpus not multiple cpus per core = " + std::to_string(per_core)};
-  }
-  // A core with a reserved CPU is never allocated as a whole.
-  const int free = (state.default_set - CoresWithReserved(machine, policy.reserved)).Count();
-  if (count > free) {
-    return Refusal{
-        "SMTAlignmentError",
-        "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = " +
-            std::to_string(free) + ", requested CPUs = " + std::to_string(count) +
-            ", CPUs per core = " + std::to_string(per_core)};
-  }
-  return std::nullopt;
-}
-
 // The CPUs on the NUMA nodes of the affinity; with align-by-socket, on the sockets of these nodes.
 CpuSet AlignedTo(NumaMask affinity, const Machine& machine, const PolicyOptions& options) {
   const CpuSet on_nodes = machine.CpusInNuma(affinity);
@@ -66,24 +46,6 @@ CpuSet AlignedTo(NumaMask affinity, const Machine& machine, const PolicyOptions&
     if (socket.cpus.Intersects(on_nodes)) on_sockets |= socket.cpus;
   }
   return on_sockets;
-}
-
-// `count` of the allocatable CPUs: as many as possible on the affinity, the others anywhere.
-// Source: policy_static.go, allocateCPUs.
-Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
-                          const CpuSet& allocatable, const TopologyHint& affinity, int64_t count) {
-  CpuSet chosen;
-  if (affinity.affinity) {
-    const CpuSet aligned = allocatable & AlignedTo(*affinity.affinity, machine, options);
-    Result<CpuSet> part =
-        TakeCpus(machine, options, aligned, std::min<int64_t>(count, aligned.Count()));
-    if (!part.ok()) return part.error();
-    chosen = *std::move(part);
-  }
-  const Result<CpuSet> rest =
-      TakeCpus(machine, options, allocatable - chosen, count - chosen.Count());
-  if (!rest.ok()) return rest.error();
-  return chosen | *rest;
 }
 
 // Later containers of the pod can reuse the CPUs of an init container, but not those of a container
@@ -105,12 +67,49 @@ void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
   for (const auto& [pod_uid, containers] : state.assignments) {
     for (const auto& [name, exclusive] : containers) cpus -= exclusive;
   }
+  for (const auto& [pod_uid, of_pod] : state.pods) cpus -= of_pod;
   state.default_set |= cpus;
   for (auto& [pod_uid, reusable] : state.reusable) reusable -= cpus;
   std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
 }
 
 }  // namespace
+
+std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
+                                       const CpuState& state, int64_t count) {
+  const int per_core = machine.cpus_per_core();
+  if (count % per_core != 0) {
+    return Refusal{"SMTAlignmentError",
+                   "SMT Alignment Error: requested " + std::to_string(count) +
+                       " cpus not multiple cpus per core = " + std::to_string(per_core)};
+  }
+  // A core with a reserved CPU is never allocated as a whole.
+  const int free = (state.default_set - CoresWithReserved(machine, policy.reserved)).Count();
+  if (count > free) {
+    return Refusal{
+        "SMTAlignmentError",
+        "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = " +
+            std::to_string(free) + ", requested CPUs = " + std::to_string(count) +
+            ", CPUs per core = " + std::to_string(per_core)};
+  }
+  return std::nullopt;
+}
+
+Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
+                          const CpuSet& allocatable, const TopologyHint& affinity, int64_t count) {
+  CpuSet chosen;
+  if (affinity.affinity) {
+    const CpuSet aligned = allocatable & AlignedTo(*affinity.affinity, machine, options);
+    Result<CpuSet> part =
+        TakeCpus(machine, options, aligned, std::min<int64_t>(count, aligned.Count()));
+    if (!part.ok()) return part.error();
+    chosen = *std::move(part);
+  }
+  const Result<CpuSet> rest =
+      TakeCpus(machine, options, allocatable - chosen, count - chosen.Count());
+  if (!rest.ok()) return rest.error();
+  return chosen | *rest;
+}
 
 CpuSet StaticPolicy::Managed(const Machine& machine) const {
   return options.strict_cpu_reservation ? machine.cpus() - reserved : machine.cpus();
@@ -150,7 +149,7 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
 }
 
 CpuState InitialState(const Machine& machine, const StaticPolicy& policy) {
-  return {.default_set = policy.Managed(machine), .assignments = {}, .reusable = {}};
+  return {.default_set = policy.Managed(machine), .assignments = {}, .pods = {}, .reusable = {}};
 }
 
 std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
@@ -174,6 +173,8 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
   if (!cpus.ok()) return UnexpectedAdmissionError(cpus.error().message);
   state.default_set -= *cpus;
   state.assignments[pod.uid][container.name] = *cpus;
+  // From before topology scope container was configured: the pod's containers have parts of it.
+  if (state.pods.contains(pod.uid)) state.pods[pod.uid] |= *cpus;
   UpdateReusable(pod.uid, container.kind, *cpus, state);
   return std::nullopt;
 }
@@ -184,17 +185,15 @@ void ReleaseContainer(const ContainerKey& key, CpuState& state) {
   CpuSet cpus = *assigned;
   auto& containers = state.assignments[key.pod_uid];
   containers.erase(key.container);
-  if (containers.empty()) state.assignments.erase(key.pod_uid);
+  if (containers.empty()) ReleasePod(key.pod_uid, state);
   ReturnToDefaultSet(std::move(cpus), state);
 }
 
 void ReleasePod(const std::string& pod_uid, CpuState& state) {
   state.reusable.erase(pod_uid);
-  const auto pod = state.assignments.find(pod_uid);
-  if (pod == state.assignments.end()) return;
-  CpuSet cpus;
-  for (const auto& [name, exclusive] : pod->second) cpus |= exclusive;
+  CpuSet cpus = state.HeldBy(pod_uid);
   state.assignments.erase(pod_uid);
+  state.pods.erase(pod_uid);
   ReturnToDefaultSet(std::move(cpus), state);
 }
 

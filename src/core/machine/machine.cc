@@ -73,6 +73,14 @@ Result<Machine> Machine::Make(std::vector<Cpu> cpus, std::vector<NumaNode> numa)
   if (const auto twice = std::ranges::adjacent_find(numa, {}, &NumaNode::id); twice != numa.end()) {
     return Invalid("NUMA node " + std::to_string(twice->id) + " occurs twice");
   }
+  for (const NumaNode& node : numa) {
+    for (const int distance : node.distances) {
+      if (distance >= 0 && distance <= kMaxDistance) continue;
+      return Invalid("NUMA node " + std::to_string(node.id) + " has a distance of " +
+                     std::to_string(distance) + "; distances are 0 to " +
+                     std::to_string(kMaxDistance));
+    }
+  }
   if (const Result<Done> named = NameCores(cpus); !named.ok()) return named.error();
 
   Machine machine;

@@ -7,6 +7,7 @@
 #include "core/memorymanager/memory_groups.h"
 #include "core/memorymanager/memory_hints.h"
 #include "core/memorymanager/memory_request.h"
+#include "core/memorymanager/node_choice.h"
 
 namespace alignd::memorymanager {
 namespace {
@@ -60,13 +61,8 @@ bool OnlyThisPodUses(const MemoryState& state, const Pod& pod, int node) {
   return own == state.machine.at(node).number_of_assignments;
 }
 
-// The nodes for the container's memory. `exact` becomes false if a search ends at its limit.
-// Differs: a single node that is in use as part of a group stays in the group. The kubelet takes it
-// out, books later releases on wrong nodes, and loses memory. Here the container joins the group if
-// other pods use it. If only its own pod uses the group, because an earlier container extended the
-// same affinity, the pod is refused. The kubelet refuses such a pod if a later container has to
-// extend the affinity as well.
-// Source: policy_static.go, Allocate, isAffinityViolatingNUMAAllocations.
+}  // namespace
+
 Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, const Pod& pod,
                              const MemoryRequest& request, const TopologyHint& affinity,
                              bool& exact) {
@@ -94,7 +90,6 @@ Result<NumaMask> ChooseNodes(const Machine& machine, const MemoryState& state, c
   return *chosen.affinity;
 }
 
-// Differs: the kubelet panics at a type that the machine does not have.
 Result<Done> CheckTypes(const MemoryState& state, const MemoryRequest& request) {
   for (const auto& entry : request) {
     const bool known = std::ranges::any_of(
@@ -104,8 +99,6 @@ Result<Done> CheckTypes(const MemoryState& state, const MemoryRequest& request) 
   return Done{};
 }
 
-// The chosen nodes have enough free memory for what is not reused. If they do not, alignd ends, so
-// that no memory is assigned twice.
 void MustBeZero(uint64_t unbooked) {
   if (unbooked == 0) return;
   std::fprintf(stderr, "alignd: %llu bytes of memory did not fit on the nodes chosen for them\n",
@@ -113,18 +106,20 @@ void MustBeZero(uint64_t unbooked) {
   std::abort();
 }
 
-}  // namespace
-
 Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const Pod& pod,
                    const Container& container, const TopologyHint& affinity, MemoryState& state) {
   // Differs: an ended init container is not assigned memory again; the kubelet reserves memory for
   // it again after a restart.
   if (!IsPinned(pod) || HasEnded(state, pod, container)) return {};
   if (state.Find({pod.uid, container.name}) != nullptr) return {};
+  // From before topology scope container was configured: the memory is reserved for the pod.
+  if (state.pods.contains(pod.uid)) return {};
 
-  const Result<MemoryRequest> request = RequestOf(container);
+  const Result<MemoryRequest> request = RequestOf(pod, container);
   if (!request.ok()) return {UnexpectedAdmissionError(request.error().message)};
   if (request->empty()) {
+    // Its memory is that of any NUMA node.
+    if (HasPodLevelResources(pod)) return {};
     // The kubelet has an entry for every container of a Guaranteed pod, also for one that requests
     // no memory, as is possible if status.qosClass says Guaranteed. Differs: without an affinity,
     // or with one that cuts through a group, the kubelet refuses it for want of memory.
@@ -152,26 +147,30 @@ Placement Allocate(const Machine& machine, const StaticPolicy& /*policy*/, const
 void ContainerStarts(const Pod& pod, const std::string& container, MemoryState& state) {
   for (const Container& earlier : pod.containers) {
     if (earlier.name == container) return;
-    if (earlier.kind == ContainerKind::kInit) ReleaseContainer({pod.uid, earlier.name}, state);
+    if (earlier.kind != ContainerKind::kInit) continue;
+    // Only the last entry of a pod with memory as a whole releases memory. The pod goes on.
+    const auto entries = state.assignments.find(pod.uid);
+    const bool is_last = entries != state.assignments.end() && entries->second.size() == 1;
+    if (is_last && state.pods.contains(pod.uid)) continue;
+    ReleaseContainer({pod.uid, earlier.name}, state);
   }
 }
 
 void ReleaseContainer(const ContainerKey& key, MemoryState& state) {
   const std::vector<Block>* assigned = state.Find(key);
   if (assigned == nullptr) return;
-  for (const Block& block : *assigned) GiveBack(block, state.machine);
+  if (!state.pods.contains(key.pod_uid)) {
+    for (const Block& block : *assigned) GiveBack(block, state.machine);
+  }
   auto& containers = state.assignments[key.pod_uid];
   containers.erase(key.container);
-  if (containers.empty()) state.assignments.erase(key.pod_uid);
+  if (containers.empty()) ReleasePod(key.pod_uid, state);
 }
 
 void ReleasePod(const std::string& pod_uid, MemoryState& state) {
-  const auto pod = state.assignments.find(pod_uid);
-  if (pod == state.assignments.end()) return;
-  for (const auto& [container, blocks] : pod->second) {
-    for (const Block& block : blocks) GiveBack(block, state.machine);
-  }
+  for (const Block& block : state.BookedFor(pod_uid)) GiveBack(block, state.machine);
   state.assignments.erase(pod_uid);
+  state.pods.erase(pod_uid);
 }
 
 MemoryState AfterRefusal(const std::string& pod_uid, const MemoryState& before,

@@ -6,6 +6,7 @@
 
 #include "alignd/memorymanager/static_policy.h"
 #include "core/memorymanager/memory_groups.h"
+#include "core/memorymanager/node_choice.h"
 
 namespace alignd::memorymanager {
 
@@ -18,33 +19,6 @@ using topologymanager::NodeSets;
 using topologymanager::TopologyHint;
 
 namespace {
-
-// The hints of a container that has blocks: exactly their nodes. No opinion if the blocks differ
-// from the request.
-// Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, regenerateHints.
-HintsByResource HintsOfBlocks(const Machine& machine, const std::vector<Block>& blocks,
-                              const MemoryRequest& request) {
-  HintsByResource hints;
-  if (blocks.size() != request.size()) return {};
-  for (const Block& block : blocks) {
-    const auto wanted = request.find(block.type);
-    if (wanted == request.end() || wanted->second != block.size) return {};
-    const NumaMask nodes =
-        machine.MaskOfIds({block.numa_affinity.begin(), block.numa_affinity.end()});
-    hints[block.type] = HintList{{.affinity = nodes, .preferred = true}};
-  }
-  return hints;
-}
-
-// All types have the same sets. If the request fits nowhere, there is no opinion; Allocate refuses.
-HintsByResource HintsForNew(const Machine& machine, const MemoryState& state, const Pod& pod,
-                            const MemoryRequest& request) {
-  HintsByResource hints;
-  const Hints sets = HintsOver(machine, state, pod, request);
-  if (sets.empty()) return hints;
-  for (const auto& [type, bytes] : request) hints[type] = sets;
-  return hints;
-}
 
 NumaMask MaskOf(const Machine& machine, const std::vector<int>& ids) {
   NumaMask mask;
@@ -94,6 +68,29 @@ NodeSets SetsWith(uint64_t MemoryTable::*column, const Machine& machine, const M
 }
 
 }  // namespace
+
+HintsByResource HintsOfBlocks(const Machine& machine, const std::vector<Block>& blocks,
+                              const MemoryRequest& request) {
+  HintsByResource hints;
+  if (blocks.size() != request.size()) return {};
+  for (const Block& block : blocks) {
+    const auto wanted = request.find(block.type);
+    if (wanted == request.end() || wanted->second != block.size) return {};
+    const NumaMask nodes =
+        machine.MaskOfIds({block.numa_affinity.begin(), block.numa_affinity.end()});
+    hints[block.type] = HintList{{.affinity = nodes, .preferred = true}};
+  }
+  return hints;
+}
+
+HintsByResource HintsForNew(const Machine& machine, const MemoryState& state, const Pod& pod,
+                            const MemoryRequest& request) {
+  HintsByResource hints;
+  const Hints sets = HintsOver(machine, state, pod, request);
+  if (sets.empty()) return hints;
+  for (const auto& [type, bytes] : request) hints[type] = sets;
+  return hints;
+}
 
 Hints HintsOver(const Machine& machine, const MemoryState& state, const Pod& pod,
                 const MemoryRequest& request) {
@@ -158,11 +155,12 @@ HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& /*pol
                                const MemoryState& state, const Pod& pod,
                                const Container& container) {
   if (!IsPinned(pod) || HasEnded(state, pod, container)) return {};
-  const Result<MemoryRequest> request = RequestOf(container);
+  const Result<MemoryRequest> request = RequestOf(pod, container);
   if (!request.ok()) return {};  // Allocate refuses with the error
   if (const std::vector<Block>* blocks = state.Find({pod.uid, container.name})) {
     return HintsOfBlocks(machine, *blocks, *request);
   }
+  if (state.pods.contains(pod.uid)) return {};
   return HintsForNew(machine, state, pod, *request);
 }
 

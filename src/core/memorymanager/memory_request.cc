@@ -17,9 +17,11 @@ std::optional<uint64_t> WholeBytes(const Quantity& amount) {
   return static_cast<uint64_t>(amount.Value());
 }
 
-Result<MemoryRequest> RequestOf(const Container& container) {
+namespace {
+
+Result<MemoryRequest> MemoryIn(const ResourceList& requests) {
   MemoryRequest request;
-  for (const auto& [resource, amount] : container.resources.requests) {
+  for (const auto& [resource, amount] : requests) {
     if (!IsMemoryType(resource)) continue;
     const std::optional<uint64_t> bytes = WholeBytes(amount);
     if (!bytes) {
@@ -31,13 +33,29 @@ Result<MemoryRequest> RequestOf(const Container& container) {
   return request;
 }
 
+}  // namespace
+
+Result<MemoryRequest> RequestOf(const Pod& pod, const Container& container) {
+  return IsEligible(pod, container) ? MemoryIn(container.resources.requests)
+                                    : Result<MemoryRequest>(MemoryRequest());
+}
+
+Result<MemoryRequest> PodMemoryBudget(const Pod& pod) {
+  const bool is_whole =
+      pod.pod_level_managers == PodLevelManagers::kPod && HasPodLevelResources(pod);
+  if (!is_whole || !IsPinned(pod)) return MemoryRequest();
+  Result<MemoryRequest> budget = MemoryIn(pod.pod_level->requests);
+  if (budget.ok()) std::erase_if(*budget, [](const auto& entry) { return entry.second == 0; });
+  return budget;
+}
+
 // A sum above 2^64 - 1 bytes saturates: both are impossible. The kubelet's sum wraps around.
 Result<MemoryRequest> RequestOf(const Pod& pod) {
   MemoryRequest apps;
   MemoryRequest sidecars;
   MemoryRequest starting;  // the largest need of an init container with the sidecars before it
   for (const Container& container : pod.containers) {
-    const Result<MemoryRequest> request = RequestOf(container);
+    const Result<MemoryRequest> request = RequestOf(pod, container);
     if (!request.ok()) return request.error();
     for (const auto& [type, bytes] : *request) {
       if (container.kind == ContainerKind::kInit) {

@@ -24,14 +24,20 @@ bool IsMemoryType(std::string_view resource);
 // Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity, AsInt64.
 std::optional<uint64_t> WholeBytes(const Quantity& amount);
 
-// The container's requests of memory types.
+// The container's requests of memory types; none if it is not eligible (IsEligible).
 // Errors: kInvalidArgument with the kubelet's text if an amount is not in WholeBytes.
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, getContainerRequestedResources.
-Result<MemoryRequest> RequestOf(const Container& container);
+Result<MemoryRequest> RequestOf(const Pod& pod, const Container& container);
 
 // The memory that the pod needs at the same time: apps and sidecars together, or, if it is more,
 // one init container with the sidecars that start before it. Only types that an app container
 // requests. Errors: as above. Source: policy_static.go, getPodRequestedResources.
 Result<MemoryRequest> RequestOf(const Pod& pod);
+
+// The memory that the pod is assigned as a whole, for its containers to have parts of: its positive
+// pod-level requests of memory types, if it is pinned. None for all other pods, and with other
+// `pod_level_managers` than kPod. Errors: as above.
+// Source: policy_static.go, getPodRequestedResources.
+Result<MemoryRequest> PodMemoryBudget(const Pod& pod);
 
 }  // namespace alignd::memorymanager

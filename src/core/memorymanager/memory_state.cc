@@ -22,4 +22,15 @@ const std::vector<Block>* MemoryState::Find(const ContainerKey& key) const {
   return blocks == pod->second.end() ? nullptr : &blocks->second;
 }
 
+std::vector<Block> MemoryState::BookedFor(const std::string& pod_uid) const {
+  if (const auto whole = pods.find(pod_uid); whole != pods.end()) return whole->second;
+  std::vector<Block> booked;
+  const auto pod = assignments.find(pod_uid);
+  if (pod == assignments.end()) return booked;
+  for (const auto& [container, blocks] : pod->second) {
+    booked.insert(booked.end(), blocks.begin(), blocks.end());
+  }
+  return booked;
+}
+
 }  // namespace alignd::memorymanager

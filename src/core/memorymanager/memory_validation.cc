@@ -28,25 +28,33 @@ bool SomeNodeHas(const std::map<int, NumaMemory>& machine, const Block& block) {
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, updateExpectedMachineState.
 Result<std::map<int, NumaMemory>> Rebuild(std::map<int, NumaMemory> machine,
                                           const MemoryState& state) {
-  for (const auto& [pod, containers] : state.assignments) {
-    for (const auto& [container, blocks] : containers) {
-      const std::string container_name = "(pod: " + pod + ", container: " + container + ") ";
-      for (const Block& block : blocks) {
-        for (const int id : block.numa_affinity) {
-          if (!machine.contains(id)) {
-            return Corrupt(container_name +
-                           "the memory assignment uses the NUMA that does not exist");
-          }
-        }
-        if (!SomeNodeHas(machine, block)) {
-          return Corrupt(container_name +
-                         "the memory assignment uses memory resource that does not exist");
-        }
-        if (Book(block.numa_affinity, block.type, block.size, machine) > 0) {
-          return Corrupt(container_name + "holds more memory of type \"" + block.type +
-                         "\" than its NUMA nodes have");
-        }
+  const auto book = [&machine](const std::string& who, const std::vector<Block>& blocks,
+                               bool is_booked) -> Result<Done> {
+    for (const Block& block : blocks) {
+      for (const int id : block.numa_affinity) {
+        if (machine.contains(id)) continue;
+        return Corrupt(who + "the memory assignment uses the NUMA that does not exist");
       }
+      if (!SomeNodeHas(machine, block)) {
+        return Corrupt(who + "the memory assignment uses memory resource that does not exist");
+      }
+      if (is_booked && Book(block.numa_affinity, block.type, block.size, machine) > 0) {
+        return Corrupt(who + "holds more memory of type \"" + block.type +
+                       "\" than its NUMA nodes have");
+      }
+    }
+    return Done{};
+  };
+  for (const auto& [pod, blocks] : state.pods) {
+    if (const auto booked = book("(pod: " + pod + ") ", blocks, true); !booked.ok()) {
+      return booked.error();
+    }
+  }
+  for (const auto& [pod, containers] : state.assignments) {
+    const bool are_parts = state.pods.contains(pod);
+    for (const auto& [container, blocks] : containers) {
+      const std::string who = "(pod: " + pod + ", container: " + container + ") ";
+      if (const auto booked = book(who, blocks, !are_parts); !booked.ok()) return booked.error();
     }
   }
   return machine;
@@ -115,22 +123,41 @@ void CheckGroups(const MemoryState& state, std::vector<std::string>& broken) {
   }
 }
 
+// Whether each block is on the nodes of the pod's block of its type, and not larger.
+bool ArePartsOf(const std::vector<Block>& whole, const std::vector<Block>& parts) {
+  return std::ranges::all_of(parts, [&](const Block& part) {
+    return std::ranges::any_of(whole, [&](const Block& block) {
+      return block.type == part.type && block.numa_affinity == part.numa_affinity &&
+             block.size >= part.size;
+    });
+  });
+}
+
 // No memory is created or lost, on a node or in a group.
 void CheckSums(const MemoryState& state, std::vector<std::string>& broken) {
   std::map<int, int> assignments;
   std::map<std::pair<std::vector<int>, std::string>, uint64_t> assigned;
+  const auto add = [&](const std::string& who, const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) {
+      for (const int id : block.numa_affinity) ++assignments[id];
+      assigned[{block.numa_affinity, block.type}] += block.size;
+      const auto first =
+          state.machine.find(block.numa_affinity.empty() ? -1 : block.numa_affinity.front());
+      if (first == state.machine.end() || first->second.cells != block.numa_affinity) {
+        broken.push_back(who + " has memory on nodes that are not one group");
+      }
+    }
+  };
+  for (const auto& [pod, blocks] : state.pods) add("pod " + pod, blocks);
   for (const auto& [pod, containers] : state.assignments) {
     if (containers.empty()) broken.push_back("pod " + pod + " has an entry without containers");
+    const auto whole = state.pods.find(pod);
     for (const auto& [container, blocks] : containers) {
-      for (const Block& block : blocks) {
-        for (const int id : block.numa_affinity) ++assignments[id];
-        assigned[{block.numa_affinity, block.type}] += block.size;
-        const auto first =
-            state.machine.find(block.numa_affinity.empty() ? -1 : block.numa_affinity.front());
-        if (first == state.machine.end() || first->second.cells != block.numa_affinity) {
-          broken.push_back("container " + container + " of pod " + pod +
-                           " has memory on nodes that are not one group");
-        }
+      const std::string who = "container " + container + " of pod " + pod;
+      if (whole == state.pods.end()) {
+        add(who, blocks);
+      } else if (!ArePartsOf(whole->second, blocks)) {
+        broken.push_back(who + " has memory that is not the pod's");
       }
     }
   }
@@ -163,7 +190,7 @@ void CheckSums(const MemoryState& state, std::vector<std::string>& broken) {
 Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
                             const MemoryState& state) {
   if (state.machine.empty()) {
-    if (state.assignments.empty()) return Done{};
+    if (state.assignments.empty() && state.pods.empty()) return Done{};
     return Corrupt("machine state can not be empty when it has memory assignments");
   }
   const Result<std::map<int, NumaMemory>> expected =

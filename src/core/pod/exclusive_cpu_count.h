@@ -1,4 +1,5 @@
-// The number of exclusive CPUs of a container, without an upper limit. Private to the core.
+// The number of exclusive CPUs of a container, without an upper limit, and of a pod as a whole.
+// Private to the core.
 #pragma once
 
 #include <cstdint>
@@ -14,5 +15,11 @@ namespace alignd {
 // without CPUs. Here such a request is exclusive, and too large.
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, guaranteedCPUs, isIntegralCPUAmount.
 int64_t ExclusiveCpuCount(const Pod& pod, const Container& container);
+
+// The CPUs that the pod is assigned as a whole, for its containers to have parts of: its pod-level
+// cpu request, if it is pinned and the request is a whole number. 0 for all other pods, and with
+// other `pod_level_managers` than kPod.
+// Source: policy_static.go, podGuaranteedCPUs.
+int64_t PodCpuBudget(const Pod& pod);
 
 }  // namespace alignd

@@ -26,6 +26,14 @@ bool AddAll(const ResourceList& list, ResourceList& sum) {
   return complete;
 }
 
+// The number of CPUs; 0 if it is not a whole number.
+int64_t WholeCpus(const Quantity& cpu) {
+  const int64_t count = cpu.Value();  // rounded up
+  // A fraction finer than a thousandth makes no difference to a whole number.
+  static const Quantity kMilli = Quantity::Parse("1m").value();
+  return count > 0 && Quantity(count) - cpu < kMilli ? count : 0;
+}
+
 bool IsPodLevelResource(std::string_view name) {
   return name == "cpu" || name == "memory" || name.starts_with("hugepages-");
 }
@@ -71,17 +79,33 @@ bool HasPodLevelResources(const Pod& pod) {
 }
 
 bool IsPinned(const Pod& pod) {
-  return pod.shared_pool_handler.empty() && !HasPodLevelResources(pod) &&
-         QosOf(pod) == QosClass::kGuaranteed;
+  if (!pod.shared_pool_handler.empty() || QosOf(pod) != QosClass::kGuaranteed) return false;
+  return pod.pod_level_managers != PodLevelManagers::kOff || !HasPodLevelResources(pod);
+}
+
+bool IsEligible(const Pod& pod, const Container& container) {
+  if (!HasPodLevelResources(pod)) return true;
+  return std::ranges::all_of(kQosResources, [&](const std::string_view resource) {
+    const Quantity* const request = Find(container.resources.requests, resource);
+    const Quantity* const limit = Find(container.resources.limits, resource);
+    return request != nullptr && limit != nullptr && request->Sign() > 0 && *request == *limit;
+  });
 }
 
 int64_t ExclusiveCpuCount(const Pod& pod, const Container& container) {
   const Quantity* const cpu = Find(container.resources.requests, "cpu");
-  if (cpu == nullptr || !IsPinned(pod)) return 0;
-  const int64_t count = cpu->Value();  // rounded up
-  // A fraction finer than a thousandth makes no difference to a whole number.
-  static const Quantity kMilli = Quantity::Parse("1m").value();
-  return count > 0 && Quantity(count) - *cpu < kMilli ? count : 0;
+  if (cpu == nullptr || !IsPinned(pod) || !IsEligible(pod, container)) return 0;
+  // Without CPUs of its own, the pod has none for its containers.
+  const bool from_pod =
+      pod.pod_level_managers == PodLevelManagers::kPod && HasPodLevelResources(pod);
+  if (from_pod && PodCpuBudget(pod) == 0) return 0;
+  return WholeCpus(*cpu);
+}
+
+int64_t PodCpuBudget(const Pod& pod) {
+  if (pod.pod_level_managers != PodLevelManagers::kPod || !HasPodLevelResources(pod)) return 0;
+  const Quantity* const cpu = Find(pod.pod_level->requests, "cpu");
+  return cpu == nullptr || !IsPinned(pod) ? 0 : WholeCpus(*cpu);
 }
 
 int ExclusiveCpus(const Pod& pod, const Container& container) {

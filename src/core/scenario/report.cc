@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "alignd/admission/pod_level.h"
 #include "alignd/checkpoint/verify.h"
 #include "core/json/json_view.h"
 
@@ -83,7 +84,14 @@ Json ContainerJson(const Simulation& simulation, const Pod& pod,
   }
   if (!admission.admitted()) return json;
   const admission::Assignment& assignment = admission.assignments.at(container);
-  if (!assignment.exclusive.empty()) json["cpuset"] = assignment.exclusive.ToString();
+  if (const CpuSet* cpus = simulation.state().cpu.Find({pod.uid, container})) {
+    json["cpuset"] = cpus->ToString();
+  }
+  if (const Pod here = admission::OnThisNode(simulation.node(), pod);
+      here.pod_level_managers != PodLevelManagers::kOff) {
+    const auto self = std::ranges::find(here.containers, container, &Container::name);
+    json["isolation"] = ToString(admission::IsolationOf(simulation.state(), here, *self));
+  }
   if (!assignment.devices.empty()) json["devices"] = DevicesJson(assignment.devices);
   if (const auto* blocks = simulation.state().memory.Find({pod.uid, container})) {
     json["memory"] = BlocksJson(*blocks);
@@ -106,12 +114,38 @@ Json ContainersJson(const Simulation& simulation, const Pod& pod,
   return json;
 }
 
-// The memory file without its checksum. The order of blocks is random, so files are compared in
-// this form.
+// What the pod is assigned as a whole.
+Json WholePodJson(const admission::NodeState& state, const std::string& uid) {
+  Json json = Json::object();
+  if (const auto cpus = state.cpu.pods.find(uid); cpus != state.cpu.pods.end()) {
+    json["cpuset"] = cpus->second.ToString();
+  }
+  if (const auto blocks = state.memory.pods.find(uid); blocks != state.memory.pods.end()) {
+    json["memory"] = BlocksJson(blocks->second);
+  }
+  return json;
+}
+
+// The devices that containers are allocated when they start.
+Json StartedJson(const admission::StartedPod& started) {
+  Json json = Json::object();
+  for (const auto& [container, devices] : started.devices) {
+    json[container] = Json{{"devices", DevicesJson(devices)}};
+  }
+  return json;
+}
+
+// The memory file without its checksums, and its `data` as an object. The order of blocks is
+// random, so files are compared in this form.
 Json UnorderedMemoryState(const std::string& text) {
   Result<Json> json = json::ParseOrdered(text);
   if (!json.ok()) return nullptr;
-  json->erase("checksum");
+  for (const char* key : {"checksum", "dataChecksum"}) json->erase(key);
+  if (const auto data = json->find("data"); data != json->end() && data->is_string()) {
+    Result<Json> content = json::ParseOrdered(data->get<std::string>());
+    if (!content.ok()) return nullptr;
+    *data = *std::move(content);
+  }
   return *std::move(json);
 }
 
@@ -120,6 +154,9 @@ bool HoldsSeveralMemoryTypes(const memorymanager::MemoryState& state) {
     for (const auto& [container, blocks] : containers) {
       if (blocks.size() > 1) return true;
     }
+  }
+  for (const auto& [pod, blocks] : state.pods) {
+    if (blocks.size() > 1) return true;
   }
   return false;
 }
@@ -136,6 +173,19 @@ Json ToJson(const Simulation& simulation, const Step& step, const StepResult& re
     }
     Json containers = ContainersJson(simulation, std::get<AdmitPod>(step).pod, admission);
     if (!containers.empty()) json["containers"] = std::move(containers);
+    const std::string& uid = std::get<AdmitPod>(step).pod.uid;
+    Json whole = WholePodJson(simulation.state(), uid);
+    if (admission.admitted() && !whole.empty()) json["pod"] = std::move(whole);
+  }
+  if (result.started) {
+    Json containers = StartedJson(*result.started);
+    if (!containers.empty()) json["containers"] = std::move(containers);
+    if (const auto& waits = result.started->waits) {
+      json["waits"] = {{"container", waits->first}, {"message", waits->second.message}};
+    }
+  }
+  if (simulation.node().cpu && PodLevelResourceManagersOn(simulation.node().config)) {
+    json["defaultCpuSet"] = simulation.state().cpu.default_set.ToString();
   }
   if (simulation.node().cpu) json["cpu_manager_state"] = simulation.CpuManagerState();
   if (simulation.node().memory) {
@@ -154,7 +204,7 @@ struct Outcome {
 };
 
 Outcome Run(const Scenario& scenario) {
-  Result<Simulation> simulation = Simulation::Start(scenario.node, scenario.config);
+  Result<Simulation> simulation = Simulation::Start(scenario);
   if (!simulation.ok()) return {simulation.error().message, {}};
   Outcome outcome;
   for (const Step& step : scenario.steps) {

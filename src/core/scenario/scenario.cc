@@ -163,12 +163,43 @@ Result<KubeletConfig> ReadConfig(const View& scenario) {
   if (!config.ok()) return config.error().In("config");
   const Result<std::optional<View>> kubelet = scenario.Find("kubelet");
   if (!kubelet.ok()) return kubelet.error();
-  if (!*kubelet) return config;
+  if (!*kubelet) {
+    const Result<std::optional<View>> stated =
+        *view ? (*view)->Find("compatibility") : Result<std::optional<View>>(std::nullopt);
+    if (!stated.ok()) return stated.error();
+    // As in the recorded scenarios, whose format is older than 1.37.
+    if (!*stated) config->compatibility = Compatibility::k1_36;
+    return config;
+  }
   const Result<std::string> release = (*kubelet)->String();
   if (!release.ok()) return release.error();
-  if (*release != "1.20" && *release != "1.36") return (*kubelet)->IsNot("\"1.20\" or \"1.36\"");
-  config->compatibility = *release == "1.20" ? Compatibility::k1_20 : Compatibility::k1_36;
-  return config;
+  for (const auto known : {Compatibility::k1_20, Compatibility::k1_36, Compatibility::k1_37}) {
+    if (*release != ToString(known)) continue;
+    config->compatibility = known;
+    return config;
+  }
+  return (*kubelet)->IsNot("\"1.20\", \"1.36\" or \"1.37\"");
+}
+
+Result<StateFiles> ReadFiles(const View& scenario) {
+  StateFiles files;
+  const Result<std::optional<View>> view = scenario.Find("files");
+  if (!view.ok()) return view.error();
+  if (!*view) return files;
+  const auto members = (*view)->Members();
+  if (!members.ok()) return members.error();
+  for (const auto& [name, member] : *members) {
+    Result<std::string> text = member.String();
+    if (!text.ok()) return text.error();
+    if (name == "cpu_manager_state") {
+      files.cpu_manager_state = *std::move(text);
+    } else if (name == "memory_manager_state") {
+      files.memory_manager_state = *std::move(text);
+    } else {
+      return member.Wrong("is not known; known are cpu_manager_state and memory_manager_state");
+    }
+  }
+  return files;
 }
 
 Result<std::string> ReadName(const View& scenario) {
@@ -199,7 +230,10 @@ Result<Scenario> ParseScenario(std::string_view text) {
   if (!config.ok()) return config.error();
   Result<std::vector<Step>> steps = ReadSteps(top);
   if (!steps.ok()) return steps.error();
-  return Scenario{*std::move(name), *std::move(node), *std::move(config), *std::move(steps)};
+  Result<StateFiles> files = ReadFiles(top);
+  if (!files.ok()) return files.error();
+  return Scenario{*std::move(name), *std::move(node), *std::move(config), *std::move(files),
+                  *std::move(steps)};
 }
 
 }  // namespace alignd::scenario

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/admission/pod_level.h"
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/cpumanager/pod_partition.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/static_policy.h"
 
@@ -25,6 +27,18 @@ Result<Simulation> Simulation::Start(const NodeDescription& description,
   return simulation;
 }
 
+Result<Simulation> Simulation::Start(const Scenario& scenario) {
+  Result<Simulation> simulation = Start(scenario.node, scenario.config);
+  const StateFiles& files = scenario.files;
+  if (!simulation.ok() || (files.cpu_manager_state.empty() && files.memory_manager_state.empty())) {
+    return simulation;
+  }
+  Result<admission::NodeState> loaded = simulation->Load(files);
+  if (!loaded.ok()) return loaded.error();
+  simulation->state_ = *std::move(loaded);
+  return simulation;
+}
+
 Simulation::Simulation(admission::Node node, std::map<std::string, DeviceList> devices)
     : node_(std::move(node)),
       devices_(std::move(devices)),
@@ -36,33 +50,44 @@ StepResult Simulation::Run(const Step& step) {
 
 std::string Simulation::CpuManagerState() const {
   if (!node_.cpu) return "";
-  return checkpoint::FormatCpuCheckpoint(ToString(node_.config.cpu_manager_policy), state_.cpu);
+  return checkpoint::FormatCpuCheckpoint(ToString(node_.config.cpu_manager_policy), state_.cpu,
+                                         checkpoint::FormOf(node_.config));
 }
 
 std::string Simulation::MemoryManagerState() const {
   if (!node_.memory) return "";
   return checkpoint::FormatMemoryCheckpoint(ToString(node_.config.memory_manager_policy),
-                                            state_.memory);
+                                            state_.memory, checkpoint::FormOf(node_.config));
+}
+
+devicemanager::PreferredAllocationFn Simulation::Preference() const {
+  return
+      [this](const devicemanager::PreferenceQuery& query) { return std::optional(Prefer(query)); };
 }
 
 StepResult Simulation::Do(const AdmitPod& step) {
-  const auto preferred = [this](const devicemanager::PreferenceQuery& query) {
-    return std::optional(Prefer(query));
-  };
-  admission::Admission admission = admission::Admit(node_, state_, step.pod, preferred);
+  const Pod pod = admission::OnThisNode(node_, step.pod);
+  admission::Admission admission = admission::Admit(node_, state_, pod, Preference());
   state_ = admission.next;
-  if (admission.admitted()) pods_[step.pod.uid] = step.pod;
-  return {std::move(admission), std::nullopt};
+  if (admission.admitted()) {
+    pods_[pod.uid] = pod;
+  } else if (pod.pod_level_managers == PodLevelManagers::kPod) {
+    // A refusal releases what the pod had before.
+    pods_.erase(pod.uid);
+    std::erase_if(started_, [&pod](const auto& key) { return key.pod_uid == pod.uid; });
+  }
+  return {std::move(admission), std::nullopt, std::nullopt};
 }
 
 StepResult Simulation::Do(const scenario::StartPod& step) {
   const auto pod = pods_.find(step.pod_uid);
   if (pod == pods_.end()) return {};
-  admission::StartPod(node_, pod->second, state_);
+  admission::StartedPod started = admission::StartPod(node_, pod->second, Preference(), state_);
   for (const Container& container : pod->second.containers) {
+    if (started.waits && started.waits->first == container.name) break;
     started_.insert({step.pod_uid, container.name});
   }
-  return {};
+  return {std::nullopt, std::nullopt, std::move(started)};
 }
 
 StepResult Simulation::Do(const RemoveContainer& step) {
@@ -87,26 +112,35 @@ StepResult Simulation::Do(const SetDeviceHealth& step) {
 }
 
 StepResult Simulation::Do(const Restart&) {
-  Result<admission::NodeState> reloaded = Reload();
-  if (!reloaded.ok()) return {std::nullopt, reloaded.error()};
+  Result<admission::NodeState> reloaded = Load({CpuManagerState(), MemoryManagerState()});
+  if (!reloaded.ok()) return {std::nullopt, reloaded.error(), std::nullopt};
   state_ = *std::move(reloaded);
   return {};
 }
 
-Result<admission::NodeState> Simulation::Reload() const {
-  admission::NodeState state;
-  if (node_.cpu) {
-    Result<checkpoint::CpuCheckpoint> cpu = checkpoint::ParseCpuCheckpoint(CpuManagerState());
+Result<admission::NodeState> Simulation::Load(const StateFiles& files) const {
+  admission::NodeState state = admission::NodeState::Initial(node_);
+  if (node_.cpu && !files.cpu_manager_state.empty()) {
+    Result<checkpoint::CpuCheckpoint> cpu = checkpoint::ParseCpuCheckpoint(files.cpu_manager_state);
     if (!cpu.ok()) return cpu.error();
-    state.cpu = std::move(cpu->state);
+    const auto policy = checkpoint::RequirePolicy(*cpu, ToString(node_.config.cpu_manager_policy));
+    if (!policy.ok()) return policy.error().In("start cpu manager error");
+    // The manager fills in a file without CPUs.
+    if (cpu->state != cpumanager::CpuState{}) state.cpu = std::move(cpu->state);
+    if (!PodLevelResourceManagersOn(node_.config)) state.cpu.pods.clear();
     const Result<Done> valid = cpumanager::ValidateLoaded(node_.machine, *node_.cpu, state.cpu);
     if (!valid.ok()) return valid.error().In("start cpu manager error");
+    cpumanager::DropStalePods(state.cpu);
   }
-  if (node_.memory) {
+  if (node_.memory && !files.memory_manager_state.empty()) {
     Result<checkpoint::MemoryCheckpoint> memory =
-        checkpoint::ParseMemoryCheckpoint(MemoryManagerState());
+        checkpoint::ParseMemoryCheckpoint(files.memory_manager_state);
     if (!memory.ok()) return memory.error();
-    state.memory = std::move(memory->state);
+    const auto policy =
+        checkpoint::RequirePolicy(*memory, ToString(node_.config.memory_manager_policy));
+    if (!policy.ok()) return policy.error().In("start memory manager error");
+    if (memory->state != memorymanager::MemoryState{}) state.memory = std::move(memory->state);
+    if (!PodLevelResourceManagersOn(node_.config)) state.memory.pods.clear();
     const Result<Done> valid =
         memorymanager::ValidateLoaded(node_.machine, *node_.memory, state.memory);
     if (!valid.ok()) return valid.error().In("start memory manager error");

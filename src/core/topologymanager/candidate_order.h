@@ -5,7 +5,7 @@
 #include "alignd/topologymanager/hint_merger.h"
 #include "alignd/topologymanager/numa_info.h"
 #include "core/topologymanager/merge_lists.h"
-#include "core/topologymanager/sets/subset_search.h"
+#include "core/topologymanager/sets/set_family.h"
 
 namespace alignd::topologymanager {
 

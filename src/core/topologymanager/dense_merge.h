@@ -4,17 +4,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "alignd/topologymanager/hint_merger.h"
 #include "core/topologymanager/candidate_order.h"
 #include "core/topologymanager/merge_lists.h"
 #include "core/topologymanager/sets/demand_table.h"
-#include "core/topologymanager/sets/subset_search.h"
+#include "core/topologymanager/sets/set_family.h"
 
 namespace alignd::topologymanager {
 
-// Each list becomes a table of its masks, cut to the common nodes. AndMeet computes all
+// Each list becomes a table of its masks, cut to the common nodes. MeetOf computes all
 // intersections of a set of one table and a set of another in n * 2^n steps; the product of the
 // lists would take 4^n. `lists` and `budget` outlive it.
 class DenseMerge {
@@ -41,12 +42,28 @@ class DenseMerge {
   NumaMask Spread(uint32_t index) const;
   uint32_t full() const { return static_cast<uint32_t>(sets_ - 1); }
 
-  // The sets that satisfy the demands together with all nodes `outside` the common ones.
-  Table Satisfying(const SetTable& sets, NumaMask outside) const;
+  // What each set has of one demand together with all nodes `outside` the common ones, in a unit
+  // that all its amounts are multiples of.
+  template <typename Amount>
+  struct AmountsOf {
+    std::vector<Amount> of_set;
+    Amount wanted = 0;
+  };
+  // The unit of small amounts makes the tables small.
+  using Amounts = std::variant<AmountsOf<int32_t>, AmountsOf<uint64_t>>;
+  Amounts MakeAmounts(const DemandTable& demand, NumaMask outside) const;
+  template <typename Amount, typename Add>
+  AmountsOf<Amount> Sum(const DemandTable& demand, NumaMask outside, uint64_t unit, Add add) const;
+  // The sets that satisfy the demands, of which these are the amounts.
+  Table Satisfying(NumaMask within, const std::vector<Amounts>& demands) const;
+  std::vector<Amounts> AllAmounts(const SetTable& sets, NumaMask outside) const;
   // The masks of the list, cut to the common nodes.
   Table Within(const Hints& hints) const;
-  // The preferred masks of the list that have common nodes only.
+  // As DescribedHints::IsPreferred.
+  bool IsPreferred(const DescribedHints& hints, uint32_t set) const;
+  // The preferred masks of the list that have common nodes only. `amounts`: of its described sets.
   Table PreferredWhole(const Hints& hints) const;
+  Table PreferredWhole(const Hints& hints, const std::vector<Amounts>& amounts) const;
   // The preferred masks of the list, cut to the common nodes.
   Table PreferredWithin(const Hints& hints) const;
 
@@ -57,14 +74,16 @@ class DenseMerge {
   Table PreferredAndEqual() const;
   Table Preferred() const;
 
+  std::optional<TopologyHint> BestPreferred(const NumaInfo& numa) const;
   std::optional<TopologyHint> BestOf(const Table& table, bool preferred,
                                      const CandidateOrder& order) const;
 
   const MergeLists& lists_;
   const MergeRules rules_;
   SearchBudget& budget_;
-  std::vector<int> positions_;  // the common nodes
-  size_t sets_;                 // 2^n
+  std::vector<int> positions_;   // the common nodes
+  size_t sets_;                  // 2^n
+  std::vector<uint8_t> counts_;  // by compressed mask: how many nodes it has
 };
 
 }  // namespace alignd::topologymanager

@@ -3,25 +3,41 @@
 #include <algorithm>
 
 #include "alignd/base/numa_subsets.h"
-#include "core/topologymanager/sets/member_search.h"
+#include "core/topologymanager/sets/demand_table.h"
+#include "core/topologymanager/sets/set_family.h"
 
 namespace alignd::topologymanager {
 namespace {
 
-// Accepts no set until `most` members are found, so the search shows it every member.
-class Listing : public MemberProblem {
+// Finds the members of a family in ascending order: sets without the highest node come first.
+class Listing {
  public:
-  Listing(const SetTable& table, size_t most) : MemberProblem(DemandsOf(table)), most_(most) {}
+  Listing(const SetTable& table, size_t most) : table_(table), most_(most) {}
 
-  bool Accepts(NumaMask set) override {
-    if (MemberProblem::Accepts(set)) seen_.push_back(set);
-    return seen_.size() == most_;
-  }
-  void NoteImpossible(const SetFamily& /*family*/) override {}
-
+  bool IsFull() const { return seen_.size() == most_; }
   const std::vector<NumaMask>& seen() const { return seen_; }
 
+  void Add(SetFamily family, SearchBudget& budget) {
+    if (IsFull() || !family.Settle() || !budget.Step() || !IsPossible(family)) return;
+    if (family.parts.empty()) {
+      seen_.push_back(family.chosen);
+      return;
+    }
+    const size_t part = family.HighestPart();
+    const NumaMask highest = NumaMask::Of(family.parts[part].open.Highest());
+    Add(family.Without(highest, part), budget);
+    Add(family.With(highest, part), budget);
+  }
+
  private:
+  // Exact for a family with one set.
+  bool IsPossible(const SetFamily& family) const {
+    return std::ranges::all_of(table_.demands, [&](const auto& demand) {
+      return demand.AtMost(family) >= demand.wanted();
+    });
+  }
+
+  const SetTable& table_;
   const size_t most_;
   std::vector<NumaMask> seen_;
 };
@@ -30,8 +46,8 @@ std::vector<NumaMask> NarrowestMembers(const NodeSets& sets, size_t most) {
   const SetTable table(sets);
   Listing listing(table, most);
   SearchBudget budget;
-  for (int size = 1; size <= sets.within.Count() && listing.seen().size() < most; ++size) {
-    (void)LowestSubset({{}, {{sets.within, size}}}, listing, budget);
+  for (int size = 1; size <= sets.within.Count() && !listing.IsFull(); ++size) {
+    listing.Add({{}, {{sets.within, size}}}, budget);
   }
   return listing.seen();
 }

@@ -33,22 +33,33 @@ bool NodeSets::Contains(NumaMask set) const {
                              [&](const Demand& demand) { return IsSatisfied(demand, set); });
 }
 
-std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing,
-                                     SearchBudget& budget) {
-  if (!sets.within.Contains(containing) || !sets.Contains(sets.within)) return std::nullopt;
-  const SetTable table(sets);
-  const NumaMask open = sets.within - containing;
-  MemberProblem problem(DemandsOf(table));
+namespace {
+
+// The narrowest members that contain all of `containing`, by sizes in ascending order. Of these the
+// lowest, or only some member: any one is enough to know the size.
+std::optional<NumaMask> NarrowestMember(const SetTable& table, NumaMask containing, bool lowest,
+                                        SearchBudget& budget) {
+  const NumaMask open = table.within - containing;
+  MemberSearch search(DemandsOf(table));
   for (int more = LeastNodesMore(table, containing); more < open.Count(); ++more) {
     const SetFamily family{containing, {{open, more}}};
     if (!budget.IsUsedUp()) {
-      if (const auto found = LowestSubset(family, problem, budget)) return found;
+      const auto found = lowest ? search.Lowest(family, budget) : search.Any(family, budget);
+      if (found) return found;
       if (!budget.IsUsedUp()) continue;
     }
-    const NumaMask guess = problem.Guess(family);
-    if (problem.Accepts(guess)) return guess;
+    const NumaMask guess = search.Guess(family);
+    if (search.Accepts(guess)) return guess;
   }
-  return sets.within;
+  return table.within;
+}
+
+}  // namespace
+
+std::optional<NumaMask> NarrowestSet(const NodeSets& sets, NumaMask containing,
+                                     SearchBudget& budget) {
+  if (!sets.within.Contains(containing) || !sets.Contains(sets.within)) return std::nullopt;
+  return NarrowestMember(SetTable(sets), containing, /*lowest=*/true, budget);
 }
 
 std::optional<Narrowest> NarrowestSet(const NodeSets& sets, NumaMask containing) {
@@ -62,7 +73,7 @@ std::optional<int> FewestNodes(const NodeSets& sets, SearchBudget& budget) {
   if (!sets.Contains(sets.within)) return std::nullopt;
   const SetTable table(sets);
   if (table.demands.size() <= 1 && table.shared_nodes().empty()) return LeastNodesMore(table, {});
-  return NarrowestSet(sets, {}, budget)->Count();
+  return NarrowestMember(table, {}, /*lowest=*/false, budget)->Count();
 }
 
 std::optional<Fewest> FewestNodes(const NodeSets& sets) {

@@ -71,15 +71,6 @@ void UnaryCall(benchmark::State& state) {
 }
 BENCHMARK(UnaryCall)->Iterations(1)->Unit(benchmark::kSecond);
 
-// A method of a future CRI version is relayed as a stream.
-void UnknownMethod(benchmark::State& state) {
-  const ProxiedRuntime node(EchoRuntime());
-  for (auto _ : state) {
-    CompareCalls(state, node, std::string(kService) + "Teleport", /*blocks=*/200, /*block=*/25);
-  }
-}
-BENCHMARK(UnknownMethod)->Iterations(1)->Unit(benchmark::kSecond);
-
 void ListOfOneMegabyte(benchmark::State& state) {
   const ProxiedRuntime node(EchoRuntime());
   for (auto _ : state) {

@@ -31,7 +31,7 @@ class AllocationWaits : public ::testing::Test {
     world_.manager->Admit({.pod = pod,
                            .wanted = "app",
                            .wait_until = std::chrono::steady_clock::now() + may_wait,
-                           .abandoned = abandoned_},
+                           .cancelled = cancelled_},
                           [answer](Outcome outcome) { answer->set_value(std::move(outcome)); });
     return answer->get_future();
   }
@@ -52,7 +52,7 @@ class AllocationWaits : public ::testing::Test {
 
   static constexpr std::chrono::minutes kLong{10};
   AllocationNode world_;
-  const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 TEST_F(AllocationWaits, PodWithDevicesOfAnUnknownPluginWaitsUntilItRegisters) {
@@ -100,8 +100,8 @@ TEST_F(AllocationWaits, IsAnsweredBeforeItsCallerGivesUp) {
 TEST_F(AllocationWaits, NothingIsAllocatedForACallerThatHasGone) {
   std::future<Outcome> later = Create(AppPod("p", 2, {{kGpu, "1"}}));
   Settle();
-  *abandoned_ = true;
-  world_.manager->DropAbandoned();
+  *cancelled_ = true;
+  world_.manager->DropCancelled();
   EXPECT_TRUE(IsError(later.get(), ErrorCode::kUnavailable));
   Register();
   Settle();

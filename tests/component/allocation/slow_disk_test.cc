@@ -155,7 +155,8 @@ TEST_F(SlowDisk, SaveAgainDuringAWriteWritesOnceMore) {
   EXPECT_FALSE(is_saved);
   written_again.get_future().get()();
   EXPECT_TRUE(is_saved);
-  EXPECT_EQ(*host::ReadFile(file), checkpoint::FormatCpuCheckpoint("static", admission.next.cpu));
+  EXPECT_EQ(*host::ReadFile(file), checkpoint::FormatCpuCheckpoint("static", admission.next.cpu,
+                                                                   checkpoint::StateForm::kData));
   writer.Stop();
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "allocation/state_limits.h"
 #include "edge/allocation_node.h"
 #include "edge/allocation_outcome.h"
+#include "edge/process.h"
 
 namespace alignd::allocation {
 namespace {
@@ -35,7 +37,8 @@ class ScriptedKubelet final : public KubeletAllocation {
   // The kubelet's own plugin assigned a device of kTaken to this pod, with this answer.
   std::string takes_over_pod = {};
   std::string answer = {};
-  std::atomic<int> failures = 0;  // of the next calls of SaveBindings
+  std::atomic<int> failures = 0;      // of the next calls of SaveBindings
+  std::atomic<int> new_failures = 0;  // of the next calls of SaveNewBindings
 
   int drops() const { return drops_; }  // calls of SaveBindings
   // On the decision thread.
@@ -45,9 +48,9 @@ class ScriptedKubelet final : public KubeletAllocation {
                              const Pod& pod, const KubeletAllocatedPod& /*allocated*/,
                              const devicemanager::PreferredAllocationFn& prefer) const override {
     if (state.cpu.Find({refuses_beside, "app"}) != nullptr) {
-      return {UnexpectedAdmissionError("a pod beside it"), {}, state, {}};
+      return {UnexpectedAdmissionError("a pod beside it"), std::nullopt, {}, state, {}};
     }
-    if (!refuses_beside.empty()) return {std::nullopt, {}, state, {}};
+    if (!refuses_beside.empty()) return {std::nullopt, std::nullopt, {}, state, {}};
     return admission::Admit(node, state, pod, prefer);
   }
   bool Prepare(const std::set<std::string>& /*resources*/, std::function<void()> ready) override {
@@ -67,6 +70,11 @@ class ScriptedKubelet final : public KubeletAllocation {
   }
   void DropUnassigned(const admission::NodeState& /*state*/, const std::string& pod_uid) override {
     unbound_.insert(pod_uid);
+  }
+  Result<Done> SaveNewBindings(const checkpoint::Bindings& /*now*/) override {
+    if (new_failures == 0) return Done{};
+    --new_failures;
+    return Error{ErrorCode::kInternal, "device_bindings would not be read back", "report this"};
   }
   Result<Done> SaveBindings(const checkpoint::Bindings& /*now*/) override {
     ++drops_;
@@ -137,6 +145,24 @@ TEST_F(WrittenFiles, BindingsThatCouldNotBeDroppedAreDroppedByTheNextSave) {
   EXPECT_EQ(kubelet_.drops(), drops + 2);
   world_.Settle();  // there is nothing to write
   EXPECT_EQ(kubelet_.drops(), drops + 2);
+}
+
+// No file is uncertain then, but the release must not wait for the next pod.
+TEST_F(WrittenFiles, ReleaseWhoseWriteWasRefusedBeforeTheDiskIsRepeatedByTheListing) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("pod", 4))));
+  world_.Settle();
+  kubelet_.new_failures = 2;
+  EXPECT_FALSE(world_.Release("pod").ok());
+  EXPECT_FALSE(world_.store->IsUncertain());
+  EXPECT_EQ(SavedPods(), std::set<std::string>{"pod"});
+  world_.manager->SaveUnsaved();  // fails once more
+  world_.manager->SaveUnsaved();
+  // The text alone: another store would remove the temporary file of the write.
+  const std::filesystem::path file = world_.tree.root() / "cpu_manager_state";
+  EXPECT_TRUE(testing::WaitUntil(
+      [&] { return testing::ReadText(file).find("\"pod\"") == std::string::npos; }));
+  world_.Settle();
+  EXPECT_EQ(SavedPods(), std::set<std::string>{});
 }
 
 TEST_F(WrittenFiles, DevicesOfTheKubeletsPluginThatDoNotFitAreNotOfferedAndBlockNothing) {

@@ -87,6 +87,45 @@ TEST_F(ControlExplain, ExplainsAFailureOfADevicePlugin) {
   EXPECT_EQ(decision.assignments_size(), 0);
 }
 
+// What why-not says of the manifest.
+v1::WhyNotResponse WhyNotFits(const std::string& socket, const std::string& manifest) {
+  v1::WhyNotRequest request;
+  request.set_manifest(manifest);
+  const auto why = ControlClient(socket).WhyNot(request);
+  EXPECT_TRUE(why.ok()) << why.error().Text();
+  return why.ok() ? *why : v1::WhyNotResponse();
+}
+
+TEST_F(ControlExplain, WhyNotLeavesOutResourcesThatAreNoDevices) {
+  const std::string manifest =
+      R"({"metadata":{"name":"licensed","uid":"u"},"spec":{"containers":[{"name":"app","resources":)"
+      R"({"limits":{"cpu":"2","memory":"1Gi","example.com/licence":"1"}}}]}})";
+  EXPECT_FALSE(WhyNotFits(socket(), manifest).fits());
+  const std::string other = (world.tree.root() / "other.sock").string();
+  const auto started = ControlServer::Start(services_.loop(), other,
+                                            {.facts = {},
+                                             .node = world.node,
+                                             .allocation = *world.manager,
+                                             .conditions = conditions_,
+                                             .names = [] { return PodNames(); },
+                                             .not_devices = {"example.com/licence"}});
+  ASSERT_TRUE(started.ok()) << started.error().Text();
+  EXPECT_TRUE(WhyNotFits(other, manifest).fits());
+}
+
+// Resources are free, so that no change of them would help: the plugin's error is the answer.
+TEST_F(ControlExplain, WhyNotNamesTheErrorOfADevicePlugin) {
+  world.plugins->Fail(kGpu, Error{ErrorCode::kUnavailable, "plugin example.com/gpu: gone"});
+  ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("pod", 2, {{kGpu, "1"}}))));
+  v1::WhyNotRequest request;
+  request.set_pod("pod");
+  const auto why = ControlClient(socket()).WhyNot(request);
+  ASSERT_TRUE(why.ok()) << why.error().Text();
+  EXPECT_FALSE(why->fits());
+  EXPECT_NE(why->message().find("plugin example.com/gpu: gone"), std::string::npos)
+      << why->message();
+}
+
 TEST_F(ControlExplain, CarriesTheSourceOfTheResources) {
   std::promise<Outcome> answer;
   world.manager->Admit({.pod = AppPod("pod", 2), .source = "annotation"},

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "alignd/control/v1/control.pb.h"
-#include "cli/explain_command.h"
-#include "cli/status_command.h"
+#include "cli/commands.h"
 #include "control/control_client.h"
 #include "control/control_server.h"
 #include "edge/allocation_node.h"
+#include "edge/loop_thread.h"
 #include "edge/run_alignctl.h"
 #include "reconcile/conditions.h"
 #include "sync/mutex.h"
@@ -29,8 +29,12 @@ class ControlTest : public ::testing::Test {
   }
 
   void Serve() {
-    auto started = ControlServer::Start(socket(), "1.2.3", world.node, *world.manager, conditions_,
-                                        [this] { return Names(); });
+    auto started = ControlServer::Start(services_.loop(), socket(),
+                                        {.facts = {.version = "1.2.3", .node = "worker"},
+                                         .node = world.node,
+                                         .allocation = *world.manager,
+                                         .conditions = conditions_,
+                                         .names = [this] { return Names(); }});
     if (!started.ok()) ADD_FAILURE() << started.error().Text();
     if (started.ok()) server = *std::move(started);
   }
@@ -65,11 +69,12 @@ class ControlTest : public ::testing::Test {
   CondVar changed_;
   bool names_block_ GUARDED_BY(mutex_) = false;
   int names_waiting_ GUARDED_BY(mutex_) = 0;
+  const testing::LoopThread services_;
   std::unique_ptr<ControlServer> server;
 };
 
 inline testing::Printed Alignctl(const std::vector<std::string>& arguments) {
-  return testing::RunAlignctl({cli::AddStatusCommand, cli::AddExplainCommand}, arguments);
+  return testing::RunAlignctl(cli::AllCommands(), arguments);
 }
 
 }  // namespace alignd::control

@@ -73,7 +73,12 @@ class Watch {
       return;
     }
     const Result<CpuSet> cpus = CpuSet::Parse(now.resources.cpuset_cpus());
-    running_[now.id] = {cpus.ok() ? *cpus : CpuSet(), now.resources.cpu_quota() < 0};
+    running_[now.id] = {cpus.ok() ? *cpus : CpuSet(), now.resources.cpu_quota() < 0, now.cgroup};
+    for (auto& [id, container] : running_) {
+      if (!read_cpus_) break;
+      const Result<CpuSet> read = CpuSet::Parse(read_cpus_(container.cgroup));
+      container.cpus = read.ok() ? *read : CpuSet();
+    }
     const Running& self = running_[now.id];
     for (const auto& [id, other] : running_) {
       if (id == now.id || !(self.exclusive || other.exclusive)) continue;
@@ -88,6 +93,11 @@ class Watch {
   void OnEvent(std::function<void(const RuntimeModel::Event&)> on_event) {
     const MutexLock lock(mutex_);
     on_event_ = std::move(on_event);
+  }
+  // The CPUs of a container are those of its cgroup, not those that the runtime was told.
+  void ReadCpus(std::function<std::string(const std::string& cgroup)> read) {
+    const MutexLock lock(mutex_);
+    read_cpus_ = std::move(read);
   }
   std::vector<std::string> overlaps() const {
     const MutexLock lock(mutex_);
@@ -109,10 +119,12 @@ class Watch {
   struct Running {
     CpuSet cpus;
     bool exclusive = false;
+    std::string cgroup{};
   };
 
   mutable Mutex mutex_;
   std::function<void(const RuntimeModel::Event&)> on_event_ GUARDED_BY(mutex_);
+  std::function<std::string(const std::string&)> read_cpus_ GUARDED_BY(mutex_);
   std::vector<RuntimeModel::Event> events_ GUARDED_BY(mutex_);
   std::map<std::string, Running> running_ GUARDED_BY(mutex_);
   std::vector<std::string> overlaps_ GUARDED_BY(mutex_);
@@ -193,6 +205,7 @@ class DaemonTest : public ::testing::Test {
     options.pods_api_endpoint = PodsApiEndpoint();
     options.cgroup_root = CgroupRoot();
     options.kubelet_dir = tree_.root() / "kubelet";
+    options.metrics_address = "off";  // tests run side by side
     return options;
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "control/control_client.h"
 #include "daemon_fixture.h"
 
 namespace alignd::daemon {
@@ -32,6 +33,44 @@ TEST_F(DaemonLifecycle, AfterARestartRunningPodsKeepTheirCpusAndVanishedPodsLose
   EXPECT_EQ(CpusOf(stays.container), "1-3");
   const Running next = RunOne(PodConfig("next"), Pinned(2));
   EXPECT_EQ(CpusOf(next.container), "4-5");
+}
+
+TEST_F(DaemonLifecycle, ShowsItsConfigurationWithTheSourceOfEachField) {
+  Start();
+  const auto config = control::ControlClient(DaemonOptions().ControlSocket()).GetConfig();
+  ASSERT_TRUE(config.ok()) << config.error().Text();
+  EXPECT_EQ(config->config(), (tree_.root() / "config.yaml").string());
+  std::map<std::string, std::string> fields;
+  for (const auto& setting : config->settings()) {
+    fields[setting.name()] = setting.value() + " " + setting.source();
+  }
+  EXPECT_EQ(fields["cpuManagerPolicy"], "static file");
+  EXPECT_EQ(fields["cpuManagerReconcilePeriod"], "2s file");
+  EXPECT_EQ(fields["memoryManagerPolicy"], "None default");
+}
+
+TEST_F(DaemonLifecycle, AfterARestartDecisionsAreStillExplained) {
+  Start();
+  RunOne(PodConfig("stays"), Pinned(3));
+  const v1::PodSandboxConfig large = PodConfig("large");
+  EXPECT_FALSE(Create(Run(large), large, Pinned(99)).status.ok());
+  StopDaemon();
+  StartDaemon();
+  const control::ControlClient client(DaemonOptions().ControlSocket());
+  const auto explained = client.Explain("", 10);
+  ASSERT_TRUE(explained.ok()) << explained.error().Text();
+  ASSERT_EQ(explained->decisions_size(), 2);
+  EXPECT_EQ(explained->decisions(0).pod_uid(), "large");
+  EXPECT_EQ(explained->decisions(0).outcome(), "refused");
+  EXPECT_EQ(explained->decisions(1).pod_uid(), "stays");
+  EXPECT_EQ(explained->decisions(1).assignments(0).exclusive_cpus(), "1-3");
+  const auto pods = client.ListPods();
+  ASSERT_TRUE(pods.ok()) << pods.error().Text();
+  std::map<std::string, std::string>
+      sources;  // `large` is among them once the runtime has answered
+  for (const auto& pod : pods->pods()) sources[pod.pod_uid()] = pod.source();
+  EXPECT_EQ(sources.count("stays"), 1U);
+  EXPECT_NE(sources["stays"], "");
 }
 
 TEST_F(DaemonLifecycle, ContainerCreatedWithoutAligndGetsItsCpusBeforeItStarts) {

@@ -206,7 +206,7 @@ TEST_F(DaemonPool, UnmanagedContainerIsSharedAndReported) {
   const control::v1::Condition condition = unmanaged()[0];
   EXPECT_EQ(condition.container_id(), strange.container);
   EXPECT_EQ(condition.pod(), "default/pod-strange");
-  EXPECT_NE(condition.remedy().find("--container-runtime-endpoint"), std::string::npos)
+  EXPECT_NE(condition.remedy().find("alignctl kubelet attach"), std::string::npos)
       << condition.remedy();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   EXPECT_EQ(CpusOf(pinned.container), "1-3");

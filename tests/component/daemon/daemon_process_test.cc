@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <memory>
 #include <string>
@@ -40,9 +41,9 @@ class DaemonProcess : public DaemonTest {
     alignd_ = std::make_unique<testing::Process>(
         std::vector<std::string>{"sh", "-c", "umask " + umask + " && exec \"$0\" \"$@\"",
                                  ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
-                                 "--listen", options.listen, "--runtime-endpoint",
-                                 options.runtime_endpoint, "--state-dir", options.state_dir,
-                                 "--pods-api-endpoint", ""},
+                                 "--metrics-address", options.metrics_address, "--listen",
+                                 options.listen, "--runtime-endpoint", options.runtime_endpoint,
+                                 "--state-dir", options.state_dir, "--pods-api-endpoint", ""},
         tree_.root() / "alignd.log");
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
     client_ = *rpc::Dial(options.listen);
@@ -134,21 +135,33 @@ TEST_F(DaemonProcess, TextOfTheRuntimeCannotForgeALineOfTheLog) {
 }
 
 // gRPC wrote such bytes to the log by itself.
-TEST_F(DaemonProcess, BytesOfACallerThatGrpcLogsAreEscaped) {
+TEST_F(DaemonProcess, BytesOfAPeerThatGrpcLogsAreEscaped) {
   using namespace std::string_literals;
   StartRuntime();
   StartProcess();
-  const host::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string path = (StateDir() / "plugins_registry/plugin.sock").string();
+  const host::Descriptor listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::ranges::copy((tree_.root() / "run/alignd/control.sock").string(), address.sun_path);
-  ASSERT_EQ(connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  const std::string bytes =
-      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-      "\0\0\0\4\0\0\0\0\0"s     // SETTINGS
+  std::ranges::copy(path, address.sun_path);
+  ASSERT_EQ(bind(listening.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listening.fd(), 1), 0);
+  const host::Descriptor socket(accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_GE(socket.fd(), 0);
+  const std::string settings = "\0\0\0\4\0\0\0\0\0"s;
+  ASSERT_EQ(write(socket.fd(), settings.data(), settings.size()),
+            static_cast<ssize_t>(settings.size()));
+  std::string call;
+  while (call.find("GetInfo") == std::string::npos) {
+    std::array<char, 4096> buffer;
+    const ssize_t size = read(socket.fd(), buffer.data(), buffer.size());
+    ASSERT_GT(size, 0);
+    call.append(buffer.data(), static_cast<size_t>(size));
+  }
+  const std::string answer =
       "\0\0\x0a\1\5\0\0\0\1"s   // HEADERS of 10 bytes
       "\x48\x08\x1b[2Jbad\n"s;  // `:status`, which must be a number
-  ASSERT_EQ(write(socket.fd(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(write(socket.fd(), answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
   ASSERT_TRUE(alignd_->WaitForLog("bad")) << alignd_->Log();
   const std::string log = alignd_->Log();
   EXPECT_NE(log.find("\\u001b[2Jbad\\n"), std::string::npos) << log;

@@ -1,6 +1,7 @@
 // The sources of a pod's resource requests: Pods API, annotations, CRI.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/App.hpp>
@@ -42,6 +43,35 @@ class DaemonSourcesTest : public DaemonTest {
   }
 
   std::unique_ptr<simulator::PodsApi> api_;
+};
+
+// What is logged as long as it exists.
+class LogOf {
+ public:
+  LogOf() : before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("", lines_));
+  }
+  LogOf(const LogOf&) = delete;
+  LogOf& operator=(const LogOf&) = delete;
+  ~LogOf() { spdlog::set_default_logger(before_); }
+
+  std::string text() const {
+    std::string all;
+    for (const std::string& line : lines_->last_formatted()) all += line;
+    return all;
+  }
+  int Count(const std::string& part) const {
+    int count = 0;
+    for (const std::string& line : lines_->last_formatted()) {
+      count += line.find(part) == std::string::npos ? 0 : 1;
+    }
+    return count;
+  }
+
+ private:
+  const std::shared_ptr<spdlog::logger> before_;
+  const std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> lines_ =
+      std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(1000);
 };
 
 const std::map<std::string, std::string> kTwo = {{"cpu", "2"}, {"memory", "100Mi"}};
@@ -142,6 +172,144 @@ TEST_F(DaemonSourcesTest, WarningAboutAnUpdateNamesThePodAndWhatCriSays) {
                            "200000), but CRI says a quota of 300000 (3000m); the next source"),
             std::string::npos)
       << log.str();
+}
+
+// A kubelet that starts, before it has seen all sources of pods.
+TEST_F(DaemonSourcesTest, PodsApiThatIsNotReadyDelaysNothingAndIsAskedForTheNextContainer) {
+  Start();
+  StartPodsApi();
+  api_->SetPod(MakePod("static", {App("a", kTwo), App("b", kTwo)}));
+  api_->SetPod(MakePod("other", {App("app", kTwo)}));
+  api_->SetStage(simulator::PodsApi::Stage::kNotReady);
+  const LogOf log;
+  const v1::PodSandboxConfig pod = PodConfig("static");
+  const std::string sandbox = Run(pod);
+  const auto first = Create(sandbox, pod, Pinned(2, "a"));
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  EXPECT_EQ(CpusOf(first.response.container_id()), "1-2");
+  EXPECT_EQ(SourceOf("pod-static"),
+            "CRI estimate (kubelet's Pods API: is not ready: kubelet is not ready)");
+  RunOne(PodConfig("other"), Pinned(2));
+  api_->SetStage(simulator::PodsApi::Stage::kReady);
+  const auto second = Create(sandbox, pod, Pinned(2, "b"));
+  ASSERT_TRUE(second.status.ok()) << second.status.error_message();
+  EXPECT_EQ(SourceOf("pod-static"), "kubelet's Pods API");
+  EXPECT_EQ(CpusOf(first.response.container_id()), "1-2");
+  EXPECT_EQ(CpusOf(second.response.container_id()), "5-6");
+  EXPECT_EQ(api_->asked(),
+            (std::vector<std::string>{"static", "static", "other", "other", "static"}));
+  EXPECT_EQ(log.Count("Pods API is not ready: kubelet is not ready"), 1);  // not for each pod
+  EXPECT_EQ(log.Count("Pods API is ready"), 1);
+  EXPECT_EQ(log.Count("warning"), 0) << log.text();
+}
+
+// The kubelet serves the socket all the same.
+TEST_F(DaemonSourcesTest, PodsApiWithItsFeatureGateOffIsLeftAloneUntilItsSocketIsMadeAnew) {
+  Start();
+  StartPodsApi();
+  api_->SetStage(simulator::PodsApi::Stage::kGateIsOff);
+  const LogOf log;
+  RunOne(PodConfig("first"), Pinned(2));
+  RunOne(PodConfig("second"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-second"), "CRI estimate");
+  EXPECT_EQ(api_->asked(), std::vector<std::string>{"first"});
+  EXPECT_EQ(log.Count("feature gate PodsAPI of the kubelet is off"), 1);
+  EXPECT_EQ(log.Count("warning"), 0) << log.text();
+  api_.reset();
+  StartPodsApi();
+  api_->SetPod(MakePod("third", {App("app", kTwo)}));
+  RunOne(PodConfig("third"), Pinned(2));
+  EXPECT_EQ(SourceOf("pod-third"), "kubelet's Pods API");
+}
+
+TEST_F(DaemonSourcesTest, CallsBeyondTheRateLimitOfThePodsApiAreRepeated) {
+  constexpr int kPods = 40;  // the kubelet allows a burst of 10
+  StartPodsApi();
+  api_->LimitRate();
+  for (int pod = 0; pod < kPods; ++pod) {
+    api_->SetPod(MakePod("p" + std::to_string(pod), {App("app", kTwo)}));
+  }
+  podsource::PodsApiSource::Options options;
+  options.endpoint = PodsApiEndpoint();
+  options.timeout = kPatience;
+  options.repeat_for = kPatience;
+  const auto source = podsource::PodsApiSource::Make(options);
+  ASSERT_TRUE(source.ok()) << source.error().Text();
+  std::vector<std::promise<bool>> known(kPods);
+  for (std::size_t pod = 0; pod < known.size(); ++pod) {
+    (*source)->Ask(
+        {std::make_shared<v1::PodSandboxConfig>(PodConfig("p" + std::to_string(pod))), nullptr},
+        [&, pod](const auto& answer) { known[pod].set_value(answer.ok() && *answer); });
+  }
+  for (std::promise<bool>& pod : known) EXPECT_TRUE(pod.get_future().get());
+}
+
+TEST_F(DaemonSourcesTest, CallIsRepeatedUntilItIsAllowedOrTheSourceEnds) {
+  StartPodsApi();
+  api_->SetFailure({grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"});
+  podsource::PodsApiSource::Options options;
+  options.endpoint = PodsApiEndpoint();
+  options.timeout = kPatience;
+  options.repeat_for = 10 * kPatience;
+  auto source = podsource::PodsApiSource::Make(options);
+  ASSERT_TRUE(source.ok()) << source.error().Text();
+  api_->SetPod(MakePod("p", {App("app", kTwo)}));
+  const auto ask = [&](std::promise<bool>& known) {
+    (*source)->Ask({std::make_shared<v1::PodSandboxConfig>(PodConfig("p")), nullptr},
+                   [&](const auto& answer) { known.set_value(answer.ok() && *answer); });
+  };
+  std::promise<bool> known;
+  ask(known);
+  ASSERT_TRUE(Eventually([&] { return api_->asked().size() > 2; }));
+  api_->SetFailure(grpc::Status::OK);
+  EXPECT_TRUE(known.get_future().get());
+  api_->SetFailure({grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"});
+  const size_t before = api_->asked().size();
+  std::promise<bool> ended;
+  ask(ended);
+  ASSERT_TRUE(Eventually([&] { return api_->asked().size() > before + 2; }));
+  source->reset();
+  EXPECT_FALSE(ended.get_future().get());
+}
+
+// A kubelet gives an ephemeral container of such a pod the sizes of the whole pod.
+TEST_F(DaemonSourcesTest, ContainerThatThePodIsNotAdmittedWithRunsInThePoolWithItsQuota) {
+  Start();
+  StartGpus();
+  StartPodsApi();
+  const ResourceList all = Amounts({{"cpu", "4"}, {"memory", "200Mi"}});
+  Pod podlevel = MakePod("podlevel", {App("app", kTwo)});
+  podlevel.pod_level = Resources{all, all};
+  api_->SetPod(podlevel);
+  api_->SetPod(MakePod("p", {App("app", kGpuAndThree)}));
+  struct Case {
+    std::string uid;
+    std::string app_cpus;
+    std::string debugger_cpus;
+  };
+  for (const auto& [uid, app_cpus, debugger_cpus] :
+       {Case{"podlevel", "0-27", "0-27"}, Case{"p", "1-3", "0,4-27"}}) {
+    const v1::PodSandboxConfig pod = PodConfig(uid);
+    const std::string sandbox = Run(pod);
+    const auto app = Create(sandbox, pod, Pinned(uid == "p" ? 3 : 2));
+    ASSERT_TRUE(app.status.ok()) << app.status.error_message();
+    EXPECT_EQ(CpusOf(app.response.container_id()), app_cpus);
+    const std::string state = State();
+    api_->AddEphemeral(uid, "debugger");
+    for (const auto& [name, source] :
+         {std::pair{"debugger", "kubelet's Pods API, ephemeral container"},
+          std::pair{"intruder", "kubelet's Pods API, which does not list the container"}}) {
+      const auto created = Create(sandbox, pod, Pinned(4, name));
+      ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+      EXPECT_EQ(SourceOf("pod-" + uid), source);
+      const auto container = runtime_->FindContainer(created.response.container_id());
+      ASSERT_TRUE(container);
+      EXPECT_EQ(container->resources.cpuset_cpus(), debugger_cpus) << uid;
+      EXPECT_EQ(container->resources.cpu_quota(), 400'000) << uid;
+      EXPECT_EQ(container->config.devices_size(), 0) << uid;
+    }
+    EXPECT_EQ(State(), state);
+  }
 }
 
 // kubectl debug: an ephemeral container is not in the pod spec's list of containers.

@@ -56,6 +56,17 @@ class FakeCgroups {
     return text.ok() ? text->substr(0, text->find('\n')) : text.error().Text();
   }
 
+  // From now on, writes have their effect at once, also those of others than this object, and the
+  // cgroup has a thread: one that has just ended.
+  void Follow(const std::string& cgroup) const {
+    const std::filesystem::path directory = Cpuset(cgroup);
+    const std::filesystem::path effective =
+        directory / (unified_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+    std::filesystem::remove(effective);
+    std::filesystem::create_hard_link(directory / "cpuset.cpus", effective);
+    Write(directory / (unified_ ? "cgroup.threads" : "tasks"), "4194305\n");
+  }
+
   void SetQuota(const std::string& cgroup, const std::string& quota) const {
     std::filesystem::create_directories(QuotaFile(cgroup).parent_path());
     // The rest of a longer text is not in the first line. A second call to cut it off could cut off

@@ -282,8 +282,7 @@ TEST_F(ForeignBytes, OneSandboxHidesNoOther) {
 TEST_F(ForeignBytes, MethodsThatMayCreateContainersAreRefusedUnread) {
   Start();
   for (const std::string path :
-       {"/runtime.v1.RuntimeService/RestorePod", "/runtime.v1alpha2.RuntimeService/RestorePod",
-        "/runtime.v1.RuntimeService/CloneContainer", "/runtime.v2.RuntimeService/CreateContainer",
+       {"/runtime.v1.RuntimeService/CloneContainer", "/runtime.v2.RuntimeService/CreateContainer",
         "/runtime.v1.RuntimeService/createcontainer", "/runtime.v1.RuntimeService/CreateContainer/",
         "/runtime.v1.RuntimeService/", "/containerd.services.containers.v1.Containers/Create",
         "/containerd.services.tasks.v1.Tasks/Create"}) {

@@ -58,8 +58,9 @@ class SocketActivation : public DaemonTest {
     alignd_.reset();  // before the next process writes to the log
     alignd_ = std::make_unique<testing::Process>(
         std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
-                                 "--listen", listen, "--runtime-endpoint", options.runtime_endpoint,
-                                 "--state-dir", options.state_dir},
+                                 "--metrics-address", "off", "--listen", listen,
+                                 "--runtime-endpoint", options.runtime_endpoint, "--state-dir",
+                                 options.state_dir},
         tree_.root() / "alignd.log", listening_.fd());
   }
   void StartProcess() { StartProcess(DaemonOptions().listen); }

@@ -17,6 +17,7 @@
 #include "deviceplugin/registration_server.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/loop_thread.h"
 #include "simulator/device_plugin.h"
 #include "sync/task_queue.h"
 
@@ -33,7 +34,7 @@ class DevicePlugins : public ::testing::Test {
   void StartServer() {
     registry_ = std::make_unique<PluginRegistry>(settings_, inventory_, background_);
     Result<std::unique_ptr<RegistrationServer>> server =
-        RegistrationServer::Start(directory(), *registry_);
+        RegistrationServer::Start(services_.loop(), directory(), *registry_);
     ASSERT_TRUE(server.ok()) << server.error().Text();
     server_ = *std::move(server);
   }
@@ -105,6 +106,7 @@ class DevicePlugins : public ::testing::Test {
   testing::FakeInventory inventory_;
   TaskQueue background_{"background"};
   std::unique_ptr<PluginRegistry> registry_;
+  const testing::LoopThread services_;
   std::unique_ptr<RegistrationServer> server_;
 };
 

@@ -244,6 +244,41 @@ class CountedSocket {
   std::vector<host::Descriptor> connections_;
 };
 
+// Each of them would be waited for the whole deadline.
+TEST_F(WatchedPlugins, SocketsThatNeverAnswerDelayOthersOnlyShortly) {
+  constexpr int kSockets = 40;
+  settings_.max_attempts = 2;
+  settings_.deadlines.info = std::chrono::hours(1);
+  settings_.crowded_info = milliseconds(50);
+  fs::create_directories(directory());
+  std::vector<std::unique_ptr<testing::SilentSocket>> silent;
+  for (int i = 0; i < kSockets; ++i) {
+    silent.push_back(
+        std::make_unique<testing::SilentSocket>(directory() / ("a-" + std::to_string(i))));
+  }
+  StartWatcher();
+  const auto plugin = Start(Profile());
+  EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+}
+
+// It has its whole deadline while no other socket waits.
+TEST_F(WatchedPlugins, SocketThatDoesNotAnswerIsWaitedForIfNoOtherWaits) {
+  settings_.max_attempts = 8;
+  settings_.deadlines.info = std::chrono::hours(1);
+  settings_.crowded_info = milliseconds(1);
+  fs::create_directories(directory());
+  CountedSocket silent(directory() / "a-silent.sock");
+  StartWatcher();
+  for (const char* name : {"b.sock", "c.sock", "d.sock"}) {  // one after the other
+    DeviceProfile profile = Profile();
+    profile.socket = name;
+    const auto plugin = Start(profile);
+    ASSERT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+    ASSERT_TRUE(plugin->WaitForRegistrations(1, kPatience));
+  }
+  EXPECT_EQ(silent.Count(), 1U);
+}
+
 TEST_F(WatchedPlugins, NewSocketIsAskedBeforeThoseThatHaveNotAnswered) {
   constexpr size_t kSockets = 20;
   settings_.max_attempts = 1;

@@ -8,6 +8,7 @@
 #include "deviceplugin/plugin_registry.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/loop_thread.h"
 #include "edge/silent_socket.h"
 #include "sync/task_queue.h"
 
@@ -25,7 +26,8 @@ TEST(RegistrationServer, RemovesStaleSocketsAndNothingElse) {
   testing::FakeInventory inventory;
   TaskQueue background("background");
   PluginRegistry registry({}, inventory, background);
-  const auto server = RegistrationServer::Start(tree.root(), registry);
+  const testing::LoopThread services;
+  const auto server = RegistrationServer::Start(services.loop(), tree.root(), registry);
   ASSERT_TRUE(server.ok()) << server.error().Text();
   EXPECT_FALSE(fs::exists(tree.root() / "old.sock"));
   EXPECT_TRUE(fs::is_socket(tree.root() / "kubelet.sock"));
@@ -40,7 +42,8 @@ TEST(RegistrationServer, DoesNotReplaceARunningServer) {
   testing::FakeInventory inventory;
   TaskQueue background("background");
   PluginRegistry registry({}, inventory, background);
-  const auto server = RegistrationServer::Start(tree.root(), registry);
+  const testing::LoopThread services;
+  const auto server = RegistrationServer::Start(services.loop(), tree.root(), registry);
   ASSERT_FALSE(server.ok());
   EXPECT_EQ(server.error().code, ErrorCode::kUnavailable);
   EXPECT_TRUE(fs::exists(tree.root() / "plugin.sock"));
@@ -51,7 +54,8 @@ TEST(RegistrationServer, CreatesItsDirectory) {
   testing::FakeInventory inventory;
   TaskQueue background("background");
   PluginRegistry registry({}, inventory, background);
-  const auto server = RegistrationServer::Start(tree.root() / "a" / "b", registry);
+  const testing::LoopThread services;
+  const auto server = RegistrationServer::Start(services.loop(), tree.root() / "a" / "b", registry);
   ASSERT_TRUE(server.ok()) << server.error().Text();
   EXPECT_TRUE(fs::is_socket(tree.root() / "a" / "b" / "kubelet.sock"));
 }
@@ -60,9 +64,12 @@ TEST(RegistrationServer, RefusesInvalidPaths) {
   testing::FakeInventory inventory;
   TaskQueue background("background");
   PluginRegistry registry({}, inventory, background);
-  EXPECT_EQ(RegistrationServer::Start("relative/dir", registry).error().message,
+  const testing::LoopThread services;
+  EXPECT_EQ(RegistrationServer::Start(services.loop(), "relative/dir", registry).error().message,
             "bad socketPath, must be an absolute path: relative/dir/kubelet.sock");
-  EXPECT_EQ(RegistrationServer::Start("/" + std::string(100, 'a'), registry).error().code,
+  EXPECT_EQ(RegistrationServer::Start(services.loop(), "/" + std::string(100, 'a'), registry)
+                .error()
+                .code,
             ErrorCode::kInvalidArgument);
 }
 

@@ -17,6 +17,8 @@ inline std::vector<std::string> AligndCommand(const std::string& program, const 
           options.config,
           "--node",
           options.node,
+          "--metrics-address",
+          "off",
           "--listen",
           options.listen,
           "--runtime-endpoint",

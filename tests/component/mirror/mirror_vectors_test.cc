@@ -201,8 +201,9 @@ class MirrorVectors : public MirrorTest {
     std::cout << same_ << " pods as recorded, " << other_ << " otherwise\n";
   }
 
-  std::optional<Compatibility> compatibility_;
-  std::string empty_;  // the CPU state without any pod
+  std::optional<Compatibility> compatibility_ =
+      Compatibility::k1_36;  // as the vectors' state files
+  std::string empty_;        // the CPU state without any pod
   std::map<std::string, Created> created_;
   int same_ = 0;
   int other_ = 0;

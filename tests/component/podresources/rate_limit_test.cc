@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "edge/allocation_node.h"
+#include "edge/loop_thread.h"
 #include "edge/raw_call.h"
 #include "podresources/pod_resources_server.h"
 #include "podresources/v1/podresources.grpc.pb.h"
@@ -27,7 +28,8 @@ class PodResourcesLimit : public ::testing::Test {
     world_.Up();
     registry_.AddSandbox("sandbox", "uid", "default/pod");
     registry_.AddContainer("container", {"uid", "app"}, {});
-    auto server = PodResourcesServer::Start(Socket(), world_.node, *world_.manager, registry_);
+    auto server = PodResourcesServer::Start(services_.loop(), Socket(), world_.node,
+                                            *world_.manager, registry_);
     EXPECT_TRUE(server.ok()) << server.error().Text();
     server_ = *std::move(server);
     stub_ = ::v1::PodResourcesLister::NewStub(*rpc::Dial(Socket()));
@@ -57,6 +59,7 @@ class PodResourcesLimit : public ::testing::Test {
 
   testing::AllocationNode world_;
   reconcile::ContainerRegistry registry_;
+  const testing::LoopThread services_;
   std::unique_ptr<PodResourcesServer> server_;
   std::unique_ptr<::v1::PodResourcesLister::Stub> stub_;
 };

@@ -20,10 +20,12 @@ struct Record {
   Gate responded;
   Status status;
   std::optional<std::string> response;
-  Gate abandoned;
+  Gate cancelled;
   std::optional<std::chrono::steady_clock::time_point> deadline;
   Gate destroyed;
   Status begins;  // what the handler says when the call begins
+  bool is_relayed = false;
+  bool outlives_caller = false;
 };
 
 using Script = std::function<void(Record&, const std::string& request, Decide)>;
@@ -34,6 +36,8 @@ class ScriptedHandler final : public CallHandler {
       : record_(std::move(record)), script_(std::move(script)) {}
   ~ScriptedHandler() override { record_->destroyed.Open(); }
 
+  bool IsRelayed() const override { return record_->is_relayed; }
+  bool OutlivesCaller() const override { return record_->outlives_caller; }
   Status OnCall() override { return record_->begins; }
 
   void OnRequest(std::string request, Decide decide) override {
@@ -45,7 +49,7 @@ class ScriptedHandler final : public CallHandler {
   void OnDeadline(std::chrono::steady_clock::time_point deadline) override {
     record_->deadline = deadline;
   }
-  void OnAbandoned() override { record_->abandoned.Open(); }
+  void OnCancelled() override { record_->cancelled.Open(); }
 
   void OnResponse(const Status& status, const std::string* response) override {
     record_->status = status;
@@ -94,6 +98,23 @@ class HandlerTest : public ForwarderTest {
     backend_.reset();
   }
 
+  // The runtime has the request, and has not answered yet.
+  void CancelAfterForwarding() {
+    hang_ = true;
+    Start([](Record&, const std::string& request, const Decide& decide) { decide(request); });
+    RawCall call(caller_, kMethod, SetPatience);
+    call.Write("web");
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (received_ == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    ASSERT_EQ(received_, 1);
+    call.context().TryCancel();
+    EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
+    // Once another call on the same connection is answered, the forwarder knows of the cancel.
+    EXPECT_EQ(Call("/s.S/Other", "x").message, "x");
+    if (!record_->outlives_caller) return;
+    EXPECT_FALSE(record_->destroyed.Wait(std::chrono::milliseconds(0)));
+  }
+
   const std::shared_ptr<Record> record_ = std::make_shared<Record>();
   std::atomic<int> received_ = 0;
   std::atomic<bool> hang_ = false;
@@ -138,8 +159,10 @@ TEST_F(HandlerTest, KnowsTheCallersDeadline) {
   EXPECT_TRUE(Call(kMethod, "web").status.ok());
   ASSERT_TRUE(record_->deadline);
   EXPECT_GT(*record_->deadline, before + kPatience / 2);
-  EXPECT_LE(*record_->deadline, std::chrono::steady_clock::now() + kPatience);
-  EXPECT_FALSE(record_->abandoned.Wait(std::chrono::milliseconds(0)));
+  // gRPC rounds grpc-timeout up to three digits: 19.95 s becomes 20.0 s.
+  constexpr std::chrono::seconds kRounding{1};
+  EXPECT_LE(*record_->deadline, std::chrono::steady_clock::now() + kPatience + kRounding);
+  EXPECT_FALSE(record_->cancelled.Wait(std::chrono::milliseconds(0)));
 }
 
 TEST_F(HandlerTest, KnowsThatTheCallerHasNoDeadline) {
@@ -159,13 +182,13 @@ TEST_F(HandlerTest, IsNotifiedIfTheCallEndsWhileItDecides) {
     call.Write("web");
     call.WritesDone();
     ASSERT_TRUE(record->asked.Wait());
-    EXPECT_FALSE(record->abandoned.Wait(std::chrono::milliseconds(0)));
+    EXPECT_FALSE(record->cancelled.Wait(std::chrono::milliseconds(0)));
     if (by_stop) {
       StopForwarder(std::chrono::milliseconds(0));
     } else {
       call.context().TryCancel();
     }
-    EXPECT_TRUE(record->abandoned.Wait());
+    EXPECT_TRUE(record->cancelled.Wait());
     call.Finish();
     record->decide = nullptr;
     caller_.reset();
@@ -263,7 +286,7 @@ TEST_F(HandlerTest, SecondMessageEndsTheCall) {
   const Status status = call.Finish();
   EXPECT_EQ(status.error_code(), StatusCode::INTERNAL);
   EXPECT_EQ(status.error_message(), "more than one message in a unary call");
-  EXPECT_TRUE(record_->abandoned.Wait());
+  EXPECT_TRUE(record_->cancelled.Wait());
   std::exchange(record_->decide, nullptr)("too late");
   EXPECT_TRUE(record_->destroyed.Wait());
   EXPECT_EQ(received_, 0);
@@ -288,7 +311,7 @@ TEST_F(HandlerTest, NeverGetsTwoAnswers) {
   EXPECT_EQ(record_->response, std::nullopt);
 }
 
-TEST_F(HandlerTest, DecisionAfterTheCallerHasGoneHasNoEffect) {
+TEST_F(HandlerTest, DecisionAfterTheCallerHasCancelledHasNoEffect) {
   Start(Keep);
   RawCall call(caller_, kMethod, SetPatience);
   call.Write("web");
@@ -323,18 +346,38 @@ TEST_F(HandlerTest, DeadlineEndsACallWithoutADecision) {
 }
 
 TEST_F(HandlerTest, GetsCancelledIfTheCallerLeavesAfterForwarding) {
-  hang_ = true;
-  Start(PassOn);
-  RawCall call(caller_, kMethod, SetPatience);
-  call.Write("web");
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (received_ == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-  ASSERT_EQ(received_, 1);
-  call.context().TryCancel();
-  EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
+  CancelAfterForwarding();
   ASSERT_TRUE(record_->responded.Wait());
   EXPECT_EQ(record_->status.error_code(), StatusCode::CANCELLED);
+  EXPECT_TRUE(record_->destroyed.Wait());
   stopped_.Open();
+}
+
+TEST_F(HandlerTest, OutlivesACallerUntilTheRuntimeAnswers) {
+  record_->outlives_caller = true;
+  CancelAfterForwarding();
+  EXPECT_TRUE(record_->responded.Wait(std::chrono::milliseconds(0)));
+  EXPECT_EQ(record_->status.error_code(), StatusCode::CANCELLED);
+  stopped_.Open();
+  EXPECT_TRUE(record_->destroyed.Wait());
+}
+
+TEST_F(HandlerTest, OfARelayedCallOutlivesACallerUntilTheRuntimeAnswers) {
+  record_->outlives_caller = true;
+  record_->is_relayed = true;
+  CancelAfterForwarding();
+  stopped_.Open();
+  EXPECT_TRUE(record_->destroyed.Wait());
+}
+
+TEST_F(HandlerTest, OutlivesACallerUntilTheRuntimeIsGone) {
+  record_->outlives_caller = true;
+  record_->is_relayed = true;
+  CancelAfterForwarding();
+  std::thread stop([this] { backend_->Stop(); });
+  EXPECT_TRUE(record_->destroyed.Wait());
+  stopped_.Open();
+  stop.join();
 }
 
 TEST_F(HandlerTest, SurvivesCancelsAtAnyMoment) {

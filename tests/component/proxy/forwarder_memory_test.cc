@@ -180,6 +180,45 @@ class EndedCalls final : public StreamEvents {
 constexpr size_t kMaxHeld = 4 << 20;
 const std::string kExhausted = std::to_string(grpc::StatusCode::RESOURCE_EXHAUSTED);
 
+// A handler goes on with its request when the caller has gone: a caller that comes again and again
+// made such requests pile up while the runtime did not answer.
+TEST_F(ForwarderMemory, RequestsOfCallersThatHaveGoneAreLimited) {
+  StartForwarder(
+      [this](const std::string& method) -> std::unique_ptr<CallHandler> {
+        return method == kHeldMethod ? std::make_unique<HoldingHandler>(held_) : nullptr;
+      },
+      kMaxHeld);
+  const std::string request(kMaxHeld / 5 * 2, 'a');  // two of them fit
+  const auto held = std::make_shared<HeldCalls>();
+  held->wanted = 2;
+  OnLoop([&] { held_ = held; });
+  {
+    RawCall first(caller_, kHeldMethod);
+    RawCall second(caller_, kHeldMethod);
+    EXPECT_TRUE(first.Write(request));
+    EXPECT_TRUE(second.Write(request));
+    ASSERT_TRUE(held->all_are_held.Wait());
+    first.context().TryCancel();
+    second.context().TryCancel();
+    EXPECT_EQ(first.Finish().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(second.Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  const grpc::Status third = CallUnary(caller_, kHeldMethod, request).status;
+  EXPECT_EQ(third.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(third.error_message().find("callers that have gone"), std::string::npos);
+  const auto later = std::make_shared<HeldCalls>();
+  later->wanted = 1;
+  OnLoop([&] {
+    held->decisions.clear();
+    held_ = later;
+  });
+  RawCall fourth(caller_, kHeldMethod);
+  EXPECT_TRUE(fourth.Write(request));
+  EXPECT_TRUE(later->all_are_held.Wait());
+  OnLoop([&] { later->decisions.clear(); });
+  EXPECT_EQ(fourth.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
 // Each call held as much as its caller sent, and nothing limited the sum: 2.3 GB by one connection.
 TEST_F(ForwarderMemory, UnfinishedRequestsTogetherAreLimited) {
   class RefusingHandler final : public CallHandler {

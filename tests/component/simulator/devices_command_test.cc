@@ -22,6 +22,7 @@
 #include "deviceplugin/registration_server.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/loop_thread.h"
 #include "edge/process.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
@@ -71,7 +72,9 @@ TEST(DevicesCommand, ServesUntilTheStopSignal) {
   testing::FakeInventory inventory;
   TaskQueue background("background");
   deviceplugin::PluginRegistry registry({}, inventory, background);
-  const auto server = deviceplugin::RegistrationServer::Start(tree.root(), registry);
+  const testing::LoopThread services;
+  const auto server =
+      deviceplugin::RegistrationServer::Start(services.loop(), tree.root(), registry);
   ASSERT_TRUE(server.ok()) << server.error().Text();
 
   const Action action =
@@ -128,7 +131,9 @@ TEST(DevicesCommand, ObeysLines) {
   testing::FakeInventory inventory;
   TaskQueue background("background");
   deviceplugin::PluginRegistry registry({}, inventory, background);
-  const auto server = deviceplugin::RegistrationServer::Start(tree.root(), registry);
+  const testing::LoopThread services;
+  const auto server =
+      deviceplugin::RegistrationServer::Start(services.loop(), tree.root(), registry);
   ASSERT_TRUE(server.ok()) << server.error().Text();
   DeviceProfile profile;
   profile.directory = tree.root();

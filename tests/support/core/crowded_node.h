@@ -92,8 +92,17 @@ inline devicemanager::Resource RandomDevices(const Machine& machine, Random& ran
   return resource;
 }
 
+// The first names of device resources: `a.com/dev`, `b.com/dev`, ...
+inline std::vector<std::string> DeviceNames(int kinds) {
+  std::vector<std::string> names;
+  for (char maker = 'a'; maker < 'a' + kinds; ++maker)
+    names.push_back(maker + std::string(".com/dev"));
+  return names;
+}
+
 // A Guaranteed pod that requests some of every resource, sometimes a large part.
-inline Pod RandomPod(const std::string& uid, const Machine& machine, Random& random) {
+inline Pod RandomPod(const std::string& uid, const Machine& machine, int device_kinds,
+                     Random& random) {
   std::vector<Container> containers;
   for (int i = random.Number(1, 3); i > 0; --i) {
     const int much = random.OnceIn(4) ? machine.numa_count() : 1;
@@ -102,7 +111,7 @@ inline Pod RandomPod(const std::string& uid, const Machine& machine, Random& ran
     amounts["cpu"] = std::to_string(random.Number(1, much * cpus_per_node));
     amounts["memory"] = std::to_string(random.Number(1, 4 + 6 * much)) + "Gi";
     if (random.OnceIn(3)) amounts[kPages] = std::to_string(random.Number(1, 2 * much)) + "Gi";
-    for (const char* device : {"a.com/dev", "b.com/dev"}) {
+    for (const std::string& device : DeviceNames(device_kinds)) {
       if (random.OnceIn(2)) amounts[device] = std::to_string(random.Number(0, 2 * much));
     }
     const ContainerKind kind = i == 1             ? ContainerKind::kApp
@@ -117,8 +126,9 @@ inline Pod RandomPod(const std::string& uid, const Machine& machine, Random& ran
 struct CrowdedNode {
   Node node;
   NodeState state;
+  int device_kinds = 2;
 
-  static CrowdedNode Make(const Machine& shape, Random& random) {
+  static CrowdedNode Make(const Machine& shape, Random& random, int device_kinds = 2) {
     Machine machine = WithRandomMemory(WithRandomDistances(shape, random), random);
     KubeletConfig config = RandomConfig(random);
     config.reserved_system_cpus = std::to_string(machine.cpus().First());
@@ -131,21 +141,24 @@ struct CrowdedNode {
     Result<Node> node = Node::Make(std::move(machine), config);
     if (!node.ok()) BadMachineText("CrowdedNode", node.error().message);
     NodeState state = NodeState::Initial(*node);
-    for (const char* resource : {"a.com/dev", "b.com/dev"}) {
+    for (const std::string& resource : DeviceNames(device_kinds)) {
       state.devices.resources[resource] = RandomDevices(node->machine, random);
     }
-    return {*std::move(node), std::move(state)};
+    return {*std::move(node), std::move(state), device_kinds};
   }
 
-  // Decides about one more pod; sometimes releases another pod first.
-  Admission Step(int step, Random& random) {
+  // One more pod to decide about; sometimes releases another pod first.
+  Pod NextPod(int step, Random& random) {
     if (!state.cpu.assignments.empty() && random.OnceIn(4)) {
       const std::string pod_uid = state.cpu.assignments.begin()->first;
       ReleasePod(pod_uid, state);
     }
-    Admission admission =
-        Admit(node, state, RandomPod("pod" + std::to_string(step), node.machine, random),
-              devicemanager::NoPreference);
+    return RandomPod("pod" + std::to_string(step), node.machine, device_kinds, random);
+  }
+
+  // Decides about one more pod.
+  Admission Step(int step, Random& random) {
+    Admission admission = Admit(node, state, NextPod(step, random), devicemanager::NoPreference);
     if (admission.admitted()) state = admission.next;
     return admission;
   }

@@ -81,8 +81,9 @@ class AllocationNode {
     Result<admission::NodeState> loaded = store->Load(node);
     if (!loaded.ok()) return loaded.error();
     plugins = std::make_unique<FakePlugins>();
-    manager =
-        std::make_unique<allocation::AllocationManager>(node, *std::move(loaded), *store, *plugins);
+    manager = std::make_unique<allocation::AllocationManager>(
+        node, *std::move(loaded), *store, *plugins, allocation::NoKubeletAllocation(),
+        /*boot=*/nullptr, /*not_devices=*/std::set<std::string>(), *events);
     return Done{};
   }
   void Up() {
@@ -146,6 +147,7 @@ class AllocationNode {
   FakeTree tree;
   FaultyFile disk;
   admission::Node node;
+  allocation::AllocationEvents* events = &allocation::NoAllocationEvents();
   std::optional<allocation::CheckpointStore> store;
   std::unique_ptr<FakePlugins> plugins;
   std::unique_ptr<allocation::AllocationManager> manager;

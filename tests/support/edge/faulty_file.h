@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,8 +21,8 @@
 
 namespace alignd::testing {
 
-// Passes every call on to the real files and counts them. For one thread, except Hold, AwaitHeld
-// and LetGo, and what is called between the latter two.
+// Passes every call on to the real files and counts them. For one thread, except SetFree, Hold,
+// AwaitHeld and LetGo, and what is called between the latter two.
 class FaultyFile final : public host::FileCalls {
  public:
   // The `index`th call from now (0: the next) fails with `error`; those after it work again.
@@ -32,6 +33,11 @@ class FaultyFile final : public host::FileCalls {
   void Repair() { fail_at_.reset(); }
   // At most this many bytes per write.
   void WriteInPiecesOf(size_t bytes) { piece_ = bytes; }
+  // The number of free bytes of the disk; nullopt: as it is.
+  void SetFree(std::optional<uint64_t> bytes) {
+    const MutexLock lock(mutex_);
+    free_ = bytes;
+  }
   // Every call is interrupted once before it is done.
   void InterruptOnce() { interrupt_ = true; }
 
@@ -126,6 +132,12 @@ class FaultyFile final : public host::FileCalls {
     if (Fails("mkdir")) return -1;
     return FileCalls::Mkdir(path, mode);
   }
+  int Statvfs(const char* path, struct statvfs* status) override {
+    const int result = FileCalls::Statvfs(path, status);
+    const MutexLock lock(mutex_);
+    if (result == 0 && free_) status->f_bavail = *free_ / status->f_frsize;
+    return result;
+  }
 
  private:
   void Arm(int index, int error, bool for_good) {
@@ -166,6 +178,7 @@ class FaultyFile final : public host::FileCalls {
   CondVar changed_;
   bool holds_ GUARDED_BY(mutex_) = false;
   int held_ GUARDED_BY(mutex_) = 0;
+  std::optional<uint64_t> free_ GUARDED_BY(mutex_);
 
   int calls_ = 0;
   std::optional<int> fail_at_;

@@ -94,7 +94,8 @@ TEST(NumaIds, CpusMemoryAndDevicesOfNodeEight) {
   EXPECT_EQ(grant.memory_nodes, std::vector<int>{8});
   EXPECT_EQ(grant.devices.at("nvidia.com/gpu").Ids(), std::set<std::string>{"gpu-1"});
 
-  const std::string memory = checkpoint::FormatMemoryCheckpoint("Static", admission.next.memory);
+  const std::string memory = checkpoint::FormatMemoryCheckpoint("Static", admission.next.memory,
+                                                                checkpoint::StateForm::kPlain);
   EXPECT_NE(memory.find(R"("numaAffinity":[8])"), std::string::npos) << memory;
   EXPECT_NE(memory.find(R"("255":{)"), std::string::npos) << memory;
   const auto read = checkpoint::ParseMemoryCheckpoint(memory);
@@ -127,6 +128,7 @@ TEST(NumaIds, ARefusalAndAReportNameIds) {
   scenario::Scenario scenario{.name = "gaps",
                               .node = {.machine = GraceHopper(), .devices = {}, .preferred = {}},
                               .config = Config(TopologyManagerPolicy::kBestEffort),
+                              .files = {},
                               .steps = {}};
   scenario.node.devices["nvidia.com/gpu"] = {{"gpu-0", On(0)}, {"gpu-1", On(8)}};
   scenario.steps.push_back(scenario::AdmitPod{Asking("p", "4", "2Gi", "1")});

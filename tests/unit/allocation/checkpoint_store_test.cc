@@ -13,6 +13,8 @@
 namespace alignd::allocation {
 namespace {
 
+constexpr auto kForm = checkpoint::StateForm::kData;
+
 using namespace alignd::testing;
 
 class CheckpointStoreTest : public ::testing::Test {
@@ -63,14 +65,17 @@ TEST_F(CheckpointStoreTest, StartsWithNothingGivenAwayAndWritesTheFiles) {
   ASSERT_TRUE(state.ok()) << state.error().Text();
   EXPECT_EQ(*state, admission::NodeState::Initial(node));
   EXPECT_EQ(Files().size(), 3u);
-  EXPECT_EQ(Files().at("cpu_manager_state"), checkpoint::FormatCpuCheckpoint("static", state->cpu));
+  EXPECT_EQ(Files().at("cpu_manager_state"),
+            checkpoint::FormatCpuCheckpoint("static", state->cpu, kForm));
 }
 
 TEST_F(CheckpointStoreTest, WritesTheFilesOfAKubeletWithoutPolicies) {
   const admission::Node none = MakeNode(KubeletConfig{});
   ASSERT_TRUE(Load(none).ok());
-  EXPECT_EQ(Files().at("cpu_manager_state"),
-            R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690})");
+  EXPECT_EQ(
+      Files().at("cpu_manager_state"),
+      R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690,)"
+      R"("data":"{\"policyName\":\"none\",\"defaultCpuSet\":\"\"}","dataChecksum":3028111495})");
   const Result<admission::NodeState> again = Load(none);
   ASSERT_TRUE(again.ok()) << again.error().Text();
   EXPECT_EQ(*again, admission::NodeState::Initial(none));
@@ -145,11 +150,20 @@ TEST_F(CheckpointStoreTest, RemovesHalfWrittenTemporaries) {
 }
 
 TEST_F(CheckpointStoreTest, TakesAStateThatSaysNothingAsTheInitialOne) {
-  tree.Write({"cpu_manager_state", checkpoint::FormatCpuCheckpoint("static", {})});
-  tree.Write({"memory_manager_state", checkpoint::FormatMemoryCheckpoint("Static", {})});
+  tree.Write({"cpu_manager_state", checkpoint::FormatCpuCheckpoint("static", {}, kForm)});
+  tree.Write({"memory_manager_state", checkpoint::FormatMemoryCheckpoint("Static", {}, kForm)});
   const Result<admission::NodeState> state = Load(node);
   ASSERT_TRUE(state.ok()) << state.error().Text();
   EXPECT_EQ(*state, admission::NodeState::Initial(node));
+}
+
+TEST_F(CheckpointStoreTest, ChangesFromNoPolicyToAnyOther) {
+  ASSERT_TRUE(Load(MakeNode(KubeletConfig{})).ok());  // writes the files of policy none
+  const Result<admission::NodeState> state = Load(node);
+  ASSERT_TRUE(state.ok()) << state.error().Text();
+  EXPECT_EQ(*state, admission::NodeState::Initial(node));
+  EXPECT_EQ(Files().at("cpu_manager_state"),
+            checkpoint::FormatCpuCheckpoint("static", state->cpu, kForm));
 }
 
 TEST_F(CheckpointStoreTest, RefusesACpuFileFromBefore118) {
@@ -216,23 +230,24 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
        R"({"policyName":"static","defaultCpuSet":"0-15","checksum":1})", ErrorCode::kCorrupt,
        "could not restore state from checkpoint: ", "remove "},
       {"CPU file of another policy", "cpu_manager_state",
-       checkpoint::FormatCpuCheckpoint("none", {}), ErrorCode::kInvalidArgument,
+       checkpoint::FormatCpuCheckpoint("none", TwoPods().cpu, kForm), ErrorCode::kInvalidArgument,
        R"(configured policy "static" differs from state checkpoint policy "none")",
        "set cpuManagerPolicy to \"none\", or remove "},
       {"default set overlaps", "cpu_manager_state",
-       checkpoint::FormatCpuCheckpoint("static", overlapping.cpu), ErrorCode::kCorrupt,
+       checkpoint::FormatCpuCheckpoint("static", overlapping.cpu, kForm), ErrorCode::kCorrupt,
        "overlaps with default cpuset", "remove "},
       {"a CPU went offline", "cpu_manager_state",
-       checkpoint::FormatCpuCheckpoint("static", fewer_cpus.cpu), ErrorCode::kCorrupt,
+       checkpoint::FormatCpuCheckpoint("static", fewer_cpus.cpu, kForm), ErrorCode::kCorrupt,
        R"(current set of available CPUs "0-15" doesn't match with CPUs in state)", "remove "},
       {"memory file cut off", "memory_manager_state", "{", ErrorCode::kCorrupt,
        "could not restore state from checkpoint: ", "remove "},
       {"memory file of another policy", "memory_manager_state",
-       checkpoint::FormatMemoryCheckpoint("None", {}), ErrorCode::kInvalidArgument,
+       checkpoint::FormatMemoryCheckpoint("None", TwoPods().memory, kForm),
+       ErrorCode::kInvalidArgument,
        R"([memorymanager] configured policy "Static" differs from state checkpoint policy "None")",
        "set memoryManagerPolicy to \"None\", or remove "},
       {"a memory table that does not add up", "memory_manager_state",
-       checkpoint::FormatMemoryCheckpoint("Static", torn_memory.memory), ErrorCode::kCorrupt,
+       checkpoint::FormatMemoryCheckpoint("Static", torn_memory.memory, kForm), ErrorCode::kCorrupt,
        "the expected machine state is different from the real one", "remove "},
       {"device file cut off", device_file, "{", ErrorCode::kCorrupt,
        "could not restore state from checkpoint: ", "then remove "},

@@ -118,6 +118,19 @@ TEST(DecisionLog, KeepsLittleOfLongTexts) {
   EXPECT_EQ(kept.front()->pod_uid, "255");
 }
 
+// What is sent to alignctl, and saved, must be UTF-8.
+TEST(DecisionLog, CutsNoCharacterInHalf) {
+  for (size_t before = 0; before < 3; ++before) {
+    std::string text(before, 'x');
+    for (int i = 0; i < 3000; ++i) text += "\xE2\x82\xAC";  // three bytes
+    DecisionLog log;
+    log.Add(Refused("a", text));
+    const std::string kept = log.Newest("a", 1).front()->refusal->message;
+    EXPECT_NE(kept.find("\xE2\x82\xAC (and "), std::string::npos) << before;
+    EXPECT_LT(kept.size(), 4200u);
+  }
+}
+
 TEST(DecisionLog, KeepsNoAnswersOfPlugins) {
   Allocated allocated;
   allocated.assignments["app"].devices["example.com/gpu"].devices = {{0, {"gpu0"}}};

@@ -80,13 +80,13 @@ TEST_F(HeldRequestsTest, IsAnsweredInTimeWithTheReason) {
   EXPECT_EQ(answered_, std::vector<std::string>{"now/app: a.com/gpu: awaited"});
 }
 
-TEST_F(HeldRequestsTest, AnAbandonedRequestIsTakenOut) {
-  const auto abandoned = std::make_shared<std::atomic<bool>>(false);
+TEST_F(HeldRequestsTest, ACancelledRequestIsTakenOut) {
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
   Caller caller = MakeCaller("p");
-  caller.request.abandoned = abandoned;
+  caller.request.cancelled = cancelled;
   ASSERT_TRUE(Hold(std::move(caller)));
   EXPECT_TRUE(held_.Take(IsAwaited).empty());
-  *abandoned = true;
+  *cancelled = true;
   EXPECT_EQ(held_.Take(IsAwaited).size(), 1U);
 }
 
@@ -117,10 +117,10 @@ TEST_F(HeldRequestsTest, HoldsALimitedNumber) {
 
 TEST_F(HeldRequestsTest, HoldsALimitedNumberOfBytes) {
   constexpr size_t kQuarter = HeldRequests::kMaxHeldBytes / 4;
-  const auto abandoned = std::make_shared<std::atomic<bool>>(false);
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
   for (const char* const pod : {"a", "b", "c", "d"}) {
     Caller caller = MakeLarge(pod, kQuarter);
-    if (pod == std::string("d")) caller.request.abandoned = abandoned;
+    if (pod == std::string("d")) caller.request.cancelled = cancelled;
     ASSERT_TRUE(Hold(std::move(caller)));
   }
   Caller more = MakeLarge("more", 1);
@@ -134,7 +134,7 @@ TEST_F(HeldRequestsTest, HoldsALimitedNumberOfBytes) {
   EXPECT_NE(refused.error().remedy, "");
   EXPECT_TRUE(Hold(MakeLarge("b", kQuarter)));  // takes the place of the earlier one
   // Those that have gone or are answered make room.
-  *abandoned = true;
+  *cancelled = true;
   EXPECT_EQ(held_.Take(IsAwaited).size(), 1U);
   EXPECT_TRUE(Hold(MakeLarge("e", kQuarter)));
   EXPECT_FALSE(Hold(MakeLarge("more", 1)));

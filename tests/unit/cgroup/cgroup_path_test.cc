@@ -35,6 +35,9 @@ TEST(CgroupPath, ParentIsAPathOrABareSlice) {
   EXPECT_EQ(*PathOfParent("/kubepods.slice/kubepods-pod1.slice"),
             "/kubepods.slice/kubepods-pod1.slice");
   EXPECT_EQ(*PathOfParent("kubepods-pod1.slice"), "/kubepods.slice/kubepods-pod1.slice");
+  EXPECT_EQ(*PathOfParent("kubepods-system-burstable-pod1.slice"),
+            "/kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/"
+            "kubepods-system-burstable-pod1.slice");
   EXPECT_FALSE(PathOfParent("").ok());
   EXPECT_FALSE(PathOfParent("kubepods").ok());
 }
@@ -53,6 +56,9 @@ TEST(CgroupPath, CgroupOfAProcessIsThatOfTheCpusetController) {
 TEST(CgroupPath, PodsOwnCgroupHasItsUidAsTheLastPart) {
   EXPECT_TRUE(IsOfPod("/kubepods/pod12-34", "12-34"));
   EXPECT_TRUE(IsOfPod("/kubepods.slice/kubepods-pod12_34.slice", "12-34"));
+  EXPECT_TRUE(IsOfPod("/kubepods/system/burstable/pod12-34", "12-34"));
+  EXPECT_TRUE(
+      IsOfPod("/kubepods.slice/kubepods-system.slice/kubepods-system-pod12_34.slice", "12-34"));
   EXPECT_FALSE(IsOfPod("/kubepods/burstable", "12-34"));
   EXPECT_FALSE(IsOfPod("/kubepods/pod12-34/abc", "12-34"));
   EXPECT_FALSE(IsOfPod("/kubepods/pod112-34", "12-34"));

@@ -20,14 +20,14 @@ cpumanager::CpuState CpuOfOnePod() {
 }
 
 TEST(FormatCpuCheckpoint, WritesAnEmptyState) {
-  EXPECT_EQ(FormatCpuCheckpoint("none", {}),
+  EXPECT_EQ(FormatCpuCheckpoint("none", {}, StateForm::kPlain),
             R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690})");
 }
 
 TEST(FormatCpuCheckpoint, WritesAssignmentsAndNotWhatIsReusable) {
   cpumanager::CpuState state = CpuOfOnePod();
   state.reusable["pod"] = CpuSet{5};
-  EXPECT_EQ(FormatCpuCheckpoint("static", state), kCpuOfOnePod);
+  EXPECT_EQ(FormatCpuCheckpoint("static", state, StateForm::kPlain), kCpuOfOnePod);
 }
 
 TEST(ParseCpuCheckpoint, ReadsWhatIsWritten) {

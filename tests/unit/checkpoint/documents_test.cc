@@ -11,7 +11,7 @@ uint64_t StoredChecksum(const Result<Verified<Document>>& read) {
 }
 
 TEST(CpuDocumentText, IsWrittenAsTheKubeletWritesIt) {
-  EXPECT_EQ(ToText(CpuDocument{"none", "", {{}}, 5}),
+  EXPECT_EQ(ToText(CpuDocument{"none", "", {{}}, {{}}}, StateForm::kPlain),
             R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690})");
 }
 
@@ -101,10 +101,6 @@ TEST_P(DocumentErrors, NameTheDamageAndTheRemedy) {
   EXPECT_TRUE(read.error().remedy.ends_with(RemedyOf(GetParam().kind)));
 }
 
-constexpr const char* kPodLevel =
-    "(written with the feature gate PodLevelResourceManagers, which is off by default and not "
-    "supported here); please drain";
-
 INSTANTIATE_TEST_SUITE_P(
     Cases, DocumentErrors,
     testing::Values(
@@ -151,35 +147,123 @@ INSTANTIATE_TEST_SUITE_P(
                           "please drain"}),
     [](const auto& test) { return test.param.name; });
 
-TEST(PodLevelFiles, AreRecognisedByTheirKey) {
-  for (const auto kind : {CheckpointKind::kCpu, CheckpointKind::kMemory}) {
-    const Result<Done> read = Read(kind, R"({"podEntries":{"p":{}},"checksum":5})");
-    ASSERT_FALSE(read.ok());
-    EXPECT_NE(read.error().remedy.find(kPodLevel), std::string::npos) << read.error().remedy;
+// A file in the form `kPlain` with podEntries that no checksum covers: as in the kubelet, they are
+// no part of it.
+TEST(PodEntries, AreNotReadFromThePlainForm) {
+  const auto read = ReadCpuDocument(
+      R"({"policyName":"none","podEntries":{"p":{"cpuSet":"1"}},"checksum":1353318690})");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(read->form, StateForm::kPlain);
+  EXPECT_TRUE(read->document.pod_entries->empty());
+}
+
+// The published checksums are of kubelet 1.36's own tests: pkg/kubelet/cm/cpumanager/state.
+TEST(PodLevelForm, IsReadUnderBothTypeNames) {
+  for (const char* text :
+       {R"({"policyName":"none","defaultCPUSet":"1-3","entries":{"pod":{"container1":"4-6",)"
+        R"("container2":"1-3"}},"podEntries":{"pod":{"cpuSet":"4-6"}},"checksum":2649431787})",
+        R"({"policyName":"static","defaultCPUSet":"1-2","entries":{"pod1":{"container1":"5-6",)"
+        R"("container2":"3-4"}},"podEntries":{"pod2":{"cpuSet":"7-9"}},"checksum":2284712151})",
+        R"({"policyName":"static","defaultCPUSet":"7-9","entries":{"pod":{"container1":"4-6",)"
+        R"("container2":"1-3"}},"checksum":1942532442})"}) {
+    const auto read = ReadCpuDocument(text);
+    ASSERT_TRUE(read.ok()) << read.error().Text();
+    EXPECT_EQ(read->form, StateForm::kPodLevel) << text;
   }
 }
 
-// FNV-1a of "(*state.CPUManagerCheckpoint){PolicyName:(string)none DefaultCPUSet:(string)
-// Entries:(map[string]map[string]string)map[] PodEntries:(state.PodCPUAssignments)map[]
-// Checksum:(checksum.Checksum)0}", on one line.
-TEST(PodLevelFiles, AreRecognisedByTheirChecksum) {
-  const Result<Done> read = Read(
-      CheckpointKind::kCpu, R"({"policyName":"none","defaultCpuSet":"","checksum":642675224})");
-  ASSERT_FALSE(read.ok());
-  EXPECT_NE(read.error().remedy.find(kPodLevel), std::string::npos) << read.error().remedy;
+TEST(PodLevelForm, IsNotAcceptedWithoutAChecksum) {
+  const auto read = ReadCpuDocument(R"({"policyName":"none","podEntries":{"p":{"cpuSet":"1"}}})");
+  ASSERT_TRUE(read.ok());  // as the plain form
+  EXPECT_EQ(read->form, StateForm::kPlain);
 }
+
+// Of kubelet 1.37's own tests.
+TEST(DataForm, IsReadByDataAlone) {
+  const auto read = ReadMemoryDocument(
+      R"({"policyName":"other","machineState":{},"entries":{"pod":{"containerX":[]}},"checksum":1234,)"
+      R"("data":"{\"unknownField\":\"value\",\"policyName\":\"static\",\"machineState\":{\"0\":{)"
+      R"(\"numberOfAssignments\":0,\"memoryMap\":{\"memory\":{\"total\":2048,\"systemReserved\":512,)"
+      R"(\"allocatable\":1536,\"reserved\":512,\"free\":1024}},\"cells\":[]}},\"entries\":{\"pod\":{)"
+      R"(\"container1\":[{\"numaAffinity\":[0],\"type\":\"memory\",\"size\":512}]}}}",)"
+      R"("dataChecksum":2100279793})");
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(read->form, StateForm::kData);
+  EXPECT_EQ(read->document.policy_name, "static");
+  EXPECT_EQ(read->document.entries->at("pod")->count("container1"), 1u);
+  EXPECT_FALSE(read->plain_part_agrees);
+}
+
+TEST(DataForm, EscapesDataOnceMore) {
+  CpuDocument document{"none", "", {{{"<p\"", {{{"c", "1"}}}}}}, {{{"q", {}}}}};
+  const std::string text = ToText(document, StateForm::kData);
+  EXPECT_NE(text.find(R"(\"entries\":{\"\\u003cp\\\"\":{\"c\":\"1\"}})"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"(\"podEntries\":{\"q\":{}})"), std::string::npos) << text;
+  const auto read = ReadCpuDocument(text);
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_TRUE(read->plain_part_agrees);
+  EXPECT_EQ(ToText(read->document, StateForm::kData), text);
+}
+
+struct DataErrorCase {
+  const char* name;
+  const char* text;
+  const char* message;
+};
+
+class DataErrors : public testing::TestWithParam<DataErrorCase> {};
+
+// The part for older kubelets is good in each of them.
+TEST_P(DataErrors, AreNeverHiddenByThePlainPart) {
+  const auto read =
+      ReadCpuDocument(R"({"policyName":"none","defaultCpuSet":"","checksum":1353318690,)" +
+                      std::string(GetParam().text) + "}");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().message,
+            std::string("could not load v4 checkpoint: ") + GetParam().message);
+  EXPECT_TRUE(read.error().remedy.ends_with(RemedyOf(CheckpointKind::kCpu)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, DataErrors,
+    testing::Values(
+        DataErrorCase{"NoChecksum", R"("data":"{}")", "checkpoint is corrupted"},
+        DataErrorCase{"OtherChecksum", R"("data":"{}","dataChecksum":5)",
+                      "checkpoint is corrupted"},
+        DataErrorCase{"NoData", R"("dataChecksum":5)",
+                      "failed to deserialize cpu manager checkpoint data: not JSON: line 1, "
+                      "column 1: the text ends too early"},
+        DataErrorCase{"NoJson", R"("data":"{","dataChecksum":5)",
+                      "failed to deserialize cpu manager checkpoint data: not JSON: line 1, "
+                      "column 2: the text ends too early"},
+        DataErrorCase{"WrongType", R"("data":"{\"policyName\":1}","dataChecksum":5)",
+                      "failed to deserialize cpu manager checkpoint data: policyName: a string is "
+                      "expected, not a number"},
+        DataErrorCase{"WrongCpus",
+                      R"("data":"{\"podEntries\":{\"p\":{\"cpuSet\":\"x\"}}}","dataChecksum":5)",
+                      "failed to deserialize cpu manager checkpoint data: podEntries.\"p\".cpuSet: "
+                      "failed to parse cpuset: \"x\" is not a CPU list: \"x\" is neither a CPU "
+                      "number up to 65535 nor an ascending range of them"},
+        DataErrorCase{
+            "WrongTypeBeside", R"("data":"{}","dataChecksum":5,"entries":1)",
+            "failed to deserialize cpu manager checkpoint: entries: an object is expected, "
+            "not a number"}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(MemoryDocumentText, IsWrittenAsTheKubeletWritesIt) {
   MemoryDocument document;
   document.policy_name = "None";
-  EXPECT_EQ(ToText(document), R"({"policyName":"None","machineState":{},"checksum":4236770233})");
+  EXPECT_EQ(ToText(document, StateForm::kPlain),
+            R"({"policyName":"None","machineState":{},"checksum":4236770233})");
 }
 
 TEST(MemoryDocumentText, VerifiesWhatItWrites) {
   MemoryDocument document;
   document.policy_name = "Static";
   document.machine_state = {{{10, {}}, {2, NumaMemoryDocument{}}}};
-  const Result<Verified<MemoryDocument>> read = ReadMemoryDocument(ToText(document));
+  const Result<Verified<MemoryDocument>> read =
+      ReadMemoryDocument(ToText(document, StateForm::kPlain));
   EXPECT_EQ(StoredChecksum(read), ChecksumOf(document));
 }
 

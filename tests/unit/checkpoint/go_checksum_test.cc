@@ -15,11 +15,14 @@ TEST(Fnv1a32, AgreesWithItsPublishedValues) {
 }
 
 TEST(GoPrinter, PrintsTheCpuFileAsGoDoes) {
-  CpuDocument document{"static", "0,4-27", {{{"pod", {{{"app", "1-3"}, {"b", ""}}}}}}, 0};
-  EXPECT_EQ(GoPrinter::PointerToStruct("state.CPUManagerCheckpoint", document),
-            "(*state.CPUManagerCheckpoint){PolicyName:(string)static DefaultCPUSet:(string)0,4-27 "
-            "Entries:(map[string]map[string]string)map[pod:map[app:1-3 b:]] "
-            "Checksum:(checksum.Checksum)0}");
+  CpuDocument document{"static", "0,4-27", {{{"pod", {{{"app", "1-3"}, {"b", ""}}}}}}, {{}}};
+  (*document.pod_entries)["q"].cpus = CpuSet{4, 5};
+  EXPECT_EQ(
+      GoPrinter::PointerToStruct("state.CPUManagerCheckpoint", document),
+      "(*state.CPUManagerCheckpoint){PolicyName:(string)static DefaultCPUSet:(string)0,4-27 "
+      "Entries:(map[string]map[string]string)map[pod:map[app:1-3 b:]] "
+      "PodEntries:(state.PodCPUAssignments)map[q:{CPUSet:(cpuset.CPUSet){elems:(map[int]struct "
+      "{})map[4:{} 5:{}]}}]}");
 }
 
 TEST(GoPrinter, PrintsTheMemoryFileAsGoDoes) {
@@ -31,14 +34,18 @@ TEST(GoPrinter, PrintsTheMemoryFileAsGoDoes) {
   node.cells = {{0}};
   document.machine_state = {{{0, node}}};
   document.entries = {{{"u1", {{{"app", {{BlockDocument{{{0}}, "memory", 50}}}}}}}}};
-  EXPECT_EQ(GoPrinter::PointerToStruct("state.MemoryManagerCheckpoint", document),
-            "(*state.MemoryManagerCheckpoint){PolicyName:(string)Static "
-            "MachineState:(state.NUMANodeMap)map[0:<*>{NumberOfAssignments:(int)1 "
-            "MemoryMap:(map[v1.ResourceName]*state.MemoryTable)map[memory:<*>{TotalMemSize:(uint64)"
-            "1000 SystemReserved:(uint64)100 Allocatable:(uint64)900 Reserved:(uint64)50 "
-            "Free:(uint64)850}] Cells:([]int)[0]}] "
-            "Entries:(state.ContainerMemoryAssignments)map[u1:map[app:[{NUMAAffinity:([]int)[0] "
-            "Type:(v1.ResourceName)memory Size:(uint64)50}]]] Checksum:(checksum.Checksum)0}");
+  document.pod_entries = {{{"q", {{{BlockDocument{{{0}}, "memory", 60}}}}}}};
+  EXPECT_EQ(
+      GoPrinter::PointerToStruct("state.MemoryManagerCheckpoint", document),
+      "(*state.MemoryManagerCheckpoint){PolicyName:(string)Static "
+      "MachineState:(state.NUMANodeMap)map[0:<*>{NumberOfAssignments:(int)1 "
+      "MemoryMap:(map[v1.ResourceName]*state.MemoryTable)map[memory:<*>{TotalMemSize:(uint64)"
+      "1000 SystemReserved:(uint64)100 Allocatable:(uint64)900 Reserved:(uint64)50 "
+      "Free:(uint64)850}] Cells:([]int)[0]}] "
+      "Entries:(state.ContainerMemoryAssignments)map[u1:map[app:[{NUMAAffinity:([]int)[0] "
+      "Type:(v1.ResourceName)memory Size:(uint64)50}]]] PodEntries:(state.PodMemoryAssignments)map["
+      "q:{MemoryBlocks:([]state.Block)[{NUMAAffinity:([]int)[0] Type:(v1.ResourceName)memory "
+      "Size:(uint64)60}]}]}");
 }
 
 TEST(GoPrinter, PrintsTheDeviceDataAsGoDoes) {
@@ -72,7 +79,8 @@ TEST(GoPrinter, HidesTheTypeBehindALastNullPointer) {
   EXPECT_EQ(GoPrinter::PointerToStruct("t", document),
             "(*t){PolicyName:(string) MachineState:(state.NUMANodeMap)map[0:<*>{"
             "NumberOfAssignments:(int)0 MemoryMap:(map[v1.ResourceName]*state.MemoryTable)map["
-            "memory:<nil>] Cells:<nil>} 1:<nil>] Entries:map[] Checksum:(checksum.Checksum)0}");
+            "memory:<nil>] Cells:<nil>} 1:<nil>] Entries:map[] "
+            "PodEntries:(state.PodMemoryAssignments)map[]}");
 }
 
 TEST(GoPrinter, ShowsTheTypeAgainAfterAnythingUntyped) {
@@ -82,7 +90,7 @@ TEST(GoPrinter, ShowsTheTypeAgainAfterAnythingUntyped) {
             "(*t){PolicyName:(string) MachineState:(state.NUMANodeMap)map[0:<nil> 1:<*>{"
             "NumberOfAssignments:(int)0 MemoryMap:(map[v1.ResourceName]*state.MemoryTable)<nil> "
             "Cells:([]int)<nil>}] Entries:(state.ContainerMemoryAssignments)map[] "
-            "Checksum:(checksum.Checksum)0}");
+            "PodEntries:(state.PodMemoryAssignments)map[]}");
 }
 
 }  // namespace

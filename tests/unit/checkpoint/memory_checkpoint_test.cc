@@ -23,12 +23,12 @@ MemoryState MemoryOfOnePod() {
 }
 
 TEST(FormatMemoryCheckpoint, WritesAnEmptyState) {
-  EXPECT_EQ(FormatMemoryCheckpoint("None", {}),
+  EXPECT_EQ(FormatMemoryCheckpoint("None", {}, StateForm::kPlain),
             R"({"policyName":"None","machineState":{},"checksum":4236770233})");
 }
 
 TEST(FormatMemoryCheckpoint, WritesNodesAndAssignments) {
-  EXPECT_EQ(FormatMemoryCheckpoint("Static", MemoryOfOnePod()), kMemoryOfOnePod);
+  EXPECT_EQ(FormatMemoryCheckpoint("Static", MemoryOfOnePod(), StateForm::kPlain), kMemoryOfOnePod);
 }
 
 TEST(ParseMemoryCheckpoint, ReadsWhatIsWritten) {
@@ -63,7 +63,8 @@ TEST(ParseMemoryCheckpoint, KeepsContainersWithoutBlocks) {
   MemoryState state;
   state.assignments["c"] = {{"d", {}}, {"e", {}}};
   EXPECT_EQ(read->state, state);
-  EXPECT_NE(FormatMemoryCheckpoint("Static", state).find(R"("entries":{"c":{"d":[],"e":[]}})"),
+  EXPECT_NE(FormatMemoryCheckpoint("Static", state, StateForm::kPlain)
+                .find(R"("entries":{"c":{"d":[],"e":[]}})"),
             std::string::npos);
 }
 

@@ -27,18 +27,23 @@ INSTANTIATE_TEST_SUITE_P(
         GoodCase{"Cpu",
                  R"({"policyName":"static","defaultCpuSet":"0,4-27","entries":{)"
                  R"("39b37746-7f5e-4064-b8e1-eebd2bfaa003":{"app":"1-3"}},"checksum":3300516549})",
-                 {CheckpointKind::kCpu, 2, "static", 1, 3300516549, 3300516549}},
+                 {CheckpointKind::kCpu, 2, "static", 1, 0, true, 3300516549, 3300516549}},
         GoodCase{"CpuUnchecked",
                  R"({"policyName":"none","defaultCpuSet":""})",
-                 {CheckpointKind::kCpu, 2, "none", 0, 0, 1353318690}},
+                 {CheckpointKind::kCpu, 2, "none", 0, 0, true, 0, 1353318690}},
+        GoodCase{"CpuWithData",
+                 R"({"policyName":"static","defaultCpuSet":"0,5-7","entries":{"u":{"app":"1-2"}},)"
+                 R"("checksum":1,"data":"{\"policyName\":\"static\",\"defaultCpuSet\":\"0-7\"}",)"
+                 R"("dataChecksum":3294586087})",
+                 {CheckpointKind::kCpu, 4, "static", 0, 0, false, 3294586087, 3294586087}},
         GoodCase{"Memory",
                  R"({"policyName":"None","machineState":{},"checksum":4236770233})",
-                 {CheckpointKind::kMemory, 1, "None", 0, 4236770233, 4236770233}},
+                 {CheckpointKind::kMemory, 1, "None", 0, 0, true, 4236770233, 4236770233}},
         GoodCase{"Device",
                  R"({"Data":{"PodDeviceEntries":[{"PodUID":"u1","ContainerName":"app",)"
                  R"("ResourceName":"r/x","DeviceIDs":{"0":["d1","d2"]},"AllocResp":"CgD/"}],)"
                  R"("RegisteredDevices":{"r/x":["d1","d2"]}},"Checksum":229842288})",
-                 {CheckpointKind::kDevice, 2, "", 1, 229842288, 229842288}}),
+                 {CheckpointKind::kDevice, 2, "", 1, 0, true, 229842288, 229842288}}),
     [](const auto& test) { return test.param.name; });
 
 TEST(VerifyCheckpoint, ReportsBothChecksumsOfADamagedFile) {

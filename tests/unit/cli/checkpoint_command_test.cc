@@ -90,8 +90,8 @@ TEST(CheckpointCommand, BelievesTheStatedKind) {
 
 TEST(CheckpointCommand, ExplainsWrongUse) {
   const testing::FakeTree tree{{"state", kCpu}};
-  EXPECT_EQ(Verify(tree, {}).status, kUsage);
-  EXPECT_EQ(Verify(tree, {"state"}, {"--kind", "disk"}).status, kUsage);
+  EXPECT_EQ(Verify(tree, {}).status, kNoAnswer);
+  EXPECT_EQ(Verify(tree, {"state"}, {"--kind", "disk"}).status, kNoAnswer);
 }
 
 }  // namespace

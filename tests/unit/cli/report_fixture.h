@@ -23,6 +23,9 @@ Message Parse(const std::string& text) {
 inline v1::GetStatusResponse Status() {
   return Parse<v1::GetStatusResponse>(R"pb(
     version: "1.2.3"
+    node: "worker"
+    time_unix_ms: 1700000100000
+    started_unix_ms: 1700000000000
     generation: 7
     policies {
       cpu_manager: "static"
@@ -37,7 +40,10 @@ inline v1::GetStatusResponse Status() {
     numa {
       id: 0
       free_cpus: "1"
-      cpus: 3
+      cpus: 4
+      exclusive_cpus: "2-3"
+      reserved_cpus: "0"
+      all_cpus: "0-3"
       memory {
         key: "memory"
         value { free: 1073741824 total: 2147483648 }
@@ -58,7 +64,7 @@ inline v1::GetStatusResponse Status() {
       healthy { total: 2 }
       unhealthy: 1
     }
-    devices { name: "example.com/nic" }
+    devices { name: "example.com/nic" registered: true }
     containers {
       pod_uid: "u1"
       pod: "default/web"

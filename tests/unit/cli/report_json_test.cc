@@ -24,8 +24,8 @@ TEST(ReportJson, WritesStatus) {
   status.MergeFrom(Parse<v1::GetStatusResponse>(R"pb(
     conditions {
       type: "CpusetRepaired"
-      first_unix_ms: 1000
-      last_unix_ms: 2000
+      first_unix_ms: 1699999999000
+      last_unix_ms: 1700000000000
       times: 3
       container_id: "c1"
       pod_uid: "u1"
@@ -36,19 +36,25 @@ TEST(ReportJson, WritesStatus) {
     })pb"));
   EXPECT_EQ(
       StatusJson(status),
-      Quoted("{'version':'1.2.3','generation':7,'policies':{'cpu_manager':'static',"
+      Quoted("{'version':'1.2.3','node':'worker','health':'degraded',"
+             "'problems':['CpusetRepaired','device unhealthy'],'time':'2023-11-14T22:15:00Z',"
+             "'started':'2023-11-14T22:13:20Z','state_dir':'','config':'','runtime_endpoint':'',"
+             "'generation':7,'policies':{'cpu_manager':'static',"
              "'cpu_manager_options':{'full-pcpus-only':'true'},'memory_manager':'Static',"
              "'topology_manager':'restricted','topology_manager_options':{},"
              "'topology_scope':'container','compatibility':'1.36'},'default_set':'0-1,4-5',"
-             "'reserved_cpus':'0','numa':[{'id':0,'free_cpus':'1','cpus':3,"
+             "'reserved_cpus':'0','numa':[{'id':0,'free_cpus':'1','cpus':4,"
+             "'all_cpus':'0-3','exclusive_cpus':'2-3','reserved_cpus':'0',"
              "'memory':{'hugepages-2Mi':{'free':0,'total':0},"
-             "'memory':{'free':1073741824,'total':2147483648}},"
+             "'memory':{'free':1073741824,'total':2147483648}},'memory_capacity':{},"
              "'devices':{'example.com/gpu':{'free':0,'total':1}}}],"
              "'devices':[{'name':'example.com/gpu','registered':true,'free':0,'total':2,"
-             "'unhealthy':1}],'containers':[{'pod_uid':'u1','pod':'default/web',"
+             "'unhealthy':1}],'pods':0,'containers':[{'pod_uid':'u1','pod':'default/web',"
              "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
-             "'devices':{'example.com/gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],"
-             "'conditions':[{'type':'CpusetRepaired','first_unix_ms':1000,'last_unix_ms':2000,"
+             "'devices':{'example.com/"
+             "gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],'unplaced':[],"
+             "'conditions':[{'type':'CpusetRepaired','first':'2023-11-14T22:13:19Z','last':'2023-"
+             "11-14T22:13:20Z',"
              "'times':3,'container_id':'c1','pod_uid':'u1','pod':'default/web','container':'app',"
              "'message':'changed','remedy':'find it'}]}"));
 }
@@ -58,7 +64,7 @@ TEST(ReportJson, WritesDecisions) {
   decision.mutable_containers()->RemoveLast();
   decision.mutable_containers(0)->mutable_candidates()->RemoveLast();
   EXPECT_EQ(DecisionsJson(Explained(decision)),
-            Quoted("[{'time_unix_ms':1700000000123,'times':3,'pod_uid':'u1','namespace':'default',"
+            Quoted("[{'time':'2023-11-14T22:13:20Z','times':3,'pod_uid':'u1','namespace':'default',"
                    "'name':'web','source':'annotation','asked':'app: 9 exclusive CPUs',"
                    "'outcome':'refused','reason':'TopologyAffinityError','message':'no locality',"
                    "'available':'NUMA node 0: 1 of 4 CPUs (3)','containers':[{'container':'app',"

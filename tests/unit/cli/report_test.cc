@@ -1,20 +1,26 @@
 // The exact output of `status`, `explain` and `simulate --explain`.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "cli/health.h"
+#include "cli/output.h"
 #include "cli/program.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
+#include "host/printable.h"
+#include "host/yaml.h"
 #include "report_fixture.h"
 
 namespace alignd::cli {
 namespace {
 
-std::string TextOf(const v1::GetStatusResponse& status) {
+std::string TextOf(const v1::GetStatusResponse& status, bool wide = false) {
   std::ostringstream out;
-  PrintStatus(status, out);
+  PrintStatus(status, wide, out);
   return out.str();
 }
 
@@ -25,24 +31,153 @@ std::string TextOf(const v1::ExplainResponse& explained) {
 }
 
 TEST(ReportText, ShowsStatus) {
-  EXPECT_EQ(TextOf(Status()),
-            "alignd 1.2.3, generation 7\n"
+  EXPECT_EQ(TextOf(Status(), /*wide=*/true),
+            "alignd 1.2.3 on worker: degraded, up 1m40s, generation 7\n"
+            "  device unhealthy\n"
             "CPU manager:      static (full-pcpus-only=true)\n"
             "memory manager:   Static\n"
             "topology manager: restricted, scope container, as kubelet 1.36\n"
             "shared pool:      CPUs 0-1,4-5, reserved 0\n"
             "\n"
-            "free:\n"
-            "  NUMA node 0: 1 of 3 CPUs (1), 0 of 0 hugepages-2Mi, 1024Mi of 2048Mi memory, "
-            "0 of 1 example.com/gpu\n"
-            "  NUMA node 8: 0 of 0 CPUs\n"
-            "  example.com/gpu: 0 of 2, 1 unhealthy\n"
-            "  example.com/nic: 0 of 0, its plugin is not registered\n"
+            "free (#: exclusive, .: free and used by the shared pool, r: reserved):\n"
+            "  NUMA node 0: [r##.] 1 of 4 CPUs free (1), exclusive 2 (2-3), reserved 1 (0)\n"
+            "    hugepages-2Mi 0 B free of 0 B, memory 1 GiB free of 2 GiB\n"
+            "    example.com/gpu 0 free of 1\n"
+            "  NUMA node 8: 0 CPUs\n"
+            "\n"
+            "device plugins:\n"
+            "  example.com/gpu: 0 free of 2, 1 unhealthy\n"
+            "  example.com/nic: 0 free of 0\n"
             "\n"
             "assigned:\n"
             "  POD               CONTAINER  CPUS    MEMORY    DEVICES\n"
             "  default/web (u1)  app        2-3     NUMA 0,1  example.com/gpu gpu0 (NUMA 0) gpu1\n"
             "  u2                sidecar    shared  any       example.com/gpu gpu2 (NUMA 0,1)\n");
+  EXPECT_TRUE(TextOf(Status()).ends_with("\nassigned: 2 containers (alignctl pods, or -o wide)\n"));
+}
+
+TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {
+  v1::GetStatusResponse status = Status();
+  status.MergeFrom(Parse<v1::GetStatusResponse>(R"pb(
+    unplaced {
+      pod_uid: "u8"
+      pod: "default/train"
+      container: "app"
+      state: "refused"
+      reason: "TopologyAffinityError"
+      first_unix_ms: 1700000000000
+      last_unix_ms: 1700000090000
+      times: 3
+    }
+    unplaced {
+      pod: "default/late"
+      state: "waiting"
+      message: "its plugin has not registered"
+      first_unix_ms: 1700000070000
+      until_unix_ms: 1700000190000
+    })pb"));
+  status.mutable_unplaced(0)->set_message(std::string(300, 'x'));
+  const std::string text = TextOf(status);
+  EXPECT_NE(text.find("alignd 1.2.3 on worker: degraded, up 1m40s, generation 7\n"
+                      "  container refused\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\nnot placed:\n"
+                      "  pod default/train, container app: refused for 1m40s (3 times): "
+                      "TopologyAffinityError: " +
+                      std::string(160, 'x') +
+                      " ... (-o wide)\n"
+                      "  pod default/late: waiting for 30s, at most 1m30s more: its plugin has not "
+                      "registered\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(TextOf(status, true).find(": TopologyAffinityError: " + std::string(300, 'x') + "\n"),
+            std::string::npos);
+  const std::string json = StatusJson(status);
+  EXPECT_NE(json.find(R"("container":"app","state":"refused","reason":"TopologyAffinityError")"),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("first":"2023-11-14T22:13:20Z","last":"2023-11-14T22:14:50Z",)"
+                      R"("until":null,"age":"1m40s","times":3)"),
+            std::string::npos)
+      << json;
+}
+
+TEST(Health, EachProblemDegradesTheNode) {
+  EXPECT_EQ(ProblemsOf(Status()), std::vector<std::string>{"device unhealthy"});
+  const auto problems = [](const std::string& more) {
+    v1::GetStatusResponse status = Status();
+    status.mutable_devices(0)->set_unhealthy(0);
+    status.MergeFrom(Parse<v1::GetStatusResponse>(more));
+    return ProblemsOf(status);
+  };
+  using Problems = std::vector<std::string>;
+  EXPECT_EQ(problems(R"pb(conditions { type: "RuntimeUnavailable" })pb"),
+            Problems{"RuntimeUnavailable"});
+  EXPECT_EQ(problems(R"pb(unplaced { state: "failed" }
+                          unplaced { state: "failed" })pb"),
+            Problems{"container failed (2)"});
+  EXPECT_EQ(problems(R"pb(unplaced { state: "waiting" })pb"), Problems{});
+  EXPECT_EQ(problems(R"pb(unplaced { state: "waiting" times: 1 })pb"),
+            Problems{"container waits again"});
+  EXPECT_EQ(problems(R"pb(devices { name: "example.com/fpga" })pb"),
+            Problems{"device plugin not registered"});
+  EXPECT_EQ(problems(R"pb(containers { devices { devices { problem: "unhealthy" } } })pb"),
+            Problems{"assigned device not usable"});
+  // An event lasts for ten minutes.
+  EXPECT_EQ(problems(R"pb(conditions { type: "CpusetRepaired" last_unix_ms: 1699999999000 })pb"),
+            Problems{"CpusetRepaired"});
+  EXPECT_EQ(problems(R"pb(conditions { type: "CpusetRepaired" last_unix_ms: 1699999499000 })pb"),
+            Problems{});
+}
+
+TEST(ReportText, ColoursOnlyWhereTheyAreAskedForAndNeverThoseOfOthers) {
+  v1::GetStatusResponse status = Status();
+  status.set_node("\x1b[31mred");
+  status.mutable_devices(0)->set_unhealthy(0);
+  std::ostringstream out;
+  {
+    const host::PrintableStream printable(out);
+    PrintStatus(status, false, out);
+  }
+  EXPECT_EQ(out.str().find('\x1b'), std::string::npos) << out.str();
+  out.str("");
+  SetColours(out, true);
+  {
+    const host::PrintableStream printable(out);
+    PrintStatus(status, false, out);
+  }
+  EXPECT_NE(out.str().find("on \\u001b[31mred: \x1b[32mhealthy\x1b[0m, up"), std::string::npos)
+      << out.str();
+}
+
+TEST(Output, DurationsAndTimes) {
+  const auto text = [](int64_t seconds) { return ReadableDuration(std::chrono::seconds(seconds)); };
+  EXPECT_EQ(text(-5), "0s");
+  EXPECT_EQ(text(30), "30s");
+  EXPECT_EQ(text(150), "2m30s");
+  EXPECT_EQ(text(3'600), "1h");
+  EXPECT_EQ(text(3'601), "1h");
+  EXPECT_EQ(text(3'960), "1h6m");
+  EXPECT_EQ(text(90'061), "1d1h");
+  EXPECT_EQ(IsoTime(1'700'000'000'123), "2023-11-14T22:13:20Z");
+}
+
+TEST(Output, YamlIsTheSameAsJson) {
+  const std::string json = StatusJson(Status());
+  const Result<std::string> back = host::YamlToJson(AsData(json, "yaml"));
+  ASSERT_TRUE(back.ok()) << back.error().Text();
+  EXPECT_EQ(*back, *host::YamlToJson(AsData(*back, "yaml")));
+  EXPECT_NE(back->find(R"("free_cpus":"1")"), std::string::npos) << *back;  // a text, no number
+  EXPECT_EQ(AsData(R"({"a":[],"b":{"c":[1,{"d":"x: y","e":[["f"]]}]},"g":null})", "yaml"),
+            "\"a\": []\n"
+            "\"b\":\n"
+            "  \"c\":\n"
+            "    - 1\n"
+            "    - \"d\": \"x: y\"\n"
+            "      \"e\":\n"
+            "        - - \"f\"\n"
+            "\"g\": null\n");
 }
 
 TEST(Report, ShowsProblemsAndKubeletIdsOfAssignedDevices) {
@@ -50,7 +185,7 @@ TEST(Report, ShowsProblemsAndKubeletIdsOfAssignedDevices) {
   v1::Device& gpu = *status.mutable_containers(0)->mutable_devices(0)->mutable_devices(0);
   gpu.set_kubelet_id("gpu3");
   gpu.set_problem("unhealthy");
-  const std::string text = TextOf(status);
+  const std::string text = TextOf(status, /*wide=*/true);
   EXPECT_NE(text.find("example.com/gpu gpu0 (NUMA 0) (kubelet: gpu3) [unhealthy] gpu1\n"),
             std::string::npos)
       << text;
@@ -101,18 +236,18 @@ TEST(ReportText, ShowsConditionsBetweenWhatIsFreeAndWhatIsAssigned) {
   const std::string text = TextOf(status);
   EXPECT_NE(
       text.find(
-          "its plugin is not registered\n"
+          "  example.com/nic: 0 free of 0\n"
           "\n"
           "conditions:\n"
-          "  RuntimeUnavailable since 1970-01-01 00:00:01 UTC: no such socket\n"
+          "  RuntimeUnavailable since 1970-01-01T00:00:01Z: no such socket\n"
           "    What to do: start the runtime\n"
-          "  PodQuotaNotLifted since 1970-01-01 00:00:02 UTC (3 times, last seen 1970-01-01 "
-          "00:00:47 UTC): pod u1: read-only\n"
-          "  CpusetUpdateFailed since 1970-01-01 00:00:03 UTC: container app of pod default/web: "
+          "  PodQuotaNotLifted since 1970-01-01T00:00:02Z (3 times, last seen "
+          "1970-01-01T00:00:47Z): pod u1: read-only\n"
+          "  CpusetUpdateFailed since 1970-01-01T00:00:03Z: container app of pod default/web: "
           "not moved\n"
           "    What to do: wait\n"
           "\n"
-          "assigned:\n"),
+          "assigned: 2 containers"),
       std::string::npos)
       << text;
 }
@@ -131,7 +266,7 @@ TEST(ReportText, ShowsTheFirstRepairedContainersAndTheNumberOfOthers) {
 
 TEST(ReportText, ShowsTheReasonsOfARefusal) {
   EXPECT_EQ(TextOf(Explained(Refused())),
-            "2023-11-14 22:13:20 UTC  pod default/web (u1) refused, 3 times in a row\n"
+            "2023-11-14T22:13:20Z  pod default/web (u1) refused, 3 times in a row\n"
             "  TopologyAffinityError: no locality\n"
             "  requested: app: 9 exclusive CPUs\n"
             "  source: annotation\n"
@@ -163,7 +298,7 @@ TEST(ReportText, ShowsAssignmentsWithoutTopology) {
   decision.add_containers()->set_container("app");
   *decision.add_assignments() = Status().containers(0);
   EXPECT_EQ(TextOf(Explained(decision)),
-            "2023-11-14 22:13:20 UTC  pod default/web (u1) admitted\n"
+            "2023-11-14T22:13:20Z  pod default/web (u1) admitted\n"
             "  requested: app: 9 exclusive CPUs\n"
             "  app:\n"
             "    not aligned: topologyManagerPolicy is none\n"
@@ -197,7 +332,7 @@ TEST(ReportText, PrintsNoTextOfAnotherProgramAsItIs) {
   decision.set_message(kHostile);
   decision.set_source(kHostile);
   decision.mutable_containers(0)->add_notes(kHostile);
-  for (const std::string& text : {TextOf(status), TextOf(Explained(decision))}) {
+  for (const std::string& text : {TextOf(status, true), TextOf(Explained(decision))}) {
     EXPECT_NE(text.find("x\\nforged \\u001b[2J\\u202e"), std::string::npos) << text;
     EXPECT_EQ(text.find("\nforged"), std::string::npos) << text;
     EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;

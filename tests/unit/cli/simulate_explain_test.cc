@@ -25,7 +25,7 @@ TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
   std::ostringstream out;
   const Result<int> status =
       PlanPods(node, config, {AppPod("small", "2"), AppPod("large", "4"), AppPod("late", "2")},
-               /*explain=*/true, out);
+               /*explain=*/true, "text", out);
   ASSERT_TRUE(status.ok()) << status.error().Text();
   EXPECT_EQ(*status, kFailure);
   EXPECT_EQ(
@@ -47,7 +47,9 @@ TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
       "        {0,8}: not preferred: not all hints with this intersection are preferred\n"
       "pod default/late (Guaranteed): does not fit\n"
       "  TopologyAffinityError: Resources cannot be allocated with Topology locality. "
-      "Requested: app: 2 exclusive CPUs. Free: NUMA node 0: 1 of 4 CPUs (3); NUMA node 8: 0 of "
+      "Cause: 2 exclusive CPUs are requested, and the node has 1 free of 7; the alignment is not "
+      "the cause. Requested: app: 2 exclusive CPUs. Free: NUMA node 0: 1 of 4 CPUs (3); NUMA node "
+      "8: 0 of "
       "4 CPUs. "
       "What would help: it fits when other pods end and release their resources\n"
       "    app:\n"

@@ -69,6 +69,42 @@ TEST(KubeletConfig, LeavesOtherRealFieldsAlone) {
       KubeletConfig());
 }
 
+TEST(KubeletConfig, GateOfPodLevelResourceManagers) {
+  struct Case {
+    const char* json;
+    bool in_1_36;
+    bool in_1_37;
+  };
+  for (const auto& [json, in_1_36, in_1_37] : {
+           Case{R"({})", false, false},
+           Case{R"({"featureGates": {"PodLevelResourceManagers": true}})", true, true},
+           Case{R"({"featureGates": {"PodLevelResourceManagers": false}})", false, false},
+           Case{R"({"featureGates": {"AllAlpha": true}})", true, false},
+           Case{R"({"featureGates": {"AllBeta": true}})", false, true},
+           Case{R"({"featureGates": {"AllBeta": true, "PodLevelResourceManagers": false}})", false,
+                false},
+           Case{R"({"featureGates": {"AllAlpha": false, "PodLevelResourceManagers": true}})", true,
+                true},
+           Case{R"({"featureGates": {"PodLevelResources": false,
+                                     "PodLevelResourceManagers": true}})",
+                false, false},
+           Case{R"({"featureGates": {"AllAlpha": true, "AllBeta": false}})", false, false},
+       }) {
+    KubeletConfig config = ParsedConfig(json);
+    config.compatibility = Compatibility::k1_36;
+    EXPECT_EQ(PodLevelResourceManagersOn(config), in_1_36) << json;
+    config.compatibility = Compatibility::k1_37;
+    EXPECT_EQ(PodLevelResourceManagersOn(config), in_1_37) << json;
+    config.compatibility = Compatibility::k1_20;
+    EXPECT_FALSE(PodLevelResourceManagersOn(config)) << json;
+  }
+  const auto wrong =
+      ParseKubeletConfig(R"({"featureGates": {"PodLevelResourceManagers": "true"}})");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message.find("featureGates.PodLevelResourceManagers"), std::string::npos)
+      << wrong.error().message;
+}
+
 TEST(KubeletConfig, EvictionHardReplacesTheDefaultUnlessMerged) {
   EXPECT_EQ(ParsedConfig(R"({"evictionHard":{}})").eviction_hard_memory, "");
   EXPECT_EQ(ParsedConfig(R"({"evictionHard":{"nodefs.available":"5%"}})").eviction_hard_memory, "");
@@ -140,7 +176,8 @@ TEST(KubeletConfig, RefusesWrongValues) {
        "topologyManagerScope: \"node\" is not \"container\" or \"pod\""},
       {R"({"memoryManagerPolicy":"static"})",
        "memoryManagerPolicy: \"static\" is not \"None\" or \"Static\""},
-      {R"({"compatibility":"1.28"})", "compatibility: \"1.28\" is not \"1.20\" or \"1.36\""},
+      {R"({"compatibility":"1.28"})",
+       "compatibility: \"1.28\" is not \"1.20\", \"1.36\" or \"1.37\""},
       {R"({"reservedSystemCPUs":"0-"})",
        "reservedSystemCPUs: \"0-\" is not a CPU list: \"0-\" is neither a CPU number up to 65535 "
        "nor an ascending range of them"},

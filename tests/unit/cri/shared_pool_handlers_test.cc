@@ -30,7 +30,8 @@ TEST(SharedPoolHandlers, AnyNameIsStillAName) {
 
 TEST(SharedPoolHandlers, AreThoseOfGvisorAndKataByDefault) {
   const SharedPoolHandlers handlers(daemon::Options().shared_pool_handlers);
-  for (const char* const shared : {"runsc", "gvisor", "kata", "kata-clh"}) {
+  for (const char* const shared :
+       {"runsc", "runsc-kvm", "gvisor", "gvisor-gpu", "kata", "kata-clh"}) {
     EXPECT_TRUE(handlers.Contains(shared)) << shared;
   }
   for (const char* const other : {"", "runc", "crun", "nvidia", "katana"}) {

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/log_sinks.h"
+
 namespace alignd::daemon {
 namespace {
 
@@ -55,10 +57,12 @@ TEST(AsyncLog, WritesAllLinesInOrderBeforeItCloses) {
 
 TEST(AsyncLog, EscapesWhatIsNoVisibleCharacter) {
   std::ostringstream out;
-  AsyncLog log("info", std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
+  const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(out);
+  sink->set_formatter(TextFormatter());
+  AsyncLog log("info", sink);
   spdlog::warn("pod {}", "a\x1b[2J\nforged \u202e\xff größer");
   EXPECT_TRUE(log.Close(std::chrono::seconds(30)));
-  EXPECT_TRUE(out.str().ends_with("[warning] pod a\\u001b[2J\\nforged \\u202e\\xff größer\n"))
+  EXPECT_TRUE(out.str().ends_with("Z warning pod a\\u001b[2J\\nforged \\u202e\\xff größer\n"))
       << out.str();
 }
 

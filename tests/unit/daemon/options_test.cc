@@ -29,6 +29,30 @@ Parsed Parse(std::vector<const char*> arguments) {
   return parsed;
 }
 
+// "value (source)" of an option as `alignctl config show` has it.
+std::string GivenValue(const Options& options, const std::string& name) {
+  for (const GivenOption& option : options.given) {
+    if (option.name == name) return option.value + " (" + option.source + ")";
+  }
+  return "none";
+}
+
+TEST(Options, NoteTheValueAndSourceOfEveryFlag) {
+  const Parsed parsed = Parse({"--listen=unix:///x/alignd.sock", "--state-dir", "/s",
+                               "--keep-pod-cpu-quota", "--not-devices=a.com/x,a.com/y"});
+  ASSERT_TRUE(parsed.options) << parsed.printed;
+  EXPECT_EQ(GivenValue(*parsed.options, "--listen"), "unix:///x/alignd.sock (flag)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--control-socket"), "unix:///x/control.sock (default)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--device-plugin-dir"), "/s/device-plugins (default)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--keep-pod-cpu-quota"), "true (flag)");
+  EXPECT_EQ(GivenValue(*Parse({}).options, "--keep-pod-cpu-quota"), "false (default)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--not-devices"), "a.com/x,a.com/y (flag)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--annotated-extended-resources"), "true (default)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--plugin-timeout-ms"), "30000 (default)");
+  EXPECT_EQ(GivenValue(*parsed.options, "--help"), "none");
+  EXPECT_GT(parsed.options->given.size(), 25u);
+}
+
 TEST(Options, MirrorIsOffByDefault) {
   ASSERT_TRUE(Parse({}).options);
   EXPECT_FALSE(Parse({}).options->mirror);
@@ -56,7 +80,8 @@ TEST(Options, ResourcesThatAreNoDevicesAreSeparatedByCommas) {
 
 TEST(Options, HandlersOfTheSharedPoolAreSeparatedByCommas) {
   using Names = std::set<std::string>;
-  EXPECT_EQ(Parse({}).options->shared_pool_handlers, (Names{"runsc", "gvisor", "kata", "kata-*"}));
+  EXPECT_EQ(Parse({}).options->shared_pool_handlers,
+            (Names{"gvisor", "gvisor-*", "kata", "kata-*", "runsc", "runsc-*"}));
   EXPECT_EQ(Parse({"--shared-pool-handlers=a,b-*"}).options->shared_pool_handlers,
             (Names{"a", "b-*"}));
   EXPECT_EQ(Parse({"--shared-pool-handlers", ""}).options->shared_pool_handlers, Names{});
@@ -79,9 +104,28 @@ TEST(Options, MirrorErrorsAreReported) {
   for (const auto& c : kCases) {
     const Parsed parsed = Parse(c.arguments);
     EXPECT_FALSE(parsed.options);
-    EXPECT_NE(parsed.exit_status, 0);
+    EXPECT_EQ(parsed.exit_status, kWrongCommandLine);
     EXPECT_NE(parsed.printed.find(c.error), std::string::npos) << parsed.printed;
   }
+}
+
+TEST(Options, NoTwoServersShareASocket) {
+  Options options;
+  options.listen = "unix:///run/alignd-test/cri.sock";
+  options.runtime_endpoint = "/run/containerd-test.sock";
+  EXPECT_TRUE(RequireOwnSockets(options).ok());
+  options.metrics_address = "unix:/run/alignd-test/metrics.sock";
+  EXPECT_TRUE(RequireOwnSockets(options).ok());
+  for (const char* const path : {"/run/alignd-test/cri.sock", "/run/containerd-test.sock"}) {
+    options.metrics_address = std::string("unix:") + path;
+    const Result<Done> checked = RequireOwnSockets(options);
+    ASSERT_FALSE(checked.ok()) << path;
+    EXPECT_EQ(checked.error().message,
+              std::string("--metrics-address is the socket of CRI: ") + path);
+  }
+  options.metrics_address = "off";
+  options.listen = options.runtime_endpoint;
+  EXPECT_FALSE(RequireOwnSockets(options).ok());
 }
 
 }  // namespace

@@ -61,9 +61,27 @@ TEST(UnitFile, ServiceMayWriteItsFiles) {
   EXPECT_EQ(unit.at("ProtectControlGroups"), std::vector<std::string>{"no"});
 }
 
+TEST(UnitFile, ServiceMayListenOnLoopbackAndNowhereElse) {
+  EXPECT_TRUE(Options().metrics_address.starts_with("127.0.0.1:"));
+  const auto unit = UnitFile("alignd.service");
+  EXPECT_EQ(unit.at("PrivateNetwork"), std::vector<std::string>{"no"});  // it has another loopback
+  EXPECT_EQ(unit.at("IPAddressDeny"), std::vector<std::string>{"any"});
+  EXPECT_EQ(unit.at("IPAddressAllow"), std::vector<std::string>{"localhost"});
+  EXPECT_EQ(unit.at("RestrictAddressFamilies"),
+            std::vector<std::string>{"AF_UNIX AF_INET AF_INET6"});
+}
+
 TEST(UnitFile, SocketListensAtTheDefaultPath) {
   EXPECT_EQ(UnitFile("alignd.socket").at("ListenStream"),
             std::vector<std::string>{*rpc::SocketPath(Options().listen)});
+}
+
+// Without these settings, standard output is the journal, and --log-format auto chooses it.
+TEST(UnitFile, ServiceLogsToTheJournal) {
+  EXPECT_EQ(Options().log_format, "auto");
+  const auto unit = UnitFile("alignd.service");
+  EXPECT_EQ(unit.at("StandardOutput"), std::vector<std::string>{"journal"});
+  EXPECT_NE(unit.at("RestrictAddressFamilies").front().find("AF_UNIX"), std::string::npos);
 }
 
 }  // namespace

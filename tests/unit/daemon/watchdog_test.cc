@@ -3,16 +3,19 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <future>
 #include <string>
 #include <utility>
 
+#include "daemon/sd_notify.h"
 #include "edge/fake_tree.h"
 #include "host/descriptor.h"
 #include "sync/task_queue.h"
@@ -117,7 +120,32 @@ TEST_F(WatchdogTest, PeriodIsAQuarterOfSystemdsInterval) {
   EXPECT_FALSE(WatchdogPeriod());
   setenv("WATCHDOG_USEC", "30000000", /*replace=*/1);
   EXPECT_EQ(WatchdogPeriod(), std::chrono::milliseconds(7'500));
+  setenv("WATCHDOG_PID", std::to_string(getppid()).c_str(), /*replace=*/1);
+  EXPECT_FALSE(WatchdogPeriod());  // another process must ping
+  setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), /*replace=*/1);
+  EXPECT_EQ(WatchdogPeriod(), std::chrono::milliseconds(7'500));
+  for (const char* text : {"0", "", "30s"}) {
+    setenv("WATCHDOG_USEC", text, /*replace=*/1);
+    EXPECT_FALSE(WatchdogPeriod()) << text;
+  }
   unsetenv("WATCHDOG_USEC");
+  unsetenv("WATCHDOG_PID");
+}
+
+TEST_F(WatchdogTest, NotifiesAnAbstractSocket) {
+  const std::string name = "alignd-watchdog-test-" + std::to_string(getpid());
+  const host::Descriptor abstract(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(name, address.sun_path + 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  ASSERT_EQ(bind(abstract.fd(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  setenv("NOTIFY_SOCKET", ("@" + name).c_str(), /*replace=*/1);
+  NotifySystemd("READY=1");
+  std::array<char, 16> buffer{};
+  EXPECT_EQ(recv(abstract.fd(), buffer.data(), buffer.size(), 0), 7);
+  EXPECT_STREQ(buffer.data(), "READY=1");
+  EXPECT_EQ(Received(), "");
 }
 
 }  // namespace

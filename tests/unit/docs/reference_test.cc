@@ -8,16 +8,13 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "cli/checkpoint_command.h"
-#include "cli/explain_command.h"
-#include "cli/program.h"
-#include "cli/simulate_command.h"
-#include "cli/status_command.h"
-#include "cli/topology_command.h"
+#include "cli/commands.h"
 #include "daemon/options.h"
 #include "documents.h"
+#include "events/events_options.h"
 
 namespace alignd::docs {
 namespace {
@@ -78,7 +75,6 @@ Defaults FlagsOfSection(const std::string& heading) {
 
 void ExpectDocumented(const std::string& heading, const Defaults& known) {
   const Defaults documented = FlagsOfSection(heading);
-  EXPECT_FALSE(known.empty()) << heading;
   for (const auto& [flag, standard] : known) {
     const auto entry = documented.find(flag);
     if (entry == documented.end()) {
@@ -100,12 +96,9 @@ std::string HelpOfAlignctl(const std::vector<const char*>& command) {
   arguments.push_back("--help");
   std::ostringstream out;
   std::ostringstream err;
-  const std::vector<cli::Command> commands = {cli::AddStatusCommand, cli::AddExplainCommand,
-                                              cli::AddSimulateCommand, cli::AddTopologyCommand,
-                                              cli::AddCheckpointCommand};
-  EXPECT_EQ(
-      cli::RunProgram(static_cast<int>(arguments.size()), arguments.data(), commands, out, err),
-      cli::kSuccess)
+  EXPECT_EQ(cli::RunProgram(static_cast<int>(arguments.size()), arguments.data(),
+                            cli::AllCommands(), out, err),
+            cli::kSuccess)
       << err.str();
   return out.str();
 }
@@ -118,15 +111,44 @@ TEST(Reference, EveryFlagOfAligndIsDocumented) {
       daemon::ParseOptions(static_cast<int>(arguments.size()), arguments.data(), exit_status);
   const std::string help = ::testing::internal::GetCapturedStdout();
   EXPECT_FALSE(options);
+  EXPECT_GT(FlagsOfHelp(help).size(), 20U);
   ExpectDocumented("## Flags of alignd", FlagsOfHelp(help));
 }
 
+TEST(Reference, EveryFlagOfAligndEventsIsDocumented) {
+  std::string help;
+  events::DescribeEventsOptions([&](const CLI::App& app) { help = app.help(); });
+  ExpectDocumented("## Flags of alignd-events", FlagsOfHelp(help));
+}
+
+// The words of each command that does something: {"checkpoint", "verify"}.
+std::vector<std::vector<std::string>> CommandsOf(const CLI::App& app) {
+  std::vector<std::vector<std::string>> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    std::vector<std::vector<std::string>> below = CommandsOf(*command);
+    if (below.empty()) below.emplace_back();
+    for (std::vector<std::string>& words : below) {
+      words.insert(words.begin(), command->get_name());
+      commands.push_back(std::move(words));
+    }
+  }
+  return commands;
+}
+
 TEST(Reference, EveryFlagOfAlignctlIsDocumented) {
-  for (const std::vector<const char*>& command : std::vector<std::vector<const char*>>{
-           {"status"}, {"explain"}, {"topology"}, {"simulate"}, {"checkpoint", "verify"}}) {
+  cli::Action action;
+  const auto commands = CommandsOf(*cli::MakeProgram(cli::AllCommands(), action));
+  EXPECT_GE(commands.size(), 8U);
+  for (const std::vector<std::string>& command : commands) {
     std::string heading = "### alignctl";
-    for (const char* word : command) heading += std::string(" ") + word;
-    Defaults known = FlagsOfHelp(HelpOfAlignctl(command));
+    std::vector<const char*> words;
+    for (const std::string& word : command) {
+      heading += " " + word;
+      words.push_back(word.c_str());
+    }
+    const std::string help = HelpOfAlignctl(words);
+    EXPECT_NE(help.find("\nExamples:\n  alignctl "), std::string::npos) << heading << "\n" << help;
+    Defaults known = FlagsOfHelp(help);
     EXPECT_EQ(known.erase("--help"), 1U) << heading;  // documented once for all commands
     ExpectDocumented(heading, known);
   }

@@ -102,7 +102,7 @@ TEST(ConfigExample, IsCompleteAndStatesTheDefaults) {
         "cpuManagerReconcilePeriod", "reservedSystemCPUs", "kubeReserved", "systemReserved",
         "evictionHard", "mergeDefaultEvictionSettings", "topologyManagerPolicy",
         "topologyManagerScope", "topologyManagerPolicyOptions", "memoryManagerPolicy",
-        "reservedMemory", "compatibility"}) {
+        "reservedMemory", "featureGates", "compatibility"}) {
     EXPECT_NE(json.find('"' + std::string(field) + "\":"), std::string::npos) << field;
   }
 }

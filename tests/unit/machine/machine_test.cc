@@ -136,6 +136,9 @@ TEST(Machine, RefusesWhatCannotBe) {
       {{cpu(65536, 0, 0, 0)}, {Node(0)}, "CPU numbers must be 0 to 65535"},
       {{cpu(3, 0, 0, 0), cpu(3, 1, 0, 0)}, {Node(0)}, "CPU 3 occurs twice"},
       {{cpu(0, 0, 0, 0)}, {Node(2), Node(0), Node(2)}, "NUMA node 2 occurs twice"},
+      {{cpu(0, 0, 0, 0)},
+       {Node(0, {65'536})},
+       "NUMA node 0 has a distance of 65536; distances are 0 to 65535"},
       {{cpu(0, 0, 0, 0), cpu(1, 0, 1, 0)}, {Node(0)}, "CPUs 0 and 1 share a core but not a socket"},
       {{cpu(0, 0, 0, 1)}, {Node(0)}, "CPU 0 lies on NUMA node 1, which the machine does not have"},
   };

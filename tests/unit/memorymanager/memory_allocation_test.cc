@@ -84,11 +84,12 @@ TEST(MemoryAllocation, AContainerThatRequestsNoneHasAnEmptyEntry) {
   }
 }
 
-// 64 nodes, all different, in five types: the narrowest set to extend to is a knapsack problem
-// without a solution in bounded time.
+// 64 nodes, all different, in seven types: the narrowest set to extend to is a knapsack problem
+// that takes too many steps.
 TEST(MemoryAllocation, ReportsThatTheSearchEndedAtItsLimit) {
   const std::map<std::string, uint64_t> page_bytes = {
-      {"hugepages-64Ki", 64 << 10}, {"hugepages-2Mi", 2 << 20}, {"hugepages-32Mi", 32 << 20}};
+      {"hugepages-64Ki", 64 << 10}, {"hugepages-256Ki", 256 << 10}, {"hugepages-1Mi", 1 << 20},
+      {"hugepages-2Mi", 2 << 20},   {"hugepages-16Mi", 16 << 20},   {"hugepages-32Mi", 32 << 20}};
   std::vector<NumaNode> nodes;
   std::map<std::string, uint64_t> half;
   uint64_t drawn = 1;

@@ -153,6 +153,32 @@ TEST(ExclusiveCpus, NoneWithPodLevelResources) {
   EXPECT_EQ(ExclusiveCpus(pod, container), 0);
 }
 
+TEST(ExclusiveCpus, OfEligibleContainersWithPodLevelResourceManagers) {
+  const Container own = Make("own", ContainerKind::kApp, kTwoCpus, kTwoCpus);
+  const Container less =
+      Make("less", ContainerKind::kApp, List({{"cpu", "1"}, {"memory", "1Gi"}}), kTwoCpus);
+  const Container no_memory =
+      Make("cpu", ContainerKind::kApp, List({{"cpu", "2"}}), List({{"cpu", "2"}}));
+  const ResourceList fraction = List({{"cpu", "1500m"}, {"memory", "1Gi"}});
+  const Container part = Make("part", ContainerKind::kApp, fraction, fraction);
+  Pod pod = PodOf({own, less, no_memory, part});
+  const ResourceList whole = List({{"cpu", "8"}, {"memory", "8Gi"}});
+  pod.pod_level = Resources{whole, whole};
+  for (const auto managers : {PodLevelManagers::kContainers, PodLevelManagers::kPod}) {
+    pod.pod_level_managers = managers;
+    EXPECT_EQ(ExclusiveCpus(pod, own), 2);
+    EXPECT_EQ(ExclusiveCpus(pod, less), 0);
+    EXPECT_EQ(ExclusiveCpus(pod, no_memory), 0);
+    EXPECT_EQ(ExclusiveCpus(pod, part), 0);
+  }
+  // Without CPUs as a whole, the pod has none for its containers.
+  const ResourceList odd = List({{"cpu", "7500m"}, {"memory", "8Gi"}});
+  pod.pod_level = Resources{odd, odd};
+  EXPECT_EQ(ExclusiveCpus(pod, own), 0);
+  pod.pod_level_managers = PodLevelManagers::kContainers;
+  EXPECT_EQ(ExclusiveCpus(pod, own), 2);
+}
+
 TEST(Find, GivesTheAmountOrNull) {
   ASSERT_NE(Find(kTwoCpus, "cpu"), nullptr);
   EXPECT_EQ(Find(kTwoCpus, "cpu")->Value(), 2);

@@ -53,6 +53,17 @@ TEST(AnnotationSource, ContainerThatTheAnnotationDoesNotNameIsEstimated) {
   EXPECT_EQ(ask->pod.containers[0].name, "other");
 }
 
+// An ephemeral container of a pod with resources of its own looks so, and so does a container whose
+// name the annotation spells wrongly. The latter must not run without what it asked for.
+TEST(AnnotationSource, UnnamedContainerWithTheSizesOfItsPodIsRefused) {
+  v1::PodSandboxConfig sandbox = Annotated(kTwo);
+  const v1::ContainerConfig whole = Kubelet(2500, 2500, 96 * kMi, "debugger");
+  *sandbox.mutable_linux()->mutable_resources() = whole.linux().resources();
+  const Result<PodAsk> ask = PodOfContainer(sandbox, whole);
+  ASSERT_FALSE(ask.ok());
+  EXPECT_EQ(ask.error().remedy, "name every container of the pod in the annotation");
+}
+
 TEST(AnnotationSource, AnnotationAgreesWithAllSizesOfTheKubelet) {
   for (const int64_t millis : {1, 2, 3, 9, 10, 11, 100, 333, 500, 1000, 2000, 63'999, 300'000}) {
     const std::string text =

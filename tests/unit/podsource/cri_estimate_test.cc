@@ -132,5 +132,14 @@ TEST(CriEstimate, AcceptsExtremeNumbers) {
   }
 }
 
+// As ephemeral containers: each container that such a pod is admitted with has limits.
+TEST(CriEstimate, ContainerWithoutLimitsInAGuaranteedPodGetsNothingFromTheManagers) {
+  const Result<PodAsk> ask = PodOfContainer(Sandbox(), Kubelet(0, 0, 0, "debugger"));
+  ASSERT_TRUE(ask.ok()) << ask.error().Text();
+  EXPECT_EQ(ask->source, "CRI estimate");
+  EXPECT_FALSE(IsPinned(ask->pod));
+  EXPECT_TRUE(IsPinned(PodOfContainer(Sandbox(), Kubelet(500, 500, 64 * kMi))->pod));
+}
+
 }  // namespace
 }  // namespace alignd::podsource

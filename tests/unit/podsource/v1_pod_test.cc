@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "alignd/pod/kubernetes_pod.h"
 #include "kubernetes/v1/pod.pb.h"
@@ -67,6 +68,18 @@ TEST(V1Pod, ExtendedResourcesOfDraDriversAreNotDevicePlugins) {
   EXPECT_FALSE(app.requests.contains("example.com/gpu"));
   EXPECT_TRUE(app.limits.contains("example.com/nic"));
   EXPECT_TRUE(pod->containers.at(1).resources.limits.contains("example.com/gpu"));
+}
+
+// Field numbers as in IsParsedByTheFieldNumbersOfKubernetes.
+TEST(V1Pod, EphemeralContainersAreNamedBesideThePod) {
+  const std::string debugger = Field(1, Field(1, "debugger") + Field(2, "image")) + Field(2, "app");
+  const std::string spec = Field(2, Field(1, "app")) + Field(34, debugger);
+  const std::string bytes = Field(1, Field(5, "uid")) + Field(2, spec);
+  EXPECT_EQ(EphemeralContainers(bytes), std::vector<std::string>{"debugger"});
+  const Result<Pod> pod = ParseV1Pod(bytes);
+  ASSERT_TRUE(pod.ok()) << pod.error().Text();
+  EXPECT_EQ(pod->containers.size(), 1U);
+  EXPECT_TRUE(EphemeralContainers("\xff\xff").empty());
 }
 
 TEST(V1Pod, HasPodLevelResources) {

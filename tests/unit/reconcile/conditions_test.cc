@@ -46,9 +46,14 @@ TEST(Conditions, AreSortedByType) {
   conditions.FoundUnmanaged({kApp});
   conditions.FoundPastMirror({{kApp, "a/gpu", {"g1"}}});
   conditions.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
+  conditions.StateNotSaved({ErrorCode::kIo, "full", "free space"});
+  conditions.MetricsFailed({ErrorCode::kUnavailable, "in use", "stop it"});
   conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
   conditions.QuotaRewritten({"", {"uid", ""}}, 5, seconds(60), /*refused=*/true);
   conditions.FoundOutside({{7, "busy", kApp, "/", *CpuSet::Parse("2"), "container b of pod c"}});
+  conditions.KubeletMissing(1, "c1");
+  conditions.BypassIsOn(system_clock::now());
+  conditions.CrioNotSeen("unix:///run/alignd/alignd.sock");
   std::vector<std::string_view> types;
   for (const Condition& condition : conditions.Report()) types.push_back(ToString(condition.type));
   EXPECT_EQ(types, std::vector<std::string_view>(kConditionNames.begin(), kConditionNames.end()));
@@ -219,9 +224,10 @@ TEST(Conditions, UnmanagedContainersAreLoggedOnceAndReportedWhileTheyRun) {
   const Subject bare{"c2", {"u2", "app"}, ""};
   const auto line = [](const std::string& name) {
     return "warning UnmanagedContainer: container app of pod " + name +
-           ": created at the runtime directly, not through alignd: it runs in the shared pool and "
-           "is assigned no memory nodes or devices; let the program that creates containers use "
-           "alignd's socket (kubelet: --container-runtime-endpoint), then delete the pod\n";
+           ": created at the runtime directly or while the bypass was on, without a decision of "
+           "alignd: it runs in the shared pool and is assigned no memory nodes or devices; let the "
+           "program that creates containers use alignd's socket (kubelet: `alignctl kubelet "
+           "attach`), and turn the bypass off; then delete the pod\n";
   };
   conditions.FoundUnmanaged({web});
   conditions.FoundUnmanaged({web, bare});

@@ -52,5 +52,43 @@ TEST(VerboseStatus, StatusWithoutCgroupIsNotFound) {
             ErrorCode::kInvalidArgument);
 }
 
+// As containerd 1.6.20 answers, without what is not read.
+TEST(VerboseStatus, CgroupDriverIsThatOfAllRuntimeHandlersWithRunc) {
+  const auto with = [](const std::string& runtimes) {
+    const Result<CgroupDriver> driver = CgroupDriverInStatus(
+        R"({"containerd":{"snapshotter":"overlayfs","defaultRuntimeName":"runc",)"
+        R"("defaultRuntime":{"runtimeType":"","options":null},"runtimes":{)" +
+        runtimes + R"(}},"systemdCgroup":false})");
+    return driver.ok() ? std::string(ToString(*driver)) : driver.error().message;
+  };
+  const std::string runc = R"("runc":{"runtimeType":"io.containerd.runc.v2","options":)";
+  const std::string unknown = "the runtime does not report its cgroup driver";
+  EXPECT_EQ(with(runc + R"({"SystemdCgroup":false}})"), "cgroupfs");
+  EXPECT_EQ(with(runc + R"({"SystemdCgroup":true}})"), "systemd");
+  EXPECT_EQ(with(runc + "null}"), "cgroupfs");  // runc's default
+  EXPECT_EQ(with(runc + "{}}"), "cgroupfs");
+  EXPECT_EQ(with(R"("kata":{"runtimeType":"io.containerd.kata.v2","options":{}},)" + runc +
+                 R"({"SystemdCgroup":true}})"),
+            "systemd");
+  EXPECT_EQ(with(R"("nvidia":{"runtimeType":"io.containerd.runc.v2","options":{}},)" + runc +
+                 R"({"SystemdCgroup":true}})"),
+            "the runtime handlers nvidia and runc have different cgroup drivers: cgroupfs and "
+            "systemd");
+  EXPECT_EQ(with(runc + R"({"SystemdCgroup":"true"}})"), unknown);
+  EXPECT_EQ(with(R"("kata":{"runtimeType":"io.containerd.kata.v2"})"), unknown);
+  EXPECT_EQ(with(""), unknown);
+  for (const char* const text : {"", "[]", "{", "{}", R"({"containerd":{"runtimes":[]}})"}) {
+    EXPECT_FALSE(CgroupDriverInStatus(text).ok()) << text;
+  }
+}
+
+TEST(VerboseStatus, PathsOfPodsShowTheCgroupDriver) {
+  EXPECT_EQ(DriverOfCgroup("/kubepods/burstable/pod1/c1"), CgroupDriver::kCgroupfs);
+  EXPECT_EQ(DriverOfCgroup("/kubepods/system/pod1/c1"), CgroupDriver::kCgroupfs);
+  EXPECT_EQ(DriverOfCgroup("/kubepods.slice/kubepods-pod1.slice/cri-containerd-c1.scope"),
+            CgroupDriver::kSystemd);
+  EXPECT_EQ(DriverOfCgroup("/k8s.io/c1"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace alignd::reconcile

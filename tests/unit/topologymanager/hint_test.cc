@@ -158,8 +158,8 @@ TEST(NodeSets, OppositeDemandsNeedNoSearch) {
   EXPECT_EQ(FewestNodes({NumaMask::FirstNodes(64), {rising, falling}}), Fewest{33});
 }
 
-// 64 nodes, all different, under five demands: a knapsack problem without a solution in bounded
-// time.
+// 64 nodes, all different, under five demands: a knapsack problem. To find out which of the
+// narrowest members is the lowest takes too many steps.
 NodeSets HardSets() {
   NodeSets sets{.within = NumaMask::FirstNodes(64), .demands = {}};
   uint64_t drawn = 1;
@@ -176,15 +176,15 @@ NodeSets HardSets() {
   return sets;
 }
 
-// The result is a member all the same, not far from the narrowest.
+// The result is a member all the same. That no member has fewer nodes is found out, but not whether
+// a lower one has as many.
 TEST(NodeSets, ReportThatTheSearchEndedAtItsLimit) {
   const NodeSets sets = HardSets();
   const std::optional<Narrowest> narrowest = NarrowestSet(sets);
   ASSERT_TRUE(narrowest);
   EXPECT_FALSE(narrowest->exact);
   EXPECT_TRUE(sets.Contains(narrowest->set));
-  EXPECT_LT(narrowest->set.Count(), 40);
-  EXPECT_EQ(FewestNodes(sets), (Fewest{narrowest->set.Count(), false}));
+  EXPECT_EQ(FewestNodes(sets), Fewest{narrowest->set.Count()});
 }
 
 TEST(HintMerger, ReturnsAHintIfTheSearchEndsAtItsLimit) {

@@ -63,16 +63,6 @@ class MergeSearch {
     return BestNotPreferred();
   }
 
- private:
-  // Combinations that take a described hint of the same lists, and whose listed masks have the
-  // nodes `common` in common. These lists describe sets that reach all over `common`.
-  struct Branch {
-    NumaMask common;
-    std::vector<size_t> described;  // indices of lists
-
-    friend auto operator<=>(const Branch&, const Branch&) = default;
-  };
-
   // The best set that all lists prefer.
   std::optional<TopologyHint> BestPreferred() const {
     const CandidateOrder order(numa_, rules_, 0);
@@ -106,6 +96,16 @@ class MergeSearch {
     return best.hint();
   }
 
+ private:
+  // Combinations that take a described hint of the same lists, and whose listed masks have the
+  // nodes `common` in common. These lists describe sets that reach all over `common`.
+  struct Branch {
+    NumaMask common;
+    std::vector<size_t> described;  // indices of lists
+
+    friend auto operator<=>(const Branch&, const Branch&) = default;
+  };
+
   // The best set that all of these lists describe and prefer.
   std::optional<NumaMask> BestPreferredByAll(
       const std::vector<const DescribedHints*>& lists) const {
@@ -121,10 +121,11 @@ class MergeSearch {
         demands.push_back(&demand);
       }
     }
-    MemberProblem problem(std::move(demands), lists);
-    if (only_size > 0) return BestOfSize(nodes, only_size, problem);
+    MemberSearch search(std::move(demands), lists);
+    const auto distances = DistancesOf(nodes);
+    if (only_size > 0) return BestOfSize(nodes, only_size, distances, search);
     for (int size = 1; size <= nodes.Count(); ++size) {
-      if (const auto found = BestOfSize(nodes, size, problem)) return found;
+      if (const auto found = BestOfSize(nodes, size, distances, search)) return found;
     }
     return std::nullopt;
   }
@@ -177,20 +178,29 @@ class MergeSearch {
       }
     }
     const SetTable table(sets);
-    MemberProblem problem(DemandsOf(table));
+    MemberSearch search(DemandsOf(table));
+    const auto distances = DistancesOf(branch.common);
     for (int size = first_size; size < branch.common.Count(); ++size) {
-      if (const auto found = BestOfSize(branch.common, size, problem)) return found;
+      if (const auto found = BestOfSize(branch.common, size, distances, search)) return found;
       if (!budget_.IsUsedUp()) continue;
-      const NumaMask guess = problem.Guess({{}, {{branch.common, size}}});
-      if (problem.Accepts(guess)) return guess;
+      const NumaMask guess = search.Guess({{}, {{branch.common, size}}});
+      if (search.Accepts(guess)) return guess;
     }
     return branch.common;
   }
 
-  std::optional<NumaMask> BestOfSize(NumaMask nodes, int size, SubsetProblem& problem) const {
+  // Only if they matter.
+  std::optional<DistanceClasses> DistancesOf(NumaMask nodes) const {
+    if (!rules_.prefer_closest) return std::nullopt;
+    return DistanceClasses(nodes, numa_);
+  }
+
+  std::optional<NumaMask> BestOfSize(NumaMask nodes, int size,
+                                     const std::optional<DistanceClasses>& distances,
+                                     MemberSearch& search) const {
     if (budget_.IsUsedUp()) return std::nullopt;
-    if (rules_.prefer_closest) return ClosestSubset(nodes, size, numa_, problem, budget_);
-    return LowestSubset({{}, {{nodes, size}}}, problem, budget_);
+    if (distances) return ClosestSubset(*distances, size, search, budget_);
+    return search.Lowest({{}, {{nodes, size}}}, budget_);
   }
 
   const NumaInfo& numa_;
@@ -200,6 +210,11 @@ class MergeSearch {
 };
 
 }  // namespace
+
+std::optional<TopologyHint> BestPreferredBySearch(const NumaInfo& numa, const MergeLists& lists,
+                                                  const MergeRules& rules, SearchBudget& budget) {
+  return MergeSearch(numa, lists, rules, budget).BestPreferred();
+}
 
 std::optional<TopologyHint> BestBySearch(const NumaInfo& numa, const MergeLists& lists,
                                          const MergeRules& rules, SearchBudget& budget) {

@@ -6,7 +6,7 @@
 
 #include "alignd/topologymanager/hint_merger.h"
 #include "core/topologymanager/merge_lists.h"
-#include "core/topologymanager/sets/subset_search.h"
+#include "core/topologymanager/sets/set_family.h"
 
 namespace alignd::topologymanager {
 
@@ -16,5 +16,9 @@ namespace alignd::topologymanager {
 // and of sets that are not preferred, only those count that are enough for every described list.
 std::optional<TopologyHint> BestBySearch(const NumaInfo& numa, const MergeLists& lists,
                                          const MergeRules& rules, SearchBudget& budget);
+
+// The best set that all lists prefer. nullopt if there is none, or if the budget is used up.
+std::optional<TopologyHint> BestPreferredBySearch(const NumaInfo& numa, const MergeLists& lists,
+                                                  const MergeRules& rules, SearchBudget& budget);
 
 }  // namespace alignd::topologymanager

@@ -7,7 +7,7 @@
 
 #include "alignd/base/numa_mask.h"
 #include "alignd/topologymanager/node_sets.h"
-#include "core/topologymanager/sets/subset_search.h"
+#include "core/topologymanager/sets/set_family.h"
 
 namespace alignd::topologymanager {
 

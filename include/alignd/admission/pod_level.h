@@ -1,0 +1,37 @@
+// Pods with pod-level resources (feature gate PodLevelResourceManagers): the one place that decides
+// how such a pod is treated.
+#pragma once
+
+#include <string_view>
+
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/pod/pod.h"
+
+namespace alignd::admission {
+
+// What this node's CPU manager and memory manager do with the pod. kOff for a pod without pod-level
+// resources, and without the feature gate. kContainers with topology policy none or scope
+// container. Otherwise kPod.
+// Source: kubelet pkg/kubelet/cm/topologymanager/scope_pod.go, scope_container.go, scope_none.go.
+PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod);
+
+// The pod with `pod_level_managers` as on this node. Functions that look at the rights of a
+// container (ExclusiveCpus, IsPinned) need it; Admit finds it itself.
+Pod OnThisNode(const Node& node, Pod pod);
+
+// With whom a container shares its CPUs.
+enum class Isolation {
+  kContainer,  // with nobody
+  kPod,        // with the shared containers of its pod
+  kHost,       // with all shared containers of the node
+};
+
+// "container", "pod", "host": the kubelet's isolation levels.
+std::string_view ToString(Isolation isolation);
+
+// `pod` as from OnThisNode.
+// Source: kubelet pkg/kubelet/cm/cpumanager/cpu_manager.go, GetResourceIsolationLevel.
+Isolation IsolationOf(const NodeState& state, const Pod& pod, const Container& container);
+
+}  // namespace alignd::admission

@@ -1,0 +1,51 @@
+#include "cli/health.h"
+
+#include <map>
+#include <string_view>
+
+#include "reconcile/conditions.h"
+
+namespace alignd::cli {
+
+std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status) {
+  std::vector<std::string> problems;
+  const auto add = [&problems](const std::string& what, int count) {
+    if (count == 1) problems.push_back(what);
+    if (count > 1) problems.push_back(what + " (" + std::to_string(count) + ")");
+  };
+  const std::string_view event = ToString(reconcile::ConditionType::kCpusetRepaired);
+  const auto lasts = std::chrono::duration_cast<std::chrono::milliseconds>(kEventLasts).count();
+  std::map<std::string, int> conditions;
+  for (const control::v1::Condition& condition : status.conditions()) {
+    const bool is_over =
+        condition.type() == event && status.time_unix_ms() - condition.last_unix_ms() > lasts;
+    if (!is_over) ++conditions[condition.type()];
+  }
+  for (const auto& [type, count] : conditions) add(type, count);
+  std::map<std::string, int> unplaced;
+  for (const control::v1::UnplacedPod& pod : status.unplaced()) {
+    if (pod.state() != "waiting") ++unplaced["container " + pod.state()];
+    if (pod.state() == "waiting" && pod.times() > 0) ++unplaced["container waits again"];
+  }
+  for (const auto& [what, count] : unplaced) add(what, count);
+  int missing = 0;
+  int unhealthy = 0;
+  for (const control::v1::DeviceResource& resource : status.devices()) {
+    if (!resource.registered()) ++missing;
+    if (resource.registered()) unhealthy += static_cast<int>(resource.unhealthy());
+  }
+  add("device plugin not registered", missing);
+  add("device unhealthy", unhealthy);
+  int broken = 0;
+  for (const control::v1::ContainerAssignment& container : status.containers()) {
+    for (const control::v1::AssignedDevices& assigned : container.devices()) {
+      for (const control::v1::Device& device : assigned.devices()) {
+        if (!device.problem().empty()) ++broken;
+      }
+    }
+  }
+  add("assigned device not usable", broken);
+  return problems;
+}
+
+}  // namespace alignd::cli

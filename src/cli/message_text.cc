@@ -1,0 +1,46 @@
+#include "cli/message_text.h"
+
+#include <vector>
+
+#include "host/printable.h"
+
+namespace alignd::cli {
+
+void MakePrintable(google::protobuf::Message& message) {
+  const google::protobuf::Reflection& fields = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  fields.ListFields(message, &set);
+  for (const google::protobuf::FieldDescriptor* field : set) {
+    const bool is_text = field->cpp_type() == field->CPPTYPE_STRING;
+    const bool is_message = field->cpp_type() == field->CPPTYPE_MESSAGE;
+    if (!field->is_repeated()) {
+      if (is_message) MakePrintable(*fields.MutableMessage(&message, field));
+      if (is_text) {
+        fields.SetString(&message, field, host::Printable(fields.GetString(message, field)));
+      }
+      continue;
+    }
+    for (int i = 0; i < fields.FieldSize(message, field); ++i) {
+      if (is_message) MakePrintable(*fields.MutableRepeatedMessage(&message, field, i));
+      if (!is_text) continue;
+      const std::string text = fields.GetRepeatedString(message, field, i);
+      fields.SetRepeatedString(&message, field, i, host::Printable(text));
+    }
+  }
+}
+
+std::string DescribeAssignedDevices(const control::v1::ContainerAssignment& container) {
+  std::string text;
+  for (const control::v1::AssignedDevices& assigned : container.devices()) {
+    text += (text.empty() ? "" : ", ") + assigned.resource();
+    for (const control::v1::Device& device : assigned.devices()) {
+      text += " " + device.id();
+      if (!device.numa().empty()) text += " (NUMA " + Joined(device.numa()) + ")";
+      if (!device.kubelet_id().empty()) text += " (kubelet: " + device.kubelet_id() + ")";
+      if (!device.problem().empty()) text += " [" + device.problem() + "]";
+    }
+  }
+  return text;
+}
+
+}  // namespace alignd::cli

@@ -1,0 +1,85 @@
+// Pods, and what would let one fit, as text.
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/message_text.h"
+#include "cli/output.h"
+#include "cli/report_text.h"
+
+namespace alignd::cli {
+namespace {
+
+namespace v1 = control::v1;
+
+std::string CpusOf(const v1::ContainerAssignment& container, bool wide) {
+  if (!container.exclusive_cpus().empty()) return container.exclusive_cpus();
+  if (container.cpus().empty()) return "any";
+  return wide ? "shared " + container.cpus() : "shared";
+}
+
+std::string NodesOf(const google::protobuf::RepeatedField<int32_t>& nodes) {
+  return nodes.empty() ? "any" : Joined(nodes);
+}
+
+}  // namespace
+
+void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out) {
+  v1::ListPodsResponse pods = report;
+  MakePrintable(pods);
+  if (pods.pods().empty()) {
+    out << "no pod runs or is assigned anything\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"POD", "CONTAINER", "CPUS", "NUMA", "MEMORY", "DEVICES", "SOURCE"}};
+  if (wide) rows.front().insert(rows.front().begin() + 1, "UID");
+  for (const v1::PodReport& pod : pods.pods()) {
+    const std::string name =
+        pod.pod_name().empty() ? pod.pod_uid() : pod.pod_namespace() + "/" + pod.pod_name();
+    if (pod.containers().empty()) {  // its sandbox alone
+      rows.push_back({name, "-", "-", "-", "-", "-", OrDash(pod.source())});
+      if (wide) rows.back().insert(rows.back().begin() + 1, pod.pod_uid());
+    }
+    for (const v1::ContainerAssignment& container : pod.containers()) {
+      std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{
+          name, container.container(), CpusOf(container, wide), NodesOf(container.cpu_nodes()),
+          NodesOf(container.memory_nodes()), OrDash(DescribeAssignedDevices(container)),
+          OrDash(pod.source())});
+      if (wide) row.insert(row.begin() + 1, pod.pod_uid());
+    }
+  }
+  PrintTable(rows, out);
+}
+
+void PrintWhyNot(const v1::WhyNotResponse& report, std::ostream& out) {
+  v1::WhyNotResponse why = report;
+  MakePrintable(why);
+  const bool has_failed = why.reason() == "failed";
+  const char* const not_now = has_failed ? "its last request failed" : "does not fit now";
+  out << "pod " << why.pod() << ": "
+      << (why.fits() ? Coloured{Colour::kGreen, "fits now"} : Coloured{Colour::kRed, not_now})
+      << '\n';
+  if (!why.asked().empty()) out << "  requested: " << why.asked() << '\n';
+  if (why.fits()) return;
+  out << "  " << why.reason() << ": " << why.message() << '\n';
+  if (has_failed) {
+    out << "the node has enough free: remove the cause of this error\n";
+  } else if (why.changes().empty()) {
+    out << "no single change was found with which it fits\n";
+  }
+  // Repairs come first.
+  std::string_view above;
+  for (const v1::Change& change : why.changes()) {
+    const std::string_view heading = change.kind() == "repair-devices"
+                                         ? "first, because nothing else helps before:"
+                                         : "each of these changes lets it fit, the smallest first:";
+    if (heading != above) out << heading << '\n';
+    above = heading;
+    out << "  " << change.kind() << ": " << change.what() << '\n';
+  }
+  if (!why.is_complete()) out << "the search ended at its time limit: there may be more changes\n";
+}
+
+}  // namespace alignd::cli

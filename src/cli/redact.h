@@ -1,0 +1,22 @@
+// Secrets left out of files that leave the node.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "alignd/base/result.h"
+
+namespace alignd::cli {
+
+// The kubelet's device checkpoint without the plugins' answers (`AllocResp`): these have
+// environment variables, mounts and annotations of containers. Its checksum no longer matches.
+// Errors: kInvalidArgument if it is not JSON.
+Result<std::string> WithoutPluginAnswers(std::string_view checkpoint);
+
+// A configuration (YAML or JSON) as JSON, without the values whose name says that they are secret:
+// those with token, secret, password, credential, authorization or apikey in them, and
+// staticPodURLHeader. Names that end in "File" or "Path" keep their values.
+// Errors: as YamlToJson.
+Result<std::string> WithoutSecrets(std::string_view config);
+
+}  // namespace alignd::cli

@@ -1,0 +1,240 @@
+// The status as text: one screen.
+#include <google/protobuf/repeated_field.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <ostream>
+#include <string_view>
+#include <vector>
+
+#include "alignd/base/cpu_set.h"
+#include "cli/health.h"
+#include "cli/message_text.h"
+#include "cli/output.h"
+#include "cli/report_text.h"
+#include "cli/topology_tree.h"
+#include "reconcile/conditions.h"
+
+namespace alignd::cli {
+namespace {
+
+namespace v1 = control::v1;
+using google::protobuf::Map;
+using google::protobuf::RepeatedPtrField;
+using std::chrono::milliseconds;
+
+constexpr size_t kMaxTextShown = 160;  // of one message; `wide` shows all
+
+std::string DescribeOptions(const Map<std::string, std::string>& options) {
+  std::string text;
+  const std::map<std::string, std::string> sorted(options.begin(), options.end());
+  for (const auto& [name, value] : sorted) {
+    text += (text.empty() ? " (" : ", ") + name + "=" + value;
+  }
+  return text.empty() ? text : text + ")";
+}
+
+std::string Age(const v1::GetStatusResponse& status, int64_t since_unix_ms) {
+  return ReadableDuration(milliseconds(status.time_unix_ms() - since_unix_ms));
+}
+
+std::string Shortened(const std::string& text, bool wide) {
+  if (wide || text.size() <= kMaxTextShown) return text;
+  size_t end = kMaxTextShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // whole letters
+  return text.substr(0, end) + " ... (-o wide)";
+}
+
+void PrintHealth(const v1::GetStatusResponse& status, std::ostream& out) {
+  const std::vector<std::string> problems = ProblemsOf(status);
+  out << "alignd " << status.version();
+  if (!status.node().empty()) out << " on " << status.node();
+  out << ": ";
+  if (problems.empty()) {
+    out << Coloured{Colour::kGreen, "healthy"};
+  } else {
+    out << Coloured{Colour::kRed, "degraded"};
+  }
+  if (status.started_unix_ms() > 0) out << ", up " << Age(status, status.started_unix_ms());
+  out << ", generation " << status.generation() << '\n';
+  for (const std::string& problem : problems) {
+    out << "  " << Coloured{Colour::kRed, problem} << '\n';
+  }
+}
+
+void PrintPolicies(const v1::GetStatusResponse& status, std::ostream& out) {
+  const v1::Policies& policies = status.policies();
+  out << "CPU manager:      " << policies.cpu_manager()
+      << DescribeOptions(policies.cpu_manager_options()) << '\n'
+      << "memory manager:   " << policies.memory_manager() << '\n'
+      << "topology manager: " << policies.topology_manager() << ", scope "
+      << policies.topology_scope() << ", as kubelet " << policies.compatibility()
+      << DescribeOptions(policies.topology_manager_options()) << '\n'
+      << "shared pool:      CPUs " << OrDash(status.default_set()) << ", reserved "
+      << OrDash(status.reserved_cpus()) << '\n';
+}
+
+// The list is valid, as in an answer of ControlClient.
+int CountOf(const std::string& cpus) { return CpuSet::Parse(cpus)->Count(); }
+
+// One character for each CPU, up to kMaxBar; beyond that in proportion, with at least one character
+// for each kind that there is.
+std::string BarOf(int exclusive, int free, int reserved) {
+  constexpr int kMaxBar = 40;
+  const std::array<std::pair<char, int>, 3> kinds = {
+      {{'r', reserved}, {'#', exclusive}, {'.', free}}};
+  const int all = exclusive + free + reserved;
+  std::string bar;
+  for (const auto& [letter, count] : kinds) {
+    const int wide = all <= kMaxBar ? count : std::max(count > 0 ? 1 : 0, count * kMaxBar / all);
+    bar += std::string(static_cast<size_t>(wide), letter);
+  }
+  return bar;
+}
+
+std::string CountAndList(const std::string& cpus) {
+  const int count = CountOf(cpus);
+  return std::to_string(count) + (count == 0 ? "" : " (" + cpus + ")");
+}
+
+// "memory 1 GiB free of 2 GiB, hugepages-2Mi 0 B free of 1 GiB".
+std::string DescribeMemory(const v1::NumaNode& node) {
+  std::string text;
+  const std::map<std::string, v1::Availability> assigned(node.memory().begin(),
+                                                         node.memory().end());
+  for (const auto& [type, amount] : assigned) {
+    text += (text.empty() ? "" : ", ") + type + " " + ReadableBytes(amount.free()) + " free of " +
+            ReadableBytes(amount.total());
+  }
+  if (!assigned.empty()) return text;
+  const std::map<std::string, uint64_t> capacity(node.memory_capacity().begin(),
+                                                 node.memory_capacity().end());
+  for (const auto& [type, bytes] : capacity) {
+    text += (text.empty() ? "" : ", ") + type + " " + ReadableBytes(bytes);
+  }
+  return text.empty() ? text : text + " (not assigned)";
+}
+
+void PrintNumaNode(const v1::NumaNode& node, std::ostream& out) {
+  out << "  NUMA node " << node.id() << ": ";
+  const int exclusive = CountOf(node.exclusive_cpus());
+  const int free = CountOf(node.free_cpus());
+  const int reserved = CountOf(node.reserved_cpus());
+  if (exclusive + free + reserved == 0) {
+    out << node.cpus() << (node.cpus() == 0 ? " CPUs" : " CPUs, all shared") << '\n';
+  } else {
+    out << '[' << BarOf(exclusive, free, reserved) << "] " << free << " of " << node.cpus()
+        << " CPUs free" << (free > 0 ? " (" + node.free_cpus() + ")" : "") << ", exclusive "
+        << CountAndList(node.exclusive_cpus()) << ", reserved "
+        << CountAndList(node.reserved_cpus()) << '\n';
+  }
+  if (const std::string memory = DescribeMemory(node); !memory.empty()) {
+    out << "    " << memory << '\n';
+  }
+  const std::map<std::string, v1::Availability> devices(node.devices().begin(),
+                                                        node.devices().end());
+  for (const auto& [resource, amount] : devices) {
+    out << "    " << resource << " " << amount.free() << " free of " << amount.total() << '\n';
+  }
+}
+
+void PrintDevices(const v1::GetStatusResponse& status, std::ostream& out) {
+  if (!status.devices().empty()) out << "\ndevice plugins:\n";
+  for (const v1::DeviceResource& resource : status.devices()) {
+    out << "  " << resource.name() << ": " << resource.healthy().free() << " free of "
+        << resource.healthy().total();
+    if (resource.unhealthy() > 0) {
+      out << ", " << Coloured{Colour::kRed, std::to_string(resource.unhealthy()) + " unhealthy"};
+    }
+    if (!resource.registered()) {
+      out << ", " << Coloured{Colour::kRed, "its plugin is not registered"};
+    }
+    out << '\n';
+  }
+}
+
+void PrintUnplaced(const v1::GetStatusResponse& status, bool wide, std::ostream& out) {
+  if (!status.unplaced().empty()) out << "\nnot placed:\n";
+  for (const v1::UnplacedPod& pod : status.unplaced()) {
+    out << "  pod " << pod.pod();
+    if (!pod.container().empty()) out << ", container " << pod.container();
+    out << ": " << Coloured{Colour::kYellow, pod.state()} << " for "
+        << Age(status, pod.first_unix_ms());
+    if (pod.times() > 1) out << " (" << pod.times() << " times)";
+    if (pod.until_unix_ms() > 0) {
+      out << ", at most "
+          << ReadableDuration(milliseconds(pod.until_unix_ms() - status.time_unix_ms())) << " more";
+    }
+    out << ": " << (pod.reason().empty() ? "" : pod.reason() + ": ")
+        << Shortened(pod.message(), wide) << '\n';
+  }
+}
+
+std::string DescribeTimes(const v1::Condition& condition) {
+  if (condition.times() < 2) return "";
+  return " (" + std::to_string(condition.times()) + " times, last seen " +
+         IsoTime(condition.last_unix_ms()) + ")";
+}
+
+void PrintConditions(const RepeatedPtrField<v1::Condition>& conditions, std::ostream& out) {
+  constexpr size_t kRepairsShown = 5;
+  const std::string_view repaired = ToString(reconcile::ConditionType::kCpusetRepaired);
+  if (!conditions.empty()) out << "\nconditions:\n";
+  size_t repairs = 0;
+  for (const v1::Condition& condition : conditions) {
+    if (condition.type() == repaired && ++repairs > kRepairsShown) continue;
+    const std::string subject = reconcile::NameOf(
+        {condition.container_id(), {condition.pod_uid(), condition.container()}, condition.pod()});
+    out << "  " << Coloured{Colour::kYellow, condition.type()} << " since "
+        << IsoTime(condition.first_unix_ms()) << DescribeTimes(condition) << ": " << subject
+        << (subject.empty() ? "" : ": ") << condition.message() << '\n';
+    if (!condition.remedy().empty()) out << "    What to do: " << condition.remedy() << '\n';
+  }
+  if (repairs > kRepairsShown) {
+    out << "  " << repaired << ": " << repairs - kRepairsShown << " more containers\n";
+  }
+}
+
+void PrintAssigned(const v1::GetStatusResponse& status, bool wide, std::ostream& out) {
+  if (status.containers().empty()) {
+    out << "\nno container is assigned anything\n";
+    return;
+  }
+  if (!wide) {
+    out << "\nassigned: " << status.containers_size()
+        << (status.containers_size() == 1 ? " container" : " containers")
+        << " (alignctl pods, or -o wide)\n";
+    return;
+  }
+  out << "\nassigned:\n";
+  std::vector<std::vector<std::string>> rows = {{"POD", "CONTAINER", "CPUS", "MEMORY", "DEVICES"}};
+  for (const v1::ContainerAssignment& container : status.containers()) {
+    rows.push_back(
+        {container.pod().empty() ? container.pod_uid()
+                                 : container.pod() + " (" + container.pod_uid() + ")",
+         container.container(),
+         container.exclusive_cpus().empty() ? "shared" : container.exclusive_cpus(),
+         container.memory_nodes().empty() ? "any" : "NUMA " + Joined(container.memory_nodes()),
+         OrDash(DescribeAssignedDevices(container))});
+  }
+  PrintTable(rows, out);
+}
+
+}  // namespace
+
+void PrintStatus(const v1::GetStatusResponse& report, bool wide, std::ostream& out) {
+  v1::GetStatusResponse status = report;
+  MakePrintable(status);
+  PrintHealth(status, out);
+  PrintPolicies(status, out);
+  out << "\nfree (#: exclusive, .: free and used by the shared pool, r: reserved):\n";
+  for (const v1::NumaNode& node : status.numa()) PrintNumaNode(node, out);
+  PrintDevices(status, out);
+  PrintUnplaced(status, wide, out);
+  PrintConditions(status.conditions(), out);
+  PrintAssigned(status, wide, out);
+}
+
+}  // namespace alignd::cli

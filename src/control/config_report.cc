@@ -1,0 +1,82 @@
+#include "control/config_report.h"
+
+#include <string_view>
+#include <utility>
+
+#include "control/readable.h"
+
+namespace alignd::control {
+namespace {
+
+std::string Quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
+
+std::string InBraces(const std::map<std::string, std::string>& entries) {
+  std::string text;
+  for (const auto& [key, value] : entries) {
+    text += (text.empty() ? "" : ", ") + key + ": " + Quoted(value);
+  }
+  return "{" + text + "}";
+}
+
+std::map<std::string, std::string> TextsOf(const ResourceList& amounts) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, amount] : amounts) texts[name] = amount.ToString();
+  return texts;
+}
+
+std::string ValueOf(const std::vector<MemoryReservation>& reservations) {
+  std::string text;
+  for (const MemoryReservation& reservation : reservations) {
+    text += (text.empty() ? "" : ", ") + ("{numaNode: " + std::to_string(reservation.numa_node)) +
+            ", limits: " + InBraces(TextsOf(reservation.limits)) + "}";
+  }
+  return "[" + text + "]";
+}
+
+std::string ValueOf(const std::map<std::string, bool>& gates) {
+  std::string text;
+  for (const auto& [name, on] : gates) {
+    text += (text.empty() ? "" : ", ") + name + (on ? ": true" : ": false");
+  }
+  return "{" + text + "}";
+}
+
+std::string PeriodOf(int64_t ms) {
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
+}
+
+}  // namespace
+
+std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
+                                      const std::map<std::string, std::string>& given) {
+  const auto merges = given.find("mergeDefaultEvictionSettings");
+  const std::vector<std::pair<const char*, std::string>> fields = {
+      {"cpuManagerPolicy", std::string(ToString(config.cpu_manager_policy))},
+      {"cpuManagerPolicyOptions", InBraces(config.cpu_manager_policy_options)},
+      {"cpuManagerReconcilePeriod", PeriodOf(config.cpu_manager_reconcile_period_ms)},
+      {"reservedSystemCPUs", Quoted(config.reserved_system_cpus)},
+      {"kubeReserved", InBraces(TextsOf(config.kube_reserved))},
+      {"systemReserved", InBraces(TextsOf(config.system_reserved))},
+      {"evictionHard", config.eviction_hard_memory.empty()
+                           ? "{}"
+                           : InBraces({{"memory.available", config.eviction_hard_memory}})},
+      {"mergeDefaultEvictionSettings", merges == given.end() ? "false" : merges->second},
+      {"topologyManagerPolicy", std::string(ToString(config.topology_manager_policy))},
+      {"topologyManagerScope", std::string(ToString(config.topology_manager_scope))},
+      {"topologyManagerPolicyOptions", InBraces(config.topology_manager_policy_options)},
+      {"memoryManagerPolicy", std::string(ToString(config.memory_manager_policy))},
+      {"reservedMemory", ValueOf(config.reserved_memory)},
+      {"featureGates", ValueOf(config.feature_gates)},
+      {"compatibility", Quoted(ToString(config.compatibility))}};
+  std::vector<v1::Setting> settings;
+  for (const auto& [name, value] : fields) {
+    v1::Setting& setting = settings.emplace_back();
+    setting.set_kind("field");
+    setting.set_name(name);
+    setting.set_value(Readable(value));
+    setting.set_source(given.contains(name) ? "file" : "default");
+  }
+  return settings;
+}
+
+}  // namespace alignd::control

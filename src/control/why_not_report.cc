@@ -1,0 +1,125 @@
+#include "control/why_not_report.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/explanation.h"
+#include "alignd/admission/why_not.h"
+#include "alignd/pod/kubernetes_pod.h"
+#include "allocation/plugin_needs.h"
+#include "control/readable.h"
+
+namespace alignd::control {
+namespace {
+
+using allocation::UnplacedPod;
+
+// Resources of the pod that no device plugin has registered.
+std::set<std::string> Unregistered(const ReportSources& sources, const admission::NodeState& state,
+                                   const Pod& pod) {
+  std::set<std::string> resources;
+  for (const auto& unknown :
+       allocation::FindUnknownDevices(state, {.pod = pod}, sources.not_devices)) {
+    resources.insert(unknown.resource);
+  }
+  return resources;
+}
+
+// What the report is about.
+struct WantedPod {
+  Pod pod;
+  // Without these resources alignd does not admit it.
+  std::set<std::string> unknown;
+  // The last answer, if that was not for a lack of free resources.
+  std::optional<UnplacedPod> failed;
+};
+
+// The daemon refuses unknown devices before it asks the policies, and knows the devices of the
+// kubelet's own plugins. So its last answer says which are missing.
+WantedPod KnownPod(const ReportSources& sources, const admission::NodeState& state,
+                   const UnplacedPod& unplaced) {
+  WantedPod wanted{*unplaced.pod, {}, std::nullopt};
+  if (unplaced.by_policy) return wanted;
+  const std::string missing = allocation::UnknownDeviceIn(unplaced.message);
+  if (missing.empty()) {
+    wanted.failed = unplaced;
+    return wanted;
+  }
+  wanted.unknown = Unregistered(sources, state, wanted.pod);
+  // Of the other ones, the answer says nothing yet.
+  if (wanted.unknown.contains(missing)) wanted.unknown = {missing};
+  return wanted;
+}
+
+Result<WantedPod> FindWanted(const ReportSources& sources, const admission::NodeState& state,
+                             const v1::WhyNotRequest& request) {
+  if (!request.manifest().empty()) {
+    Result<Pod> pod = ParseKubernetesPod(request.manifest());
+    if (!pod.ok()) return pod.error();
+    if (pod->name_space.empty()) pod->name_space = "default";
+    std::set<std::string> unknown = Unregistered(sources, state, *pod);
+    return WantedPod{*std::move(pod), std::move(unknown), std::nullopt};
+  }
+  const std::vector<UnplacedPod> found = sources.allocation.unplaced().Find(request.pod());
+  if (found.empty()) {
+    return Error{
+        ErrorCode::kNotFound, "no pod " + request.pod() + " was refused in the last 15 minutes",
+        "name a pod that `alignctl status` shows as refused, or give its manifest with -f"};
+  }
+  if (found.size() > 1) {
+    std::string names;
+    for (const UnplacedPod& one : found) names += (names.empty() ? "" : ", ") + one.name;
+    return Error{ErrorCode::kInvalidArgument,
+                 request.pod() + " is the name of several pods: " + names,
+                 "name one of them with its namespace"};
+  }
+  if (found.front().pod == nullptr) {
+    return Error{ErrorCode::kNotFound,
+                 "pod " + found.front().name + ": its description is too large to be kept",
+                 "give its manifest with -f"};
+  }
+  return KnownPod(sources, state, found.front());
+}
+
+}  // namespace
+
+Result<v1::WhyNotResponse> ReportWhyNot(const ReportSources& sources,
+                                        const v1::WhyNotRequest& request,
+                                        const std::function<bool()>& may_go_on) {
+  const auto snapshot = sources.allocation.snapshot();
+  const Result<WantedPod> wanted = FindWanted(sources, snapshot->state, request);
+  if (!wanted.ok()) return wanted.error();
+  const Pod& pod = wanted->pod;
+  const PodNames names = AllPodNames(sources);
+  const admission::WhyNot found = admission::FindChanges(
+      sources.node, snapshot->state, pod, wanted->unknown,
+      [&names](const std::string& uid) {
+        const auto name = names.find(uid);
+        return name == names.end() ? uid : name->second;
+      },
+      may_go_on);
+  v1::WhyNotResponse report;
+  report.set_pod(Readable(pod.name_space + "/" + pod.name));
+  report.set_asked(Readable(admission::DescribeRequest(sources.node, snapshot->state, pod)));
+  report.set_fits(!found.refusal && !wanted->failed);
+  report.set_is_complete(found.is_complete);
+  if (found.refusal) {
+    report.set_reason(found.refusal->reason);
+    std::string message = found.refusal->message;
+    if (wanted->failed) message += ". Last error: " + wanted->failed->message;
+    report.set_message(Readable(message));
+  } else if (wanted->failed) {
+    report.set_reason("failed");
+    report.set_message(Readable(wanted->failed->message));
+  }
+  for (const admission::Change& change : found.changes) {
+    v1::Change& added = *report.add_changes();
+    added.set_kind(std::string(ToString(change.kind)));
+    added.set_what(Readable(change.what));
+  }
+  return report;
+}
+
+}  // namespace alignd::control

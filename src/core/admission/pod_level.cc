@@ -1,0 +1,90 @@
+#include "alignd/admission/pod_level.h"
+
+#include <utility>
+
+#include "alignd/cpumanager/pod_partition.h"
+#include "alignd/devicemanager/device_policy.h"
+#include "alignd/memorymanager/pod_memory.h"
+#include "alignd/topologymanager/policy.h"
+#include "core/admission/whole_pod.h"
+
+namespace alignd::admission {
+
+using topologymanager::HintsByResource;
+using topologymanager::TopologyHint;
+
+PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod) {
+  if (!HasPodLevelResources(pod) || !PodLevelResourceManagersOn(node.config)) {
+    return PodLevelManagers::kOff;
+  }
+  const bool by_container = node.topology.kind() == TopologyManagerPolicy::kNone ||
+                            node.topology.scope() == TopologyManagerScope::kContainer;
+  return by_container ? PodLevelManagers::kContainers : PodLevelManagers::kPod;
+}
+
+Pod OnThisNode(const Node& node, Pod pod) {
+  pod.pod_level_managers = PodLevelManagersOf(node, pod);
+  return pod;
+}
+
+std::string_view ToString(Isolation isolation) {
+  switch (isolation) {
+    case Isolation::kContainer:
+      return "container";
+    case Isolation::kPod:
+      return "pod";
+    case Isolation::kHost:
+      return "host";
+  }
+  return "";
+}
+
+Isolation IsolationOf(const NodeState& state, const Pod& pod, const Container& container) {
+  if (state.cpu.Find({pod.uid, container.name}) == nullptr) return Isolation::kHost;
+  if (pod.pod_level_managers == PodLevelManagers::kOff) return Isolation::kContainer;
+  return ExclusiveCpus(pod, container) > 0 ? Isolation::kContainer : Isolation::kPod;
+}
+
+std::vector<HintsByResource> WholePodAnswers(const Node& node, const NodeState& state,
+                                             const Pod& pod) {
+  std::vector<HintsByResource> answers(3);
+  answers[0] = devicemanager::PodHints(node.machine, state.devices, pod);
+  if (node.cpu) {
+    answers[1] = cpumanager::WholePodHints(node.machine, *node.cpu, state.cpu, pod);
+  }
+  if (node.memory) answers[2] = memorymanager::WholePodHints(node.machine, state.memory, pod);
+  return answers;
+}
+
+WholePodPlacement AllocateWholePod(const Node& node, const Pod& pod, const TopologyHint& affinity,
+                                   NodeState& state) {
+  if (node.cpu) {
+    auto refusal = cpumanager::AllocateWholePod(node.machine, *node.cpu, pod, affinity, state.cpu);
+    if (refusal) return {std::move(refusal), RefusedBy::kCpus, true};
+  }
+  if (!node.memory) return {};
+  memorymanager::Placement memory =
+      memorymanager::AllocateWholePod(node.machine, pod, affinity, state.memory);
+  return {std::move(memory.refusal), RefusedBy::kMemory, memory.exact};
+}
+
+Refusal AffinityRefusal(const Pod& pod) {
+  Refusal refusal = topologymanager::TopologyAffinityError();
+  switch (pod.pod_level_managers) {
+    case PodLevelManagers::kOff:
+      break;
+    case PodLevelManagers::kContainers:  // the kubelet says "Pod Scope" here too
+      refusal.message =
+          "Pod Scope pod with pod-level resources failed admission with a container-level topology "
+          "manager";
+      break;
+    case PodLevelManagers::kPod:
+      refusal.message =
+          "Pod Scope pod with pod-level resources failed admission under pod-scope topology "
+          "manager";
+      break;
+  }
+  return refusal;
+}
+
+}  // namespace alignd::admission

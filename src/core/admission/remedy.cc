@@ -1,0 +1,298 @@
+#include "core/admission/remedy.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/explanation.h"
+#include "alignd/base/saturating_sum.h"
+#include "alignd/pod/resource_name.h"
+#include "core/pod/exclusive_cpu_count.h"
+
+namespace alignd::admission {
+namespace {
+
+std::optional<std::vector<std::string>> AnyDevices(const devicemanager::PreferenceQuery&) {
+  return std::nullopt;
+}
+
+// What the pod needs at a time: all containers that run together, or the init container that needs
+// most. `amount` gives that of one container.
+template <typename Amount>
+uint64_t NeededAtOnce(const Pod& pod, const Amount& amount) {
+  uint64_t together = 0;
+  uint64_t largest_init = 0;
+  for (const Container& container : pod.containers) {
+    const auto of_container = static_cast<uint64_t>(std::max<int64_t>(amount(container), 0));
+    const uint64_t sum = SaturatingSum(together, of_container);
+    if (container.kind == ContainerKind::kInit) {
+      largest_init = std::max(largest_init, sum);
+    } else {
+      together = sum;
+    }
+  }
+  return std::max(together, largest_init);
+}
+
+int64_t Limit(const Container& container, const std::string& resource) {
+  const Quantity* const amount = Find(container.resources.limits, resource);
+  return amount == nullptr ? 0 : amount->Value();
+}
+
+// The exclusive CPUs that the pod needs at a time.
+uint64_t CpusNeeded(const Pod& pod) {
+  if (const int64_t whole = PodCpuBudget(pod); whole > 0) return static_cast<uint64_t>(whole);
+  return NeededAtOnce(pod, [&](const Container& one) { return ExclusiveCpuCount(pod, one); });
+}
+
+// The memory of a type that the pod needs at a time.
+uint64_t MemoryNeeded(const Pod& pod, const std::string& type) {
+  if (pod.pod_level_managers == PodLevelManagers::kPod) {
+    const Quantity* const whole = Find(pod.pod_level->requests, type);
+    return whole == nullptr ? 0 : static_cast<uint64_t>(std::max<int64_t>(whole->Value(), 0));
+  }
+  return NeededAtOnce(
+      pod, [&](const Container& one) { return IsEligible(pod, one) ? Limit(one, type) : 0; });
+}
+
+// The resources that the pod requests and that device plugins serve.
+std::set<std::string> DevicesOf(const NodeState& state, const Pod& pod) {
+  std::set<std::string> names;
+  for (const Container& container : pod.containers) {
+    for (const auto& [name, amount] : container.resources.limits) {
+      if (!amount.IsZero() && state.devices.resources.contains(name)) names.insert(name);
+    }
+  }
+  return names;
+}
+
+bool HasDevices(const NodeState& state, const Pod& pod, const std::string& resource) {
+  return !state.devices.PodIds(pod.uid, resource).empty();
+}
+
+// Healthy devices by the NUMA nodes on which they are; a device without NUMA node is on each.
+std::map<std::vector<int64_t>, int64_t> PlacesOf(const devicemanager::Resource& resource) {
+  std::map<std::vector<int64_t>, int64_t> places;
+  for (const auto& [id, device] : resource.devices) {
+    if (device.healthy) ++places[device.numa];
+  }
+  return places;
+}
+
+std::string DescribePlaces(const std::string& name, const devicemanager::Resource& resource) {
+  std::string text;
+  for (const auto& [numa, count] : PlacesOf(resource)) {
+    text += text.empty() ? "" : ", ";
+    text += std::to_string(count) + " on ";
+    if (numa.empty()) text += "no NUMA node";
+    for (size_t i = 0; i < numa.size(); ++i) {
+      text += (i == 0 ? "NUMA node " : "+") + std::to_string(numa[i]);
+    }
+  }
+  return name + ": " + text;
+}
+
+// The pod with no more of each resource than one CPU or one device for each container.
+Pod Smallest(Pod pod) {
+  const Quantity one = *Quantity::Parse("1");
+  for (Container& container : pod.containers) {
+    const bool is_exclusive = ExclusiveCpuCount(pod, container) > 0;
+    for (ResourceList* list : {&container.resources.requests, &container.resources.limits}) {
+      for (auto& [name, amount] : *list) {
+        const bool may_shrink = (name == "cpu" && is_exclusive) || IsExtendedResource(name);
+        if (may_shrink && amount.Value() > 1) amount = one;
+      }
+    }
+  }
+  return pod;
+}
+
+void Append(std::string& text, const std::string& part) {
+  text += (text.empty() ? "" : "; ") + part;
+}
+
+std::string ShortOf(uint64_t needed, uint64_t free, uint64_t total, const std::string& what) {
+  return std::to_string(needed) + " " + what + (needed == 1 ? " is" : " are") +
+         " requested, and the node has " + std::to_string(free) + " free of " +
+         std::to_string(total);
+}
+
+// The pod without these resources.
+Pod Without(Pod pod, const std::set<std::string>& names) {
+  for (Container& container : pod.containers) {
+    for (ResourceList* list : {&container.resources.requests, &container.resources.limits}) {
+      std::erase_if(*list, [&](const auto& entry) { return names.contains(entry.first); });
+    }
+  }
+  return pod;
+}
+
+// The pod with next to no memory, and without huge pages.
+Pod WithLittleMemory(Pod pod) {
+  const auto reduce = [](Resources& resources, const Quantity& little) {
+    for (ResourceList* list : {&resources.requests, &resources.limits}) {
+      std::erase_if(*list, [](const auto& entry) { return entry.first.starts_with("hugepages-"); });
+      const auto memory = list->find("memory");
+      if (memory != list->end() && memory->second > little) memory->second = little;
+    }
+  };
+  const Quantity little = *Quantity::Parse("1Mi");
+  Quantity whole = little;  // for shared containers, and as much as the others together
+  for (Container& container : pod.containers) {
+    reduce(container.resources, little);
+    whole += little;
+  }
+  if (pod.pod_level) reduce(*pod.pod_level, whole);
+  return pod;
+}
+
+// What helps a pod that does not fit on the empty node.
+std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod) {
+  const bool is_memory =
+      node.memory && IsPinned(pod) && Fits(node, EmptyState(node, state), WithLittleMemory(pod));
+  return is_memory ? "request less memory or fewer huge pages" : "reduce its requests";
+}
+
+}  // namespace
+
+std::string DescribeShortage(const Node& node, const NodeState& state, const Pod& pod) {
+  std::string text;
+  if (node.cpu && !state.cpu.assignments.contains(pod.uid)) {
+    const uint64_t needed = CpusNeeded(pod);
+    const CpuSet& reserved = node.cpu->reserved;
+    const auto free = static_cast<uint64_t>((state.cpu.default_set - reserved).Count());
+    const auto total = static_cast<uint64_t>((node.machine.cpus() - reserved).Count());
+    if (needed > free) Append(text, ShortOf(needed, free, total, "exclusive CPUs"));
+  }
+  for (const std::string& name : DevicesOf(state, pod)) {
+    if (HasDevices(state, pod, name)) continue;
+    const std::set<std::string> taken = state.devices.AllocatedIds(name);
+    uint64_t free = 0;
+    uint64_t total = 0;
+    for (const auto& [id, device] : state.devices.resources.at(name).devices) {
+      if (!device.healthy) continue;
+      ++total;
+      if (!taken.contains(id)) ++free;
+    }
+    const uint64_t needed =
+        NeededAtOnce(pod, [&](const Container& one) { return Limit(one, name); });
+    if (needed > free) Append(text, ShortOf(needed, free, total, name));
+  }
+  if (!node.memory || !IsPinned(pod) || state.memory.assignments.contains(pod.uid)) return text;
+  std::map<std::string, Availability> whole;
+  for (const NumaAvailability& numa : AvailableFor(node, state, pod)) {
+    for (const auto& [type, memory] : numa.memory) {
+      whole[type].free = SaturatingSum(whole[type].free, memory.free);
+      whole[type].total = SaturatingSum(whole[type].total, memory.total);
+    }
+  }
+  for (const auto& [type, memory] : whole) {
+    const uint64_t needed = MemoryNeeded(pod, type);
+    if (needed > memory.free) {
+      Append(text, ShortOf(needed, memory.free, memory.total, "bytes of " + type));
+    }
+  }
+  return text;
+}
+
+std::string ProblemOfDevices(const NodeState& state, const Pod& pod) {
+  for (const std::string& name : DevicesOf(state, pod)) {
+    const uint64_t needed = NeededAtOnce(pod, [&, &name = name](const Container& one) {
+      const bool has_them = state.devices.Find({pod.uid, one.name}, name) != nullptr;
+      return has_them ? 0 : Limit(one, name);
+    });
+    if (needed == 0) continue;
+    const devicemanager::Resource& resource = state.devices.resources.at(name);
+    // Also if the state file has enough devices: without their plugin, none is allocated.
+    if (!resource.registered)
+      return "the device plugin of " + name + " is not registered: check its pod";
+    const auto healthy = static_cast<uint64_t>(std::ranges::count_if(
+        resource.devices, [](const auto& device) { return device.second.healthy; }));
+    if (healthy >= needed) continue;
+    if (const uint64_t all = resource.devices.size(); all >= needed) {
+      return std::to_string(all - healthy) + " of " + std::to_string(all) + " " + name +
+             " are unhealthy or their device plugin is disconnected: check the devices and the "
+             "plugin's pod";
+    }
+  }
+  return {};
+}
+
+std::string DescribeSpreadDevices(const Node& node, const NodeState& state, const Pod& pod) {
+  const std::set<std::string> names = DevicesOf(state, pod);
+  if (names.empty()) return {};
+  const NodeState empty = EmptyState(node, state);
+  const std::optional<Node> relaxed = WithBestEffort(node);
+  if (!relaxed || !Fits(*relaxed, empty, pod)) return {};
+  // Without its devices it does not fit either: these are not the cause.
+  if (!Fits(node, empty, Without(pod, names))) return {};
+  // With fewer CPUs and less memory, but as many devices, it would fit: the devices are not spread.
+  Pod fewer = WithLittleMemory(Smallest(pod));
+  for (size_t i = 0; i < pod.containers.size(); ++i) {
+    for (const std::string& name : names) {
+      for (auto [from, to] :
+           {std::pair(&pod.containers[i].resources.limits, &fewer.containers[i].resources.limits),
+            std::pair(&pod.containers[i].resources.requests,
+                      &fewer.containers[i].resources.requests)}) {
+        if (const auto amount = from->find(name); amount != from->end()) {
+          (*to)[name] = amount->second;
+        }
+      }
+    }
+  }
+  if (Fits(node, empty, fewer)) return {};
+  std::string places;
+  for (const std::string& name : names) {
+    Append(places, DescribePlaces(name, state.devices.resources.at(name)));
+  }
+  return "its devices are on different NUMA nodes (" + places + "), and topologyManagerPolicy " +
+         std::string(ToString(node.config.topology_manager_policy)) +
+         (Fits(node, empty, Smallest(pod))
+              ? " does not admit so many of them together: request fewer devices, or use "
+                "best-effort"
+              : " does not admit them together, whatever the pod requests of them: use "
+                "best-effort, or devices on one NUMA node");
+}
+
+std::optional<Node> WithBestEffort(const Node& node) {
+  KubeletConfig config = node.config;
+  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+  Result<Node> relaxed = Node::Make(node.machine, std::move(config));
+  if (!relaxed.ok()) return std::nullopt;
+  return *std::move(relaxed);
+}
+
+NodeState EmptyState(const Node& node, const NodeState& state) {
+  NodeState empty = NodeState::Initial(node);
+  empty.devices.resources = state.devices.resources;
+  return empty;
+}
+
+bool Fits(const Node& node, const NodeState& state, const Pod& pod) {
+  return Admit(node, state, pod, AnyDevices).admitted();
+}
+
+std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod) {
+  if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) return problem;
+  const bool strict = node.topology.kind() == TopologyManagerPolicy::kRestricted ||
+                      node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
+  const bool fits_empty = Fits(node, EmptyState(node, state), pod);
+  std::string help = strict && !fits_empty ? DescribeSpreadDevices(node, state, pod) : "";
+  if (!help.empty()) return help;
+  if (fits_empty) {
+    help = "it fits when other pods end and release their resources";
+  } else {
+    help = "it does not fit even on the empty node: " + RequestLess(node, state, pod);
+  }
+  const std::optional<Node> relaxed = strict ? WithBestEffort(node) : std::nullopt;
+  if (relaxed && Fits(*relaxed, state, pod)) {
+    help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
+  }
+  return help;
+}
+
+}  // namespace alignd::admission

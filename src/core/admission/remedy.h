@@ -1,0 +1,37 @@
+// What would help a refused pod. Private to the core.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/pod/pod.h"
+
+namespace alignd::admission {
+
+// "5 exclusive CPUs are requested, and 3 of 7 are free". What the whole node has too little of,
+// also without alignment. Empty: nothing.
+std::string DescribeShortage(const Node& node, const NodeState& state, const Pod& pod);
+
+// A problem of the devices that the pod needs and that no other pod can solve: their plugin is
+// missing, or too few are healthy. Empty: none.
+std::string ProblemOfDevices(const NodeState& state, const Pod& pod);
+
+// Of a pod that does not fit on the empty node: why its policy never admits the pod's devices,
+// although the node has enough: they are on different NUMA nodes. Empty: it is not so.
+std::string DescribeSpreadDevices(const Node& node, const NodeState& state, const Pod& pod);
+
+// The same node with topologyManagerPolicy best-effort.
+std::optional<Node> WithBestEffort(const Node& node);
+
+// All devices, nothing assigned.
+NodeState EmptyState(const Node& node, const NodeState& state);
+
+// Whether the pod would be admitted. Preferences of plugins are not asked.
+bool Fits(const Node& node, const NodeState& state, const Pod& pod);
+
+// What would help, in one line.
+std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod);
+
+}  // namespace alignd::admission

@@ -1,0 +1,37 @@
+// The decision about a pod that is assigned CPUs and memory as a whole (PodLevelManagers::kPod).
+// Private to the module.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/pod/pod.h"
+#include "alignd/pod/refusal.h"
+#include "alignd/topologymanager/hint.h"
+
+namespace alignd::admission {
+
+// The answers of all hint providers about the whole pod, in the kubelet's order.
+std::vector<topologymanager::HintsByResource> WholePodAnswers(const Node& node,
+                                                              const NodeState& state,
+                                                              const Pod& pod);
+
+struct WholePodPlacement {
+  std::optional<Refusal> refusal;
+  RefusedBy by = RefusedBy::kCpus;
+  bool memory_exact = true;
+};
+
+// Allocates CPUs and memory to the pod and its containers. Its devices are allocated when its
+// containers start (StartPod). After a refusal, discard `state`.
+// Source: kubelet pkg/kubelet/cm/topologymanager/scope.go, allocatePodAlignedResources.
+WholePodPlacement AllocateWholePod(const Node& node, const Pod& pod,
+                                   const topologymanager::TopologyHint& affinity, NodeState& state);
+
+// The refusal by the topology policy, for every pod.
+Refusal AffinityRefusal(const Pod& pod);
+
+}  // namespace alignd::admission

@@ -1,0 +1,246 @@
+#include "alignd/admission/why_not.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/assignment.h"
+#include "alignd/admission/explanation.h"
+#include "alignd/pod/resource_name.h"
+#include "core/admission/remedy.h"
+#include "core/pod/exclusive_cpu_count.h"
+
+namespace alignd::admission {
+namespace {
+
+constexpr size_t kMaxSinglePods = 5;  // that are named
+
+std::string ListOf(const std::set<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+// What a pod has, and how much that is.
+struct Holding {
+  std::string uid;
+  std::string what;
+  uint64_t size = 0;
+};
+
+Holding HoldingOf(const NodeState& state, const std::string& uid) {
+  Holding holding{.uid = uid, .what = {}, .size = 0};
+  const CpuSet cpus = state.cpu.HeldBy(uid);
+  holding.size = static_cast<uint64_t>(cpus.Count());
+  if (!cpus.empty()) holding.what = "CPUs " + cpus.ToString();
+  for (const auto& [resource, devices] : state.devices.resources) {
+    const std::set<std::string> ids = state.devices.PodIds(uid, resource);
+    if (ids.empty()) continue;
+    holding.size += ids.size();
+    holding.what += (holding.what.empty() ? "" : ", ") + resource + " " + ListOf(ids);
+  }
+  if (state.memory.assignments.contains(uid)) {
+    holding.what += holding.what.empty() ? "memory" : ", memory";
+  }
+  return holding;
+}
+
+// One search for the changes of one pod.
+class ChangeSearch {
+ public:
+  ChangeSearch(const Node& node, const NodeState& state, const Pod& pod,
+               const std::function<std::string(const std::string&)>& name_of,
+               const std::function<bool()>& may_go_on, WhyNot& found)
+      : node_(node),
+        state_(state),
+        pod_(pod),
+        name_of_(name_of),
+        may_go_on_(may_go_on),
+        found_(found) {}
+
+  void Run() {
+    for (size_t i = 0; i < pod_.containers.size(); ++i) ReduceContainer(i);
+    EndPods();
+    std::ranges::stable_sort(found_.changes, {}, &Change::size);
+    const bool is_strict = node_.topology.kind() == TopologyManagerPolicy::kRestricted ||
+                           node_.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
+    const std::optional<Node> relaxed = is_strict ? WithBestEffort(node_) : std::nullopt;
+    if (relaxed && FitsNow(*relaxed, state_, pod_)) {
+      found_.changes.push_back({ChangeKind::kChangePolicy,
+                                "set topologyManagerPolicy best-effort: the pod is then admitted "
+                                "without this alignment"});
+    }
+  }
+
+ private:
+  // False also when the search has ended.
+  bool FitsNow(const Node& node, const NodeState& state, const Pod& pod) {
+    if (!may_go_on_()) found_.is_complete = false;
+    return found_.is_complete && Fits(node, state, pod);
+  }
+
+  void ReduceContainer(size_t index) {
+    const Container& container = pod_.containers[index];
+    if (ExclusiveCpuCount(pod_, container) > 1) Reduce(index, "cpu", "CPUs");
+    for (const auto& [resource, amount] : container.resources.limits) {
+      if (IsExtendedResource(resource) && state_.devices.resources.contains(resource)) {
+        Reduce(index, resource, resource);
+      }
+    }
+  }
+
+  bool FitsWith(size_t index, const std::string& resource, int64_t amount) {
+    const Result<Quantity> less = Quantity::Parse(std::to_string(amount));
+    if (!less.ok()) return false;
+    Pod smaller = pod_;
+    Resources& resources = smaller.containers[index].resources;
+    for (ResourceList* list : {&resources.requests, &resources.limits}) {
+      if (const auto entry = list->find(resource); entry != list->end()) entry->second = *less;
+    }
+    return FitsNow(node_, state_, smaller);
+  }
+
+  // The largest amount from `low`, which fits, to below `high`, which does not. Not every amount
+  // in between that is small enough fits: whole cores may be required. Hence the steps.
+  int64_t LargestBetween(size_t index, const std::string& resource, int64_t low, int64_t high) {
+    constexpr int64_t kThreadsPerCore = 8;  // no machine has more
+    while (high - low > 1 && found_.is_complete) {
+      const int64_t middle = low + (high - low) / 2;
+      const int64_t end = std::min(high, middle + kThreadsPerCore);
+      int64_t amount = middle;
+      while (amount < end && !FitsWith(index, resource, amount)) ++amount;
+      (amount < end ? low : high) = amount < end ? amount : middle;
+    }
+    return low;
+  }
+
+  // The largest amount below the requested one with which the pod fits. The first ones are tried
+  // one by one, then by halves.
+  void Reduce(size_t index, const std::string& resource, const std::string& what) {
+    constexpr int64_t kOneByOne = 64;
+    const Quantity* const limit = Find(pod_.containers[index].resources.limits, resource);
+    if (limit == nullptr) return;
+    const int64_t wanted = limit->Value();
+    int64_t too_many = wanted;
+    for (int64_t amount = wanted - 1; amount > 0;
+         amount = wanted - amount < kOneByOne ? amount - 1 : amount / 2) {
+      if (!FitsWith(index, resource, amount)) {
+        if (!found_.is_complete) return;
+        too_many = amount;
+        continue;
+      }
+      amount = LargestBetween(index, resource, amount, too_many);
+      found_.changes.push_back({ChangeKind::kReduceRequest,
+                                "request " + std::to_string(amount) + " instead of " +
+                                    std::to_string(wanted) + " " + what + " for container " +
+                                    pod_.containers[index].name,
+                                static_cast<uint64_t>(wanted - amount)});
+      return;
+    }
+  }
+
+  void EndPods() {
+    std::vector<Holding> others;
+    NodeState without_all = state_;
+    for (const std::string& uid : PodsIn(state_)) {
+      if (uid == pod_.uid) continue;
+      others.push_back(HoldingOf(state_, uid));
+      ReleasePod(uid, without_all);
+    }
+    std::ranges::stable_sort(others, {}, &Holding::size);
+    if (!FitsNow(node_, without_all, pod_)) return;
+    size_t singles = 0;
+    for (const Holding& other : others) {
+      NodeState without = state_;
+      ReleasePod(other.uid, without);
+      if (!FitsNow(node_, without, pod_)) continue;
+      AddEnd({other});
+      if (++singles == kMaxSinglePods) break;
+    }
+    if (singles == 0) EndSeveral(others);
+  }
+
+  // A set of which no pod can stay: the largest ones stay first.
+  void EndSeveral(const std::vector<Holding>& others) {
+    std::vector<Holding> ending = others;
+    for (size_t i = ending.size(); i-- > 0 && found_.is_complete;) {
+      NodeState without = state_;
+      for (size_t other = 0; other < ending.size(); ++other) {
+        if (other != i) ReleasePod(ending[other].uid, without);
+      }
+      if (FitsNow(node_, without, pod_)) {
+        ending.erase(ending.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    if (!found_.is_complete) return;  // some may be able to stay
+    if (!ending.empty()) AddEnd(ending);
+  }
+
+  void AddEnd(const std::vector<Holding>& ending) {
+    std::string what = ending.size() == 1 ? "end pod " : "end these pods: ";
+    uint64_t size = 0;
+    for (size_t i = 0; i < ending.size(); ++i) {
+      const std::string name = name_of_(ending[i].uid);
+      what +=
+          (i > 0 ? "; " : "") + (name.empty() ? ending[i].uid : name) + " (" + ending[i].what + ")";
+      size += ending[i].size;
+    }
+    found_.changes.push_back({ChangeKind::kEndPods, what, std::max<uint64_t>(size, 1)});
+  }
+
+  const Node& node_;
+  const NodeState& state_;
+  const Pod& pod_;
+  const std::function<std::string(const std::string&)>& name_of_;
+  const std::function<bool()>& may_go_on_;
+  WhyNot& found_;
+};
+
+}  // namespace
+
+std::string_view ToString(ChangeKind kind) {
+  switch (kind) {
+    case ChangeKind::kRepairDevices:
+      return "repair-devices";
+    case ChangeKind::kReduceRequest:
+      return "reduce-request";
+    case ChangeKind::kEndPods:
+      return "end-pods";
+    case ChangeKind::kChangePolicy:
+      break;
+  }
+  return "change-policy";
+}
+
+WhyNot FindChanges(const Node& node, const NodeState& state, const Pod& pod,
+                   const std::set<std::string>& unknown,
+                   const std::function<std::string(const std::string& uid)>& name_of,
+                   const std::function<bool()>& may_go_on) {
+  WhyNot found;
+  for (const std::string& resource : unknown) {
+    if (!found.refusal) {
+      found.refusal = UnexpectedAdmissionError("cannot allocate unregistered device " + resource +
+                                               ": no device plugin has registered it with alignd");
+    }
+    found.changes.push_back(
+        {ChangeKind::kRepairDevices,
+         "start the device plugin of " + resource +
+             ", or, if none serves it, start alignd with --not-devices=" + resource,
+         0});
+  }
+  if (found.refusal) return found;
+  const Admission admission =
+      Admit(node, state, pod, [](const devicemanager::PreferenceQuery&) { return std::nullopt; });
+  if (admission.admitted()) return found;
+  found.refusal = Explain(node, state, pod, *admission.refusal);
+  if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) {
+    found.changes.push_back({ChangeKind::kRepairDevices, std::move(problem), 0});
+    return found;
+  }
+  ChangeSearch(node, state, pod, name_of, may_go_on, found).Run();
+  return found;
+}
+
+}  // namespace alignd::admission

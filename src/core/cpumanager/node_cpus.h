@@ -1,0 +1,35 @@
+// CPUs of the node for a container or for a pod as a whole. Private to the module.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "alignd/base/cpu_set.h"
+#include "alignd/base/result.h"
+#include "alignd/cpumanager/cpu_state.h"
+#include "alignd/cpumanager/policy_options.h"
+#include "alignd/cpumanager/static_policy.h"
+#include "alignd/machine/machine.h"
+#include "alignd/pod/refusal.h"
+#include "alignd/topologymanager/hint.h"
+
+namespace alignd::cpumanager {
+
+// full-pcpus-only: only whole cores.
+// Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, enforceSMTAlignment.
+std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
+                                       const CpuState& state, int64_t count);
+
+// `count` of the allocatable CPUs: as many as possible on the affinity, the others anywhere.
+// Source: policy_static.go, allocateCPUs.
+Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
+                          const CpuSet& allocatable, const topologymanager::TopologyHint& affinity,
+                          int64_t count);
+
+// A hint for every set of NUMA nodes that has all of `reusable` and, with `available`, `request`
+// CPUs. Only sets of nodes with CPUs.
+// Source: policy_static.go, generateCPUTopologyHints.
+topologymanager::Hints HintsOver(const Machine& machine, const PolicyOptions& options,
+                                 const CpuSet& available, const CpuSet& reusable, int64_t request);
+
+}  // namespace alignd::cpumanager

@@ -1,0 +1,60 @@
+#include "daemon/facts.h"
+
+#include <sys/utsname.h>
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/config_report.h"
+#include "control/readable.h"
+#include "host/config_file.h"
+
+namespace alignd::daemon {
+
+namespace {
+
+std::vector<control::v1::Setting> SettingsOf(const Options& options, const KubeletConfig& config) {
+  std::map<std::string, std::string> given;
+  if (!options.config.empty()) {
+    const Result<host::ConfigFile> file = host::ReadConfigFields(options.config);
+    if (file.ok()) given = file->given;
+  }
+  const std::vector<control::v1::Setting> defaults = control::ReportFields(KubeletConfig(), {});
+  std::vector<control::v1::Setting> settings = control::ReportFields(config, given);
+  for (size_t i = 0; i < settings.size(); ++i) {
+    // Also if the file, which alignd has just read, cannot be read again.
+    if (settings[i].value() != defaults[i].value()) settings[i].set_source("file");
+  }
+  for (control::v1::Setting& setting : settings) {
+    if (setting.name() == "compatibility" && options.compatibility) setting.set_source("flag");
+  }
+  for (const GivenOption& option : options.given) {
+    control::v1::Setting& setting = settings.emplace_back();
+    setting.set_kind(option.source == "environment" ? "variable" : "flag");
+    setting.set_name(option.name);
+    setting.set_value(control::Readable(option.value));
+    setting.set_source(option.source);
+  }
+  return settings;
+}
+
+}  // namespace
+
+control::DaemonFacts FactsOf(const Options& options, const KubeletConfig& config) {
+  utsname names{};
+  const bool is_known = uname(&names) == 0;
+  return {.version = ALIGND_VERSION,
+          .node = is_known ? names.nodename : "",
+          .started = std::chrono::system_clock::now(),
+          .state_dir = std::filesystem::absolute(options.state_dir),
+          .config = options.config.empty() ? "" : std::filesystem::absolute(options.config),
+          .runtime_endpoint = options.runtime_endpoint,
+          .device_plugin_dir = std::filesystem::absolute(options.DevicePluginDir()),
+          .settings = SettingsOf(options, config)};
+}
+
+}  // namespace alignd::daemon

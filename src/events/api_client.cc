@@ -1,0 +1,149 @@
+#include "events/api_client.h"
+
+#include <httplib.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/descriptor.h"
+#include "host/file.h"
+
+namespace alignd::events {
+namespace {
+
+constexpr time_t kConnectSeconds = 5;
+constexpr time_t kAnswerSeconds = 5;  // without a byte; a request and an answer are some kilobytes
+constexpr size_t kMaxPemBytes = size_t{1} << 20;
+constexpr size_t kMaxTokenBytes = size_t{64} << 10;
+
+// Files of the library's interface, for content that is in none, and for a copy of one that may be
+// replaced between two reads of it.
+class PemFiles {
+ public:
+  // The path of a file with that content. Errors: of reading `pem`; kIo.
+  Result<std::string> Add(const Pem& pem) {
+    std::string text = pem.text;
+    if (!pem.file.empty()) {
+      Result<std::string> read = host::ReadFile(pem.file, kMaxPemBytes);
+      if (!read.ok()) return read.error();
+      text = *std::move(read);
+    }
+    host::Descriptor file(memfd_create("pem", MFD_CLOEXEC));
+    if (file.fd() < 0) return Failed();
+    for (size_t written = 0; written < text.size();) {
+      const ssize_t size = write(file.fd(), text.data() + written, text.size() - written);
+      if (size < 0) return Failed();
+      written += static_cast<size_t>(size);
+    }
+    const std::string path = "/proc/self/fd/" + std::to_string(file.fd());
+    files_.push_back(std::move(file));
+    return path;
+  }
+
+ private:
+  static Error Failed() {
+    return {ErrorCode::kIo, std::string("keep a certificate in memory: ") + strerror(errno),
+            "see what limits this process's memory or open files"};
+  }
+
+  std::vector<host::Descriptor> files_;
+};
+
+struct Connection {
+  PemFiles files;
+  std::unique_ptr<httplib::SSLClient> client;
+  httplib::Headers headers;
+};
+
+std::string Address(const ApiCredential& credential) {
+  return credential.host + " port " + std::to_string(credential.port);
+}
+
+}  // namespace
+
+Result<ApiCall> ConnectTo(const ApiCredential& credential) {
+  const auto connection = std::make_shared<Connection>();
+  const Result<std::string> ca = connection->files.Add(credential.ca);
+  if (!ca.ok()) return ca.error();
+  Result<std::string> certificate = std::string();
+  Result<std::string> key = std::string();
+  if (!credential.certificate.empty()) {
+    certificate = connection->files.Add(credential.certificate);
+    if (!certificate.ok()) return certificate.error();
+    key = connection->files.Add(credential.key);
+    if (!key.ok()) return key.error();
+  }
+  std::string token = credential.token;
+  if (!credential.token_file.empty()) {
+    Result<std::string> read = host::ReadFile(credential.token_file, kMaxTokenBytes);
+    if (!read.ok()) return read.error();
+    token = *std::move(read);
+  }
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  if (token.find_first_of("\r\n") != std::string::npos) {
+    return Error{ErrorCode::kInvalidArgument, "the token of the API server has several lines",
+                 "see the token of the kubeconfig"};
+  }
+
+  connection->client =
+      std::make_unique<httplib::SSLClient>(credential.host, credential.port, *certificate, *key);
+  httplib::SSLClient& client = *connection->client;
+  if (!client.is_valid()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the client certificate or its key cannot be used for the API server",
+                 "see client-certificate and client-key of the kubeconfig: both in PEM, and of "
+                 "each other"};
+  }
+  client.set_ca_cert_path(ca->c_str());
+  // OpenSSL checks the host, beside the library: by alternative names only, and all of an address.
+  X509_VERIFY_PARAM* const checks = SSL_CTX_get0_param(client.ssl_context());
+  X509_VERIFY_PARAM_set_hostflags(
+      checks, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  if (X509_VERIFY_PARAM_set1_ip_asc(checks, credential.host.c_str()) != 1 &&
+      X509_VERIFY_PARAM_set1_host(checks, credential.host.c_str(), 0) != 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "\"" + credential.host + "\" is not the name or address of an API server",
+                 "correct the server in the kubeconfig"};
+  }
+  client.enable_server_certificate_verification(true);
+  client.set_connection_timeout(kConnectSeconds);
+  client.set_read_timeout(kAnswerSeconds);
+  client.set_write_timeout(kAnswerSeconds);
+  client.set_keep_alive(true);
+  client.set_follow_location(false);
+  connection->headers = {{"Accept", "application/json"}, {"User-Agent", "alignd-events"}};
+  if (!token.empty()) connection->headers.emplace("Authorization", "Bearer " + token);
+
+  return ApiCall([connection, prefix = credential.prefix, address = Address(credential)](
+                     const std::string& method, const std::string& path,
+                     const std::string& body) -> Result<ApiAnswer> {
+    const std::string whole = prefix + path;
+    const httplib::Result answer =
+        method == "PATCH"
+            ? connection->client->Patch(whole, connection->headers, body,
+                                        "application/merge-patch+json")
+            : connection->client->Post(whole, connection->headers, body, "application/json");
+    if (!answer) {
+      std::string why =
+          "no answer of the API server at " + address + ": " + httplib::to_string(answer.error());
+      if (answer.error() == httplib::Error::SSLServerVerification) {
+        why += " (its certificate is not of the credential's CA, or not of this host)";
+      }
+      return Error{ErrorCode::kUnavailable, why,
+                   "see whether the API server runs and can be reached from this node"};
+    }
+    return ApiAnswer{answer->status, answer->body};
+  });
+}
+
+}  // namespace alignd::events

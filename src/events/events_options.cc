@@ -1,0 +1,90 @@
+#include "events/events_options.h"
+
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+
+#include "control/control_client.h"
+#include "events/pod_event.h"
+
+namespace alignd::events {
+namespace {
+
+constexpr char kDescription[] =
+    "alignd-events: reports refused, waiting and assigned pods of this node to the cluster as "
+    "Events";
+constexpr int kWrongCommandLine = 2;
+
+// As the kubelet names its Node: the host name in lower case.
+std::string HostName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "";
+  std::string text = name.data();
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// `options` and `interval_s` outlive `app`.
+void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s) {
+  app.set_version_flag("--version", ALIGND_VERSION);
+  app.add_option("--kubeconfig", options.kubeconfig,
+                 "Credential for the API server. It is read anew before each report.")
+      ->capture_default_str();
+  app.add_flag("--in-cluster", options.in_cluster,
+               "Use the service account of the pod in which this program runs instead");
+  app.add_option("--control-socket", options.control_socket, "alignd's control socket")
+      ->capture_default_str();
+  app.add_option("--node-name", options.node_name,
+                 "Name of this Node; if not given, the host name in lower case");
+  app.add_option("--interval-s", interval_s, "Seconds between two looks at alignd's status")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+  app.add_option("--log-level", options.log_level, "Level of the log")
+      ->check(CLI::IsMember(std::set<std::string>{"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option("--log-format", options.log_format, "Form of the log, as of alignd")
+      ->check(CLI::IsMember(std::set<std::string>{"auto", "journal", "text", "json"}))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+std::optional<EventsOptions> ParseEventsOptions(int argc, const char* const* argv,
+                                                int& exit_status) {
+  EventsOptions options;
+  options.control_socket = control::kDefaultSocket;
+  int64_t interval_s = options.interval.count();
+  CLI::App app(kDescription, "alignd-events");
+  AddEventsOptions(app, options, interval_s);
+  try {
+    app.parse(argc, argv);
+    if (options.node_name.empty()) options.node_name = HostName();
+    if (!IsObjectName(options.node_name)) {
+      throw CLI::ValidationError("--node-name",
+                                 "\"" + options.node_name + "\" is not the name of a Node");
+    }
+  } catch (const CLI::ParseError& error) {
+    exit_status = app.exit(error) == 0 ? 0 : kWrongCommandLine;
+    return std::nullopt;
+  }
+  options.interval = std::chrono::seconds(interval_s);
+  return options;
+}
+
+void DescribeEventsOptions(const std::function<void(const CLI::App&)>& use) {
+  EventsOptions options;
+  options.control_socket = control::kDefaultSocket;
+  int64_t interval_s = options.interval.count();
+  CLI::App app(kDescription, "alignd-events");
+  AddEventsOptions(app, options, interval_s);
+  use(app);
+}
+
+}  // namespace alignd::events

@@ -1,0 +1,34 @@
+// Command line of alignd-events.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace alignd::events {
+
+// A value.
+struct EventsOptions {
+  std::filesystem::path kubeconfig = "/etc/kubernetes/kubelet.conf";
+  bool in_cluster = false;  // the pod's service account instead
+  std::string control_socket;
+  std::string node_name;  // of the Node object
+  std::chrono::seconds interval{2};
+  std::string log_level = "info";
+  std::string log_format = "auto";
+};
+
+// nullopt if the program ends at once: after --help and --version with `exit_status` 0, else 2.
+std::optional<EventsOptions> ParseEventsOptions(int argc, const char* const* argv,
+                                                int& exit_status);
+
+// Calls `use` with the description of the command line.
+void DescribeEventsOptions(const std::function<void(const CLI::App&)>& use);
+
+}  // namespace alignd::events

@@ -1,0 +1,67 @@
+#include "reconcile/cpuset_narrower.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "cgroup/narrow.h"
+
+namespace alignd::reconcile {
+
+using admission::CpuSetChange;
+
+CpusetNarrower::CpusetNarrower(TaskQueue& io, ContainerRegistry& registry,
+                               const cgroup::CgroupTree& cgroups, FindCgroup find)
+    : registry_(registry),
+      cgroups_(cgroups),
+      find_(std::move(find)),
+      task_(io, [this] { return Run(); }) {}
+
+void CpusetNarrower::Narrow(std::vector<CpuSetChange> changes, NarrowDone done) {
+  {
+    const MutexLock lock(mutex_);
+    if (done_) std::abort();  // the earlier pass would never end
+    changes_ = std::move(changes);
+    done_ = std::move(done);
+  }
+  task_.RunSoon();
+}
+
+RecurringTask::Clock::time_point CpusetNarrower::Run() {
+  std::vector<CpuSetChange> changes;
+  NarrowDone done;
+  {
+    const MutexLock lock(mutex_);
+    changes = std::exchange(changes_, {});
+    done = std::exchange(done_, nullptr);
+  }
+  std::set<std::string> refused;
+  for (const CpuSetChange& change : changes) {
+    if (!NarrowOne(change)) refused.insert(change.id);
+  }
+  if (done) done(std::move(refused));
+  return RecurringTask::kNever;
+}
+
+bool CpusetNarrower::NarrowOne(const CpuSetChange& change) {
+  const std::optional<std::string> path = find_(change.id);
+  if (!path || !registry_.BeginNarrow(change.id, change.cpuset)) return false;
+  const Result<Done> narrowed = cgroup::Narrow(cgroups_, *path, change.cpuset);
+  Note(change.id, narrowed);
+  return registry_.EndNarrow(change.id, change.cpuset, narrowed.ok());
+}
+
+// Where no cgroup can be written, every start takes the slow way. That is logged once.
+void CpusetNarrower::Note(const std::string& id, const Result<Done>& narrowed) {
+  if (narrowed.ok()) {
+    fails_ = false;
+    return;
+  }
+  const bool is_news = narrowed.error().code == ErrorCode::kIo && !std::exchange(fails_, true);
+  spdlog::log(is_news ? spdlog::level::warn : spdlog::level::debug,
+              "container {}: the runtime is asked to move it, which takes longer: {}", id,
+              narrowed.error().Text());
+}
+
+}  // namespace alignd::reconcile

@@ -1,0 +1,142 @@
+// Which containers the cpuset updater moves next, and how.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "reconcile/cpuset_updater.h"
+
+namespace alignd::reconcile {
+
+using Footprint = ContainerRegistry::Footprint;
+
+std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeState& state) const {
+  std::map<std::string, Footprint> footprints;
+  for (Footprint& footprint : registry_.Footprints()) {
+    const std::string id = footprint.id;
+    footprints[id] = std::move(footprint);
+  }
+  std::vector<Change> changes;
+  for (auto& [id, cpuset] : admission::CpuSetChanges(node_, state, registry_.Containers())) {
+    const auto now = footprints.find(id);
+    if (now == footprints.end()) continue;  // added in between, which requests another run
+    changes.push_back({.id = id, .cpuset = std::move(cpuset), .now = std::move(now->second)});
+  }
+  const MutexLock lock(mutex_);
+  std::set<std::string> starting;
+  for (const Waiter& waiter : waiters_) {
+    starting.insert(registry_.ContainerNamed(waiter.named).value_or(waiter.named));
+  }
+  for (Change& change : changes) {
+    const CpuSet& now = change.now.cpuset;
+    if (now.empty()) continue;  // it may be anywhere
+    const bool leaves = !change.cpuset.Contains(now);
+    change.narrow = leaves && change.cpuset.Intersects(now) &&
+                    (change.now.may_narrow || change.now.is_written) &&
+                    !not_narrowed_.contains(change.id);
+    change.deferred = !leaves && !change.now.was_moved && !failures_.contains(change.id) &&
+                      !starting.contains(change.id);
+  }
+  return changes;
+}
+
+std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::NodeState& state,
+                                                             std::vector<Change> changes,
+                                                             bool& asked_for) {
+  std::set<std::string> wrong;
+  for (const Change& change : changes) wrong.insert(change.id);
+  const std::set<std::string> too_early = TooEarly(state, changes);
+
+  const MutexLock lock(mutex_);
+  const Clock::time_point now = checked_ = Clock::now();
+  std::erase_if(failures_, [&](const auto& entry) REQUIRES(mutex_) {
+    const bool settled = !wrong.contains(entry.first) && !applying_.contains(entry.first);
+    if (settled) conditions_.UpdateSettled(entry.first);
+    return settled;
+  });
+  std::erase_if(not_narrowed_, [&](const std::string& id) { return !wrong.contains(id); });
+  std::erase_if(disturbed_, [&](const std::string& id) { return !wrong.contains(id); });
+  std::erase_if(deferred_, [&](const auto& entry) { return !wrong.contains(entry.first); });
+  asked_for = asked_for || std::ranges::any_of(waiters_, &Waiter::fresh);
+  for (Waiter& waiter : waiters_) waiter.fresh = false;
+  std::erase_if(changes, [&](const Change& change) REQUIRES(mutex_) {
+    if (applying_.contains(change.id)) return true;
+    // The runtime has taken an update during that call, whose end requests a run.
+    if (change.now.has_calls && disturbed_.contains(change.id)) return true;
+    disturbed_.erase(change.id);
+    if (change.narrow && !NarrowingHangs(now)) return true;
+    const auto failure = failures_.find(change.id);
+    if (failure == failures_.end()) return too_early.contains(change.id);
+    if (too_early.contains(change.id)) {
+      failure->second.retry = std::max(failure->second.retry, now + options_.first_retry);
+      return true;
+    }
+    return failure->second.retry > now && !asked_for;
+  });
+  HoldDeferred(changes, now);
+  // Failed updates are few, and a waiter for one of them is not to wait again.
+  const auto others = std::stable_partition(
+      changes.begin(), changes.end(),
+      [&](const Change& change) REQUIRES(mutex_) { return failures_.contains(change.id); });
+  const size_t failed = static_cast<size_t>(others - changes.begin());
+  const size_t limit = std::max(Available(now), failed);
+  more_due_ = changes.size() > limit;
+  if (more_due_) changes.resize(limit);
+  return changes;
+}
+
+// Each update costs the runtime a process, and with it time that a container which is being started
+// would miss. A start that waits is such a call as well.
+void CpusetUpdater::HoldDeferred(std::vector<Change>& changes, Clock::time_point now) {
+  deferred_due_ = RecurringTask::kNever;
+  std::vector<std::pair<Clock::time_point, std::string>> deferred;
+  for (const Change& change : changes) {
+    if (!change.deferred) continue;
+    deferred.emplace_back(deferred_.try_emplace(change.id, now).first->second, change.id);
+  }
+  if (deferred.empty()) return;
+  const auto& [since, oldest] = *std::ranges::min_element(deferred);
+  const Clock::time_point quiet = (waiters_.empty() ? registry_.LastCall() : now) + options_.quiet;
+  Clock::time_point begin = std::min(quiet, since + options_.defer_at_most);
+  for (const auto& [id, update] : applying_) {  // one by one; one that hangs does not count
+    if (update.deferred) begin = std::max(begin, update.since + options_.slow);
+  }
+  std::optional<std::string> next;
+  if (begin <= now) {
+    next = oldest;
+  } else {
+    deferred_due_ = begin;
+  }
+  std::erase_if(changes,
+                [&](const Change& change) { return change.deferred && change.id != next; });
+}
+
+size_t CpusetUpdater::Available(Clock::time_point now) const {
+  size_t under_way = 0;
+  for (const auto& [id, update] : applying_) {
+    under_way += now - update.since < options_.slow ? 1 : 0;
+  }
+  return options_.max_at_once - std::min(under_way, options_.max_at_once);
+}
+
+// A container leaves exclusive CPUs before another container comes onto them.
+std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
+                                              const std::vector<Change>& changes) const {
+  std::set<std::string> too_early;
+  if (changes.empty()) return too_early;
+  const std::vector<Footprint> footprints = registry_.Footprints();
+  for (const Change& change : changes) {
+    const CpuSet& now = change.now.cpuset;
+    const CpuSet gained = change.cpuset - now;
+    // A container that also loses CPUs may block another container, so it does not wait.
+    if (now.empty() || gained.empty() || !change.cpuset.Contains(now)) continue;
+    const bool exclusive = state.cpu.Find(change.now.key) != nullptr;
+    const bool wait = std::ranges::any_of(footprints, [&](const Footprint& other) {
+      return other.key.pod_uid != change.now.key.pod_uid && other.cpuset.Intersects(gained) &&
+             (exclusive || state.cpu.Find(other.key) != nullptr);
+    });
+    if (wait) too_early.insert(change.id);
+  }
+  return too_early;
+}
+
+}  // namespace alignd::reconcile

@@ -1,0 +1,90 @@
+// The conditions of pods.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reconcile/conditions.h"
+
+namespace alignd::reconcile {
+namespace {
+
+using std::chrono::system_clock;
+
+std::string KeyOfResize(const ContainerKey& container) {
+  return container.pod_uid + "/" + container.container;
+}
+
+}  // namespace
+
+void Conditions::QuotaNotLifted(const std::string& pod_uid, const Error& error,
+                                const std::string& pod_name) {
+  Raise(pod_uid,
+        {.condition = {.type = ConditionType::kPodQuotaNotLifted,
+                       .subject = {.container_id = {}, .key = {pod_uid, ""}, .pod = pod_name},
+                       .message = "throttled, although it has exclusive CPUs: its CFS quota "
+                                  "cannot be lifted: " +
+                                  error.message,
+                       .remedy = error.remedy}});
+}
+
+void Conditions::QuotaSettled(const std::string& pod_uid) {
+  Clear(ConditionType::kPodQuotaNotLifted, pod_uid);
+}
+
+void Conditions::QuotaRewritten(const Subject& pod, size_t times, std::chrono::seconds window,
+                                bool refused) {
+  Raise(pod.key.pod_uid,
+        {.condition = {
+             .type = ConditionType::kPodQuotaRewritten,
+             .subject = pod,
+             .message = std::string(refused ? "the kubelet" : "another program") +
+                        " keeps writing the CFS quota or the CPU shares of its cgroup, which takes "
+                        "CPU time from exclusive CPUs: more than " +
+                        std::to_string(times) + " times within " + std::to_string(window.count()) +
+                        " s; alignd lifts the quota again, after a pause",
+             .remedy = refused ? "undo the resize that alignd refuses (PodResizeRefused), or "
+                                 "delete the pod: the kubelet writes them at each try"
+                               : "find the program that writes them, and stop it; if pods are "
+                                 "to keep their quota, start alignd with --keep-pod-cpu-quota"}});
+}
+
+void Conditions::QuotaLeftAlone(const std::string& pod_uid) {
+  Clear(ConditionType::kPodQuotaRewritten, pod_uid);
+}
+
+void Conditions::ResizeRefused(const Subject& container, const std::string& why,
+                               const std::string& remedy) {
+  Raise(KeyOfResize(container.key), {.condition = {.type = ConditionType::kPodResizeRefused,
+                                                   .subject = container,
+                                                   .message = "a resize is refused: it " + why,
+                                                   .remedy = remedy},
+                                     .expires = system_clock::now() + kRefusedResizeLasts});
+}
+
+void Conditions::ResizeSettled(const ContainerKey& container) {
+  Clear(ConditionType::kPodResizeRefused, KeyOfResize(container));
+}
+
+std::set<std::string> Conditions::PodsWithConditions() const {
+  const MutexLock lock(mutex_);
+  std::set<std::string> uids;
+  for (const auto& [key, entry] : entries_) {
+    if (IsAboutPod(key.first)) uids.insert(entry.condition.subject.key.pod_uid);
+  }
+  return uids;
+}
+
+void Conditions::PodGone(const std::string& pod_uid) {
+  std::vector<Key> keys;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, entry] : entries_) {
+      if (IsAboutPod(key.first) && entry.condition.subject.key.pod_uid == pod_uid) {
+        keys.push_back(key);
+      }
+    }
+  }
+  for (const auto& [type, key] : keys) Clear(type, key);
+}
+
+}  // namespace alignd::reconcile

@@ -1,0 +1,113 @@
+#include "service/unary_server.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+
+#include "rpc/unix_socket.h"
+
+namespace alignd::service {
+namespace {
+
+// Requests have a few names and paths.
+constexpr size_t kMaxRequestBytes = 64 << 10;
+constexpr size_t kMaxHeldBytes = 64 << 20;  // of all calls; an answer has at most 16 MiB
+constexpr uint32_t kMaxStreams = 100;
+constexpr size_t kMaxConnections = 256;
+
+class Handler final : public proxy::CallHandler {
+ public:
+  explicit Handler(Method method) : method_(std::move(method)) {}
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+  ~Handler() override = default;
+
+  void OnRequest(std::string request, std::function<void(Decision)> decide) override {
+    auto answer = [decide = std::move(decide)](Call::Answer answered) {
+      if (auto* status = std::get_if<grpc::Status>(&answered)) return decide(std::move(*status));
+      auto& message = std::get<std::string>(answered);
+      if (message.size() > size_t{rpc::kMaxMessageBytes}) {
+        return decide(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                   "the answer has " + std::to_string(message.size()) +
+                                       " bytes; at most " + std::to_string(rpc::kMaxMessageBytes) +
+                                       " can be sent; ask for less"));
+      }
+      decide(Answer{std::move(message)});
+    };
+    method_({std::move(request), std::move(answer), cancelled_});
+  }
+
+  void OnResponse(const grpc::Status& /*status*/, const std::string* /*response*/) override {}
+
+  void OnCancelled() override { *cancelled_ = true; }
+
+ private:
+  const Method method_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+// Ends a call of a method that does not exist.
+class UnknownMethod final : public proxy::CallHandler {
+ public:
+  explicit UnknownMethod(std::string method) : method_(std::move(method)) {}
+
+  grpc::Status OnCall() override {
+    return {grpc::StatusCode::UNIMPLEMENTED, "unknown method " + method_};
+  }
+  void OnRequest(std::string /*request*/, std::function<void(Decision)> /*decide*/) override {}
+  void OnResponse(const grpc::Status& /*status*/, const std::string* /*response*/) override {}
+
+ private:
+  const std::string method_;
+};
+
+}  // namespace
+
+Method OnQueue(TaskQueue& queue, Method method) {
+  return [&queue, method = std::move(method)](Call call) {
+    if (queue.size() >= kMaxWaiting) {
+      return call.answer(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                      "too many calls wait for this service; try again later"));
+    }
+    queue.Post([method, call = std::move(call)]() mutable {
+      if (!call.IsCancelled()) method(std::move(call));
+    });
+  };
+}
+
+Result<std::unique_ptr<UnaryServer>> UnaryServer::Start(std::shared_ptr<host::EventLoop> loop,
+                                                        const std::string& endpoint,
+                                                        Methods methods) {
+  Result<host::Descriptor> listening = rpc::OpenListening(endpoint);
+  if (!listening.ok()) return listening.error();
+  const std::string path = *rpc::SocketPath(endpoint);
+  proxy::Forwarder::Settings settings;
+  settings.handlers = [methods = std::move(methods)](
+                          const std::string& name) -> std::unique_ptr<proxy::CallHandler> {
+    const auto method = methods.find(name);
+    if (method == methods.end()) return std::make_unique<UnknownMethod>(name);
+    return std::make_unique<Handler>(method->second);
+  };
+  settings.max_held_bytes = kMaxHeldBytes;
+  settings.max_request_bytes = kMaxRequestBytes;
+  settings.max_streams = kMaxStreams;
+  settings.max_connections = kMaxConnections;
+  auto forwarder =
+      proxy::Forwarder::Start(std::move(loop), *std::move(listening), std::move(settings));
+  if (!forwarder.ok()) {
+    unlink(path.c_str());
+    return forwarder.error().In("listen on " + path);
+  }
+  return std::unique_ptr<UnaryServer>(new UnaryServer(path, *std::move(forwarder)));
+}
+
+UnaryServer::UnaryServer(std::string path, std::unique_ptr<proxy::Forwarder> forwarder)
+    : path_(std::move(path)), forwarder_(std::move(forwarder)) {}
+
+UnaryServer::~UnaryServer() {
+  forwarder_->Stop(std::chrono::milliseconds(0));
+  unlink(path_.c_str());
+}
+
+}  // namespace alignd::service

@@ -1,0 +1,182 @@
+// The start of a container with an exclusive CPU beside containers of the shared pool, on a real
+// containerd.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "alignd/base/cpu_set.h"
+#include "edge/containerd_script.h"
+#include "edge/raw_call.h"
+#include "host/durable_file.h"
+#include "host/file.h"
+#include "pods.h"
+
+namespace alignd::bench {
+namespace {
+
+constexpr int kContainersOfAPod = 10;
+
+double Milliseconds(Clock::time_point begin) {
+  return Microseconds(Clock::now() - begin).count() / 1000;
+}
+
+std::string ContainerdScript(const std::string& action, const std::string& directory) {
+  const Result<std::string> output =
+      testing::RunContainerdScript(ALIGND_SOURCE_DIR, action, directory);
+  if (!output.ok()) throw std::runtime_error(output.error().Text());
+  return *output;
+}
+
+// A private containerd, and alignd in front of it as long as it is wanted. The node is this
+// machine; its first CPU is reserved.
+class RealNode {
+ public:
+  RealNode() {
+    const auto online = host::ReadFile("/sys/devices/system/cpu/online");
+    if (!online.ok()) throw std::runtime_error(online.error().Text());
+    const auto cpus = CpuSet::Parse(online->substr(0, online->find('\n')));
+    if (!cpus.ok()) throw std::runtime_error(cpus.error().Text());
+    tree_.Write({"config.yaml",
+                 "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+                 "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\n"
+                 "reservedSystemCPUs: \"" +
+                     std::to_string(cpus->First()) + "\"\n"});
+    ContainerdScript("prepare", Containerd());
+    ContainerdScript("start", Containerd());
+    ContainerdScript("import", Containerd());
+    direct_ = *rpc::Dial(Containerd() + "/containerd.sock");
+  }
+  RealNode(const RealNode&) = delete;
+  RealNode& operator=(const RealNode&) = delete;
+  ~RealNode() {
+    alignd_.reset();
+    try {
+      ContainerdScript("stop", Containerd());
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+  }
+
+  void StartAlignd() {
+    alignd_ = std::make_unique<testing::Process>(
+        std::vector<std::string>{ALIGND_PROGRAM, "--config", tree_.root() / "config.yaml",
+                                 "--listen", Socket(), "--runtime-endpoint",
+                                 Containerd() + "/containerd.sock", "--state-dir",
+                                 tree_.root() / "state"},
+        tree_.root() / "alignd.log");
+    if (!alignd_->WaitForLog("ready:")) throw std::runtime_error(alignd_->Log());
+    through_ = *rpc::Dial(Socket());
+  }
+  void StopAlignd() { alignd_.reset(); }
+
+  grpc::Channel& direct() const { return *direct_; }
+  grpc::Channel& through() const { return *through_; }
+
+  // Replaces a file as long as alignd's state, in alignd's directory.
+  double DurableWrite() const {
+    const auto text = host::ReadFile(tree_.root() / "state/cpu_manager_state");
+    if (!text.ok()) throw std::runtime_error(text.error().Text());
+    const Clock::time_point begin = Clock::now();
+    const auto written = host::ReplaceFile(tree_.root() / "state/reference", *text);
+    if (!written.ok()) throw std::runtime_error(written.error().Text());
+    return Milliseconds(begin);
+  }
+
+ private:
+  std::string Containerd() const { return tree_.root() / "containerd"; }
+  std::string Socket() const { return tree_.root() / "alignd.sock"; }
+
+  const testing::FakeTree tree_;
+  std::shared_ptr<grpc::Channel> direct_;
+  std::shared_ptr<grpc::Channel> through_;
+  std::unique_ptr<testing::Process> alignd_;
+};
+
+// A pod on the host's network whose containers sleep.
+BenchPod SleepingPod(const std::string& uid, int exclusive_cpus) {
+  BenchPod pod(uid, exclusive_cpus);
+  pod.sandbox.mutable_linux()->mutable_security_context()->mutable_namespace_options()->set_network(
+      v1::NODE);
+  pod.container.mutable_image()->set_image("localhost/busybox:1");
+  for (const char* const word : {"sleep", "100000"}) pod.container.add_command(word);
+  return pod;
+}
+
+void StopPod(grpc::Channel& channel, const BenchPod& pod) {
+  v1::StopPodSandboxRequest request;
+  request.set_pod_sandbox_id(pod.sandbox_id);
+  CallTyped<v1::StopPodSandboxResponse>(channel, "StopPodSandbox", request);
+  pod.Remove(channel);
+}
+
+// Milliseconds of CreateContainer and StartContainer together.
+double TimeStart(grpc::Channel& channel, int number) {
+  BenchPod pod = SleepingPod("timed-" + std::to_string(number), 1);
+  pod.Run(channel);
+  const Clock::time_point begin = Clock::now();
+  StartContainer(channel, pod.Create(channel));
+  const double took = Milliseconds(begin);
+  StopPod(channel, pod);
+  return took;
+}
+
+// Blocks of starts without alignd and through it, by turns. Between the blocks, alignd has no other
+// work: its listing is over, and the shared containers have their CPUs.
+void StartExclusive(benchmark::State& state) {
+  if (std::getenv("ALIGND_BENCH_CONTAINERD") == nullptr) {
+    state.SkipWithError("starts real containers: set ALIGND_BENCH_CONTAINERD=1 (needs root)");
+    return;
+  }
+  const std::string missing = ContainerdScript("missing", "");
+  if (!missing.empty()) {
+    state.SkipWithError(("not here: " + missing).c_str());
+    return;
+  }
+  constexpr int kBlocks = 3;
+  constexpr int kStarts = 5;
+  RealNode node;
+  std::vector<BenchPod> shared;
+  for (int i = 0; i < state.range(0); ++i) {
+    if (i % kContainersOfAPod == 0) {
+      shared.push_back(SleepingPod("shared-" + std::to_string(i), 0));
+      shared.back().Run(node.direct());
+    }
+    shared.back().container.mutable_metadata()->set_name("app-" + std::to_string(i));
+    StartContainer(node.direct(), shared.back().Create(node.direct()));
+  }
+  for (auto _ : state) {
+    Sample without;
+    Sample with;
+    Sample write;
+    int number = 0;
+    for (int block = 0; block < kBlocks; ++block) {
+      for (int i = 0; i < kStarts; ++i) without.Add(TimeStart(node.direct(), ++number));
+      node.StartAlignd();
+      TimeStart(node.through(), ++number);  // waits until the shared containers are confirmed
+      std::this_thread::sleep_for(std::chrono::seconds(10));
+      for (int i = 0; i < kStarts; ++i) {
+        with.Add(TimeStart(node.through(), ++number));
+        write.Add(node.DurableWrite());
+      }
+      node.StopAlignd();
+    }
+    for (const auto& [name, share] : {std::pair{"p50", 0.5}, std::pair{"max", 1.0}}) {
+      state.counters[std::string("direct_ms_") + name] = without.Percentile(share);
+      state.counters[std::string("through_ms_") + name] = with.Percentile(share);
+      state.counters[std::string("durable_write_ms_") + name] = write.Percentile(share);
+    }
+  }
+  for (const BenchPod& pod : shared) StopPod(node.direct(), pod);
+}
+BENCHMARK(StartExclusive)
+    ->Arg(0)
+    ->Arg(50)
+    ->Arg(250)
+    ->ArgName("shared")
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond);
+
+}  // namespace
+}  // namespace alignd::bench

@@ -1,0 +1,116 @@
+// How often callers make alignd list the runtime.
+#include "reconcile/runtime_lister.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "edge/allocation_node.h"
+#include "reconcile/conditions.h"
+#include "reconcile/container_registry.h"
+#include "reconcile/pod_releaser.h"
+#include "reconcile/runtime_client.h"
+#include "rpc/unix_socket.h"
+#include "simulator/embedded_runtime.h"
+#include "sync/task_queue.h"
+
+namespace alignd::reconcile {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ListerClock = RuntimeLister::Clock;
+
+// Lists once, on its own, before the test begins; the next listing of its own is hours away.
+class RuntimeListerTest : public ::testing::Test {
+ protected:
+  ~RuntimeListerTest() override {
+    if (client_) client_->Stop();
+    if (lister_) lister_->Stop();
+    if (releaser_) releaser_->Stop();
+    background_.Stop();
+    io_.Stop();
+  }
+
+  void Start(milliseconds pause) {
+    world_.Up();
+    const std::string endpoint = (world_.tree.root() / "runtime.sock").string();
+    runtime_ = *simulator::EmbeddedRuntime::Start(endpoint, {});
+    client_.emplace(*rpc::Dial(endpoint), seconds(600));
+    releaser_.emplace(background_, *world_.manager, registry_, PodReleaser::Options());
+    lister_.emplace(
+        io_, *world_.manager, registry_, *client_, *releaser_, conditions_,
+        [this](ListerClock::time_point) {
+          if (++ended_ == 1) first_.set_value();
+        },
+        [] {}, RuntimeLister::Options{.period = hours(24), .pause = pause});
+    lister_->Start();
+    first_.get_future().get();
+    ASSERT_EQ(Listings(), 1U);
+  }
+  size_t Listings() const { return runtime_->Requests("ListContainers").size(); }
+  std::future<bool> Ask(ListerClock::time_point until) {
+    const auto answer = std::make_shared<std::promise<bool>>();
+    lister_->WhenListedAnew(until, [answer](bool listed) { answer->set_value(listed); });
+    return answer->get_future();
+  }
+
+  int ended_ = 0;  // listings; used on `io_`
+  std::promise<void> first_;
+  testing::AllocationNode world_;
+  TaskQueue background_{"background"};
+  TaskQueue io_{"io"};
+  std::unique_ptr<simulator::EmbeddedRuntime> runtime_;
+  ContainerRegistry registry_;
+  Conditions conditions_;
+  std::optional<RuntimeClient> client_;
+  std::optional<PodReleaser> releaser_;
+  std::optional<RuntimeLister> lister_;
+};
+
+// Each caller waits for its answer, as updates of unknown containers do.
+TEST_F(RuntimeListerTest, CallersDoNotListBackToBack) {
+  constexpr milliseconds kPause(100);
+  Start(kPause);
+  if (HasFatalFailure()) return;
+  const ListerClock::time_point begin = ListerClock::now();
+  constexpr int kRounds = 6;
+  for (int round = 0; round < kRounds; ++round) {
+    EXPECT_TRUE(Ask(ListerClock::now() + seconds(600)).get());
+  }
+  EXPECT_GE(ListerClock::now() - begin, (kRounds - 1) * kPause);
+  EXPECT_EQ(Listings(), 1U + kRounds);
+}
+
+TEST_F(RuntimeListerTest, FirstCallerDoesNotWaitForThePause) {
+  Start(hours(24));
+  if (HasFatalFailure()) return;
+  EXPECT_TRUE(Ask(ListerClock::now() + seconds(600)).get());
+  EXPECT_EQ(Listings(), 2U);
+  // The next one would wait, and gives up.
+  EXPECT_FALSE(Ask(ListerClock::now() + milliseconds(20)).get());
+  lister_->Relist();
+  EXPECT_FALSE(Ask(ListerClock::now() + milliseconds(20)).get());
+  EXPECT_EQ(Listings(), 2U);
+}
+
+TEST_F(RuntimeListerTest, OneListingAnswersAllWhoWait) {
+  Start(milliseconds(300));
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(Ask(ListerClock::now() + seconds(600)).get());
+  std::vector<std::future<bool>> answers;
+  for (int caller = 0; caller < 1'000; ++caller) {
+    answers.push_back(Ask(ListerClock::now() + seconds(600)));
+  }
+  for (std::future<bool>& answer : answers) EXPECT_TRUE(answer.get());
+  // On a slow machine, some callers come after a listing has begun.
+  EXPECT_LE(Listings(), 5U);
+}
+
+}  // namespace
+}  // namespace alignd::reconcile

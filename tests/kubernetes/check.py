@@ -1,0 +1,530 @@
+#!/usr/bin/python3
+"""Checks config/kubernetes and the image without a cluster.
+
+check.py           prints results in the Test Anything Protocol; exit status 77: something is missing
+check.py --write   writes config/kubernetes/alignd.yaml
+
+The chart is rendered by render.go. Every object is checked against the API types of Debian's
+python3-kubernetes: an unknown field, a value of another type or a missing required field is a failure.
+"""
+import copy
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KUBERNETES = os.path.join(ROOT, "config/kubernetes")
+CHART = os.path.join(KUBERNETES, "chart")
+HEADER = """\
+# alignd's DaemonSets: the output of the chart in chart/ with its default values, without Helm.
+#   kubectl apply -f namespace.yaml -f alignd.yaml
+#   kubectl label node NODE alignd.io/node=install
+# docs/kubernetes.md explains it. Made by: tests/kubernetes/check.py --write
+"""
+GO_ENVIRONMENT = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOFLAGS": "", "CGO_ENABLED": "0"}
+
+
+def missing():
+    for program in ["go", "tar", "gzip"]:
+        if not shutil.which(program):
+            yield f"the program {program}"
+    for path in ["github.com/Masterminds/sprig", "sigs.k8s.io/yaml"]:
+        if not os.path.isdir(os.path.join("/usr/share/gocode/src", path)):
+            yield f"the Go library {path}"
+    for module in ["jsonschema", "kubernetes", "yaml"]:
+        try:
+            __import__(module)
+        except ImportError:
+            yield f"the Python module {module}"
+
+
+# --- Results.
+
+results = []
+
+
+def check(what, *problems):
+    problems = [str(problem) for problem in problems if problem]
+    results.append(not problems)
+    print(("ok" if not problems else "not ok"), len(results), "-", what)
+    for problem in problems:
+        print("\n".join("#   " + line for line in problem.splitlines()))
+
+
+def unequal(wanted, got):
+    return None if wanted == got else f"wanted: {wanted!r}\ngot: {got!r}"
+
+
+# --- Rendering.
+
+def build_renderer(work):
+    program = os.path.join(work, "render")
+    cache = os.path.join(ROOT, "build/go-cache")
+    os.makedirs(cache, exist_ok=True)
+    subprocess.run(["go", "build", "-o", program, os.path.join(ROOT, "tests/kubernetes/render.go")],
+                   check=True, env={**os.environ, **GO_ENVIRONMENT, "GOCACHE": cache})
+    return program
+
+
+class Chart:
+    def __init__(self, work):
+        self.work = work
+        self.program = build_renderer(work)
+
+    # The text, with the values that override the defaults.
+    def render(self, values=None, release="alignd", namespace="alignd-system"):
+        command = [self.program, CHART, release, namespace]
+        if values:
+            path = os.path.join(self.work, "values.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(values, file)
+            command.append(path)
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True).stdout
+
+
+# --- Objects against the API.
+
+API = {"apps/v1": "V1", "v1": "V1"}
+SCALARS = {"str": str, "bool": bool, "int": int, "float": (int, float)}
+
+
+# Fields that are younger than Debian's client (Kubernetes 1.22), with their types.
+NEWER = {("V1SecurityContext", "appArmorProfile"): "dict(str, str)"}  # 1.30
+
+
+# What is wrong with a value of a type of the API, as "path: problem".
+def faults(client, kind, value, path):
+    if kind == "object":  # a quantity, or a number or a percentage
+        if not isinstance(value, (str, int, float, dict)) or isinstance(value, bool):
+            yield f"{path}: {value!r}"
+    elif kind in SCALARS:
+        if not isinstance(value, SCALARS[kind]) or (kind != "bool" and isinstance(value, bool)):
+            yield f"{path}: {value!r} is not of the type {kind}"
+    elif kind.startswith("list["):
+        if not isinstance(value, list):
+            yield f"{path}: not a list"
+            return
+        for i, item in enumerate(value):
+            yield from faults(client, kind[5:-1], item, f"{path}[{i}]")
+    elif kind.startswith("dict("):
+        if not isinstance(value, dict):
+            yield f"{path}: not an object"
+            return
+        for key, item in value.items():
+            yield from faults(client, kind[5:-1].split(", ", 1)[1], item, f"{path}.{key}")
+    else:
+        yield from model_faults(client, kind, value, path)
+
+
+def model_faults(client, kind, value, path):
+    model = getattr(client, kind)
+    if not isinstance(value, dict):
+        yield f"{path}: not an object"
+        return
+    names = {json_name: name for name, json_name in model.attribute_map.items()}
+    for key, item in value.items():
+        if (kind, key) in NEWER and key not in names:
+            yield from faults(client, NEWER[kind, key], item, f"{path}.{key}")
+        elif key not in names:
+            yield f"{path}.{key}: unknown field"
+        else:
+            yield from faults(client, model.openapi_types[names[key]], item, f"{path}.{key}")
+    try:  # required fields
+        model(**{names[key]: item for key, item in value.items() if key in names})
+    except ValueError as error:
+        yield f"{path}: {error}"
+
+
+def object_faults(one):
+    import kubernetes.client as client
+    kind = API.get(one.get("apiVersion"), "?") + one.get("kind", "?")
+    if not hasattr(client, kind):
+        yield f"unknown object {one.get('apiVersion')} {one.get('kind')}"
+        return
+    yield from model_faults(client, kind, one, one["kind"])
+    if one["kind"] == "DaemonSet":
+        yield from set_faults(one)
+
+
+# What the API server checks besides the types.
+def set_faults(one):
+    labels = one["spec"]["template"]["metadata"]["labels"]
+    for key, value in one["spec"]["selector"]["matchLabels"].items():
+        if labels.get(key) != value:
+            yield f"the selector's {key} is not a label of the pods"
+    pod = one["spec"]["template"]["spec"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    for container in pod["containers"]:
+        mounts = {mount["name"] for mount in container["volumeMounts"]}
+        if mounts != volumes:
+            yield f"volumes {volumes} and mounts {mounts} differ"
+
+
+def load(text):
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # a key that stands twice is an error
+        def construct_mapping(self, node, deep=False):
+            keys = [self.construct_object(key) for key, _ in node.value]
+            for key in keys:
+                if keys.count(key) > 1:
+                    raise yaml.YAMLError(f"line {node.start_mark.line + 1}: the key {key} stands twice")
+            return super().construct_mapping(node, deep)
+
+    return [one for one in yaml.load_all(text, Loader) if one]
+
+
+def sets_of(objects):
+    return {one["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]: one
+            for one in objects if one["kind"] == "DaemonSet"}
+
+
+def environment_of(one):
+    (container,) = one["spec"]["template"]["spec"]["containers"]
+    return {variable["name"]: variable["value"] for variable in container["env"]}
+
+
+# --- The checks.
+
+ATTACHED = {"kubelet": {"attach": True, "restart": True}}
+EVERYTHING = {
+    "image": {"repository": "registry.example:5000/node/alignd", "digest": "sha256:" + "ab" * 32,
+              "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "nodes": {"label": "example.com/numa", "tolerations": [{"key": "gpu", "operator": "Exists"}]},
+    "config": {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,32",
+               "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "16"},
+               "staticPodPath": "/etc/$(HOME)/$$/pods"},
+    "args": ["--mirror=preferred", "--not-devices=example.com/licence"],
+    "readiness": {"ignore": ["container refused"]},
+    "remove": {"detach": True, "purge": True},
+    "maxUnavailable": "10%",
+    "priorityClassName": "",
+    "resources": None,
+    "appArmor": "field",
+    "seLinuxType": "spc_t",
+    "podLabels": {"team": "platform"},
+    "podAnnotations": {"example.com/note": "yes"},
+    **ATTACHED,
+}
+# Values that the schema refuses, with a part of the reason.
+REFUSED = [
+    ({"kubelet": {"attach": "yes"}}, "is not of type 'boolean'"),
+    ({"kubelet": {"attach": True, "detach": True}}, "should not be valid"),
+    ({"kubelet": {"atach": True}}, "'atach' was unexpected"),
+    ({"kubelt": {}}, "'kubelt' was unexpected"),
+    ({"image": {"repository": "Alignd"}}, "does not match"),
+    ({"image": {"tag": "a b"}}, "does not match"),
+    ({"image": {"digest": "sha256:1234"}}, "does not match"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "is not one of"),
+    ({"imagePullSecrets": ["registry"]}, "is not of type 'object'"),
+    ({"nodes": {"label": "alignd.io/"}}, "does not match"),
+    ({"config": {"kind": "KubeletConfiguration"}}, "should not be valid"),
+    ({"config": "cpuManagerPolicy: static"}, "is not of type 'object'"),
+    ({"args": ["--mirror=preferred; reboot"]}, "does not match"),
+    ({"args": ["--mirror preferred"]}, "does not match"),
+    ({"args": ["--keep-pod-cpu-quota %h"]}, "does not match"),
+    ({"args": ["--listen=unix:///run/x.sock"]}, "should not be valid"),
+    ({"args": ["--config=/etc/other.yaml"]}, "should not be valid"),
+    ({"args": "--mirror=preferred"}, "is not of type 'array'"),
+    ({"readiness": {"ignore": ["Kubelet,Not"]}}, "does not match"),
+    ({"remove": {"purge": 1}}, "is not of type 'boolean'"),
+    ({"maxUnavailable": 0}, "is not valid under any of the given schemas"),
+    ({"maxUnavailable": "half"}, "is not valid under any of the given schemas"),
+    ({"appArmor": "no"}, "is not one of"),
+    ({"seLinuxType": "a:b"}, "does not match"),
+    ({"podLabels": {"a": 1}}, "is not of type 'string'"),
+]
+
+
+def merged(base, over):
+    result = copy.deepcopy(base)
+    for key, value in over.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def check_objects(chart):
+    rendered = chart.render()
+    with open(os.path.join(KUBERNETES, "alignd.yaml"), encoding="utf-8") as file:
+        check("alignd.yaml is the chart's output with its default values (check.py --write)",
+              None if file.read() == HEADER + rendered else "it differs")
+    with open(os.path.join(KUBERNETES, "namespace.yaml"), encoding="utf-8") as file:
+        namespaces = load(file.read())
+    for what, objects in [("namespace.yaml", namespaces), ("the default values", load(rendered)),
+                          ("all values", load(chart.render(EVERYTHING)))]:
+        check(f"{what}: every object is one of the API", None if objects else "there is no object",
+              *[fault for one in objects for fault in object_faults(one)])
+    wrong = copy.deepcopy(load(rendered)[0])
+    wrong["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privilegd"] = False
+    del wrong["spec"]["selector"]
+    wrong["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["path"] = 7
+    found = []
+    try:
+        found = list(object_faults(wrong))
+    except KeyError:
+        found = list(model_faults(__import__("kubernetes.client").client, "V1DaemonSet", wrong, ""))
+    check("the check itself: finds an unknown field, a missing one, and a wrong type",
+          *[f"not found: {part}" for part in ["privilegd: unknown field", "selector", "7 is not of the type str"]
+            if not any(part in fault for fault in found)])
+
+
+def check_safety(chart):
+    standard = sets_of(load(chart.render()))
+    for name, one in standard.items():
+        pod = one["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        security = container["securityContext"]
+        check(f"alignd-{name}: changes no kubelet by default",
+              unequal("", environment_of(one)["ALIGND_KUBELET"]),
+              unequal("false", environment_of(one)["ALIGND_RESTART_KUBELET"]))
+        check(f"alignd-{name}: runs on labelled nodes only",
+              unequal(name, pod["nodeSelector"].get("alignd.io/node")))
+        check(f"alignd-{name}: is not privileged, and has no credentials",
+              unequal(False, security["privileged"]), unequal({"drop": ["ALL"], "add": ["SYS_CHROOT"]},
+                                                              security["capabilities"]),
+              unequal(False, pod["automountServiceAccountToken"]),
+              *[f"{key} is set" for key in ["hostPID", "hostNetwork", "hostIPC", "serviceAccountName"]
+                if key in pod])
+        check(f"alignd-{name}: mounts the node's root directory read-only",
+              unequal([True], [mount.get("readOnly") for mount in container["volumeMounts"]
+                               if mount["mountPath"] == "/host"]))
+        check(f"alignd-{name}: has no hook that runs at its end", "lifecycle" in container and "lifecycle is set")
+    check("alignd-remove: deletes no state by default",
+          unequal("false", environment_of(standard["remove"])["ALIGND_PURGE"]))
+
+
+def check_values(chart):
+    sets = sets_of(load(chart.render(ATTACHED)))
+    check("kubelet.attach: attaches on nodes to install, never on nodes to remove",
+          unequal("attach", environment_of(sets["install"])["ALIGND_KUBELET"]),
+          unequal("true", environment_of(sets["install"])["ALIGND_RESTART_KUBELET"]),
+          unequal("", environment_of(sets["remove"])["ALIGND_KUBELET"]))
+    sets = sets_of(load(chart.render({"kubelet": {"detach": True}})))
+    check("kubelet.detach: detaches on nodes to install",
+          unequal("detach", environment_of(sets["install"])["ALIGND_KUBELET"]),
+          unequal("", environment_of(sets["remove"])["ALIGND_KUBELET"]))
+    objects = load(chart.render(EVERYTHING))
+    sets = sets_of(objects)
+    install = sets["install"]["spec"]["template"]["spec"]
+    check("image.digest replaces the tag",
+          unequal("registry.example:5000/node/alignd@sha256:" + "ab" * 32, install["containers"][0]["image"]))
+    standard = sets_of(load(chart.render()))
+    template = standard["install"]["spec"]["template"]
+    key = "container.apparmor.security.beta.kubernetes.io/install"
+    check("appArmor: by annotation or by field",
+          unequal("unconfined", template["metadata"]["annotations"].get(key)),
+          unequal(None, sets["install"]["spec"]["template"]["metadata"]["annotations"].get(key)),
+          unequal({"type": "Unconfined"}, install["containers"][0]["securityContext"]["appArmorProfile"]))
+    check("args, readiness.ignore, remove: reach the pods",
+          unequal("--mirror=preferred --not-devices=example.com/licence",
+                  environment_of(sets["install"])["ALIGND_ARGS"]),
+          unequal("container refused", environment_of(sets["install"])["ALIGND_IGNORE"]),
+          unequal(("detach", "true"), (environment_of(sets["remove"])["ALIGND_KUBELET"],
+                                       environment_of(sets["remove"])["ALIGND_PURGE"])))
+    text = environment_of(sets["install"])["ALIGND_CONFIG"]
+    # As the kubelet reads the value of a variable.
+    (configuration,) = load(re.sub(r"\$([$]|\([^)]*\))", lambda found: "$" if found[1] == "$" else "?", text))
+    check("config: is a KubeletConfiguration in the pod's template, for an undo and for pods not yet replaced",
+          unequal({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+                   **EVERYTHING["config"]}, configuration),
+          unequal({"DaemonSet"}, {one["kind"] for one in objects}))
+    changed = merged(EVERYTHING, {"config": {"cpuManagerPolicy": "none"}})
+    other = sets_of(load(chart.render(changed)))
+    check("another config: replaces the pods that install, and no others",
+          "the template is the same" if sets["install"]["spec"]["template"] == other["install"]["spec"]["template"]
+          else None, unequal(sets["remove"], other["remove"]))
+    check("no config: the node's file is in force",
+          unequal(None, environment_of(standard["install"]).get("ALIGND_CONFIG")))
+    # alignd is stopped and started twice, each start may be slow to answer; or connections are looked for.
+    with open(os.path.join(ROOT, "systemd/alignd.service"), encoding="utf-8") as file:
+        unit = file.read()
+    seconds = [int(re.search(rf"^{name}=(\d+)$", unit, re.M)[1]) for name in ["TimeoutStopSec", "TimeoutStartSec"]]
+    check("terminationGracePeriodSeconds: is above the time of a step",
+          *["too short" for one in standard.values()
+            if one["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] < 2 * (sum(seconds) + 30) + 60])
+    check("minReadySeconds: a pod that is soon unready again stops a rolling upgrade",
+          unequal(30, standard["install"]["spec"].get("minReadySeconds")))
+    names = {one["metadata"]["name"] for one in load(chart.render(EVERYTHING, release="second"))}
+    check("two releases: have different objects", names & {one["metadata"]["name"] for one in objects})
+
+
+def check_schema():
+    import jsonschema
+    import yaml
+    with open(os.path.join(CHART, "values.yaml"), encoding="utf-8") as file:
+        standard = yaml.safe_load(file)
+    with open(os.path.join(CHART, "values.schema.json"), encoding="utf-8") as file:
+        schema = json.load(file)
+    jsonschema.Draft7Validator.check_schema(schema)
+    validator = jsonschema.Draft7Validator(schema)
+
+    def reasons(values):
+        return [error.message for error in validator.iter_errors(merged(standard, values))]
+
+    for what, values in [("the default values", {}), ("all values", EVERYTHING)]:
+        check(f"values.schema.json: permits {what}", *reasons(values))
+    for values, reason in REFUSED:
+        found = reasons(values)
+        check(f"values.schema.json: refuses {json.dumps(values)}",
+              None if any(reason in one for one in found) else f"wanted: {reason}\ngot: {found}")
+    check("values.schema.json: describes every value",
+          unequal(set(), set(standard) - set(schema["properties"])),
+          *[unequal(set(value), set(schema["properties"][key]["properties"]))
+            for key, value in standard.items()
+            if isinstance(value, dict) and "properties" in schema["properties"][key] and key != "resources"])
+    return standard
+
+
+# A value as the table of docs/kubernetes.md has it.
+def shown(value):
+    return json.dumps(value).strip('"') if isinstance(value, str) else json.dumps(value)
+
+
+def leaves(values, path=""):
+    for key, value in values.items():
+        if isinstance(value, dict) and value and key != "resources":
+            yield from leaves(value, path + key + ".")
+        else:
+            yield path + key, value
+
+
+def check_documentation(standard):
+    with open(os.path.join(ROOT, "docs/kubernetes.md"), encoding="utf-8") as file:
+        text = file.read()
+    section = text.split("\n## Values\n")[1].split("\n## ")[0]
+    rows = {row[0]: row[1].strip().strip("`") for row in re.findall(r"^\| `([^`]+)` \|([^|]*)\|", section, re.M)}
+    wanted = {path: shown(value) for path, value in leaves(standard)}
+    wanted["readiness.ignore"] = rows.get("readiness.ignore")  # a list, below the table
+    resources = standard["resources"]
+    wanted["resources"] = "{}` CPU, `{}` to `{}` memory".format(
+        resources["requests"]["cpu"], resources["requests"]["memory"], resources["limits"]["memory"])
+    check("docs/kubernetes.md: its table has the values and their defaults", unequal(wanted, rows))
+    listed = re.findall(r"^\* `([^`]+)`$", section, re.M)
+    check("docs/kubernetes.md: lists the ignored problems", unequal(standard["readiness"]["ignore"], listed))
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+        version = re.search(r"project\(alignd VERSION ([0-9.]+)", file.read())[1]
+    with open(os.path.join(CHART, "Chart.yaml"), encoding="utf-8") as file:
+        about = load(file.read())[0]
+    check("the chart has the project's version", unequal((version, version), (about["version"], about["appVersion"])))
+    known = open(os.path.join(ROOT, "docs/conditions.md"), encoding="utf-8").read()
+    known += open(os.path.join(ROOT, "docs/configuration.md"), encoding="utf-8").read()
+    check("readiness.ignore: has problems that alignd reports",
+          *[f"unknown: {one}" for one in standard["readiness"]["ignore"]
+            if f"### {one}" not in known and f"`{one}`" not in known])
+
+
+# --- The image, of programs that need not run.
+
+def make_image(work, name):
+    source = os.path.join(work, name, "from")
+    for path in ["bin/alignd", "bin/alignctl", "systemd/alignd.service", "systemd/alignd.socket",
+                 "config/kubelet-config.yaml"]:
+        os.makedirs(os.path.dirname(os.path.join(source, path)), exist_ok=True)
+        with open(os.path.join(source, path), "w", encoding="utf-8") as file:
+            file.write(path)
+    out = os.path.join(work, name + ".tar")
+    subprocess.run([os.path.join(ROOT, "scripts/image.sh"), source, out, "localhost/alignd:test"], check=True,
+                   cwd=os.path.join(work, name))
+    return out
+
+
+def check_image(work):
+    import hashlib
+    first, second = make_image(work, "first"), make_image(work, "second")
+    texts = [open(path, "rb").read() for path in (first, second)]
+    check("the image: two builds give the same bytes", None if texts[0] == texts[1] else "they differ")
+    with tarfile.open(first) as archive:
+        blobs = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
+    check("the image: each blob has the name of its digest",
+          *[f"{path}: {hashlib.sha256(text).hexdigest()}" for path, text in blobs.items()
+            if path.startswith("blobs/") and path != "blobs/sha256/" + hashlib.sha256(text).hexdigest()])
+
+    def blob(descriptor):
+        text = blobs["blobs/" + descriptor["digest"].replace(":", "/")]
+        assert len(text) == descriptor["size"], descriptor
+        return text
+
+    check("the image: is an OCI image layout",
+          unequal({"imageLayoutVersion": "1.0.0"}, json.loads(blobs["oci-layout"])))
+    index = json.loads(blobs["index.json"])
+    manifest = json.loads(blob(index["manifests"][0]))
+    config = json.loads(blob(manifest["config"]))
+    import gzip
+    import io
+    layer = gzip.decompress(blob(manifest["layers"][0]))
+    check("the image: index, manifest, configuration and layer agree",
+          unequal("localhost/alignd:test", index["manifests"][0]["annotations"]["io.containerd.image.name"]),
+          unequal(["sha256:" + hashlib.sha256(layer).hexdigest()], config["rootfs"]["diff_ids"]),
+          unequal(["/bin/alignd-node"], config["config"]["Entrypoint"]))
+    with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+        names = set(files.getnames())
+        owners = {(member.uid, member.gid) for member in files}
+    check("the image: has the installer, a shell, and what it installs",
+          *[f"missing: {name}" for name in ["bin/alignd-node", "bin/alignctl", "bin/busybox", "bin/sh",
+                                            "alignd/bin/alignd", "alignd/systemd/alignd.socket", "alignd/id",
+                                            "alignd/check-pod.yaml", "host"] if "./" + name not in names],
+          unequal({(0, 0)}, owners))
+    if shutil.which("skopeo"):
+        found = subprocess.run(["skopeo", "inspect", "--raw", "oci-archive:" + first], capture_output=True, text=True)
+        check("the image: skopeo reads it", found.stderr, unequal(manifest, json.loads(found.stdout or "{}")))
+    else:
+        print("# skopeo is not installed: the image was not read by it")
+    for script in glob.glob(os.path.join(ROOT, "packaging/image/*")):
+        parsed = subprocess.run(["busybox", "sh", "-n", script], capture_output=True, text=True)
+        check(f"{os.path.basename(script)}: busybox parses it", parsed.stderr)
+    said = subprocess.run(["busybox", "sh", os.path.join(ROOT, "packaging/image/alignd-node"), "instal"],
+                          capture_output=True, text=True)
+    check("alignd-node: refuses an unknown command", unequal(2, said.returncode),
+          None if "alignd-node install" in said.stderr else said.stderr)
+
+
+# The installer on a node that is a directory, with the shell and the tools of the image.
+def check_node(work):
+    tools = os.path.join(work, "tools")
+    os.mkdir(tools)
+    for applet in subprocess.run(["busybox", "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout.split():
+        os.symlink(shutil.which("busybox"), os.path.join(tools, applet))
+    ran = subprocess.run([os.path.join(tools, "sh"), os.path.join(ROOT, "tests/kubernetes/node_test.sh"),
+                          os.path.join(ROOT, "packaging/image/alignd-node")],
+                         stdout=subprocess.PIPE, text=True, env={"PATH": tools}, check=False)
+    for line, details in re.findall(r"^((?:not )?ok .*)\n((?:#.*\n)*)", ran.stdout, re.M):
+        state, what = re.match(r"(ok|not ok) \d+ - (.*)", line).groups()
+        check(f"alignd-node: {what}", None if state == "ok" else details or "see the result of node_test.sh")
+    check("alignd-node: its test ran to its end", None if re.search(r"^1\.\.\d+$", ran.stdout, re.M) else ran.stdout[-500:])
+
+
+def main():
+    lacks = list(missing())
+    if lacks:
+        print("1..0 # SKIP missing:", ", ".join(lacks))
+        return 77
+    with tempfile.TemporaryDirectory() as work:
+        chart = Chart(work)
+        if sys.argv[1:] == ["--write"]:
+            with open(os.path.join(KUBERNETES, "alignd.yaml"), "w", encoding="utf-8") as file:
+                file.write(HEADER + chart.render())
+            return 0
+        check_objects(chart)
+        check_safety(chart)
+        check_values(chart)
+        check_documentation(check_schema())
+        check_image(work)
+        check_node(work)
+    print(f"1..{len(results)}")
+    return 0 if all(results) else 1
+
+
+sys.exit(main())
