@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "cgroup/parent_cpus.h"
+#include "cgroup/parent_cpuset.h"
 #include "cgroup/pod_quota.h"
 #include "cri/ended_init_containers.h"
 #include "cri/handlers.h"
@@ -111,15 +111,16 @@ class CreateContainer final : public WaitingCall {
     context_.conditions.ResizeSettled(key_);
     assignment_ =
         std::move(std::get<allocation::Allocated>(outcome).assignments.at(key_.container));
-    if (assignment_.exclusive.empty()) return Inject(std::move(decide));
-    RequireCpus(std::move(decide));
+    RequireInParent(std::move(decide));
   }
 
   // The kernel could run the container on other CPUs, whatever its own cpuset says. Cgroup files
   // may block.
-  void RequireCpus(Decide decide) {
-    context_.io.Post([this, next = Next(&CreateContainer::LiftPodQuota, std::move(decide))] {
-      next(cgroup::RequireInParent(context_.cgroups, CgroupParent(), assignment_.exclusive));
+  void RequireInParent(Decide decide) {
+    const cgroup::ParentNeeds needs = NeedsOf(assignment_);
+    if (needs.IsEmpty()) return Inject(std::move(decide));
+    context_.io.Post([this, needs, next = Next(&CreateContainer::LiftPodQuota, std::move(decide))] {
+      next(cgroup::RequireInParent(context_.cgroups, CgroupParent(), needs));
     });
   }
 
@@ -127,7 +128,8 @@ class CreateContainer final : public WaitingCall {
   // may block.
   void LiftPodQuota(Result<Done> may_run, Decide decide) {
     if (!may_run.ok()) return Refuse(may_run.error(), decide);
-    if (!context_.lifts_pod_quotas) return Inject(std::move(decide));
+    const bool is_exclusive = !assignment_.exclusive.empty();
+    if (!is_exclusive || !context_.lifts_pod_quotas) return Inject(std::move(decide));
     context_.io.Post([this, next = Next(&CreateContainer::LiftedPodQuota, std::move(decide))] {
       next(cgroup::LiftPodQuota(context_.cgroups, CgroupParent(), key_.pod_uid));
     });

@@ -113,6 +113,13 @@ void KeepAssignment(const admission::Assignment& assignment, LinuxContainerResou
   if (!assignment.exclusive.empty()) LiftQuota(resources);
 }
 
+cgroup::ParentNeeds NeedsOf(const admission::Assignment& assignment) {
+  cgroup::ParentNeeds needs{.exclusive = assignment.exclusive};
+  if (needs.exclusive.empty()) needs.shared = assignment.cpuset;
+  for (const int node : assignment.memory_nodes) needs.memory_nodes.Add(node);
+  return needs;
+}
+
 bool HasQuota(const LinuxContainerResources& resources) {
   return resources.cpu_quota() > 0 || HasFiles(kQuotaFile, resources);
 }

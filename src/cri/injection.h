@@ -7,6 +7,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
+#include "cgroup/parent_cpuset.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -33,6 +34,9 @@ Result<std::vector<std::string>> Inject(const admission::Assignment& assignment,
 // set the same or change its meaning ("cpuset.cpus.partition", "cpu.max.burst").
 void KeepAssignment(const admission::Assignment& assignment,
                     runtime::v1::LinuxContainerResources& resources);
+
+// What a container with this assignment needs of its cgroup parent.
+cgroup::ParentNeeds NeedsOf(const admission::Assignment& assignment);
 
 // Whether the resources set this, in a field of their own or in `unified`.
 bool HasCpuSet(const runtime::v1::LinuxContainerResources& resources);

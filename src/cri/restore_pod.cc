@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "cgroup/parent_cpus.h"
+#include "cgroup/parent_cpuset.h"
 #include "cgroup/pod_quota.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
@@ -63,7 +63,7 @@ class RestorePod final : public WaitingCall {
 
   // Of the next container.
   void LearnResources(Decide decide) {
-    if (next_ == request_->container_configs_size()) return RequireCpus(std::move(decide));
+    if (next_ == request_->container_configs_size()) return RequireInParent(std::move(decide));
     Result<allocation::KubeletAllocatedIds> ids =
         mirror::TakeMarkers(*Config().mutable_annotations());
     if (!ids.ok()) return Refuse(ids.error(), decide);
@@ -111,23 +111,23 @@ class RestorePod final : public WaitingCall {
       static host::LineLimit limit("restored pods that contradict their assignment");
       if (limit.Allow()) spdlog::warn("container {}: {}", Name(), conflict);
     }
-    exclusive_ |= assignment.exclusive;
+    needs_.Add(NeedsOf(assignment));
     applied_[Name()] = Config().linux().has_resources() ? assignment.cpuset : CpuSet();
     ++next_;
     LearnResources(std::move(decide));
   }
 
   // As for CreateContainer. The caller has made the pod's cgroup.
-  void RequireCpus(Decide decide) {
-    if (exclusive_.empty()) return Forward(decide);
+  void RequireInParent(Decide decide) {
+    if (needs_.IsEmpty()) return Forward(decide);
     context_.io.Post([this, next = Next(&RestorePod::LiftPodQuota, std::move(decide))] {
-      next(cgroup::RequireInParent(context_.cgroups, CgroupParent(), exclusive_));
+      next(cgroup::RequireInParent(context_.cgroups, CgroupParent(), needs_));
     });
   }
 
   void LiftPodQuota(Result<Done> may_run, Decide decide) {
     if (!may_run.ok()) return End(rpc::ToStatus(may_run.error()), decide);
-    if (!context_.lifts_pod_quotas) return Forward(decide);
+    if (needs_.exclusive.empty() || !context_.lifts_pod_quotas) return Forward(decide);
     context_.io.Post([this, next = Next(&RestorePod::LiftedPodQuota, std::move(decide))] {
       next(cgroup::LiftPodQuota(context_.cgroups, CgroupParent(), Uid()));
     });
@@ -239,7 +239,7 @@ class RestorePod final : public WaitingCall {
   std::optional<PodCall> call_;
   int next_ = 0;                                       // the container that is decided about
   allocation::KubeletAllocatedIds kubelet_allocated_;  // for it; from markers
-  CpuSet exclusive_;                                   // of all containers
+  cgroup::ParentNeeds needs_;                          // of all containers
   std::map<std::string, CpuSet> applied_;  // the CPU sets that go to the runtime, by container
 };
 

@@ -45,7 +45,7 @@ class NoSource final : public podsource::ResourceSource {
 
 class CreateContainerTest : public ::testing::Test {
  protected:
-  CreateContainerTest() {
+  explicit CreateContainerTest(bool has_cgroup_v2 = false) : cgroups_(Cgroups(has_cgroup_v2)) {
     allocation_.Up();
     auto runtime = simulator::EmbeddedRuntime::Start(RuntimeSocket());
     EXPECT_TRUE(runtime.ok());
@@ -66,6 +66,10 @@ class CreateContainerTest : public ::testing::Test {
     allocation_.Down();
   }
 
+  cgroup::CgroupTree Cgroups(bool are_v2) const {
+    if (are_v2) allocation_.tree.Write({"cgroup/cgroup.controllers", "cpuset cpu\n"});
+    return cgroup::CgroupTree(allocation_.tree.root() / "cgroup");
+  }
   std::string RuntimeSocket() const { return (allocation_.tree.root() / "runtime.sock").string(); }
 
   HandlerContext Context() {
@@ -142,7 +146,7 @@ class CreateContainerTest : public ::testing::Test {
   TaskQueue background_{"background"};
   TaskQueue io_{"io"};
   const std::shared_ptr<host::EventLoop> events_ = host::EventLoop::Make().value();
-  const cgroup::CgroupTree cgroups_{allocation_.tree.root() / "cgroup"};
+  const cgroup::CgroupTree cgroups_;
   std::unique_ptr<simulator::EmbeddedRuntime> runtime_;
   std::unique_ptr<reconcile::RuntimeClient> client_;
   std::unique_ptr<reconcile::Reconciler> reconciler_;
@@ -205,6 +209,35 @@ TEST_F(CreateContainerTest, CpusThatTheParentLacksAreRefusedUntilItHasThem) {
   allocation_.tree.Write({parent + "/cpuset.effective_cpus", "0-63\n"});
   EXPECT_TRUE(
       std::holds_alternative<std::string>(Create(sandbox, Kubelet(2000, 2000, kMi)).decision));
+}
+
+class CreateContainerCgroupV2Test : public CreateContainerTest {
+ protected:
+  CreateContainerCgroupV2Test() : CreateContainerTest(/*has_cgroup_v2=*/true) {}
+};
+
+// The kernel would run it on all CPUs of the parent, which are exclusive to another container.
+TEST_F(CreateContainerCgroupV2Test, SharedContainerIsRefusedIfItsParentHasNoSharedCpu) {
+  const Answered exclusive = Create(Sandbox(), Kubelet(2000, 2000, kMi));
+  v1::CreateContainerRequest pinned;
+  ASSERT_TRUE(pinned.ParseFromString(std::get<std::string>(exclusive.decision)));
+  const std::string cpus = pinned.config().linux().resources().cpuset_cpus();
+  v1::PodSandboxConfig sandbox = Sandbox();
+  sandbox.mutable_metadata()->set_uid("other");
+  const std::string parent = "cgroup" + sandbox.linux().cgroup_parent();
+  allocation_.tree.Write({parent + "/cpuset.cpus", "\n"});
+  allocation_.tree.Write({parent + "/cpuset.mems", "\n"});
+  allocation_.tree.Write({parent + "/cpuset.mems.effective", "0\n"});
+  allocation_.tree.Write({parent + "/cpuset.cpus.effective", cpus + "\n"});
+  const Answered refused = Create(sandbox, Kubelet(1500, 1500, kMi));
+  ASSERT_TRUE(std::holds_alternative<grpc::Status>(refused.decision));
+  const grpc::Status status = std::get<grpc::Status>(refused.decision);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(status.error_message().find("may use CPUs " + cpus + " only"), std::string::npos)
+      << status.error_message();
+  allocation_.tree.Write({parent + "/cpuset.cpus.effective", "0," + cpus + "\n"});
+  EXPECT_TRUE(
+      std::holds_alternative<std::string>(Create(sandbox, Kubelet(1500, 1500, kMi)).decision));
 }
 
 // The runtime has made the sandbox and the container, and answers with bytes that are no answer, or

@@ -1,0 +1,39 @@
+// Whether a new container may run on the CPUs and memory nodes that it is assigned.
+#pragma once
+
+#include <string>
+
+#include "alignd/base/cpu_set.h"
+#include "alignd/base/result.h"
+#include "cgroup/cgroup_tree.h"
+
+namespace alignd::cgroup {
+
+// What containers below one parent are assigned.
+struct ParentNeeds {
+  CpuSet exclusive;  // all of them
+  // At least one CPU of the shared pool; empty: no container is in it.
+  CpuSet shared = {};
+  CpuSet memory_nodes = {};  // all of them; NUMA node ids
+
+  // Adds what another container needs, which has the same shared pool.
+  void Add(const ParentNeeds& other) {
+    exclusive |= other.exclusive;
+    shared |= other.shared;
+    memory_nodes |= other.memory_nodes;
+  }
+
+  bool IsEmpty() const { return exclusive.empty() && shared.empty() && memory_nodes.empty(); }
+};
+
+// Requires that the kernel gives cgroups below `parent`, the cgroup parent of a sandbox, what they
+// need. The nearest cgroup above that has a cpuset decides. In version 2, a cgroup without any CPU
+// of its parent runs on all CPUs of the parent, also on exclusive ones of other containers, and
+// likewise for memory nodes. In version 1 the runtime fails; the shared pool is not checked then.
+// May block. Errors: kUnavailable, naming the cgroup, what it may use and the remedy; kIo, kCorrupt
+// as ReadCpuset. None if no cgroup on the path has a cpuset. Source: kernel
+// Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus; cgroup-v1/cpusets.rst.
+Result<Done> RequireInParent(const CgroupTree& cgroups, const std::string& parent,
+                             const ParentNeeds& needs);
+
+}  // namespace alignd::cgroup

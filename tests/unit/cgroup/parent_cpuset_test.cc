@@ -1,0 +1,114 @@
+// CPUs and memory nodes that a cgroup above a new container does not have.
+#include "cgroup/parent_cpuset.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "edge/fake_tree.h"
+
+namespace alignd::cgroup {
+namespace {
+
+class ParentCpusetTest : public ::testing::TestWithParam<bool> {
+ protected:
+  ParentCpusetTest() {
+    if (GetParam()) tree_.Write({"cgroup.controllers", "cpuset cpu\n"});
+    Fill("kubepods", "0-5");
+  }
+
+  void Fill(const std::string& path, const std::string& effective,
+            const std::string& nodes = "0") const {
+    const std::string directory = (GetParam() ? "" : "cpuset/") + path + "/";
+    tree_.Write({directory + "cpuset.cpus", GetParam() ? "\n" : effective + "\n"});
+    tree_.Write({directory + "cpuset.mems", GetParam() ? "\n" : nodes + "\n"});
+    const bool unified = GetParam();
+    tree_.Write({directory + (unified ? "cpuset.cpus.effective" : "cpuset.effective_cpus"),
+                 effective + "\n"});
+    tree_.Write(
+        {directory + (unified ? "cpuset.mems.effective" : "cpuset.effective_mems"), nodes + "\n"});
+  }
+  Result<Done> Require(const char* cpus, const std::string& parent = "/kubepods/podu1") const {
+    return Require(ParentNeeds{.exclusive = *CpuSet::Parse(cpus)}, parent);
+  }
+  Result<Done> Require(const ParentNeeds& needs,
+                       const std::string& parent = "/kubepods/podu1") const {
+    return RequireInParent(CgroupTree(tree_.root()), parent, needs);
+  }
+
+  const testing::FakeTree tree_;
+};
+INSTANTIATE_TEST_SUITE_P(CgroupVersions, ParentCpusetTest, ::testing::Values(false, true),
+                         [](const auto& unified) { return unified.param ? "v2" : "v1"; });
+
+TEST_P(ParentCpusetTest, NearestCgroupWithACpusetDecides) {
+  EXPECT_TRUE(Require("0-5").ok());
+  EXPECT_FALSE(Require("5-6").ok());
+  Fill("kubepods/podu1", "0-3");
+  EXPECT_TRUE(Require("0,3").ok());
+  EXPECT_FALSE(Require("4").ok());
+}
+
+TEST_P(ParentCpusetTest, ErrorNamesTheCgroupItsCpusAndTheRemedy) {
+  const Result<Done> required = Require("4-7");
+  ASSERT_FALSE(required.ok());
+  EXPECT_EQ(required.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(required.error().message,
+            "the container is assigned CPUs 4-7, but cgroup /kubepods may use CPUs 0-5 only");
+  EXPECT_NE(required.error().remedy.find("find the program"), std::string::npos);
+}
+
+TEST_P(ParentCpusetTest, WithoutACpusetThereIsNothingToRequire) {
+  EXPECT_TRUE(Require("0-63", "/machine/podu1").ok());
+  EXPECT_TRUE(Require("0-63", "").ok());
+}
+
+// In version 1, the runtime fills it. In version 2, all its CPUs belong to partitions below it.
+TEST_P(ParentCpusetTest, EmptyParentIsFilledInVersion1Only) {
+  Fill("kubepods/podu1", "");
+  EXPECT_EQ(Require("0-5").ok(), !GetParam());
+  EXPECT_FALSE(Require("6").ok());
+}
+
+// In version 1, the runtime cannot give such a container its CPUs.
+TEST_P(ParentCpusetTest, OneCpuOfTheSharedPoolIsEnough) {
+  EXPECT_TRUE(Require({.exclusive = {}, .shared = *CpuSet::Parse("0,5-7")}).ok());
+  const Result<Done> required = Require({.exclusive = {}, .shared = *CpuSet::Parse("6-7")});
+  EXPECT_EQ(required.ok(), !GetParam());
+  if (!GetParam()) return;
+  EXPECT_EQ(required.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(required.error().message,
+            "the container runs in the shared pool, CPUs 6-7, but cgroup /kubepods may use CPUs "
+            "0-5 only");
+}
+
+TEST_P(ParentCpusetTest, AllMemoryNodesAreRequired) {
+  const auto needs = [](const char* nodes) {
+    return ParentNeeds{.exclusive = {}, .memory_nodes = *CpuSet::Parse(nodes)};
+  };
+  Fill("kubepods/podu1", "0-3", "0-1");
+  EXPECT_TRUE(Require(needs("0-1")).ok());
+  const Result<Done> required = Require(needs("1-2"));
+  ASSERT_FALSE(required.ok());
+  EXPECT_EQ(required.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(required.error().message,
+            "the container is assigned memory of NUMA nodes 1-2, but cgroup /kubepods/podu1 may "
+            "use NUMA nodes 0-1 only");
+  EXPECT_NE(required.error().remedy.find("cpuset.mems"), std::string::npos);
+}
+
+// In version 1, the runtime fills it.
+TEST_P(ParentCpusetTest, EmptyMemoryNodesAreFilledInVersion1Only) {
+  Fill("kubepods/podu1", "0-3", "");
+  EXPECT_EQ(Require({.exclusive = {}, .memory_nodes = {1}}).ok(), !GetParam());
+}
+
+TEST_P(ParentCpusetTest, UnreadableCpusetIsAnError) {
+  Fill("kubepods", "x");
+  const Result<Done> required = Require("0");
+  ASSERT_FALSE(required.ok());
+  EXPECT_EQ(required.error().code, ErrorCode::kCorrupt);
+}
+
+}  // namespace
+}  // namespace alignd::cgroup
