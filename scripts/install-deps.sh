@@ -20,7 +20,7 @@ build=(
 # gcc compiles the pause program of the pod sandboxes.
 runtime=(runc busybox-static gcc libc6-dev)
 test=(
-  clang-14 clang-format-14 libclang-rt-14-dev libgtest-dev libbenchmark-dev
+  clang-14 clang-format-14 libclang-rt-14-dev lld-14 libgtest-dev libbenchmark-dev
   iproute2 procps
   libexpat1-dev  # the tests read pictures (SVG) as XML
   chromium  # opens the live page; without it, that test is skipped
