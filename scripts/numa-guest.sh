@@ -46,6 +46,8 @@ pack() { # BIN
 }
 
 # The node of the recorded scenarios: 2 sockets of 14 cores without siblings, one NUMA node each.
+# A PCIe root complex and a device belong to each NUMA node: serial ports, as their driver is in the
+# kernel.
 # One host thread emulates all CPUs: with several threads, idle guest CPUs would use up the host's.
 # The vendor is Intel because QEMU numbers cores and caches correctly for it.
 boot() {
@@ -55,6 +57,10 @@ boot() {
     -object memory-backend-ram,id=memory0,size=1024M -numa node,nodeid=0,cpus=0-13,memdev=memory0 \
     -object memory-backend-ram,id=memory1,size=1024M -numa node,nodeid=1,cpus=14-27,memdev=memory1 \
     -numa dist,src=0,dst=1,val=21 \
+    -device pxb-pcie,id=root0,bus=pcie.0,bus_nr=64,numa_node=0 \
+    -device pxb-pcie,id=root1,bus=pcie.0,bus_nr=128,numa_node=1 \
+    -chardev null,id=null0 -device pci-serial,bus=root0,chardev=null0 \
+    -chardev null,id=null1 -device pci-serial,bus=root1,chardev=null1 \
     -nodefaults -no-user-config -display none -no-reboot -serial stdio \
     -kernel "$kernel/vmlinuz" -initrd "$work/initramfs.cpio" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check $kernel_options" </dev/null

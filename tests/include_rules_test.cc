@@ -39,7 +39,7 @@ const std::vector<Group>& CoreGroups() {
 const std::vector<Group>& EdgeGroups() {
   static const std::vector<Group> groups = {
       {.modules = {"sync", "host", "rpc"}, .mutual = true},
-      {.modules = {"proxy", "cgroup"}},
+      {.modules = {"proxy", "cgroup", "dra"}},
       {.modules = {"allocation", "podsource", "service"}},
       {.modules = {"reconcile", "mirror"}},
       {.modules = {"deviceplugin", "cri", "podresources", "control", "metrics", "kubelet"}},

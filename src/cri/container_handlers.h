@@ -6,6 +6,7 @@
 #include "allocation/device_plugins.h"
 #include "cgroup/cgroup_tree.h"
 #include "cri/shared_pool_handlers.h"
+#include "dra/claimed_devices.h"
 #include "host/event_loop.h"
 #include "podsource/resource_source.h"
 #include "proxy/forwarder.h"
@@ -34,6 +35,8 @@ struct HandlerContext {
   bool lifts_pod_quotas = true;  // otherwise, pods keep their CFS quota
   // The kubelet allocates the devices, and each CreateContainer names them.
   bool mirrors_devices = false;
+  // Where devices are found that DRA has allocated; null: CPUs and memory do not follow them.
+  const dra::Places* claimed_devices = nullptr;
   // Containers of these get neither exclusive CPUs nor pinned memory; null: there are none.
   const SharedPoolHandlers* shared_pool_handlers = nullptr;
 };

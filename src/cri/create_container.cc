@@ -9,6 +9,7 @@
 
 #include "cgroup/parent_cpuset.h"
 #include "cgroup/pod_quota.h"
+#include "cri/claimed_devices.h"
 #include "cri/ended_init_containers.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
@@ -67,10 +68,10 @@ class CreateContainer final : public WaitingCall {
     sandbox->mutable_metadata()->set_uid(key_.pod_uid);
     context_.resources.Ask({std::move(sandbox), std::shared_ptr<const v1::ContainerConfig>(
                                                     request_, &request_->config())},
-                           Next(&CreateContainer::AddEnded, std::move(decide)));
+                           Next(&CreateContainer::FindDevices, std::move(decide)));
   }
 
-  void AddEnded(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+  void FindDevices(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     if (!known.ok()) return Refuse(known.error(), decide);
     if (!*known) {
       const Error error{ErrorCode::kInternal,
@@ -82,7 +83,13 @@ class CreateContainer final : public WaitingCall {
     MarkHandler(context_, context_.registry.HandlerOfSandbox(SandboxId()), ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);
-    AddEndedInitContainers(context_, *request_, std::move(ask),
+    FindClaimed(context_, std::move(ask), &request_->config(),
+                Next(&CreateContainer::AddEnded, std::move(decide)));
+  }
+
+  void AddEnded(Result<podsource::PodAsk> ask, Decide decide) {
+    if (!ask.ok()) return Refuse(ask.error(), decide);
+    AddEndedInitContainers(context_, *request_, *std::move(ask),
                            Next(&CreateContainer::Admit, std::move(decide)));
   }
 

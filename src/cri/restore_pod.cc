@@ -12,6 +12,7 @@
 
 #include "cgroup/parent_cpuset.h"
 #include "cgroup/pod_quota.h"
+#include "cri/claimed_devices.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
@@ -71,10 +72,10 @@ class RestorePod final : public WaitingCall {
     const auto sandbox = std::make_shared<const v1::PodSandboxConfig>(request_->config());
     context_.resources.Ask(
         {sandbox, std::shared_ptr<const v1::ContainerConfig>(request_, &Config())},
-        Next(&RestorePod::Admit, std::move(decide)));
+        Next(&RestorePod::FindDevices, std::move(decide)));
   }
 
-  void Admit(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+  void FindDevices(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     if (!known.ok()) return Refuse(known.error(), decide);
     if (!*known) {
       return Refuse({ErrorCode::kInternal, "no source knows its resources",
@@ -85,6 +86,12 @@ class RestorePod final : public WaitingCall {
     MarkHandler(context_, handler_, ask.pod);
     const Result<Done> added = AddKubeletAllocated(ask);
     if (!added.ok()) return Refuse(added.error().In(ask.source), decide);
+    FindClaimed(context_, std::move(ask), &Config(), Next(&RestorePod::Admit, std::move(decide)));
+  }
+
+  void Admit(Result<podsource::PodAsk> found, Decide decide) {
+    if (!found.ok()) return Refuse(found.error(), decide);
+    podsource::PodAsk& ask = *found;
     allocation::KubeletAllocatedPod kubelet_allocated;
     if (!kubelet_allocated_.empty()) kubelet_allocated = {{Name(), kubelet_allocated_}};
     AdmitPod(context_,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "cri/claimed_devices.h"
 #include "cri/handlers.h"
 #include "cri/malformed.h"
 #include "cri/tracked_call.h"
@@ -49,13 +50,24 @@ class RunPodSandbox final : public WaitingCall {
     const std::string& uid = config_->metadata().uid();
     call_.emplace(context_.registry, context_.reconciler, uid);
     if (!listed || uid.empty()) return Forward(decide);
-    context_.resources.Ask({config_, nullptr}, Next(&RunPodSandbox::Admit, std::move(decide)));
+    context_.resources.Ask({config_, nullptr},
+                           Next(&RunPodSandbox::FindDevices, std::move(decide)));
   }
 
-  void Admit(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+  void FindDevices(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     const bool is_known = known.ok() && *known;
     if (!is_known || AwaitsKubeletsAllocation((*known)->pod)) return Forward(decide);
-    podsource::PodAsk& ask = **known;
+    FindClaimed(context_, **std::move(known), /*config=*/nullptr,
+                Next(&RunPodSandbox::Admit, std::move(decide)));
+  }
+
+  void Admit(Result<podsource::PodAsk> known, Decide decide) {
+    if (!known.ok()) {
+      spdlog::info("pod {} is decided about when its containers are created: {}", PodName(),
+                   known.error().message);
+      return Forward(decide);
+    }
+    podsource::PodAsk& ask = *known;
     MarkHandler(context_, handler_, ask.pod);
     AdmitPod(context_,
              {.pod = std::move(ask.pod),

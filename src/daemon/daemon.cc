@@ -40,6 +40,7 @@
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/plugin_watcher.h"
 #include "deviceplugin/registration_server.h"
+#include "dra/claimed_devices.h"
 #include "host/descriptor.h"
 #include "host/durable_file.h"
 #include "host/event_loop.h"
@@ -112,10 +113,15 @@ class RunningDaemon final : public Daemon {
         allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get(),
                     options.not_devices, save_conditions_),
         sources_(std::move(sources)),
+        claimed_devices_{
+            .cdi_directories = {options.cdi_spec_dirs.begin(), options.cdi_spec_dirs.end()},
+            .prepared_claims = options.kubelet_dir / "dra_manager_state",
+            .root = options.root},
         shared_pool_handlers_(options.shared_pool_handlers),
         handlers_(cri::MakeContainerHandlers(
             {node_, allocation_, plugins_, registry_, reconciler_, runtime_, *sources_, conditions_,
              *events_, io_, *cgroups_, !options.keep_pod_cpu_quota, options.mirror.has_value(),
+             options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices_,
              &shared_pool_handlers_})) {
     bypass_->ReportTo(conditions_);
     bypass_->OnList([this] { return ListAnew(); });
@@ -335,6 +341,7 @@ class RunningDaemon final : public Daemon {
   mirror::MirroredDevices mirrored_devices_;
   allocation::AllocationManager allocation_;
   const std::unique_ptr<podsource::ResourceSource> sources_;
+  const dra::Places claimed_devices_;
   const cri::SharedPoolHandlers shared_pool_handlers_;
   const proxy::HandlerFactory handlers_;
   std::unique_ptr<deviceplugin::RegistrationServer> registration_;

@@ -140,8 +140,21 @@ void AddOptions(CLI::App& app, Values& values) {
                  "Mount point of the cgroup hierarchies whose cpusets are checked")
       ->capture_default_str();
   app.add_option("--kubelet-dir", options.kubelet_dir,
-                 "The kubelet's root directory, which is checked for a conflicting CPU manager")
+                 "The kubelet's root directory: its dra_manager_state says which claims are "
+                 "prepared, and it is checked for a conflicting CPU manager")
       ->capture_default_str();
+  app.add_option("--cdi-spec-dirs", options.cdi_spec_dirs,
+                 "Directories of CDI specifications, as the runtime has them, separated by commas; "
+                 "a later one goes before an earlier one. CPUs and memory align with the devices "
+                 "that DRA has allocated; empty: they do not")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& path) {
+            const bool is_valid = path.empty() || path.front() == '/';
+            return is_valid ? std::string() : "\"" + path + "\" is no absolute path";
+          },
+          ""))
+      ->default_str(CLI::detail::join(options.cdi_spec_dirs, ","));
   app.add_flag(
       "--keep-pod-cpu-quota", options.keep_pod_cpu_quota,
       "Keep the CFS quota that the kubelet sets for the cgroups of pods with exclusive CPUs");
@@ -258,6 +271,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
     options.mirror.emplace(*mirror::ParseBindingMode(mirror), std::move(rules));
   }
   options.shared_pool_handlers.erase("");
+  std::erase(options.cdi_spec_dirs, "");
   options.runtime_timeout = std::chrono::milliseconds(runtime_timeout_ms);
   for (const Duration& duration : plugin_durations) {
     *duration.option = std::chrono::milliseconds(duration.ms);

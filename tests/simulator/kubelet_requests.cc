@@ -202,6 +202,7 @@ v1::ContainerConfig MakeContainerConfig(const PodManifest& manifest, const Conta
     env.set_key(name);
     env.set_value(value);
   }
+  for (const std::string& name : text.cdi_devices) config.add_cdi_devices()->set_name(name);
   AddIdentity(manifest.pod, *config.mutable_labels());
   (*config.mutable_labels())["io.kubernetes.container.name"] = container.name;
   auto& annotations = *config.mutable_annotations();

@@ -54,6 +54,7 @@ Result<Done> ReadContainers(const Json& array, std::map<std::string, ContainerMa
     }
     container.command = List(Member(entry, "command"));
     container.args = List(Member(entry, "args"));
+    container.cdi_devices = List(Member(entry, "cdiDevices"));
     container.working_dir = Text(Member(entry, "workingDir"));
     container.never_pull = Text(Member(entry, "imagePullPolicy")) == "Never";
     if (const Json& envs = Member(entry, "env"); envs.is_array()) {

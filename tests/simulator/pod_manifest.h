@@ -21,6 +21,9 @@ struct ContainerManifest {
   std::string working_dir;
   std::vector<std::pair<std::string, std::string>> envs;  // name, value
   bool never_pull = false;                                // imagePullPolicy: Never
+  // The CDI names that a kubelet would have of the container's claims: `cdiDevices`, which is no
+  // field of Kubernetes.
+  std::vector<std::string> cdi_devices;
 };
 
 struct PodManifest {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,10 +32,19 @@ enum class ContainerKind {
   kApp,
 };
 
+// A device that was allocated to a container before the pod's admission, by DRA.
+struct ClaimedDevice {
+  std::string name;                // its CDI name: vendor.com/gpu=gpu0
+  std::vector<int64_t> numa = {};  // NUMA node ids; empty: nothing tells on which it is
+
+  friend bool operator==(const ClaimedDevice&, const ClaimedDevice&) = default;
+};
+
 struct Container {
   std::string name;
   ContainerKind kind = ContainerKind::kApp;
   Resources resources;
+  std::vector<ClaimedDevice> claimed_devices = {};
 
   friend bool operator==(const Container&, const Container&) = default;
 };

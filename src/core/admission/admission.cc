@@ -7,6 +7,7 @@
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
+#include "core/admission/claimed_devices.h"
 #include "core/admission/whole_pod.h"
 
 namespace alignd::admission {
@@ -106,7 +107,9 @@ class PodAdmission {
 
   // Source: scope_pod.go, admitUsingPodResources.
   std::optional<Refusal> DecideWholePod() {
-    const MergedHint merged = MergeForPod(WholePodAnswers(node_, next_, pod_));
+    Answers answers = WholePodAnswers(node_, next_, pod_);
+    AddClaimed(ClaimedHints(node_.machine, pod_), answers);
+    const MergedHint merged = MergeForPod(answers);
     if (!merged.admit) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
@@ -137,6 +140,7 @@ class PodAdmission {
     answers.push_back(node_.memory ? memorymanager::ContainerHints(node_.machine, *node_.memory,
                                                                    next_.memory, pod_, container)
                                    : HintsByResource{});
+    AddClaimed(ClaimedHints(node_.machine, container), answers);
     return answers;
   }
 
@@ -148,7 +152,13 @@ class PodAdmission {
     answers.push_back(
         node_.memory ? memorymanager::PodHints(node_.machine, *node_.memory, next_.memory, pod_)
                      : HintsByResource{});
+    AddClaimed(ClaimedHints(node_.machine, pod_), answers);
     return answers;
+  }
+
+  // Pods without claimed devices are asked about as by the kubelet.
+  static void AddClaimed(HintsByResource claimed, Answers& answers) {
+    if (!claimed.empty()) answers.push_back(std::move(claimed));
   }
 
   void Note(const Container& container, const Answers& answers, const TopologyHint& merged) {

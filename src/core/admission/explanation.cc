@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/admission/pod_level.h"
+#include "core/admission/claimed_devices.h"
 #include "core/admission/remedy.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -86,6 +87,9 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
       text += ", " + std::to_string(quantity.Value()) + " " + resource +
               " (no device plugin has registered it with alignd)";
     }
+  }
+  if (const std::string claimed = DescribeClaimed(container); !claimed.empty()) {
+    text += ", claimed: " + claimed;
   }
   return text;
 }

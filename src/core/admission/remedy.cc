@@ -11,6 +11,7 @@
 #include "alignd/admission/explanation.h"
 #include "alignd/base/saturating_sum.h"
 #include "alignd/pod/resource_name.h"
+#include "core/admission/claimed_devices.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::admission {
@@ -150,6 +151,26 @@ Pod WithLittleMemory(Pod pod) {
   return pod;
 }
 
+Pod WithoutClaimed(Pod pod) {
+  for (Container& container : pod.containers) container.claimed_devices.clear();
+  return pod;
+}
+
+// If the pod would fit on the empty node but for the place of its claimed devices: where they are,
+// and what helps. Empty otherwise.
+std::string DescribeClaimedDevices(const Node& node, const NodeState& state, const Pod& pod) {
+  std::string places;
+  for (const Container& container : pod.containers) {
+    const std::string claimed = DescribeClaimed(container);
+    if (!claimed.empty()) Append(places, claimed);
+  }
+  if (places.empty() || !Fits(node, EmptyState(node, state), WithoutClaimed(pod))) return {};
+  return "its claimed devices are where the rest of its request does not fit beside them (" +
+         places +
+         "): request less, claim devices on one NUMA node (a constraint with matchAttribute in the "
+         "ResourceClaim), or use topologyManagerPolicy best-effort";
+}
+
 // What helps a pod that does not fit on the empty node.
 std::string RequestLess(const Node& node, const NodeState& state, const Pod& pod) {
   const bool is_memory =
@@ -282,6 +303,7 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
                       node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
   const bool fits_empty = Fits(node, EmptyState(node, state), pod);
   std::string help = strict && !fits_empty ? DescribeSpreadDevices(node, state, pod) : "";
+  if (help.empty() && strict && !fits_empty) help = DescribeClaimedDevices(node, state, pod);
   if (!help.empty()) return help;
   if (fits_empty) {
     help = "it fits when other pods end and release their resources";

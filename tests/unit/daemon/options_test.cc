@@ -78,6 +78,16 @@ TEST(Options, ResourcesThatAreNoDevicesAreSeparatedByCommas) {
       (std::set<std::string>{"a.com/b", "a.com/c", "d.com/e"}));
 }
 
+TEST(Options, CdiDirectoriesAreSeparatedByCommasAndAbsolute) {
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(Parse({}).options->cdi_spec_dirs, (Paths{"/etc/cdi", "/var/run/cdi"}));
+  EXPECT_EQ(Parse({"--cdi-spec-dirs=/a,/b"}).options->cdi_spec_dirs, (Paths{"/a", "/b"}));
+  EXPECT_EQ(Parse({"--cdi-spec-dirs", ""}).options->cdi_spec_dirs, Paths{});
+  const Parsed wrong = Parse({"--cdi-spec-dirs=/a,b"});
+  EXPECT_FALSE(wrong.options);
+  EXPECT_NE(wrong.printed.find("\"b\""), std::string::npos) << wrong.printed;
+}
+
 TEST(Options, HandlersOfTheSharedPoolAreSeparatedByCommas) {
   using Names = std::set<std::string>;
   EXPECT_EQ(Parse({}).options->shared_pool_handlers,

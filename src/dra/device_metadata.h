@@ -1,0 +1,34 @@
+// What a DRA driver says about the devices of a claim (KEP-5304, beta in Kubernetes 1.37).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/base/result.h"
+
+namespace alignd::dra {
+
+// One device, with the attributes that tell its place. Empty: the driver does not say.
+struct DeviceMetadata {
+  std::string name;
+  std::optional<int64_t> numa_node;
+  std::string pci_bus_id;  // "0000:81:00.0"
+  std::string pcie_root;   // "pci0000:80"
+
+  friend bool operator==(const DeviceMetadata&, const DeviceMetadata&) = default;
+};
+
+// Reads a metadata.json. A file without requests is valid: the driver has not filled it yet.
+// Attributes that tell no place are skipped, and those with another domain than
+// resource.kubernetes.io. Of several JSON texts, the first counts: the others have other versions.
+// Errors: kInvalidArgument, if it is no JSON, of another kind, or its NUMA node is no number.
+Result<std::vector<DeviceMetadata>> ParseDeviceMetadata(std::string_view text);
+
+// Whether a file that a driver mounts into containers is one: its path on the host.
+// Source: KEP-5304: plugins/DRIVER/dra-device-metadata/NAMESPACE_CLAIM/REQUEST/metadata.json.
+bool IsMetadataPath(std::string_view path);
+
+}  // namespace alignd::dra

@@ -1,0 +1,49 @@
+// On which NUMA node a device is, as the kernel tells it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+#include "alignd/base/result.h"
+
+namespace alignd::dra {
+
+using NumaIds = std::set<int64_t>;
+
+// Reads sys/ and proc/ below a root, not dev/: a service may have a /dev of its own. One object
+// serves one question: it keeps what it has read. May block. All answers are NUMA node ids; empty:
+// the kernel does not tell, or the device is no hardware. Errors: kIo, kCorrupt.
+class DeviceNuma {
+ public:
+  explicit DeviceNuma(std::filesystem::path root) : root_(std::move(root)) {}
+
+  // Of a device node on the host: "/dev/nvidia0", "/dev/vfio/12", or one that the kernel has named
+  // ("/dev/dri/renderD128"; not a symbolic link of udev's).
+  // Source: kernel Documentation/ABI/testing/sysfs-dev, sysfs-bus-pci (numa_node),
+  // sysfs-kernel-iommu_groups; uevent's DEVNAME. NVIDIA: /proc/driver/nvidia/gpus.
+  Result<NumaIds> OfDeviceNode(const std::string& path);
+
+  // Of a PCI device: "0000:81:00.0".
+  Result<NumaIds> OfPciDevice(const std::string& address) const;
+
+  // Of all devices below a PCIe root complex: "pci0000:80".
+  Result<NumaIds> OfPcieRoot(const std::string& root) const;
+
+ private:
+  Result<NumaIds> OfNvidiaMinor(const std::string& minor) const;
+  Result<NumaIds> OfIommuGroup(const std::string& group) const;
+  // The numa_node of this directory of sysfs or of the nearest one above that has one.
+  Result<NumaIds> OfDirectory(std::filesystem::path directory) const;
+  // Fills `directories_`.
+  Result<Done> ReadNames();
+
+  const std::filesystem::path root_;
+  bool has_names_ = false;
+  // Path below /dev -> directories in sysfs. A character and a block device may share a name.
+  std::map<std::string, std::set<std::filesystem::path>> directories_;
+};
+
+}  // namespace alignd::dra

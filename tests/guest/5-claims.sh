@@ -1,0 +1,59 @@
+# CPUs and memory beside devices that DRA has allocated. The devices are PCI serial ports, one on each
+# NUMA node. containerd 1.6 ignores CDI names, so that the container does not get the device itself.
+# shellcheck shell=bash disable=SC2086,SC2154  # variables of node.sh
+
+# port_on NUMA-NODE: the device node of the port there.
+port_on() {
+  local device
+  for device in /sys/bus/pci/devices/*; do
+    if [ -d "$device/tty" ] && [ "$(cat "$device/numa_node")" = "$1" ]; then ls "$device/tty"; fi
+  done
+}
+
+remove 1gpu-pod-2 bystander lifted fraction kept
+mkdir -p $node/cdi $node/kubelet
+# As the kubelet writes it before it creates the sandboxes.
+cat >$node/kubelet/dra_manager_state <<'JSON'
+{"Data":"{\"Entries\":[{\"ClaimUID\":\"c0\",\"ClaimName\":\"claim-0\",\"Namespace\":\"default\",\"PodUIDs\":{\"55555555-0000-4444-4444-555555555555\":{}},\"DriverState\":{\"example.com\":{\"Devices\":[{\"PoolName\":\"guest\",\"DeviceName\":\"port0\",\"RequestNames\":[\"port\"],\"CDIDeviceIDs\":[\"example.com/port=on-node-0\"]}]}}},{\"ClaimUID\":\"c1\",\"ClaimName\":\"claim-1\",\"Namespace\":\"default\",\"PodUIDs\":{\"55555555-1111-4444-4444-555555555555\":{}},\"DriverState\":{\"example.com\":{\"Devices\":[{\"PoolName\":\"guest\",\"DeviceName\":\"port1\",\"RequestNames\":[\"port\"],\"CDIDeviceIDs\":[\"example.com/port=on-node-1\"]}]}}}]}","Checksum":2483383019}
+JSON
+for numa in 0 1; do
+  cat >$node/cdi/port$numa.yaml <<YAML
+cdiVersion: 0.5.0
+kind: example.com/port
+devices:
+- name: on-node-$numa
+  containerEdits: {deviceNodes: [{path: /dev/$(port_on $numa)}]}
+YAML
+done
+note "serial ports: $(port_on 0) on NUMA node 0, $(port_on 1) on NUMA node 1"
+
+pod claims-0 55555555-0000-4444-4444-555555555555 'cpu: 2, memory: 100Mi'
+pod claims-1 55555555-1111-4444-4444-555555555555 'cpu: 2, memory: 100Mi'
+for numa in 0 1; do
+  sed -i "s|^    image:|    cdiDevices: [example.com/port=on-node-$numa]\n&|" $node/claims-$numa.yaml
+done
+
+for policy in best-effort restricted single-numa-node; do
+  kill_alignd
+  start_alignd $policy --cdi-spec-dirs $node/cdi --kubelet-dir $node/kubelet
+  starts claims-1 claims-0
+  expect "$policy: claims-1 has CPUs and memory of its device's NUMA node" "14-15; 1" \
+    "$(cpus_of claims-1); $(mems_of claims-1)"
+  expect "$policy: claims-0 has CPUs and memory of its device's NUMA node" "1-2; 0" \
+    "$(cpus_of claims-0); $(mems_of claims-0)"
+  remove claims-0 claims-1
+done
+expect_part "alignctl explain names the device and its NUMA node" \
+  "example.com/port=on-node-1 on NUMA node 1" \
+  "$(alignctl explain --socket $node/control.sock claims-1 2>&1)"
+
+# No specification describes this device: the container would run anywhere.
+sed -i 's|on-node-1|on-no-node|' $node/claims-1.yaml
+if run_pods claims-1; then
+  fails "a claimed device without specification is refused"
+else
+  passes "a claimed device without specification is refused"
+fi
+expect_part "the refusal names it" "no CDI specification describes example.com/port=on-no-node" \
+  "$answer"
+remove claims-1

@@ -1,0 +1,141 @@
+// CPUs and memory beside devices that DRA has allocated.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/explanation.h"
+#include "core/device_states.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+
+namespace alignd::admission {
+namespace {
+
+using devicemanager::NoPreference;
+
+// Two NUMA nodes with four single-threaded cores each; CPU 0 is reserved.
+Node NodeWith(TopologyManagerPolicy policy,
+              TopologyManagerScope scope = TopologyManagerScope::kContainer) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  config.topology_manager_policy = policy;
+  config.topology_manager_scope = scope;
+  Result<Node> node = Node::Make(MakeMachine("socket:2 numa:1 core:4 thread:1"), config);
+  EXPECT_TRUE(node.ok()) << node.error().message;
+  return *std::move(node);
+}
+
+Container Claiming(const std::string& name, const std::string& cpus, std::vector<int64_t> numa) {
+  Container container = App(name, {{"cpu", cpus}, {"memory", "64Mi"}});
+  container.claimed_devices = {{"example.com/gpu=" + name, std::move(numa)}};
+  return container;
+}
+
+Admission AdmitOn(const Node& node, const Pod& pod) {
+  return Admit(node, NodeState::Initial(node), pod, NoPreference);
+}
+
+class ClaimedDevicesOfEachPolicy : public ::testing::TestWithParam<TopologyManagerPolicy> {};
+INSTANTIATE_TEST_SUITE_P(Policies, ClaimedDevicesOfEachPolicy,
+                         ::testing::Values(TopologyManagerPolicy::kBestEffort,
+                                           TopologyManagerPolicy::kRestricted,
+                                           TopologyManagerPolicy::kSingleNumaNode));
+
+TEST_P(ClaimedDevicesOfEachPolicy, CpusAreOnTheNodeOfTheDevice) {
+  for (const auto scope : {TopologyManagerScope::kContainer, TopologyManagerScope::kPod}) {
+    const Node node = NodeWith(GetParam(), scope);
+    const Admission far = AdmitOn(node, MakePod("p", {Claiming("a", "2", {1})}));
+    ASSERT_TRUE(far.admitted()) << far.refusal->message;
+    EXPECT_EQ(far.assignments.at("a").exclusive.ToString(), "4-5");
+    const Admission near = AdmitOn(node, MakePod("p", {Claiming("a", "2", {0})}));
+    ASSERT_TRUE(near.admitted());
+    EXPECT_EQ(near.assignments.at("a").exclusive.ToString(), "1-2");
+  }
+}
+
+TEST_P(ClaimedDevicesOfEachPolicy, DeviceWithoutKnownPlaceChangesNothing) {
+  const Node node = NodeWith(GetParam());
+  const Pod plain = MakePod("p", {App("a", {{"cpu", "2"}, {"memory", "64Mi"}})});
+  const Admission without = AdmitOn(node, plain);
+  const Admission with = AdmitOn(node, MakePod("p", {Claiming("a", "2", {})}));
+  EXPECT_TRUE(with.assignments == without.assignments);
+  EXPECT_TRUE(with.decisions == without.decisions);
+}
+
+TEST_P(ClaimedDevicesOfEachPolicy, ContainersAlignEachWithItsOwn) {
+  const Node node = NodeWith(GetParam());
+  const Admission admission =
+      AdmitOn(node, MakePod("p", {Claiming("a", "2", {1}), Claiming("b", "2", {0})}));
+  ASSERT_TRUE(admission.admitted());
+  EXPECT_EQ(admission.assignments.at("a").exclusive.ToString(), "4-5");
+  EXPECT_EQ(admission.assignments.at("b").exclusive.ToString(), "1-2");
+}
+
+// As with a device of a plugin: five CPUs need both nodes in any case.
+TEST(ClaimedDevices, MoreCpusThanANodeHasIncludeAllOfTheirNode) {
+  const Pod pod = MakePod("p", {Claiming("a", "5", {1})});
+  for (const auto policy :
+       {TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kRestricted}) {
+    const Admission admission = AdmitOn(NodeWith(policy), pod);
+    ASSERT_TRUE(admission.admitted());
+    EXPECT_EQ(admission.assignments.at("a").exclusive.ToString(), "1,4-7");
+  }
+  const Node node = NodeWith(TopologyManagerPolicy::kSingleNumaNode);
+  const Admission admission = AdmitOn(node, pod);
+  ASSERT_FALSE(admission.admitted());
+  EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
+  const std::string text = Explain(node, NodeState::Initial(node), pod, *admission.refusal).message;
+  EXPECT_NE(text.find("claimed: example.com/gpu=a on NUMA node 1"), std::string::npos) << text;
+}
+
+// The four CPUs of node 1 would be enough for the pod, but not beside the device of node 0.
+TEST(ClaimedDevices, RefusalSaysThatTheirPlaceIsTheCause) {
+  const Node node = NodeWith(TopologyManagerPolicy::kSingleNumaNode);
+  const Pod pod = MakePod("p", {Claiming("a", "4", {0})});
+  const Admission admission = AdmitOn(node, pod);
+  ASSERT_FALSE(admission.admitted());
+  const std::string text = Explain(node, NodeState::Initial(node), pod, *admission.refusal).message;
+  EXPECT_NE(text.find("its claimed devices are where the rest of its request does not fit beside "
+                      "them (example.com/gpu=a on NUMA node 0)"),
+            std::string::npos)
+      << text;
+}
+
+TEST(ClaimedDevices, OnTwoNodesTheyAreRefusedBySingleNumaNodeOnly) {
+  Container container = Claiming("a", "2", {0});
+  container.claimed_devices.push_back({"example.com/gpu=other", {1}});
+  const Pod pod = MakePod("p", {container});
+  EXPECT_FALSE(AdmitOn(NodeWith(TopologyManagerPolicy::kSingleNumaNode), pod).admitted());
+  EXPECT_TRUE(AdmitOn(NodeWith(TopologyManagerPolicy::kRestricted), pod).admitted());
+  EXPECT_TRUE(AdmitOn(NodeWith(TopologyManagerPolicy::kBestEffort), pod).admitted());
+}
+
+TEST(ClaimedDevices, InScopePodTheyUniteAcrossContainers) {
+  const Node node = NodeWith(TopologyManagerPolicy::kSingleNumaNode, TopologyManagerScope::kPod);
+  const Container plain = App("b", {{"cpu", "2"}, {"memory", "64Mi"}});
+  const Admission together = AdmitOn(node, MakePod("p", {Claiming("a", "1", {1}), plain}));
+  ASSERT_TRUE(together.admitted());
+  EXPECT_EQ(together.assignments.at("b").exclusive.ToString(), "5-6");
+  EXPECT_FALSE(
+      AdmitOn(node, MakePod("p", {Claiming("a", "1", {1}), Claiming("b", "1", {0})})).admitted());
+}
+
+TEST(ClaimedDevices, AreHintsBesideThoseOfTheKubeletsManagers) {
+  const Node node = NodeWith(TopologyManagerPolicy::kRestricted);
+  const Admission admission = AdmitOn(node, MakePod("p", {Claiming("a", "2", {1})}));
+  ASSERT_EQ(admission.decisions.size(), 1U);
+  const auto& hints = admission.decisions[0].hints;
+  ASSERT_TRUE(hints.contains("claimed devices"));
+  const topologymanager::HintList shown = hints.at("claimed devices")->Shown();
+  ASSERT_EQ(shown.size(), 1U);
+  EXPECT_EQ(*shown[0].affinity, NumaMask::Of(1));
+  EXPECT_TRUE(shown[0].preferred);
+}
+
+}  // namespace
+}  // namespace alignd::admission
