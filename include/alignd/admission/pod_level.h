@@ -22,7 +22,7 @@ Pod OnThisNode(const Node& node, Pod pod);
 
 // With whom a container shares its CPUs.
 enum class Isolation {
-  kContainer,  // with nobody
+  kContainer,  // with no other container
   kPod,        // with the shared containers of its pod
   kHost,       // with all shared containers of the node
 };

@@ -1,5 +1,5 @@
-// Plugins that answer with garbage, flood, or never end: they harm only who wants their devices,
-// and alignd does not grow.
+// Plugins that answer with garbage, flood, or never end: they harm only containers that request
+// their devices, and alignd does not grow.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>

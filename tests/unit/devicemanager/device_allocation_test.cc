@@ -280,7 +280,7 @@ TEST(DeviceRelease, ReleasesAPod) {
   EXPECT_EQ(state, empty);
 }
 
-TEST(DeviceInvariants, TellWhoHoldsADeviceTwice) {
+TEST(DeviceInvariants, NameTheContainersOfADeviceThatIsAssignedTwice) {
   DeviceState state = StateWith(Registered(kFour));
   Hold(state, {"p", "init"}, kGpu, {"a"});
   Hold(state, {"p", "app"}, kGpu, {"a"});
