@@ -313,9 +313,9 @@ TEST_F(ControlTest, SaysWhatWouldLetARefusedPodFit) {
   EXPECT_NE(end, std::string::npos) << why.out;
   EXPECT_LT(reduce, end) << why.out;
   EXPECT_NE(why.out.find("  end-pods: end pod default/large (CPUs "), std::string::npos) << why.out;
-  const testing::Printed unknown = Alignctl({"why-not", "nobody", "--socket", socket()});
+  const testing::Printed unknown = Alignctl({"why-not", "absent", "--socket", socket()});
   EXPECT_EQ(unknown.status, cli::kFailure);
-  EXPECT_NE(unknown.err.find("no pod nobody was refused"), std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("no pod absent was refused"), std::string::npos) << unknown.err;
   ASSERT_TRUE(world.Release("small").ok());
   const testing::Printed now = Alignctl({"why-not", "late", "--socket", socket()});
   EXPECT_EQ(now.status, cli::kSuccess) << now.out;

@@ -192,7 +192,7 @@ class MirrorGarbage : public MirrorTest {
   std::vector<std::unique_ptr<RawPlugin>> plugins_;
 };
 
-TEST_F(MirrorGarbage, HarmsOnlyWhoWantsItsDevices) {
+TEST_F(MirrorGarbage, HarmsOnlyContainersThatRequestItsDevices) {
   tree_.Write({"config.yaml", StaticConfig()});
   StartRuntime();
   alignd_ = std::make_unique<testing::Process>(AligndCommand(ALIGND_PROGRAM, DaemonOptions()),

@@ -141,7 +141,7 @@ TEST(DeviceAllocation, RefusesInTheKubeletsWords) {
                     "from 2 to 1"));
 }
 
-TEST(DeviceAllocation, IgnoresWhatNobodyAnnounced) {
+TEST(DeviceAllocation, IgnoresWhatNoPluginAnnounced) {
   DeviceState state = StateWith(Registered(kFour));
   const DeviceState before = state;
   EXPECT_EQ(

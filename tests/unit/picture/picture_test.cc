@@ -171,7 +171,7 @@ TEST(PictureSvg, IsSoundForCapturedMachines) {
   }
 }
 
-TEST(PictureSvg, SaysWhoHasWhat) {
+TEST(PictureSvg, NamesTheOwners) {
   const Machine machine = MakeMachine("socket:1 numa:2 core:6 thread:1");
   const std::string svg = RenderSvg(MakePicture(machine, UsualParts(machine), BusyStatus(machine)));
   const std::string words = WordsOf(CheckPicture(svg));
