@@ -1,6 +1,6 @@
-// Reads every #include line under include/ and src/ and checks who may include whom. The modules
-// stand in groups; a module may include what stands in a group before its own. Below the core's
-// groups begin the edges: files, threads, sockets, logging.
+// Reads every #include line under include/ and src/ and checks which module may include which. The
+// modules stand in groups; a module may include what stands in a group before its own. Below the
+// core's groups begin the edges: files, threads, sockets, logging.
 #include <gtest/gtest.h>
 
 #include <algorithm>

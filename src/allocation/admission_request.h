@@ -27,7 +27,7 @@ using StoppedPods = std::function<std::set<std::string>()>;
 // What refusals say about another pod.
 struct PodStanding {
   std::string name = {};   // "namespace/name"; empty: not known
-  bool is_ending = false;  // it has been told to stop, and containers of it still run
+  bool is_ending = false;  // it has been stopped, and containers of it still run
 };
 // By UID. Runs on the thread that explains refusals; must not block.
 using DescribePod = std::function<PodStanding(const std::string& pod_uid)>;

@@ -346,7 +346,7 @@ void AllocationManager::Release(const std::string& pod_uid,
   notes_.Forget(pod_uid);
   ledger_.Keep(std::move(next));
   kubelet_.Forget({pod_uid});
-  unplaced_.Forget(pod_uid);
+  pending_pods_.Forget(pod_uid);
   ledger_.Save(std::move(done));
   reboot_.Settle(ledger_.state().devices);
 }

@@ -30,12 +30,12 @@
 #include "allocation/kubelet_allocation.h"
 #include "allocation/ledger.h"
 #include "allocation/outcome.h"
+#include "allocation/pending_pods.h"
 #include "allocation/plugin_needs.h"
 #include "allocation/pod_notes.h"
 #include "allocation/reboot_wait.h"
 #include "allocation/refusal_explanations.h"
 #include "allocation/state_writer.h"
-#include "allocation/unplaced_pods.h"
 #include "sync/task_queue.h"
 
 namespace alignd::allocation {
@@ -53,7 +53,7 @@ class AllocationManager final : public InventorySink {
   // `initial` comes from CheckpointStore::Load. The references outlive this object, and so does
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
   // `not_devices`: extended resources that no device plugin serves. Containers that request them do
-  // not wait for one. `events` is told what happens.
+  // not wait for one. `events` gets what happens.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
                     BootRecord* boot = nullptr, std::set<std::string> not_devices = {},
@@ -137,7 +137,7 @@ class AllocationManager final : public InventorySink {
   void OnDecision(std::function<void()> observer) { decisions_.OnChange(std::move(observer)); }
 
   // The pods whose last request was not admitted. Thread-safe.
-  const UnplacedPods& unplaced() const { return unplaced_; }
+  const PendingPods& pending_pods() const { return pending_pods_; }
 
   // The names of the pod's init containers (not sidecars), as far as requests since the start have
   // shown them. Thread-safe.
@@ -147,7 +147,7 @@ class AllocationManager final : public InventorySink {
 
   // Records that the pod could not be decided about because the request is faulty. Thread-safe.
   void NoteFault(const Pod& pod, const Error& why) {
-    unplaced_.Answered(Requested::In({.pod = pod}), why);
+    pending_pods_.Answered(Requested::In({.pod = pod}), why);
     decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, /*source=*/{}), why);
   }
 
@@ -243,7 +243,7 @@ class AllocationManager final : public InventorySink {
   AllocationEvents& events_;                 // thread-safe
   KubeletAllocation& kubelet_;
   DecisionLog decisions_;     // thread-safe
-  UnplacedPods unplaced_;     // thread-safe
+  PendingPods pending_pods_;  // thread-safe
   InventoryQueue inventory_;  // announcing is thread-safe
 
   // Shared with callbacks that outlive this object: what they post then is dropped.

@@ -20,7 +20,7 @@
 
 namespace alignd::allocation {
 
-// A request, and who gets the answer.
+// A request, and the callers that get the answer.
 struct Caller {
   AdmissionRequest request;
   std::function<void(Outcome)> done;
@@ -94,7 +94,7 @@ class HeldRequests {
     Clock::time_point since;
   };
 
-  // Why there is no room for a message of that size; nullopt: there is.
+  // Why a message of that size is not taken; nullopt: it is.
   std::optional<std::string> WhyFull(size_t message_bytes) const;
   std::map<ContainerKey, Held>::iterator Erase(std::map<ContainerKey, Held>::iterator entry);
   // Follows each change of `held_`.

@@ -126,7 +126,7 @@ void Ledger::OnWritten(const StateWriter::Job& job, const Result<StateWriter::Le
     attempts_.clear();
   }
   Settle(std::exchange(written_, {}), result.ok() ? Result<Done>(Done{}) : result.error());
-  // After a failure only for those who wait: each write is answered.
+  // After a failure only for the requests that wait: each write is answered.
   if (!next_.empty() || !is_uncertain_) WriteNext();
   if (is_writing_ || !next_.empty()) return;
   for (const auto& task : std::exchange(idle_, {})) task();

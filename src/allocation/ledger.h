@@ -28,8 +28,8 @@ struct Snapshot {
 // pods, but neither saved nor published before Commit. Other changes are published at once.
 //
 // One write runs at a time, on the writer's thread. What is committed or changed meanwhile is
-// written together by the next one (group commit). So a slow disk delays those who wait for it by
-// two writes at most, and no other.
+// written together by the next one (group commit). So a slow disk delays the requests that wait for
+// it by two writes at most, and no other.
 class Ledger {
  public:
   using Observer = std::function<void(std::shared_ptr<const Snapshot>)>;

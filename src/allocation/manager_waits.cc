@@ -19,7 +19,7 @@ void AllocationManager::Admit(AdmissionRequest request, AdmitDone done) {
   AdmitDone noted = [this, requested = Requested::In(request), cancelled = request.cancelled,
                      done = std::move(done)](const Outcome& outcome) {
     // A caller that has cancelled asks again, or its pod is deleted.
-    if (cancelled == nullptr || !*cancelled) unplaced_.Answered(requested, outcome);
+    if (cancelled == nullptr || !*cancelled) pending_pods_.Answered(requested, outcome);
     done(outcome);
   };
   const auto caller = std::make_shared<Caller>(Caller{std::move(request), std::move(noted)});

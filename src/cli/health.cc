@@ -22,12 +22,12 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
     if (!is_over) ++conditions[condition.type()];
   }
   for (const auto& [type, count] : conditions) add(type, count);
-  std::map<std::string, int> unplaced;
-  for (const control::v1::UnplacedPod& pod : status.unplaced()) {
-    if (pod.state() != "waiting") ++unplaced["container " + pod.state()];
-    if (pod.state() == "waiting" && pod.times() > 0) ++unplaced["container waits again"];
+  std::map<std::string, int> pending;
+  for (const control::v1::PendingPod& pod : status.pending()) {
+    if (pod.state() != "waiting") ++pending["container " + pod.state()];
+    if (pod.state() == "waiting" && pod.times() > 0) ++pending["container waits again"];
   }
-  for (const auto& [what, count] : unplaced) add(what, count);
+  for (const auto& [what, count] : pending) add(what, count);
   int missing = 0;
   int unhealthy = 0;
   for (const control::v1::DeviceResource& resource : status.devices()) {

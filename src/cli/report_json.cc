@@ -82,7 +82,7 @@ std::string Since(const v1::GetStatusResponse& status, int64_t unix_ms) {
   return ReadableDuration(std::chrono::milliseconds(status.time_unix_ms() - unix_ms));
 }
 
-Json JsonOf(const v1::GetStatusResponse& status, const v1::UnplacedPod& pod) {
+Json JsonOf(const v1::GetStatusResponse& status, const v1::PendingPod& pod) {
   return {{"pod_uid", pod.pod_uid()},
           {"pod", pod.pod()},
           {"container", pod.container()},
@@ -186,8 +186,8 @@ Json JsonOf(const v1::PodDecision& decision) {
 
 std::string StatusJson(const v1::GetStatusResponse& status) {
   const std::vector<std::string> problems = ProblemsOf(status);
-  Json unplaced = Json::array();
-  for (const v1::UnplacedPod& pod : status.unplaced()) unplaced.push_back(JsonOf(status, pod));
+  Json pending = Json::array();
+  for (const v1::PendingPod& pod : status.pending()) pending.push_back(JsonOf(status, pod));
   return Text({{"version", status.version()},
                {"node", status.node()},
                {"health", problems.empty() ? "healthy" : "degraded"},
@@ -205,7 +205,7 @@ std::string StatusJson(const v1::GetStatusResponse& status) {
                {"devices", ListOf(status.devices(), JsonOf)},
                {"pods", status.pods()},
                {"containers", ListOf(status.containers(), JsonOf)},
-               {"unplaced", std::move(unplaced)},
+               {"pending", std::move(pending)},
                {"conditions", ListOf(status.conditions(), JsonOf)}});
 }
 

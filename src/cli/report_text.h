@@ -10,7 +10,7 @@
 namespace alignd::cli {
 
 // One screen: health and its problems, policies, a bar of CPUs per NUMA node with memory and
-// devices, device plugins, containers that are not placed, conditions, and how many are assigned.
+// devices, device plugins, pending containers, conditions, and how many are assigned.
 // `wide`: messages in full, and a table of the containers with assignments. The CPU lists are
 // valid, as in an answer of ControlClient. Texts of others are printed as host::Printable.
 void PrintStatus(const control::v1::GetStatusResponse& report, bool wide, std::ostream& out);

@@ -41,7 +41,7 @@ void AddStatusCommand(CLI::App& app, Action& action) {
   const auto options = std::make_shared<StatusOptions>();
   CLI::App* const command = app.add_subcommand(
       "status",
-      "Show this node on one screen: health, what is free, containers that are not placed, "
+      "Show this node on one screen: health, what is free, pending containers, "
       "conditions; exit status 0: healthy, 1: degraded, 2: alignd does not answer");
   AddSocketOption(*command, options->socket);
   AddOutputOption(*command, options->output);

@@ -155,9 +155,9 @@ void PrintDevices(const v1::GetStatusResponse& status, std::ostream& out) {
   }
 }
 
-void PrintUnplaced(const v1::GetStatusResponse& status, bool wide, std::ostream& out) {
-  if (!status.unplaced().empty()) out << "\nnot placed:\n";
-  for (const v1::UnplacedPod& pod : status.unplaced()) {
+void PrintPending(const v1::GetStatusResponse& status, bool wide, std::ostream& out) {
+  if (!status.pending().empty()) out << "\npending:\n";
+  for (const v1::PendingPod& pod : status.pending()) {
     out << "  pod " << pod.pod();
     if (!pod.container().empty()) out << ", container " << pod.container();
     out << ": " << Coloured{Colour::kYellow, pod.state()} << " for "
@@ -232,7 +232,7 @@ void PrintStatus(const v1::GetStatusResponse& report, bool wide, std::ostream& o
   out << "\nfree (#: exclusive, .: free and used by the shared pool, r: reserved):\n";
   for (const v1::NumaNode& node : status.numa()) PrintNumaNode(node, out);
   PrintDevices(status, out);
-  PrintUnplaced(status, wide, out);
+  PrintPending(status, wide, out);
   PrintConditions(status.conditions(), out);
   PrintAssigned(status, wide, out);
 }

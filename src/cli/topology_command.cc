@@ -68,7 +68,7 @@ void AddTopologyCommand(CLI::App& app, Action& action) {
   CLI::App* const command =
       app.add_subcommand("topology",
                          "Show CPUs, caches, memory, distances and devices per NUMA node, and, if "
-                         "alignd runs, who has them; as a tree or as a picture");
+                         "alignd runs, which containers have them; as a tree or as a picture");
   CLI::Option* const root =
       command
           ->add_option("--root", options->root,

@@ -12,8 +12,8 @@ namespace alignd::cli {
 using picture::ReadableBytes;
 
 // One block of lines per NUMA node, with sockets, uncore caches and cores below it. A socket or
-// cache that reaches beyond the NUMA node says so. Then the devices, and who has which CPUs, as far
-// as that is known. Ends with a line end.
+// cache that reaches beyond the NUMA node says so. Then the devices, and which containers have
+// which CPUs, as far as that is known. Ends with a line end.
 std::string TopologyTree(const picture::Picture& picture);
 
 // The machine alone.

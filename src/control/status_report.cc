@@ -141,10 +141,10 @@ system_clock::time_point OnSystemClock(steady_clock::time_point time) {
 
 // Those that wait, and those whose last request was not admitted. A container that failed and waits
 // again is one entry.
-std::vector<v1::UnplacedPod> ReportUnplaced(const allocation::AllocationManager& allocation) {
-  std::map<ContainerKey, v1::UnplacedPod> entries;
-  for (const allocation::UnplacedPod& pod : allocation.unplaced().Report()) {
-    v1::UnplacedPod& entry = entries[pod.key];
+std::vector<v1::PendingPod> ReportPending(const allocation::AllocationManager& allocation) {
+  std::map<ContainerKey, v1::PendingPod> entries;
+  for (const allocation::PendingPod& pod : allocation.pending_pods().Report()) {
+    v1::PendingPod& entry = entries[pod.key];
     entry.set_pod_uid(Readable(pod.key.pod_uid));
     entry.set_pod(Readable(pod.name));
     entry.set_container(Readable(pod.key.container));
@@ -157,7 +157,7 @@ std::vector<v1::UnplacedPod> ReportUnplaced(const allocation::AllocationManager&
   }
   if (const auto list = allocation.waits().list) {
     for (const allocation::HeldRequests::Wait& wait : *list) {
-      v1::UnplacedPod& entry = entries[wait.key];
+      v1::PendingPod& entry = entries[wait.key];
       entry.set_pod_uid(Readable(wait.key.pod_uid));
       entry.set_pod(Readable(wait.name));
       entry.set_container(Readable(wait.key.container));
@@ -168,9 +168,9 @@ std::vector<v1::UnplacedPod> ReportUnplaced(const allocation::AllocationManager&
       entry.set_until_unix_ms(UnixMs(OnSystemClock(wait.until)));
     }
   }
-  std::vector<v1::UnplacedPod> report;
+  std::vector<v1::PendingPod> report;
   for (auto& [key, entry] : entries) report.push_back(std::move(entry));
-  std::ranges::stable_sort(report, {}, &v1::UnplacedPod::first_unix_ms);
+  std::ranges::stable_sort(report, {}, &v1::PendingPod::first_unix_ms);
   return report;
 }
 
@@ -288,8 +288,8 @@ v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devic
     if (added.pod().empty()) added.set_pod(NameIn(names, added.pod_uid()));
   }
   message.set_pods(static_cast<uint32_t>(ContainersByPod(sources, state).size()));
-  for (v1::UnplacedPod& pod : ReportUnplaced(sources.allocation)) {
-    *message.add_unplaced() = std::move(pod);
+  for (v1::PendingPod& pod : ReportPending(sources.allocation)) {
+    *message.add_pending() = std::move(pod);
   }
   return message;
 }

@@ -14,7 +14,7 @@
 namespace alignd::control {
 namespace {
 
-using allocation::UnplacedPod;
+using allocation::PendingPod;
 
 // Resources of the pod that no device plugin has registered.
 std::set<std::string> Unregistered(const ReportSources& sources, const admission::NodeState& state,
@@ -33,18 +33,18 @@ struct WantedPod {
   // Without these resources alignd does not admit it.
   std::set<std::string> unknown;
   // The last answer, if that was not for a lack of free resources.
-  std::optional<UnplacedPod> failed;
+  std::optional<PendingPod> failed;
 };
 
 // The daemon refuses unknown devices before it asks the policies, and knows the devices of the
 // kubelet's own plugins. So its last answer says which are missing.
 WantedPod KnownPod(const ReportSources& sources, const admission::NodeState& state,
-                   const UnplacedPod& unplaced) {
-  WantedPod wanted{*unplaced.pod, {}, std::nullopt};
-  if (unplaced.by_policy) return wanted;
-  const std::string missing = allocation::UnknownDeviceIn(unplaced.message);
+                   const PendingPod& pending) {
+  WantedPod wanted{*pending.pod, {}, std::nullopt};
+  if (pending.by_policy) return wanted;
+  const std::string missing = allocation::UnknownDeviceIn(pending.message);
   if (missing.empty()) {
-    wanted.failed = unplaced;
+    wanted.failed = pending;
     return wanted;
   }
   wanted.unknown = Unregistered(sources, state, wanted.pod);
@@ -62,7 +62,7 @@ Result<WantedPod> FindWanted(const ReportSources& sources, const admission::Node
     std::set<std::string> unknown = Unregistered(sources, state, *pod);
     return WantedPod{*std::move(pod), std::move(unknown), std::nullopt};
   }
-  const std::vector<UnplacedPod> found = sources.allocation.unplaced().Find(request.pod());
+  const std::vector<PendingPod> found = sources.allocation.pending_pods().Find(request.pod());
   if (found.empty()) {
     return Error{
         ErrorCode::kNotFound, "no pod " + request.pod() + " was refused in the last 15 minutes",
@@ -70,7 +70,7 @@ Result<WantedPod> FindWanted(const ReportSources& sources, const admission::Node
   }
   if (found.size() > 1) {
     std::string names;
-    for (const UnplacedPod& one : found) names += (names.empty() ? "" : ", ") + one.name;
+    for (const PendingPod& one : found) names += (names.empty() ? "" : ", ") + one.name;
     return Error{ErrorCode::kInvalidArgument,
                  request.pod() + " is the name of several pods: " + names,
                  "name one of them with its namespace"};

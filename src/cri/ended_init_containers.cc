@@ -159,22 +159,26 @@ void AddEndedInitContainers(const HandlerContext& context,
   const LinuxContainerResources& pod = request.sandbox_config().linux().resources();
   if (IsShown(pod) && !Exceeds(Together(self, others), pod)) return done(std::move(ask));
 
+  auto add = [ask = std::move(ask), done = std::move(done), others = std::move(others), self,
+              pod](const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
+    if (!containers.ok()) {
+      spdlog::warn("pod {}: which of its containers have ended is not known: {}", NameOf(ask.pod),
+                   containers.error().Text());
+      return done(std::move(ask));
+    }
+    std::vector<Container> ended;
+    for (const std::string& name : Ended(others, self, pod, *containers)) {
+      ask.source += (ended.empty() ? "; ended init containers: " : ", ") + name;
+      ended.push_back(std::move(others.at(name).container));
+    }
+    ask.pod.containers.insert(ask.pod.containers.begin(), ended.begin(), ended.end());
+    done(std::move(ask));
+  };
   context.runtime.ListSandbox(
       context.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id()),
-      [ask = std::move(ask), done = std::move(done), others = std::move(others), self,
-       pod](const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
-        if (!containers.ok()) {
-          spdlog::warn("pod {}: which of its containers have ended is not known: {}",
-                       NameOf(ask.pod), containers.error().Text());
-          return done(std::move(ask));
-        }
-        std::vector<Container> ended;
-        for (const std::string& name : Ended(others, self, pod, *containers)) {
-          ask.source += (ended.empty() ? "; ended init containers: " : ", ") + name;
-          ended.push_back(std::move(others.at(name).container));
-        }
-        ask.pod.containers.insert(ask.pod.containers.begin(), ended.begin(), ended.end());
-        done(std::move(ask));
+      [&events = context.events,
+       add = std::move(add)](Result<std::vector<reconcile::SandboxContainer>> containers) {
+        events.Post([add, containers = std::move(containers)]() mutable { add(containers); });
       });
 }
 

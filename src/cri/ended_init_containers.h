@@ -21,7 +21,8 @@ namespace alignd::cri {
 // twice.
 //
 // The runtime is asked only if the result depends on it. If it does not answer, nothing is added.
-// `done` runs once, perhaps before this function returns, on any thread.
+// `done` runs once: before this function returns, or on the events thread. After the events loop
+// has stopped, it is dropped.
 void AddEndedInitContainers(const HandlerContext& context,
                             const runtime::v1::CreateContainerRequest& request,
                             podsource::PodAsk ask, std::function<void(podsource::PodAsk)> done);

@@ -25,8 +25,8 @@ std::chrono::steady_clock::time_point AnswerBy(
   constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::minutes(2);
   constexpr std::chrono::nanoseconds kMargin = std::chrono::seconds(5);
   const auto now = std::chrono::steady_clock::now();
-  const std::chrono::nanoseconds left = deadline ? *deadline - now : kDefaultTimeout;
-  return now + left - std::min(kMargin, left / 4);
+  const std::chrono::nanoseconds timeout = deadline ? *deadline - now : kDefaultTimeout;
+  return now + timeout - std::min(kMargin, timeout / 4);
 }
 
 void ReportCallersCpuSet(const HandlerContext& context, const std::string& method) {

@@ -146,10 +146,12 @@ class RunningDaemon final : public Daemon {
     registration_.reset();
     watcher_.reset();
     forwarder_.reset();
+    std::unique_ptr<mirror::Mirror> mirror;
     {
       const MutexLock lock(mirror_mutex_);
-      mirror_.reset();
+      mirror.swap(mirror_);
     }
+    mirror.reset();  // waits for gRPC's threads: without the lock, which the decision thread takes
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
     CheckStateFiles();

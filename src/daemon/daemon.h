@@ -1,21 +1,5 @@
 // Constructs alignd's parts in order, starts them, and stops them in reverse order.
-//
-// The threads of alignd, beside gRPC's own and the logger's:
-//
-// | thread       | owns                                                  | may block             |
-// | ------------ | ----------------------------------------------------- | --------------------- |
-// | `main`       | signals, systemd's watchdog                           | yes                   |
-// | `events`     | connections of the proxy, inotify (`host::EventLoop`) | no                    |
-// | `decision`   | allocations                                           | no                    |
-// | `disk`       | writes of alignd's own files                          | yes                   |
-// | `background` | cpuset updater, pod releaser, plugins' times, mirror  | no                    |
-// | `io`         | runtime lister, cpuset guard, files of the kubelet    | yes                   |
-//
-// `events` is one thread so that a relayed call passes without locks. `decision` is one thread
-// because allocations are decided one after the other. Work that never blocks shares `background`.
-// What alignd writes is written on `disk`, and work that may block on the files of others is on
-// `io`: a slow file delays no decision. No thread waits for the runtime: all of alignd's own calls
-// of it are asynchronous.
+// docs/architecture.md names the threads, what each owns, and what it may wait for.
 #pragma once
 
 #include <map>

@@ -123,7 +123,7 @@ class PluginRegistry final : public allocation::DevicePlugins {
 
   EndpointPtr Own(std::unique_ptr<PluginConnection> endpoint) EXCLUDES(mutex_);
   void Destroy(PluginConnection* endpoint) EXCLUDES(mutex_);
-  // nullopt: there is room for a plugin of that resource.
+  // nullopt: a plugin of that resource is taken.
   std::optional<Error> WhyFull(const std::string& resource) const REQUIRES(mutex_);
   // A plugin was reached, or not.
   void OnConnected(const std::string& resource, uint64_t registration,

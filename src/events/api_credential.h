@@ -1,4 +1,4 @@
-// How the API server is reached, and as whom: from a kubeconfig, or as a pod.
+// How the API server is reached, and with which identity: from a kubeconfig, or as a pod.
 #pragma once
 
 #include <filesystem>

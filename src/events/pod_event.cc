@@ -88,8 +88,8 @@ std::string Described(const control::v1::ContainerAssignment& assigned) {
   return text;
 }
 
-void AddUnplaced(const control::v1::GetStatusResponse& report, std::vector<PodEvent>& events) {
-  for (const control::v1::UnplacedPod& pod : report.unplaced()) {
+void AddPending(const control::v1::GetStatusResponse& report, std::vector<PodEvent>& events) {
+  for (const control::v1::PendingPod& pod : report.pending()) {
     PodEvent event;
     if (!SetPod(pod.pod(), pod.pod_uid(), event)) continue;
     const bool waits = pod.state() == "waiting";
@@ -184,7 +184,7 @@ std::string PodEvent::Repetition(uint64_t count) const {
 
 std::vector<PodEvent> EventsOf(const control::v1::GetStatusResponse& report) {
   std::vector<PodEvent> events;
-  AddUnplaced(report, events);
+  AddPending(report, events);
   AddConditions(report, events);
   AddAssignments(report, events);
   std::map<std::string, PodEvent> by_name;

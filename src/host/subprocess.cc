@@ -42,11 +42,11 @@ int Spawn(const std::vector<std::string>& command, int write_end, pid_t& pid) {
 bool ReadAll(int fd, Clock::time_point until, size_t max_bytes, ProcessResult& result) {
   std::array<char, 65'536> buffer{};
   for (;;) {
-    const auto left =
+    const auto remaining =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) return false;
+    if (remaining <= 0) return false;
     pollfd wait{fd, POLLIN, 0};
-    const int ready = poll(&wait, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));
+    const int ready = poll(&wait, 1, static_cast<int>(std::min<int64_t>(remaining, 60'000)));
     if (ready < 0 && errno != EINTR) return false;
     if (ready <= 0) continue;
     const ssize_t size = read(fd, buffer.data(), buffer.size());

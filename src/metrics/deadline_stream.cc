@@ -16,11 +16,11 @@ DeadlineStream::DeadlineStream(int socket, int stop, const Limits& limits)
 
 bool DeadlineStream::Wait(short events, Clock::time_point until) const {
   for (;;) {
-    const auto left =
+    const auto remaining =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) return false;
+    if (remaining <= 0) return false;
     std::array<pollfd, 2> polled = {{{socket_, events, 0}, {stop_, POLLIN, 0}}};
-    const int ready = poll(polled.data(), polled.size(), static_cast<int>(left));
+    const int ready = poll(polled.data(), polled.size(), static_cast<int>(remaining));
     if (ready < 0 && errno == EINTR) continue;
     return ready > 0 && polled[1].revents == 0;
   }
@@ -34,9 +34,9 @@ bool DeadlineStream::is_writable() const {
 
 ssize_t DeadlineStream::read(char* data, size_t size) {
   if (next_ == end_) {
-    const size_t room = std::min(buffer_.size(), limits_.max_read_bytes - read_);
-    if (room == 0 || !Wait(POLLIN, read_until_)) return -1;
-    const ssize_t got = recv(socket_, buffer_.data(), room, MSG_DONTWAIT);
+    const size_t space = std::min(buffer_.size(), limits_.max_read_bytes - read_);
+    if (space == 0 || !Wait(POLLIN, read_until_)) return -1;
+    const ssize_t got = recv(socket_, buffer_.data(), space, MSG_DONTWAIT);
     if (got <= 0) return got;
     next_ = 0;
     end_ = static_cast<size_t>(got);

@@ -40,7 +40,7 @@ class HttpServer {
     std::chrono::milliseconds answer_within{10'000};
     // Pages that are served only to requests whose Host is an IP address, localhost or this
     // machine's name. A site whose name is made to resolve to this address could else read them in
-    // the browser of someone who has the address open (DNS rebinding).
+    // a browser that has the address open (DNS rebinding).
     std::set<std::string> named_hosts_only{};
     // After an address could not be used, it is tried again.
     std::chrono::milliseconds retry{10'000};

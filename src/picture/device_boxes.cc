@@ -93,8 +93,8 @@ Box ResourceBox(const Owners& owners, const std::string& resource, const Devices
   Box box{.title = resource + count, .paint = kDevicePaint};
   Box rows = InRows(std::move(boxes), width - 14, 5);
   // The count stays if the name is long.
-  const int room = std::max(rows.width, 250);
-  Line line = FittedLine(resource, 7, 14, room - TextWidth(count, 10, true), 10, true);
+  const int line_width = std::max(rows.width, 250);
+  Line line = FittedLine(resource, 7, 14, line_width - TextWidth(count, 10, true), 10, true);
   line.text += count;
   box.lines.push_back(std::move(line));
   Enclose(box, std::move(rows), 7);

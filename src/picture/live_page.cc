@@ -65,7 +65,7 @@ std::vector<std::string> CellsOfCondition(const v1::Condition& condition) {
           Cell(condition.remedy())};
 }
 
-std::vector<std::string> CellsOfPod(const v1::UnplacedPod& pod) {
+std::vector<std::string> CellsOfPod(const v1::PendingPod& pod) {
   return {Cell(pod.pod().empty() ? pod.pod_uid() : pod.pod()),
           pod.container().empty() ? "all" : Cell(pod.container()),
           EscapeMarkup(pod.state()),
@@ -150,9 +150,8 @@ std::string RenderPage(const std::string& svg, const v1::GetStatusResponse& stat
          ". <a href=\"topology.svg\">Picture "
          "alone</a>, <a href=\"metrics\">metrics</a>.</p>\n" +
          // Above the picture, which can be higher than a screen.
-         Table("Pods that are not placed",
-               {"Pod", "Container", "State", "Reason", "Since", "Until", "Message"},
-               "No pod waits, and none was refused in the last 15 minutes.", status.unplaced(),
+         Table("Pending pods", {"Pod", "Container", "State", "Reason", "Since", "Until", "Message"},
+               "No pod waits, and none was refused in the last 15 minutes.", status.pending(),
                CellsOfPod) +
          Table("Conditions",
                {"Type", "Since", "Last seen", "Times", "Subject", "Message", "What to do"},

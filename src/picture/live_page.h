@@ -1,4 +1,4 @@
-// The live page of the daemon: the picture, conditions, and pods that are not placed.
+// The live page of the daemon: the picture, conditions, and pending pods.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // The colours of pictures. Owners: those of Okabe and Ito, which people with each kind of colour
-// blindness can tell apart. A key in letters says the same, because there are more containers than
+// blindness can distinguish. A key in letters says the same, because there are more containers than
 // colours. Each text has a contrast of at least 4.5 to what it stands on.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What a picture of a node shows: the machine, its caches and PCI devices, and who owns each CPU
-// and device.
+// What a picture of a node shows: the machine, its caches and PCI devices, and the owner of each
+// CPU and device.
 #pragma once
 
 #include <cstddef>

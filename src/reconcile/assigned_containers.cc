@@ -8,22 +8,23 @@
 namespace alignd::reconcile {
 namespace {
 
-// CPUs and devices. Memory is not told apart by an id.
-struct Held {
+// CPUs and devices. Memory has no ids.
+struct CpusAndDevices {
   CpuSet cpus;
   std::set<std::pair<std::string, std::string>> devices;  // resource, id
 };
 
-void AddHeld(const admission::NodeState& state, const ContainerKey& key, Held& held) {
-  if (const CpuSet* cpus = state.cpu.Find(key)) held.cpus |= *cpus;
+void AddAssigned(const admission::NodeState& state, const ContainerKey& key,
+                 CpusAndDevices& assigned) {
+  if (const CpuSet* cpus = state.cpu.Find(key)) assigned.cpus |= *cpus;
   const auto allocated = state.devices.allocations.find(key);
   if (allocated == state.devices.allocations.end()) return;
   for (const auto& [resource, allocation] : allocated->second) {
-    for (const std::string& id : allocation.Ids()) held.devices.emplace(resource, id);
+    for (const std::string& id : allocation.Ids()) assigned.devices.emplace(resource, id);
   }
 }
 
-bool Covers(const Held& all, const Held& part) {
+bool Covers(const CpusAndDevices& all, const CpusAndDevices& part) {
   const bool is_something = !part.cpus.empty() || !part.devices.empty();
   return is_something && (part.cpus - all.cpus).empty() &&
          std::ranges::includes(all.devices, part.devices);
@@ -48,17 +49,17 @@ std::set<ContainerKey> AssignedContainers(const admission::NodeState& state) {
 std::set<ContainerKey> ReusedContainers(const admission::NodeState& state,
                                         const ContainerRegistry& registry) {
   std::set<ContainerKey> running;
-  std::map<std::string, Held> held_by_running;  // by pod UID
+  std::map<std::string, CpusAndDevices> of_running;  // by pod UID
   for (const admission::RunningContainer& container : registry.Containers()) {
     if (!running.insert(container.key).second) continue;
-    AddHeld(state, container.key, held_by_running[container.key.pod_uid]);
+    AddAssigned(state, container.key, of_running[container.key.pod_uid]);
   }
   std::set<ContainerKey> reused;
   for (const ContainerKey& key : AssignedContainers(state)) {
-    const auto others = held_by_running.find(key.pod_uid);
-    if (running.contains(key) || others == held_by_running.end()) continue;
-    Held own;
-    AddHeld(state, key, own);
+    const auto others = of_running.find(key.pod_uid);
+    if (running.contains(key) || others == of_running.end()) continue;
+    CpusAndDevices own;
+    AddAssigned(state, key, own);
     if (Covers(others->second, own)) reused.insert(key);
   }
   return reused;

@@ -85,7 +85,7 @@ class ContainerRegistry {
 
   // Around a call that stops or removes the sandbox or container of that id. `may_go_on`: the call
   // has failed, but it is not known whether the runtime has gone on with it; the processes may have
-  // been told to end, and ignore that.
+  // got the signal to end, and ignore it.
   void BeginStop(const std::string& id);
   void EndStop(const std::string& id, bool may_go_on);
   // Whether a sandbox of the pod is being stopped, or all containers of the pod that have not

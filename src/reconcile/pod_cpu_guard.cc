@@ -210,7 +210,7 @@ bool PodCpuGuard::CheckShares(const std::string& uid, Pod& pod) {
       return true;  // it was tried
     }
     // The kubelet writes them at each try.
-    spdlog::log(std::exchange(pod.told, true) ? spdlog::level::debug : spdlog::level::info,
+    spdlog::log(std::exchange(pod.logged, true) ? spdlog::level::debug : spdlog::level::info,
                 "{}: its CPU shares are {} again, not {}: its resize is refused",
                 NameOf(SubjectOf(uid)), pod.shares, *shares);
     pod.changed.reset();

@@ -80,7 +80,7 @@ class PodCpuGuard {
     std::optional<Clock::time_point> changed;  // other shares were found, first
     std::optional<Clock::time_point> refused;  // a resize, last
     bool restore = false;                      // the shares: a resize was refused since the check
-    bool told = false;                         // that shares were restored
+    bool logged = false;                       // that shares were restored
     std::deque<Clock::time_point> repairs;     // within `window`
     std::deque<Clock::time_point> checks;      // likewise, that others have caused
     bool asked = false;                        // for a check, by others

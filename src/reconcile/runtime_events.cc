@@ -21,9 +21,9 @@ constexpr char kEventsMethod[] = "/runtime.v1.RuntimeService/GetContainerEvents"
 
 constexpr size_t kMaxChanged = 1024;  // ids that wait; further ones are as unknown
 
-// Whether the event tells of a container that may run now. The end of a container changes nothing
+// Whether the event is about a container that may run now. The end of a container changes nothing
 // that could not wait.
-bool TellsOfStart(runtime::v1::ContainerEventType type) {
+bool IsOfStart(runtime::v1::ContainerEventType type) {
   return type == runtime::v1::CONTAINER_CREATED_EVENT ||
          type == runtime::v1::CONTAINER_STARTED_EVENT;
 }
@@ -54,7 +54,7 @@ class RuntimeEvents::Stream final
     if (!ok) return;  // the end
     runtime::v1::ContainerEventResponse event;
     const bool readable = rpc::Decode(message_, event).ok();
-    if (!readable || TellsOfStart(event.container_event_type())) {
+    if (!readable || IsOfStart(event.container_event_type())) {
       events_.OnEvent(readable ? event.container_id() : "");
     }
     StartRead(&message_);

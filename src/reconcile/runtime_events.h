@@ -30,7 +30,7 @@ class RuntimeEvents {
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    // A container of which an event tells gets this long to become known: alignd learns of its own
+    // A container that an event names gets this long to become known: alignd learns of its own
     // containers from the runtime's answer, which may come after the event.
     std::chrono::milliseconds settle{200};
     std::chrono::milliseconds pause{500};  // at least, between two listings because of events

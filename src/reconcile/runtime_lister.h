@@ -31,7 +31,7 @@ class RuntimeLister {
     std::chrono::milliseconds retry{1'000};    // after a listing that failed
     // From the end of a listing that was requested until another one that is requested begins: a
     // flood of requests, such as updates of unknown containers, does not list without end. One
-    // listing answers all who wait for it.
+    // listing answers all callers that wait for it.
     std::chrono::milliseconds pause{500};
   };
 

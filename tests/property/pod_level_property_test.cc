@@ -80,22 +80,22 @@ Pod PodOf(const PlannedPod& planned) {
   return pod;
 }
 
-// What is left to container `index` by the sidecars and apps that run beside it with an amount of
-// their own: all of the pod's for an init container, and those before it.
-int LeftTo(const PlannedPod& pod, size_t index, int whole, int Planned::*amount) {
+// What is available to container `index` beside the sidecars and apps that run with an amount of
+// their own: those of the whole pod, or for an init container those before it.
+int AvailableTo(const PlannedPod& pod, size_t index, int whole, int Planned::*amount) {
   const bool ends_first = pod.containers[index].kind == ContainerKind::kInit;
-  int left = whole;
+  int available = whole;
   for (size_t other = 0; other < pod.containers.size(); ++other) {
     const Planned& beside = pod.containers[other];
     const bool runs = beside.kind != ContainerKind::kInit && (!ends_first || other < index);
-    if (runs) left -= beside.*amount;
+    if (runs) available -= beside.*amount;
   }
-  return left;
+  return available;
 }
 
 bool SomeSharedContainerHasNone(const PlannedPod& pod, int whole, int Planned::*amount) {
   for (size_t i = 0; i < pod.containers.size(); ++i) {
-    if (pod.containers[i].cpus == 0 && LeftTo(pod, i, whole, amount) <= 0) return true;
+    if (pod.containers[i].cpus == 0 && AvailableTo(pod, i, whole, amount) <= 0) return true;
   }
   return false;
 }
@@ -172,7 +172,7 @@ class PodLevelProperty : public testing::Test {
       ASSERT_NE(blocks, nullptr);
       ASSERT_EQ(blocks->size(), 1U);
       const int gib = pod.containers[i].cpus > 0 ? pod.containers[i].gib
-                                                 : LeftTo(pod, i, pod.gib, &Planned::gib);
+                                                 : AvailableTo(pod, i, pod.gib, &Planned::gib);
       ASSERT_EQ(blocks->front().size, static_cast<uint64_t>(gib) * kGib);
       ASSERT_EQ(blocks->front().numa_affinity, whole[0].numa_affinity);
     }
@@ -298,7 +298,7 @@ TEST_F(PodLevelProperty, PartOfAPodIsCompletedInItsOwnCpus) {
     while (parts.size() > kept) {
       parts.erase(NameOf(is_prefix ? parts.size() - 1 : planned.containers.size() - parts.size()));
     }
-    const std::map<std::string, CpuSet> left = parts;
+    const std::map<std::string, CpuSet> before = parts;
     const Admission again = Admit(crowded.node, crowded.state, pod, devicemanager::NoPreference);
     if (!again.admitted()) continue;  // the policy may not admit where the pod is
     crowded.state = again.next;
@@ -307,7 +307,7 @@ TEST_F(PodLevelProperty, PartOfAPodIsCompletedInItsOwnCpus) {
     if (!is_prefix) continue;
     ++completed;
     ASSERT_TRUE(crowded.state.cpu.pods == admission.next.cpu.pods);
-    for (const auto& [name, cpus] : left) {
+    for (const auto& [name, cpus] : before) {
       ASSERT_EQ(crowded.state.cpu.assignments.at("whole").at(name), cpus);
     }
   }

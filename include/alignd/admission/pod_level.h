@@ -20,9 +20,9 @@ PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod);
 // container (ExclusiveCpus, IsPinned) need it; Admit finds it itself.
 Pod OnThisNode(const Node& node, Pod pod);
 
-// With whom a container shares its CPUs.
+// The containers that a container shares its CPUs with.
 enum class Isolation {
-  kContainer,  // with nobody
+  kContainer,  // with no other container
   kPod,        // with the shared containers of its pod
   kHost,       // with all shared containers of the node
 };

@@ -26,7 +26,7 @@ std::string_view ToString(ChangeKind kind);
 struct Change {
   ChangeKind kind = ChangeKind::kReduceRequest;
   std::string what;
-  uint64_t size = 0;  // CPUs and devices that are given up
+  uint64_t size = 0;  // CPUs and devices that would be freed
 
   friend bool operator==(const Change&, const Change&) = default;
 };

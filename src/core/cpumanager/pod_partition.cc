@@ -43,7 +43,7 @@ std::string WhyNoSharedCpus(const Pod& pod, int64_t budget) {
 }
 
 // Whether the state has something of the pod that cannot be completed: no CPUs as a whole, CPUs
-// that are also somebody else's, parts outside of the whole, or the part of a container without
+// that are also assigned elsewhere, parts outside of the whole, or the part of a container without
 // that of an earlier one.
 bool IsStale(const CpuState& state, const Pod& pod) {
   const auto whole = state.pods.find(pod.uid);
@@ -69,7 +69,7 @@ bool IsStale(const CpuState& state, const Pod& pod) {
 
 // The parts of all containers; those of eligible and of init containers that exist stay. A
 // container has the CPUs that no sidecar or app before it has of its own. Shared apps and sidecars
-// run to the end, so they have what is left in the end.
+// run to the end, so they have what is free in the end.
 Result<Parts> Divide(const Machine& machine, const PolicyOptions& options, const Pod& pod,
                      const CpuSet& whole, Parts parts) {
   CpuSet pool = whole;
@@ -94,7 +94,7 @@ Result<Parts> Divide(const Machine& machine, const PolicyOptions& options, const
   for (const auto& [container, cpus] : parts) {
     if (cpus.empty()) {
       return Error{ErrorCode::kInvalidArgument,
-                   "no CPUs of the pod are left for container " + container};
+                   "no CPUs of the pod are free for container " + container};
     }
   }
   return parts;

@@ -174,8 +174,8 @@ void SpreadSearch::WithTable(int full, size_t most, Use use) const {
   for (const SpreadNode& node : nodes_) {
     largest += Square(std::max(int64_t{node.unchosen}, int64_t{node.chosen}));
   }
-  constexpr int64_t kMostIn32Bits = int64_t{1} << 28;
-  if (largest < kMostIn32Bits) {
+  constexpr int64_t kMaxIn32Bits = int64_t{1} << 28;
+  if (largest < kMaxIn32Bits) {
     use(Table<int32_t>(*this, full, most));
   } else {
     use(Table<int64_t>(*this, full, most));

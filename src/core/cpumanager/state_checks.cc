@@ -52,10 +52,10 @@ Result<Done> CheckReserved(const StaticPolicy& policy, const CpuState& state) {
 Result<Done> CheckEntries(const CpuState& state) {
   for (const auto& [pod_uid, containers] : state.assignments) {
     for (const auto& [name, cpus] : containers) {
-      const std::string who = "pod: " + pod_uid + ", container: " + name;
-      if (cpus.empty()) return Corrupt(who + " cpuset is empty");
+      const std::string subject = "pod: " + pod_uid + ", container: " + name;
+      if (cpus.empty()) return Corrupt(subject + " cpuset is empty");
       if (!cpus.Intersects(state.default_set)) continue;
-      return Corrupt(who + " cpuset: " + Quoted(cpus) + " overlaps with default cpuset " +
+      return Corrupt(subject + " cpuset: " + Quoted(cpus) + " overlaps with default cpuset " +
                      Quoted(state.default_set));
     }
   }

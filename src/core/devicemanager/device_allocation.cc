@@ -12,7 +12,7 @@ using topologymanager::TopologyHint;
 constexpr int64_t kWithoutTopology = -1;  // the kubelet's pseudo node
 
 // Whether the plugin named no NUMA node, or only -1: sysfs shows -1 for a PCI device whose node the
-// firmware does not tell, and plugins pass it on. A device that also names a real node has
+// firmware does not say, and plugins pass it on. A device that also names a real node has
 // topology.
 bool IsWithoutTopology(const std::vector<int64_t>& numa) {
   return std::ranges::all_of(numa, [](int64_t node) { return node == kWithoutTopology; });

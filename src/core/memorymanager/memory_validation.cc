@@ -28,18 +28,18 @@ bool SomeNodeHas(const std::map<int, NumaMemory>& machine, const Block& block) {
 // Source: kubelet pkg/kubelet/cm/memorymanager/policy_static.go, updateExpectedMachineState.
 Result<std::map<int, NumaMemory>> Rebuild(std::map<int, NumaMemory> machine,
                                           const MemoryState& state) {
-  const auto book = [&machine](const std::string& who, const std::vector<Block>& blocks,
+  const auto book = [&machine](const std::string& subject, const std::vector<Block>& blocks,
                                bool is_booked) -> Result<Done> {
     for (const Block& block : blocks) {
       for (const int id : block.numa_affinity) {
         if (machine.contains(id)) continue;
-        return Corrupt(who + "the memory assignment uses the NUMA that does not exist");
+        return Corrupt(subject + "the memory assignment uses the NUMA that does not exist");
       }
       if (!SomeNodeHas(machine, block)) {
-        return Corrupt(who + "the memory assignment uses memory resource that does not exist");
+        return Corrupt(subject + "the memory assignment uses memory resource that does not exist");
       }
       if (is_booked && Book(block.numa_affinity, block.type, block.size, machine) > 0) {
-        return Corrupt(who + "holds more memory of type \"" + block.type +
+        return Corrupt(subject + "is assigned more memory of type \"" + block.type +
                        "\" than its NUMA nodes have");
       }
     }
@@ -53,8 +53,9 @@ Result<std::map<int, NumaMemory>> Rebuild(std::map<int, NumaMemory> machine,
   for (const auto& [pod, containers] : state.assignments) {
     const bool are_parts = state.pods.contains(pod);
     for (const auto& [container, blocks] : containers) {
-      const std::string who = "(pod: " + pod + ", container: " + container + ") ";
-      if (const auto booked = book(who, blocks, !are_parts); !booked.ok()) return booked.error();
+      const std::string subject = "(pod: " + pod + ", container: " + container + ") ";
+      if (const auto booked = book(subject, blocks, !are_parts); !booked.ok())
+        return booked.error();
     }
   }
   return machine;
@@ -137,14 +138,14 @@ bool ArePartsOf(const std::vector<Block>& whole, const std::vector<Block>& parts
 void CheckSums(const MemoryState& state, std::vector<std::string>& broken) {
   std::map<int, int> assignments;
   std::map<std::pair<std::vector<int>, std::string>, uint64_t> assigned;
-  const auto add = [&](const std::string& who, const std::vector<Block>& blocks) {
+  const auto add = [&](const std::string& subject, const std::vector<Block>& blocks) {
     for (const Block& block : blocks) {
       for (const int id : block.numa_affinity) ++assignments[id];
       assigned[{block.numa_affinity, block.type}] += block.size;
       const auto first =
           state.machine.find(block.numa_affinity.empty() ? -1 : block.numa_affinity.front());
       if (first == state.machine.end() || first->second.cells != block.numa_affinity) {
-        broken.push_back(who + " has memory on nodes that are not one group");
+        broken.push_back(subject + " has memory on nodes that are not one group");
       }
     }
   };
@@ -153,11 +154,11 @@ void CheckSums(const MemoryState& state, std::vector<std::string>& broken) {
     if (containers.empty()) broken.push_back("pod " + pod + " has an entry without containers");
     const auto whole = state.pods.find(pod);
     for (const auto& [container, blocks] : containers) {
-      const std::string who = "container " + container + " of pod " + pod;
+      const std::string subject = "container " + container + " of pod " + pod;
       if (whole == state.pods.end()) {
-        add(who, blocks);
+        add(subject, blocks);
       } else if (!ArePartsOf(whole->second, blocks)) {
-        broken.push_back(who + " has memory that is not the pod's");
+        broken.push_back(subject + " has memory that is not the pod's");
       }
     }
   }

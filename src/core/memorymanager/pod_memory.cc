@@ -72,7 +72,7 @@ std::vector<Block> BlocksOf(const MemoryRequest& request, const std::vector<int>
 }
 
 // The parts of all containers by name. A container has what no sidecar or app before it has of its
-// own. Shared apps and sidecars run to the end, so they have what is left in the end.
+// own. Shared apps and sidecars run to the end, so they have what is free in the end.
 Result<std::map<std::string, std::vector<Block>>> Divide(const Pod& pod, const Requests& own,
                                                          MemoryRequest pool,
                                                          const std::vector<int>& nodes) {
@@ -88,7 +88,7 @@ Result<std::map<std::string, std::vector<Block>>> Divide(const Pod& pod, const R
       if (bytes > AmountIn(pool, type)) {
         return Error{ErrorCode::kInvalidArgument, "[memorymanager] container " + container.name +
                                                       " requests more " + type +
-                                                      " than its pod has left"};
+                                                      " than its pod has available"};
       }
       if (container.kind != ContainerKind::kInit) pool[type] -= bytes;
     }

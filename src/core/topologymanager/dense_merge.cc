@@ -95,8 +95,8 @@ Table AndMeet(const Table& a, const Table& b) {
     met[0] = 0;
     return met;
   }
-  constexpr size_t kMostSetsOf32Bits = size_t{1} << 16;
-  return a.size() <= kMostSetsOf32Bits ? MeetOf<uint32_t>(a, b) : MeetOf<uint64_t>(a, b);
+  constexpr size_t kMaxSetsOf32Bits = size_t{1} << 16;
+  return a.size() <= kMaxSetsOf32Bits ? MeetOf<uint32_t>(a, b) : MeetOf<uint64_t>(a, b);
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ class ExtensionCheck {
 
  private:
   // What is found is kept in a fixed number of entries: those that decided last come first, and the
-  // last one makes room for a new one. So an answer takes no longer the more is known.
-  template <typename Fact, size_t kMost>
+  // last one gives way to a new one. So an answer takes no longer the more is known.
+  template <typename Fact, size_t kMaxFacts>
   class Facts {
    public:
     // Whether a fact decides: `decides(fact)`.
@@ -44,9 +44,9 @@ class ExtensionCheck {
       }
       return false;
     }
-    // Room for another fact, with what an earlier one has left in it.
+    // The entry for another fact. It may contain an earlier one.
     Fact& Add() {
-      if (size_ < kMost) {
+      if (size_ < kMaxFacts) {
         order_[size_] = static_cast<uint8_t>(size_);
         ++size_;
       }
@@ -55,8 +55,8 @@ class ExtensionCheck {
     }
 
    private:
-    std::array<Fact, kMost> facts_ = {};
-    std::array<uint8_t, kMost> order_ = {};
+    std::array<Fact, kMaxFacts> facts_ = {};
+    std::array<uint8_t, kMaxFacts> order_ = {};
     size_t size_ = 0;
   };
 

@@ -109,7 +109,7 @@ TEST_F(CancelledCallers, AreDroppedWhileTheDiskHangs) {
   EXPECT_EQ(world_.published().cpu.Find({"pod", "beside"}), nullptr);
 }
 
-// Nobody waits for the decision any more.
+// No caller waits for the decision any more.
 TEST_F(CancelledCallers, LeaveTheDecisionForTheNextRequest) {
   const Pod pod = AppPod("pod", 4, {{kGpu, "1"}});
   world_.disk.Hold();

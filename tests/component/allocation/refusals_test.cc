@@ -191,7 +191,7 @@ TEST_F(Refusals, OfAFloodAreNotAllExplained) {
   }
   EXPECT_EQ(counted_.refused, static_cast<int>(requests.size()) + 1);
   // All of them are refused by the policies, so that why-not explains them.
-  for (const UnplacedPod& pod : world_.manager->unplaced().Report()) EXPECT_TRUE(pod.by_policy);
+  for (const PendingPod& pod : world_.manager->pending_pods().Report()) EXPECT_TRUE(pod.by_policy);
 }
 
 TEST_F(Refusals, WhoseCallersHaveGoneAreNotExplained) {

@@ -289,7 +289,7 @@ TEST_F(SlowDisk, EndAnswersWhatIsBeingWritten) {
 }
 
 // Its file would end the next start.
-TEST_F(SlowDisk, GrantThatCouldNotBeReadBackIsNotMade) {
+TEST_F(SlowDisk, AssignmentThatCouldNotBeReadBackIsNotMade) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("small", 2, {{kGpu, "1"}}))));
   world.plugins->Pad(kMaxAnswerBytes - 1000);
   std::vector<Container> containers;  // 13 answers of four thirds of a MiB each

@@ -256,12 +256,12 @@ TEST_F(ControlTest, ReportsADiskThatIsFull) {
       << condition.message();
   EXPECT_TRUE(condition.remedy().starts_with("free space on this file system"))
       << condition.remedy();
-  ASSERT_EQ(status.unplaced_size(), 1);
-  EXPECT_EQ(status.unplaced(0).state(), "failed");
+  ASSERT_EQ(status.pending_size(), 1);
+  EXPECT_EQ(status.pending(0).state(), "failed");
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   status = Status();
   EXPECT_EQ(status.conditions_size(), 0);
-  EXPECT_EQ(status.unplaced_size(), 0);
+  EXPECT_EQ(status.pending_size(), 0);
   server.reset();
   world.Down();  // before `events`
   world.events = &allocation::NoAllocationEvents();
@@ -272,8 +272,8 @@ TEST_F(ControlTest, ReportsRefusedPodsUntilTheyAreAdmittedOrGone) {
   ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("large", 99))));
   ASSERT_FALSE(AllocatedOf(world.Admit(AppPod("other", 98))));
   v1::GetStatusResponse status = Status();
-  ASSERT_EQ(status.unplaced_size(), 2);
-  const v1::UnplacedPod& large = status.unplaced(0);
+  ASSERT_EQ(status.pending_size(), 2);
+  const v1::PendingPod& large = status.pending(0);
   EXPECT_EQ(large.pod(), "default/large");
   EXPECT_EQ(large.state(), "refused");
   EXPECT_EQ(large.times(), 2U);
@@ -283,10 +283,10 @@ TEST_F(ControlTest, ReportsRefusedPodsUntilTheyAreAdmittedOrGone) {
   // The kubelet asks again, for less: the pod has been replaced under its UID.
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("large", 2))));
   status = Status();
-  ASSERT_EQ(status.unplaced_size(), 1);
-  EXPECT_EQ(status.unplaced(0).pod(), "default/other");
+  ASSERT_EQ(status.pending_size(), 1);
+  EXPECT_EQ(status.pending(0).pod(), "default/other");
   ASSERT_TRUE(world.Release("other").ok());
-  EXPECT_EQ(Status().unplaced_size(), 0);
+  EXPECT_EQ(Status().pending_size(), 0);
 }
 
 TEST_F(ControlTest, ListsPodsWithTheirSource) {
@@ -313,9 +313,9 @@ TEST_F(ControlTest, SaysWhatWouldLetARefusedPodFit) {
   EXPECT_NE(end, std::string::npos) << why.out;
   EXPECT_LT(reduce, end) << why.out;
   EXPECT_NE(why.out.find("  end-pods: end pod default/large (CPUs "), std::string::npos) << why.out;
-  const testing::Printed unknown = Alignctl({"why-not", "nobody", "--socket", socket()});
+  const testing::Printed unknown = Alignctl({"why-not", "absent", "--socket", socket()});
   EXPECT_EQ(unknown.status, cli::kFailure);
-  EXPECT_NE(unknown.err.find("no pod nobody was refused"), std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("no pod absent was refused"), std::string::npos) << unknown.err;
   ASSERT_TRUE(world.Release("small").ok());
   const testing::Printed now = Alignctl({"why-not", "late", "--socket", socket()});
   EXPECT_EQ(now.status, cli::kSuccess) << now.out;

@@ -309,12 +309,17 @@ TEST_F(CreateContainerTest, LargestLimitDoesNotHideThatAnInitContainerHasEnded) 
 
   const Container app = App("app", {{"cpu", "1"}, {"memory", std::to_string(kMaxLimit)}});
   std::promise<podsource::PodAsk> added;
+  std::thread::id thread;  // no other thread works for the call
   AddEndedInitContainers(Context(), request, {MakePod("uid", {app}), "test"},
-                         [&](podsource::PodAsk ask) { added.set_value(std::move(ask)); });
+                         [&](podsource::PodAsk ask) {
+                           thread = std::this_thread::get_id();
+                           added.set_value(std::move(ask));
+                         });
   const Pod pod = added.get_future().get().pod;
   ASSERT_EQ(pod.containers.size(), 2u);
   EXPECT_EQ(pod.containers[0].name, "init");
   EXPECT_EQ(pod.containers[1].name, "app");
+  EXPECT_EQ(thread, EventsThread());
 }
 
 }  // namespace

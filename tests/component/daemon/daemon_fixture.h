@@ -94,7 +94,7 @@ class Watch {
     const MutexLock lock(mutex_);
     on_event_ = std::move(on_event);
   }
-  // The CPUs of a container are those of its cgroup, not those that the runtime was told.
+  // The CPUs of a container are those of its cgroup, not those of the last update of the runtime.
   void ReadCpus(std::function<std::string(const std::string& cgroup)> read) {
     const MutexLock lock(mutex_);
     read_cpus_ = std::move(read);

@@ -270,7 +270,7 @@ class DaemonHostile : public DaemonTest {
         grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the runtime's own")};
     while (!over_) {
       const char* const method = OneOf(kMethods, random);
-      // Of the callers' view, a deadline of the runtime cannot be told from their own.
+      // Of the callers' view, a deadline of the runtime looks like their own.
       runtime_->SetFailure(method, moods[random() % 3]);
       std::this_thread::sleep_for(milliseconds(random() % 50));
       runtime_->SetFailure(method, grpc::Status::OK);

@@ -31,7 +31,7 @@ TEST_F(DaemonPods, CompletedJobGivesItsCpusBackThoughItsSandboxStays) {
   ASSERT_TRUE(RemoveSandbox(job.sandbox).ok());
 }
 
-TEST_F(DaemonPods, SandboxRecreatedUnderTheSameUidKeepsTheGrant) {
+TEST_F(DaemonPods, SandboxRecreatedUnderTheSameUidKeepsTheAssignment) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pod");
   const Running first = RunOne(pod, Pinned(3));
@@ -294,7 +294,7 @@ TEST_F(DaemonPods, EphemeralContainerRunsInThePoolAndChangesNothing) {
 // A static pod as the kubelet creates it: a UID without dashes, which stays the same after a change
 // of the manifest, and the host network. (The mirror pod in the API has another UID, which CRI
 // never shows.)
-TEST_F(DaemonPods, StaticPodOnTheNodesNetworkThatIsRemovedAndPutBackIsDecidedAnew) {
+TEST_F(DaemonPods, StaticPodOnTheNodesNetworkThatIsRemovedAndRestoredIsDecidedAnew) {
   Start();
   const std::string uid = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
   v1::PodSandboxConfig pod = PodConfig(uid);

@@ -104,7 +104,7 @@ TEST_F(DaemonRelease, SandboxThatDiesByItselfFreesNothingWhileItsContainersRun) 
   EXPECT_TRUE(Eventually([&] { return Create(sandbox, pod, Pinned(20)).status.ok(); }));
 }
 
-// Others are told that they wait for it only while that is so.
+// Others see that they wait for it only while that is so.
 TEST_F(DaemonRelease, PodIsEndingUntilItsStopHasFailed) {
   StartWithoutListings();
   const Running held = RunOne(PodConfig("held"), Pinned(27));

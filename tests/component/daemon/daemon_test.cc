@@ -114,7 +114,7 @@ TEST_F(DaemonTest, SharedContainersGetTheCpusOfRemovedPodsBack) {
   EXPECT_TRUE(Eventually([&] { return State().find("entries") == std::string::npos; })) << State();
 }
 
-TEST_F(DaemonTest, GrantIsOnTheDiskBeforeTheRuntimeKnows) {
+TEST_F(DaemonTest, AssignmentIsOnTheDiskBeforeTheRuntimeKnows) {
   Start();
   StartGpus();
   std::string cpus;
@@ -130,7 +130,7 @@ TEST_F(DaemonTest, GrantIsOnTheDiskBeforeTheRuntimeKnows) {
   watch_.OnEvent({});
 }
 
-TEST_F(DaemonTest, GrantThatCannotBeSavedNeverReachesTheRuntime) {
+TEST_F(DaemonTest, AssignmentThatCannotBeSavedNeverReachesTheRuntime) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const std::string sandbox = Run(pod);
@@ -148,7 +148,7 @@ TEST_F(DaemonTest, GrantThatCannotBeSavedNeverReachesTheRuntime) {
   EXPECT_NE(State().find("\"pinned\":{\"app\":\"1-3\"}"), std::string::npos);
 }
 
-TEST_F(DaemonTest, RetryAfterTheRuntimesFailureGetsTheSameGrant) {
+TEST_F(DaemonTest, RetryAfterTheRuntimesFailureGetsTheSameAssignment) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const std::string sandbox = Run(pod);

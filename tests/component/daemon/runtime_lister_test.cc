@@ -99,7 +99,7 @@ TEST_F(RuntimeListerTest, FirstCallerDoesNotWaitForThePause) {
   EXPECT_EQ(Listings(), 2U);
 }
 
-TEST_F(RuntimeListerTest, OneListingAnswersAllWhoWait) {
+TEST_F(RuntimeListerTest, OneListingAnswersAllCallersThatWait) {
   Start(milliseconds(300));
   if (HasFatalFailure()) return;
   ASSERT_TRUE(Ask(ListerClock::now() + seconds(600)).get());

@@ -1,5 +1,5 @@
-// Plugins that answer with garbage, flood, or never end: they harm only who wants their devices,
-// and alignd does not grow.
+// Plugins that answer with garbage, flood, or never end: they harm only containers that request
+// their devices, and alignd does not grow.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
@@ -192,7 +192,7 @@ class MirrorGarbage : public MirrorTest {
   std::vector<std::unique_ptr<RawPlugin>> plugins_;
 };
 
-TEST_F(MirrorGarbage, HarmsOnlyWhoWantsItsDevices) {
+TEST_F(MirrorGarbage, HarmsOnlyContainersThatRequestItsDevices) {
   tree_.Write({"config.yaml", StaticConfig()});
   StartRuntime();
   alignd_ = std::make_unique<testing::Process>(AligndCommand(ALIGND_PROGRAM, DaemonOptions()),

@@ -228,16 +228,16 @@ TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
   ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
   const Created ours = RunPod("ours", 0, 1);
   ASSERT_TRUE(ours.status.ok()) << ours.status.error_message();
-  Ids left = AllGpus();
-  left.erase(kGpuOfNode0);
-  left.erase(*GpusOf(ours.seen).begin());
+  Ids available = AllGpus();
+  available.erase(kGpuOfNode0);
+  available.erase(*GpusOf(ours.seen).begin());
 
   simulator::DeviceProfile beside = GpusOfTheKubelet();
-  beside.devices = {{*left.begin(), {1}}};
+  beside.devices = {{*available.begin(), {1}}};
   Serve(beside, nics_);
-  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, left, kPatience));
+  ASSERT_TRUE(kubelet_->WaitUntilHealthy(kGpu, available, kPatience));
   const Created past = RunPod("past", 0, 1);
-  ASSERT_EQ(GpusOf(past.seen), left);
+  ASSERT_EQ(GpusOf(past.seen), available);
 
   const auto found = [this] {
     return testing::ConditionsOf(DaemonOptions().ControlSocket(),
@@ -249,7 +249,7 @@ TEST_F(MirrorMigration, DevicesFromAPluginBesideTheMirrorAreNamed) {
   EXPECT_EQ(notes[0].pod_uid(), "past");
   EXPECT_EQ(notes[0].container_id(), past.id);
   EXPECT_TRUE(notes[0].message().starts_with("is assigned " + std::string(kGpu) + " " +
-                                             *left.begin() + " by a plugin "))
+                                             *available.begin() + " by a plugin "))
       << notes[0].message();
   nics_.reset();
   RemovePod("past", past.sandbox);
@@ -268,9 +268,9 @@ TEST_F(MirrorMigration, DevicesAssignedByAnnotationAreNotTakenForAllocated) {
   mode_ = mode;
   StartDaemon();
   StartKubelet();
-  Ids left = AllGpus();
-  left.erase(kGpuOfNode0);
-  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, left, kPatience));
+  Ids available = AllGpus();
+  available.erase(kGpuOfNode0);
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, available, kPatience));
 }
 
 // If the policy demanded another device than the kubelet allocated, alignd's file has the device

@@ -22,7 +22,7 @@ class MirrorPodScope : public MirrorTest {
  protected:
   void StartInPodScope() {
     StartAll(StaticConfig("topologyManagerPolicy: single-numa-node\ntopologyManagerScope: pod\n"));
-    // The two that are left are of one node: no policy demands others than the kubelet chooses.
+    // The two free ones are of one node: no policy demands others than the kubelet chooses.
     const Created other = RunPod("other", 0, 1);
     ASSERT_EQ(GpusOf(other.seen), Ids{kGpuOfNode0});
     kubelet_->Shuffle(3);

@@ -82,13 +82,13 @@ TEST_F(MirrorTest, SwapsTheDeviceOnlyWhereThePolicyWouldMisalign) {
   ASSERT_TRUE(gpus_->SetHealth(kGpu1OfNode1, false).ok());
   EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, {kGpu1OfNode1, kGpu2OfNode1}, kPatience));
   // As many devices are free as the kubelet assumes, also GPU 0.
-  Ids left;
+  Ids others;
   for (const std::string uid : {"next", "last"}) {
     const Created next = RunPod(uid, 0, 1);
     ASSERT_TRUE(next.status.ok()) << next.status.error_message();
-    left.merge(GpusOf(next.seen));
+    others.merge(GpusOf(next.seen));
   }
-  EXPECT_EQ(left, (Ids{kGpuOfNode0, kGpu2OfNode1}));
+  EXPECT_EQ(others, (Ids{kGpuOfNode0, kGpu2OfNode1}));
 }
 
 TEST_F(MirrorTest, DeferredAssignsTheBestWhateverTheKubeletAllocated) {

@@ -29,7 +29,7 @@ inline std::string NameOf(OddFile kind) {
   return names.at(static_cast<size_t>(kind));
 }
 
-// Makes it at `path`, in place of what is there. A device is a link to /dev/null: only root can
+// Makes it at `path`, in place of any other file. A device is a link to /dev/null: only root can
 // make one. The directory is not empty.
 inline void MakeOddFile(OddFile kind, const std::filesystem::path& path) {
   std::filesystem::remove_all(path);

@@ -138,7 +138,7 @@ TEST(NodeTest, NamesTheFirstErrorOfTheKubeletsStart) {
   EXPECT_EQ(error_of(config, {}), "");
 }
 
-TEST(GrantTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
+TEST(AssignmentTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
   const Node node = TwoNodes(TopologyManagerPolicy::kNone);
   const Admission admission =
       Admit(node, NodeState::Initial(node), Asking("p", "500m"), NoPreference);

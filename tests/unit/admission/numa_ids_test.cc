@@ -89,10 +89,10 @@ TEST(NumaIds, CpusMemoryAndDevicesOfNodeEight) {
   ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
   ASSERT_TRUE(admission.decisions[0].affinity);
   EXPECT_EQ(admission.decisions[0].affinity->affinity, NumaMask::Of(1)) << "a position";
-  const Assignment& grant = admission.assignments.at("app");
-  EXPECT_EQ(grant.exclusive.ToString(), "4-7");
-  EXPECT_EQ(grant.memory_nodes, std::vector<int>{8});
-  EXPECT_EQ(grant.devices.at("nvidia.com/gpu").Ids(), std::set<std::string>{"gpu-1"});
+  const Assignment& assigned = admission.assignments.at("app");
+  EXPECT_EQ(assigned.exclusive.ToString(), "4-7");
+  EXPECT_EQ(assigned.memory_nodes, std::vector<int>{8});
+  EXPECT_EQ(assigned.devices.at("nvidia.com/gpu").Ids(), std::set<std::string>{"gpu-1"});
 
   const std::string memory = checkpoint::FormatMemoryCheckpoint("Static", admission.next.memory,
                                                                 checkpoint::StateForm::kPlain);

@@ -126,7 +126,7 @@ TEST(PodLevelManagers, ContainersThatRequestMoreThanTheirPodAreRefused) {
             "available=1, which is unexpected");
   EXPECT_EQ(refusal_of(WholePod("p", "4", "1536Mi", {App("a", kTwo), App("b", kTwo)})),
             "Allocate failed due to [memorymanager] container b requests more memory than its pod "
-            "has left, which is unexpected");
+            "has available, which is unexpected");
 }
 
 TEST(PodLevelManagers, WhatAPodHasFromScopeContainerReturnsBeforeItIsAllocatedAsAWhole) {

@@ -122,7 +122,7 @@ TEST_F(CheckpointStoreTest, WritesAgainWhatItCouldNotWrite) {
   }
 }
 
-TEST_F(CheckpointStoreTest, TellsWhichDirectoryCannotBeMadeOrWritten) {
+TEST_F(CheckpointStoreTest, NamesTheDirectoryThatCannotBeMadeOrWritten) {
   const int calls = [this] {
     FaultyFile counter;
     const FakeTree other;

@@ -90,7 +90,7 @@ TEST_F(HeldRequestsTest, ACancelledRequestIsTakenOut) {
   EXPECT_EQ(held_.Take(IsAwaited).size(), 1U);
 }
 
-// A kubelet that tries again has given up the earlier call.
+// A kubelet that tries again has cancelled the earlier call.
 TEST_F(HeldRequestsTest, SecondRequestForAContainerReplacesTheFirst) {
   ASSERT_TRUE(Hold(MakeCaller("p")));
   ASSERT_TRUE(Hold(MakeCaller("p", "other")));
@@ -133,7 +133,7 @@ TEST_F(HeldRequestsTest, HoldsALimitedNumberOfBytes) {
       << refused.error().Text();
   EXPECT_NE(refused.error().remedy, "");
   EXPECT_TRUE(Hold(MakeLarge("b", kQuarter)));  // takes the place of the earlier one
-  // Those that have gone or are answered make room.
+  // Those that have gone or are answered free their bytes.
   *cancelled = true;
   EXPECT_EQ(held_.Take(IsAwaited).size(), 1U);
   EXPECT_TRUE(Hold(MakeLarge("e", kQuarter)));

@@ -45,7 +45,7 @@ class UnknownDevicesTest : public ::testing::Test {
   InventoryQueue inventory_;
 };
 
-TEST_F(UnknownDevicesTest, AreExtendedResourcesThatNobodyHasGivenTheContainer) {
+TEST_F(UnknownDevicesTest, AreExtendedResourcesThatTheContainerWasNotAssigned) {
   EXPECT_EQ(Find({{kGpu, "1"}, {kNic, "2"}}), (std::set<std::string>{kGpu, kNic}));
   EXPECT_EQ(Find({{kGpu, "0"}}), std::set<std::string>());
   not_devices_ = {kNic};

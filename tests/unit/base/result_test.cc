@@ -8,13 +8,13 @@
 namespace alignd {
 namespace {
 
-TEST(Error, GrowsContextInFrontAndKeepsItsCodeAndCure) {
+TEST(Error, GrowsContextInFrontAndKeepsItsCodeAndRemedy) {
   const Error error{ErrorCode::kIo, "no such file", "create it"};
   const Error deeper = error.In("read /x").In("start");
   EXPECT_EQ(deeper, (Error{ErrorCode::kIo, "start: read /x: no such file", "create it"}));
 }
 
-TEST(Error, ShowsTheCureBehindTheMessageIfThereIsOne) {
+TEST(Error, ShowsTheRemedyBehindTheMessageIfThereIsOne) {
   EXPECT_EQ((Error{ErrorCode::kIo, "no such file", "create it"}).Text(), "no such file; create it");
   EXPECT_EQ((Error{ErrorCode::kIo, "no such file"}).Text(), "no such file");
 }

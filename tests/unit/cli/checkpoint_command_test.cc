@@ -75,7 +75,7 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
       << outcome.out;
 }
 
-TEST(CheckpointCommand, TellsOfAMissingChecksum) {
+TEST(CheckpointCommand, ReportsAMissingChecksum) {
   const testing::FakeTree tree{{"state", R"({"policyName":"none","defaultCpuSet":""})"}};
   EXPECT_EQ(Verify(tree, {"state"}).out,
             "state: ok: cpu_manager_state version 2, policy \"none\", 0 containers, unchecked: it "

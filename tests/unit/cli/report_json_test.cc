@@ -52,7 +52,7 @@ TEST(ReportJson, WritesStatus) {
              "'unhealthy':1}],'pods':0,'containers':[{'pod_uid':'u1','pod':'default/web',"
              "'container':'app','exclusive_cpus':'2-3','memory_nodes':[0,1],"
              "'devices':{'example.com/"
-             "gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],'unplaced':[],"
+             "gpu':[{'id':'gpu0','numa':[0]},{'id':'gpu1','numa':[]}]}}],'pending':[],"
              "'conditions':[{'type':'CpusetRepaired','first':'2023-11-14T22:13:19Z','last':'2023-"
              "11-14T22:13:20Z',"
              "'times':3,'container_id':'c1','pod_uid':'u1','pod':'default/web','container':'app',"

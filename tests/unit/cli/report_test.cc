@@ -59,7 +59,7 @@ TEST(ReportText, ShowsStatus) {
 TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {
   v1::GetStatusResponse status = Status();
   status.MergeFrom(Parse<v1::GetStatusResponse>(R"pb(
-    unplaced {
+    pending {
       pod_uid: "u8"
       pod: "default/train"
       container: "app"
@@ -69,20 +69,20 @@ TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {
       last_unix_ms: 1700000090000
       times: 3
     }
-    unplaced {
+    pending {
       pod: "default/late"
       state: "waiting"
       message: "its plugin has not registered"
       first_unix_ms: 1700000070000
       until_unix_ms: 1700000190000
     })pb"));
-  status.mutable_unplaced(0)->set_message(std::string(300, 'x'));
+  status.mutable_pending(0)->set_message(std::string(300, 'x'));
   const std::string text = TextOf(status);
   EXPECT_NE(text.find("alignd 1.2.3 on worker: degraded, up 1m40s, generation 7\n"
                       "  container refused\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("\nnot placed:\n"
+  EXPECT_NE(text.find("\npending:\n"
                       "  pod default/train, container app: refused for 1m40s (3 times): "
                       "TopologyAffinityError: " +
                       std::string(160, 'x') +
@@ -114,11 +114,11 @@ TEST(Health, EachProblemDegradesTheNode) {
   using Problems = std::vector<std::string>;
   EXPECT_EQ(problems(R"pb(conditions { type: "RuntimeUnavailable" })pb"),
             Problems{"RuntimeUnavailable"});
-  EXPECT_EQ(problems(R"pb(unplaced { state: "failed" }
-                          unplaced { state: "failed" })pb"),
+  EXPECT_EQ(problems(R"pb(pending { state: "failed" }
+                          pending { state: "failed" })pb"),
             Problems{"container failed (2)"});
-  EXPECT_EQ(problems(R"pb(unplaced { state: "waiting" })pb"), Problems{});
-  EXPECT_EQ(problems(R"pb(unplaced { state: "waiting" times: 1 })pb"),
+  EXPECT_EQ(problems(R"pb(pending { state: "waiting" })pb"), Problems{});
+  EXPECT_EQ(problems(R"pb(pending { state: "waiting" times: 1 })pb"),
             Problems{"container waits again"});
   EXPECT_EQ(problems(R"pb(devices { name: "example.com/fpga" })pb"),
             Problems{"device plugin not registered"});

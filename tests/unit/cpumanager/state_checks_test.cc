@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
                                {{"p", {}}, {"q", {{"c", CpuSet{}}}}},
                                {},
                                {"pod p has no container", "pod q: c has no CPU"}},
-                    BrokenCase{"ReusableOfNobody",
+                    BrokenCase{"ReusableOfNoContainer",
                                "0-7",
                                {},
                                {{"p", CpuSet{3}}},

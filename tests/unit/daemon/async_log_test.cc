@@ -66,7 +66,7 @@ TEST(AsyncLog, EscapesWhatIsNoVisibleCharacter) {
       << out.str();
 }
 
-TEST(AsyncLog, BlocksNobodyAndReportsHowManyLinesWereLost) {
+TEST(AsyncLog, BlocksNoThreadAndReportsHowManyLinesWereLost) {
   const auto sink = std::make_shared<Sink>();
   AsyncLog log("info", sink, /*max_lines=*/10);
   for (int i = 0; i < 100; ++i) spdlog::info("line {}", i);

@@ -141,7 +141,7 @@ TEST(DeviceAllocation, RefusesInTheKubeletsWords) {
                     "from 2 to 1"));
 }
 
-TEST(DeviceAllocation, IgnoresWhatNobodyAnnounced) {
+TEST(DeviceAllocation, IgnoresWhatNoPluginAnnounced) {
   DeviceState state = StateWith(Registered(kFour));
   const DeviceState before = state;
   EXPECT_EQ(
@@ -280,7 +280,7 @@ TEST(DeviceRelease, ReleasesAPod) {
   EXPECT_EQ(state, empty);
 }
 
-TEST(DeviceInvariants, TellWhoHoldsADeviceTwice) {
+TEST(DeviceInvariants, NameTheContainersOfADeviceThatIsAssignedTwice) {
   DeviceState state = StateWith(Registered(kFour));
   Hold(state, {"p", "init"}, kGpu, {"a"});
   Hold(state, {"p", "app"}, kGpu, {"a"});

@@ -86,7 +86,7 @@ TEST(DeviceHints, OfOneContainer) {
   }
 }
 
-TEST(DeviceHints, NoOpinionOnWhatNobodyAnnounced) {
+TEST(DeviceHints, NoOpinionOnWhatNoPluginAnnounced) {
   const Pod pod = MakePod("p", {App("app", {{"vendor.com/unknown", "1"}, {"cpu", "1"}})});
   const DeviceState state = StateWith(Registered({{"a", {0}}}));
   EXPECT_TRUE(ContainerHints(kFourNodes, state, pod, pod.containers[0]).empty());

@@ -13,8 +13,8 @@ using nlohmann::json;
 
 constexpr int64_t kNoon = 1'795'953'600'123;  // 2026-11-29T12:00:00.123Z
 
-control::v1::UnplacedPod& AddUnplaced(GetStatusResponse& report, const std::string& state) {
-  control::v1::UnplacedPod& pod = *report.add_unplaced();
+control::v1::PendingPod& AddPending(GetStatusResponse& report, const std::string& state) {
+  control::v1::PendingPod& pod = *report.add_pending();
   pod.set_pod_uid("u1");
   pod.set_pod("shop/db-0");
   pod.set_container("app");
@@ -27,7 +27,7 @@ control::v1::UnplacedPod& AddUnplaced(GetStatusResponse& report, const std::stri
 
 TEST(PodEvent, RefusedPodIsAWarningWithTheKubeletsReason) {
   GetStatusResponse report;
-  control::v1::UnplacedPod& pod = AddUnplaced(report, "refused");
+  control::v1::PendingPod& pod = AddPending(report, "refused");
   pod.set_reason("TopologyAffinityError");
   pod.set_message("Resources cannot be allocated with Topology locality");
   const auto events = EventsOf(report);
@@ -61,9 +61,9 @@ TEST(PodEvent, RefusedPodIsAWarningWithTheKubeletsReason) {
 
 TEST(PodEvent, WaitIsNoWarningAndFailureHasAReason) {
   GetStatusResponse report;
-  AddUnplaced(report, "waiting");
-  AddUnplaced(report, "failed").set_first_unix_ms(kNoon + 1);
-  report.mutable_unplaced(1)->set_message("write state: no space left on device");
+  AddPending(report, "waiting");
+  AddPending(report, "failed").set_first_unix_ms(kNoon + 1);
+  report.mutable_pending(1)->set_message("write state: no space left on device");
   const auto events = EventsOf(report);
   ASSERT_EQ(events.size(), 2U);
   EXPECT_FALSE(events[0].is_warning);
@@ -134,7 +134,7 @@ TEST(PodEvent, NamesThatAreNoApiObjectsAreLeftOut) {
   for (const char* const pod : {"no-slash", "/name", "ns/", "ns/../x", "ns/a b", "ns/Name", "n?s/a",
                                 "ns/-a", "ns/a.", "ns/\xff"}) {
     GetStatusResponse report;
-    AddUnplaced(report, "refused").set_pod(pod);
+    AddPending(report, "refused").set_pod(pod);
     EXPECT_TRUE(EventsOf(report).empty()) << pod;
   }
   EXPECT_FALSE(IsObjectName(std::string(254, 'a')));

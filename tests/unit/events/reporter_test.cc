@@ -24,8 +24,8 @@ class ReporterTest : public ::testing::Test {
   // The calls since the last time.
   std::vector<std::string> Calls() { return std::exchange(calls_, {}); }
 
-  control::v1::UnplacedPod& Refuse(const std::string& pod) {
-    control::v1::UnplacedPod& added = *report_.add_unplaced();
+  control::v1::PendingPod& Refuse(const std::string& pod) {
+    control::v1::PendingPod& added = *report_.add_pending();
     added.set_pod("ns/" + pod);
     added.set_pod_uid("uid-" + pod);
     added.set_state("refused");
@@ -87,8 +87,8 @@ TEST_F(ReporterTest, SendsEachEventOnceAndRepetitionsOnceAMinute) {
   EXPECT_EQ(Calls(), Strings{"POST a"});
   Look();
   EXPECT_EQ(Calls(), Strings{});
-  report_.mutable_unplaced(0)->set_last_unix_ms(2000);
-  report_.mutable_unplaced(0)->set_times(2);
+  report_.mutable_pending(0)->set_last_unix_ms(2000);
+  report_.mutable_pending(0)->set_times(2);
   Look();
   EXPECT_EQ(Calls(), Strings{});
   now_ += seconds(60);
@@ -105,7 +105,7 @@ TEST_F(ReporterTest, ChangesWhatExistsAndCreatesWhatIsGone) {
   answers_ = {409, 200};
   Look();
   EXPECT_EQ(Calls(), (Strings{"POST a", "PATCH a"}));
-  report_.mutable_unplaced(0)->set_last_unix_ms(2000);
+  report_.mutable_pending(0)->set_last_unix_ms(2000);
   now_ += seconds(60);
   answers_ = {404, 201};
   Look();
@@ -127,7 +127,7 @@ TEST_F(ReporterTest, AssignmentsOfBeforeAreNotNew) {
   report_.set_time_unix_ms(3'700'000);
   Look();
   EXPECT_EQ(Calls(), Strings{});
-  // Another assignment of the same container is told.
+  // Another assignment of the same container is reported.
   report_.mutable_containers(1)->set_exclusive_cpus("5-6");
   now_ += seconds(60);
   Look();
@@ -138,7 +138,7 @@ TEST_F(ReporterTest, AssignmentsOfBeforeAreNotNew) {
 TEST_F(ReporterTest, WhatTheApiServerRefusesIsTriedAgainMuchLater) {
   for (const int refusal : {422, 1, 2, 500}) {
     SCOPED_TRACE(refusal);
-    report_.clear_unplaced();
+    report_.clear_pending();
     now_ += std::chrono::hours(1);
     Look();
     Refuse("a");
@@ -229,7 +229,7 @@ TEST_F(ReporterTest, SendsAFewAtATimeAndForgetsWhatIsGone) {
   EXPECT_EQ(Calls().size(), EventSender::kEventsAtOnce);
   Look();
   EXPECT_EQ(Calls().size(), 60 - 2 * EventSender::kEventsAtOnce);
-  report_.clear_unplaced();
+  report_.clear_pending();
   now_ += seconds(60);
   Look();
   Refuse("p0");

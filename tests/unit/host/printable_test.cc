@@ -35,7 +35,7 @@ TEST(Printable, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
 }
 
-// Every text of up to two bytes, and every code point: what comes out is visible and one line.
+// Every text of up to two bytes, and every code point: the output is visible and one line.
 TEST(Printable, LeavesNothingThatIsNotVisible) {
   const auto check = [](const std::string& text) {
     const std::string shown = Printable(text);

@@ -20,7 +20,7 @@ using testing::FakeEntry;
 using testing::FakeTree;
 
 // Half of the files in the archives of captured machines; leaving them out saves seconds.
-constexpr const char* kWithoutWhatNobodyReads =
+constexpr const char* kWithoutUnreadFiles =
     "--exclude=cpuidle --exclude=cpufreq --exclude=power --exclude=uevent --exclude='*siblings*' "
     "--exclude='*_cpus*' --exclude=shared_cpu_list --exclude=coherency_line_size "
     "--exclude=number_of_sets --exclude=ways_of_associativity --exclude=physical_line_partition";
@@ -76,7 +76,7 @@ TEST(SysfsMachine, SeesCapturedMachinesAsTheKubeletDoes) {
     SCOPED_TRACE(archive);
     const FakeTree tree;
     const std::string unpack = "tar -xJf '" + archive.string() + "' -C '" + tree.root().string() +
-                               "' " + kWithoutWhatNobodyReads;
+                               "' " + kWithoutUnreadFiles;
     ASSERT_EQ(std::system(unpack.c_str()), 0) << unpack;
     const std::string name = archive.stem().stem().string();  // less `.tar.xz`
     ExpectMachine(ExpectedMachine(directory / (name + ".json")), tree.root());

@@ -83,7 +83,7 @@ TEST(MemoryHints, GroupsAndSingleNodesKeepApart) {
   ASSERT_EQ(node.Give(small, "app", OnNodes(0b100)), "");
   EXPECT_EQ(Text(ContainerHints(node.machine, node.policy, node.state, wide, wide.containers[0])),
             "01!")
-      << "who holds memory gets exactly its nodes";
+      << "a container that is assigned memory gets exactly its nodes";
   ReleasePod("wide", node.state);
   ReleasePod("small", node.state);
   EXPECT_EQ(hints(), "0! 1! 2! 01 02 12 012");

@@ -150,7 +150,8 @@ TEST(MemoryValidation, RefusesWhatDoesNotFitTheMachine) {
        "that does not exist"},
       {"more than there is",
        [](MemoryState& s) { s.assignments["one"]["app"][0].size = 100 * kGi; },
-       "[memorymanager] (pod: one, container: app) holds more memory of type \"memory\" than its "
+       "[memorymanager] (pod: one, container: app) is assigned more memory of type \"memory\" than "
+       "its "
        "NUMA nodes have"},
       {"another size", [](MemoryState& s) { s.assignments["one"]["app"][0].size += 1; },
        kDifferent},

@@ -22,7 +22,7 @@ TEST(Liveness, NamesTheThreadsThatDoNotAnswer) {
   Liveness liveness({{"hangs", [&](const auto&) { ++posted; }},
                      {"works", [&](auto task) { works.Post(std::move(task)); }}},
                     std::chrono::seconds(5));
-  // While one round is pending, there is no second task, whoever asks.
+  // While one round is pending, there is no second task, whichever caller asks.
   std::vector<std::thread> callers;
   for (int i = 0; i < 8; ++i) {
     callers.emplace_back([&] { EXPECT_EQ(liveness.Silent(), Silent{"hangs"}); });

@@ -171,7 +171,7 @@ TEST(PictureSvg, IsSoundForCapturedMachines) {
   }
 }
 
-TEST(PictureSvg, SaysWhoHasWhat) {
+TEST(PictureSvg, NamesTheOwners) {
   const Machine machine = MakeMachine("socket:1 numa:2 core:6 thread:1");
   const std::string svg = RenderSvg(MakePicture(machine, UsualParts(machine), BusyStatus(machine)));
   const std::string words = WordsOf(CheckPicture(svg));
@@ -361,7 +361,7 @@ TEST_F(LivePageTest, ListsConditionsAndPodsThatAreNotPlaced) {
     condition.set_message("message " + std::to_string(i));
     condition.set_remedy("delete it");
   }
-  v1::UnplacedPod& pod = *status.add_unplaced();
+  v1::PendingPod& pod = *status.add_pending();
   pod.set_pod("default/big");
   pod.set_state("refused");
   pod.set_reason("TopologyAffinityError");

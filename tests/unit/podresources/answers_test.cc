@@ -65,7 +65,7 @@ TEST(PodResources, ListWhatRunsAndWhatIsAssignedButNoEndedInitContainer) {
   EXPECT_EQ(pods[0].containers, (std::set<std::string>{"app", "other", "shared"}));
   EXPECT_EQ(pods[1].uid, "stopped");
   EXPECT_EQ(pods[1].containers, std::set<std::string>{"app"});
-  // While it runs, an init container holds it.
+  // While an init container runs, it is assigned it.
   registry.AddContainer("c3", {"p", "init"}, {});
   EXPECT_TRUE(WithHolders(state, registry, init)[0].containers.contains("init"));
 }

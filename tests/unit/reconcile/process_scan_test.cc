@@ -149,7 +149,7 @@ TEST_P(ProcessScanTest, ProcessInTheCgroupOfAnotherContainerIsReported) {
 TEST_P(ProcessScanTest, ProcessOfANestedCgroupBelongsToItsContainer) {
   Put(14, 5, "systemd", "/shared/init.scope", "0-15");
   Put(15, 14, "unit", "/shared/system.slice/unit.service", "0-15");
-  Put(16, 5, "sharing", "/shared2/init.scope", "0-15");  // of nobody
+  Put(16, 5, "sharing", "/shared2/init.scope", "0-15");  // of no container
   Start();
   EXPECT_TRUE(Reported().empty());
   Put(14, 5, "systemd", "/pinned/init.scope", cpus_);

@@ -95,7 +95,7 @@ TEST(KubeletRequests, SumsTheSandboxesResources) {
   }
 }
 
-TEST(KubeletRequests, SaysWhoThePodIs) {
+TEST(KubeletRequests, NameThePod) {
   PodManifest manifest =
       Manifest("{name: main, image: i, command: [sleep, '9'], env: [{name: A, value: b}]}",
                "hostNetwork: true, ");

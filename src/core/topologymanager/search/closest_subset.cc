@@ -131,10 +131,10 @@ class ClosestSearch {
         const SetFamily family{{}, {{classes_[i], count}, {others, size - count}}};
         if (known && family.Contains(*known)) return true;
         constexpr int64_t kMaxSteps = 48;  // most answers take a few
-        SearchBudget budget(std::min(kMaxSteps, budget_.left()));
-        const int64_t before = budget.left();
+        SearchBudget budget(std::min(kMaxSteps, budget_.available()));
+        const int64_t before = budget.available();
         const auto found = search_.Any(family, budget);
-        budget_.Use(before - budget.left());
+        budget_.Use(before - budget.available());
         if (found) known = found;
         return found || budget.IsUsedUp();
       };

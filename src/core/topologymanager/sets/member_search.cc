@@ -78,10 +78,10 @@ std::optional<NumaMask> MemberSearch::Any(SetFamily family, SearchBudget& budget
   if (by_groups == nullptr) return Descend(std::move(family), kFirstEvaluations, budget);
   // The bounds do not know of groups. If the answer is not near, the groups are decided first.
   constexpr int64_t kMaxSteps = 64;
-  const int64_t steps = std::min(kMaxSteps, budget.left());
+  const int64_t steps = std::min(kMaxSteps, budget.available());
   SearchBudget few(steps);
   const auto found = Descend(family, kFirstEvaluations, few);
-  budget.Use(steps - few.left());
+  budget.Use(steps - few.available());
   if (found || !few.IsUsedUp()) return found;
   return AnyByGroups(*by_groups, family, 0, budget);
 }

@@ -22,7 +22,7 @@ class SearchBudget {
     return steps_ > 0;
   }
   bool IsUsedUp() const { return steps_ <= 0; }
-  int64_t left() const { return steps_; }
+  int64_t available() const { return steps_; }
   void Use(int64_t steps) { steps_ -= steps; }
 
  private:

@@ -1,4 +1,4 @@
-#include "allocation/unplaced_pods.h"
+#include "allocation/pending_pods.h"
 
 #include <algorithm>
 #include <tuple>
@@ -32,7 +32,7 @@ Requested Requested::In(const AdmissionRequest& request) {
           .pod = IsSmall(pod) ? std::make_shared<const Pod>(pod) : nullptr};
 }
 
-void UnplacedPods::Answered(const Requested& request, const Outcome& outcome, Time now) {
+void PendingPods::Answered(const Requested& request, const Outcome& outcome, Time now) {
   const ContainerKey& key = request.key;
   const auto* const refusal = std::get_if<Refusal>(&outcome);
   const auto* const error = std::get_if<Error>(&outcome);
@@ -56,70 +56,70 @@ void UnplacedPods::Answered(const Requested& request, const Outcome& outcome, Ti
     return true;
   });
   const auto [entry, is_new] = pods_.try_emplace(key);
-  UnplacedPod& unplaced = entry->second;
-  if (is_new) unplaced.first = first;
-  unplaced.key = key;
-  unplaced.name = request.name;
-  unplaced.state = refusal != nullptr ? "refused" : "failed";
-  unplaced.reason = refusal != nullptr ? refusal->reason : "";
-  unplaced.by_policy =
+  PendingPod& pending = entry->second;
+  if (is_new) pending.first = first;
+  pending.key = key;
+  pending.name = request.name;
+  pending.state = refusal != nullptr ? "refused" : "failed";
+  pending.reason = refusal != nullptr ? refusal->reason : "";
+  pending.by_policy =
       refusal != nullptr && refusal->message.find(admission::kWhatWouldHelp) != std::string::npos;
-  unplaced.message = (refusal != nullptr ? refusal->message : error->Text());
-  if (unplaced.message.size() > kMaxMessageBytes) {
-    unplaced.message = unplaced.message.substr(0, kMaxMessageBytes) + " (cut)";
+  pending.message = (refusal != nullptr ? refusal->message : error->Text());
+  if (pending.message.size() > kMaxMessageBytes) {
+    pending.message = pending.message.substr(0, kMaxMessageBytes) + " (cut)";
   }
-  unplaced.last = now;
-  ++unplaced.times;
-  unplaced.pod = request.pod;
+  pending.last = now;
+  ++pending.times;
+  pending.pod = request.pod;
   if (pods_.size() <= kCapacity) return;
   pods_.erase(
       std::ranges::min_element(pods_, {}, [](const auto& other) { return other.second.last; }));
 }
 
-void UnplacedPods::Forget(const std::string& pod_uid) {
+void PendingPods::Forget(const std::string& pod_uid) {
   const MutexLock lock(mutex_);
   std::erase_if(pods_, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
 }
 
-std::vector<UnplacedPod> UnplacedPods::Report(Time now) const {
-  std::vector<UnplacedPod> report;
+std::vector<PendingPod> PendingPods::Report(Time now) const {
+  std::vector<PendingPod> report;
   {
     const MutexLock lock(mutex_);
     for (const auto& [key, pod] : pods_) {
       if (now - pod.last <= kShown) report.push_back(pod);
     }
   }
-  std::ranges::stable_sort(report, {}, &UnplacedPod::first);
+  std::ranges::stable_sort(report, {}, &PendingPod::first);
   return report;
 }
 
-std::vector<UnplacedPod> UnplacedPods::Find(std::string_view pod) const {
-  std::map<std::string, Time> newest;           // by UID
-  std::map<std::string, UnplacedPod> of_names;  // by namespace/name
+std::vector<PendingPod> PendingPods::Find(std::string_view pod) const {
+  std::map<std::string, Time> newest;          // by UID
+  std::map<std::string, PendingPod> of_names;  // by namespace/name
   const MutexLock lock(mutex_);
-  for (const auto& [key, unplaced] : pods_) {
+  for (const auto& [key, pending] : pods_) {
     Time& last = newest[key.pod_uid];
-    last = std::max(last, unplaced.last);
+    last = std::max(last, pending.last);
   }
-  const auto rank = [&](const UnplacedPod& one) {
+  const auto rank = [&](const PendingPod& one) {
     return std::tuple(newest[one.key.pod_uid], one.key.pod_uid, !one.by_policy, one.last);
   };
-  for (const auto& [key, unplaced] : pods_) {
-    const std::string name = unplaced.name.substr(unplaced.name.find('/') + 1);
-    if (key.pod_uid != pod && unplaced.name != pod && name != pod) continue;
-    const auto [entry, is_new] = of_names.try_emplace(unplaced.name, unplaced);
-    if (!is_new && rank(entry->second) < rank(unplaced)) entry->second = unplaced;
+  for (const auto& [key, pending] : pods_) {
+    const std::string name = pending.name.substr(pending.name.find('/') + 1);
+    if (key.pod_uid != pod && pending.name != pod && name != pod) continue;
+    const auto [entry, is_new] = of_names.try_emplace(pending.name, pending);
+    if (!is_new && rank(entry->second) < rank(pending)) entry->second = pending;
   }
-  std::vector<UnplacedPod> found;
-  for (auto& [name, unplaced] : of_names) {
+  std::vector<PendingPod> found;
+  for (auto& [name, pending] : of_names) {
     // A UID or a full name is that of one pod.
-    if (unplaced.key.pod_uid == pod || name == pod) return {std::move(unplaced)};
-    found.push_back(std::move(unplaced));
+    if (pending.key.pod_uid == pod || name == pod) return {std::move(pending)};
+    found.push_back(std::move(pending));
   }
   return found;
 }
 
-void UnplacedPods::DropOld(Time now) {
+void PendingPods::DropOld(Time now) {
   std::erase_if(pods_, [&](const auto& entry) { return now - entry.second.last > kShown; });
 }
 

@@ -1,5 +1,5 @@
-// The pods that the status shows as not placed.
-#include "allocation/unplaced_pods.h"
+// The pods that the status shows as pending.
+#include "allocation/pending_pods.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,10 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-const UnplacedPods::Time kStart = UnplacedPods::Time() + std::chrono::hours(1000);
+const PendingPods::Time kStart = PendingPods::Time() + std::chrono::hours(1000);
 const Outcome kRefused = Refusal{"TopologyAffinityError", "no locality"};
 
-Requested UnplacedRequest(const std::string& uid, const std::string& container = {}) {
+Requested PendingRequest(const std::string& uid, const std::string& container = {}) {
   AdmissionRequest request;
   request.pod.uid = uid;
   request.pod.name = "pod-" + uid;
@@ -24,10 +24,10 @@ Requested UnplacedRequest(const std::string& uid, const std::string& container =
   return Requested::In(request);
 }
 
-TEST(UnplacedPods, CountsAnswersSinceTheLastAdmission) {
-  UnplacedPods pods;
-  pods.Answered(UnplacedRequest("a", "app"), kRefused, kStart);
-  pods.Answered(UnplacedRequest("a", "app"), Error{ErrorCode::kIo, "full", "free space"},
+TEST(PendingPods, CountsAnswersSinceTheLastAdmission) {
+  PendingPods pods;
+  pods.Answered(PendingRequest("a", "app"), kRefused, kStart);
+  pods.Answered(PendingRequest("a", "app"), Error{ErrorCode::kIo, "full", "free space"},
                 kStart + seconds(20));
   const auto report = pods.Report(kStart + seconds(30));
   ASSERT_EQ(report.size(), 1U);
@@ -38,61 +38,61 @@ TEST(UnplacedPods, CountsAnswersSinceTheLastAdmission) {
   EXPECT_EQ(report[0].last, kStart + seconds(20));
   EXPECT_EQ(report[0].times, 2U);
   // Another container of the pod starts.
-  pods.Answered(UnplacedRequest("a", "log"), Allocated(), kStart + seconds(31));
+  pods.Answered(PendingRequest("a", "log"), Allocated(), kStart + seconds(31));
   EXPECT_EQ(pods.Report(kStart + seconds(31)).size(), 1U);
-  pods.Answered(UnplacedRequest("a"), Allocated(), kStart + seconds(32));
+  pods.Answered(PendingRequest("a"), Allocated(), kStart + seconds(32));
   EXPECT_TRUE(pods.Report(kStart + seconds(32)).empty());
 }
 
-TEST(UnplacedPods, AnAdmittedContainerEndsTheRefusalOfThePodAsAWhole) {
-  UnplacedPods pods;
-  pods.Answered(UnplacedRequest("a"), kRefused, kStart);
-  pods.Answered(UnplacedRequest("a", "app"), Allocated(), kStart);
+TEST(PendingPods, AnAdmittedContainerEndsTheRefusalOfThePodAsAWhole) {
+  PendingPods pods;
+  pods.Answered(PendingRequest("a"), kRefused, kStart);
+  pods.Answered(PendingRequest("a", "app"), Allocated(), kStart);
   EXPECT_TRUE(pods.Report(kStart).empty());
 }
 
-TEST(UnplacedPods, APodIsListedAsAWholeOrByItsContainers) {
-  UnplacedPods pods;
-  pods.Answered(UnplacedRequest("a"), kRefused, kStart);
-  pods.Answered(UnplacedRequest("a", "app"), kRefused, kStart + seconds(1));
-  pods.Answered(UnplacedRequest("a", "log"), kRefused, kStart + seconds(2));
+TEST(PendingPods, APodIsListedAsAWholeOrByItsContainers) {
+  PendingPods pods;
+  pods.Answered(PendingRequest("a"), kRefused, kStart);
+  pods.Answered(PendingRequest("a", "app"), kRefused, kStart + seconds(1));
+  pods.Answered(PendingRequest("a", "log"), kRefused, kStart + seconds(2));
   auto report = pods.Report(kStart + seconds(3));
   ASSERT_EQ(report.size(), 2U);
   EXPECT_EQ(report[0].key.container, "app");
   EXPECT_EQ(report[0].first, kStart);
   EXPECT_EQ(report[1].key.container, "log");
-  pods.Answered(UnplacedRequest("a"), kRefused, kStart + seconds(4));  // a new sandbox
+  pods.Answered(PendingRequest("a"), kRefused, kStart + seconds(4));  // a new sandbox
   report = pods.Report(kStart + seconds(4));
   ASSERT_EQ(report.size(), 1U);
   EXPECT_EQ(report[0].key.container, "");
   EXPECT_EQ(report[0].first, kStart);
 }
 
-TEST(UnplacedPods, APodThatIsNotRepeatedIsDropped) {
-  UnplacedPods pods;
-  pods.Answered(UnplacedRequest("a"), kRefused, kStart);
-  EXPECT_EQ(pods.Report(kStart + UnplacedPods::kShown).size(), 1U);
-  EXPECT_TRUE(pods.Report(kStart + UnplacedPods::kShown + seconds(1)).empty());
-  pods.Answered(UnplacedRequest("b"), kRefused, kStart);
+TEST(PendingPods, APodThatIsNotRepeatedIsDropped) {
+  PendingPods pods;
+  pods.Answered(PendingRequest("a"), kRefused, kStart);
+  EXPECT_EQ(pods.Report(kStart + PendingPods::kShown).size(), 1U);
+  EXPECT_TRUE(pods.Report(kStart + PendingPods::kShown + seconds(1)).empty());
+  pods.Answered(PendingRequest("b"), kRefused, kStart);
   pods.Forget("b");
   EXPECT_TRUE(pods.Report(kStart + minutes(20)).empty());
 }
 
-TEST(UnplacedPods, KeepsALimitedNumberAndALimitedText) {
-  UnplacedPods pods;
-  for (size_t i = 0; i < UnplacedPods::kCapacity + 10; ++i) {
-    pods.Answered(UnplacedRequest(std::to_string(i)), Refusal{"R", std::string(100'000, 'x')},
+TEST(PendingPods, KeepsALimitedNumberAndALimitedText) {
+  PendingPods pods;
+  for (size_t i = 0; i < PendingPods::kCapacity + 10; ++i) {
+    pods.Answered(PendingRequest(std::to_string(i)), Refusal{"R", std::string(100'000, 'x')},
                   kStart + seconds(static_cast<int>(i)));
   }
   const auto report = pods.Report(kStart + minutes(5));
-  ASSERT_EQ(report.size(), UnplacedPods::kCapacity);
+  ASSERT_EQ(report.size(), PendingPods::kCapacity);
   EXPECT_EQ(report.front().key.pod_uid, "10");  // the oldest are gone
   EXPECT_LT(report.front().message.size(), 5000U);
 }
 
-TEST(UnplacedPods, FindsThePodAsItWasRequestedUnlessItIsHuge) {
-  UnplacedPods pods;
-  pods.Answered(UnplacedRequest("a", "app"), kRefused, kStart);
+TEST(PendingPods, FindsThePodAsItWasRequestedUnlessItIsHuge) {
+  PendingPods pods;
+  pods.Answered(PendingRequest("a", "app"), kRefused, kStart);
   for (const char* const name : {"a", "pod-a", "default/pod-a"}) {
     ASSERT_EQ(pods.Find(name).size(), 1U) << name;
     EXPECT_EQ(pods.Find(name)[0].pod->uid, "a");
@@ -116,8 +116,8 @@ Requested WebIn(const std::string& name_space, const std::string& uid,
   return Requested::In(request);
 }
 
-TEST(UnplacedPods, FindsAllPodsOfANameAndTheLastOfOneNamespace) {
-  UnplacedPods pods;
+TEST(PendingPods, FindsAllPodsOfANameAndTheLastOfOneNamespace) {
+  PendingPods pods;
   pods.Answered(WebIn("a", "1"), kRefused, kStart + seconds(1));
   pods.Answered(WebIn("a", "2"), kRefused, kStart + seconds(2));  // made again
   pods.Answered(WebIn("b", "3"), kRefused, kStart);
@@ -132,8 +132,8 @@ TEST(UnplacedPods, FindsAllPodsOfANameAndTheLastOfOneNamespace) {
   EXPECT_EQ(pods.Find("1")[0].key.pod_uid, "1");
 }
 
-TEST(UnplacedPods, AFailureIsFoundBeforeARefusalByThePolicies) {
-  UnplacedPods pods;
+TEST(PendingPods, AFailureIsFoundBeforeARefusalByThePolicies) {
+  PendingPods pods;
   const Outcome by_policy = Refusal{"R", "no locality. What would help: fewer CPUs"};
   pods.Answered(WebIn("a", "1", "app"), Error{ErrorCode::kIo, "full", "free space"}, kStart);
   pods.Answered(WebIn("a", "1", "log"), by_policy, kStart + seconds(1));

@@ -1,4 +1,4 @@
-// The pods that are not placed: their last request was refused or failed. For the status.
+// The pending pods: their last request was refused or failed. For the status.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace alignd::allocation {
 
 // A pod, or one container of it, whose last request was not admitted. A value.
-struct UnplacedPod {
+struct PendingPod {
   using Time = std::chrono::system_clock::time_point;
 
   ContainerKey key;    // without `container`: the pod as a whole
@@ -45,17 +45,17 @@ struct Requested {
 // Thread-safe. The kubelet repeats a request that is refused after 5 minutes at the latest. An
 // entry that is not repeated for longer than kShown is dropped: the pod has been deleted, perhaps
 // before it had a sandbox, of which alignd hears nothing.
-class UnplacedPods {
+class PendingPods {
  public:
-  using Time = UnplacedPod::Time;
+  using Time = PendingPod::Time;
 
   static constexpr std::chrono::minutes kShown{15};
   // The entry with the oldest `last` is dropped first.
   static constexpr size_t kCapacity = 256;
 
-  UnplacedPods() = default;
-  UnplacedPods(const UnplacedPods&) = delete;
-  UnplacedPods& operator=(const UnplacedPods&) = delete;
+  PendingPods() = default;
+  PendingPods(const PendingPods&) = delete;
+  PendingPods& operator=(const PendingPods&) = delete;
 
   // The answer to a request. An admitted one removes its container; as a whole pod, all of the pod.
   void Answered(const Requested& request, const Outcome& outcome,
@@ -64,16 +64,16 @@ class UnplacedPods {
   void Forget(const std::string& pod_uid);
 
   // Oldest `first` first.
-  std::vector<UnplacedPod> Report(Time now = std::chrono::system_clock::now()) const;
+  std::vector<PendingPod> Report(Time now = std::chrono::system_clock::now()) const;
   // The pods with that UID, that namespace/name, or that name: one per namespace then. Of each, the
   // last request; of the containers of one pod, rather one that was not refused by the policies.
-  std::vector<UnplacedPod> Find(std::string_view pod) const;
+  std::vector<PendingPod> Find(std::string_view pod) const;
 
  private:
   void DropOld(Time now) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::map<ContainerKey, UnplacedPod> pods_ GUARDED_BY(mutex_);
+  std::map<ContainerKey, PendingPod> pods_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation
