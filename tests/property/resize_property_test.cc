@@ -1,7 +1,5 @@
 // Random pods come and go, and random containers are resized, on random nodes. Each decision is
 // compared with simple rules about each CPU, each core and each set of NUMA nodes.
-#include "alignd/admission/resize.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/init_containers.h"
+#include "alignd/admission/resize.h"
 #include "alignd/base/numa_subsets.h"
 #include "core/crowded_node.h"
 #include "core/hint_oracle.h"
@@ -173,9 +173,7 @@ struct ResizeOracle {
     return IsForPod() ? other.pod_uid == key.pod_uid : other == key;
   }
 
-  CpuSet Unit() const {
-    return IsForPod() ? state.cpu.HeldBy(key.pod_uid) : *state.cpu.Find(key);
-  }
+  CpuSet Unit() const { return IsForPod() ? state.cpu.HeldBy(key.pod_uid) : *state.cpu.Find(key); }
 
   HintList CpuHintsByDefinition() const {
     const CpuSet unit = Unit();
@@ -195,10 +193,9 @@ struct ResizeOracle {
       if (!nodes.Contains(node.machine.NumaOf(unit)) || (cpus & usable).Count() < wanted) return;
       bool preferred = nodes.Count() == fewest;
       if (node.cpu->options.align_by_socket && per_socket > 0) {
-        const auto touched =
-            std::ranges::count_if(node.machine.sockets(), [&](const CpuGroup& socket) {
-              return socket.cpus.Intersects(cpus);
-            });
+        const auto touched = std::ranges::count_if(
+            node.machine.sockets(),
+            [&](const CpuGroup& socket) { return socket.cpus.Intersects(cpus); });
         preferred = preferred || touched == (fewest + per_socket - 1) / per_socket;
       }
       hints.push_back({nodes, preferred});
@@ -257,9 +254,9 @@ struct ResizeOracle {
       }
     }
     for (const auto& [type, nodes] : memory) answer[type] = Hints({{nodes, true}});
-    return topologymanager::MergeByCarrying(
-        node.topology.numa(), topologymanager::AllOf(node.topology.Lists({answer})),
-        node.topology.rules());
+    return topologymanager::MergeByCarrying(node.topology.numa(),
+                                            topologymanager::AllOf(node.topology.Lists({answer})),
+                                            node.topology.rules());
   }
 };
 
@@ -344,6 +341,7 @@ void ExpectTrueRemedy(const ResizeOracle& oracle, const std::string& remedy) {
 
 struct ResizeTally {
   int done = 0;
+  int shrunk = 0;
   int refused = 0;
   int extended = 0;
   int by_topology = 0;
@@ -398,6 +396,7 @@ void CheckResize(const CrowdedNode& crowded, const ContainerKey& key, int count,
   }
   if (decision.admitted()) {
     ++tally.done;
+    if (count < decision.before.Count()) ++tally.shrunk;
     ASSERT_NO_FATAL_FAILURE(ExpectOnlyThisContainerChanged(oracle, decision));
     ASSERT_NO_FATAL_FAILURE(ExpectAllowedSet(oracle, decision));
     const NumaMask before = crowded.node.machine.NumaOf(decision.before);
@@ -425,8 +424,27 @@ ContainerKey RandomExclusive(const NodeState& state, Random& random) {
 int RandomCount(const CrowdedNode& crowded, const ContainerKey& key, Random& random) {
   const int group = random.OnceIn(3) ? 1 : crowded.node.machine.cpus_per_core();
   const int own = crowded.state.cpu.Find(key)->Count();
-  const int most = random.OnceIn(2) ? 4 : crowded.node.machine.cpus().Count() / group;
-  return std::max(1, own + group * random.Number(-4, most));
+  const int original = crowded.state.cpu.OriginalOf(key).Count();
+  if (original < own && random.OnceIn(2)) return random.Number(original, own);
+  const int most = random.OnceIn(4) ? crowded.node.machine.cpus().Count() / group : 4;
+  return std::max(1, own + group * random.Number(random.OnceIn(4) ? -2 : 1, most));
+}
+
+// The pod gets a new sandbox: its init containers run again, on CPUs of its app containers.
+void RestartInitContainers(CrowdedNode& crowded, Pod pod) {
+  NodeState state = crowded.state;
+  for (Container& container : pod.containers) {
+    const ContainerKey key{pod.uid, container.name};
+    if (container.kind == ContainerKind::kInit) {
+      ReleaseContainer(key, state);
+    } else if (const CpuSet* cpus = state.cpu.Find(key)) {
+      const auto count = Amounts({{"cpu", std::to_string(cpus->Count())}}).at("cpu");
+      container.resources.requests["cpu"] = container.resources.limits["cpu"] = count;
+    }
+  }
+  LendToInitContainers(crowded.node, pod, state);
+  Admission admission = Admit(crowded.node, state, pod, devicemanager::NoPreference);
+  if (admission.admitted()) crowded.state = std::move(admission.next);
 }
 
 TEST(ResizeProperty, IsDoneExactlyIfThereIsAnAllowedSet) {
@@ -435,12 +453,14 @@ TEST(ResizeProperty, IsDoneExactlyIfThereIsAnAllowedSet) {
   ResizeTally tally;
   for (int run = 0; run < runs; ++run) {
     CrowdedNode crowded = RandomResizeNode(random);
+    std::map<std::string, Pod> pods;
     for (int step = 0; step < 25; ++step) {
       NodeState& state = crowded.state;
       if (state.cpu.assignments.empty() || random.OnceIn(4)) {
         const Pod pod = SmallRandomPod("pod" + std::to_string(step), crowded, random);
         Admission admission = Admit(crowded.node, state, pod, devicemanager::NoPreference);
         if (admission.admitted()) state = std::move(admission.next);
+        pods[pod.uid] = pod;
         continue;
       }
       const ContainerKey key = RandomExclusive(state, random);
@@ -448,6 +468,8 @@ TEST(ResizeProperty, IsDoneExactlyIfThereIsAnAllowedSet) {
         ReleasePod(key.pod_uid, state);
       } else if (random.OnceIn(12)) {
         ReleaseContainer(key, state);
+      } else if (random.OnceIn(8)) {
+        RestartInitContainers(crowded, pods.at(key.pod_uid));
       } else {
         const int count = RandomCount(crowded, key, random);
         const std::string what = Describe(crowded.node.machine) + " " + key.pod_uid + "/" +
@@ -466,6 +488,7 @@ TEST(ResizeProperty, IsDoneExactlyIfThereIsAnAllowedSet) {
   // All kinds of results occurred, unless the run is short.
   if (runs < 500) return;
   EXPECT_GT(tally.done, runs);
+  EXPECT_GT(tally.shrunk, runs / 2);
   EXPECT_GT(tally.refused, runs);
   EXPECT_GT(tally.extended, runs / 20);
   EXPECT_GT(tally.by_topology, runs / 20);
