@@ -325,13 +325,25 @@ void ExpectRefusal(const ResizeOracle& oracle, const ResizeDecision& decision) {
   ASSERT_EQ(decision.next, oracle.state);
 }
 
-// A number of CPUs that a refusal names can be had.
+// What a refusal names as a remedy helps.
 void ExpectTrueRemedy(const ResizeOracle& oracle, const std::string& remedy) {
-  const std::string words = "let the container ask for ";
-  if (!remedy.starts_with(words) || remedy.find(" or more") != std::string::npos ||
-      remedy.find("multiple") != std::string::npos) {
-    return;
+  const auto has = [&](const char* text) { return remedy.find(text) != std::string::npos; };
+  if (has("end other pods")) {
+    NodeState alone = oracle.state;
+    for (const std::string& uid : PodsIn(alone)) {
+      if (uid != oracle.key.pod_uid) ReleasePod(uid, alone);
+    }
+    ASSERT_TRUE(Resize(oracle.node, alone, oracle.key, oracle.count).admitted()) << remedy;
   }
+  if (has("best-effort")) {
+    KubeletConfig config = oracle.node.config;
+    config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+    const Result<Node> node = Node::Make(oracle.node.machine, config);
+    ASSERT_TRUE(node.ok()) << node.error().message;
+    ASSERT_TRUE(Resize(*node, oracle.state, oracle.key, oracle.count).admitted()) << remedy;
+  }
+  const std::string words = "let the container ask for ";
+  if (!remedy.starts_with(words) || has(" or more") || has("multiple")) return;
   const int smaller = std::stoi(remedy.substr(words.size()));
   const ResizeDecision decision = Resize(oracle.node, oracle.state, oracle.key, smaller);
   ASSERT_TRUE(decision.admitted()) << remedy << ": " << decision.refusal->message;

@@ -173,7 +173,7 @@ Refusal RefuseForTopology(const ResizeQuestion& asked, const ResizeRemedies& rem
   const std::string policy(ToString(asked.node.topology.kind()));
   return Refuse(asked,
                 DescribeOwn(asked) + ", and topologyManagerPolicy " + policy +
-                    " does not allow the NUMA nodes (" +
+                    " does not allow the resulting NUMA nodes (" +
                     topologymanager::TopologyAffinityError().message + ")",
                 DescribePlaces(asked) + DescribeFreeCpus(asked),
                 WhatHelps(asked, remedies) +
