@@ -10,7 +10,7 @@
 
 namespace alignd::cpumanager {
 
-// A value. All but `reusable` is the content of cpu_manager_state.
+// A value. All but `originals` and `reusable` is the content of cpu_manager_state.
 struct CpuState {
   CpuSet default_set;
   // pod UID -> container name -> exclusive CPUs; in a pod of `pods` also the shared CPUs of the
@@ -19,6 +19,10 @@ struct CpuState {
   // pod UID -> the CPUs assigned to the pod as a whole, which its containers' sets are parts of.
   // Only of pods with pod-level resources, with the feature gate PodLevelResourceManagers.
   SharedMap<std::string, CpuSet> pods = {};
+  // pod UID -> container name -> the CPUs that it was assigned when it was created. Only of
+  // containers that were resized since: they are never taken away while it lives. A true part of
+  // the assignment or equal to it. Not in the kubelet's file; alignd's own file is cpu_originals.
+  SharedMap<std::string, std::map<std::string, CpuSet>> originals = {};
   // CPUs of ended init containers that later containers of their pod can reuse: pod UID -> CPUs. At
   // most one pod: a decision about another pod drops the entry. Internal to the kubelet's policy;
   // not saved.
@@ -26,6 +30,10 @@ struct CpuState {
 
   // The container's exclusive CPUs, or null.
   const CpuSet* Find(const ContainerKey& key) const;
+
+  // The CPUs that a resize keeps: the original ones, or all if it was never resized. `key` must
+  // have exclusive CPUs.
+  const CpuSet& OriginalOf(const ContainerKey& key) const;
 
   // All CPUs of the pod: as a whole, and of its containers.
   CpuSet HeldBy(const std::string& pod_uid) const;

@@ -1,0 +1,34 @@
+// The resize of a running container's exclusive CPUs in place. `Resize` decides, as one pure
+// function: the next state is part of the result.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/base/cpu_set.h"
+#include "alignd/pod/pod.h"
+#include "alignd/pod/refusal.h"
+
+namespace alignd::admission {
+
+struct ResizeDecision {
+  std::optional<Refusal> refusal;  // nullopt: resized, or it has `count` CPUs already
+  CpuSet before;
+  CpuSet after;    // as `before` after a refusal
+  NodeState next;  // the state that was given, after a refusal
+
+  bool admitted() const { return !refusal.has_value(); }
+};
+
+// Gives the container, which has exclusive CPUs, `count` of them: more contain those that it has,
+// fewer contain the original ones (CpuState::originals). It stays on the NUMA nodes on which it is,
+// if they have enough free CPUs; else the topology policy decides about the further nodes, together
+// with the devices and the memory that the container has.
+// Refusals: ResizeRefused, with what is free, and what would help.
+// Source: KEP-5554 (planned for Kubernetes 1.38). Differs: see docs/differences.md.
+ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
+                      int64_t count);
+
+}  // namespace alignd::admission
