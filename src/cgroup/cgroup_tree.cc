@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "host/descriptor.h"
 #include "host/file.h"
 
 namespace alignd::cgroup {
@@ -48,13 +49,12 @@ Result<Done> Write(const fs::path& path, std::string_view text) {
                  "write " + path.string() + ": " + std::generic_category().message(error),
                  "check that alignd may write to the cgroups"};
   };
-  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return fault(errno);
-  const ssize_t written = write(fd, text.data(), text.size());
-  const int error = errno;
-  close(fd);
+  const host::Descriptor file(
+      open(path.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (file.fd() < 0) return fault(errno);
+  const ssize_t written = write(file.fd(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return Done{};
-  return fault(written < 0 ? error : EIO);
+  return fault(written < 0 ? errno : EIO);
 }
 
 // `what`: the content of the file, for the error.

@@ -181,24 +181,13 @@ Result<Done> MakeDirectory(const fs::path& path, FileCalls& calls) {
   return SyncDirectory(parent.empty() ? fs::path(".") : parent, calls);
 }
 
-DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-DirectoryLock::~DirectoryLock() {
-  if (fd_ >= 0) close(fd_);
-}
-
 Result<DirectoryLock> LockDirectory(const fs::path& directory) {
   const fs::path path = directory / kLockName;
   // A link could lead to any file, which would be overwritten below. To open a FIFO could wait.
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   const int fd = Retry([&] { return open(path.c_str(), kFlags, S_IRUSR | S_IWUSR); });
   if (fd < 0 && errno != ENXIO) return ErrnoError("lock", path);  // ENXIO: a socket
-  DirectoryLock lock(fd);
+  DirectoryLock lock{Descriptor(fd)};
   struct stat status {};
   if (fd >= 0 && fstat(fd, &status) != 0) return ErrnoError("lock", path);
   if (!S_ISREG(status.st_mode)) {

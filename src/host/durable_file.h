@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "alignd/base/result.h"
+#include "host/descriptor.h"
 
 namespace alignd::host {
 
@@ -80,16 +81,11 @@ Result<Done> MakeDirectory(const std::filesystem::path& path,
 // Locks a directory for this process until it is destroyed. The kernel releases the lock when the
 // process ends. Movable.
 class DirectoryLock {
- public:
-  DirectoryLock(DirectoryLock&& other) noexcept;
-  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
-  ~DirectoryLock();
-
  private:
   friend Result<DirectoryLock> LockDirectory(const std::filesystem::path& directory);
-  explicit DirectoryLock(int fd) : fd_(fd) {}
+  explicit DirectoryLock(Descriptor file) : file_(std::move(file)) {}
 
-  int fd_ = -1;
+  Descriptor file_;  // the kernel ends the lock when it is closed
 };
 
 // Locks a directory by flock on the regular file `alignd.lock` in it; follows no symbolic link. The

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -43,7 +45,14 @@ Result<std::shared_ptr<EventLoop>> EventLoop::Make(std::string name) {
       new EventLoop(std::move(name), std::move(epoll), std::move(wake)));
 }
 
+void EventLoop::AssertOnThisThread() const {
+  if (OnThisThread() || !runs_) return;
+  std::fprintf(stderr, "alignd: not on the thread of event loop %s\n", name_.c_str());
+  std::abort();
+}
+
 void EventLoop::Start() {
+  runs_ = true;
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -51,6 +60,7 @@ void EventLoop::Stop() {
   if (thread_.joinable()) {
     Post([this] { ended_ = true; });
     thread_.join();
+    runs_ = false;
   }
   // Destroyed after the lock is released. Kept, a task that owns an owner of the loop would keep
   // both for ever.
@@ -75,6 +85,7 @@ void EventLoop::Post(std::function<void()> task) {
 }
 
 Result<Done> EventLoop::Watch(int fd, uint32_t events, Watcher& watcher) {
+  AssertOnThisThread();
   epoll_event event = EventFor(fd, events);
   if (epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0) return ErrnoError("epoll_ctl");
   watchers_[fd] = &watcher;
@@ -82,6 +93,7 @@ Result<Done> EventLoop::Watch(int fd, uint32_t events, Watcher& watcher) {
 }
 
 void EventLoop::Change(int fd, uint32_t events) {
+  AssertOnThisThread();
   epoll_event event = EventFor(fd, events);
   if (epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, fd, &event) != 0) {
     spdlog::error("watch a file descriptor: {}", std::generic_category().message(errno));
@@ -89,11 +101,13 @@ void EventLoop::Change(int fd, uint32_t events) {
 }
 
 void EventLoop::Unwatch(int fd) {
+  AssertOnThisThread();
   epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, fd, nullptr);
   watchers_.erase(fd);
 }
 
 void EventLoop::After(Clock::duration delay, std::function<void()> task) {
+  AssertOnThisThread();
   timers_.emplace(Clock::now() + delay, std::move(task));
 }
 

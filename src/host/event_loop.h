@@ -54,7 +54,8 @@ class EventLoop {
   // Whether the caller is on the loop's thread. Thread-safe.
   bool OnThisThread() const { return std::this_thread::get_id() == thread_id_; }
 
-  // --- On the loop's thread, or before Start.
+  // --- On the loop's thread, or while it does not run. In every build, the program ends if another
+  // thread calls one of these: a connection could else be closed and its number be used again.
 
   // Calls the watcher whenever one of `events` is ready, until Unwatch. Errors: kIo.
   Result<Done> Watch(int fd, uint32_t events, Watcher& watcher);
@@ -62,12 +63,16 @@ class EventLoop {
   void Unwatch(int fd);
   void After(Clock::duration delay, std::function<void()> task);
   // Runs the task once, after all descriptors that are ready were handled and before the next wait.
-  void AtEndOfRound(std::function<void()> task) { at_end_.push_back(std::move(task)); }
+  void AtEndOfRound(std::function<void()> task) {
+    AssertOnThisThread();
+    at_end_.push_back(std::move(task));
+  }
 
  private:
   EventLoop(std::string name, Descriptor epoll, Descriptor wake)
       : name_(std::move(name)), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
 
+  void AssertOnThisThread() const;
   void Run();
   int MillisecondsToNext() const;
   void RunDue();
@@ -82,6 +87,7 @@ class EventLoop {
   bool ended_ = false;  // the loop's thread is to end
   std::thread thread_;
   std::atomic<std::thread::id> thread_id_;  // once the thread runs
+  std::atomic<bool> runs_ = false;          // from Start to the end of the thread
 
   Mutex mutex_;
   std::vector<std::function<void()>> posted_ GUARDED_BY(mutex_);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "host/descriptor.h"
+
 namespace alignd::host {
 namespace {
 
@@ -62,26 +64,12 @@ Error ReadError(const fs::path& path) {
   return SystemError("read", path, {errno, std::generic_category()});
 }
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-Result<std::string> ReadAll(const FileDescriptor& file, const std::filesystem::path& path,
+Result<std::string> ReadAll(const Descriptor& file, const std::filesystem::path& path,
                             size_t max_bytes) {
   std::string content;
   std::array<char, 16 * 1024> buffer;
   while (true) {
-    const ssize_t got = read(file.get(), buffer.data(), buffer.size());
+    const ssize_t got = read(file.fd(), buffer.data(), buffer.size());
     if (got == 0) return content;
     if (got < 0) {
       if (errno == EINTR) continue;
@@ -101,9 +89,9 @@ Result<std::string> ReadAll(const FileDescriptor& file, const std::filesystem::p
 
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
   // Without O_NONBLOCK, to open a FIFO would wait for its writer.
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
-  if (file.get() < 0 || fstat(file.get(), &status) != 0) return ReadError(path);
+  if (file.fd() < 0 || fstat(file.fd(), &status) != 0) return ReadError(path);
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // read() explains a directory
     return Error{ErrorCode::kIo, "read " + path.string() + ": not a regular file", kNotRegular};
   }
@@ -111,8 +99,8 @@ Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes
 }
 
 Result<std::string> ReadFileOrPipe(const std::filesystem::path& path, size_t max_bytes) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return ReadError(path);
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd() < 0) return ReadError(path);
   return ReadAll(file, path, max_bytes);
 }
 

@@ -55,7 +55,12 @@ inline Pod MakePod(const std::string& uid, std::vector<Container> containers) {
   return pod;
 }
 
-// The same, with stated QoS class Guaranteed, for any requests of its containers.
+// The same with one container `app`.
+inline Pod AppPod(const std::string& uid, const std::map<std::string, std::string>& amounts) {
+  return MakePod(uid, {App("app", amounts)});
+}
+
+// As MakePod, with stated QoS class Guaranteed, for any requests of its containers.
 inline Pod GuaranteedPod(const std::string& uid, std::vector<Container> containers) {
   Pod pod = MakePod(uid, std::move(containers));
   pod.stated_qos = QosClass::kGuaranteed;

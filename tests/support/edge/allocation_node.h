@@ -68,7 +68,7 @@ inline Pod AppPod(const std::string& uid, int cpus,
                   std::map<std::string, std::string> devices = {}) {
   devices["cpu"] = std::to_string(cpus);
   devices["memory"] = "1Gi";
-  return MakePod(uid, {App("app", devices)});
+  return alignd::AppPod(uid, devices);
 }
 
 // The manager and its environment. Up() starts it; the files stay when it goes down.

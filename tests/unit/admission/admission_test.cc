@@ -29,10 +29,6 @@ Node TwoNodes(TopologyManagerPolicy policy) {
   return *std::move(node);
 }
 
-Pod Asking(const std::string& uid, const std::string& cpus) {
-  return MakePod(uid, {App("app", {{"cpu", cpus}, {"memory", "64Mi"}})});
-}
-
 TEST(AdmitTest, ARefusedPodIsAssignedNothing) {
   const Node node = TwoNodes(TopologyManagerPolicy::kBestEffort);
   const NodeState state = NodeState::Initial(node);
@@ -60,7 +56,7 @@ TEST(AdmitTest, ContainersAreDecidedInOrderEachOnTheStateOfTheLast) {
 
 TEST(AdmitTest, AdmittingAgainGivesTheSame) {
   const Node node = TwoNodes(TopologyManagerPolicy::kRestricted);
-  const Pod pod = Asking("p", "3");
+  const Pod pod = AppPod("p", {{"cpu", "3"}, {"memory", "64Mi"}});
   const Admission first = Admit(node, NodeState::Initial(node), pod, NoPreference);
   const Admission again = Admit(node, first.next, pod, NoPreference);
   ASSERT_TRUE(again.admitted());
@@ -141,7 +137,8 @@ TEST(NodeTest, NamesTheFirstErrorOfTheKubeletsStart) {
 TEST(AssignmentTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
   const Node node = TwoNodes(TopologyManagerPolicy::kNone);
   const Admission admission =
-      Admit(node, NodeState::Initial(node), Asking("p", "500m"), NoPreference);
+      Admit(node, NodeState::Initial(node), AppPod("p", {{"cpu", "500m"}, {"memory", "64Mi"}}),
+            NoPreference);
   ASSERT_TRUE(admission.admitted());
   EXPECT_TRUE(admission.assignments.at("app").exclusive.empty());
   EXPECT_EQ(admission.assignments.at("app").cpuset.ToString(), "0-7");
@@ -149,7 +146,8 @@ TEST(AssignmentTest, AContainerWithoutExclusiveCpusGetsTheDefaultSet) {
 
 TEST(SharedPoolTest, ThoseThatLoseCpusComeFirst) {
   const Node node = TwoNodes(TopologyManagerPolicy::kNone);
-  const Admission admission = Admit(node, NodeState::Initial(node), Asking("p", "1"), NoPreference);
+  const Admission admission = Admit(node, NodeState::Initial(node),
+                                    AppPod("p", {{"cpu", "1"}, {"memory", "64Mi"}}), NoPreference);
   ASSERT_TRUE(admission.admitted());  // CPU 1 is no longer in the shared pool
   const auto cpus = [](const char* list) { return *CpuSet::Parse(list); };
   const std::vector<RunningContainer> running = {
@@ -165,7 +163,7 @@ TEST(SharedPoolTest, ThoseThatLoseCpusComeFirst) {
 
 TEST(ExplainTest, NamesTheRequestTheFreeResourcesAndWhatWouldHelp) {
   const Node node = TwoNodes(TopologyManagerPolicy::kSingleNumaNode);
-  const Pod pod = Asking("p", "5");
+  const Pod pod = AppPod("p", {{"cpu", "5"}, {"memory", "64Mi"}});
   const NodeState state = NodeState::Initial(node);
   const Admission admission = Admit(node, state, pod, NoPreference);
   ASSERT_FALSE(admission.admitted());

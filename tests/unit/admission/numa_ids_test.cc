@@ -76,16 +76,12 @@ NodeState WithDevices(const Node& node) {
   return state;
 }
 
-Pod Asking(const std::string& uid, const std::string& cpu, const std::string& memory,
-           const std::string& gpus) {
-  return MakePod(uid, {App("app", {{"cpu", cpu}, {"memory", memory}, {"nvidia.com/gpu", gpus}})});
-}
-
 TEST(NumaIds, CpusMemoryAndDevicesOfNodeEight) {
   const Node node = MakeNode(TopologyManagerPolicy::kSingleNumaNode);
   // Node 0 has three free CPUs, so four need node 8.
   const Admission admission =
-      Admit(node, WithDevices(node), Asking("p", "4", "2Gi", "1"), NoPreference);
+      Admit(node, WithDevices(node),
+            AppPod("p", {{"cpu", "4"}, {"memory", "2Gi"}, {"nvidia.com/gpu", "1"}}), NoPreference);
   ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
   ASSERT_TRUE(admission.decisions[0].affinity);
   EXPECT_EQ(admission.decisions[0].affinity->affinity, NumaMask::Of(1)) << "a position";
@@ -117,7 +113,7 @@ TEST(NumaIds, TheNodesThatAreClosestByTheirOwnRows) {
 TEST(NumaIds, ARefusalAndAReportNameIds) {
   const Node node = MakeNode(TopologyManagerPolicy::kSingleNumaNode);
   const NodeState state = WithDevices(node);
-  const Pod pod = Asking("p", "5", "1Gi", "1");
+  const Pod pod = AppPod("p", {{"cpu", "5"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "1"}});
   const Admission admission = Admit(node, state, pod, NoPreference);
   ASSERT_FALSE(admission.admitted());
   const std::string text = Explain(node, state, pod, *admission.refusal).message;
@@ -131,7 +127,8 @@ TEST(NumaIds, ARefusalAndAReportNameIds) {
                               .files = {},
                               .steps = {}};
   scenario.node.devices["nvidia.com/gpu"] = {{"gpu-0", On(0)}, {"gpu-1", On(8)}};
-  scenario.steps.push_back(scenario::AdmitPod{Asking("p", "4", "2Gi", "1")});
+  scenario.steps.push_back(
+      scenario::AdmitPod{AppPod("p", {{"cpu", "4"}, {"memory", "2Gi"}, {"nvidia.com/gpu", "1"}})});
   const std::vector<std::string> results = scenario::RunToJson(scenario);
   ASSERT_EQ(results.size(), 1U);
   EXPECT_NE(results[0].find("[8]"), std::string::npos) << results[0];

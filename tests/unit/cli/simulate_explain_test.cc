@@ -6,14 +6,12 @@
 #include "cli/pod_plan.h"
 #include "cli/program.h"
 #include "core/machine_builder.h"
-#include "core/pod_builder.h"
+#include "edge/allocation_node.h"
 
 namespace alignd::cli {
 namespace {
 
-Pod AppPod(const std::string& name, const std::string& cpus) {
-  return MakePod(name, {App("app", {{"cpu", cpus}, {"memory", "1Gi"}})});
-}
+using testing::AppPod;
 
 TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
   const scenario::NodeDescription node{
@@ -24,7 +22,7 @@ TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
   config.topology_manager_policy = TopologyManagerPolicy::kRestricted;
   std::ostringstream out;
   const Result<int> status =
-      PlanPods(node, config, {AppPod("small", "2"), AppPod("large", "4"), AppPod("late", "2")},
+      PlanPods(node, config, {AppPod("small", 2), AppPod("large", 4), AppPod("late", 2)},
                /*explain=*/true, "text", out);
   ASSERT_TRUE(status.ok()) << status.error().Text();
   EXPECT_EQ(*status, kFailure);

@@ -117,6 +117,20 @@ TEST_F(EventLoopTest, EndOfRoundComesAfterAllPostedTasksOfTheRound) {
   EXPECT_EQ(order, "task end added next round ");
 }
 
+// It ends the program in every build.
+TEST_F(EventLoopTest, IsChangedOnItsOwnThreadOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const char* const kEnd = "not on the thread of event loop events";
+  Reader reader([](uint32_t) {});
+  EXPECT_DEATH((void)loop_->Watch(ours_.fd(), EPOLLIN, reader), kEnd);
+  EXPECT_DEATH(loop_->Change(ours_.fd(), EPOLLIN), kEnd);
+  EXPECT_DEATH(loop_->Unwatch(ours_.fd()), kEnd);
+  EXPECT_DEATH(loop_->After(milliseconds(1), [] {}), kEnd);
+  EXPECT_DEATH(loop_->AtEndOfRound([] {}), kEnd);
+  loop_->Stop();
+  loop_->After(milliseconds(1), [] {});  // no thread runs
+}
+
 TEST_F(EventLoopTest, TasksAfterStopAreDropped) {
   bool ran = false;
   loop_->Stop();
