@@ -89,8 +89,8 @@ Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
 
 // Broken invariants of a state that alignd made, one sentence each; empty if it is valid:
 // assignments and default set are disjoint, CPUs of different pods are disjoint, default set and
-// assignments together are the managed CPUs, no reserved CPU is assigned, and a pod can reuse only
-// its own CPUs.
+// assignments together are the managed CPUs, no reserved CPU is assigned, a pod can reuse only its
+// own CPUs, and every container has its original CPUs.
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state);
 

@@ -9,6 +9,14 @@ const CpuSet* CpuState::Find(const ContainerKey& key) const {
   return container == pod->second.end() ? nullptr : &container->second;
 }
 
+const CpuSet& CpuState::OriginalOf(const ContainerKey& key) const {
+  if (const auto pod = originals.find(key.pod_uid); pod != originals.end()) {
+    const auto container = pod->second.find(key.container);
+    if (container != pod->second.end()) return container->second;
+  }
+  return assignments.at(key.pod_uid).at(key.container);
+}
+
 CpuSet CpuState::HeldBy(const std::string& pod_uid) const {
   CpuSet cpus;
   if (const auto whole = pods.find(pod_uid); whole != pods.end()) cpus = whole->second;

@@ -32,4 +32,7 @@ Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
 topologymanager::Hints HintsOver(const Machine& machine, const PolicyOptions& options,
                                  const CpuSet& available, const CpuSet& reusable, int64_t request);
 
+// Returns those of the CPUs to the default set that are in no assignment any more.
+void ReturnToDefaultSet(CpuSet cpus, CpuState& state);
+
 }  // namespace alignd::cpumanager

@@ -146,6 +146,7 @@ std::optional<Refusal> AllocateWholePod(const Machine& machine, const StaticPoli
                                existing == state.assignments.end() ? Parts() : existing->second);
   if (!parts.ok()) return UnexpectedAdmissionError(parts.error().message);
   state.assignments[pod.uid] = *std::move(parts);
+  state.originals.erase(pod.uid);  // parts of a whole are never resized
   return std::nullopt;
 }
 

@@ -62,6 +62,23 @@ Result<Done> CheckEntries(const CpuState& state) {
   return Done{};
 }
 
+// Problems of the CPUs that resized containers were assigned when they were created.
+void CheckOriginals(const CpuState& state, std::vector<std::string>& broken) {
+  for (const auto& [pod_uid, containers] : state.originals) {
+    if (containers.empty()) broken.push_back("pod " + pod_uid + " has no original CPUs");
+    for (const auto& [name, original] : containers) {
+      const std::string who = "pod " + pod_uid + ": " + name;
+      const CpuSet* const assigned = state.Find({pod_uid, name});
+      if (original.empty()) broken.push_back(who + " has no original CPU");
+      if (assigned == nullptr) {
+        broken.push_back(who + " has original CPUs and no assignment");
+      } else if (!assigned->Contains(original)) {
+        broken.push_back(who + " lost its original CPUs " + (original - *assigned).ToString());
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
@@ -115,6 +132,7 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
     expect_none(reusable - state.HeldBy(pod_uid),
                 "are reusable by pod " + pod_uid + " without being its own");
   }
+  CheckOriginals(state, broken);
   return broken;
 }
 

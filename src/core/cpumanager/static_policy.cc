@@ -62,7 +62,16 @@ void UpdateReusable(const std::string& pod_uid, ContainerKind kind, const CpuSet
   if (reusable.empty()) state.reusable.erase(pod_uid);
 }
 
-// Returns the CPUs that are no longer in any assignment to the default set.
+void ForgetOriginal(const ContainerKey& key, CpuState& state) {
+  const auto of_pod = state.originals.find(key.pod_uid);
+  if (of_pod == state.originals.end() || !of_pod->second.contains(key.container)) return;
+  auto& originals = state.originals[key.pod_uid];
+  originals.erase(key.container);
+  if (originals.empty()) state.originals.erase(key.pod_uid);
+}
+
+}  // namespace
+
 void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
   for (const auto& [pod_uid, containers] : state.assignments) {
     for (const auto& [name, exclusive] : containers) cpus -= exclusive;
@@ -72,8 +81,6 @@ void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
   for (auto& [pod_uid, reusable] : state.reusable) reusable -= cpus;
   std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
 }
-
-}  // namespace
 
 std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
                                        const CpuState& state, int64_t count) {
@@ -149,7 +156,11 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
 }
 
 CpuState InitialState(const Machine& machine, const StaticPolicy& policy) {
-  return {.default_set = policy.Managed(machine), .assignments = {}, .pods = {}, .reusable = {}};
+  return {.default_set = policy.Managed(machine),
+          .assignments = {},
+          .pods = {},
+          .originals = {},
+          .reusable = {}};
 }
 
 std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
@@ -183,6 +194,7 @@ void ReleaseContainer(const ContainerKey& key, CpuState& state) {
   const CpuSet* assigned = state.Find(key);
   if (assigned == nullptr) return;
   CpuSet cpus = *assigned;
+  ForgetOriginal(key, state);
   auto& containers = state.assignments[key.pod_uid];
   containers.erase(key.container);
   if (containers.empty()) ReleasePod(key.pod_uid, state);
@@ -193,6 +205,7 @@ void ReleasePod(const std::string& pod_uid, CpuState& state) {
   state.reusable.erase(pod_uid);
   CpuSet cpus = state.HeldBy(pod_uid);
   state.assignments.erase(pod_uid);
+  state.originals.erase(pod_uid);
   state.pods.erase(pod_uid);
   ReturnToDefaultSet(std::move(cpus), state);
 }

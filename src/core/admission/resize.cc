@@ -1,0 +1,211 @@
+#include "alignd/admission/resize.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/cpumanager/resize.h"
+#include "alignd/devicemanager/device_policy.h"
+#include "core/admission/resize_refusal.h"
+
+namespace alignd::admission {
+namespace {
+
+using topologymanager::HintList;
+using topologymanager::HintsByResource;
+using topologymanager::MergedHint;
+using topologymanager::TopologyHint;
+
+// The result of a resize up, or what is in its way.
+struct Attempt {
+  enum class Problem { kNone, kCpus, kTopology };
+  Problem problem = Problem::kNone;
+  std::string error = {};  // the CPU manager's, with kCpus
+  CpuSet cpus = {};
+  std::optional<TopologyHint> affinity = {};  // nullopt with topology policy none
+};
+
+// The resize up of one container.
+class Growth {
+ public:
+  Growth(const Node& node, const NodeState& state, const ContainerKey& key)
+      : node_(node), state_(state), key_(key), own_(*state.cpu.Find(key)) {}
+
+  Attempt To(int64_t count) const {
+    // Without regard to nodes: can it have so many CPUs at all?
+    const Result<CpuSet> anywhere = Choose(count, {});
+    if (!anywhere.ok())
+      return {.problem = Attempt::Problem::kCpus, .error = anywhere.error().message};
+    if (node_.topology.kind() == TopologyManagerPolicy::kNone) return {.cpus = *anywhere};
+
+    const CpuSet held = Unit();
+    const MergedHint merged = node_.topology.Merge(Answers(held, count - own_.Count()));
+    if (!merged.admit) return {.problem = Attempt::Problem::kTopology};
+    const NumaMask unit = node_.machine.NumaOf(held);
+    const NumaMask all = node_.machine.all_numa();
+    const NumaMask aligned = merged.hint.affinity.value_or(all) | unit;
+    const Result<CpuSet> cpus = Choose(count, aligned);
+    if (!cpus.ok()) return {.problem = Attempt::Problem::kCpus, .error = cpus.error().message};
+    const NumaMask nodes = node_.machine.NumaOf(*cpus);
+    const bool may_leave = node_.topology.kind() == TopologyManagerPolicy::kBestEffort;
+    if (!may_leave && !aligned.Contains(nodes)) return {.problem = Attempt::Problem::kTopology};
+    TopologyHint affinity = merged.hint;
+    if (affinity.affinity && !affinity.affinity->Contains(nodes)) {
+      affinity = {*affinity.affinity | nodes, false};
+    }
+    return {.cpus = *cpus, .affinity = affinity};
+  }
+
+  // A number of CPUs below `count` to which the container can be resized up.
+  std::optional<int64_t> SmallerThan(int64_t count) const {
+    const CpuSet addable = Addable();
+    const CpuSet here = node_.machine.CpusInNuma(node_.machine.NumaOf(own_));
+    const int64_t group = node_.cpu->options.full_pcpus_only ? node_.machine.cpus_per_core() : 1;
+    for (const int more : {addable.Count(), addable.CountCommon(here)}) {
+      int64_t smaller = std::min<int64_t>(own_.Count() + more, count - 1);
+      smaller -= smaller % group;
+      if (smaller > own_.Count() && To(smaller).problem == Attempt::Problem::kNone) return smaller;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  bool IsForPod() const { return node_.topology.scope() == TopologyManagerScope::kPod; }
+
+  // The CPUs that are aligned together.
+  CpuSet Unit() const { return IsForPod() ? state_.cpu.HeldBy(key_.pod_uid) : own_; }
+
+  CpuSet Addable() const {
+    return cpumanager::Addable(node_.machine, *node_.cpu, state_.cpu, own_);
+  }
+
+  Result<CpuSet> Choose(int64_t count, NumaMask nodes) const {
+    return cpumanager::Grown(node_.machine, *node_.cpu, state_.cpu, key_, count, nodes);
+  }
+
+  // In the kubelet's order: devices, CPUs, memory. Devices and memory stay as they are.
+  std::vector<HintsByResource> Answers(const CpuSet& held, int64_t added) const {
+    return {DeviceHints(),
+            cpumanager::ResizeHints(node_.machine, *node_.cpu, held, Addable(), added),
+            MemoryHints()};
+  }
+
+  // The hints of a container, or of a pod, that requests the devices that it is allocated.
+  HintsByResource DeviceHints() const {
+    Container holder;
+    holder.name = key_.container;
+    const devicemanager::DeviceState& devices = state_.devices;
+    for (auto entry = devices.allocations.lower_bound({key_.pod_uid, ""});
+         entry != devices.allocations.end() && entry->first.pod_uid == key_.pod_uid; ++entry) {
+      if (!IsForPod() && entry->first != key_) continue;
+      for (const auto& [resource, allocation] : entry->second) {
+        const size_t count =
+            IsForPod() ? devices.PodIds(key_.pod_uid, resource).size() : allocation.Ids().size();
+        holder.resources.limits[resource] = *Quantity::Parse(std::to_string(count));
+      }
+    }
+    Pod pod;
+    pod.uid = key_.pod_uid;
+    pod.containers.push_back(holder);
+    return IsForPod() ? devicemanager::PodHints(node_.machine, devices, pod)
+                      : devicemanager::ContainerHints(node_.machine, devices, pod, holder);
+  }
+
+  HintsByResource MemoryHints() const {
+    std::map<std::string, NumaMask> nodes;  // by type
+    const auto add = [&](const std::vector<memorymanager::Block>& blocks) {
+      for (const memorymanager::Block& block : blocks) {
+        NumaMask& of_type = nodes[block.type];
+        of_type = of_type |
+                  node_.machine.MaskOfIds({block.numa_affinity.begin(), block.numa_affinity.end()});
+      }
+    };
+    if (IsForPod()) {
+      add(state_.memory.BookedFor(key_.pod_uid));
+    } else if (const auto* blocks = state_.memory.Find(key_)) {
+      add(*blocks);
+    }
+    HintsByResource hints;
+    for (const auto& [type, mask] : nodes) hints[type] = HintList{{mask, true}};
+    return hints;
+  }
+
+  const Node& node_;
+  const NodeState& state_;
+  const ContainerKey& key_;
+  const CpuSet& own_;
+};
+
+ResizeRemedies Remedies(const ResizeQuestion& asked) {
+  const Growth growth(asked.node, asked.state, asked.key);
+  NodeState alone = asked.state;
+  for (const std::string& uid : PodsIn(asked.state)) {
+    if (uid != asked.key.pod_uid) ReleasePod(uid, alone);
+  }
+  const Attempt without_others = Growth(asked.node, alone, asked.key).To(asked.count);
+  return {.smaller_count = growth.SmallerThan(asked.count),
+          .without_others = without_others.problem == Attempt::Problem::kNone};
+}
+
+std::optional<Refusal> Grow(const ResizeQuestion& asked, CpuSet& after, NodeState& next) {
+  Attempt attempt = Growth(asked.node, asked.state, asked.key).To(asked.count);
+  switch (attempt.problem) {
+    case Attempt::Problem::kCpus:
+      return RefuseForCpus(asked, attempt.error, Remedies(asked));
+    case Attempt::Problem::kTopology:
+      return RefuseForTopology(asked, Remedies(asked));
+    case Attempt::Problem::kNone:
+      break;
+  }
+  after = std::move(attempt.cpus);
+  cpumanager::ApplyResize(asked.key, after, next.cpu);
+  if (!attempt.affinity) return std::nullopt;
+  const auto stored = next.affinities.find(asked.key);
+  const NumaMask nodes = asked.node.machine.NumaOf(after);
+  const bool is_true =
+      stored != next.affinities.end() && stored->second.affinity.value_or(nodes).Contains(nodes);
+  if (!is_true) next.affinities[asked.key] = *attempt.affinity;
+  return std::nullopt;
+}
+
+std::optional<Refusal> Shrink(const ResizeQuestion& asked, CpuSet& after, NodeState& next) {
+  if (asked.count < asked.state.cpu.OriginalOf(asked.key).Count()) {
+    return RefuseBelowOriginal(asked);
+  }
+  Result<CpuSet> cpus = cpumanager::Shrunk(asked.node.machine, *asked.node.cpu, asked.state.cpu,
+                                           asked.key, asked.count);
+  if (!cpus.ok()) return RefuseSplitCores(asked, cpus.error().message);
+  after = *std::move(cpus);
+  cpumanager::ApplyResize(asked.key, after, next.cpu);
+  return std::nullopt;
+}
+
+}  // namespace
+
+ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
+                      int64_t count) {
+  const ResizeQuestion asked{node, state, key, count};
+  ResizeDecision decision{.refusal = std::nullopt, .before = {}, .after = {}, .next = state};
+  const CpuSet* const own = node.cpu ? state.cpu.Find(key) : nullptr;
+  if (own == nullptr) {
+    decision.refusal = RefuseWithoutExclusiveCpus(asked);
+    return decision;
+  }
+  decision.before = decision.after = *own;
+  if (count == own->Count()) return decision;
+  if (count <= 0) {
+    decision.refusal = RefuseNoCpus(asked);
+  } else if (state.cpu.pods.contains(key.pod_uid)) {
+    decision.refusal = RefusePartOfPod(asked);
+  } else if (count > own->Count()) {
+    decision.refusal = Grow(asked, decision.after, decision.next);
+  } else {
+    decision.refusal = Shrink(asked, decision.after, decision.next);
+  }
+  return decision;
+}
+
+}  // namespace alignd::admission

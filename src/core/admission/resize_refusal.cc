@@ -1,0 +1,177 @@
+#include "core/admission/resize_refusal.h"
+
+#include <cctype>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/explanation.h"
+#include "alignd/topologymanager/policy.h"
+
+namespace alignd::admission {
+namespace {
+
+constexpr std::string_view kNewPod = "delete the pod and create it with the CPUs that it needs";
+
+std::string ExclusiveCpusText(int64_t count) {
+  return std::to_string(count) + (count == 1 ? " exclusive CPU" : " exclusive CPUs");
+}
+
+std::string AskFor(int64_t count) {
+  return "let the container ask for " + ExclusiveCpusText(count);
+}
+
+// "has 4 exclusive CPUs (1-4; 1-2 since it was created)"
+std::string DescribeOwn(const ResizeQuestion& asked) {
+  const CpuSet& own = *asked.state.cpu.Find(asked.key);
+  const CpuSet& original = asked.state.cpu.OriginalOf(asked.key);
+  return "has " + ExclusiveCpusText(own.Count()) + " (" + own.ToString() +
+         (original == own ? "" : "; " + original.ToString() + " since it was created") + ")";
+}
+
+std::string DescribeFreeCpus(const ResizeQuestion& asked) {
+  std::vector<NumaAvailability> nodes = AvailableByNode(asked.node, asked.state);
+  for (NumaAvailability& numa : nodes) numa.memory = numa.devices = {};
+  return ". Free: " + DescribeAvailable(nodes);
+}
+
+std::string DescribeNodes(const Machine& machine, NumaMask nodes) {
+  std::string text = nodes.Count() == 1 ? " on NUMA node " : " on NUMA nodes ";
+  bool is_first = true;
+  for (const int id : machine.NumaIds(nodes)) {
+    text += (is_first ? "" : ",") + std::to_string(id);
+    is_first = false;
+  }
+  return text;
+}
+
+// Where the container, or with topology scope pod its pod, has its resources: "CPUs on NUMA node 0,
+// memory on NUMA nodes 0,1".
+std::string DescribePlaces(const ResizeQuestion& asked) {
+  const Machine& machine = asked.node.machine;
+  const bool is_for_pod = asked.node.topology.scope() == TopologyManagerScope::kPod;
+  const std::string& uid = asked.key.pod_uid;
+  std::map<std::string, NumaMask> places;
+  const auto add = [&](const std::string& what, NumaMask nodes) {
+    places[what] = places[what] | nodes;
+  };
+  const auto add_blocks = [&](const std::vector<memorymanager::Block>& blocks) {
+    for (const memorymanager::Block& block : blocks) {
+      add(block.type, machine.MaskOfIds({block.numa_affinity.begin(), block.numa_affinity.end()}));
+    }
+  };
+  if (is_for_pod) {
+    add_blocks(asked.state.memory.BookedFor(uid));
+  } else if (const auto* blocks = asked.state.memory.Find(asked.key)) {
+    add_blocks(*blocks);
+  }
+  for (const auto& [key, resources] : asked.state.devices.allocations) {
+    if (is_for_pod ? key.pod_uid != uid : key != asked.key) continue;
+    for (const auto& [resource, allocation] : resources) {
+      for (const auto& [numa_id, ids] : allocation.devices)
+        add(resource, machine.MaskOfIds({numa_id}));
+    }
+  }
+  const CpuSet cpus = is_for_pod ? asked.state.cpu.HeldBy(uid) : *asked.state.cpu.Find(asked.key);
+  std::string text = (is_for_pod ? ". The pod has CPUs" : ". It has CPUs") +
+                     DescribeNodes(machine, machine.NumaOf(cpus));
+  for (const auto& [what, nodes] : places) {
+    if (!nodes.empty()) text += ", " + what + DescribeNodes(machine, nodes);
+  }
+  return text;
+}
+
+std::string Capitalized(std::string text) {
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
+// `has`: what the container has, and why that cannot change.
+Refusal Refuse(const ResizeQuestion& asked, const std::string& has, const std::string& facts,
+               std::string remedy) {
+  std::string fault = has + ": asked for " + ExclusiveCpusText(asked.count) + facts;
+  std::string message = "container " + asked.key.container + " of pod " + asked.key.pod_uid + " " +
+                        fault + ". Nothing was changed. " + Capitalized(remedy);
+  // The reason is that of allocation::kResizeRefused.
+  return {"ResizeRefused", std::move(message), std::move(fault), std::move(remedy)};
+}
+
+std::string MultipleOfCores(const ResizeQuestion& asked) {
+  return "let the container ask for a multiple of " +
+         ExclusiveCpusText(asked.node.machine.cpus_per_core());
+}
+
+bool IsMultipleOfCores(const ResizeQuestion& asked) {
+  return asked.count % asked.node.machine.cpus_per_core() == 0;
+}
+
+std::string WhatHelps(const ResizeQuestion& asked, const ResizeRemedies& remedies) {
+  std::string text;
+  if (remedies.smaller_count) text = AskFor(*remedies.smaller_count) + ", ";
+  if (remedies.without_others) text += "end other pods with exclusive CPUs, ";
+  return text + "or delete the pod and create it with " + ExclusiveCpusText(asked.count);
+}
+
+}  // namespace
+
+Refusal RefuseWithoutExclusiveCpus(const ResizeQuestion& asked) {
+  if (!asked.node.cpu) {
+    return Refuse(asked, "has no exclusive CPUs, because cpuManagerPolicy is none", "",
+                  "set cpuManagerPolicy to static, and then " + std::string(kNewPod));
+  }
+  return Refuse(asked, "has no exclusive CPUs, and cannot have any while its pod lives", "",
+                std::string(kNewPod));
+}
+
+Refusal RefuseNoCpus(const ResizeQuestion& asked) {
+  const int original = asked.state.cpu.OriginalOf(asked.key).Count();
+  return Refuse(asked, DescribeOwn(asked) + ", and cannot be without any while its pod lives", "",
+                AskFor(original) + " or more, or delete the pod and create it without any");
+}
+
+Refusal RefusePartOfPod(const ResizeQuestion& asked) {
+  return Refuse(asked,
+                "has CPUs of its pod, which is assigned CPUs " +
+                    asked.state.cpu.pods.at(asked.key.pod_uid).ToString() + " as a whole",
+                "", std::string(kNewPod));
+}
+
+Refusal RefuseBelowOriginal(const ResizeQuestion& asked) {
+  const CpuSet& original = asked.state.cpu.OriginalOf(asked.key);
+  return Refuse(
+      asked, DescribeOwn(asked) + ", and keeps while its pod lives those that it was created with",
+      "",
+      AskFor(original.Count()) + " or more, or delete the pod and create it with " +
+          ExclusiveCpusText(asked.count));
+}
+
+Refusal RefuseSplitCores(const ResizeQuestion& asked, const std::string& error) {
+  return Refuse(
+      asked, DescribeOwn(asked) + ", and full-pcpus-only allows only whole cores (" + error + ")",
+      "", IsMultipleOfCores(asked) ? std::string(kNewPod) : MultipleOfCores(asked));
+}
+
+Refusal RefuseForCpus(const ResizeQuestion& asked, const std::string& error,
+                      const ResizeRemedies& remedies) {
+  const bool whole_cores = asked.node.cpu->options.full_pcpus_only;
+  const std::string why = whole_cores ? ", and full-pcpus-only allows only whole cores ("
+                                      : ", and too few other CPUs are free (";
+  return Refuse(asked, DescribeOwn(asked) + why + error + ")", DescribeFreeCpus(asked),
+                whole_cores && !IsMultipleOfCores(asked) ? MultipleOfCores(asked)
+                                                         : WhatHelps(asked, remedies));
+}
+
+Refusal RefuseForTopology(const ResizeQuestion& asked, const ResizeRemedies& remedies) {
+  const std::string policy(ToString(asked.node.topology.kind()));
+  return Refuse(asked,
+                DescribeOwn(asked) + ", and topologyManagerPolicy " + policy +
+                    " does not allow the NUMA nodes (" +
+                    topologymanager::TopologyAffinityError().message + ")",
+                DescribePlaces(asked) + DescribeFreeCpus(asked),
+                WhatHelps(asked, remedies) +
+                    "; with topologyManagerPolicy best-effort, the resize is done now, without "
+                    "this alignment");
+}
+
+}  // namespace alignd::admission
