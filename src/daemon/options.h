@@ -51,6 +51,7 @@ struct Options {
   std::filesystem::path cgroup_root = "/sys/fs/cgroup";
   std::filesystem::path kubelet_dir = "/var/lib/kubelet";  // checked for a conflicting CPU manager
   bool keep_pod_cpu_quota = false;                         // also of pods with exclusive CPUs
+  bool resize_exclusive_cpus = true;  // in place; false: their number never changes
   std::chrono::milliseconds runtime_timeout{10'000};
   std::chrono::milliseconds plugin_timeout{30'000};  // Allocate
   std::chrono::milliseconds plugin_connect_timeout{10'000};
