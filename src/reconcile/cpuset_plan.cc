@@ -9,6 +9,15 @@ namespace alignd::reconcile {
 
 using Footprint = ContainerRegistry::Footprint;
 
+namespace {
+
+bool WasResized(const admission::NodeState& state, const ContainerKey& key) {
+  const auto pod = state.cpu.originals.find(key.pod_uid);
+  return pod != state.cpu.originals.end() && pod->second.contains(key.container);
+}
+
+}  // namespace
+
 std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeState& state) const {
   std::map<std::string, Footprint> footprints;
   for (Footprint& footprint : registry_.Footprints()) {
@@ -139,8 +148,10 @@ std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
     // A container that also loses CPUs may block another container, so it does not wait.
     if (now.empty() || gained.empty() || !change.cpuset.Contains(now)) continue;
     const bool wait = std::ranges::any_of(footprints, [&](const Footprint& other) {
-      return other.key.pod_uid != key.pod_uid && other.cpuset.Intersects(gained) &&
-             state.cpu.Find(other.key) != nullptr;
+      if (other.key.pod_uid == key.pod_uid || state.cpu.Find(other.key) == nullptr) return false;
+      // A resize may have taken CPUs from it on which it still is.
+      if (other.cpuset.empty()) return WasResized(state, other.key);
+      return other.cpuset.Intersects(gained);
     });
     if (wait) too_early.insert(change.id);
   }

@@ -82,6 +82,7 @@ class Kubelet {
   // (UpdatePodSandboxResources) of what grows, UpdateContainerResources, the steps of what shrinks.
   // A pod step that the runtime does not implement counts as done. The sizes of the other
   // containers are those that the runtime reports. The first error ends it; a kubelet repeats all.
+  // `from`: the CPUs that the container has now, if the runtime does not report them.
   // Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_manager.go, doPodResizeAction.
   // Differs: the pod's cgroup is not written.
   // Errors: also kNotFound without such a container; kInvalidArgument if its CPUs are not known.
