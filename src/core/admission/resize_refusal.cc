@@ -108,9 +108,16 @@ bool IsMultipleOfCores(const ResizeQuestion& asked) {
 
 std::string WhatHelps(const ResizeQuestion& asked, const ResizeRemedies& remedies) {
   std::string text;
-  if (remedies.smaller_count) text = AskFor(*remedies.smaller_count) + ", ";
+  if (remedies.smaller_count) text += AskFor(*remedies.smaller_count) + ", ";
+  const cpumanager::StaticPolicy& policy = *asked.node.cpu;
+  const int most = (policy.Managed(asked.node.machine) - policy.reserved).Count();
+  if (asked.count > most) {
+    return text + (text.empty() ? "" : "or ") + "use a larger node: this one has " +
+           ExclusiveCpusText(most) + " in all";
+  }
   if (remedies.without_others) text += "end other pods with exclusive CPUs, ";
-  return text + "or delete the pod and create it with " + ExclusiveCpusText(asked.count);
+  return text + (text.empty() ? "" : "or ") + "delete the pod and create it with " +
+         ExclusiveCpusText(asked.count);
 }
 
 }  // namespace
@@ -166,7 +173,7 @@ Refusal RefuseForTopology(const ResizeQuestion& asked, const ResizeRemedies& rem
   const std::string policy(ToString(asked.node.topology.kind()));
   return Refuse(asked,
                 DescribeOwn(asked) + ", and topologyManagerPolicy " + policy +
-                    " does not allow the NUMA nodes (" +
+                    " does not allow the resulting NUMA nodes (" +
                     topologymanager::TopologyAffinityError().message + ")",
                 DescribePlaces(asked) + DescribeFreeCpus(asked),
                 WhatHelps(asked, remedies) +

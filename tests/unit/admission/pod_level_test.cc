@@ -278,6 +278,15 @@ TEST(WholePodCpus, AreInNoOtherSetOfTheState) {
   EXPECT_TRUE(broken(overlapping).empty());
 }
 
+// A file of original CPUs can be older than the pod's CPUs as a whole.
+TEST(WholePodCpus, HaveNoOriginalCpus) {
+  const Node node = PodLevelNode(TopologyManagerScope::kPod);
+  NodeState state = Admitted(node, NodeState::Initial(node), AppAndLog("p"));
+  const NodeState expected = state;
+  state.cpu.originals["p"]["app"] = Cpus("7");
+  EXPECT_EQ(Admitted(node, state, AppAndLog("p")), expected);
+}
+
 TEST(WholePodMemory, IsReservedOnce) {
   const Node node = PodLevelNode(TopologyManagerScope::kPod);
   const NodeState state = Admitted(node, NodeState::Initial(node), AppAndLog("p"));

@@ -141,5 +141,24 @@ INSTANTIATE_TEST_SUITE_P(
                                {"CPUs 3 are reusable by pod p without being its own"}}),
     [](const auto& test) { return test.param.name; });
 
+TEST(BrokenState, OriginalCpusArePartsOfAnAssignment) {
+  const Machine machine = MakeMachine("core:4 thread:2");
+  const StaticPolicy policy{.options = {}, .reserved = Cpus("0")};
+  CpuState state = InitialState(machine, policy);
+  state.default_set = Cpus("0-3");
+  state.assignments["p"]["c"] = Cpus("4-7");
+  state.originals["p"]["c"] = Cpus("4-7");
+  EXPECT_EQ(BrokenInvariants(machine, policy, state), std::vector<std::string>{});
+  state.originals["p"]["c"] = Cpus("3-4");
+  state.originals["p"]["d"] = Cpus("4");
+  state.originals["p"]["e"] = Cpus("");
+  state.originals["q"];
+  EXPECT_EQ(BrokenInvariants(machine, policy, state),
+            (std::vector<std::string>{
+                "pod p: c lost its original CPUs 3", "pod p: d has original CPUs and no assignment",
+                "pod p: e has no original CPU", "pod p: e has original CPUs and no assignment",
+                "pod q has no original CPUs"}));
+}
+
 }  // namespace
 }  // namespace alignd::cpumanager
