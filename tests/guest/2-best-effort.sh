@@ -104,18 +104,26 @@ eventually "shared: has every CPU again (2)" 0-27 cpus_of shared
 
 # --- A running container is resized from 2 to 4 CPUs and back, with the calls of a kubelet.
 
-cpus_in() { # LIST: one CPU a line
-  local part
-  for part in ${1//,/ }; do seq "${part%-*}" "${part#*-}"; done
+# common_cpus LIST LIST: prints the CPUs that are in both.
+common_cpus() {
+  local part cpu
+  declare -A first=()
+  for part in ${1//,/ }; do
+    for ((cpu = ${part%-*}; cpu <= ${part#*-}; cpu++)); do first[$cpu]=1; done
+  done
+  for part in ${2//,/ }; do
+    for ((cpu = ${part%-*}; cpu <= ${part#*-}; cpu++)); do
+      [ -z "${first[$cpu]:-}" ] || echo "CPU $cpu: $1 and $2"
+    done
+  done
 }
 # sample_both FIRST SECOND: prints the CPUs of both containers while $node/sampling exists. The
 # container that gets CPUs must be the first: the other one has left them when it is read.
 sample_both() {
-  local first second
+  local first
   while [ -e $node/sampling ]; do
     first=$(cpus_of "$1")
-    second=$(cpus_of "$2")
-    comm -12 <(cpus_in "$first" | sort) <(cpus_in "$second" | sort)
+    common_cpus "$first" "$(cpus_of "$2")"
   done
 }
 # resize_sampled FROM TO FIRST SECOND CPUS: resizes `resized`; `both` has the CPUs that both had meanwhile.
