@@ -39,6 +39,11 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const CpuSet& now = change.now.cpuset;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
+    // Resized to fewer CPUs, and then to others: it leaves the former first, so that no two
+    // containers wait for each other.
+    if (leaves && state.cpu.Find(change.now.key) != nullptr && change.cpuset.Intersects(now)) {
+      change.cpuset &= now;
+    }
     change.narrow = leaves && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&
                     !not_narrowed_.contains(change.id);
