@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/resize.h"
 #include "edge/allocation_node.h"
 
 namespace alignd::allocation {
@@ -46,6 +47,16 @@ TEST_F(ReservationTest, GivenBackAtOnceLeavesWhatWasBefore) {
     GiveBack(Difference(pod, empty, state), state);
     EXPECT_EQ(state, empty) << name;
   }
+}
+
+TEST_F(ReservationTest, GivesBackWhatAResizeAddedSince) {
+  const Pod pod = AppPod("pod", 2);
+  const admission::NodeState admitted = Admitted(pod, empty);
+  const admission::ResizeDecision resized = admission::Resize(node, admitted, {"pod", "app"}, 4);
+  ASSERT_TRUE(resized.admitted()) << resized.refusal->message;
+  admission::NodeState state = resized.next;
+  GiveBack(Difference(pod, empty, admitted), state);
+  EXPECT_EQ(state, empty);
 }
 
 TEST_F(ReservationTest, KeepsWhatOthersGotSince) {
