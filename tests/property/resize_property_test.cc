@@ -299,6 +299,55 @@ void ExpectAllowedSet(const ResizeOracle& oracle, const ResizeDecision& decision
   }
 }
 
+// Near CPUs before others, on the nodes of the kept ones: the rest of started cores, then caches.
+void ExpectNearCpusFirst(const ResizeOracle& oracle, const CpuSet& after) {
+  const cpumanager::PolicyOptions& options = oracle.node.cpu->options;
+  if (options.distribute_cpus_across_numa || !oracle.IsUniform()) return;
+  const Machine& machine = oracle.node.machine;
+  const CpuSet bounds = machine.CpusInNuma(oracle.KeptNodes());
+  const CpuSet added = after - oracle.kept;
+  CpuSet started;
+  CpuSet caches;
+  for (const CpuGroup& core : machine.cores()) {
+    if (core.cpus.Intersects(oracle.kept)) started |= core.cpus;
+  }
+  for (const CpuGroup& cache : machine.uncores()) {
+    if (cache.cpus.Intersects(oracle.kept)) caches |= cache.cpus & bounds;
+  }
+  if (options.distribute_cpus_across_cores) {
+    if (added.Intersects(started)) {
+      ASSERT_TRUE(after.Contains((oracle.offered & bounds) - started)) << after.ToString();
+    }
+    if (!(added - caches).empty()) {
+      ASSERT_TRUE(after.Contains((oracle.offered & caches) - started)) << after.ToString();
+    }
+    return;
+  }
+  if (!(added - started).empty()) {
+    ASSERT_TRUE(after.Contains(oracle.offered & started)) << after.ToString();
+  }
+  if (!(added - started - caches).empty()) {
+    ASSERT_TRUE(after.Contains(oracle.offered & caches)) << after.ToString();
+  }
+}
+
+// distribute-cpus-across-numa: a node with fewer CPUs of the container than another one could give
+// no more, unless the other one has only kept CPUs.
+void ExpectEvenNodes(const ResizeOracle& oracle, const CpuSet& after) {
+  const cpumanager::PolicyOptions& options = oracle.node.cpu->options;
+  if (!options.distribute_cpus_across_numa || !oracle.IsUniform()) return;
+  const Machine& machine = oracle.node.machine;
+  const int group = options.full_pcpus_only ? machine.cpus_per_core() : 1;
+  for (const int few : machine.NumaOf(after)) {
+    if (after.Contains(oracle.offered & machine.CpusInNuma(few))) continue;
+    for (const int many : machine.NumaOf(after - oracle.kept)) {
+      ASSERT_GE(after.CountCommon(machine.CpusInNuma(few)) + group,
+                after.CountCommon(machine.CpusInNuma(many)))
+          << after.ToString();
+    }
+  }
+}
+
 // The nodes of the kept CPUs if these have enough; else the fewest further ones of `among`.
 void ExpectFewestNodes(const ResizeOracle& oracle, const CpuSet& after, NumaMask among) {
   const NumaMask nodes = oracle.node.machine.NumaOf(after);
@@ -411,6 +460,8 @@ void CheckResize(const CrowdedNode& crowded, const ContainerKey& key, int count,
     if (count < decision.before.Count()) ++tally.shrunk;
     ASSERT_NO_FATAL_FAILURE(ExpectOnlyThisContainerChanged(oracle, decision));
     ASSERT_NO_FATAL_FAILURE(ExpectAllowedSet(oracle, decision));
+    ASSERT_NO_FATAL_FAILURE(ExpectNearCpusFirst(oracle, decision.after));
+    ASSERT_NO_FATAL_FAILURE(ExpectEvenNodes(oracle, decision.after));
     const NumaMask before = crowded.node.machine.NumaOf(decision.before);
     if (!before.Contains(crowded.node.machine.NumaOf(decision.after))) ++tally.extended;
   } else {

@@ -48,7 +48,7 @@ std::string DescribeNodes(const Machine& machine, NumaMask nodes) {
 
 // Where the container, or with topology scope pod its pod, has its resources: "CPUs on NUMA node 0,
 // memory on NUMA nodes 0,1".
-std::string DescribePlaces(const ResizeQuestion& asked) {
+std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
   const Machine& machine = asked.node.machine;
   const bool is_for_pod = asked.node.topology.scope() == TopologyManagerScope::kPod;
   const std::string& uid = asked.key.pod_uid;
@@ -175,7 +175,7 @@ Refusal RefuseForTopology(const ResizeQuestion& asked, const ResizeRemedies& rem
                 DescribeOwn(asked) + ", and topologyManagerPolicy " + policy +
                     " does not allow the resulting NUMA nodes (" +
                     topologymanager::TopologyAffinityError().message + ")",
-                DescribePlaces(asked) + DescribeFreeCpus(asked),
+                DescribeAssignedNodes(asked) + DescribeFreeCpus(asked),
                 WhatHelps(asked, remedies) +
                     "; with topologyManagerPolicy best-effort, the resize is done now, without "
                     "this alignment");

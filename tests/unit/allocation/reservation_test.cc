@@ -49,6 +49,16 @@ TEST_F(ReservationTest, GivenBackAtOnceLeavesWhatWasBefore) {
   }
 }
 
+TEST_F(ReservationTest, GivesBackWhatAResizeAddedSince) {
+  const Pod pod = AppPod("pod", 2);
+  const admission::NodeState admitted = Admitted(pod, empty);
+  const admission::ResizeDecision resized = admission::Resize(node, admitted, {"pod", "app"}, 4);
+  ASSERT_TRUE(resized.admitted()) << resized.refusal->message;
+  admission::NodeState state = resized.next;
+  GiveBack(Difference(pod, empty, admitted), state);
+  EXPECT_EQ(state, empty);
+}
+
 TEST_F(ReservationTest, KeepsWhatOthersGotSince) {
   const Pod first = AppPod("first", 4, {{kGpu, "2"}});
   const Pod second = AppPod("second", 2, {{kGpu, "1"}});

@@ -45,35 +45,38 @@ constexpr PolicyOptions kAcrossNodes{.distribute_cpus_across_numa = true};
 constexpr PolicyOptions kAcrossCores{.distribute_cpus_across_cores = true};
 constexpr PolicyOptions kByCache{.prefer_align_cpus_by_uncorecache = true};
 
-constexpr const char* kThreads = "socket:2 numa:1 core:4 thread:2";          // 0-7, 8-15
-constexpr const char* kCaches = "socket:1 numa:2 uncore:2 core:4 thread:1";  // 0-3 4-7, 8-11 12-15
-constexpr const char* kFourNodes = "socket:2 numa:2 core:4 thread:1";        // 0-3 4-7, 8-11 12-15
+constexpr const char* kResizeThreads = "socket:2 numa:1 core:4 thread:2";  // 0-7, 8-15
+constexpr const char* kResizeCaches =
+    "socket:1 numa:2 uncore:2 core:4 thread:1";                              // 0-3 4-7, 8-11 12-15
+constexpr const char* kResizeFourNodes = "socket:2 numa:2 core:4 thread:1";  // 0-3 4-7, 8-11 12-15
 
 INSTANTIATE_TEST_SUITE_P(
     Nearness, ResizeChoices,
     testing::Values(
-        ResizeChoiceCase{"FinishesStartedCores", kThreads, kNoOptions, "2,4", "0-1,3,5-7", 4,
+        ResizeChoiceCase{"FinishesStartedCores", kResizeThreads, kNoOptions, "2,4", "0-1,3,5-7", 4,
                          "2-5"},
-        ResizeChoiceCase{"ThenWholeCores", kThreads, kNoOptions, "2", "1,3,6-15", 4, "2-3,6-7"},
-        ResizeChoiceCase{"SiblingsBeforeFullerCores", kThreads, kNoOptions, "2", "1,3,6-15", 2,
-                         "2-3"},
-        ResizeChoiceCase{"StaysOnItsNode", kThreads, kNoOptions, "8-9", "0-7,10-15", 8, "8-15"},
-        ResizeChoiceCase{"LeavesItsNodeLast", kThreads, kNoOptions, "8-9", "0-7,10-15", 9,
+        ResizeChoiceCase{"ThenWholeCores", kResizeThreads, kNoOptions, "2", "1,3,6-15", 4,
+                         "2-3,6-7"},
+        ResizeChoiceCase{"SiblingsBeforeFullerCores", kResizeThreads, kNoOptions, "2", "1,3,6-15",
+                         2, "2-3"},
+        ResizeChoiceCase{"StaysOnItsNode", kResizeThreads, kNoOptions, "8-9", "0-7,10-15", 8,
+                         "8-15"},
+        ResizeChoiceCase{"LeavesItsNodeLast", kResizeThreads, kNoOptions, "8-9", "0-7,10-15", 9,
                          "0,8-15"},
-        ResizeChoiceCase{"UncoreCacheFirst", kCaches, kNoOptions, "5", "0-4,6-7", 3, "4-6"},
-        ResizeChoiceCase{"ThenTheNode", kCaches, kNoOptions, "5", "0-4,6-15", 6, "0-1,4-7"},
-        ResizeChoiceCase{"SecondNodeOfTheSocket", kFourNodes, kNoOptions, "8-11", "0-7,12-15", 5,
-                         "8-12"},
-        ResizeChoiceCase{"GivenNodesBeforeNearOnes", kFourNodes, kNoOptions, "8-11", "0-7,12-15", 5,
-                         "4,8-11", NumaMask::Of(1)},
-        ResizeChoiceCase{"GivenNodesWithTooFew", kFourNodes, kNoOptions, "8-11", "0-4,12-15", 8,
-                         "8-15", NumaMask::Of(1)},
-        ResizeChoiceCase{"FewestFurtherNodes", kFourNodes, kNoOptions, "8-11", "0-3,4-5,12", 8,
-                         "0-3,8-11"},
-        ResizeChoiceCase{"TwoFurtherNodes", kFourNodes, kNoOptions, "8-11", "0-3,4-5,12", 9,
+        ResizeChoiceCase{"UncoreCacheFirst", kResizeCaches, kNoOptions, "5", "0-4,6-7", 3, "4-6"},
+        ResizeChoiceCase{"ThenTheNode", kResizeCaches, kNoOptions, "5", "0-4,6-15", 6, "0-1,4-7"},
+        ResizeChoiceCase{"SecondNodeOfTheSocket", kResizeFourNodes, kNoOptions, "8-11", "0-7,12-15",
+                         5, "8-12"},
+        ResizeChoiceCase{"GivenNodesBeforeNearOnes", kResizeFourNodes, kNoOptions, "8-11",
+                         "0-7,12-15", 5, "4,8-11", NumaMask::Of(1)},
+        ResizeChoiceCase{"GivenNodesWithTooFew", kResizeFourNodes, kNoOptions, "8-11", "0-4,12-15",
+                         8, "8-15", NumaMask::Of(1)},
+        ResizeChoiceCase{"FewestFurtherNodes", kResizeFourNodes, kNoOptions, "8-11", "0-3,4-5,12",
+                         8, "0-3,8-11"},
+        ResizeChoiceCase{"TwoFurtherNodes", kResizeFourNodes, kNoOptions, "8-11", "0-3,4-5,12", 9,
                          "0-3,8-12"},
-        ResizeChoiceCase{"NothingMissing", kThreads, kNoOptions, "2-3", "4-7", 2, "2-3"},
-        ResizeChoiceCase{"TooFew", kThreads, kNoOptions, "2-3", "4-7", 7,
+        ResizeChoiceCase{"NothingMissing", kResizeThreads, kNoOptions, "2-3", "4-7", 2, "2-3"},
+        ResizeChoiceCase{"TooFew", kResizeThreads, kNoOptions, "2-3", "4-7", 7,
                          "not enough cpus available to satisfy request: requested=5, "
                          "available=4"}),
     [](const auto& info) { return info.param.name; });
@@ -81,32 +84,35 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Options, ResizeChoices,
     testing::Values(
-        ResizeChoiceCase{"WholeCores", kThreads, kWholeCores, "2-3", "1,5-9", 6, "2-3,6-9"},
-        ResizeChoiceCase{"OwnCpusCountAsFree", kThreads, kWholeCores, "2", "0-1,3", 4, "0-3"},
-        ResizeChoiceCase{"HalfACore", kThreads, kWholeCores, "2-3", "4-7", 5,
+        ResizeChoiceCase{"WholeCores", kResizeThreads, kWholeCores, "2-3", "1,5-9", 6, "2-3,6-9"},
+        ResizeChoiceCase{"OwnCpusCountAsFree", kResizeThreads, kWholeCores, "2", "0-1,3", 4, "0-3"},
+        ResizeChoiceCase{"HalfACore", kResizeThreads, kWholeCores, "2-3", "4-7", 5,
                          "SMT Alignment Error: requested 5 cpus not multiple cpus per core = 2"},
-        ResizeChoiceCase{"OnlyHalvesAreFree", kThreads, kWholeCores, "2-3", "0,4,6-7,8", 6,
+        ResizeChoiceCase{"OnlyHalvesAreFree", kResizeThreads, kWholeCores, "2-3", "0,4,6-7,8", 6,
                          "SMT Alignment Error: not enough free physical CPUs: available physical "
                          "CPUs = 4, requested CPUs = 6, CPUs per core = 2"},
-        ResizeChoiceCase{"HasHalfACore", kThreads, kWholeCores, "2,4-5", "6-9", 6,
+        ResizeChoiceCase{"HasHalfACore", kResizeThreads, kWholeCores, "2,4-5", "6-9", 6,
                          "it has parts of cores, and cannot have CPUs 3 of these cores"},
-        ResizeChoiceCase{"EvenlyOverItsNodes", kThreads, kAcrossNodes, "1,8-10", "2-7,11-15", 8,
-                         "1-4,8-11"},
+        ResizeChoiceCase{"EvenlyOverItsNodes", kResizeThreads, kAcrossNodes, "1,8-10", "2-7,11-15",
+                         8, "1-4,8-11"},
         ResizeChoiceCase{"EvenlyInWholeCores",
-                         kThreads,
+                         kResizeThreads,
                          {.full_pcpus_only = true, .distribute_cpus_across_numa = true},
                          "0-1,8-9",
                          "2-7,10-15",
                          10,
                          "0-5,8-11"},
-        ResizeChoiceCase{"OneNodeIsEnough", kThreads, kAcrossNodes, "1", "2-7,11-15", 4, "1-4"},
-        ResizeChoiceCase{"EvenlyWithAFurtherNode", kThreads, kAcrossNodes, "1-2", "3-4,8-15", 8,
-                         "1-4,8-11"},
-        ResizeChoiceCase{"OtherCoresFirst", kThreads, kAcrossCores, "2", "0,3-4,6", 4, "0,2,4,6"},
-        ResizeChoiceCase{"SiblingsLast", kThreads, kAcrossCores, "2", "0,3-4,6,8-15", 5, "0,2-4,6"},
+        ResizeChoiceCase{"OneNodeIsEnough", kResizeThreads, kAcrossNodes, "1", "2-7,11-15", 4,
+                         "1-4"},
+        ResizeChoiceCase{"EvenlyWithAFurtherNode", kResizeThreads, kAcrossNodes, "1-2", "3-4,8-15",
+                         8, "1-4,8-11"},
+        ResizeChoiceCase{"OtherCoresFirst", kResizeThreads, kAcrossCores, "2", "0,3-4,6", 4,
+                         "0,2,4,6"},
+        ResizeChoiceCase{"SiblingsLast", kResizeThreads, kAcrossCores, "2", "0,3-4,6,8-15", 5,
+                         "0,2-4,6"},
         ResizeChoiceCase{"AnyCache", "numa:1 uncore:3 core:4", kNoOptions, "1", "0,2-3,5,8-11", 8,
                          "0-3,5,8-10"},
-        ResizeChoiceCase{"ItsNodeBeforeWholeCaches", kCaches, kByCache, "4-7", "1-2,8-11", 8,
+        ResizeChoiceCase{"ItsNodeBeforeWholeCaches", kResizeCaches, kByCache, "4-7", "1-2,8-11", 8,
                          "1-2,4-9"},
         ResizeChoiceCase{"WholeCache", "numa:1 uncore:3 core:4", kByCache, "1", "0,2-3,5,8-11", 8,
                          "0-3,8-11"}),
@@ -132,7 +138,7 @@ TEST(ResizeChoices, CoresOfDifferentSizes) {
 
 // A node whose container app of pod p was resized up.
 struct ResizedNode {
-  Machine machine = MakeMachine(kCaches);
+  Machine machine = MakeMachine(kResizeCaches);
   StaticPolicy policy{.options = {}, .reserved = Cpus("0")};
   CpuState state = InitialState(machine, policy);
 
@@ -166,7 +172,7 @@ TEST(ResizeDown, NeedNotUndoTheLastResizeUp) {
 }
 
 TEST(ResizeDown, LeavesWholeCores) {
-  const Machine machine = MakeMachine(kThreads);
+  const Machine machine = MakeMachine(kResizeThreads);
   const StaticPolicy policy{.options = kWholeCores, .reserved = Cpus("0-1")};
   CpuState state = InitialState(machine, policy);
   state.default_set -= Cpus("2-3");
@@ -236,12 +242,11 @@ std::string ResizeHintText(const Machine& machine, const PolicyOptions& options,
 }
 
 TEST(ResizeHints, HaveAllNodesOfTheContainer) {
-  const Machine machine = MakeMachine(kFourNodes);
+  const Machine machine = MakeMachine(kResizeFourNodes);
   EXPECT_EQ(ResizeHintText(machine, {}, "4", "5-7,8-9", 1),
             "{1}! {0,1} {1,2} {1,3} {0,1,2} {0,1,3} {1,2,3} {0,1,2,3}");
   EXPECT_EQ(ResizeHintText(machine, {}, "4-6", "8-9", 1), "{1,2} {0,1,2} {1,2,3} {0,1,2,3}");
-  EXPECT_EQ(ResizeHintText(machine, {}, "4-6", "8-9", 2),
-            "{1,2}! {0,1,2} {1,2,3} {0,1,2,3}");
+  EXPECT_EQ(ResizeHintText(machine, {}, "4-6", "8-9", 2), "{1,2}! {0,1,2} {1,2,3} {0,1,2,3}");
   EXPECT_EQ(ResizeHintText(machine, {}, "4,8", "5-6,9-12", 4), "{1,2}! {0,1,2} {1,2,3} {0,1,2,3}");
   EXPECT_EQ(ResizeHintText(machine, {}, "4", "5", 2), "");
   // Both nodes of a socket are as good as one.
@@ -250,7 +255,7 @@ TEST(ResizeHints, HaveAllNodesOfTheContainer) {
 }
 
 TEST(Addable, IsFreeAndNotReserved) {
-  const Machine machine = MakeMachine(kThreads);
+  const Machine machine = MakeMachine(kResizeThreads);
   CpuState state;
   state.default_set = Cpus("0-1,3,5-8,12-15");
   EXPECT_EQ(Addable(machine, {.options = {}, .reserved = Cpus("0")}, state, Cpus("2")).ToString(),
