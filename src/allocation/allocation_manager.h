@@ -252,7 +252,8 @@ class AllocationManager final : public InventorySink {
   void StartResize(Pod pod, const std::string& container, int64_t count, ResizeDone done);
   // The decision has been written, or not. Its pod's requests go on.
   void FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome);
-  // Ends the resize of the pod, if one is under way: it is given back.
+  // Ends the resize of the pod, if one is under way: it is given back. Requests that wait for it
+  // get `why`.
   void CancelResize(const std::string& pod_uid, const Error& why);
   // A container that is created with another whole number of exclusive CPUs than it has is resized
   // before its request is decided. Answers whether the caller was taken over: it starts again, or

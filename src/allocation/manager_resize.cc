@@ -84,7 +84,9 @@ void AllocationManager::CancelResize(const std::string& pod_uid, const Error& wh
   if (resize == resizes_.end()) return;
   ledger_.GiveBack(pod_uid);
   const std::vector<Caller> behind = std::exchange(resize->second.behind, {});
-  FinishResize(pod_uid, why);
+  FinishResize(pod_uid, Error{ErrorCode::kUnavailable,
+                              "pod " + pod_uid + " was released while it was being resized",
+                              "create the pod's sandbox again"});
   for (const Caller& caller : behind) caller.done(why);
 }
 

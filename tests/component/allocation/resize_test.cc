@@ -202,6 +202,28 @@ TEST_F(ResizeInPlace, FailedDiskGivesEverythingBack) {
   }
 }
 
+// With it, the file of the original CPUs is written for the first time.
+TEST_F(ResizeInPlace, FirstResizeWhoseWriteFailsLeavesNoOriginalCpus) {
+  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
+  const admission::NodeState before = world.published();
+  for (int index = 0;; ++index) {
+    SCOPED_TRACE(index);
+    ASSERT_LT(index, 1000);
+    world.disk.FailAt(index, ENOSPC);
+    const ResizeOutcome outcome = ResizeNow(world, "pod", 4);
+    if (!world.disk.failed()) {
+      EXPECT_TRUE(std::holds_alternative<CpuSet>(outcome)) << ResizeText(outcome);
+      EXPECT_GE(index, 18);  // two files, nine calls each
+      break;
+    }
+    ASSERT_TRUE(IsNotResized(outcome, ErrorCode::kIo)) << ResizeText(outcome);
+    EXPECT_EQ(world.published(), before);
+    world.disk.Repair();
+    world.Settle();
+    EXPECT_EQ(world.saved(), Persistent(before));
+  }
+}
+
 // The power fails at every call. Afterwards the container has the CPUs of before or of after, and
 // its original ones are known.
 TEST_F(ResizeInPlace, PowerFailureLeavesOneOfTheTwoSets) {
