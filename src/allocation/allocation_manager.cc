@@ -39,9 +39,11 @@ bool IsAssigned(const EarlyAnswer& answer) {
 AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
                                      KubeletAllocation& kubelet, BootRecord* boot,
-                                     std::set<std::string> not_devices, AllocationEvents& events)
+                                     std::set<std::string> not_devices, AllocationEvents& events,
+                                     bool resizes_exclusive_cpus)
     : node_(std::move(node)),
       not_devices_(std::move(not_devices)),
+      resizes_exclusive_cpus_(resizes_exclusive_cpus),
       plugins_(plugins),
       events_(events),
       kubelet_(kubelet),
@@ -82,8 +84,12 @@ void AllocationManager::Start(Caller caller) {
     return caller.done(sound.error());
   }
   DropUnwantedRefusal(caller.request.pod.uid);
+  if (const auto resize = resizes_.find(caller.request.pod.uid); resize != resizes_.end()) {
+    return resize->second.behind.push_back(std::move(caller));
+  }
   const auto running = operations_.find(caller.request.pod.uid);
   const bool pending = running != operations_.end();
+  if (resizes_exclusive_cpus_ && ResizeFirst(caller, pending)) return;
   const std::vector<UnknownDevices> unknown =
       FindUnknownDevices(ledger_.state(), caller.request, not_devices_);
   if (!unknown.empty() && !caller.learned) return Learn(std::move(caller));
@@ -114,7 +120,9 @@ std::optional<EarlyAnswer> AllocationManager::AnswerWithoutDecision(
   const AdmissionRequest& request = caller.request;
   const Pod& pod = request.pod;
   const ContainerKey wanted{pod.uid, request.wanted};
-  if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted)) return Outcome(*refusal);
+  if (auto refusal = RefuseResize(ledger_.state(), pod, request.wanted, resizes_exclusive_cpus_)) {
+    return Outcome(*refusal);
+  }
   notes_.SawPod(pod);
   if (const Result<Done> taken = TakeOver(wanted); !taken.ok()) return Outcome(taken.error());
   if (auto wait = reboot_.Check(wanted, ledger_.state().devices, inventory_, plugins_)) return wait;
@@ -308,93 +316,6 @@ void AllocationManager::StartAgain(const std::shared_ptr<Operation>& operation) 
 void AllocationManager::EndWaits() {
   may_wait_ = false;
   held_.Answer(AligndStops());
-}
-
-// --- Releases.
-
-void AllocationManager::ContainerStarts(ContainerKey key) {
-  queue_->Post([this, key = std::move(key)] {
-    const Pod* const pod = notes_.WithInit(key.pod_uid);
-    if (pod == nullptr || IsBeingAdmitted(key.pod_uid)) return;
-    NodeState next = ledger_.state();
-    admission::ContainerStarts(node_, *pod, key.container, next);
-    if (next == ledger_.state()) return;
-    // An init container that runs once more is decided once more.
-    notes_.DropReleased(key.pod_uid, ledger_.state().cpu, next.cpu);
-    ledger_.Keep(std::move(next));
-    SaveOrLog("init containers of pod " + key.pod_uid);
-  });
-}
-
-void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
-                                   std::function<bool()> still_gone) {
-  const bool posted = queue_->Post([this, pod_uid, done, still_gone = std::move(still_gone)] {
-    if (still_gone && !still_gone()) return done(Done{});
-    Release(pod_uid, done);
-  });
-  if (!posted) done(AligndStops());
-}
-
-void AllocationManager::Release(const std::string& pod_uid,
-                                std::function<void(Result<Done>)> done) {
-  queue_->AssertOnThisThread();
-  Cancel(pod_uid, {ErrorCode::kUnavailable,
-                   "pod " + pod_uid + " was released while its devices were being allocated",
-                   "create the pod's sandbox again"});
-  NodeState next = ledger_.state();
-  admission::ReleasePod(pod_uid, next);
-  notes_.Forget(pod_uid);
-  ledger_.Keep(std::move(next));
-  kubelet_.Forget({pod_uid});
-  pending_pods_.Forget(pod_uid);
-  ledger_.Save(std::move(done));
-  reboot_.Settle(ledger_.state().devices);
-}
-
-void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
-  held_.AnswerPod(pod_uid, why);
-  const auto running = operations_.find(pod_uid);
-  if (running == operations_.end()) return;
-  Operation& operation = *running->second;
-  for (Caller& caller : operation.behind) operation.waiting.push_back(std::move(caller));
-  operation.behind.clear();
-  Fail(operation, why);
-}
-
-bool AllocationManager::IsBeingAdmitted(const std::string& pod_uid) const {
-  const auto running = operations_.find(pod_uid);
-  return running != operations_.end() && !running->second->IsRefused();
-}
-
-std::set<std::string> AllocationManager::Releasable(const AdmissionRequest& request) const {
-  if (!request.stopped) return {};
-  std::set<std::string> releasable = request.stopped();
-  const std::set<std::string> assigned = admission::PodsIn(ledger_.state());
-  std::erase_if(releasable, [&](const std::string& uid) {
-    return !assigned.contains(uid) || IsBeingAdmitted(uid);
-  });
-  return releasable;
-}
-
-void AllocationManager::ForgetReleased(const std::set<std::string>& pod_uids) {
-  if (pod_uids.empty()) return;
-  for (const std::string& uid : pod_uids) {
-    notes_.Forget(uid);
-    spdlog::info("pod {} has stopped and was released: another pod needs its resources", uid);
-  }
-  kubelet_.Forget(pod_uids);
-}
-
-void AllocationManager::SaveAgain() {
-  queue_->Post([this] {
-    ledger_.SaveAgain([](const Result<Done>& saved) {
-      if (!saved.ok()) spdlog::error("the state files cannot be written: {}", saved.error().Text());
-    });
-  });
-}
-
-void AllocationManager::SaveUnsaved() {
-  queue_->Post([this] { SaveOrLog("the state"); });
 }
 
 }  // namespace alignd::allocation

@@ -53,11 +53,13 @@ class AllocationManager final : public InventorySink {
   // `initial` comes from CheckpointStore::Load. The references outlive this object, and so does
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
   // `not_devices`: extended resources that no device plugin serves. Containers that request them do
-  // not wait for one. `events` gets what happens.
+  // not wait for one. `events` gets what happens. `resizes_exclusive_cpus`: false refuses every
+  // other number of exclusive CPUs than a container has.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
                     BootRecord* boot = nullptr, std::set<std::string> not_devices = {},
-                    AllocationEvents& events = NoAllocationEvents());
+                    AllocationEvents& events = NoAllocationEvents(),
+                    bool resizes_exclusive_cpus = true);
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Runs what was posted. Requests that still wait for a plugin or for the kubelet's checkpoint get
@@ -76,6 +78,19 @@ class AllocationManager final : public InventorySink {
   // Differs: plugins are asked once everything is decided. A plugin's answer is kept with the
   // assignment and not asked for again.
   void Admit(AdmissionRequest request, AdmitDone done);
+
+  using ResizeDone = std::function<void(ResizeOutcome)>;
+
+  // Gives the container, which has exclusive CPUs, `count` of them: admission::Resize decides. The
+  // change is on the disk before it is published and answered. Until then, added CPUs go to no
+  // other pod, and neither do those that are taken away. A container that has `count` CPUs keeps
+  // them. `pod`: its name and namespace, for texts. Refusals: kResizeRefused. Errors: kIo if it
+  // could not be saved; kUnavailable if the pod is being admitted, resized or released, if the
+  // container has no exclusive CPUs any more, or if alignd stops.
+  void Resize(Pod pod, std::string container, int64_t count, ResizeDone done);
+
+  // Whether another number of exclusive CPUs is not refused in any case.
+  bool resizes_exclusive_cpus() const { return resizes_exclusive_cpus_; }
 
   // A caller has set `cancelled`: its request waits no longer, for a plugin, for the kubelet's
   // checkpoint or for the disk. A decision that has been made stays: the next request for the
@@ -172,6 +187,15 @@ class AllocationManager final : public InventorySink {
  private:
   struct Operation;
 
+  // A resize that is being written, and requests for its pod.
+  struct ResizeUnderWay {
+    Pod pod;  // its names
+    std::string container;
+    admission::NodeState before;  // the state that it started from
+    ResizeDone done;
+    std::vector<Caller> behind;  // are decided afterwards
+  };
+
   // A callback for any thread: runs `work` on the decision thread, or not at all once this object
   // is gone.
   template <typename Work>
@@ -225,6 +249,18 @@ class AllocationManager final : public InventorySink {
   void Finish(Operation& operation, const Outcome& outcome);
   void Report(Operation& operation, const Outcome& outcome);
 
+  void StartResize(Pod pod, const std::string& container, int64_t count, ResizeDone done);
+  // The decision has been written, or not. Its pod's requests go on.
+  void FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome);
+  // Ends the resize of the pod, if one is under way: it is given back. Requests that wait for it
+  // get `why`.
+  void CancelResize(const std::string& pod_uid, const Error& why);
+  // A container that is created with another whole number of exclusive CPUs than it has is resized
+  // before its request is decided. Answers whether the caller was taken over: it starts again, or
+  // gets the refusal.
+  bool ResizeFirst(Caller& caller, bool pending);
+  void LogResize(const ResizeUnderWay& resize, const CpuSet& cpus);
+
   // The stopped pods of the request that have an assignment and are not being admitted.
   std::set<std::string> Releasable(const AdmissionRequest& request) const;
   // Their assignments have gone to another pod.
@@ -239,8 +275,9 @@ class AllocationManager final : public InventorySink {
 
   const admission::Node node_;               // constant after construction
   const std::set<std::string> not_devices_;  // constant after construction
-  DevicePlugins& plugins_;                   // thread-safe
-  AllocationEvents& events_;                 // thread-safe
+  const bool resizes_exclusive_cpus_;
+  DevicePlugins& plugins_;    // thread-safe
+  AllocationEvents& events_;  // thread-safe
   KubeletAllocation& kubelet_;
   DecisionLog decisions_;     // thread-safe
   PendingPods pending_pods_;  // thread-safe
@@ -256,6 +293,7 @@ class AllocationManager final : public InventorySink {
   RebootWait reboot_;
   PodNotes notes_;
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
+  std::map<std::string, ResizeUnderWay> resizes_;                 // by pod UID
   HeldRequests held_;
   std::optional<HeldRequests::Clock::time_point> next_check_;  // of held_; posted
   std::map<uint64_t, Caller> parked_;  // wait for the kubelet's checkpoint or the disk; by number

@@ -76,13 +76,15 @@ CheckpointStore::CheckpointStore(StatePaths paths, host::FileCalls& calls)
       calls_(calls),
       cpu_{paths_.CpuFile(), std::nullopt},
       memory_{paths_.MemoryFile(), std::nullopt},
-      devices_{paths_.DeviceFile(), std::nullopt} {}
+      devices_{paths_.DeviceFile(), std::nullopt},
+      originals_(paths_.OriginalsFile(), calls_) {}
 
 Result<NodeState> CheckpointStore::Load(const Node& node) {
   const MutexLock lock(mutex_);
   if (Result<Done> prepared = PrepareDirectories(); !prepared.ok()) return prepared.error();
   NodeState state = NodeState::Initial(node);
   if (Result<Done> cpu = LoadCpu(node, state.cpu); !cpu.ok()) return cpu.error();
+  if (Result<Done> read = originals_.Load(state.cpu); !read.ok()) return read.error();
   if (Result<Done> memory = LoadMemory(node, state.memory); !memory.ok()) return memory.error();
   if (Result<Done> devices = LoadDevices(state.devices); !devices.ok()) return devices.error();
   if (Result<Done> saved = WriteMissing(node, state); !saved.ok()) return saved.error();
@@ -95,10 +97,13 @@ Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
   for (const auto& [file, text] : texts) {
     if (Result<Done> sound = RequireReadBack(*file, text, state); !sound.ok()) return sound;
   }
+  const checkpoint::Originals& originals = state.cpu.originals;
+  if (Result<Done> sound = originals_.RequireReadBack(originals); !sound.ok()) return sound;
+  if (Result<Done> added = originals_.SaveNew(originals); !added.ok()) return added;
   for (const auto& [file, text] : texts) {
     if (Result<Done> written = Write(*file, text); !written.ok()) return written;
   }
-  return Done{};
+  return originals_.Save(originals);
 }
 
 Result<Done> CheckpointStore::RequireReadBack(const File& file, const std::string& text,
@@ -149,7 +154,7 @@ std::vector<CheckpointStore::ForeignFile> CheckpointStore::FindForeignFiles() {
 
 bool CheckpointStore::IsUncertain() const {
   const MutexLock lock(mutex_);
-  return !cpu_.text || !memory_.text || !devices_.text;
+  return !cpu_.text || !memory_.text || !devices_.text || originals_.IsUncertain();
 }
 
 Result<Done> CheckpointStore::WriteMissing(const Node& node, const NodeState& state) {

@@ -1,4 +1,4 @@
-// Loads and durably saves the kubelet's three state files.
+// Loads and durably saves the kubelet's three state files, and alignd's own file cpu_originals.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
+#include "allocation/originals_file.h"
 #include "host/durable_file.h"
 #include "sync/mutex.h"
 
@@ -19,11 +20,12 @@ namespace alignd::allocation {
 
 // Where the files lie. A value.
 struct StatePaths {
-  std::filesystem::path state_dir;          // cpu_manager_state, memory_manager_state
+  std::filesystem::path state_dir;  // cpu_manager_state, memory_manager_state, cpu_originals
   std::filesystem::path device_plugin_dir;  // kubelet_internal_checkpoint
 
   std::filesystem::path CpuFile() const { return state_dir / "cpu_manager_state"; }
   std::filesystem::path MemoryFile() const { return state_dir / "memory_manager_state"; }
+  std::filesystem::path OriginalsFile() const { return state_dir / checkpoint::kOriginalsFileName; }
   std::filesystem::path DeviceFile() const {
     return device_plugin_dir / "kubelet_internal_checkpoint";
   }
@@ -46,11 +48,12 @@ class CheckpointStore {
   // readCheckpoint. Differs: a damaged device file is an error, too. The kubelet logs it and starts
   // with all devices free, also those of running containers, and assigns them again. A file in
   // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
-  // memory than before (memorymanager::FitToMachine).
+  // memory than before (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
   Result<admission::NodeState> Load(const admission::Node& node);
 
   // Writes the files whose text changed since they were last read or written, and those whose last
-  // write failed. Everything is on the disk when this returns without an error.
+  // write failed. Everything is on the disk when this returns without an error. cpu_originals is
+  // written first with what is new, and last without what is gone.
   // Errors: kIo; each file then has its old or its new text. kInvalidArgument if a text is too long
   // to be read by Load, kInternal if Load would read something else; nothing is written then.
   Result<Done> Save(const admission::Node& node, const admission::NodeState& state);
@@ -96,6 +99,7 @@ class CheckpointStore {
   File cpu_ GUARDED_BY(mutex_);
   File memory_ GUARDED_BY(mutex_);
   File devices_ GUARDED_BY(mutex_);
+  OriginalsFile originals_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation

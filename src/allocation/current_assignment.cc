@@ -90,14 +90,24 @@ std::string CpusText(int64_t millis) {
   return text + (text == "1" ? " CPU" : " CPUs");
 }
 
+std::string NameOrUid(const Pod& pod) {
+  return pod.name.empty() ? pod.uid : pod.name_space + "/" + pod.name;
+}
+
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
-                      const std::string& asked) {
+                      const std::string& asked, bool resizes) {
   const std::string count = std::to_string(exclusive.Count());
+  const std::string has = "has " + count +
+                          (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
+                          exclusive.ToString() + "), and ";
+  if (resizes) {
+    return RefusedResize(
+        pod, container, has + "only a whole number of CPUs can replace them: asked for " + asked,
+        "request a whole number of CPUs; or delete the pod and create it with the CPUs that it "
+        "needs; its memory can be resized");
+  }
   return RefusedResize(
-      pod, container,
-      "has " + count + (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
-          exclusive.ToString() +
-          "), and their number cannot change while its pod lives: asked for " + asked,
+      pod, container, has + "their number cannot change while its pod lives: asked for " + asked,
       "delete the pod and create it with the CPUs that it needs, or let the container ask for " +
           count + " again; its memory can be resized");
 }
@@ -112,26 +122,56 @@ Refusal RefusedResize(const std::string& pod, const std::string& container, std:
           std::move(fault), std::move(remedy)};
 }
 
-std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
-                                    const std::string& wanted) {
+Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container) {
+  if (refusal.fault.empty() || refusal.remedy.empty()) return refusal;
+  return RefusedResize(pod, container, std::move(refusal.fault), std::move(refusal.remedy));
+}
+
+namespace {
+
+// The containers that a request is about and that have exclusive CPUs, but not as many as they ask
+// for.
+template <typename Take>
+void ForEachOtherCount(const admission::NodeState& state, const Pod& pod, const std::string& wanted,
+                       const Take& take) {
   // A pod with exclusive CPUs from before its handler was listed keeps them, so that its containers
   // can restart.
-  if (!pod.shared_pool_handler.empty()) return std::nullopt;
+  if (!pod.shared_pool_handler.empty()) return;
   const bool one =
       std::ranges::find(pod.containers, wanted, &Container::name) != pod.containers.end();
   for (const Container& container : pod.containers) {
     if (one && container.name != wanted) continue;
     const CpuSet* const assigned = state.cpu.Find({pod.uid, container.name});
     if (assigned == nullptr || assigned->Count() == ExclusiveCpus(pod, container)) continue;
+    take(container, *assigned);
+  }
+}
+
+}  // namespace
+
+std::optional<WantedResize> FindResize(const admission::NodeState& state, const Pod& pod,
+                                       const std::string& wanted) {
+  std::optional<WantedResize> first;
+  ForEachOtherCount(state, pod, wanted, [&](const Container& container, const CpuSet&) {
+    const int64_t count = ExclusiveCpus(pod, container);
+    if (!first && count > 0) first = WantedResize{container.name, count};
+  });
+  return first;
+}
+
+std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
+                                    const std::string& wanted, bool resizes) {
+  std::optional<Refusal> first;
+  ForEachOtherCount(state, pod, wanted, [&](const Container& container, const CpuSet& assigned) {
+    const bool is_exclusive = ExclusiveCpus(pod, container) > 0;
+    if (first || (resizes && is_exclusive)) return;
     const Quantity* const cpus = Find(container.resources.requests, "cpu");
     // A whole number is not exclusive if the pod is not Guaranteed or has resources of its own.
-    const std::string asked =
-        CpusText(cpus == nullptr ? 0 : cpus->MilliValue()) +
-        (ExclusiveCpus(pod, container) == 0 ? ", which are not exclusive" : "");
-    const std::string name = pod.name.empty() ? pod.uid : pod.name_space + "/" + pod.name;
-    return ResizeRefusal(name, container.name, *assigned, asked);
-  }
-  return std::nullopt;
+    const std::string asked = CpusText(cpus == nullptr ? 0 : cpus->MilliValue()) +
+                              (is_exclusive ? "" : ", which are not exclusive");
+    first = ResizeRefusal(NameOrUid(pod), container.name, assigned, asked, resizes);
+  });
+  return first;
 }
 
 }  // namespace alignd::allocation

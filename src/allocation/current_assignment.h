@@ -50,19 +50,40 @@ inline constexpr char kResizeRefused[] = "ResizeRefused";
 // "0.01 CPUs", "1 CPU".
 std::string CpusText(int64_t millis);
 
-// The refusal of another number of exclusive CPUs. `pod`: its name, or its UID. `asked`: for
-// example "4.5 CPUs".
+// What asked for a resize, in the decision log.
+inline constexpr char kInPlaceResize[] = "in-place resize";
+
+// namespace/name; the UID of a pod whose name is not known.
+std::string NameOrUid(const Pod& pod);
+
+// The refusal of an amount of CPUs that cannot replace exclusive ones: with `resizes`, one that is
+// not whole; else any other number. `pod`: its name, or its UID. `asked`: for example "4.5 CPUs".
 Refusal ResizeRefusal(const std::string& pod, const std::string& container, const CpuSet& exclusive,
-                      const std::string& asked);
+                      const std::string& asked, bool resizes);
 
 // A refused resize. `fault` goes on after the name of the container; `remedy` is not empty.
 Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
                       std::string remedy);
 
+// A refusal of admission::Resize, which does not know the pod's name, with that name.
+Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container);
+
+// A container that asks for another whole number of exclusive CPUs than it has.
+struct WantedResize {
+  std::string container;
+  int64_t count = 0;
+};
+
+// The first such container of the pod, or the `wanted` one if that is among its containers.
+// nullopt: there is none.
+std::optional<WantedResize> FindResize(const admission::NodeState& state, const Pod& pod,
+                                       const std::string& wanted);
+
 // The refusal of a container of the pod, or of the `wanted` one if that is among them, that asks
-// for another number of exclusive CPUs than it has, or for none. nullopt: there is none.
+// for another number of exclusive CPUs than it has, or for none. With `resizes` only for none.
+// nullopt: there is none.
 // Differs: the kubelet assigns what it had before, or refuses it by its topology policy.
 std::optional<Refusal> RefuseResize(const admission::NodeState& state, const Pod& pod,
-                                    const std::string& wanted);
+                                    const std::string& wanted, bool resizes);
 
 }  // namespace alignd::allocation

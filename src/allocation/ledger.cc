@@ -31,6 +31,12 @@ void Ledger::Reserve(NodeState next, Reservation reservation) {
   reserved_.insert_or_assign(reservation.pod_uid, std::move(reservation));
 }
 
+void Ledger::ReserveResize(Reservation reservation) {
+  NodeState next = state_;
+  allocation::Reserve(*reservation.resized, next);
+  Reserve(std::move(next), std::move(reservation));
+}
+
 void Ledger::Amend(NodeState next) {
   RequireSound(next);
   state_ = std::move(next);
@@ -91,8 +97,13 @@ NodeState Ledger::Visible(const std::vector<Waiting>& shown) const {
   NodeState visible = state_;
   bool is_state = true;
   for (const auto& [pod_uid, reservation] : reserved_) {
-    if (std::ranges::find(shown, pod_uid, &Waiting::pod_uid) != shown.end()) continue;
-    allocation::GiveBack(reservation, visible);
+    if (std::ranges::find(shown, pod_uid, &Waiting::pod_uid) == shown.end()) {
+      allocation::GiveBack(reservation, visible);
+    } else if (reservation.resized) {
+      Complete(reservation, visible);
+    } else {
+      continue;
+    }
     is_state = false;
   }
   if (!is_state) RequireSound(visible);
@@ -136,7 +147,10 @@ void Ledger::Settle(std::vector<Waiting> waiting, const Result<Done>& result) {
   for (const Waiting& one : waiting) {
     if (one.pod_uid.empty()) continue;
     if (result.ok()) {
-      reserved_.erase(one.pod_uid);
+      const auto reserved = reserved_.extract(one.pod_uid);
+      if (reserved.empty() || !reserved.mapped().resized) continue;
+      Complete(reserved.mapped(), state_);
+      RequireSound(state_);
     } else {
       GiveBack(one.pod_uid);
     }

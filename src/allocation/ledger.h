@@ -47,6 +47,9 @@ class Ledger {
   // `next` differs from the state by this reservation and, once it is published, by released pods.
   // A pod has one reservation at a time.
   void Reserve(admission::NodeState next, Reservation reservation);
+  // Reserves a resize (reservation.resized). The pod's container has its CPUs of before and of
+  // after until Commit has written the latter.
+  void ReserveResize(Reservation reservation);
   // Makes `next` the state. It has other answers of plugins, which are published with the next
   // change.
   void Amend(admission::NodeState next);
@@ -83,7 +86,7 @@ class Ledger {
     Saved done;
   };
 
-  // The state without the reservations, except those of `shown`.
+  // The state without the reservations, except those of `shown`, which are complete.
   admission::NodeState Visible(const std::vector<Waiting>& shown) const;
   void WriteNext();
   void OnWritten(const StateWriter::Job& job, const Result<StateWriter::Leftover>& result);

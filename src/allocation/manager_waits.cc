@@ -81,6 +81,7 @@ void AllocationManager::AnswerCancelled() {
     take_from(operation->behind);
     if (operation->abandoned && operation->waiting.empty()) *operation->abandoned = true;
   }
+  for (auto& [pod_uid, resize] : resizes_) take_from(resize.behind);
   for (auto entry = parked_.begin(); entry != parked_.end();) {
     if (!entry->second.request.IsCancelled()) {
       ++entry;

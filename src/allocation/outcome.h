@@ -1,4 +1,4 @@
-// How the admission of a pod ended.
+// How the admission of a pod, or the resize of a container, ended.
 #pragma once
 
 #include <map>
@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "alignd/pod/refusal.h"
 
@@ -19,5 +20,9 @@ struct Allocated {
 // Allocated; or a refusal with the kubelet's reason and an explained message; or a malfunction.
 // After the latter two nothing has changed.
 using Outcome = std::variant<Allocated, Refusal, Error>;
+
+// The exclusive CPUs that the container has now, on the disk; or a refusal; or a malfunction. After
+// the latter two nothing has changed.
+using ResizeOutcome = std::variant<CpuSet, Refusal, Error>;
 
 }  // namespace alignd::allocation

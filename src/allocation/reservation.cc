@@ -17,6 +17,52 @@ void AddNewDevices(const ContainerKey& key, const NodeState& before, const NodeS
   }
 }
 
+std::optional<CpuSet> OriginalIn(const NodeState& state, const ContainerKey& key) {
+  const auto pod = state.cpu.originals.find(key.pod_uid);
+  if (pod == state.cpu.originals.end()) return std::nullopt;
+  const auto container = pod->second.find(key.container);
+  return container == pod->second.end() ? std::nullopt : std::optional(container->second);
+}
+
+void SetOriginal(const ContainerKey& key, const std::optional<CpuSet>& original, NodeState& state) {
+  if (OriginalIn(state, key) == original) return;
+  auto& containers = state.cpu.originals[key.pod_uid];
+  if (original) {
+    containers[key.container] = *original;
+  } else {
+    containers.erase(key.container);
+  }
+  if (containers.empty()) state.cpu.originals.erase(key.pod_uid);
+}
+
+std::optional<topologymanager::TopologyHint> AffinityIn(const NodeState& state,
+                                                        const ContainerKey& key) {
+  const auto affinity = state.affinities.find(key);
+  return affinity == state.affinities.end() ? std::nullopt : std::optional(affinity->second);
+}
+
+void SetAffinity(const ContainerKey& key,
+                 const std::optional<topologymanager::TopologyHint>& affinity, NodeState& state) {
+  if (affinity) {
+    state.affinities[key] = *affinity;
+  } else {
+    state.affinities.erase(key);
+  }
+}
+
+// The container has exactly these CPUs. CPUs that it no longer has are free, unless another
+// container of its pod has them too (those of an ended init container).
+void SetCpus(const ContainerKey& key, const CpuSet& cpus, cpumanager::CpuState& state) {
+  const CpuSet* const now = state.Find(key);
+  if (now == nullptr || *now == cpus) return;  // released meanwhile, or nothing to do
+  const CpuSet had = *now;
+  state.assignments[key.pod_uid][key.container] = cpus;
+  const CpuSet freed = had - state.HeldBy(key.pod_uid);
+  state.default_set = (state.default_set | freed) - cpus;
+  for (auto& [pod_uid, reusable] : state.reusable) reusable -= freed;
+  std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
+}
+
 }  // namespace
 
 Reservation Difference(const Pod& pod, const NodeState& before, const NodeState& after) {
@@ -27,9 +73,7 @@ Reservation Difference(const Pod& pod, const NodeState& before, const NodeState&
     if (after.cpu.Find(key) && !before.cpu.Find(key)) reservation.cpu.insert(key);
     if (after.memory.Find(key) && !before.memory.Find(key)) reservation.memory.insert(key);
     AddNewDevices(key, before, after, reservation);
-    const auto affinity = before.affinities.find(key);
-    reservation.affinities[key] =
-        affinity == before.affinities.end() ? std::nullopt : std::optional(affinity->second);
+    reservation.affinities[key] = AffinityIn(before, key);
   }
   reservation.reusable_before = before.cpu.reusable;
   std::erase_if(reservation.reusable_before,
@@ -38,7 +82,41 @@ Reservation Difference(const Pod& pod, const NodeState& before, const NodeState&
   return reservation;
 }
 
+Reservation ResizeOf(const ContainerKey& key, const NodeState& before, const NodeState& after) {
+  Reservation reservation;
+  reservation.pod_uid = key.pod_uid;
+  reservation.affinities[key] = AffinityIn(before, key);
+  reservation.resized = ResizedCpus{.key = key,
+                                    .before = *before.cpu.Find(key),
+                                    .after = *after.cpu.Find(key),
+                                    .original_before = OriginalIn(before, key),
+                                    .original_after = OriginalIn(after, key),
+                                    .affinity_after = AffinityIn(after, key)};
+  return reservation;
+}
+
+void Reserve(const ResizedCpus& resized, NodeState& state) {
+  SetCpus(resized.key, resized.before | resized.after, state.cpu);
+}
+
+void Complete(const Reservation& reservation, NodeState& state) {
+  if (!reservation.resized) return;
+  const ResizedCpus& resized = *reservation.resized;
+  if (state.cpu.Find(resized.key) == nullptr) return;
+  SetCpus(resized.key, resized.after, state.cpu);
+  SetOriginal(resized.key, resized.original_after, state);
+  SetAffinity(resized.key, resized.affinity_after, state);
+}
+
 void GiveBack(const Reservation& reservation, NodeState& state) {
+  if (reservation.resized) {
+    const ResizedCpus& resized = *reservation.resized;
+    if (state.cpu.Find(resized.key) == nullptr) return;
+    SetCpus(resized.key, resized.before, state.cpu);
+    SetOriginal(resized.key, resized.original_before, state);
+    SetAffinity(resized.key, reservation.affinities.at(resized.key), state);
+    return;
+  }
   // CPUs can be reused again only if no other pod was decided since: that would have dropped them.
   const bool untouched = state.cpu.reusable == reservation.reusable_after;
   for (const ContainerKey& key : reservation.cpu) cpumanager::ReleaseContainer(key, state.cpu);
@@ -52,13 +130,7 @@ void GiveBack(const Reservation& reservation, NodeState& state) {
     resources.erase(resource);
     if (resources.empty()) allocations.erase(key);
   }
-  for (const auto& [key, affinity] : reservation.affinities) {
-    if (affinity) {
-      state.affinities[key] = *affinity;
-    } else {
-      state.affinities.erase(key);
-    }
-  }
+  for (const auto& [key, affinity] : reservation.affinities) SetAffinity(key, affinity, state);
   if (untouched) state.cpu.reusable = reservation.reusable_before;
 }
 

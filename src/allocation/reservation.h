@@ -1,5 +1,5 @@
-// What is reserved for a pod while its plugins are asked. No other pod gets it. If a plugin fails,
-// exactly this is released.
+// What is reserved for a pod while its plugins are asked and its files are written. No other pod
+// gets it. If a plugin or the disk fails, exactly this is released.
 #pragma once
 
 #include <map>
@@ -16,7 +16,18 @@ namespace alignd::allocation {
 
 using ReusableCpus = decltype(cpumanager::CpuState::reusable);
 
-// The difference that one admission made for one pod. A value.
+// Another number of exclusive CPUs for a container that has some. Until it is on the disk, the
+// container has the CPUs of before and of after: none of them goes to another pod. A value.
+struct ResizedCpus {
+  ContainerKey key;
+  CpuSet before;
+  CpuSet after;
+  std::optional<CpuSet> original_before;  // CpuState::originals; nullopt: no entry
+  std::optional<CpuSet> original_after;
+  std::optional<topologymanager::TopologyHint> affinity_after;
+};
+
+// The difference that one admission, or one resize, made for one pod. A value.
 struct Reservation {
   std::string pod_uid;
   std::set<ContainerKey> cpu;                              // with new exclusive CPUs
@@ -25,8 +36,9 @@ struct Reservation {
   // The pod's affinities before; nullopt: it had none.
   std::map<ContainerKey, std::optional<topologymanager::TopologyHint>> affinities;
   // CPUs of init containers that can be reused: this pod's before, and all of them afterwards.
-  ReusableCpus reusable_before;
-  ReusableCpus reusable_after;
+  ReusableCpus reusable_before = {};
+  ReusableCpus reusable_after = {};
+  std::optional<ResizedCpus> resized = {};  // of a resize; nothing else is reserved by it
 
   // Whether no resource is reserved.
   bool IsEmpty() const { return cpu.empty() && memory.empty() && devices.empty(); }
@@ -35,6 +47,18 @@ struct Reservation {
 // What the containers of `pod` are assigned in `after` and not in `before`.
 Reservation Difference(const Pod& pod, const admission::NodeState& before,
                        const admission::NodeState& after);
+
+// What a resize of the container changes: `before` and `after` are the states of its decision. The
+// container has exclusive CPUs in both.
+Reservation ResizeOf(const ContainerKey& key, const admission::NodeState& before,
+                     const admission::NodeState& after);
+
+// Reserves a resize in the state: the container has its CPUs of before and of after.
+void Reserve(const ResizedCpus& resized, admission::NodeState& state);
+
+// The reservation is on the disk, or about to be: the state has what it leads to. An admission
+// leads to what is reserved.
+void Complete(const Reservation& reservation, admission::NodeState& state);
 
 // Removes it from a state that contains it. Earlier assignments of the pod stay, and so do those of
 // other pods since. If memory of an init container was lent to a new container, the init container

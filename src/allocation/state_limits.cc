@@ -198,7 +198,8 @@ Result<Done> RequireReadable(const NodeState& state) {
     const size_t bytes = checkpoint::FormatDeviceCheckpoint(state.devices).size();
     if (auto sound = RequireShort("kubelet_internal_checkpoint", bytes); !sound.ok()) return sound;
   }
-  // The policies' names are short.
+  // The policies' names are short. cpu_originals has at most the content of two CPU files, and is
+  // thus shorter than its limit if they are.
   if (MaxCpuText(state.cpu) > kMaxStateBytes) {
     const size_t bytes =
         checkpoint::FormatCpuCheckpoint("", state.cpu, kLongestForm).size() + kEntryBytes;

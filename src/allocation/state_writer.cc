@@ -47,13 +47,18 @@ Result<Done> WithoutLeftover(const Result<StateWriter::Leftover>& saved) {
 bool StateWriter::Job::HasFilesOf(const Job& other) const {
   return state.cpu.default_set == other.state.cpu.default_set &&
          state.cpu.assignments == other.state.cpu.assignments &&
-         state.memory == other.state.memory && state.devices == other.state.devices &&
+         state.cpu.pods == other.state.cpu.pods &&
+         state.cpu.originals == other.state.cpu.originals && state.memory == other.state.memory &&
+         state.devices == other.state.devices &&
          (bindings == other.bindings || *bindings == *other.bindings);
 }
 
 bool StateWriter::Job::HasEntriesOf(const Job& other, const std::string& pod_uid) const {
   return HaveSameEntry(state.cpu.assignments, other.state.cpu.assignments, pod_uid) &&
+         HaveSameEntry(state.cpu.pods, other.state.cpu.pods, pod_uid) &&
+         HaveSameEntry(state.cpu.originals, other.state.cpu.originals, pod_uid) &&
          HaveSameEntry(state.memory.assignments, other.state.memory.assignments, pod_uid) &&
+         HaveSameEntry(state.memory.pods, other.state.memory.pods, pod_uid) &&
          HaveSameOfPod(state.devices.allocations, other.state.devices.allocations, pod_uid) &&
          HaveSameOfPod(*bindings, *other.bindings, pod_uid);
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "alignd/checkpoint/binding_checkpoint.h"
+#include "alignd/checkpoint/originals_checkpoint.h"
 #include "alignd/checkpoint/verify.h"
 #include "alignd/machine/node_json.h"
 #include "allocation/boot_record.h"
@@ -185,9 +186,10 @@ void AddStateFiles(const fs::path& state_dir, const fs::path& device_plugin_dir,
                 (result.ok() ? "the checksum is correct" : "bad: " + result.error().Text()) + "\n";
   }
   collection.Add("checkpoints.txt", verified);
-  for (const std::string_view name : {checkpoint::kBindingFileName, allocation::kBootFileName}) {
+  for (const std::string_view name :
+       {checkpoint::kBindingFileName, checkpoint::kOriginalsFileName, allocation::kBootFileName}) {
     const Result<std::string> text = host::ReadFile(state_dir / name);
-    // Neither is always there.
+    // None is always there.
     if (!text.ok() && text.error().code == ErrorCode::kNotFound) continue;
     collection.Add(std::string(name), text);
   }

@@ -65,6 +65,14 @@ std::string MemoryText(const std::vector<memorymanager::Block>& blocks) {
   return text;
 }
 
+// "1-4 (created with 1-2)"
+std::string CpusText(const SavedContainer& container) {
+  if (container.cpus.empty()) return "shared";
+  const bool is_resized =
+      !container.original_cpus.empty() && container.original_cpus != container.cpus;
+  return container.cpus + (is_resized ? " (created with " + container.original_cpus + ")" : "");
+}
+
 std::string KubeletIdOf(const SavedContainer& container, const std::string& resource,
                         const std::string& id) {
   const auto binding = container.kubelet_ids.find(resource);
@@ -115,9 +123,8 @@ void PrintState(const StateContent& state, bool wide, std::ostream& out) {
   for (const auto& [key, container] : state.containers) {
     const auto pod = state.pods.find(key.pod_uid);
     std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{
-        pod == state.pods.end() ? key.pod_uid : pod->second, key.container,
-        container.cpus.empty() ? "shared" : container.cpus, OrDash(MemoryText(container.memory)),
-        OrDash(DevicesText(container, wide))});
+        pod == state.pods.end() ? key.pod_uid : pod->second, key.container, CpusText(container),
+        OrDash(MemoryText(container.memory)), OrDash(DevicesText(container, wide))});
     if (wide) row.insert(row.begin() + 1, key.pod_uid);
   }
   PrintTable(rows, out);
@@ -163,6 +170,9 @@ std::string StateJson(const StateContent& state, const std::string& state_dir) {
                           {"exclusive_cpus", container.cpus},
                           {"memory", std::move(memory)},
                           {"devices", DevicesJson(container)}});
+    if (!container.original_cpus.empty()) {
+      containers.back()["original_cpus"] = container.original_cpus;
+    }
   }
   const SavedJson json = {{"state_dir", state_dir},
                           {"intact", IntactJson(state)},

@@ -7,6 +7,7 @@
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/checkpoint/originals_checkpoint.h"
 #include "alignd/checkpoint/verify.h"
 #include "allocation/boot_record.h"
 #include "cli/checkpoint_command.h"
@@ -62,6 +63,22 @@ class StateReader {
     if (!bindings.ok()) return bindings.error();
     for (const auto& [key, resources] : *bindings) content_.containers[key].kubelet_ids = resources;
     return Counted(bindings->size(), "container") + " with kubelet-allocated devices, checksum ok";
+  }
+
+  Result<std::string> TakeOriginals(const std::string& text) {
+    const Result<checkpoint::Originals> originals = checkpoint::ParseOriginalsCheckpoint(text);
+    if (!originals.ok()) return originals.error();
+    size_t count = 0;
+    for (const auto& [uid, containers] : *originals) {
+      count += containers.size();
+      for (const auto& [name, cpus] : containers) {
+        // alignd drops an entry without exclusive CPUs at its next start.
+        const auto saved = content_.containers.find({uid, name});
+        if (saved == content_.containers.end() || saved->second.cpus.empty()) continue;
+        saved->second.original_cpus = cpus.ToString();
+      }
+    }
+    return Counted(count, "resized container") + ", checksum ok";
   }
 
   Result<std::string> TakeDecisions(const std::string& text) {
@@ -121,6 +138,11 @@ StateContent ReadState(const fs::path& state_dir, const fs::path& device_plugin_
   reader.Read(bindings, state_dir / bindings,
               "containers keep their devices without it: stop alignd, remove it, start alignd",
               [&](const std::string& text) { return reader.TakeBindings(text); });
+  const std::string originals(checkpoint::kOriginalsFileName);
+  reader.Read(originals, state_dir / originals,
+              "containers keep their CPUs without it, and those that were resized cannot be "
+              "resized to fewer: stop alignd, remove it, start alignd",
+              [&](const std::string& text) { return reader.TakeOriginals(text); });
   const std::string decisions = control::DecisionHistory::kFileName;
   reader.Read(decisions, state_dir / decisions, "see the error",
               [&](const std::string& text) { return reader.TakeDecisions(text); });

@@ -29,6 +29,7 @@ struct StateFile {
 // What the files say of a container.
 struct SavedContainer {
   std::string cpus;                          // exclusive ones, as a list; empty: none
+  std::string original_cpus;                 // of a resized container: when it was created
   std::vector<memorymanager::Block> memory;  // pinned
   std::map<std::string, devicemanager::DevicesPerNuma> devices;  // by resource
   std::map<std::string, checkpoint::Binding> kubelet_ids;        // by resource

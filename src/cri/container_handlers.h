@@ -49,10 +49,11 @@ struct HandlerContext {
 //   RestorePod                decides about each of its containers as CreateContainer does
 //   StartContainer            waits until no other container is on the container's exclusive CPUs;
 //                             calls PreStartContainer of the plugins that require it
-//   UpdateContainerResources  keeps the assigned CPU and memory sets; refuses a change of the
-//                             number of exclusive CPUs, also from none
+//   UpdateContainerResources  keeps the assigned CPU and memory sets; resizes exclusive CPUs to
+//                             another whole number; refuses to make any from none, or none from any
 //   UpdatePodSandboxResources keeps a pod with exclusive CPUs without quota; removes sets of CPUs
-//                             and of memory nodes, which each container has for itself
+//                             and of memory nodes, which each container has for itself; refuses a
+//                             resize of exclusive CPUs that is not possible
 //   StopPodSandbox, RemovePodSandbox, StopContainer, RemoveContainer
 //                             record it, and release what no container needs any more
 //   ContainerStatus           records that the container has ended

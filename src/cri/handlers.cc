@@ -44,6 +44,25 @@ void ReportRefusedResize(const HandlerContext& context, const ContainerKey& key,
                                    refusal.remedy);
 }
 
+Pod NamedPod(const HandlerContext& context, const std::string& pod_uid) {
+  Pod pod;
+  pod.uid = pod_uid;
+  const std::string name = context.registry.PodName(pod_uid);
+  if (const size_t slash = name.find('/'); slash != std::string::npos) {
+    pod.name_space = name.substr(0, slash);
+    pod.name = name.substr(slash + 1);
+  }
+  return pod;
+}
+
+grpc::Status RefuseInPlaceResize(const HandlerContext& context, const ContainerKey& key,
+                                 const Refusal& refusal) {
+  context.allocation.NoteRefusal(NamedPod(context, key.pod_uid), allocation::kInPlaceResize,
+                                 refusal);
+  ReportRefusedResize(context, key, refusal);
+  return rpc::ToStatus(refusal);
+}
+
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
 void MarkHandler(const HandlerContext& context, const std::string& handler, Pod& pod) {

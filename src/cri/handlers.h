@@ -82,6 +82,14 @@ void ReportCallersCpuSet(const HandlerContext& context, const std::string& metho
 void ReportRefusedResize(const HandlerContext& context, const ContainerKey& key,
                          const Refusal& refusal);
 
+// The pod's UID, and its name and namespace as far as they are known.
+Pod NamedPod(const HandlerContext& context, const std::string& pod_uid);
+
+// Records the refused resize of a running container, and reports it as ReportRefusedResize does.
+// Returns the answer to the caller.
+grpc::Status RefuseInPlaceResize(const HandlerContext& context, const ContainerKey& key,
+                                 const Refusal& refusal);
+
 // "namespace/name".
 std::string NameOf(const Pod& pod);
 

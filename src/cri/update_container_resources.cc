@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "alignd/pod/pod.h"
 #include "allocation/current_assignment.h"
@@ -106,13 +108,47 @@ class UpdateContainerResources final : public WaitingCall {
     const std::optional<int64_t> requested = RequestedMillis(request_.linux());
     if (!exclusive.empty() && !KeepsCount(request_.linux(), exclusive.Count())) {
       millis_ = *requested;
-      return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
-                                              allocation::CpusText(millis_)),
-                    decide);
+      return Resize(exclusive, decide);
     }
-    if (!exclusive.empty() || !context_.node.cpu || !IsWhole(requested)) return Forward(decide);
+    if (!exclusive.empty()) return AwaitCpus(decide);
+    if (!context_.node.cpu || !IsWhole(requested)) return Forward(decide);
     millis_ = *requested;
     context_.runtime.FindSpec(id_, Next(&UpdateContainerResources::AskSource, std::move(decide)));
+  }
+
+  void Resize(const CpuSet& exclusive, const Decide& decide) {
+    const bool resizes = context_.allocation.resizes_exclusive_cpus();
+    if (!resizes || !IsWhole(millis_)) {
+      return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
+                                              allocation::CpusText(millis_), resizes),
+                    decide);
+    }
+    context_.allocation.Resize(PodWithName(), key_.container, millis_ / kMillisPerWholeCpu,
+                               Next(&UpdateContainerResources::Resized, decide));
+  }
+
+  // The new set is on the disk and published. Whatever ends this call from here on, the container
+  // keeps it: the kubelet repeats the call, which then asks for what the container has.
+  void Resized(allocation::ResizeOutcome outcome, Decide decide) {
+    if (const auto* const refusal = std::get_if<Refusal>(&outcome)) return Refuse(*refusal, decide);
+    if (const auto* const error = std::get_if<Error>(&outcome)) {
+      return decide(rpc::ToStatus(*error));
+    }
+    context_.reconciler.ResizeAccepted(key_.pod_uid);
+    AwaitCpus(decide);
+  }
+
+  // The request gets the CPUs that the container is assigned now. If these are more than those on
+  // which it is, all other containers leave them first: a resize was made by this call, or by one
+  // that failed later, perhaps before a restart of alignd.
+  void AwaitCpus(const Decide& decide) {
+    if (!MayGainCpus()) return Forward(decide);
+    context_.reconciler.BeforeStart(id_, Next(&UpdateContainerResources::OthersHaveLeft, decide));
+  }
+
+  void OthersHaveLeft(Result<Done> safe, Decide decide) {
+    if (!safe.ok()) return decide(rpc::ToStatus(safe.error()));
+    Forward(decide);
   }
 
   // In a Guaranteed pod, a whole number of CPUs is exclusive. There are exceptions, in which a
@@ -137,7 +173,8 @@ class UpdateContainerResources final : public WaitingCall {
 
   // The call begins before the assignment is read: from here on, no container that is assigned CPUs
   // starts on those on which this call may put the container. If the assignment changes before the
-  // runtime handles this call, the end of the call has the new CPU set applied.
+  // runtime handles this call, the end of the call has the new CPU set applied; so it has if the
+  // runtime refuses the call.
   void Forward(const Decide& decide) {
     if (RequestedMillis(request_.linux())) context_.conditions.ResizeSettled(key_);
     call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/true);
@@ -173,17 +210,22 @@ class UpdateContainerResources final : public WaitingCall {
     return name.empty() ? key_.pod_uid : name;
   }
 
+  Pod PodWithName() const { return NamedPod(context_, key_.pod_uid); }
+
   void Refuse(const Refusal& refusal, const Decide& decide) {
-    Pod pod;
-    pod.uid = key_.pod_uid;
-    const std::string name = context_.registry.PodName(key_.pod_uid);
-    if (const size_t slash = name.find('/'); slash != std::string::npos) {
-      pod.name_space = name.substr(0, slash);
-      pod.name = name.substr(slash + 1);
-    }
-    context_.allocation.NoteRefusal(pod, "in-place resize", refusal);
-    ReportRefusedResize(context_, key_, refusal);
-    decide(rpc::ToStatus(refusal));
+    decide(RefuseInPlaceResize(context_, key_, refusal));
+  }
+
+  // Only of a container that was resized: others never come onto further CPUs.
+  bool MayGainCpus() const {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    const CpuSet* const assigned = snapshot->state.cpu.Find(key_);
+    if (assigned == nullptr || *assigned == snapshot->state.cpu.OriginalOf(key_)) return false;
+    const std::vector<reconcile::ContainerRegistry::Footprint> footprints =
+        context_.registry.Footprints();
+    const auto now =
+        std::ranges::find(footprints, id_, &reconcile::ContainerRegistry::Footprint::id);
+    return now != footprints.end() && !now->cpuset.Contains(*assigned);  // empty: anywhere
   }
 
   static std::optional<int64_t> MillisOf(const reconcile::ContainerSpec& spec) {

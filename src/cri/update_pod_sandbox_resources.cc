@@ -1,13 +1,19 @@
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "alignd/admission/resize.h"
+#include "alignd/pod/pod.h"
+#include "allocation/current_assignment.h"
 #include "cri/find_named.h"
 #include "cri/handlers.h"
 #include "cri/injection.h"
 #include "cri/malformed.h"
 #include "cri/waiting_call.h"
+#include "podsource/resource_source.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
@@ -24,17 +30,41 @@ class UpdatePodSandboxResources final : public WaitingCall {
   void OnRequest(std::string bytes, Decide decide) override {
     if (!ReadRequest(bytes, request_, decide)) return;
     bytes_ = std::move(bytes);
-    FindNamed(context_,
-              {.what = "sandbox " + request_.pod_sandbox_id(),
-               .find = [this] { return FindSandbox(); },
-               .sets_assigned = SetsAssigned(context_.node, request_.resources()),
-               .deadline = deadline(),
-               .next =
-                   [this](bool found, const Decide& next) {
-                     const bool changed = found && KeepAssignments();
-                     next(changed ? request_.SerializeAsString() : std::move(bytes_));
-                   }},
-              std::move(decide));
+    FindNamed(
+        context_,
+        {.what = "sandbox " + request_.pod_sandbox_id(),
+         .find = [this] { return FindSandbox(); },
+         .sets_assigned = SetsAssigned(context_.node, request_.resources()),
+         .deadline = deadline(),
+         .next = [this](bool found,
+                        const Decide& next) { found ? AskSizes(next) : next(std::move(bytes_)); }},
+        std::move(decide));
+  }
+
+  // Before a pod grows, the kubelet makes this call, and changes nothing if it fails. So a resize
+  // of exclusive CPUs that is not possible is refused here: UpdateContainerResources would come
+  // when the pod's cgroup has its new size. The request has no container; the pod's source has.
+  // Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_manager.go, doPodResizeAction.
+  void AskSizes(const Decide& decide) {
+    if (!MayResizeCpus()) return Forward(decide);
+    auto sandbox = std::make_shared<v1::PodSandboxConfig>();
+    sandbox->mutable_metadata()->set_uid(pod_uid_);
+    context_.resources.Ask({std::move(sandbox), nullptr},
+                           Next(&UpdatePodSandboxResources::TryResize, decide));
+  }
+
+  // If the source does not know the pod, UpdateContainerResources decides.
+  void TryResize(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
+    if (!known.ok() || !*known) return Forward(decide);
+    Pod& pod = (*known)->pod;
+    MarkHandler(context_, context_.registry.HandlerOfPod(pod_uid_), pod);
+    const std::optional<RefusedContainer> refused = FirstRefused(pod);
+    if (!refused) return Forward(decide);
+    decide(RefuseInPlaceResize(context_, {pod_uid_, refused->name}, refused->why));
+  }
+
+  void Forward(const Decide& decide) {
+    decide(KeepAssignments() ? request_.SerializeAsString() : std::move(bytes_));
   }
 
   void OnResponse(const grpc::Status&, const std::string*) override {}
@@ -47,6 +77,47 @@ class UpdatePodSandboxResources final : public WaitingCall {
         id ? context_.registry.PodOfSandbox(*id) : std::nullopt;
     pod_uid_ = pod_uid.value_or("");
     return pod_uid.has_value();
+  }
+
+  struct RefusedContainer {
+    std::string name;
+    Refusal why;
+  };
+
+  template <typename Argument>
+  std::function<void(Argument)> Next(void (UpdatePodSandboxResources::*step)(Argument, Decide),
+                                     Decide decide) {
+    return NextStep(context_, this, step, std::move(decide));
+  }
+
+  bool MayResizeCpus() const {
+    const v1::LinuxContainerResources& resources = request_.resources();
+    const bool sets_cpus = resources.cpu_shares() > 0 || resources.cpu_quota() > 0;
+    return sets_cpus && context_.allocation.resizes_exclusive_cpus() &&
+           context_.allocation.snapshot()->state.cpu.assignments.contains(pod_uid_);
+  }
+
+  // Resizes the containers one after the other, as the kubelet would, and keeps nothing of it. What
+  // a container gives back is available to the next ones, so these come first.
+  std::optional<RefusedContainer> FirstRefused(const Pod& pod) const {
+    admission::NodeState state = context_.allocation.snapshot()->state;
+    for (const bool grows : {false, true}) {
+      for (const Container& container : pod.containers) {
+        const CpuSet* const assigned = state.cpu.Find({pod_uid_, container.name});
+        const int64_t count = ExclusiveCpus(pod, container);
+        if (assigned == nullptr || count <= 0 || (count > assigned->Count()) != grows) continue;
+        admission::ResizeDecision decision =
+            admission::Resize(context_.node, state, {pod_uid_, container.name}, count);
+        if (decision.refusal) {
+          return RefusedContainer{
+              container.name, allocation::InPod(*std::move(decision.refusal),
+                                                allocation::NameOrUid(NamedPod(context_, pod_uid_)),
+                                                container.name)};
+        }
+        state = std::move(decision.next);
+      }
+    }
+    return std::nullopt;
   }
 
   // Whether this has changed the request.

@@ -111,7 +111,7 @@ class RunningDaemon final : public Daemon {
         mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
                           DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
         allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get(),
-                    options.not_devices, save_conditions_),
+                    options.not_devices, save_conditions_, options.resize_exclusive_cpus),
         sources_(std::move(sources)),
         claimed_devices_{
             .cdi_directories = {options.cdi_spec_dirs.begin(), options.cdi_spec_dirs.end()},

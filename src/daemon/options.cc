@@ -158,6 +158,11 @@ void AddOptions(CLI::App& app, Values& values) {
   app.add_flag(
       "--keep-pod-cpu-quota", options.keep_pod_cpu_quota,
       "Keep the CFS quota that the kubelet sets for the cgroups of pods with exclusive CPUs");
+  app.add_option(
+         "--resize-exclusive-cpus", options.resize_exclusive_cpus,
+         "Whether an in-place resize may change the number of a container's exclusive CPUs; "
+         "false: such a resize is refused")
+      ->capture_default_str();
   app.add_option("--kubelet-compatibility", compatibility,
                  "Kubelet release whose rules and forms of the state files apply; overrides the "
                  "configuration")

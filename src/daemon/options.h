@@ -54,7 +54,8 @@ struct Options {
   // CDI specifications; those of a later directory go before those of an earlier one. Empty: CPUs
   // and memory do not follow devices that DRA has allocated.
   std::vector<std::string> cdi_spec_dirs = {"/etc/cdi", "/var/run/cdi"};
-  bool keep_pod_cpu_quota = false;  // also of pods with exclusive CPUs
+  bool keep_pod_cpu_quota = false;    // also of pods with exclusive CPUs
+  bool resize_exclusive_cpus = true;  // in place; false: their number never changes
   std::chrono::milliseconds runtime_timeout{10'000};
   std::chrono::milliseconds plugin_timeout{30'000};  // Allocate
   std::chrono::milliseconds plugin_connect_timeout{10'000};

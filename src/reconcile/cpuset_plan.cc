@@ -9,6 +9,15 @@ namespace alignd::reconcile {
 
 using Footprint = ContainerRegistry::Footprint;
 
+namespace {
+
+bool WasResized(const admission::NodeState& state, const ContainerKey& key) {
+  const auto pod = state.cpu.originals.find(key.pod_uid);
+  return pod != state.cpu.originals.end() && pod->second.contains(key.container);
+}
+
+}  // namespace
+
 std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeState& state) const {
   std::map<std::string, Footprint> footprints;
   for (Footprint& footprint : registry_.Footprints()) {
@@ -30,6 +39,11 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const CpuSet& now = change.now.cpuset;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
+    // Resized to fewer CPUs, and then to others: it leaves the former first, so that no two
+    // containers wait for each other.
+    if (leaves && state.cpu.Find(change.now.key) != nullptr && change.cpuset.Intersects(now)) {
+      change.cpuset &= now;
+    }
     change.narrow = leaves && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&
                     !not_narrowed_.contains(change.id);
@@ -126,17 +140,47 @@ std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
   const std::vector<Footprint> footprints = registry_.Footprints();
   for (const Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
+    const ContainerKey& key = change.now.key;
+    if (state.cpu.Find(key) != nullptr) {
+      const CpuSet added = Added(state, change);
+      const bool wait = !added.empty() && std::ranges::any_of(footprints, [&](const auto& other) {
+        return other.id != change.id && IsOn(state, other, key, added, /*at_start=*/now.empty());
+      });
+      if (wait) too_early.insert(change.id);
+      continue;
+    }
     const CpuSet gained = change.cpuset - now;
     // A container that also loses CPUs may block another container, so it does not wait.
     if (now.empty() || gained.empty() || !change.cpuset.Contains(now)) continue;
-    const bool exclusive = state.cpu.Find(change.now.key) != nullptr;
     const bool wait = std::ranges::any_of(footprints, [&](const Footprint& other) {
-      return other.key.pod_uid != change.now.key.pod_uid && other.cpuset.Intersects(gained) &&
-             (exclusive || state.cpu.Find(other.key) != nullptr);
+      if (other.key.pod_uid == key.pod_uid || state.cpu.Find(other.key) == nullptr) return false;
+      // A resize may have taken CPUs from it on which it still is.
+      if (other.cpuset.empty()) return WasResized(state, other.key);
+      return other.cpuset.Intersects(gained);
     });
     if (wait) too_early.insert(change.id);
   }
   return too_early;
+}
+
+// Where the container is may not be known, as after a restart of alignd in the middle of a resize.
+// It is on its original CPUs then, and perhaps not yet on those that were added.
+CpuSet CpusetUpdater::Added(const admission::NodeState& state, const Change& change) {
+  const CpuSet& now = change.now.cpuset;
+  return change.cpuset - (now.empty() ? state.cpu.OriginalOf(change.now.key) : now);
+}
+
+// A container that may be anywhere is on its own CPUs and on those that a resize has taken from it,
+// if it has exclusive ones. After a restart of alignd all containers may be anywhere: then those
+// with exclusive CPUs do not wait for each other.
+bool CpusetUpdater::IsOn(const admission::NodeState& state, const Footprint& other,
+                         const ContainerKey& key, const CpuSet& cpus, bool at_start) {
+  const CpuSet* const own = state.cpu.Find(other.key);
+  const bool same_pod = other.key.pod_uid == key.pod_uid;
+  if (other.cpuset.empty()) return own == nullptr || (!same_pod && !at_start);
+  // Containers of one pod share the CPUs of its ended init containers.
+  if (own != nullptr && same_pod) return (other.cpuset - *own).Intersects(cpus);
+  return other.cpuset.Intersects(cpus);
 }
 
 }  // namespace alignd::reconcile

@@ -319,11 +319,9 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
   std::string remedy = kRemedy;
   size_t count = 0;
   for (const ContainerRegistry::Footprint& other : registry_.Footprints()) {
-    // Containers of one pod share the CPUs of its ended init containers.
-    if (other.key.pod_uid == self->key.pod_uid && snapshot->state.cpu.Find(other.key) != nullptr) {
+    if (!IsOn(snapshot->state, other, self->key, assignment.exclusive, /*at_start=*/false)) {
       continue;
     }
-    if (!other.cpuset.empty() && !other.cpuset.Intersects(assignment.exclusive)) continue;
     if (++count > kMaxNamed) continue;
     in_the_way += (count == 1 ? "" : ", ") + name_of(other);
     if (const std::optional<CpuSet> kept = registry_.KeptOn(other.id)) {

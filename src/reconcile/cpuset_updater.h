@@ -123,6 +123,12 @@ class CpusetUpdater {
                                  bool& asked_for) EXCLUDES(mutex_);
   std::set<std::string> TooEarly(const admission::NodeState& state,
                                  const std::vector<Change>& changes) const;
+  // The exclusive CPUs on which the container is not yet, after a resize.
+  static CpuSet Added(const admission::NodeState& state, const Change& change);
+  // Whether `other` may be on CPUs that are exclusive to the container of `key`. `at_start`: it is
+  // not known where that container is.
+  static bool IsOn(const admission::NodeState& state, const ContainerRegistry::Footprint& other,
+                   const ContainerKey& key, const CpuSet& cpus, bool at_start);
   // Leaves of the deferred changes the one that may begin now, if any.
   void HoldDeferred(std::vector<Change>& changes, Clock::time_point now) REQUIRES(mutex_);
   // How many more updates may begin.

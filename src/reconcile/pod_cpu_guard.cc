@@ -51,6 +51,15 @@ void PodCpuGuard::ResizeRefused(const std::string& pod_uid) {
   task_.RunSoon();
 }
 
+void PodCpuGuard::ResizeAccepted(const std::string& pod_uid) {
+  {
+    const MutexLock lock(mutex_);
+    refused_.erase(pod_uid);
+    accepted_.insert(pod_uid);
+  }
+  task_.RunSoon();
+}
+
 PodCpuGuard::Clock::time_point PodCpuGuard::Run() {
   TakeRequests();
   ForgetGone();
@@ -71,16 +80,27 @@ PodCpuGuard::Clock::time_point PodCpuGuard::Run() {
 void PodCpuGuard::TakeRequests() {
   std::map<std::string, std::string> wanted;
   std::set<std::string> refused;
+  std::set<std::string> accepted;
   std::map<std::string, bool> written;
   {
     const MutexLock lock(mutex_);
     wanted.swap(wanted_);
     refused.swap(refused_);
+    accepted.swap(accepted_);
     written.swap(written_);
   }
   const Clock::time_point now = Clock::now();
   for (auto& [uid, path] : wanted) {
     pods_[uid].path = std::move(path);
+    CheckAt(uid, now);
+  }
+  // Before the refused ones: of both, the later call was refused.
+  for (const std::string& uid : accepted) {
+    const auto pod = pods_.find(uid);
+    if (pod == pods_.end()) continue;
+    pod->second.shares.clear();  // the check reads them
+    pod->second.changed.reset();
+    pod->second.restore = false;
     CheckAt(uid, now);
   }
   for (const std::string& uid : refused) {

@@ -68,6 +68,8 @@ class PodCpuGuard {
   // alignd refuses a resize of the pod: its quota is lifted, and its shares become those that it
   // had before.
   void ResizeRefused(const std::string& pod_uid) EXCLUDES(mutex_);
+  // alignd resizes the pod: its shares are from now on those that it has now.
+  void ResizeAccepted(const std::string& pod_uid) EXCLUDES(mutex_);
 
   // Forgets the pods that are gone.
   void Look() { task_.RunSoon(); }
@@ -117,6 +119,7 @@ class PodCpuGuard {
   Mutex mutex_;
   std::map<std::string, std::string> wanted_ GUARDED_BY(mutex_);  // to be guarded: paths by UID
   std::set<std::string> refused_ GUARDED_BY(mutex_);              // resizes of these pods
+  std::set<std::string> accepted_ GUARDED_BY(mutex_);
   // Pods whose files were written; true: or removed.
   std::map<std::string, bool> written_ GUARDED_BY(mutex_);
 

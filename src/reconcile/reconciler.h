@@ -80,6 +80,9 @@ class Reconciler {
   void ResizeRefused(const std::string& pod_uid) {
     if (pods_) pods_->ResizeRefused(pod_uid);
   }
+  void ResizeAccepted(const std::string& pod_uid) {
+    if (pods_) pods_->ResizeAccepted(pod_uid);
+  }
 
   // As RuntimeEvents::ClientReads and ClientHasLeft.
   void ClientReadsEvents() { events_.ClientReads(); }

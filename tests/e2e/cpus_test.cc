@@ -38,6 +38,47 @@ TEST_F(RealNode, ExclusiveContainerHasItsCpusUntilItIsRemoved) {
   EXPECT_EQ(CpuState().find("entries"), std::string::npos) << CpuState();
 }
 
+// The calls of a kubelet. On a machine with two CPUs, one of them reserved, nothing can grow.
+TEST_F(RealNode, RunningContainerIsResizedAsFarAsCpusAreFree) {
+  const PodManifest shared = SharedPod();
+  const std::string shared_id = Run(shared);
+  const PodManifest exclusive = ExclusivePod("exclusive", 1);
+  const std::string id = Run(exclusive);
+  ASSERT_TRUE(!shared_id.empty() && !id.empty());
+  const CpuSet own = CpusOf(exclusive, id);
+  const int pid = PidOf(exclusive, id);
+  const auto resize = [&](int from, int to) -> std::string {
+    const auto pods = kubelet_->List();
+    if (!pods.ok()) return pods.error().Text();
+    for (const ListedPod& pod : *pods) {
+      if (pod.uid != exclusive.pod.uid) continue;
+      const Result<Done> resized = kubelet_->Resize(pod, "app", to, from);
+      return resized.ok() ? "" : resized.error().Text();
+    }
+    return "no such pod";
+  };
+  const std::string refused = resize(1, all_.Count());
+  EXPECT_NE(refused.find("UpdateContainerResources: ResizeRefused: container app of pod " +
+                         exclusive.pod.name_space + "/exclusive has 1 exclusive CPU (" +
+                         own.ToString() + ")"),
+            std::string::npos)
+      << refused;
+  EXPECT_EQ(CpusOf(exclusive, id), own);
+  EXPECT_EQ(CpusOf(shared, shared_id), all_ - own);
+
+  const int most = AllocatableCpus();
+  EXPECT_EQ(resize(1, most), "");
+  const CpuSet grown = CpusOf(exclusive, id);
+  EXPECT_EQ(grown.Count(), most);
+  EXPECT_TRUE(grown.Contains(own));
+  EXPECT_EQ(CpusOf(shared, shared_id), all_ - grown);
+  CrashAndRestartAlignd();
+  EXPECT_EQ(resize(most, 1), "");
+  EXPECT_EQ(CpusOf(exclusive, id), own);
+  EXPECT_TRUE(WaitUntil([&] { return CpusOf(shared, shared_id) == all_ - own; }));
+  EXPECT_EQ(PidOf(exclusive, id), pid) << "it was restarted";
+}
+
 // The shared container loses the CPUs before the exclusive container exists: a CPU is never in
 // both.
 TEST_F(RealNode, SharedContainerLosesCpusBeforeTheExclusiveOneStarts) {

@@ -51,8 +51,10 @@ TEST_F(RealNode, RefusedResizeLeavesThePodsCgroupAsItWas) {
   runtime::v1::UpdateContainerResourcesRequest resize;
   resize.set_container_id(id);
   resize.mutable_linux()->set_cpu_period(100'000);
-  resize.mutable_linux()->set_cpu_quota(200'000);
-  resize.mutable_linux()->set_cpu_shares(2048);
+  // All CPUs of the machine: CPU 0 is reserved, so this is refused on every machine.
+  const int64_t cpus = all_.Count();
+  resize.mutable_linux()->set_cpu_quota(cpus * 100'000);
+  resize.mutable_linux()->set_cpu_shares(cpus * 1024);
   const auto channel = rpc::Dial(Socket());
   ASSERT_TRUE(channel.ok());
   for (int i = 0; i < 3; ++i) {
@@ -62,6 +64,10 @@ TEST_F(RealNode, RefusedResizeLeavesThePodsCgroupAsItWas) {
         CallUnary(*channel, "/runtime.v1.RuntimeService/UpdateContainerResources",
                   resize.SerializeAsString());
     EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_NE(refused.status.error_message().find("asked for " + std::to_string(cpus) +
+                                                  " exclusive CPUs"),
+              std::string::npos)
+        << refused.status.error_message();
     EXPECT_TRUE(WaitUntil([&] { return ReadText(cpu / "cpu.cfs_quota_us") == "-1\n"; }));
     EXPECT_TRUE(WaitUntil([&] { return ReadText(cpu / "cpu.shares") == "1024\n"; }));
   }

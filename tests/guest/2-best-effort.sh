@@ -101,3 +101,70 @@ expect "shared: has the free CPUs" 0,11-13 "$(cpus_of shared)"
 remove numa-batch-pod-3 numa-batch-pod-4 numa-batch-pod-5
 eventually "all removed: cpu_manager_state is the kubelet's" "$untouched" cpu_state
 eventually "shared: has every CPU again (2)" 0-27 cpus_of shared
+
+# --- A running container is resized from 2 to 4 CPUs and back, with the calls of a kubelet.
+
+# common_cpus LIST LIST: prints the CPUs that are in both.
+common_cpus() {
+  local part cpu
+  declare -A first=()
+  for part in ${1//,/ }; do
+    for ((cpu = ${part%-*}; cpu <= ${part#*-}; cpu++)); do first[$cpu]=1; done
+  done
+  for part in ${2//,/ }; do
+    for ((cpu = ${part%-*}; cpu <= ${part#*-}; cpu++)); do
+      [ -z "${first[$cpu]:-}" ] || echo "CPU $cpu: $1 and $2"
+    done
+  done
+}
+# sample_both FIRST SECOND: prints the CPUs of both containers while $node/sampling exists. The
+# container that gets CPUs must be the first: the other one has left them when it is read.
+sample_both() {
+  local first
+  while [ -e $node/sampling ]; do
+    first=$(cpus_of "$1")
+    common_cpus "$first" "$(cpus_of "$2")"
+  done
+}
+# resize_sampled FROM TO FIRST SECOND CPUS: resizes `resized`; `both` has the CPUs that both had meanwhile.
+resize_sampled() {
+  touch $node/sampling
+  sample_both "$3" "$4" >$node/both &
+  local sampler=$!
+  succeeds "resized: from $1 to $2 CPUs" kubelet resize resized app "$2" --from "$1"
+  eventually "resized: the containers are where they belong" "$5" both_cpus
+  rm $node/sampling
+  wait $sampler
+  expect "resized: no CPU was in both containers" "" "$(cat $node/both)"
+}
+both_cpus() { echo "$(cpus_of resized); $(cpus_of shared)"; }
+
+pod resized 77777777-2222-3333-4444-555555555555 'cpu: 2, memory: 100Mi'
+starts resized
+expect "resized: has two CPUs, and shared has the rest" "1-2; 0,3-27" "$(both_cpus)"
+before=$(process_of resized)
+resize_sampled 2 4 resized shared "1-4; 0,5-27"
+look_inside resized
+expect "resized: sees four CPUs" 1-4 "$(fact Cpus_allowed_list)"
+expect "resized: has no quota" "max 100000" "$(cgroup resized cpu.max)"
+expect_part "resized: cpu_manager_state has four CPUs" \
+  '"77777777-2222-3333-4444-555555555555":{"app":"1-4"}' "$(cpu_state)"
+expect_part "resized: cpu_originals has two CPUs" \
+  '{"entries":{"77777777-2222-3333-4444-555555555555":{"app":"1-2"}}' "$(cat $state/cpu_originals)"
+refuses "resized: gets no more CPUs than are free" kubelet resize resized app 28 --from 4
+expect_part "resized: the refusal says what it has" \
+  "ResizeRefused: container app of pod default/resized has 4 exclusive CPUs (1-4; 1-2 since it was created)" \
+  "$output"
+kill_alignd
+start_alignd best-effort
+await_devices
+resize_sampled 4 2 shared resized "1-2; 0,3-27"
+look_inside resized
+expect "resized: sees two CPUs" 1-2 "$(fact Cpus_allowed_list)"
+refuses "resized: keeps the CPUs with which it was created" kubelet resize resized app 1 --from 2
+expect_part "resized: the refusal says so" "keeps while its pod lives those that it was created with" \
+  "$output"
+expect "resized: it was not restarted" "$before" "$(process_of resized)"
+remove resized
+eventually "resized: all removed, cpu_manager_state is the kubelet's" "$untouched" cpu_state
+eventually "shared: has every CPU again (3)" 0-27 cpus_of shared

@@ -33,6 +33,15 @@ class Kubelet::Calls {
   Result<Response> Runtime(const std::string& method, const Request& request) {
     return Call<Response>("/runtime.v1.RuntimeService/", method, request);
   }
+  // The same, with the code of the answer.
+  template <typename Response, typename Request>
+  grpc::Status RuntimeStatus(const std::string& method, const Request& request) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout_);
+    Response response;
+    return rpc::CallUnaryAndWait(channel_, &context, "/runtime.v1.RuntimeService/" + method,
+                                 request, &response);
+  }
   template <typename Response, typename Request>
   Result<Response> Image(const std::string& method, const Request& request) {
     return Call<Response>("/runtime.v1.ImageService/", method, request);
@@ -237,6 +246,76 @@ Result<Kubelet::RunPod> Kubelet::Run(const PodManifest& manifest) {
     if (!run.containers.back().id.ok()) break;
   }
   return run;
+}
+
+Result<Done> Kubelet::PodStep(const ListedPod& pod, const v1::LinuxContainerResources& sizes) {
+  v1::UpdatePodSandboxResourcesRequest request;
+  request.set_pod_sandbox_id(pod.sandbox_id);
+  *request.mutable_resources() = sizes;
+  const std::string method = "UpdatePodSandboxResources";
+  const grpc::Status status =
+      calls_->RuntimeStatus<v1::UpdatePodSandboxResourcesResponse>(method, request);
+  const bool is_missing = status.error_code() == grpc::StatusCode::UNIMPLEMENTED ||
+                          (status.error_code() == grpc::StatusCode::UNKNOWN &&
+                           status.error_message().find("not implemented") != std::string::npos);
+  if (status.ok() || is_missing) return Done{};
+  return rpc::ToError(status, method);
+}
+
+Result<Done> Kubelet::Resize(const ListedPod& pod, const std::string& container, int64_t cpus,
+                             int64_t from) {
+  int64_t others = 0;  // shares
+  int64_t memory = 0;
+  std::string id;
+  v1::LinuxContainerResources now;
+  for (const ListedPod::Container& listed : pod.containers) {
+    if (listed.state != v1::CONTAINER_RUNNING) continue;
+    const Result<v1::ContainerStatus> status = Status(listed.id);
+    if (!status.ok()) return status.error();
+    const v1::LinuxContainerResources& sizes = status->resources().linux();
+    memory += sizes.memory_limit_in_bytes();
+    if (listed.name == container) {
+      id = listed.id;
+      now = sizes;
+    } else {
+      others += sizes.cpu_shares();
+    }
+  }
+  if (id.empty()) {
+    return Error{ErrorCode::kNotFound, container + ": no such running container"};
+  }
+  if (now.cpu_shares() == 0) now.set_cpu_shares(SharesOfCpus(from));
+  if (now.cpu_shares() == 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 container + ": the runtime does not report how many CPUs it has", "give --from"};
+  }
+  const v1::LinuxContainerResources before =
+      MakeResizedResources(others + now.cpu_shares(), memory);
+  const int64_t shares = SharesOfCpus(cpus);
+  const v1::LinuxContainerResources after = MakeResizedResources(others + shares, memory);
+  const bool grows = shares > now.cpu_shares();
+  // What grows: limit, then request. What shrinks: request, then limit.
+  v1::LinuxContainerResources halfway = before;
+  if (grows) {
+    halfway.set_cpu_quota(after.cpu_quota());
+  } else {
+    halfway.set_cpu_shares(after.cpu_shares());
+  }
+  const auto resize_pod = [&]() -> Result<Done> {
+    Result<Done> step = PodStep(pod, halfway);
+    return step.ok() ? PodStep(pod, after) : step;
+  };
+  if (grows) {
+    const Result<Done> resized = resize_pod();
+    if (!resized.ok()) return resized;
+  }
+  v1::UpdateContainerResourcesRequest update;
+  update.set_container_id(id);
+  *update.mutable_linux() = MakeResizedResources(shares, now.memory_limit_in_bytes());
+  const auto updated =
+      calls_->Runtime<v1::UpdateContainerResourcesResponse>("UpdateContainerResources", update);
+  if (!updated.ok()) return updated.error();
+  return grows ? Result<Done>(Done{}) : resize_pod();
 }
 
 Result<Done> Kubelet::Remove(const ListedPod& pod, std::chrono::seconds grace) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -77,6 +78,17 @@ class Kubelet {
   // has its own.
   Result<RunPod> Run(const PodManifest& manifest);
 
+  // Gives the pod's running container of a Guaranteed pod other CPUs while it runs: the pod's steps
+  // (UpdatePodSandboxResources) of what grows, UpdateContainerResources, the steps of what shrinks.
+  // A pod step that the runtime does not implement counts as done. The sizes of the other
+  // containers are those that the runtime reports. The first error ends it; a kubelet repeats all.
+  // `from`: the CPUs that the container has now, if the runtime does not report them.
+  // Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_manager.go, doPodResizeAction.
+  // Differs: the pod's cgroup is not written.
+  // Errors: also kNotFound without such a container; kInvalidArgument if its CPUs are not known.
+  Result<Done> Resize(const ListedPod& pod, const std::string& container, int64_t cpus,
+                      int64_t from = 0);
+
   // Stops the containers, then the sandbox, removes the containers, then the sandbox.
   // `grace`: time between SIGTERM and SIGKILL.
   Result<Done> Remove(const ListedPod& pod, std::chrono::seconds grace);
@@ -84,6 +96,7 @@ class Kubelet {
  private:
   class Calls;
 
+  Result<Done> PodStep(const ListedPod& pod, const runtime::v1::LinuxContainerResources& sizes);
   // Waits until an init container has ended. Errors: also kInternal if it failed.
   Result<Done> AwaitEnd(const std::string& container_id);
   Result<std::string> ImageId(const ContainerManifest& container);

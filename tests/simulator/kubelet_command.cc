@@ -33,6 +33,8 @@ struct KubeletCommandOptions {
   std::string pod;
   std::string container;  // empty: the pod's only running container
   std::vector<std::string> command;
+  int64_t cpus = 0;
+  int64_t from_cpus = 0;
 };
 
 using Options = std::shared_ptr<KubeletCommandOptions>;
@@ -175,6 +177,21 @@ Result<Done> ExecInPod(Kubelet& kubelet, const KubeletCommandOptions& options, s
   return Done{};
 }
 
+Result<Done> ResizePod(Kubelet& kubelet, const KubeletCommandOptions& options, std::ostream& out) {
+  const Result<std::vector<ListedPod>> pods = kubelet.List();
+  if (!pods.ok()) return pods.error();
+  for (const ListedPod& pod : *pods) {
+    if (!pod.ready || !IsNamed(pod, options.pod)) continue;
+    const Result<Done> resized =
+        kubelet.Resize(pod, options.container, options.cpus, options.from_cpus);
+    if (!resized.ok()) return resized.error().In(options.pod);
+    out << pod.name_space << "/" << pod.name << " " << options.container << ": resized to "
+        << options.cpus << " CPUs" << std::endl;
+    return Done{};
+  }
+  return Error{ErrorCode::kNotFound, options.pod + ": no such pod"};
+}
+
 void OnChosen(CLI::App* command, const Options& options, Action& action, Work work) {
   command->callback([options, &action, work] {
     action = [options, work](std::ostream& out) -> Result<Done> {
@@ -237,6 +254,17 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
   exec->add_option("--container", options->container, "The container, if several are running")
       ->type_name("NAME");
   OnChosen(exec, options, action, ExecInPod);
+
+  CLI::App* const resize = command->add_subcommand(
+      "resize", "Change the CPUs of a running container, with the calls of an in-place resize");
+  resize->add_option("pod", options->pod, "Name or uid")->required();
+  resize->add_option("container", options->container, "The container")->required();
+  resize->add_option("cpus", options->cpus, "The number of CPUs: its request and its limit")
+      ->required()
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+  resize->add_option("--from", options->from_cpus,
+                     "The CPUs that it has now, if the runtime does not report them");
+  OnChosen(resize, options, action, ResizePod);
 
   OnChosen(command->add_subcommand("list", "List pods and containers"), options, action, ListPods);
 }

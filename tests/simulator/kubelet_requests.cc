@@ -230,4 +230,17 @@ v1::ContainerConfig MakeContainerConfig(const PodManifest& manifest, const Conta
   return config;
 }
 
+v1::LinuxContainerResources MakeResizedResources(int64_t shares, int64_t memory_bytes) {
+  const int64_t millis = (shares * kMillisPerCpu + kSharesPerCpu - 1) / kSharesPerCpu;
+  v1::LinuxContainerResources resources;
+  Fill({.cpu_request_millis = millis,
+        .cpu_limit_millis = millis,
+        .memory_limit_bytes = memory_bytes},
+       resources);
+  resources.set_cpu_shares(shares);
+  return resources;
+}
+
+int64_t SharesOfCpus(int64_t cpus) { return cpus * kSharesPerCpu; }
+
 }  // namespace alignd::simulator

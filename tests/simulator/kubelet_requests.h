@@ -48,4 +48,10 @@ runtime::v1::ContainerConfig MakeContainerConfig(const PodManifest& manifest,
                                                  const std::string& image_id,
                                                  const KubeletHost& host);
 
+// The sizes that a kubelet sends when it resizes a container of a Guaranteed pod, or the pod
+// itself: CPU shares as given, the quota for the same CPUs, and the memory limit in bytes. Source:
+// kuberuntime_container_linux.go, generateUpdateContainerResourcesRequest.
+runtime::v1::LinuxContainerResources MakeResizedResources(int64_t shares, int64_t memory_bytes);
+int64_t SharesOfCpus(int64_t cpus);
+
 }  // namespace alignd::simulator

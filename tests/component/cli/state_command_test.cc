@@ -10,6 +10,7 @@
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/checkpoint/originals_checkpoint.h"
 #include "cli/commands.h"
 #include "cli/example_config.h"
 #include "cli/reference.h"
@@ -48,6 +49,10 @@ void WriteStateFiles(const FakeTree& tree) {
   tree.Write(
       {"device-plugins/kubelet_internal_checkpoint", checkpoint::FormatDeviceCheckpoint(devices)});
   tree.Write({"device_bindings", checkpoint::FormatBindingCheckpoint(bindings)});
+  checkpoint::Originals originals;
+  originals["uid-7"]["app"] = *CpuSet::Parse("1-2");
+  originals["gone"]["app"] = *CpuSet::Parse("9");
+  tree.Write({"cpu_originals", checkpoint::FormatOriginalsCheckpoint(originals)});
   tree.Write({"decisions", control::FormatDecisions(
                                {std::make_shared<const control::v1::PodDecision>(decision)})});
 }
@@ -65,8 +70,9 @@ TEST(StateCommand, ShowsWhatEachContainerHasWithoutAlignd) {
   const Printed text = ShownState(tree);
   EXPECT_EQ(text.status, kSuccess) << text.err;
   for (const char* const part :
-       {"default/train-7", "1-3", "memory 1", "(NUMA 0)", "a.com/gpu gpu0", "uid-8",
-        "a.com/nic nic0", "shared pool: 0,4-7", "1 decision for alignctl explain", "absent"}) {
+       {"default/train-7", "1-3 (created with 1-2)", "2 resized containers, checksum ok",
+        "memory 1", "(NUMA 0)", "a.com/gpu gpu0", "uid-8", "a.com/nic nic0", "shared pool: 0,4-7",
+        "1 decision for alignctl explain", "absent"}) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
   }
   EXPECT_EQ(text.out.find("gpu5"), std::string::npos);
@@ -79,6 +85,8 @@ TEST(StateCommand, ShowsWhatEachContainerHasWithoutAlignd) {
   const auto& train = json["containers"][0];
   EXPECT_EQ(train["pod"], "default/train-7");
   EXPECT_EQ(train["exclusive_cpus"], "1-3");
+  EXPECT_EQ(train["original_cpus"], "1-2");
+  EXPECT_FALSE(json["containers"][1].contains("original_cpus"));
   EXPECT_EQ(train["memory"][0]["bytes"], 1 << 30);
   EXPECT_EQ(train["devices"]["a.com/gpu"][0]["kubelet_id"], "gpu5");
   EXPECT_EQ(json["containers"][1]["devices"]["a.com/nic"][0]["numa"], nullptr);
@@ -87,7 +95,7 @@ TEST(StateCommand, ShowsWhatEachContainerHasWithoutAlignd) {
 TEST(StateCommand, NamesDamagedFilesWithARemedyAndShowsTheRest) {
   for (const char* const name :
        {"cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_internal_checkpoint",
-        "device_bindings", "decisions"}) {
+        "device_bindings", "cpu_originals", "decisions"}) {
     const FakeTree tree;
     WriteStateFiles(tree);
     std::string text = host::ReadFile(tree.root() / name).value();

@@ -49,7 +49,7 @@ TEST_F(DaemonOddFiles, InPlaceOfAFileThatIsReadEndTheStartWithARemedy) {
   for (const fs::path& path :
        {StateDir() / "cpu_manager_state", StateDir() / "memory_manager_state",
         StateDir() / "device-plugins/kubelet_internal_checkpoint", StateDir() / "device_bindings",
-        StateDir() / "boot_id", StateDir() / "alignd.lock",
+        StateDir() / "cpu_originals", StateDir() / "boot_id", StateDir() / "alignd.lock",
         tree_.root() / "root/proc/sys/kernel/random/boot_id"}) {
     for (const OddFile kind : testing::OddFiles()) {
       ExpectNoStart(kind, path);

@@ -89,7 +89,8 @@ TEST_P(DaemonRefusedResize, LeavesThePodWithoutQuotaAndWithItsShares) {
   }
   for (int i = 0; i < 3; ++i) {  // the kubelet tries again
     WritePodCgroup(3000, "3072");
-    ASSERT_EQ(Resize(pinned.container, 3000).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    // More CPUs than the node has for containers.
+    ASSERT_EQ(Resize(pinned.container, 28'000).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     EXPECT_TRUE(Eventually([&] { return HasNoQuota(); }));
     EXPECT_TRUE(Eventually([&] { return ReadText(SharesFile()).starts_with("2048"); }))
         << ReadText(SharesFile());
@@ -126,9 +127,9 @@ TEST_P(DaemonRefusedResize, IsShownWithTheNameOfThePod) {
   EXPECT_EQ(refused.container(), "app");
   EXPECT_EQ(refused.times(), 2U);
   EXPECT_EQ(refused.message(),
-            "a resize is refused: it has 2 exclusive CPUs (1-2), and their number cannot change "
-            "while its pod lives: asked for 0.5 CPUs");
-  EXPECT_TRUE(refused.remedy().starts_with("delete the pod and create it")) << refused.remedy();
+            "a resize is refused: it has 2 exclusive CPUs (1-2), and only a whole number of CPUs "
+            "can replace them: asked for 0.5 CPUs");
+  EXPECT_TRUE(refused.remedy().starts_with("request a whole number of CPUs")) << refused.remedy();
   const control::v1::PodDecision decision = Explained("default/pod-pinned");
   EXPECT_EQ(decision.outcome(), "refused");
   EXPECT_EQ(decision.reason(), "ResizeRefused");
@@ -159,7 +160,7 @@ TEST_P(DaemonRefusedResize, AlsoHoldsWhenTheContainerIsCreatedAgain) {
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const Running pinned = RunOne(pod, Pinned(1));
   ASSERT_FALSE(Resize(pinned.container, 10).ok());
-  for (const int millis : {10, 500, 2000}) {
+  for (const int millis : {10, 500, 1500}) {
     ASSERT_TRUE(millis != 10 || runtime_->EndContainer(pinned.container, 137));
     const auto refused = CreateAgain(pinned.sandbox, pod, millis);
     EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION) << millis;

@@ -1,5 +1,6 @@
-// In-place pod resize: a resize that changes no exclusive CPUs is passed on. Every other resize is
-// refused with the reason.
+// In-place pod resize: a resize that changes no exclusive CPUs is passed on. One that would make
+// CPUs exclusive, or shared, is refused with the reason; with --resize-exclusive-cpus=false, so is
+// another number of exclusive CPUs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -57,7 +58,27 @@ class DaemonResize : public DaemonTest {
   }
 };
 
-TEST_F(DaemonResize, AnotherNumberOfExclusiveCpusIsRefused) {
+TEST_F(DaemonResize, AmountThatIsNotWholeCannotReplaceExclusiveCpus) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Guaranteed(3000));
+  const std::string refusal =
+      "ResizeRefused: container app of pod default/pod-pinned has 3 exclusive CPUs (1-3), and only "
+      "a whole number of CPUs can replace them: asked for ";
+  ExpectRefused(Resize(pinned.container, 4500), refusal + "4.5 CPUs");
+  ExpectRefused(Resize(pinned.container, 10), refusal + "0.01 CPUs");
+  EXPECT_TRUE(runtime_->Requests("UpdateContainerResources").empty());
+}
+
+class DaemonResizeTurnedOff : public DaemonResize {
+ protected:
+  Options DaemonOptions() const override {
+    Options options = DaemonResize::DaemonOptions();
+    options.resize_exclusive_cpus = false;
+    return options;
+  }
+};
+
+TEST_F(DaemonResizeTurnedOff, AnotherNumberOfExclusiveCpusIsRefused) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Guaranteed(3000));
   const std::string refusal =
@@ -171,7 +192,7 @@ TEST_F(DaemonResize, RuntimeThatDoesNotAnswerIsNoReasonToRefuse) {
 }
 
 // resizePolicy RestartContainer: the kubelet stops the container and creates it again.
-TEST_F(DaemonResize, RestartWithAnotherNumberOfExclusiveCpusIsRefused) {
+TEST_F(DaemonResizeTurnedOff, RestartWithAnotherNumberOfExclusiveCpusIsRefused) {
   Start();
   const v1::PodSandboxConfig pod = PodConfig("pinned");
   const Running pinned = RunOne(pod, Guaranteed(3000));

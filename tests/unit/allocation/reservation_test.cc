@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/resize.h"
 #include "edge/allocation_node.h"
 
 namespace alignd::allocation {
@@ -46,6 +47,16 @@ TEST_F(ReservationTest, GivenBackAtOnceLeavesWhatWasBefore) {
     GiveBack(Difference(pod, empty, state), state);
     EXPECT_EQ(state, empty) << name;
   }
+}
+
+TEST_F(ReservationTest, GivesBackWhatAResizeAddedSince) {
+  const Pod pod = AppPod("pod", 2);
+  const admission::NodeState admitted = Admitted(pod, empty);
+  const admission::ResizeDecision resized = admission::Resize(node, admitted, {"pod", "app"}, 4);
+  ASSERT_TRUE(resized.admitted()) << resized.refusal->message;
+  admission::NodeState state = resized.next;
+  GiveBack(Difference(pod, empty, admitted), state);
+  EXPECT_EQ(state, empty);
 }
 
 TEST_F(ReservationTest, KeepsWhatOthersGotSince) {
@@ -93,6 +104,69 @@ TEST_F(ReservationTest, LeavesTheCpusOfAnInitContainerToTheNextTry) {
   GiveBack(Difference(both, before, state), state);
   EXPECT_EQ(state.cpu, before.cpu);
   EXPECT_EQ(*Admitted(both, state).cpu.Find({"pod", "app"}), inherited);
+}
+
+// A resize of a container of a pod, beside changes of others.
+class ResizeReservationTest : public ReservationTest {
+ protected:
+  const ContainerKey key{"pod", "app"};
+  const admission::NodeState before = Admitted(AppPod("pod", 2), empty);
+
+  admission::NodeState Resized(const admission::NodeState& from, int64_t count) const {
+    admission::ResizeDecision decision = admission::Resize(node, from, key, count);
+    EXPECT_TRUE(decision.admitted()) << decision.refusal->message;
+    return std::move(decision.next);
+  }
+};
+
+TEST_F(ResizeReservationTest, LeadsToTheNewStateOrBackToTheOldOne) {
+  const admission::NodeState grown = Resized(before, 6);
+  const admission::NodeState shrunk = Resized(grown, 3);
+  const std::pair<admission::NodeState, admission::NodeState> cases[] = {
+      {before, grown}, {grown, shrunk}, {shrunk, Resized(shrunk, 2)}};
+  for (const auto& [from, to] : cases) {
+    const Reservation reservation = ResizeOf(key, from, to);
+    admission::NodeState reserved = from;
+    Reserve(*reservation.resized, reserved);
+    EXPECT_EQ(*reserved.cpu.Find(key), *from.cpu.Find(key) | *to.cpu.Find(key));
+    EXPECT_TRUE(reserved.BrokenInvariants(node).empty());
+    admission::NodeState completed = reserved;
+    Complete(reservation, completed);
+    EXPECT_EQ(completed, to);
+    admission::NodeState given_back = reserved;
+    GiveBack(reservation, given_back);
+    EXPECT_EQ(given_back, from);
+  }
+}
+
+TEST_F(ResizeReservationTest, KeepsWhatOthersGotSince) {
+  for (const bool completes : {true, false}) {
+    const admission::NodeState grown = Resized(before, 6);
+    const Reservation reservation = ResizeOf(key, before, grown);
+    admission::NodeState state = before;
+    Reserve(*reservation.resized, state);
+    state = Admitted(AppPod("other", 4), state);
+    const CpuSet other = *state.cpu.Find({"other", "app"});
+    completes ? Complete(reservation, state) : GiveBack(reservation, state);
+    EXPECT_EQ(*state.cpu.Find({"other", "app"}), other);
+    EXPECT_EQ(state.cpu.Find(key)->Count(), completes ? 6 : 2);
+    EXPECT_TRUE(state.BrokenInvariants(node).empty());
+    admission::ReleasePod("other", state);
+    admission::ReleasePod("pod", state);
+    EXPECT_EQ(state.cpu, empty.cpu);
+  }
+}
+
+TEST_F(ResizeReservationTest, DoesNothingOnceThePodIsReleased) {
+  const admission::NodeState grown = Resized(before, 6);
+  const Reservation reservation = ResizeOf(key, before, grown);
+  admission::NodeState state = before;
+  Reserve(*reservation.resized, state);
+  admission::ReleasePod("pod", state);
+  for (const bool completes : {true, false}) {
+    completes ? Complete(reservation, state) : GiveBack(reservation, state);
+    EXPECT_EQ(state, empty);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,136 @@
+// The allocation manager and the resize of exclusive CPUs in place.
+#include <spdlog/spdlog.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "alignd/admission/resize.h"
+#include "allocation/allocation_manager.h"
+#include "allocation/current_assignment.h"
+#include "allocation/operation.h"
+#include "allocation/reservation.h"
+#include "allocation/state_limits.h"
+
+namespace alignd::allocation {
+namespace {
+
+Error MustRepeat(std::string message) {
+  return {ErrorCode::kUnavailable, std::move(message), "the kubelet repeats the resize"};
+}
+
+std::string CountText(const CpuSet& cpus) {
+  return std::to_string(cpus.Count()) +
+         (cpus.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") + cpus.ToString() + ")";
+}
+
+}  // namespace
+
+void AllocationManager::Resize(Pod pod, std::string container, int64_t count, ResizeDone done) {
+  const bool posted = queue_->Post(
+      [this, pod = std::move(pod), container = std::move(container), count, done]() mutable {
+        StartResize(std::move(pod), container, count, std::move(done));
+      });
+  if (!posted) done(AligndStops());
+}
+
+// The CPUs of the larger set are reserved while the new set is written: so a grow is not visible
+// before it is on the disk, and what a shrink takes away goes to nobody before.
+void AllocationManager::StartResize(Pod pod, const std::string& container, int64_t count,
+                                    ResizeDone done) {
+  queue_->AssertOnThisThread();
+  if (stopping_) return done(AligndStops());
+  const ContainerKey key{pod.uid, container};
+  const std::string who = "container " + container + " of pod " + NameOrUid(pod);
+  if (IsBeingAdmitted(pod.uid)) {
+    return done(MustRepeat(who + " is not resized: its pod is being admitted"));
+  }
+  if (resizes_.contains(pod.uid)) {
+    return done(MustRepeat(who + " is not resized: another resize of its pod is being written"));
+  }
+  const admission::NodeState& state = ledger_.state();
+  if (state.cpu.Find(key) == nullptr) {
+    return done(MustRepeat(who + " is not resized: it has no exclusive CPUs any more"));
+  }
+  admission::ResizeDecision decision = admission::Resize(node_, state, key, count);
+  if (decision.refusal) return done(InPod(*std::move(decision.refusal), NameOrUid(pod), container));
+  if (const Result<Done> fits = RequireReadable(decision.next); !fits.ok()) {
+    return done(fits.error());
+  }
+  const std::string pod_uid = pod.uid;
+  const CpuSet cpus = decision.after;
+  const auto saved = [this, pod_uid, cpus](const Result<Done>& result) {
+    FinishResize(pod_uid, result.ok() ? ResizeOutcome(cpus) : ResizeOutcome(result.error()));
+  };
+  resizes_.emplace(pod_uid, ResizeUnderWay{std::move(pod), container, state, std::move(done), {}});
+  if (decision.before == decision.after) return ledger_.Save(saved);  // perhaps not on the disk yet
+  ledger_.ReserveResize(ResizeOf(key, state, decision.next));
+  ledger_.Commit(pod_uid, saved);
+}
+
+void AllocationManager::FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome) {
+  auto entry = resizes_.extract(pod_uid);
+  if (entry.empty()) return;  // its pod was released meanwhile
+  ResizeUnderWay resize = std::move(entry.mapped());
+  if (const auto* const cpus = std::get_if<CpuSet>(&outcome)) LogResize(resize, *cpus);
+  resize.done(outcome);
+  for (Caller& caller : resize.behind) Start(std::move(caller));
+}
+
+void AllocationManager::CancelResize(const std::string& pod_uid, const Error& why) {
+  const auto resize = resizes_.find(pod_uid);
+  if (resize == resizes_.end()) return;
+  ledger_.GiveBack(pod_uid);
+  const std::vector<Caller> behind = std::exchange(resize->second.behind, {});
+  FinishResize(pod_uid, Error{ErrorCode::kUnavailable,
+                              "pod " + pod_uid + " was released while it was being resized",
+                              "create the pod's sandbox again"});
+  for (const Caller& caller : behind) caller.done(why);
+}
+
+void AllocationManager::LogResize(const ResizeUnderWay& resize, const CpuSet& cpus) {
+  const ContainerKey key{resize.pod.uid, resize.container};
+  const CpuSet before = *resize.before.cpu.Find(key);
+  if (before == cpus) return;
+  spdlog::info("container {} of pod {}: resized in place from {} to {}", resize.container,
+               NameOrUid(resize.pod), CountText(before), CountText(cpus));
+  PodDecision decision = DecisionAbout(node_, resize.before, resize.pod, kInPlaceResize);
+  decision.asked = resize.container + ": " + std::to_string(cpus.Count()) + " exclusive CPUs";
+  Allocated allocated;
+  allocated.assignments[resize.container] = admission::AssignmentOf(node_, snapshot()->state, key);
+  decision.Set(allocated);
+  decisions_.Add(std::move(decision));
+}
+
+bool AllocationManager::ResizeFirst(Caller& caller, bool pending) {
+  const Pod& pod = caller.request.pod;
+  const std::optional<WantedResize> wanted =
+      FindResize(ledger_.state(), pod, caller.request.wanted);
+  if (!wanted) return false;
+  if (pending) {
+    operations_.at(pod.uid)->behind.push_back(std::move(caller));
+    return true;
+  }
+  Pod names;
+  names.uid = pod.uid;
+  names.name = pod.name;
+  names.name_space = pod.name_space;
+  const uint64_t number = Park(std::move(caller));
+  StartResize(std::move(names), wanted->container, wanted->count,
+              [this, number](const ResizeOutcome& outcome) {
+                std::optional<Caller> waiting = TakeParked(number);
+                if (!waiting) return;
+                if (const auto* const refusal = std::get_if<Refusal>(&outcome)) {
+                  return Respond(*std::move(waiting), Outcome(*refusal));
+                }
+                if (const auto* const error = std::get_if<Error>(&outcome)) {
+                  return Respond(*std::move(waiting), Outcome(*error));
+                }
+                Start(*std::move(waiting));
+              });
+  return true;
+}
+
+}  // namespace alignd::allocation
