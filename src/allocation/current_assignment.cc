@@ -99,15 +99,17 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
   const std::string count = std::to_string(exclusive.Count());
   const std::string has = "has " + count +
                           (exclusive.Count() == 1 ? " exclusive CPU (" : " exclusive CPUs (") +
-                          exclusive.ToString() + "), and ";
+                          exclusive.ToString() + "), ";
   if (resizes) {
     return RefusedResize(
-        pod, container, has + "only a whole number of CPUs can replace them: asked for " + asked,
+        pod, container,
+        has + "and only a whole number of CPUs can replace them: asked for " + asked,
         "request a whole number of CPUs; or delete the pod and create it with the CPUs that it "
         "needs; its memory can be resized");
   }
   return RefusedResize(
-      pod, container, has + "their number cannot change while its pod lives: asked for " + asked,
+      pod, container,
+      has + "and their number cannot change while its pod lives: asked for " + asked,
       "delete the pod and create it with the CPUs that it needs, or let the container ask for " +
           count + " again; its memory can be resized");
 }

@@ -59,20 +59,22 @@ void AllocationManager::StartResize(Pod pod, const std::string& container, int64
   if (const Result<Done> fits = RequireReadable(decision.next); !fits.ok()) {
     return done(fits.error());
   }
-  const std::string pod_uid = pod.uid;
   const CpuSet cpus = decision.after;
-  const auto saved = [this, pod_uid, cpus](const Result<Done>& result) {
-    FinishResize(pod_uid, result.ok() ? ResizeOutcome(cpus) : ResizeOutcome(result.error()));
-  };
+  if (decision.before == cpus) {  // perhaps not on the disk yet
+    return ledger_.Save([cpus, done = std::move(done)](const Result<Done>& saved) {
+      done(saved.ok() ? ResizeOutcome(cpus) : ResizeOutcome(saved.error()));
+    });
+  }
+  const std::string pod_uid = pod.uid;
   resizes_.emplace(pod_uid, ResizeUnderWay{std::move(pod), container, state, std::move(done), {}});
-  if (decision.before == decision.after) return ledger_.Save(saved);  // perhaps not on the disk yet
   ledger_.ReserveResize(ResizeOf(key, state, decision.next));
-  ledger_.Commit(pod_uid, saved);
+  ledger_.Commit(pod_uid, [this, pod_uid, cpus](const Result<Done>& saved) {
+    FinishResize(pod_uid, saved.ok() ? ResizeOutcome(cpus) : ResizeOutcome(saved.error()));
+  });
 }
 
 void AllocationManager::FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome) {
   auto entry = resizes_.extract(pod_uid);
-  if (entry.empty()) return;  // its pod was released meanwhile
   ResizeUnderWay resize = std::move(entry.mapped());
   if (const auto* const cpus = std::get_if<CpuSet>(&outcome)) LogResize(resize, *cpus);
   resize.done(outcome);
@@ -93,7 +95,6 @@ void AllocationManager::CancelResize(const std::string& pod_uid, const Error& wh
 void AllocationManager::LogResize(const ResizeUnderWay& resize, const CpuSet& cpus) {
   const ContainerKey key{resize.pod.uid, resize.container};
   const CpuSet before = *resize.before.cpu.Find(key);
-  if (before == cpus) return;
   spdlog::info("container {} of pod {}: resized in place from {} to {}", resize.container,
                NameOrUid(resize.pod), CountText(before), CountText(cpus));
   PodDecision decision = DecisionAbout(node_, resize.before, resize.pod, kInPlaceResize);
