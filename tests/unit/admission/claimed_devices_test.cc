@@ -18,8 +18,8 @@ namespace {
 using devicemanager::NoPreference;
 
 // Two NUMA nodes with four single-threaded cores each; CPU 0 is reserved.
-Node NodeWith(TopologyManagerPolicy policy,
-              TopologyManagerScope scope = TopologyManagerScope::kContainer) {
+Node NodeClaiming(TopologyManagerPolicy policy,
+                  TopologyManagerScope scope = TopologyManagerScope::kContainer) {
   KubeletConfig config;
   config.cpu_manager_policy = CpuManagerPolicy::kStatic;
   config.reserved_system_cpus = "0";
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClaimedDevicesOfEachPolicy,
 
 TEST_P(ClaimedDevicesOfEachPolicy, CpusAreOnTheNodeOfTheDevice) {
   for (const auto scope : {TopologyManagerScope::kContainer, TopologyManagerScope::kPod}) {
-    const Node node = NodeWith(GetParam(), scope);
+    const Node node = NodeClaiming(GetParam(), scope);
     const Admission far = AdmitOn(node, MakePod("p", {Claiming("a", "2", {1})}));
     ASSERT_TRUE(far.admitted()) << far.refusal->message;
     EXPECT_EQ(far.assignments.at("a").exclusive.ToString(), "4-5");
@@ -59,7 +59,7 @@ TEST_P(ClaimedDevicesOfEachPolicy, CpusAreOnTheNodeOfTheDevice) {
 }
 
 TEST_P(ClaimedDevicesOfEachPolicy, DeviceWithoutKnownPlaceChangesNothing) {
-  const Node node = NodeWith(GetParam());
+  const Node node = NodeClaiming(GetParam());
   const Pod plain = MakePod("p", {App("a", {{"cpu", "2"}, {"memory", "64Mi"}})});
   const Admission without = AdmitOn(node, plain);
   const Admission with = AdmitOn(node, MakePod("p", {Claiming("a", "2", {})}));
@@ -68,7 +68,7 @@ TEST_P(ClaimedDevicesOfEachPolicy, DeviceWithoutKnownPlaceChangesNothing) {
 }
 
 TEST_P(ClaimedDevicesOfEachPolicy, ContainersAlignEachWithItsOwn) {
-  const Node node = NodeWith(GetParam());
+  const Node node = NodeClaiming(GetParam());
   const Admission admission =
       AdmitOn(node, MakePod("p", {Claiming("a", "2", {1}), Claiming("b", "2", {0})}));
   ASSERT_TRUE(admission.admitted());
@@ -81,11 +81,11 @@ TEST(ClaimedDevices, MoreCpusThanANodeHasIncludeAllOfTheirNode) {
   const Pod pod = MakePod("p", {Claiming("a", "5", {1})});
   for (const auto policy :
        {TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kRestricted}) {
-    const Admission admission = AdmitOn(NodeWith(policy), pod);
+    const Admission admission = AdmitOn(NodeClaiming(policy), pod);
     ASSERT_TRUE(admission.admitted());
     EXPECT_EQ(admission.assignments.at("a").exclusive.ToString(), "1,4-7");
   }
-  const Node node = NodeWith(TopologyManagerPolicy::kSingleNumaNode);
+  const Node node = NodeClaiming(TopologyManagerPolicy::kSingleNumaNode);
   const Admission admission = AdmitOn(node, pod);
   ASSERT_FALSE(admission.admitted());
   EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
@@ -95,7 +95,7 @@ TEST(ClaimedDevices, MoreCpusThanANodeHasIncludeAllOfTheirNode) {
 
 // The four CPUs of node 1 would be enough for the pod, but not beside the device of node 0.
 TEST(ClaimedDevices, RefusalSaysThatTheirPlaceIsTheCause) {
-  const Node node = NodeWith(TopologyManagerPolicy::kSingleNumaNode);
+  const Node node = NodeClaiming(TopologyManagerPolicy::kSingleNumaNode);
   const Pod pod = MakePod("p", {Claiming("a", "4", {0})});
   const Admission admission = AdmitOn(node, pod);
   ASSERT_FALSE(admission.admitted());
@@ -110,13 +110,14 @@ TEST(ClaimedDevices, OnTwoNodesTheyAreRefusedBySingleNumaNodeOnly) {
   Container container = Claiming("a", "2", {0});
   container.claimed_devices.push_back({"example.com/gpu=other", {1}});
   const Pod pod = MakePod("p", {container});
-  EXPECT_FALSE(AdmitOn(NodeWith(TopologyManagerPolicy::kSingleNumaNode), pod).admitted());
-  EXPECT_TRUE(AdmitOn(NodeWith(TopologyManagerPolicy::kRestricted), pod).admitted());
-  EXPECT_TRUE(AdmitOn(NodeWith(TopologyManagerPolicy::kBestEffort), pod).admitted());
+  EXPECT_FALSE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kSingleNumaNode), pod).admitted());
+  EXPECT_TRUE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kRestricted), pod).admitted());
+  EXPECT_TRUE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kBestEffort), pod).admitted());
 }
 
 TEST(ClaimedDevices, InScopePodTheyUniteAcrossContainers) {
-  const Node node = NodeWith(TopologyManagerPolicy::kSingleNumaNode, TopologyManagerScope::kPod);
+  const Node node =
+      NodeClaiming(TopologyManagerPolicy::kSingleNumaNode, TopologyManagerScope::kPod);
   const Container plain = App("b", {{"cpu", "2"}, {"memory", "64Mi"}});
   const Admission together = AdmitOn(node, MakePod("p", {Claiming("a", "1", {1}), plain}));
   ASSERT_TRUE(together.admitted());
@@ -126,7 +127,7 @@ TEST(ClaimedDevices, InScopePodTheyUniteAcrossContainers) {
 }
 
 TEST(ClaimedDevices, AreHintsBesideThoseOfTheKubeletsManagers) {
-  const Node node = NodeWith(TopologyManagerPolicy::kRestricted);
+  const Node node = NodeClaiming(TopologyManagerPolicy::kRestricted);
   const Admission admission = AdmitOn(node, MakePod("p", {Claiming("a", "2", {1})}));
   ASSERT_EQ(admission.decisions.size(), 1U);
   const auto& hints = admission.decisions[0].hints;

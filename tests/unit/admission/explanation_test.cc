@@ -42,7 +42,7 @@ Pod Wanting(const std::string& uid, const std::string& cpus, ResourceList more =
   return pod;
 }
 
-ResourceList Amounts(const std::string& name, const std::string& amount) {
+ResourceList OneAmount(const std::string& name, const std::string& amount) {
   return {{name, *Quantity::Parse(amount)}};
 }
 
@@ -89,8 +89,8 @@ TEST(AdviceTest, DevicesOnDifferentNumaNodesAreNotAskedForLess) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
   NodeState state = WithCardAndPort(node);
   state.devices.resources[kCard].devices.erase("c1");
-  ResourceList both = Amounts(kCard, "1");
-  both.merge(Amounts(kPort, "1"));
+  ResourceList both = OneAmount(kCard, "1");
+  both.merge(OneAmount(kPort, "1"));
   const std::string text = Refusing(node, state, Wanting("a", "1", both));
   EXPECT_TRUE(
       Mentions(text,
@@ -105,12 +105,12 @@ TEST(AdviceTest, DevicesOnDifferentNumaNodesAreNotAskedForLess) {
 TEST(AdviceTest, TooManyDevicesForOneNumaNodeAreSaidToBeSpread) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
   const std::string text =
-      Refusing(node, WithCardAndPort(node), Wanting("a", "1", Amounts(kCard, "2")));
+      Refusing(node, WithCardAndPort(node), Wanting("a", "1", OneAmount(kCard, "2")));
   EXPECT_TRUE(Mentions(text, "does not admit so many of them together: request fewer devices"))
       << text;
   // Too many CPUs for the node are not blamed on the devices.
   const std::string cpus =
-      Refusing(node, WithCardAndPort(node), Wanting("a", "6", Amounts(kCard, "1")));
+      Refusing(node, WithCardAndPort(node), Wanting("a", "6", OneAmount(kCard, "1")));
   EXPECT_TRUE(Mentions(cpus, "it does not fit even on the empty node: reduce its requests"))
       << cpus;
 }
@@ -119,7 +119,7 @@ TEST(AdviceTest, AMissingPluginIsNamedEvenIfTheStateFileHasEnoughDevices) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
   NodeState state = WithCardAndPort(node);
   state.devices.resources[kCard].registered = false;
-  const std::string known = Refusing(node, state, Wanting("a", "6", Amounts(kCard, "1")));
+  const std::string known = Refusing(node, state, Wanting("a", "6", OneAmount(kCard, "1")));
   EXPECT_TRUE(Mentions(known, "What would help: the device plugin of a.com/card is not registered"))
       << known;
   const Admission full =
@@ -128,7 +128,7 @@ TEST(AdviceTest, AMissingPluginIsNamedEvenIfTheStateFileHasEnoughDevices) {
   const Admission fuller = Admit(node, full.next, Wanting("b", "4"), devicemanager::NoPreference);
   ASSERT_TRUE(fuller.admitted());
   // --not-devices may name it.
-  const std::string unknown = Refusing(node, fuller.next, Wanting("c", "1", Amounts(kCard, "1")));
+  const std::string unknown = Refusing(node, fuller.next, Wanting("c", "1", OneAmount(kCard, "1")));
   EXPECT_TRUE(unknown.ends_with("release their resources")) << unknown;
 }
 
@@ -149,7 +149,7 @@ TEST(AdviceTest, TooMuchMemoryIsNotBlamedOnTheDevices) {
                                MemoryManagerPolicy::kStatic);
   const NodeState state = WithCardAndPort(node);
   const uint64_t of_node = AvailableByNode(node, state)[1].memory.at("memory").total;
-  Pod pod = Wanting("a", "1", Amounts(kCard, "1"));
+  Pod pod = Wanting("a", "1", OneAmount(kCard, "1"));
   for (ResourceList* list :
        {&pod.containers[0].resources.requests, &pod.containers[0].resources.limits}) {
     (*list)["memory"] = *Quantity::Parse(std::to_string(of_node + 4096));
@@ -164,7 +164,7 @@ TEST(AdviceTest, TooMuchMemoryIsNotBlamedOnTheDevices) {
 TEST(AdviceTest, HugePagesThatTheNodeDoesNotHaveAreAmongWhatIsFree) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:1 numa:1 core:4",
                                MemoryManagerPolicy::kStatic);
-  const Pod pod = Wanting("a", "1", Amounts("hugepages-2Mi", "4Mi"));
+  const Pod pod = Wanting("a", "1", OneAmount("hugepages-2Mi", "4Mi"));
   const NodeState state = NodeState::Initial(node);
   EXPECT_TRUE(Mentions(Refusing(node, state, pod), ", 0 of 0 hugepages-2Mi, "));
   EXPECT_FALSE(Mentions(DescribeAvailable(AvailableByNode(node, state)), "hugepages"));
@@ -250,7 +250,7 @@ TEST(WhyNotTest, TheLargestSmallerRequestIsFoundFarBelowTheRequest) {
 TEST(WhyNotTest, WithAnUnknownResourceItNeverFits) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
   const NodeState state = NodeState::Initial(node);
-  const Pod pod = Wanting("late", "1", Amounts(kCard, "1"));
+  const Pod pod = Wanting("late", "1", OneAmount(kCard, "1"));
   const WhyNot why = FindChanges(
       node, state, pod, {kCard}, [](const std::string& uid) { return uid; }, [] { return true; });
   ASSERT_TRUE(why.refusal.has_value());
@@ -267,7 +267,7 @@ TEST(WhyNotTest, AMissingPluginComesAlone) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
   NodeState state = WithCardAndPort(node);
   state.devices.resources[kCard] = {};  // not registered
-  const WhyNot why = ChangesFor(node, state, Wanting("late", "2", Amounts(kCard, "1")));
+  const WhyNot why = ChangesFor(node, state, Wanting("late", "2", OneAmount(kCard, "1")));
   ASSERT_EQ(why.changes.size(), 1U);
   EXPECT_EQ(why.changes[0].kind, ChangeKind::kRepairDevices);
   EXPECT_EQ(why.changes[0].what,

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         ResizeChoiceCase{"TooFew", kResizeThreads, kNoOptions, "2-3", "4-7", 7,
                          "not enough cpus available to satisfy request: requested=5, "
                          "available=4"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& choice) { return choice.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Options, ResizeChoices,
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "1-2,4-9"},
         ResizeChoiceCase{"WholeCache", "numa:1 uncore:3 core:4", kByCache, "1", "0,2-3,5,8-11", 8,
                          "0-3,8-11"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& choice) { return choice.param.name; });
 
 // Cores of two and of one CPU: a number of CPUs alone does not say whether whole cores have it.
 TEST(ResizeChoices, CoresOfDifferentSizes) {
