@@ -256,7 +256,9 @@ TEST_F(ResizeInPlace, PowerFailureLeavesOneOfTheTwoSets) {
         } else {
           EXPECT_TRUE(now == before || now.Count() == to) << now.ToString();
         }
-        if (now.Count() > 2) EXPECT_EQ(restored.cpu.OriginalOf({"pod", "app"}), original);
+        if (now.Count() > 2) {
+          EXPECT_EQ(restored.cpu.OriginalOf({"pod", "app"}), original);
+        }
         // The kubelet repeats it.
         const ResizeOutcome again = ResizeNow(node, "pod", to);
         ASSERT_TRUE(std::holds_alternative<CpuSet>(again)) << ResizeText(again);
