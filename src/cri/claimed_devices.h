@@ -10,13 +10,15 @@
 
 namespace alignd::cri {
 
-// Adds to the pod's containers the devices that DRA has allocated to them, unless nothing aligns
-// with devices on this node. `config` is the container that is to be created, with the CDI names
-// that the kubelet gives it; null at RunPodSandbox. If the source does not know the claims of a pod
-// that has some, the pod is reduced to that container: it is decided about container by container.
-// `done` runs once, perhaps before this returns, and on any thread. Errors: kUnavailable, kCorrupt,
-// kIo, if it is not known which devices the pod has, or where they are. With topology policy
-// best-effort, CreateContainer then goes on without them, with a line in the log.
+// Adds to the pod the devices that DRA has allocated to it, unless nothing of it aligns with
+// devices, or the container has its assignment already. `config` is the container that is to be
+// created, with the CDI names that the kubelet gives it; null at RunPodSandbox.
+// With topology scope pod, and in a pod of one container, the devices are those of all claims that
+// the kubelet has had prepared for the pod. Otherwise CRI alone tells which container has which
+// device, when the container is created: the pod is reduced to that container.
+// `done` runs once, perhaps before this returns, and on any thread. Errors, all kUnavailable: it is
+// not known which devices the pod has, or where they are. At CreateContainer with topology policy
+// best-effort, the pod goes on without them, with a line in the log.
 void FindClaimed(const HandlerContext& context, podsource::PodAsk ask,
                  const runtime::v1::ContainerConfig* config,
                  std::function<void(Result<podsource::PodAsk>)> done);

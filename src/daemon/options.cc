@@ -140,18 +140,18 @@ void AddOptions(CLI::App& app, Values& values) {
                  "Mount point of the cgroup hierarchies whose cpusets are checked")
       ->capture_default_str();
   app.add_option("--kubelet-dir", options.kubelet_dir,
-                 "The kubelet's root directory: its dra_manager_state says which claims are "
-                 "prepared, and it is checked for a conflicting CPU manager")
+                 "The kubelet's root directory: its dra_manager_state has the devices of prepared "
+                 "claims, and it is checked for a conflicting CPU manager")
       ->capture_default_str();
   app.add_option("--cdi-spec-dirs", options.cdi_spec_dirs,
                  "Directories of CDI specifications, as the runtime has them, separated by commas; "
-                 "a later one goes before an earlier one. CPUs and memory align with the devices "
+                 "a later one overrides an earlier one. CPUs and memory align with the devices "
                  "that DRA has allocated; empty: they do not")
       ->delimiter(',')
       ->check(CLI::Validator(
           [](const std::string& path) {
             const bool is_valid = path.empty() || path.front() == '/';
-            return is_valid ? std::string() : "\"" + path + "\" is no absolute path";
+            return is_valid ? std::string() : "\"" + path + "\" is not an absolute path";
           },
           ""))
       ->default_str(CLI::detail::join(options.cdi_spec_dirs, ","));

@@ -49,9 +49,9 @@ struct Options {
   std::chrono::milliseconds mirror_patience{5'000};  // until the kubelet accepts a resource
   std::optional<Compatibility> compatibility;        // overrides the configuration's
   std::filesystem::path cgroup_root = "/sys/fs/cgroup";
-  // Checked for a conflicting CPU manager; has the record of prepared claims.
+  // Checked for a conflicting CPU manager. The kubelet records prepared claims in it.
   std::filesystem::path kubelet_dir = "/var/lib/kubelet";
-  // CDI specifications; those of a later directory go before those of an earlier one. Empty: CPUs
+  // CDI specifications; those of a later directory override those of an earlier one. Empty: CPUs
   // and memory do not follow devices that DRA has allocated.
   std::vector<std::string> cdi_spec_dirs = {"/etc/cdi", "/var/run/cdi"};
   bool keep_pod_cpu_quota = false;    // also of pods with exclusive CPUs

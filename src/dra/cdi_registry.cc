@@ -64,14 +64,10 @@ void CdiRegistry::Add(const CdiSpec& spec, size_t directory, const fs::path& fil
 }
 
 Result<CdiEdits> CdiRegistry::Find(const std::string& name) const {
-  if (!ParseCdiName(name)) {
-    return Error{ErrorCode::kInvalidArgument, "\"" + name + "\" is no name of a CDI device",
-                 "name it vendor.com/class=name"};
-  }
   const auto entry = devices_.find(name);
   if (entry == devices_.end()) {
     std::string text = "no CDI specification describes " + name;
-    for (const std::string& fault : faults_) text += "; " + fault;
+    for (size_t i = 0; i < faults_.size() && i < 2; ++i) text += "; " + faults_[i];
     return Error{ErrorCode::kUnavailable, std::move(text),
                  "see in the log of the DRA driver whether it has prepared the claim, and check "
                  "--cdi-spec-dirs"};

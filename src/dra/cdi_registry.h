@@ -14,15 +14,15 @@ namespace alignd::dra {
 // A value: the files as they were when they were read.
 class CdiRegistry {
  public:
-  // Reads the files *.json and *.yaml of these directories. A file of a later directory goes before
+  // Reads the files *.json and *.yaml of these directories. A file of a later directory overrides
   // those of earlier ones. A directory that does not exist has none. A file that cannot be read is
-  // an error only for the names that are found in no other file. May block.
+  // an error only for the names that no other file has. May block.
   // Source: github.com/cncf-tags/container-device-interface, pkg/cdi/spec-dirs.go, cache.go.
   static CdiRegistry Read(const std::vector<std::filesystem::path>& directories);
 
-  // The edits for the device, with those of its kind. Errors: kInvalidArgument if it is no name of
-  // a device; kUnavailable if no file, or more than one of the same directory, describes it. What
-  // is wrong with unreadable files is part of the text.
+  // The edits for the device vendor.com/class=name, with those of its kind. Errors: kUnavailable if
+  // no file, or more than one of the same directory, describes it. The text has what is wrong with
+  // up to two unreadable files.
   Result<CdiEdits> Find(const std::string& name) const;
 
  private:

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +11,17 @@
 
 namespace alignd::dra {
 
-// The edits of which alignd needs to know, as paths on the host.
+struct CdiNode {
+  std::string path;       // in the container
+  std::string host_path;  // as `path` if the specification has none
+
+  friend bool operator==(const CdiNode&, const CdiNode&) = default;
+};
+
+// The edits of which alignd needs to know.
 struct CdiEdits {
-  std::vector<std::string> device_nodes;
-  std::vector<std::string> mounts;
+  std::vector<CdiNode> device_nodes;
+  std::vector<std::string> mounts;  // paths on the host
 
   friend bool operator==(const CdiEdits&, const CdiEdits&) = default;
 };
@@ -30,18 +36,8 @@ struct CdiSpec {
 
 // `text` is JSON. Fields that alignd does not use are skipped.
 // Errors: kInvalidArgument, naming the field: not JSON, no kind, a device without a name or with
-// the name of another one, a path that is no absolute path.
+// the name of another one.
 // Source: github.com/cncf-tags/container-device-interface, SPEC.md; specs-go/config.go.
 Result<CdiSpec> ParseCdiSpec(std::string_view text);
-
-// A name by which a container gets a device: "vendor.com/gpu=gpu0".
-struct CdiName {
-  std::string vendor;  // "vendor.com"
-  std::string kind;    // "vendor.com/gpu"
-  std::string device;  // "gpu0"
-};
-
-// nullopt: it is no such name. Source: as above, pkg/parser/parser.go, ParseQualifiedName.
-std::optional<CdiName> ParseCdiName(std::string_view text);
 
 }  // namespace alignd::dra

@@ -1,8 +1,6 @@
 #include "dra/claimed_devices.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <utility>
 
 #include "dra/cdi_registry.h"
@@ -13,145 +11,87 @@
 namespace alignd::dra {
 namespace {
 
-// What a driver says of one device. Empty: it tells no place.
-Result<NumaIds> PlaceOf(const DeviceMetadata& device, const DeviceNuma& kernel) {
-  if (device.numa_node) return NumaIds{*device.numa_node};
-  Result<NumaIds> ids = kernel.OfPciDevice(device.pci_bus_id);
-  if (!ids.ok() || !ids->empty()) return ids;
-  return kernel.OfPcieRoot(device.pcie_root);
+// Larger than the metadata of any claim.
+constexpr size_t kMaxMetadataBytes = size_t{1} << 20;
+
+Error Unavailable(Error error) {
+  error.code = ErrorCode::kUnavailable;
+  return error;
 }
 
-// Of all devices in these files; nullopt if they do not tell the place of each.
-Result<std::optional<NumaIds>> PlacesByDriver(const std::vector<std::string>& files,
-                                              const DeviceNuma& kernel) {
-  NumaIds ids;
-  bool is_complete = !files.empty();
+// What the driver says of this device in one of the files. Empty: it does not say.
+Result<NumaIds> PlaceByDriver(const std::string& name, const std::vector<std::string>& files,
+                              const DeviceNuma& kernel) {
   for (const std::string& file : files) {
-    const Result<std::string> text = host::ReadFile(file);
-    if (!text.ok()) return text.error();
-    const Result<std::vector<DeviceMetadata>> devices = ParseDeviceMetadata(*text);
-    if (!devices.ok()) return host::ContentError(devices.error(), file);
-    is_complete = is_complete && !devices->empty();
-    for (const DeviceMetadata& device : *devices) {
-      Result<NumaIds> place = PlaceOf(device, kernel);
-      if (!place.ok()) return place.error();
-      is_complete = is_complete && !place->empty();
-      ids.merge(*place);
-    }
+    if (!IsMetadataPath(file)) continue;
+    const Result<std::string> text = host::ReadFile(file, kMaxMetadataBytes);
+    if (!text.ok()) continue;
+    const std::vector<DeviceMetadata> devices = ParseDeviceMetadata(*text);
+    const auto device = std::ranges::find(devices, name, &DeviceMetadata::name);
+    if (device == devices.end()) continue;
+    if (device->numa_node) return NumaIds{*device->numa_node};
+    Result<NumaIds> ids = kernel.OfPciDevice(device->pci_bus_id);
+    if (!ids.ok() || !ids->empty()) return ids;
+    return kernel.OfPcieRoot(device->pcie_root);
   }
-  if (!is_complete) return std::optional<NumaIds>();
-  return std::optional(std::move(ids));
+  return NumaIds();
 }
 
-Result<NumaIds> PlaceByNodes(const CdiEdits& edits, DeviceNuma& kernel) {
-  NumaIds ids;
-  for (const std::string& node : edits.device_nodes) {
-    Result<NumaIds> of_node = kernel.OfDeviceNode(node);
-    if (!of_node.ok()) return of_node.error();
-    ids.merge(*of_node);
+Result<NumaIds> PlaceByNodes(const std::vector<CdiNode>& nodes, DeviceNuma& kernel) {
+  NumaIds all;
+  for (const CdiNode& node : nodes) {
+    Result<NumaIds> ids = kernel.OfDeviceNode(node.host_path);
+    if (ids.ok() && ids->empty()) ids = kernel.OfDeviceNode(node.path);
+    if (!ids.ok()) return ids;
+    all.merge(*ids);
   }
-  return ids;
+  return all;
 }
 
-// The devices of one container, of which `names` are all.
-class Devices {
- public:
-  Devices(const CdiRegistry& registry, DeviceNuma& kernel) : registry_(registry), kernel_(kernel) {}
-
-  Result<std::vector<ClaimedDevice>> Find(const std::vector<std::string>& names) {
-    for (const std::string& name : names) {
-      Result<CdiEdits> edits = registry_.Find(name);
-      if (!edits.ok()) return edits.error();
-      std::vector<std::string>& files = metadata_[ParseCdiName(name)->vendor];
-      std::ranges::copy_if(edits->mounts, std::back_inserter(files), IsMetadataPath);
-      edits_.emplace(name, *std::move(edits));
-    }
-    std::vector<ClaimedDevice> devices;
-    for (const std::string& name : names) {
-      Result<NumaIds> place = PlaceOf(name);
-      if (!place.ok()) return place.error().In(name);
-      devices.push_back({name, {place->begin(), place->end()}});
-    }
-    return devices;
+Result<NumaIds> PlaceOf(const PreparedDevice& device, const CdiRegistry& registry,
+                        DeviceNuma& kernel) {
+  CdiEdits all;
+  for (const std::string& name : device.cdi_names) {
+    Result<CdiEdits> edits = registry.Find(name);
+    if (!edits.ok()) return edits.error();
+    std::ranges::move(edits->device_nodes, std::back_inserter(all.device_nodes));
+    std::ranges::move(edits->mounts, std::back_inserter(all.mounts));
   }
-
- private:
-  // A driver describes its devices together, under a CDI name that is none of theirs.
-  Result<NumaIds> PlaceOf(const std::string& name) {
-    const std::string vendor = ParseCdiName(name)->vendor;
-    Result<std::optional<NumaIds>> told = PlacesByDriver(metadata_.at(vendor), kernel_);
-    if (!told.ok()) return told.error();
-    if (*told) return **std::move(told);
-    return PlaceByNodes(edits_.at(name), kernel_);
-  }
-
-  const CdiRegistry& registry_;
-  DeviceNuma& kernel_;
-  std::map<std::string, CdiEdits> edits_;                     // by CDI name
-  std::map<std::string, std::vector<std::string>> metadata_;  // files, by vendor
-};
-
-Result<std::vector<PreparedClaim>> ReadPrepared(const Places& places) {
-  const Result<std::string> text = host::ReadFile(places.prepared_claims);
-  if (!text.ok()) return text.error();
-  Result<std::vector<PreparedClaim>> claims = ParsePreparedClaims(*text);
-  if (!claims.ok()) return host::ContentError(claims.error(), places.prepared_claims);
-  return claims;
-}
-
-Result<Done> Add(const CdiRegistry& registry, DeviceNuma& kernel, std::vector<std::string> names,
-                 Container& container) {
-  for (const ClaimedDevice& known : container.claimed_devices) names.push_back(known.name);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  Result<std::vector<ClaimedDevice>> devices = Devices(registry, kernel).Find(names);
-  if (!devices.ok()) return devices.error().In("container " + container.name);
-  container.claimed_devices = *std::move(devices);
-  return Done{};
+  Result<NumaIds> ids = PlaceByDriver(device.name, all.mounts, kernel);
+  if (!ids.ok() || !ids->empty()) return ids;
+  return PlaceByNodes(all.device_nodes, kernel);
 }
 
 }  // namespace
 
-Result<bool> HasClaims(const Places& places, const std::string& pod_uid) {
-  const Result<std::vector<PreparedClaim>> claims = ReadPrepared(places);
-  if (!claims.ok()) {
-    if (claims.error().code == ErrorCode::kNotFound) return false;
-    return claims.error();
+Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid) {
+  const Result<std::string> text = host::ReadFile(places.prepared_claims);
+  if (!text.ok()) {
+    if (text.error().code == ErrorCode::kNotFound) return std::vector<PreparedDevice>();
+    return Unavailable(text.error());
   }
-  return std::ranges::any_of(
-      *claims, [&](const PreparedClaim& claim) { return claim.pods.contains(pod_uid); });
+  const Result<std::vector<PreparedClaim>> claims = ParsePreparedClaims(*text);
+  if (!claims.ok()) {
+    return Unavailable(host::ContentError(claims.error(), places.prepared_claims));
+  }
+  return DevicesOf(*claims, pod_uid);
 }
 
-Result<Done> AddClaimed(const Places& places, const ClaimUses& uses, Pod& pod) {
-  if (uses.empty()) return Done{};
-  const Result<std::vector<PreparedClaim>> claims = ReadPrepared(places);
-  if (!claims.ok()) return claims.error();
+Result<std::vector<ClaimedDevice>> Locate(const Places& places,
+                                          const std::vector<PreparedDevice>& devices) {
+  std::vector<ClaimedDevice> located;
+  if (devices.empty()) return located;
   const CdiRegistry registry = CdiRegistry::Read(places.cdi_directories);
   DeviceNuma kernel(places.root);
-  for (Container& container : pod.containers) {
-    const auto used = uses.find(container.name);
-    if (used == uses.end()) continue;
-    std::vector<std::string> names;
-    for (const ClaimUse& use : used->second) {
-      Result<std::vector<std::string>> of_claim = NamesOf(*claims, pod.uid, pod.name_space, use);
-      if (!of_claim.ok()) return of_claim.error().In("container " + container.name);
-      names.insert(names.end(), of_claim->begin(), of_claim->end());
-    }
-    const Result<Done> added = Add(registry, kernel, std::move(names), container);
-    if (!added.ok()) return added;
+  for (const PreparedDevice& device : devices) {
+    const std::string name = device.driver + "/" + device.name;
+    const auto is_known = [&](const ClaimedDevice& known) { return known.name == name; };
+    if (std::ranges::any_of(located, is_known)) continue;  // of a second claim
+    const Result<NumaIds> place = PlaceOf(device, registry, kernel);
+    if (!place.ok()) return Unavailable(place.error().In(name));
+    located.push_back({name, {place->begin(), place->end()}});
   }
-  return Done{};
-}
-
-Result<Done> AddNamed(const Places& places, const std::vector<std::string>& cdi_names,
-                      Container& container) {
-  const auto is_known = [&](const std::string& name) {
-    return std::ranges::find(container.claimed_devices, name, &ClaimedDevice::name) !=
-           container.claimed_devices.end();
-  };
-  if (std::ranges::all_of(cdi_names, is_known)) return Done{};
-  DeviceNuma kernel(places.root);
-  return Add(CdiRegistry::Read(places.cdi_directories), kernel, cdi_names, container);
+  return located;
 }
 
 }  // namespace alignd::dra

@@ -1,4 +1,4 @@
-// The devices that DRA has allocated to the containers of a pod, and where they are.
+// The devices that DRA has allocated to a pod, and where they are.
 #pragma once
 
 #include <filesystem>
@@ -18,20 +18,14 @@ struct Places {
   std::filesystem::path root = "/";  // has sys/ and proc/
 };
 
-// Adds to the containers of `pod` the devices of their claims, as the kubelet has had them
-// prepared. The place of a device is, by the first that tells: what its driver says (KEP-5304), the
-// kernel's view of its device nodes. May block.
-// Errors: kUnavailable, kCorrupt, kIo, naming the container: a claim that is not prepared, a device
-// without a specification, a file that cannot be read.
-Result<Done> AddClaimed(const Places& places, const ClaimUses& uses, Pod& pod);
+// The devices of the claims that the kubelet has had prepared for the pod. None without the file: a
+// kubelet without DRA has none. May block. Errors: kUnavailable, naming the file.
+Result<std::vector<PreparedDevice>> PreparedFor(const Places& places, const std::string& pod_uid);
 
-// Whether the kubelet has had a claim prepared for the pod. A kubelet without DRA has no such file.
-// May block. Errors: kCorrupt, kIo.
-Result<bool> HasClaims(const Places& places, const std::string& pod_uid);
-
-// Adds devices by their CDI names to one container. Those that it has already are left out.
-// Errors: as above.
-Result<Done> AddNamed(const Places& places, const std::vector<std::string>& cdi_names,
-                      Container& container);
+// These devices with their NUMA nodes. The driver's metadata comes first (KEP-5304: numaNode,
+// pciBusID, pcieRoot), then the kernel's view of the device nodes. Neither may know it. May block.
+// Errors: kUnavailable if no CDI specification describes a device, or sysfs cannot be read.
+Result<std::vector<ClaimedDevice>> Locate(const Places& places,
+                                          const std::vector<PreparedDevice>& devices);
 
 }  // namespace alignd::dra

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "alignd/base/result.h"
-
 namespace alignd::dra {
 
 // One device, with the attributes that tell its place. Empty: the driver does not say.
@@ -21,11 +19,10 @@ struct DeviceMetadata {
   friend bool operator==(const DeviceMetadata&, const DeviceMetadata&) = default;
 };
 
-// Reads a metadata.json. A file without requests is valid: the driver has not filled it yet.
-// Attributes that tell no place are skipped, and those with another domain than
-// resource.kubernetes.io. Of several JSON texts, the first counts: the others have other versions.
-// Errors: kInvalidArgument, if it is no JSON, of another kind, or its NUMA node is no number.
-Result<std::vector<DeviceMetadata>> ParseDeviceMetadata(std::string_view text);
+// Reads a metadata.json. Of several JSON texts, the first is read: the others are of other
+// versions. Whatever is missing or has another form is empty in the result: a driver fills the file
+// when it can, and not at once.
+std::vector<DeviceMetadata> ParseDeviceMetadata(std::string_view text);
 
 // Whether a file that a driver mounts into containers is one: its path on the host.
 // Source: KEP-5304: plugins/DRIVER/dra-device-metadata/NAMESPACE_CLAIM/REQUEST/metadata.json.

@@ -62,7 +62,10 @@ Result<Done> AddTo(NumaIds& ids, Result<NumaIds> more) {
 
 }  // namespace
 
-Result<NumaIds> DeviceNuma::OfDeviceNode(const std::string& path) {
+Result<NumaIds> DeviceNuma::OfDeviceNode(const std::string& whole) {
+  const size_t dev = whole.rfind(kDev);
+  if (dev == std::string::npos) return NumaIds();
+  const std::string path = whole.substr(dev);
   // The driver of NVIDIA before 555 makes no entry in /sys/dev for its devices.
   if (path.starts_with(kNvidia) && IsNumber(std::string_view(path).substr(kNvidia.size()))) {
     return OfNvidiaMinor(path.substr(kNvidia.size()));
@@ -70,7 +73,6 @@ Result<NumaIds> DeviceNuma::OfDeviceNode(const std::string& path) {
   if (path.starts_with(kVfio) && IsNumber(std::string_view(path).substr(kVfio.size()))) {
     return OfIommuGroup(path.substr(kVfio.size()));
   }
-  if (!path.starts_with(kDev)) return NumaIds();
   if (const Result<Done> read = ReadNames(); !read.ok()) return read.error();
   NumaIds ids;
   const auto found = directories_.find(path.substr(kDev.size()));
@@ -100,9 +102,10 @@ Result<Done> DeviceNuma::ReadNames() {
 }
 
 Result<NumaIds> DeviceNuma::OfDirectory(fs::path directory) const {
-  std::error_code ignored;  // `directory` then begins with no such path
-  const fs::path devices = fs::canonical(root_ / "sys/devices", ignored);
-  for (; directory.native().size() > devices.native().size(); directory = directory.parent_path()) {
+  std::error_code missing;
+  const std::string devices = fs::canonical(root_ / "sys/devices", missing).string() + "/";
+  if (missing) return NumaIds();
+  for (; directory.string().starts_with(devices); directory = directory.parent_path()) {
     const fs::path file = directory / "numa_node";
     const Result<std::string> text = host::ReadFile(file);
     if (!text.ok() && text.error().code == ErrorCode::kNotFound) continue;

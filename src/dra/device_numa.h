@@ -20,11 +20,12 @@ class DeviceNuma {
  public:
   explicit DeviceNuma(std::filesystem::path root) : root_(std::move(root)) {}
 
-  // Of a device node on the host: "/dev/nvidia0", "/dev/vfio/12", or one that the kernel has named
-  // ("/dev/dri/renderD128"; not a symbolic link of udev's).
+  // Of a device node: "/dev/nvidia0", "/dev/vfio/12", or one that the kernel has named
+  // ("/dev/dri/renderD128"; not a symbolic link of udev's). What stands before "/dev/" is ignored:
+  // a driver in a container has its devices below a directory of the host.
   // Source: kernel Documentation/ABI/testing/sysfs-dev, sysfs-bus-pci (numa_node),
   // sysfs-kernel-iommu_groups; uevent's DEVNAME. NVIDIA: /proc/driver/nvidia/gpus.
-  Result<NumaIds> OfDeviceNode(const std::string& path);
+  Result<NumaIds> OfDeviceNode(const std::string& whole);
 
   // Of a PCI device: "0000:81:00.0".
   Result<NumaIds> OfPciDevice(const std::string& address) const;

@@ -1,5 +1,5 @@
-// Reads JSON that drivers and the kubelet have written: what is absent or has another type counts
-// as empty, unless the reader checks it. Private to the module.
+// Reads JSON that drivers and the kubelet have written: what is absent or has another type is
+// empty, unless the reader checks it. Private to the module.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -11,8 +11,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kRestartKubelet[] =
-    "check that --kubelet-dir is the kubelet's; it writes dra_manager_state anew when it starts";
+Error NotPrepared(const std::string& what) {
+  return {ErrorCode::kCorrupt, what,
+          "check that --kubelet-dir is the root directory of a kubelet since 1.32; it writes the "
+          "file anew when a claim is prepared"};
+}
 
 // Go's crc32.ChecksumIEEE.
 uint32_t Crc32(std::string_view text) {
@@ -24,79 +27,61 @@ uint32_t Crc32(std::string_view text) {
   return ~crc;
 }
 
-std::vector<std::string> Texts(const json& list) {
-  std::vector<std::string> texts;
-  for (const json& entry : list) {
-    if (entry.is_string()) texts.push_back(entry.get<std::string>());
-  }
-  return texts;
-}
-
 PreparedClaim ReadClaim(const json& entry) {
-  PreparedClaim claim{.name = TextOf(entry, "ClaimName"),
-                      .name_space = TextOf(entry, "Namespace"),
-                      .pods = {},
-                      .devices = {}};
+  PreparedClaim claim;
   // Go's set: an object with empty values.
   if (const json& pods = MemberOf(entry, "PodUIDs"); pods.is_object()) {
     for (const auto& [uid, nothing] : pods.items()) claim.pods.insert(uid);
   }
-  if (const json& drivers = MemberOf(entry, "DriverState"); drivers.is_object()) {
-    for (const json& driver : drivers) {
-      for (const json& device : ElementsOf(driver, "Devices")) {
-        claim.devices.push_back({.requests = Texts(ElementsOf(device, "RequestNames")),
-                                 .cdi_names = Texts(ElementsOf(device, "CDIDeviceIDs"))});
+  const json& drivers = MemberOf(entry, "DriverState");
+  if (!drivers.is_object()) return claim;
+  for (const auto& [driver, state] : drivers.items()) {
+    for (const json& device : ElementsOf(state, "Devices")) {
+      PreparedDevice& prepared = claim.devices.emplace_back();
+      prepared.driver = driver;
+      prepared.name = TextOf(device, "DeviceName");
+      for (const json& name : ElementsOf(device, "CDIDeviceIDs")) {
+        if (name.is_string()) prepared.cdi_names.push_back(name.get<std::string>());
       }
     }
   }
   return claim;
 }
 
-// A device of the subrequest "gpu/large" serves the request "gpu".
-bool Serves(const PreparedDevice& device, const std::string& request) {
-  return request.empty() || device.requests.empty() ||
-         std::ranges::any_of(device.requests, [&](const std::string& served) {
-           return served == request || served.starts_with(request + "/");
-         });
-}
-
 }  // namespace
 
 Result<std::vector<PreparedClaim>> ParsePreparedClaims(std::string_view text) {
   const Result<json> file = ParseObject(text);
-  if (!file.ok()) return Error{ErrorCode::kCorrupt, file.error().message, kRestartKubelet};
-  const std::string data = TextOf(*file, "Data");
+  if (!file.ok()) return NotPrepared(file.error().message);
+  const json& data = MemberOf(*file, "Data");
   const json& checksum = MemberOf(*file, "Checksum");
-  if (!checksum.is_number_unsigned() || checksum != Crc32(data)) {
-    return Error{ErrorCode::kCorrupt, "its checksum does not match its content", kRestartKubelet};
+  if (!data.is_string() || !checksum.is_number_unsigned()) {
+    return NotPrepared("it has no Data and Checksum");
   }
-  const Result<json> content = ParseObject(data);
-  if (!content.ok()) {
-    return Error{ErrorCode::kCorrupt, "Data: " + content.error().message, kRestartKubelet};
+  const std::string& content = data.get_ref<const std::string&>();
+  if (checksum != Crc32(content)) return NotPrepared("its checksum does not match its content");
+  const Result<json> parsed = ParseObject(content);
+  if (!parsed.ok()) return NotPrepared("Data: " + parsed.error().message);
+  const auto list = parsed->find("ClaimInfoStateList");
+  if (list == parsed->end() || !(list->is_array() || list->is_null())) {
+    return NotPrepared("Data has no ClaimInfoStateList");
   }
   std::vector<PreparedClaim> claims;
-  for (const json& entry : ElementsOf(*content, "Entries")) claims.push_back(ReadClaim(entry));
+  for (const json& entry : ElementsOf(*parsed, "ClaimInfoStateList")) {
+    claims.push_back(ReadClaim(entry));
+  }
   return claims;
 }
 
-Result<std::vector<std::string>> NamesOf(const std::vector<PreparedClaim>& claims,
-                                         const std::string& pod_uid, const std::string& name_space,
-                                         const ClaimUse& use) {
-  const auto claim = std::ranges::find_if(claims, [&](const PreparedClaim& one) {
-    return one.name == use.claim && one.name_space == name_space && one.pods.contains(pod_uid);
-  });
-  if (claim == claims.end()) {
-    return Error{ErrorCode::kUnavailable,
-                 "the kubelet has not prepared ResourceClaim " + name_space + "/" + use.claim +
-                     " for this pod",
-                 "see in the kubelet's log why"};
+std::vector<PreparedDevice> DevicesOf(const std::vector<PreparedClaim>& claims,
+                                      const std::string& pod_uid) {
+  std::vector<PreparedDevice> devices;
+  for (const PreparedClaim& claim : claims) {
+    if (!claim.pods.contains(pod_uid)) continue;
+    std::ranges::copy_if(claim.devices, std::back_inserter(devices),
+                         [](const PreparedDevice& device) { return !device.cdi_names.empty(); });
   }
-  std::vector<std::string> names;
-  for (const PreparedDevice& device : claim->devices) {
-    if (!Serves(device, use.request)) continue;
-    names.insert(names.end(), device.cdi_names.begin(), device.cdi_names.end());
-  }
-  return names;
+  return devices;
 }
 
 }  // namespace alignd::dra

@@ -2,7 +2,6 @@
 // it creates the sandbox of a pod.
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,42 +11,29 @@
 
 namespace alignd::dra {
 
-// A claim that a container uses.
-struct ClaimUse {
-  std::string claim;    // the name of the ResourceClaim, in the namespace of the pod
-  std::string request;  // one of its requests; empty: all
-
-  friend bool operator==(const ClaimUse&, const ClaimUse&) = default;
-};
-
-// By container.
-using ClaimUses = std::map<std::string, std::vector<ClaimUse>>;
-
 struct PreparedDevice {
-  std::vector<std::string> requests;   // that it serves; empty: all
-  std::vector<std::string> cdi_names;  // empty: it adds nothing to containers
+  std::string driver;  // "gpu.example.com"
+  std::string name;    // within its pool
+  // By which a container gets it and what else belongs to it, such as the driver's metadata. Empty:
+  // it adds nothing to containers.
+  std::vector<std::string> cdi_names;
 
   friend bool operator==(const PreparedDevice&, const PreparedDevice&) = default;
 };
 
 struct PreparedClaim {
-  std::string name;
-  std::string name_space;
   std::set<std::string> pods;  // UIDs
   std::vector<PreparedDevice> devices;
 
   friend bool operator==(const PreparedClaim&, const PreparedClaim&) = default;
 };
 
-// `text`: the file. Errors: kCorrupt: not JSON, or a checksum that does not match.
-// Source: kubelet pkg/kubelet/cm/dra/state/{checkpoint,state_checkpoint}.go.
+// `text`: the file. Errors: kCorrupt: it is no such file of a kubelet since 1.32, or its checksum
+// does not match. Source: kubelet pkg/kubelet/cm/dra/state, checkpoint.go, state.go.
 Result<std::vector<PreparedClaim>> ParsePreparedClaims(std::string_view text);
 
-// The CDI names of the devices that this pod's container gets by that claim.
-// Errors: kUnavailable if the claim is not among those that are prepared for the pod.
-// Source: kubelet pkg/kubelet/cm/dra/claiminfo.go, cdiDevicesAsList.
-Result<std::vector<std::string>> NamesOf(const std::vector<PreparedClaim>& claims,
-                                         const std::string& pod_uid, const std::string& name_space,
-                                         const ClaimUse& use);
+// The devices with a CDI name of the claims that are prepared for the pod.
+std::vector<PreparedDevice> DevicesOf(const std::vector<PreparedClaim>& claims,
+                                      const std::string& pod_uid);
 
 }  // namespace alignd::dra

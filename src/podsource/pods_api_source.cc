@@ -43,8 +43,7 @@ constexpr std::string_view kTooLong = "larger than max";
 
 // The pod as the API describes it; nullopt if it lacks the container of the question.
 // Errors: kInvalidArgument if it contradicts CRI, naming both sides.
-Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const dra::ClaimUses& claims,
-                                             const Question& question) {
+Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) {
   const std::string author(kSource);
   const Pod cri = PodWithoutContainers(*question.sandbox);
   if (cri.stated_qos) pod.stated_qos = cri.stated_qos;
@@ -70,7 +69,7 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const dra::ClaimUses& clai
       if (!same.ok()) return same.error();
     }
   }
-  return std::optional(PodAsk{std::move(pod), author, claims});
+  return std::optional(PodAsk{std::move(pod), author});
 }
 
 }  // namespace
@@ -79,11 +78,10 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const dra::ClaimUses& clai
 // created, not for each of its containers. Thread-safe.
 class PodsApiSource::Client {
  public:
-  // The pod, the names of its ephemeral containers, which are not in it, and its claims.
+  // The pod, and the names of its ephemeral containers, which are not in it.
   struct Known {
     Pod pod;
     std::vector<std::string> ephemeral;
-    dra::ClaimUses claims;
   };
   using Got = std::function<void(Result<Known>)>;
 
@@ -103,7 +101,7 @@ class PodsApiSource::Client {
     while (!calls_.empty()) idle_.Wait(mutex_);
   }
 
-  std::optional<Known> Cached(const std::string& uid) const {
+  std::optional<Pod> Cached(const std::string& uid) const {
     const MutexLock lock(mutex_);
     const auto pod = pods_.find(uid);
     return pod == pods_.end() ? std::nullopt : std::optional(pod->second);
@@ -289,15 +287,13 @@ class PodsApiSource::Client {
                    std::string(kSource) + ": requested pod " + uid + ", got pod " + pod->uid,
                    "check that --pods-api-endpoint is the kubelet's socket"};
     }
-    Known known{*std::move(pod), EphemeralContainers(bytes), ClaimUsesOf(bytes)};
-    Cache(known);
-    return known;
+    Cache(*pod);
+    return Known{*std::move(pod), EphemeralContainers(bytes)};
   }
 
-  void Cache(const Known& known) {
-    const std::string& uid = known.pod.uid;
+  void Cache(const Pod& pod) {
     const MutexLock lock(mutex_);
-    if (pods_.insert_or_assign(uid, known).second) oldest_first_.push_back(uid);
+    if (pods_.insert_or_assign(pod.uid, pod).second) oldest_first_.push_back(pod.uid);
     if (oldest_first_.size() <= kMaxPods) return;
     pods_.erase(oldest_first_.front());
     oldest_first_.pop_front();
@@ -315,7 +311,7 @@ class PodsApiSource::Client {
   std::optional<Off> off_ GUARDED_BY(mutex_);
   bool not_ready_ GUARDED_BY(mutex_) = false;
   std::set<std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);  // under way
-  std::map<std::string, Known> pods_ GUARDED_BY(mutex_);
+  std::map<std::string, Pod> pods_ GUARDED_BY(mutex_);
   std::deque<std::string> oldest_first_ GUARDED_BY(mutex_);
 };
 
@@ -339,12 +335,10 @@ bool IsExpected(const Error& error) {
 PodAsk Unlisted(const Question& question, const std::vector<std::string>& ephemeral) {
   const std::string& name = question.container->metadata().name();
   const bool is_ephemeral = std::ranges::find(ephemeral, name) != ephemeral.end();
-  PodAsk ask =
-      PoolContainer(*question.sandbox, *question.container,
-                    std::string(kSource) + (is_ephemeral ? ", ephemeral container"
-                                                         : ", which does not list the container"));
-  ask.claims.emplace();
-  return ask;
+  return PoolContainer(
+      *question.sandbox, *question.container,
+      std::string(kSource) +
+          (is_ephemeral ? ", ephemeral container" : ", which does not list the container"));
 }
 
 }  // namespace
@@ -365,8 +359,8 @@ PodsApiSource::~PodsApiSource() = default;
 void PodsApiSource::Ask(const Question& question, Answer answer) {
   const std::string& uid = question.sandbox->metadata().uid();
   if (question.container) {
-    if (const std::optional<Client::Known> pod = client_->Cached(uid)) {
-      Result<std::optional<PodAsk>> known = CompareWithCri(pod->pod, pod->claims, question);
+    if (std::optional<Pod> pod = client_->Cached(uid)) {
+      Result<std::optional<PodAsk>> known = CompareWithCri(*std::move(pod), question);
       if (known.ok() && *known) {
         answer(std::move(known));
         return;
@@ -375,8 +369,8 @@ void PodsApiSource::Ask(const Question& question, Answer answer) {
     }
   }
   client_->Get(uid, [question, answer = std::move(answer)](const Result<Client::Known>& pod) {
-    Result<std::optional<PodAsk>> known = pod.ok() ? CompareWithCri(pod->pod, pod->claims, question)
-                                                   : Result<std::optional<PodAsk>>(pod.error());
+    Result<std::optional<PodAsk>> known =
+        pod.ok() ? CompareWithCri(pod->pod, question) : Result<std::optional<PodAsk>>(pod.error());
     if (known.ok() && !*known) known = std::optional(Unlisted(question, pod->ephemeral));
     if (!known.ok()) {
       const bool expected = IsExpected(known.error());

@@ -9,7 +9,6 @@
 
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
-#include "dra/prepared_claims.h"
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::podsource {
@@ -18,8 +17,6 @@ namespace alignd::podsource {
 struct PodAsk {
   Pod pod;
   std::string source;  // for `alignctl explain`: "annotation alignd.io/resources"
-  // The ResourceClaims of its containers; nullopt: the source does not know whether it has any.
-  std::optional<dra::ClaimUses> claims = {};
 };
 
 // The kubelet's request for which the resources are needed.

@@ -3,7 +3,6 @@
 #include <google/protobuf/map.h>
 
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -49,25 +48,6 @@ void RemoveResourcesOfDra(const v1::PodStatus& status, Pod& pod) {
   }
 }
 
-// The names of the pod's ResourceClaims by the names under which containers use them; without those
-// that the pod turned out not to need.
-std::map<std::string, std::string> ClaimNames(const v1::Pod& pod) {
-  std::map<std::string, std::string> names;
-  for (const v1::PodResourceClaim& claim : pod.spec().resource_claims()) {
-    // Made of a template and not in the status yet: no claim has this name, so it is not prepared.
-    names[claim.name()] =
-        claim.resource_claim_name().empty() ? claim.name() : claim.resource_claim_name();
-  }
-  for (const v1::PodResourceClaimStatus& status : pod.status().resource_claim_statuses()) {
-    if (status.resource_claim_name().empty()) {
-      names.erase(status.name());
-    } else if (names.contains(status.name())) {
-      names[status.name()] = status.resource_claim_name();
-    }
-  }
-  return names;
-}
-
 bool Decode(std::string_view bytes, v1::Pod& pod) {
   return bytes.size() <= size_t{std::numeric_limits<int>::max()} &&
          pod.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
@@ -83,29 +63,6 @@ std::vector<std::string> EphemeralContainers(std::string_view bytes) {
     names.push_back(container.common().name());
   }
   return names;
-}
-
-dra::ClaimUses ClaimUsesOf(std::string_view bytes) {
-  dra::ClaimUses uses;
-  v1::Pod pod;
-  if (!Decode(bytes, pod)) return uses;
-  const std::map<std::string, std::string> claims = ClaimNames(pod);
-  const auto add = [&](const auto& containers) {
-    for (const v1::Container& container : containers) {
-      for (const v1::ResourceClaim& use : container.resources().claims()) {
-        const auto claim = claims.find(use.name());
-        if (claim != claims.end()) uses[container.name()].push_back({claim->second, use.request()});
-      }
-    }
-  };
-  add(pod.spec().init_containers());
-  add(pod.spec().containers());
-  const auto& extended = pod.status().extended_resource_claim_status();
-  for (const auto& mapping : extended.request_mappings()) {
-    uses[mapping.container_name()].push_back(
-        {extended.resource_claim_name(), mapping.request_name()});
-  }
-  return uses;
 }
 
 Result<Pod> ParseV1Pod(std::string_view bytes) {

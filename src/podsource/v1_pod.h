@@ -7,7 +7,6 @@
 
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
-#include "dra/prepared_claims.h"
 
 namespace alignd::podsource {
 
@@ -19,11 +18,5 @@ Result<Pod> ParseV1Pod(std::string_view bytes);
 // The names of the pod's ephemeral containers (`kubectl debug`), which the pod of ParseV1Pod does
 // not have: they are no part of what the pod was admitted with. Empty for bytes that are no pod.
 std::vector<std::string> EphemeralContainers(std::string_view bytes);
-
-// The claims that the pod's containers use, also those of extended resources that a DRA driver
-// serves. Empty for bytes that are no pod.
-// Source: k8s.io/dynamic-resource-allocation/resourceclaim, Name; kubelet pkg/kubelet/cm/dra,
-// GetResources.
-dra::ClaimUses ClaimUsesOf(std::string_view bytes);
 
 }  // namespace alignd::podsource

@@ -1,8 +1,10 @@
 // Any bytes are refused or read as the files of DRA: CDI specification, metadata of devices, the
-// kubelet's prepared claims. All functions work on what is read.
+// kubelet's prepared claims, as the whole file and as the content for which the checksum is right.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "dra/cdi_spec.h"
@@ -10,32 +12,50 @@
 #include "dra/prepared_claims.h"
 #include "host/yaml.h"
 
+namespace {
+
+using alignd::dra::CdiSpec;
+using alignd::dra::DeviceMetadata;
+using alignd::dra::PreparedDevice;
+
+uint32_t ChecksumOf(std::string_view text) {
+  uint32_t crc = 0xFFFFFFFF;
+  for (const char c : text) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0xEDB88320U & (0U - (crc & 1U)));
+  }
+  return ~crc;
+}
+
+void CheckClaims(std::string_view file) {
+  const auto claims = alignd::dra::ParsePreparedClaims(file);
+  if (!claims.ok()) return;
+  for (const auto& claim : *claims) {
+    for (const std::string& pod : claim.pods) {
+      for (const PreparedDevice& device : alignd::dra::DevicesOf(*claims, pod)) {
+        if (device.cdi_names.empty()) std::abort();
+      }
+    }
+  }
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace alignd::dra;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const alignd::Result<std::string> json = alignd::host::YamlToJson(text);
-  const alignd::Result<CdiSpec> spec = ParseCdiSpec(json.ok() ? *json : std::string(text));
+  const alignd::Result<CdiSpec> spec = alignd::dra::ParseCdiSpec(json.ok() ? *json : text);
   if (spec.ok()) {
+    if (spec->kind.find('/') == std::string::npos) std::abort();
     for (const auto& [name, edits] : spec->devices) {
       if (name.empty()) std::abort();
-      for (const std::string& path : edits.device_nodes) {
-        if (!path.starts_with('/')) std::abort();
-      }
-      const auto parsed = ParseCdiName(spec->kind + "=" + name);
-      if (parsed && parsed->device.empty()) std::abort();
     }
   }
-  if (const auto devices = ParseDeviceMetadata(text); devices.ok()) {
-    for (const DeviceMetadata& device : *devices) {
-      if (device.numa_node && *device.numa_node < 0) std::abort();
-    }
+  for (const DeviceMetadata& device : alignd::dra::ParseDeviceMetadata(text)) {
+    if (device.numa_node && (*device.numa_node < 0 || *device.numa_node > 1023)) std::abort();
   }
-  if (const auto claims = ParsePreparedClaims(text); claims.ok()) {
-    for (const PreparedClaim& claim : *claims) {
-      for (const std::string& pod : claim.pods) {
-        if (!NamesOf(*claims, pod, claim.name_space, {claim.name, ""}).ok()) std::abort();
-      }
-    }
-  }
+  CheckClaims(text);
+  const nlohmann::json file = {{"Data", text}, {"Checksum", ChecksumOf(text)}};
+  CheckClaims(file.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   return 0;
 }

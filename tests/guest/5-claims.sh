@@ -14,7 +14,7 @@ remove 1gpu-pod-2 bystander lifted fraction kept
 mkdir -p $node/cdi $node/kubelet
 # As the kubelet writes it before it creates the sandboxes.
 cat >$node/kubelet/dra_manager_state <<'JSON'
-{"Data":"{\"Entries\":[{\"ClaimUID\":\"c0\",\"ClaimName\":\"claim-0\",\"Namespace\":\"default\",\"PodUIDs\":{\"55555555-0000-4444-4444-555555555555\":{}},\"DriverState\":{\"example.com\":{\"Devices\":[{\"PoolName\":\"guest\",\"DeviceName\":\"port0\",\"RequestNames\":[\"port\"],\"CDIDeviceIDs\":[\"example.com/port=on-node-0\"]}]}}},{\"ClaimUID\":\"c1\",\"ClaimName\":\"claim-1\",\"Namespace\":\"default\",\"PodUIDs\":{\"55555555-1111-4444-4444-555555555555\":{}},\"DriverState\":{\"example.com\":{\"Devices\":[{\"PoolName\":\"guest\",\"DeviceName\":\"port1\",\"RequestNames\":[\"port\"],\"CDIDeviceIDs\":[\"example.com/port=on-node-1\"]}]}}}]}","Checksum":2483383019}
+{"Data":"{\"ClaimInfoStateList\":[{\"ClaimUID\":\"c0\",\"ClaimName\":\"claim-0\",\"Namespace\":\"default\",\"PodUIDs\":{\"55555555-0000-4444-4444-555555555555\":{}},\"DriverState\":{\"example.com\":{\"Devices\":[{\"PoolName\":\"guest\",\"DeviceName\":\"port0\",\"RequestNames\":[\"port\"],\"CDIDeviceIDs\":[\"example.com/port=on-node-0\"]}]}}},{\"ClaimUID\":\"c1\",\"ClaimName\":\"claim-1\",\"Namespace\":\"default\",\"PodUIDs\":{\"55555555-1111-4444-4444-555555555555\":{}},\"DriverState\":{\"example.com\":{\"Devices\":[{\"PoolName\":\"guest\",\"DeviceName\":\"port1\",\"RequestNames\":[\"port\"],\"CDIDeviceIDs\":[\"example.com/port=on-node-1\"]}]}}},{\"ClaimUID\":\"c2\",\"ClaimName\":\"claim-2\",\"Namespace\":\"default\",\"PodUIDs\":{\"55555555-2222-4444-4444-555555555555\":{}},\"DriverState\":{\"example.com\":{\"Devices\":[{\"PoolName\":\"guest\",\"DeviceName\":\"port2\",\"RequestNames\":[\"port\"],\"CDIDeviceIDs\":[\"example.com/port=nowhere\"]}]}}}]}","Checksum":1280437923}
 JSON
 for numa in 0 1; do
   cat >$node/cdi/port$numa.yaml <<YAML
@@ -44,16 +44,16 @@ for policy in best-effort restricted single-numa-node; do
   remove claims-0 claims-1
 done
 expect_part "alignctl explain names the device and its NUMA node" \
-  "example.com/port=on-node-1 on NUMA node 1" \
+  "example.com/port1 on NUMA node 1" \
   "$(alignctl explain --socket $node/control.sock claims-1 2>&1)"
 
-# No specification describes this device: the container would run anywhere.
-sed -i 's|on-node-1|on-no-node|' $node/claims-1.yaml
-if run_pods claims-1; then
+# No specification describes the device of this pod: it could be anywhere.
+pod claims-2 55555555-2222-4444-4444-555555555555 'cpu: 2, memory: 100Mi'
+sed -i 's|^    image:|    cdiDevices: [example.com/port=nowhere]\n&|' $node/claims-2.yaml
+if run_pods claims-2; then
   fails "a claimed device without specification is refused"
 else
   passes "a claimed device without specification is refused"
 fi
-expect_part "the refusal names it" "no CDI specification describes example.com/port=on-no-node" \
-  "$answer"
-remove claims-1
+expect_part "the refusal names it" "no CDI specification describes example.com/port=nowhere" "$answer"
+remove claims-2

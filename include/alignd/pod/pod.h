@@ -34,7 +34,7 @@ enum class ContainerKind {
 
 // A device that was allocated to a container before the pod's admission, by DRA.
 struct ClaimedDevice {
-  std::string name;                // its CDI name: vendor.com/gpu=gpu0
+  std::string name;                // driver and device: gpu.example.com/gpu-0
   std::vector<int64_t> numa = {};  // NUMA node ids; empty: nothing tells on which it is
 
   friend bool operator==(const ClaimedDevice&, const ClaimedDevice&) = default;
@@ -71,6 +71,8 @@ struct Pod {
   std::string name_space;
   // In the kubelet's order: init containers as listed (sidecars among them), then the others.
   std::vector<Container> containers;
+  // With topology scope pod: those of all its containers, which have none of their own then.
+  std::vector<ClaimedDevice> claimed_devices = {};
   // spec.resources. If it has requests or limits for cpu, memory or huge pages,
   // `pod_level_managers` says what the CPU manager and the memory manager do with the pod.
   std::optional<Resources> pod_level;

@@ -108,7 +108,7 @@ class PodAdmission {
   // Source: scope_pod.go, admitUsingPodResources.
   std::optional<Refusal> DecideWholePod() {
     Answers answers = WholePodAnswers(node_, next_, pod_);
-    AddClaimed(ClaimedHints(node_.machine, pod_), answers);
+    AddClaimed(pod_.claimed_devices, answers);
     const MergedHint merged = MergeForPod(answers);
     if (!merged.admit) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
@@ -140,7 +140,7 @@ class PodAdmission {
     answers.push_back(node_.memory ? memorymanager::ContainerHints(node_.machine, *node_.memory,
                                                                    next_.memory, pod_, container)
                                    : HintsByResource{});
-    AddClaimed(ClaimedHints(node_.machine, container), answers);
+    AddClaimed(container.claimed_devices, answers);
     return answers;
   }
 
@@ -152,12 +152,13 @@ class PodAdmission {
     answers.push_back(
         node_.memory ? memorymanager::PodHints(node_.machine, *node_.memory, next_.memory, pod_)
                      : HintsByResource{});
-    AddClaimed(ClaimedHints(node_.machine, pod_), answers);
+    AddClaimed(pod_.claimed_devices, answers);
     return answers;
   }
 
   // Pods without claimed devices are asked about as by the kubelet.
-  static void AddClaimed(HintsByResource claimed, Answers& answers) {
+  void AddClaimed(const std::vector<ClaimedDevice>& devices, Answers& answers) const {
+    HintsByResource claimed = ClaimedHints(node_.machine, devices, answers);
     if (!claimed.empty()) answers.push_back(std::move(claimed));
   }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "alignd/base/numa_mask.h"
 #include "alignd/machine/machine.h"
 #include "alignd/pod/pod.h"
 #include "alignd/topologymanager/hint.h"
@@ -14,18 +14,15 @@ namespace alignd::admission {
 // The name of these devices among the hints. No resource has a name with a space.
 inline constexpr char kClaimedDevices[] = "claimed devices";
 
-// The NUMA nodes of the container's claimed devices together. Empty: it has none, or nothing tells
-// where they are.
-NumaMask ClaimedNodes(const Machine& machine, const Container& container);
-
-// One preferred hint for the nodes of all devices together; no answer without such nodes.
+// One preferred hint for the nodes of all devices together. No answer if their nodes are not known
+// or have no CPUs, and none if no other provider has answered: there is nothing to align then.
 // The kubelet has no such provider: its claims are prepared after its admission.
-topologymanager::HintsByResource ClaimedHints(const Machine& machine, const Container& container);
-// The same for all containers of the pod.
-topologymanager::HintsByResource ClaimedHints(const Machine& machine, const Pod& pod);
+topologymanager::HintsByResource ClaimedHints(
+    const Machine& machine, const std::vector<ClaimedDevice>& devices,
+    const std::vector<topologymanager::HintsByResource>& others);
 
-// "gpu.example.com/gpu=0 on NUMA node 1, gpu.example.com/gpu=1 on no known NUMA node"; empty
-// without such devices.
-std::string DescribeClaimed(const Container& container);
+// "gpu.example.com/gpu-0 on NUMA node 1, gpu.example.com/gpu-1 on an unknown NUMA node"; empty
+// without devices.
+std::string DescribeClaimed(const std::vector<ClaimedDevice>& devices);
 
 }  // namespace alignd::admission

@@ -88,7 +88,7 @@ std::string DescribeContainer(const Node& node, const NodeState& state, const Po
               " (no device plugin has registered it with alignd)";
     }
   }
-  if (const std::string claimed = DescribeClaimed(container); !claimed.empty()) {
+  if (const std::string claimed = DescribeClaimed(container.claimed_devices); !claimed.empty()) {
     text += ", claimed: " + claimed;
   }
   return text;
@@ -158,6 +158,9 @@ std::string DescribeRequest(const Node& node, const NodeState& state, const Pod&
   for (const Container& container : pod.containers) {
     if (!text.empty()) text += "; ";
     text += DescribeContainer(node, state, pod, container);
+  }
+  if (const std::string claimed = DescribeClaimed(pod.claimed_devices); !claimed.empty()) {
+    text += "; claimed: " + claimed;
   }
   return text;
 }

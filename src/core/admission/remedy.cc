@@ -152,6 +152,7 @@ Pod WithLittleMemory(Pod pod) {
 }
 
 Pod WithoutClaimed(Pod pod) {
+  pod.claimed_devices.clear();
   for (Container& container : pod.containers) container.claimed_devices.clear();
   return pod;
 }
@@ -159,9 +160,9 @@ Pod WithoutClaimed(Pod pod) {
 // If the pod would fit on the empty node but for the place of its claimed devices: where they are,
 // and what helps. Empty otherwise.
 std::string DescribeClaimedDevices(const Node& node, const NodeState& state, const Pod& pod) {
-  std::string places;
+  std::string places = DescribeClaimed(pod.claimed_devices);
   for (const Container& container : pod.containers) {
-    const std::string claimed = DescribeClaimed(container);
+    const std::string claimed = DescribeClaimed(container.claimed_devices);
     if (!claimed.empty()) Append(places, claimed);
   }
   if (places.empty() || !Fits(node, EmptyState(node, state), WithoutClaimed(pod))) return {};

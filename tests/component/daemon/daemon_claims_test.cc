@@ -12,65 +12,65 @@
 #include "core/pod_builder.h"
 #include "daemon_fixture.h"
 #include "edge/claims_tree.h"
-#include "kubernetes/v1/pod.pb.h"
 #include "simulator/pods_api.h"
 
 namespace alignd::daemon {
 namespace {
 
-// CPUs 0 to 13 are on NUMA node 0, the others on node 1. CPU 0 is reserved.
+// CPUs 0 to 13 are on NUMA node 0, the others on node 1. CPU 0 is reserved. The device gpu0 is on
+// node 0, gpu1 on node 1.
 class DaemonClaims : public DaemonTest {
  protected:
-  using Claims = std::map<std::string, std::string>;  // container -> claim
-
   DaemonClaims() {
     claims_.Write({"proc/sys/kernel/random/boot_id", "boot\n"});
-    claims_.AddDevice("0", 0);
-    claims_.AddDevice("1", 1);
+    claims_.AddGpu("0", 0);
+    claims_.AddGpu("1", 1);
   }
 
   Options DaemonOptions() const override {
     Options options = DaemonTest::DaemonOptions();
     options.root = claims_.root();
     options.kubelet_dir = claims_.root() / "kubelet";
-    if (is_on_) options.cdi_spec_dirs = {claims_.root() / "cdi"};
-    if (!is_on_) options.cdi_spec_dirs.clear();
+    options.cdi_spec_dirs.clear();
+    if (is_on_) options.cdi_spec_dirs.push_back(claims_.root() / "cdi");
     return options;
   }
-  static std::string Policy(const std::string& policy) {
-    return StaticConfig("topologyManagerPolicy: " + policy + "\n");
+  static std::string Policy(const std::string& policy, const std::string& scope = "container") {
+    return StaticConfig("topologyManagerPolicy: " + policy + "\ntopologyManagerScope: " + scope +
+                        "\n");
   }
 
-  void StartPodsApi() {
-    auto api = simulator::PodsApi::Start(PodsApiEndpoint());
-    ASSERT_TRUE(api.ok()) << api.error().Text();
-    api_ = *std::move(api);
-  }
-  // The pod with these claims, as the Pods API shows it.
-  void ShowPod(const Pod& pod, const Claims& claims) const {
-    kubernetes::v1::Pod message;
-    ASSERT_TRUE(message.ParseFromString(simulator::ToV1Pod(pod)));
-    for (const auto& [container, claim] : claims) {
-      auto& entry = *message.mutable_spec()->add_resource_claims();
-      entry.set_name("of-" + container);
-      entry.set_resource_claim_name(claim);
-      for (auto& one : *message.mutable_spec()->mutable_containers()) {
-        if (one.name() != container) continue;
-        one.mutable_resources()->add_claims()->set_name("of-" + container);
-      }
+  void ShowPod(const Pod& pod) {
+    if (!api_) {
+      auto api = simulator::PodsApi::Start(PodsApiEndpoint());
+      ASSERT_TRUE(api.ok()) << api.error().Text();
+      api_ = *std::move(api);
     }
-    api_->SetPodBytes(pod.uid, message.SerializeAsString());
+    api_->SetPod(pod);
   }
 
+  static dra::PreparedDevice Gpu(const std::string& number) {
+    return testing::ClaimsTree::Gpu(number);
+  }
   static v1::ContainerConfig Claiming(int cpus, const std::string& device,
                                       const std::string& name = "app") {
     v1::ContainerConfig config = Pinned(cpus, name);
     config.add_cdi_devices()->set_name("example.com/gpu=" + device);
     return config;
   }
-  Answer<v1::CreateContainerResponse> CreateIn(const v1::PodSandboxConfig& pod,
-                                               const v1::ContainerConfig& container) const {
-    return Create(Run(pod), pod, container);
+  // The CPUs of a new container, or the error.
+  std::string CreateIn(const std::string& sandbox, const v1::PodSandboxConfig& pod,
+                       const v1::ContainerConfig& container) const {
+    const auto created = Create(sandbox, pod, container);
+    if (!created.status.ok()) return created.status.error_message();
+    return CpusOf(created.response.container_id());
+  }
+  std::string CreateIn(const v1::PodSandboxConfig& pod,
+                       const v1::ContainerConfig& container) const {
+    return CreateIn(Run(pod), pod, container);
+  }
+  bool IsDecided(const std::string& pod_uid) const {
+    return State().find("\"" + pod_uid + "\"") != std::string::npos;
   }
 
   const testing::ClaimsTree claims_;
@@ -82,91 +82,114 @@ const std::map<std::string, std::string> kTwoCpus = {{"cpu", "2"}, {"memory", "1
 
 TEST_F(DaemonClaims, CpusAreBesideTheDeviceThatCreateContainerNames) {
   Start(Policy("single-numa-node"));
-  const auto far = CreateIn(PodConfig("far"), Claiming(2, "1"));
+  claims_.Prepare("far", {Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("far");
+  const auto far = Create(Run(pod), pod, Claiming(2, "1"));
   ASSERT_TRUE(far.status.ok()) << far.status.error_message();
   EXPECT_EQ(CpusOf(far.response.container_id()), "14-15");
-  const auto near = CreateIn(PodConfig("near"), Claiming(2, "0"));
-  ASSERT_TRUE(near.status.ok()) << near.status.error_message();
-  EXPECT_EQ(CpusOf(near.response.container_id()), "1-2");
   // The runtime gets the names as they came.
   const auto config = runtime_->FindContainer(far.response.container_id())->config;
   ASSERT_EQ(config.cdi_devices_size(), 1);
   EXPECT_EQ(config.cdi_devices(0).name(), "example.com/gpu=1");
 }
 
-TEST_F(DaemonClaims, WholePodIsDecidedByItsPreparedClaims) {
-  StartPodsApi();
+// As those of a device plugin that is registered with the kubelet.
+TEST_F(DaemonClaims, OtherCdiNamesAreNoClaims) {
+  Start(Policy("single-numa-node"));
+  EXPECT_EQ(CreateIn(PodConfig("none"), Claiming(2, "1")), "1-2");
+  claims_.Prepare("p", {Gpu("1")});
+  EXPECT_EQ(CreateIn(PodConfig("p"), Claiming(2, "of-a-plugin")), "3-4");
+}
+
+TEST_F(DaemonClaims, PodOfOneContainerIsDecidedBeforeItsSandboxIsCreated) {
   Start(Policy("restricted"));
-  ShowPod(MakePod("p", {App("a", kTwoCpus), App("b", kTwoCpus), App("c", kTwoCpus)}),
-          {{"a", "far"}, {"b", "near"}});
-  claims_.Prepare("p", {{"far", {"1"}}, {"near", {"0"}}}, "default");
-  Run(PodConfig("p"));
-  EXPECT_NE(State().find(R"("p":{"a":"14-15","b":"1-2","c":"3-4"})"), std::string::npos) << State();
+  ShowPod(MakePod("p", {App("app", kTwoCpus)}));
+  claims_.Prepare("p", {Gpu("1")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const std::string sandbox = Run(pod);
+  EXPECT_NE(State().find(R"("p":{"app":"14-15"})"), std::string::npos) << State();
   const control::ControlClient client(DaemonOptions().ControlSocket());
   const auto explained = client.Explain("pod-p", 1);
   ASSERT_TRUE(explained.ok()) << explained.error().Text();
   ASSERT_EQ(explained->decisions_size(), 1);
-  EXPECT_NE(explained->decisions(0).DebugString().find("claimed devices"), std::string::npos);
-  EXPECT_NE(explained->decisions(0).DebugString().find("example.com/gpu=1 on NUMA node 1"),
-            std::string::npos)
-      << explained->decisions(0).DebugString();
+  const std::string text = explained->decisions(0).DebugString();
+  EXPECT_NE(text.find("claimed devices"), std::string::npos) << text;
+  EXPECT_NE(text.find("example.com/gpu1 on NUMA node 1"), std::string::npos) << text;
+  // The decision stands, whatever becomes of the files.
+  claims_.Write({"kubelet/dra_manager_state", "{}"});
+  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1")), "14-15");
 }
 
-TEST_F(DaemonClaims, WhatIsNotPreparedIsRefusedUntilItIs) {
-  StartPodsApi();
+TEST_F(DaemonClaims, ContainersOfAPodAreDecidedEachByItsNames) {
   Start(Policy("single-numa-node"));
-  ShowPod(MakePod("p", {App("app", kTwoCpus)}), {{"app", "far"}});
-  claims_.Prepare("other", {{"far", {"1"}}}, "default");
+  ShowPod(MakePod("p", {App("a", kTwoCpus), App("b", kTwoCpus), App("c", kTwoCpus)}));
+  claims_.Prepare("p", {Gpu("0"), Gpu("1")});
   const v1::PodSandboxConfig pod = PodConfig("p");
   const std::string sandbox = Run(pod);
-  const auto refused = Create(sandbox, pod, Claiming(2, "1"));
-  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_NE(refused.status.error_message().find(
-                "the kubelet has not prepared ResourceClaim default/far for this pod"),
-            std::string::npos)
-      << refused.status.error_message();
-  EXPECT_EQ(State().find("\"p\""), std::string::npos) << State();
-  claims_.Prepare("p", {{"far", {"1"}}}, "default");
-  const auto created = Create(sandbox, pod, Claiming(2, "1"));
-  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
-  EXPECT_EQ(CpusOf(created.response.container_id()), "14-15");
+  EXPECT_FALSE(IsDecided("p")) << State();
+  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "1", "a")), "14-15");
+  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "0", "b")), "1-2");
+  EXPECT_EQ(CreateIn(sandbox, pod, Pinned(2, "c")), "3-4");
+}
+
+TEST_F(DaemonClaims, InScopePodAllContainersAreBesideAllDevices) {
+  Start(Policy("single-numa-node", "pod"));
+  ShowPod(MakePod("p", {App("a", kTwoCpus), App("b", kTwoCpus)}));
+  claims_.Prepare("p", {Gpu("1")});
+  Run(PodConfig("p"));
+  EXPECT_NE(State().find(R"("p":{"a":"14-15","b":"16-17"})"), std::string::npos) << State();
+  claims_.Prepare("q", {Gpu("0"), Gpu("1")});
+  EXPECT_NE(CreateIn(PodConfig("q"), Claiming(2, "0")).find("TopologyAffinityError"),
+            std::string::npos);
 }
 
 TEST_F(DaemonClaims, DeviceWithoutSpecificationIsRefusedByTheStrictPoliciesOnly) {
   Start(Policy("restricted"));
-  const auto refused = CreateIn(PodConfig("p"), Claiming(2, "7"));
+  claims_.Prepare("p", {Gpu("7")});
+  const v1::PodSandboxConfig pod = PodConfig("p");
+  const std::string sandbox = Run(pod);
+  const auto refused = Create(sandbox, pod, Claiming(2, "7"));
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_NE(refused.status.error_message().find("no CDI specification describes example.com/gpu=7"),
+  EXPECT_NE(refused.status.error_message().find(
+                "example.com/gpu7: no CDI specification describes example.com/gpu=7"),
             std::string::npos)
       << refused.status.error_message();
+  EXPECT_FALSE(IsDecided("p")) << State();
+  claims_.AddGpu("7", 1);
+  EXPECT_EQ(CreateIn(sandbox, pod, Claiming(2, "7")), "14-15");
   StopDaemon();
   StartDaemon(Policy("best-effort"));
-  const auto created = CreateIn(PodConfig("q"), Claiming(2, "7"));
-  EXPECT_TRUE(created.status.ok()) << created.status.error_message();
+  claims_.Prepare("q", {Gpu("8")});
+  EXPECT_EQ(CreateIn(PodConfig("q"), Claiming(2, "8")), "1-2");
 }
 
-// An annotation names all containers, but not their claims.
-TEST_F(DaemonClaims, PodWithoutKnownClaimsIsDecidedContainerByContainer) {
+TEST_F(DaemonClaims, UnreadableClaimsRefuseOnlyContainersWithDevices) {
   Start(Policy("single-numa-node"));
-  claims_.Prepare("p", {{"far", {"1"}}}, "default");
-  const std::string two = R"({"limits":{"cpu":"2","memory":"100Mi"}})";
-  const v1::PodSandboxConfig pod = PodConfig("p", "", "{\"a\":" + two + ",\"b\":" + two + "}");
+  ShowPod(MakePod("p", {App("a", kTwoCpus), App("b", kTwoCpus)}));
+  claims_.Write({"kubelet/dra_manager_state", "{}"});
+  const v1::PodSandboxConfig pod = PodConfig("p");
   const std::string sandbox = Run(pod);
-  EXPECT_EQ(State().find("\"p\""), std::string::npos) << State();
-  const auto plain = Create(sandbox, pod, Pinned(2, "a"));
-  ASSERT_TRUE(plain.status.ok()) << plain.status.error_message();
-  EXPECT_EQ(CpusOf(plain.response.container_id()), "1-2");
-  const auto claiming = Create(sandbox, pod, Claiming(2, "1", "b"));
-  ASSERT_TRUE(claiming.status.ok()) << claiming.status.error_message();
-  EXPECT_EQ(CpusOf(claiming.response.container_id()), "14-15");
+  EXPECT_EQ(CreateIn(sandbox, pod, Pinned(2, "a")), "1-2");
+  EXPECT_NE(CreateIn(sandbox, pod, Claiming(2, "1", "b")).find("dra_manager_state"),
+            std::string::npos);
+}
+
+// A container that shares CPUs has nothing to align, wherever its devices are.
+TEST_F(DaemonClaims, SharedContainerMayHaveDevicesEverywhere) {
+  Start(Policy("single-numa-node"));
+  claims_.Prepare("p", {Gpu("0"), Gpu("1"), Gpu("7")});
+  v1::ContainerConfig monitor = Shared();
+  for (const char* const device : {"0", "1", "7"}) {
+    monitor.add_cdi_devices()->set_name("example.com/gpu=" + std::string(device));
+  }
+  EXPECT_EQ(CreateIn(BurstablePod("p"), monitor), "0-27");
 }
 
 TEST_F(DaemonClaims, WithoutDirectoriesNothingFollowsDevices) {
   is_on_ = false;
   Start(Policy("single-numa-node"));
-  const auto created = CreateIn(PodConfig("p"), Claiming(2, "1"));
-  ASSERT_TRUE(created.status.ok()) << created.status.error_message();
-  EXPECT_EQ(CpusOf(created.response.container_id()), "1-2");
+  claims_.Prepare("p", {Gpu("1")});
+  EXPECT_EQ(CreateIn(PodConfig("p"), Claiming(2, "1")), "1-2");
 }
 
 }  // namespace

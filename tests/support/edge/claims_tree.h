@@ -1,9 +1,8 @@
-// The files of a kubelet, a DRA driver and a kernel with devices that a claim has: CDI names
-// example.com/gpu=N, device nodes /dev/gpuN.
+// The files of a kubelet, DRA drivers and a kernel with devices of claims: drivers example.com and
+// others, CDI names example.com/gpu=N, device nodes /dev/gpuN.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,53 +22,57 @@ class ClaimsTree : public FakeTree {
             .root = root()};
   }
 
+  // The device gpuN of driver example.com, without its files.
+  static dra::PreparedDevice Gpu(const std::string& number) {
+    return {"example.com", "gpu" + number, {"example.com/gpu=" + number}};
+  }
+
   // A device of the kernel and its specification.
-  void AddDevice(const std::string& number, int numa_node) const {
+  void AddGpu(const std::string& number, int numa_node) const {
     const std::string name = "gpu" + number;
     const std::string directory = "sys/devices/pci0000:00/0000:0" + number + ":00.0";
     Write({directory + "/numa_node", std::to_string(numa_node) + "\n"});
     Write({directory + "/gpu/" + name + "/uevent", "DEVNAME=" + name + "\n"});
     Write(FakeEntry::Link("sys/dev/char/500:" + number, "../../../" + directory + "/gpu/" + name));
-    Specify("gpu", number, {{"deviceNodes", {{{"path", "/dev/" + name}}}}});
+    Specify("example.com/gpu", number, {{"deviceNodes", {{{"path", "/dev/" + name}}}}});
   }
 
-  // The metadata of a claim's request (KEP-5304), as a CDI device of the kind metadata.
-  void AddMetadata(const std::string& name, const std::string& text) const {
-    const std::string file = "kubelet/plugins/example.com/dra-device-metadata/ns_claim/gpus/";
-    Write({file + "metadata.json", text});
-    Specify("metadata", name, {{"mounts", {{{"hostPath", root() / (file + "metadata.json")}}}}});
+  // Metadata of a claim (KEP-5304) as a CDI device of the kind KIND.
+  void AddMetadata(const std::string& kind, const std::string& name,
+                   const std::string& text) const {
+    const std::string file =
+        "kubelet/plugins/example.com/dra-device-metadata/ns_" + name + "/gpus/metadata.json";
+    Write({file, text});
+    Specify(kind, name, {{"mounts", {{{"hostPath", root() / file}}}}});
   }
 
-  // Writes dra_manager_state: the numbers of the devices of each claim in namespace `name_space`.
-  void Prepare(const std::string& pod_uid,
-               const std::map<std::string, std::vector<std::string>>& devices_by_claim,
-               const std::string& name_space = "ns") const {
+  // Writes dra_manager_state with one claim.
+  void Prepare(const std::string& pod_uid, const std::vector<dra::PreparedDevice>& prepared) const {
     using nlohmann::json;
-    json entries = json::array();
-    for (const auto& [claim, numbers] : devices_by_claim) {
-      json devices = json::array();
-      for (const std::string& number : numbers) {
-        devices.push_back(
-            {{"RequestNames", {"gpus"}}, {"CDIDeviceIDs", {"example.com/gpu=" + number}}});
-      }
-      entries.push_back({{"ClaimName", claim},
-                         {"Namespace", name_space},
-                         {"PodUIDs", {{pod_uid, json::object()}}},
-                         {"DriverState", {{"example.com", {{"Devices", devices}}}}}});
+    json drivers = json::object();
+    for (const dra::PreparedDevice& device : prepared) {
+      drivers[device.driver]["Devices"].push_back({{"PoolName", "node"},
+                                                   {"DeviceName", device.name},
+                                                   {"RequestNames", {"gpus"}},
+                                                   {"CDIDeviceIDs", device.cdi_names}});
     }
-    const std::string data = json{{"Entries", entries}}.dump();
+    const json claim = {{"ClaimName", "gpus"},
+                        {"Namespace", "default"},
+                        {"PodUIDs", {{pod_uid, json::object()}}},
+                        {"DriverState", drivers}};
+    const std::string data = json{{"ClaimInfoStateList", {claim}}}.dump();
     Write({"kubelet/dra_manager_state", json{{"Data", data}, {"Checksum", Checksum(data)}}.dump()});
   }
 
- private:
   void Specify(const std::string& kind, const std::string& name,
                const nlohmann::json& edits) const {
     const nlohmann::json spec = {{"cdiVersion", "0.5.0"},
-                                 {"kind", "example.com/" + kind},
+                                 {"kind", kind},
                                  {"devices", {{{"name", name}, {"containerEdits", edits}}}}};
-    Write({"cdi/" + kind + "-" + name + ".json", spec.dump()});
+    Write({"cdi/" + kind.substr(kind.find('/') + 1) + "-" + name + ".json", spec.dump()});
   }
 
+ private:
   // CRC-32 by the polynomial division of its definition.
   static uint32_t Checksum(const std::string& text) {
     uint32_t remainder = 0xFFFFFFFF;

@@ -32,7 +32,7 @@ Node NodeClaiming(TopologyManagerPolicy policy,
 
 Container Claiming(const std::string& name, const std::string& cpus, std::vector<int64_t> numa) {
   Container container = App(name, {{"cpu", cpus}, {"memory", "64Mi"}});
-  container.claimed_devices = {{"example.com/gpu=" + name, std::move(numa)}};
+  container.claimed_devices = {{"example.com/" + name, std::move(numa)}};
   return container;
 }
 
@@ -90,7 +90,7 @@ TEST(ClaimedDevices, MoreCpusThanANodeHasIncludeAllOfTheirNode) {
   ASSERT_FALSE(admission.admitted());
   EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
   const std::string text = Explain(node, NodeState::Initial(node), pod, *admission.refusal).message;
-  EXPECT_NE(text.find("claimed: example.com/gpu=a on NUMA node 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("claimed: example.com/a on NUMA node 1"), std::string::npos) << text;
 }
 
 // The four CPUs of node 1 would be enough for the pod, but not beside the device of node 0.
@@ -101,29 +101,59 @@ TEST(ClaimedDevices, RefusalSaysThatTheirPlaceIsTheCause) {
   ASSERT_FALSE(admission.admitted());
   const std::string text = Explain(node, NodeState::Initial(node), pod, *admission.refusal).message;
   EXPECT_NE(text.find("its claimed devices are where the rest of its request does not fit beside "
-                      "them (example.com/gpu=a on NUMA node 0)"),
+                      "them (example.com/a on NUMA node 0)"),
             std::string::npos)
       << text;
 }
 
 TEST(ClaimedDevices, OnTwoNodesTheyAreRefusedBySingleNumaNodeOnly) {
   Container container = Claiming("a", "2", {0});
-  container.claimed_devices.push_back({"example.com/gpu=other", {1}});
+  container.claimed_devices.push_back({"example.com/other", {1}});
   const Pod pod = MakePod("p", {container});
   EXPECT_FALSE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kSingleNumaNode), pod).admitted());
   EXPECT_TRUE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kRestricted), pod).admitted());
   EXPECT_TRUE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kBestEffort), pod).admitted());
 }
 
-TEST(ClaimedDevices, InScopePodTheyUniteAcrossContainers) {
+TEST(ClaimedDevices, InScopePodTheyAreThePods) {
   const Node node =
       NodeClaiming(TopologyManagerPolicy::kSingleNumaNode, TopologyManagerScope::kPod);
-  const Container plain = App("b", {{"cpu", "2"}, {"memory", "64Mi"}});
-  const Admission together = AdmitOn(node, MakePod("p", {Claiming("a", "1", {1}), plain}));
+  Pod pod = MakePod("p", {App("a", {{"cpu", "1"}, {"memory", "64Mi"}}),
+                          App("b", {{"cpu", "2"}, {"memory", "64Mi"}})});
+  pod.claimed_devices = {{"example.com/a", {1}}};
+  const Admission together = AdmitOn(node, pod);
   ASSERT_TRUE(together.admitted());
+  EXPECT_EQ(together.assignments.at("a").exclusive.ToString(), "4");
   EXPECT_EQ(together.assignments.at("b").exclusive.ToString(), "5-6");
-  EXPECT_FALSE(
-      AdmitOn(node, MakePod("p", {Claiming("a", "1", {1}), Claiming("b", "1", {0})})).admitted());
+  pod.claimed_devices.push_back({"example.com/b", {0}});
+  const Admission apart = AdmitOn(node, pod);
+  ASSERT_FALSE(apart.admitted());
+  const std::string text = Explain(node, NodeState::Initial(node), pod, *apart.refusal).message;
+  EXPECT_NE(text.find("; claimed: example.com/a on NUMA node 1, example.com/b on NUMA node 0"),
+            std::string::npos)
+      << text;
+}
+
+// A monitor of all devices, or a container of a Burstable pod.
+TEST(ClaimedDevices, RefuseNoContainerThatHasNothingToAlign) {
+  const Node node = NodeClaiming(TopologyManagerPolicy::kSingleNumaNode);
+  Container container = App("a", {{"cpu", "500m"}, {"memory", "64Mi"}});
+  container.claimed_devices = {{"example.com/a", {0}}, {"example.com/b", {1}}};
+  EXPECT_TRUE(AdmitOn(node, MakePod("p", {container})).admitted());
+  container.resources = {};
+  EXPECT_TRUE(AdmitOn(node, MakePod("p", {container})).admitted());
+}
+
+TEST(ClaimedDevices, NodeWithoutCpusIsNoPlaceForAnything) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  const Result<Node> node =
+      Node::Make(MakeMachine("socket:2 numa:1 core:4 thread:1 cpuless=1"), config);
+  ASSERT_TRUE(node.ok()) << node.error().message;
+  ASSERT_EQ(node->machine.numa_count(), 3);
+  EXPECT_TRUE(AdmitOn(*node, MakePod("p", {Claiming("a", "2", {2})})).admitted());
 }
 
 TEST(ClaimedDevices, AreHintsBesideThoseOfTheKubeletsManagers) {

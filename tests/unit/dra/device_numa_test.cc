@@ -65,6 +65,7 @@ TEST_F(DeviceNumaTest, NvidiaGpuIsFoundByItsMinorNumber) {
   tree_.Write({"proc/driver/nvidia/gpus/0000:81:00.0/information",
                "Model: \t\t NVIDIA H200\nBus Location: \t 0000:81:00.0\nDevice Minor: \t 3\n"});
   EXPECT_EQ(*OfNode("/dev/nvidia3"), NumaIds{1});
+  EXPECT_EQ(*OfNode("/run/nvidia/driver/dev/nvidia3"), NumaIds{1});
   EXPECT_EQ(*OfNode("/dev/nvidia2"), NumaIds());
   EXPECT_EQ(*OfNode("/dev/nvidiactl"), NumaIds());
 }
@@ -86,6 +87,12 @@ TEST_F(DeviceNumaTest, PciDeviceAndPcieRootAreFoundByName) {
   EXPECT_EQ(*kernel.OfPcieRoot("pci0000:80"), NumaIds{1});
   EXPECT_EQ(*kernel.OfPcieRoot("pci0000:00"), NumaIds());
   EXPECT_EQ(*kernel.OfPcieRoot("../devices/pci0000:80"), NumaIds());
+}
+
+TEST_F(DeviceNumaTest, WithoutSysfsNothingIsKnown) {
+  EXPECT_EQ(*OfNode("/dev/nvidia0"), NumaIds());
+  EXPECT_EQ(*OfNode("/dev/dri/renderD128"), NumaIds());
+  EXPECT_EQ(*DeviceNuma(tree_.root() / "missing").OfPciDevice("0000:81:00.0"), NumaIds());
 }
 
 TEST_F(DeviceNumaTest, UnreadableNumberIsAnErrorWithTheFile) {

@@ -70,32 +70,6 @@ TEST(V1Pod, ExtendedResourcesOfDraDriversAreNotDevicePlugins) {
   EXPECT_TRUE(pod->containers.at(1).resources.limits.contains("example.com/gpu"));
 }
 
-// Field numbers as in IsParsedByTheFieldNumbersOfKubernetes. The pod has a claim by its name, one
-// of a template, one that it turned out not to need, and one that is not made yet.
-TEST(V1Pod, ClaimsAreFoundByTheNamesThatContainersUse) {
-  const auto use = [](const std::string& name, const std::string& request) {
-    return Field(3, Field(1, name) + (request.empty() ? "" : Field(2, request)));
-  };
-  const std::string prepare = Field(1, "prepare") + Field(8, use("named", "one"));
-  const std::string app = Field(1, "app") + Field(8, use("made", "") + use("unneeded", "") +
-                                                         use("late", "") + use("unknown", ""));
-  const std::string spec =
-      Field(2, app) + Field(20, prepare) + Field(39, Field(1, "named") + Field(3, "claim-1")) +
-      Field(39, Field(1, "made") + Field(4, "template")) + Field(39, Field(1, "unneeded")) +
-      Field(39, Field(1, "late") + Field(4, "template"));
-  const std::string mapping = Field(1, "app") + Field(2, "example.com/gpu") + Field(3, "request-0");
-  const std::string status = Field(15, Field(1, "made") + Field(2, "claim-2")) +
-                             Field(15, Field(1, "unneeded")) +
-                             Field(18, Field(1, mapping) + Field(2, "claim-3"));
-  const dra::ClaimUses uses =
-      ClaimUsesOf(Field(1, Field(5, "uid")) + Field(2, spec) + Field(3, status));
-  const dra::ClaimUses expected = {
-      {"prepare", {{"claim-1", "one"}}},
-      {"app", {{"claim-2", ""}, {"late", ""}, {"claim-3", "request-0"}}}};
-  EXPECT_EQ(uses, expected);
-  EXPECT_TRUE(ClaimUsesOf("no pod").empty());
-}
-
 // Field numbers as in IsParsedByTheFieldNumbersOfKubernetes.
 TEST(V1Pod, EphemeralContainersAreNamedBesideThePod) {
   const std::string debugger = Field(1, Field(1, "debugger") + Field(2, "image")) + Field(2, "app");
