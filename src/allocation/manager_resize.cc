@@ -37,22 +37,23 @@ void AllocationManager::Resize(Pod pod, std::string container, int64_t count, Re
 }
 
 // The CPUs of the larger set are reserved while the new set is written: so a grow is not visible
-// before it is on the disk, and what a shrink takes away goes to nobody before.
+// before it is on the disk, and what a shrink takes away goes to no other container before.
 void AllocationManager::StartResize(Pod pod, const std::string& container, int64_t count,
                                     ResizeDone done) {
   queue_->AssertOnThisThread();
   if (stopping_) return done(AligndStops());
   const ContainerKey key{pod.uid, container};
-  const std::string who = "container " + container + " of pod " + NameOrUid(pod);
+  const std::string subject = "container " + container + " of pod " + NameOrUid(pod);
   if (IsBeingAdmitted(pod.uid)) {
-    return done(MustRepeat(who + " is not resized: its pod is being admitted"));
+    return done(MustRepeat(subject + " is not resized: its pod is being admitted"));
   }
   if (resizes_.contains(pod.uid)) {
-    return done(MustRepeat(who + " is not resized: another resize of its pod is being written"));
+    return done(
+        MustRepeat(subject + " is not resized: another resize of its pod is being written"));
   }
   const admission::NodeState& state = ledger_.state();
   if (state.cpu.Find(key) == nullptr) {
-    return done(MustRepeat(who + " is not resized: it has no exclusive CPUs any more"));
+    return done(MustRepeat(subject + " is not resized: it has no exclusive CPUs any more"));
   }
   admission::ResizeDecision decision = admission::Resize(node_, state, key, count);
   if (decision.refusal) return done(InPod(*std::move(decision.refusal), NameOrUid(pod), container));

@@ -101,7 +101,7 @@ Result<Done> OriginalsFile::SaveNew(const Originals& now) {
 
 Result<Done> OriginalsFile::Save(const Originals& now) {
   Result<Done> written = Write(now);
-  // After a failure the file has the entries of before, of now, or cannot be told; the CPU file
+  // After a failure the file has the entries of before or of now, which is not known; the CPU file
   // needs those of now.
   if (written.ok() || is_uncertain_) kept_ = now;
   return written;

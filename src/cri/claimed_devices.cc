@@ -59,8 +59,7 @@ Result<Done> RequireKnownPlaces(const Machine& machine, bool is_sandbox,
                                 const std::vector<ClaimedDevice>& devices) {
   for (const ClaimedDevice& device : devices) {
     if (is_sandbox && device.numa.empty()) {
-      return Error{ErrorCode::kUnavailable,
-                   "its driver may still tell where " + device.name + " is",
+      return Error{ErrorCode::kUnavailable, "it is not known yet where " + device.name + " is",
                    "nothing: it is decided about again when its containers are created"};
     }
     for (const int64_t node : device.numa) {
@@ -89,7 +88,7 @@ Result<Done> AddDevices(const ClaimQuestion& question, Pod& pod) {
     if (question.is_sandbox) {
       return Error{
           ErrorCode::kUnavailable,
-          "it has ResourceClaims, and CRI tells at CreateContainer which of its containers "
+          "it has ResourceClaims, and CRI shows at CreateContainer which of its containers "
           "have them",
           "nothing: its containers are decided about one by one"};
     }

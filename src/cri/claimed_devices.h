@@ -14,7 +14,7 @@ namespace alignd::cri {
 // devices, or the container has its assignment already. `config` is the container that is to be
 // created, with the CDI names that the kubelet gives it; null at RunPodSandbox.
 // With topology scope pod, and in a pod of one container, the devices are those of all claims that
-// the kubelet has had prepared for the pod. Otherwise CRI alone tells which container has which
+// the kubelet has had prepared for the pod. Otherwise CRI alone shows which container has which
 // device, when the container is created: the pod is reduced to that container.
 // `done` runs once, perhaps before this returns, and on any thread. Errors, all kUnavailable: it is
 // not known which devices the pod has, or where they are. At CreateContainer with topology policy

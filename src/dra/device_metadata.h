@@ -9,7 +9,7 @@
 
 namespace alignd::dra {
 
-// One device, with the attributes that tell its place. Empty: the driver does not say.
+// One device, with the attributes that say where it is. Empty: the driver does not say.
 struct DeviceMetadata {
   std::string name;
   std::optional<int64_t> numa_node;

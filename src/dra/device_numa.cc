@@ -118,7 +118,7 @@ Result<NumaIds> DeviceNuma::OfDirectory(fs::path directory) const {
                    file.string() + ": \"" + std::string(number) + "\" is no NUMA node",
                    "check that --root has this machine's sys"};
     }
-    if (id == -1) return NumaIds();  // the firmware does not tell
+    if (id == -1) return NumaIds();  // the firmware does not say
     return NumaIds{id};
   }
   return NumaIds();

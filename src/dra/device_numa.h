@@ -1,4 +1,4 @@
-// On which NUMA node a device is, as the kernel tells it.
+// On which NUMA node a device is, as the kernel shows it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ using NumaIds = std::set<int64_t>;
 
 // Reads sys/ and proc/ below a root, not dev/: a service may have a /dev of its own. One object
 // serves one question: it keeps what it has read. May block. All answers are NUMA node ids; empty:
-// the kernel does not tell, or the device is no hardware. Errors: kIo, kCorrupt.
+// the kernel does not show it, or the device is no hardware. Errors: kIo, kCorrupt.
 class DeviceNuma {
  public:
   explicit DeviceNuma(std::filesystem::path root) : root_(std::move(root)) {}

@@ -35,7 +35,7 @@ enum class ContainerKind {
 // A device that was allocated to a container before the pod's admission, by DRA.
 struct ClaimedDevice {
   std::string name;                // driver and device: gpu.example.com/gpu-0
-  std::vector<int64_t> numa = {};  // NUMA node ids; empty: nothing tells on which it is
+  std::vector<int64_t> numa = {};  // NUMA node ids; empty: unknown
 
   friend bool operator==(const ClaimedDevice&, const ClaimedDevice&) = default;
 };

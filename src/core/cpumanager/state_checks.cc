@@ -67,13 +67,14 @@ void CheckOriginals(const CpuState& state, std::vector<std::string>& broken) {
   for (const auto& [pod_uid, containers] : state.originals) {
     if (containers.empty()) broken.push_back("pod " + pod_uid + " has no original CPUs");
     for (const auto& [name, original] : containers) {
-      const std::string who = "pod " + pod_uid + ": " + name;
+      const std::string container = "pod " + pod_uid + ": " + name;
       const CpuSet* const assigned = state.Find({pod_uid, name});
-      if (original.empty()) broken.push_back(who + " has no original CPU");
+      if (original.empty()) broken.push_back(container + " has no original CPU");
       if (assigned == nullptr) {
-        broken.push_back(who + " has original CPUs and no assignment");
+        broken.push_back(container + " has original CPUs and no assignment");
       } else if (!assigned->Contains(original)) {
-        broken.push_back(who + " lost its original CPUs " + (original - *assigned).ToString());
+        broken.push_back(container + " lost its original CPUs " +
+                         (original - *assigned).ToString());
       }
     }
   }

@@ -133,7 +133,7 @@ TEST_F(ResizeInPlace, ContainerWithoutExclusiveCpusIsNotResized) {
   EXPECT_TRUE(IsNotResized(ResizeNow(world, "pod", 2), ErrorCode::kUnavailable));
 }
 
-TEST_F(ResizeInPlace, GrowIsNotVisibleBeforeItIsOnTheDiskAndItsCpusGoToNobodyElse) {
+TEST_F(ResizeInPlace, GrowIsNotVisibleBeforeItIsOnTheDiskAndItsCpusGoToNoOtherContainer) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   const CpuSet before = Now();
   std::future<ResizeOutcome> grown = Begin(8);
@@ -155,7 +155,7 @@ TEST_F(ResizeInPlace, GrowIsNotVisibleBeforeItIsOnTheDiskAndItsCpusGoToNobodyEls
   EXPECT_EQ(world.saved(), Persistent(world.published()));
 }
 
-TEST_F(ResizeInPlace, WhatAShrinkTakesAwayGoesToNobodyBeforeItIsOnTheDisk) {
+TEST_F(ResizeInPlace, WhatAShrinkTakesAwayGoesToNoOtherContainerBeforeItIsOnTheDisk) {
   ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   ASSERT_TRUE(std::holds_alternative<CpuSet>(ResizeNow(world, "pod", 10)));
   const CpuSet before = Now();

@@ -49,12 +49,15 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClaimedDevicesOfEachPolicy,
 TEST_P(ClaimedDevicesOfEachPolicy, CpusAreOnTheNodeOfTheDevice) {
   for (const auto scope : {TopologyManagerScope::kContainer, TopologyManagerScope::kPod}) {
     const Node node = NodeClaiming(GetParam(), scope);
-    const Admission far = AdmitOn(node, MakePod("p", {Claiming("a", "2", {1})}));
-    ASSERT_TRUE(far.admitted()) << far.refusal->message;
-    EXPECT_EQ(far.assignments.at("a").exclusive.ToString(), "4-5");
-    const Admission near = AdmitOn(node, MakePod("p", {Claiming("a", "2", {0})}));
-    ASSERT_TRUE(near.admitted());
-    EXPECT_EQ(near.assignments.at("a").exclusive.ToString(), "1-2");
+    for (const auto& [numa, cpus] : {std::pair<int64_t, const char*>{1, "4-5"}, {0, "1-2"}}) {
+      Pod pod = MakePod("p", {Claiming("a", "2", {numa})});
+      if (scope == TopologyManagerScope::kPod) {
+        pod.claimed_devices = std::exchange(pod.containers[0].claimed_devices, {});
+      }
+      const Admission admission = AdmitOn(node, pod);
+      ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
+      EXPECT_EQ(admission.assignments.at("a").exclusive.ToString(), cpus);
+    }
   }
 }
 
@@ -76,21 +79,23 @@ TEST_P(ClaimedDevicesOfEachPolicy, ContainersAlignEachWithItsOwn) {
   EXPECT_EQ(admission.assignments.at("b").exclusive.ToString(), "1-2");
 }
 
-// As with a device of a plugin: five CPUs need both nodes in any case.
-TEST(ClaimedDevices, MoreCpusThanANodeHasIncludeAllOfTheirNode) {
+// As with a device of a plugin: the hints of five CPUs, which need both nodes, are not those of the
+// device.
+TEST(ClaimedDevices, MoreCpusThanTheirNodeHasAreAdmittedByBestEffortOnly) {
   const Pod pod = MakePod("p", {Claiming("a", "5", {1})});
+  const Admission spread = AdmitOn(NodeClaiming(TopologyManagerPolicy::kBestEffort), pod);
+  ASSERT_TRUE(spread.admitted());
+  EXPECT_EQ(spread.assignments.at("a").exclusive.ToString(), "1,4-7");
   for (const auto policy :
-       {TopologyManagerPolicy::kBestEffort, TopologyManagerPolicy::kRestricted}) {
-    const Admission admission = AdmitOn(NodeClaiming(policy), pod);
-    ASSERT_TRUE(admission.admitted());
-    EXPECT_EQ(admission.assignments.at("a").exclusive.ToString(), "1,4-7");
+       {TopologyManagerPolicy::kRestricted, TopologyManagerPolicy::kSingleNumaNode}) {
+    const Node node = NodeClaiming(policy);
+    const Admission admission = AdmitOn(node, pod);
+    ASSERT_FALSE(admission.admitted());
+    EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
+    const std::string text =
+        Explain(node, NodeState::Initial(node), pod, *admission.refusal).message;
+    EXPECT_NE(text.find("claimed: example.com/a on NUMA node 1"), std::string::npos) << text;
   }
-  const Node node = NodeClaiming(TopologyManagerPolicy::kSingleNumaNode);
-  const Admission admission = AdmitOn(node, pod);
-  ASSERT_FALSE(admission.admitted());
-  EXPECT_EQ(admission.refusal->reason, "TopologyAffinityError");
-  const std::string text = Explain(node, NodeState::Initial(node), pod, *admission.refusal).message;
-  EXPECT_NE(text.find("claimed: example.com/a on NUMA node 1"), std::string::npos) << text;
 }
 
 // The four CPUs of node 1 would be enough for the pod, but not beside the device of node 0.
@@ -106,12 +111,13 @@ TEST(ClaimedDevices, RefusalSaysThatTheirPlaceIsTheCause) {
       << text;
 }
 
-TEST(ClaimedDevices, OnTwoNodesTheyAreRefusedBySingleNumaNodeOnly) {
+// Two CPUs fit on one node.
+TEST(ClaimedDevices, OnTwoNodesTheyAreAdmittedByBestEffortOnly) {
   Container container = Claiming("a", "2", {0});
   container.claimed_devices.push_back({"example.com/other", {1}});
   const Pod pod = MakePod("p", {container});
   EXPECT_FALSE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kSingleNumaNode), pod).admitted());
-  EXPECT_TRUE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kRestricted), pod).admitted());
+  EXPECT_FALSE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kRestricted), pod).admitted());
   EXPECT_TRUE(AdmitOn(NodeClaiming(TopologyManagerPolicy::kBestEffort), pod).admitted());
 }
 

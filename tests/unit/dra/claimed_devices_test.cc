@@ -70,12 +70,12 @@ TEST_F(ClaimedDevicesTest, DriverOverridesTheKernelForEachDeviceOfItsOwn) {
   tree_.AddGpu("1", 0);
   tree_.AddMetadata("k8s.example.com/metadata", "claim",
                     Metadata("gpu0", R"("resource.kubernetes.io/numaNode":{"int":1})"));
-  PreparedDevice told = Gpu("0");
-  PreparedDevice untold = Gpu("1");
-  for (PreparedDevice* device : {&told, &untold}) {
+  PreparedDevice described = Gpu("0");
+  PreparedDevice other = Gpu("1");
+  for (PreparedDevice* device : {&described, &other}) {
     device->cdi_names.push_back("k8s.example.com/metadata=claim");
   }
-  EXPECT_EQ(LocateAll({told, untold}),
+  EXPECT_EQ(LocateAll({described, other}),
             (Devices{{"example.com/gpu0", {1}}, {"example.com/gpu1", {0}}}));
 }
 

@@ -54,7 +54,7 @@ TEST_F(DeviceNumaTest, DeviceThatIsNoHardwareIsNowhere) {
 }
 
 // Not the node of the root port above it.
-TEST_F(DeviceNumaTest, FirmwareThatDoesNotTellLeavesThePlaceOpen) {
+TEST_F(DeviceNumaTest, FirmwareThatSaysNothingLeavesThePlaceOpen) {
   AddPci("-1\n");
   AddNode("char/226:128", "dri/renderD128");
   EXPECT_EQ(*OfNode("/dev/dri/renderD128"), NumaIds());

@@ -10,7 +10,7 @@
 namespace alignd::dra {
 namespace {
 
-TEST(DeviceMetadataFile, HasTheAttributesThatTellThePlace) {
+TEST(DeviceMetadataFile, HasTheAttributesOfThePlace) {
   const auto devices = ParseDeviceMetadata(R"({"apiVersion":"metadata.resource.k8s.io/v1alpha1",
     "kind":"DeviceMetadata","requests":[{"name":"gpus","devices":[
       {"name":"gpu-0","attributes":{"resource.kubernetes.io/pciBusID":{"string":"0000:81:00.0"},
