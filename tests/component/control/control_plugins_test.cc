@@ -95,7 +95,9 @@ class PluginsBesideExplanations : public ::testing::Test {
   }
   // The answer to a pod with a device of that resource. It waits for the plugin's registration.
   Outcome AdmitWith(const std::string& uid, const std::string& resource) {
-    std::future<Outcome> answer = Admit({.pod = AppPod(uid, 1, {{resource, "1"}})});
+    std::future<Outcome> answer =
+        Admit({.pod = AppPod(uid, 1, {{resource, "1"}}),
+               .wait_until = std::chrono::steady_clock::now() + kPluginPatience});
     if (answer.wait_for(kPluginPatience) == std::future_status::ready) return answer.get();
     return Error{ErrorCode::kDeadlineExceeded, "the plugin is delayed"};
   }
@@ -151,7 +153,8 @@ class PluginsBesideExplanations : public ::testing::Test {
 
 TEST_F(PluginsBesideExplanations, RegisterAndAnswerWhileExplanationsAreComputed) {
   const auto nics = StartPlugin(kNic);
-  ASSERT_TRUE(AllocatedOf(AdmitWith("before", kNic)));
+  const Outcome before = AdmitWith("before", kNic);
+  ASSERT_TRUE(AllocatedOf(before)) << TextOf(before);
   ASSERT_TRUE(AllocatedOf(Admit({.pod = AppPod("cpus", 1)}).get()));
   ASSERT_NO_FATAL_FAILURE(BeginExplanations());
 
