@@ -147,7 +147,8 @@ TEST_F(ResizeInPlace, GrowIsNotVisibleBeforeItIsOnTheDiskAndItsCpusGoToNoOtherCo
   EXPECT_FALSE(IsReady(grown));
   EXPECT_EQ(Now(), before);
   world.disk.LetGo();
-  EXPECT_EQ(ResizeText(grown.get()), Now().ToString());
+  const ResizeOutcome written = grown.get();
+  EXPECT_EQ(ResizeText(written), Now().ToString());
   const Outcome other = fits.get();
   ASSERT_TRUE(AllocatedOf(other)) << TextOf(other);
   EXPECT_FALSE(Now("fits").Intersects(Now()));

@@ -162,7 +162,7 @@ TEST_F(DaemonProcess, BytesOfAPeerThatGrpcLogsAreEscaped) {
       "\0\0\x0a\1\5\0\0\0\1"s   // HEADERS of 10 bytes
       "\x48\x08\x1b[2Jbad\n"s;  // `:status`, which must be a number
   ASSERT_EQ(write(socket.fd(), answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
-  ASSERT_TRUE(alignd_->WaitForLog("bad")) << alignd_->Log();
+  ASSERT_TRUE(alignd_->WaitForLog("2Jbad")) << alignd_->Log();
   const std::string log = alignd_->Log();
   EXPECT_NE(log.find("\\u001b[2Jbad\\n"), std::string::npos) << log;
   EXPECT_EQ(log.find('\x1b'), std::string::npos) << log;
