@@ -139,7 +139,7 @@ TEST_F(DaemonInit, EndedContainerGetsNoUpdatesOnceItsStatusWasRead) {
 
   RunOne(PodConfig("pinned"), Pinned(3));
   EXPECT_EQ(CpusOf(app), "0,4-27");
-  EXPECT_EQ(updates_of(app), 1);
+  EXPECT_GE(updates_of(app), 1);
   EXPECT_EQ(updates_of(init), 0);
   EXPECT_EQ(updates_of(stopped), 0);
 }
