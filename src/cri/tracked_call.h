@@ -42,22 +42,26 @@ class PodCall {
   const std::string pod_uid_;
 };
 
-// A call that starts or updates a container. See ContainerRegistry::BeginContainerCall.
+// A call that starts or updates a container. `cpus`: those that it sets, if it `changes_cpus`. See
+// ContainerRegistry::BeginContainerCall.
 class ContainerCall {
  public:
   ContainerCall(reconcile::ContainerRegistry& registry, reconcile::Reconciler& reconciler,
-                std::string id, bool changes_cpus)
+                std::string id, bool changes_cpus, const CpuSet& cpus = {})
       : registry_(registry),
         reconciler_(reconciler),
         id_(std::move(id)),
         changes_cpus_(changes_cpus) {
-    registry_.BeginContainerCall(id_, changes_cpus_);
+    registry_.BeginContainerCall(id_, changes_cpus_, cpus);
   }
   ContainerCall(const ContainerCall&) = delete;
   ContainerCall& operator=(const ContainerCall&) = delete;
   ~ContainerCall() {
     if (registry_.EndContainerCall(id_, changes_cpus_, may_go_on_)) reconciler_.Nudge();
   }
+
+  // The call sets these CPUs instead.
+  void Sets(const CpuSet& cpus) { registry_.ContainerCallSets(id_, cpus); }
 
   // What the runtime answered. Without an answer, and with some codes, it may still be at work.
   void Answered(const grpc::Status& status) { may_go_on_ = MayGoOn(status); }

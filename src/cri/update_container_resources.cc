@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -65,6 +66,14 @@ bool KeepsCount(const v1::LinuxContainerResources& resources, int count) {
          resources.cpu_shares() == podsource::SharesFromMillis(count * kMillisPerWholeCpu);
 }
 
+// Whether the update says by shares alone that the container has as many CPUs as shares can say, or
+// more.
+bool SaysOnlyAtLeast(const v1::LinuxContainerResources& resources) {
+  const int64_t most = podsource::SharesFromMillis(std::numeric_limits<int64_t>::max());
+  return resources.cpu_quota() <= 0 && !resources.unified().contains("cpu.max") &&
+         resources.cpu_shares() >= most;
+}
+
 bool IsWhole(std::optional<int64_t> millis) {
   return millis && *millis > 0 && *millis % kMillisPerWholeCpu == 0;
 }
@@ -117,6 +126,14 @@ class UpdateContainerResources final : public WaitingCall {
   }
 
   void Resize(const CpuSet& exclusive, const Decide& decide) {
+    if (SaysOnlyAtLeast(request_.linux())) {
+      return Refuse(
+          allocation::RefusedResize(PodName(), key_.container,
+                                    "asks for " + allocation::CpusText(millis_) +
+                                        " or more: without a CFS quota, CRI shows no larger number",
+                                    "delete the pod and create it with the CPUs that it needs"),
+          decide);
+    }
     const bool resizes = context_.allocation.resizes_exclusive_cpus();
     if (!resizes || !IsWhole(millis_)) {
       return Refuse(allocation::ResizeRefusal(PodName(), key_.container, exclusive,
@@ -142,7 +159,8 @@ class UpdateContainerResources final : public WaitingCall {
   // which it is, all other containers leave them first: a resize was made by this call, or by one
   // that failed later, perhaps before a restart of alignd.
   void AwaitCpus(const Decide& decide) {
-    if (!MayGainCpus()) return Forward(decide);
+    awaited_ = CurrentAssignment().exclusive;
+    if (!MayGainCpus(awaited_)) return Forward(decide);
     context_.reconciler.BeforeStart(id_, Next(&UpdateContainerResources::OthersHaveLeft, decide));
   }
 
@@ -171,14 +189,26 @@ class UpdateContainerResources final : public WaitingCall {
     Forward(decide);
   }
 
-  // The call begins before the assignment is read: from here on, no container that is assigned CPUs
-  // starts on those on which this call may put the container. If the assignment changes before the
-  // runtime handles this call, the end of the call has the new CPU set applied; so it has if the
-  // runtime refuses the call.
+  // The call begins before the assignment is read that it sets: from here on, no container that is
+  // assigned CPUs starts on those on which this call may put the container. If the assignment
+  // changes before the runtime handles this call, the end of the call has the new CPU set applied;
+  // so it has if the runtime refuses the call.
   void Forward(const Decide& decide) {
+    admission::Assignment assignment = CurrentAssignment();
+    call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/true,
+                  assignment.exclusive);
+    for (;;) {
+      admission::Assignment now = CurrentAssignment();
+      const bool is_same = now.exclusive == assignment.exclusive;
+      assignment = std::move(now);  // another one's shared pool may have changed
+      if (is_same) break;
+      call_->Sets(assignment.exclusive);
+    }
+    if (!awaited_.Contains(assignment.exclusive)) {  // resized once more meanwhile
+      call_.reset();
+      return AwaitCpus(decide);
+    }
     if (RequestedMillis(request_.linux())) context_.conditions.ResizeSettled(key_);
-    call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/true);
-    const admission::Assignment assignment = CurrentAssignment();
     if (IsEmpty(assignment)) return ForwardUnchanged(decide);
     if (HasCpuSet(request_.linux()) && !assignment.cpuset.empty()) {
       ReportCallersCpuSet(context_, "UpdateContainerResources");
@@ -217,15 +247,15 @@ class UpdateContainerResources final : public WaitingCall {
   }
 
   // Only of a container that was resized: others never come onto further CPUs.
-  bool MayGainCpus() const {
+  bool MayGainCpus(const CpuSet& exclusive) const {
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     const CpuSet* const assigned = snapshot->state.cpu.Find(key_);
-    if (assigned == nullptr || *assigned == snapshot->state.cpu.OriginalOf(key_)) return false;
+    if (assigned == nullptr || exclusive == snapshot->state.cpu.OriginalOf(key_)) return false;
     const std::vector<reconcile::ContainerRegistry::Footprint> footprints =
         context_.registry.Footprints();
     const auto now =
         std::ranges::find(footprints, id_, &reconcile::ContainerRegistry::Footprint::id);
-    return now != footprints.end() && !now->cpuset.Contains(*assigned);  // empty: anywhere
+    return now != footprints.end() && !now->cpuset.Contains(exclusive);  // empty: anywhere
   }
 
   static std::optional<int64_t> MillisOf(const reconcile::ContainerSpec& spec) {
@@ -265,6 +295,8 @@ class UpdateContainerResources final : public WaitingCall {
   std::string id_;  // the whole id of the container
   ContainerKey key_;
   int64_t millis_ = 0;  // requested
+  // The exclusive CPUs that the container may be put on: it is on them, or all others have left.
+  CpuSet awaited_;
   std::optional<ContainerCall> call_;
 };
 

@@ -129,9 +129,12 @@ class ContainerRegistry {
   std::optional<CpuSet> AppliedTo(const std::string& id) const;
 
   // Around a call of another client for that container. While a container starts, a runtime may
-  // accept an update without applying it. After a call that `changes_cpus` the container may be
+  // accept an update without applying it. During and after a call that `changes_cpus`, the
+  // container may be where it was or on `cpus`, which are sent with the call; empty: it may be
   // anywhere. `may_go_on`: the call has ended, but perhaps not what the runtime does for it.
-  void BeginContainerCall(const std::string& id, bool changes_cpus);
+  void BeginContainerCall(const std::string& id, bool changes_cpus, const CpuSet& cpus = {});
+  // The call that has begun is sent with these CPUs instead.
+  void ContainerCallSets(const std::string& id, const CpuSet& cpus);
   // Whether the container's set must be applied again.
   bool EndContainerCall(const std::string& id, bool changes_cpus, bool may_go_on = false);
 

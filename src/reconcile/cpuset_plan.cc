@@ -42,7 +42,9 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     // Resized to fewer CPUs, and then to others: it leaves the former first, so that no two
     // containers wait for each other.
     if (leaves && state.cpu.Find(change.now.key) != nullptr && change.cpuset.Intersects(now)) {
-      change.cpuset &= now;
+      const CpuSet staying = change.cpuset & now;
+      // If it has left as far as alignd can have it leave, another program keeps it elsewhere.
+      if (registry_.AppliedTo(change.id) != staying) change.cpuset = staying;
     }
     change.narrow = leaves && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&

@@ -164,7 +164,8 @@ std::optional<CpuSet> ContainerRegistry::AppliedTo(const std::string& id) const 
 
 // --- Calls of other clients.
 
-void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_cpus) {
+void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_cpus,
+                                           const CpuSet& cpus) {
   const MutexLock lock(mutex_);
   CallBegins();
   Container* const container = Find(id);
@@ -174,9 +175,15 @@ void ContainerRegistry::BeginContainerCall(const std::string& id, bool changes_c
   container->narrowing = false;
   // A start may put the container where the runtime's record says.
   if (!changes_cpus && !container->narrowed) return;
-  container->footprint = {};
+  container->footprint = changes_cpus ? Together(container->footprint, cpus) : CpuSet();
   container->certain = container->narrowed = false;
   if (changes_cpus) container->outcome_known = false;
+}
+
+void ContainerRegistry::ContainerCallSets(const std::string& id, const CpuSet& cpus) {
+  const MutexLock lock(mutex_);
+  Container* const container = Find(id);
+  if (container != nullptr) container->footprint = Together(container->footprint, cpus);
 }
 
 bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpus, bool may_go_on) {
@@ -184,14 +191,15 @@ bool ContainerRegistry::EndContainerCall(const std::string& id, bool changes_cpu
   CallEnds();
   Container* const container = Find(id);
   if (container == nullptr) return false;
-  if (container->calls > 0) --container->calls;
+  if (container->calls > 0) {
+    --container->calls;
+  } else if (changes_cpus) {
+    container->footprint = {};  // it became known during the call
+  }
   container->disturbed = true;
   container->narrowing = false;
   if (changes_cpus || may_go_on) container->outcome_known = false;
-  if (changes_cpus) {
-    container->footprint = {};
-    container->certain = container->narrowed = false;
-  }
+  if (changes_cpus) container->certain = container->narrowed = false;
   return !container->certain;
 }
 

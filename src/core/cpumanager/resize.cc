@@ -1,6 +1,7 @@
 #include "alignd/cpumanager/resize.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>

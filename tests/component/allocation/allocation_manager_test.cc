@@ -289,8 +289,7 @@ TEST_F(AllocationTest, ContainerThatComesAgainForFewerCpusThanAtFirstIsRefused) 
     const Refusal* const refusal = std::get_if<Refusal>(&outcome);
     ASSERT_NE(refusal, nullptr) << TextOf(outcome);
     EXPECT_EQ(refusal->reason, "ResizeRefused");
-    EXPECT_NE(refusal->message.find("has 2 exclusive CPUs"), std::string::npos)
-        << refusal->message;
+    EXPECT_NE(refusal->message.find("has 2 exclusive CPUs"), std::string::npos) << refusal->message;
     EXPECT_EQ(world.published().cpu.Find({"pod", "app"})->Count(), 2);
     ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("pod", 2))));
   }

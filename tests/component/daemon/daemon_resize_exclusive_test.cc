@@ -171,6 +171,27 @@ TEST_F(DaemonResizeExclusive, GrowsOntoCpusOfAContainerThatShrank) {
   EXPECT_TRUE(shrunk.get().ok());
 }
 
+// The fixture checks that the two never share a CPU.
+TEST_F(DaemonResizeExclusive, GrowWaitsForAContainerWhoseShrinkTheRuntimeRefuses) {
+  Start();
+  const Running first = RunOne(PodConfig("first"), Pinned(2));
+  ASSERT_TRUE(Resize(first, 6).ok());
+  const Running second = RunOne(PodConfig("second"), Pinned(2));
+  runtime_->SetFailure(kUpdateMethod, {grpc::StatusCode::UNKNOWN, "busy"}, first.container);
+  EXPECT_FALSE(Resize(first, 2).ok());
+  EXPECT_EQ(CpusOf(first.container), "1-6");
+  // The kubelet's step for memory, which names the same CPUs, is under way meanwhile.
+  runtime_->SetDelay(kUpdateMethod, milliseconds(300), second.container);
+  auto memory = std::async(std::launch::async, [&] { return Resize(second, 2); });
+  EXPECT_FALSE(Resize(second, 11, milliseconds(1500)).ok());
+  EXPECT_EQ(CpusOf(second.container), "7-8");
+  EXPECT_TRUE(memory.get().ok());
+  runtime_->SetFailure(kUpdateMethod, grpc::Status::OK, first.container);
+  EXPECT_TRUE(Eventually([&] { return Resize(second, 11).ok(); }));
+  EXPECT_EQ(CpusOf(first.container), "1-2");
+  EXPECT_EQ(CpusOf(second.container), "3-13");
+}
+
 // Nothing has been written for the pod at that time.
 TEST_F(DaemonResizeExclusive, GrowThatIsNotPossibleIsRefusedBeforeThePodGrows) {
   Start();

@@ -65,6 +65,27 @@ TEST_F(RegistryUpdates, UpdateOfAnotherClientLeavesTheSetUnknown) {
   EXPECT_FALSE(registry_.EndContainerCall("unknown", true));
 }
 
+TEST_F(RegistryUpdates, CallWithKnownCpusMayHavePutTheContainerOnThem) {
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true, Cpus("2-5"));
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5"));
+  registry_.ContainerCallSets("c", Cpus("7"));
+  EXPECT_TRUE(registry_.EndContainerCall("c", true));
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("0-5,7"));
+  EXPECT_EQ(AppliedTo("c"), "");
+  Apply("c", "2-5");
+  EXPECT_EQ(registry_.Footprints().at(0).cpuset, Cpus("2-5"));
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true);
+  EXPECT_TRUE(registry_.Footprints().at(0).cpuset.empty());
+}
+
+TEST_F(RegistryUpdates, ContainerThatBecomesKnownDuringACallMayBeAnywhere) {
+  registry_.BeginContainerCall("c", /*changes_cpus=*/true, Cpus("2-5"));
+  registry_.AddContainer("c", {"pod", "app"}, Cpus("0-3"));
+  EXPECT_TRUE(registry_.EndContainerCall("c", true));
+  EXPECT_TRUE(registry_.Footprints().at(0).cpuset.empty());
+}
+
 TEST_F(RegistryUpdates, CallUnderWayOutlivesAListing) {
   registry_.AddSandbox("s", "pod");
   registry_.AddContainer("c", {"pod", "app"}, Cpus("0-7"));
