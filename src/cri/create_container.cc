@@ -153,6 +153,7 @@ class CreateContainer final : public WaitingCall {
   }
 
   void Inject(Decide decide) {
+    WithoutLeavingCpus(context_, assignment_);
     if (IsEmpty(assignment_)) {
       if (kubelet_allocated_.empty()) return ForwardUnchanged(decide);
       return Forward(decide);  // without the markers

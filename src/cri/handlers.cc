@@ -5,9 +5,25 @@
 #include <utility>
 
 #include "allocation/current_assignment.h"
+#include "reconcile/leaving_cpus.h"
 #include "rpc/grpc_status.h"
 
 namespace alignd::cri {
+
+admission::Assignment AssignmentNow(const HandlerContext& context, const ContainerKey& key) {
+  const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
+  admission::Assignment assignment = admission::AssignmentOf(context.node, snapshot->state, key);
+  WithoutLeavingCpus(context, assignment);
+  return assignment;
+}
+
+void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment) {
+  const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
+  if (!assignment.exclusive.empty() || snapshot->state.cpu.originals.empty()) return;
+  const CpuSet rest =
+      assignment.cpuset - reconcile::LeavingCpus(snapshot->state, context.registry.Footprints());
+  if (!rest.empty()) assignment.cpuset = rest;
+}
 
 bool IsEmpty(const admission::Assignment& assignment) {
   return assignment.cpuset.empty() && assignment.memory_nodes.empty() && assignment.devices.empty();

@@ -59,6 +59,12 @@ void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest reques
 // of a pod that a source of resources has described: those do not know the handler.
 void MarkHandler(const HandlerContext& context, const std::string& handler, Pod& pod);
 
+// What the container is assigned now. In the shared pool: without the CPUs that a resized container
+// has not left yet; it gets these later.
+admission::Assignment AssignmentNow(const HandlerContext& context, const ContainerKey& key);
+// Takes those CPUs out of the assignment of a container of the shared pool.
+void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment);
+
 // Whether there is nothing to inject, so that a request is forwarded as it came.
 bool IsEmpty(const admission::Assignment& assignment);
 

@@ -110,8 +110,9 @@ class RestorePod final : public WaitingCall {
     if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
       return End(rpc::ToStatus(*refusal), decide);
     }
-    const admission::Assignment assignment =
+    admission::Assignment assignment =
         std::move(std::get<allocation::Allocated>(outcome).assignments.at(Name()));
+    WithoutLeavingCpus(context_, assignment);
     const Result<std::vector<std::string>> conflicts = cri::Inject(assignment, Config());
     if (!conflicts.ok()) return End(rpc::ToStatus(conflicts.error()), decide);
     for (const std::string& conflict : *conflicts) {

@@ -195,6 +195,7 @@ class UpdateContainerResources final : public WaitingCall {
   // so it has if the runtime refuses the call.
   void Forward(const Decide& decide) {
     admission::Assignment assignment = CurrentAssignment();
+    if (!awaited_.Contains(assignment.exclusive)) return AwaitCpus(decide);  // resized once more
     call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/true,
                   assignment.exclusive);
     for (;;) {
@@ -202,11 +203,11 @@ class UpdateContainerResources final : public WaitingCall {
       const bool is_same = now.exclusive == assignment.exclusive;
       assignment = std::move(now);  // another one's shared pool may have changed
       if (is_same) break;
+      if (!awaited_.Contains(assignment.exclusive)) {
+        call_.reset();
+        return AwaitCpus(decide);
+      }
       call_->Sets(assignment.exclusive);
-    }
-    if (!awaited_.Contains(assignment.exclusive)) {  // resized once more meanwhile
-      call_.reset();
-      return AwaitCpus(decide);
     }
     if (RequestedMillis(request_.linux())) context_.conditions.ResizeSettled(key_);
     if (IsEmpty(assignment)) return ForwardUnchanged(decide);
@@ -283,9 +284,7 @@ class UpdateContainerResources final : public WaitingCall {
     return container != pod.containers.end() && ExclusiveCpus(pod, *container) > 0;
   }
 
-  admission::Assignment CurrentAssignment() const {
-    return admission::AssignmentOf(context_.node, context_.allocation.snapshot()->state, key_);
-  }
+  admission::Assignment CurrentAssignment() const { return AssignmentNow(context_, key_); }
 
   void ForwardUnchanged(const Decide& decide) { decide(std::move(bytes_)); }
 

@@ -4,23 +4,17 @@
 #include <utility>
 
 #include "reconcile/cpuset_updater.h"
+#include "reconcile/leaving_cpus.h"
 
 namespace alignd::reconcile {
 
 using Footprint = ContainerRegistry::Footprint;
 
-namespace {
-
-bool WasResized(const admission::NodeState& state, const ContainerKey& key) {
-  const auto pod = state.cpu.originals.find(key.pod_uid);
-  return pod != state.cpu.originals.end() && pod->second.contains(key.container);
-}
-
-}  // namespace
-
 std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeState& state) const {
   std::map<std::string, Footprint> footprints;
-  for (Footprint& footprint : registry_.Footprints()) {
+  std::vector<Footprint> all = registry_.Footprints();
+  const CpuSet leaving = LeavingCpus(state, all);
+  for (Footprint& footprint : all) {
     const std::string id = footprint.id;
     footprints[id] = std::move(footprint);
   }
@@ -28,6 +22,11 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   for (auto& [id, cpuset] : admission::CpuSetChanges(node_, state, registry_.Containers())) {
     const auto now = footprints.find(id);
     if (now == footprints.end()) continue;  // added in between, which requests another run
+    if (cpuset.Intersects(leaving) && state.cpu.Find(now->second.key) == nullptr) {
+      cpuset -= leaving;
+      // It gets the others when they are free; their update requests another run.
+      if (cpuset.empty() || registry_.AppliedTo(id) == cpuset) continue;
+    }
     changes.push_back({.id = id, .cpuset = std::move(cpuset), .now = std::move(now->second)});
   }
   const MutexLock lock(mutex_);

@@ -1,0 +1,31 @@
+// CPUs that a resize has taken from a container that is still on them.
+#pragma once
+
+#include <vector>
+
+#include "alignd/admission/node_state.h"
+#include "alignd/base/cpu_set.h"
+#include "reconcile/container_registry.h"
+
+namespace alignd::reconcile {
+
+// Whether the container's number of exclusive CPUs was changed since it was created.
+inline bool WasResized(const admission::NodeState& state, const ContainerKey& key) {
+  const auto pod = state.cpu.originals.find(key.pod_uid);
+  return pod != state.cpu.originals.end() && pod->second.contains(key.container);
+}
+
+// They are in the shared pool, and no container of the pool comes onto them yet. A container of
+// which it is not known where it is adds none.
+inline CpuSet LeavingCpus(const admission::NodeState& state,
+                          const std::vector<ContainerRegistry::Footprint>& footprints) {
+  CpuSet leaving;
+  for (const ContainerRegistry::Footprint& container : footprints) {
+    const CpuSet* const assigned = state.cpu.Find(container.key);
+    if (assigned == nullptr || !WasResized(state, container.key)) continue;
+    leaving |= container.cpuset - *assigned;
+  }
+  return leaving;
+}
+
+}  // namespace alignd::reconcile
