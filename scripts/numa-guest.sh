@@ -59,8 +59,10 @@ boot() {
     -numa dist,src=0,dst=1,val=21 \
     -device pxb-pcie,id=root0,bus=pcie.0,bus_nr=64,numa_node=0 \
     -device pxb-pcie,id=root1,bus=pcie.0,bus_nr=128,numa_node=1 \
-    -chardev null,id=null0 -device pci-serial,bus=root0,chardev=null0 \
-    -chardev null,id=null1 -device pci-serial,bus=root1,chardev=null1 \
+    -device pcie-root-port,id=port0,bus=root0,chassis=1 \
+    -device pcie-root-port,id=port1,bus=root1,chassis=2 \
+    -chardev null,id=null0 -device pci-serial,bus=port0,chardev=null0 \
+    -chardev null,id=null1 -device pci-serial,bus=port1,chardev=null1 \
     -nodefaults -no-user-config -display none -no-reboot -serial stdio \
     -kernel "$kernel/vmlinuz" -initrd "$work/initramfs.cpio" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check $kernel_options" </dev/null
