@@ -44,6 +44,7 @@ began=$(date +%s)
 passed=0 failed=0 skipped=0
 failures=()
 failed_cases=()
+failed_output=build/failed.log
 
 # Adds up the cases that GoogleTest reported in a directory of XML files.
 count_cases() {
@@ -58,6 +59,20 @@ count_cases() {
       not_run += number("skipped") + number("disabled")
     }
     END { print all - bad - not_run, bad + 0, not_run + 0 }'
+}
+
+# show_failed_cases LOG: what GoogleTest printed from the start to the end of each failed case, and what
+# a sanitizer reported.
+show_failed_cases() {
+  awk '
+    { line = $0; sub(/^[0-9]+: /, "", line) }
+    line ~ /^\[ RUN      \]/ { count = 0 }
+    { lines[count++ % 60] = line }
+    line ~ /^\[  FAILED  \] .* \([0-9]+ ms\)$/ {
+      for (i = count > 60 ? count - 60 : 0; i < count; ++i) print lines[i % 60]
+    }
+    line ~ /ERROR: (Address|Leak|Thread)Sanitizer|runtime error:|WARNING: ThreadSanitizer/ { report = 60 }
+    report > 0 { print line; --report }' "$1"
 }
 
 # Names the cases that GoogleTest reported as failed in a directory of XML files.
@@ -82,6 +97,26 @@ configure() {
     { cat "build/$name.log"; return 1; }
 }
 
+# Tests wait more than they compute. What a later stage needs is compiled beside them, by processes of
+# the idle class: they get only the CPU time that the tests leave.
+ahead=
+
+# build_ahead STAGE: begins to compile for the stage, if it is one of those to run. The stage waits, and
+# repeats what has failed with its own output.
+build_ahead() {
+  [[ " ${stages[*]} " == *" $1 "* ]] || return 0
+  finish_ahead
+  set -m  # a process group of its own, so that all of it can be ended
+  (chrt --idle --pid 0 "$BASHPID" && "build_$1") >"build/ahead-$1.log" 2>&1 &
+  ahead=$!
+  set +m
+}
+
+finish_ahead() {
+  if [ -n "$ahead" ]; then wait "$ahead" || true; fi
+  ahead=
+}
+
 # build NAME [TARGET...]
 build() {
   nice ninja -C "build/$1" -j "$jobs" --quiet "${@:2}"
@@ -100,6 +135,7 @@ run_tests() {
   passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + not_run))
   while read -r name; do failed_cases+=("$name ($build)"); done \
     < <(name_failed_cases "build/$build/results")
+  [ "$status" = 0 ] || show_failed_cases "$output" >>"$failed_output"
   # A program that crashed has written no report, and one that leaked reports no failed case.
   if [ "$status" != 0 ] && [ "$bad" = 0 ]; then
     failed=$((failed + 1))
@@ -119,6 +155,7 @@ stage_format() {
 stage_gcc() {
   configure gcc -DCMAKE_CXX_COMPILER=g++ &&
     build gcc &&
+    build_ahead clang &&
     run_tests gcc
 }
 
@@ -127,23 +164,33 @@ clang=(-DCMAKE_CXX_COMPILER=clang++-14 -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld)
 
 # The fuzzers and the tests share one build, which takes longer than running them.
+configure_clang() {
+  configure clang "${clang[@]}" -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON
+}
+
 build_clang() {
-  configure clang "${clang[@]}" -DALIGND_SANITIZE=address,undefined -DALIGND_FUZZ=ON &&
-    build clang "$@"
+  configure_clang &&
+    build clang core_test conformance_test edge_test include_rules_test threads_test component_test
 }
 
 stage_clang() {
-  build_clang core_test conformance_test edge_test include_rules_test threads_test component_test &&
+  finish_ahead
+  build_clang &&
+    build_ahead tsan &&
     run_tests clang -L 'unit|conformance|component'
 }
 
 # Debian's gRPC is built without the thread sanitizer. The sanitizer therefore reports a race for
 # every message that gRPC passes between threads. The tests that use gRPC are left out: threads_test
 # has those of all modules with threads and locks of their own, and fails if gRPC is used.
-stage_tsan() {
+build_tsan() {
   configure tsan "${clang[@]}" -DALIGND_SANITIZE=thread &&
-    build tsan threads_test &&
-    run_tests tsan -R '^threads_test$'
+    build tsan threads_test
+}
+
+stage_tsan() {
+  finish_ahead
+  build_tsan && run_tests tsan -R '^threads_test$'
 }
 
 # fuzz NAME: prints the last line of the fuzzer's log, or the whole log if the fuzzer has failed.
@@ -164,7 +211,7 @@ stage_fuzz() {
   local fuzzers=() fuzzer process status=0
   local -A running=()
   for fuzzer in tests/fuzz/*_fuzzer.cc; do fuzzers+=("$(basename "$fuzzer" _fuzzer.cc)"); done
-  build_clang "${fuzzers[@]/%/_fuzzer}" || return 1
+  configure_clang && build clang "${fuzzers[@]/%/_fuzzer}" || return 1
   while [ ${#fuzzers[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
     if [ ${#fuzzers[@]} -gt 0 ] && [ ${#running[@]} -lt "$jobs" ]; then
       fuzz "${fuzzers[0]}" &
@@ -257,7 +304,11 @@ guest_seconds=600
 # The emulator uses one CPU, and the checks in it do not depend on the stages after gcc: it runs beside
 # them. The compilers have a lower priority: calls in the guest have time limits.
 guest_process=
-trap 'if [ -n "$guest_process" ]; then kill -- "-$guest_process"; fi' EXIT
+end_background() {
+  local group
+  for group in $guest_process $ahead; do kill -- "-$group" 2>/dev/null || true; done  # or has ended
+}
+trap end_background EXIT
 
 begin_guest() {
   scripts/install-deps.sh guest >build/guest-deps.log 2>&1 || true  # "missing" reports what is missing
@@ -285,7 +336,12 @@ stage_guest() {
   fi
   wait "$guest_process" || status=$?
   guest_process=
-  cat build/guest.log
+  if [ "$status" = 0 ]; then
+    sed -n '1p;/^# \[/p' build/guest.log
+  else
+    cat build/guest.log
+    grep -B 5 -A 20 '^not ok ' build/guest.log >>"$failed_output"
+  fi
   good=$(grep -c '^ok ' build/guest/results.tap)
   bad=$(grep -c '^not ok ' build/guest/results.tap)
   passed=$((passed + good)) failed=$((failed + bad))
@@ -298,6 +354,7 @@ for stage in "${stages[@]}"; do
   declare -F "stage_$stage" >/dev/null || { sed -n '2,26p' "$0" >&2; exit 2; }
 done
 mkdir -p build
+: >"$failed_output"
 for stage in "${stages[@]}"; do
   echo "=== $stage"
   before=$failed
@@ -314,6 +371,8 @@ for stage in "${stages[@]}"; do
 done
 
 echo
+# Last, where the reader of a long log looks first.
+cat "$failed_output"
 if [ ${#failures[@]} -gt 0 ]; then echo "failed: ${failures[*]}"; fi
 for name in "${failed_cases[@]}"; do echo "  $name"; done
 echo "$passed passed, $failed failed, $skipped skipped"

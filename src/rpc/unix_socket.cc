@@ -177,7 +177,9 @@ Result<std::shared_ptr<grpc::Channel>> Dial(std::string_view endpoint) {
   // gRPC's minimum. An attempt at a missing socket costs some 10 us.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // the time for one attempt
+  // The time for one attempt. The kernel connects at once; what may take time on a busy machine is
+  // the peer's first frame.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   // A CreateContainer must not be sent twice, and the copies for retries would cost memory.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,

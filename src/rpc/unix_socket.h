@@ -43,9 +43,9 @@ Result<std::unique_ptr<grpc::Server>> Listen(std::string_view endpoint,
 Result<host::Descriptor> OpenListening(std::string_view endpoint);
 
 // A channel to a unix socket. Connects with the first call, and again at most 1 s after the peer
-// listens again. Without a peer, calls fail with UNAVAILABLE at once, unless they wait for it
-// (wait_for_ready). gRPC never resends on it.
-// Errors: kInvalidArgument as SocketPath.
+// listens again. Without a peer, calls fail with UNAVAILABLE at once, and with one that takes the
+// connection and says nothing after 5 s, unless they wait for it (wait_for_ready). gRPC never
+// resends on it. Errors: kInvalidArgument as SocketPath.
 Result<std::shared_ptr<grpc::Channel>> Dial(std::string_view endpoint);
 
 }  // namespace alignd::rpc
