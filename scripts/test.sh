@@ -16,7 +16,8 @@
 #              (scripts/numa-guest.sh). After stage gcc, it runs beside the other stages. Skipped,
 #              with the reason, where the emulator is missing and cannot be installed. With
 #              --numa-guest or CI=true, a missing emulator is a failure.
-# A failed stage does not stop the following stages. The last line counts test cases.
+# A failed stage does not stop the following stages. A test case that fails is run once more, alone; if it
+# passes then, the last lines name it as unsteady. The last line counts test cases.
 # Environment:
 #   JOBS           number of parallel compilers and tests (default: all CPUs)
 #   ALIGND_SHARED  directory with vectors and captured machines (default: ../shared). Without it, the
@@ -44,6 +45,7 @@ began=$(date +%s)
 passed=0 failed=0 skipped=0
 failures=()
 failed_cases=()
+unsteady=()
 failed_output=build/failed.log
 
 # Adds up the cases that GoogleTest reported in a directory of XML files.
@@ -71,13 +73,13 @@ show_failed_cases() {
     line ~ /^\[  FAILED  \] .* \([0-9]+ ms\)$/ {
       for (i = count > 60 ? count - 60 : 0; i < count; ++i) print lines[i % 60]
     }
-    line ~ /ERROR: (Address|Leak|Thread)Sanitizer|runtime error:|WARNING: ThreadSanitizer/ { report = 60 }
-    report > 0 { print line; --report }' "$1"
+    $0 ~ pattern { report = 60 }
+    report > 0 { print line; --report }' pattern="$report_pattern" "$1"
 }
 
-# Names the cases that GoogleTest reported as failed in a directory of XML files.
+# name_failed_cases XML...: the cases that GoogleTest reported as failed.
 name_failed_cases() {
-  cat "$1"/*.xml 2>/dev/null | awk '
+  cat "$@" 2>/dev/null | awk '
     function text(name) {
       if (!match($0, " " name "=\"[^\"]*\"")) return "?"
       return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
@@ -122,6 +124,34 @@ build() {
   nice ninja -C "build/$1" -j "$jobs" --quiet "${@:2}"
 }
 
+# A sanitizer's report.
+report_pattern='ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:'
+
+# repeat_failed_cases NAME: runs the cases that failed once more, one after the other, with no other test
+# beside them. Other programs can stop a shared machine for seconds, longer than a test that waits for
+# another process can allow for. What passes now is counted as passed and named at the end as unsteady.
+# Not repeated: what a sanitizer reported, programs that crashed, and more than three cases.
+repeat_failed_cases() {
+  local build=$1 results report program name again=()
+  results="build/$build/results"
+  ! grep -qE "$report_pattern" "build/$build/tests.log" || return 1
+  for report in "$results"/*.xml; do
+    program=$(basename "$report" .xml | sed -E 's/_[0-9]+$//')
+    while read -r name; do again+=("$program $name"); done < <(name_failed_cases "$report")
+  done
+  [ ${#again[@]} -gt 0 ] && [ ${#again[@]} -le 3 ] &&
+    [ ${#again[@]} = "$(grep -cE '^\[  FAILED  \] .* \([0-9]+ ms\)$' "build/$build/tests.log")" ] ||
+    return 1
+  for name in "${again[@]}"; do
+    program=${name%% *} name=${name#* }
+    echo "once more, alone: $name"
+    (cd "build/$build/tests" && "./$program" --gtest_filter="$name") >"build/$build/again.log" 2>&1 ||
+      { cat "build/$build/again.log"; return 1; }
+    grep -q '^\[  PASSED  \] 1 test' "build/$build/again.log" || return 1
+    unsteady+=("$name ($build)")
+  done
+}
+
 # run_tests NAME CTEST-ARGUMENT...
 run_tests() {
   local build=$1 status=0 good bad not_run name
@@ -132,12 +162,16 @@ run_tests() {
   # Twice as many tests as CPUs: most of them wait more than they compute.
   ctest --test-dir "build/$build" --no-tests=error -j $((2 * jobs)) "$@" | tee "$output" || status=$?
   read -r good bad not_run < <(count_cases "build/$build/results")
-  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + not_run))
-  while read -r name; do failed_cases+=("$name ($build)"); done \
-    < <(name_failed_cases "build/$build/results")
   [ "$status" = 0 ] || show_failed_cases "$output" >>"$failed_output"
+  if [ "$status" != 0 ] && repeat_failed_cases "$build"; then
+    good=$((good + bad)) bad=0 status=0
+  fi
+  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + not_run))
+  [ "$status" = 0 ] && return 0
+  while read -r name; do failed_cases+=("$name ($build)"); done \
+    < <(name_failed_cases "build/$build/results"/*.xml)
   # A program that crashed has written no report, and one that leaked reports no failed case.
-  if [ "$status" != 0 ] && [ "$bad" = 0 ]; then
+  if [ "$bad" = 0 ]; then
     failed=$((failed + 1))
     while read -r name; do failed_cases+=("$name ($build)"); done \
       < <(grep -hoE '[a-z_]+_test[_0-9]* \((Failed|Timeout|.*Exception.*)\)|SUMMARY: .*' "$output")
@@ -351,7 +385,7 @@ stage_guest() {
 stages=("$@")
 if [ ${#stages[@]} -eq 0 ]; then stages=(install format gcc packages clang fuzz tsan guest); fi
 for stage in "${stages[@]}"; do
-  declare -F "stage_$stage" >/dev/null || { sed -n '2,26p' "$0" >&2; exit 2; }
+  declare -F "stage_$stage" >/dev/null || { sed -n '2,27p' "$0" >&2; exit 2; }
 done
 mkdir -p build
 : >"$failed_output"
@@ -375,5 +409,6 @@ echo
 cat "$failed_output"
 if [ ${#failures[@]} -gt 0 ]; then echo "failed: ${failures[*]}"; fi
 for name in "${failed_cases[@]}"; do echo "  $name"; done
+for name in "${unsteady[@]}"; do echo "unsteady (failed, then passed alone): $name"; done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

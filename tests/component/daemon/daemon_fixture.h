@@ -18,6 +18,7 @@
 
 #include "alignd/base/cpu_set.h"
 #include "daemon/daemon.h"
+#include "edge/cri_pods.h"
 #include "edge/fake_tree.h"
 #include "edge/raw_call.h"
 #include "rpc/unix_socket.h"
@@ -139,12 +140,13 @@ struct Answer {
 // The sandbox of a pod as a kubelet sends it.
 inline v1::PodSandboxConfig PodConfig(const std::string& uid, const std::string& qos_directory = "",
                                       const std::string& annotation = "") {
-  v1::PodSandboxConfig config;
+  const std::string parent = "/kubepods" + qos_directory + "/pod" + uid;
+  v1::PodSandboxConfig config = annotation.empty()
+                                    ? podsource::Sandbox(parent)
+                                    : podsource::Annotated(annotation, parent, kResources);
   config.mutable_metadata()->set_uid(uid);
   config.mutable_metadata()->set_name("pod-" + uid);
   config.mutable_metadata()->set_namespace_("default");
-  config.mutable_linux()->set_cgroup_parent("/kubepods" + qos_directory + "/pod" + uid);
-  if (!annotation.empty()) (*config.mutable_annotations())[kResources] = annotation;
   return config;
 }
 inline v1::PodSandboxConfig BurstablePod(const std::string& uid) {
@@ -153,21 +155,11 @@ inline v1::PodSandboxConfig BurstablePod(const std::string& uid) {
 
 // A container of a Guaranteed pod with that many CPUs and 100Mi.
 inline v1::ContainerConfig Pinned(int cpus, const std::string& name = "app") {
-  v1::ContainerConfig config;
-  config.mutable_metadata()->set_name(name);
-  v1::LinuxContainerResources& resources = *config.mutable_linux()->mutable_resources();
-  resources.set_cpu_period(100'000);
-  resources.set_cpu_quota(cpus * 100'000);
-  resources.set_cpu_shares(cpus * 1024);
-  resources.set_memory_limit_in_bytes(100 * 1024 * 1024);
-  return config;
+  return podsource::Kubelet(cpus * 1000, cpus * 1000, 100 * podsource::kMi, name);
 }
+// A container that requests 100m.
 inline v1::ContainerConfig Shared(const std::string& name = "app") {
-  v1::ContainerConfig config;
-  config.mutable_metadata()->set_name(name);
-  config.mutable_linux()->mutable_resources()->set_cpu_period(100'000);
-  config.mutable_linux()->mutable_resources()->set_cpu_shares(102);
-  return config;
+  return podsource::Kubelet(100, 0, 0, name);
 }
 inline std::string Annotation(int cpus, int gpus, const std::string& container = "app") {
   return "{\"" + container + "\":{\"limits\":{\"cpu\":\"" + std::to_string(cpus) +

@@ -117,12 +117,12 @@ TEST_F(DaemonResizeExclusive, GrowThatWasInterruptedGoesOnAfterARestart) {
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));
   ASSERT_TRUE(Becomes(shared, "0,3-27"));
   runtime_->SetFailure(kUpdateMethod, {grpc::StatusCode::UNAVAILABLE, "busy"}, shared.container);
-  EXPECT_FALSE(Resize(pinned, 4, milliseconds(500)).ok());
+  EXPECT_FALSE(Resize(pinned, 4, seconds(2)).ok());
   EXPECT_NE(State().find(R"("pinned":{"app":"1-4"})"), std::string::npos) << State();
   EXPECT_EQ(CpusOf(pinned.container), "1-2");
   StopDaemon();
   StartDaemon();
-  EXPECT_FALSE(Resize(pinned, 4, milliseconds(500)).ok());
+  EXPECT_FALSE(Resize(pinned, 4, seconds(2)).ok());
   EXPECT_EQ(CpusOf(pinned.container), "1-2");
   runtime_->SetFailure(kUpdateMethod, grpc::Status::OK);
   const grpc::Status grown = Resize(pinned, 4);

@@ -181,8 +181,10 @@ TEST_F(DaemonWaits, DevicesOfTheKubeletsOwnPluginsAreNotAwaited) {
   RunOne(PodConfig("pod", "", Annotation(2, 1)), Pinned(2));
   const v1::PodSandboxConfig other = PodConfig("other", "", Annotation(2, 1));
   const std::string sandbox = Run(other);
-  EXPECT_EQ(CreateLater(sandbox, other, seconds(4)).get().status.error_code(),
-            grpc::StatusCode::UNAVAILABLE);
+  auto held = CreateLater(sandbox, other);
+  EXPECT_TRUE(AwaitHeld("other"));
+  daemon_.reset();
+  EXPECT_EQ(held.get().status.error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 }  // namespace
