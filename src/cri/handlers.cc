@@ -20,9 +20,8 @@ admission::Assignment AssignmentNow(const HandlerContext& context, const Contain
 void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
   if (!assignment.exclusive.empty() || snapshot->state.cpu.originals.empty()) return;
-  const CpuSet rest =
-      assignment.cpuset - reconcile::LeavingCpus(snapshot->state, context.registry.Footprints());
-  if (!rest.empty()) assignment.cpuset = rest;
+  assignment.cpuset = reconcile::SharedCpus(
+      assignment.cpuset, reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
 }
 
 bool IsEmpty(const admission::Assignment& assignment) {

@@ -120,6 +120,13 @@ class ContainerRegistry {
   // restoring it. Until LeftAlone, its footprint includes `cpus`, whatever is applied or found.
   void KeptElsewhere(const std::string& id, const CpuSet& cpus);
   void LeftAlone(const std::string& id);
+  // The kernel lets the container run on `cpus` only, because a cgroup above it is narrower or CPUs
+  // are offline; nullopt: on its whole set. From then on, a set without any of `cpus` counts as not
+  // kept: the kernel then ignores it. Answers whether that is news.
+  // Source: kernel Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.
+  bool KernelAllows(const std::string& id, const std::optional<CpuSet>& cpus);
+  // Where the kernel keeps the container instead of its set; nullopt: nowhere else.
+  std::optional<CpuSet> OutsideItsSet(const std::string& id) const;
   // The CPUs of KeptElsewhere; nullopt: none.
   std::optional<CpuSet> KeptOn(const std::string& id) const;
   // The CPUs of FoundElsewhere; nullopt: none.
@@ -240,6 +247,7 @@ class ContainerRegistry {
     std::optional<BeforeApply> before = {};  // what DropApply restores
     std::optional<CpuSet> elsewhere = {};    // in addition; empty: anywhere
     std::optional<CpuSet> kept = {};         // in addition, by another program; empty: anywhere
+    std::optional<CpuSet> allowed = {};      // as in KernelAllows
     int calls = 0;                           // of other clients, under way
     bool disturbed = true;                   // by such a call, since our own update began
     bool unmanaged = false;                  // not created through alignd although it was running

@@ -286,7 +286,13 @@ void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
 void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {
   // The two files are read one after the other: if a write came in between, the second has more.
   std::string sign;
-  if (!(now.cpus - now.effective_cpus).empty()) {
+  const bool is_cut = !(now.cpus - now.effective_cpus).empty();
+  if (registry_.KernelAllows(id, is_cut && !now.effective_cpus.empty()
+                                     ? std::optional(now.effective_cpus)
+                                     : std::nullopt)) {
+    apply_again_();  // a container may wait for these CPUs
+  }
+  if (is_cut) {
     sign = NameOf(SubjectOf(id, container)) + " has CPUs " + now.cpus.ToString() +
            ", but may use only " + Or(now.effective_cpus.ToString(), "none of them");
   }

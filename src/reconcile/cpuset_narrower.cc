@@ -49,7 +49,15 @@ bool CpusetNarrower::NarrowOne(const CpuSetChange& change) {
   if (!path || !registry_.BeginNarrow(change.id, change.cpuset)) return false;
   const Result<Done> narrowed = cgroup::Narrow(cgroups_, *path, change.cpuset);
   Note(change.id, narrowed);
+  if (!narrowed.ok() && narrowed.error().code == ErrorCode::kIo) NoteAllowed(change.id, *path);
   return registry_.EndNarrow(change.id, change.cpuset, narrowed.ok());
+}
+
+// The runtime is asked next. Its answer would not show that the kernel ignores the set.
+void CpusetNarrower::NoteAllowed(const std::string& id, const std::string& path) {
+  const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(path);
+  if (!now.ok() || now->effective_cpus.empty() || now->cpus.Intersects(now->effective_cpus)) return;
+  registry_.KernelAllows(id, now->effective_cpus);
 }
 
 // Where no cgroup can be written, every start takes the slow way. That is logged once.

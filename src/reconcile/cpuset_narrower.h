@@ -44,6 +44,8 @@ class CpusetNarrower {
   // Whether the container is on these CPUs alone now.
   bool NarrowOne(const admission::CpuSetChange& change);
   void Note(const std::string& id, const Result<Done>& narrowed);
+  // Whether the kernel keeps the container outside its set.
+  void NoteAllowed(const std::string& id, const std::string& path);
 
   ContainerRegistry& registry_;
   const cgroup::CgroupTree& cgroups_;

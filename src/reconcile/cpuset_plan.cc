@@ -23,9 +23,9 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const auto now = footprints.find(id);
     if (now == footprints.end()) continue;  // added in between, which requests another run
     if (cpuset.Intersects(leaving) && state.cpu.Find(now->second.key) == nullptr) {
-      cpuset -= leaving;
+      cpuset = SharedCpus(cpuset, leaving);
       // It gets the others when they are free; their update requests another run.
-      if (cpuset.empty() || registry_.AppliedTo(id) == cpuset) continue;
+      if (registry_.AppliedTo(id) == cpuset) continue;
     }
     changes.push_back({.id = id, .cpuset = std::move(cpuset), .now = std::move(now->second)});
   }

@@ -9,6 +9,7 @@
 #include "alignd/admission/assignment.h"
 #include "cgroup/node_list.h"
 #include "host/log_event.h"
+#include "reconcile/leaving_cpus.h"
 
 namespace alignd::reconcile {
 namespace {
@@ -308,7 +309,13 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
     return known == why.end() ? "its update has not begun yet" : known->second;
   };
   const Assignment assignment = admission::AssignmentOf(node_, snapshot->state, self->key);
-  if (!assignment.cpuset.empty() && self->cpuset != assignment.cpuset) {
+  const std::vector<ContainerRegistry::Footprint> footprints = registry_.Footprints();
+  // A shared container may start without the CPUs that a resized container has not left yet.
+  const bool is_applied =
+      assignment.cpuset.empty() || self->cpuset == assignment.cpuset ||
+      (assignment.exclusive.empty() &&
+       self->cpuset == SharedCpus(assignment.cpuset, LeavingCpus(snapshot->state, footprints)));
+  if (!is_applied) {
     return Error{ErrorCode::kUnavailable,
                  "the CPUs " + assignment.cpuset.ToString() + " of " + name_of(*self) +
                      " could not be applied (" + reason_of(container_id) + ")",
@@ -318,7 +325,7 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
   std::string in_the_way;
   std::string remedy = kRemedy;
   size_t count = 0;
-  for (const ContainerRegistry::Footprint& other : registry_.Footprints()) {
+  for (const ContainerRegistry::Footprint& other : footprints) {
     if (!IsOn(snapshot->state, other, self->key, assignment.exclusive, /*at_start=*/false)) {
       continue;
     }
@@ -328,6 +335,10 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
       in_the_way += " (which another program keeps moving to " +
                     (kept->empty() ? "other CPUs" : "CPUs " + kept->ToString()) + ")";
       remedy = "stop that program; see the conditions in `alignctl status`";
+    } else if (const std::optional<CpuSet> outside = registry_.OutsideItsSet(other.id)) {
+      in_the_way += " (which the kernel keeps on CPUs " + outside->ToString() +
+                    ", the only ones of the cgroup above it)";
+      remedy = "widen cpuset.cpus of its parents (AllowedCPUs= of their slices)";
     } else {
       const bool moved = registry_.FoundOn(other.id).has_value();
       in_the_way +=

@@ -15,8 +15,8 @@ inline bool WasResized(const admission::NodeState& state, const ContainerKey& ke
   return pod != state.cpu.originals.end() && pod->second.contains(key.container);
 }
 
-// They are in the shared pool, and no container of the pool comes onto them yet. A container of
-// which it is not known where it is adds none.
+// They are in the shared pool, and no container of the pool comes onto them yet (SharedCpus). A
+// container of which it is not known where it is adds none.
 inline CpuSet LeavingCpus(const admission::NodeState& state,
                           const std::vector<ContainerRegistry::Footprint>& footprints) {
   CpuSet leaving;
@@ -26,6 +26,14 @@ inline CpuSet LeavingCpus(const admission::NodeState& state,
     leaving |= container.cpuset - *assigned;
   }
   return leaving;
+}
+
+// The part of the shared pool for a container that starts or moves now. It gets the rest once that
+// is free. If nothing else is in the pool, a container has to run somewhere: the resized containers
+// have no right to these CPUs any more.
+inline CpuSet SharedCpus(const CpuSet& pool, const CpuSet& leaving) {
+  CpuSet now = pool - leaving;
+  return now.empty() ? pool : now;
 }
 
 }  // namespace alignd::reconcile

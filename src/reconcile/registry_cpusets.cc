@@ -21,6 +21,10 @@ ContainerRegistry::Container* ContainerRegistry::Find(const std::string& id) {
 
 CpuSet ContainerRegistry::FootprintOf(const Container& container) {
   CpuSet cpus = container.footprint;
+  // Without a CPU that it may use, a cgroup of version 2 uses those of its parent.
+  if (container.allowed && !cpus.empty() && !cpus.Intersects(*container.allowed)) {
+    cpus |= *container.allowed;
+  }
   if (container.elsewhere) cpus = Together(cpus, *container.elsewhere);
   if (container.kept) cpus = Together(cpus, *container.kept);
   if (container.writing) cpus = Together(cpus, *container.writing);
@@ -132,6 +136,22 @@ void ContainerRegistry::KeptElsewhere(const std::string& id, const CpuSet& cpus)
   if (container == nullptr) return;
   std::optional<CpuSet>& kept = container->kept;
   kept = kept ? Together(*kept, cpus) : cpus;
+}
+
+bool ContainerRegistry::KernelAllows(const std::string& id, const std::optional<CpuSet>& cpus) {
+  const MutexLock lock(mutex_);
+  Container* const container = Find(id);
+  if (container == nullptr || container->allowed == cpus) return false;
+  container->allowed = cpus;
+  return true;
+}
+
+std::optional<CpuSet> ContainerRegistry::OutsideItsSet(const std::string& id) const {
+  const MutexLock lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end() || !found->second.allowed) return std::nullopt;
+  const CpuSet& set = found->second.footprint;
+  return set.Intersects(*found->second.allowed) ? std::nullopt : found->second.allowed;
 }
 
 void ContainerRegistry::LeftAlone(const std::string& id) {

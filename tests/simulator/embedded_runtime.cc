@@ -34,7 +34,7 @@ grpc::ByteBuffer ToBuffer(const std::string& text) {
 }
 
 // A unary call: read, wait, answer.
-class UnaryCall final : public grpc::ServerGenericBidiReactor {
+class UnaryCall final : public grpc::ServerGenericBidiReactor, public RuntimeState::Delayed {
  public:
   UnaryCall(RuntimeState& state, std::string path) : state_(state), path_(std::move(path)) {
     StartRead(&request_);
@@ -51,8 +51,10 @@ class UnaryCall final : public grpc::ServerGenericBidiReactor {
       Reply(request);
       return;
     }
+    state_.Add(this);
     MutexLock lock(mutex_);
     alarm_.Set(std::chrono::system_clock::now() + delay, [this, request](bool) {
+      state_.Remove(this);
       if (IsCancelled()) {
         Finish(grpc::Status::CANCELLED);
       } else {
@@ -60,7 +62,13 @@ class UnaryCall final : public grpc::ServerGenericBidiReactor {
       }
       // The call may be deleted from here on.
     });
-    if (cancelled_) alarm_.Cancel();
+    if (cancelled_ || goes_on_) alarm_.Cancel();
+  }
+
+  void GoOn() override {
+    MutexLock lock(mutex_);
+    goes_on_ = true;
+    alarm_.Cancel();
   }
 
   void OnCancel() override {
@@ -94,6 +102,7 @@ class UnaryCall final : public grpc::ServerGenericBidiReactor {
   grpc::ByteBuffer response_;
   Mutex mutex_;
   bool cancelled_ GUARDED_BY(mutex_) = false;
+  bool goes_on_ GUARDED_BY(mutex_) = false;  // before its time
   grpc::Alarm alarm_;
 };
 
@@ -234,6 +243,7 @@ class Runtime final : public EmbeddedRuntime {
                 const std::string& containing) override {
     state_.SetDelay(method, delay, containing);
   }
+  void EndDelays() override { state_.EndDelays(); }
 
  private:
   RuntimeState state_;

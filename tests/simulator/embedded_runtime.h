@@ -63,6 +63,8 @@ class EmbeddedRuntime {
   // time, unless the caller has cancelled. `containing` as above.
   virtual void SetDelay(const std::string& method, std::chrono::milliseconds delay,
                         const std::string& containing = "") = 0;
+  // Lets the delayed calls that are under way go on at once.
+  virtual void EndDelays() = 0;
 };
 
 }  // namespace alignd::simulator

@@ -125,6 +125,21 @@ void RuntimeState::SetDelay(const std::string& method, std::chrono::milliseconds
   delays_[method] = {delay, containing};
 }
 
+void RuntimeState::Add(Delayed* call) {
+  MutexLock lock(mutex_);
+  delayed_.insert(call);
+}
+
+void RuntimeState::Remove(Delayed* call) {
+  MutexLock lock(mutex_);
+  delayed_.erase(call);
+}
+
+void RuntimeState::EndDelays() {
+  MutexLock lock(mutex_);
+  for (Delayed* call : delayed_) call->GoOn();
+}
+
 void RuntimeState::Publish() {
   for (const RuntimeModel::Event& event : model_.TakeEvents()) {
     if (observer_) observer_(event);

@@ -28,6 +28,15 @@ class RuntimeState {
     virtual ~Subscriber() = default;
     virtual void Send(const std::string& event) = 0;
   };
+  // A call that waits for the end of its delay.
+  class Delayed {
+   public:
+    // Must not block, nor call this object.
+    virtual void GoOn() = 0;
+
+   protected:
+    ~Delayed() = default;
+  };
 
   explicit RuntimeState(EmbeddedRuntime::Observer observer);
   RuntimeState(const RuntimeState&) = delete;
@@ -63,6 +72,10 @@ class RuntimeState {
   void SetDelay(const std::string& method, std::chrono::milliseconds delay,
                 const std::string& containing) EXCLUDES(mutex_);
 
+  void Add(Delayed* call) EXCLUDES(mutex_);
+  void Remove(Delayed* call) EXCLUDES(mutex_);
+  void EndDelays() EXCLUDES(mutex_);
+
  private:
   void Publish() REQUIRES(mutex_);
   runtime::v1::ContainerEventResponse ToCri(const RuntimeModel::Event& event) const
@@ -78,6 +91,7 @@ class RuntimeState {
   std::map<std::string, std::pair<std::chrono::milliseconds, std::string>> delays_
       GUARDED_BY(mutex_);
   std::set<Subscriber*> subscribers_ GUARDED_BY(mutex_);
+  std::set<Delayed*> delayed_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::simulator

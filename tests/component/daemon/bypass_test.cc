@@ -121,7 +121,7 @@ TEST_F(BypassTest, OffWaitsForRelayedCallsAndRefusesNewOnes) {
   Start();
   ASSERT_EQ(Bypass("on").status, 0);
   const std::string sandbox = Run(PodConfig("slow"));
-  runtime_->SetDelay("CreateContainer", seconds(3));
+  runtime_->SetDelay("CreateContainer", seconds(600));
   const size_t calls = runtime_->Requests("CreateContainer").size();
   auto relayed = std::async(std::launch::async,
                             [&] { return Create(sandbox, PodConfig("slow"), Pinned(99)).status; });
@@ -134,6 +134,7 @@ TEST_F(BypassTest, OffWaitsForRelayedCallsAndRefusesNewOnes) {
            std::string::npos;
   }));
   EXPECT_EQ(off.wait_for(milliseconds(0)), std::future_status::timeout);
+  runtime_->EndDelays();
   EXPECT_TRUE(relayed.get().ok());
   EXPECT_EQ(off.get(), 0);
 }

@@ -75,9 +75,9 @@ class DaemonNarrow : public DaemonTest, public ::testing::WithParamInterface<boo
     return std::async(std::launch::async,
                       [this, id = created.response.container_id()] { return StartContainer(id); });
   }
-  // A call of a client that is under way for five seconds.
+  // A call of a client that is under way until EndDelays.
   std::future<grpc::Status> BeginSlowCreate() {
-    runtime_->SetDelay("CreateContainer", seconds(5), "slow-container");
+    runtime_->SetDelay("CreateContainer", seconds(600), "slow-container");
     const v1::PodSandboxConfig pod = BurstablePod("slow");
     const std::string sandbox = Run(pod);
     auto call = std::async(std::launch::async, [this, pod, sandbox] {
@@ -124,6 +124,7 @@ TEST_P(DaemonNarrow, RuntimeIsUpdatedWithTheLastSetOnly) {
   for (const char* const name : {"a", "b", "c"}) RunOne(PodConfig(name), Pinned(2));
   EXPECT_EQ(CgroupCpusOf(shared), "0,7-27");
   EXPECT_EQ(UpdatesOf(shared), before);
+  runtime_->EndDelays();
   EXPECT_TRUE(creation.get().ok());
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,7-27"; }));
   EXPECT_EQ(UpdatesOf(shared), before + 1);
@@ -133,7 +134,7 @@ TEST_P(DaemonNarrow, RuntimeIsUpdatedWithTheLastSetOnly) {
 TEST_P(DaemonNarrow, UpdateUnderWayIsWaitedFor) {
   Start();
   const Running shared = RunGuarded("shared");
-  runtime_->SetDelay(kUpdate, seconds(2), shared.container);
+  runtime_->SetDelay(kUpdate, seconds(600), shared.container);
   v1::UpdateContainerResourcesRequest update;
   update.set_container_id(shared.container);
   update.mutable_linux()->set_cpu_shares(200);
@@ -142,6 +143,8 @@ TEST_P(DaemonNarrow, UpdateUnderWayIsWaitedFor) {
   ASSERT_TRUE(Eventually([&] { return UpdatesOf(shared) > before; }));
   auto start = Begin(PodConfig("pinned"), Pinned(3));
   EXPECT_TRUE(IsStillRunning(start));
+  runtime_->SetDelay(kUpdate, milliseconds(0), shared.container);
+  runtime_->EndDelays();
   EXPECT_TRUE(updated.get().ok());
   EXPECT_TRUE(start.get().ok());
   EXPECT_EQ(CgroupCpusOf(shared), "0,4-27");
@@ -176,6 +179,7 @@ TEST_P(DaemonNarrow, WriteOfTheOldSetIsUndoneBeforeTheRuntimeIsUpdated) {
   EXPECT_TRUE(Eventually([&] { return CgroupCpusOf(shared) == "0,4-27"; }));
   EXPECT_EQ(UpdatesOf(shared), before);
   EXPECT_TRUE(Eventually([&] { return Repairs() > repairs; }));
+  runtime_->EndDelays();
   EXPECT_TRUE(creation.get().ok());
 }
 
@@ -193,6 +197,7 @@ TEST_P(DaemonNarrow, ForeignWriteIsUndoneWhileMoreCpusAreToCome) {
   cgroups_.SetCpus(CgroupOf(shared), "0-27");
   EXPECT_TRUE(Eventually([&] { return CgroupCpusOf(shared) == "0,3-27"; }));
   EXPECT_EQ(UpdatesOf(shared), before);
+  runtime_->EndDelays();
   EXPECT_TRUE(creation.get().ok());
   EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,3-27"; }));
 }
@@ -237,6 +242,20 @@ TEST_P(DaemonNarrow, OwnWriteThatProvesNothingIsNoForeignWrite) {
   EXPECT_EQ(CpusOf(shared.container), "0,4-27");
   std::this_thread::sleep_for(milliseconds(300));  // the guard has looked
   EXPECT_EQ(Repairs(), repairs);
+}
+
+// Version 2 of the cgroups ignores a set of which the parent has no CPU, although the runtime and
+// cpuset.cpus show it.
+TEST_P(DaemonNarrow, ExclusiveContainerWaitsForOneThatTheKernelKeepsOutsideItsSet) {
+  Start();
+  const Running shared = RunGuarded("shared");
+  cgroups_.SetParents("1-3", CgroupOf(shared));
+  auto start = Begin(PodConfig("pinned"), Pinned(3));
+  EXPECT_TRUE(Eventually([&] { return CgroupCpusOf(shared) == "0,4-27"; }));
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4-27"; }));
+  EXPECT_TRUE(IsStillRunning(start));
+  cgroups_.SetParents("0-27", CgroupOf(shared));
+  EXPECT_TRUE(start.get().ok());
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST_F(DaemonRelease, PodWithASandboxBeingReplacedKeepsItsCpus) {
   const v1::PodSandboxConfig pod = PodConfig("pod");
   const Running first = RunOne(pod, Pinned(3));
   ASSERT_EQ(CpusOf(first.container), "3-5");
-  runtime_->SetDelay("RunPodSandbox", seconds(3));
+  runtime_->SetDelay("RunPodSandbox", seconds(600));
   const size_t runs = runtime_->Requests("RunPodSandbox").size();
   auto replaced = std::async(std::launch::async, [&] { return Run(pod); });
   ASSERT_TRUE(Eventually([&] { return runtime_->Requests("RunPodSandbox").size() > runs; }));
@@ -49,6 +49,7 @@ TEST_F(DaemonRelease, PodWithASandboxBeingReplacedKeepsItsCpus) {
   ASSERT_TRUE(StopSandbox(other.sandbox).ok());
   // The release of the other pod comes later.
   ASSERT_TRUE(Eventually([&] { return !HasCpus("other"); }));
+  runtime_->EndDelays();
   const std::string sandbox = replaced.get();
   EXPECT_TRUE(HasCpus("pod")) << State();
   const auto created = Create(sandbox, pod, Pinned(3));
@@ -61,11 +62,12 @@ TEST_F(DaemonRelease, PodWithASandboxThatCannotBeReplacedLosesItsCpus) {
   const v1::PodSandboxConfig pod = PodConfig("pod");
   const Running first = RunOne(pod, Pinned(3));
   runtime_->SetFailure("RunPodSandbox", {grpc::StatusCode::UNKNOWN, "no network"});
-  runtime_->SetDelay("RunPodSandbox", seconds(2));
+  runtime_->SetDelay("RunPodSandbox", seconds(600));
   const size_t runs = runtime_->Requests("RunPodSandbox").size();
   auto replaced = std::async(std::launch::async, [&] { return Run(pod); });
   ASSERT_TRUE(Eventually([&] { return runtime_->Requests("RunPodSandbox").size() > runs; }));
   ASSERT_TRUE(StopSandbox(first.sandbox).ok());
+  runtime_->EndDelays();
   EXPECT_EQ(replaced.get(), "");
   EXPECT_TRUE(Eventually([&] { return !HasCpus("pod"); })) << State();
 }

@@ -156,6 +156,21 @@ TEST_F(DaemonResizeExclusive, UpdateThatTheRuntimeRefusesIsAppliedLater) {
   EXPECT_EQ(CpusOf(pinned.container), "1-2");
 }
 
+// It gets the CPUs that the resized container has given up once that has left them.
+TEST_F(DaemonResizeExclusive, SharedContainerStartsWhileAResizedOneCannotLeaveItsCpus) {
+  Start();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));
+  ASSERT_TRUE(Resize(pinned, 4).ok());
+  runtime_->SetFailure(kUpdateMethod, {grpc::StatusCode::UNAVAILABLE, "busy"}, pinned.container);
+  EXPECT_FALSE(Resize(pinned, 2).ok());
+  ASSERT_EQ(CpusOf(pinned.container), "1-4");
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  EXPECT_EQ(CpusOf(shared.container), "0,5-27");
+  runtime_->SetFailure(kUpdateMethod, grpc::Status::OK);
+  EXPECT_TRUE(Becomes(pinned, "1-2"));
+  EXPECT_TRUE(Becomes(shared, "0,3-27"));
+}
+
 TEST_F(DaemonResizeExclusive, GrowsOntoCpusOfAContainerThatShrank) {
   Start();
   const Running first = RunOne(PodConfig("first"), Pinned(2));

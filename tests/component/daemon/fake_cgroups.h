@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "alignd/base/cpu_set.h"
 #include "host/file.h"
 #include "simulator/runtime_model.h"
 #include "sync/mutex.h"
@@ -48,8 +49,18 @@ class FakeCgroups {
   void SetCpus(const std::string& cgroup, const std::string& cpus) const {
     const std::filesystem::path directory = Cpuset(cgroup);
     Write(directory / (unified_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus"),
-          (cpus.empty() ? all_cpus_ : cpus) + "\n");
+          Effective(cpus) + "\n");
     Write(directory / "cpuset.cpus", cpus + "\n");
+  }
+  // The cgroups above the containers have these CPUs from now on. Ends Follow.
+  void SetParents(const std::string& cpus, const std::string& cgroup) {
+    {
+      const MutexLock lock(mutex_);
+      all_cpus_ = cpus;
+    }
+    std::filesystem::remove(Cpuset(cgroup) /
+                            (unified_ ? "cpuset.cpus.effective" : "cpuset.effective_cpus"));
+    SetCpus(cgroup, CpusOf(cgroup));
   }
   std::string CpusOf(const std::string& cgroup) const {
     const Result<std::string> text = host::ReadFile(Cpuset(cgroup) / "cpuset.cpus");
@@ -84,6 +95,12 @@ class FakeCgroups {
   }
 
  private:
+  // Without a CPU that it may use, a cgroup of version 2 uses those of its parent.
+  std::string Effective(const std::string& cpus) const {
+    const MutexLock lock(mutex_);
+    const CpuSet both = *CpuSet::Parse(cpus) & *CpuSet::Parse(all_cpus_);
+    return both.empty() ? all_cpus_ : both.ToString();
+  }
   std::filesystem::path Cpuset(const std::string& cgroup) const {
     return (unified_ ? root_ : root_ / "cpuset") / cgroup.substr(1);
   }
@@ -101,7 +118,8 @@ class FakeCgroups {
 
   const std::filesystem::path root_;
   const bool unified_;
-  const std::string all_cpus_;
+  mutable Mutex mutex_;
+  std::string all_cpus_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::daemon
