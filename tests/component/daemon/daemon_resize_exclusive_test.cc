@@ -156,7 +156,7 @@ TEST_F(DaemonResizeExclusive, UpdateThatTheRuntimeRefusesIsAppliedLater) {
   EXPECT_EQ(CpusOf(pinned.container), "1-2");
 }
 
-// It gets the CPUs that the resized container has given up once that has left them.
+// It gets the CPUs that a shrunken container must leave, once that has left them.
 TEST_F(DaemonResizeExclusive, SharedContainerStartsWhileAResizedOneCannotLeaveItsCpus) {
   Start();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(2));
