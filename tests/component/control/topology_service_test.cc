@@ -21,9 +21,6 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-using testing::AllocatedOf;
-using testing::AppPod;
-using testing::kGpu;
 
 class TopologyServiceTest : public ControlTest {
  protected:
@@ -80,20 +77,20 @@ TEST_F(TopologyServiceTest, SaysWhatIsAvailableNow) {
   const v1::GetTopologyResponse before = Get();
   EXPECT_EQ(json::parse(before.object())["metadata"]["name"], "worker-1");
   EXPECT_EQ(AvailableIn(before.object(), 0, "cpu"), "7");
-  EXPECT_EQ(AvailableIn(before.object(), 0, kGpu), "4");
+  EXPECT_EQ(AvailableIn(before.object(), 0, testing::kGpu), "4");
   EXPECT_EQ(Get().version(), before.version());
-  ASSERT_TRUE(AllocatedOf(world.Admit(AppPod("a", 2, {{kGpu, "1"}}))));
+  ASSERT_TRUE(testing::AllocatedOf(world.Admit(testing::AppPod("a", 2, {{testing::kGpu, "1"}}))));
   const v1::GetTopologyResponse after = Get();
   EXPECT_NE(after.version(), before.version());
   EXPECT_EQ(AvailableIn(after.object(), 0, "cpu"), "5");
-  EXPECT_EQ(AvailableIn(after.object(), 0, kGpu), "3");
+  EXPECT_EQ(AvailableIn(after.object(), 0, testing::kGpu), "3");
 }
 
 TEST_F(TopologyServiceTest, ACallThatKnowsTheNewestWaitsForTheNext) {
   const std::string known = Get().version();
   auto waiting = std::async(std::launch::async, [&] { return Get(known, seconds(30)); });
   EXPECT_EQ(waiting.wait_for(milliseconds(300)), std::future_status::timeout);
-  world.Admit(AppPod("a", 2));
+  world.Admit(testing::AppPod("a", 2));
   const v1::GetTopologyResponse answer = waiting.get();
   EXPECT_EQ(AvailableIn(answer.object(), 0, "cpu"), "5");
   // At once for a caller that is behind.
@@ -145,11 +142,11 @@ TEST_F(TopologyServiceTest, StopsWhileACallWaits) {
   std::this_thread::sleep_for(milliseconds(200));
   server.reset();
   EXPECT_FALSE(waiting.get().ok());
-  world.Admit(AppPod("a", 1));  // the observer of changes is still there
+  world.Admit(testing::AppPod("a", 1));  // the observer of changes is still there
 }
 
 TEST_F(TopologyServiceTest, AlignctlPrintsTheObject) {
-  world.Admit(AppPod("a", 2));
+  world.Admit(testing::AppPod("a", 2));
   const testing::Printed printed =
       Alignctl({"topology", "-o", "nrt", "--node-name", "worker-1", "--socket", socket()});
   EXPECT_EQ(printed.status, 0) << printed.err;
