@@ -37,8 +37,8 @@ Error NoObject(const std::string& whose) {
           "use the alignd-events of the same version as alignd"};
 }
 
-std::string TextOf(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string TextOf(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
