@@ -30,7 +30,7 @@ const std::vector<Group>& CoreGroups() {
       {.modules = {"topologymanager"}},
       {.modules = {"cpumanager", "memorymanager", "devicemanager"}},
       {.modules = {"admission"}},
-      {.modules = {"checkpoint"}},
+      {.modules = {"checkpoint", "noderesourcetopology"}},
       {.modules = {"scenario"}},
   };
   return groups;
@@ -116,7 +116,8 @@ std::string ModuleProblem(const Place& from, std::string_view header) {
 bool MayReadJson(const Place& from, std::string_view path) {
   if (!path.ends_with(".cc")) return from.module == "json" || path == "src/dra/json.h";
   return !from.core || IsIn(from.module, {"json", "config", "checkpoint", "scenario"}) ||
-         IsIn(path, {"src/core/pod/kubernetes_pod.cc", "src/core/machine/node_json.cc"});
+         IsIn(path, {"src/core/pod/kubernetes_pod.cc", "src/core/machine/node_json.cc",
+                     "src/core/noderesourcetopology/object.cc"});
 }
 
 std::string CoreSystemProblem(std::string_view header) {

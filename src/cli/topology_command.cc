@@ -11,6 +11,7 @@
 #include "alignd/machine/machine.h"
 #include "cli/output.h"
 #include "cli/topology_json.h"
+#include "cli/topology_object.h"
 #include "cli/topology_tree.h"
 #include "control/control_client.h"
 #include "host/sysfs_machine.h"
@@ -27,7 +28,10 @@ struct TopologyOptions {
   std::string socket;
   std::string output = "text";
   bool svg = false;
+  ObjectOptions object;
 };
+
+bool IsObject(const std::string& output) { return output == "nrt" || output == "nrt-yaml"; }
 
 // With the owners, if alignd answers and its machine is this one.
 Result<picture::Picture> Look(const TopologyOptions& options) {
@@ -48,7 +52,24 @@ Result<picture::Picture> Look(const TopologyOptions& options) {
   return picture;
 }
 
+Result<int> ShowObject(const TopologyOptions& options, std::ostream& out) {
+  ObjectOptions source = options.object;
+  source.socket = options.socket;
+  source.root = options.root;
+  source.is_bare = options.is_root_stated || !source.node.empty() || !source.config.empty();
+  const Result<std::string> object = TopologyObject(source);
+  if (!object.ok()) return object.error();
+  out << AsData(*object, options.output == "nrt" ? "json" : "yaml");
+  return kSuccess;
+}
+
 Result<int> ShowTopology(const TopologyOptions& options, std::ostream& out) {
+  if (IsObject(options.output)) return ShowObject(options, out);
+  const ObjectOptions& object = options.object;
+  if (!object.name.empty() || !object.node.empty() || !object.config.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "--node-name, --node and --config are for an object",
+                 "add -o nrt or -o nrt-yaml, or leave them out"};
+  }
   const Result<picture::Picture> picture = Look(options);
   if (!picture.ok()) return picture.error();
   if (options.svg) {
@@ -59,6 +80,22 @@ Result<int> ShowTopology(const TopologyOptions& options, std::ostream& out) {
     out << TopologyTree(*picture);
   }
   return kSuccess;
+}
+
+// Of -o nrt.
+void AddObjectOptions(CLI::App& command, ObjectOptions& options) {
+  command.add_option("--node-name", options.name,
+                     "With -o nrt: name of the Node; if not given, the host name in lower case");
+  command
+      .add_option("--config", options.config,
+                  "With -o nrt: the node without containers, with this KubeletConfiguration, "
+                  "instead of what alignd has assigned")
+      ->type_name("FILE");
+  command
+      .add_option("--node", options.node,
+                  "With -o nrt: the same for this node (JSON, as `alignctl topology -o json` "
+                  "prints it, with `devices` added if there are any) instead of this machine")
+      ->type_name("FILE");
 }
 
 }  // namespace
@@ -79,12 +116,14 @@ void AddTopologyCommand(CLI::App& app, Action& action) {
   CLI::Option* const output =
       command
           ->add_option("-o,--output", options->output,
-                       "text, wide, tree: for people; json, yaml: the \"node\" of a scenario")
-          ->check(CLI::IsMember({"text", "wide", "tree", "json", "yaml"}))
+                       "text, wide, tree: for people; json, yaml: the \"node\" of a scenario; nrt, "
+                       "nrt-yaml: a NodeResourceTopology object for schedulers, in JSON or YAML")
+          ->check(CLI::IsMember({"text", "wide", "tree", "json", "yaml", "nrt", "nrt-yaml"}))
           ->capture_default_str();
+  AddObjectOptions(*command, options->object);
   command->add_flag("--svg", options->svg, "Write a picture (SVG) instead")->excludes(output);
   AddExamples(*command, {"alignctl topology", "alignctl topology --svg > node.svg",
-                         "alignctl topology -o json > node.json"});
+                         "alignctl topology -o json > node.json", "alignctl topology -o nrt-yaml"});
   command->callback([options, root, &action] {
     options->is_root_stated = root->count() > 0;
     action = [options](std::ostream& out) { return ShowTopology(*options, out); };

@@ -10,11 +10,31 @@
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/control/v1/control.grpc.pb.h"
+#include "control/topology_service.h"
+#include "rpc/client_call.h"
 #include "rpc/grpc_status.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::control {
 namespace {
+
+// The error of a call that has failed.
+Error Explained(const grpc::Status& status, const std::string& endpoint) {
+  Error error = rpc::ToError(status, "alignd at " + endpoint);
+  // Of Bypass. alignd has answered, and its text has the remedy.
+  if (status.error_code() == grpc::StatusCode::ABORTED) {
+    error.code = ErrorCode::kIo;
+    error.message = status.error_message();
+    error.remedy.clear();
+    return error;
+  }
+  // The server's own text has its remedy.
+  if (error.code == ErrorCode::kNotFound || error.code == ErrorCode::kInvalidArgument) return error;
+  error.remedy = error.code == ErrorCode::kUnavailable
+                     ? "check that alignd runs and that you have access to its socket (--socket)"
+                     : "see alignd's log, and check that --socket is alignd's control socket";
+  return error;
+}
 
 // `call`: the method of the stub.
 template <typename Request, typename Response>
@@ -30,20 +50,7 @@ Result<Response> Ask(const std::string& endpoint, std::chrono::milliseconds time
   Response response;
   const grpc::Status status = (stub.get()->*call)(&context, request, &response);
   if (status.ok()) return response;
-  Error error = rpc::ToError(status, "alignd at " + endpoint);
-  // Of Bypass. alignd has answered, and its text has the remedy.
-  if (status.error_code() == grpc::StatusCode::ABORTED) {
-    error.code = ErrorCode::kIo;
-    error.message = status.error_message();
-    error.remedy.clear();
-    return error;
-  }
-  // The server's own text has its remedy.
-  if (error.code == ErrorCode::kNotFound || error.code == ErrorCode::kInvalidArgument) return error;
-  error.remedy = error.code == ErrorCode::kUnavailable
-                     ? "check that alignd runs and that you have access to its socket (--socket)"
-                     : "see alignd's log, and check that --socket is alignd's control socket";
-  return error;
+  return Explained(status, endpoint);
 }
 
 }  // namespace
@@ -96,6 +103,24 @@ Result<v1::ListPodsResponse> ControlClient::ListPods() const {
 Result<v1::GetConfigResponse> ControlClient::GetConfig() const {
   return Ask<v1::GetConfigRequest, v1::GetConfigResponse>(endpoint_, timeout_,
                                                           &v1::Control::Stub::GetConfig, {});
+}
+
+Result<v1::GetTopologyResponse> ControlClient::GetTopology(const std::string& name,
+                                                           const std::string& known_version,
+                                                           std::chrono::milliseconds wait) const {
+  v1::GetTopologyRequest request;
+  request.set_name(name);
+  request.set_known_version(known_version);
+  request.set_wait_ms(static_cast<uint32_t>(wait.count()));
+  const Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(endpoint_);
+  if (!channel.ok()) return channel.error();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
+  v1::GetTopologyResponse response;
+  const grpc::Status status =
+      rpc::CallUnaryAndWait(*channel, &context, kGetTopology, request, &response);
+  if (status.ok()) return response;
+  return Explained(status, endpoint_);
 }
 
 Result<v1::WhyNotResponse> ControlClient::WhyNot(const v1::WhyNotRequest& request) const {

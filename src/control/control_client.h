@@ -8,6 +8,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/control/v1/control.pb.h"
+#include "alignd/control/v1/topology.pb.h"
 
 namespace alignd::control {
 
@@ -37,6 +38,13 @@ class ControlClient {
 
   // Errors: as GetStatus, without kCorrupt.
   Result<v1::GetConfigResponse> GetConfig() const;
+
+  // The topology object of the node, named `name`. With `known_version`, of an answer before:
+  // returns at once if there is another object, else when there is one, or without an object after
+  // `wait`. Errors: as GetStatus, without kCorrupt.
+  Result<v1::GetTopologyResponse> GetTopology(
+      const std::string& name, const std::string& known_version = {},
+      std::chrono::milliseconds wait = std::chrono::milliseconds(0)) const;
 
   // The state of the switch after the action. Errors: as GetStatus, without kCorrupt; kIo with
   // alignd's text if alignd has not done it all.

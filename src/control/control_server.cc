@@ -29,7 +29,12 @@ constexpr std::chrono::seconds kMaxSearch{5};
 // Its methods run on threads of their own. What takes long delays no report.
 class ControlServer::Service {
  public:
-  explicit Service(ReportSources sources) : sources_(std::move(sources)) {}
+  Service(ReportSources sources, const Follow& follow)
+      : sources_(std::move(sources)), topology_(reports_, sources_, follow) {}
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+  // Tasks that still wait use the other members.
+  ~Service() { reports_.Stop(); }
 
   service::Methods Methods() {
     service::Methods methods;
@@ -65,6 +70,7 @@ class ControlServer::Service {
           }
           return grpc::Status::OK;
         });
+    methods.emplace(kGetTopology, service::OnQueue(reports_, topology_.Method()));
     return methods;
   }
 
@@ -135,12 +141,14 @@ class ControlServer::Service {
   TaskQueue reports_{"control"};
   TaskQueue explanations_{"explain"};
   TaskQueue switches_{"bypass"};  // an emergency switch waits for no explanation
+  TopologyService topology_;
 };
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(std::shared_ptr<host::EventLoop> loop,
                                                             const std::string& endpoint,
-                                                            ReportSources sources) {
-  auto service = std::make_unique<Service>(std::move(sources));
+                                                            ReportSources sources,
+                                                            const Follow& follow) {
+  auto service = std::make_unique<Service>(std::move(sources), follow);
   auto server = service::UnaryServer::Start(std::move(loop), endpoint, service->Methods());
   if (!server.ok()) return server.error();
   return std::unique_ptr<ControlServer>(new ControlServer(std::move(service), *std::move(server)));

@@ -6,6 +6,7 @@
 
 #include "alignd/base/result.h"
 #include "control/reports.h"
+#include "control/topology_service.h"
 #include "host/event_loop.h"
 
 namespace alignd::service {
@@ -19,10 +20,12 @@ namespace alignd::control {
 class ControlServer {
  public:
   // Listens on `endpoint`; `loop` as in service::UnaryServer. The references in `sources` outlive
-  // the server. Errors: as rpc::OpenListening.
+  // the server. `follow`: how changes of the assignments are seen; empty: only by looking now and
+  // then. Errors: as rpc::OpenListening.
   static Result<std::unique_ptr<ControlServer>> Start(std::shared_ptr<host::EventLoop> loop,
                                                       const std::string& endpoint,
-                                                      ReportSources sources);
+                                                      ReportSources sources,
+                                                      const Follow& follow = {});
 
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;

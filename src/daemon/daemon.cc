@@ -220,7 +220,10 @@ class RunningDaemon final : public Daemon {
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);
     }
-    auto status_server = control::ControlServer::Start(services_, options.ControlSocket(), reports);
+    auto status_server = control::ControlServer::Start(
+        services_, options.ControlSocket(), reports, [this](std::function<void()> changed) {
+          allocation_.OnChange([changed = std::move(changed)](const auto&) { changed(); });
+        });
     if (!status_server.ok()) return status_server.error();
     control_ = *std::move(status_server);
     auto pod_resources = podresources::PodResourcesServer::Start(

@@ -7,11 +7,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -64,6 +69,28 @@ struct Connection {
   std::unique_ptr<httplib::SSLClient> client;
   httplib::Headers headers;
 };
+
+// GET has no body.
+httplib::Result Sent(Connection& connection, const std::string& method, const std::string& path,
+                     const std::string& body) {
+  constexpr char kJson[] = "application/json";
+  if (method == "GET") return connection.client->Get(path, connection.headers);
+  if (method == "PUT") return connection.client->Put(path, connection.headers, body, kJson);
+  if (method == "PATCH") {
+    return connection.client->Patch(path, connection.headers, body, "application/merge-patch+json");
+  }
+  return connection.client->Post(path, connection.headers, body, kJson);
+}
+
+// Of the header Retry-After, in seconds; nullopt: there is none, or it is a date.
+std::optional<std::chrono::seconds> RetryAfter(const httplib::Response& answer) {
+  const std::string text = answer.get_header_value("Retry-After");
+  int64_t seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, seconds);
+  if (text.empty() || problem != std::errc() || stop != end || seconds < 0) return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
 
 std::string Address(const ApiCredential& credential) {
   return credential.host + " port " + std::to_string(credential.port);
@@ -127,12 +154,7 @@ Result<ApiCall> ConnectTo(const ApiCredential& credential) {
   return ApiCall([connection, prefix = credential.prefix, address = Address(credential)](
                      const std::string& method, const std::string& path,
                      const std::string& body) -> Result<ApiAnswer> {
-    const std::string whole = prefix + path;
-    const httplib::Result answer =
-        method == "PATCH"
-            ? connection->client->Patch(whole, connection->headers, body,
-                                        "application/merge-patch+json")
-            : connection->client->Post(whole, connection->headers, body, "application/json");
+    const httplib::Result answer = Sent(*connection, method, prefix + path, body);
     if (!answer) {
       std::string why =
           "no answer of the API server at " + address + ": " + httplib::to_string(answer.error());
@@ -142,7 +164,7 @@ Result<ApiCall> ConnectTo(const ApiCredential& credential) {
       return Error{ErrorCode::kUnavailable, why,
                    "see whether the API server runs and can be reached from this node"};
     }
-    return ApiAnswer{answer->status, answer->body};
+    return ApiAnswer{answer->status, answer->body, RetryAfter(*answer)};
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,9 @@
 namespace alignd::events {
 
 struct ApiAnswer {
-  int status = 0;    // of HTTP
-  std::string body;  // of an error: what the API server says
+  int status = 0;                                        // of HTTP
+  std::string body = {};                                 // of an error: what the API server says
+  std::optional<std::chrono::seconds> retry_after = {};  // how long to wait, if it says so
 };
 
 // One call of the API server. Errors: kUnavailable if there is no answer.

@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "control/control_client.h"
@@ -16,6 +18,7 @@
 #include "events/api_credential.h"
 #include "events/events_options.h"
 #include "events/reporter.h"
+#include "events/topology_publisher.h"
 
 namespace {
 
@@ -57,13 +60,28 @@ int main(int argc, char** argv) {
   };
   // There may be nothing to send for days: what is wrong with the credential is said now.
   if (const auto call = connect(); !call.ok()) {
-    spdlog::warn("no Events can be reported: {}", call.error().Text());
+    spdlog::warn("nothing can be reported: {}", call.error().Text());
+  }
+  std::optional<events::TopologyPublisher> publisher;
+  std::thread publishing;
+  if (options->publishes_topology) {
+    publisher.emplace(
+        options->node_name,
+        [&](const std::string& known_version, std::chrono::milliseconds wait) {
+          return control::ControlClient(options->control_socket)
+              .GetTopology(options->node_name, known_version, wait);
+        },
+        connect);
+    // A thread of its own: neither waits for the other's calls of the API server.
+    publishing = std::thread([&publisher] {
+      for (;;) std::this_thread::sleep_for(publisher->Step());
+    });
   }
   events::Reporter reporter(
       options->node_name,
       [&] { return control::ControlClient(options->control_socket).GetStatus(); }, connect);
   for (;;) {
-    reporter.Look(std::chrono::steady_clock::now());
+    if (!options->no_events) reporter.Look(std::chrono::steady_clock::now());
     log.ReportLostLines();
     std::this_thread::sleep_for(options->interval);
   }

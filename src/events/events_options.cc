@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kDescription[] =
     "alignd-events: reports refused, waiting and assigned pods of this node to the cluster as "
-    "Events";
+    "Events, and the node as a NodeResourceTopology object";
 constexpr int kWrongCommandLine = 2;
 
 // As the kubelet names its Node: the host name in lower case.
@@ -46,6 +46,10 @@ void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s
   app.add_option("--interval-s", interval_s, "Seconds between two looks at alignd's status")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
+  app.add_flag(
+      "--topology", options.publishes_topology,
+      "Publish the NodeResourceTopology object of this node for topology-aware schedulers");
+  app.add_flag("--no-events", options.no_events, "Send no Events");
   app.add_option("--log-level", options.log_level, "Level of the log")
       ->check(CLI::IsMember(std::set<std::string>{"debug", "info", "warn", "error"}))
       ->capture_default_str();
@@ -69,6 +73,9 @@ std::optional<EventsOptions> ParseEventsOptions(int argc, const char* const* arg
     if (!IsObjectName(options.node_name)) {
       throw CLI::ValidationError("--node-name",
                                  "\"" + options.node_name + "\" is not the name of a Node");
+    }
+    if (options.no_events && !options.publishes_topology) {
+      throw CLI::ValidationError("--no-events", "there is nothing to report without --topology");
     }
   } catch (const CLI::ParseError& error) {
     exit_status = app.exit(error) == 0 ? 0 : kWrongCommandLine;

@@ -91,7 +91,7 @@ class Chart:
 
 # --- Objects against the API.
 
-API = {"apps/v1": "V1", "v1": "V1"}
+API = {"apps/v1": "V1", "rbac.authorization.k8s.io/v1": "V1", "v1": "V1"}
 SCALARS = {"str": str, "bool": bool, "int": int, "float": (int, float)}
 
 
@@ -205,6 +205,8 @@ EVERYTHING = {
     "args": ["--mirror=preferred", "--not-devices=example.com/licence"],
     "readiness": {"ignore": ["container refused"]},
     "remove": {"detach": True, "purge": True},
+    "topology": {"rbac": True,
+                 "subjects": [{"kind": "ServiceAccount", "name": "events", "namespace": "alignd-system"}]},
     "maxUnavailable": "10%",
     "priorityClassName": "",
     "resources": None,
@@ -236,6 +238,8 @@ REFUSED = [
     ({"args": "--mirror=preferred"}, "is not of type 'array'"),
     ({"readiness": {"ignore": ["Kubelet,Not"]}}, "does not match"),
     ({"remove": {"purge": 1}}, "is not of type 'boolean'"),
+    ({"topology": {"rbac": "yes"}}, "is not of type 'boolean'"),
+    ({"topology": {"subjects": [{"kind": "Node", "name": "a"}]}}, "is not one of"),
     ({"maxUnavailable": 0}, "is not valid under any of the given schemas"),
     ({"maxUnavailable": "half"}, "is not valid under any of the given schemas"),
     ({"appArmor": "no"}, "is not one of"),
@@ -261,6 +265,12 @@ def check_objects(chart):
     with open(os.path.join(KUBERNETES, "alignd.yaml"), encoding="utf-8") as file:
         check("alignd.yaml is the chart's output with its default values (check.py --write)",
               None if file.read() == HEADER + rendered else "it differs")
+    with open(os.path.join(KUBERNETES, "topology-rbac.yaml"), encoding="utf-8") as file:
+        rights = load(file.read())
+    with_rights = load(chart.render({"topology": {"rbac": True}}))
+    check("topology-rbac.yaml has the objects that topology.rbac adds to the chart's output",
+          unequal([one for one in with_rights if one not in load(rendered)], rights),
+          *[fault for one in rights for fault in object_faults(one)])
     with open(os.path.join(KUBERNETES, "namespace.yaml"), encoding="utf-8") as file:
         namespaces = load(file.read())
     for what, objects in [("namespace.yaml", namespaces), ("the default values", load(rendered)),

@@ -1,0 +1,57 @@
+// What a NodeResourceTopology object says about the NUMA nodes: their resources, the costs between
+// them, and the groups that the memory manager has made of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+
+namespace alignd::noderesourcetopology {
+
+// An amount of one resource: CPUs, bytes or devices.
+struct Amount {
+  uint64_t capacity = 0;     // all that there is
+  uint64_t allocatable = 0;  // without what is reserved for the system, and unhealthy devices
+  uint64_t available = 0;    // allocatable, and assigned to no container
+
+  friend bool operator==(const Amount&, const Amount&) = default;
+};
+
+// One NUMA node.
+struct Zone {
+  int numa_id = 0;
+  // By name: `cpu`, `memory`, `hugepages-2Mi`, `nvidia.com/gpu`. A device that is at several NUMA
+  // nodes is in each of their zones; one without a NUMA node is in none.
+  std::map<std::string, Amount> resources;
+  // NUMA node id and SLIT distance, this node included, ascending by id. Empty: the distances are
+  // not known.
+  std::vector<std::pair<int, int>> costs;
+
+  friend bool operator==(const Zone&, const Zone&) = default;
+};
+
+// NUMA nodes on which memory is assigned together. A node without assigned memory is in no group.
+struct MemoryGroup {
+  std::vector<int> numa_ids;  // ascending; one: containers with memory of this node alone
+  std::map<std::string, Amount> memory;  // bytes by type, of all nodes of the group together
+
+  friend bool operator==(const MemoryGroup&, const MemoryGroup&) = default;
+};
+
+// One zone per NUMA node, ascending by id.
+//
+// Available CPUs can be assigned exclusively. What containers of the shared pool request is not
+// subtracted, as in the kubelet's managers and in the exporters that read them. With policy none of
+// the CPU or the memory manager, nothing is assigned by NUMA node: all of it is available.
+std::vector<Zone> Zones(const admission::Node& node, const admission::NodeState& state);
+
+// Ascending by their first node. Empty with memoryManagerPolicy None.
+std::vector<MemoryGroup> MemoryGroups(const admission::Node& node,
+                                      const admission::NodeState& state);
+
+}  // namespace alignd::noderesourcetopology

@@ -1,0 +1,88 @@
+#include "cli/topology_object.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+#include <utility>
+
+#include "alignd/noderesourcetopology/object.h"
+#include "alignd/scenario/scenario.h"
+#include "control/control_client.h"
+#include "host/config_file.h"
+#include "host/file.h"
+#include "host/sysfs_machine.h"
+#include "host/yaml.h"
+
+namespace alignd::cli {
+namespace {
+
+// As the kubelet names its Node. Empty: not known.
+std::string DefaultNodeName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "";
+  std::string text = name.data();
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+Result<scenario::NodeDescription> ReadNodeOf(const ObjectOptions& options) {
+  if (options.node.empty()) {
+    Result<Machine> machine = host::ReadMachine(options.root);
+    if (!machine.ok()) return machine.error();
+    return scenario::NodeDescription{*std::move(machine), {}, {}};
+  }
+  const Result<std::string> text = host::ReadFileOrPipe(options.node);
+  if (!text.ok()) return text.error();
+  const Result<std::string> json = host::YamlToJson(*text);
+  if (!json.ok()) return host::ContentError(json.error(), options.node);
+  Result<scenario::NodeDescription> node = scenario::ParseNode(*json);
+  if (!node.ok()) return host::ContentError(node.error(), options.node);
+  return node;
+}
+
+// The node as it is before its first container.
+Result<std::string> BareObject(const std::string& name, const ObjectOptions& options) {
+  Result<scenario::NodeDescription> described = ReadNodeOf(options);
+  if (!described.ok()) return described.error();
+  Result<KubeletConfig> config = options.config.empty()
+                                     ? Result<KubeletConfig>(KubeletConfig())
+                                     : host::ReadConfigFileOrPipe(options.config);
+  if (!config.ok()) return config.error();
+  const Result<admission::Node> node =
+      admission::Node::Make(std::move(described->machine), *std::move(config));
+  if (!node.ok()) {
+    Error error = node.error();
+    if (error.remedy.empty()) error.remedy = "correct the KubeletConfiguration";
+    return error;
+  }
+  admission::NodeState state = admission::NodeState::Initial(*node);
+  for (const auto& [resource, devices] : described->devices) {
+    devicemanager::Resource& added = state.devices.resources[resource];
+    added.registered = true;
+    added.devices.insert(devices.begin(), devices.end());
+  }
+  // No pod is known to be absent: there is no fingerprint.
+  return noderesourcetopology::ObjectJson(name, *node, state, std::nullopt);
+}
+
+}  // namespace
+
+Result<std::string> TopologyObject(const ObjectOptions& options) {
+  const std::string name = options.name.empty() ? DefaultNodeName() : options.name;
+  if (options.is_bare) return BareObject(name, options);
+  const auto answer = control::ControlClient(options.socket).GetTopology(name);
+  if (!answer.ok()) {
+    Error error = answer.error();
+    if (error.code == ErrorCode::kUnavailable) {
+      error.remedy += "; for the node without containers, name a KubeletConfiguration (--config)";
+    }
+    return error;
+  }
+  return answer->object();
+}
+
+}  // namespace alignd::cli

@@ -1,0 +1,24 @@
+// `alignctl topology -o nrt`: the node as a NodeResourceTopology object.
+#pragma once
+
+#include <string>
+
+#include "alignd/base/result.h"
+
+namespace alignd::cli {
+
+// Where the object comes from. A value.
+struct ObjectOptions {
+  std::string name;      // of the Node object; empty: the host name in lower case
+  std::string socket;    // of a running alignd
+  bool is_bare = false;  // not from alignd: the machine without containers, as below
+  std::string root = "/";
+  std::string node;    // a node in JSON, with its devices, instead of the machine at `root`
+  std::string config;  // KubeletConfiguration; empty: the defaults
+};
+
+// The object in JSON. Errors: of control::ControlClient; or the machine or the configuration cannot
+// be read, or do not match.
+Result<std::string> TopologyObject(const ObjectOptions& options);
+
+}  // namespace alignd::cli

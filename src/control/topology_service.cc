@@ -1,0 +1,113 @@
+#include "control/topology_service.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "alignd/noderesourcetopology/object.h"
+#include "sync/mutex.h"
+
+namespace alignd::control {
+namespace {
+
+// nullopt: they are not all known.
+std::optional<std::vector<noderesourcetopology::PodName>> PodsWithContainers(
+    const ReportSources& sources, const admission::NodeState& state) {
+  if (!sources.running) return std::nullopt;
+  std::vector<noderesourcetopology::PodName> pods;
+  for (const auto& pod : sources.running(admission::PodsIn(state))) {
+    if (pod.containers.empty()) continue;
+    if (pod.name.empty() || pod.name_space.empty()) return std::nullopt;
+    pods.emplace_back(pod.name_space, pod.name);
+  }
+  return pods;
+}
+
+}  // namespace
+
+v1::GetTopologyResponse ReportTopology(const ReportSources& sources, const std::string& name) {
+  // The pods first: of a pod among them, the state is at least as new.
+  const auto before = sources.allocation.snapshot();
+  const auto pods = PodsWithContainers(sources, before->state);
+  const auto snapshot = sources.allocation.snapshot();
+  v1::GetTopologyResponse response;
+  response.set_object(noderesourcetopology::ObjectJson(name, sources.node, snapshot->state, pods));
+  response.set_version(std::to_string(noderesourcetopology::Xxh64(response.object())));
+  return response;
+}
+
+// Outlives the service: the observer of changes cannot be taken back.
+class TopologyService::Changes {
+ public:
+  explicit Changes(RecurringTask& look) : look_(&look) {}
+
+  void Note() {
+    const MutexLock lock(mutex_);
+    if (look_ != nullptr) look_->RunSoon();
+  }
+  void End() {
+    const MutexLock lock(mutex_);
+    look_ = nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  RecurringTask* look_ GUARDED_BY(mutex_);  // null: the service has ended
+};
+
+TopologyService::TopologyService(TaskQueue& queue, const ReportSources& sources,
+                                 const Follow& follow)
+    : sources_(sources),
+      look_(queue, [this] { return Look(); }),
+      changes_(std::make_shared<Changes>(look_)) {
+  if (follow) follow([changes = changes_] { changes->Note(); });
+}
+
+TopologyService::~TopologyService() {
+  changes_->End();
+  look_.Stop();
+}
+
+service::Method TopologyService::Method() {
+  return [this](service::Call call) { Get(std::move(call)); };
+}
+
+void TopologyService::Get(service::Call call) {
+  v1::GetTopologyRequest request;
+  if (!request.ParseFromString(call.request)) {
+    return call.answer(grpc::Status(grpc::StatusCode::INTERNAL, "the request cannot be parsed"));
+  }
+  const v1::GetTopologyResponse response = ReportTopology(sources_, request.name());
+  if (response.version() != request.known_version() || request.wait_ms() == 0) {
+    return call.answer(response.SerializeAsString());
+  }
+  if (waiting_.size() >= kMaxWaiting) {
+    return call.answer(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                    "too many callers wait for a change of the topology"));
+  }
+  const auto wait =
+      std::min<Clock::duration>(std::chrono::milliseconds(request.wait_ms()), kMaxWait);
+  waiting_.push_back(
+      {std::move(call), request.name(), request.known_version(), Clock::now() + wait});
+  look_.RunSoon();
+}
+
+TopologyService::Clock::time_point TopologyService::Look() {
+  const Clock::time_point now = Clock::now();
+  Clock::time_point next = now + kBetweenLooks;
+  std::erase_if(waiting_, [&](Waiting& waiting) {
+    if (waiting.call.IsCancelled()) return true;
+    v1::GetTopologyResponse response = ReportTopology(sources_, waiting.name);
+    const bool is_new = response.version() != waiting.known_version;
+    if (!is_new && now < waiting.until) {
+      next = std::min(next, waiting.until);
+      return false;
+    }
+    if (!is_new) response.clear_object();
+    waiting.call.answer(response.SerializeAsString());
+    return true;
+  });
+  return waiting_.empty() ? RecurringTask::kNever : next;
+}
+
+}  // namespace alignd::control

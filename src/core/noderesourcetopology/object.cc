@@ -1,0 +1,136 @@
+#include "alignd/noderesourcetopology/object.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "alignd/noderesourcetopology/zones.h"
+
+namespace alignd::noderesourcetopology {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// Up to so many NUMA nodes, scheduler-plugins needs no attribute.
+constexpr int kDefaultMaxNumaNodes = 8;
+
+OrderedJson Attribute(const std::string& name, const std::string& value) {
+  return {{"name", name}, {"value", value}};
+}
+
+// The deprecated field. scheduler-plugins reads the first entry; Koordinator looks in all of them
+// for a name without a level.
+// Source: noderesourcetopology-api pkg/apis/topology/v1alpha2/types.go; koordinator
+// pkg/scheduler/plugins/nodenumaresource/topology_options.go, convertToNUMATopologyPolicy.
+OrderedJson DeprecatedPolicies(const topologymanager::Policy& policy) {
+  const std::string level =
+      policy.scope() == TopologyManagerScope::kPod ? "PodLevel" : "ContainerLevel";
+  switch (policy.kind()) {
+    case TopologyManagerPolicy::kBestEffort:
+      return {"BestEffort" + level, "BestEffort"};
+    case TopologyManagerPolicy::kRestricted:
+      return {"Restricted" + level, "Restricted"};
+    case TopologyManagerPolicy::kSingleNumaNode:
+      return OrderedJson::array({"SingleNUMANode" + level});
+    case TopologyManagerPolicy::kNone:
+      break;
+  }
+  return OrderedJson::array({"None"});
+}
+
+OrderedJson ZoneNames(const std::vector<int>& numa_ids) {
+  OrderedJson names = OrderedJson::array();
+  for (const int id : numa_ids) names.push_back(ZoneName(id));
+  return names;
+}
+
+// [{"memoryNodes":["node-0","node-1"],"allocatable":{"memory":"..."},"available":{...}}], in one
+// text: values of attributes are strings.
+std::string GroupsText(const std::vector<MemoryGroup>& groups) {
+  OrderedJson list = OrderedJson::array();
+  for (const MemoryGroup& group : groups) {
+    OrderedJson& entry = list.emplace_back(OrderedJson{{"memoryNodes", ZoneNames(group.numa_ids)}});
+    for (const auto& [type, amount] : group.memory) {
+      entry["allocatable"][type] = std::to_string(amount.allocatable);
+      entry["available"][type] = std::to_string(amount.available);
+    }
+  }
+  return list.dump();
+}
+
+OrderedJson Attributes(const admission::Node& node, const std::vector<MemoryGroup>& groups,
+                       const std::optional<std::string>& fingerprint) {
+  const KubeletConfig& config = node.config;
+  OrderedJson list = {Attribute(kPolicyAttribute, std::string(ToString(node.topology.kind()))),
+                      Attribute(kScopeAttribute, std::string(ToString(node.topology.scope())))};
+  if (node.machine.numa_count() > kDefaultMaxNumaNodes) {
+    list.push_back(
+        Attribute("topologyManagerMaxNUMANodes", std::to_string(node.machine.numa_count())));
+  }
+  if (fingerprint) {
+    list.push_back(Attribute("nodeTopologyPodsFingerprint", *fingerprint));
+    list.push_back(Attribute("nodeTopologyPodsFingerprintMethod", "all"));
+  }
+  list.push_back(
+      Attribute("alignd.io/cpuManagerPolicy", std::string(ToString(config.cpu_manager_policy))));
+  list.push_back(Attribute("alignd.io/memoryManagerPolicy",
+                           std::string(ToString(config.memory_manager_policy))));
+  if (node.memory) list.push_back(Attribute("alignd.io/memoryGroups", GroupsText(groups)));
+  return list;
+}
+
+// The names of the group's zones, joined by commas; empty: the node is in no group.
+std::string GroupOf(int numa_id, const std::vector<MemoryGroup>& groups) {
+  std::string names;
+  for (const MemoryGroup& group : groups) {
+    if (std::ranges::find(group.numa_ids, numa_id) == group.numa_ids.end()) continue;
+    for (const int id : group.numa_ids) names += (names.empty() ? "" : ",") + ZoneName(id);
+  }
+  return names;
+}
+
+OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups) {
+  OrderedJson json = {{"name", ZoneName(zone.numa_id)}, {"type", "Node"}};
+  for (const auto& [id, distance] : zone.costs) {
+    json["costs"].push_back({{"name", ZoneName(id)}, {"value", distance}});
+  }
+  if (const std::string group = GroupOf(zone.numa_id, groups); !group.empty()) {
+    json["attributes"] = OrderedJson::array({Attribute("alignd.io/memoryGroup", group)});
+  }
+  json["resources"] = OrderedJson::array();
+  for (const auto& [name, amount] : zone.resources) {
+    json["resources"].push_back({{"name", name},
+                                 {"capacity", std::to_string(amount.capacity)},
+                                 {"allocatable", std::to_string(amount.allocatable)},
+                                 {"available", std::to_string(amount.available)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string ZoneName(int numa_id) { return "node-" + std::to_string(numa_id); }
+
+std::string ObjectJson(const std::string& name, const admission::Node& node,
+                       const admission::NodeState& state,
+                       const std::optional<std::vector<PodName>>& pods) {
+  std::optional<std::string> fingerprint;
+  if (pods) fingerprint = PodFingerprint(*pods);
+  const std::vector<MemoryGroup> groups = MemoryGroups(node, state);
+  OrderedJson object = {
+      {"apiVersion", kApiVersion}, {"kind", kKind}, {"metadata", {{"name", name}}}};
+  // Readers that are older than the attribute look for the annotation.
+  if (fingerprint) {
+    object["metadata"]["annotations"] = {{"topology.node.k8s.io/fingerprint", *fingerprint}};
+  }
+  object["topologyPolicies"] = DeprecatedPolicies(node.topology);
+  object["attributes"] = Attributes(node, groups, fingerprint);
+  object["zones"] = OrderedJson::array();
+  for (const Zone& zone : Zones(node, state)) object["zones"].push_back(OfZone(zone, groups));
+  // Names of resources come from device plugins.
+  return object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+}  // namespace alignd::noderesourcetopology

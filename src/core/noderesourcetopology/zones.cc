@@ -1,0 +1,105 @@
+#include "alignd/noderesourcetopology/zones.h"
+
+#include <algorithm>
+#include <set>
+
+namespace alignd::noderesourcetopology {
+namespace {
+
+Amount Cpus(const admission::Node& node, const admission::NodeState& state, int position) {
+  const CpuSet& cpus = node.machine.CpusInNuma(position);
+  const auto count = [](const CpuSet& set) { return static_cast<uint64_t>(set.Count()); };
+  if (!node.cpu) return {count(cpus), count(cpus), count(cpus)};
+  const CpuSet allocatable = cpus - node.cpu->reserved;
+  return {count(cpus), count(allocatable), count(allocatable & state.cpu.default_set)};
+}
+
+// Of a node whose memory is not managed.
+void AddUnmanagedMemory(const NumaNode& numa, std::map<std::string, Amount>& resources) {
+  uint64_t in_huge_pages = 0;
+  for (const auto& [page, pages] : numa.hugepages) {
+    const uint64_t bytes = page * pages;
+    in_huge_pages += bytes;
+    if (bytes > 0) resources[memorymanager::HugePageType(page)] = {bytes, bytes, bytes};
+  }
+  const uint64_t rest = numa.memory_bytes > in_huge_pages ? numa.memory_bytes - in_huge_pages : 0;
+  if (numa.memory_bytes > 0) resources["memory"] = {numa.memory_bytes, rest, rest};
+}
+
+void AddMemoryOf(const memorymanager::NumaMemory& numa, std::map<std::string, Amount>& resources) {
+  for (const auto& [type, table] : numa.tables) {
+    if (table.total > 0) resources[type] = {table.total, table.allocatable, table.free};
+  }
+}
+
+void AddDevicesTo(const admission::Node& node, const admission::NodeState& state,
+                  std::vector<Zone>& zones) {
+  for (const auto& [name, resource] : state.devices.resources) {
+    const std::set<std::string> allocated = state.devices.AllocatedIds(name);
+    for (const auto& [id, device] : resource.devices) {
+      for (const int position : node.machine.MaskOfIds(device.numa)) {
+        Amount& amount = zones[static_cast<size_t>(position)].resources[name];
+        ++amount.capacity;
+        // Without its plugin, a device is allocated to no further container.
+        if (!device.healthy || !resource.registered) continue;
+        ++amount.allocatable;
+        if (!allocated.contains(id)) ++amount.available;
+      }
+    }
+  }
+}
+
+void Add(const Amount& part, Amount& sum) {
+  sum.capacity += part.capacity;
+  sum.allocatable += part.allocatable;
+  sum.available += part.available;
+}
+
+}  // namespace
+
+std::vector<Zone> Zones(const admission::Node& node, const admission::NodeState& state) {
+  const Machine& machine = node.machine;
+  std::vector<Zone> zones;
+  for (int position = 0; position < machine.numa_count(); ++position) {
+    const NumaNode& numa = machine.numa()[static_cast<size_t>(position)];
+    Zone& zone = zones.emplace_back();
+    zone.numa_id = numa.id;
+    zone.resources["cpu"] = Cpus(node, state, position);
+    if (!node.memory) {
+      AddUnmanagedMemory(numa, zone.resources);
+    } else if (const auto memory = state.memory.machine.find(numa.id);
+               memory != state.memory.machine.end()) {
+      AddMemoryOf(memory->second, zone.resources);
+    }
+    if (numa.distances.empty()) continue;
+    for (int to = 0; to < machine.numa_count(); ++to) {
+      zone.costs.emplace_back(machine.NumaId(to), machine.Distance(position, to));
+    }
+  }
+  AddDevicesTo(node, state, zones);
+  return zones;
+}
+
+std::vector<MemoryGroup> MemoryGroups(const admission::Node& node,
+                                      const admission::NodeState& state) {
+  std::vector<MemoryGroup> groups;
+  if (!node.memory) return groups;
+  for (const auto& [id, numa] : state.memory.machine) {
+    // Each group is taken at its first node.
+    if (numa.number_of_assignments == 0 || numa.cells.empty()) continue;
+    if (std::ranges::min(numa.cells) != id) continue;
+    MemoryGroup& group = groups.emplace_back();
+    group.numa_ids = numa.cells;
+    std::ranges::sort(group.numa_ids);
+    for (const int member : group.numa_ids) {
+      const auto found = state.memory.machine.find(member);
+      if (found == state.memory.machine.end()) continue;
+      std::map<std::string, Amount> memory;
+      AddMemoryOf(found->second, memory);
+      for (const auto& [type, amount] : memory) Add(amount, group.memory[type]);
+    }
+  }
+  return groups;
+}
+
+}  // namespace alignd::noderesourcetopology

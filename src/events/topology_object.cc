@@ -1,0 +1,95 @@
+#include "events/topology_object.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "alignd/noderesourcetopology/object.h"
+
+namespace alignd::events {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kFingerprint[] = "topology.node.k8s.io/fingerprint";
+constexpr std::array<const char*, 3> kOwnFields = {"topologyPolicies", "attributes", "zones"};
+
+Json Parsed(const std::string& text) { return Json::parse(text, nullptr, false); }
+
+// The member, an object; empty if it is none.
+Json ObjectIn(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_object() ? *found : Json::object();
+}
+
+Json FingerprintOf(const Json& object) {
+  const Json annotations = ObjectIn(ObjectIn(object, "metadata"), "annotations");
+  const auto found = annotations.find(kFingerprint);
+  return found == annotations.end() ? Json() : *found;
+}
+
+Json FieldOf(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? Json() : *found;
+}
+
+Error NoObject(const std::string& whose) {
+  return {ErrorCode::kCorrupt, "the topology object of " + whose + " is no object",
+          "use the alignd-events of the same version as alignd"};
+}
+
+std::string TextOf(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+Result<std::string> CreationOf(const std::string& wanted, const std::string& node) {
+  Json body = Parsed(wanted);
+  if (!body.is_object()) return NoObject("alignd");
+  const Json metadata = ObjectIn(Parsed(node), "metadata");
+  if (metadata.contains("uid") && metadata.contains("name")) {
+    body["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "v1"},
+                                                        {"kind", "Node"},
+                                                        {"name", metadata["name"]},
+                                                        {"uid", metadata["uid"]}}});
+  }
+  return TextOf(body);
+}
+
+Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing) {
+  const Json own = Parsed(wanted);
+  if (!own.is_object()) return NoObject("alignd");
+  Json body = Parsed(existing);
+  if (ObjectIn(body, "metadata").empty()) return NoObject("the API server");
+  for (const char* const field : kOwnFields) body[field] = FieldOf(own, field);
+  Json& metadata = body["metadata"];
+  metadata.erase("managedFields");
+  Json annotations = ObjectIn(metadata, "annotations");
+  annotations.erase(kFingerprint);
+  if (const Json fingerprint = FingerprintOf(own); !fingerprint.is_null()) {
+    annotations[kFingerprint] = fingerprint;
+  }
+  metadata["annotations"] = annotations;
+  return TextOf(body);
+}
+
+bool SaysTheSame(const std::string& one, const std::string& other) {
+  const Json a = Parsed(one);
+  const Json b = Parsed(other);
+  for (const char* const field : kOwnFields) {
+    if (FieldOf(a, field) != FieldOf(b, field)) return false;
+  }
+  return FingerprintOf(a) == FingerprintOf(b);
+}
+
+std::string PolicyIn(const std::string& object) {
+  const Json attributes = FieldOf(Parsed(object), "attributes");
+  for (const Json& attribute : attributes) {
+    if (FieldOf(attribute, "name") != noderesourcetopology::kPolicyAttribute) continue;
+    const Json value = FieldOf(attribute, "value");
+    if (value.is_string()) return value.get<std::string>();
+  }
+  return "none named";
+}
+
+}  // namespace alignd::events

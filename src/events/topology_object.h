@@ -1,0 +1,27 @@
+// The NodeResourceTopology object as it is sent to the API server: with what others have written
+// beside it.
+#pragma once
+
+#include <string>
+
+#include "alignd/base/result.h"
+
+namespace alignd::events {
+
+// All texts are objects in JSON. `wanted`: as alignd makes it.
+
+// The body that creates it. `node`: the Node object, which then owns it, so that it is deleted with
+// the Node; empty: not known. Errors: kCorrupt if `wanted` is no object.
+Result<std::string> CreationOf(const std::string& wanted, const std::string& node);
+
+// The body that makes `existing`, the API server's object, the wanted one: it keeps the resource
+// version, labels, and the annotations of others. Errors: kCorrupt if one is no object.
+Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing);
+
+// Whether both say the same: policies, attributes, zones and the fingerprint of the pods.
+bool SaysTheSame(const std::string& one, const std::string& other);
+
+// The topology policy in its attributes; "none named" if there is none.
+std::string PolicyIn(const std::string& object);
+
+}  // namespace alignd::events

@@ -1,0 +1,228 @@
+#include "events/topology_publisher.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "events/topology_object.h"
+
+namespace alignd::events {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr char kObjects[] = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
+constexpr size_t kShownTextBytes = 512;  // of the API server's text
+
+bool IsSuccess(const ApiAnswer& answer) { return answer.status >= 200 && answer.status < 300; }
+
+std::string Shown(const ApiAnswer& answer) {
+  return "status " + std::to_string(answer.status) + ": " + answer.body.substr(0, kShownTextBytes);
+}
+
+}  // namespace
+
+TopologyPublisher::TopologyPublisher(std::string node, GetTopology get_topology, Connect connect,
+                                     std::function<Clock::time_point()> now)
+    : node_(std::move(node)),
+      get_topology_(std::move(get_topology)),
+      connect_(std::move(connect)),
+      now_(std::move(now)) {}
+
+milliseconds TopologyPublisher::Step() {
+  const auto answer = get_topology_(version_, WaitAtMost(now_()));
+  NoteAlignd(answer.ok() ? nullptr : &answer.error());
+  if (answer.ok() && !answer->object().empty()) {
+    wanted_ = answer->object();
+    version_ = answer->version();
+  }
+  if (const Clock::time_point now = now_(); IsDue(now)) Write(now);
+  return answer.ok() ? kBetweenWrites : milliseconds(kFirstPause);
+}
+
+bool TopologyPublisher::IsDue(Clock::time_point now) const {
+  if (wanted_.empty() || now < not_before_) return false;
+  return wanted_ != written_ || now >= check_at_;
+}
+
+milliseconds TopologyPublisher::WaitAtMost(Clock::time_point now) const {
+  if (wanted_.empty()) return milliseconds(0);
+  const Clock::time_point due = std::max(not_before_, wanted_ == written_ ? check_at_ : now);
+  const auto wait = std::chrono::ceil<milliseconds>(due - now);
+  return std::clamp<milliseconds>(wait, milliseconds(1), kAligndWait);
+}
+
+void TopologyPublisher::Write(Clock::time_point now) {
+  if (wanted_ == written_) existing_.clear();  // it is compared
+  Attempt attempt = TryToWrite(now);
+  if (attempt && attempt->is_credential) {
+    // A token may have expired: the file has the next one.
+    attempt = TryToWrite(now);
+  }
+  Note(attempt, now);
+}
+
+TopologyPublisher::Attempt TopologyPublisher::TryToWrite(Clock::time_point now) {
+  if (!call_ || now - connected_ >= kConnectionAge) {
+    Result<ApiCall> call = connect_();
+    if (!call.ok()) return Failure{.error = call.error()};
+    call_ = *std::move(call);
+    connected_ = now;
+  }
+  Attempt attempt = Publish(*call_);
+  if (attempt) call_.reset();
+  return attempt;
+}
+
+TopologyPublisher::Attempt TopologyPublisher::Publish(const ApiCall& call) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    bool done = false;
+    bool is_absent = false;
+    if (existing_.empty()) {
+      if (Attempt failed = Read(call, is_absent)) return failed;
+    }
+    if (Attempt failed = is_absent ? Create(call, done) : Replace(call, done)) return failed;
+    if (done) return std::nullopt;
+    ++counts_.conflicts;
+  }
+  return Failure{.error = {ErrorCode::kUnavailable,
+                           "the object is changed by others faster than it can be written",
+                           "stop the other program that writes it"}};
+}
+
+TopologyPublisher::Attempt TopologyPublisher::Read(const ApiCall& call, bool& is_absent) {
+  const auto answer = call("GET", std::string(kObjects) + "/" + node_, "");
+  if (!answer.ok()) return Failure{.error = answer.error()};
+  is_absent = answer->status == 404;
+  if (is_absent) return std::nullopt;
+  if (!IsSuccess(*answer)) return FailureOf(*answer, "get");
+  existing_ = answer->body;
+  if (!previous_.empty() && !SaysTheSame(previous_, existing_)) NoteForeign();
+  return std::nullopt;
+}
+
+TopologyPublisher::Attempt TopologyPublisher::Create(const ApiCall& call, bool& done) {
+  // Only to be deleted with the Node: without it, the object is created all the same.
+  const auto node = call("GET", "/api/v1/nodes/" + node_, "");
+  if (!node.ok()) return Failure{.error = node.error()};
+  const Result<std::string> body =
+      CreationOf(wanted_, IsSuccess(*node) ? node->body : std::string());
+  if (!body.ok()) return Failure{.error = body.error()};
+  std::string before = std::exchange(previous_, {});
+  const auto answer = call("POST", kObjects, *body);
+  if (!answer.ok()) return Failure{.error = answer.error()};
+  if (answer->status == 409) {  // another program has created it
+    previous_ = std::move(before);
+    return std::nullopt;
+  }
+  if (answer->status == 404) {
+    return Failure{
+        .error = {ErrorCode::kNotFound,
+                  "the cluster has no NodeResourceTopology (topology.node.k8s.io/"
+                  "v1alpha2)",
+                  "install its custom resource definition; see docs/topology-objects.md"},
+        .pause = kWithoutDefinition};
+  }
+  if (!IsSuccess(*answer)) return FailureOf(*answer, "create");
+  Written(answer->body);
+  done = true;
+  return std::nullopt;
+}
+
+TopologyPublisher::Attempt TopologyPublisher::Replace(const ApiCall& call, bool& done) {
+  if (SaysTheSame(wanted_, existing_)) {
+    written_ = wanted_;
+    previous_ = existing_;
+    done = true;
+    return std::nullopt;
+  }
+  const Result<std::string> body = ReplacementOf(wanted_, existing_);
+  if (!body.ok()) return Failure{.error = body.error()};
+  // After a failure, it may have been written all the same.
+  existing_.clear();
+  std::string before = std::exchange(previous_, {});
+  const auto answer = call("PUT", std::string(kObjects) + "/" + node_, *body);
+  if (!answer.ok()) return Failure{.error = answer.error()};
+  if (answer->status == 409 || answer->status == 404) {
+    previous_ = std::move(before);
+    return std::nullopt;
+  }
+  if (!IsSuccess(*answer)) return FailureOf(*answer, "update");
+  Written(answer->body);
+  done = true;
+  return std::nullopt;
+}
+
+void TopologyPublisher::Written(const std::string& object) {
+  existing_ = previous_ = object;
+  written_ = wanted_;
+  ++counts_.written;
+}
+
+void TopologyPublisher::NoteForeign() {
+  ++counts_.foreign;
+  const auto level = has_named_foreign_ ? spdlog::level::debug : spdlog::level::warn;
+  has_named_foreign_ = true;
+  spdlog::log(
+      level,
+      "ConflictingTopologyExporter: another program writes the NodeResourceTopology {}; its "
+      "topologyManagerPolicy is {}, alignd's is {}; stop that exporter on this node: behind "
+      "alignd, the kubelet's own policies say none",
+      node_, PolicyIn(existing_), PolicyIn(wanted_));
+}
+
+TopologyPublisher::Failure TopologyPublisher::FailureOf(const ApiAnswer& answer,
+                                                        const std::string& verb) {
+  Failure failure;
+  if (answer.retry_after) {
+    failure.pause =
+        std::clamp<std::chrono::seconds>(*answer.retry_after, kFirstPause, kLongestRetryAfter);
+  }
+  if (answer.status == 401 || answer.status == 403) {
+    failure.is_credential = answer.status == 401;
+    failure.error = {ErrorCode::kInvalidArgument,
+                     "the API server does not accept the credential: " + Shown(answer),
+                     "give its user the verbs get, create and update for "
+                     "noderesourcetopologies.topology.node.k8s.io (RBAC), or choose another with "
+                     "--kubeconfig"};
+  } else if (answer.status == 429 || answer.status >= 500) {
+    failure.error = {ErrorCode::kUnavailable, "the API server has no time: " + Shown(answer),
+                     "nothing; it is asked again"};
+  } else {
+    failure.error = {ErrorCode::kInvalidArgument,
+                     "the API server refuses to " + verb + " the object: " + Shown(answer),
+                     "see its text, and the version of the custom resource definition"};
+  }
+  return failure;
+}
+
+void TopologyPublisher::Note(const Attempt& attempt, Clock::time_point now) {
+  if (!attempt) {
+    if (check_at_ == Clock::time_point() || !failure_.empty()) {
+      spdlog::info("the NodeResourceTopology {} is published", node_);
+    }
+    failure_.clear();
+    pause_ = kFirstPause;
+    not_before_ = {};
+    check_at_ = now + kBetweenChecks;
+    return;
+  }
+  ++counts_.failures;
+  const std::string text = attempt->error.Text();
+  if (text != failure_) spdlog::warn("TopologyNotPublished: {}", text);
+  failure_ = text;
+  not_before_ = now + attempt->pause.value_or(pause_);
+  if (!attempt->pause) pause_ = std::min(2 * pause_, kLastPause);
+}
+
+void TopologyPublisher::NoteAlignd(const Error* error) {
+  const std::string text = error == nullptr ? "" : error->Text();
+  if (!text.empty() && text != alignd_failure_) {
+    spdlog::warn("TopologyNotPublished: alignd's topology is not known: {}", text);
+  }
+  if (text.empty() && !alignd_failure_.empty()) spdlog::info("alignd's topology is known again");
+  alignd_failure_ = text;
+}
+
+}  // namespace alignd::events

@@ -1,0 +1,184 @@
+// The topology object over the control socket, and on alignctl's output.
+#include "control/topology_service.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "alignd/noderesourcetopology/pod_fingerprint.h"
+#include "control_fixture.h"
+#include "edge/allocation_outcome.h"
+
+namespace alignd::control {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class TopologyServiceTest : public ControlTest {
+ protected:
+  TopologyServiceTest() {
+    server.reset();
+    auto started = ControlServer::Start(
+        services_.loop(), socket(),
+        {.facts = {.version = "1.2.3", .node = "worker"},
+         .node = world.node,
+         .allocation = *world.manager,
+         .conditions = conditions_,
+         .names = [this] { return Names(); },
+         .running =
+             [this](const auto&) {
+               const MutexLock lock(pods_mutex_);
+               return pods_;
+             }},
+        [this](std::function<void()> changed) {
+          world.manager->OnChange([changed = std::move(changed)](const auto&) { changed(); });
+        });
+    if (!started.ok()) ADD_FAILURE() << started.error().Text();
+    if (started.ok()) server = *std::move(started);
+  }
+
+  void SetPods(ReportSources::Pods pods) {
+    const MutexLock lock(pods_mutex_);
+    pods_ = std::move(pods);
+  }
+  v1::GetTopologyResponse Get(const std::string& known = "",
+                              milliseconds wait = milliseconds(0)) const {
+    const auto answer = ControlClient(socket()).GetTopology("worker-1", known, wait);
+    if (!answer.ok()) ADD_FAILURE() << answer.error().Text();
+    return answer.ok() ? *answer : v1::GetTopologyResponse();
+  }
+  // The available amount in the zone.
+  static std::string AvailableIn(const std::string& object, size_t zone, const std::string& name) {
+    const json parsed = json::parse(object);
+    for (const json& resource : parsed["zones"][zone]["resources"]) {
+      if (resource["name"] == name) return resource["available"];
+    }
+    return "none";
+  }
+  static std::string FingerprintIn(const std::string& object) {
+    return json::parse(object)["metadata"]
+        .value("annotations", json::object())
+        .value("topology.node.k8s.io/fingerprint", "none");
+  }
+
+  Mutex pods_mutex_;
+  ReportSources::Pods pods_ GUARDED_BY(pods_mutex_);
+};
+
+TEST_F(TopologyServiceTest, SaysWhatIsAvailableNow) {
+  const v1::GetTopologyResponse before = Get();
+  EXPECT_EQ(json::parse(before.object())["metadata"]["name"], "worker-1");
+  EXPECT_EQ(AvailableIn(before.object(), 0, "cpu"), "7");
+  EXPECT_EQ(AvailableIn(before.object(), 0, testing::kGpu), "4");
+  EXPECT_EQ(Get().version(), before.version());
+  ASSERT_TRUE(testing::AllocatedOf(world.Admit(testing::AppPod("a", 2, {{testing::kGpu, "1"}}))));
+  const v1::GetTopologyResponse after = Get();
+  EXPECT_NE(after.version(), before.version());
+  EXPECT_EQ(AvailableIn(after.object(), 0, "cpu"), "5");
+  EXPECT_EQ(AvailableIn(after.object(), 0, testing::kGpu), "3");
+}
+
+TEST_F(TopologyServiceTest, ACallThatKnowsTheNewestWaitsForTheNext) {
+  const std::string known = Get().version();
+  auto waiting = std::async(std::launch::async, [&] { return Get(known, seconds(30)); });
+  EXPECT_EQ(waiting.wait_for(milliseconds(300)), std::future_status::timeout);
+  world.Admit(testing::AppPod("a", 2));
+  const v1::GetTopologyResponse answer = waiting.get();
+  EXPECT_EQ(AvailableIn(answer.object(), 0, "cpu"), "5");
+  // At once for a caller that is behind.
+  EXPECT_EQ(Get(known, seconds(30)).version(), answer.version());
+}
+
+TEST_F(TopologyServiceTest, TheWaitEndsWithoutAnObjectIfNothingChanges) {
+  const std::string known = Get().version();
+  const auto begin = steady_clock::now();
+  const v1::GetTopologyResponse answer = Get(known, milliseconds(700));
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(650));
+  EXPECT_EQ(answer.version(), known);
+  EXPECT_EQ(answer.object(), "");
+}
+
+TEST_F(TopologyServiceTest, APodThatIsAssignedNothingChangesTheFingerprint) {
+  EXPECT_EQ(FingerprintIn(Get().object()), noderesourcetopology::PodFingerprint({}));
+  // A pod without containers may not have its assignment yet.
+  SetPods({{.uid = "a", .name = "web", .name_space = "ns", .containers = {}}});
+  EXPECT_EQ(FingerprintIn(Get().object()), noderesourcetopology::PodFingerprint({}));
+  const std::string known = Get().version();
+  auto waiting = std::async(std::launch::async, [&] { return Get(known, seconds(30)); });
+  SetPods({{.uid = "a", .name = "web", .name_space = "ns", .containers = {"app"}}});
+  EXPECT_EQ(FingerprintIn(waiting.get().object()),
+            noderesourcetopology::PodFingerprint({{"ns", "web"}}));
+  // One that has no name makes it unknown.
+  SetPods({{.uid = "b", .name = "", .name_space = "", .containers = {"app"}}});
+  EXPECT_EQ(FingerprintIn(Get().object()), "none");
+}
+
+TEST_F(TopologyServiceTest, RefusesFurtherCallersThatWait) {
+  const std::string known = Get().version();
+  std::vector<std::future<Result<v1::GetTopologyResponse>>> waiting;
+  for (size_t i = 0; i <= TopologyService::kMaxWaiting; ++i) {
+    waiting.push_back(std::async(std::launch::async, [&] {
+      return ControlClient(socket()).GetTopology("worker-1", known, seconds(3));
+    }));
+  }
+  size_t refused = 0;
+  for (auto& call : waiting) refused += call.get().ok() ? 0 : 1;
+  EXPECT_EQ(refused, 1U);
+}
+
+TEST_F(TopologyServiceTest, StopsWhileACallWaits) {
+  const std::string known = Get().version();
+  auto waiting = std::async(std::launch::async, [&] {
+    return ControlClient(socket()).GetTopology("worker-1", known, seconds(30));
+  });
+  std::this_thread::sleep_for(milliseconds(200));
+  server.reset();
+  EXPECT_FALSE(waiting.get().ok());
+  world.Admit(testing::AppPod("a", 1));  // the observer of changes is still there
+}
+
+TEST_F(TopologyServiceTest, AlignctlPrintsTheObject) {
+  world.Admit(testing::AppPod("a", 2));
+  const testing::Printed printed =
+      Alignctl({"topology", "-o", "nrt", "--node-name", "worker-1", "--socket", socket()});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_EQ(json::parse(printed.out), json::parse(Get().object()));
+  const testing::Printed yaml =
+      Alignctl({"topology", "-o", "nrt-yaml", "--node-name", "worker-1", "--socket", socket()});
+  EXPECT_NE(yaml.out.find("\"kind\": \"NodeResourceTopology\"\n"), std::string::npos) << yaml.out;
+}
+
+// Never an object that looks as if nothing were assigned.
+TEST_F(TopologyServiceTest, WithoutAligndAlignctlPrintsTheBareNodeOnlyIfAsked) {
+  server.reset();
+  const testing::Printed none = Alignctl({"topology", "-o", "nrt", "--socket", socket()});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_EQ(none.out, "");
+  world.tree.Write({"node.json",
+                    R"({"cpus":[[0,0,0,0,0],[1,1,0,0,0]],"numa":[{"id":0,"memory":1073741824}],)"
+                    R"("devices":{"a.com/x":[{"id":"x0","numa":[0]}]}})"});
+  world.tree.Write({"config.yaml",
+                    "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+                    "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"});
+  const testing::Printed bare =
+      Alignctl({"topology", "-o", "nrt", "--node", (world.tree.root() / "node.json").string(),
+                "--config", (world.tree.root() / "config.yaml").string()});
+  ASSERT_EQ(bare.status, 0) << bare.err;
+  EXPECT_EQ(AvailableIn(bare.out, 0, "cpu"), "1");
+  EXPECT_EQ(AvailableIn(bare.out, 0, "a.com/x"), "1");
+  EXPECT_EQ(FingerprintIn(bare.out), "none");
+  const testing::Printed misplaced = Alignctl({"topology", "--node-name", "x"});
+  EXPECT_EQ(misplaced.status, 1);
+  EXPECT_NE(misplaced.err.find("add -o nrt"), std::string::npos) << misplaced.err;
+}
+
+}  // namespace
+}  // namespace alignd::control

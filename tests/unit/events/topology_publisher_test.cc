@@ -1,0 +1,275 @@
+// What is written to the API server, and when, against an API server in memory.
+#include "events/topology_publisher.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "events/topology_object.h"
+
+namespace alignd::events {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Json = nlohmann::json;
+using Calls = std::vector<std::string>;
+
+// The object as alignd would make it.
+std::string TopologyWith(const std::string& available, const std::string& fingerprint = "pfp1") {
+  return Json{
+      {"apiVersion", "topology.node.k8s.io/v1alpha2"},
+      {"kind", "NodeResourceTopology"},
+      {"metadata",
+       {{"name", "n1"}, {"annotations", {{"topology.node.k8s.io/fingerprint", fingerprint}}}}},
+      {"topologyPolicies", {"SingleNUMANodePodLevel"}},
+      {"attributes", {{{"name", "topologyManagerPolicy"}, {"value", "single-numa-node"}}}},
+      {"zones", {{{"name", "node-0"}, {"available", available}}}}}
+      .dump();
+}
+
+class TopologyPublisherTest : public ::testing::Test {
+ protected:
+  // One step; the time goes on by the pause that it asks for.
+  void Step() { now_ += publisher_.Step(); }
+  // Steps until alignd has been asked for another change than it has.
+  void Pass(seconds time) {
+    for (const auto end = now_ + time; now_ < end;) Step();
+  }
+  Calls TakeCalls() { return std::exchange(calls_, {}); }
+  void Change(const std::string& object) {
+    object_ = object;
+    version_ += "+";
+  }
+  std::string AvailableInCluster() const {
+    return stored_.is_null() ? "" : stored_["zones"][0]["available"].get<std::string>();
+  }
+
+  Result<ApiAnswer> Answer(const std::string& method, const std::string& path,
+                           const std::string& body) {
+    calls_.push_back(method + (path.starts_with("/api/v1/nodes/") ? " node" : ""));
+    if (!answers_.empty()) {
+      ApiAnswer next = answers_.front();
+      answers_.pop_front();
+      if (next.status == -1) return Error{ErrorCode::kUnavailable, "no connection"};
+      if (next.status != 0) return next;
+    }
+    if (path == "/api/v1/nodes/n1") {
+      return ApiAnswer{200, R"({"metadata":{"name":"n1","uid":"u-1"}})"};
+    }
+    const std::string all = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
+    EXPECT_EQ(path, method == "POST" ? all : all + "/n1");
+    if (method == "GET") return stored_.is_null() ? ApiAnswer{404, "{}"} : Stored(200);
+    const Json sent = Json::parse(body);
+    if (method == "POST") {
+      if (!stored_.is_null()) return ApiAnswer{409, "AlreadyExists"};
+      return Store(sent, 201);
+    }
+    if (stored_.is_null()) return ApiAnswer{404, "{}"};
+    if (sent["metadata"]["resourceVersion"] != stored_["metadata"]["resourceVersion"]) {
+      return ApiAnswer{409, "Conflict"};
+    }
+    return Store(sent, 200);
+  }
+  ApiAnswer Store(Json object, int status) {
+    object["metadata"]["resourceVersion"] = std::to_string(++resource_version_);
+    stored_ = std::move(object);
+    return Stored(status);
+  }
+  ApiAnswer Stored(int status) const { return ApiAnswer{status, stored_.dump()}; }
+  // Another program changes the object.
+  void WriteForeign(const Json& changes) {
+    Json object = stored_;
+    object.merge_patch(changes);
+    Store(object, 200);
+  }
+
+  TopologyPublisher::Clock::time_point now_{seconds(1000)};
+  std::string object_ = TopologyWith("3");
+  std::string version_ = "v";
+  bool alignd_runs_ = true;
+  Json stored_;
+  int resource_version_ = 0;
+  std::deque<ApiAnswer> answers_;  // the next ones; status 0: as usual, -1: no answer
+  Calls calls_;
+  int connections_ = 0;
+  std::vector<milliseconds> waits_;
+  TopologyPublisher publisher_{
+      "n1",
+      [this](const std::string& known,
+             milliseconds wait) -> Result<control::v1::GetTopologyResponse> {
+        if (!alignd_runs_) return Error{ErrorCode::kUnavailable, "alignd does not answer"};
+        waits_.push_back(wait);
+        control::v1::GetTopologyResponse response;
+        response.set_version(version_);
+        if (known == version_) {
+          now_ += wait;
+        } else {
+          response.set_object(object_);
+        }
+        return response;
+      },
+      [this]() -> Result<ApiCall> {
+        ++connections_;
+        return ApiCall([this](const auto& method, const auto& path, const auto& body) {
+          return Answer(method, path, body);
+        });
+      },
+      [this] { return now_; }};
+};
+
+TEST_F(TopologyPublisherTest, CreatesTheObjectThenUpdatesIt) {
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{"GET", "GET node", "POST"}));
+  EXPECT_EQ(stored_["metadata"]["ownerReferences"][0]["uid"], "u-1");
+  EXPECT_EQ(stored_["topologyPolicies"], Json::array({"SingleNUMANodePodLevel"}));
+  Change(TopologyWith("1"));
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{"PUT"});
+  EXPECT_EQ(AvailableInCluster(), "1");
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{});  // nothing has changed
+  EXPECT_EQ(waits_.back(), TopologyPublisher::kAligndWait);
+  EXPECT_EQ(publisher_.counts().written, 2U);
+}
+
+TEST_F(TopologyPublisherTest, WithoutTheNodeItIsCreatedAllTheSame) {
+  answers_ = {{.status = 0}, {.status = 403, .body = "nodes is forbidden"}};
+  Step();
+  EXPECT_EQ(AvailableInCluster(), "3");
+  EXPECT_FALSE(stored_["metadata"].contains("ownerReferences"));
+}
+
+TEST_F(TopologyPublisherTest, KeepsWhatOthersWriteBesideIt) {
+  Step();
+  WriteForeign({{"metadata", {{"labels", {{"a", "b"}}}, {"annotations", {{"x", "y"}}}}}});
+  TakeCalls();
+  Change(TopologyWith("1", "pfp2"));
+  Step();
+  // The known version is old: it is read again.
+  EXPECT_EQ(TakeCalls(), (Calls{"PUT", "GET", "PUT"}));
+  EXPECT_EQ(AvailableInCluster(), "1");
+  EXPECT_EQ(stored_["metadata"]["labels"]["a"], "b");
+  EXPECT_EQ(stored_["metadata"]["annotations"]["x"], "y");
+  EXPECT_EQ(stored_["metadata"]["annotations"]["topology.node.k8s.io/fingerprint"], "pfp2");
+  EXPECT_EQ(publisher_.counts().conflicts, 1U);
+  EXPECT_EQ(publisher_.counts().foreign, 0U);
+}
+
+TEST_F(TopologyPublisherTest, CorrectsWhatAnotherExporterWrites) {
+  Step();
+  WriteForeign({{"attributes", {{{"name", "topologyManagerPolicy"}, {"value", "none"}}}}});
+  EXPECT_EQ(PolicyIn(stored_.dump()), "none");
+  Pass(TopologyPublisher::kBetweenChecks);
+  Step();
+  EXPECT_EQ(PolicyIn(stored_.dump()), "single-numa-node");
+  EXPECT_EQ(publisher_.counts().foreign, 1U);
+}
+
+TEST_F(TopologyPublisherTest, CreatesWhatWasDeleted) {
+  Step();
+  stored_ = Json();
+  TakeCalls();
+  Change(TopologyWith("1"));
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{"PUT", "GET", "GET node", "POST"}));
+  EXPECT_EQ(AvailableInCluster(), "1");
+}
+
+TEST_F(TopologyPublisherTest, TakesOverWhatExistsBeforeItStarts) {
+  Store(Json::parse(TopologyWith("9")), 201);
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{"GET", "PUT"}));
+  EXPECT_EQ(AvailableInCluster(), "3");
+  EXPECT_EQ(publisher_.counts().foreign, 0U);
+}
+
+// Between the look and the creation, another program has created it.
+TEST_F(TopologyPublisherTest, AConflictOfTheCreationIsReadAgain) {
+  Store(Json::parse(TopologyWith("9")), 201);
+  answers_ = {{.status = 404, .body = "{}"}};
+  Step();
+  EXPECT_EQ(TakeCalls(), (Calls{"GET", "GET node", "POST", "GET", "PUT"}));
+  EXPECT_EQ(AvailableInCluster(), "3");
+}
+
+TEST_F(TopologyPublisherTest, AnExpiredTokenIsReadAgainAtOnce) {
+  Step();
+  Change(TopologyWith("1"));
+  answers_ = {{.status = 401, .body = "Unauthorized"}};
+  const int before = connections_;
+  Step();
+  EXPECT_EQ(connections_, before + 1);
+  EXPECT_EQ(AvailableInCluster(), "1");
+  EXPECT_EQ(publisher_.counts().failures, 0U);
+}
+
+TEST_F(TopologyPublisherTest, RetryAfterIsObeyedAndOnlyTheNewestObjectIsWritten) {
+  Step();
+  Change(TopologyWith("2"));
+  TakeCalls();
+  answers_ = {{.status = 429, .body = "slow down", .retry_after = seconds(7)}};
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{"PUT"});
+  const auto refused = now_;
+  for (const char* const available : {"1", "0", "3", "2", "1"}) {
+    Change(TopologyWith(available));
+    Step();
+  }
+  EXPECT_EQ(TakeCalls(), Calls{});
+  while (calls_.empty()) Step();
+  EXPECT_GE(now_ - refused, seconds(6));
+  EXPECT_LE(now_ - refused, seconds(8));
+  EXPECT_EQ(AvailableInCluster(), "1");
+  EXPECT_EQ(publisher_.counts().written, 2U);
+}
+
+TEST_F(TopologyPublisherTest, AnApiServerThatIsAwayIsAskedLessAndLess) {
+  for (int i = 0; i < 100; ++i) answers_.push_back({.status = -1});
+  Pass(seconds(300));
+  // After 1, 2, 4, 8, 16, 30, 30, ... s.
+  EXPECT_GE(TakeCalls().size(), 12U);
+  EXPECT_LE(publisher_.counts().failures, 16U);
+  answers_.clear();
+  Pass(TopologyPublisher::kLastPause + seconds(1));
+  EXPECT_EQ(AvailableInCluster(), "3");
+}
+
+// The answer is lost, not the write: that is no other program.
+TEST_F(TopologyPublisherTest, AWriteWithoutAnAnswerIsReadAgain) {
+  Step();
+  Change(TopologyWith("1"));
+  answers_ = {{.status = -1}};
+  Step();
+  WriteForeign({{"zones", {{{"name", "node-0"}, {"available", "1"}}}}});
+  Pass(seconds(2));
+  EXPECT_EQ(publisher_.counts().foreign, 0U);
+  EXPECT_EQ(AvailableInCluster(), "1");
+}
+
+TEST_F(TopologyPublisherTest, WithoutTheDefinitionItIsTriedOnceAMinute) {
+  for (int i = 0; i < 30; ++i) answers_.push_back({.status = 404, .body = "404 page not found"});
+  Pass(seconds(150));
+  EXPECT_EQ(publisher_.counts().failures, 3U);
+  answers_.clear();
+  Pass(seconds(61));
+  EXPECT_EQ(AvailableInCluster(), "3");
+}
+
+TEST_F(TopologyPublisherTest, WithoutAligndTheObjectStaysAsItIs) {
+  Step();
+  TakeCalls();
+  alignd_runs_ = false;
+  for (int i = 0; i < 5; ++i) Step();
+  EXPECT_EQ(TakeCalls(), Calls{});
+  alignd_runs_ = true;
+  Change(TopologyWith("0"));
+  Step();
+  EXPECT_EQ(AvailableInCluster(), "0");
+}
+
+}  // namespace
+}  // namespace alignd::events
