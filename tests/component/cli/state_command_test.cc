@@ -1,6 +1,8 @@
 // `alignctl state` and `alignctl config`: what they read, and what they say of bad files.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -170,11 +172,34 @@ TEST(ConfigCommand, ChecksAFileAsTheStartDoes) {
 
   const Printed misspelt = CheckOf(tree, "topologyManagerPolcy: none\n");
   EXPECT_EQ(misspelt.status, kFailure);
-  EXPECT_NE(misspelt.err.find("did you mean topologyManagerPolicy?"), std::string::npos);
+  EXPECT_NE(misspelt.out.find("did you mean topologyManagerPolicy?"), std::string::npos);
   // Only the machine shows this one.
   const Printed outside = CheckOf(tree, "cpuManagerPolicy: static\nreservedSystemCPUs: \"7\"\n");
   EXPECT_EQ(outside.status, kFailure);
-  EXPECT_NE(outside.err.find("config.yaml"), std::string::npos) << outside.err;
+  EXPECT_NE(outside.out.find("config.yaml: reservedSystemCPUs (7): "), std::string::npos)
+      << outside.out;
+  const auto problems = nlohmann::json::parse(
+      CheckOf(tree, "cpuManagerPolicy: static\nreservedSystemCPUs: \"7\"\n", {"-o", "json"})
+          .out)["problems"];
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0]["field"], "reservedSystemCPUs");
+}
+
+TEST(ConfigCommand, WarnsAboutWhatDoesNothing) {
+  const FakeTree tree;
+  const Printed warned = CheckOf(tree, "{}");
+  EXPECT_EQ(warned.status, 2);
+  EXPECT_NE(warned.out.find("warning: "), std::string::npos) << warned.out;
+  EXPECT_NE(warned.out.find("alignd would start, with 1 warning\n"), std::string::npos);
+}
+
+TEST(ConfigCommand, ChecksWhatIsSaved) {
+  const FakeTree tree{{"state/cpu_manager_state", "damaged"}};
+  const std::string text = "cpuManagerPolicy: static\nreservedSystemCPUs: \"1\"\n";
+  EXPECT_EQ(CheckOf(tree, text).status, kSuccess);  // not of this machine
+  const Printed checked = CheckOf(tree, text, {"--state-dir", (tree.root() / "state").string()});
+  EXPECT_EQ(checked.status, kFailure);
+  EXPECT_NE(checked.out.find("cpu_manager_state"), std::string::npos) << checked.out;
 }
 
 // The daemon would give shared containers what its decisions say, but not treat them as such.
@@ -182,10 +207,11 @@ TEST(ConfigCommand, RefusesTheGateThatTheDaemonDoesNotSupport) {
   const FakeTree tree;
   const Printed on = CheckOf(tree, "featureGates: {PodLevelResourceManagers: true}\n");
   EXPECT_EQ(on.status, kFailure);
-  EXPECT_NE(on.err.find("PodLevelResourceManagers: false"), std::string::npos) << on.err;
-  const Printed off =
-      CheckOf(tree, "featureGates: {PodLevelResourceManagers: false, AllBeta: true}\n");
-  EXPECT_EQ(off.status, kSuccess) << off.err;
+  EXPECT_NE(on.out.find("PodLevelResourceManagers: false"), std::string::npos) << on.out;
+  const Printed off = CheckOf(tree,
+                              "topologyManagerPolicy: restricted\n"
+                              "featureGates: {PodLevelResourceManagers: false, AllBeta: true}\n");
+  EXPECT_EQ(off.status, kSuccess) << off.out;
 }
 
 TEST(ConfigCommand, PrintsADefaultThatChangesNothing) {
