@@ -80,14 +80,30 @@ CheckpointStore::CheckpointStore(StatePaths paths, host::FileCalls& calls)
       originals_(paths_.OriginalsFile(), calls_) {}
 
 Result<NodeState> CheckpointStore::Load(const Node& node) {
+  std::vector<FileProblem> problems;
+  std::optional<NodeState> state = Load(node, problems);
+  if (!state) return std::move(problems.front().error);
+  return *std::move(state);
+}
+
+std::optional<NodeState> CheckpointStore::Load(const Node& node,
+                                               std::vector<FileProblem>& problems) {
   const MutexLock lock(mutex_);
-  if (Result<Done> prepared = PrepareDirectories(); !prepared.ok()) return prepared.error();
+  const size_t before = problems.size();
+  const auto is_done = [&problems](const Result<Done>& done, const fs::path& file) {
+    if (!done.ok()) problems.push_back({file, done.error()});
+    return done.ok();
+  };
+  if (!is_done(PrepareDirectories(), paths_.state_dir)) return std::nullopt;
   NodeState state = NodeState::Initial(node);
-  if (Result<Done> cpu = LoadCpu(node, state.cpu); !cpu.ok()) return cpu.error();
-  if (Result<Done> read = originals_.Load(state.cpu); !read.ok()) return read.error();
-  if (Result<Done> memory = LoadMemory(node, state.memory); !memory.ok()) return memory.error();
-  if (Result<Done> devices = LoadDevices(state.devices); !devices.ok()) return devices.error();
-  if (Result<Done> saved = WriteMissing(node, state); !saved.ok()) return saved.error();
+  // The original CPUs are compared with those of the CPU file.
+  if (is_done(LoadCpu(node, state.cpu), cpu_.path)) {
+    is_done(originals_.Load(state.cpu), paths_.OriginalsFile());
+  }
+  is_done(LoadMemory(node, state.memory), memory_.path);
+  is_done(LoadDevices(state.devices), devices_.path);
+  if (problems.size() > before) return std::nullopt;
+  if (!is_done(WriteMissing(node, state), paths_.state_dir)) return std::nullopt;
   return state;
 }
 

@@ -31,6 +31,12 @@ struct StatePaths {
   }
 };
 
+// Why a file cannot be used. The error names it, too.
+struct FileProblem {
+  std::filesystem::path file;
+  Error error;
+};
+
 // Thread-safe. One thread saves at a time: first the thread that starts alignd, then the thread
 // of StateWriter. The caller has locked the state directory.
 class CheckpointStore {
@@ -50,6 +56,11 @@ class CheckpointStore {
   // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
   // memory than before (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
   Result<admission::NodeState> Load(const admission::Node& node);
+
+  // The same with the problems of all files, of which Load gives the first. nullopt: there are
+  // some.
+  std::optional<admission::NodeState> Load(const admission::Node& node,
+                                           std::vector<FileProblem>& problems);
 
   // Writes the files whose text changed since they were last read or written, and those whose last
   // write failed. Everything is on the disk when this returns without an error. cpu_originals is

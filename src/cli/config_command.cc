@@ -2,20 +2,20 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/example_config.h"
 #include "cli/message_text.h"
 #include "cli/output.h"
-#include "control/config_report.h"
 #include "control/control_client.h"
-#include "daemon/managed_node.h"
 #include "daemon/options.h"
-#include "host/config_file.h"
+#include "daemon/start_check.h"
 
 namespace alignd::cli {
 namespace {
@@ -28,7 +28,10 @@ struct ConfigOptions {
   std::string file;
   std::string node;
   std::string root = "/";
+  std::string state_dir;
 };
+
+constexpr char kDefaultStateDir[] = "/var/lib/alignd";
 
 std::string SettingsJson(const v1::GetConfigResponse& config) {
   nlohmann::ordered_json settings = nlohmann::ordered_json::array();
@@ -69,24 +72,25 @@ Result<int> ShowConfig(const ConfigOptions& options, std::ostream& out) {
   return kSuccess;
 }
 
-// As alignd at its start: the file alone, then the file on this machine.
+// As alignd at its start. Flags that it may have are not known here, so its sockets are not
+// checked.
 Result<int> CheckConfig(const ConfigOptions& options, std::ostream& out) {
-  const Result<host::ConfigFile> file = host::ReadConfigFields(options.file);
-  if (!file.ok()) return file.error();
   daemon::Options start;
   start.config = options.file;
   start.node = options.node;
   start.root = options.root;
-  const Result<admission::Node> node = daemon::MakeNode(start);
-  if (!node.ok()) return node.error().In(options.file);
-  v1::GetConfigResponse report;
-  report.set_config(options.file);
-  for (v1::Setting& setting : control::ReportFields(file->config, file->given)) {
-    *report.add_settings() = std::move(setting);
+  std::error_code fault;
+  const bool is_here = options.node.empty() && options.root == "/" &&
+                       std::filesystem::is_directory(kDefaultStateDir, fault);
+  start.state_dir = options.state_dir.empty() ? kDefaultStateDir : options.state_dir;
+  const daemon::StartCheck check =
+      daemon::CheckStart(start, {.paths = false, .state = !options.state_dir.empty() || is_here});
+  if (IsData(options.output)) {
+    out << AsData(daemon::StartCheckJson(check), options.output);
+  } else {
+    daemon::PrintStartCheck(check, options.output == "wide", out);
   }
-  PrintSettings(report, options.output, out);
-  if (!IsData(options.output)) out << options.file << ": ok\n";
-  return kSuccess;
+  return check.ExitStatus();
 }
 
 }  // namespace
@@ -107,8 +111,9 @@ void AddConfigCommand(CLI::App& app, Action& action) {
   });
   CLI::App* const check = group->add_subcommand(
       "check",
-      "Check a KubeletConfiguration as alignd does at its start, on this machine; exit status 1 if "
-      "alignd would not start with it");
+      "Check a KubeletConfiguration, and what is saved, as alignd does at its start on this "
+      "machine; "
+      "exit status 1 if alignd would not start with it, 2 if it would with warnings");
   check->add_option("file", options->file, "A KubeletConfiguration (YAML or JSON)")
       ->type_name("FILE")
       ->required();
@@ -122,6 +127,11 @@ void AddConfigCommand(CLI::App& app, Action& action) {
   check->add_option("--root", options->root, "Directory with the sys/ and proc/ of the machine")
       ->type_name("DIR")
       ->capture_default_str();
+  check
+      ->add_option("--state-dir", options->state_dir,
+                   "Whether what this state directory holds can be carried over; if not given, "
+                   "/var/lib/alignd if it exists, unless --node or --root is given")
+      ->type_name("DIR");
   AddOutputOption(*check, options->output);
   AddExamples(*check, {"alignctl config check /etc/alignd/kubelet-config.yaml"});
   check->callback([options, &action] {

@@ -11,6 +11,7 @@
 
 #include "cli/message_text.h"
 #include "cli/output.h"
+#include "cli/state_convert.h"
 #include "cli/state_files.h"
 #include "cli/topology_tree.h"
 #include "control/control_client.h"
@@ -99,7 +100,7 @@ std::string DevicesText(const SavedContainer& container, bool wide) {
   return text;
 }
 
-void PrintState(const StateContent& state, bool wide, std::ostream& out) {
+void PrintFiles(const StateContent& state, bool wide, std::ostream& out) {
   std::vector<std::vector<std::string>> files = {{"FILE", "STATE", "CONTENT"}};
   for (const StateFile& file : state.files) {
     files.push_back({wide ? file.path : file.name, NameOf(file.state), OrDash(file.what)});
@@ -110,6 +111,10 @@ void PrintState(const StateContent& state, bool wide, std::ostream& out) {
     out << Coloured{Colour::kRed, std::string(NameOf(file.state)) + ": "} << file.path << '\n'
         << "  what to do: " << file.remedy << '\n';
   }
+}
+
+void PrintState(const StateContent& state, bool wide, std::ostream& out) {
+  PrintFiles(state, wide, out);
   if (!state.default_set.empty()) out << "\nshared pool: " << state.default_set << '\n';
   if (state.containers.empty()) {
     const bool is_known = !state.Has(StateFile::State::kUnreadable) && !IsDamaged(state);
@@ -147,7 +152,7 @@ SavedJson DevicesJson(const SavedContainer& container) {
   return resources;
 }
 
-std::string StateJson(const StateContent& state, const std::string& state_dir) {
+SavedJson FilesJson(const StateContent& state) {
   SavedJson files = SavedJson::array();
   for (const StateFile& file : state.files) {
     files.push_back({{"name", file.name},
@@ -156,6 +161,16 @@ std::string StateJson(const StateContent& state, const std::string& state_dir) {
                      {"message", file.what},
                      {"remedy", file.remedy}});
   }
+  return files;
+}
+
+std::string VerifiedStateJson(const StateContent& state, const std::string& state_dir) {
+  const SavedJson json = {
+      {"state_dir", state_dir}, {"intact", IntactJson(state)}, {"files", FilesJson(state)}};
+  return json.dump(-1, ' ', false, SavedJson::error_handler_t::replace);
+}
+
+std::string StateJson(const StateContent& state, const std::string& state_dir) {
   SavedJson containers = SavedJson::array();
   for (const auto& [key, container] : state.containers) {
     SavedJson memory = SavedJson::array();
@@ -176,7 +191,7 @@ std::string StateJson(const StateContent& state, const std::string& state_dir) {
   }
   const SavedJson json = {{"state_dir", state_dir},
                           {"intact", IntactJson(state)},
-                          {"files", std::move(files)},
+                          {"files", FilesJson(state)},
                           {"default_set", state.default_set},
                           {"containers", std::move(containers)}};
   return json.dump(-1, ' ', false, SavedJson::error_handler_t::replace);
@@ -195,7 +210,8 @@ StateOptions WithDirectories(StateOptions options) {
   return options;
 }
 
-Result<int> ShowState(const StateOptions& stated, std::ostream& out) {
+// `with_content`: also what the files say of the containers.
+Result<int> ShowState(const StateOptions& stated, bool with_content, std::ostream& out) {
   const StateOptions options = WithDirectories(stated);
   std::error_code fault;
   if (!std::filesystem::is_directory(options.state_dir, fault)) {
@@ -203,40 +219,72 @@ Result<int> ShowState(const StateOptions& stated, std::ostream& out) {
                  "give --state-dir, or run it as root"};
   }
   const StateContent state = ReadState(options.state_dir, options.device_plugin_dir);
+  const bool wide = options.output == "wide";
   if (IsData(options.output)) {
-    out << AsData(StateJson(state, options.state_dir), options.output);
+    out << AsData(with_content ? StateJson(state, options.state_dir)
+                               : VerifiedStateJson(state, options.state_dir),
+                  options.output);
+  } else if (with_content) {
+    PrintState(state, wide, out);
   } else {
-    PrintState(state, options.output == "wide", out);
+    PrintFiles(state, wide, out);
   }
   return IntactJson(state) == true ? kSuccess : kFailure;
+}
+
+// The options of `alignctl state` and `alignctl state verify`.
+std::shared_ptr<StateOptions> AddStateOptions(CLI::App& command, CLI::Option*& state_dir) {
+  const auto options = std::make_shared<StateOptions>();
+  AddSocketOption(command, options->socket);
+  state_dir =
+      command
+          .add_option("--state-dir", options->state_dir,
+                      "alignd's state directory; if not given, that of the alignd that runs")
+          ->type_name("DIR")
+          ->capture_default_str();
+  command
+      .add_option("--device-plugin-dir", options->device_plugin_dir,
+                  "Directory of kubelet_internal_checkpoint; if not given, that of the alignd that "
+                  "runs, or device-plugins in the state directory")
+      ->type_name("DIR");
+  AddOutputOption(command, options->output);
+  return options;
+}
+
+void AddVerify(CLI::App& group, Action& action) {
+  CLI::App* const command = group.add_subcommand(
+      "verify",
+      "Check the checksums and the content of all state files; exit status 1 if a file is damaged "
+      "or cannot be read");
+  CLI::Option* state_dir = nullptr;
+  const std::shared_ptr<StateOptions> options = AddStateOptions(*command, state_dir);
+  AddExamples(*command, {"alignctl state verify", "alignctl state verify -o json"});
+  command->callback([options, state_dir, &action] {
+    options->is_state_dir_stated = state_dir->count() > 0;
+    action = [options](std::ostream& out) {
+      return ShowState(*options, /*with_content=*/false, out);
+    };
+  });
 }
 
 }  // namespace
 
 void AddStateCommand(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<StateOptions>();
   CLI::App* const command = app.add_subcommand(
       "state",
       "Show what the state files hold, by container, and check them; also while alignd does not "
       "run; exit status 1 if a file is damaged or cannot be read");
-  AddSocketOption(*command, options->socket);
-  CLI::Option* const state_dir =
-      command
-          ->add_option("--state-dir", options->state_dir,
-                       "alignd's state directory; if not given, that of the alignd that runs")
-          ->type_name("DIR")
-          ->capture_default_str();
-  command
-      ->add_option(
-          "--device-plugin-dir", options->device_plugin_dir,
-          "Directory of kubelet_internal_checkpoint; if not given, that of the alignd that "
-          "runs, or device-plugins in the state directory")
-      ->type_name("DIR");
-  AddOutputOption(*command, options->output);
+  CLI::Option* state_dir = nullptr;
+  const std::shared_ptr<StateOptions> options = AddStateOptions(*command, state_dir);
   AddExamples(*command, {"alignctl state", "alignctl state --state-dir /var/lib/kubelet -o wide"});
-  command->callback([options, state_dir, &action] {
+  AddVerify(*command, action);
+  AddStateConvert(*command, action);
+  command->callback([options, state_dir, command, &action] {
+    if (!command->get_subcommands().empty()) return;  // it has set the action
     options->is_state_dir_stated = state_dir->count() > 0;
-    action = [options](std::ostream& out) { return ShowState(*options, out); };
+    action = [options](std::ostream& out) {
+      return ShowState(*options, /*with_content=*/true, out);
+    };
   });
 }
 

@@ -15,16 +15,10 @@
 
 namespace alignd::daemon {
 
-namespace {
-
-std::vector<control::v1::Setting> SettingsOf(const Options& options, const KubeletConfig& config) {
-  std::map<std::string, std::string> given;
-  if (!options.config.empty()) {
-    const Result<host::ConfigFile> file = host::ReadConfigFields(options.config);
-    if (file.ok()) given = file->given;
-  }
+std::vector<control::v1::Setting> SettingsOf(const Options& options, const host::ConfigFile& file) {
+  const KubeletConfig& config = file.config;
   const std::vector<control::v1::Setting> defaults = control::ReportFields(KubeletConfig(), {});
-  std::vector<control::v1::Setting> settings = control::ReportFields(config, given);
+  std::vector<control::v1::Setting> settings = control::ReportFields(config, file.given);
   for (size_t i = 0; i < settings.size(); ++i) {
     // Also if the file, which alignd has just read, cannot be read again.
     if (settings[i].value() != defaults[i].value()) settings[i].set_source("file");
@@ -42,9 +36,13 @@ std::vector<control::v1::Setting> SettingsOf(const Options& options, const Kubel
   return settings;
 }
 
-}  // namespace
-
 control::DaemonFacts FactsOf(const Options& options, const KubeletConfig& config) {
+  host::ConfigFile file;
+  if (!options.config.empty()) {
+    Result<host::ConfigFile> read = host::ReadConfigFields(options.config);
+    if (read.ok()) file.given = std::move(read->given);
+  }
+  file.config = config;
   utsname names{};
   const bool is_known = uname(&names) == 0;
   return {.version = ALIGND_VERSION,
@@ -54,7 +52,7 @@ control::DaemonFacts FactsOf(const Options& options, const KubeletConfig& config
           .config = options.config.empty() ? "" : std::filesystem::absolute(options.config),
           .runtime_endpoint = options.runtime_endpoint,
           .device_plugin_dir = std::filesystem::absolute(options.DevicePluginDir()),
-          .settings = SettingsOf(options, config)};
+          .settings = SettingsOf(options, file)};
 }
 
 }  // namespace alignd::daemon

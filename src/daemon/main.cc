@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +20,10 @@
 #include "daemon/log_sinks.h"
 #include "daemon/options.h"
 #include "daemon/sd_notify.h"
+#include "daemon/start_check.h"
 #include "daemon/watchdog.h"
 #include "host/log_event.h"
+#include "host/printable.h"
 
 namespace {
 
@@ -79,6 +82,28 @@ void WaitForStop(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
   }
 }
 
+// --check. Returns the exit status.
+int Check(const alignd::daemon::Options& options) {
+  const alignd::daemon::StartCheck check = alignd::daemon::CheckStart(options);
+  if (options.check_output == "json") {
+    std::cout << alignd::daemon::StartCheckJson(check) << '\n';
+  } else {
+    const alignd::host::PrintableStream printable(std::cout);
+    alignd::daemon::PrintStartCheck(check, /*wide=*/false, std::cout);
+  }
+  if (std::cout.flush()) return check.ExitStatus();
+  std::cerr << "alignd: standard output cannot be written; check the disk or the pipe\n";
+  return EXIT_FAILURE;
+}
+
+// All that is in the way of a start: the operator corrects it once, not in several attempts.
+void LogOtherProblems(const alignd::daemon::Options& options, const std::string& logged) {
+  for (const alignd::daemon::StartProblem& problem : alignd::daemon::CheckStart(options).problems) {
+    if (logged.find(problem.error.message) != std::string::npos) continue;
+    spdlog::error("cannot start, also: {}", problem.AsError().Text());
+  }
+}
+
 int Finish(alignd::daemon::AsyncLog& log, int exit_status) {
   if (!log.Close()) std::_Exit(exit_status);
   return exit_status;
@@ -93,6 +118,7 @@ int main(int argc, char** argv) {
   int exit_status = EXIT_SUCCESS;
   const auto options = alignd::daemon::ParseOptions(argc, argv, exit_status);
   if (!options) return exit_status;
+  if (options->check) return Check(*options);
   // Only the owner can use what alignd makes until it has set the mode that it documents.
   umask(S_IRWXG | S_IRWXO);
   const sigset_t signals = BlockSignals();  // before any thread starts
@@ -103,6 +129,7 @@ int main(int argc, char** argv) {
   auto daemon = alignd::daemon::Daemon::Start(*options);
   if (!daemon.ok()) {
     spdlog::error("cannot start: {}", daemon.error().Text());
+    LogOtherProblems(*options, daemon.error().Text());
     return Finish(log, EXIT_FAILURE);
   }
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "alignd/admission/config_problems.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/machine/machine.h"
 #include "alignd/scenario/scenario.h"
@@ -13,6 +14,8 @@
 namespace alignd::daemon {
 namespace {
 
+constexpr char kGate[] = "featureGates.PodLevelResourceManagers";
+
 Result<Machine> ReadMachine(const Options& options) {
   if (options.node.empty()) return host::ReadMachine(options.root);
   const Result<std::string> text = host::ReadFileOrPipe(options.node);
@@ -22,28 +25,69 @@ Result<Machine> ReadMachine(const Options& options) {
   return std::move(node->machine);
 }
 
+// The decisions are made in `alignctl simulate` and `plan` only. Quotas, resizes, metrics and the
+// pod resources service do not yet know CPUs that the containers of a pod share.
+Error UnsupportedGate() {
+  return {ErrorCode::kInvalidArgument,
+          "the feature gate PodLevelResourceManagers is on, and the daemon does not support "
+          "it",
+          "set featureGates: {PodLevelResourceManagers: false}; containers of pods with "
+          "pod-level resources then run in the shared pool"};
+}
+
+void Add(const ConfigProblem& problem, const Options& options,
+         std::vector<StartProblem>& problems) {
+  StartProblem& added = problems.emplace_back(
+      StartProblem{options.config, problem.field, problem.value, problem.error});
+  if (added.error.remedy.empty()) {
+    added.error.remedy =
+        "correct the KubeletConfiguration that --config names, or the kubelet's own";
+  }
+}
+
 }  // namespace
 
-Result<admission::Node> MakeNode(const Options& options) {
-  Result<Machine> machine = ReadMachine(options);
-  if (!machine.ok()) return machine.error();
-  Result<KubeletConfig> config = options.config.empty() ? Result<KubeletConfig>(KubeletConfig())
-                                                        : host::ReadConfigFile(options.config);
-  if (!config.ok()) return config.error();
-  if (options.compatibility) config->compatibility = *options.compatibility;
-  // The decisions are made in `alignctl simulate` and `plan` only. Quotas, resizes, metrics and the
-  // pod resources service do not yet know CPUs that the containers of a pod share.
-  if (PodLevelResourceManagersOn(*config)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the feature gate PodLevelResourceManagers is on, and the daemon does not support "
-                 "it",
-                 "set featureGates: {PodLevelResourceManagers: false}; containers of pods with "
-                 "pod-level resources then run in the shared pool"};
+Error StartProblem::AsError() const {
+  std::string place = file.empty() || error.message.find(file.string()) != std::string::npos
+                          ? std::string()
+                          : file.string() + ": ";
+  if (!field.empty() && !error.message.starts_with(field)) {
+    place += field + " (" + (value.empty() ? "not set" : value) + "): ";
   }
-  Result<admission::Node> node = admission::Node::Make(*std::move(machine), *std::move(config));
-  if (node.ok() || !node.error().remedy.empty()) return node;
-  return Error{node.error().code, node.error().message,
-               "correct the KubeletConfiguration that --config names, or the kubelet's own"};
+  return {error.code, place + error.message, error.remedy};
+}
+
+CheckedNode CheckNode(const Options& options) {
+  CheckedNode checked;
+  Result<Machine> machine = ReadMachine(options);
+  if (!machine.ok()) checked.problems.push_back({options.node, "", "", machine.error()});
+  if (!options.config.empty()) {
+    host::CheckedConfigFile file = host::CheckConfigFile(options.config);
+    for (const ConfigProblem& problem : file.problems) Add(problem, options, checked.problems);
+    checked.config = std::move(file.file);
+  }
+  KubeletConfig& config = checked.config.config;
+  if (options.compatibility) config.compatibility = *options.compatibility;
+  if (PodLevelResourceManagersOn(config))
+    Add({kGate, "true", UnsupportedGate()}, options, checked.problems);
+  if (!machine.ok() || !checked.problems.empty()) return checked;
+  for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {
+    Add(problem, options, checked.problems);
+  }
+  if (!checked.problems.empty()) return checked;
+  Result<admission::Node> node = admission::Node::Make(*std::move(machine), config);
+  if (node.ok()) {
+    checked.node = *std::move(node);
+  } else {
+    Add({"", "", node.error()}, options, checked.problems);
+  }
+  return checked;
+}
+
+Result<admission::Node> MakeNode(const Options& options) {
+  CheckedNode checked = CheckNode(options);
+  if (!checked.node) return checked.problems.front().AsError();
+  return *std::move(checked.node);
 }
 
 }  // namespace alignd::daemon

@@ -1,13 +1,28 @@
 // The node that alignd manages.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
 #include "daemon/options.h"
+#include "daemon/start_problem.h"
+#include "host/config_file.h"
 
 namespace alignd::daemon {
 
-// This machine, or that of --node, with the configuration of --config. Errors: with a remedy.
+struct CheckedNode {
+  std::optional<admission::Node> node;  // nullopt: there are problems
+  host::ConfigFile config;              // as far as it could be read
+  // In the order of a start. A configuration that cannot be read is not compared with the machine.
+  std::vector<StartProblem> problems;
+};
+
+// This machine, or that of --node, with the configuration of --config.
+CheckedNode CheckNode(const Options& options);
+
+// The same. Errors: the first problem.
 Result<admission::Node> MakeNode(const Options& options);
 
 }  // namespace alignd::daemon

@@ -3,10 +3,12 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -196,9 +198,19 @@ void AddOptions(CLI::App& app, Values& values) {
                  "output; auto: the journal if standard output is connected to it, else text")
       ->check(CLI::IsMember({"auto", "journal", "text", "json"}))
       ->capture_default_str();
+  CLI::Option* const check = app.add_flag(
+      "--check", options.check,
+      "Do not start: show what would apply and every problem, with the other flags of a start. "
+      "Makes, changes and locks no file, and opens no socket: it can run beside alignd. Exit "
+      "status: 0 alignd would start; 1 it would not; 2 it would start, with warnings");
+  app.add_option("--output,-o", options.check_output, "With --check: text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->needs(check)
+      ->capture_default_str();
   app.footer(
       "Examples:\n"
       "  alignd --config /var/lib/kubelet/config.yaml\n"
+      "  alignd --check --config /etc/alignd/kubelet-config.yaml\n"
       "  alignd --config /etc/alignd/config.yaml --mirror preferred --log-level debug\n"
       "Exit status: 0 stopped by a signal; 1 it cannot start, see its log; 2 the command line is "
       "wrong.");
@@ -224,7 +236,9 @@ std::vector<GivenOption> GivenIn(const CLI::App& app, const Options& options) {
   std::vector<GivenOption> given;
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
+    // Not settings: with them, alignd does not run.
     if (name.find("--help") != std::string::npos || name == "--version") continue;
+    if (name == "--check" || name.find("--output") != std::string::npos) continue;
     const auto standard = derived.find(name);
     const bool is_given = option->count() > 0;
     given.push_back({name,
@@ -260,7 +274,9 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       throw CLI::ValidationError("--mirror-resource", "--mirror is off");
     }
   } catch (const CLI::ParseError& error) {
-    exit_status = app.exit(error) == 0 ? 0 : kWrongCommandLine;
+    const std::vector<std::string_view> words(argv, argv + argc);
+    const bool checks = std::ranges::find(words, "--check") != words.end();
+    exit_status = app.exit(error) == 0 ? 0 : checks ? EXIT_FAILURE : kWrongCommandLine;
     return std::nullopt;
   }
   if (!compatibility.empty()) {

@@ -74,6 +74,9 @@ struct Options {
   // exporters (9100 to 9999), node ports (30000 to 32767) or the kernel (32768 and above) use.
   std::string metrics_address = "127.0.0.1:10271";
 
+  bool check = false;                 // do not start: show what a start would find
+  std::string check_output = "text";  // text or json
+
   // Every flag, and the variables that are set; empty if nothing was parsed.
   std::vector<GivenOption> given;
 
@@ -99,7 +102,7 @@ struct Options {
 // Calls `use` with the description of all options, for manual pages and completions.
 void DescribeOptions(const std::function<void(const CLI::App&)>& use);
 
-// The exit status for a wrong command line.
+// The exit status for a wrong command line. With --check it is 1: alignd would not start.
 inline constexpr int kWrongCommandLine = 2;
 
 // Parses the command line. nullopt: help or an error was printed; the program is to end with

@@ -11,13 +11,6 @@
 namespace alignd::daemon {
 namespace {
 
-std::string DescribePolicy(std::string_view policy,
-                           const std::map<std::string, std::string>& options) {
-  std::string text(policy);
-  for (const auto& [name, value] : options) text += " " + name + "=" + value;
-  return text;
-}
-
 std::string DescribeMachine(const Machine& machine) {
   uint64_t bytes = 0;
   for (const NumaNode& numa : machine.numa()) bytes += numa.memory_bytes;
@@ -26,6 +19,15 @@ std::string DescribeMachine(const Machine& machine) {
          std::to_string(machine.sockets().size()) + " sockets, " +
          std::to_string(machine.numa_count()) + " NUMA nodes, " + std::to_string(bytes >> 20) +
          " MiB";
+}
+
+}  // namespace
+
+std::string DescribePolicy(std::string_view policy,
+                           const std::map<std::string, std::string>& options) {
+  std::string text(policy);
+  for (const auto& [name, value] : options) text += " " + name + "=" + value;
+  return text;
 }
 
 std::string DescribeRestored(const admission::NodeState& restored) {
@@ -40,8 +42,6 @@ std::string DescribeRestored(const admission::NodeState& restored) {
   return std::to_string(admission::PodsIn(restored).size()) + " pods with " +
          std::to_string(containers) + " containers and " + std::to_string(cpus) + " exclusive CPUs";
 }
-
-}  // namespace
 
 std::string StartLine(const Options& options, const admission::Node& node,
                       const admission::NodeState& restored) {

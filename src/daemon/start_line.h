@@ -1,7 +1,9 @@
 // What the log says about a start.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
@@ -13,5 +15,12 @@ namespace alignd::daemon {
 // assignments before the start was restored.
 std::string StartLine(const Options& options, const admission::Node& node,
                       const admission::NodeState& restored);
+
+// "static full-pcpus-only=true"
+std::string DescribePolicy(std::string_view policy,
+                           const std::map<std::string, std::string>& options);
+
+// "2 pods with 3 containers and 6 exclusive CPUs"
+std::string DescribeRestored(const admission::NodeState& restored);
 
 }  // namespace alignd::daemon

@@ -13,22 +13,44 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{1024} * 1024;
 
-Result<ConfigFile> ParseConfig(const Result<std::string>& text, const std::filesystem::path& path) {
-  if (!text.ok()) return text.error();
+CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesystem::path& path) {
+  CheckedConfigFile checked;
+  const auto add = [&checked](Error error) {
+    checked.problems.push_back({"", "", std::move(error)});
+  };
+  if (!text.ok()) {
+    add(text.error());
+    return checked;
+  }
   const Result<std::string> json = YamlToJson(*text);
-  if (!json.ok()) return ContentError(json.error(), path);
+  if (!json.ok()) {
+    add(ContentError(json.error(), path));
+    return checked;
+  }
   if (*json == "null") {
-    return Error{ErrorCode::kInvalidArgument, path.string() + ": is empty",
-                 "write a KubeletConfiguration to it, or name another file"};
+    add({ErrorCode::kInvalidArgument, path.string() + ": is empty",
+         "write a KubeletConfiguration to it, or name another file"});
+    return checked;
   }
-  Result<KubeletConfig> config = ParseKubeletConfig(*json);
-  if (!config.ok()) return ContentError(config.error(), path);
-  ConfigFile file{*std::move(config), {}};
-  const nlohmann::json fields = nlohmann::json::parse(*json);
+  ReadConfig read = ReadKubeletConfig(*json);
+  for (ConfigProblem& problem : read.problems) {
+    if (problem.field.empty()) problem.error = ContentError(problem.error, path);
+  }
+  checked.problems = std::move(read.problems);
+  checked.file.config = std::move(read.config);
+  const nlohmann::json fields = nlohmann::json::parse(*json, nullptr, /*allow_exceptions=*/false);
+  if (!fields.is_object()) return checked;
   for (const auto& [name, value] : fields.items()) {
-    if (!value.is_null()) file.given[name] = value.dump();
+    if (!value.is_null()) checked.file.given[name] = value.dump();
   }
-  return file;
+  return checked;
+}
+
+Result<ConfigFile> ParseConfig(const Result<std::string>& text, const std::filesystem::path& path) {
+  CheckedConfigFile checked = CheckText(text, path);
+  if (checked.problems.empty()) return std::move(checked.file);
+  const ConfigProblem& first = checked.problems.front();
+  return first.field.empty() ? first.error : ContentError(first.error, path);
 }
 
 Result<KubeletConfig> WithoutFields(Result<ConfigFile> file) {
@@ -44,6 +66,10 @@ Result<KubeletConfig> ReadConfigFile(const std::filesystem::path& path) {
 
 Result<ConfigFile> ReadConfigFields(const std::filesystem::path& path) {
   return ParseConfig(ReadFile(path, kMaxConfigBytes), path);
+}
+
+CheckedConfigFile CheckConfigFile(const std::filesystem::path& path) {
+  return CheckText(ReadFile(path, kMaxConfigBytes), path);
 }
 
 Result<KubeletConfig> ReadConfigFileOrPipe(const std::filesystem::path& path) {

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "alignd/base/result.h"
+#include "alignd/config/config_problem.h"
 #include "alignd/config/kubelet_config.h"
 
 namespace alignd::host {
@@ -24,6 +26,16 @@ struct ConfigFile {
 
 // The same as ReadConfigFile, with the fields. Errors: as ReadConfigFile.
 Result<ConfigFile> ReadConfigFields(const std::filesystem::path& path);
+
+// What could be read of a file, and everything that is wrong with it.
+struct CheckedConfigFile {
+  ConfigFile file;  // see ReadConfig::config
+  // Without a field: the error names the file. With one: it does not.
+  std::vector<ConfigProblem> problems;
+};
+
+// As ReadConfigFields, which gives the first problem.
+CheckedConfigFile CheckConfigFile(const std::filesystem::path& path);
 
 // The same for a file that the user names on a command line: it may be a pipe.
 Result<KubeletConfig> ReadConfigFileOrPipe(const std::filesystem::path& path);

@@ -1,18 +1,35 @@
 #include "alignd/admission/node.h"
 
 #include <utility>
+#include <vector>
 
-#include "alignd/cpumanager/policy_options.h"
+#include "alignd/admission/config_problems.h"
+#include "alignd/cpumanager/config_problems.h"
+#include "alignd/memorymanager/config_problems.h"
+#include "alignd/topologymanager/config_problems.h"
 
 namespace alignd::admission {
 
+std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletConfig& config) {
+  std::vector<ConfigProblem> problems = topologymanager::FindProblems(machine, config);
+  std::vector<ConfigProblem> of_cpus = cpumanager::FindProblems(machine, config);
+  // reservedSystemCPUs is read before any manager is made, whatever the policies are.
+  // Source: kubelet cmd/kubelet/app/server.go, getReservedCPUs.
+  if (!cpumanager::ReservedSystemCpus(machine, config).ok()) {
+    problems.insert(problems.begin(), std::move(of_cpus.front()));
+    of_cpus.erase(of_cpus.begin());
+  }
+  problems.insert(problems.end(), of_cpus.begin(), of_cpus.end());
+  if (config.memory_manager_policy == MemoryManagerPolicy::kStatic) {
+    const std::vector<ConfigProblem> of_memory = memorymanager::FindProblems(machine, config);
+    problems.insert(problems.end(), of_memory.begin(), of_memory.end());
+  }
+  return problems;
+}
+
 Result<Node> Node::Make(Machine machine, KubeletConfig config) {
-  // Before any manager, whatever the policies are. Source: kubelet cmd/kubelet/app/server.go,
-  // getReservedCPUs.
-  const Result<CpuSet> reserved = cpumanager::ReservedSystemCpus(machine, config);
-  if (!reserved.ok()) return reserved.error();
-  // The kubelet makes its managers in this order; the first error is returned.
-  // Source: kubelet pkg/kubelet/cm/container_manager_linux.go, NewContainerManager.
+  const std::vector<ConfigProblem> problems = FindProblems(machine, config);
+  if (!problems.empty()) return problems.front().error;
   Result<topologymanager::Policy> topology = topologymanager::Policy::Make(machine, config);
   if (!topology.ok()) return topology.error();
   std::optional<cpumanager::StaticPolicy> cpu;
@@ -20,12 +37,6 @@ Result<Node> Node::Make(Machine machine, KubeletConfig config) {
     Result<cpumanager::StaticPolicy> made = cpumanager::MakeStaticPolicy(machine, config);
     if (!made.ok()) return made.error();
     cpu = *std::move(made);
-  } else {
-    const auto options = cpumanager::ParsePolicyOptions(config, machine);  // none is allowed
-    if (!options.ok()) {
-      return Error{options.error().code, options.error().message,
-                   "remove cpuManagerPolicyOptions or set cpuManagerPolicy to \"static\""};
-    }
   }
   std::optional<memorymanager::StaticPolicy> memory;
   if (config.memory_manager_policy == MemoryManagerPolicy::kStatic) {

@@ -3,10 +3,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "alignd/base/cpu_set.h"
+#include "alignd/config/config_problem.h"
 #include "alignd/config/kubelet_config.h"
 #include "core/config/eviction_threshold.h"
 #include "core/config/field_names.h"
@@ -61,6 +63,7 @@ Result<Done> ReadChoice(const View& top, std::string_view key, const std::array<
   if (!text.ok()) return text.error();
   if (text->empty()) return Done{};
   std::string spellings;
+  std::vector<std::string_view> names;
   for (size_t i = 0; i < N; ++i) {
     if (*text == ToString(choices[i])) {
       chosen = choices[i];
@@ -68,46 +71,44 @@ Result<Done> ReadChoice(const View& top, std::string_view key, const std::array<
     }
     if (i > 0) spellings += i + 1 == N ? " or " : ", ";
     spellings += '"' + std::string(ToString(choices[i])) + '"';
+    names.push_back(ToString(choices[i]));
   }
-  return (*top.Find(key))->IsNot(spellings);
+  Error error = (*top.Find(key))->IsNot(spellings);
+  // A release is not misspelt: the nearest one would be a wrong hint.
+  if constexpr (!std::is_same_v<Choice, Compatibility>) {
+    error.remedy = SuggestName(*text, names, "");
+  }
+  return error;
 }
 
 // Source: k8s.io/kubelet/config/v1beta1/register.go.
-Result<Done> CheckKind(const View& top) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kExpected = {
-      {{"apiVersion", "kubelet.config.k8s.io/v1beta1"}, {"kind", "KubeletConfiguration"}}};
-  for (const auto& [key, expected] : kExpected) {
-    const Result<std::optional<View>> member = top.Find(key);
-    if (!member.ok()) return member.error();
-    if (*member && (*member)->value() != expected) {
-      return (*member)->IsNot('"' + std::string(expected) + '"');
-    }
+Result<Done> RequireText(const View& top, std::string_view key, std::string_view expected) {
+  const Result<std::optional<View>> member = top.Find(key);
+  if (!member.ok()) return member.error();
+  if (*member && (*member)->value() != expected) {
+    return (*member)->IsNot('"' + std::string(expected) + '"');
   }
   return Done{};
 }
 
-Result<Done> CheckFieldNames(const View& top) {
-  const Result<std::vector<std::pair<std::string, View>>> members = top.Members();
-  if (!members.ok()) return members.error();
-  for (const auto& [name, member] : *members) {
-    if (IsConfigField(name)) continue;
-    Error error = member.Wrong("KubeletConfiguration has no such field");
-    const std::string nearest(NearestConfigField(name));
-    if (!nearest.empty()) error.remedy = "did you mean " + nearest + "?";
-    return error;
-  }
-  return Done{};
+Result<Done> CheckApiVersion(const View& top, KubeletConfig&) {
+  return RequireText(top, "apiVersion", "kubelet.config.k8s.io/v1beta1");
 }
 
-Result<Done> ReadCpuManager(const View& top, KubeletConfig& config) {
+Result<Done> CheckKind(const View& top, KubeletConfig&) {
+  return RequireText(top, "kind", "KubeletConfiguration");
+}
+
+Result<Done> ReadCpuPolicy(const View& top, KubeletConfig& config) {
   constexpr std::array kPolicies = {CpuManagerPolicy::kNone, CpuManagerPolicy::kStatic};
-  const Result<Done> policy =
-      ReadChoice(top, "cpuManagerPolicy", kPolicies, config.cpu_manager_policy);
-  if (!policy.ok()) return policy;
-  const Result<Done> options =
-      ReadOptionalStringMap(top, "cpuManagerPolicyOptions", config.cpu_manager_policy_options);
-  if (!options.ok()) return options;
+  return ReadChoice(top, "cpuManagerPolicy", kPolicies, config.cpu_manager_policy);
+}
 
+Result<Done> ReadCpuOptions(const View& top, KubeletConfig& config) {
+  return ReadOptionalStringMap(top, "cpuManagerPolicyOptions", config.cpu_manager_policy_options);
+}
+
+Result<Done> ReadPeriod(const View& top, KubeletConfig& config) {
   constexpr std::string_view kPeriod = "cpuManagerReconcilePeriod";
   const Result<std::optional<View>> member = top.Find(kPeriod);
   if (!member.ok()) return member.error();
@@ -122,17 +123,19 @@ Result<Done> ReadCpuManager(const View& top, KubeletConfig& config) {
   return Done{};
 }
 
-Result<Done> ReadTopologyManager(const View& top, KubeletConfig& config) {
+Result<Done> ReadTopologyPolicy(const View& top, KubeletConfig& config) {
   constexpr std::array kPolicies = {
       TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort,
       TopologyManagerPolicy::kRestricted, TopologyManagerPolicy::kSingleNumaNode};
+  return ReadChoice(top, "topologyManagerPolicy", kPolicies, config.topology_manager_policy);
+}
+
+Result<Done> ReadTopologyScope(const View& top, KubeletConfig& config) {
   constexpr std::array kScopes = {TopologyManagerScope::kContainer, TopologyManagerScope::kPod};
-  const Result<Done> policy =
-      ReadChoice(top, "topologyManagerPolicy", kPolicies, config.topology_manager_policy);
-  if (!policy.ok()) return policy;
-  const Result<Done> scope =
-      ReadChoice(top, "topologyManagerScope", kScopes, config.topology_manager_scope);
-  if (!scope.ok()) return scope;
+  return ReadChoice(top, "topologyManagerScope", kScopes, config.topology_manager_scope);
+}
+
+Result<Done> ReadTopologyOptions(const View& top, KubeletConfig& config) {
   return ReadOptionalStringMap(top, "topologyManagerPolicyOptions",
                                config.topology_manager_policy_options);
 }
@@ -270,12 +273,9 @@ Result<Done> ReadReservedMemory(const View& top, KubeletConfig& config) {
   return Done{};
 }
 
-Result<Done> ReadMemoryManager(const View& top, KubeletConfig& config) {
+Result<Done> ReadMemoryPolicy(const View& top, KubeletConfig& config) {
   constexpr std::array kPolicies = {MemoryManagerPolicy::kNone, MemoryManagerPolicy::kStatic};
-  const Result<Done> policy =
-      ReadChoice(top, "memoryManagerPolicy", kPolicies, config.memory_manager_policy);
-  if (!policy.ok()) return policy;
-  return ReadReservedMemory(top, config);
+  return ReadChoice(top, "memoryManagerPolicy", kPolicies, config.memory_manager_policy);
 }
 
 // Other gates change nothing that alignd does.
@@ -309,24 +309,89 @@ Result<Done> ReadSystemReserved(const View& top, KubeletConfig& config) {
   return ReadReserved(top, "systemReserved", config.system_reserved);
 }
 
+struct FieldReader {
+  std::string_view field;
+  Result<Done> (*read)(const View&, KubeletConfig&);
+};
+
+// In the order in which ParseKubeletConfig looks for the first problem. Names are checked after the
+// second.
+constexpr std::array kReaders = std::to_array<FieldReader>({
+    {"apiVersion", CheckApiVersion},
+    {"kind", CheckKind},
+    {"cpuManagerPolicy", ReadCpuPolicy},
+    {"cpuManagerPolicyOptions", ReadCpuOptions},
+    {"cpuManagerReconcilePeriod", ReadPeriod},
+    {"topologyManagerPolicy", ReadTopologyPolicy},
+    {"topologyManagerScope", ReadTopologyScope},
+    {"topologyManagerPolicyOptions", ReadTopologyOptions},
+    {"memoryManagerPolicy", ReadMemoryPolicy},
+    {"reservedMemory", ReadReservedMemory},
+    {"kubeReserved", ReadKubeReserved},
+    {"systemReserved", ReadSystemReserved},
+    {"reservedSystemCPUs", ReadReservedCpus},
+    {"evictionHard", ReadEvictionHard},
+    {"featureGates", ReadFeatureGates},
+    {"compatibility", ReadCompatibility},
+});
+constexpr size_t kNamesAfter = 2;
+
+// The member as JSON, cut; empty if there is none.
+std::string ShownValue(const nlohmann::json& top, const std::string& field) {
+  const auto member = top.find(field);
+  if (member == top.end() || member->is_null()) return "";
+  constexpr size_t kMaxValue = 200;
+  std::string text = member->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text.size() <= kMaxValue ? text : text.substr(0, kMaxValue) + "...";
+}
+
+// The top-level field with which the message begins, as View's messages do; else that of the
+// reader.
+std::string FieldOf(const Error& error, std::string_view reader) {
+  const std::string name = error.message.substr(0, error.message.find_first_of(".[: "));
+  return IsConfigField(name) ? name : std::string(reader);
+}
+
+void CheckFieldNames(const View& top, std::vector<ConfigProblem>& problems) {
+  const std::vector<std::pair<std::string, View>> members = *top.Members();
+  for (const auto& [name, member] : members) {
+    if (IsConfigField(name)) continue;
+    Error error = member.Wrong("KubeletConfiguration has no such field");
+    const std::string nearest(NearestConfigField(name));
+    if (!nearest.empty()) error.remedy = "did you mean " + nearest + "?";
+    problems.push_back({name, ShownValue(top.value(), name), std::move(error)});
+  }
+}
+
 }  // namespace
 
-Result<KubeletConfig> ParseKubeletConfig(std::string_view text) {
+ReadConfig ReadKubeletConfig(std::string_view text) {
+  ReadConfig read;
   const Result<nlohmann::json> parsed = json::Parse(text);
-  if (!parsed.ok()) return parsed.error();
+  if (!parsed.ok()) {
+    read.problems.push_back({"", "", parsed.error()});
+    return read;
+  }
   const View top(*parsed, "");
-  for (const auto check : {CheckKind, CheckFieldNames}) {
-    const Result<Done> checked = check(top);
-    if (!checked.ok()) return checked.error();
+  if (!parsed->is_object()) {
+    read.problems.push_back({"", "", top.IsNot("an object")});
+    return read;
   }
-  KubeletConfig config;
-  for (const auto read : {ReadCpuManager, ReadTopologyManager, ReadMemoryManager, ReadKubeReserved,
-                          ReadSystemReserved, ReadReservedCpus, ReadEvictionHard, ReadFeatureGates,
-                          ReadCompatibility}) {
-    const Result<Done> done = read(top, config);
-    if (!done.ok()) return done.error();
+  for (size_t i = 0; i < kReaders.size(); ++i) {
+    if (i == kNamesAfter) CheckFieldNames(top, read.problems);
+    const Result<Done> done = kReaders[i].read(top, read.config);
+    if (done.ok()) continue;
+    std::string field = FieldOf(done.error(), kReaders[i].field);
+    std::string value = ShownValue(*parsed, field);
+    read.problems.push_back({std::move(field), std::move(value), done.error()});
   }
-  return config;
+  return read;
+}
+
+Result<KubeletConfig> ParseKubeletConfig(std::string_view text) {
+  ReadConfig read = ReadKubeletConfig(text);
+  if (!read.problems.empty()) return std::move(read.problems.front().error);
+  return std::move(read.config);
 }
 
 }  // namespace alignd

@@ -4,6 +4,9 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "alignd/cpumanager/config_problems.h"
 
 namespace alignd::cpumanager {
 namespace {
@@ -24,8 +27,11 @@ constexpr std::array<std::pair<std::string_view, bool PolicyOptions::*>, 6> kOpt
     {kAlignByUncore, &PolicyOptions::prefer_align_cpus_by_uncorecache},
 }};
 
-Error InvalidOptions(std::string message) {
-  return {ErrorCode::kInvalidArgument, "new static policy error: " + std::move(message)};
+constexpr std::string_view kField = "cpuManagerPolicyOptions";
+
+Error InvalidOptions(std::string message, std::string remedy) {
+  return {ErrorCode::kInvalidArgument, "new static policy error: " + std::move(message),
+          std::move(remedy)};
 }
 
 // In double quotes, as Go's %q prints printable text.
@@ -38,21 +44,36 @@ std::string Quoted(std::string_view text) {
   return quoted + "\"";
 }
 
+Error UnknownOption(std::string_view name) {
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const auto& [known, member] : kOptions) {
+    names.push_back(known);
+    list += (list.empty() ? "known are " : ", ") + std::string(known);
+  }
+  return InvalidOptions("unknown CPU Manager Policy option: " + Quoted(name),
+                        SuggestName(name, names, std::move(list)));
+}
+
 Result<Done> SetOption(PolicyOptions& options, std::string_view name, std::string_view value) {
   for (const auto& [known, member] : kOptions) {
     if (known != name) continue;
     const std::optional<bool> on = ParseGoBool(value);
     if (!on) {
       return InvalidOptions("bad value for option " + Quoted(name) +
-                            ": strconv.ParseBool: parsing " + Quoted(value) + ": invalid syntax");
+                                ": strconv.ParseBool: parsing " + Quoted(value) +
+                                ": invalid syntax",
+                            "give true or false, in quotes");
     }
     options.*member = *on;
     return Done{};
   }
-  return InvalidOptions("unknown CPU Manager Policy option: " + Quoted(name));
+  return UnknownOption(name);
 }
 
-Result<Done> CheckTogether(const PolicyOptions& options) {
+// Pairs of options that exclude each other.
+void CheckTogether(const KubeletConfig& config, const PolicyOptions& options,
+                   std::vector<ConfigProblem>& problems) {
   const std::array<std::pair<std::string_view, std::string_view>, 4> exclusive{{
       {kFullPcpusOnly, kAcrossCores},
       {kAcrossNuma, kAcrossCores},
@@ -67,54 +88,81 @@ Result<Done> CheckTogether(const PolicyOptions& options) {
   };
   for (const auto& [first, second] : exclusive) {
     if (!is_on(first) || !is_on(second)) continue;
-    return InvalidOptions("static policy options " + std::string(first) + " and " +
-                          std::string(second) + " can not be used at the same time");
+    problems.push_back(
+        {std::string(kField) + "." + std::string(first),
+         config.cpu_manager_policy_options.at(std::string(first)),
+         InvalidOptions("static policy options " + std::string(first) + " and " +
+                            std::string(second) + " can not be used at the same time",
+                        "remove one of them")});
   }
-  return Done{};
 }
 
 Result<Done> CheckAlignBySocket(TopologyManagerPolicy topology_policy, const Machine& machine) {
   if (topology_policy == TopologyManagerPolicy::kSingleNumaNode) {
     return InvalidOptions(
         "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket "
-        "policy option");
+        "policy option",
+        "remove align-by-socket, or set topologyManagerPolicy to restricted or best-effort");
   }
   if (static_cast<int>(machine.sockets().size()) > machine.numa_with_cpus().Count()) {
     return InvalidOptions(
         "Align by socket is not compatible with hardware where number of sockets are more than "
-        "number of NUMA");
+        "number of NUMA",
+        "remove align-by-socket: this machine has " + std::to_string(machine.sockets().size()) +
+            " sockets and " + std::to_string(machine.numa_with_cpus().Count()) +
+            " NUMA nodes with CPUs");
   }
   return Done{};
 }
 
-// With policy none no option is allowed.
-Result<PolicyOptions> CheckNone(const std::map<std::string, std::string>& written) {
-  if (written.empty()) return PolicyOptions{};
+// The map as Go prints it.
+std::string GoMap(const std::map<std::string, std::string>& written) {
   std::string list;
   for (const auto& [name, value] : written) {
     if (!list.empty()) list += ' ';
     list += name + ":" + value;
   }
-  return Error{
-      ErrorCode::kInvalidArgument,
-      "new none policy error: None policy: received unsupported options=map[" + list + "]"};
+  return "map[" + list + "]";
 }
 
 }  // namespace
 
-Result<PolicyOptions> ParsePolicyOptions(const KubeletConfig& config, const Machine& machine) {
+std::vector<ConfigProblem> FindOptionProblems(const Machine& machine, const KubeletConfig& config,
+                                              PolicyOptions& options) {
   const std::map<std::string, std::string>& written = config.cpu_manager_policy_options;
-  if (config.cpu_manager_policy == CpuManagerPolicy::kNone) return CheckNone(written);
-  PolicyOptions options;
+  std::vector<ConfigProblem> problems;
+  if (config.cpu_manager_policy == CpuManagerPolicy::kNone) {
+    if (written.empty()) return problems;
+    const std::string map = GoMap(written);
+    problems.push_back({std::string(kField),
+                        map,
+                        {ErrorCode::kInvalidArgument,
+                         "new none policy error: None policy: received unsupported options=" + map,
+                         "remove cpuManagerPolicyOptions or set cpuManagerPolicy to \"static\""}});
+    return problems;
+  }
+  const auto field = [](std::string_view name) {
+    return std::string(kField) + "." + std::string(name);
+  };
   for (const auto& [name, value] : written) {
     const Result<Done> set = SetOption(options, name, value);
-    if (!set.ok()) return set.error();
+    if (!set.ok()) problems.push_back({field(name), value, set.error()});
   }
-  if (const Result<Done> checked = CheckTogether(options); !checked.ok()) return checked.error();
+  CheckTogether(config, options, problems);
   if (options.align_by_socket) {
     const Result<Done> checked = CheckAlignBySocket(config.topology_manager_policy, machine);
-    if (!checked.ok()) return checked.error();
+    if (!checked.ok()) {
+      problems.push_back(
+          {field(kAlignBySocket), written.at(std::string(kAlignBySocket)), checked.error()});
+    }
   }
+  return problems;
+}
+
+Result<PolicyOptions> ParsePolicyOptions(const KubeletConfig& config, const Machine& machine) {
+  PolicyOptions options;
+  const std::vector<ConfigProblem> problems = FindOptionProblems(machine, config, options);
+  if (!problems.empty()) return problems.front().error;
   return options;
 }
 

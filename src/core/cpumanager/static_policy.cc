@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
+#include "alignd/cpumanager/config_problems.h"
 #include "alignd/cpumanager/cpu_packing.h"
 #include "core/cpumanager/node_cpus.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -13,7 +15,9 @@ namespace {
 
 using topologymanager::TopologyHint;
 
-Error Refused(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+Error Refused(std::string message, std::string remedy) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
+}
 
 // The CPUs of kubeReserved and systemReserved, as a whole number.
 Result<int64_t> ReservedCount(const Machine& machine, const KubeletConfig& config, int listed) {
@@ -23,7 +27,10 @@ Result<int64_t> ReservedCount(const Machine& machine, const KubeletConfig& confi
   if (!reservation.ok()) return reservation.error();
   const Quantity* cpu = Find(*reservation, "cpu");
   if (cpu == nullptr || cpu->IsZero()) {
-    return Refused("[cpumanager] unable to determine reserved CPU resources for static policy");
+    return Refused(
+        "[cpumanager] unable to determine reserved CPU resources for static policy",
+        "the static policy needs reserved CPUs: set reservedSystemCPUs, such as \"0\", or "
+        "cpu in kubeReserved or systemReserved");
   }
   return cpu->Value();
 }
@@ -127,8 +134,9 @@ Result<CpuSet> ReservedSystemCpus(const Machine& machine, const KubeletConfig& c
   Result<CpuSet> cpus = CpuSet::Parse(list);
   if (!cpus.ok()) return cpus.error().In("unable to parse reserved-cpus list");
   if (!machine.cpus().Contains(*cpus)) {
-    return Refused("reserved-cpus: " + list +
-                   " is not a subset of online-cpus: " + machine.cpus().ToString());
+    return Refused(
+        "reserved-cpus: " + list + " is not a subset of online-cpus: " + machine.cpus().ToString(),
+        "remove " + (*cpus - machine.cpus()).ToString() + ", which is not online, from the list");
   }
   return cpus;
 }
@@ -150,9 +158,39 @@ Result<StaticPolicy> MakeStaticPolicy(const Machine& machine, const KubeletConfi
     return Refused(
         "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
         "(size of " +
-        policy.reserved.ToString() + " did not equal " + std::to_string(*count) + ")");
+            policy.reserved.ToString() + " did not equal " + std::to_string(*count) + ")",
+        "reserve fewer CPUs: the machine has " + std::to_string(machine.cpus().Count()));
   }
   return policy;
+}
+
+std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletConfig& config) {
+  std::vector<ConfigProblem> problems;
+  const Result<CpuSet> listed = ReservedSystemCpus(machine, config);
+  if (!listed.ok()) {
+    problems.push_back({"reservedSystemCPUs", config.reserved_system_cpus, listed.error()});
+  }
+  const bool is_static = config.cpu_manager_policy == CpuManagerPolicy::kStatic;
+  const Result<int64_t> count =
+      is_static && listed.ok() ? ReservedCount(machine, config, listed->Count()) : int64_t{0};
+  if (!count.ok()) {
+    problems.push_back({"reservedSystemCPUs", config.reserved_system_cpus, count.error()});
+  }
+  PolicyOptions options;
+  const std::vector<ConfigProblem> of_options = FindOptionProblems(machine, config, options);
+  problems.insert(problems.end(), of_options.begin(), of_options.end());
+  if (!is_static || !problems.empty()) return problems;
+  // What is left depends on all of the above: whether that many CPUs can be chosen.
+  const Result<StaticPolicy> made = MakeStaticPolicy(machine, config);
+  if (made.ok()) return problems;
+  const auto amount = [](const ResourceList& list) {
+    const Quantity* const cpu = Find(list, "cpu");
+    return cpu == nullptr ? std::string("0") : cpu->ToString();
+  };
+  problems.push_back({"kubeReserved.cpu + systemReserved.cpu",
+                      amount(config.kube_reserved) + " + " + amount(config.system_reserved),
+                      made.error()});
+  return problems;
 }
 
 CpuState InitialState(const Machine& machine, const StaticPolicy& policy) {

@@ -3,6 +3,9 @@
 #include <charconv>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "alignd/topologymanager/config_problems.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -38,27 +41,27 @@ Result<int> ParseMaxAllowable(const std::string& value) {
   return number;
 }
 
-Result<Options> ParseOptions(const std::map<std::string, std::string>& text) {
-  Options options;
-  for (const auto& [name, value] : text) {
-    if (name == kPreferClosest) {
-      const std::optional<bool> on = ParseGoBool(value);
-      if (!on) {
-        return Invalid("bad value for option " + Quoted(name) + ": strconv.ParseBool: parsing " +
-                           Quoted(value) + ": invalid syntax",
-                       "give true or false");
-      }
-      options.prefer_closest = *on;
-    } else if (name == kMaxAllowable) {
-      const Result<int> number = ParseMaxAllowable(value);
-      if (!number.ok()) return number.error();
-      options.max_allowable = *number;
-    } else {
-      return Invalid("unknown Topology Manager Policy option: " + Quoted(name),
-                     "known are " + Quoted(kPreferClosest) + " and " + Quoted(kMaxAllowable));
+Result<Done> SetOption(const std::string& name, const std::string& value, Options& options) {
+  if (name == kPreferClosest) {
+    const std::optional<bool> on = ParseGoBool(value);
+    if (!on) {
+      return Invalid("bad value for option " + Quoted(name) + ": strconv.ParseBool: parsing " +
+                         Quoted(value) + ": invalid syntax",
+                     "give true or false");
     }
+    options.prefer_closest = *on;
+    return Done{};
   }
-  return options;
+  if (name == kMaxAllowable) {
+    const Result<int> number = ParseMaxAllowable(value);
+    if (!number.ok()) return number.error();
+    options.max_allowable = *number;
+    return Done{};
+  }
+  return Invalid(
+      "unknown Topology Manager Policy option: " + Quoted(name),
+      SuggestName(name, {kPreferClosest, kMaxAllowable},
+                  "known are " + Quoted(kPreferClosest) + " and " + Quoted(kMaxAllowable)));
 }
 
 // The four kinds of answers become lists to combine.
@@ -109,28 +112,47 @@ Result<Done> RequireDistances(const Machine& machine) {
   return Done{};
 }
 
+std::vector<ConfigProblem> ReadOptions(const Machine& machine, const KubeletConfig& config,
+                                       Options& options) {
+  std::vector<ConfigProblem> problems;
+  if (config.topology_manager_policy == TopologyManagerPolicy::kNone) return problems;
+  const std::map<std::string, std::string>& written = config.topology_manager_policy_options;
+  const auto add = [&](std::string_view name, const Error& error) {
+    problems.push_back({"topologyManagerPolicyOptions." + std::string(name),
+                        written.at(std::string(name)), error});
+  };
+  for (const auto& [name, value] : written) {
+    const Result<Done> set = SetOption(name, value, options);
+    if (!set.ok()) add(name, set.error());
+  }
+  if (options.prefer_closest) {
+    const Result<Done> known = RequireDistances(machine);
+    if (!known.ok()) add(kPreferClosest, known.error());
+  }
+  if (options.max_allowable && machine.numa_count() > *options.max_allowable) {
+    add(kMaxAllowable, Invalid("unsupported on machines with more than " +
+                                   std::to_string(*options.max_allowable) + " NUMA Nodes",
+                               "this one has " + std::to_string(machine.numa_count()) +
+                                   "; raise or remove " + Quoted(kMaxAllowable)));
+  }
+  return problems;
+}
+
 }  // namespace
+
+std::vector<ConfigProblem> FindProblems(const Machine& machine, const KubeletConfig& config) {
+  Options options;
+  return ReadOptions(machine, config, options);
+}
 
 Result<Policy> Policy::Make(const Machine& machine, const KubeletConfig& config) {
   const TopologyManagerPolicy kind = config.topology_manager_policy;
-  const MergeRules plain{.as_1_20 = config.compatibility == Compatibility::k1_20};
-  if (kind == TopologyManagerPolicy::kNone) {
-    return Policy(kind, config.topology_manager_scope, NumaInfo(machine), plain);
-  }
-  const Result<Options> options = ParseOptions(config.topology_manager_policy_options);
-  if (!options.ok()) return options.error();
-  if (options->prefer_closest) {
-    if (const Result<Done> known = RequireDistances(machine); !known.ok()) return known.error();
-  }
-  if (options->max_allowable && machine.numa_count() > *options->max_allowable) {
-    return Invalid("unsupported on machines with more than " +
-                       std::to_string(*options->max_allowable) + " NUMA Nodes",
-                   "this one has " + std::to_string(machine.numa_count()) + "; raise or remove " +
-                       Quoted(kMaxAllowable));
-  }
-  MergeRules rules = plain;
+  Options options;
+  const std::vector<ConfigProblem> problems = ReadOptions(machine, config, options);
+  if (!problems.empty()) return problems.front().error;
+  MergeRules rules{.as_1_20 = config.compatibility == Compatibility::k1_20};
   // Every candidate of single-numa-node has one node, so distances make no difference.
-  rules.prefer_closest = options->prefer_closest && kind != TopologyManagerPolicy::kSingleNumaNode;
+  rules.prefer_closest = options.prefer_closest && kind != TopologyManagerPolicy::kSingleNumaNode;
   return Policy(kind, config.topology_manager_scope, NumaInfo(machine), rules);
 }
 

@@ -1,6 +1,8 @@
 // `alignctl state` and `alignctl config`: what they read, and what they say of bad files.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -143,6 +145,56 @@ TEST(StateCommand, NeedsADirectory) {
   EXPECT_NE(none.err.find("give --state-dir"), std::string::npos) << none.err;
 }
 
+constexpr char kPlainCpus[] =
+    R"({"policyName":"static","defaultCpuSet":"0,4-27",)"
+    R"("entries":{"39b37746-7f5e-4064-b8e1-eebd2bfaa003":{"app":"1-3"}},"checksum":3300516549})";
+
+Printed RunState(const FakeTree& tree, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "state");
+  arguments.insert(arguments.end(), {"--state-dir", tree.root().string()});
+  return testing::RunAlignctl(AllCommands(), arguments);
+}
+
+TEST(StateCommand, VerifiesAllFiles) {
+  const FakeTree tree{{"cpu_manager_state", kPlainCpus}};
+  const Printed intact = RunState(tree, {"verify"});
+  EXPECT_EQ(intact.status, kSuccess) << intact.out << intact.err;
+  EXPECT_NE(intact.out.find("checksum 3300516549"), std::string::npos) << intact.out;
+  EXPECT_EQ(intact.out.find("39b37746"), std::string::npos) << "no containers: " << intact.out;
+  tree.Write({"cpu_originals", "damaged"});
+  const Printed damaged = RunState(tree, {"verify", "-o", "json"});
+  EXPECT_EQ(damaged.status, kFailure);
+  EXPECT_EQ(nlohmann::json::parse(damaged.out)["intact"], false);
+}
+
+TEST(StateCommand, ConvertsToAnotherDirectory) {
+  const FakeTree tree{{"cpu_manager_state", kPlainCpus}};
+  const std::string out = (tree.root() / "out").string();
+  const std::string back = (tree.root() / "back").string();
+  const Printed newer = RunState(tree, {"convert", "--to", "1.37", "--out", out});
+  EXPECT_EQ(newer.status, kSuccess) << newer.err;
+  const Printed older = testing::RunAlignctl(
+      AllCommands(), {"state", "convert", "--to", "1.36", "--state-dir", out, "--out", back});
+  EXPECT_EQ(older.status, kSuccess) << older.err;
+  EXPECT_EQ(*host::ReadFile(tree.root() / "back/cpu_manager_state"), kPlainCpus);
+  EXPECT_NE(*host::ReadFile(tree.root() / "out/cpu_manager_state"), kPlainCpus);
+  // Never over a file that is there.
+  const Printed again = RunState(tree, {"convert", "--to", "1.36", "--out", out});
+  EXPECT_EQ(again.status, kFailure);
+  EXPECT_NE(again.err.find("exists, and is not replaced"), std::string::npos) << again.err;
+}
+
+TEST(StateCommand, ConvertsAllFilesOrNone) {
+  const FakeTree tree{{"cpu_manager_state", kPlainCpus}, {"memory_manager_state", "damaged"}};
+  const Printed refused =
+      RunState(tree, {"convert", "--to", "1.37", "--out", (tree.root() / "out").string()});
+  EXPECT_EQ(refused.status, kFailure);
+  EXPECT_NE(refused.err.find("memory_manager_state"), std::string::npos) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(tree.root() / "out"));
+  const FakeTree empty;
+  EXPECT_EQ(RunState(empty, {"convert", "--to", "1.37", "--out", "/nowhere"}).status, kFailure);
+}
+
 Printed CheckOf(const FakeTree& tree, const std::string& text,
                 const std::vector<std::string>& more = {}) {
   tree.Write({"config.yaml", text});
@@ -170,11 +222,34 @@ TEST(ConfigCommand, ChecksAFileAsTheStartDoes) {
 
   const Printed misspelt = CheckOf(tree, "topologyManagerPolcy: none\n");
   EXPECT_EQ(misspelt.status, kFailure);
-  EXPECT_NE(misspelt.err.find("did you mean topologyManagerPolicy?"), std::string::npos);
+  EXPECT_NE(misspelt.out.find("did you mean topologyManagerPolicy?"), std::string::npos);
   // Only the machine shows this one.
   const Printed outside = CheckOf(tree, "cpuManagerPolicy: static\nreservedSystemCPUs: \"7\"\n");
   EXPECT_EQ(outside.status, kFailure);
-  EXPECT_NE(outside.err.find("config.yaml"), std::string::npos) << outside.err;
+  EXPECT_NE(outside.out.find("config.yaml: reservedSystemCPUs (7): "), std::string::npos)
+      << outside.out;
+  const auto problems = nlohmann::json::parse(
+      CheckOf(tree, "cpuManagerPolicy: static\nreservedSystemCPUs: \"7\"\n", {"-o", "json"})
+          .out)["problems"];
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0]["field"], "reservedSystemCPUs");
+}
+
+TEST(ConfigCommand, WarnsAboutWhatDoesNothing) {
+  const FakeTree tree;
+  const Printed warned = CheckOf(tree, "{}");
+  EXPECT_EQ(warned.status, 2);
+  EXPECT_NE(warned.out.find("warning: "), std::string::npos) << warned.out;
+  EXPECT_NE(warned.out.find("alignd would start, with 1 warning\n"), std::string::npos);
+}
+
+TEST(ConfigCommand, ChecksWhatIsSaved) {
+  const FakeTree tree{{"state/cpu_manager_state", "damaged"}};
+  const std::string text = "cpuManagerPolicy: static\nreservedSystemCPUs: \"1\"\n";
+  EXPECT_EQ(CheckOf(tree, text).status, kSuccess);  // not of this machine
+  const Printed checked = CheckOf(tree, text, {"--state-dir", (tree.root() / "state").string()});
+  EXPECT_EQ(checked.status, kFailure);
+  EXPECT_NE(checked.out.find("cpu_manager_state"), std::string::npos) << checked.out;
 }
 
 // The daemon would give shared containers what its decisions say, but not treat them as such.
@@ -182,10 +257,11 @@ TEST(ConfigCommand, RefusesTheGateThatTheDaemonDoesNotSupport) {
   const FakeTree tree;
   const Printed on = CheckOf(tree, "featureGates: {PodLevelResourceManagers: true}\n");
   EXPECT_EQ(on.status, kFailure);
-  EXPECT_NE(on.err.find("PodLevelResourceManagers: false"), std::string::npos) << on.err;
-  const Printed off =
-      CheckOf(tree, "featureGates: {PodLevelResourceManagers: false, AllBeta: true}\n");
-  EXPECT_EQ(off.status, kSuccess) << off.err;
+  EXPECT_NE(on.out.find("PodLevelResourceManagers: false"), std::string::npos) << on.out;
+  const Printed off = CheckOf(tree,
+                              "topologyManagerPolicy: restricted\n"
+                              "featureGates: {PodLevelResourceManagers: false, AllBeta: true}\n");
+  EXPECT_EQ(off.status, kSuccess) << off.out;
 }
 
 TEST(ConfigCommand, PrintsADefaultThatChangesNothing) {

@@ -126,7 +126,8 @@ std::vector<std::vector<std::string>> CommandsOf(const CLI::App& app) {
   std::vector<std::vector<std::string>> commands;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     std::vector<std::vector<std::string>> below = CommandsOf(*command);
-    if (below.empty()) below.emplace_back();
+    // A command such as `alignctl state` also does something without the words below it.
+    if (below.empty() || command->get_require_subcommand_min() == 0) below.emplace_back();
     for (std::vector<std::string>& words : below) {
       words.insert(words.begin(), command->get_name());
       commands.push_back(std::move(words));

@@ -1,0 +1,36 @@
+// What alignd's files hold at its start.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "allocation/boot_record.h"
+#include "allocation/checkpoint_store.h"
+#include "daemon/options.h"
+#include "daemon/start_problem.h"
+#include "host/durable_file.h"
+#include "mirror/binding_table.h"
+#include "reconcile/bypass.h"
+
+namespace alignd::daemon {
+
+struct SavedState {
+  std::unique_ptr<allocation::CheckpointStore> store;
+  admission::NodeState state;
+  std::unique_ptr<mirror::BindingTable> bindings;
+  std::unique_ptr<allocation::BootRecord> boot;
+  std::unique_ptr<reconcile::Bypass> bypass;
+};
+
+// Reads and verifies all files of the state directory and of the device plugins' directory, and
+// writes those that are missing. nullopt: `problems` has one for each file that cannot be used.
+// `calls` outlives the result. The caller has locked the state directory, unless `calls` writes
+// nothing.
+std::optional<SavedState> LoadState(const Options& options, const admission::Node& node,
+                                    std::vector<StartProblem>& problems,
+                                    host::FileCalls& calls = host::FileCalls::System());
+
+}  // namespace alignd::daemon
