@@ -9,6 +9,7 @@
 #include "cli/explain_command.h"
 #include "cli/gather_command.h"
 #include "cli/kubelet_command.h"
+#include "cli/plan_command.h"
 #include "cli/pods_command.h"
 #include "cli/program.h"
 #include "cli/simulate_command.h"
@@ -21,10 +22,10 @@
 namespace alignd::cli {
 
 inline std::vector<Command> AllCommands() {
-  return {AddBypassCommand, AddCheckpointCommand, AddConfigCommand,   AddExplainCommand,
-          AddGatherCommand, AddKubeletCommand,    AddPodsCommand,     AddSimulateCommand,
-          AddStateCommand,  AddStatusCommand,     AddTopologyCommand, AddWatchCommand,
-          AddWhyNotCommand};
+  return {AddApplyCommand,    AddBypassCommand,   AddCheckpointCommand, AddConfigCommand,
+          AddExplainCommand,  AddGatherCommand,   AddKubeletCommand,    AddPlanCommand,
+          AddPodsCommand,     AddSimulateCommand, AddStateCommand,      AddStatusCommand,
+          AddTopologyCommand, AddWatchCommand,    AddWhyNotCommand};
 }
 
 }  // namespace alignd::cli

@@ -21,7 +21,7 @@ namespace {
 // The error of a call that has failed.
 Error Explained(const grpc::Status& status, const std::string& endpoint) {
   Error error = rpc::ToError(status, "alignd at " + endpoint);
-  // Of Bypass. alignd has answered, and its text has the remedy.
+  // Of Bypass and ApplyChange. alignd has answered, and its text has the remedy.
   if (status.error_code() == grpc::StatusCode::ABORTED) {
     error.code = ErrorCode::kIo;
     error.message = status.error_message();
@@ -121,6 +121,23 @@ Result<v1::GetTopologyResponse> ControlClient::GetTopology(const std::string& na
       rpc::CallUnaryAndWait(*channel, &context, kGetTopology, request, &response);
   if (status.ok()) return response;
   return Explained(status, endpoint_);
+}
+
+Result<v1::ChangeResponse> ControlClient::PlanChange(const v1::ChangeRequest& request) const {
+  return Ask<v1::ChangeRequest, v1::ChangeResponse>(endpoint_, timeout_,
+                                                    &v1::Control::Stub::PlanChange, request);
+}
+
+Result<v1::ChangeResponse> ControlClient::ApplyChange(const v1::ChangeRequest& request) const {
+  return Ask<v1::ChangeRequest, v1::ChangeResponse>(endpoint_, timeout_,
+                                                    &v1::Control::Stub::ApplyChange, request);
+}
+
+Result<v1::GetChangeResponse> ControlClient::GetChange(uint64_t change) const {
+  v1::GetChangeRequest request;
+  request.set_change(change);
+  return Ask<v1::GetChangeRequest, v1::GetChangeResponse>(endpoint_, timeout_,
+                                                          &v1::Control::Stub::GetChange, request);
 }
 
 Result<v1::WhyNotResponse> ControlClient::WhyNot(const v1::WhyNotRequest& request) const {

@@ -46,6 +46,12 @@ class ControlClient {
       const std::string& name, const std::string& known_version = {},
       std::chrono::milliseconds wait = std::chrono::milliseconds(0)) const;
 
+  // Errors: as GetStatus, without kCorrupt; kInvalidArgument if alignd would not start with it.
+  Result<v1::ChangeResponse> PlanChange(const v1::ChangeRequest& request) const;
+  // The same; kIo with alignd's text if the change cannot be carried out.
+  Result<v1::ChangeResponse> ApplyChange(const v1::ChangeRequest& request) const;
+  Result<v1::GetChangeResponse> GetChange(uint64_t change) const;
+
   // The state of the switch after the action. Errors: as GetStatus, without kCorrupt; kIo with
   // alignd's text if alignd has not done it all.
   Result<v1::BypassResponse> Bypass(v1::BypassRequest::Action action) const;

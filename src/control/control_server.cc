@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/control/v1/control.pb.h"
+#include "control/change_report.h"
 #include "control/reports.h"
 #include "control/unix_ms.h"
 #include "control/why_not_report.h"
@@ -62,6 +63,7 @@ class ControlServer::Service {
         methods, "Bypass", switches_, [this](const auto& request, auto& response, const auto&) {
           return Bypass(request, response);
         });
+    AddChanges(methods);
     Add<v1::GetConfigRequest, v1::GetConfigResponse>(
         methods, "GetConfig", reports_, [this](const auto&, auto& response, const auto&) {
           response.set_config(sources_.facts.config);
@@ -75,6 +77,25 @@ class ControlServer::Service {
   }
 
  private:
+  void AddChanges(service::Methods& methods) {
+    Add<v1::ChangeRequest, v1::ChangeResponse>(
+        methods, "PlanChange", explanations_,
+        [this](const auto& request, auto& response, const auto&) {
+          return Change(request, /*apply=*/false, response);
+        });
+    Add<v1::ChangeRequest, v1::ChangeResponse>(
+        methods, "ApplyChange", switches_,
+        [this](const auto& request, auto& response, const auto&) {
+          return Change(request, /*apply=*/true, response);
+        });
+    Add<v1::GetChangeRequest, v1::GetChangeResponse>(
+        methods, "GetChange", reports_, [this](const auto& request, auto& response, const auto&) {
+          if (sources_.changer == nullptr) return NoChanges();
+          response = sources_.changer->Outcome(request.change());
+          return grpc::Status::OK;
+        });
+  }
+
   template <typename Request, typename Response, typename Compute>
   static void Add(service::Methods& methods, const std::string& name, TaskQueue& queue,
                   Compute compute) {
@@ -134,6 +155,26 @@ class ControlServer::Service {
     response.set_mirrors_devices(sources_.mirrors_devices);
     response.set_ends_at_restart(bypass->EndsAtRestart());
     if (since) response.set_since_unix_ms(UnixMs(*since));
+    return grpc::Status::OK;
+  }
+
+  static grpc::Status NoChanges() {
+    return {grpc::StatusCode::UNIMPLEMENTED, "the configuration cannot be changed"};
+  }
+
+  grpc::Status Change(const v1::ChangeRequest& request, bool apply,
+                      v1::ChangeResponse& response) const {
+    if (sources_.changer == nullptr) return NoChanges();
+    Result<v1::ChangeResponse> report = ReportChange(sources_, request);
+    if (!report.ok()) return rpc::ToStatus(report.error());
+    response = *std::move(report);
+    if (!apply || !response.admitted()) return grpc::Status::OK;
+    const Result<uint64_t> change = sources_.changer->Apply(request);
+    // Not UNAVAILABLE: alignctl takes that for an alignd that does not answer.
+    if (!change.ok()) {
+      return {grpc::StatusCode::ABORTED, rpc::ToStatus(change.error()).error_message()};
+    }
+    response.set_change(*change);
     return grpc::Status::OK;
   }
 

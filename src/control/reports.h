@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
@@ -11,7 +12,9 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/node.h"
+#include "alignd/base/result.h"
 #include "alignd/control/v1/control.pb.h"
+#include "alignd/machine/machine.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/decision_log.h"
 #include "control/decision_history.h"
@@ -39,6 +42,21 @@ struct DaemonFacts {
   std::vector<v1::Setting> settings{};
 };
 
+// Changes of the configuration. Thread-safe.
+class ConfigChanger {
+ public:
+  virtual ~ConfigChanger() = default;
+
+  // This machine with the configuration that the request names. Errors: with a remedy.
+  virtual Result<admission::Node> NodeFor(const Machine& machine,
+                                          const v1::ChangeRequest& request) const = 0;
+  // Has the change be carried out when its outcome is asked for: alignd does not answer meanwhile,
+  // so the caller must have its number. Replaces a change that has not begun. Gives the number.
+  // Errors: kInvalidArgument: it cannot be; kUnavailable: another one is under way.
+  virtual Result<uint64_t> Apply(const v1::ChangeRequest& request) = 0;
+  virtual v1::GetChangeResponse Outcome(uint64_t change) = 0;
+};
+
 // Where the reports come from. The references outlive the reports; the functions are called on any
 // thread.
 struct ReportSources {
@@ -59,6 +77,7 @@ struct ReportSources {
   bool mirrors_devices = false;
   const DecisionHistory* history = nullptr;  // null: decisions are not saved
   std::set<std::string> not_devices = {};    // as AllocationManager's
+  ConfigChanger* changer = nullptr;          // null: the configuration cannot be changed
 };
 
 // The maximum per resource that ReportStatus lists; further ones are counted.

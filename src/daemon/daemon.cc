@@ -29,10 +29,10 @@
 #include "daemon/conflicting_managers.h"
 #include "daemon/conflicting_plugins.h"
 #include "daemon/facts.h"
-#include "daemon/inherited_socket.h"
+#include "daemon/handover.h"
 #include "daemon/inventory_relay.h"
-#include "daemon/managed_node.h"
 #include "daemon/monitoring.h"
+#include "daemon/moves.h"
 #include "daemon/plugin_times.h"
 #include "daemon/request_sources.h"
 #include "daemon/save_conditions.h"
@@ -137,6 +137,7 @@ class RunningDaemon final : public Daemon {
     is_stopping_ = true;
     allocation_.StopWaiting();
     if (forwarder_) forwarder_->Stop(kShutdownGrace);
+    kept_socket_ = host::Descriptor();
     if (!own_socket_.empty()) unlink(own_socket_.c_str());
     monitoring_.reset();
     control_.reset();
@@ -163,6 +164,21 @@ class RunningDaemon final : public Daemon {
 
   std::set<std::string> KnownPods() override { return allocation_.KnownPods(); }
 
+  const admission::Node& node() const override { return node_; }
+  admission::NodeState State() const override { return allocation_.snapshot()->state; }
+  control::PodNames PodNames() const override { return registry_.PodNames(); }
+
+  Result<Done> Move(const admission::Transition& transition) override {
+    return MoveContainers(transition, allocation_, registry_);
+  }
+
+  Handover Leave() override {
+    return {.lock = std::move(lock_),
+            .cri_socket = std::exchange(kept_socket_, host::Descriptor()),
+            .own_socket = std::exchange(own_socket_, std::string()),
+            .node = std::nullopt};
+  }
+
   std::map<std::string, Watchdog::Post> WatchedThreads() override {
     return {{"decision",
              [this](const auto& task) {
@@ -173,7 +189,7 @@ class RunningDaemon final : public Daemon {
             {"background", [this](auto task) { background_.Post(std::move(task)); }}};
   }
 
-  Result<Done> Serve(const Options& options, std::optional<host::Descriptor> inherited) {
+  Result<Done> Serve(const Options& options, control::ConfigChanger* changer, Handover handover) {
     events_->Start();
     services_->Start();
     reconciler_.Start();
@@ -188,7 +204,8 @@ class RunningDaemon final : public Daemon {
         .bypass = bypass_.get(),
         .mirrors_devices = options.mirror.has_value(),
         .history = &history_,
-        .not_devices = options.not_devices};
+        .not_devices = options.not_devices,
+        .changer = changer};
     monitoring_ = StartMonitoring(
         options.metrics_address,
         {node_, allocation_, conditions_, reconciler_, metrics_, background_, io_, is_stopping_,
@@ -228,7 +245,7 @@ class RunningDaemon final : public Daemon {
         services_, options.PodResourcesSocket(), node_, allocation_, registry_);
     if (!pod_resources.ok()) return pod_resources.error();
     pod_resources_ = *std::move(pod_resources);
-    return ServeCri(options, std::move(inherited));
+    return ServeCri(options, std::move(handover));
   }
 
  private:
@@ -262,19 +279,21 @@ class RunningDaemon final : public Daemon {
     if (mirror_) mirror_->Refresh();
   }
 
-  Result<Done> ServeCri(const Options& options, std::optional<host::Descriptor> inherited) {
+  Result<Done> ServeCri(const Options& options, Handover handover) {
     const Result<std::string> runtime = rpc::SocketPath(options.runtime_endpoint);
     if (!runtime.ok()) return runtime.error().In("--runtime-endpoint");
-    if (inherited) {
-      spdlog::info("serving CRI on the socket of systemd");
-    } else {
+    if (handover.cri_socket.fd() < 0) {
       Result<host::Descriptor> opened = rpc::OpenListening(options.listen);
       if (!opened.ok()) return opened.error();
-      inherited = *std::move(opened);
+      handover.cri_socket = *std::move(opened);
       own_socket_ = *rpc::SocketPath(options.listen);
+    } else {
+      own_socket_ = handover.own_socket;
+      if (own_socket_.empty()) spdlog::info("serving CRI on the socket of systemd");
     }
+    kept_socket_ = handover.Spare().cri_socket;
     auto forwarder =
-        proxy::Forwarder::Start(events_, *std::move(inherited),
+        proxy::Forwarder::Start(events_, std::move(handover.cri_socket),
                                 {.runtime_socket = *runtime,
                                  .handlers = Handlers(options.mirror.has_value()),
                                  .events = &metrics_.calls(),
@@ -316,7 +335,7 @@ class RunningDaemon final : public Daemon {
     return reconciler;
   }
 
-  const host::DirectoryLock lock_;
+  std::optional<host::DirectoryLock> lock_;
   const admission::Node node_;
   const std::unique_ptr<allocation::CheckpointStore> store_;
   const std::unique_ptr<mirror::BindingTable> bindings_;
@@ -353,42 +372,37 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<podresources::PodResourcesServer> pod_resources_;
   std::unique_ptr<proxy::Forwarder> forwarder_;
-  std::string own_socket_;  // its path; empty for a socket of systemd
+  host::Descriptor kept_socket_;  // the same as the forwarder's
+  std::string own_socket_;        // its path; empty for a socket of systemd, or one that is left
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
-  Result<std::optional<host::Descriptor>> inherited = TakeInheritedSocket(options.listen);
-  if (!inherited.ok()) return inherited.error();
-  const Result<Done> sockets = RequireOwnSockets(options);
-  if (!sockets.ok()) return sockets.error();
-  Result<admission::Node> node = MakeNode(options);
-  if (!node.ok()) return node.error();
-  const Result<Done> directory = host::MakeDirectory(options.state_dir);
-  if (!directory.ok()) return directory.error();
-  Result<host::DirectoryLock> lock = host::LockDirectory(options.state_dir);
-  if (!lock.ok()) return lock.error();
+Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
+                                              control::ConfigChanger* changer, Handover handover) {
+  const admission::Node& node = *handover.node;
+  const Result<Done> taken = TakeStateDirectory(options, handover);
+  if (!taken.ok()) return taken.error();
   Result<std::shared_ptr<grpc::Channel>> runtime = rpc::Dial(options.runtime_endpoint);
   if (!runtime.ok()) return runtime.error();
   auto cgroups = std::make_unique<cgroup::CgroupTree>(options.cgroup_root);
   Result<std::unique_ptr<podsource::ResourceSource>> sources = MakeSources(options, *cgroups);
   if (!sources.ok()) return sources.error();
   std::vector<StartProblem> problems;
-  std::optional<SavedState> saved = LoadState(options, *node, problems);
+  std::optional<SavedState> saved = LoadState(options, node, problems);
   if (!saved) return problems.front().AsError();
   Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
   if (!events.ok()) return events.error();
   Result<std::shared_ptr<host::EventLoop>> services = host::EventLoop::Make("services");
   if (!services.ok()) return services.error();
   host::LogEvent(host::kLogStarting, spdlog::level::info, {},
-                 StartLine(options, *node, saved->state));
-  LogWarnings(FindPolicyWarnings(options, *node));
+                 StartLine(options, node, saved->state));
+  LogWarnings(FindPolicyWarnings(options, node));
   LogWarnings(FindDirectoryWarnings(options));
   auto daemon = std::make_unique<RunningDaemon>(
-      *std::move(lock), *std::move(node), *std::move(saved), std::move(cgroups),
-      *std::move(sources), *std::move(events), *std::move(services), *std::move(runtime), options);
-  const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
+      *std::move(handover.lock), node, *std::move(saved), std::move(cgroups), *std::move(sources),
+      *std::move(events), *std::move(services), *std::move(runtime), options);
+  const Result<Done> serving = daemon->Serve(options, changer, std::move(handover));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));
 }

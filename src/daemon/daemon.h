@@ -7,7 +7,12 @@
 #include <set>
 #include <string>
 
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/admission/transition.h"
 #include "alignd/base/result.h"
+#include "control/reports.h"
+#include "daemon/handover.h"
 #include "daemon/options.h"
 #include "daemon/watchdog.h"
 
@@ -21,12 +26,28 @@ class Daemon {
   // pods are released; until then, new pods and containers wait. A runtime that is not available,
   // or hangs, does not delay the start: containers are refused with UNAVAILABLE.
   // Errors: the first step that failed, with its remedy.
-  static Result<std::unique_ptr<Daemon>> Start(const Options& options);
+  // `changer`, if given, outlives the daemon.
+  static Result<std::unique_ptr<Daemon>> Start(const Options& options,
+                                               control::ConfigChanger* changer = nullptr);
+  // Goes on after another daemon, with `handover.node`.
+  static Result<std::unique_ptr<Daemon>> Start(const Options& options,
+                                               control::ConfigChanger* changer, Handover handover);
 
   virtual ~Daemon() = default;  // stops
 
   // The UIDs of all pods that are assigned something or were decided about.
   virtual std::set<std::string> KnownPods() = 0;
+
+  virtual const admission::Node& node() const = 0;
+  // The newest published state.
+  virtual admission::NodeState State() const = 0;
+  virtual control::PodNames PodNames() const = 0;
+
+  // Moves containers, before the configuration changes. Errors: as MoveContainers.
+  virtual Result<Done> Move(const admission::Transition& transition) = 0;
+
+  // Before the destructor: the CRI socket stays open, and the state directory locked. Once.
+  virtual Handover Leave() = 0;
 
   // The threads that must answer for systemd's watchdog: those that never block. `io` is not among
   // them: a file system that hangs may block it for longer than the watchdog's interval. Calls are

@@ -16,9 +16,11 @@
 #include <string>
 
 #include "daemon/async_log.h"
+#include "daemon/config_changes.h"
 #include "daemon/daemon.h"
 #include "daemon/log_sinks.h"
 #include "daemon/options.h"
+#include "daemon/reload.h"
 #include "daemon/sd_notify.h"
 #include "daemon/start_check.h"
 #include "daemon/watchdog.h"
@@ -47,14 +49,9 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// Whether the signal ends alignd. Logs each signal.
+// Whether the signal ends alignd. Logs each such signal.
 bool IsStop(int signal) {
-  if (signal == SIGHUP) {
-    spdlog::warn(
-        "SIGHUP is ignored: alignd reads its configuration only at its start; restart alignd to "
-        "apply changes");
-    return false;
-  }
+  if (signal == SIGHUP) return false;
   const char* const name = sigabbrev_np(signal);
   alignd::host::LogEvent(alignd::host::kLogStopping, spdlog::level::info, {},
                          "stopping: received " + (name == nullptr ? std::to_string(signal)
@@ -62,10 +59,9 @@ bool IsStop(int signal) {
   return true;
 }
 
-// Returns at a signal that ends alignd. Until then it pings systemd's watchdog and reports lost log
-// lines.
-void WaitForStop(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
-                 alignd::daemon::AsyncLog& log) {
+// Returns at a signal. Until then it pings systemd's watchdog and reports lost log lines.
+int WaitForSignal(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
+                  alignd::daemon::AsyncLog& log) {
   constexpr std::chrono::seconds kLogPeriod{10};
   const std::optional<microseconds> ping_period = alignd::daemon::WatchdogPeriod();
   const microseconds period = ping_period.value_or(kLogPeriod);
@@ -74,10 +70,7 @@ void WaitForStop(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
   const timespec timeout{seconds.count(), rest.count()};
   for (;;) {
     if (ping_period) watchdog.Ping();
-    if (const int signal = sigtimedwait(&signals, nullptr, &timeout); signal > 0) {
-      if (IsStop(signal)) return;
-      continue;
-    }
+    if (const int signal = sigtimedwait(&signals, nullptr, &timeout); signal > 0) return signal;
     log.ReportLostLines();
   }
 }
@@ -104,6 +97,22 @@ void LogOtherProblems(const alignd::daemon::Options& options, const std::string&
   }
 }
 
+// SIGHUP, or a request of alignctl. `daemon` is null after it if alignd has to end.
+void Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon, const alignd::daemon::Options& options,
+            alignd::daemon::ConfigChanges& changes) {
+  const alignd::daemon::WantedChange change = changes.Take();
+  spdlog::info("reloading: {}", change.number == 0 ? "received SIGHUP" : "requested by alignctl");
+  const alignd::Result<alignd::Done> result =
+      alignd::daemon::ChangeConfig(daemon, options, changes, change);
+  if (result.ok()) {
+    spdlog::info("reloaded: the configuration applies");
+  } else {
+    spdlog::error("not reloaded: {}", result.error().Text());
+  }
+  changes.Ended(change, result);
+  if (daemon) alignd::daemon::NotifySystemd("READY=1");
+}
+
 int Finish(alignd::daemon::AsyncLog& log, int exit_status) {
   if (!log.Close()) std::_Exit(exit_status);
   return exit_status;
@@ -126,20 +135,27 @@ int main(int argc, char** argv) {
       options->log_level, alignd::daemon::MakeLogSink(alignd::daemon::ChooseLogFormat(
                               options->log_format, STDOUT_FILENO, std::getenv("JOURNAL_STREAM"))));
 
-  auto daemon = alignd::daemon::Daemon::Start(*options);
-  if (!daemon.ok()) {
-    spdlog::error("cannot start: {}", daemon.error().Text());
-    LogOtherProblems(*options, daemon.error().Text());
+  alignd::daemon::ConfigChanges changes(
+      *options, [main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); });
+  auto started = alignd::daemon::Daemon::Start(*options, &changes);
+  if (!started.ok()) {
+    spdlog::error("cannot start: {}", started.error().Text());
+    LogOtherProblems(*options, started.error().Text());
     return Finish(log, EXIT_FAILURE);
   }
+  std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
                          "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");
-  {
-    alignd::daemon::Watchdog watchdog((*daemon)->WatchedThreads());
-    WaitForStop(signals, watchdog, log);
+  while (daemon) {
+    {
+      alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
+      if (IsStop(WaitForSignal(signals, watchdog, log))) break;
+    }
+    Reload(daemon, *options, changes);
   }
+  const bool has_failed = daemon == nullptr;
   alignd::daemon::NotifySystemd("STOPPING=1");
-  daemon = std::unique_ptr<alignd::daemon::Daemon>();
-  return Finish(log, EXIT_SUCCESS);
+  daemon.reset();
+  return Finish(log, has_failed ? EXIT_FAILURE : EXIT_SUCCESS);
 }

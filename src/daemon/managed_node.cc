@@ -1,7 +1,9 @@
 #include "daemon/managed_node.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "alignd/admission/config_problems.h"
 #include "alignd/config/kubelet_config.h"
@@ -35,14 +37,41 @@ Error UnsupportedGate() {
           "pod-level resources then run in the shared pool"};
 }
 
-void Add(const ConfigProblem& problem, const Options& options,
+void Add(const ConfigProblem& problem, const std::filesystem::path& file,
          std::vector<StartProblem>& problems) {
-  StartProblem& added = problems.emplace_back(
-      StartProblem{options.config, problem.field, problem.value, problem.error});
+  StartProblem& added =
+      problems.emplace_back(StartProblem{file, problem.field, problem.value, problem.error});
   if (added.error.remedy.empty()) {
     added.error.remedy =
         "correct the KubeletConfiguration that --config names, or the kubelet's own";
   }
+}
+
+// Makes the node, or adds what is wrong with the configuration, which is in `file`, for this
+// machine.
+void Combine(const Options& options, const std::filesystem::path& file, Result<Machine> machine,
+             CheckedNode& checked) {
+  KubeletConfig& config = checked.config.config;
+  if (options.compatibility) config.compatibility = *options.compatibility;
+  if (PodLevelResourceManagersOn(config)) {
+    Add({kGate, "true", UnsupportedGate()}, file, checked.problems);
+  }
+  if (!machine.ok() || !checked.problems.empty()) return;
+  for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {
+    Add(problem, file, checked.problems);
+  }
+  if (!checked.problems.empty()) return;
+  Result<admission::Node> node = admission::Node::Make(*std::move(machine), config);
+  if (node.ok()) {
+    checked.node = *std::move(node);
+  } else {
+    Add({"", "", node.error()}, file, checked.problems);
+  }
+}
+
+Result<admission::Node> NodeOf(CheckedNode checked) {
+  if (!checked.node) return checked.problems.front().AsError();
+  return *std::move(checked.node);
 }
 
 }  // namespace
@@ -63,31 +92,23 @@ CheckedNode CheckNode(const Options& options) {
   if (!machine.ok()) checked.problems.push_back({options.node, "", "", machine.error()});
   if (!options.config.empty()) {
     host::CheckedConfigFile file = host::CheckConfigFile(options.config);
-    for (const ConfigProblem& problem : file.problems) Add(problem, options, checked.problems);
+    for (const ConfigProblem& problem : file.problems) {
+      Add(problem, options.config, checked.problems);
+    }
     checked.config = std::move(file.file);
   }
-  KubeletConfig& config = checked.config.config;
-  if (options.compatibility) config.compatibility = *options.compatibility;
-  if (PodLevelResourceManagersOn(config))
-    Add({kGate, "true", UnsupportedGate()}, options, checked.problems);
-  if (!machine.ok() || !checked.problems.empty()) return checked;
-  for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {
-    Add(problem, options, checked.problems);
-  }
-  if (!checked.problems.empty()) return checked;
-  Result<admission::Node> node = admission::Node::Make(*std::move(machine), config);
-  if (node.ok()) {
-    checked.node = *std::move(node);
-  } else {
-    Add({"", "", node.error()}, options, checked.problems);
-  }
+  Combine(options, options.config, std::move(machine), checked);
   return checked;
 }
 
-Result<admission::Node> MakeNode(const Options& options) {
-  CheckedNode checked = CheckNode(options);
-  if (!checked.node) return checked.problems.front().AsError();
-  return *std::move(checked.node);
+Result<admission::Node> MakeNode(const Options& options) { return NodeOf(CheckNode(options)); }
+
+Result<admission::Node> MakeNode(const Options& options, Machine machine, KubeletConfig config,
+                                 const std::filesystem::path& file) {
+  CheckedNode checked;
+  checked.config.config = std::move(config);
+  Combine(options, file, std::move(machine), checked);
+  return NodeOf(std::move(checked));
 }
 
 }  // namespace alignd::daemon

@@ -1,11 +1,14 @@
 // The node that alignd manages.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <vector>
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
+#include "alignd/machine/machine.h"
 #include "daemon/options.h"
 #include "daemon/start_problem.h"
 #include "host/config_file.h"
@@ -24,5 +27,9 @@ CheckedNode CheckNode(const Options& options);
 
 // The same. Errors: the first problem.
 Result<admission::Node> MakeNode(const Options& options);
+
+// The same machine with this configuration, which errors call `file`. Errors: the first problem.
+Result<admission::Node> MakeNode(const Options& options, Machine machine, KubeletConfig config,
+                                 const std::filesystem::path& file);
 
 }  // namespace alignd::daemon

@@ -13,7 +13,19 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{1024} * 1024;
 
-CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesystem::path& path) {
+// The object with the members of `fields` in place of its own. Texts that are no objects are left
+// for ReadKubeletConfig to refuse.
+std::string WithFields(const std::string& object, const std::string& fields) {
+  nlohmann::json json = nlohmann::json::parse(object, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json others = nlohmann::json::parse(fields, nullptr, /*allow_exceptions=*/false);
+  if (!others.is_object()) return fields;
+  if (!json.is_object()) return object;
+  json.update(others);
+  return json.dump();
+}
+
+CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesystem::path& path,
+                            const std::string& others = "") {
   CheckedConfigFile checked;
   const auto add = [&checked](Error error) {
     checked.problems.push_back({"", "", std::move(error)});
@@ -22,7 +34,7 @@ CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesyst
     add(text.error());
     return checked;
   }
-  const Result<std::string> json = YamlToJson(*text);
+  Result<std::string> json = YamlToJson(*text);
   if (!json.ok()) {
     add(ContentError(json.error(), path));
     return checked;
@@ -32,6 +44,7 @@ CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesyst
          "write a KubeletConfiguration to it, or name another file"});
     return checked;
   }
+  if (!others.empty()) *json = WithFields(*json, others);
   ReadConfig read = ReadKubeletConfig(*json);
   for (ConfigProblem& problem : read.problems) {
     if (problem.field.empty()) problem.error = ContentError(problem.error, path);
@@ -46,8 +59,9 @@ CheckedConfigFile CheckText(const Result<std::string>& text, const std::filesyst
   return checked;
 }
 
-Result<ConfigFile> ParseConfig(const Result<std::string>& text, const std::filesystem::path& path) {
-  CheckedConfigFile checked = CheckText(text, path);
+Result<ConfigFile> ParseConfig(const Result<std::string>& text, const std::filesystem::path& path,
+                               const std::string& others = "") {
+  CheckedConfigFile checked = CheckText(text, path, others);
   if (checked.problems.empty()) return std::move(checked.file);
   const ConfigProblem& first = checked.problems.front();
   return first.field.empty() ? first.error : ContentError(first.error, path);
@@ -70,6 +84,11 @@ Result<ConfigFile> ReadConfigFields(const std::filesystem::path& path) {
 
 CheckedConfigFile CheckConfigFile(const std::filesystem::path& path) {
   return CheckText(ReadFile(path, kMaxConfigBytes), path);
+}
+
+Result<ConfigFile> ParseConfigText(const std::string& text, const std::filesystem::path& path,
+                                   const std::string& fields) {
+  return ParseConfig(text, path, fields);
 }
 
 Result<KubeletConfig> ReadConfigFileOrPipe(const std::filesystem::path& path) {

@@ -37,6 +37,11 @@ struct CheckedConfigFile {
 // As ReadConfigFields, which gives the first problem.
 CheckedConfigFile CheckConfigFile(const std::filesystem::path& path);
 
+// The same for a text from `path`, with `fields` (a JSON object; empty: none) in place of its own
+// fields. Errors: as ReadConfigFile.
+Result<ConfigFile> ParseConfigText(const std::string& text, const std::filesystem::path& path,
+                                   const std::string& fields = "");
+
 // The same for a file that the user names on a command line: it may be a pipe.
 Result<KubeletConfig> ReadConfigFileOrPipe(const std::filesystem::path& path);
 

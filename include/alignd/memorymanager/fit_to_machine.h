@@ -1,11 +1,14 @@
-// A saved memory state, adapted to the machine after a reboot.
+// A memory state, adapted to the machine after a reboot, or to another reservation for the system.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 
 #include "alignd/machine/machine.h"
 #include "alignd/memorymanager/memory_state.h"
 #include "alignd/memorymanager/static_policy.h"
+#include "alignd/pod/pod.h"
 
 namespace alignd::memorymanager {
 
@@ -15,5 +18,11 @@ namespace alignd::memorymanager {
 // Differs: the kubelet then does not start until its state file is removed.
 std::optional<MemoryState> FitToMachine(const Machine& machine, const StaticPolicy& policy,
                                         const MemoryState& state);
+
+// The same assignments with the reservations of `policy`. Containers whose memory their NUMA nodes
+// do not have then are in `refused`, with the reason; the result is without them. They are booked
+// in the order of their keys.
+MemoryState Rebooked(const Machine& machine, const StaticPolicy& policy, const MemoryState& state,
+                     std::map<ContainerKey, std::string>& refused);
 
 }  // namespace alignd::memorymanager

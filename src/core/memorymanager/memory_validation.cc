@@ -231,6 +231,34 @@ std::optional<MemoryState> FitToMachine(const Machine& machine, const StaticPoli
   return fitted;
 }
 
+MemoryState Rebooked(const Machine& machine, const StaticPolicy& policy, const MemoryState& state,
+                     std::map<ContainerKey, std::string>& refused) {
+  MemoryState rebooked = InitialState(machine, policy);
+  for (const auto& [pod, containers] : state.assignments) {
+    for (const auto& [container, blocks] : containers) {
+      std::map<int, NumaMemory> booked = rebooked.machine;
+      std::string why;
+      for (const Block& block : blocks) {
+        const bool known =
+            std::ranges::all_of(block.numa_affinity, [&](int id) { return booked.contains(id); });
+        if (known && SomeNodeHas(booked, block) &&
+            Book(block.numa_affinity, block.type, block.size, booked) == 0) {
+          continue;
+        }
+        why = "its " + std::to_string(block.size) + " bytes of " + block.type +
+              " do not fit on their NUMA nodes beside the new reservations; memory does not move";
+      }
+      if (why.empty()) {
+        rebooked.machine = std::move(booked);
+        rebooked.assignments[pod][container] = blocks;
+      } else {
+        refused[{pod, container}] = std::move(why);
+      }
+    }
+  }
+  return rebooked;
+}
+
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const MemoryState& state) {
   std::vector<std::string> broken;

@@ -83,16 +83,6 @@ TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {
   }
 }
 
-TEST_F(DaemonProcess, HangupIsIgnoredWithALineInTheLog) {
-  StartRuntime();
-  StartProcess();
-  ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
-  EXPECT_TRUE(alignd_->WaitForLog("SIGHUP is ignored")) << alignd_->Log();
-  const grpc::Status answer = Version();
-  EXPECT_TRUE(answer.ok()) << answer.error_message();
-  EXPECT_EQ(alignd_->Kill(SIGTERM), 0) << alignd_->Log();
-}
-
 TEST_F(DaemonProcess, ModesDoNotDependOnTheUmask) {
   StartRuntime();
   for (const std::string umask : {"000", "022", "077", "777"}) {

@@ -1,0 +1,125 @@
+#include "daemon/change_undo.h"
+
+#include <sys/stat.h>
+
+#include <charconv>
+#include <cstddef>
+#include <string_view>
+
+#include "host/durable_file.h"
+#include "host/file.h"
+
+namespace alignd::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHeader = "alignd config change 1\n";
+constexpr std::string_view kAbsent = "-";
+
+// "LENGTH\n" and as many bytes and "\n".
+std::string Framed(std::string_view text) {
+  return std::to_string(text.size()) + "\n" + std::string(text) + "\n";
+}
+
+// Takes one framed text from the front of `rest`; nullopt: there is none.
+std::optional<std::string> TakeFramed(std::string_view& rest) {
+  size_t size = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
+  const auto digits = static_cast<size_t>(end - rest.data());
+  if (error != std::errc() || digits >= rest.size() || rest[digits] != '\n') return std::nullopt;
+  rest.remove_prefix(digits + 1);
+  if (rest.size() <= size || rest[size] != '\n') return std::nullopt;
+  std::string text(rest.substr(0, size));
+  rest.remove_prefix(size + 1);
+  return text;
+}
+
+}  // namespace
+
+Result<Done> ReplaceKeepingOwner(const fs::path& path, const std::string& text) {
+  host::FileOwner owner;
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) {
+    owner.mode = status.st_mode & 07777U;
+    owner.ids = std::pair(status.st_uid, status.st_gid);
+  }
+  return host::ReplaceFile(path, text, owner);
+}
+
+Result<ChangeUndo> ChangeUndo::Begin(const fs::path& state_dir, const std::vector<fs::path>& files,
+                                     std::string config) {
+  ChangeUndo undo(state_dir / kFileName);
+  undo.config_ = std::move(config);
+  for (const fs::path& path : files) {
+    Result<std::string> text = host::ReadFile(path);
+    if (!text.ok() && text.error().code != ErrorCode::kNotFound) return text.error();
+    undo.files_.push_back({fs::absolute(path), text.ok()
+                                                   ? std::optional<std::string>(*std::move(text))
+                                                   : std::nullopt});
+  }
+  if (Result<Done> made = host::ReplaceFile(undo.record_, undo.Text()); !made.ok()) {
+    return made.error();
+  }
+  return undo;
+}
+
+std::string ChangeUndo::Text() const {
+  std::string record =
+      std::string(kHeader) + Framed(config_) + Framed(std::to_string(files_.size()));
+  for (const File& file : files_) {
+    record += Framed(file.path.string());
+    record += file.text ? "+" + Framed(*file.text) : std::string(kAbsent) + "\n";
+  }
+  return record;
+}
+
+Result<std::optional<ChangeUndo>> ChangeUndo::Find(const fs::path& state_dir) {
+  ChangeUndo undo(state_dir / kFileName);
+  if (Result<Done> clean = host::RemoveTemporary(undo.record_); !clean.ok()) return clean.error();
+  const Result<std::string> text = host::ReadFile(undo.record_);
+  if (!text.ok() && text.error().code == ErrorCode::kNotFound) return std::optional<ChangeUndo>();
+  if (!text.ok()) return text.error();
+  const Error damaged{ErrorCode::kCorrupt, undo.record_.string() + " is damaged",
+                      "it has the state files as they were before a change of the configuration; "
+                      "check them with `alignctl state`, then remove it"};
+  std::string_view rest = *text;
+  if (!rest.starts_with(kHeader)) return damaged;
+  rest.remove_prefix(kHeader.size());
+  std::optional<std::string> config = TakeFramed(rest);
+  const std::optional<std::string> count = TakeFramed(rest);
+  if (!config || !count) return damaged;
+  undo.config_ = *std::move(config);
+  while (!rest.empty()) {
+    std::optional<std::string> path = TakeFramed(rest);
+    if (!path || rest.empty()) return damaged;
+    File& file = undo.files_.emplace_back();
+    file.path = *std::move(path);
+    const char kind = rest.front();
+    rest.remove_prefix(1);
+    if (kind == '+') {
+      file.text = TakeFramed(rest);
+      if (!file.text) return damaged;
+    } else if (kind == kAbsent.front() && rest.starts_with('\n')) {
+      rest.remove_prefix(1);
+    } else {
+      return damaged;
+    }
+  }
+  if (std::to_string(undo.files_.size()) != *count) return damaged;
+  return std::optional<ChangeUndo>(std::move(undo));
+}
+
+Result<Done> ChangeUndo::Commit() const { return host::RemoveFile(record_); }
+
+Result<Done> ChangeUndo::Undo() const {
+  if (Result<Done> made = host::ReplaceFile(record_, Text()); !made.ok()) return made;
+  for (const File& file : files_) {
+    const Result<Done> restored =
+        file.text ? ReplaceKeepingOwner(file.path, *file.text) : host::RemoveFile(file.path);
+    if (!restored.ok()) return restored;
+  }
+  return host::RemoveFile(record_);
+}
+
+}  // namespace alignd::daemon

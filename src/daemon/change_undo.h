@@ -1,0 +1,56 @@
+// The record with which a change of several files is undone, also after a crash in the middle.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/base/result.h"
+
+namespace alignd::daemon {
+
+// While the record is in the state directory, the files may be old or new; each start restores the
+// old ones. So it is removed before anything else is written to one of them. One thread at a time.
+class ChangeUndo {
+ public:
+  static constexpr char kFileName[] = "config_change_undo";
+
+  // Records the files as they are; a file that is not there is removed at the undo. The caller has
+  // locked the directory. `config`: the text of the configuration before the change.
+  // Errors: kIo; nothing is recorded then.
+  static Result<ChangeUndo> Begin(const std::filesystem::path& state_dir,
+                                  const std::vector<std::filesystem::path>& files,
+                                  std::string config);
+
+  // The record of a change that was not ended; nullopt: there is none. Errors: kCorrupt, kIo.
+  static Result<std::optional<ChangeUndo>> Find(const std::filesystem::path& state_dir);
+
+  // The new files apply: removes the record. Errors: kIo; the record may still be there.
+  Result<Done> Commit() const;
+
+  // Restores the old files, also after Commit, and removes the record. Errors: kIo; the record may
+  // still be there.
+  Result<Done> Undo() const;
+
+  const std::string& config() const { return config_; }
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    std::optional<std::string> text;  // nullopt: not there
+  };
+
+  explicit ChangeUndo(std::filesystem::path record) : record_(std::move(record)) {}
+  std::string Text() const;
+
+  std::filesystem::path record_;
+  std::string config_;
+  std::vector<File> files_;
+};
+
+// Replaces the file, which keeps its mode and owner. Errors: kIo.
+Result<Done> ReplaceKeepingOwner(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace alignd::daemon

@@ -1,0 +1,108 @@
+#include "daemon/config_changes.h"
+
+#include <system_error>
+#include <utility>
+
+#include "control/readable.h"
+#include "daemon/managed_node.h"
+#include "host/config_file.h"
+#include "host/file.h"
+
+namespace alignd::daemon {
+namespace {
+
+constexpr char kPending[] = "pending";
+
+Error NoFile() {
+  return {ErrorCode::kInvalidArgument, "alignd runs without a configuration file",
+          "start alignd with --config"};
+}
+
+}  // namespace
+
+// The defaults, without a file or if it cannot be read: the start then reports that.
+ConfigChanges::ConfigChanges(const Options& options, std::function<void()> wake)
+    : options_(options), wake_(std::move(wake)) {
+  if (options.config.empty()) return;
+  Result<std::string> text = host::ReadFile(options.config);
+  if (text.ok()) applied_ = *std::move(text);
+}
+
+Result<admission::Node> ConfigChanges::NodeFor(const Machine& machine,
+                                               const control::v1::ChangeRequest& request) const {
+  std::string text = request.config();
+  std::filesystem::path name = "the new configuration";
+  if (text.empty()) {
+    if (options_.config.empty()) return NoFile();
+    Result<std::string> read = host::ReadFile(options_.config);
+    if (!read.ok()) return read.error();
+    text = *std::move(read);
+    name = options_.config;
+  }
+  Result<host::ConfigFile> file = host::ParseConfigText(text, name, request.fields());
+  if (!file.ok()) return file.error();
+  return MakeNode(options_, machine, std::move(file->config), name);
+}
+
+Result<uint64_t> ConfigChanges::Apply(const control::v1::ChangeRequest& request) {
+  if (options_.config.empty()) return NoFile();
+  if (!request.fields().empty()) {
+    return Error{ErrorCode::kInvalidArgument, "single fields cannot be applied",
+                 "write them to a KubeletConfiguration, and apply that"};
+  }
+  std::error_code code;
+  if (!request.config().empty() && std::filesystem::is_symlink(options_.config, code)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 options_.config.string() + " is a symbolic link, which alignd does not replace",
+                 "change the file that it names, and run `alignctl apply` without --config"};
+  }
+  const MutexLock lock(mutex_);
+  if (waiting_) {  // its caller has not asked for it, and may have ended
+    outcomes_[waiting_->number].set_outcome("failed");
+    outcomes_[waiting_->number].set_message("another change was requested before it began");
+  }
+  for (const auto& [change, outcome] : outcomes_) {
+    if (outcome.outcome() != kPending) continue;
+    return Error{ErrorCode::kUnavailable, "another change of the configuration is under way",
+                 "repeat the command when it has ended"};
+  }
+  waiting_ = WantedChange{.request = request, .number = ++last_, .applied = {}};
+  outcomes_[last_].set_outcome(kPending);
+  if (outcomes_.size() > kMaxKeptOutcomes) outcomes_.erase(outcomes_.begin());
+  return last_;
+}
+
+control::v1::GetChangeResponse ConfigChanges::Outcome(uint64_t change) {
+  control::v1::GetChangeResponse outcome;
+  outcome.set_outcome("unknown");
+  bool begins = false;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = outcomes_.find(change);
+    if (found != outcomes_.end()) outcome = found->second;
+    begins = waiting_ && waiting_->number == change;
+  }
+  if (begins) wake_();
+  return outcome;
+}
+
+WantedChange ConfigChanges::Take() {
+  const MutexLock lock(mutex_);
+  WantedChange change = std::exchange(waiting_, std::nullopt).value_or(WantedChange{});
+  change.applied = applied_;
+  return change;
+}
+
+void ConfigChanges::Ended(const WantedChange& change, const Result<Done>& result) {
+  const MutexLock lock(mutex_);
+  if (result.ok()) {
+    Result<std::string> text = host::ReadFile(options_.config);
+    if (text.ok()) applied_ = *std::move(text);
+  }
+  if (change.number == 0) return;
+  control::v1::GetChangeResponse& outcome = outcomes_[change.number];
+  outcome.set_outcome(result.ok() ? "applied" : "failed");
+  if (!result.ok()) outcome.set_message(control::Readable(result.error().Text()));
+}
+
+}  // namespace alignd::daemon

@@ -1,0 +1,55 @@
+// The changes of the configuration that were requested while alignd runs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "alignd/control/v1/control.pb.h"
+#include "control/reports.h"
+#include "daemon/options.h"
+#include "sync/mutex.h"
+
+namespace alignd::daemon {
+
+// A change to carry out.
+struct WantedChange {
+  control::v1::ChangeRequest request;  // without a configuration: that of the file
+  uint64_t number = 0;                 // 0: by SIGHUP
+  std::string applied;                 // the text of the configuration that applies now
+};
+
+// Thread-safe. Outlives the Daemon, which is replaced by a change.
+class ConfigChanges final : public control::ConfigChanger {
+ public:
+  // `wake` has the main thread call Take; it must not block.
+  ConfigChanges(const Options& options, std::function<void()> wake);
+
+  Result<admission::Node> NodeFor(const Machine& machine,
+                                  const control::v1::ChangeRequest& request) const override;
+  Result<uint64_t> Apply(const control::v1::ChangeRequest& request) override EXCLUDES(mutex_);
+  control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
+
+  // The requested change that is to be carried out; without one, that of the file, as SIGHUP wants.
+  // Call Ended before the next Take.
+  WantedChange Take() EXCLUDES(mutex_);
+  void Ended(const WantedChange& change, const Result<Done>& result) EXCLUDES(mutex_);
+
+ private:
+  static constexpr size_t kMaxKeptOutcomes = 64;
+
+  const Options& options_;
+  const std::function<void()> wake_;
+  mutable Mutex mutex_;
+  std::optional<WantedChange> waiting_ GUARDED_BY(mutex_);
+  std::string applied_ GUARDED_BY(mutex_);
+  uint64_t last_ GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, control::v1::GetChangeResponse> outcomes_ GUARDED_BY(mutex_);
+};
+
+}  // namespace alignd::daemon

@@ -1,0 +1,59 @@
+#include "daemon/handover.h"
+
+#include <fcntl.h>
+
+#include <memory>
+#include <utility>
+
+#include "daemon/daemon.h"
+#include "daemon/inherited_socket.h"
+#include "daemon/managed_node.h"
+#include "daemon/reload.h"
+
+namespace alignd::daemon {
+
+Handover Handover::Spare() const {
+  return {.lock = std::nullopt,
+          .cri_socket = host::Descriptor(
+              cri_socket.fd() < 0 ? -1 : fcntl(cri_socket.fd(), F_DUPFD_CLOEXEC, 0)),
+          .own_socket = own_socket,
+          .node = node};
+}
+
+Result<Done> TakeStateDirectory(const Options& options, Handover& handover) {
+  if (handover.lock) return Done{};
+  const Result<Done> directory = host::MakeDirectory(options.state_dir);
+  if (!directory.ok()) return directory;
+  Result<host::DirectoryLock> lock = host::LockDirectory(options.state_dir);
+  if (!lock.ok()) return lock.error();
+  handover.lock = *std::move(lock);
+  return Done{};
+}
+
+Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
+                                              control::ConfigChanger* changer) {
+  Result<std::optional<host::Descriptor>> inherited = TakeInheritedSocket(options.listen);
+  if (!inherited.ok()) return inherited.error();
+  Handover handover;
+  if (*inherited) handover.cri_socket = **std::move(inherited);
+  const Result<Done> sockets = RequireOwnSockets(options);
+  if (!sockets.ok()) return sockets.error();
+  std::string config_before;  // of a change that has not ended
+  if (HasUnfinishedChange(options)) {
+    const Result<Done> taken = TakeStateDirectory(options, handover);
+    if (!taken.ok()) return taken.error();
+    Result<std::string> undone = UndoUnfinishedChange(options);
+    if (!undone.ok()) return undone.error();
+    config_before = *std::move(undone);
+  }
+  Result<admission::Node> node = MakeNode(options);
+  if (!node.ok()) return node.error();
+  if (!config_before.empty()) {
+    const Result<Done> repeated = RepeatChange(options, config_before, *node);
+    if (!repeated.ok()) return repeated.error();
+  }
+  handover.node = *std::move(node);
+  return Start(options, changer, std::move(handover));
+}
+
+}  // namespace alignd::daemon

@@ -1,0 +1,30 @@
+// What one Daemon of the process leaves to the next one.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "daemon/options.h"
+#include "host/descriptor.h"
+#include "host/durable_file.h"
+
+namespace alignd::daemon {
+
+// What a Daemon leaves to the next one of this process: no other alignd takes the state directory,
+// and connections that arrive in between wait.
+struct Handover {
+  std::optional<host::DirectoryLock> lock;
+  host::Descriptor cri_socket;          // listens
+  std::string own_socket;               // its path, if alignd has made it; empty: it is systemd's
+  std::optional<admission::Node> node;  // of the next one
+
+  // The same without the lock, for a second attempt.
+  Handover Spare() const;
+};
+
+// Makes and locks the state directory, unless the lock is in `handover`. Errors: as LockDirectory.
+Result<Done> TakeStateDirectory(const Options& options, Handover& handover);
+
+}  // namespace alignd::daemon

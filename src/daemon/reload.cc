@@ -1,0 +1,212 @@
+#include "daemon/reload.h"
+
+#include <spdlog/spdlog.h>
+#include <time.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "alignd/admission/transition.h"
+#include "allocation/checkpoint_store.h"
+#include "control/change_report.h"
+#include "daemon/change_undo.h"
+#include "daemon/managed_node.h"
+#include "daemon/sd_notify.h"
+#include "host/config_file.h"
+#include "host/file.h"
+
+namespace alignd::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using admission::Node;
+using admission::NodeState;
+using admission::Transition;
+
+constexpr char kConfigBefore[] = "the configuration before the change";
+constexpr char kSeePlan[] = "`alignctl plan` shows the whole change";
+
+Result<Done> RequireAdmitted(const Node& before, const Node& after, const Transition& transition,
+                             const control::PodNames& names) {
+  if (!transition.IsAdmitted()) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "the change of the configuration is refused, and nothing has changed: " +
+            control::WhyRefused(control::ReportTransition(before, after, transition, names)),
+        kSeePlan};
+  }
+  return Done{};
+}
+
+Transition PlanFor(const Node& before, const Node& after, const NodeState& state,
+                   const WantedChange& change) {
+  return admission::PlanTransition(
+      before, after, state,
+      change.request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever);
+}
+
+allocation::StatePaths PathsOf(const Options& options) {
+  return {options.state_dir, options.DevicePluginDir()};
+}
+
+// The file of --config gets the text of the request, if it has one.
+Result<Done> WriteConfig(const Options& options, const WantedChange& change) {
+  if (change.request.config().empty()) return Done{};
+  return ReplaceKeepingOwner(options.config, change.request.config());
+}
+
+Result<Done> WriteFiles(const Options& options, const Node& before, const Node& after,
+                        const WantedChange& change) {
+  allocation::CheckpointStore store(PathsOf(options));
+  Result<NodeState> state = store.Load(before);
+  if (!state.ok()) return state.error();
+  // Decided again: pods may have come since the first plan, and those that move have moved.
+  const Transition transition =
+      admission::PlanTransition(before, after, *state, admission::MayMove::kNever);
+  if (Result<Done> lawful = RequireAdmitted(before, after, transition, {}); !lawful.ok()) {
+    return lawful;
+  }
+  if (Result<Done> saved = store.Save(after, transition.next); !saved.ok()) return saved;
+  if (Result<Done> kept = WriteConfig(options, change); !kept.ok()) return kept;
+  const Result<NodeState> read = allocation::CheckpointStore(PathsOf(options)).Load(after);
+  if (!read.ok()) return read.error();
+  if (!(read->cpu == transition.next.cpu) || !(read->memory == transition.next.memory) ||
+      read->devices.allocations != transition.next.devices.allocations) {
+    return Error{ErrorCode::kInternal, "the state files are read back as something else",
+                 "report this as a bug of alignd"};
+  }
+  return Done{};
+}
+
+// Writes all files of the change, or none. nullopt: the files are in an uncertain state, and the
+// record of the undo is there.
+std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node& before,
+                                              const Node& after, const WantedChange& change) {
+  const allocation::StatePaths paths = PathsOf(options);
+  std::vector<fs::path> files = {paths.CpuFile(), paths.MemoryFile(), paths.OriginalsFile()};
+  if (!change.request.config().empty()) files.push_back(options.config);
+  Result<ChangeUndo> undo = ChangeUndo::Begin(options.state_dir, files, change.applied);
+  if (!undo.ok()) return undo;
+  Result<Done> written = WriteFiles(options, before, after, change);
+  if (written.ok()) written = undo->Commit();
+  if (written.ok()) return undo;
+  const Result<Done> undone = undo->Undo();
+  if (undone.ok()) return Result<ChangeUndo>(written.error());
+  spdlog::error("{}; the files could not be restored: {}", written.error().Text(),
+                undone.error().Text());
+  return std::nullopt;
+}
+
+// The former file is kept as `.previous`. It also shows that the directory can be written.
+Result<Done> KeepPrevious(const Options& options, const WantedChange& change) {
+  if (change.request.config().empty()) return Done{};
+  const Result<std::string> text = host::ReadFile(options.config);
+  if (!text.ok()) return text.error();
+  Result<Done> kept = ReplaceKeepingOwner(options.config.string() + ".previous", *text);
+  if (kept.ok()) return kept;
+  return Error{kept.error().code, kept.error().message,
+               "make the directory writable for alignd; or write the file yourself, and run "
+               "`alignctl apply` without --config"};
+}
+
+// Type=notify-reload waits for this; other units ignore it. Source: sd_notify(3).
+void NotifyReloading() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  NotifySystemd("RELOADING=1\nMONOTONIC_USEC=" +
+                std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1'000));
+}
+
+// The daemon, or why it cannot start.
+Result<Done> StartNext(std::unique_ptr<Daemon>& daemon, const Options& options,
+                       ConfigChanges& changes, Handover handover) {
+  Result<std::unique_ptr<Daemon>> next = Daemon::Start(options, &changes, std::move(handover));
+  if (!next.ok()) return next.error();
+  daemon = *std::move(next);
+  return Done{};
+}
+
+}  // namespace
+
+Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& options,
+                          ConfigChanges& changes, const WantedChange& change) {
+  const Node before = daemon->node();
+  Result<Node> after = changes.NodeFor(before.machine, change.request);
+  if (!after.ok()) return after.error();
+  if (after->config == before.config) {
+    spdlog::info("no setting changes");
+    const Result<Done> kept = KeepPrevious(options, change);
+    return kept.ok() ? WriteConfig(options, change) : kept;
+  }
+  const Transition plan = PlanFor(before, *after, daemon->State(), change);
+  const Result<Done> lawful = RequireAdmitted(before, *after, plan, daemon->PodNames());
+  if (!lawful.ok()) return lawful;
+  if (Result<Done> kept = KeepPrevious(options, change); !kept.ok()) return kept;
+  if (plan.HasMoves()) {
+    if (Result<Done> moved = daemon->Move(plan); !moved.ok()) return moved;
+  }
+  // From here on, a start after a crash repeats the change. The state files are recorded later:
+  // until the daemon has stopped, they change.
+  if (auto begun = ChangeUndo::Begin(options.state_dir, {}, change.applied); !begun.ok()) {
+    return begun.error();
+  }
+
+  NotifyReloading();
+  Handover handover = daemon->Leave();
+  daemon.reset();
+  handover.node = before;
+  Handover spare = handover.Spare();
+  const std::optional<Result<ChangeUndo>> undo = SwitchFiles(options, before, *after, change);
+  if (!undo) return Error{ErrorCode::kIo, "files of a refused change could not be restored", ""};
+  Result<Done> result = Done{};
+  if (!undo->ok()) {
+    result = undo->error();
+  } else {
+    handover.node = *std::move(after);
+  }
+  const Result<Done> started = StartNext(daemon, options, changes, std::move(handover));
+  if (started.ok()) return result;
+  if (!result.ok()) return started;
+  // No call has been served with the new configuration: nothing has been decided with it.
+  spdlog::error("cannot start with the new configuration: {}", started.error().Text());
+  if (Result<Done> undone = (*undo)->Undo(); !undone.ok()) return undone;
+  if (Result<Done> again = StartNext(daemon, options, changes, std::move(spare)); !again.ok()) {
+    return again;
+  }
+  return started;
+}
+
+bool HasUnfinishedChange(const Options& options) {
+  std::error_code code;
+  return fs::exists(options.state_dir / ChangeUndo::kFileName, code);
+}
+
+Result<std::string> UndoUnfinishedChange(const Options& options) {
+  const Result<std::optional<ChangeUndo>> found = ChangeUndo::Find(options.state_dir);
+  if (!found.ok()) return found.error();
+  if (!*found) return std::string();
+  spdlog::warn(
+      "alignd ended in the middle of a change of its configuration; the files from before it are "
+      "restored");
+  if (Result<Done> undone = (*found)->Undo(); !undone.ok()) return undone.error();
+  return (*found)->config();
+}
+
+Result<Done> RepeatChange(const Options& options, const std::string& config, const Node& node) {
+  const Result<host::ConfigFile> file = host::ParseConfigText(config, kConfigBefore);
+  if (!file.ok()) return file.error();
+  const Result<Node> before = MakeNode(options, node.machine, file->config, kConfigBefore);
+  if (!before.ok()) return before.error();
+  if (before->config == node.config) return Done{};
+  WantedChange change;
+  change.applied = config;
+  const std::optional<Result<ChangeUndo>> switched = SwitchFiles(options, *before, node, change);
+  if (!switched) return Error{ErrorCode::kIo, "files of a change could not be restored", ""};
+  return switched->ok() ? Result<Done>(Done{}) : Result<Done>(switched->error());
+}
+
+}  // namespace alignd::daemon

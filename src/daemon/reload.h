@@ -1,0 +1,36 @@
+// Carries out a change of the configuration in the running process.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "daemon/config_changes.h"
+#include "daemon/daemon.h"
+#include "daemon/options.h"
+
+namespace alignd::daemon {
+
+// Replaces `daemon` by one with the new configuration, on the same listening socket: calls that
+// arrive meanwhile wait, and calls under way get the time that they get at a stop. Running
+// containers keep what they are assigned; those of the shared pool follow it.
+//
+// Nothing has changed after an error: then a daemon with the old configuration runs. `daemon` is
+// null only if that cannot start either, or if files are left as they must not stay: the process
+// has to end, and its next start restores them.
+// Errors: the change is refused, with all reasons; kIo: the files could not be written.
+Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& options,
+                          ConfigChanges& changes, const WantedChange& change);
+
+// Whether alignd has ended in the middle of a change.
+bool HasUnfinishedChange(const Options& options);
+// Restores the files from before it. Gives the configuration from before it. The state directory is
+// locked. Errors: kCorrupt, kIo.
+Result<std::string> UndoUnfinishedChange(const Options& options);
+// After that: changes from this configuration to that of `node`, with which alignd is to start.
+// Errors: as ChangeConfig.
+Result<Done> RepeatChange(const Options& options, const std::string& config,
+                          const admission::Node& node);
+
+}  // namespace alignd::daemon

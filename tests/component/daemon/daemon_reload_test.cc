@@ -1,0 +1,316 @@
+// The configuration of alignd, as a process, is changed while containers run: by SIGHUP and through
+// the control socket.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/control_client.h"
+#include "daemon/change_undo.h"
+#include "daemon_fixture.h"
+#include "edge/process.h"
+
+namespace alignd::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ConfigWith(const std::string& reserved, const std::string& more = "") {
+  return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+         "cpuManagerPolicy: static\nreservedSystemCPUs: \"" +
+         reserved + "\"\ncpuManagerReconcilePeriod: 2s\n" + more;
+}
+
+constexpr char kStrict[] = "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n";
+
+class DaemonReload : public DaemonTest {
+ protected:
+  DaemonReload() {
+    tree_.Write({"config.yaml", ConfigWith("0")});
+    StartRuntime();
+  }
+  ~DaemonReload() override { client_.reset(); }
+
+  // Ready, and the runtime has been listed.
+  void StartProcess() {
+    const Options options = DaemonOptions();
+    alignd_.reset();  // before the next process writes to the log
+    alignd_ = std::make_unique<testing::Process>(
+        std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
+                                 "--metrics-address", "off", "--listen", options.listen,
+                                 "--runtime-endpoint", options.runtime_endpoint, "--state-dir",
+                                 options.state_dir, "--pods-api-endpoint", ""},
+        tree_.root() / "alignd.log");
+    ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+    grpc::ChannelArguments arguments;  // the kubelet's
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 30'000);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    client_ = grpc::CreateCustomChannel("unix:" + options.listen,
+                                        grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  // How often the log has the text.
+  size_t Logged(const std::string& text) const {
+    const std::string log = alignd_->Log();
+    size_t count = 0;
+    for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
+    return count;
+  }
+
+  void Reload(const std::string& config,
+              const std::string& outcome = "reloaded: the configuration applies") {
+    tree_.Write({"config.yaml", config});
+    const size_t before = Logged(outcome);
+    ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
+    ASSERT_TRUE(Eventually([&] { return Logged(outcome) > before; })) << alignd_->Log();
+  }
+
+  control::ControlClient Control() const {
+    return control::ControlClient(DaemonOptions().ControlSocket(), kPatience);
+  }
+
+  // The outcome of the change, and its message.
+  std::string Outcome(uint64_t change) const {
+    std::string outcome;
+    EXPECT_TRUE(Eventually([&] {
+      const auto answer = Control().GetChange(change);
+      if (!answer.ok() || answer->outcome() == "pending") return false;
+      outcome = answer->outcome() + (answer->message().empty() ? "" : ": ") + answer->message();
+      return true;
+    }));
+    return outcome;
+  }
+
+  std::unique_ptr<testing::Process> alignd_;
+};
+
+TEST_F(DaemonReload, HangupAppliesTheFileWhileContainersRun) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  ASSERT_EQ(CpusOf(pinned.container), "1-3");
+  ASSERT_EQ(CpusOf(shared.container), "0,4-27");
+  const pid_t pid = alignd_->pid();
+
+  Reload(ConfigWith("0,4", std::string(kStrict) + "topologyManagerPolicy: restricted\n"));
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "5-27"; }))
+      << CpusOf(shared.container) << alignd_->Log();
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(2)).container), "5-6");
+  EXPECT_EQ(alignd_->pid(), pid);
+  const auto status = Control().GetStatus();
+  ASSERT_TRUE(status.ok()) << status.error().Text();
+  EXPECT_EQ(status->reserved_cpus(), "0,4");
+  EXPECT_EQ(status->policies().topology_manager(), "restricted");
+
+  Reload(ConfigWith("0"));
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0,4,7-27"; }))
+      << CpusOf(shared.container);
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+  // The state of the last change is that of the next start.
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  StartProcess();
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("last"), Pinned(1)).container), "4");
+}
+
+TEST_F(DaemonReload, ARefusedChangeLeavesEverythingAsItIs) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::string state = State();
+  Reload(ConfigWith("0-1"), " not reloaded: ");
+  EXPECT_NE(alignd_->Log().find("default/pod-pinned app: CPUs 1 become reserved; containers may "
+                                "not move"),
+            std::string::npos)
+      << alignd_->Log();
+  EXPECT_EQ(State(), state);
+  Reload("cpuManagerPolicy: nonsense\n", " not reloaded: ");
+  Reload(ConfigWith("99"), " not reloaded: ");
+  EXPECT_EQ(Logged(") starts |"), 1u) << alignd_->Log();  // not even interrupted
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "4");
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+}
+
+TEST_F(DaemonReload, ApplyWritesTheFileAndKeepsTheFormerOne) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const fs::path file = tree_.root() / "config.yaml";
+  fs::permissions(file, fs::perms(0640));
+  control::v1::ChangeRequest request;
+  request.set_config("# kept\n" + ConfigWith("0,4-5", kStrict));
+  const auto planned = Control().PlanChange(request);
+  ASSERT_TRUE(planned.ok()) << planned.error().Text();
+  EXPECT_TRUE(planned->admitted());
+  EXPECT_EQ(planned->change(), 0u);
+  EXPECT_EQ(planned->shared_after(), "6-27");
+  ASSERT_EQ(planned->containers_size(), 1);
+  EXPECT_EQ(planned->containers(0).pod(), "default/pod-pinned");
+  EXPECT_EQ(planned->containers(0).fate(), "stays");
+  EXPECT_EQ(ReadText(file), ConfigWith("0"));
+
+  const auto change = Control().ApplyChange(request);
+  ASSERT_TRUE(change.ok()) << change.error().Text();
+  ASSERT_TRUE(change->admitted());
+  EXPECT_EQ(Outcome(change->change()), "applied") << alignd_->Log();
+  EXPECT_EQ(ReadText(file), "# kept\n" + ConfigWith("0,4-5", kStrict));
+  EXPECT_EQ(ReadText(file.string() + ".previous"), ConfigWith("0"));
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms(0640));
+  EXPECT_FALSE(fs::exists(StateDir() / ChangeUndo::kFileName));
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(2)).container), "6-7");
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+
+  request.set_config(ConfigWith("0-1"));
+  const auto refused = Control().ApplyChange(request);
+  ASSERT_TRUE(refused.ok()) << refused.error().Text();
+  EXPECT_FALSE(refused->admitted());
+  EXPECT_EQ(refused->change(), 0u);
+  EXPECT_EQ(Outcome(77), "unknown");
+}
+
+TEST_F(DaemonReload, SingleFieldsArePlanned) {
+  StartProcess();
+  control::v1::ChangeRequest request;
+  request.set_fields(R"({"topologyManagerPolicy":"restricted","reservedSystemCPUs":"0-3"})");
+  const auto planned = Control().PlanChange(request);
+  ASSERT_TRUE(planned.ok()) << planned.error().Text();
+  ASSERT_EQ(planned->settings_size(), 2);
+  EXPECT_EQ(planned->settings(0).name(), "reservedSystemCPUs");
+  EXPECT_EQ(planned->settings(0).after(), "\"0-3\"");
+  EXPECT_EQ(planned->settings(1).after(), "restricted");
+  EXPECT_FALSE(Control().ApplyChange(request).ok());
+  request.set_fields(R"({"topologyManagerPolicy":"strictest"})");
+  const auto wrong = Control().PlanChange(request);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(wrong.error().Text().find("strictest"), std::string::npos) << wrong.error().Text();
+}
+
+TEST_F(DaemonReload, ContainersMoveIfTheyMay) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const Running other = RunOne(PodConfig("other"), Pinned(2));
+  const Running shared = RunOne(BurstablePod("shared"), Shared());
+  control::v1::ChangeRequest request;
+  request.set_config(ConfigWith("0-1"));
+  EXPECT_FALSE(Control().PlanChange(request)->admitted());
+  request.set_may_move(true);
+  const auto change = Control().ApplyChange(request);
+  ASSERT_TRUE(change.ok()) << change.error().Text();
+  EXPECT_EQ(Outcome(change->change()), "applied") << alignd_->Log();
+  EXPECT_EQ(CpusOf(pinned.container), "2-3,6");
+  EXPECT_EQ(CpusOf(other.container), "4-5");
+  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-1,7-27"; }))
+      << CpusOf(shared.container);
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "7");
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  StartProcess();
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("last"), Pinned(1)).container), "8");
+  EXPECT_EQ(CpusOf(pinned.container), "2-3,6");
+}
+
+TEST_F(DaemonReload, AMoveThatTheRuntimeDoesNotApplyIsUndone) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::string state = State();
+  runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::INTERNAL, "no cgroup"});
+  control::v1::ChangeRequest request;
+  request.set_config(ConfigWith("0-1"));
+  request.set_may_move(true);
+  const auto change = Control().ApplyChange(request);
+  ASSERT_TRUE(change.ok()) << change.error().Text();
+  EXPECT_EQ(
+      Outcome(change->change()).rfind("failed: container app of pod pinned could not be moved", 0),
+      0u)
+      << alignd_->Log();
+  EXPECT_EQ(State(), state);
+  EXPECT_EQ(ReadText(tree_.root() / "config.yaml"), ConfigWith("0"));
+  EXPECT_EQ(Logged(") starts |"), 1u) << alignd_->Log();
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+}
+
+// A call that takes 0.5 s is under way at each change; others come without pause.
+TEST_F(DaemonReload, NoCallIsLostDuringChanges) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  std::atomic<bool> enough = false;
+  std::vector<std::future<std::vector<std::string>>> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.push_back(std::async(std::launch::async, [this, &enough] {
+      std::vector<std::string> faults;
+      bool was_unsent = false;
+      while (!enough) {
+        const grpc::Status answer =
+            Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
+        // gRPC does not repeat by itself a call that meets the closing connection.
+        const bool unsent = answer.error_code() == grpc::StatusCode::UNAVAILABLE &&
+                            answer.error_message().starts_with("GOAWAY received");
+        if (!answer.ok() && (!unsent || was_unsent)) {
+          faults.push_back(std::to_string(answer.error_code()) + ": " + answer.error_message());
+        }
+        was_unsent = unsent;
+      }
+      return faults;
+    }));
+  }
+  runtime_->SetDelay("CreateContainer", milliseconds(500));
+  for (int round = 0; round < 4; ++round) {
+    const std::string uid = "pod-" + std::to_string(round);
+    const v1::PodSandboxConfig pod = PodConfig(uid);
+    const std::string sandbox = Run(pod);
+    ASSERT_NE(sandbox, "") << alignd_->Log();
+    const size_t before = runtime_->Requests("CreateContainer").size();
+    auto create = std::async(std::launch::async, [&] { return Create(sandbox, pod, Pinned(1)); });
+    ASSERT_TRUE(Eventually([&] { return runtime_->Requests("CreateContainer").size() > before; }));
+    Reload(round % 2 == 0 ? ConfigWith("0,27", kStrict) : ConfigWith("0"));
+    const auto created = create.get();
+    ASSERT_TRUE(created.status.ok()) << created.status.error_message() << alignd_->Log();
+    EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
+    EXPECT_EQ(CpusOf(created.response.container_id()), std::to_string(4 + round));
+  }
+  enough = true;
+  for (auto& caller : callers) EXPECT_EQ(caller.get(), std::vector<std::string>());
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+}
+
+// Killed at any moment of a change, alignd starts again with the new configuration, and every
+// container keeps its CPUs.
+TEST_F(DaemonReload, KilledInTheMiddleOfAChangeItStartsAgain) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  for (int round = 0; round < 8; ++round) {
+    SCOPED_TRACE(round);
+    tree_.Write({"config.yaml", round % 2 == 0 ? ConfigWith("0,27", kStrict) : ConfigWith("0")});
+    ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
+    ASSERT_TRUE(Eventually([&] {
+      return fs::exists(StateDir() / ChangeUndo::kFileName) ||
+             Logged("reloaded: the configuration applies") > 0;
+    })) << alignd_->Log();
+    std::this_thread::sleep_for(milliseconds(4 * round));
+    alignd_->Kill(SIGKILL);
+    StartProcess();
+    if (HasFatalFailure()) return;
+    EXPECT_FALSE(fs::exists(StateDir() / ChangeUndo::kFileName));
+    const auto status = Control().GetStatus();
+    ASSERT_TRUE(status.ok()) << status.error().Text();
+    EXPECT_EQ(status->default_set(), round % 2 == 0 ? "4-26" : "0,4-27") << alignd_->Log();
+    const Running next = RunOne(PodConfig("next-" + std::to_string(round)), Pinned(1));
+    EXPECT_EQ(CpusOf(next.container), "4") << alignd_->Log();
+    EXPECT_TRUE(StopSandbox(next.sandbox).ok());
+    EXPECT_TRUE(RemoveSandbox(next.sandbox).ok());
+  }
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+}
+
+}  // namespace
+}  // namespace alignd::daemon
