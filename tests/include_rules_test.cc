@@ -145,7 +145,7 @@ std::string EdgeSystemProblem(const Place& from, std::string_view path, std::str
        .file = ""},
       {.prefixes = {"google/protobuf/"},
        .modules = {"rpc", "proxy", "podsource", "reconcile", "mirror", "deviceplugin", "cri",
-                   "podresources", "control", "picture", "daemon", "cli", "events"},
+                   "podresources", "control", "picture", "daemon", "cli", "events", "service"},
        .file = ""},
       {.prefixes = {"CLI/"}, .modules = {"daemon", "cli", "events"}, .file = ""},
       {.prefixes = {"prometheus/"}, .modules = {"metrics"}, .file = ""},

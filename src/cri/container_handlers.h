@@ -1,6 +1,9 @@
 // The table of the intercepted CRI methods.
 #pragma once
 
+#include <cstddef>
+#include <string>
+
 #include "alignd/admission/node.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/device_plugins.h"
@@ -65,5 +68,10 @@ struct HandlerContext {
 // Callers name containers and sandboxes by their ids or, as crictl does, by a prefix of the id.
 // Requests go to the runtime with the name that the caller used.
 proxy::HandlerFactory MakeContainerHandlers(HandlerContext context);
+
+// About the bytes of memory that this request takes once it is parsed, at most a little more than
+// rpc::kMaxParsedRequestBytes. 0 if the method is not intercepted. `path`:
+// "/runtime.v1.RuntimeService/CreateContainer".
+size_t ParsedBytes(const std::string& path, const std::string& request);
 
 }  // namespace alignd::cri

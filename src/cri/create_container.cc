@@ -46,7 +46,8 @@ class CreateContainer final : public WaitingCall {
     if (!ReadRequest(bytes_, *request_, decide)) return;
     const Result<Done> named = RequireNamesOfBoth();
     if (!named.ok()) return decide(rpc::ToStatus(named.error()));
-    context_.reconciler.WhenListed(Next(&CreateContainer::TakeMarkers, std::move(decide)));
+    context_.reconciler.WhenListed(Next(&CreateContainer::TakeMarkers, std::move(decide)),
+                                   cancelled());
   }
 
   void TakeMarkers(bool listed, Decide decide) {

@@ -39,7 +39,8 @@ void ListAnew(const HandlerContext& context, const std::shared_ptr<const NamedSe
   if (found || (!context.node.cpu && !context.node.memory)) return search->next(found, decide);
   context.reconciler.WhenListedAnew(
       AnswerBy(search->deadline),
-      OnEvents(context, [search, decide](bool anew) { TakeListing(*search, anew, decide); }));
+      OnEvents(context, [search, decide](bool anew) { TakeListing(*search, anew, decide); }),
+      search->cancelled);
 }
 
 }  // namespace
@@ -48,9 +49,9 @@ void FindNamed(const HandlerContext& context, NamedSearch search, Decide decide)
   if (search.find()) return search.next(true, std::move(decide));
   const auto shared = std::make_shared<const NamedSearch>(std::move(search));
   context.reconciler.WhenListed(
-      OnEvents(context, [context, shared, decide = std::move(decide)](bool listed) {
-        ListAnew(context, shared, listed, decide);
-      }));
+      OnEvents(context, [context, shared, decide = std::move(decide)](
+                            bool listed) { ListAnew(context, shared, listed, decide); }),
+      shared->cancelled);
 }
 
 }  // namespace alignd::cri

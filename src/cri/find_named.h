@@ -1,8 +1,10 @@
 // Finds the container or sandbox that a request changes.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,6 +18,7 @@ struct NamedSearch {
   std::function<bool()> find;
   bool sets_assigned = false;  // as SetsAssigned: not for a container that alignd does not know
   std::optional<std::chrono::steady_clock::time_point> deadline;  // the caller's
+  std::shared_ptr<const std::atomic<bool>> cancelled;             // the caller has gone
   std::function<void(bool found, Decide)> next;
 };
 

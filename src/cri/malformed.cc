@@ -6,6 +6,7 @@
 #include "host/log_event.h"
 #include "host/printable.h"
 #include "rpc/grpc_status.h"
+#include "rpc/parsed_bytes.h"
 
 namespace alignd::cri {
 
@@ -17,8 +18,11 @@ grpc::Status Malformed(const google::protobuf::MessageLite& request, size_t byte
             "see whether the caller's version of CRI is one that this alignd supports"});
 }
 
-bool ReadAnswer(const std::string& bytes, google::protobuf::MessageLite& answer) {
-  if (answer.ParseFromString(bytes)) return true;
+bool ReadAnswer(const std::string& bytes, google::protobuf::Message& answer) {
+  using rpc::kMaxParsedAnswerBytes;
+  const bool fits = rpc::ParsedBytes(bytes, *answer.GetDescriptor(), kMaxParsedAnswerBytes) <=
+                    kMaxParsedAnswerBytes;
+  if (fits && answer.ParseFromString(bytes)) return true;
   static host::LineLimit limit("malformed answers of the runtime");
   if (!limit.Allow()) return false;
   spdlog::warn("malformed answer of the runtime: {} bytes are not a {}", bytes.size(),

@@ -2,7 +2,7 @@
 // reaches the runtime, which may read it differently.
 #pragma once
 
-#include <google/protobuf/message_lite.h>
+#include <google/protobuf/message.h>
 
 #include <cstddef>
 #include <string>
@@ -25,8 +25,9 @@ bool ReadRequest(const std::string& bytes, Request& request, const Decide& decid
   return false;
 }
 
-// Whether the runtime's answer was parsed. If not, a warning is logged.
-bool ReadAnswer(const std::string& bytes, google::protobuf::MessageLite& answer);
+// Whether the runtime's answer was parsed. If not, a warning is logged. An answer that would take
+// more memory than rpc::kMaxParsedAnswerBytes counts as malformed.
+bool ReadAnswer(const std::string& bytes, google::protobuf::Message& answer);
 
 // Errors: kInvalidArgument if `text` is not UTF-8, has control characters or is longer than
 // allocation::kMaxNameBytes. `what` names it.

@@ -53,7 +53,7 @@ class RestorePod final : public WaitingCall {
     const Result<Done> named = RequireNames();
     if (!named.ok()) return decide(rpc::ToStatus(named.error()));
     handler_ = host::Escaped(request_->runtime_handler());
-    context_.reconciler.WhenListed(Next(&RestorePod::Begin, std::move(decide)));
+    context_.reconciler.WhenListed(Next(&RestorePod::Begin, std::move(decide)), cancelled());
   }
 
   void Begin(bool listed, Decide decide) {

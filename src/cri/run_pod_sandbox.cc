@@ -41,7 +41,8 @@ class RunPodSandbox final : public WaitingCall {
     if (!named.ok()) return decide(rpc::ToStatus(named.error()));
     handler_ = host::Escaped(request.runtime_handler());
     config_ = std::make_shared<const v1::PodSandboxConfig>(std::move(*request.mutable_config()));
-    context_.reconciler.WhenListed(Next(&RunPodSandbox::LearnResources, std::move(decide)));
+    context_.reconciler.WhenListed(Next(&RunPodSandbox::LearnResources, std::move(decide)),
+                                   cancelled());
   }
 
   // The call begins after the listing: what a pod was assigned before alignd's restart stays

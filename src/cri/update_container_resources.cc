@@ -105,6 +105,7 @@ class UpdateContainerResources final : public WaitingCall {
                .find = [this] { return FindContainer(); },
                .sets_assigned = SetsAssigned(context_.node, request_.linux()),
                .deadline = deadline(),
+               .cancelled = cancelled(),
                .next =
                    [this](bool found, const Decide& next) {
                      found ? CompareCpus(next) : ForwardUnchanged(next);

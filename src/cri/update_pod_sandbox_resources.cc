@@ -36,6 +36,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
          .find = [this] { return FindSandbox(); },
          .sets_assigned = SetsAssigned(context_.node, request_.resources()),
          .deadline = deadline(),
+         .cancelled = cancelled(),
          .next = [this](bool found,
                         const Decide& next) { found ? AskSizes(next) : next(std::move(bytes_)); }},
         std::move(decide));

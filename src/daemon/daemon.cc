@@ -150,7 +150,8 @@ class RunningDaemon final : public Daemon {
       const MutexLock lock(mirror_mutex_);
       mirror.swap(mirror_);
     }
-    mirror.reset();  // waits for gRPC's threads: without the lock, which the decision thread takes
+    mirror.reset();  // waits for the thread `services`: without the lock, which the decision thread
+                     // takes
     relay_.ConnectTo(nullptr);
     reconciler_.Stop();
     CheckStateFiles();
@@ -228,9 +229,11 @@ class RunningDaemon final : public Daemon {
            .modes = *options.mirror,
            .kubelet_allocated_before = kubelet_allocated_before_,
            .patience = options.mirror_patience},
-          node_, allocation_, *bindings_, background_, [this](const auto& query, auto done) {
+          node_, allocation_, *bindings_, background_,
+          [this](const auto& query, auto done) {
             plugins_.GetPreferredAllocation(query, mirror::kKubeletWaits, std::move(done));
-          });
+          },
+          mirror::ServePlugins(services_));
       if (!mirror.ok()) return mirror.error();
       const MutexLock lock(mirror_mutex_);
       mirror_ = *std::move(mirror);
@@ -296,6 +299,7 @@ class RunningDaemon final : public Daemon {
         proxy::Forwarder::Start(events_, std::move(handover.cri_socket),
                                 {.runtime_socket = *runtime,
                                  .handlers = Handlers(options.mirror.has_value()),
+                                 .parsed_bytes = cri::ParsedBytes,
                                  .events = &metrics_.calls(),
                                  .runtime_lost = [this] { reconciler_.RuntimeLost(); }});
     if (!forwarder.ok()) return forwarder.error();

@@ -62,9 +62,7 @@ Result<Done> PrepareDirectory(const fs::path& directory) {
 
 void Register(const fs::path& directory, PluginRegistry& registry, const service::Call& call) {
   v1beta1::RegisterRequest request;
-  if (!request.ParseFromString(call.request)) {
-    return call.answer(grpc::Status(grpc::StatusCode::INTERNAL, "the request cannot be parsed"));
-  }
+  if (!service::ReadRequest(call, request)) return;
   const Result<Done> checked = CheckRegistration(request);
   if (!checked.ok()) return Refuse(request, checked.error(), call);
   const fs::path socket = directory / request.endpoint();

@@ -58,12 +58,15 @@ std::set<std::string> Cut(const Choice& choice, const std::set<std::string>& pre
 
 }  // namespace
 
-Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource, const fs::path& socket,
-                                             Preference preference, const Announcement& announced) {
-  Result<std::unique_ptr<MirrorPlugin>> plugin =
-      MirrorPlugin::Start(resource, socket, std::move(preference), announced);
-  if (!plugin.ok()) return plugin.error();
-  return std::unique_ptr<Offered>(*std::move(plugin));
+OfferResource ServePlugins(std::shared_ptr<host::EventLoop> loop) {
+  return [loop = std::move(loop)](
+             const std::string& resource, const fs::path& socket, Preference preference,
+             const Announcement& announced) -> Result<std::unique_ptr<Offered>> {
+    Result<std::unique_ptr<MirrorPlugin>> plugin =
+        MirrorPlugin::Start(loop, resource, socket, std::move(preference), announced);
+    if (!plugin.ok()) return plugin.error();
+    return std::unique_ptr<Offered>(*std::move(plugin));
+  };
 }
 
 Result<std::unique_ptr<Mirror>> Mirror::Start(MirrorSettings settings, const admission::Node& node,

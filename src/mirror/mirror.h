@@ -49,10 +49,8 @@ using AskPlugin =
 // and waits for the preference.
 inline constexpr std::chrono::milliseconds kKubeletWaits{1'000};
 
-// As a device plugin over gRPC.
-Result<std::unique_ptr<Offered>> ServePlugin(const std::string& resource,
-                                             const std::filesystem::path& socket,
-                                             Preference preference, const Announcement& announced);
+// As a device plugin over gRPC, served on `loop`, which runs until the offers have been destroyed.
+OfferResource ServePlugins(std::shared_ptr<host::EventLoop> loop);
 
 // Follows the assignments and the plugins' announcements. A resource is offered to the kubelet once
 // its plugin has registered, until the resource is removed. While its plugin is away, its devices
@@ -73,8 +71,7 @@ class Mirror {
   static Result<std::unique_ptr<Mirror>> Start(MirrorSettings settings, const admission::Node& node,
                                                allocation::AllocationManager& allocation,
                                                BindingTable& bindings, TaskQueue& background,
-                                               AskPlugin ask_plugin,
-                                               OfferResource offer = ServePlugin);
+                                               AskPlugin ask_plugin, OfferResource offer);
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
   // The kubelet sees all devices as unhealthy until they are offered again. Refresh is not called

@@ -1,23 +1,23 @@
 #include "mirror/mirror_plugin.h"
 
-#include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <utility>
 
-#include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "deviceplugin/v1beta1/deviceplugin.pb.h"
 #include "mirror/marker.h"
-#include "pluginregistration/v1/pluginregistration.grpc.pb.h"
-#include "rpc/latest_stream.h"
-#include "rpc/limits.h"
-#include "rpc/pending_answer.h"
-#include "rpc/unix_socket.h"
+#include "pluginregistration/v1/pluginregistration.pb.h"
+#include "service/latest_message.h"
 #include "sync/mutex.h"
 
 namespace alignd::mirror {
 namespace {
+
+// For a preference, the kubelet sends the ids that it may choose and those that it must: each list
+// is at most that of the devices, of 4 MiB.
+constexpr size_t kMaxKubeletBytes = 8 << 20;
 
 // Without topology: otherwise the kubelet's topology manager would align the pod itself, or refuse
 // it.
@@ -33,98 +33,129 @@ v1beta1::ListAndWatchResponse ListOf(const Announcement& announced) {
 
 }  // namespace
 
-// Thread-safe.
-class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
+// Thread-safe. Its methods run on the loop's thread.
+class MirrorPlugin::Service {
  public:
-  Service(std::string resource, Preference preference)
-      : resource_(std::move(resource)), preference_(std::move(preference)) {}
-
-  const std::string& resource() const { return resource_; }
+  Service(std::string resource, Preference preference, std::string socket)
+      : resource_(std::move(resource)),
+        preference_(std::move(preference)),
+        socket_(std::move(socket)) {}
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
 
   void Announce(const Announcement& announced) {
     std::set<std::string> ids;
     for (const auto& [id, device] : announced) ids.insert(id);
-    v1beta1::ListAndWatchResponse list = ListOf(announced);
-    std::string text = list.SerializeAsString();
+    std::string text = ListOf(announced).SerializeAsString();
     const MutexLock lock(mutex_);
     ids_ = std::move(ids);
     if (applied_ == text) return;
-    applied_ = std::move(text);
-    lists_.Set(std::move(list));
+    applied_ = text;
+    lists_.Set(std::move(text));
   }
 
-  bool IsFollowed() const { return lists_.IsWatched(); }
+  // Whether the kubelet watches the lists, or has called since this was asked last.
+  bool IsFollowed() { return called_.exchange(false) || lists_.IsWatched(); }
 
-  grpc::ServerUnaryReactor* GetDevicePluginOptions(
-      grpc::CallbackServerContext* context, const v1beta1::Empty* /*request*/,
-      v1beta1::DevicePluginOptions* response) override {
-    response->set_get_preferred_allocation_available(static_cast<bool>(preference_));
-    return Answer(context, grpc::Status::OK);
+  service::Methods Methods() {
+    using service::Computed;
+    const std::string plugin = "/v1beta1.DevicePlugin/";
+    const std::string registration = "/pluginregistration.Registration/";
+    return {
+        {plugin + "GetDevicePluginOptions",
+         Computed<v1beta1::Empty, v1beta1::DevicePluginOptions>(
+             [this](const auto&, v1beta1::DevicePluginOptions& options, const auto&) {
+               options.set_get_preferred_allocation_available(static_cast<bool>(preference_));
+               return grpc::Status::OK;
+             })},
+        {plugin + "GetPreferredAllocation",
+         [this](const service::Call& call) { GetPreferredAllocation(call); }},
+        {plugin + "Allocate", Computed<v1beta1::AllocateRequest, v1beta1::AllocateResponse>(
+                                  [this](const auto& request, v1beta1::AllocateResponse& response,
+                                         const auto&) { return Allocate(request, response); })},
+        // GetDevicePluginOptions does not ask for it. The real plugin is called before each start.
+        {plugin + "PreStartContainer",
+         Computed<v1beta1::PreStartContainerRequest, v1beta1::PreStartContainerResponse>(
+             [](const auto&, auto&, const auto&) { return grpc::Status::OK; })},
+        {registration + "GetInfo",
+         Computed<pluginregistration::InfoRequest, pluginregistration::PluginInfo>(
+             [this](const auto&, pluginregistration::PluginInfo& info, const auto&) {
+               return GetInfo(info);
+             })},
+        {registration + "NotifyRegistrationStatus",
+         Computed<pluginregistration::RegistrationStatus,
+                  pluginregistration::RegistrationStatusResponse>(
+             [this](const pluginregistration::RegistrationStatus& status, auto&, const auto&) {
+               return NotifyRegistrationStatus(status);
+             })},
+    };
   }
 
-  grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* ListAndWatch(
-      grpc::CallbackServerContext* /*context*/, const v1beta1::Empty* /*request*/) override {
-    return lists_.Watch();
+  service::StreamMethods Streams() {
+    return {{"/v1beta1.DevicePlugin/ListAndWatch", [this] { return lists_.Watch(); }}};
   }
 
-  grpc::ServerUnaryReactor* GetPreferredAllocation(
-      grpc::CallbackServerContext* context, const v1beta1::PreferredAllocationRequest* request,
-      v1beta1::PreferredAllocationResponse* response) override {
+ private:
+  void GetPreferredAllocation(const service::Call& call) const {
+    v1beta1::PreferredAllocationRequest request;
+    if (!service::ReadRequest(call, request)) return;
     if (!preference_) {
-      return Answer(context,
-                    {grpc::StatusCode::UNIMPLEMENTED,
-                     resource_ + ": there is no preference, because its devices are chosen when "
-                                 "the container is created (--mirror=deferred)"});
+      return call.answer(grpc::Status(
+          grpc::StatusCode::UNIMPLEMENTED,
+          resource_ + ": there is no preference, because its devices are chosen when the "
+                      "container is created (--mirror=deferred)"));
     }
-    if (request->container_requests_size() != 1) {
-      return Answer(context, {grpc::StatusCode::INVALID_ARGUMENT,
-                              resource_ + ": GetPreferredAllocation for " +
-                                  std::to_string(request->container_requests_size()) +
-                                  " containers; ask for one at a time"});
+    if (request.container_requests_size() != 1) {
+      return call.answer(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                      resource_ + ": GetPreferredAllocation for " +
+                                          std::to_string(request.container_requests_size()) +
+                                          " containers; ask for one at a time"));
     }
-    const v1beta1::ContainerPreferredAllocationRequest& wanted = request->container_requests(0);
+    const v1beta1::ContainerPreferredAllocationRequest& wanted = request.container_requests(0);
     Choice choice;
     choice.available.insert(wanted.available_deviceids().begin(),
                             wanted.available_deviceids().end());
     choice.must_include.insert(wanted.must_include_deviceids().begin(),
                                wanted.must_include_deviceids().end());
     choice.size = static_cast<size_t>(std::max(wanted.allocation_size(), 0));
-    auto* reactor = new rpc::PendingReactor;  // deletes itself
-    preference_(choice, [answer = reactor->answer(), response](const std::set<std::string>& ids) {
-      answer->Finish(grpc::Status::OK, [&] {
-        auto& preferred = *response->add_container_responses()->mutable_deviceids();
-        preferred.Add(ids.begin(), ids.end());
-      });
+    preference_(choice, [answer = call.answer](const std::set<std::string>& ids) {
+      v1beta1::PreferredAllocationResponse response;
+      auto& preferred = *response.add_container_responses()->mutable_deviceids();
+      preferred.Add(ids.begin(), ids.end());
+      answer(response.SerializeAsString());
     });
-    return reactor;
   }
 
-  grpc::ServerUnaryReactor* Allocate(grpc::CallbackServerContext* context,
-                                     const v1beta1::AllocateRequest* request,
-                                     v1beta1::AllocateResponse* response) override {
-    for (const v1beta1::ContainerAllocateRequest& container : request->container_requests()) {
+  grpc::Status Allocate(const v1beta1::AllocateRequest& request,
+                        v1beta1::AllocateResponse& response) const {
+    for (const v1beta1::ContainerAllocateRequest& container : request.container_requests()) {
       Marker marker{resource_, {container.devices_ids().begin(), container.devices_ids().end()}};
-      if (const grpc::Status known = Check(marker); !known.ok()) return Answer(context, known);
+      if (const grpc::Status known = Check(marker); !known.ok()) return known;
       Annotation annotation = FormatMarker(marker);
-      auto& annotations = *response->add_container_responses()->mutable_annotations();
+      auto& annotations = *response.add_container_responses()->mutable_annotations();
       annotations[annotation.key] = std::move(annotation.value);
     }
-    return Answer(context, grpc::Status::OK);
+    return grpc::Status::OK;
   }
 
-  // GetDevicePluginOptions does not ask for it. The real plugin is called before each start.
-  grpc::ServerUnaryReactor* PreStartContainer(
-      grpc::CallbackServerContext* context, const v1beta1::PreStartContainerRequest* /*request*/,
-      v1beta1::PreStartContainerResponse* /*response*/) override {
-    return Answer(context, grpc::Status::OK);
+  grpc::Status GetInfo(pluginregistration::PluginInfo& info) {
+    info.set_type("DevicePlugin");
+    info.set_name(resource_);
+    info.set_endpoint(socket_);
+    info.add_supported_versions("v1beta1");
+    called_ = true;
+    return grpc::Status::OK;
   }
 
- private:
-  static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                          const grpc::Status& status) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(status);
-    return reactor;
+  grpc::Status NotifyRegistrationStatus(const pluginregistration::RegistrationStatus& status) {
+    if (status.plugin_registered()) {
+      spdlog::info("{}: the kubelet has registered the mirrored resource", resource_);
+    } else {
+      spdlog::error("{}: the kubelet does not register the mirrored resource: {}", resource_,
+                    status.error());
+    }
+    called_ = true;
+    return grpc::Status::OK;
   }
 
   grpc::Status Check(const Marker& marker) const {
@@ -138,85 +169,37 @@ class MirrorPlugin::Service : public v1beta1::DevicePlugin::CallbackService {
 
   const std::string resource_;
   const Preference preference_;
-  rpc::LatestStream<v1beta1::ListAndWatchResponse> lists_;  // thread-safe
+  const std::string socket_;
+  service::LatestMessage lists_;  // thread-safe
+  std::atomic<bool> called_ = false;
 
   mutable Mutex mutex_;
   std::set<std::string> ids_ GUARDED_BY(mutex_);
   std::optional<std::string> applied_ GUARDED_BY(mutex_);  // the last list, serialised
 };
 
-// Thread-safe.
-class MirrorPlugin::OfferService : public pluginregistration::Registration::CallbackService {
- public:
-  OfferService(std::string resource, std::string socket)
-      : resource_(std::move(resource)), socket_(std::move(socket)) {}
-
-  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
-                                    const pluginregistration::InfoRequest* /*request*/,
-                                    pluginregistration::PluginInfo* info) override {
-    info->set_type("DevicePlugin");
-    info->set_name(resource_);
-    info->set_endpoint(socket_);
-    info->add_supported_versions("v1beta1");
-    called_ = true;
-    return Ok(context);
-  }
-
-  grpc::ServerUnaryReactor* NotifyRegistrationStatus(
-      grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* status,
-      pluginregistration::RegistrationStatusResponse* /*response*/) override {
-    if (status->plugin_registered()) {
-      spdlog::info("{}: the kubelet has registered the mirrored resource", resource_);
-    } else {
-      spdlog::error("{}: the kubelet does not register the mirrored resource: {}", resource_,
-                    status->error());
-    }
-    called_ = true;
-    return Ok(context);
-  }
-
-  // Whether the kubelet has called since this was asked last.
-  bool WasCalled() { return called_.exchange(false); }
-
- private:
-  static grpc::ServerUnaryReactor* Ok(grpc::CallbackServerContext* context) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
-
-  const std::string resource_;
-  const std::string socket_;
-  std::atomic<bool> called_ = false;
-};
-
-Result<std::unique_ptr<MirrorPlugin>> MirrorPlugin::Start(std::string resource,
-                                                          std::filesystem::path socket,
+Result<std::unique_ptr<MirrorPlugin>> MirrorPlugin::Start(std::shared_ptr<host::EventLoop> loop,
+                                                          std::string resource,
+                                                          const std::filesystem::path& socket,
                                                           Preference preference,
                                                           const Announcement& announced) {
-  std::unique_ptr<MirrorPlugin> plugin(
-      new MirrorPlugin(std::make_unique<Service>(resource, std::move(preference)),
-                       std::make_unique<OfferService>(resource, socket.string())));
+  std::unique_ptr<MirrorPlugin> plugin(new MirrorPlugin(
+      std::make_unique<Service>(resource, std::move(preference), socket.string())));
   plugin->Announce(announced);
-  grpc::ServerBuilder builder;
-  builder.RegisterService(plugin->service_.get());
-  builder.RegisterService(plugin->offer_.get());
-  rpc::LimitCallers(builder);
-  Result<std::unique_ptr<grpc::Server>> server = rpc::Listen(socket.string(), builder);
+  auto server =
+      service::UnaryServer::Start(std::move(loop), socket.string(), plugin->service_->Methods(),
+                                  plugin->service_->Streams(), kMaxKubeletBytes);
   if (!server.ok()) return server.error().In(resource);
   plugin->server_ = *std::move(server);
   return plugin;
 }
 
-MirrorPlugin::MirrorPlugin(std::unique_ptr<Service> service, std::unique_ptr<OfferService> offer)
-    : service_(std::move(service)), offer_(std::move(offer)) {}
+MirrorPlugin::MirrorPlugin(std::unique_ptr<Service> service) : service_(std::move(service)) {}
 
-MirrorPlugin::~MirrorPlugin() {
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
-}
+MirrorPlugin::~MirrorPlugin() = default;
 
 void MirrorPlugin::Announce(const Announcement& announced) { service_->Announce(announced); }
 
-bool MirrorPlugin::IsFollowed() const { return offer_->WasCalled() || service_->IsFollowed(); }
+bool MirrorPlugin::IsFollowed() const { return service_->IsFollowed(); }
 
 }  // namespace alignd::mirror

@@ -2,8 +2,6 @@
 // watcher finds by its socket.
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -12,7 +10,9 @@
 #include <string>
 
 #include "alignd/base/result.h"
+#include "host/event_loop.h"
 #include "mirror/announcement.h"
+#include "service/unary_server.h"
 
 namespace alignd::mirror {
 
@@ -38,13 +38,14 @@ class Offered {
 class MirrorPlugin final : public Offered {
  public:
   // Serves `socket` at once, so that the kubelet finds it. `preference`: empty if the kubelet is to
-  // choose by itself; what it uses outlives the plugin.
-  // Errors: as rpc::Listen.
-  static Result<std::unique_ptr<MirrorPlugin>> Start(std::string resource,
-                                                     std::filesystem::path socket,
+  // choose by itself; what it uses outlives the plugin. `loop` runs until the plugin has been
+  // destroyed; the preference is asked on its thread. Errors: as rpc::OpenListening.
+  static Result<std::unique_ptr<MirrorPlugin>> Start(std::shared_ptr<host::EventLoop> loop,
+                                                     std::string resource,
+                                                     const std::filesystem::path& socket,
                                                      Preference preference,
                                                      const Announcement& announced);
-  // Ends the kubelet's streams and removes the socket.
+  // Ends the kubelet's streams and removes the socket. Not on the loop's thread.
   ~MirrorPlugin() override;
 
   void Announce(const Announcement& announced) override;
@@ -52,13 +53,11 @@ class MirrorPlugin final : public Offered {
 
  private:
   class Service;
-  class OfferService;
 
-  MirrorPlugin(std::unique_ptr<Service> service, std::unique_ptr<OfferService> offer);
+  explicit MirrorPlugin(std::unique_ptr<Service> service);
 
   const std::unique_ptr<Service> service_;
-  const std::unique_ptr<OfferService> offer_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<service::UnaryServer> server_;
 };
 
 }  // namespace alignd::mirror

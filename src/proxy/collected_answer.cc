@@ -35,4 +35,21 @@ CollectedAnswer::Parts WholeAnswer(std::string message) {
   return answer;
 }
 
+void Send(CollectedAnswer::Parts answer, Session& session, int32_t stream) {
+  if (!answer.trailers) return session.RespondAndEnd(stream, answer.headers);
+  session.Respond(stream, answer.headers);
+  if (answer.message) session.Write(stream, FrameOf(*std::move(answer.message)));
+  session.End(stream, *std::move(answer.trailers));
+}
+
+void EndWith(const grpc::Status& status, Session& session, int32_t stream, bool answered) {
+  if (answered) return session.End(stream, TrailersWith(status));
+  session.RespondAndEnd(stream, AnswerWith(status));
+}
+
+grpc::Status ResetStatus(uint32_t code, bool lost) {
+  return {code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
+          lost ? "the connection to the runtime is gone" : "the runtime reset the call"};
+}
+
 }  // namespace alignd::proxy

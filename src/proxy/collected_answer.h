@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/status.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,5 +47,13 @@ class CollectedAnswer {
 
 // An answer of this message, with OK.
 CollectedAnswer::Parts WholeAnswer(std::string message);
+
+// Sends the whole answer on that stream.
+void Send(CollectedAnswer::Parts answer, Session& session, int32_t stream);
+// Ends the stream with this status. `answered`: the answer has begun.
+void EndWith(const grpc::Status& status, Session& session, int32_t stream, bool answered);
+
+// For a call that the runtime has reset with `code`; `lost`: its connection has ended.
+grpc::Status ResetStatus(uint32_t code, bool lost);
 
 }  // namespace alignd::proxy

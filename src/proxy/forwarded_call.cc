@@ -1,18 +1,15 @@
 #include "proxy/forwarded_call.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "proxy/collected_answer.h"
 #include "proxy/grpc_framing.h"
+#include "proxy/message_stream.h"
 #include "proxy/pending_decision.h"
 
 namespace alignd::proxy {
 namespace {
-
-// About what a call takes without its headers and messages.
-constexpr size_t kCallBytes = 2048;
 
 class Call final : public ForwardedCall, public std::enable_shared_from_this<Call> {
  public:
@@ -47,6 +44,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (caller_.answered && caller_.session != nullptr) {
       // A status would wait behind the bytes that the caller does not read.
       EndRuntimeSide(status);
+      sender_.reset();
       state_ = State::kFinished;
       record_.End(status.error_code());
       caller_.session->Reset(caller_.stream, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -57,6 +55,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     answer_ = {};
     to_runtime_ = {};
     request_ = {};
+    if (handler_ != nullptr) handler_ = std::make_shared<EndedHandler>();
     held_.ReleaseAll();
     held_.SetOwn(kCallBytes);
   }
@@ -67,8 +66,10 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (!runtime_.ended) record_.Decided();
     if (const auto* status = std::get_if<grpc::Status>(&decision)) return Answer(*status);
     if (auto* answer = std::get_if<CallHandler::Answer>(&decision)) {
-      return AnswerItself(std::move(answer->message));
+      held_.Hold(answer->message.size());
+      return Deliver(WholeAnswer(std::move(answer->message)));
     }
+    if (auto* messages = std::get_if<CallHandler::Stream>(&decision)) return Stream(*messages);
     to_runtime_ = FrameOf(std::move(std::get<std::string>(decision)));
     to_runtime_ended_ = true;
     Forward();
@@ -78,6 +79,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   enum class State {
     kReading,    // the request of an intercepted call
     kAsking,     // waits for the handler's decision
+    kStreaming,  // the handler answers with messages of its own
     kForwarded,  // waits for a connection to the runtime, or for the runtime
     kFinished,   // the whole answer has been sent or queued for the caller, or it has cancelled
   };
@@ -95,6 +97,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     void OnEnd() override { call.RequestEnds(); }
     void OnWritten(size_t bytes) override {
       call.held_.Release(bytes);
+      if (call.sender_ != nullptr) call.sender_->Written(bytes);
       if (call.handler_ == nullptr && call.runtime_.session != nullptr) {
         call.runtime_.session->Consumed(call.runtime_.stream, bytes);
       }
@@ -187,11 +190,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     if (!message_.IsComplete()) return;
     // Even if the caller has not half-closed yet: a handler need not wait for that.
     std::string request = message_.TakeMessage();
-    auto kept = KeptRequests::Keep(context_.kept, request.size());
-    if (kept == nullptr) return Answer(TooManyKept());
+    RequestMemory::Admitted admitted = context_.requests.Admit(std::string(Method()), request);
+    if (!admitted.status.ok()) return Answer(admitted.status);
+    held_.SetOwn(kCallBytes + request_.bytes() + admitted.parsed);
     state_ = State::kAsking;
     record_.Ask();
-    handler_->OnRequest(std::move(request), MakeDecide(std::move(kept)));
+    handler_->OnRequest(std::move(request), MakeDecide(std::move(admitted.kept)));
   }
 
   void RequestEnds() {
@@ -303,10 +307,12 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     Deliver(std::move(result));
   }
 
-  // The handler's own answer.
-  void AnswerItself(std::string message) {
-    held_.Hold(message.size());
-    Deliver(WholeAnswer(std::move(message)));
+  // The handler's own messages, until the caller cancels.
+  void Stream(const CallHandler::Stream& messages) {
+    state_ = State::kStreaming;
+    caller_.answered = true;
+    sender_ =
+        MessageSender::Start(context_.loop, *caller_.session, caller_.stream, held_, messages);
   }
 
   void Deliver(CollectedAnswer::Parts answer) {
@@ -314,22 +320,16 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
     record_.End(answer.status.error_code());
     if (caller_.session == nullptr) return;
     caller_.answered = true;
-    if (!answer.trailers) return caller_.session->RespondAndEnd(caller_.stream, answer.headers);
-    caller_.session->Respond(caller_.stream, answer.headers);
-    if (answer.message) caller_.session->Write(caller_.stream, FrameOf(*std::move(answer.message)));
-    caller_.session->End(caller_.stream, *std::move(answer.trailers));
+    Send(std::move(answer), *caller_.session, caller_.stream);
   }
 
   // Ends the call for the caller, unless that has happened.
   void Answer(const grpc::Status& status) {
     if (std::exchange(state_, State::kFinished) == State::kFinished) return;
+    sender_.reset();
     record_.End(status.error_code());
     if (caller_.session == nullptr) return;
-    if (std::exchange(caller_.answered, true)) {
-      caller_.session->End(caller_.stream, TrailersWith(status));
-    } else {
-      caller_.session->RespondAndEnd(caller_.stream, AnswerWith(status));
-    }
+    EndWith(status, *caller_.session, caller_.stream, std::exchange(caller_.answered, true));
   }
 
   // --- Ends that come too early.
@@ -344,6 +344,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   }
 
   void CallerCancelled() {
+    sender_.reset();
     if (state_ == State::kAsking) handler_->OnCancelled();
     const auto& handler = handler_ != nullptr ? handler_ : observer_;
     EndRuntimeSide({grpc::StatusCode::CANCELLED, "the caller cancelled the call"},
@@ -359,9 +360,7 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   void RuntimeGone(uint32_t code) {
     if (runtime_.ended || state_ != State::kForwarded) return;
     const bool lost = code == kConnectionLost || code == NGHTTP2_NO_ERROR;
-    const grpc::Status status(
-        code == NGHTTP2_CANCEL ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE,
-        lost ? "the connection to the runtime is gone" : "the runtime reset the call");
+    const grpc::Status status = ResetStatus(code, lost);
     if (handler_ != nullptr) handler_->OnResponse(status, nullptr);
     const bool as_it_came = handler_ == nullptr || code == NGHTTP2_REFUSED_STREAM;
     if (!lost && as_it_came && caller_.session != nullptr) {
@@ -387,7 +386,8 @@ class Call final : public ForwardedCall, public std::enable_shared_from_this<Cal
   MessageReader message_{context_.max_request_bytes};  // the request of an intercepted call
   std::string to_runtime_;  // bytes for the runtime, until there is a stream
   bool to_runtime_ended_ = false;
-  CollectedAnswer answer_;  // to an intercepted call
+  CollectedAnswer answer_;                 // to an intercepted call
+  std::shared_ptr<MessageSender> sender_;  // of a handler's own messages; null: there are none
 };
 
 }  // namespace

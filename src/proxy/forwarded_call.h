@@ -9,6 +9,7 @@
 #include "host/event_loop.h"
 #include "proxy/forwarder.h"
 #include "proxy/held_bytes.h"
+#include "proxy/request_memory.h"
 #include "proxy/runtime_connection.h"
 #include "proxy/session.h"
 
@@ -27,7 +28,7 @@ class ForwardedCall {
     const HandlerFactory& handlers;
     Registry& calls;
     HeldBytes& held;
-    std::shared_ptr<KeptRequests> kept;
+    const RequestMemory& requests;
     size_t max_request_bytes;  // of intercepted calls
     CallEvents* events;        // may be null
   };

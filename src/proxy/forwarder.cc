@@ -8,15 +8,21 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "host/log_event.h"
+#include "proxy/connection_limit.h"
 #include "proxy/forwarded_call.h"
+#include "proxy/request_memory.h"
 #include "proxy/runtime_connection.h"
 #include "proxy/session.h"
 #include "sync/mutex.h"
@@ -45,6 +51,8 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
         handlers_(std::move(settings.handlers)),
         events_(settings.events),
         max_request_bytes_(settings.max_request_bytes),
+        requests_(std::move(settings.parsed_bytes), settings.max_parsed_bytes,
+                  settings.max_held_bytes),
         max_streams_(settings.max_streams),
         max_connections_(settings.max_connections) {
     if (!settings.runtime_socket.empty()) {
@@ -53,7 +61,6 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
                                                      std::move(settings.runtime_lost));
     }
     held_.limit = settings.max_held_bytes;
-    kept_ = std::make_shared<KeptRequests>(settings.max_held_bytes);
     held_.exceeded = [this] { RelieveSoon(); };
     loop_->Post([this] { Accept(); });
   }
@@ -69,6 +76,12 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   }
 
  private:
+  struct Caller {
+    std::unique_ptr<Session> session;
+    pid_t process = 0;
+    std::shared_ptr<uint64_t> last_call;  // as CallerConnection::last_call
+  };
+
   // --- On the loop's thread, which goes on when the forwarder has ended.
 
   std::function<void()> WhileRunning(std::function<void()> task) const {
@@ -106,12 +119,17 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   }
 
   void Serve(host::Descriptor socket) {
-    if (max_connections_ > 0 && callers_.size() >= max_connections_ && !CloseIdle()) return;
+    const pid_t process = PeerProcess(socket.fd());
+    if (callers_.size() >= max_connections_ && !CloseOneFor(process)) return;
     const auto self = std::make_shared<Session*>(nullptr);
     Session::Callbacks callbacks;
-    callbacks.accept = [this, self](int32_t stream) { return Begin(**self, stream); };
+    const auto last_call = std::make_shared<uint64_t>(0);
+    callbacks.accept = [this, self, last_call](int32_t stream) {
+      *last_call = ++calls_begun_;
+      return Begin(**self, stream);
+    };
     callbacks.on_closed = [this, self](const std::string&) {
-      std::erase_if(callers_, [&](const auto& caller) { return caller.get() == *self; });
+      std::erase_if(callers_, [&](const Caller& caller) { return caller.session.get() == *self; });
       TrimMemorySoon();
       EndIfDrained();
     };
@@ -123,23 +141,35 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
       return;
     }
     *self = session->get();
-    callers_.push_back(*std::move(session));
+    callers_.push_back({*std::move(session), process, last_call});
   }
 
-  // Closes the oldest connection without a call. False: all have calls.
-  bool CloseIdle() {
-    const auto idle =
-        std::ranges::find_if(callers_, [](const auto& caller) { return caller->streams() == 0; });
-    if (idle == callers_.end()) return false;
-    (*idle)->Close();
-    callers_.erase(idle);
+  // False: the new connection is closed.
+  bool CloseOneFor(pid_t newcomer) {
+    std::vector<CallerConnection> open;
+    for (const Caller& caller : callers_) {
+      open.push_back({caller.process, caller.session->streams(), *caller.last_call});
+    }
+    const std::optional<size_t> chosen = ConnectionToClose(open, newcomer);
+    static host::LineLimit limit("connections that were closed because there were too many");
+    if (limit.Allow()) {
+      spdlog::warn(
+          "more than {} connections: closed one of process {}, which has the most; find out why "
+          "that program opens so many",
+          max_connections_, chosen ? open[*chosen].process : newcomer);
+    }
+    if (!chosen) return false;
+    const auto position = callers_.begin() + static_cast<std::ptrdiff_t>(*chosen);
+    const std::unique_ptr<Session> session = std::move(position->session);
+    callers_.erase(position);
+    session->Close();
     return true;
   }
 
   StreamEvents* Begin(Session& caller, int32_t stream) {
     if (calls_.size() >= kManyCalls) TrimMemorySoon();
     return &ForwardedCall::Make(
-        {loop_, runtime_.get(), handlers_, calls_, held_, kept_, max_request_bytes_, events_},
+        {loop_, runtime_.get(), handlers_, calls_, held_, requests_, max_request_bytes_, events_},
         caller, stream);
   }
 
@@ -199,7 +229,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   void Drain(std::chrono::milliseconds grace) {
     if (std::exchange(draining_, true)) return;
     loop_->Unwatch(listening_.fd());
-    for (const auto& caller : callers_) caller->Drain();
+    for (const Caller& caller : callers_) caller.session->Drain();
     loop_->After(grace, WhileRunning([this] { CutOff(); }));
     EndIfDrained();
   }
@@ -220,7 +250,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   // The loop has nothing of this object any more when Stop returns. So the connections are
   // destroyed here, on the loop's thread.
   void End() {
-    for (const auto& caller : callers_) caller->Close();
+    for (const Caller& caller : callers_) caller.session->Close();
     callers_.clear();
     if (runtime_) runtime_->Close();
     runtime_.reset();
@@ -235,12 +265,13 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   const HandlerFactory handlers_;
   CallEvents* const events_;  // may be null
   const size_t max_request_bytes_;
+  const RequestMemory requests_;
   const uint32_t max_streams_;
-  const size_t max_connections_;                // 0: no limit
+  const size_t max_connections_;
   std::unique_ptr<RuntimeConnection> runtime_;  // null: there is none
-  std::vector<std::unique_ptr<Session>> callers_;
+  std::vector<Caller> callers_;
+  uint64_t calls_begun_ = 0;
   HeldBytes held_;
-  std::shared_ptr<KeptRequests> kept_;
   ForwardedCall::Registry calls_;
   bool relieves_soon_ = false;
   bool draining_ = false;

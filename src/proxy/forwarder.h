@@ -16,9 +16,12 @@
 #include "host/descriptor.h"
 #include "host/event_loop.h"
 #include "proxy/call_events.h"
+#include "rpc/parsed_bytes.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::proxy {
+
+class MessageStream;
 
 // One intercepted unary call. It is made when the call arrives, and destroyed on any thread when
 // the call is over and no copy of `decide` exists any more. Its methods run on the thread of the
@@ -29,8 +32,11 @@ class CallHandler {
   struct Answer {
     std::string message;
   };
-  // The message that is sent to the runtime, or that with which the call ends at once.
-  using Decision = std::variant<std::string, Answer, grpc::Status>;
+  // The handler's own answers, until the caller cancels.
+  using Stream = std::shared_ptr<MessageStream>;
+  // The message that is sent to the runtime, the handler's own answer or answers, or the status
+  // with which the call ends at once.
+  using Decision = std::variant<std::string, Answer, Stream, grpc::Status>;
 
   virtual ~CallHandler() = default;
 
@@ -81,6 +87,10 @@ class CallHandler {
 // that is not intercepted. Thread-safe.
 using HandlerFactory = std::function<std::unique_ptr<CallHandler>(const std::string& method)>;
 
+// About the bytes of memory that the handler of a method takes for a parsed request: many times
+// those of the request, if it has many small parts. Thread-safe.
+using ParsedBytes = std::function<size_t(const std::string& method, const std::string& request)>;
+
 // The proxy itself: HTTP/2 on both sides, on the thread of one event loop. A call that is not
 // intercepted passes as it comes, piece by piece: headers, bytes, trailers, half-close, resets, and
 // no faster than the other side reads. The request of an intercepted call waits until it is whole.
@@ -99,13 +109,16 @@ class Forwarder {
     // decided or not read. Beyond it, the largest calls of the connection that holds the most end
     // with RESOURCE_EXHAUSTED. A handler can go on with its request after its call has ended:
     // beyond as many bytes of requests that handlers have, further requests get RESOURCE_EXHAUSTED.
+    // A request counts with `parsed_bytes`, and at least 2 KiB.
     size_t max_held_bytes = size_t{256} << 20;
     // Requests of intercepted calls. A longer one gets RESOURCE_EXHAUSTED.
     size_t max_request_bytes = rpc::kMaxMessageBytes;
+    ParsedBytes parsed_bytes{};  // null: handlers parse nothing
+    // Of one request: a larger one gets RESOURCE_EXHAUSTED.
+    size_t max_parsed_bytes = rpc::kMaxParsedRequestBytes;
     uint32_t max_streams = 10'000;  // of one connection at a time
-    // 0: no limit. Beyond it, the connection that is the oldest of those without a call is closed;
-    // if all have calls, the new connection is.
-    size_t max_connections = 0;
+    // Beyond it, a connection of the process that has the most is closed (connection_limit.h).
+    size_t max_connections = 1024;
     CallEvents* events = nullptr;  // outlives the forwarder; null: nothing is reported
     // A connection to the runtime has ended or broken. Runs on the loop's thread; may be null.
     std::function<void()> runtime_lost{};

@@ -101,6 +101,14 @@ grpc::Status TooManyKept() {
       "at a time; see in alignd's status whether the runtime answers"};
 }
 
+grpc::Status TooManyParts(size_t bytes, size_t limit) {
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+          "the " + std::to_string(bytes) +
+              " bytes of the request have so many parts that it would take more than " +
+              std::to_string(limit) +
+              " bytes of memory; use fewer arguments, variables, mounts and annotations"};
+}
+
 std::string MessageReader::TakeMessage() {
   return std::exchange(*this, MessageReader(max_bytes_)).bytes_;
 }

@@ -40,6 +40,8 @@ grpc::Status MoreThanOneMessage();
 
 // RESOURCE_EXHAUSTED: see KeptRequests.
 grpc::Status TooManyKept();
+// RESOURCE_EXHAUSTED: once parsed, a request of so many bytes would take more than the limit.
+grpc::Status TooManyParts(size_t bytes, size_t limit);
 
 // The message with its prefix before it.
 std::string FrameOf(std::string message);

@@ -9,6 +9,10 @@
 
 namespace alignd::proxy {
 
+// About what a call takes without its headers and messages, and about what a handler keeps for a
+// call besides its request.
+inline constexpr size_t kCallBytes = 2048;
+
 // The bytes that all calls together hold: headers, parts of requests, requests that wait for a
 // decision or for the runtime, answers that the caller does not read. Flow control limits them for
 // each call, but not the number of calls. Used on the loop's thread.

@@ -6,7 +6,9 @@
 namespace alignd::proxy {
 namespace {
 
-constexpr size_t kMaxContinuations = 16;
+// A header list of 2 MiB, as Go's peers accept it, ends the call and not its connection: what
+// exceeds kMaxHeaderBytes is read and dropped.
+constexpr size_t kMaxContinuations = 128;
 
 }  // namespace
 

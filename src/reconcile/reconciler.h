@@ -106,15 +106,18 @@ class Reconciler {
   std::optional<std::string> CgroupOf(const std::string& id) const { return guard_.CgroupOf(id); }
 
   // As RuntimeLister::WhenListed.
-  void WhenListed(std::function<void(bool recovered)> done) { lister_.WhenListed(std::move(done)); }
+  void WhenListed(std::function<void(bool recovered)> done,
+                  RuntimeLister::Cancelled cancelled = nullptr) {
+    lister_.WhenListed(std::move(done), std::move(cancelled));
+  }
 
   // As RuntimeLister::recovered.
   bool Recovered() const { return lister_.recovered(); }
 
   // As RuntimeLister::WhenListedAnew.
-  void WhenListedAnew(RuntimeLister::Clock::time_point until,
-                      std::function<void(bool listed)> done) {
-    lister_.WhenListedAnew(until, std::move(done));
+  void WhenListedAnew(RuntimeLister::Clock::time_point until, std::function<void(bool listed)> done,
+                      RuntimeLister::Cancelled cancelled = nullptr) {
+    lister_.WhenListedAnew(until, std::move(done), std::move(cancelled));
   }
 
   // As CpusetUpdater::BeforeStart.

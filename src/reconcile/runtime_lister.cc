@@ -1,6 +1,7 @@
 #include "reconcile/runtime_lister.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <utility>
@@ -8,6 +9,8 @@
 namespace alignd::reconcile {
 
 namespace {
+
+constexpr size_t kMinDropped = 1'000;  // waiters before those whose callers have gone are dropped
 
 // Whether an unmanaged container has what its key is assigned: it takes over the CPUs of its
 // predecessor. It has no devices, and its memory may be on any node.
@@ -56,32 +59,37 @@ void RuntimeLister::Relist() {
   task_.RunSoon();
 }
 
-void RuntimeLister::WhenListed(std::function<void(bool)> done) {
-  bool waits = false;
-  {
-    const MutexLock lock(mutex_);
-    waits = !recovered_ && !stopping_;
-    if (waits) waiters_.push_back({std::move(done), std::nullopt});
-  }
-  if (waits) {
-    task_.RunSoon();
-  } else {
-    done(recovered_);
-  }
+void RuntimeLister::WhenListed(std::function<void(bool)> done, Cancelled cancelled) {
+  if (AddWaiter({.done = done, .since = std::nullopt, .cancelled = std::move(cancelled)})) return;
+  done(recovered_);
 }
 
-void RuntimeLister::WhenListedAnew(Clock::time_point until, std::function<void(bool)> done) {
-  bool waits = false;
+void RuntimeLister::WhenListedAnew(Clock::time_point until, std::function<void(bool)> done,
+                                   Cancelled cancelled) {
+  const Clock::time_point now = Clock::now();
+  if (AddWaiter({.done = done, .since = now, .until = until, .cancelled = std::move(cancelled)})) {
+    return;
+  }
+  done(false);
+}
+
+bool RuntimeLister::AddWaiter(Waiter waiter) {
+  std::vector<Waiter> gone;  // destroyed without the lock
   {
     const MutexLock lock(mutex_);
-    waits = !stopping_;
-    if (waits) waiters_.push_back({std::move(done), Clock::now(), until});
+    if (stopping_ || (!waiter.since && recovered_)) return false;
+    waiters_.push_back(std::move(waiter));
+    if (waiters_.size() >= drop_at_) {
+      const auto first_gone = std::stable_partition(
+          waiters_.begin(), waiters_.end(),
+          [](const Waiter& waits) { return waits.cancelled == nullptr || !*waits.cancelled; });
+      gone.assign(std::make_move_iterator(first_gone), std::make_move_iterator(waiters_.end()));
+      waiters_.erase(first_gone, waiters_.end());
+      drop_at_ = std::max(kMinDropped, 2 * waiters_.size());
+    }
   }
-  if (waits) {
-    task_.RunSoon();
-  } else {
-    done(false);
-  }
+  task_.RunSoon();
+  return true;
 }
 
 void RuntimeLister::AnswerWaiters(bool listed) {

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,8 @@ namespace alignd::reconcile {
 class RuntimeLister {
  public:
   using Clock = std::chrono::steady_clock;
+  // Whether the caller that waits has gone; null: it does not go.
+  using Cancelled = std::shared_ptr<const std::atomic<bool>>;
 
   struct Options {
     std::chrono::milliseconds period{10'000};  // between listings
@@ -58,22 +62,31 @@ class RuntimeLister {
   // released. If it has, the answer comes at once. If not, the answer comes at the end of the
   // listing that is under way, or of one that begins now. A runtime that is not available ends the
   // wait; one that hangs extends it up to the timeout of our own calls. On any thread.
-  void WhenListed(std::function<void(bool recovered)> done) EXCLUDES(mutex_);
+  // For a caller that has gone, `done` may be dropped without an answer: while a runtime hangs,
+  // callers that come and go again leave little.
+  void WhenListed(std::function<void(bool recovered)> done, Cancelled cancelled = nullptr)
+      EXCLUDES(mutex_);
 
   // Whether the runtime has been listed since the start. Thread-safe; does not list it.
   bool recovered() const { return recovered_; }
 
   // As Relist, and answers whether a listing that began after this call has succeeded.
-  // The answer comes at the end of that listing, or at `until`. On any thread.
-  void WhenListedAnew(Clock::time_point until, std::function<void(bool listed)> done)
-      EXCLUDES(mutex_);
+  // The answer comes at the end of that listing, or at `until`. On any thread. `cancelled` as for
+  // WhenListed.
+  void WhenListedAnew(Clock::time_point until, std::function<void(bool listed)> done,
+                      Cancelled cancelled = nullptr) EXCLUDES(mutex_);
 
  private:
   struct Waiter {
     std::function<void(bool)> done;
     std::optional<Clock::time_point> since;  // waits for a listing that begins from then on
     Clock::time_point until = Clock::time_point::max();
+    Cancelled cancelled{};
   };
+
+  // Adds the waiter and answers true, unless alignd is stopping, or the waiter's listing has ended.
+  // Drops those whose callers have gone, whenever the waiters have doubled.
+  bool AddWaiter(Waiter waiter) EXCLUDES(mutex_);
 
   // Answers when the next listing is due.
   Clock::time_point Run() EXCLUDES(mutex_);
@@ -103,6 +116,7 @@ class RuntimeLister {
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::optional<Result<RuntimeListing>> answer_ GUARDED_BY(mutex_);  // of the runtime
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);                   // for a listing's end
+  size_t drop_at_ GUARDED_BY(mutex_) = 0;                            // so many waiters
 
   // Used by the task only.
   bool under_way_ = false;  // a listing

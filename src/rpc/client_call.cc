@@ -1,5 +1,6 @@
 #include "rpc/client_call.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -11,6 +12,8 @@
 #include <future>
 #include <utility>
 #include <vector>
+
+#include "rpc/parsed_bytes.h"
 
 namespace alignd::rpc {
 namespace {
@@ -33,6 +36,14 @@ std::string Describe(const grpc::ByteBuffer& bytes) {
   }
   if (bytes.Length() > count) shown += " ...";
   return std::to_string(bytes.Length()) + " bytes (" + shown + ")";
+}
+
+bool TakesTooMuch(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type) {
+  grpc::ByteBuffer copy(bytes);
+  grpc::ProtoBufferReader reader(&copy);
+  if (!reader.status().ok()) return false;  // it cannot be decoded
+  google::protobuf::io::CodedInputStream in(&reader);
+  return ParsedBytes(in, type, kMaxParsedAnswerBytes) > kMaxParsedAnswerBytes;
 }
 
 }  // namespace
@@ -63,6 +74,12 @@ grpc::ByteBuffer Encode(const google::protobuf::Message& message) {
 
 grpc::Status Decode(const grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
   if (!bytes.Valid()) return {grpc::StatusCode::INTERNAL, "success without an answer"};
+  if (TakesTooMuch(bytes, *message.GetDescriptor())) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+            Describe(bytes) + " have so many parts that " + message.GetTypeName() +
+                " would take more than " + std::to_string(kMaxParsedAnswerBytes) +
+                " bytes of memory"};
+  }
   grpc::ByteBuffer copy(bytes);  // reading consumes; the slices themselves are shared
   grpc::ProtoBufferReader reader(&copy);
   if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return grpc::Status::OK;

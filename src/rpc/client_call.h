@@ -26,7 +26,8 @@ void KeepCallbackThreads();
 
 grpc::ByteBuffer Encode(const google::protobuf::Message& message);
 
-// Not OK: INTERNAL, as from a peer in Go, with the first bytes in hexadecimal.
+// Not OK: INTERNAL, as from a peer in Go, with the first bytes in hexadecimal; RESOURCE_EXHAUSTED
+// if the message would take more memory than kMaxParsedAnswerBytes.
 grpc::Status Decode(const grpc::ByteBuffer& bytes, google::protobuf::Message& message);
 
 // One unary call of `method` ("/package.Service/Method"). `done` runs once, on gRPC's threads;

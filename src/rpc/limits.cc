@@ -10,20 +10,11 @@ namespace {
 // keep the default: the metadata of their callers are short, and are held while a call is open.
 constexpr int kMaxMetadataBytes = 1024 * 1024;
 
-// Calls of one connection at a time: gRPC's callers wait when they have reached it. gRPC enforces
-// it once the caller has acknowledged it, which the kubelet does. Sockets with other callers are
-// served by service::UnaryServer.
-constexpr int kMaxStreams = 100;
-
 }  // namespace
 
 void SetLimits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
-}
-
-void LimitCallers(grpc::ServerBuilder& builder) {
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
 }
 
 void SetLimits(grpc::ChannelArguments& arguments) {

@@ -11,7 +11,4 @@ namespace alignd::rpc {
 void SetLimits(grpc::ServerBuilder& builder);
 void SetLimits(grpc::ChannelArguments& arguments);
 
-// For servers whose caller is the kubelet: the calls of one connection at a time are limited.
-void LimitCallers(grpc::ServerBuilder& builder);
-
 }  // namespace alignd::rpc

@@ -5,13 +5,13 @@
 #include <chrono>
 #include <cstddef>
 
+#include "proxy/grpc_framing.h"
+#include "rpc/parsed_bytes.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::service {
 namespace {
 
-// Requests have a few names and paths.
-constexpr size_t kMaxRequestBytes = 64 << 10;
 constexpr size_t kMaxHeldBytes = 64 << 20;  // of all calls; an answer has at most 16 MiB
 constexpr uint32_t kMaxStreams = 100;
 constexpr size_t kMaxConnections = 256;
@@ -47,6 +47,20 @@ class Handler final : public proxy::CallHandler {
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
+// Answers a call with a stream.
+class StreamHandler final : public proxy::CallHandler {
+ public:
+  explicit StreamHandler(StreamMethod method) : method_(std::move(method)) {}
+
+  void OnRequest(std::string /*request*/, std::function<void(Decision)> decide) override {
+    decide(Stream(method_()));
+  }
+  void OnResponse(const grpc::Status& /*status*/, const std::string* /*response*/) override {}
+
+ private:
+  const StreamMethod method_;
+};
+
 // Ends a call of a method that does not exist.
 class UnknownMethod final : public proxy::CallHandler {
  public:
@@ -64,6 +78,17 @@ class UnknownMethod final : public proxy::CallHandler {
 
 }  // namespace
 
+bool ReadRequest(const Call& call, google::protobuf::Message& request) {
+  constexpr size_t kMax = rpc::kMaxParsedRequestBytes;
+  if (rpc::ParsedBytes(call.request, *request.GetDescriptor(), kMax) > kMax) {
+    call.answer(proxy::TooManyParts(call.request.size(), kMax));
+    return false;
+  }
+  if (request.ParseFromString(call.request)) return true;
+  call.answer(grpc::Status(grpc::StatusCode::INTERNAL, "the request cannot be parsed"));
+  return false;
+}
+
 Method OnQueue(TaskQueue& queue, Method method) {
   return [&queue, method = std::move(method)](Call call) {
     if (queue.size() >= kMaxWaiting) {
@@ -78,19 +103,24 @@ Method OnQueue(TaskQueue& queue, Method method) {
 
 Result<std::unique_ptr<UnaryServer>> UnaryServer::Start(std::shared_ptr<host::EventLoop> loop,
                                                         const std::string& endpoint,
-                                                        Methods methods) {
+                                                        Methods methods, StreamMethods streams,
+                                                        size_t max_request_bytes) {
   Result<host::Descriptor> listening = rpc::OpenListening(endpoint);
   if (!listening.ok()) return listening.error();
   const std::string path = *rpc::SocketPath(endpoint);
   proxy::Forwarder::Settings settings;
-  settings.handlers = [methods = std::move(methods)](
+  settings.handlers = [methods = std::move(methods), streams = std::move(streams)](
                           const std::string& name) -> std::unique_ptr<proxy::CallHandler> {
-    const auto method = methods.find(name);
-    if (method == methods.end()) return std::make_unique<UnknownMethod>(name);
-    return std::make_unique<Handler>(method->second);
+    if (const auto method = methods.find(name); method != methods.end()) {
+      return std::make_unique<Handler>(method->second);
+    }
+    if (const auto stream = streams.find(name); stream != streams.end()) {
+      return std::make_unique<StreamHandler>(stream->second);
+    }
+    return std::make_unique<UnknownMethod>(name);
   };
   settings.max_held_bytes = kMaxHeldBytes;
-  settings.max_request_bytes = kMaxRequestBytes;
+  settings.max_request_bytes = max_request_bytes;
   settings.max_streams = kMaxStreams;
   settings.max_connections = kMaxConnections;
   auto forwarder =

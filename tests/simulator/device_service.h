@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
-#include "rpc/latest_stream.h"
 #include "simulator/device_plugin.h"
 #include "simulator/device_profile.h"
+#include "simulator/latest_stream.h"
 #include "sync/mutex.h"
 
 namespace alignd::simulator {
@@ -49,7 +49,7 @@ class DevicePlugin::Service : public v1beta1::DevicePlugin::CallbackService {
  private:
   Manner manner() const EXCLUDES(mutex_);
 
-  rpc::LatestStream<v1beta1::ListAndWatchResponse> lists_;  // thread-safe
+  LatestStream<v1beta1::ListAndWatchResponse> lists_;  // thread-safe
 
   mutable Mutex mutex_;
   DeviceProfile profile_ GUARDED_BY(mutex_);

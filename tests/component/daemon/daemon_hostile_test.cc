@@ -1,9 +1,11 @@
 // Hostile clients, a hostile device plugin, a hostile runtime and noise on every socket, at random
 // and all at once, for ALIGND_HOSTILE_SECONDS. What must hold meanwhile: no CPU and no device is
 // used by two pods, no container exists without the devices that its pod requests, the state files
-// can be read, every call is answered before its deadline, and threads and pods do not pile up.
+// can be read, every call is answered before its deadline, and threads, pods and memory do not pile
+// up.
 // Afterwards everything is free again. ALIGND_SEED repeats the choices, not the threads' timing.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -28,29 +30,17 @@
 #include "core/property_seed.h"
 #include "daemon_fixture.h"
 #include "host/descriptor.h"
+#include "hostile_callers.h"
 
 namespace alignd::daemon {
 namespace {
 
-using Random = std::mt19937_64;
-
 constexpr int kHostileClients = 4;
 constexpr size_t kPodsOfAHostileClient = 6;
 constexpr size_t kMaxThreads = 300;
+// Of daemon, simulators and callers together, where the allocator counts (not under a sanitizer).
+constexpr size_t kMaxMemory = size_t{768} << 20;
 constexpr char kWanted[] = "devices-wanted";  // a label: how many devices the container requests
-
-template <typename Values>
-const auto& OneOf(const Values& values, Random& random) {
-  return *(std::begin(values) + static_cast<std::ptrdiff_t>(random() % std::size(values)));
-}
-
-bool Chance(int one_in, Random& random) { return random() % static_cast<uint64_t>(one_in) == 0; }
-
-std::string Noise(size_t size, Random& random) {
-  std::string bytes(size, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
 
 // Which pod's containers use which device.
 class DeviceWatch {
@@ -118,6 +108,7 @@ class DaemonHostile : public DaemonTest {
     options.plugin_preference_timeout = milliseconds(500);
     options.plugin_pre_start_timeout = milliseconds(500);
     options.plugin_patience = milliseconds(500);
+    options.plugin_connect_timeout = milliseconds(500);
     options.runtime_timeout = seconds(2);
     options.log_level = "error";
     return options;
@@ -325,6 +316,7 @@ class DaemonHostile : public DaemonTest {
     ASSERT_TRUE(devices.ok()) << devices.error().Text();
     const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
     EXPECT_LT(static_cast<size_t>(threads), kMaxThreads);
+    EXPECT_LT(mallinfo2().uordblks, kMaxMemory);
     EXPECT_LT(daemon_->KnownPods().size(), kHostileClients * kPodsOfAHostileClient * 20);
   }
 
@@ -348,6 +340,9 @@ TEST_F(DaemonHostile, KeepsItsPromises) {
   threads.emplace_back([this, seed = random()] { DisturbPlugin(Random(seed)); });
   threads.emplace_back([this, seed = random()] { DisturbRuntime(Random(seed)); });
   threads.emplace_back([this, seed = random()] { DisturbSockets(Random(seed)); });
+  const HostileCallers callers(DaemonOptions(), over_);
+  threads.emplace_back([&, seed = random()] { callers.FloodServices(Random(seed)); });
+  threads.emplace_back([&, seed = random()] { callers.DisturbStreams(Random(seed)); });
   const auto end =
       std::chrono::steady_clock::now() + seconds(FromEnvironment("ALIGND_HOSTILE_SECONDS", 20));
   while (std::chrono::steady_clock::now() < end && !HasFatalFailure()) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -110,6 +111,32 @@ TEST_F(RuntimeListerTest, OneListingAnswersAllCallersThatWait) {
   for (std::future<bool>& answer : answers) EXPECT_TRUE(answer.get());
   // On a slow machine, some callers come after a listing has begun.
   EXPECT_LE(Listings(), 5U);
+}
+
+// While the runtime does not answer, callers that come and go again leave little.
+TEST_F(RuntimeListerTest, CallersThatHaveGoneAreDropped) {
+  Start(hours(24));
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(Ask(ListerClock::now() + seconds(600)).get());  // the next listing is hours away
+  constexpr int kCallers = 10'000;
+  const auto waits = std::make_shared<int>();  // each waiter has a copy
+  const ListerClock::time_point until = ListerClock::now() + hours(1);
+  const auto patient = std::make_shared<std::atomic<bool>>(false);
+  lister_->WhenListedAnew(
+      until, [waits](bool) {}, patient);
+  for (int caller = 0; caller < kCallers; ++caller) {
+    const auto gone = std::make_shared<std::atomic<bool>>(false);
+    lister_->WhenListedAnew(
+        until, [waits](bool) { FAIL() << "dropped"; }, gone);
+    *gone = true;
+  }
+  EXPECT_LE(waits.use_count(), 1'002);
+  *patient = true;
+  for (int caller = 0; caller < 1'000; ++caller) {
+    lister_->WhenListedAnew(
+        until, [](bool) {}, patient);
+  }
+  EXPECT_EQ(waits.use_count(), 1) << "also those that were there before";
 }
 
 }  // namespace

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "edge/hand_written.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -91,6 +94,26 @@ TEST_F(MirrorOffer, KubeletThatIsDownForLongFindsOneOffer) {
   EXPECT_EQ(std::distance(fs::directory_iterator(Registry()), fs::directory_iterator()), 1);
   StopDaemon();
   EXPECT_TRUE(fs::is_empty(Registry()));
+}
+
+// gRPC's server held a caller to its calls at a time only if the caller acknowledged that limit:
+// 100,000 calls took gigabytes.
+TEST_F(MirrorOffer, FloodOfCallsIsRefused) {
+  Start();
+  StartGpus();
+  ASSERT_TRUE(Eventually([&] { return fs::exists(Socket()); }));
+  testing::HandWritten flood(Socket());
+  constexpr uint32_t kCalls = 1000;
+  for (uint32_t i = 0; i < kCalls; ++i) {
+    ASSERT_TRUE(flood.Send(flood.CallFrames(2 * i + 1, "/v1beta1.DevicePlugin/ListAndWatch")));
+  }
+  for (uint32_t refused = 0; refused < kCalls - 100;) {
+    const std::optional<uint8_t> type = flood.NextFrame();
+    ASSERT_TRUE(type) << "closed after " << refused << " refused streams";
+    if (*type == NGHTTP2_RST_STREAM) ++refused;
+  }
+  StartUnforgivingKubelet();
+  EXPECT_TRUE(kubelet_->WaitUntilHealthy(kGpu, AllGpus(), kPatience));
 }
 
 }  // namespace

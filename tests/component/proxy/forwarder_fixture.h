@@ -61,12 +61,15 @@ class ForwarderTest : public ::testing::Test {
 
   void StartForwarder(
       HandlerFactory handlers = [](const std::string&) { return nullptr; },
-      size_t max_held_bytes = size_t{256} << 20) {
+      size_t max_held_bytes = size_t{256} << 20, ParsedBytes parsed_bytes = {}) {
     auto listening = rpc::OpenListening(ForwarderEndpoint());
     ASSERT_TRUE(listening.ok()) << listening.error().message;
-    auto forwarder = Forwarder::Start(
-        loop_, std::move(listening).value(),
-        {BackendEndpoint(), std::move(handlers), std::chrono::seconds(1), max_held_bytes});
+    auto forwarder = Forwarder::Start(loop_, std::move(listening).value(),
+                                      {.runtime_socket = BackendEndpoint(),
+                                       .handlers = std::move(handlers),
+                                       .served_within = std::chrono::seconds(1),
+                                       .max_held_bytes = max_held_bytes,
+                                       .parsed_bytes = std::move(parsed_bytes)});
     ASSERT_TRUE(forwarder.ok()) << forwarder.error().message;
     forwarder_ = std::move(forwarder).value();
     auto caller = rpc::Dial(ForwarderEndpoint());

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "forwarder_fixture.h"
@@ -84,6 +85,15 @@ class ForwarderMemory : public ForwarderTest {
     ASSERT_TRUE(done.Wait());
   }
 
+  static bool Eventually(const std::function<bool()>& is_so) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!is_so()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
+  }
+
   void Connect() {
     host::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
@@ -155,6 +165,12 @@ class EndedCalls final : public StreamEvents {
     if (code != NGHTTP2_NO_ERROR) Count("reset " + std::to_string(code));
   }
 
+  // Calls that ended with RESOURCE_EXHAUSTED.
+  size_t exhausted() {
+    const MutexLock lock(mutex_);
+    const auto found = ends_.find(std::to_string(grpc::StatusCode::RESOURCE_EXHAUSTED));
+    return found == ends_.end() ? 0 : found->second;
+  }
   // Waits for so many ends like that.
   bool Wait(const std::string& end, size_t calls) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -217,6 +233,75 @@ TEST_F(ForwarderMemory, RequestsOfCallersThatHaveGoneAreLimited) {
   EXPECT_TRUE(later->all_are_held.Wait());
   OnLoop([&] { later->decisions.clear(); });
   EXPECT_EQ(fourth.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// Only the bytes of such requests were counted, not what a handler keeps for each: millions of
+// small requests could wait for a runtime that did not answer.
+TEST_F(ForwarderMemory, SmallRequestsOfCallersThatHaveGoneAreLimited) {
+  StartForwarder(
+      [this](const std::string& method) -> std::unique_ptr<CallHandler> {
+        return method == kHeldMethod ? std::make_unique<HoldingHandler>(held_) : nullptr;
+      },
+      kMaxHeld);
+  Connect();
+  const auto held = std::make_shared<HeldCalls>();
+  OnLoop([&] { held_ = held; });
+  constexpr size_t kCalls = 4'000;  // of some bytes each
+  EndedCalls ends;
+  for (size_t i = 0; i < kCalls; ++i) {
+    OnLoop([&] {
+      const auto stream = session_->Request(RequestHeaders(kHeldMethod), ends);
+      ASSERT_TRUE(stream);
+      session_->Write(*stream, FrameOf("request"));
+      session_->End(*stream);
+    });
+    if (i % 100 != 99) continue;
+    // The caller goes, and comes again.
+    ASSERT_TRUE(Eventually([&] {
+      size_t known = 0;
+      OnLoop([&] { known = held->decisions.size() + ends.exhausted(); });
+      return known == i + 1;
+    }));
+    OnLoop([&] { session_->Close(); });
+    Connect();
+  }
+  size_t kept = 0;
+  OnLoop([&] { kept = held->decisions.size(); });
+  EXPECT_LE(kept, kMaxHeld / 2048);
+  EXPECT_GT(kept, kMaxHeld / 4096);
+  OnLoop([&] {
+    held->decisions.clear();
+    session_.reset();
+  });
+}
+
+// A request of many small parts takes many times its bytes once it is parsed.
+TEST_F(ForwarderMemory, ParsedRequestsAreLimited) {
+  constexpr size_t kTimes = 100;
+  StartForwarder(
+      [this](const std::string& method) -> std::unique_ptr<CallHandler> {
+        return method == kHeldMethod ? std::make_unique<HoldingHandler>(held_) : nullptr;
+      },
+      kMaxHeld,
+      [](const std::string& method, const std::string& request) {
+        EXPECT_EQ(method, kHeldMethod);
+        return kTimes * request.size();
+      });
+  const RawAnswer refused =
+      Call(kHeldMethod, std::string(rpc::kMaxParsedRequestBytes / kTimes + 1, 'a'));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(refused.status.error_message().find("so many parts"), std::string::npos);
+  const auto held = std::make_shared<HeldCalls>();
+  held->wanted = 1;
+  OnLoop([&] { held_ = held; });
+  const std::string request(kMaxHeld / kTimes / 3 * 2, 'a');
+  RawCall first(caller_, kHeldMethod, SetPatience);
+  EXPECT_TRUE(first.Write(request));
+  ASSERT_TRUE(held->all_are_held.Wait());
+  EXPECT_EQ(Call(kHeldMethod, request).status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
+      << "two of them exceed the limit";
+  OnLoop([&] { held->decisions.clear(); });
+  EXPECT_EQ(first.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 // Each call held as much as its caller sent, and nothing limited the sum: 2.3 GB by one connection.

@@ -49,6 +49,16 @@ TEST_F(ClientCall, ReturnsTheAnswer) {
   EXPECT_EQ(response_.SerializeAsString(), answer.SerializeAsString());
 }
 
+// Two bytes for a part of a list become hundreds: a plugin's answer of 16 MiB took gigabytes.
+TEST_F(ClientCall, AnswerOfTooManyPartsIsAnError) {
+  std::string parts;
+  while (parts.size() < 8 << 20) parts += std::string("\x0a\0", 2);
+  const grpc::Status status = Call(parts);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(status.error_message().find("have so many parts"), std::string::npos);
+  EXPECT_EQ(response_.container_responses_size(), 0);
+}
+
 TEST_F(ClientCall, TakesNoBytesForAnEmptyMessage) {
   EXPECT_TRUE(Call("").ok());
   EXPECT_EQ(response_.container_responses_size(), 0);

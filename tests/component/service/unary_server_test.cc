@@ -3,12 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <nghttp2/nghttp2.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -22,10 +18,11 @@
 
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
 #include "edge/fake_tree.h"
+#include "edge/hand_written.h"
 #include "edge/loop_thread.h"
 #include "edge/raw_call.h"
-#include "host/descriptor.h"
 #include "rpc/unix_socket.h"
+#include "service/latest_message.h"
 #include "sync/mutex.h"
 #include "sync/task_queue.h"
 
@@ -34,6 +31,7 @@ namespace {
 
 using grpc::StatusCode;
 using testing::CallUnary;
+using testing::HandWritten;
 using testing::RawAnswer;
 
 constexpr char kMethod[] = "/test.Service/Method";
@@ -42,8 +40,9 @@ void Echo(const Call& call) { call.answer(call.request); }
 
 class UnaryServerTest : public ::testing::Test {
  protected:
-  void Serve(Methods methods) {
-    auto server = UnaryServer::Start(services_.loop(), Socket(), std::move(methods));
+  void Serve(Methods methods, StreamMethods streams = {}) {
+    auto server =
+        UnaryServer::Start(services_.loop(), Socket(), std::move(methods), std::move(streams));
     ASSERT_TRUE(server.ok()) << server.error().Text();
     server_ = *std::move(server);
     caller_ = *rpc::Dial(Socket());
@@ -56,92 +55,6 @@ class UnaryServerTest : public ::testing::Test {
   TaskQueue queue_{"test"};
   std::unique_ptr<UnaryServer> server_;
   std::shared_ptr<grpc::Channel> caller_;
-};
-
-// A connection whose other end writes HTTP/2 by hand.
-class HandWritten {
- public:
-  explicit HandWritten(const std::string& path)
-      : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(path, address.sun_path);
-    EXPECT_EQ(connect(socket_.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    nghttp2_hd_deflate_new(&deflater_, 0);  // without a dynamic table: the same bytes each time
-    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    Send(Frame(NGHTTP2_SETTINGS, 0, 0, ""));
-  }
-  HandWritten(const HandWritten&) = delete;
-  HandWritten& operator=(const HandWritten&) = delete;
-  ~HandWritten() { nghttp2_hd_deflate_del(deflater_); }
-
-  static std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, std::string_view payload) {
-    std::string frame;
-    for (const int shift : {16, 8, 0}) frame += static_cast<char>(payload.size() >> shift & 0xff);
-    frame += {static_cast<char>(type), static_cast<char>(flags)};
-    for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(stream >> shift & 0xff);
-    return frame.append(payload);
-  }
-
-  // Begins a call, with its whole message.
-  std::string CallFrames(uint32_t stream) {
-    const std::vector<std::pair<std::string, std::string>> headers = {
-        {":method", "POST"},         {":scheme", "http"}, {":path", kMethod},
-        {":authority", "localhost"}, {"te", "trailers"},  {"content-type", "application/grpc"}};
-    std::vector<nghttp2_nv> list;
-    for (const auto& [name, value] : headers) {
-      list.push_back({reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
-                      reinterpret_cast<uint8_t*>(const_cast<char*>(value.data())), name.size(),
-                      value.size(), NGHTTP2_NV_FLAG_NONE});
-    }
-    std::array<uint8_t, 1024> block;
-    const ssize_t size =
-        nghttp2_hd_deflate_hd(deflater_, block.data(), block.size(), list.data(), list.size());
-    EXPECT_GT(size, 0);
-    return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, stream,
-                 {reinterpret_cast<char*>(block.data()), static_cast<size_t>(size)}) +
-           Frame(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, stream, std::string(5, '\0'));
-  }
-
-  // All of it; EPIPE if the server has closed the connection.
-  bool Send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return false;
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    }
-    return true;
-  }
-
-  // The type of the next frame, waited for; nullopt at the end of the connection.
-  std::optional<uint8_t> NextFrame() {
-    std::string header;
-    if (!Read(header, 9)) return std::nullopt;
-    const auto at = [&](size_t i) { return size_t{static_cast<unsigned char>(header[i])}; };
-    std::string payload;
-    if (!Read(payload, at(0) << 16 | at(1) << 8 | at(2))) return std::nullopt;
-    return static_cast<uint8_t>(header[3]);
-  }
-
-  bool IsClosed() {
-    while (NextFrame()) {
-    }
-    return true;
-  }
-
- private:
-  bool Read(std::string& into, size_t size) {
-    into.resize(size);
-    for (size_t done = 0; done < size;) {
-      const ssize_t got = read(socket_.fd(), into.data() + done, size - done);
-      if (got <= 0) return false;
-      done += static_cast<size_t>(got);
-    }
-    return true;
-  }
-
-  const host::Descriptor socket_;
-  nghttp2_hd_deflater* deflater_ = nullptr;
 };
 
 // Keeps the calls that it gets.
@@ -211,7 +124,7 @@ TEST_F(UnaryServerTest, HoldsACallerToItsStreamsThatNeverAcknowledgesTheLimit) {
   HandWritten caller(Socket());
   constexpr uint32_t kCalls = 1000;
   for (uint32_t i = 0; i < kCalls; ++i) {
-    ASSERT_TRUE(caller.Send(caller.CallFrames(2 * i + 1)));
+    ASSERT_TRUE(caller.Send(caller.CallFrames(2 * i + 1, kMethod)));
   }
   for (uint32_t refused = 0; refused < kCalls - 100;) {
     const std::optional<uint8_t> type = caller.NextFrame();
@@ -226,11 +139,89 @@ TEST_F(UnaryServerTest, HoldsACallerToItsStreamsThatNeverAcknowledgesTheLimit) {
   }
 }
 
+// A header list of 1 MB ended its whole connection.
+TEST_F(UnaryServerTest, HeadersThatAreTooLongEndTheirCallAlone) {
+  Keeper keeper;
+  Serve({{kMethod, keeper.method()}});
+  HandWritten caller(Socket());
+  ASSERT_TRUE(caller.Send(caller.CallFrames(1, kMethod)));
+  ASSERT_TRUE(caller.Send(caller.LongHeaderFrames(3, 1000)));
+  ASSERT_TRUE(caller.Send(caller.CallFrames(5, kMethod)));
+  keeper.WaitFor(2);
+  for (const Call& call : keeper.Take()) {
+    EXPECT_FALSE(call.IsCancelled());
+    call.answer("");
+  }
+  int answers = 0;
+  int resets = 0;
+  while (answers < 2) {
+    const std::optional<uint8_t> type = caller.NextFrame();
+    ASSERT_TRUE(type) << "the connection has ended";
+    if (*type == NGHTTP2_DATA) ++answers;
+    if (*type == NGHTTP2_RST_STREAM) ++resets;
+  }
+  EXPECT_EQ(resets, 1);
+}
+
+TEST_F(UnaryServerTest, StreamsTheLatestMessage) {
+  LatestMessage latest;
+  Serve({}, {{kMethod, [&] { return latest.Watch(); }}});
+  latest.Set("first");
+  EXPECT_FALSE(latest.IsWatched());
+  {
+    testing::RawCall call(caller_, kMethod);
+    call.Write("");
+    call.WritesDone();
+    EXPECT_EQ(call.Read(), "first");
+    EXPECT_TRUE(latest.IsWatched());
+    latest.Set("second");
+    EXPECT_EQ(call.Read(), "second");
+    // What a caller does not read is skipped: messages that fill its window, and then the last.
+    const std::string large(1 << 20, 'x');
+    for (int i = 0; i < 100; ++i) latest.Set(large + std::to_string(i));
+    int messages = 0;
+    while (call.Read() != large + "99") ++messages;
+    EXPECT_LT(messages, 99);
+    call.context().TryCancel();
+  }
+  while (latest.IsWatched()) usleep(1000);
+  latest.Set("without watchers");
+  testing::RawCall late(caller_, kMethod);
+  late.Write("");
+  EXPECT_EQ(late.Read(), "without watchers");
+  server_.reset();
+  EXPECT_EQ(late.Read(), std::nullopt);
+  EXPECT_FALSE(late.Finish().ok());
+  EXPECT_FALSE(latest.IsWatched());
+}
+
+// Whoever reads nothing holds one message, and no more calls than others.
+TEST_F(UnaryServerTest, StreamsThatAreNotReadAreLimited) {
+  LatestMessage latest;
+  Serve({}, {{kMethod, [&] { return latest.Watch(); }}});
+  latest.Set(std::string(4 << 20, 'x'));
+  HandWritten caller(Socket());
+  constexpr uint32_t kCalls = 1000;
+  for (uint32_t i = 0; i < kCalls; ++i) {
+    ASSERT_TRUE(caller.Send(caller.CallFrames(2 * i + 1, kMethod)));
+  }
+  // All but 100 are refused, and most of these are ended: together they would hold 400 MiB.
+  for (uint32_t ended = 0; ended < kCalls - 20;) {
+    const std::optional<uint8_t> type = caller.NextFrame();
+    ASSERT_TRUE(type) << "closed after " << ended << " ended streams";
+    if (*type == NGHTTP2_RST_STREAM) ++ended;
+  }
+  testing::RawCall other(caller_, kMethod);
+  other.Write("");
+  EXPECT_EQ(other.Read()->size(), size_t{4 << 20});
+  other.context().TryCancel();
+}
+
 TEST_F(UnaryServerTest, ReportsThatTheCallerHasGone) {
   Keeper keeper;
   Serve({{kMethod, keeper.method()}});
   std::optional<HandWritten> caller(std::in_place, Socket());
-  ASSERT_TRUE(caller->Send(caller->CallFrames(1)));
+  ASSERT_TRUE(caller->Send(caller->CallFrames(1, kMethod)));
   keeper.WaitFor(1);
   const std::vector<Call> calls = keeper.Take();
   EXPECT_FALSE(calls[0].IsCancelled());
@@ -244,7 +235,7 @@ TEST_F(UnaryServerTest, ClosesIdleConnectionsToServeNewOnes) {
   Serve({{kMethod, keeper.method()}, {"/test.Service/Echo", Echo}});
   std::vector<std::unique_ptr<HandWritten>> callers;
   callers.push_back(std::make_unique<HandWritten>(Socket()));
-  ASSERT_TRUE(callers[0]->Send(callers[0]->CallFrames(1)));
+  ASSERT_TRUE(callers[0]->Send(callers[0]->CallFrames(1, kMethod)));
   keeper.WaitFor(1);
   while (callers.size() < 300) callers.push_back(std::make_unique<HandWritten>(Socket()));
   EXPECT_EQ(CallUnary(caller_, "/test.Service/Echo", "served").message, "served");
@@ -263,12 +254,12 @@ TEST_F(UnaryServerTest, RefusesWhatTheQueueCannotTake) {
           })}});
   std::vector<std::unique_ptr<HandWritten>> callers;
   callers.push_back(std::make_unique<HandWritten>(Socket()));
-  ASSERT_TRUE(callers[0]->Send(callers[0]->CallFrames(1)));
+  ASSERT_TRUE(callers[0]->Send(callers[0]->CallFrames(1, kMethod)));
   while (!runs) usleep(1000);
   for (int i = 0; i < 2; ++i) {
     callers.push_back(std::make_unique<HandWritten>(Socket()));
     for (uint32_t call = 0; call < 60; ++call) {
-      ASSERT_TRUE(callers.back()->Send(callers.back()->CallFrames(2 * call + 1)));
+      ASSERT_TRUE(callers.back()->Send(callers.back()->CallFrames(2 * call + 1, kMethod)));
     }
   }
   while (queue_.size() < kMaxWaiting) usleep(1000);
@@ -283,7 +274,7 @@ TEST_F(UnaryServerTest, RemovesItsSocketAndEndsWhatWaits) {
   Keeper keeper;
   Serve({{kMethod, keeper.method()}});
   HandWritten caller(Socket());
-  ASSERT_TRUE(caller.Send(caller.CallFrames(1)));
+  ASSERT_TRUE(caller.Send(caller.CallFrames(1, kMethod)));
   keeper.WaitFor(1);
   server_.reset();
   EXPECT_FALSE(std::filesystem::exists(Socket()));

@@ -10,7 +10,7 @@
 
 #include "sync/mutex.h"
 
-namespace alignd::rpc {
+namespace alignd::simulator {
 
 // Thread-safe. Outlives the server on which it is watched.
 template <typename Message>
@@ -103,4 +103,4 @@ class LatestStream {
   std::set<Watcher*> watchers_ GUARDED_BY(mutex_);
 };
 
-}  // namespace alignd::rpc
+}  // namespace alignd::simulator
