@@ -31,16 +31,8 @@ Result<admission::Node> MakeNode(const Options& options) {
                                                         : host::ReadConfigFile(options.config);
   if (!config.ok()) return config.error();
   if (options.compatibility) config->compatibility = *options.compatibility;
-  // The decisions are made in `alignctl simulate` and `plan` only. Quotas, resizes, metrics and the
-  // pod resources service do not yet know CPUs that the containers of a pod share.
-  if (PodLevelResourceManagersOn(*config)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the feature gate PodLevelResourceManagers is on, and the daemon does not support "
-                 "it",
-                 "set featureGates: {PodLevelResourceManagers: false}; containers of pods with "
-                 "pod-level resources then run in the shared pool"};
-  }
   Result<admission::Node> node = admission::Node::Make(*std::move(machine), *std::move(config));
+  if (node.ok()) node->allocates_devices_with_pod = true;
   if (node.ok() || !node.error().remedy.empty()) return node;
   return Error{node.error().code, node.error().message,
                "correct the KubeletConfiguration that --config names, or the kubelet's own"};
