@@ -12,6 +12,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/init_containers.h"
+#include "alignd/config/kubelet_config.h"
 #include "allocation/current_assignment.h"
 #include "allocation/decision.h"
 #include "allocation/operation.h"
@@ -83,6 +84,8 @@ void AllocationManager::Start(Caller caller) {
     spdlog::warn("a pod is refused: {}", sound.error().Text());
     return caller.done(sound.error());
   }
+  caller.request.pod = AsDecided(node_, ledger_.state(), std::move(caller.request.pod));
+  if (PodLevelResourceManagersOn(node_.config)) notes_.NoteQuota(node_, caller.request.pod);
   DropUnwantedRefusal(caller.request.pod.uid);
   if (const auto resize = resizes_.find(caller.request.pod.uid); resize != resizes_.end()) {
     return resize->second.behind.push_back(std::move(caller));

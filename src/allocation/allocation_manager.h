@@ -167,6 +167,9 @@ class AllocationManager final : public InventorySink {
     return notes_.InitContainers(pod_uid);
   }
 
+  // What is to be done with the CFS quota of the pod's own cgroup. Thread-safe.
+  PodQuota QuotaOf(const std::string& pod_uid) const;
+
   // Records that the pod could not be decided about because the request is faulty. Thread-safe.
   void NoteFault(const Pod& pod, const Error& why) {
     pending_pods_.Answered(Requested::In({.pod = pod}), why);

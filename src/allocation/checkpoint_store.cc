@@ -2,12 +2,15 @@
 
 #include <spdlog/spdlog.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/config/kubelet_config.h"
+#include "alignd/cpumanager/pod_partition.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/memorymanager/fit_to_machine.h"
@@ -57,6 +60,20 @@ std::string ForgetPods(const Node& node, const fs::path& path, const char* what,
       path.string(), pods);
   return "the file is from a kubelet with the feature gate PodLevelResourceManagers and has " +
          pods + "; let them end under that kubelet first; or ";
+}
+
+// A kubelet writes what a pod has as a whole before the parts of its containers. If it ended in
+// between, no container runs on these CPUs.
+void ReleaseUnused(const fs::path& path, cpumanager::CpuState& state) {
+  std::vector<std::string> unused;
+  for (const auto& [uid, cpus] : state.pods) {
+    if (!state.assignments.contains(uid)) unused.push_back(uid);
+  }
+  for (const std::string& uid : unused) {
+    spdlog::warn("{}: pod {} has CPUs {} as a whole and no container: they are free again",
+                 path.string(), uid, state.pods.at(uid).ToString());
+    cpumanager::ReleasePod(uid, state);
+  }
 }
 
 std::string RemoveCpuFile(const fs::path& path) {
@@ -250,6 +267,8 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& st
   if (node.cpu && is_empty) return Done{};
   state = std::move(parsed->state);
   if (!node.cpu) return Done{};
+  cpumanager::DropStalePods(state);
+  ReleaseUnused(cpu_.path, state);
   const Result<Done> valid = cpumanager::ValidateLoaded(node.machine, *node.cpu, state);
   if (!valid.ok()) return NotValid(valid.error(), cpu_.path, remedy);
   return RequireSound(cpumanager::BrokenInvariants(node.machine, *node.cpu, state), cpu_.path,

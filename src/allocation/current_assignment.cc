@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "alignd/admission/pod_level.h"
+
 namespace alignd::allocation {
 namespace {
 
@@ -14,11 +16,61 @@ bool IsMemory(std::string_view resource) {
 
 bool AsksForMemory(const Pod& pod, const Container& container) {
   if (!IsPinned(pod)) return false;
-  return std::ranges::any_of(container.resources.requests,
-                             [](const auto& entry) { return IsMemory(entry.first); });
+  const bool from_pod = pod.pod_level_managers == PodLevelManagers::kPod;
+  if (!from_pod && !IsEligible(pod, container)) return false;
+  const ResourceList& requests = from_pod ? pod.pod_level->requests : container.resources.requests;
+  return std::ranges::any_of(requests, [from_pod](const auto& entry) {
+    return IsMemory(entry.first) && !(from_pod && entry.second.IsZero());
+  });
+}
+
+// Whether `after` has every entry of `before`. An absent map has no entry.
+template <typename ByPod>
+bool HasEntries(const ByPod& before, const ByPod& after, const std::string& pod_uid) {
+  const auto old = before.find(pod_uid);
+  if (old == before.end()) return true;
+  const auto now = after.find(pod_uid);
+  return now != after.end() && std::ranges::all_of(old->second, [&](const auto& entry) {
+           const auto same = now->second.find(entry.first);
+           return same != now->second.end() && same->second == entry.second;
+         });
+}
+
+template <typename ByPod>
+bool HasSameWhole(const ByPod& before, const ByPod& after, const std::string& pod_uid) {
+  const auto old = before.find(pod_uid);
+  const auto now = after.find(pod_uid);
+  return old == before.end() || (now != after.end() && now->second == old->second);
+}
+
+bool HasWhole(const admission::NodeState& state, const std::string& pod_uid) {
+  return state.cpu.pods.contains(pod_uid) || state.memory.pods.contains(pod_uid);
 }
 
 }  // namespace
+
+Pod AsDecided(const admission::Node& node, const admission::NodeState& state, Pod pod) {
+  pod = admission::OnThisNode(node, std::move(pod));
+  const bool from_pod = pod.pod_level_managers == PodLevelManagers::kPod;
+  const bool has_whole = HasWhole(state, pod.uid);
+  const bool has_others = !has_whole && (state.cpu.assignments.contains(pod.uid) ||
+                                         state.memory.assignments.contains(pod.uid));
+  if (from_pod ? !has_others : !has_whole) return pod;
+  pod.is_complete = false;
+  if (!HasPodLevelResources(pod)) {  // CRI does not show them
+    pod.pod_level.emplace().limits["cpu"] = Quantity(1);
+  }
+  return admission::OnThisNode(node, std::move(pod));
+}
+
+bool KeepsItsParts(const admission::NodeState& before, const admission::NodeState& after,
+                   const std::string& pod_uid) {
+  return !HasWhole(before, pod_uid) ||
+         (HasSameWhole(before.cpu.pods, after.cpu.pods, pod_uid) &&
+          HasSameWhole(before.memory.pods, after.memory.pods, pod_uid) &&
+          HasEntries(before.cpu.assignments, after.cpu.assignments, pod_uid) &&
+          HasEntries(before.memory.assignments, after.memory.assignments, pod_uid));
+}
 
 Allocated AssignmentsOf(const admission::Node& node, const admission::NodeState& state,
                         const Pod& pod) {
@@ -79,8 +131,13 @@ bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
 
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container) {
-  return node.cpu && ExclusiveCpus(pod, container) > 0 &&
-         state.cpu.Find({pod.uid, container.name}) == nullptr;
+  if (!node.cpu) return false;
+  const ContainerKey key{pod.uid, container.name};
+  const bool has_own = ExclusiveCpus(pod, container) > 0;
+  const CpuSet* const assigned = state.cpu.Find(key);
+  if (pod.pod_level_managers != PodLevelManagers::kPod) return has_own && assigned == nullptr;
+  if (WholePodCpus(pod) == 0) return false;
+  return assigned == nullptr || (has_own && !state.cpu.HasOwnCpus(key));
 }
 
 std::string CpusText(int64_t millis) {
@@ -114,6 +171,17 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
           count + " again; its memory can be resized");
 }
 
+Refusal RefusedPodResize(const std::string& pod, const CpuSet& whole, const std::string& asked) {
+  const std::string fault =
+      "has CPUs " + whole.ToString() +
+      " as a whole, and their number cannot change while it lives: asked for " + asked;
+  const std::string remedy =
+      "delete the pod and create it with the CPUs that it needs; its memory can be resized";
+  return {kResizeRefused,
+          "pod " + pod + " " + fault + ". Nothing was changed. D" + remedy.substr(1), fault,
+          remedy};
+}
+
 Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
                       std::string remedy) {
   std::string sentence = remedy;
@@ -143,8 +211,14 @@ void ForEachOtherCount(const admission::NodeState& state, const Pod& pod, const 
       std::ranges::find(pod.containers, wanted, &Container::name) != pod.containers.end();
   for (const Container& container : pod.containers) {
     if (one && container.name != wanted) continue;
-    const CpuSet* const assigned = state.cpu.Find({pod.uid, container.name});
+    const ContainerKey key{pod.uid, container.name};
+    const CpuSet* const assigned = state.cpu.Find(key);
     if (assigned == nullptr || assigned->Count() == ExclusiveCpus(pod, container)) continue;
+    // The parts of a pod that has CPUs as a whole are not resized. One of its containers that now
+    // asks for something else is refused, if the source knows the pod.
+    const bool is_part = state.cpu.pods.contains(pod.uid);
+    if (is_part && pod.pod_level_managers != PodLevelManagers::kPod) continue;
+    if (is_part && !state.cpu.HasOwnCpus(key) && ExclusiveCpus(pod, container) == 0) continue;
     take(container, *assigned);
   }
 }

@@ -16,6 +16,17 @@
 
 namespace alignd::allocation {
 
+// The pod as it is decided about: as on this node, and in this state. What a pod was begun with
+// stays: a pod that has CPUs or memory as a whole keeps its containers' parts, also if a source of
+// requests describes it otherwise now, and a container without a part then runs in the shared pool.
+// A pod whose containers have CPUs or memory of the node is not assigned them as a whole as well.
+Pod AsDecided(const admission::Node& node, const admission::NodeState& state, Pod pod);
+
+// Whether the pod's CPUs and memory as a whole, if it has them, and the parts of its containers
+// that exist are the same in both states.
+bool KeepsItsParts(const admission::NodeState& before, const admission::NodeState& after,
+                   const std::string& pod_uid);
+
 // The assignments of the pod's containers in this state.
 Allocated AssignmentsOf(const admission::Node& node, const admission::NodeState& state,
                         const Pod& pod);
@@ -37,7 +48,8 @@ bool IsDecided(const admission::Node& node, const admission::NodeState& state,
 bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
                   const KubeletAllocatedPod& allocated);
 
-// Whether the container is entitled to exclusive CPUs and has none.
+// Whether the container is entitled to exclusive CPUs, or to CPUs of its pod, and has none; or if
+// it is not known whether those that it has are its own.
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container);
 
@@ -66,6 +78,9 @@ Refusal ResizeRefusal(const std::string& pod, const std::string& container, cons
 // A refused resize. `fault` goes on after the name of the container; `remedy` is not empty.
 Refusal RefusedResize(const std::string& pod, const std::string& container, std::string fault,
                       std::string remedy);
+
+// The refusal to resize what a pod has as a whole. `asked`: for example "4 CPUs".
+Refusal RefusedPodResize(const std::string& pod, const CpuSet& whole, const std::string& asked);
 
 // A refusal of admission::Resize, which does not know the pod's name, with that name.
 Refusal InPod(Refusal refusal, const std::string& pod, const std::string& container);

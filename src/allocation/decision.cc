@@ -3,12 +3,27 @@
 #include <utility>
 
 #include "alignd/admission/init_containers.h"
+#include "allocation/current_assignment.h"
 
 namespace alignd::allocation {
 
 using admission::Admission;
 using admission::NodeState;
 using devicemanager::PreferenceQuery;
+
+namespace {
+
+// Running containers never move to other CPUs. What the kubelet's file says can contradict the pod:
+// parts of containers that it does not have, or that of a later container alone.
+Refusal PartsDoNotFit(const Pod& pod) {
+  return UnexpectedAdmissionError(
+      "the CPUs or memory that the pod has as a whole, and the parts of its containers in the "
+      "state "
+      "files, do not fit its containers: delete pod " +
+      NameOrUid(pod) + " and create it again");
+}
+
+}  // namespace
 
 Decision Decide(const admission::Node& node, const NodeState& state,
                 const AdmissionRequest& request, const KubeletAllocation& kubelet,
@@ -29,7 +44,10 @@ Decision Decide(const admission::Node& node, const NodeState& state,
     std::optional<Refusal> refusal = kubelet.Refuse(from, pod, request.kubelet_allocated);
     if (refusal) return Admission{std::move(refusal), std::nullopt, {}, std::move(from), {}};
     admission::LendToInitContainers(node, pod, from);
-    return kubelet.Admit(node, from, pod, request.kubelet_allocated, preferred);
+    Admission admission = kubelet.Admit(node, from, pod, request.kubelet_allocated, preferred);
+    if (!admission.admitted() || KeepsItsParts(from, admission.next, pod.uid)) return admission;
+    decision.parts_do_not_fit = true;
+    return Admission{PartsDoNotFit(pod), std::nullopt, {}, std::move(from), {}};
   };
   decision.admission = admit({});
   if (decision.admission.refusal && decision.unanswered.empty()) decision.released = releasable();
@@ -42,8 +60,8 @@ Decision Decide(const admission::Node& node, const NodeState& state,
     }
   }
   if (!decision.unanswered.empty()) return decision;
-  decision.by_policy =
-      decision.admission.refusal && !kubelet.Refuse(state, pod, request.kubelet_allocated);
+  decision.by_policy = decision.admission.refusal && !decision.parts_do_not_fit &&
+                       !kubelet.Refuse(state, pod, request.kubelet_allocated);
   return decision;
 }
 

@@ -29,6 +29,8 @@ struct Decision {
   admission::Admission admission;
   // Refused by admission::Admit, not because of what the kubelet allocated.
   bool by_policy = false;
+  // Refused because what the pod has as a whole would be allocated anew (KeepsItsParts).
+  bool parts_do_not_fit = false;
   // Stopped pods that the admission has released.
   std::set<std::string> released;
 };

@@ -22,7 +22,9 @@ bool SameRefusal(const PodDecision& a, const PodDecision& b) {
 std::string Describe(const admission::Assignment& assignment) {
   std::string text = !assignment.exclusive.empty() ? "CPUs " + assignment.exclusive.ToString()
                      : assignment.cpuset.empty()   ? "any CPUs"
-                                                   : "shared CPUs";
+                     : assignment.shares_pod_cpus
+                         ? "CPUs " + assignment.cpuset.ToString() + " shared in its pod"
+                         : "shared CPUs";
   if (!assignment.memory_nodes.empty()) {
     text += ", memory of NUMA";
     for (const int id : assignment.memory_nodes) text += " " + std::to_string(id);

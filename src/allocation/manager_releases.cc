@@ -1,13 +1,16 @@
 // The allocation manager and the end of pods: what is released, and when that is written.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/init_containers.h"
+#include "alignd/config/kubelet_config.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/operation.h"
 
@@ -36,6 +39,21 @@ void AllocationManager::ReleasePod(std::string pod_uid, std::function<void(Resul
     Release(pod_uid, done);
   });
   if (!posted) done(AligndStops());
+}
+
+PodQuota AllocationManager::QuotaOf(const std::string& pod_uid) const {
+  if (!PodLevelResourceManagersOn(node_.config)) return PodQuota::kLift;
+  if (const std::optional<bool> keeps = notes_.KeepsQuota(pod_uid)) {
+    return *keeps ? PodQuota::kKeep : PodQuota::kLift;
+  }
+  const std::shared_ptr<const Snapshot> published = snapshot();
+  const cpumanager::CpuState& cpu = published->state.cpu;
+  const auto parts = cpu.assignments.find(pod_uid);
+  if (parts == cpu.assignments.end() || !cpu.pods.contains(pod_uid)) return PodQuota::kAsFound;
+  const bool all_own = std::ranges::all_of(parts->second, [&](const auto& part) {
+    return cpu.HasOwnCpus({pod_uid, part.first});
+  });
+  return all_own ? PodQuota::kLift : PodQuota::kKeep;
 }
 
 void AllocationManager::Release(const std::string& pod_uid,

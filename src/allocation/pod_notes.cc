@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "alignd/admission/pod_level.h"
+
 namespace alignd::allocation {
 
 bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& other) {
@@ -42,6 +44,18 @@ std::set<std::string> PodNotes::InitContainers(const std::string& pod_uid) const
   return names == init_.end() ? std::set<std::string>() : names->second;
 }
 
+void PodNotes::NoteQuota(const admission::Node& node, const Pod& pod) {
+  if (!pod.is_complete) return;
+  const MutexLock lock(mutex_);
+  keeps_quota_[pod.uid] = admission::KeepsPodQuota(node, pod);
+}
+
+std::optional<bool> PodNotes::KeepsQuota(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  const auto keeps = keeps_quota_.find(pod_uid);
+  return keeps == keeps_quota_.end() ? std::nullopt : std::optional(keeps->second);
+}
+
 void PodNotes::Admitted(const Pod& pod) {
   for (const Container& container : pod.containers) admitted_.insert({pod.uid, container.name});
 }
@@ -67,11 +81,14 @@ void PodNotes::Forget(const std::string& pod_uid) {
   with_init_.erase(pod_uid);
   const MutexLock lock(mutex_);
   init_.erase(pod_uid);
+  keeps_quota_.erase(pod_uid);
 }
 
 void PodNotes::AddPodsTo(std::set<std::string>& pod_uids) const {
   for (const ContainerKey& key : admitted_) pod_uids.insert(key.pod_uid);
   for (const auto& [uid, pod] : with_init_) pod_uids.insert(uid);
+  const MutexLock lock(mutex_);
+  for (const auto& [uid, keeps] : keeps_quota_) pod_uids.insert(uid);
 }
 
 }  // namespace alignd::allocation

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "alignd/admission/node.h"
 #include "alignd/cpumanager/cpu_state.h"
 #include "alignd/pod/pod.h"
 #include "allocation/admission_request.h"
@@ -15,8 +17,17 @@ namespace alignd::allocation {
 // Whether `other` names every container of `request`, with the same kubelet-allocated ids.
 bool NamesNoMoreThan(const AdmissionRequest& request, const AdmissionRequest& other);
 
+// What is done with the CFS quota of the own cgroup of a pod with exclusive CPUs.
+enum class PodQuota {
+  kLift,
+  kKeep,
+  // With the feature gate PodLevelResourceManagers, of a pod that no request has shown since the
+  // start: it stays as alignd or the kubelet left it.
+  kAsFound,
+};
+
 // Each entry stays until its pod is forgotten, also if the pod was refused. One thread at a time,
-// except for InitContainers.
+// except for InitContainers and KeepsQuota.
 class PodNotes {
  public:
   // Keeps the pod if it has init containers.
@@ -26,6 +37,12 @@ class PodNotes {
   // The names of the pod's init containers (not sidecars), as far as requests since the start have
   // shown them. Thread-safe.
   std::set<std::string> InitContainers(const std::string& pod_uid) const EXCLUDES(mutex_);
+
+  // Notes whether the pod keeps its quota (admission::KeepsPodQuota), if all of its containers are
+  // known.
+  void NoteQuota(const admission::Node& node, const Pod& pod) EXCLUDES(mutex_);
+  // Whether it keeps its quota; nullopt: not known. Thread-safe.
+  std::optional<bool> KeepsQuota(const std::string& pod_uid) const EXCLUDES(mutex_);
 
   // The assignments of all containers of the pod are saved.
   void Admitted(const Pod& pod);
@@ -38,7 +55,7 @@ class PodNotes {
   void Forget(const std::string& pod_uid) EXCLUDES(mutex_);
 
   // Adds the UIDs of all pods that have an entry.
-  void AddPodsTo(std::set<std::string>& pod_uids) const;
+  void AddPodsTo(std::set<std::string>& pod_uids) const EXCLUDES(mutex_);
 
  private:
   std::set<ContainerKey> AdmittedOf(const std::string& pod_uid) const;
@@ -48,6 +65,7 @@ class PodNotes {
 
   mutable Mutex mutex_;
   std::map<std::string, std::set<std::string>> init_ GUARDED_BY(mutex_);  // names by UID
+  std::map<std::string, bool> keeps_quota_ GUARDED_BY(mutex_);            // by UID
 };
 
 }  // namespace alignd::allocation

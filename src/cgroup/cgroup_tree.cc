@@ -145,18 +145,24 @@ Result<int64_t> CgroupTree::ReadHugepageLimit(const std::string& path,
   return ParseNumber(file, *line, "limit");
 }
 
-Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path) const {
+Result<std::optional<int64_t>> CgroupTree::ReadCpuQuota(const std::string& path) const {
   const fs::path file = CpuFiles(path)[0];
   const Result<std::string> line = ReadLine(file);
   if (!line.ok()) return line.error();
   // Version 2: "QUOTA PERIOD", or "max PERIOD" for none.
   const std::string_view quota = std::string_view(*line).substr(0, line->find(' '));
   if (quota == "max" || quota == "-1") return std::optional<int64_t>();
-  const Result<int64_t> was = ParseNumber(file, quota, "quota");
-  if (!was.ok()) return was.error();
-  const Result<Done> lifted = Write(file, version2_ ? "max" : "-1");
+  const Result<int64_t> number = ParseNumber(file, quota, "quota");
+  if (!number.ok()) return number.error();
+  return std::optional<int64_t>(*number);
+}
+
+Result<std::optional<int64_t>> CgroupTree::LiftCpuQuota(const std::string& path) const {
+  Result<std::optional<int64_t>> was = ReadCpuQuota(path);
+  if (!was.ok() || !*was) return was;
+  const Result<Done> lifted = Write(CpuFiles(path)[0], version2_ ? "max" : "-1");
   if (!lifted.ok()) return lifted.error();
-  return std::optional<int64_t>(*was);
+  return was;
 }
 
 std::vector<fs::path> CgroupTree::CpuFiles(const std::string& path) const {

@@ -55,6 +55,10 @@ class CgroupTree {
   // hugetlb.<hugepagesize>.max.
   Result<int64_t> ReadHugepageLimit(const std::string& path, const std::string& size) const;
 
+  // The CFS quota of one cgroup, in microseconds of CPU time per period; nullopt: none. Errors: as
+  // LiftCpuQuota.
+  Result<std::optional<int64_t>> ReadCpuQuota(const std::string& path) const;
+
   // Removes the CFS quota of one cgroup. Returns the quota from before, in microseconds of CPU time
   // per period; nullopt: there was none. While a pod's cgroup has a quota, its containers are
   // throttled even if their own quota is -1.

@@ -27,4 +27,7 @@ inline std::string OrDash(const std::string& text) { return text.empty() ? "-" :
 // "nvidia.com/gpu gpu0 (NUMA 0) [unhealthy]"; empty without devices.
 std::string DescribeAssignedDevices(const control::v1::ContainerAssignment& container);
 
+// "CPUs 1-4, 1073741824 bytes of memory of NUMA 0".
+std::string DescribeWholePod(const control::v1::WholePod& pod);
+
 }  // namespace alignd::cli

@@ -15,6 +15,7 @@ namespace v1 = control::v1;
 
 std::string CpusOf(const v1::ContainerAssignment& container, bool wide) {
   if (!container.exclusive_cpus().empty()) return container.exclusive_cpus();
+  if (!container.pod_cpus().empty()) return "pod's " + container.pod_cpus();
   if (container.cpus().empty()) return "any";
   return wide ? "shared " + container.cpus() : "shared";
 }
@@ -51,6 +52,11 @@ void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out)
     }
   }
   PrintTable(rows, out);
+  for (const v1::PodReport& pod : pods.pods()) {
+    if (!pod.has_whole()) continue;
+    out << pod.pod_namespace() << '/' << pod.pod_name()
+        << " as a whole: " << DescribeWholePod(pod.whole()) << '\n';
+  }
 }
 
 void PrintWhyNot(const v1::WhyNotResponse& report, std::ostream& out) {

@@ -54,10 +54,23 @@ Json JsonOf(const v1::ContainerAssignment& container) {
   for (const v1::AssignedDevices& assigned : container.devices()) {
     devices[assigned.resource()] = ListOf(assigned.devices(), JsonOf);
   }
-  return {
+  Json json = {
       {"pod_uid", container.pod_uid()},           {"pod", container.pod()},
       {"container", container.container()},       {"exclusive_cpus", container.exclusive_cpus()},
       {"memory_nodes", container.memory_nodes()}, {"devices", std::move(devices)}};
+  if (!container.pod_cpus().empty()) json["pod_cpus"] = container.pod_cpus();
+  return json;
+}
+
+Json JsonOf(const v1::WholePod& pod) {
+  Json memory = Json::array();
+  for (const v1::MemoryBlock& block : pod.memory()) {
+    memory.push_back({{"type", block.type()}, {"bytes", block.bytes()}, {"numa", block.numa()}});
+  }
+  return {{"pod_uid", pod.pod_uid()},
+          {"pod", pod.pod()},
+          {"cpus", pod.cpus()},
+          {"memory", std::move(memory)}};
 }
 
 Json JsonOf(const v1::PodReport& pod) {
@@ -68,11 +81,13 @@ Json JsonOf(const v1::PodReport& pod) {
     json["cpu_nodes"] = container.cpu_nodes();
     containers.push_back(std::move(json));
   }
-  return {{"pod_uid", pod.pod_uid()},
-          {"namespace", pod.pod_namespace()},
-          {"name", pod.pod_name()},
-          {"source", pod.source()},
-          {"containers", std::move(containers)}};
+  Json json = {{"pod_uid", pod.pod_uid()},
+               {"namespace", pod.pod_namespace()},
+               {"name", pod.pod_name()},
+               {"source", pod.source()},
+               {"containers", std::move(containers)}};
+  if (pod.has_whole()) json["whole"] = JsonOf(pod.whole());
+  return json;
 }
 
 // null: no time.
@@ -205,6 +220,7 @@ std::string StatusJson(const v1::GetStatusResponse& status) {
                {"devices", ListOf(status.devices(), JsonOf)},
                {"pods", status.pods()},
                {"containers", ListOf(status.containers(), JsonOf)},
+               {"whole_pods", ListOf(status.whole_pods(), JsonOf)},
                {"pending", std::move(pending)},
                {"conditions", ListOf(status.conditions(), JsonOf)}});
 }

@@ -25,12 +25,23 @@ std::string DescribeHints(const v1::ResourceHints& hints) {
 }
 
 std::string DescribeAssignment(const v1::ContainerAssignment& assignment) {
-  std::string text =
-      assignment.exclusive_cpus().empty() ? "shared CPUs" : "CPUs " + assignment.exclusive_cpus();
+  std::string text = !assignment.exclusive_cpus().empty() ? "CPUs " + assignment.exclusive_cpus()
+                     : !assignment.pod_cpus().empty()
+                         ? "CPUs " + assignment.pod_cpus() + " shared in its pod"
+                         : "shared CPUs";
   if (!assignment.memory_nodes().empty()) {
     text += ", memory of NUMA " + Joined(assignment.memory_nodes());
   }
   if (!assignment.devices().empty()) text += ", " + DescribeAssignedDevices(assignment);
+  return text;
+}
+
+std::string DescribeWholePod(const v1::WholePod& pod) {
+  std::string text = pod.cpus().empty() ? "" : "CPUs " + pod.cpus();
+  for (const v1::MemoryBlock& block : pod.memory()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(block.bytes()) + " bytes of " +
+            block.type() + " of NUMA " + Joined(block.numa());
+  }
   return text;
 }
 

@@ -215,11 +215,22 @@ void PrintAssigned(const v1::GetStatusResponse& status, bool wide, std::ostream&
         {container.pod().empty() ? container.pod_uid()
                                  : container.pod() + " (" + container.pod_uid() + ")",
          container.container(),
-         container.exclusive_cpus().empty() ? "shared" : container.exclusive_cpus(),
+         !container.exclusive_cpus().empty() ? container.exclusive_cpus()
+         : !container.pod_cpus().empty()     ? "pod's " + container.pod_cpus()
+                                             : "shared",
          container.memory_nodes().empty() ? "any" : "NUMA " + Joined(container.memory_nodes()),
          OrDash(DescribeAssignedDevices(container))});
   }
   PrintTable(rows, out);
+}
+
+void PrintWholePods(const v1::GetStatusResponse& status, std::ostream& out) {
+  if (status.whole_pods().empty()) return;
+  out << "\npods with CPUs or memory as a whole:\n";
+  for (const v1::WholePod& pod : status.whole_pods()) {
+    out << "  " << (pod.pod().empty() ? pod.pod_uid() : pod.pod()) << ": " << DescribeWholePod(pod)
+        << '\n';
+  }
 }
 
 }  // namespace
@@ -235,6 +246,7 @@ void PrintStatus(const v1::GetStatusResponse& report, bool wide, std::ostream& o
   PrintPending(status, wide, out);
   PrintConditions(status.conditions(), out);
   PrintAssigned(status, wide, out);
+  PrintWholePods(status, out);
 }
 
 }  // namespace alignd::cli

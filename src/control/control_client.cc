@@ -68,7 +68,9 @@ Result<v1::GetStatusResponse> ControlClient::GetStatus(bool list_devices) const 
   }
   for (const auto& container : response->containers()) {
     lists.push_back(container.exclusive_cpus());
+    lists.push_back(container.pod_cpus());
   }
+  for (const auto& pod : response->whole_pods()) lists.push_back(pod.cpus());
   for (const std::string& list : lists) {
     const Result<CpuSet> cpus = CpuSet::Parse(list);
     if (!cpus.ok()) {

@@ -40,6 +40,7 @@ v1::ContainerAssignment ToMessage(const ContainerKey& key, const std::string& po
   message.set_pod(pod);
   message.set_container(key.container);
   message.set_exclusive_cpus(assignment.exclusive.ToString());
+  if (assignment.shares_pod_cpus) message.set_pod_cpus(assignment.cpuset.ToString());
   message.mutable_memory_nodes()->Assign(assignment.memory_nodes.begin(),
                                          assignment.memory_nodes.end());
   for (const auto& [resource, allocation] : assignment.devices) {
@@ -121,6 +122,26 @@ std::string IdsInBraces(const Machine& machine, NumaMask mask) {
 }
 
 }  // namespace
+
+std::optional<v1::WholePod> ReportWholePod(const admission::NodeState& state,
+                                           const std::string& pod_uid, const std::string& pod) {
+  const auto cpus = state.cpu.pods.find(pod_uid);
+  const auto memory = state.memory.pods.find(pod_uid);
+  const bool has_cpus = cpus != state.cpu.pods.end();
+  if (!has_cpus && memory == state.memory.pods.end()) return std::nullopt;
+  v1::WholePod message;
+  message.set_pod_uid(pod_uid);
+  message.set_pod(pod);
+  if (has_cpus) message.set_cpus(cpus->second.ToString());
+  if (memory == state.memory.pods.end()) return message;
+  for (const memorymanager::Block& block : memory->second) {
+    v1::MemoryBlock& added = *message.add_memory();
+    added.set_type(block.type);
+    added.set_bytes(block.size);
+    added.mutable_numa()->Assign(block.numa_affinity.begin(), block.numa_affinity.end());
+  }
+  return message;
+}
 
 v1::ContainerAssignment ReportAssignment(const ReportSources& sources,
                                          const admission::NodeState& state,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -93,6 +94,10 @@ v1::ListPodsResponse ReportPods(const ReportSources& sources);
 
 // The name of the pod (namespace/name); empty: not known.
 PodNames AllPodNames(const ReportSources& sources);
+
+// What the pod is assigned as a whole; nullopt: nothing. `pod`: namespace/name.
+std::optional<v1::WholePod> ReportWholePod(const admission::NodeState& state,
+                                           const std::string& pod_uid, const std::string& pod);
 
 // The assignment, with the ids that the kubelet allocated and the problems of the devices.
 v1::ContainerAssignment ReportAssignment(const ReportSources& sources,

@@ -282,6 +282,10 @@ v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devic
     *message.add_containers() =
         ReportAssignment(sources, state, *bindings, key, NameIn(names, key.pod_uid));
   }
+  for (const std::string& uid : admission::PodsIn(state)) {
+    std::optional<v1::WholePod> whole = ReportWholePod(state, uid, NameIn(names, uid));
+    if (whole) *message.add_whole_pods() = *std::move(whole);
+  }
   for (const reconcile::Condition& condition : sources.conditions.Report()) {
     v1::Condition& added = *message.add_conditions();
     added = ToMessage(condition);
@@ -311,6 +315,7 @@ v1::ListPodsResponse ReportPods(const ReportSources& sources) {
     if (const auto source = sources_by_pod.find(uid); source != sources_by_pod.end()) {
       pod.set_source(Readable(source->second));
     }
+    if (auto whole = ReportWholePod(state, uid, name)) *pod.mutable_whole() = *std::move(whole);
     for (const std::string& container : containers) {
       v1::ContainerAssignment& added = *pod.add_containers();
       added = ReportAssignment(sources, state, *bindings, {uid, container}, name);

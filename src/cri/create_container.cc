@@ -136,8 +136,11 @@ class CreateContainer final : public WaitingCall {
   // may block.
   void LiftPodQuota(Result<Done> may_run, Decide decide) {
     if (!may_run.ok()) return Refuse(may_run.error(), decide);
-    const bool is_exclusive = !assignment_.exclusive.empty();
-    if (!is_exclusive || !context_.lifts_pod_quotas) return Inject(std::move(decide));
+    if (assignment_.exclusive.empty()) return Inject(std::move(decide));
+    if (!LiftsPodQuota(context_, key_.pod_uid)) {
+      if (context_.lifts_pod_quotas) context_.reconciler.GuardPod(key_.pod_uid, CgroupParent());
+      return Inject(std::move(decide));
+    }
     context_.io.Post([this, next = Next(&CreateContainer::LiftedPodQuota, std::move(decide))] {
       next(cgroup::LiftPodQuota(context_.cgroups, CgroupParent(), key_.pod_uid));
     });

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/config/kubelet_config.h"
 #include "podsource/cri_sizes.h"
 
 namespace alignd::cri {
@@ -151,6 +152,8 @@ void AddEndedInitContainers(const HandlerContext& context,
   if (ask.pod.containers.size() != 1) return done(std::move(ask));
   const std::shared_ptr<const Snapshot> snapshot = context.allocation.snapshot();
   const ContainerKey key{ask.pod.uid, ask.pod.containers.front().name};
+  // The parts of such a pod's containers are known, and stay.
+  if (snapshot->state.cpu.pods.contains(key.pod_uid)) return done(std::move(ask));
   const Share self = ShareOf(context.node, ask.pod, ask.pod.containers.front());
   if (self.cpus == 0 && self.memory == 0) return done(std::move(ask));
 
@@ -159,21 +162,32 @@ void AddEndedInitContainers(const HandlerContext& context,
   const LinuxContainerResources& pod = request.sandbox_config().linux().resources();
   if (IsShown(pod) && !Exceeds(Together(self, others), pod)) return done(std::move(ask));
 
-  auto add = [ask = std::move(ask), done = std::move(done), others = std::move(others), self,
-              pod](const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
-    if (!containers.ok()) {
-      spdlog::warn("pod {}: which of its containers have ended is not known: {}", NameOf(ask.pod),
-                   containers.error().Text());
-      return done(std::move(ask));
-    }
-    std::vector<Container> ended;
-    for (const std::string& name : Ended(others, self, pod, *containers)) {
-      ask.source += (ended.empty() ? "; ended init containers: " : ", ") + name;
-      ended.push_back(std::move(others.at(name).container));
-    }
-    ask.pod.containers.insert(ask.pod.containers.begin(), ended.begin(), ended.end());
-    done(std::move(ask));
-  };
+  const bool may_have_own = PodLevelResourceManagersOn(context.node.config);
+  auto add =
+      [ask = std::move(ask), done = std::move(done), others = std::move(others), self, pod,
+       may_have_own](const Result<std::vector<reconcile::SandboxContainer>>& containers) mutable {
+        if (!containers.ok()) {
+          spdlog::warn("pod {}: which of its containers have ended is not known: {}",
+                       NameOf(ask.pod), containers.error().Text());
+          return done(std::move(ask));
+        }
+        std::vector<Container> ended;
+        const std::vector<std::string> names = Ended(others, self, pod, *containers);
+        if (may_have_own && IsShown(pod) && Exceeds(Together(self, others, names), pod)) {
+          // CRI shows the sizes of the pod for such a container, and it is entitled to none.
+          ask.source +=
+              "; with its CPUs and memory, the pod would have more than it is allocated: it "
+              "has resources of its own";
+          ask.pod.pod_level = ask.pod.containers.front().resources;
+          return done(std::move(ask));
+        }
+        for (const std::string& name : names) {
+          ask.source += (ended.empty() ? "; ended init containers: " : ", ") + name;
+          ended.push_back(std::move(others.at(name).container));
+        }
+        ask.pod.containers.insert(ask.pod.containers.begin(), ended.begin(), ended.end());
+        done(std::move(ask));
+      };
   context.runtime.ListSandbox(
       context.registry.SandboxNamed(request.pod_sandbox_id()).value_or(request.pod_sandbox_id()),
       [&events = context.events,

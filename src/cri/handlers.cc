@@ -19,7 +19,7 @@ admission::Assignment AssignmentNow(const HandlerContext& context, const Contain
 
 void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
-  if (!assignment.exclusive.empty() || snapshot->state.cpu.originals.empty()) return;
+  if (!assignment.KeptFromOthers().empty() || snapshot->state.cpu.originals.empty()) return;
   assignment.cpuset = reconcile::SharedCpus(
       assignment.cpuset, reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
 }
@@ -82,8 +82,13 @@ std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
 void MarkHandler(const HandlerContext& context, const std::string& handler, Pod& pod) {
   const SharedPoolHandlers* const shared = context.shared_pool_handlers;
-  if (shared == nullptr || !shared->Contains(handler)) return;
-  pod.shared_pool_handler = handler;
+  if (shared != nullptr && shared->Contains(handler)) pod.shared_pool_handler = handler;
+  pod = allocation::AsDecided(context.node, context.allocation.snapshot()->state, std::move(pod));
+}
+
+bool LiftsPodQuota(const HandlerContext& context, const std::string& pod_uid) {
+  return context.lifts_pod_quotas &&
+         context.allocation.QuotaOf(pod_uid) == allocation::PodQuota::kLift;
 }
 
 void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest request,

@@ -55,12 +55,16 @@ std::function<void(Argument)> NextStep(const HandlerContext& context, Handler* h
 void AdmitPod(const HandlerContext& context, allocation::AdmissionRequest request,
               std::function<void(allocation::Outcome)> done);
 
-// Marks the pod if containers of this runtime handler belong in the shared pool. Before every use
-// of a pod that a source of resources has described: those do not know the handler.
+// Marks the pod if containers of this runtime handler belong in the shared pool, and how its
+// pod-level resources are managed (allocation::AsDecided). Before every use of a pod that a source
+// of resources has described: those know neither.
 void MarkHandler(const HandlerContext& context, const std::string& handler, Pod& pod);
 
-// What the container is assigned now. In the shared pool: without the CPUs that a resized container
-// has not left yet; it gets these later.
+// Whether the CFS quota of the pod's own cgroup is lifted when a container has exclusive CPUs.
+bool LiftsPodQuota(const HandlerContext& context, const std::string& pod_uid);
+
+// What the container is assigned now. In the shared pool of the node: without the CPUs that a
+// resized container has not left yet; it gets these later.
 admission::Assignment AssignmentNow(const HandlerContext& context, const ContainerKey& key);
 // Takes those CPUs out of the assignment of a container of the shared pool.
 void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment);

@@ -135,7 +135,7 @@ class RestorePod final : public WaitingCall {
 
   void LiftPodQuota(Result<Done> may_run, Decide decide) {
     if (!may_run.ok()) return End(rpc::ToStatus(may_run.error()), decide);
-    if (needs_.exclusive.empty() || !context_.lifts_pod_quotas) return Forward(decide);
+    if (needs_.exclusive.empty() || !LiftsPodQuota(context_, Uid())) return Forward(decide);
     context_.io.Post([this, next = Next(&RestorePod::LiftedPodQuota, std::move(decide))] {
       next(cgroup::LiftPodQuota(context_.cgroups, CgroupParent(), Uid()));
     });

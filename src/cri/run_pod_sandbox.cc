@@ -58,6 +58,7 @@ class RunPodSandbox final : public WaitingCall {
   void FindDevices(Result<std::optional<podsource::PodAsk>> known, Decide decide) {
     const bool is_known = known.ok() && *known;
     if (!is_known || AwaitsKubeletsAllocation((*known)->pod)) return Forward(decide);
+    MarkHandler(context_, handler_, (*known)->pod);
     FindClaimed(context_, **std::move(known), /*config=*/nullptr,
                 Next(&RunPodSandbox::Admit, std::move(decide)));
   }
@@ -69,7 +70,6 @@ class RunPodSandbox final : public WaitingCall {
       return Forward(decide);
     }
     podsource::PodAsk& ask = *known;
-    MarkHandler(context_, handler_, ask.pod);
     AdmitPod(context_,
              {.pod = std::move(ask.pod),
               .source = std::move(ask.source),

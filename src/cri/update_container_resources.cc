@@ -198,17 +198,17 @@ class UpdateContainerResources final : public WaitingCall {
     admission::Assignment assignment = CurrentAssignment();
     if (!awaited_.Contains(assignment.exclusive)) return AwaitCpus(decide);  // resized once more
     call_.emplace(context_.registry, context_.reconciler, id_, /*changes_cpus=*/true,
-                  assignment.exclusive);
+                  assignment.KeptFromOthers());
     for (;;) {
       admission::Assignment now = CurrentAssignment();
-      const bool is_same = now.exclusive == assignment.exclusive;
+      const bool is_same = now.KeptFromOthers() == assignment.KeptFromOthers();
       assignment = std::move(now);  // another one's shared pool may have changed
       if (is_same) break;
       if (!awaited_.Contains(assignment.exclusive)) {
         call_.reset();
         return AwaitCpus(decide);
       }
-      call_->Sets(assignment.exclusive);
+      call_->Sets(assignment.KeptFromOthers());
     }
     if (RequestedMillis(request_.linux())) context_.conditions.ResizeSettled(key_);
     if (IsEmpty(assignment)) return ForwardUnchanged(decide);

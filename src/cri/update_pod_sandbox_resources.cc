@@ -13,6 +13,7 @@
 #include "cri/injection.h"
 #include "cri/malformed.h"
 #include "cri/waiting_call.h"
+#include "podsource/cri_sizes.h"
 #include "podsource/resource_source.h"
 #include "runtime/v1/cri.pb.h"
 
@@ -47,6 +48,10 @@ class UpdatePodSandboxResources final : public WaitingCall {
   // when the pod's cgroup has its new size. The request has no container; the pod's source has.
   // Source: kubelet pkg/kubelet/kuberuntime/kuberuntime_manager.go, doPodResizeAction.
   void AskSizes(const Decide& decide) {
+    if (const std::optional<Refusal> refused = RefuseWhole()) {
+      return decide(RefuseInPlaceResize(context_, {pod_uid_, ""}, *refused));
+    }
+    context_.conditions.ResizeSettled({pod_uid_, ""});  // of the pod as a whole
     if (!MayResizeCpus()) return Forward(decide);
     auto sandbox = std::make_shared<v1::PodSandboxConfig>();
     sandbox->mutable_metadata()->set_uid(pod_uid_);
@@ -98,6 +103,20 @@ class UpdatePodSandboxResources final : public WaitingCall {
            context_.allocation.snapshot()->state.cpu.assignments.contains(pod_uid_);
   }
 
+  // The pod's CPUs as a whole are not resized. Its shares show its request.
+  std::optional<Refusal> RefuseWhole() const {
+    const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
+    const auto whole = snapshot->state.cpu.pods.find(pod_uid_);
+    const int64_t shares = request_.resources().cpu_shares();
+    if (whole == snapshot->state.cpu.pods.end() || shares <= 0) return std::nullopt;
+    constexpr int64_t kThousandths = 1000;
+    const int64_t millis = whole->second.Count() * kThousandths;
+    if (shares == podsource::SharesFromMillis(millis)) return std::nullopt;
+    return allocation::RefusedPodResize(allocation::NameOrUid(NamedPod(context_, pod_uid_)),
+                                        whole->second,
+                                        allocation::CpusText(podsource::MillisFromShares(shares)));
+  }
+
   // Resizes the containers one after the other, as the kubelet would, and keeps nothing of it. What
   // a container gives back is available to the next ones, so these come first.
   std::optional<RefusedContainer> FirstRefused(const Pod& pod) const {
@@ -127,7 +146,7 @@ class UpdatePodSandboxResources final : public WaitingCall {
     v1::LinuxContainerResources& resources = *request_.mutable_resources();
     const std::shared_ptr<const allocation::Snapshot> snapshot = context_.allocation.snapshot();
     const admission::NodeState& state = snapshot->state;
-    const bool has_quota = context_.lifts_pod_quotas && HasQuota(resources) &&
+    const bool has_quota = LiftsPodQuota(context_, pod_uid_) && HasQuota(resources) &&
                            state.cpu.assignments.contains(pod_uid_);
     if (has_quota) LiftQuota(resources);
     // Also for a pod without exclusive CPUs: alignd sets the CPUs of the shared pool, too.

@@ -16,8 +16,6 @@
 namespace alignd::daemon {
 namespace {
 
-constexpr char kGate[] = "featureGates.PodLevelResourceManagers";
-
 Result<Machine> ReadMachine(const Options& options) {
   if (options.node.empty()) return host::ReadMachine(options.root);
   const Result<std::string> text = host::ReadFileOrPipe(options.node);
@@ -25,16 +23,6 @@ Result<Machine> ReadMachine(const Options& options) {
   Result<scenario::NodeDescription> node = scenario::ParseNode(*text);
   if (!node.ok()) return host::ContentError(node.error(), options.node);
   return std::move(node->machine);
-}
-
-// The decisions are made in `alignctl simulate` and `plan` only. Quotas, resizes, metrics and the
-// pod resources service do not yet know CPUs that the containers of a pod share.
-Error UnsupportedGate() {
-  return {ErrorCode::kInvalidArgument,
-          "the feature gate PodLevelResourceManagers is on, and the daemon does not support "
-          "it",
-          "set featureGates: {PodLevelResourceManagers: false}; containers of pods with "
-          "pod-level resources then run in the shared pool"};
 }
 
 void Add(const ConfigProblem& problem, const std::filesystem::path& file,
@@ -53,9 +41,6 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
              CheckedNode& checked) {
   KubeletConfig& config = checked.config.config;
   if (options.compatibility) config.compatibility = *options.compatibility;
-  if (PodLevelResourceManagersOn(config)) {
-    Add({kGate, "true", UnsupportedGate()}, file, checked.problems);
-  }
   if (!machine.ok() || !checked.problems.empty()) return;
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {
     Add(problem, file, checked.problems);
@@ -63,6 +48,7 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
   if (!checked.problems.empty()) return;
   Result<admission::Node> node = admission::Node::Make(*std::move(machine), config);
   if (node.ok()) {
+    node->allocates_devices_with_pod = true;
     checked.node = *std::move(node);
   } else {
     Add({"", "", node.error()}, file, checked.problems);

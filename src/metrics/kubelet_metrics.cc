@@ -100,6 +100,7 @@ void KubeletMetrics::CountContainers(const DecisionReport& report) {
   if (!IsPinned(report.pod)) return;
   const bool pod_scope = report.node.topology.scope() == TopologyManagerScope::kPod;
   if (refused && refused->by == RefusedBy::kTopology && pod_scope) return;
+  if (report.pod.pod_level_managers == PodLevelManagers::kPod) return CountWholePod(report);
   for (const Container& container : report.pod.containers) {
     const bool is_last = refused && refused->container == container.name;
     if (is_last && (refused->by == RefusedBy::kTopology || refused->by == RefusedBy::kDevices)) {
@@ -118,6 +119,22 @@ void KubeletMetrics::CountContainers(const DecisionReport& report) {
     }
     if (is_last) return;
   }
+}
+
+// Each manager is asked once for the pod.
+// Source: cpumanager/policy_static.go, AllocatePod; memorymanager/policy_static.go, AllocatePod.
+void KubeletMetrics::CountWholePod(const DecisionReport& report) {
+  const std::optional<admission::RefusalPoint>& refused = report.decision.refused_at;
+  if (refused && refused->by == RefusedBy::kDevices) return;
+  const bool no_cpus = refused && refused->by == RefusedBy::kCpus;
+  const bool has_cpus = report.before.cpu.pods.contains(report.pod.uid);
+  if (report.node.cpu && WholePodCpus(report.pod) > 0 && !has_cpus) {
+    CountCpus(report, /*container=*/"", !no_cpus);
+  }
+  if (no_cpus || !report.node.memory) return;
+  if (report.before.memory.pods.contains(report.pod.uid)) return;
+  memory_requests_.Add();
+  if (refused && refused->by == RefusedBy::kMemory) memory_errors_.Add();
 }
 
 void KubeletMetrics::CountCpus(const DecisionReport& report, const std::string& container,

@@ -43,6 +43,7 @@ class KubeletMetrics {
 
   void CountTopology(const allocation::DecisionReport& report);
   void CountContainers(const allocation::DecisionReport& report);
+  void CountWholePod(const allocation::DecisionReport& report);
   void CountCpus(const allocation::DecisionReport& report, const std::string& container,
                  bool succeeded);
   void CollectCpus(const admission::Node& node, const admission::NodeState& state,

@@ -59,7 +59,7 @@ std::vector<Named> NamedOwners(const v1::GetStatusResponse& status) {
   for (const v1::ContainerAssignment& assignment : status.containers()) {
     Named named{.owner = {.pod = assignment.pod().empty() ? assignment.pod_uid() : assignment.pod(),
                           .container = assignment.container(),
-                          .cpus = Cpus(assignment.exclusive_cpus())},
+                          .cpus = Cpus(assignment.exclusive_cpus()) | Cpus(assignment.pod_cpus())},
                 .uid = assignment.pod_uid(),
                 .assignment = &assignment};
     for (const v1::AssignedDevices& devices : assignment.devices()) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/admission/pod_level.h"
 #include "reconcile/assigned_containers.h"
 
 namespace alignd::podresources {
@@ -30,6 +31,12 @@ void AddMemory(const std::vector<int>& numa, const std::string& type, uint64_t b
   entry.set_memory_type(type);
   entry.set_size(bytes);
   for (const int id : numa) entry.mutable_topology()->add_nodes()->set_id(id);
+}
+
+void AddBlocks(const std::vector<memorymanager::Block>& blocks, Memories& into) {
+  for (const memorymanager::Block& block : blocks) {
+    AddMemory(block.numa_affinity, block.type, block.size, into);
+  }
 }
 
 }  // namespace
@@ -58,17 +65,23 @@ std::vector<Pod> WithHolders(
   ::v1::PodResources described;
   described.set_name(pod.name);
   described.set_namespace_(pod.name_space);
+  if (const auto whole = state.cpu.pods.find(pod.uid); whole != state.cpu.pods.end()) {
+    for (const int cpu : whole->second.ToVector()) described.add_cpu_ids(cpu);
+  }
+  if (const auto whole = state.memory.pods.find(pod.uid); whole != state.memory.pods.end()) {
+    AddBlocks(whole->second, *described.mutable_memory());
+  }
   for (const std::string& name : pod.containers) {
     const ContainerKey key{pod.uid, name};
     ::v1::ContainerResources& container = *described.add_containers();
     container.set_name(name);
-    if (const CpuSet* cpus = state.cpu.Find(key)) {
+    const bool is_own = admission::IsolationOf(state, key) == admission::Isolation::kContainer;
+    if (const CpuSet* cpus = state.cpu.Find(key); cpus != nullptr && is_own) {
       for (const int cpu : cpus->ToVector()) container.add_cpu_ids(cpu);
     }
-    if (const std::vector<memorymanager::Block>* blocks = state.memory.Find(key)) {
-      for (const memorymanager::Block& block : *blocks) {
-        AddMemory(block.numa_affinity, block.type, block.size, *container.mutable_memory());
-      }
+    const std::vector<memorymanager::Block>* const blocks = state.memory.Find(key);
+    if (blocks != nullptr && (is_own || !state.memory.pods.contains(pod.uid))) {
+      AddBlocks(*blocks, *container.mutable_memory());
     }
     const auto allocated = state.devices.allocations.find(key);
     if (allocated == state.devices.allocations.end()) continue;

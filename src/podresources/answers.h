@@ -26,8 +26,10 @@ std::vector<reconcile::ContainerRegistry::Pod> WithHolders(
     const std::function<std::set<std::string>(const std::string& pod_uid)>& init_containers);
 
 // The pod's containers with their assignments: exclusive CPUs only; memory as booked; devices with
-// their real ids, one entry per device and NUMA node. Ids, nodes and CPUs are sorted.
-// Source: kubelet pkg/kubelet/apis/podresources/server_v1.go; cm/container_manager_linux.go.
+// their real ids. If the pod has CPUs or memory as a whole: these, and of its containers only those
+// with CPUs of their own with CPUs and memory. Devices come as one entry per device and NUMA node.
+// Ids, nodes and CPUs are sorted. Source: kubelet pkg/kubelet/apis/podresources/server_v1.go;
+// cm/container_manager_linux.go.
 ::v1::PodResources Describe(const admission::NodeState& state,
                             const reconcile::ContainerRegistry::Pod& pod);
 

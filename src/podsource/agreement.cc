@@ -69,8 +69,10 @@ Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResourc
     }
   }
   const std::string where = author + ": the pod's ";
-  const int64_t millis =
-      Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); });
+  const Resources own = pod.pod_level.value_or(Resources());
+  const int64_t millis = std::max(
+      Peak(pod, [](const Container& c) { return MilliAmount(c.resources.requests, "cpu"); }),
+      MilliAmount(own.requests, "cpu"));
   if (sandbox.cpu_shares() > 0 && SharesFromMillis(millis) > sandbox.cpu_shares()) {
     return Invalid(where + "requests.cpu are " + std::to_string(millis) + "m (" +
                    std::to_string(SharesFromMillis(millis)) +
@@ -78,7 +80,8 @@ Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResourc
                    std::to_string(sandbox.cpu_shares()) + " shares");
   }
   const int64_t bytes =
-      Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); });
+      std::max(Peak(pod, [](const Container& c) { return Amount(c.resources.limits, "memory"); }),
+               Amount(own.limits, "memory"));
   if (sandbox.memory_limit_in_bytes() > 0 && bytes > sandbox.memory_limit_in_bytes()) {
     return Invalid(where + "limits.memory are " + std::to_string(bytes) +
                    " bytes, but its sandbox is created with " +
@@ -89,6 +92,11 @@ Result<Done> RequireKubeletAllocated(const Pod& pod, const LinuxContainerResourc
 
 ResourceList HugepagePeaks(const Pod& pod) {
   ResourceList peaks;
+  if (pod.pod_level) {
+    for (const auto& [resource, limit] : pod.pod_level->limits) {
+      if (resource.starts_with("hugepages-") && !limit.IsZero()) peaks[resource] = limit;
+    }
+  }
   for (const Container& container : pod.containers) {
     for (const auto& [resource, limit] : container.resources.limits) {
       if (!resource.starts_with("hugepages-") || limit.IsZero() || peaks.contains(resource)) {

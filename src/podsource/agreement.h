@@ -16,7 +16,8 @@ namespace alignd::podsource {
 // compared.
 Result<Done> RequireQos(const Pod& pod, const std::string& author);
 
-// If the pod's sandbox shows what the kubelet allocated for the pod, its author cannot state more.
+// If the pod's sandbox shows what the kubelet allocated for the pod, its author cannot state more,
+// for its containers together or for the pod as a whole.
 // (Kubelets before 1.25 or so do not show it.) `sandbox`: the sandbox's resources.
 Result<Done> RequireKubeletAllocated(const Pod& pod,
                                      const runtime::v1::LinuxContainerResources& sandbox,

@@ -66,6 +66,8 @@ Result<Done> RequireContainerAgrees(const Pod& pod, const Container& stated,
   const bool is_sized =
       cri.cpu_shares() > 0 || cri.cpu_quota() != 0 || cri.memory_limit_in_bytes() > 0;
   if (!pod.stated_qos && !is_sized) return Done{};
+  // For other containers of such a pod, CRI shows sizes of the pod. They get nothing of their own.
+  if (!IsEligible(pod, stated)) return Done{};
   return RequireAgreement(stated, QosOf(pod), cri, author);
 }
 
@@ -117,6 +119,11 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     if (!containers.ok()) return Faulty(containers.error(), author);
     PodAsk ask{PodWithoutContainers(*question.sandbox), author};
     ask.pod.containers = *std::move(containers);
+    if (key == kResourcesAnnotation) {
+      Result<std::optional<Resources>> own = ParseAnnotatedPodLevel(*text, ask.pod.containers);
+      if (!own.ok()) return Faulty(own.error(), author);
+      ask.pod.pod_level = *std::move(own);
+    }
     if (!options_.extended_resources && RemoveExtended(ask.pod.containers)) {
       ask.source += " without extended resources";
     }
@@ -144,6 +151,7 @@ Result<std::optional<PodAsk>> AnnotationSource::Know(const Question& question) c
     if (!whole) {
       ask.pod.stated_qos = QosOf(ask.pod);
       ask.pod.containers = {Container(*stated)};
+      ask.pod.is_complete = false;
       ask.source += ", container by container because of its huge pages";
     }
     return std::optional(std::move(ask));

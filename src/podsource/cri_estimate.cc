@@ -56,6 +56,7 @@ Resources EstimateResources(const LinuxContainerResources& cri, QosClass qos) {
 PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
                      const runtime::v1::ContainerConfig& container, std::string source) {
   PodAsk ask{PodWithoutContainers(sandbox), std::move(source)};
+  ask.pod.is_complete = false;
   // Not the class of its pod: no manager assigns anything to a container of a Burstable pod.
   ask.pod.stated_qos = QosClass::kBurstable;
   ask.pod.containers.push_back({container.metadata().name(), ContainerKind::kApp, Resources{}});
@@ -65,6 +66,7 @@ PodAsk PoolContainer(const runtime::v1::PodSandboxConfig& sandbox,
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container) {
   PodAsk ask{PodWithoutContainers(sandbox), std::string(kCriEstimate)};
+  ask.pod.is_complete = false;
   // A container outside of the kubelet's cgroups gets no exclusive CPUs.
   if (!ask.pod.stated_qos) ask.pod.stated_qos = QosClass::kBurstable;
   ask.pod.containers.push_back(

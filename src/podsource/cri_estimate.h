@@ -14,9 +14,10 @@ inline constexpr std::string_view kCriEstimate = "CRI estimate";
 // From quota, period, shares and limits.
 Resources EstimateResources(const runtime::v1::LinuxContainerResources& cri, QosClass qos);
 
-// The container alone, as an app container: CRI does not show roles. If the container's sizes are
-// possible only in a pod with resources of its own, `pod_level` is set to the container's sizes.
-// A container of a Guaranteed pod without any limits is a PoolContainer.
+// The container alone, as an app container: CRI does not show roles. The pod is not complete, so
+// that it never is assigned CPUs and memory as a whole, whatever the feature gates. If the
+// container's sizes are possible only in a pod with resources of its own, `pod_level` is set to the
+// container's sizes. A container of a Guaranteed pod without any limits is a PoolContainer.
 PodAsk EstimateContainer(const runtime::v1::PodSandboxConfig& sandbox,
                          const runtime::v1::ContainerConfig& container);
 

@@ -51,10 +51,7 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) 
     pod.name = cri.name;
     pod.name_space = cri.name_space;
   }
-  // If the pod has resources of its own, CRI shows them for containers without resources, and none
-  // of its containers gets exclusive CPUs.
-  const bool comparable = cri.stated_qos && !HasPodLevelResources(pod);
-  if (comparable) {
+  if (cri.stated_qos) {
     const Result<Done> fits =
         RequireKubeletAllocated(pod, question.sandbox->linux().resources(), author);
     if (!fits.ok()) return fits.error();
@@ -63,7 +60,9 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) 
     const auto container =
         std::ranges::find(pod.containers, question.container->metadata().name(), &Container::name);
     if (container == pod.containers.end()) return std::optional<PodAsk>();
-    if (comparable) {
+    // If the pod has resources of its own, CRI shows them for containers without resources. Only
+    // eligible containers have something of their own.
+    if (cri.stated_qos && IsEligible(pod, *container)) {
       const Result<Done> same = RequireAgreement(*container, *cri.stated_qos,
                                                  question.container->linux().resources(), author);
       if (!same.ok()) return same.error();

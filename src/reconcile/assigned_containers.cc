@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "alignd/admission/pod_level.h"
+
 namespace alignd::reconcile {
 namespace {
 
@@ -58,6 +60,8 @@ std::set<ContainerKey> ReusedContainers(const admission::NodeState& state,
   for (const ContainerKey& key : AssignedContainers(state)) {
     const auto others = of_running.find(key.pod_uid);
     if (running.contains(key) || others == of_running.end()) continue;
+    // It may wait for its next start, on CPUs that other containers of its pod use meanwhile.
+    if (admission::IsolationOf(state, key) == admission::Isolation::kPod) continue;
     CpusAndDevices own;
     AddAssigned(state, key, own);
     if (Covers(others->second, own)) reused.insert(key);

@@ -309,11 +309,12 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
     return known == why.end() ? "its update has not begun yet" : known->second;
   };
   const Assignment assignment = admission::AssignmentOf(node_, snapshot->state, self->key);
+  const CpuSet own = assignment.KeptFromOthers();
   const std::vector<ContainerRegistry::Footprint> footprints = registry_.Footprints();
   // A shared container may start without the CPUs that a resized container has not left yet.
   const bool is_applied =
       assignment.cpuset.empty() || self->cpuset == assignment.cpuset ||
-      (assignment.exclusive.empty() &&
+      (own.empty() &&
        self->cpuset == SharedCpus(assignment.cpuset, LeavingCpus(snapshot->state, footprints)));
   if (!is_applied) {
     return Error{ErrorCode::kUnavailable,
@@ -321,14 +322,12 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
                      " could not be applied (" + reason_of(container_id) + ")",
                  kRemedy};
   }
-  if (assignment.exclusive.empty()) return Done{};
+  if (own.empty()) return Done{};
   std::string in_the_way;
   std::string remedy = kRemedy;
   size_t count = 0;
   for (const ContainerRegistry::Footprint& other : footprints) {
-    if (!IsOn(snapshot->state, other, self->key, assignment.exclusive, /*at_start=*/false)) {
-      continue;
-    }
+    if (!IsOn(snapshot->state, other, self->key, own, /*at_start=*/false)) continue;
     if (++count > kMaxNamed) continue;
     in_the_way += (count == 1 ? "" : ", ") + name_of(other);
     if (const std::optional<CpuSet> kept = registry_.KeptOn(other.id)) {
@@ -348,7 +347,7 @@ Result<Done> CpusetUpdater::MayStart(const std::string& named, bool listed,
   if (count == 0) return Done{};
   if (count > kMaxNamed) in_the_way += " and " + std::to_string(count - kMaxNamed) + " more";
   return Error{ErrorCode::kUnavailable,
-               "the exclusive CPUs " + assignment.exclusive.ToString() + " of " + name_of(*self) +
+               "the exclusive CPUs " + own.ToString() + " of " + name_of(*self) +
                    " are still used by containers that could not be moved: " + in_the_way,
                remedy};
 }

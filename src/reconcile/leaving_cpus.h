@@ -9,10 +9,10 @@
 
 namespace alignd::reconcile {
 
-// Whether the container's number of exclusive CPUs was changed since it was created.
+// Whether the container's number of exclusive CPUs was changed since it was created. Parts of a pod
+// that has CPUs as a whole are never resized.
 inline bool WasResized(const admission::NodeState& state, const ContainerKey& key) {
-  const auto pod = state.cpu.originals.find(key.pod_uid);
-  return pod != state.cpu.originals.end() && pod->second.contains(key.container);
+  return state.cpu.HasOwnCpus(key) && !state.cpu.pods.contains(key.pod_uid);
 }
 
 // They are in the shared pool, and no container of the pool comes onto them yet (SharedCpus). A

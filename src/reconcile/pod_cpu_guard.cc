@@ -14,9 +14,11 @@ namespace alignd::reconcile {
 
 PodCpuGuard::PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
                          std::function<bool(const std::string&)> has_exclusive,
+                         std::function<allocation::PodQuota(const std::string&)> quota_of,
                          const ContainerRegistry& registry, const cgroup::CgroupTree& cgroups,
                          Conditions& conditions, Options options)
     : has_exclusive_(std::move(has_exclusive)),
+      quota_of_(std::move(quota_of)),
       registry_(registry),
       cgroups_(cgroups),
       conditions_(conditions),
@@ -178,7 +180,22 @@ void PodCpuGuard::WatchFiles(const std::string& uid, Pod& pod) {
   }
 }
 
+bool PodCpuGuard::MayLift(const std::string& uid, Pod& pod) const {
+  const allocation::PodQuota quota = quota_of_(uid);
+  if (quota != allocation::PodQuota::kAsFound) return quota == allocation::PodQuota::kLift;
+  if (!pod.found_lifted) {
+    const Result<std::optional<int64_t>> now = cgroups_.ReadCpuQuota(pod.path);
+    if (!now.ok()) return false;
+    pod.found_lifted = !now->has_value();
+  }
+  return *pod.found_lifted;
+}
+
 bool PodCpuGuard::CheckQuota(const std::string& uid, Pod& pod) {
+  if (!MayLift(uid, pod)) {
+    conditions_.QuotaSettled(uid);
+    return false;
+  }
   const Result<std::optional<int64_t>> lifted = cgroup::LiftPodQuota(cgroups_, pod.path, uid);
   if (!lifted.ok()) {
     conditions_.QuotaNotLifted(uid, lifted.error(), registry_.PodName(uid));

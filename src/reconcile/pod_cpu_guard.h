@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "allocation/pod_notes.h"
 #include "cgroup/cgroup_tree.h"
 #include "host/event_loop.h"
 #include "host/file_watch.h"
@@ -48,10 +49,11 @@ class PodCpuGuard {
     std::chrono::milliseconds settle{5'000};
   };
 
-  // `has_exclusive`: whether a container of that pod has exclusive CPUs; any thread. All references
-  // outlive this object.
+  // `has_exclusive`: whether a container of that pod has exclusive CPUs; `quota_of`: what is done
+  // with the pod's quota; any thread. All references outlive this object.
   PodCpuGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
               std::function<bool(const std::string& pod_uid)> has_exclusive,
+              std::function<allocation::PodQuota(const std::string& pod_uid)> quota_of,
               const ContainerRegistry& registry, const cgroup::CgroupTree& cgroups,
               Conditions& conditions, Options options);
   PodCpuGuard(const PodCpuGuard&) = delete;
@@ -88,6 +90,7 @@ class PodCpuGuard {
     bool asked = false;                        // for a check, by others
     Clock::time_point paused;                  // until then
     bool reported = false;                     // PodQuotaRewritten
+    std::optional<bool> found_lifted;          // PodQuota::kAsFound: at the first check
   };
 
   Clock::time_point Run() EXCLUDES(mutex_);
@@ -95,6 +98,8 @@ class PodCpuGuard {
   void ForgetGone();
   void Check(const std::string& uid, Pod& pod);
   void WatchFiles(const std::string& uid, Pod& pod);
+  // Whether the pod is to have no quota.
+  bool MayLift(const std::string& uid, Pod& pod) const;
   // Whether they have undone what was written.
   bool CheckQuota(const std::string& uid, Pod& pod);
   bool CheckShares(const std::string& uid, Pod& pod);
@@ -107,6 +112,7 @@ class PodCpuGuard {
   Subject SubjectOf(const std::string& uid) const;
 
   const std::function<bool(const std::string&)> has_exclusive_;
+  const std::function<allocation::PodQuota(const std::string&)> quota_of_;
   const ContainerRegistry& registry_;
   const cgroup::CgroupTree& cgroups_;
   Conditions& conditions_;

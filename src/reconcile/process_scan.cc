@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/admission/pod_level.h"
 #include "cgroup/cgroup_path.h"
 #include "host/file.h"
 
@@ -226,6 +227,11 @@ bool ProcessScan::IsOutside(int pid, const ContainerCgroup& owner, OutsideProces
   for (const Owner& container : containers_now_) {
     const ContainerKey& key = container->container.key;
     if (key == owner.container.key) continue;
+    const bool same_pod = key.pod_uid == owner.container.key.pod_uid;
+    // Containers of a pod share its CPUs.
+    if (same_pod && admission::IsolationOf(snapshot->state, key) == admission::Isolation::kPod) {
+      continue;
+    }
     const CpuSet* const exclusive = snapshot->state.cpu.Find(key);
     if (exclusive == nullptr) continue;
     const CpuSet common = *exclusive & allowed;

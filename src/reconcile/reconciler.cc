@@ -46,7 +46,8 @@ PodCpuGuard* Reconciler::MakePodGuard(const Threads& threads,
       [&allocation](const std::string& uid) {
         return allocation.snapshot()->state.cpu.assignments.contains(uid);
       },
-      registry, cgroups, conditions, *options);
+      [&allocation](const std::string& uid) { return allocation.QuotaOf(uid); }, registry, cgroups,
+      conditions, *options);
 }
 
 void Reconciler::Start() {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "alignd/pod/annotated_resources.h"
 #include "alignd/pod/kubernetes_pod.h"
 #include "host/yaml.h"
 
@@ -118,8 +119,11 @@ Result<PodManifest> ParsePodManifest(std::string_view text) {
 }
 
 std::string ResourcesAnnotation(const Pod& pod) {
-  if (HasPodLevelResources(pod)) return "";
   nlohmann::ordered_json annotation = nlohmann::ordered_json::object();
+  if (pod.pod_level) {
+    annotation[std::string(kPodLevelEntry)] = {{"requests", ToJson(pod.pod_level->requests)},
+                                               {"limits", ToJson(pod.pod_level->limits)}};
+  }
   for (const Container& container : pod.containers) {
     nlohmann::ordered_json& entry = annotation[container.name] = nlohmann::ordered_json::object();
     const Resources& resources = container.resources;

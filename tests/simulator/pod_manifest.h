@@ -44,7 +44,6 @@ struct PodManifest {
 Result<PodManifest> ParsePodManifest(std::string_view text);
 
 // The annotation `alignd.io/resources` for that pod: a JSON object, containers in their order.
-// Empty for a pod with pod-level resources, which the annotation cannot express.
 std::string ResourcesAnnotation(const Pod& pod);
 
 }  // namespace alignd::simulator

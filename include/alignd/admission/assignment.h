@@ -14,14 +14,19 @@
 namespace alignd::admission {
 
 struct Assignment {
-  // Exclusive CPUs; empty for a container of the shared pool.
+  // Exclusive CPUs; empty for a container of the shared pool of the node, or of its pod.
   CpuSet exclusive;
-  // The value for cpuset.cpus: the exclusive CPUs, or the default set. Empty with cpuManagerPolicy
-  // none: leave cpuset.cpus as it is.
+  // Whether it shares `cpuset`, CPUs of its pod as a whole, with containers of its pod only.
+  bool shares_pod_cpus = false;
+  // The value for cpuset.cpus: the exclusive CPUs, those of its pod, or the default set. Empty with
+  // cpuManagerPolicy none: leave cpuset.cpus as it is.
   CpuSet cpuset;
   // NUMA node ids for cpuset.mems, ascending; empty: leave it as it is.
   std::vector<int> memory_nodes;
   std::map<std::string, devicemanager::DeviceAllocation> devices;  // by resource name
+
+  // The CPUs that no container of another pod has: empty in the shared pool of the node.
+  CpuSet KeptFromOthers() const { return shares_pod_cpus ? cpuset : exclusive; }
 
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };

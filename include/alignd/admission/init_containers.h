@@ -10,9 +10,9 @@
 namespace alignd::admission {
 
 // The container starts, so the init containers before it (not sidecars) have ended. Their memory is
-// released. If an app container starts, no init container runs again in this sandbox. Their CPUs
-// that no other container of the pod reuses then return to the shared pool. If a container of the
-// pod does not have its CPUs yet, the CPUs stay reserved for it.
+// released, unless it is the pod's as a whole. If an app container starts, no init container runs
+// again in this sandbox. Their CPUs that no other container of the pod reuses then return to the
+// shared pool. If a container of the pod does not have its CPUs yet, the CPUs stay reserved for it.
 // Differs: the kubelet keeps the CPUs of ended init containers until the pod ends.
 void ContainerStarts(const Node& node, const Pod& pod, const std::string& container,
                      NodeState& state);

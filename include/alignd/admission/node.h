@@ -19,6 +19,9 @@ struct Node {
   topologymanager::Policy topology;
   std::optional<cpumanager::StaticPolicy> cpu;        // nullopt: cpuManagerPolicy none
   std::optional<memorymanager::StaticPolicy> memory;  // nullopt: memoryManagerPolicy None
+  // Whether a pod that is assigned CPUs and memory as a whole is allocated its devices together
+  // with these, as every other pod. The kubelet allocates them when its containers start.
+  bool allocates_devices_with_pod = false;
 
   // Errors: kInvalidArgument with the text with which the kubelet refuses to start.
   static Result<Node> Make(Machine machine, KubeletConfig config);

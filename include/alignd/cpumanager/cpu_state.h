@@ -19,9 +19,11 @@ struct CpuState {
   // pod UID -> the CPUs assigned to the pod as a whole, which its containers' sets are parts of.
   // Only of pods with pod-level resources, with the feature gate PodLevelResourceManagers.
   SharedMap<std::string, CpuSet> pods = {};
-  // pod UID -> container name -> the CPUs that it was assigned when it was created. Only of
-  // containers that were resized since: they are never taken away while it lives. A true part of
-  // the assignment or equal to it. Not in the kubelet's file; alignd's own file is cpu_originals.
+  // pod UID -> container name -> the CPUs that it was assigned when it was created: they are never
+  // taken away while it lives. Only of containers that were resized since, and, in a pod of `pods`,
+  // of all containers with CPUs of their own, which marks those as not sharing the pod's. A
+  // part of the assignment or equal to it. Not in the kubelet's file; alignd's own file is
+  // cpu_originals.
   SharedMap<std::string, std::map<std::string, CpuSet>> originals = {};
   // CPUs of ended init containers that later containers of their pod can reuse: pod UID -> CPUs. At
   // most one pod: a decision about another pod drops the entry. Internal to the kubelet's policy;
@@ -34,6 +36,9 @@ struct CpuState {
   // The CPUs that a resize keeps: the original ones, or all if it was never resized. `key` must
   // have exclusive CPUs.
   const CpuSet& OriginalOf(const ContainerKey& key) const;
+
+  // Whether the container has an entry in `originals`: in a pod of `pods`, CPUs of its own.
+  bool HasOwnCpus(const ContainerKey& key) const;
 
   // All CPUs of the pod: as a whole, and of its containers.
   CpuSet HeldBy(const std::string& pod_uid) const;

@@ -22,7 +22,8 @@ topologymanager::HintsByResource WholePodHints(const Machine& machine, const Sta
                                                const CpuState& state, const Pod& pod);
 
 // Allocates the pod's CPUs, and to each container its part. What the pod has already stays as it
-// is, and only what is missing is added. If the parts do not fit together (a part without an
+// is, and only what is missing is added. The parts of eligible containers are their original CPUs,
+// too. If the parts do not fit together (a part without an
 // earlier container's, a part outside the whole), the pod is allocated afresh. Returns the refusal,
 // or nullopt. After a refusal, discard `state`.
 // Refusals: EmptyPodSharedPoolError, SMTAlignmentError, UnexpectedAdmissionError.

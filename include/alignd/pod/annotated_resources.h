@@ -2,6 +2,7 @@
 // without another source of them.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,16 +11,25 @@
 
 namespace alignd {
 
-// Errors of all three readers: kInvalidArgument with the place of the fault ("app.limits.cpu:
+// Errors of all readers: kInvalidArgument with the place of the fault ("app.limits.cpu:
 // ..."). A name that occurs twice and an unknown member are errors as well: a misspelt "limits"
-// would request nothing. In all three, a limit without a request is a request too.
+// would request nothing. In all of them, a limit without a request is a request too.
 
 inline constexpr std::string_view kResourcesAnnotation = "alignd.io/resources";
 
 // Reads a JSON object: container name -> Kubernetes `resources` object. The containers come in the
 // order of the text. For an init container, an entry also has `"init": true`, and for a sidecar
-// `"restartPolicy": "Always"` as well. Init containers must come first.
+// `"restartPolicy": "Always"` as well. Init containers must come first. Skips kPodLevelEntry.
 Result<std::vector<Container>> ParseAnnotatedResources(std::string_view json);
+
+// In the same object, the entry with the pod's own requests and limits (spec.resources). No
+// container can have this name.
+inline constexpr std::string_view kPodLevelEntry = "spec.resources";
+
+// Reads that entry; nullopt: there is none. `containers`: as read from the same text, for the
+// defaults of the API server. The errors of the readers above.
+Result<std::optional<Resources>> ParseAnnotatedPodLevel(std::string_view json,
+                                                        const std::vector<Container>& containers);
 
 inline constexpr std::string_view kIntelResourcesAnnotation = "intel.com/resources";
 

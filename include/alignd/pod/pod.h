@@ -71,6 +71,9 @@ struct Pod {
   std::string name_space;
   // In the kubelet's order: init containers as listed (sidecars among them), then the others.
   std::vector<Container> containers;
+  // Whether these are all containers that the pod is admitted with. Otherwise the pod is never
+  // assigned CPUs and memory as a whole: what its other containers need is not known.
+  bool is_complete = true;
   // With topology scope pod: those of all its containers, which have none of their own then.
   std::vector<ClaimedDevice> claimed_devices = {};
   // spec.resources. If it has requests or limits for cpu, memory or huge pages,
@@ -109,10 +112,15 @@ bool IsEligible(const Pod& pod, const Container& container);
 
 // Number of exclusive CPUs the container is entitled to: its cpu request, if the pod is pinned, the
 // container is eligible and the request is a whole number. 0: the container runs in the shared pool
-// of the node, or of its pod if that has CPUs as a whole (PodCpuBudget).
+// of the node, or of its pod if that has CPUs as a whole (WholePodCpus).
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, guaranteedCPUs.
 // Differs: the kubelet does not look at the runtime handler.
 int ExclusiveCpus(const Pod& pod, const Container& container);
+
+// Number of CPUs that the pod is assigned as a whole, for its containers to have parts of: its
+// pod-level cpu request, if it is pinned and the request is a whole number. 0 with other
+// `pod_level_managers` than kPod.
+int WholePodCpus(const Pod& pod);
 
 // The amount under that name, or null.
 const Quantity* Find(const ResourceList& list, std::string_view resource);

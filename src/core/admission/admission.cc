@@ -41,8 +41,6 @@ class PodAdmission {
     for (const Container& container : pod_.containers) {
       admission.assignments[container.name] =
           AssignmentOf(node_, next_, {pod_.uid, container.name});
-      Assignment& assignment = admission.assignments[container.name];
-      if (IsolationOf(next_, pod_, container) != Isolation::kContainer) assignment.exclusive = {};
     }
     admission.next = std::move(next_);
     return admission;
@@ -114,9 +112,9 @@ class PodAdmission {
     for (const Container& container : pod_.containers) {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
     }
-    WholePodPlacement placement = AllocateWholePod(node_, pod_, merged.hint, next_);
+    WholePodPlacement placement = AllocateWholePod(node_, pod_, merged.hint, preferred_, next_);
     for (ContainerDecision& decision : decisions_) decision.memory_exact = placement.memory_exact;
-    if (placement.refusal) refused_at_ = {pod_.containers.front().name, placement.by};
+    if (placement.refusal) refused_at_ = {placement.container, placement.by};
     return std::move(placement.refusal);
   }
 

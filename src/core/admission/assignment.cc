@@ -2,14 +2,17 @@
 
 #include <set>
 
+#include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
 
 namespace alignd::admission {
 
 Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key) {
   Assignment assignment;
-  if (const CpuSet* exclusive = state.cpu.Find(key)) assignment.exclusive = *exclusive;
-  assignment.cpuset = assignment.exclusive.empty() ? SharedCpus(node, state) : assignment.exclusive;
+  const CpuSet* const assigned = state.cpu.Find(key);
+  assignment.cpuset = assigned == nullptr ? SharedCpus(node, state) : *assigned;
+  assignment.shares_pod_cpus = IsolationOf(state, key) == Isolation::kPod;
+  if (assigned != nullptr && !assignment.shares_pod_cpus) assignment.exclusive = *assigned;
   if (const auto* blocks = state.memory.Find(key)) {
     std::set<int> nodes;
     for (const memorymanager::Block& block : *blocks) {

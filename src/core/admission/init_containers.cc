@@ -23,10 +23,12 @@ void ContainerStarts(const Node& node, const Pod& pod, const std::string& contai
   const auto starting = std::ranges::find(pod.containers, container, &Container::name);
   // An ephemeral container (for debugging) is not in the pod and starts at any time.
   if (starting == pod.containers.end()) return;
-  if (node.memory) memorymanager::ContainerStarts(pod, container, state.memory);
-  if (starting->kind != ContainerKind::kApp) return;
-  // The CPUs of a pod as a whole stay with the pod, and the init containers' are parts of them.
-  if (state.cpu.pods.contains(pod.uid)) return;
+  // What a pod has as a whole stays with it, and its init containers have parts of it. One that
+  // runs once more, in a new sandbox, finds them.
+  if (node.memory && !state.memory.pods.contains(pod.uid)) {
+    memorymanager::ContainerStarts(pod, container, state.memory);
+  }
+  if (starting->kind != ContainerKind::kApp || state.cpu.pods.contains(pod.uid)) return;
   if (!OthersHaveTheirCpus(pod, state)) return;
   for (const Container& ended : pod.containers) {
     if (ended.kind != ContainerKind::kInit) continue;

@@ -44,8 +44,11 @@ Result<Node> Node::Make(Machine machine, KubeletConfig config) {
     if (!made.ok()) return made.error();
     memory = *std::move(made);
   }
-  return Node{std::move(machine), std::move(config), *std::move(topology), std::move(cpu),
-              std::move(memory)};
+  return Node{.machine = std::move(machine),
+              .config = std::move(config),
+              .topology = *std::move(topology),
+              .cpu = std::move(cpu),
+              .memory = std::move(memory)};
 }
 
 }  // namespace alignd::admission

@@ -1,5 +1,6 @@
 #include "alignd/admission/pod_level.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "alignd/cpumanager/pod_partition.h"
@@ -14,7 +15,7 @@ using topologymanager::HintsByResource;
 using topologymanager::TopologyHint;
 
 PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod) {
-  if (!HasPodLevelResources(pod) || !PodLevelResourceManagersOn(node.config)) {
+  if (!HasPodLevelResources(pod) || !pod.is_complete || !PodLevelResourceManagersOn(node.config)) {
     return PodLevelManagers::kOff;
   }
   const bool by_container = node.topology.kind() == TopologyManagerPolicy::kNone ||
@@ -45,6 +46,20 @@ Isolation IsolationOf(const NodeState& state, const Pod& pod, const Container& c
   return ExclusiveCpus(pod, container) > 0 ? Isolation::kContainer : Isolation::kPod;
 }
 
+Isolation IsolationOf(const NodeState& state, const ContainerKey& key) {
+  if (state.cpu.Find(key) == nullptr) return Isolation::kHost;
+  if (!state.cpu.pods.contains(key.pod_uid)) return Isolation::kContainer;
+  return state.cpu.HasOwnCpus(key) ? Isolation::kContainer : Isolation::kPod;
+}
+
+bool KeepsPodQuota(const Node& node, const Pod& pod) {
+  if (!PodLevelResourceManagersOn(node.config)) return false;
+  if (!pod.is_complete) return true;
+  return HasPodLevelResources(pod) && std::ranges::any_of(pod.containers, [&](const Container& c) {
+           return ExclusiveCpus(pod, c) == 0;
+         });
+}
+
 std::vector<HintsByResource> WholePodAnswers(const Node& node, const NodeState& state,
                                              const Pod& pod) {
   std::vector<HintsByResource> answers(3);
@@ -57,15 +72,23 @@ std::vector<HintsByResource> WholePodAnswers(const Node& node, const NodeState& 
 }
 
 WholePodPlacement AllocateWholePod(const Node& node, const Pod& pod, const TopologyHint& affinity,
+                                   const devicemanager::PreferredAllocationFn& preferred,
                                    NodeState& state) {
+  for (const Container& container : pod.containers) {
+    if (!node.allocates_devices_with_pod) break;
+    auto refusal =
+        devicemanager::Allocate(node.machine, pod, container, affinity, preferred, state.devices);
+    if (refusal) return {std::move(refusal), container.name, RefusedBy::kDevices, true};
+  }
+  const std::string& first = pod.containers.front().name;
   if (node.cpu) {
     auto refusal = cpumanager::AllocateWholePod(node.machine, *node.cpu, pod, affinity, state.cpu);
-    if (refusal) return {std::move(refusal), RefusedBy::kCpus, true};
+    if (refusal) return {std::move(refusal), first, RefusedBy::kCpus, true};
   }
   if (!node.memory) return {};
   memorymanager::Placement memory =
       memorymanager::AllocateWholePod(node.machine, pod, affinity, state.memory);
-  return {std::move(memory.refusal), RefusedBy::kMemory, memory.exact};
+  return {std::move(memory.refusal), first, RefusedBy::kMemory, memory.exact};
 }
 
 Refusal AffinityRefusal(const Pod& pod) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
+#include "alignd/devicemanager/device_policy.h"
 #include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
 #include "alignd/topologymanager/hint.h"
@@ -21,15 +23,19 @@ std::vector<topologymanager::HintsByResource> WholePodAnswers(const Node& node,
 
 struct WholePodPlacement {
   std::optional<Refusal> refusal;
+  std::string container = {};  // at which it was refused
   RefusedBy by = RefusedBy::kCpus;
   bool memory_exact = true;
 };
 
-// Allocates CPUs and memory to the pod and its containers. Its devices are allocated when its
-// containers start (StartPod). After a refusal, discard `state`.
+// Allocates CPUs and memory to the pod and its containers. `pod` has containers. Its devices are
+// allocated when its containers start (StartPod), or now if the node does so. After a refusal,
+// discard `state`.
 // Source: kubelet pkg/kubelet/cm/topologymanager/scope.go, allocatePodAlignedResources.
 WholePodPlacement AllocateWholePod(const Node& node, const Pod& pod,
-                                   const topologymanager::TopologyHint& affinity, NodeState& state);
+                                   const topologymanager::TopologyHint& affinity,
+                                   const devicemanager::PreferredAllocationFn& preferred,
+                                   NodeState& state);
 
 // The refusal by the topology policy, for every pod.
 Refusal AffinityRefusal(const Pod& pod);

@@ -17,6 +17,11 @@ const CpuSet& CpuState::OriginalOf(const ContainerKey& key) const {
   return assignments.at(key.pod_uid).at(key.container);
 }
 
+bool CpuState::HasOwnCpus(const ContainerKey& key) const {
+  const auto pod = originals.find(key.pod_uid);
+  return pod != originals.end() && pod->second.contains(key.container);
+}
+
 CpuSet CpuState::HeldBy(const std::string& pod_uid) const {
   CpuSet cpus;
   if (const auto whole = pods.find(pod_uid); whole != pods.end()) cpus = whole->second;

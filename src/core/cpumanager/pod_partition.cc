@@ -145,8 +145,13 @@ std::optional<Refusal> AllocateWholePod(const Machine& machine, const StaticPoli
   Result<Parts> parts = Divide(machine, policy.options, pod, state.pods.find(pod.uid)->second,
                                existing == state.assignments.end() ? Parts() : existing->second);
   if (!parts.ok()) return UnexpectedAdmissionError(parts.error().message);
+  Parts own;  // parts of a whole are never resized
+  for (const Container& container : pod.containers) {
+    if (ExclusiveCpuCount(pod, container) > 0) own[container.name] = parts->at(container.name);
+  }
+  state.originals.erase(pod.uid);
+  if (!own.empty()) state.originals[pod.uid] = std::move(own);
   state.assignments[pod.uid] = *std::move(parts);
-  state.originals.erase(pod.uid);  // parts of a whole are never resized
   return std::nullopt;
 }
 

@@ -223,7 +223,10 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
   state.default_set -= *cpus;
   state.assignments[pod.uid][container.name] = *cpus;
   // From before topology scope container was configured: the pod's containers have parts of it.
-  if (state.pods.contains(pod.uid)) state.pods[pod.uid] |= *cpus;
+  if (state.pods.contains(pod.uid)) {
+    state.pods[pod.uid] |= *cpus;
+    state.originals[pod.uid][container.name] = *cpus;
+  }
   UpdateReusable(pod.uid, container.kind, *cpus, state);
   return std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include "alignd/pod/kubernetes_pod.h"
 #include "alignd/pod/resource_name.h"
 #include "core/json/json_view.h"
+#include "core/pod/resource_list.h"
 
 namespace alignd {
 namespace {
@@ -131,10 +132,11 @@ Result<Done> RequireExtended(const View& entry, const ResourceList& list, std::s
 }  // namespace
 
 Result<std::vector<Container>> ParseAnnotatedResources(std::string_view json) {
-  const Result<Text> text = ParseText(json);
+  Result<Text> text = ParseText(json);
   if (!text.ok()) return text.error();
   const View top(text->value, "");
   if (!text->value.is_object()) return top.IsNot("an object of container names");
+  text->ordered.erase(std::string(kPodLevelEntry));
   std::vector<Container> containers;
   const auto read = [&](const std::string& name, const View& entry) -> Result<Container> {
     const Result<Done> known =
@@ -153,6 +155,30 @@ Result<std::vector<Container>> ParseAnnotatedResources(std::string_view json) {
   const Result<Done> done = ReadContainers(top, text->ordered, read, containers);
   if (!done.ok()) return done.error();
   return containers;
+}
+
+Result<std::optional<Resources>> ParseAnnotatedPodLevel(std::string_view json,
+                                                        const std::vector<Container>& containers) {
+  const Result<Text> text = ParseText(json);
+  if (!text.ok()) return text.error();
+  const Result<std::optional<View>> entry = View(text->value, "").Find(kPodLevelEntry);
+  if (!entry.ok()) return entry.error();
+  if (!*entry) return std::optional<Resources>();
+  const Result<Done> known = RefuseUnknownMembers(**entry, {"requests", "limits"});
+  if (!known.ok()) return known.error();
+  const Result<Resources> read = ReadEntryResources(**entry);
+  if (!read.ok()) return read.error();
+  // ReadEntryResources has made requests of the limits. In a pod, those of its containers go first.
+  Resources resources;
+  resources.limits = read->limits;
+  for (const auto& [name, amount] : read->requests) {
+    const Result<std::optional<View>> requests = (*entry)->Find("requests");
+    if (requests.ok() && *requests && (*requests)->value().contains(name)) {
+      resources.requests[name] = amount;
+    }
+  }
+  DefaultPodRequests(containers, resources);
+  return std::optional(std::move(resources));
 }
 
 Result<std::vector<Container>> ParseIntelResources(std::string_view json) {

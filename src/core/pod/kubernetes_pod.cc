@@ -107,16 +107,6 @@ ResourceList RequestsOfContainers(const std::vector<Container>& containers) {
   return running;
 }
 
-// Fills pod-level requests: from the containers for cpu and memory, else from the pod's limits.
-// Source: kubernetes pkg/apis/core/v1/defaults.go, defaultPodRequests.
-void DefaultPodRequests(const std::vector<Container>& containers, Resources& resources) {
-  if (resources.limits.empty()) return;
-  for (const auto& [name, amount] : RequestsOfContainers(containers)) {
-    if (name == "cpu" || name == "memory") resources.requests.emplace(name, amount);
-  }
-  DefaultRequests(resources);
-}
-
 Result<std::optional<QosClass>> ReadQos(const View& status) {
   const Result<std::optional<View>> member = status.Find("qosClass");
   if (!member.ok()) return member.error();
@@ -180,6 +170,14 @@ Result<Done> ReadSpec(const View& top, Pod& pod) {
 }
 
 }  // namespace
+
+void DefaultPodRequests(const std::vector<Container>& containers, Resources& resources) {
+  if (resources.limits.empty()) return;
+  for (const auto& [name, amount] : RequestsOfContainers(containers)) {
+    if (name == "cpu" || name == "memory") resources.requests.emplace(name, amount);
+  }
+  DefaultRequests(resources);
+}
 
 Result<Pod> ParseKubernetesPod(std::string_view text) {
   const Result<nlohmann::json> parsed = json::Parse(text);

@@ -34,6 +34,10 @@ int64_t WholeCpus(const Quantity& cpu) {
   return count > 0 && Quantity(count) - cpu < kMilli ? count : 0;
 }
 
+int AsInt(int64_t count) {
+  return static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()));
+}
+
 bool IsPodLevelResource(std::string_view name) {
   return name == "cpu" || name == "memory" || name.starts_with("hugepages-");
 }
@@ -109,9 +113,10 @@ int64_t PodCpuBudget(const Pod& pod) {
 }
 
 int ExclusiveCpus(const Pod& pod, const Container& container) {
-  const int64_t count = ExclusiveCpuCount(pod, container);
-  return static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()));
+  return AsInt(ExclusiveCpuCount(pod, container));
 }
+
+int WholePodCpus(const Pod& pod) { return AsInt(PodCpuBudget(pod)); }
 
 const Quantity* Find(const ResourceList& list, std::string_view resource) {
   const auto entry = list.find(resource);

@@ -1,6 +1,8 @@
 // Reads Kubernetes resource lists from JSON. Private to the core's readers.
 #pragma once
 
+#include <vector>
+
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
 #include "core/json/json_view.h"
@@ -15,5 +17,9 @@ Result<ResourceList> ReadResourceList(const json::View& view);
 
 // The same for the member of that name, which may be absent.
 Result<ResourceList> ReadResourceList(const json::View& view, std::string_view member);
+
+// Fills pod-level requests: from the containers for cpu and memory, else from the pod's limits.
+// Source: kubernetes pkg/apis/core/v1/defaults.go, defaultPodRequests.
+void DefaultPodRequests(const std::vector<Container>& containers, Resources& resources);
 
 }  // namespace alignd

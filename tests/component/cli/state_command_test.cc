@@ -252,16 +252,13 @@ TEST(ConfigCommand, ChecksWhatIsSaved) {
   EXPECT_NE(checked.out.find("cpu_manager_state"), std::string::npos) << checked.out;
 }
 
-// The daemon would give shared containers what its decisions say, but not treat them as such.
-TEST(ConfigCommand, RefusesTheGateThatTheDaemonDoesNotSupport) {
+TEST(ConfigCommand, AcceptsTheGateOfPodLevelResourceManagers) {
   const FakeTree tree;
-  const Printed on = CheckOf(tree, "featureGates: {PodLevelResourceManagers: true}\n");
-  EXPECT_EQ(on.status, kFailure);
-  EXPECT_NE(on.out.find("PodLevelResourceManagers: false"), std::string::npos) << on.out;
-  const Printed off = CheckOf(tree,
-                              "topologyManagerPolicy: restricted\n"
-                              "featureGates: {PodLevelResourceManagers: false, AllBeta: true}\n");
-  EXPECT_EQ(off.status, kSuccess) << off.out;
+  for (const char* const gates : {"{PodLevelResourceManagers: true}", "{AllBeta: true}"}) {
+    const Printed on = CheckOf(
+        tree, std::string("topologyManagerPolicy: restricted\nfeatureGates: ") + gates + "\n");
+    EXPECT_EQ(on.status, kSuccess) << on.out << on.err;
+  }
 }
 
 TEST(ConfigCommand, PrintsADefaultThatChangesNothing) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/init_containers.h"
 #include "alignd/cpumanager/pod_partition.h"
@@ -184,9 +185,7 @@ TEST(PodLevelManagers, EndedInitContainersReleaseNothing) {
   const NodeState admitted = state;
   for (const char* container : {"init", "app", "log"}) ContainerStarts(node, pod, container, state);
   EXPECT_TRUE(state.cpu == admitted.cpu);
-  EXPECT_TRUE(state.memory.machine == admitted.memory.machine);
-  EXPECT_EQ(state.memory.Find({"p", "init"}), nullptr);
-  EXPECT_NE(state.memory.Find({"p", "app"}), nullptr);
+  EXPECT_TRUE(state.memory == admitted.memory);
   LendToInitContainers(node, pod, state);
   EXPECT_TRUE(state.cpu == admitted.cpu);
   ReleaseContainer({"p", "app"}, state);
@@ -278,13 +277,73 @@ TEST(WholePodCpus, AreInNoOtherSetOfTheState) {
   EXPECT_TRUE(broken(overlapping).empty());
 }
 
-// A file of original CPUs can be older than the pod's CPUs as a whole.
-TEST(WholePodCpus, HaveNoOriginalCpus) {
+TEST(WholePodCpus, OriginalCpusMarkContainersOfTheirOwn) {
   const Node node = PodLevelNode(TopologyManagerScope::kPod);
   NodeState state = Admitted(node, NodeState::Initial(node), AppAndLog("p"));
   const NodeState expected = state;
+  EXPECT_EQ(IsolationOf(state, {"p", "app"}), Isolation::kContainer);
+  EXPECT_EQ(IsolationOf(state, {"p", "log"}), Isolation::kPod);
+  EXPECT_EQ(IsolationOf(state, {"p", "debugger"}), Isolation::kHost);
+  EXPECT_EQ(AssignmentOf(node, state, {"p", "app"}).exclusive, Cpus("1-2"));
+  const Assignment log = AssignmentOf(node, state, {"p", "log"});
+  EXPECT_TRUE(log.exclusive.empty());
+  EXPECT_TRUE(log.shares_pod_cpus);
+  EXPECT_EQ(log.cpuset, Cpus("3"));
+  EXPECT_EQ(log.KeptFromOthers(), Cpus("3"));
+  EXPECT_TRUE(AssignmentOf(node, state, {"p", "debugger"}).KeptFromOthers().empty());
+  // A file of original CPUs can be older than the pod's CPUs as a whole.
   state.cpu.originals["p"]["app"] = Cpus("7");
   EXPECT_EQ(Admitted(node, state, AppAndLog("p")), expected);
+  // The kubelet has no such file: until the pod is admitted again, all of its containers share.
+  state.cpu.originals.erase("p");
+  EXPECT_EQ(IsolationOf(state, {"p", "app"}), Isolation::kPod);
+  EXPECT_EQ(Admitted(node, state, AppAndLog("p")), expected);
+}
+
+TEST(WholePodCpus, AreForPodsOfWhichAllContainersAreKnown) {
+  const Node node = PodLevelNode(TopologyManagerScope::kPod);
+  Pod pod = AppAndLog("p");
+  pod.is_complete = false;
+  const NodeState initial = NodeState::Initial(node);
+  const NodeState state = Admitted(node, initial, pod);
+  EXPECT_TRUE(state.cpu == initial.cpu);
+  EXPECT_TRUE(state.memory == initial.memory);
+}
+
+TEST(PodQuota, StaysUnlessEachContainerHasCpusOfItsOwn) {
+  Node node = PodLevelNode(TopologyManagerScope::kPod);
+  const auto keeps = [&](const Pod& pod) { return KeepsPodQuota(node, OnThisNode(node, pod)); };
+  const Pod all_own = WholePod("p", "4", "2Gi", {App("a", kTwo), App("b", kTwo)});
+  for (const TopologyManagerScope scope :
+       {TopologyManagerScope::kPod, TopologyManagerScope::kContainer}) {
+    node = PodLevelNode(scope);
+    EXPECT_TRUE(keeps(AppAndLog("p")));
+    EXPECT_FALSE(keeps(all_own));
+    EXPECT_FALSE(keeps(MakePod("p", {App("app", kTwo), App("log", {})})));
+    Pod unknown = MakePod("p", {App("app", kTwo)});
+    unknown.is_complete = false;
+    EXPECT_TRUE(keeps(unknown));
+  }
+  node.config.feature_gates[kGate] = false;
+  EXPECT_FALSE(keeps(AppAndLog("p")));
+}
+
+TEST(PodLevelManagers, DevicesAreAllocatedWithThePodIfTheNodeDoesSo) {
+  Node node = PodLevelNode(TopologyManagerScope::kPod);
+  node.allocates_devices_with_pod = true;
+  NodeState state = NodeState::Initial(node);
+  devicemanager::Resource& gpus = state.devices.resources["a.com/gpu"];
+  gpus.registered = true;
+  gpus.devices["gpu-0"] = {.numa = {1}};
+  std::map<std::string, std::string> with_gpu = kTwo;
+  with_gpu["a.com/gpu"] = "1";
+  const Pod one = WholePod("p", "3", "2Gi", {App("app", with_gpu), App("log", {})});
+  const NodeState admitted = Admitted(node, state, one);
+  EXPECT_NE(admitted.devices.Find({"p", "app"}, "a.com/gpu"), nullptr);
+  EXPECT_EQ(admitted.cpu.pods.at("p"), Cpus("4-6"));
+  const Admission refused =
+      Admit(node, admitted, WholePod("q", "3", "2Gi", one.containers), NoPreference);
+  EXPECT_FALSE(refused.admitted());
 }
 
 TEST(WholePodMemory, IsReservedOnce) {

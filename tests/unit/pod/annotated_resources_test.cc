@@ -72,6 +72,39 @@ TEST(AnnotatedResources, NameThatIsGivenTwiceIsRefused) {
   }
 }
 
+TEST(AnnotatedResources, EntryOfThePodIsNoContainer) {
+  const std::string text = R"({"app":{"limits":{"cpu":"2","memory":"1Gi"}},)"
+                           R"("spec.resources":{"limits":{"cpu":"4","memory":"2Gi"}},"log":{}})";
+  const auto containers = ParseAnnotatedResources(text);
+  ASSERT_TRUE(containers.ok()) << containers.error().Text();
+  ASSERT_EQ(containers->size(), 2U);
+  const auto own = ParseAnnotatedPodLevel(text, *containers);
+  ASSERT_TRUE(own.ok()) << own.error().Text();
+  ASSERT_TRUE(own->has_value());
+  EXPECT_EQ(Find((*own)->limits, "cpu")->Value(), 4);
+  // As the API server: the requests of the containers take precedence over the pod's limits.
+  EXPECT_EQ(Find((*own)->requests, "cpu")->Value(), 2);
+
+  const auto stated = ParseAnnotatedPodLevel(
+      R"({"spec.resources":{"requests":{"cpu":"4"},"limits":{"cpu":"4"}},"app":{}})", *containers);
+  ASSERT_TRUE(stated.ok()) << stated.error().Text();
+  EXPECT_EQ(Find((*stated)->requests, "cpu")->Value(), 4);
+  const auto none = ParseAnnotatedPodLevel(R"({"app":{}})", *containers);
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->has_value());
+}
+
+TEST(AnnotatedResources, FaultsOfThePodsEntryComeWithTheirPlace) {
+  for (const auto& [text, place] :
+       {std::pair{R"({"spec.resources":7})", "spec.resources"},
+        {R"({"spec.resources":{"init":true}})", "spec.resources.init"},
+        {R"({"spec.resources":{"limits":{"cpu":"x"}}})", "limits.cpu"}}) {
+    const auto own = ParseAnnotatedPodLevel(text, {});
+    ASSERT_FALSE(own.ok()) << text;
+    EXPECT_NE(own.error().message.find(place), std::string::npos) << own.error().message;
+  }
+}
+
 // --- intel.com/resources ----------------------------------------------------------------------
 
 TEST(IntelResources, AreReadAsTheWebhookWritesThem) {

@@ -47,7 +47,8 @@ class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
           ++runs_;
           return uid == "uid" && exclusive_;
         },
-        registry_, *cgroups_, conditions_, options);
+        [this](const std::string&) { return quota_.load(); }, registry_, *cgroups_, conditions_,
+        options);
     guard_->Guard("uid", kPath);
     Settle();
   }
@@ -108,6 +109,7 @@ class PodCpuGuardTest : public ::testing::TestWithParam<bool> {
   ContainerRegistry registry_;
   Conditions conditions_;
   std::atomic<bool> exclusive_ = true;
+  std::atomic<allocation::PodQuota> quota_ = allocation::PodQuota::kLift;
   std::atomic<size_t> runs_ = 0;  // of the guard
   TaskQueue io_{"io"};
   const std::shared_ptr<host::EventLoop> events_ = *host::EventLoop::Make();
@@ -125,6 +127,32 @@ TEST_P(PodCpuGuardTest, LiftsAQuotaWhenItIsWritten) {
   }
   EXPECT_EQ(Read(Shares()), "1024");
   EXPECT_TRUE(Eventually([&] { return conditions_.Report().empty(); }));
+}
+
+TEST_P(PodCpuGuardTest, AQuotaThatThePodKeepsIsNotLifted) {
+  quota_ = allocation::PodQuota::kKeep;
+  Start();
+  Write(Quota(), Some());
+  Settle();
+  EXPECT_EQ(Read(Quota()), Some());
+}
+
+// With the feature gate, after a restart of alignd: what was lifted before stays so.
+TEST_P(PodCpuGuardTest, TheQuotaOfAnUnknownPodStaysAsItWasFound) {
+  quota_ = allocation::PodQuota::kAsFound;
+  Start();
+  Write(Quota(), Some());
+  EXPECT_TRUE(Eventually([&] { return IsNone(Read(Quota())); })) << Read(Quota());
+}
+
+TEST_P(PodCpuGuardTest, TheQuotaOfAnUnknownPodThatHasOneIsNotLifted) {
+  quota_ = allocation::PodQuota::kAsFound;
+  Write(Quota(), Some());
+  Start();
+  EXPECT_EQ(Read(Quota()), Some());
+  Write(Quota(), Some());
+  Settle();
+  EXPECT_EQ(Read(Quota()), Some());
 }
 
 // The kubelet's growth: it writes quota and shares, and then asks for the container.

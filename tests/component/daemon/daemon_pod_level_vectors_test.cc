@@ -1,0 +1,156 @@
+// Recorded decisions of the kubelet about pods with pod-level resources, made by the daemon.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/vector_files.h"
+#include "pod_level_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+using nlohmann::json;
+
+// The named vectors in which no device is allocated and no init container ends: docs/differences.md
+// has how alignd does both.
+std::vector<json> Vectors() {
+  std::vector<json> vectors;
+  for (const std::filesystem::path& file : VectorFiles("podlevel.jsonl")) {
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+      json vector = json::parse(line);
+      const auto any_step = [&](const auto& is_so) {
+        return std::ranges::any_of(vector["steps"], is_so);
+      };
+      const bool ends =
+          any_step([](const json& step) {
+            return step["op"] == "admit" && step["pod"]["spec"].contains("initContainers");
+          }) &&
+          any_step([](const json& step) { return step["op"] == "start"; });
+      const bool removes =
+          any_step([](const json& step) { return step["op"] == "removeContainer"; });
+      const std::string name = vector["name"];
+      const bool is_named = !name.starts_with("small");
+      if (!ends && !removes && is_named && !vector["node"].contains("resources")) {
+        vectors.push_back(std::move(vector));
+      }
+    }
+    if (!vectors.empty()) break;
+  }
+  return vectors;
+}
+
+// Runs one vector, in a node of its own.
+class OneVector : public PodLevelTest {
+ public:
+  explicit OneVector(const json& vector) : vector_(vector) {}
+
+  void TestBody() override {
+    tree_.Write({"node.json", vector_["node"].dump()});
+    json config = vector_["config"];
+    config["kind"] = "KubeletConfiguration";
+    config["apiVersion"] = "kubelet.config.k8s.io/v1beta1";
+    ASSERT_NO_FATAL_FAILURE(Start(config.dump()));
+    StartPodsApi();
+    for (size_t i = 0; i < vector_["steps"].size(); ++i) {
+      const json& step = vector_["steps"][i];
+      const json& expected = vector_["expect"][i];
+      SCOPED_TRACE("step " + std::to_string(i));
+      if (step["op"] == "restart") {
+        StopDaemon();
+        ASSERT_NO_FATAL_FAILURE(StartDaemon(config.dump()));
+      } else if (step["op"] == "removePod") {
+        End(step["podUID"]);
+      } else if (step["op"] == "admit") {
+        ASSERT_NO_FATAL_FAILURE(Admit(step["pod"], expected));
+      }
+      ExpectStates(expected);
+    }
+  }
+
+ private:
+  void Admit(const json& spec, const json& expected) {
+    const std::string uid = spec["metadata"]["uid"];
+    if (!pods_.contains(uid)) pods_[uid] = RunPod(WithImages(spec).dump());
+    KubeletPod& pod = pods_[uid];
+    ASSERT_NE(pod.sandbox, "");
+    ++pod.attempts;
+    const std::vector<Container>& containers = pod.manifest.pod.containers;
+    if (!expected["admitted"].get<bool>()) {
+      const grpc::Status refused = CreateIn(pod, containers.front().name);
+      const std::string reason = expected["reason"];
+      const std::string message = expected["message"];
+      EXPECT_NE(refused.error_message().find(reason), std::string::npos) << reason;
+      EXPECT_NE(refused.error_message().find(message), std::string::npos)
+          << message << " is not in: " << refused.error_message();
+      return End(uid);
+    }
+    for (const Container& container : containers) {
+      const grpc::Status created = CreateIn(pod, container.name);
+      ASSERT_TRUE(created.ok()) << container.name << ": " << created.error_message();
+      ExpectCpus(pod, container.name, expected);
+    }
+  }
+
+  static json WithImages(json pod) {
+    for (const char* const list : {"initContainers", "containers"}) {
+      if (!pod["spec"].contains(list)) continue;
+      for (json& container : pod["spec"][list]) container["image"] = "i";
+    }
+    return pod;
+  }
+
+  void ExpectCpus(const KubeletPod& pod, const std::string& name, const json& expected) {
+    const json& here = expected["containers"][name];
+    const bool has_cpus = here.contains("cpuset");
+    if (!has_cpus && !expected.contains("defaultCpuSet")) return;  // cpuManagerPolicy none
+    const std::string cpus = has_cpus ? here["cpuset"] : expected["defaultCpuSet"];
+    EXPECT_EQ(CpusIn(pod, name), cpus) << name;
+    const bool is_own = has_cpus && here.value("isolation", "container") == "container";
+    EXPECT_EQ(QuotaIn(pod, name) < 0, is_own) << name;
+  }
+
+  void End(const std::string& uid) {
+    const auto pod = pods_.extract(uid);
+    ASSERT_FALSE(pod.empty());
+    EXPECT_TRUE(StopSandbox(pod.mapped().sandbox).ok());
+    EXPECT_TRUE(RemoveSandbox(pod.mapped().sandbox).ok());
+  }
+
+  void ExpectStates(const json& expected) {
+    if (expected.contains("cpu_manager_state_1_37")) {
+      const std::string state = expected["cpu_manager_state_1_37"];
+      EXPECT_TRUE(Eventually([&] { return State() == state; }))
+          << "expected: " << state << "\nis:       " << State();
+    }
+    // With several types of memory, the kubelet writes them in a random order.
+    const bool is_ordered = !expected.contains("memory_manager_state_unordered");
+    if (is_ordered && expected.contains("memory_manager_state_1_37")) {
+      const std::string state = expected["memory_manager_state_1_37"];
+      EXPECT_TRUE(Eventually([&] { return MemoryState() == state; }))
+          << "expected: " << state << "\nis:       " << MemoryState();
+    }
+  }
+
+  const json& vector_;
+  std::map<std::string, KubeletPod> pods_;  // by UID
+};
+
+TEST(DaemonPodLevelVectors, AreDecidedAsByTheKubelet) {
+  const std::vector<json> vectors = Vectors();
+  if (vectors.empty()) GTEST_SKIP() << "no podlevel.jsonl: set ALIGND_SHARED";
+  EXPECT_GE(vectors.size(), 40U);
+  for (const json& vector : vectors) {
+    SCOPED_TRACE(vector["name"].get<std::string>());
+    OneVector(vector).TestBody();
+  }
+}
+
+}  // namespace
+}  // namespace alignd::daemon
