@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
-#include <vector>
+
+#include "core/base/nearest_name.h"
 
 namespace alignd {
 namespace {
@@ -141,41 +141,10 @@ constexpr std::array kFields = std::to_array<std::string_view>({
 });
 static_assert(std::ranges::is_sorted(kFields));
 
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-// The number of characters to add, remove or replace, regardless of case.
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (Lower(a[i]) == Lower(b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 bool IsConfigField(std::string_view name) { return std::ranges::binary_search(kFields, name); }
 
-std::string_view NearestConfigField(std::string_view name) {
-  std::string_view nearest;
-  // A larger distance means different words. Long names are not compared.
-  constexpr size_t kMaxName = 100;
-  if (name.size() > kMaxName) return nearest;
-  size_t least = 1 + std::max<size_t>(2, name.size() / 4);
-  for (const std::string_view field : kFields) {
-    const size_t distance = Distance(name, field);
-    if (distance >= least) continue;
-    least = distance;
-    nearest = field;
-  }
-  return nearest;
-}
+std::string_view NearestConfigField(std::string_view name) { return NearestName(name, kFields); }
 
 }  // namespace alignd
