@@ -5,6 +5,7 @@
 #include <charconv>
 #include <set>
 
+#include "alignd/pod/resource_name.h"
 #include "core/json/json_view.h"
 #include "core/placement/faults.h"
 #include "core/placement/names.h"
@@ -54,6 +55,10 @@ Result<Done> CheckMembers(const View& node) {
 
 Result<Done> CheckDevices(const Machine& machine, const std::string& resource,
                           const DeviceList& devices) {
+  if (!MayBeDevice(resource)) {
+    return Wrong("\"" + resource + "\" cannot be the name of devices",
+                 "name them as their plugin does, such as nvidia.com/gpu");
+  }
   for (const auto& [id, device] : devices) {
     for (const int64_t numa : device.numa) {
       if (machine.NumaPosition(numa)) continue;

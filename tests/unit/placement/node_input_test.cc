@@ -30,6 +30,11 @@ TEST(NodeInput, RefusesADeviceOnANumaNodeThatDoesNotExist) {
   EXPECT_EQ(NodeErrorOf(R"(,"devices":{"a.com/x":[{"id":"x0","numa":[1]}]})"), "");
 }
 
+TEST(NodeInput, RefusesDevicesNamedLikeOtherResources) {
+  EXPECT_NE(NodeErrorOf(R"(,"devices":{"cpu":[{"id":"x0","numa":[1]}]})"), "");
+  EXPECT_NE(NodeErrorOf(R"(,"devices":{"hugepages-1Gi":[]})"), "");
+}
+
 TEST(NodeInput, RefusesMisspeltMembers) {
   EXPECT_EQ(NodeErrorOf(R"(,"device":{})"), "device: unknown field; did you mean \"devices\"?");
   EXPECT_EQ(NodeErrorOf(R"(,"devices":{"a.com/x":[{"id":"x0","numas":[0]}]})"),
