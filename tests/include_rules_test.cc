@@ -32,6 +32,7 @@ const std::vector<Group>& CoreGroups() {
       {.modules = {"admission"}},
       {.modules = {"checkpoint", "noderesourcetopology"}},
       {.modules = {"scenario"}},
+      {.modules = {"placement"}},
   };
   return groups;
 }
@@ -115,7 +116,8 @@ std::string ModuleProblem(const Place& from, std::string_view header) {
 
 bool MayReadJson(const Place& from, std::string_view path) {
   if (!path.ends_with(".cc")) return from.module == "json" || path == "src/dra/json.h";
-  return !from.core || IsIn(from.module, {"json", "config", "checkpoint", "scenario"}) ||
+  return !from.core ||
+         IsIn(from.module, {"json", "config", "checkpoint", "scenario", "placement"}) ||
          IsIn(path, {"src/core/pod/kubernetes_pod.cc", "src/core/machine/node_json.cc",
                      "src/core/noderesourcetopology/object.cc"});
 }

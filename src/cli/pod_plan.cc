@@ -1,11 +1,15 @@
 #include "cli/pod_plan.h"
 
+#include <cstddef>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "alignd/admission/explanation.h"
-#include "alignd/scenario/simulation.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/pod/refusal.h"
 #include "allocation/decision_log.h"
 #include "cli/output.h"
 #include "cli/program.h"
@@ -17,6 +21,9 @@ namespace alignd::cli {
 namespace {
 
 using admission::Assignment;
+using placement::Outcome;
+using placement::PlannedPod;
+using placement::Verdict;
 
 std::string NumaList(const std::vector<int>& ids) {
   std::string text = ids.size() == 1 ? "NUMA node " : "NUMA nodes ";
@@ -50,87 +57,155 @@ std::string DescribeAssignment(const Machine& machine, const Assignment& assignm
   return text;
 }
 
-// One pod of the plan.
-struct PlannedPod {
-  const Pod& pod;
-  const admission::Admission& admission;
+// One pod of the plan, and what became of it.
+struct Planned {
+  const PlannedPod& pod;
+  const Verdict& verdict;
   std::optional<Refusal> refusal;  // explained
+  std::vector<std::string> not_considered;
+
+  // The container assignments of a pod that fits.
+  const Assignment& AssignmentOf(const Container& container) const {
+    return verdict.admission->assignments.at(container.name);
+  }
 };
 
-void PrintPlanned(const admission::Node& node, const PlannedPod& planned, bool explain,
-                  std::ostream& out) {
-  const Pod& pod = planned.pod;
-  out << "pod " << pod.name_space << "/" << pod.name << " (" << ToString(QosOf(pod)) << "): ";
-  if (!planned.refusal) {
-    out << "fits\n";
-    for (const Container& container : pod.containers) {
-      out << "  " << container.name << ": "
-          << DescribeAssignment(node.machine, planned.admission.assignments.at(container.name))
-          << '\n';
-    }
-  } else {
-    out << "does not fit\n  " << planned.refusal->reason << ": " << planned.refusal->message
-        << '\n';
+void PrintOutcome(const Machine& machine, const Planned& planned, std::ostream& out) {
+  const Pod& pod = planned.pod.pod;
+  const bool is_valid = planned.pod.faults.empty();
+  out << "pod " << pod.name_space << "/" << pod.name;
+  if (is_valid) out << " (" << ToString(QosOf(pod)) << ")";
+  switch (planned.verdict.outcome) {
+    case Outcome::kFits:
+      out << ": fits\n";
+      for (const Container& container : pod.containers) {
+        out << "  " << container.name << ": "
+            << DescribeAssignment(machine, planned.AssignmentOf(container)) << '\n';
+      }
+      return;
+    case Outcome::kRefused:
+      out << ": does not fit, refused by " << ToString(planned.verdict.stage) << '\n';
+      break;
+    case Outcome::kUndecided:
+      out << ": cannot be decided\n";
+      for (const std::string& reason : planned.pod.undecided) out << "  " << reason << '\n';
+      if (planned.pod.undecided.empty()) out << "  " << planned.refusal->message << '\n';
+      return;
   }
-  if (!explain) return;
+  if (is_valid) {
+    out << "  " << planned.refusal->reason << ": " << planned.refusal->message << '\n';
+    return;
+  }
+  for (const std::string& fault : planned.pod.faults) out << "  " << fault << '\n';
+}
+
+void PrintPlanned(const admission::Node& node, const Planned& planned, bool explain,
+                  std::ostream& out) {
+  PrintOutcome(node.machine, planned, out);
+  if (planned.verdict.outcome == Outcome::kFits && !planned.not_considered.empty()) {
+    out << "  not considered:";
+    for (const std::string& field : planned.not_considered) out << ' ' << field;
+    out << '\n';
+  }
+  if (!explain || !planned.verdict.admission) return;
   control::v1::PodDecision explained;
-  for (const admission::ContainerDecision& decision : planned.admission.decisions) {
+  for (const admission::ContainerDecision& decision : planned.verdict.admission->decisions) {
     *explained.add_containers() = control::ExplainContainer(node, decision);
   }
   PrintExplanations(explained.containers(), "    ", out);
 }
 
 // The same as the daemon would report it.
-control::v1::PodDecision ReportPlanned(const admission::Node& node, const PlannedPod& planned,
-                                       const admission::NodeState& before) {
+PlanEntry ReportPlanned(const admission::Node& node, const Planned& planned,
+                        const admission::NodeState& before) {
   allocation::PodDecision decision =
-      allocation::DecisionAbout(node, before, planned.pod, /*source=*/"manifest");
-  decision.containers = planned.admission.decisions;
-  decision.assignments = planned.admission.assignments;
+      allocation::DecisionAbout(node, before, planned.pod.pod, /*source=*/"manifest");
   decision.refusal = planned.refusal;
-  if (planned.refusal) {
-    decision.available =
-        admission::DescribeAvailable(admission::AvailableFor(node, before, planned.pod));
+  if (planned.verdict.admission) {
+    decision.containers = planned.verdict.admission->decisions;
+    decision.assignments = planned.verdict.admission->assignments;
+    if (planned.refusal) {
+      decision.available =
+          admission::DescribeAvailable(admission::AvailableFor(node, before, planned.pod.pod));
+    }
   }
-  control::v1::PodDecision report = control::ReportDecision(node, decision);
-  report.clear_time_unix_ms();
-  return report;
+  PlanEntry entry;
+  entry.decision = control::ReportDecision(node, decision);
+  entry.decision.clear_time_unix_ms();
+  entry.outcome = ToString(planned.verdict.outcome);
+  const bool fits = planned.verdict.outcome == Outcome::kFits;
+  entry.stage = fits ? "" : ToString(planned.verdict.stage);
+  entry.owner = planned.pod.owner;
+  entry.faults = planned.pod.faults;
+  entry.not_considered = planned.not_considered;
+  return entry;
+}
+
+// What the scheduler counts: by resource the amount that pods request, and the allocatable one.
+std::map<std::string, std::pair<std::string, std::string>> SchedulerAmounts(
+    const placement::PlannedNode& node) {
+  std::map<std::string, std::pair<std::string, std::string>> amounts;
+  for (const auto& [name, amount] : node.allocatable().amounts) {
+    const Quantity* const requested = Find(node.requested().total(), name);
+    amounts[name] = {requested == nullptr ? "0" : requested->ToString(), amount.ToString()};
+  }
+  amounts["pods"] = {std::to_string(node.requested().pods()),
+                     std::to_string(node.allocatable().pods)};
+  return amounts;
+}
+
+void PrintFree(const placement::PlannedNode& node, bool is_wide, std::ostream& out) {
+  if (is_wide) {
+    out << "requested of allocatable:";
+    const char* separator = " ";
+    for (const auto& [name, amounts] : SchedulerAmounts(node)) {
+      out << separator << name << ' ' << amounts.first << " of " << amounts.second;
+      separator = ", ";
+    }
+    out << '\n';
+  }
+  out << "free:\n";
+  for (const admission::NumaAvailability& numa :
+       admission::AvailableByNode(node.node(), node.state())) {
+    out << "  " << admission::DescribeAvailable({numa}) << '\n';
+  }
 }
 
 }  // namespace
 
-Result<int> PlanPods(const scenario::NodeDescription& description, const KubeletConfig& config,
-                     const std::vector<Pod>& pods, bool explain, const std::string& format,
-                     std::ostream& out) {
-  Result<scenario::Simulation> simulation = scenario::Simulation::Start(description, config);
-  if (!simulation.ok()) return simulation.error();
-  const admission::Node& node = simulation->node();
-  int status = kSuccess;
-  control::v1::ExplainResponse report;
-  for (const Pod& pod : pods) {
-    const admission::NodeState before = simulation->state();
-    const scenario::StepResult result = simulation->Run(scenario::AdmitPod{pod});
-    PlannedPod planned{pod, *result.admission, std::nullopt};
-    if (!result.admission->admitted()) {
-      planned.refusal = admission::Explain(node, before, pod, *result.admission->refusal);
-      status = kFailure;
+int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,
+             const std::vector<std::string>& skipped, bool explain, const std::string& format,
+             std::ostream& out) {
+  const bool is_wide = explain || format == "wide";
+  size_t fitting = 0;
+  Plan plan;
+  for (const PlannedPod& pod : pods) {
+    const admission::NodeState before = node.state();
+    const Verdict verdict = node.Place(pod);
+    Planned planned{pod, verdict, verdict.refusal, node.NotConsidered(pod)};
+    if (verdict.refusal && verdict.admission && verdict.admission->refusal) {
+      planned.refusal = admission::Explain(node.node(), before, pod.pod, *verdict.refusal);
     }
+    fitting += verdict.outcome == Outcome::kFits ? 1 : 0;
     if (IsData(format)) {
-      *report.add_decisions() = ReportPlanned(node, planned, before);
+      plan.entries.push_back(ReportPlanned(node.node(), planned, before));
     } else {
-      PrintPlanned(node, planned, explain || format == "wide", out);
+      PrintPlanned(node.node(), planned, is_wide, out);
     }
   }
+  const int status = fitting == pods.size() ? kSuccess : kFailure;
   if (IsData(format)) {
-    out << AsData(PlanJson(report, control::ReportNuma(node, simulation->state())), format);
+    plan.scheduler = SchedulerAmounts(node);
+    plan.notes = node.notes();
+    plan.skipped = skipped;
+    out << AsData(PlanJson(plan, control::ReportNuma(node.node(), node.state())), format);
     return status;
   }
-  if (explain || format == "wide") PrintLegend(out);
-  out << "free:\n";
-  for (const admission::NumaAvailability& numa :
-       admission::AvailableByNode(node, simulation->state())) {
-    out << "  " << admission::DescribeAvailable({numa}) << '\n';
-  }
+  if (is_wide) PrintLegend(out);
+  PrintFree(node, is_wide, out);
+  for (const std::string& what : skipped) out << "skipped: " << what << '\n';
+  for (const std::string& note : node.notes()) out << "note: " << note << '\n';
+  if (pods.size() != 1) out << fitting << " of " << pods.size() << " pods fit\n";
   return status;
 }
 

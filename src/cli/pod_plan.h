@@ -5,19 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "alignd/base/result.h"
-#include "alignd/config/kubelet_config.h"
-#include "alignd/pod/pod.h"
-#include "alignd/scenario/scenario.h"
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/planned_node.h"
 
 namespace alignd::cli {
 
-// Admits the pods one after the other and prints the placement of each container, what is free on
-// each NUMA node, and why a pod does not fit; with `explain`, also how NUMA nodes were chosen. Exit
-// status 1 if one does not fit. `format`: as of AddOutputOption; json and yaml always explain.
-// Errors: the configuration cannot manage the node.
-Result<int> PlanPods(const scenario::NodeDescription& node, const KubeletConfig& config,
-                     const std::vector<Pod>& pods, bool explain, const std::string& format,
-                     std::ostream& out);
+// Places the pods one after the other and prints the placement of each container, why a pod does
+// not fit and which stage refuses it, and what is free on each NUMA node; with `explain`, also how
+// NUMA nodes were chosen. `skipped` are objects without pods. Exit status 1 if a pod does not fit,
+// or if it cannot be decided. `format`: as of AddOutputOption; json and yaml always explain.
+int PlanPods(placement::PlannedNode& node, const std::vector<placement::PlannedPod>& pods,
+             const std::vector<std::string>& skipped, bool explain, const std::string& format,
+             std::ostream& out);
 
 }  // namespace alignd::cli

@@ -12,7 +12,7 @@ namespace {
 
 Result<int> RunPrintable(const Action& action, std::ostream& out) {
   const host::PrintableStream printable(out);
-  return action(out);
+  return action.run(out);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ int RunProgram(int argc, const char* const* argv, const std::vector<Command>& co
     err << "alignctl: " << host::Printable(status.error().Text()) << '\n';
     const ErrorCode code = status.error().code;
     const bool is_silent = code == ErrorCode::kUnavailable || code == ErrorCode::kDeadlineExceeded;
-    return is_silent ? kNoAnswer : kFailure;
+    return is_silent ? kNoAnswer : action.on_error;
   }
   if (!out.flush()) {
     err << "alignctl: standard output cannot be written; check the disk or the pipe\n";

@@ -243,9 +243,25 @@ std::string WhyNotJson(const v1::WhyNotResponse& why) {
                {"is_complete", why.is_complete()}});
 }
 
-std::string PlanJson(const v1::ExplainResponse& decisions, const v1::GetStatusResponse& after) {
-  return Text({{"decisions", ListOf(decisions.decisions(), JsonOf)},
-               {"numa", ListOf(after.numa(), JsonOf)}});
+std::string PlanJson(const Plan& plan, const v1::GetStatusResponse& after) {
+  Json decisions = Json::array();
+  for (const PlanEntry& entry : plan.entries) {
+    Json& json = decisions.emplace_back(JsonOf(entry.decision));
+    json["outcome"] = entry.outcome;
+    json["stage"] = entry.stage;
+    json["owner"] = entry.owner;
+    json["faults"] = entry.faults;
+    json["not_considered"] = entry.not_considered;
+  }
+  Json scheduler = Json::object();
+  for (const auto& [name, amounts] : plan.scheduler) {
+    scheduler[name] = {{"requested", amounts.first}, {"allocatable", amounts.second}};
+  }
+  return Text({{"decisions", std::move(decisions)},
+               {"numa", ListOf(after.numa(), JsonOf)},
+               {"scheduler", std::move(scheduler)},
+               {"skipped", plan.skipped},
+               {"notes", plan.notes}});
 }
 
 }  // namespace alignd::cli

@@ -1,7 +1,10 @@
 // Reports of the control service as JSON, for programs.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "alignd/control/v1/control.pb.h"
 
@@ -23,8 +26,26 @@ std::string PodsJson(const control::v1::ListPodsResponse& pods);
 // One JSON object on one line.
 std::string WhyNotJson(const control::v1::WhyNotResponse& why);
 
-// Where pods would be placed: an object with `decisions` and `numa`, as in the other reports.
-std::string PlanJson(const control::v1::ExplainResponse& decisions,
-                     const control::v1::GetStatusResponse& after);
+// One pod of a plan.
+struct PlanEntry {
+  control::v1::PodDecision decision;
+  std::string outcome;  // "fits", "refused", "undecided"
+  std::string stage;    // that refuses it or cannot decide; empty: it fits
+  std::string owner;    // the object that makes the pod; empty: none
+  std::vector<std::string> faults;
+  std::vector<std::string> not_considered;
+};
+
+struct Plan {
+  std::vector<PlanEntry> entries;
+  // By resource: requested, allocatable.
+  std::map<std::string, std::pair<std::string, std::string>> scheduler;
+  std::vector<std::string> skipped;
+  std::vector<std::string> notes;
+};
+
+// Where pods would be placed: an object with `decisions` and `numa`, as in the other reports, and
+// `scheduler`, `skipped`, `notes`. `outcome` of a decision is that of its entry.
+std::string PlanJson(const Plan& plan, const control::v1::GetStatusResponse& after);
 
 }  // namespace alignd::cli

@@ -30,10 +30,6 @@ struct ReadConfig {
 // As ParseKubeletConfig, which gives the first problem.
 ReadConfig ReadKubeletConfig(std::string_view json);
 
-// The candidate with the most similar spelling, regardless of case; empty if none is similar.
-std::string_view NearestName(std::string_view name,
-                             const std::vector<std::string_view>& candidates);
-
 // "did you mean NAME?", or `otherwise` if no candidate is similar.
 std::string SuggestName(std::string_view name, const std::vector<std::string_view>& candidates,
                         std::string otherwise);

@@ -56,6 +56,8 @@ struct NodeDescription {
 struct StateFiles {
   std::string cpu_manager_state;
   std::string memory_manager_state;
+  // kubelet_internal_checkpoint; only its allocations are taken. Not in the scenario format.
+  std::string device_checkpoint = {};
 };
 
 struct Scenario {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "alignd/config/config_problem.h"
+#include "core/base/nearest_name.h"
 
 namespace alignd {
 namespace {
@@ -145,8 +145,6 @@ static_assert(std::ranges::is_sorted(kFields));
 
 bool IsConfigField(std::string_view name) { return std::ranges::binary_search(kFields, name); }
 
-std::string_view NearestConfigField(std::string_view name) {
-  return NearestName(name, {kFields.begin(), kFields.end()});
-}
+std::string_view NearestConfigField(std::string_view name) { return NearestName(name, kFields); }
 
 }  // namespace alignd

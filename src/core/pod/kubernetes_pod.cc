@@ -1,12 +1,12 @@
 #include "alignd/pod/kubernetes_pod.h"
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "alignd/pod/pod_requests.h"
 #include "core/json/json_view.h"
 #include "core/pod/resource_list.h"
 
@@ -82,29 +82,6 @@ Result<Done> ReadContainers(const View& spec, std::string_view key, bool init,
     containers.push_back(*std::move(container));
   }
   return Done{};
-}
-
-// The amount that the containers need at the same time.
-// Source: k8s.io/component-helpers/resource/helpers.go, AggregateContainerRequests.
-ResourceList RequestsOfContainers(const std::vector<Container>& containers) {
-  ResourceList running;
-  ResourceList starting;
-  ResourceList sidecars;
-  for (const Container& container : containers) {
-    for (const auto& [name, amount] : container.resources.requests) {
-      if (container.kind == ContainerKind::kApp) running[name] += amount;
-      if (container.kind == ContainerKind::kSidecar) sidecars[name] += amount;
-    }
-    if (container.kind == ContainerKind::kApp) continue;
-    ResourceList now = sidecars;
-    if (container.kind == ContainerKind::kInit) {
-      for (const auto& [name, amount] : container.resources.requests) now[name] += amount;
-    }
-    for (const auto& [name, amount] : now) starting[name] = std::max(starting[name], amount);
-  }
-  for (const auto& [name, amount] : sidecars) running[name] += amount;
-  for (const auto& [name, amount] : starting) running[name] = std::max(running[name], amount);
-  return running;
 }
 
 Result<std::optional<QosClass>> ReadQos(const View& status) {

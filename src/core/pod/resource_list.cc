@@ -15,6 +15,8 @@ std::string_view TrimSpace(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
+}  // namespace
+
 Result<Quantity> ReadQuantity(const json::View& view) {
   // Go writes null for a quantity that is not set.
   if (view.value().is_null()) return Quantity();
@@ -26,8 +28,6 @@ Result<Quantity> ReadQuantity(const json::View& view) {
   if (quantity->Sign() < 0) return view.IsNot("a quantity of at least 0");
   return quantity;
 }
-
-}  // namespace
 
 Result<ResourceList> ReadResourceList(const json::View& view) {
   const Result<std::vector<std::pair<std::string, json::View>>> members = view.Members();

@@ -9,6 +9,9 @@
 
 namespace alignd {
 
+// One quantity, a string or a number. Errors: as below.
+Result<Quantity> ReadQuantity(const json::View& view);
+
 // A JSON object of quantities, each a string or a number.
 // Errors: kInvalidArgument with the entry's path if one cannot be read or is negative.
 // Source: apimachinery pkg/api/resource/quantity.go, UnmarshalJSON; core/validation,

@@ -30,9 +30,9 @@ Result<Simulation> Simulation::Start(const NodeDescription& description,
 Result<Simulation> Simulation::Start(const Scenario& scenario) {
   Result<Simulation> simulation = Start(scenario.node, scenario.config);
   const StateFiles& files = scenario.files;
-  if (!simulation.ok() || (files.cpu_manager_state.empty() && files.memory_manager_state.empty())) {
-    return simulation;
-  }
+  const bool has_files = !files.cpu_manager_state.empty() || !files.memory_manager_state.empty() ||
+                         !files.device_checkpoint.empty();
+  if (!simulation.ok() || !has_files) return simulation;
   Result<admission::NodeState> loaded = simulation->Load(files);
   if (!loaded.ok()) return loaded.error();
   simulation->state_ = *std::move(loaded);
@@ -112,7 +112,7 @@ StepResult Simulation::Do(const SetDeviceHealth& step) {
 }
 
 StepResult Simulation::Do(const Restart&) {
-  Result<admission::NodeState> reloaded = Load({CpuManagerState(), MemoryManagerState()});
+  Result<admission::NodeState> reloaded = Load({CpuManagerState(), MemoryManagerState(), {}});
   if (!reloaded.ok()) return {std::nullopt, reloaded.error(), std::nullopt};
   state_ = *std::move(reloaded);
   return {};
@@ -145,8 +145,9 @@ Result<admission::NodeState> Simulation::Load(const StateFiles& files) const {
         memorymanager::ValidateLoaded(node_.machine, *node_.memory, state.memory);
     if (!valid.ok()) return valid.error().In("start memory manager error");
   }
-  Result<checkpoint::DeviceCheckpoint> devices =
-      checkpoint::ParseDeviceCheckpoint(checkpoint::FormatDeviceCheckpoint(state_.devices));
+  Result<checkpoint::DeviceCheckpoint> devices = checkpoint::ParseDeviceCheckpoint(
+      files.device_checkpoint.empty() ? checkpoint::FormatDeviceCheckpoint(state_.devices)
+                                      : files.device_checkpoint);
   if (!devices.ok()) return devices.error();
   state.devices.allocations = std::move(devices->allocations);
   // The plugins register again at once, with the same devices and health.

@@ -1,7 +1,10 @@
 // What `simulate --explain` prints about the choice of NUMA nodes.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "cli/pod_plan.h"
 #include "cli/program.h"
@@ -14,18 +17,21 @@ namespace {
 using testing::AppPod;
 
 TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
-  const scenario::NodeDescription node{
-      WithNumaIds(MakeMachine("socket:2 numa:1 core:4"), {0, 8}), {}, {}};
+  placement::NodeInput input{
+      {WithNumaIds(MakeMachine("socket:2 numa:1 core:4"), {0, 8}), {}, {}}, std::nullopt, {}, {}};
   KubeletConfig config;
   config.cpu_manager_policy = CpuManagerPolicy::kStatic;
   config.reserved_system_cpus = "0";
   config.topology_manager_policy = TopologyManagerPolicy::kRestricted;
+  Result<placement::PlannedNode> node =
+      placement::PlannedNode::Make(std::move(input), config, /*pod_limit=*/110, {});
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  std::vector<placement::PlannedPod> pods(3);
+  pods[0].pod = AppPod("small", 2);
+  pods[1].pod = AppPod("large", 3);
+  pods[2].pod = AppPod("late", 2);
   std::ostringstream out;
-  const Result<int> status =
-      PlanPods(node, config, {AppPod("small", 2), AppPod("large", 4), AppPod("late", 2)},
-               /*explain=*/true, "text", out);
-  ASSERT_TRUE(status.ok()) << status.error().Text();
-  EXPECT_EQ(*status, kFailure);
+  EXPECT_EQ(PlanPods(*node, pods, {}, /*explain=*/true, "text", out), kFailure);
   EXPECT_EQ(
       out.str(),
       "pod default/small (Guaranteed): fits\n"
@@ -37,27 +43,27 @@ TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
       "        {8}!: as good, but {0} is lower\n"
       "        {0,8}: not preferred: not all hints with this intersection are preferred\n"
       "pod default/large (Guaranteed): fits\n"
-      "  app: CPUs 4-7 (NUMA node 8)\n"
+      "  app: CPUs 4-6 (NUMA node 8)\n"
       "    app:\n"
       "      cpu: {8}! {0,8}\n"
       "      merged: {8}!\n"
       "        {8}!: best\n"
       "        {0,8}: not preferred: not all hints with this intersection are preferred\n"
-      "pod default/late (Guaranteed): does not fit\n"
+      "pod default/late (Guaranteed): does not fit, refused by kubelet\n"
       "  TopologyAffinityError: Resources cannot be allocated with Topology locality. "
-      "Cause: 2 exclusive CPUs are requested, and the node has 1 free of 7; the alignment is not "
-      "the cause. Requested: app: 2 exclusive CPUs. Free: NUMA node 0: 1 of 4 CPUs (3); NUMA node "
-      "8: 0 of "
-      "4 CPUs. "
-      "What would help: it fits when other pods end and release their resources\n"
+      "Requested: app: 2 exclusive CPUs. Free: NUMA node 0: 1 of 4 CPUs (3); NUMA node 8: 1 of 4 "
+      "CPUs (7). What would help: it fits when other pods end and release their resources; "
+      "topologyManagerPolicy best-effort would admit it now, without this alignment\n"
       "    app:\n"
-      "      cpu: fits nowhere\n"
+      "      cpu: {0,8}\n"
       "      merged: {0,8}\n"
       "        {0,8}: best\n"
       "{..}: NUMA nodes; !: preferred\n"
+      "requested of allocatable: cpu 5 of 7, memory 2Gi of 130972Mi, pods 2 of 110\n"
       "free:\n"
       "  NUMA node 0: 1 of 4 CPUs (3)\n"
-      "  NUMA node 8: 0 of 4 CPUs\n");
+      "  NUMA node 8: 1 of 4 CPUs (7)\n"
+      "2 of 3 pods fit\n");
 }
 
 }  // namespace

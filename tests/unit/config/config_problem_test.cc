@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "core/base/nearest_name.h"
 
 namespace alignd {
 namespace {

@@ -1,10 +1,9 @@
+#include "core/base/nearest_name.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <utility>
 #include <vector>
-
-#include "alignd/config/config_problem.h"
 
 namespace alignd {
 namespace {
@@ -29,27 +28,20 @@ size_t Distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view NearestName(std::string_view name,
-                             const std::vector<std::string_view>& candidates) {
+std::string_view NearestName(std::string_view name, std::span<const std::string_view> names) {
   std::string_view nearest;
   // A larger distance means different words, as does half of a short one. Long names are not
   // compared.
   constexpr size_t kMaxName = 100;
   if (name.size() > kMaxName) return nearest;
   size_t least = 1 + std::max<size_t>(2, name.size() / 4);
-  for (const std::string_view candidate : candidates) {
+  for (const std::string_view candidate : names) {
     const size_t distance = Distance(name, candidate);
     if (distance >= least || 2 * distance > candidate.size()) continue;
     least = distance;
     nearest = candidate;
   }
   return nearest;
-}
-
-std::string SuggestName(std::string_view name, const std::vector<std::string_view>& candidates,
-                        std::string otherwise) {
-  const std::string nearest(NearestName(name, candidates));
-  return nearest.empty() ? std::move(otherwise) : "did you mean " + nearest + "?";
 }
 
 }  // namespace alignd

@@ -1,0 +1,99 @@
+// Manifests: the pods that Kubernetes objects state, and what the API server would refuse about
+// them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/pod/pod.h"
+
+namespace alignd::placement {
+
+// One of spec.tolerations.
+struct Toleration {
+  std::string key;
+  std::string op;  // Equal or Exists; empty: Equal
+  std::string value;
+  std::string effect;  // empty: any
+
+  friend bool operator==(const Toleration&, const Toleration&) = default;
+};
+
+// A pod that a manifest states, with what a node must know of it beyond its containers.
+struct PlannedPod {
+  Pod pod;  // if there are faults: its names only
+  // The object that it comes from: "Deployment default/web". Empty: a Pod of its own.
+  std::string owner;
+  ResourceList overhead;              // spec.overhead, or that of its RuntimeClass
+  bool has_unknown_overhead = false;  // one of the reasons in `undecided`
+  // Why the API server refuses the pod, each with the path of the field.
+  std::vector<std::string> faults;
+  // Why nothing can be said about where the pod fits. Empty: it can.
+  std::vector<std::string> undecided;
+  // What the scheduler does not let through, whatever the node has.
+  std::vector<std::string> gates;
+  std::map<std::string, std::string> node_selector;
+  std::vector<Toleration> tolerations;
+  // Fields that the scheduler looks at and that are not considered here: "spec.affinity".
+  std::vector<std::string> not_considered;
+
+  friend bool operator==(const PlannedPod&, const PlannedPod&) = default;
+};
+
+// How a controller names its pods.
+enum class PodNames {
+  kOwn,      // a Pod with a name
+  kRandom,   // NAME-xxxxx: ReplicaSet, DaemonSet, Job, a Pod with generateName
+  kHashed,   // NAME-hash-xxxxx: Deployment
+  kOrdinal,  // NAME-0, NAME-1: StatefulSet
+  kIndexed,  // NAME-0-xxxxx: an Indexed Job
+  kJobOf,    // NAME-time-xxxxx: CronJob
+};
+
+// An object that is a pod, or makes pods.
+struct Workload {
+  std::string kind;
+  std::string name_space;
+  std::string name;  // or the prefix, with kRandom of a Pod
+  PlannedPod pod;    // its `pod` has no name and no UID, except of a Pod
+  int64_t replicas = 1;
+  PodNames names = PodNames::kOwn;
+  int64_t first_ordinal = 0;  // with kOrdinal
+  std::string runtime_class;  // spec.runtimeClassName; its overhead is still to be found
+  bool one_per_node = false;  // a DaemonSet: `replicas` is no choice
+  std::string file;           // where it stands, for errors
+};
+
+// What some manifests state. A value.
+struct Manifests {
+  std::vector<Workload> workloads;
+  // Overhead by name of the RuntimeClass.
+  std::map<std::string, ResourceList> runtime_classes;
+  // Objects without pods, and pods that have ended: "Service default/web has no pods".
+  std::vector<std::string> skipped;
+};
+
+// Adds what one JSON document states: Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job,
+// CronJob, RuntimeClass, or a List of such objects. `file` is where it stands. Objects of kinds
+// that have no pods are skipped. What the API server refuses about a pod is no error here
+// (PlannedPod::faults).
+// Errors: kInvalidArgument: not JSON, a key that an object has twice, no object, a kind or a
+// version that is not known, a LimitRange (it changes requests, and is not applied here).
+Result<Done> ReadManifest(std::string_view json, const std::string& file, Manifests& manifests);
+
+// The pods of all workloads, in their order, with the names that controllers would give them: the
+// characters that are random there are the same in each run. `replicas` replaces those of each
+// workload, except of a DaemonSet; a Pod gets generated names then.
+// Errors: kInvalidArgument if two pods have one name in one namespace, or one UID.
+Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
+                                           std::optional<int64_t> replicas);
+
+// The maximum of `replicas`.
+inline constexpr int64_t kMaxReplicas = 10'000;
+
+}  // namespace alignd::placement

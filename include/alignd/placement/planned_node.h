@@ -1,0 +1,99 @@
+// A node for planning: whether a pod would be accepted by the API server, placed here by the
+// scheduler, and admitted by the kubelet, in this order.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/admission/admission.h"
+#include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/node_input.h"
+#include "alignd/placement/scheduler.h"
+#include "alignd/pod/refusal.h"
+#include "alignd/scenario/simulation.h"
+
+namespace alignd::placement {
+
+// Where a pod is refused.
+enum class Stage { kValidation, kScheduler, kKubelet };
+
+// "validation", "scheduler", "kubelet".
+std::string_view ToString(Stage stage);
+
+enum class Outcome {
+  kFits,
+  kRefused,
+  kUndecided,  // nothing can be said: no pod fits that might not
+};
+
+// "fits", "refused", "undecided".
+std::string_view ToString(Outcome outcome);
+
+// What becomes of one pod.
+struct Verdict {
+  Outcome outcome = Outcome::kFits;
+  Stage stage = Stage::kKubelet;   // the last stage that was asked
+  std::optional<Refusal> refusal;  // also why it is undecided; of the kubelet, without explanation
+  // The kubelet's decision, if it was asked.
+  std::optional<admission::Admission> admission;
+};
+
+// The files of a node that has pods already; empty: no such file.
+struct NodeFiles {
+  std::string cpu_manager_state;
+  std::string memory_manager_state;
+  std::string device_checkpoint;  // kubelet_internal_checkpoint
+};
+
+// Owns its state. Not thread-safe.
+class PlannedNode {
+ public:
+  // `pod_limit`: PodLimitOf. Pods of the files are counted with the CPUs, memory and devices that
+  // they are assigned: the files do not have what they request beyond that.
+  // Errors: kInvalidArgument: the configuration cannot manage the node, a device is on a NUMA node
+  // that does not exist, the files do not match the node.
+  static Result<PlannedNode> Make(NodeInput input, const KubeletConfig& config, int64_t pod_limit,
+                                  const NodeFiles& files);
+
+  // Decides about the pod, and places it if it fits. The stages are asked in order, and only as
+  // long as none refuses. A refused pod requests nothing from the scheduler afterwards.
+  Verdict Place(const PlannedPod& pod);
+
+  // A pod that runs on the node: it is counted, and assigned what it requests unless it has it.
+  // Errors: kInvalidArgument if the node cannot have that pod.
+  Result<Done> AddRunning(const PlannedPod& pod);
+
+  // Fields of the pod that the scheduler looks at, and that Place does not consider.
+  std::vector<std::string> NotConsidered(const PlannedPod& pod) const;
+  // What a user should know about the description of the node.
+  const std::vector<std::string>& notes() const { return input_.notes; }
+
+  const admission::Node& node() const { return simulation_.node(); }
+  const admission::NodeState& state() const { return simulation_.state(); }
+  const Allocatable& allocatable() const { return allocatable_; }
+  const RequestedResources& requested() const { return requested_; }
+
+ private:
+  PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
+
+  void CountPodsOfFiles();
+  std::optional<Refusal> RefusedByScheduler(const PlannedPod& pod,
+                                            const ResourceList& requests) const;
+  // Resources of the pod of which too little is known.
+  std::vector<std::string> UnknownIn(const ResourceList& requests) const;
+  Verdict AskKubelet(const PlannedPod& pod);
+  void Count(const Pod& pod, const ResourceList& requests);
+
+  scenario::Simulation simulation_;
+  Allocatable allocatable_;
+  NodeInput input_;
+  RequestedResources requested_;
+  std::map<std::string, std::string> uids_;  // by namespace/name, of pods that are counted
+};
+
+}  // namespace alignd::placement

@@ -1,0 +1,243 @@
+#include "cli/plan_input.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/config/kubelet_config.h"
+#include "alignd/placement/node_input.h"
+#include "alignd/placement/scheduler.h"
+#include "host/file.h"
+#include "host/sysfs_machine.h"
+#include "host/yaml.h"
+
+namespace alignd::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A list of all pods of a cluster is longer than any file that the daemon reads.
+constexpr size_t kMaxManifestFile = size_t{256} << 20;
+constexpr char kStandardInput[] = "-";
+
+Error BadPlan(std::string message, std::string remedy) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
+}
+
+// The YAML documents of a text, separated by lines of `---`.
+std::vector<std::string> DocumentsOf(std::string_view text) {
+  std::vector<std::string> documents(1);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end);
+    if (line.starts_with("---") && line.find_first_not_of("- \t\r\n") == std::string_view::npos) {
+      documents.emplace_back();
+    } else {
+      documents.back() += line;
+    }
+    text.remove_prefix(end);
+  }
+  return documents;
+}
+
+// The JSON form of each document that has a value.
+Result<std::vector<std::string>> JsonDocuments(const std::string& file) {
+  const bool is_standard = file == kStandardInput;
+  const Result<std::string> text =
+      is_standard ? Result<std::string>(std::string(std::istreambuf_iterator<char>(std::cin), {}))
+                  : host::ReadFileOrPipe(file, kMaxManifestFile);
+  if (!text.ok()) return text.error();
+  std::vector<std::string> documents;
+  for (const std::string& document : DocumentsOf(*text)) {
+    Result<std::string> json = host::YamlToJson(document);
+    if (!json.ok()) return host::ContentError(json.error(), file);
+    if (*json != "null") documents.push_back(*std::move(json));
+  }
+  return documents;
+}
+
+// The file itself, or the manifests in the directory.
+Result<std::vector<std::string>> FilesOf(const std::string& path) {
+  std::error_code ignored;
+  if (path == kStandardInput || !fs::is_directory(path, ignored)) {
+    return std::vector<std::string>{path};
+  }
+  const Result<std::vector<std::string>> names = host::ListDirectory(path);
+  if (!names.ok()) return names.error();
+  std::vector<std::string> files;
+  for (const std::string& name : *names) {
+    const std::string extension = fs::path(name).extension();
+    if (extension == ".yaml" || extension == ".yml" || extension == ".json") {
+      files.push_back((fs::path(path) / name).string());
+    }
+  }
+  if (files.empty()) {
+    return BadPlan(path + ": the directory has no file *.yaml, *.yml or *.json",
+                   "name the directory of the manifests; directories in it are not read");
+  }
+  return files;
+}
+
+Result<placement::NodeInput> ReadNodeFiles(const std::vector<std::string>& files) {
+  std::optional<placement::NodeInput> machine;
+  std::optional<placement::NodeObject> object;
+  for (const std::string& file : files) {
+    const Result<std::vector<std::string>> documents = JsonDocuments(file);
+    if (!documents.ok()) return documents.error();
+    for (const std::string& json : *documents) {
+      if (placement::IsNodeObject(json)) {
+        if (object) return BadPlan(file + ": a second Node object", "give one node");
+        Result<placement::NodeObject> read = placement::ReadNodeObject(json);
+        if (!read.ok()) return host::ContentError(read.error(), file);
+        object = *std::move(read);
+      } else {
+        if (machine) return BadPlan(file + ": a second description of a node", "give one node");
+        Result<placement::NodeInput> read = placement::ReadNodeInput(json);
+        if (!read.ok()) return host::ContentError(read.error(), file);
+        machine = *std::move(read);
+      }
+    }
+  }
+  if (!machine) {
+    return BadPlan("--node: no description of the machine",
+                   "add the output of alignctl topology -o json, made on that node; a Node object "
+                   "does not have the CPUs and NUMA nodes");
+  }
+  machine->object = std::move(object);
+  return *std::move(machine);
+}
+
+Result<placement::NodeInput> ReadNode(const PlanSources& sources) {
+  if (!sources.nodes.empty()) return ReadNodeFiles(sources.nodes);
+  Result<Machine> machine = host::ReadMachine(sources.root.empty() ? "/" : sources.root);
+  if (!machine.ok()) return machine.error();
+  return placement::NodeInput{{*std::move(machine), {}, {}}, std::nullopt, {}, {}};
+}
+
+// A file of the state directory; it must be there if `needed`.
+Result<std::string> ReadStateFile(const fs::path& path, bool needed) {
+  Result<std::string> text = host::ReadFile(path);
+  if (text.ok() || text.error().code != ErrorCode::kNotFound || needed) return text;
+  return std::string();
+}
+
+// The first of the places where the kubelet and alignd keep it; empty: none has it.
+Result<std::string> ReadDeviceCheckpoint(const PlanSources& sources) {
+  if (!sources.device_checkpoint.empty()) return host::ReadFile(sources.device_checkpoint);
+  if (sources.state_dir.empty()) return std::string();
+  const std::string name = "kubelet_internal_checkpoint";
+  for (const fs::path& directory :
+       {fs::path(sources.state_dir), fs::path(sources.state_dir) / "device-plugins"}) {
+    const Result<std::string> text = ReadStateFile(directory / name, /*needed=*/false);
+    if (!text.ok() || !text->empty()) return text;
+  }
+  return std::string();
+}
+
+Result<placement::NodeFiles> ReadNodeState(const PlanSources& sources, const KubeletConfig& config,
+                                           placement::NodeInput& input) {
+  placement::NodeFiles files;
+  const Result<std::string> checkpoint = ReadDeviceCheckpoint(sources);
+  if (!checkpoint.ok()) return checkpoint.error();
+  files.device_checkpoint = *checkpoint;
+  if (!checkpoint->empty()) {
+    const auto parsed = checkpoint::ParseDeviceCheckpoint(*checkpoint);
+    if (!parsed.ok()) return parsed.error().In("kubelet_internal_checkpoint");
+    const Result<Done> added = placement::AddCheckpointDevices(*parsed, input);
+    if (!added.ok()) return added.error();
+  }
+  if (sources.state_dir.empty()) return files;
+  if (checkpoint->empty() && !input.description.devices.empty()) {
+    return BadPlan(sources.state_dir + ": no kubelet_internal_checkpoint, and the node has devices",
+                   "name it with --device-checkpoint: without it, allocated devices are not known");
+  }
+  const fs::path directory = sources.state_dir;
+  Result<std::string> cpu = ReadStateFile(directory / "cpu_manager_state",
+                                          config.cpu_manager_policy != CpuManagerPolicy::kNone);
+  if (!cpu.ok()) return cpu.error();
+  Result<std::string> memory =
+      ReadStateFile(directory / "memory_manager_state",
+                    config.memory_manager_policy != MemoryManagerPolicy::kNone);
+  if (!memory.ok()) return memory.error();
+  files.cpu_manager_state = *std::move(cpu);
+  files.memory_manager_state = *std::move(memory);
+  if (sources.running.empty()) {
+    input.notes.emplace_back(
+        "the state files do not have pods of the shared pool, nor what pods request beyond "
+        "exclusive CPUs, pinned memory and devices; add --running for them");
+  }
+  return files;
+}
+
+Result<Done> AddRunningPods(const std::vector<std::string>& files, placement::PlannedNode& node) {
+  const Result<placement::Manifests> manifests = ReadManifests(files);
+  if (!manifests.ok()) return manifests.error();
+  const auto pods = placement::ExpandPods(*manifests, std::nullopt);
+  if (!pods.ok()) return pods.error();
+  for (const placement::PlannedPod& pod : *pods) {
+    const Result<Done> added = node.AddRunning(pod);
+    if (!added.ok()) return added;
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths) {
+  placement::Manifests manifests;
+  for (const std::string& path : paths) {
+    const Result<std::vector<std::string>> files = FilesOf(path);
+    if (!files.ok()) return files.error();
+    for (const std::string& file : *files) {
+      const Result<std::vector<std::string>> documents = JsonDocuments(file);
+      if (!documents.ok()) return documents.error();
+      for (const std::string& json : *documents) {
+        const std::string shown = file == kStandardInput ? "standard input" : file;
+        const Result<Done> read = placement::ReadManifest(json, shown, manifests);
+        if (!read.ok()) return host::ContentError(read.error(), shown);
+      }
+    }
+  }
+  return manifests;
+}
+
+Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources) {
+  const Result<std::string> text = host::ReadFileOrPipe(sources.config);
+  if (!text.ok()) return text.error();
+  const Result<std::string> json = host::YamlToJson(*text);
+  if (!json.ok()) return host::ContentError(json.error(), sources.config);
+  if (*json == "null") return BadPlan(sources.config + ": is empty", "name a KubeletConfiguration");
+  const Result<KubeletConfig> config = ParseKubeletConfig(*json);
+  if (!config.ok()) return host::ContentError(config.error(), sources.config);
+
+  Result<placement::NodeInput> input = ReadNode(sources);
+  if (!input.ok()) return input.error();
+  for (const std::string& device : sources.devices) {
+    auto devices = placement::ParseDevices(device);
+    if (!devices.ok()) return devices.error();
+    const Result<Done> added =
+        placement::AddDevices(devices->first, std::move(devices->second), *input);
+    if (!added.ok()) return added.error();
+  }
+  const Result<int64_t> pod_limit =
+      placement::PodLimitOf(*json, input->description.machine.cpus().Count());
+  if (!pod_limit.ok()) return host::ContentError(pod_limit.error(), sources.config);
+  const Result<placement::NodeFiles> files = ReadNodeState(sources, *config, *input);
+  if (!files.ok()) return files.error();
+  Result<placement::PlannedNode> node =
+      placement::PlannedNode::Make(*std::move(input), *config, *pod_limit, *files);
+  if (!node.ok()) {
+    if (!node.error().remedy.empty()) return node;
+    return BadPlan(node.error().message, "correct the KubeletConfiguration");
+  }
+  const Result<Done> added = AddRunningPods(sources.running, *node);
+  if (!added.ok()) return added.error();
+  return node;
+}
+
+}  // namespace alignd::cli

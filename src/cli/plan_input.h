@@ -1,0 +1,33 @@
+// What `alignctl simulate` plans with: manifests, a node, and the pods that it has already.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/planned_node.h"
+
+namespace alignd::cli {
+
+struct PlanSources {
+  std::vector<std::string> files;    // manifests: files, directories, "-" for standard input
+  std::vector<std::string> running;  // the same, of pods that run on the node
+  std::vector<std::string> nodes;    // descriptions and Node objects; empty: this machine
+  std::string root;                  // instead: a directory with sys/; empty: none
+  std::vector<std::string> devices;  // as placement::ParseDevices
+  std::string state_dir;             // empty: none
+  std::string device_checkpoint;     // empty: looked for in the state directory
+  std::string config;
+};
+
+// Reads every document of every file. Of a directory, the files *.yaml, *.yml and *.json in it are
+// read, in order of their names.
+// Errors: a file that cannot be read, or that is no manifest; a directory without one.
+Result<placement::Manifests> ReadManifests(const std::vector<std::string>& files);
+
+// The node with its devices, and the pods that run on it.
+// Errors: what is wrong with an input, or with how they fit together.
+Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources);
+
+}  // namespace alignd::cli

@@ -1,0 +1,13 @@
+// The most similar of some names, for "did you mean ...?". Private to the core.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace alignd {
+
+// The name that differs in the fewest characters, regardless of case; of equally similar ones the
+// first. Empty if none is similar.
+std::string_view NearestName(std::string_view name, std::span<const std::string_view> names);
+
+}  // namespace alignd

@@ -1,0 +1,166 @@
+#include <array>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "alignd/placement/manifest.h"
+
+namespace alignd::placement {
+namespace {
+
+// The characters of generated names. Source: k8s.io/apimachinery pkg/util/rand.
+constexpr std::string_view kCharacters = "bcdfghjklmnpqrstvwxz2456789";
+constexpr size_t kSuffix = 5;
+
+// `length` of these characters, by number: different numbers below 27^length give different texts.
+std::string Characters(uint64_t number, size_t length) {
+  std::string text(length, kCharacters.front());
+  for (size_t i = length; i-- > 0; number /= kCharacters.size()) {
+    text[i] = kCharacters[number % kCharacters.size()];
+  }
+  return text;
+}
+
+// FNV-1a: the same in each run.
+uint64_t HashOf(std::string_view text) {
+  uint64_t hash = 14'695'981'039'346'656'037U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;
+  }
+  return hash;
+}
+
+// A suffix for the pod of that number: with one prefix, no two numbers have the same.
+std::string SuffixOf(const std::string& prefix, int64_t number) {
+  constexpr uint64_t kSuffixes = 14'348'907;  // 27^5
+  constexpr uint64_t kStep = 8'877'911;       // no multiple of 3: all numbers differ
+  const uint64_t position = static_cast<uint64_t>(number) * kStep + HashOf(prefix) % kSuffixes;
+  return Characters(position % kSuffixes, kSuffix);
+}
+
+// Source: k8s.io/apiserver pkg/storage/names/generate.go.
+std::string Generated(std::string prefix, int64_t number) {
+  constexpr size_t kMaxPrefix = 63 - kSuffix;
+  const std::string suffix = SuffixOf(prefix, number);
+  if (prefix.size() > kMaxPrefix) prefix.resize(kMaxPrefix);
+  return prefix + suffix;
+}
+
+// Source: kubernetes pkg/controller/controller_utils.go; deployment/util, ComputeHash;
+// statefulset/stateful_set_utils.go, getPodName; job/indexed_job_utils.go; cronjob/utils.go.
+std::string PodNameOf(const Workload& workload, int64_t number, int64_t generated) {
+  const std::string& name = workload.name;
+  switch (workload.names) {
+    case PodNames::kOwn:
+      return name;
+    case PodNames::kRandom:
+      // A Pod's generateName is the prefix as it is.
+      return Generated(workload.kind == "Pod" ? name : name + "-", generated);
+    case PodNames::kHashed:
+      return Generated(name + "-" + Characters(HashOf(name), 10) + "-", generated);
+    case PodNames::kOrdinal:
+      return name + "-" + std::to_string(workload.first_ordinal + number);
+    case PodNames::kIndexed:
+      return Generated(name + "-" + std::to_string(number) + "-", generated);
+    case PodNames::kJobOf:
+      return Generated(name + "-0-", generated);
+  }
+  return name;
+}
+
+std::string PlaceOf(const Workload& workload) {
+  return (workload.file.empty() ? "" : workload.file + ": ") + workload.kind + " " +
+         workload.name_space + "/" + workload.name;
+}
+
+// The overhead of the pod's RuntimeClass.
+// Source: kubernetes plugin/pkg/admission/runtimeclass/admission.go.
+void ResolveOverhead(const Manifests& manifests, const Workload& workload, PlannedPod& planned) {
+  if (workload.runtime_class.empty() || !planned.faults.empty()) return;
+  const auto known = manifests.runtime_classes.find(workload.runtime_class);
+  if (known == manifests.runtime_classes.end()) {
+    if (planned.overhead.empty()) {
+      planned.has_unknown_overhead = true;
+      planned.undecided.push_back("spec.runtimeClassName: the overhead of RuntimeClass \"" +
+                                  workload.runtime_class +
+                                  "\" is not known; add its manifest to the files");
+    }
+    return;
+  }
+  if (!planned.overhead.empty() && planned.overhead != known->second) {
+    planned.faults.emplace_back(
+        "spec.overhead: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+  }
+  planned.overhead = known->second;
+}
+
+// Errors: a second object, or a second pod of that name or UID.
+class Distinct {
+ public:
+  Result<Done> Add(const Workload& workload) {
+    // Pods of one generateName are different pods.
+    if (workload.kind == "Pod") return Done{};
+    const std::string name = workload.kind + " " + workload.name_space + "/" + workload.name;
+    const auto [known, is_new] = objects_.try_emplace(name, PlaceOf(workload));
+    return is_new ? Result<Done>(Done{}) : Twice(name + " occurs twice", known->second, workload);
+  }
+
+  Result<Done> Add(const Workload& workload, const Pod& pod) {
+    const std::string name = pod.name_space + "/" + pod.name;
+    const auto [named, is_new] = names_.try_emplace(name, PlaceOf(workload));
+    if (!is_new) return Twice("two pods are named " + name, named->second, workload);
+    if (pod.uid.empty()) return Done{};
+    const auto [known, is_new_uid] = uids_.try_emplace(pod.uid, PlaceOf(workload));
+    if (!is_new_uid) return Twice("two pods have the uid " + pod.uid, known->second, workload);
+    return Done{};
+  }
+
+ private:
+  static Error Twice(const std::string& what, const std::string& first, const Workload& second) {
+    return {ErrorCode::kInvalidArgument, what + ": " + first + " and " + PlaceOf(second),
+            "give each pod once, or use --replicas for more pods of a kind"};
+  }
+
+  std::map<std::string, std::string> objects_;
+  std::map<std::string, std::string> names_;
+  std::map<std::string, std::string> uids_;
+};
+
+}  // namespace
+
+Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
+                                           std::optional<int64_t> replicas) {
+  std::vector<PlannedPod> pods;
+  Distinct distinct;
+  int64_t names = 0;  // generated before
+  for (Workload workload : manifests.workloads) {
+    const Result<Done> is_new = distinct.Add(workload);
+    if (!is_new.ok()) return is_new.error();
+    const int64_t count = workload.one_per_node ? 1 : replicas.value_or(workload.replicas);
+    if (count > kMaxReplicas) {
+      return Error{ErrorCode::kInvalidArgument,
+                   PlaceOf(workload) + ": more than " + std::to_string(kMaxReplicas) + " replicas",
+                   "plan fewer with --replicas"};
+    }
+    if (replicas && workload.names == PodNames::kOwn) {
+      // The pods would need a controller: they get names such as those of a ReplicaSet.
+      workload.names = PodNames::kRandom;
+      workload.name += "-";
+      workload.pod.pod.uid.clear();
+    }
+    ResolveOverhead(manifests, workload, workload.pod);
+    for (int64_t number = 0; number < count; ++number) {
+      PlannedPod planned = workload.pod;
+      planned.pod.name = PodNameOf(workload, number, names++);
+      if (planned.pod.uid.empty() || workload.names != PodNames::kOwn) {
+        planned.pod.uid = planned.pod.name_space + "/" + planned.pod.name;
+      }
+      const Result<Done> added = distinct.Add(workload, planned.pod);
+      if (!added.ok()) return added.error();
+      pods.push_back(std::move(planned));
+    }
+  }
+  return pods;
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,63 @@
+// Collects what the API server would refuse about an object, in its words. Private to the core.
+// Source: k8s.io/apimachinery pkg/util/validation/field/errors.go.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json/json_view.h"
+#include "core/placement/fields.h"
+
+namespace alignd::placement {
+
+class Faults {
+ public:
+  void Invalid(std::string_view path, std::string_view value, std::string_view why) {
+    Add(path, "Invalid value: \"" + std::string(value) + "\": " + std::string(why));
+  }
+  void Required(std::string_view path, std::string_view what = {}) {
+    Add(path, "Required value" + (what.empty() ? std::string() : ": " + std::string(what)));
+  }
+  void Duplicate(std::string_view path, std::string_view value) {
+    Add(path, "Duplicate value: \"" + std::string(value) + "\"");
+  }
+  void NotFound(std::string_view path, std::string_view value) {
+    Add(path, "Not found: \"" + std::string(value) + "\"");
+  }
+  void Forbidden(std::string_view path, std::string_view why) {
+    Add(path, "Forbidden: " + std::string(why));
+  }
+  void Unsupported(std::string_view path, std::string_view value, std::string_view supported) {
+    Add(path, "Unsupported value: \"" + std::string(value) +
+                  "\": supported values: " + std::string(supported));
+  }
+  // The text names its path.
+  void Add(const Error& error) { texts_.push_back(error.message); }
+  void Add(std::string_view path, std::string_view what) {
+    texts_.push_back(path.empty() ? std::string(what)
+                                  : std::string(path) + ": " + std::string(what));
+  }
+
+  bool empty() const { return texts_.empty(); }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+// The member of that name, if it is an object, a list or a string; wrong types are faults. Absent
+// and null members are nullopt.
+std::optional<json::View> ObjectIn(const json::View& view, std::string_view key, Faults& faults);
+std::vector<json::View> ListIn(const json::View& view, std::string_view key, Faults& faults);
+std::optional<std::string> StringIn(const json::View& view, std::string_view key, Faults& faults);
+
+// Members that are not among the names are faults, with the nearest name.
+// Source: the API server's strict field validation, which kubectl requests.
+void CheckFields(const json::View& object, FieldNames names, Faults& faults);
+
+// The values of the map must be strings.
+void CheckStringMap(const json::View& object, std::string_view key, Faults& faults);
+
+}  // namespace alignd::placement

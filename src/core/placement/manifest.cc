@@ -1,0 +1,293 @@
+#include "alignd/placement/manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/json/json_view.h"
+#include "core/placement/faults.h"
+#include "core/placement/pod_reader.h"
+#include "core/placement/pod_validation.h"
+#include "core/placement/resource_validation.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+
+struct Kind {
+  std::string_view name;
+  std::string_view api_version;
+};
+
+constexpr std::array kWithPods = {Kind{"Pod", "v1"},
+                                  Kind{"Deployment", "apps/v1"},
+                                  Kind{"StatefulSet", "apps/v1"},
+                                  Kind{"DaemonSet", "apps/v1"},
+                                  Kind{"ReplicaSet", "apps/v1"},
+                                  Kind{"Job", "batch/v1"},
+                                  Kind{"CronJob", "batch/v1"}};
+
+// Kinds of manifests beside pods that make none and change none.
+constexpr auto kWithoutPods = std::to_array<std::string_view>({"ClusterRole",
+                                                               "ClusterRoleBinding",
+                                                               "ConfigMap",
+                                                               "Endpoints",
+                                                               "EndpointSlice",
+                                                               "HorizontalPodAutoscaler",
+                                                               "Ingress",
+                                                               "IngressClass",
+                                                               "Namespace",
+                                                               "NetworkPolicy",
+                                                               "PersistentVolume",
+                                                               "PersistentVolumeClaim",
+                                                               "PodDisruptionBudget",
+                                                               "PriorityClass",
+                                                               "Role",
+                                                               "RoleBinding",
+                                                               "Secret",
+                                                               "Service",
+                                                               "ServiceAccount",
+                                                               "StorageClass"});
+
+constexpr std::string_view kReadKinds =
+    "Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, RuntimeClass and lists of "
+    "them are read";
+
+Error Unreadable(std::string message, std::string remedy = {}) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
+}
+
+int64_t ReadCount(const View& spec, std::string_view key, int64_t standard, Faults& faults) {
+  const auto member = spec.value().find(std::string(key));
+  if (member == spec.value().end() || member->is_null()) return standard;
+  constexpr int64_t kMaxInt32 = 2'147'483'647;
+  const std::string path = spec.path() + "." + std::string(key);
+  const Result<int64_t> count = View(*member, path).Integer(0, kMaxInt32);
+  if (count.ok()) return *count;
+  faults.Add(count.error());
+  return 0;
+}
+
+void ReadJobCounts(const View& spec, Workload& workload, Faults& faults) {
+  workload.replicas = ReadCount(spec, "parallelism", 1, faults);
+  if (HasValue(spec, "completions")) {
+    workload.replicas = std::min(workload.replicas, ReadCount(spec, "completions", 1, faults));
+  }
+  const auto mode = StringIn(spec, "completionMode", faults);
+  if (mode && *mode == "Indexed" && workload.kind == "Job") workload.names = PodNames::kIndexed;
+}
+
+void ReadCounts(const View& spec, Workload& workload, Faults& faults) {
+  if (workload.kind == "Job" || workload.kind == "CronJob") {
+    return ReadJobCounts(spec, workload, faults);
+  }
+  if (workload.kind == "DaemonSet") {
+    workload.one_per_node = true;
+    return;
+  }
+  workload.replicas = ReadCount(spec, "replicas", 1, faults);
+  if (workload.kind != "StatefulSet") return;
+  if (const auto ordinals = ObjectIn(spec, "ordinals", faults)) {
+    workload.first_ordinal = ReadCount(*ordinals, "start", 0, faults);
+  }
+}
+
+PodNames NamesOf(std::string_view kind) {
+  if (kind == "Deployment") return PodNames::kHashed;
+  if (kind == "StatefulSet") return PodNames::kOrdinal;
+  if (kind == "CronJob") return PodNames::kJobOf;
+  return PodNames::kRandom;
+}
+
+// The spec that has the counts and the template: of a CronJob, that of its job template.
+std::optional<View> SpecWithTemplate(const View& object, const std::string& kind, Faults& faults) {
+  std::optional<View> spec = ObjectIn(object, "spec", faults);
+  if (!spec) {
+    faults.Required("spec");
+    return spec;
+  }
+  CheckFields(*spec, WorkloadSpecFields(kind), faults);
+  if (kind != "CronJob") return spec;
+  const std::optional<View> job = ObjectIn(*spec, "jobTemplate", faults);
+  std::optional<View> below = job ? ObjectIn(*job, "spec", faults) : std::nullopt;
+  if (!below) {
+    faults.Required("spec.jobTemplate.spec");
+    return below;
+  }
+  CheckFields(*job, PodTemplateFields(), faults);
+  CheckFields(*below, WorkloadSpecFields("Job"), faults);
+  return below;
+}
+
+void ReadController(const View& object, Workload& workload, Faults& faults) {
+  constexpr auto kTop =
+      std::to_array<std::string_view>({"apiVersion", "kind", "metadata", "spec", "status"});
+  CheckFields(object, kTop, faults);
+  workload.names = NamesOf(workload.kind);
+  CheckMetadata(object, /*is_template=*/false, faults);
+  const std::optional<View> spec = SpecWithTemplate(object, workload.kind, faults);
+  const std::optional<View> pod = spec ? ObjectIn(*spec, "template", faults) : std::nullopt;
+  if (spec) ReadCounts(*spec, workload, faults);
+  if (spec && !pod) faults.Required(spec->path() + ".template");
+  if (!pod) {
+    workload.pod.faults = faults.texts();
+    workload.pod.owner = workload.kind + " " + workload.name_space + "/" + workload.name;
+    return;
+  }
+  CheckFields(*pod, PodTemplateFields(), faults);
+  ReadPlannedPod(*pod, /*is_template=*/true, workload, faults);
+}
+
+void ReadPodObject(const View& object, Workload& workload, Faults& faults) {
+  constexpr auto kTop =
+      std::to_array<std::string_view>({"apiVersion", "kind", "metadata", "spec", "status"});
+  CheckFields(object, kTop, faults);
+  ReadPlannedPod(object, /*is_template=*/false, workload, faults);
+  if (workload.name.empty()) {
+    const auto metadata = ObjectIn(object, "metadata", faults);
+    workload.names = PodNames::kRandom;
+    workload.name = metadata ? StringIn(*metadata, "generateName", faults).value_or("") : "";
+    workload.pod.pod.name = "";
+  } else {
+    workload.pod.pod.name = workload.name;
+  }
+}
+
+// What is named here of an object is checked later.
+std::string NameOf(const View& object, std::string_view key) {
+  Faults ignored;
+  const auto metadata = ObjectIn(object, "metadata", ignored);
+  return metadata ? StringIn(*metadata, key, ignored).value_or("") : "";
+}
+
+bool HasEnded(const View& object) {
+  Faults ignored;
+  const auto status = ObjectIn(object, "status", ignored);
+  if (!status) return false;
+  const std::string phase = StringIn(*status, "phase", ignored).value_or("");
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+Result<Done> ReadRuntimeClass(const View& object, Manifests& manifests) {
+  Faults faults;
+  const auto overhead = ObjectIn(object, "overhead", faults);
+  const auto fixed = overhead ? ObjectIn(*overhead, "podFixed", faults) : std::nullopt;
+  ResourceList amounts = fixed ? CheckAmounts(*fixed, faults) : ResourceList();
+  if (!faults.empty()) return Unreadable(faults.texts().front());
+  manifests.runtime_classes[NameOf(object, "name")] = std::move(amounts);
+  return Done{};
+}
+
+// The objects of one document, lists included.
+class DocumentReader {
+ public:
+  DocumentReader(const std::string& file, Manifests& manifests)
+      : file_(file), manifests_(manifests) {}
+
+  // `standard`: the kind and version that an element of a list need not state.
+  Result<Done> Read(const View& object, const Kind& standard) {
+    if (!object.value().is_object()) return object.IsNot("a Kubernetes object");
+    const Result<std::string> kind = Text(object, "kind", standard.name);
+    if (!kind.ok()) return kind.error();
+    const Result<std::string> version = Text(object, "apiVersion", standard.api_version);
+    if (!version.ok()) return version.error();
+    for (const Kind& known : kWithPods) {
+      if (*kind == known.name) return ReadWorkload(object, *version, known);
+    }
+    if (*kind == "List" || IsListOfPods(*kind)) return ReadList(object, *kind);
+    const std::string what = *kind + " " + NameOf(object, "name");
+    if (*kind == "RuntimeClass") return ReadRuntimeClass(object, manifests_);
+    if (std::ranges::find(kWithoutPods, *kind) != kWithoutPods.end()) {
+      manifests_.skipped.push_back(what + " has no pods");
+      return Done{};
+    }
+    if (*kind == "LimitRange" || *kind == "ResourceQuota") {
+      return Unreadable("kind: a " + *kind + " changes or limits requests, and is not applied here",
+                        "remove it, and state the requests in the pods");
+    }
+    return Unreadable("kind: \"" + *kind + "\" is not known",
+                      "remove the object; " + std::string(kReadKinds));
+  }
+
+ private:
+  static Result<std::string> Text(const View& object, std::string_view key,
+                                  std::string_view standard) {
+    const Result<std::optional<View>> member = object.Find(key);
+    if (!member.ok()) return member.error();
+    if (*member) return (*member)->String();
+    if (!standard.empty()) return std::string(standard);
+    return Unreadable(std::string(key) + ": is missing",
+                      "add it: apiVersion: v1 and kind: Pod for a pod");
+  }
+
+  static bool IsListOfPods(std::string_view kind) {
+    return std::ranges::any_of(
+        kWithPods, [&](const Kind& known) { return kind == std::string(known.name) + "List"; });
+  }
+
+  Result<Done> ReadList(const View& list, const std::string& kind) {
+    const Result<std::optional<View>> items = list.Find("items");
+    if (!items.ok()) return items.error();
+    if (!*items) return Done{};
+    const Result<std::vector<View>> elements = (*items)->Elements();
+    if (!elements.ok()) return elements.error();
+    Kind standard;
+    for (const Kind& known : kWithPods) {
+      if (kind == std::string(known.name) + "List") standard = known;
+    }
+    for (const View& element : *elements) {
+      const Result<std::optional<View>> kind_of = element.Find("kind");
+      if (!kind_of.ok()) return kind_of.error();
+      if (*kind_of && (*kind_of)->value() == "List") return element.Wrong("is a list in a list");
+      const Result<Done> read = Read(View(element.value(), ""), standard);
+      if (!read.ok()) return read.error().In(element.path());
+    }
+    return Done{};
+  }
+
+  Result<Done> ReadWorkload(const View& object, const std::string& version, const Kind& kind) {
+    if (version != kind.api_version) {
+      return Unreadable("apiVersion: no matches for kind \"" + std::string(kind.name) +
+                            "\" in version \"" + version + "\"",
+                        "its version is " + std::string(kind.api_version));
+    }
+    Workload workload;
+    workload.kind = kind.name;
+    workload.file = file_;
+    workload.name = NameOf(object, "name");
+    workload.name_space = NameOf(object, "namespace");
+    if (workload.name_space.empty()) workload.name_space = "default";
+    if (kind.name == "Pod" && HasEnded(object)) {
+      manifests_.skipped.push_back("Pod " + workload.name_space + "/" + workload.name +
+                                   " has ended");
+      return Done{};
+    }
+    Faults faults;
+    if (kind.name == "Pod") {
+      ReadPodObject(object, workload, faults);
+    } else {
+      ReadController(object, workload, faults);
+    }
+    // The API server has resolved the RuntimeClass of a pod that it has.
+    if (!NameOf(object, "uid").empty()) workload.runtime_class.clear();
+    manifests_.workloads.push_back(std::move(workload));
+    return Done{};
+  }
+
+  const std::string& file_;
+  Manifests& manifests_;
+};
+
+}  // namespace
+
+Result<Done> ReadManifest(std::string_view text, const std::string& file, Manifests& manifests) {
+  // Of a key that occurs twice, the readers of JSON take either.
+  const Result<nlohmann::ordered_json> ordered = json::ParseOrdered(text);
+  if (!ordered.ok()) return ordered.error();
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  return DocumentReader(file, manifests).Read(View(*parsed, ""), {});
+}
+
+}  // namespace alignd::placement

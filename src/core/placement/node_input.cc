@@ -1,0 +1,342 @@
+#include "alignd/placement/node_input.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+#include "alignd/pod/resource_name.h"
+#include "core/json/json_view.h"
+#include "core/placement/faults.h"
+#include "core/placement/names.h"
+#include "core/pod/resource_list.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+using scenario::DeviceList;
+
+constexpr int64_t kMaxDevices = 4096;
+
+Error Wrong(std::string message, std::string remedy = {}) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
+}
+
+Result<Done> CheckKnown(const View& object, FieldNames names) {
+  Faults faults;
+  CheckFields(object, names, faults);
+  if (faults.empty()) return Done{};
+  return Wrong(faults.texts().front());
+}
+
+// A misspelt member would change what the node has: a device without `numa` is aligned everywhere.
+Result<Done> CheckMembers(const View& node) {
+  constexpr auto kNode =
+      std::to_array<std::string_view>({"caches", "cpus", "devices", "note", "numa", "owners",
+                                       "pci_devices", "pci_devices_left_out", "preferred"});
+  constexpr auto kNuma =
+      std::to_array<std::string_view>({"distances", "hugepages", "id", "memory"});
+  constexpr auto kDevice = std::to_array<std::string_view>({"id", "numa"});
+  Result<Done> known = CheckKnown(node, kNode);
+  if (!known.ok()) return known;
+  Faults faults;
+  for (const View& numa : ListIn(node, "numa", faults)) CheckFields(numa, kNuma, faults);
+  if (const auto devices = ObjectIn(node, "devices", faults)) {
+    const auto members = devices->Members();
+    for (const auto& [resource, list] : *members) {
+      for (const View& device : ListIn(*devices, resource, faults)) {
+        CheckFields(device, kDevice, faults);
+      }
+    }
+  }
+  return faults.empty() ? Result<Done>(Done{}) : Wrong(faults.texts().front());
+}
+
+Result<Done> CheckDevices(const Machine& machine, const std::string& resource,
+                          const DeviceList& devices) {
+  if (!MayBeDevice(resource)) {
+    return Wrong("\"" + resource + "\" cannot be the name of devices",
+                 "name them as their plugin does, such as nvidia.com/gpu");
+  }
+  for (const auto& [id, device] : devices) {
+    for (const int64_t numa : device.numa) {
+      if (machine.NumaPosition(numa)) continue;
+      std::string known;
+      for (const NumaNode& node : machine.numa()) {
+        known += (known.empty() ? "" : ", ") + std::to_string(node.id);
+      }
+      return Wrong("device " + id + " of " + resource + " is on NUMA node " + std::to_string(numa) +
+                       ", which the machine does not have",
+                   "its NUMA nodes are " + known);
+    }
+  }
+  return Done{};
+}
+
+// The healthy devices that a running alignd has reported.
+Result<Done> TakeReportedDevices(const View& node, NodeInput& input) {
+  Faults faults;
+  const auto owners = ObjectIn(node, "owners", faults);
+  if (!owners) return Done{};
+  if (!ListIn(*owners, "containers", faults).empty()) {
+    input.notes.emplace_back(
+        "the containers in `owners` of the description are not counted; add --state-dir for them");
+  }
+  if (node.value().contains("devices")) return Done{};
+  for (const View& device : ListIn(*owners, "devices", faults)) {
+    const std::string resource = StringIn(device, "resource", faults).value_or("");
+    const std::string id = StringIn(device, "id", faults).value_or("");
+    if (!StringIn(device, "problem", faults).value_or("").empty()) continue;
+    devicemanager::Device read;
+    const Result<std::optional<View>> numa = device.Find("numa");
+    if (!numa.ok()) return numa.error();
+    if (*numa) {
+      const Result<std::vector<View>> ids = (*numa)->Elements();
+      if (!ids.ok()) return ids.error();
+      for (const View& element : *ids) {
+        const Result<int64_t> number = element.Integer(0, INT32_MAX);
+        if (!number.ok()) return number.error();
+        read.numa.push_back(*number);
+      }
+    }
+    input.description.devices[resource].emplace_back(id, std::move(read));
+  }
+  return faults.empty() ? Result<Done>(Done{}) : Wrong(faults.texts().front());
+}
+
+// A NUMA node and ids of devices on it.
+struct AllocatedDevices {
+  std::map<std::string, std::set<int64_t>> numa_of;  // by id
+};
+
+AllocatedDevices AllocatedOf(const checkpoint::DeviceCheckpoint& checkpoint,
+                             const std::string& resource) {
+  AllocatedDevices allocated;
+  for (const auto& [key, resources] : checkpoint.allocations) {
+    const auto found = resources.find(resource);
+    if (found == resources.end()) continue;
+    for (const auto& [numa, ids] : found->second.devices) {
+      for (const std::string& id : ids) {
+        std::set<int64_t>& nodes = allocated.numa_of[id];
+        if (numa >= 0) nodes.insert(numa);
+      }
+    }
+  }
+  return allocated;
+}
+
+// Gives described devices the ids of the allocated ones on the same NUMA nodes.
+Result<Done> TakeAllocatedIds(const std::string& resource, const AllocatedDevices& allocated,
+                              DeviceList& devices) {
+  std::set<std::string> known;
+  for (const auto& [id, device] : devices) known.insert(id);
+  std::set<std::string> taken;
+  for (const auto& entry_of : allocated.numa_of) {
+    const std::string& id = entry_of.first;
+    const std::set<int64_t>& nodes = entry_of.second;
+    if (known.contains(id)) continue;
+    const auto slot = std::ranges::find_if(devices, [&](const auto& entry) {
+      const std::set<int64_t> numa(entry.second.numa.begin(), entry.second.numa.end());
+      return numa == nodes && !taken.contains(entry.first) &&
+             !allocated.numa_of.contains(entry.first);
+    });
+    if (slot == devices.end()) {
+      std::string where;
+      for (const int64_t node : nodes) where += " " + std::to_string(node);
+      return Wrong("the checkpoint has device " + id + " of " + resource +
+                       (nodes.empty() ? " on no NUMA node" : " on NUMA node" + where) +
+                       ", and the description has no such device",
+                   "give description and checkpoint of the same node");
+    }
+    slot->first = id;
+    taken.insert(id);
+  }
+  return Done{};
+}
+
+Result<NodeObject::Taint> ReadTaint(const View& view) {
+  NodeObject::Taint taint;
+  Faults faults;
+  taint.key = StringIn(view, "key", faults).value_or("");
+  taint.value = StringIn(view, "value", faults).value_or("");
+  taint.effect = StringIn(view, "effect", faults).value_or("");
+  if (!faults.empty()) return Wrong(faults.texts().front());
+  return taint;
+}
+
+Result<Done> ReadNodeSpec(const View& top, NodeObject& node) {
+  Faults faults;
+  const auto metadata = ObjectIn(top, "metadata", faults);
+  if (metadata) node.name = StringIn(*metadata, "name", faults).value_or("");
+  if (metadata) CheckStringMap(*metadata, "labels", faults);
+  if (!faults.empty()) return Wrong(faults.texts().front());
+  if (const auto labels = metadata ? ObjectIn(*metadata, "labels", faults) : std::nullopt) {
+    const auto members = labels->Members();
+    for (const auto& [key, value] : *members) node.labels[key] = *value.String();
+  }
+  const auto spec = ObjectIn(top, "spec", faults);
+  if (!spec) return Done{};
+  for (const View& view : ListIn(*spec, "taints", faults)) {
+    const Result<NodeObject::Taint> taint = ReadTaint(view);
+    if (!taint.ok()) return taint.error();
+    if (taint->effect == "NoSchedule" || taint->effect == "NoExecute")
+      node.taints.push_back(*taint);
+  }
+  const Result<std::optional<View>> unschedulable = spec->Find("unschedulable");
+  if (!unschedulable.ok()) return unschedulable.error();
+  const Result<bool> is_so = *unschedulable ? (*unschedulable)->Bool() : Result<bool>(false);
+  if (!is_so.ok()) return is_so.error();
+  // The controllers set the same taint.
+  const NodeObject::Taint taint{"node.kubernetes.io/unschedulable", "", "NoSchedule"};
+  if (*is_so && std::ranges::find(node.taints, taint) == node.taints.end()) {
+    node.taints.push_back(taint);
+  }
+  return faults.empty() ? Result<Done>(Done{}) : Wrong(faults.texts().front());
+}
+
+// A whole number; nullopt if the text is none.
+std::optional<int64_t> NumberOf(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+Result<NodeInput> ReadNodeInput(std::string_view text) {
+  const Result<nlohmann::ordered_json> ordered = json::ParseOrdered(text);
+  if (!ordered.ok()) return ordered.error();
+  Result<scenario::NodeDescription> description = scenario::ParseNode(text);
+  if (!description.ok()) return description.error();
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  const View top(*parsed, "");
+  const Result<Done> known = CheckMembers(top);
+  if (!known.ok()) return known.error();
+  NodeInput input{*std::move(description), std::nullopt, {}, {}};
+  const Result<Done> taken = TakeReportedDevices(top, input);
+  if (!taken.ok()) return taken.error();
+  for (const auto& [resource, devices] : input.description.devices) {
+    const Result<Done> checked = CheckDevices(input.description.machine, resource, devices);
+    if (!checked.ok()) return checked.error();
+  }
+  return input;
+}
+
+bool IsNodeObject(std::string_view text) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok() || !parsed->is_object()) return false;
+  const auto kind = parsed->find("kind");
+  return kind != parsed->end() && *kind == "Node";
+}
+
+Result<NodeObject> ReadNodeObject(std::string_view text) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  const View top(*parsed, "");
+  NodeObject node;
+  const Result<Done> spec = ReadNodeSpec(top, node);
+  if (!spec.ok()) return spec.error();
+  const Result<View> status = top.Require("status");
+  if (!status.ok()) return status.error();
+  const Result<View> allocatable = status->Require("allocatable");
+  if (!allocatable.ok()) return allocatable.error();
+  Result<ResourceList> amounts = ReadResourceList(*allocatable);
+  if (!amounts.ok()) return amounts.error();
+  Result<ResourceList> capacity = ReadResourceList(*status, "capacity");
+  if (!capacity.ok()) return capacity.error();
+  node.allocatable = *std::move(amounts);
+  node.capacity = *std::move(capacity);
+  return node;
+}
+
+Result<std::pair<std::string, DeviceList>> ParseDevices(std::string_view text) {
+  constexpr char kForm[] =
+      "write RESOURCE=COUNT@NUMA,..., such as nvidia.com/gpu=4@0,4@1; without @NUMA the devices "
+      "are on no NUMA node";
+  const std::string shown = "--device " + std::string(text);
+  const size_t equals = text.find('=');
+  const std::string resource(text.substr(0, equals));
+  if (equals == std::string_view::npos || resource.find('/') == std::string::npos ||
+      !IsQualifiedName(resource)) {
+    return Wrong(shown + ": \"" + resource + "\" is not the name of an extended resource", kForm);
+  }
+  DeviceList devices;
+  std::string_view rest = text.substr(equals + 1);
+  for (bool more = true; more;) {
+    const size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    more = comma != std::string_view::npos;
+    if (more) rest.remove_prefix(comma + 1);
+    const size_t at = part.find('@');
+    const std::optional<int64_t> count = NumberOf(part.substr(0, at));
+    const bool has_numa = at != std::string_view::npos;
+    const std::optional<int64_t> numa =
+        has_numa ? NumberOf(part.substr(at + 1)) : std::optional<int64_t>(0);
+    if (!count || !numa || *count > kMaxDevices - static_cast<int64_t>(devices.size())) {
+      return Wrong(shown + ": \"" + std::string(part) + "\" is not COUNT@NUMA, with at most " +
+                       std::to_string(kMaxDevices) + " devices",
+                   kForm);
+    }
+    for (int64_t i = 0; i < *count; ++i) {
+      devicemanager::Device device;
+      if (has_numa) device.numa.push_back(*numa);
+      std::string id = resource.substr(resource.find('/') + 1);
+      id += "-" + std::to_string(devices.size());
+      devices.emplace_back(std::move(id), std::move(device));
+    }
+  }
+  return std::pair(resource, std::move(devices));
+}
+
+Result<Done> AddDevices(const std::string& resource, DeviceList devices, NodeInput& input) {
+  const Result<Done> checked = CheckDevices(input.description.machine, resource, devices);
+  if (!checked.ok()) return checked;
+  if (input.description.devices.contains(resource)) {
+    return Wrong("the node has devices of " + resource + " already",
+                 "remove --device, or the devices of its description");
+  }
+  input.description.devices.emplace(resource, std::move(devices));
+  return Done{};
+}
+
+Result<Done> AddCheckpointDevices(const checkpoint::DeviceCheckpoint& checkpoint,
+                                  NodeInput& input) {
+  std::set<std::string> resources;
+  for (const auto& [resource, ids] : checkpoint.registered) resources.insert(resource);
+  for (const auto& [key, allocated] : checkpoint.allocations) {
+    for (const auto& [resource, allocation] : allocated) resources.insert(resource);
+  }
+  auto& described = input.description.devices;
+  for (const std::string& resource : resources) {
+    const AllocatedDevices allocated = AllocatedOf(checkpoint, resource);
+    if (const auto found = described.find(resource); found != described.end()) {
+      const Result<Done> taken = TakeAllocatedIds(resource, allocated, found->second);
+      if (!taken.ok()) return taken;
+      continue;
+    }
+    std::map<std::string, std::set<int64_t>> numa_of = allocated.numa_of;
+    bool is_unlocated = false;
+    if (const auto ids = checkpoint.registered.find(resource); ids != checkpoint.registered.end()) {
+      for (const std::string& id : ids->second) {
+        is_unlocated = numa_of.try_emplace(id).second || is_unlocated;
+      }
+    }
+    DeviceList devices;
+    for (const auto& [id, nodes] : numa_of) {
+      devices.emplace_back(id, devicemanager::Device{true, {nodes.begin(), nodes.end()}});
+    }
+    const Result<Done> checked = CheckDevices(input.description.machine, resource, devices);
+    if (!checked.ok()) return checked;
+    described.emplace(resource, std::move(devices));
+    if (!is_unlocated) continue;
+    input.unlocated_devices[resource] =
+        "the kubelet's checkpoint does not have the NUMA nodes of free devices; add --device " +
+        resource + "=COUNT@NUMA,...";
+  }
+  return Done{};
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,269 @@
+#include "alignd/placement/planned_node.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "alignd/admission/assignment.h"
+#include "alignd/admission/pod_level.h"
+#include "alignd/pod/pod_requests.h"
+#include "alignd/pod/resource_name.h"
+
+namespace alignd::placement {
+namespace {
+
+std::string Joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
+  return all;
+}
+
+std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
+
+Verdict Ended(Outcome outcome, Stage stage, Refusal refusal) {
+  return {outcome, stage, std::move(refusal), std::nullopt};
+}
+
+// Devices count for the scheduler if they are healthy.
+void AddDeviceCounts(const devicemanager::DeviceState& devices, ResourceList& amounts) {
+  for (const auto& [name, resource] : devices.resources) {
+    const auto healthy = std::ranges::count_if(
+        resource.devices, [](const auto& device) { return device.second.healthy; });
+    amounts[name] = Quantity(healthy);
+  }
+}
+
+// The Node object is what the scheduler sees. Its devices must be described here, because the
+// kubelet's decision needs their NUMA nodes.
+Result<Done> UseObject(const Machine& machine, const NodeObject& object, NodeInput& input,
+                       Allocatable& allocatable) {
+  const Quantity* const cpus = Find(object.capacity, "cpu");
+  if (cpus != nullptr && *cpus != Quantity(machine.cpus().Count())) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "Node " + object.name + " has a capacity of " + cpus->ToString() +
+                     " CPUs, and the machine has " + std::to_string(machine.cpus().Count()),
+                 "give the machine and the Node object of the same node"};
+  }
+  for (const auto& [name, amount] : object.allocatable) {
+    if (!MayBeDevice(name) || amount.IsZero() || input.description.devices.contains(name)) continue;
+    input.unlocated_devices.try_emplace(
+        name, "Node " + object.name + " has " + amount.ToString() +
+                  ", and their NUMA nodes are not known; add --device " + name + "=" +
+                  amount.ToString() + "@NUMA");
+  }
+  ResourceList amounts = object.allocatable;
+  if (const Quantity* const pods = Find(amounts, "pods")) allocatable.pods = pods->Value();
+  amounts.erase("pods");
+  // Devices that are described and not in the object are not there for the scheduler.
+  allocatable.amounts = std::move(amounts);
+  allocatable.unknown.clear();
+  return Done{};
+}
+
+// Source: k8s.io/api core/v1/toleration.go, ToleratesTaint.
+bool Tolerates(const Toleration& toleration, const NodeObject::Taint& taint) {
+  if (!toleration.effect.empty() && toleration.effect != taint.effect) return false;
+  if (!toleration.key.empty() && toleration.key != taint.key) return false;
+  if (toleration.op == "Exists") return true;
+  const bool is_equal = toleration.op.empty() || toleration.op == "Equal";
+  return is_equal && !toleration.key.empty() && toleration.value == taint.value;
+}
+
+// Source: kubernetes pkg/scheduler/framework/plugins: nodeaffinity, tainttoleration.
+void CheckConstraints(const NodeObject& node, const PlannedPod& pod,
+                      std::vector<std::string>& reasons) {
+  for (const auto& [key, value] : pod.node_selector) {
+    const auto label = node.labels.find(key);
+    if (label != node.labels.end() && label->second == value) continue;
+    reasons.push_back("the node does not have the label " + key + "=" + value +
+                      " of spec.nodeSelector");
+  }
+  for (const NodeObject::Taint& taint : node.taints) {
+    const auto tolerates = [&](const Toleration& t) { return Tolerates(t, taint); };
+    if (std::ranges::any_of(pod.tolerations, tolerates)) continue;
+    reasons.push_back("the node had untolerated taint {" + taint.key + ": " + taint.value + "}");
+  }
+}
+
+}  // namespace
+
+std::string_view ToString(Stage stage) {
+  switch (stage) {
+    case Stage::kValidation:
+      return "validation";
+    case Stage::kScheduler:
+      return "scheduler";
+    case Stage::kKubelet:
+      return "kubelet";
+  }
+  return "";
+}
+
+std::string_view ToString(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kFits:
+      return "fits";
+    case Outcome::kRefused:
+      return "refused";
+    case Outcome::kUndecided:
+      return "undecided";
+  }
+  return "";
+}
+
+Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& config,
+                                      int64_t pod_limit, const NodeFiles& files) {
+  scenario::Scenario scenario;
+  scenario.node = input.description;
+  scenario.config = config;
+  scenario.files = {files.cpu_manager_state, files.memory_manager_state, files.device_checkpoint};
+  Result<Allocatable> allocatable = AllocatableOf(input.description.machine, config, pod_limit);
+  if (!allocatable.ok()) return allocatable.error();
+  Result<scenario::Simulation> simulation = scenario::Simulation::Start(std::move(scenario));
+  if (!simulation.ok()) return simulation.error();
+  AddDeviceCounts(simulation->state().devices, allocatable->amounts);
+  if (input.object) {
+    const Result<Done> used =
+        UseObject(input.description.machine, *input.object, input, *allocatable);
+    if (!used.ok()) return used.error();
+  }
+  PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
+  node.CountPodsOfFiles();
+  return node;
+}
+
+PlannedNode::PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input)
+    : simulation_(std::move(simulation)),
+      allocatable_(std::move(allocatable)),
+      input_(std::move(input)) {}
+
+void PlannedNode::CountPodsOfFiles() {
+  const admission::NodeState& state = simulation_.state();
+  for (const std::string& uid : admission::PodsIn(state)) {
+    ResourceList requests;
+    const CpuSet cpus = state.cpu.HeldBy(uid);
+    if (!cpus.empty()) requests["cpu"] = Quantity(cpus.Count());
+    for (const memorymanager::Block& block : state.memory.BookedFor(uid)) {
+      const auto bytes = static_cast<int64_t>(std::min<uint64_t>(block.size, INT64_MAX));
+      requests[block.type] += Quantity(bytes, Quantity::Format::kBinarySi);
+    }
+    for (const auto& [resource, devices] : state.devices.resources) {
+      const auto ids = static_cast<int64_t>(state.devices.PodIds(uid, resource).size());
+      if (ids > 0) requests[resource] = Quantity(ids);
+    }
+    requested_.Add(uid, requests);
+  }
+}
+
+std::optional<Refusal> PlannedNode::RefusedByScheduler(const PlannedPod& pod,
+                                                       const ResourceList& requests) const {
+  if (!pod.gates.empty()) {
+    return Refusal{"SchedulingGated",
+                   "Scheduling is blocked due to non-empty scheduling gates: " + Joined(pod.gates)};
+  }
+  std::vector<std::string> reasons;
+  for (const Shortage& shortage : requested_.ShortagesOf(allocatable_, pod.pod.uid, requests)) {
+    reasons.push_back(Describe(shortage));
+  }
+  if (input_.object) CheckConstraints(*input_.object, pod, reasons);
+  if (reasons.empty()) return std::nullopt;
+  return Refusal{"Unschedulable", Joined(reasons)};
+}
+
+std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const {
+  std::vector<std::string> fields = pod.not_considered;
+  if (input_.object) std::erase(fields, "spec.nodeSelector");
+  return fields;
+}
+
+std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) const {
+  std::vector<std::string> unknown;
+  for (const auto& [name, amount] : requests) {
+    if (amount.IsZero()) continue;
+    if (allocatable_.unknown.contains(name)) {
+      unknown.push_back(name +
+                        ": the description of the node does not have it; add the Node "
+                        "object with --node");
+    }
+    const auto unlocated = input_.unlocated_devices.find(name);
+    if (unlocated != input_.unlocated_devices.end()) {
+      unknown.push_back(name + ": " + unlocated->second);
+    }
+  }
+  return unknown;
+}
+
+Verdict PlannedNode::Place(const PlannedPod& pod) {
+  if (!pod.faults.empty()) {
+    return Ended(Outcome::kRefused, Stage::kValidation, {"Invalid", Joined(pod.faults)});
+  }
+  const std::string name = NameOf(pod.pod);
+  if (const auto known = uids_.find(name); known != uids_.end() && known->second != pod.pod.uid) {
+    return Ended(Outcome::kRefused, Stage::kValidation,
+                 {"AlreadyExists", "the node has another pod named " + name});
+  }
+  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+  if (std::optional<Refusal> refusal = RefusedByScheduler(pod, requests)) {
+    return Ended(Outcome::kRefused, Stage::kScheduler, *std::move(refusal));
+  }
+  std::vector<std::string> undecided = pod.undecided;
+  for (std::string& reason : UnknownIn(requests)) undecided.push_back(std::move(reason));
+  if (!undecided.empty()) {
+    return Ended(Outcome::kUndecided, Stage::kScheduler, {"Undecided", Joined(undecided)});
+  }
+  Verdict verdict = AskKubelet(pod);
+  if (verdict.outcome == Outcome::kFits) Count(pod.pod, requests);
+  return verdict;
+}
+
+Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
+  scenario::StepResult result = simulation_.Run(scenario::AdmitPod{planned.pod});
+  Verdict verdict;
+  verdict.admission = std::move(result.admission);
+  verdict.refusal = verdict.admission->refusal;
+  if (verdict.refusal) {
+    verdict.outcome = Outcome::kRefused;
+    return verdict;
+  }
+  const Pod pod = admission::OnThisNode(node(), planned.pod);
+  if (pod.pod_level_managers != PodLevelManagers::kPod) return verdict;
+  // Such a pod is admitted without devices: its containers are allocated them when they start.
+  const scenario::StepResult started = simulation_.Run(scenario::StartPod{pod.uid});
+  if (started.started && started.started->waits) {
+    simulation_.Run(scenario::RemovePod{pod.uid});
+    verdict.outcome = Outcome::kRefused;
+    verdict.refusal = started.started->waits->second;
+    return verdict;
+  }
+  for (const Container& container : pod.containers) {
+    verdict.admission->assignments[container.name] =
+        admission::AssignmentOf(node(), state(), {pod.uid, container.name});
+  }
+  return verdict;
+}
+
+Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
+  const std::string name = "pod " + NameOf(pod.pod) + ", which runs: ";
+  if (!pod.faults.empty()) {
+    return Error{ErrorCode::kInvalidArgument, name + Joined(pod.faults), "correct its manifest"};
+  }
+  if (pod.has_unknown_overhead) {
+    return Error{ErrorCode::kInvalidArgument, name + Joined(pod.undecided),
+                 "or give the pod as the API server has it"};
+  }
+  const Verdict verdict = AskKubelet(pod);
+  if (verdict.outcome != Outcome::kFits) {
+    return Error{ErrorCode::kInvalidArgument,
+                 name + verdict.refusal->reason + ": " + verdict.refusal->message,
+                 "give the pods and the state files of the same node and time"};
+  }
+  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+  return Done{};
+}
+
+void PlannedNode::Count(const Pod& pod, const ResourceList& requests) {
+  requested_.Add(pod.uid, requests);
+  uids_[NameOf(pod)] = pod.uid;
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,136 @@
+#include "core/placement/pod_reader.h"
+
+#include <array>
+#include <utility>
+
+#include "alignd/pod/kubernetes_pod.h"
+#include "core/placement/pod_validation.h"
+#include "core/placement/resource_validation.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+
+// Fields of a pod's spec that the scheduler's other plugins look at.
+constexpr auto kNotConsidered = std::to_array<std::string_view>(
+    {"affinity", "nodeName", "nodeSelector", "topologySpreadConstraints"});
+
+std::string TextOf(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool HasHostPort(const View& spec, Faults& faults) {
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const View& container : ListIn(spec, list, faults)) {
+      for (const View& port : ListIn(container, "ports", faults)) {
+        const auto host_port = port.value().find("hostPort");
+        if (host_port != port.value().end() && *host_port != 0) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Why it cannot be said where a pod with these claims fits.
+std::string ClaimsUndecided(const View& spec, Faults& faults) {
+  std::string names;
+  for (const View& claim : ListIn(spec, "resourceClaims", faults)) {
+    names += (names.empty() ? "" : ", ") + StringIn(claim, "name", faults).value_or("");
+  }
+  return "spec.resourceClaims: " + names +
+         ": the scheduler allocates the devices of ResourceClaims (DRA) from ResourceSlices, which "
+         "are not read here; remove the claims to see where the rest of the pod fits";
+}
+
+// Reads the pod that `object` (a Pod or a pod template) states.
+class PodReader {
+ public:
+  PodReader(const View& object, Workload& workload, Faults& faults)
+      : object_(object), workload_(workload), faults_(faults) {}
+
+  void Read(bool is_template) {
+    CheckMetadata(object_, is_template, faults_);
+    CheckPodSpec(object_, faults_);
+    const auto spec = ObjectIn(object_, "spec", faults_);
+    if (spec && faults_.empty()) ReadSpec(*spec);
+    PlannedPod& planned = workload_.pod;
+    if (faults_.empty()) ReadPod(is_template);
+    planned.faults = faults_.texts();
+    if (is_template) planned.owner = workload_.kind + " " + workload_.name_space + "/";
+    if (is_template) planned.owner += workload_.name;
+    planned.pod.name_space = workload_.name_space;
+  }
+
+ private:
+  void ReadSpec(const View& spec) {
+    PlannedPod& planned = workload_.pod;
+    if (HasValue(spec, "resourceClaims")) {
+      planned.undecided.push_back(ClaimsUndecided(spec, faults_));
+    }
+    for (const View& gate : ListIn(spec, "schedulingGates", faults_)) {
+      planned.gates.push_back(StringIn(gate, "name", faults_).value_or(""));
+    }
+    if (const auto overhead = ObjectIn(spec, "overhead", faults_)) {
+      planned.overhead = CheckAmounts(*overhead, faults_);
+    }
+    ReadConstraints(spec);
+    workload_.runtime_class = StringIn(spec, "runtimeClassName", faults_).value_or("");
+    for (const std::string_view field : kNotConsidered) {
+      if (HasValue(spec, field)) planned.not_considered.push_back("spec." + std::string(field));
+    }
+    if (HasHostPort(spec, faults_)) planned.not_considered.emplace_back("spec.containers.hostPort");
+  }
+
+  void ReadConstraints(const View& spec) {
+    PlannedPod& planned = workload_.pod;
+    if (const auto selector = ObjectIn(spec, "nodeSelector", faults_)) {
+      const auto members = selector->Members();
+      for (const auto& [key, value] : *members) {
+        planned.node_selector[key] = *value.String();  // CheckPodSpec has looked at the type
+      }
+    }
+    for (const View& view : ListIn(spec, "tolerations", faults_)) {
+      planned.tolerations.push_back({StringIn(view, "key", faults_).value_or(""),
+                                     StringIn(view, "operator", faults_).value_or(""),
+                                     StringIn(view, "value", faults_).value_or(""),
+                                     StringIn(view, "effect", faults_).value_or("")});
+    }
+  }
+
+  void ReadPod(bool is_template) {
+    nlohmann::json text = object_.value();
+    if (is_template) {
+      text["metadata"] = {{"name", "pod"}};
+      text.erase("status");
+    } else {
+      const View metadata(object_.value().at("metadata"), "");
+      if (!HasValue(metadata, "name")) text["metadata"]["name"] = "pod";
+      // The API server ignores the status of a pod that it does not have yet.
+      if (!HasValue(metadata, "uid")) text.erase("status");
+    }
+    Result<Pod> pod = ParseKubernetesPod(TextOf(text));
+    if (!pod.ok()) return faults_.Add(pod.error());
+    // Names are given later.
+    if (is_template) pod->uid = pod->name = "";
+    workload_.pod.pod = *std::move(pod);
+  }
+
+  const View& object_;
+  Workload& workload_;
+  Faults& faults_;
+};
+
+}  // namespace
+
+bool HasValue(const View& spec, std::string_view key) {
+  const auto member = spec.value().find(std::string(key));
+  return member != spec.value().end() && !member->is_null() &&
+         !(member->is_structured() && member->empty()) && *member != "";
+}
+
+void ReadPlannedPod(const View& object, bool is_template, Workload& workload, Faults& faults) {
+  PodReader(object, workload, faults).Read(is_template);
+}
+
+}  // namespace alignd::placement

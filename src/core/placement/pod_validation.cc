@@ -1,0 +1,166 @@
+#include "core/placement/pod_validation.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/placement/names.h"
+#include "core/placement/resource_validation.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+
+constexpr std::string_view kLabel =
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end with an alphanumeric character, with at most 63 characters";
+constexpr std::string_view kSubdomain =
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character, with at most 253 characters";
+
+// The containers of one list. `names` are those of the whole pod.
+class ContainerChecks {
+ public:
+  ContainerChecks(std::set<std::string> claims, Faults& faults)
+      : claims_(std::move(claims)), faults_(faults) {}
+
+  void Check(const View& spec, std::string_view key, ContainerKind kind) {
+    for (const View& container : ListIn(spec, key, faults_)) {
+      CheckFields(container, ContainerFields(), faults_);
+      Container& read = containers_.emplace_back();
+      read.kind = kind;
+      read.name = Name(container);
+      CheckRestartPolicy(container, read);
+      if (const auto resources = ObjectIn(container, "resources", faults_)) {
+        read.resources = CheckContainerResources(*resources, claims_, faults_);
+      }
+    }
+  }
+
+  // Source: validation.go, validateEphemeralContainers.
+  void CheckEphemeral(const View& spec) {
+    for (const View& container : ListIn(spec, "ephemeralContainers", faults_)) {
+      CheckFields(container, EphemeralContainerFields(), faults_);
+      Name(container);
+      const auto resources = ObjectIn(container, "resources", faults_);
+      if (resources && !resources->value().empty()) {
+        faults_.Forbidden(resources->path(), "cannot be set for an Ephemeral Container");
+      }
+    }
+  }
+
+  const std::vector<Container>& containers() const { return containers_; }
+
+ private:
+  std::string Name(const View& container) {
+    const std::string path = container.path() + ".name";
+    std::string name = StringIn(container, "name", faults_).value_or("");
+    if (name.empty()) {
+      faults_.Required(path);
+    } else if (!IsDnsLabel(name)) {
+      faults_.Invalid(path, name, kLabel);
+    } else if (!names_.insert(name).second) {
+      faults_.Duplicate(path, name);
+    }
+    return name;
+  }
+
+  void CheckRestartPolicy(const View& container, Container& read) {
+    const auto policy = StringIn(container, "restartPolicy", faults_);
+    if (!policy || policy->empty()) return;
+    if (*policy != "Always" && *policy != "Never" && *policy != "OnFailure") {
+      faults_.Unsupported(container.path() + ".restartPolicy", *policy,
+                          "\"Always\", \"Never\", \"OnFailure\"");
+    }
+    if (read.kind == ContainerKind::kInit && *policy == "Always") {
+      read.kind = ContainerKind::kSidecar;
+    }
+  }
+
+  std::set<std::string> claims_;
+  Faults& faults_;
+  std::set<std::string> names_;
+  std::vector<Container> containers_;
+};
+
+std::set<std::string> CheckClaims(const View& spec, Faults& faults) {
+  std::set<std::string> names;
+  for (const View& claim : ListIn(spec, "resourceClaims", faults)) {
+    CheckFields(claim, PodClaimFields(), faults);
+    const std::string path = claim.path() + ".name";
+    const std::string name = StringIn(claim, "name", faults).value_or("");
+    if (name.empty()) {
+      faults.Required(path);
+    } else if (!IsDnsLabel(name)) {
+      faults.Invalid(path, name, kLabel);
+    } else if (!names.insert(name).second) {
+      faults.Duplicate(path, name);
+    }
+  }
+  return names;
+}
+
+void CheckOverhead(const View& spec, Faults& faults) {
+  if (const auto overhead = ObjectIn(spec, "overhead", faults)) CheckAmounts(*overhead, faults);
+}
+
+}  // namespace
+
+void CheckMetadata(const View& object, bool is_template, Faults& faults) {
+  const auto metadata = ObjectIn(object, "metadata", faults);
+  if (!metadata) {
+    if (!is_template) faults.Required("metadata.name", "name or generateName is required");
+    return;
+  }
+  CheckFields(*metadata, ObjectMetaFields(), faults);
+  CheckStringMap(*metadata, "labels", faults);
+  CheckStringMap(*metadata, "annotations", faults);
+  const std::string name = StringIn(*metadata, "name", faults).value_or("");
+  std::string generate_name = StringIn(*metadata, "generateName", faults).value_or("");
+  const std::string name_space = StringIn(*metadata, "namespace", faults).value_or("");
+  const std::string& path = metadata->path();
+  StringIn(*metadata, "uid", faults);
+  if (!name_space.empty() && !IsDnsLabel(name_space)) {
+    faults.Invalid(path + ".namespace", name_space, kLabel);
+  }
+  if (is_template) return;
+  if (!name.empty() && !IsDnsSubdomain(name)) faults.Invalid(path + ".name", name, kSubdomain);
+  if (name.empty() && generate_name.empty()) {
+    faults.Required(path + ".name", "name or generateName is required");
+  }
+  // A prefix may end with '-'. Source: apimachinery pkg/api/validation, maskTrailingDash.
+  if (generate_name.size() > 1 && generate_name.back() == '-') generate_name.back() = 'a';
+  if (!generate_name.empty() && !IsDnsSubdomain(generate_name)) {
+    faults.Invalid(path + ".generateName", generate_name, kSubdomain);
+  }
+}
+
+void CheckPodSpec(const View& object, Faults& faults) {
+  const auto spec = ObjectIn(object, "spec", faults);
+  if (!spec) {
+    const std::string path = object.path().empty() ? "spec" : object.path() + ".spec";
+    return faults.Required(path + ".containers");
+  }
+  CheckFields(*spec, PodSpecFields(), faults);
+  for (const char* key : {"nodeName", "runtimeClassName", "schedulerName"}) {
+    StringIn(*spec, key, faults);
+  }
+  CheckStringMap(*spec, "nodeSelector", faults);
+  ListIn(*spec, "tolerations", faults);
+  ListIn(*spec, "schedulingGates", faults);
+  ContainerChecks containers(CheckClaims(*spec, faults), faults);
+  containers.Check(*spec, "initContainers", ContainerKind::kInit);
+  containers.Check(*spec, "containers", ContainerKind::kApp);
+  containers.CheckEphemeral(*spec);
+  if (ListIn(*spec, "containers", faults).empty()) {
+    faults.Required(spec->path() + ".containers");
+  }
+  CheckOverhead(*spec, faults);
+  if (const auto resources = ObjectIn(*spec, "resources", faults)) {
+    CheckPodResources(*resources, containers.containers(), faults);
+  }
+}
+
+}  // namespace alignd::placement

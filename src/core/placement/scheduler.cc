@@ -1,0 +1,127 @@
+#include "alignd/placement/scheduler.h"
+
+#include <algorithm>
+
+#include "alignd/cpumanager/static_policy.h"
+#include "alignd/memorymanager/memory_state.h"
+#include "core/json/json_view.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+
+// A sum of bytes that no machine exceeds; a larger one is capped.
+Quantity Bytes(uint64_t bytes) {
+  constexpr auto kMax = static_cast<uint64_t>(INT64_MAX);
+  return Quantity(static_cast<int64_t>(std::min(bytes, kMax)), Quantity::Format::kBinarySi);
+}
+
+void Subtract(const Quantity& amount, Quantity& from) {
+  from -= amount;
+  if (from.Sign() < 0) from = Quantity();
+}
+
+Result<int64_t> ReadLimit(const View& top, std::string_view key, int64_t standard) {
+  const Result<std::optional<View>> member = top.Find(key);
+  if (!member.ok()) return member.error();
+  constexpr int64_t kMaxInt32 = 2'147'483'647;
+  return *member ? (*member)->Integer(0, kMaxInt32) : Result<int64_t>(standard);
+}
+
+// The scheduler counts CPUs in thousandths, and everything else in whole units, rounded up per pod.
+// Source: pkg/scheduler/framework/types.go, Resource.Add.
+Quantity AsCounted(const std::string& resource, const Quantity& amount) {
+  // The larger one: rounded, or a number beyond 64 bits. Of equal ones, the amount as it is
+  // written.
+  if (resource != "cpu") return std::max(amount, Quantity(amount.Value()));
+  const Quantity milli = Quantity::Parse(std::to_string(amount.MilliValue()) + "m").value();
+  return std::max(amount, milli);
+}
+
+}  // namespace
+
+Result<Allocatable> AllocatableOf(const Machine& machine, const KubeletConfig& config,
+                                  int64_t pods) {
+  uint64_t memory = 0;
+  std::map<uint64_t, uint64_t> pages;  // by size
+  for (const NumaNode& node : machine.numa()) {
+    memory += node.memory_bytes;
+    for (const auto& [size, count] : node.hugepages) pages[size] += count;
+  }
+  const Result<CpuSet> reserved_cpus = cpumanager::ReservedSystemCpus(machine, config);
+  if (!reserved_cpus.ok()) return reserved_cpus.error();
+  const Result<ResourceList> reserved = NodeReservation(config, memory, reserved_cpus->Count());
+  if (!reserved.ok()) return reserved.error();
+
+  Allocatable allocatable;
+  allocatable.pods = pods;
+  ResourceList& amounts = allocatable.amounts;
+  amounts["cpu"] = Quantity(machine.cpus().Count());
+  amounts["memory"] = Bytes(memory);
+  for (const auto& [name, amount] : *reserved) Subtract(amount, amounts[name]);
+  for (const auto& [size, count] : pages) {
+    const Quantity bytes = Bytes(size * count);
+    amounts[memorymanager::HugePageType(size)] = bytes;
+    Subtract(bytes, amounts["memory"]);
+  }
+  return allocatable;
+}
+
+Result<int64_t> PodLimitOf(std::string_view config, int cpus) {
+  const Result<nlohmann::json> parsed = json::Parse(config);
+  if (!parsed.ok()) return parsed.error();
+  const View top(*parsed, "");
+  constexpr int64_t kDefault = 110;
+  const Result<int64_t> pods = ReadLimit(top, "maxPods", kDefault);
+  if (!pods.ok()) return pods.error();
+  const Result<int64_t> per_core = ReadLimit(top, "podsPerCore", 0);
+  if (!per_core.ok()) return per_core.error();
+  // The kubelet's default also replaces a 0.
+  const int64_t limit = *pods == 0 ? kDefault : *pods;
+  return *per_core == 0 ? limit : std::min(limit, *per_core * cpus);
+}
+
+std::string Describe(const Shortage& shortage) {
+  const bool is_pods = shortage.resource == "pods";
+  Quantity free = shortage.allocatable;
+  Subtract(shortage.used, free);
+  return (is_pods ? std::string("Too many pods") : "Insufficient " + shortage.resource) + ": " +
+         shortage.requested.ToString() + " requested, " + free.ToString() + " of " +
+         shortage.allocatable.ToString() + " free";
+}
+
+void RequestedResources::Add(const std::string& pod_uid, const ResourceList& requests) {
+  ResourceList& counted = by_pod_[pod_uid];
+  for (const auto& [name, amount] : counted) total_[name] -= amount;
+  counted.clear();
+  for (const auto& [name, amount] : requests) counted[name] = AsCounted(name, amount);
+  for (const auto& [name, amount] : counted) total_[name] += amount;
+}
+
+std::vector<Shortage> RequestedResources::ShortagesOf(const Allocatable& allocatable,
+                                                      const std::string& pod_uid,
+                                                      const ResourceList& requests) const {
+  std::vector<Shortage> shortages;
+  const auto same = by_pod_.find(pod_uid);
+  const bool is_there = same != by_pod_.end();
+  const int64_t others = pods() - (is_there ? 1 : 0);
+  if (others >= allocatable.pods) {
+    shortages.push_back({"pods", Quantity(1), Quantity(others), Quantity(allocatable.pods)});
+  }
+  const auto amount_in = [](const ResourceList& list, const std::string& name) {
+    const Quantity* const amount = Find(list, name);
+    return amount == nullptr ? Quantity() : *amount;
+  };
+  for (const auto& [name, requested] : requests) {
+    const Quantity amount = AsCounted(name, requested);
+    if (amount.IsZero() || allocatable.unknown.contains(name)) continue;
+    Quantity used = amount_in(total_, name);
+    if (is_there) used -= amount_in(same->second, name);
+    const Quantity whole = amount_in(allocatable.amounts, name);
+    if (used + amount > whole) shortages.push_back({name, amount, used, whole});
+  }
+  return shortages;
+}
+
+}  // namespace alignd::placement

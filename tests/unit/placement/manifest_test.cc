@@ -1,0 +1,333 @@
+// Manifests: which pods they state, and what the API server refuses.
+#include "alignd/placement/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace alignd::placement {
+namespace {
+
+// A Pod whose container has these `resources`, with more fields of the spec.
+std::string PodText(const std::string& resources, const std::string& more_spec = "") {
+  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{)" + more_spec +
+         R"("containers":[{"name":"app","image":"i","resources":)" + resources + "}]}}";
+}
+
+std::string ControllerText(const std::string& version, const std::string& kind,
+                           const std::string& spec) {
+  return R"({"apiVersion":")" + version + R"(","kind":")" + kind +
+         R"(","metadata":{"name":"web","namespace":"shop"},"spec":{)" + spec + "}}";
+}
+
+const char kTemplate[] =
+    R"("template":{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}})";
+
+Manifests ManifestsOf(const std::vector<std::string>& texts) {
+  Manifests manifests;
+  for (const std::string& text : texts) {
+    const Result<Done> read = ReadManifest(text, "f.yaml", manifests);
+    EXPECT_TRUE(read.ok()) << read.error().Text() << "\n" << text;
+  }
+  return manifests;
+}
+
+std::vector<PlannedPod> PodsOf(const std::vector<std::string>& texts,
+                               std::optional<int64_t> replicas = std::nullopt) {
+  Result<std::vector<PlannedPod>> pods = ExpandPods(ManifestsOf(texts), replicas);
+  EXPECT_TRUE(pods.ok()) << pods.error().Text();
+  return pods.ok() ? *std::move(pods) : std::vector<PlannedPod>{};
+}
+
+std::vector<std::string> FaultsOf(const std::string& text) {
+  const std::vector<PlannedPod> pods = PodsOf({text});
+  EXPECT_EQ(pods.size(), 1U);
+  return pods.empty() ? std::vector<std::string>{} : pods.front().faults;
+}
+
+std::string ReadErrorOf(const std::string& text) {
+  Manifests manifests;
+  const Result<Done> read = ReadManifest(text, "f.yaml", manifests);
+  return read.ok() ? "" : read.error().Text();
+}
+
+std::vector<std::string> NamesOfPods(const std::vector<PlannedPod>& pods) {
+  std::vector<std::string> names;
+  for (const PlannedPod& pod : pods) names.push_back(pod.pod.name_space + "/" + pod.pod.name);
+  return names;
+}
+
+using Texts = std::vector<std::string>;
+const std::string kLimits = "spec.containers[0].resources.limits";
+const std::string kRequests = "spec.containers[0].resources.requests";
+
+TEST(Manifest, ReadsAPod) {
+  const std::vector<PlannedPod> pods = PodsOf(
+      {PodText(R"({"limits":{"cpu":"2","memory":"1Gi"}})", R"("overhead":{"cpu":"250m"},)")});
+  ASSERT_EQ(pods.size(), 1U);
+  const PlannedPod& planned = pods.front();
+  EXPECT_EQ(planned.faults, Texts{});
+  EXPECT_EQ(planned.undecided, Texts{});
+  EXPECT_EQ(planned.pod.name, "p");
+  EXPECT_EQ(planned.pod.name_space, "default");
+  EXPECT_EQ(planned.pod.uid, "default/p");
+  EXPECT_EQ(QosOf(planned.pod), QosClass::kGuaranteed);
+  EXPECT_EQ(planned.overhead.at("cpu").ToString(), "250m");
+}
+
+TEST(Manifest, RefusesRequestsAboveLimits) {
+  EXPECT_EQ(FaultsOf(PodText(R"({"requests":{"cpu":"4"},"limits":{"cpu":"2"}})")),
+            Texts{kRequests +
+                  "[cpu]: Invalid value: \"4\": must be less than or equal to cpu limit of 2"});
+}
+
+TEST(Manifest, RefusesPartsOfExtendedResources) {
+  for (const char* amount : {"0.5", "500m", "1500m", "1.000001"}) {
+    const std::vector<std::string> faults =
+        FaultsOf(PodText(std::string(R"({"limits":{"nvidia.com/gpu":")") + amount + "\"}}"));
+    ASSERT_EQ(faults.size(), 1U) << amount;
+    EXPECT_TRUE(faults[0].ends_with("must be an integer")) << faults[0];
+  }
+  EXPECT_EQ(FaultsOf(PodText(R"({"limits":{"nvidia.com/gpu":"1000m"}})")), Texts{});
+}
+
+TEST(Manifest, RequiresEqualRequestAndLimitOfExtendedResources) {
+  EXPECT_EQ(
+      FaultsOf(PodText(R"({"requests":{"a.com/x":"1"},"limits":{"a.com/x":"2"}})")),
+      Texts{kRequests + "[a.com/x]: Invalid value: \"1\": must be equal to a.com/x limit of 2"});
+  EXPECT_EQ(FaultsOf(PodText(R"({"requests":{"a.com/x":"1"}})")),
+            Texts{kLimits +
+                  "[a.com/x]: Required value: Limit must be set for non overcommitable resources"});
+}
+
+TEST(Manifest, NamesTheNearestFieldOfAnUnknownOne) {
+  const std::string pod =
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":)"
+      R"([{"name":"app","resource":{"limits":{"cpu":"2"}}}]}})";
+  EXPECT_EQ(FaultsOf(pod),
+            Texts{"spec.containers[0].resource: unknown field; did you mean \"resources\"?"});
+  EXPECT_EQ(FaultsOf(PodText(R"({"limit":{"cpu":"2"}})")),
+            Texts{"spec.containers[0].resources.limit: unknown field; did you mean \"limits\"?"});
+  EXPECT_EQ(FaultsOf(PodText("{}", R"("initContainer":[],)")),
+            Texts{"spec.initContainer: unknown field; did you mean \"initContainers\"?"});
+  EXPECT_EQ(FaultsOf(PodText("{}", R"("zzzzzzzz":1,)")), Texts{"spec.zzzzzzzz: unknown field"});
+}
+
+TEST(Manifest, RefusesWrongNamesOfResources) {
+  for (const char* name : {"gpu", "cpus", "storage", "pods", "a_b.com/x", "requests.a.com/x",
+                           "a.com/", "hugepages-", "hugepages-zwei"}) {
+    const std::string limits = std::string(R"({"limits":{"cpu":"1",")") + name + R"(":"1"}})";
+    EXPECT_FALSE(FaultsOf(PodText(limits)).empty()) << name;
+  }
+  for (const char* name : {"ephemeral-storage", "a.com/x", "A.com"}) {
+    const bool is_fine = std::string(name) != "A.com";
+    EXPECT_EQ(FaultsOf(PodText(std::string(R"({"limits":{")") + name + R"(":"1"}})")).empty(),
+              is_fine)
+        << name;
+  }
+}
+
+TEST(Manifest, RefusesAmountsThatAreNone) {
+  for (const char* amount : {R"("two")", R"("-1")", R"("1x")", "{}", "true"}) {
+    EXPECT_EQ(FaultsOf(PodText(std::string(R"({"limits":{"cpu":)") + amount + "}}")).size(), 1U)
+        << amount;
+  }
+}
+
+TEST(Manifest, ChecksHugePages) {
+  EXPECT_EQ(FaultsOf(PodText(R"({"limits":{"hugepages-2Mi":"4Mi"}})")),
+            Texts{"spec.containers[0].resources: Forbidden: HugePages require cpu or memory"});
+  EXPECT_EQ(
+      FaultsOf(PodText(R"({"limits":{"hugepages-2Mi":"3Mi","cpu":"1"}})")),
+      Texts{kLimits + "[hugepages-2Mi]: Invalid value: \"3Mi\": is not positive integer multiple "
+                      "of 2Mi"});
+  EXPECT_EQ(FaultsOf(PodText(R"({"limits":{"hugepages-2Mi":"4Mi","cpu":"1"}})")), Texts{});
+}
+
+TEST(Manifest, ChecksNames) {
+  const auto named = [](const std::string& metadata, const std::string& containers) {
+    return FaultsOf(R"({"apiVersion":"v1","kind":"Pod","metadata":{)" + metadata +
+                    R"(},"spec":{"containers":[)" + containers + "]}}")
+        .size();
+  };
+  EXPECT_EQ(named(R"("name":"a.b")", R"({"name":"c"})"), 0U);
+  EXPECT_EQ(named(R"("name":"A")", R"({"name":"c"})"), 1U);
+  EXPECT_EQ(named(R"("name":"a-")", R"({"name":"c"})"), 1U);
+  EXPECT_EQ(named(R"("name":"a","namespace":"x.y")", R"({"name":"c"})"), 1U);
+  EXPECT_EQ(named("", R"({"name":"c"})"), 1U);
+  EXPECT_EQ(named(R"("name":"a")", R"({"name":"c.d"})"), 1U);
+  EXPECT_EQ(named(R"("name":"a")", R"({"name":"c"},{"name":"c"})"), 1U);
+  EXPECT_EQ(named(R"("name":"a")", R"({"image":"c"})"), 1U);
+  EXPECT_EQ(named(R"("name":"a")", ""), 1U);
+  EXPECT_EQ(named(R"("name":"a","generateName":"B")", R"({"name":"c"})"), 1U);
+}
+
+TEST(Manifest, RefusesAnUnknownRestartPolicyOfAContainer) {
+  EXPECT_EQ(FaultsOf(PodText("{}", R"("initContainers":[{"name":"i","restartPolicy":"always"}],)")),
+            Texts{"spec.initContainers[0].restartPolicy: Unsupported value: \"always\": supported "
+                  "values: \"Always\", \"Never\", \"OnFailure\""});
+}
+
+TEST(Manifest, ChecksPodLevelResources) {
+  const std::string pod = PodText(R"({"requests":{"cpu":"3"},"limits":{"cpu":"6"}})",
+                                  R"("resources":{"requests":{"cpu":"2"},"limits":{"cpu":"4"}},)");
+  EXPECT_EQ(FaultsOf(pod),
+            (Texts{"spec.resources.requests[cpu]: Invalid value: \"2\": must be greater than or "
+                   "equal to aggregate container requests of 3",
+                   "spec.resources.limits[cpu]: Invalid value: \"4\": must be greater than or "
+                   "equal to the limit of container \"app\", 6"}));
+  EXPECT_EQ(FaultsOf(PodText("{}", R"("resources":{"limits":{"a.com/x":"2"}},)")).size(), 2U);
+}
+
+TEST(Manifest, NeverIgnoresClaims) {
+  const std::vector<PlannedPod> pods =
+      PodsOf({PodText(R"({"claims":[{"name":"gpu"}]})",
+                      R"("resourceClaims":[{"name":"gpu","resourceClaimTemplateName":"one"}],)")});
+  ASSERT_EQ(pods.at(0).undecided.size(), 1U);
+  EXPECT_TRUE(pods[0].undecided[0].starts_with("spec.resourceClaims: gpu: "));
+  EXPECT_EQ(FaultsOf(PodText(R"({"claims":[{"name":"gpu"}]})")),
+            Texts{"spec.containers[0].resources.claims[0]: Not found: \"gpu\""});
+}
+
+TEST(Manifest, TakesTheOverheadOfTheRuntimeClass) {
+  const std::string pod = PodText("{}", R"("runtimeClassName":"kata",)");
+  const std::string kata =
+      R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"kata"},)"
+      R"("handler":"kata","overhead":{"podFixed":{"cpu":"500m"}}})";
+  EXPECT_EQ(PodsOf({pod}).at(0).undecided,
+            Texts{"spec.runtimeClassName: the overhead of RuntimeClass \"kata\" is not known; add "
+                  "its manifest to the files"});
+  const PlannedPod known = PodsOf({pod, kata}).at(0);
+  EXPECT_EQ(known.undecided, Texts{});
+  EXPECT_EQ(known.overhead.at("cpu").ToString(), "500m");
+  const std::string other =
+      PodText("{}", R"("runtimeClassName":"kata","overhead":{"cpu":"100m"},)");
+  EXPECT_EQ(PodsOf({other, kata}).at(0).faults.size(), 1U);
+}
+
+TEST(Manifest, ReadsControllers) {
+  const std::string replicas = std::string(R"("replicas":2,)") + kTemplate;
+  EXPECT_EQ(NamesOfPods(PodsOf({ControllerText("apps/v1", "StatefulSet", replicas)})),
+            (Texts{"shop/web-0", "shop/web-1"}));
+  for (const char* kind : {"Deployment", "ReplicaSet"}) {
+    const std::vector<PlannedPod> pods = PodsOf({ControllerText("apps/v1", kind, replicas)});
+    ASSERT_EQ(pods.size(), 2U) << kind;
+    EXPECT_EQ(pods[0].owner, std::string(kind) + " shop/web");
+    EXPECT_EQ(pods[0].pod.containers.at(0).resources.requests.at("cpu").ToString(), "2");
+    EXPECT_TRUE(pods[0].pod.name.starts_with("web-"));
+    EXPECT_NE(pods[0].pod.name, pods[1].pod.name);
+  }
+  EXPECT_EQ(PodsOf({ControllerText("apps/v1", "DaemonSet", kTemplate)}, 5).size(), 1U);
+  const std::string job = R"("parallelism":3,"completions":2,)" + std::string(kTemplate);
+  EXPECT_EQ(PodsOf({ControllerText("batch/v1", "Job", job)}).size(), 2U);
+  EXPECT_EQ(PodsOf({ControllerText("batch/v1", "CronJob",
+                                   R"("schedule":"@daily","jobTemplate":{"spec":{)" + job + "}}")})
+                .size(),
+            2U);
+}
+
+TEST(Manifest, NamesFaultsInTemplates) {
+  EXPECT_EQ(
+      FaultsOf(ControllerText(
+          "apps/v1", "Deployment",
+          R"("replica":2,"template":{"spec":{"containers":[{"name":"app","resource":{}}]}})")),
+      (Texts{"spec.replica: unknown field; did you mean \"replicas\"?",
+             "spec.template.spec.containers[0].resource: unknown field; did you mean "
+             "\"resources\"?"}));
+  EXPECT_EQ(FaultsOf(ControllerText("batch/v1", "CronJob", R"("schedule":"@daily")")).size(), 1U);
+  EXPECT_EQ(FaultsOf(ControllerText("apps/v1", "Deployment", "")).size(), 1U);
+}
+
+TEST(Manifest, ReadsLists) {
+  const std::string pod = R"({"metadata":{"name":"NAME"},"spec":{"containers":[{"name":"c"}]}})";
+  const auto named = [&](const std::string& name) {
+    return std::string(pod).replace(pod.find("NAME"), 4, name);
+  };
+  const std::string ended = R"({"metadata":{"name":"old"},"status":{"phase":"Succeeded"}})";
+  const Manifests manifests = ManifestsOf(
+      {R"({"apiVersion":"v1","kind":"PodList","items":[)" + named("a") + "," + ended + "]}",
+       R"({"apiVersion":"v1","kind":"List","items":[)" + PodText("{}") +
+           R"(,{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}]})"});
+  EXPECT_EQ(manifests.workloads.size(), 2U);
+  EXPECT_EQ(manifests.skipped, (Texts{"Pod default/old has ended", "Service s has no pods"}));
+  EXPECT_EQ(ReadErrorOf(R"({"apiVersion":"v1","kind":"List","items":[)" + named("a") + "]}"),
+            "items[0]: kind: is missing; add it: apiVersion: v1 and kind: Pod for a pod");
+}
+
+TEST(Manifest, RefusesTheSamePodTwice) {
+  const Result<std::vector<PlannedPod>> twice =
+      ExpandPods(ManifestsOf({PodText("{}"), PodText("{}")}), std::nullopt);
+  ASSERT_FALSE(twice.ok());
+  EXPECT_EQ(twice.error().message,
+            "two pods are named default/p: f.yaml: Pod default/p and f.yaml: Pod default/p");
+  const auto with_uid = [](const std::string& name) {
+    return R"({"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u","name":")" + name +
+           R"("},"spec":{"containers":[{"name":"c"}]}})";
+  };
+  EXPECT_FALSE(ExpandPods(ManifestsOf({with_uid("a"), with_uid("b")}), std::nullopt).ok());
+  EXPECT_TRUE(ExpandPods(ManifestsOf({with_uid("a")}), std::nullopt).ok());
+}
+
+TEST(Manifest, RefusesTheSameControllerTwice) {
+  const std::string web = ControllerText("apps/v1", "Deployment", kTemplate);
+  EXPECT_FALSE(ExpandPods(ManifestsOf({web, web}), std::nullopt).ok());
+  EXPECT_EQ(PodsOf({web, ControllerText("apps/v1", "ReplicaSet", kTemplate)}).size(), 2U);
+}
+
+TEST(Manifest, GivesPodsOfOneGenerateNameDifferentNames) {
+  const std::string pod =
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"p-"},"spec":{"containers":)"
+      R"([{"name":"c"}]}})";
+  const std::vector<PlannedPod> pods = PodsOf({pod, pod});
+  ASSERT_EQ(pods.size(), 2U);
+  EXPECT_EQ(pods[0].faults, Texts{});
+  EXPECT_NE(pods[0].pod.uid, pods[1].pod.uid);
+}
+
+TEST(Manifest, GivesReplicasDistinctNamesAndUids) {
+  const std::vector<PlannedPod> pods = PodsOf({PodText("{}")}, 10'000);
+  EXPECT_EQ(pods.size(), 10'000U);  // ExpandPods refuses equal ones
+  EXPECT_EQ(pods.front().pod.name.size(), std::string("p-").size() + 5);
+  EXPECT_EQ(pods.front().pod.uid, "default/" + pods.front().pod.name);
+  EXPECT_EQ(NamesOfPods(PodsOf({PodText("{}")}, 3)), NamesOfPods(PodsOf({PodText("{}")}, 3)));
+}
+
+TEST(Manifest, RefusesWhatItCannotRead) {
+  for (const char* text :
+       {"[]", "1", "{", R"({"kind":"Pod"})", R"({"apiVersion":"v1"})",
+        R"({"apiVersion":"v1","kind":"Gang"})", R"({"apiVersion":"v1","kind":"LimitRange"})",
+        R"({"apiVersion":"v1","kind":"ResourceQuota"})", R"({"apiVersion":"v2","kind":"Pod"})",
+        R"({"apiVersion":"v1","kind":"Pod","kind":"Pod"})", R"({"apiVersion":"v1","kind":7})",
+        R"({"apiVersion":"v1","kind":"List","items":{}})",
+        R"({"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List"}]})"}) {
+    EXPECT_NE(ReadErrorOf(text), "") << text;
+  }
+}
+
+TEST(Manifest, SurvivesWrongTypesEverywhere) {
+  for (const char* value : {"null", "1", "\"x\"", "[]", "{}", "[1]", "[{}]", "true"}) {
+    for (const char* key : {"metadata", "spec", "status"}) {
+      Manifests manifests;
+      const std::string text =
+          std::string(R"({"apiVersion":"v1","kind":"Pod",")") + key + "\":" + value + "}";
+      if (!ReadManifest(text, "f", manifests).ok()) continue;
+      const auto pods = ExpandPods(manifests, std::nullopt);
+      ASSERT_TRUE(pods.ok());
+      EXPECT_FALSE(pods->at(0).faults.empty()) << text;
+    }
+    for (const char* key : {"containers", "initContainers", "resources", "overhead", "tolerations",
+                            "nodeSelector", "resourceClaims", "schedulingGates"}) {
+      Manifests manifests;
+      const std::string text = std::string(R"({"apiVersion":"apps/v1","kind":"Deployment",)") +
+                               R"("metadata":{"name":"d"},"spec":{"template":{"spec":{")" + key +
+                               "\":" + value + "}}}}";
+      EXPECT_TRUE(ReadManifest(text, "f", manifests).ok()) << text;
+      EXPECT_FALSE(manifests.workloads.at(0).pod.faults.empty()) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace alignd::placement

@@ -1,0 +1,132 @@
+// What is known of a node for planning.
+#include "alignd/placement/node_input.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "alignd/machine/node_json.h"
+#include "core/machine_builder.h"
+
+namespace alignd::placement {
+namespace {
+
+std::string NodeText(const std::string& more) {
+  std::string json = MachineToNodeJson(MakeMachine("socket:2 numa:1 core:2"));
+  json.pop_back();
+  return json + more + "}";
+}
+
+std::string NodeErrorOf(const std::string& more) {
+  const Result<NodeInput> input = ReadNodeInput(NodeText(more));
+  return input.ok() ? "" : input.error().Text();
+}
+
+TEST(NodeInput, RefusesADeviceOnANumaNodeThatDoesNotExist) {
+  EXPECT_EQ(NodeErrorOf(R"(,"devices":{"a.com/x":[{"id":"x0","numa":[2]}]})"),
+            "device x0 of a.com/x is on NUMA node 2, which the machine does not have; its NUMA "
+            "nodes are 0, 1");
+  EXPECT_EQ(NodeErrorOf(R"(,"devices":{"a.com/x":[{"id":"x0","numa":[1]}]})"), "");
+}
+
+TEST(NodeInput, RefusesDevicesNamedLikeOtherResources) {
+  EXPECT_NE(NodeErrorOf(R"(,"devices":{"cpu":[{"id":"x0","numa":[1]}]})"), "");
+  EXPECT_NE(NodeErrorOf(R"(,"devices":{"hugepages-1Gi":[]})"), "");
+}
+
+TEST(NodeInput, RefusesMisspeltMembers) {
+  EXPECT_EQ(NodeErrorOf(R"(,"device":{})"), "device: unknown field; did you mean \"devices\"?");
+  EXPECT_EQ(NodeErrorOf(R"(,"devices":{"a.com/x":[{"id":"x0","numas":[0]}]})"),
+            "devices.a.com/x[0].numas: unknown field; did you mean \"numa\"?");
+  EXPECT_NE(NodeErrorOf(R"(,"devices":{},"devices":{})"), "");
+}
+
+TEST(NodeInput, TakesReportedDevices) {
+  const Result<NodeInput> input = ReadNodeInput(NodeText(
+      R"(,"owners":{"containers":[{"key":"c"}],"devices":[)"
+      R"({"resource":"a.com/x","id":"x0","numa":[1],"owner":null,"problem":""},)"
+      R"({"resource":"a.com/x","id":"x1","numa":[1],"owner":null,"problem":"unhealthy"}]})"));
+  ASSERT_TRUE(input.ok()) << input.error().Text();
+  const scenario::DeviceList& devices = input->description.devices.at("a.com/x");
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0].second.numa, std::vector<int64_t>{1});
+  EXPECT_EQ(input->notes.size(), 1U);
+}
+
+TEST(NodeInput, ReadsDevices) {
+  const auto devices = ParseDevices("nvidia.com/gpu=1@0,2@1,1");
+  ASSERT_TRUE(devices.ok()) << devices.error().Text();
+  EXPECT_EQ(devices->first, "nvidia.com/gpu");
+  ASSERT_EQ(devices->second.size(), 4U);
+  EXPECT_EQ(devices->second[2].first, "gpu-2");
+  EXPECT_EQ(devices->second[2].second.numa, std::vector<int64_t>{1});
+  EXPECT_TRUE(devices->second[3].second.numa.empty());
+  for (const char* text : {"", "gpu=1", "a.com/x", "a.com/x=", "a.com/x=1@", "a.com/x=-1@0",
+                           "a.com/x=1@0,", "a.com/x=1 @0", "a.com/x=5000@0", "a.com/x=1@0@1",
+                           "a.com/x=99999999999999999999@0", "a.com/x=1.5@0", "a b/x=1"}) {
+    EXPECT_FALSE(ParseDevices(text).ok()) << text;
+  }
+}
+
+TEST(NodeInput, RefusesDevicesThatTheNodeCannotHave) {
+  NodeInput input = *ReadNodeInput(NodeText(""));
+  EXPECT_TRUE(AddDevices("a.com/x", ParseDevices("a.com/x=1@1")->second, input).ok());
+  EXPECT_FALSE(AddDevices("a.com/x", ParseDevices("a.com/x=1@1")->second, input).ok());
+  EXPECT_FALSE(AddDevices("a.com/y", ParseDevices("a.com/y=1@2")->second, input).ok());
+}
+
+TEST(NodeInput, ReadsANodeObject) {
+  const Result<NodeObject> node = ReadNodeObject(
+      R"({"kind":"Node","metadata":{"name":"w","labels":{"a":"b"}},)"
+      R"("spec":{"unschedulable":true,"taints":[{"key":"k","effect":"PreferNoSchedule"}]},)"
+      R"("status":{"allocatable":{"cpu":"3500m","pods":"9"},"capacity":{"cpu":"4"}}})");
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->name, "w");
+  EXPECT_EQ(node->labels.at("a"), "b");
+  EXPECT_EQ(node->allocatable.at("cpu").ToString(), "3500m");
+  ASSERT_EQ(node->taints.size(), 1U);
+  EXPECT_EQ(node->taints[0].key, "node.kubernetes.io/unschedulable");
+  for (const char* text :
+       {"{", "{}", R"({"status":{}})", R"({"status":{"allocatable":{"cpu":"x"}}})",
+        R"({"spec":{"unschedulable":1},"status":{"allocatable":{}}})",
+        R"({"spec":{"taints":[1]},"status":{"allocatable":{}}})",
+        R"({"metadata":{"labels":{"a":1}},"status":{"allocatable":{}}})"}) {
+    EXPECT_FALSE(ReadNodeObject(text).ok()) << text;
+  }
+}
+
+// A checkpoint in which `id` of a.com/x is allocated on the NUMA node, and these are registered.
+checkpoint::DeviceCheckpoint CheckpointWith(const std::string& id, int64_t numa,
+                                            const std::vector<std::string>& registered) {
+  checkpoint::DeviceCheckpoint checkpoint;
+  checkpoint.allocations[{"uid", "app"}]["a.com/x"].devices[numa] = {id};
+  checkpoint.registered["a.com/x"] = registered;
+  return checkpoint;
+}
+
+TEST(NodeInput, TakesTheIdsOfAllocatedDevices) {
+  NodeInput input = *ReadNodeInput(NodeText(""));
+  ASSERT_TRUE(AddDevices("a.com/x", ParseDevices("a.com/x=1@0,1@1")->second, input).ok());
+  ASSERT_TRUE(AddCheckpointDevices(CheckpointWith("real", 1, {"other", "real"}), input).ok());
+  const scenario::DeviceList& devices = input.description.devices.at("a.com/x");
+  EXPECT_EQ(devices[0].first, "x-0");
+  EXPECT_EQ(devices[1].first, "real");
+  EXPECT_TRUE(input.unlocated_devices.empty());
+  checkpoint::DeviceCheckpoint more = CheckpointWith("real", 1, {});
+  more.allocations[{"other", "app"}]["a.com/x"].devices[1] = {"more"};
+  EXPECT_FALSE(AddCheckpointDevices(more, input).ok());
+}
+
+TEST(NodeInput, DoesNotGuessWhereFreeDevicesAre) {
+  NodeInput input = *ReadNodeInput(NodeText(""));
+  ASSERT_TRUE(AddCheckpointDevices(CheckpointWith("real", 1, {"real"}), input).ok());
+  EXPECT_TRUE(input.unlocated_devices.empty());
+  NodeInput other = *ReadNodeInput(NodeText(""));
+  ASSERT_TRUE(AddCheckpointDevices(CheckpointWith("real", 1, {"free", "real"}), other).ok());
+  EXPECT_EQ(other.description.devices.at("a.com/x").size(), 2U);
+  EXPECT_TRUE(other.unlocated_devices.contains("a.com/x"));
+}
+
+}  // namespace
+}  // namespace alignd::placement

@@ -1,0 +1,294 @@
+// A pod only fits if the API server, the scheduler and the kubelet all accept it.
+#include "alignd/placement/planned_node.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/scenario/simulation.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+
+namespace alignd::placement {
+namespace {
+
+KubeletConfig PlanConfig() {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  return config;
+}
+
+// 40 CPUs on two NUMA nodes with 64 GiB each.
+NodeInput PlanInput() {
+  return {{MakeMachine("socket:2 numa:1 core:20"), {}, {}}, std::nullopt, {}, {}};
+}
+
+NodeInput WithGpus(const std::string& devices) {
+  NodeInput input = PlanInput();
+  auto parsed = ParseDevices(devices);
+  EXPECT_TRUE(parsed.ok()) << parsed.error().Text();
+  const Result<Done> added = AddDevices(parsed->first, std::move(parsed->second), input);
+  EXPECT_TRUE(added.ok()) << added.error().Text();
+  return input;
+}
+
+PlannedNode MakePlanned(NodeInput input, const KubeletConfig& config = PlanConfig(),
+                        int64_t pods = 110, const NodeFiles& files = {}) {
+  Result<PlannedNode> node = PlannedNode::Make(std::move(input), config, pods, files);
+  EXPECT_TRUE(node.ok()) << node.error().Text();
+  return *std::move(node);
+}
+
+PlannedPod Plain(Pod pod) {
+  PlannedPod planned;
+  planned.pod = std::move(pod);
+  return planned;
+}
+
+PlannedPod Requesting(const std::string& name, const std::map<std::string, std::string>& amounts) {
+  return Plain(AppPod(name, amounts));
+}
+
+// As a Burstable pod: in the shared pool.
+PlannedPod Shared(const std::string& name, const std::string& cpu) {
+  Pod pod = AppPod(name, {{"cpu", cpu}});
+  pod.containers[0].resources.limits.clear();
+  return Plain(std::move(pod));
+}
+
+// "fits", or "STAGE: MESSAGE".
+std::string TextOf(const Verdict& verdict) {
+  if (verdict.outcome == Outcome::kFits) return "fits";
+  return std::string(ToString(verdict.outcome)) + " by " + std::string(ToString(verdict.stage)) +
+         ": " + verdict.refusal->message;
+}
+
+TEST(PlannedNode, RefusesAGpuPodOnANodeWithoutGpus) {
+  PlannedNode node = MakePlanned(PlanInput());
+  EXPECT_EQ(TextOf(node.Place(Requesting("p", {{"cpu", "1"}, {"nvidia.com/gpu", "1"}}))),
+            "refused by scheduler: Insufficient nvidia.com/gpu: 1 requested, 0 of 0 free");
+}
+
+TEST(PlannedNode, RefusesMoreThanTheNodeHas) {
+  PlannedNode node = MakePlanned(PlanInput());
+  EXPECT_EQ(TextOf(node.Place(Requesting("cpus", {{"cpu", "100"}, {"memory", "1Gi"}}))),
+            "refused by scheduler: Insufficient cpu: 100 requested, 39 of 39 free");
+  EXPECT_EQ(TextOf(node.Place(Shared("shared", "60500m"))),
+            "refused by scheduler: Insufficient cpu: 60500m requested, 39 of 39 free");
+  EXPECT_EQ(TextOf(node.Place(Requesting("memory", {{"memory", "1000Gi"}}))),
+            "refused by scheduler: Insufficient memory: 1000Gi requested, 130972Mi of 130972Mi "
+            "free");
+  EXPECT_EQ(TextOf(node.Place(Requesting("pages", {{"cpu", "1"}, {"hugepages-1Gi", "1Gi"}}))),
+            "refused by scheduler: Insufficient hugepages-1Gi: 1Gi requested, 0 of 0 free");
+  EXPECT_EQ(node.requested().pods(), 0);
+}
+
+TEST(PlannedNode, AddsUpWhatPodsRequest) {
+  PlannedNode node = MakePlanned(PlanInput());
+  EXPECT_EQ(TextOf(node.Place(Shared("a", "20500m"))), "fits");
+  EXPECT_EQ(TextOf(node.Place(Shared("b", "18501m"))),
+            "refused by scheduler: Insufficient cpu: 18501m requested, 18500m of 39 free");
+  EXPECT_EQ(TextOf(node.Place(Shared("c", "18500m"))), "fits");
+  EXPECT_EQ(TextOf(node.Place(Plain(AppPod("best-effort", {})))), "fits");
+}
+
+TEST(PlannedNode, CountsOverhead) {
+  PlannedNode node = MakePlanned(PlanInput());
+  PlannedPod pod = Shared("p", "30");
+  pod.overhead = Amounts({{"cpu", "10"}});
+  EXPECT_EQ(TextOf(node.Place(pod)),
+            "refused by scheduler: Insufficient cpu: 40 requested, 39 of 39 free");
+  pod.overhead = Amounts({{"cpu", "9"}});
+  EXPECT_EQ(TextOf(node.Place(pod)), "fits");
+}
+
+TEST(PlannedNode, CountsInitContainersAndSidecars) {
+  PlannedNode node = MakePlanned(PlanInput());
+  const auto pod = [](const std::string& sidecar) {
+    PlannedPod planned =
+        Plain(MakePod("p", {Sidecar("log", {{"cpu", sidecar}}), Init("warm", {{"cpu", "20500m"}}),
+                            App("app", {{"cpu", "500m"}})}));
+    for (Container& container : planned.pod.containers) container.resources.limits.clear();
+    return planned;
+  };
+  EXPECT_EQ(TextOf(node.Place(pod("18501m"))),
+            "refused by scheduler: Insufficient cpu: 39001m requested, 39 of 39 free");
+  EXPECT_EQ(TextOf(node.Place(pod("18500m"))), "fits");
+}
+
+TEST(PlannedNode, CountsPodLevelRequests) {
+  PlannedNode node = MakePlanned(PlanInput());
+  PlannedPod pod = Shared("p", "1");
+  pod.pod.pod_level = Resources{Amounts({{"cpu", "40"}}), {}};
+  EXPECT_EQ(TextOf(node.Place(pod)),
+            "refused by scheduler: Insufficient cpu: 40 requested, 39 of 39 free");
+}
+
+TEST(PlannedNode, LimitsTheNumberOfPods) {
+  PlannedNode node = MakePlanned(PlanInput(), PlanConfig(), 1);
+  EXPECT_EQ(TextOf(node.Place(Plain(AppPod("a", {})))), "fits");
+  EXPECT_EQ(TextOf(node.Place(Plain(AppPod("a", {})))), "fits");  // the same pod again
+  EXPECT_EQ(TextOf(node.Place(Plain(AppPod("b", {})))),
+            "refused by scheduler: Too many pods: 1 requested, 0 of 1 free");
+}
+
+TEST(PlannedNode, AsksTheStagesInOrder) {
+  PlannedNode node = MakePlanned(WithGpus("nvidia.com/gpu=1@0,1@1"));
+  PlannedPod pod = Requesting("p", {{"cpu", "100"}, {"nvidia.com/gpu", "2"}});
+  pod.undecided = {"claims"};
+  pod.faults = {"spec.x: unknown field"};
+  EXPECT_EQ(TextOf(node.Place(pod)), "refused by validation: spec.x: unknown field");
+  pod.faults.clear();
+  EXPECT_EQ(TextOf(node.Place(pod)),
+            "refused by scheduler: Insufficient cpu: 100 requested, 39 of 39 free");
+  pod.pod.containers[0].resources.requests["cpu"] = Quantity(2);
+  EXPECT_EQ(TextOf(node.Place(pod)), "undecided by scheduler: claims");
+  pod.undecided.clear();
+  const Verdict verdict = node.Place(pod);
+  EXPECT_EQ(verdict.outcome, Outcome::kRefused);
+  EXPECT_EQ(verdict.stage, Stage::kKubelet);
+  EXPECT_EQ(verdict.refusal->reason, "TopologyAffinityError");
+  EXPECT_EQ(node.requested().pods(), 0);
+  EXPECT_EQ(TextOf(node.Place(Requesting("q", {{"cpu", "2"}, {"nvidia.com/gpu", "1"}}))), "fits");
+}
+
+TEST(PlannedNode, DoesNotDecideAboutUnknownAmounts) {
+  PlannedNode node = MakePlanned(PlanInput());
+  EXPECT_EQ(TextOf(node.Place(Requesting("p", {{"ephemeral-storage", "1Gi"}}))),
+            "undecided by scheduler: ephemeral-storage: the description of the node does not have "
+            "it; add the Node object with --node");
+}
+
+TEST(PlannedNode, HoldsGatedPods) {
+  PlannedNode node = MakePlanned(PlanInput());
+  PlannedPod pod = Shared("p", "1");
+  pod.gates = {"example.com/quota"};
+  EXPECT_EQ(node.Place(pod).refusal->reason, "SchedulingGated");
+}
+
+NodeObject PlanObject() {
+  NodeObject object;
+  object.name = "worker";
+  object.labels = {{"zone", "a"}};
+  object.capacity = Amounts({{"cpu", "40"}});
+  object.allocatable = Amounts({{"cpu", "20"},
+                                {"memory", "64Gi"},
+                                {"ephemeral-storage", "10Gi"},
+                                {"pods", "2"},
+                                {"nvidia.com/gpu", "2"}});
+  return object;
+}
+
+TEST(PlannedNode, TakesAllocatableFromTheNodeObject) {
+  NodeInput input = PlanInput();
+  input.object = PlanObject();
+  PlannedNode node = MakePlanned(input);
+  EXPECT_EQ(TextOf(node.Place(Shared("a", "21"))),
+            "refused by scheduler: Insufficient cpu: 21 requested, 20 of 20 free");
+  EXPECT_EQ(TextOf(node.Place(Requesting("b", {{"ephemeral-storage", "1Gi"}}))), "fits");
+  EXPECT_EQ(TextOf(node.Place(Requesting("c", {{"nvidia.com/gpu", "1"}}))),
+            "undecided by scheduler: nvidia.com/gpu: Node worker has 2, and their NUMA nodes are "
+            "not known; add --device nvidia.com/gpu=2@NUMA");
+  EXPECT_EQ(TextOf(node.Place(Requesting("d", {{"nvidia.com/gpu", "3"}}))),
+            "refused by scheduler: Insufficient nvidia.com/gpu: 3 requested, 2 of 2 free");
+  input.object->capacity = Amounts({{"cpu", "41"}});
+  EXPECT_FALSE(PlannedNode::Make(input, PlanConfig(), 110, {}).ok());
+}
+
+TEST(PlannedNode, ConsidersTaintsAndTheNodeSelector) {
+  NodeInput input = PlanInput();
+  input.object = PlanObject();
+  input.object->taints = {{"gpu", "yes", "NoSchedule"}};
+  PlannedNode node = MakePlanned(input);
+  PlannedPod pod = Shared("p", "1");
+  pod.node_selector = {{"zone", "b"}};
+  pod.not_considered = {"spec.affinity", "spec.nodeSelector"};
+  EXPECT_EQ(TextOf(node.Place(pod)),
+            "refused by scheduler: the node does not have the label zone=b of spec.nodeSelector; "
+            "the node had untolerated taint {gpu: yes}");
+  EXPECT_EQ(node.NotConsidered(pod), std::vector<std::string>{"spec.affinity"});
+  pod.node_selector = {{"zone", "a"}};
+  for (const Toleration& wrong : std::vector<Toleration>{{"gpu", "", "no", ""},
+                                                         {"gpu", "", "yes", "NoExecute"},
+                                                         {"", "", "yes", ""},
+                                                         {"gpu", "Lt", "yes", ""}}) {
+    pod.tolerations = {wrong};
+    EXPECT_EQ(node.Place(pod).outcome, Outcome::kRefused) << wrong.key << wrong.op << wrong.value;
+  }
+  pod.tolerations = {{"gpu", "Equal", "yes", "NoSchedule"}};
+  EXPECT_EQ(TextOf(node.Place(pod)), "fits");
+  pod.tolerations = {{"", "Exists", "", ""}};
+  EXPECT_EQ(TextOf(node.Place(pod)), "fits");
+}
+
+// The node with these pods, as files.
+NodeFiles FilesWith(const NodeInput& input, const std::vector<Pod>& pods) {
+  auto simulation = scenario::Simulation::Start(input.description, PlanConfig());
+  for (const Pod& pod : pods) {
+    EXPECT_TRUE(simulation->Run(scenario::AdmitPod{pod}).admission->admitted()) << pod.uid;
+  }
+  return {simulation->CpuManagerState(), simulation->MemoryManagerState(),
+          checkpoint::FormatDeviceCheckpoint(simulation->state().devices)};
+}
+
+TEST(PlannedNode, StartsWithThePodsOfStateFiles) {
+  const NodeInput input = WithGpus("nvidia.com/gpu=2@0,2@1");
+  const Pod running =
+      AppPod("running", {{"cpu", "18"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "2"}});
+  PlannedNode node = MakePlanned(input, PlanConfig(), 110, FilesWith(input, {running}));
+  EXPECT_EQ(node.requested().total().at("cpu"), Quantity(18));
+  EXPECT_EQ(node.requested().total().at("nvidia.com/gpu"), Quantity(2));
+  EXPECT_EQ(TextOf(node.Place(Shared("shared", "22"))),
+            "refused by scheduler: Insufficient cpu: 22 requested, 21 of 39 free");
+  EXPECT_EQ(
+      node.Place(Requesting("three", {{"cpu", "1"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "3"}}))
+          .stage,
+      Stage::kScheduler);
+  const Verdict two =
+      node.Place(Requesting("two", {{"cpu", "2"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "2"}}));
+  ASSERT_EQ(TextOf(two), "fits");
+  EXPECT_EQ(two.admission->assignments.at("app").devices.at("nvidia.com/gpu").Ids(),
+            (std::set<std::string>{"gpu-2", "gpu-3"}));
+  // The pod of the files itself: nothing changes.
+  EXPECT_EQ(TextOf(node.Place(Plain(running))), "fits");
+  EXPECT_EQ(node.requested().total().at("cpu"), Quantity(20));
+}
+
+TEST(PlannedNode, CountsPodsThatRun) {
+  PlannedNode node = MakePlanned(PlanInput());
+  ASSERT_TRUE(node.AddRunning(Shared("a", "30500m")).ok());
+  EXPECT_EQ(TextOf(node.Place(Shared("b", "9"))),
+            "refused by scheduler: Insufficient cpu: 9 requested, 8500m of 39 free");
+  EXPECT_FALSE(node.AddRunning(Requesting("c", {{"cpu", "30"}, {"memory", "1Gi"}})).ok());
+}
+
+TEST(PlannedNode, KnowsPodsByTheirNames) {
+  PlannedNode node = MakePlanned(PlanInput());
+  PlannedPod pod = Shared("a", "1");
+  pod.pod.uid = "from-the-cluster";
+  ASSERT_TRUE(node.AddRunning(pod).ok());
+  EXPECT_EQ(TextOf(node.Place(Shared("a", "1"))),
+            "refused by validation: the node has another pod named default/a");
+  pod.has_unknown_overhead = true;
+  EXPECT_FALSE(node.AddRunning(pod).ok());
+}
+
+TEST(PlannedNode, RefusesAPodWhoseContainersCannotStart) {
+  KubeletConfig config = PlanConfig();
+  config.topology_manager_scope = TopologyManagerScope::kPod;
+  config.feature_gates = {{"PodLevelResourceManagers", true}};
+  PlannedNode node = MakePlanned(WithGpus("nvidia.com/gpu=1@0,1@1"), config);
+  PlannedPod pod = Requesting("p", {{"cpu", "2"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "1"}});
+  pod.pod.pod_level = Resources{Amounts({{"cpu", "4"}, {"memory", "2Gi"}}),
+                                Amounts({{"cpu", "4"}, {"memory", "2Gi"}})};
+  const Verdict verdict = node.Place(pod);
+  ASSERT_EQ(TextOf(verdict), "fits");
+  EXPECT_EQ(verdict.admission->assignments.at("app").devices.size(), 1U);
+}
+
+}  // namespace
+}  // namespace alignd::placement
