@@ -140,7 +140,7 @@ class DaemonHostile : public DaemonTest {
       pod.container_config = Pinned(cpus);
       (*pod.container_config.mutable_labels())[kWanted] = std::to_string(devices);
     }
-    if (Chance(3, random)) pod.container_config.add_args(Noise(8, random));
+    if (Chance(3, random)) pod.container_config.add_args(BytesAtRandom(8, random));
     v1::RunPodSandboxRequest request;
     *request.mutable_config() = pod.config;
     const auto run = Call<v1::RunPodSandboxResponse>("RunPodSandbox", request);
@@ -165,7 +165,7 @@ class DaemonHostile : public DaemonTest {
     if (pod.container.empty()) return;
     v1::UpdateContainerResourcesRequest request;
     request.set_container_id(pod.container);
-    request.mutable_linux()->set_cpuset_cpus(Chance(2, random) ? "0-27" : Noise(5, random));
+    request.mutable_linux()->set_cpuset_cpus(Chance(2, random) ? "0-27" : BytesAtRandom(5, random));
     request.mutable_linux()->set_memory_limit_in_bytes(1 << 28);
     if (Chance(3, random)) request.mutable_linux()->set_cpu_shares(static_cast<int64_t>(random()));
     ExpectAnswered(Update(request));
@@ -182,7 +182,7 @@ class DaemonHostile : public DaemonTest {
     *whole.mutable_config() = pod.container_config;
     std::string bytes = whole.SerializeAsString();
     if (Chance(2, random)) {
-      bytes = Noise(random() % 200, random);
+      bytes = BytesAtRandom(random() % 200, random);
     } else {
       bytes.resize(bytes.size() - 1 - random() % std::min<size_t>(bytes.size() - 1, 20));
     }
@@ -256,7 +256,7 @@ class DaemonHostile : public DaemonTest {
         "Status",         "ContainerStatus"};
     const std::array<grpc::Status, 4> moods{
         grpc::Status(grpc::StatusCode::ABORTED, "not now"),
-        grpc::Status(grpc::StatusCode::UNKNOWN, Noise(20, random)),
+        grpc::Status(grpc::StatusCode::UNKNOWN, BytesAtRandom(20, random)),
         grpc::Status(grpc::StatusCode::UNAVAILABLE, ""),
         grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the runtime's own")};
     while (!over_) {
@@ -288,7 +288,7 @@ class DaemonHostile : public DaemonTest {
       std::ranges::copy(path, address.sun_path);
       if (connect(peer.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
         std::string bytes = Chance(2, random) ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : "";
-        bytes += Noise(random() % 3000, random);
+        bytes += BytesAtRandom(random() % 3000, random);
         (void)send(peer.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
         open.push_back(std::move(peer));
       }

@@ -37,7 +37,7 @@ inline bool Chance(int one_in, Random& random) {
   return random() % static_cast<uint64_t>(one_in) == 0;
 }
 
-inline std::string Noise(size_t size, Random& random) {
+inline std::string BytesAtRandom(size_t size, Random& random) {
   std::string bytes(size, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random());
   return bytes;
@@ -90,8 +90,8 @@ class HostileCallers {
           break;
         case 1:  // a request that does not come, or comes twice
           unread.push_back(Open(OneOf(kUnary, random)));
-          if (Chance(2, random)) unread.back()->Write(Noise(random() % 50, random));
-          if (Chance(2, random)) unread.back()->Write(Noise(random() % 50, random));
+          if (Chance(2, random)) unread.back()->Write(BytesAtRandom(random() % 50, random));
+          if (Chance(2, random)) unread.back()->Write(BytesAtRandom(random() % 50, random));
           break;
         case 2:
           Call(cri_, Path(OneOf(kUnary, random)), std::string(1000, 'a'), random,
@@ -101,7 +101,7 @@ class HostileCallers {
           SendManyParts(random);
           break;
         default:  // methods that are relayed, or do not exist
-          Call(cri_, Path(OneOf(kRelayed, random)), Noise(random() % 50, random), random);
+          Call(cri_, Path(OneOf(kRelayed, random)), BytesAtRandom(random() % 50, random), random);
       }
       if (unread.size() > kMaxUnread) Cancel(unread);
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 20));
@@ -169,8 +169,9 @@ class HostileCallers {
 
   // Nothing, noise, or the registration of a plugin that is not there.
   static std::string Request(const Service& service, Random& random) {
-    if (service.methods.size() > 1) return Chance(2, random) ? "" : Noise(random() % 100, random);
-    if (Chance(2, random)) return Noise(random() % 100'000, random);
+    if (service.methods.size() > 1)
+      return Chance(2, random) ? "" : BytesAtRandom(random() % 100, random);
+    if (Chance(2, random)) return BytesAtRandom(random() % 100'000, random);
     v1beta1::RegisterRequest request;
     request.set_version("v1beta1");
     request.set_resource_name("hostile.example/r" + std::to_string(random() % 1000));
