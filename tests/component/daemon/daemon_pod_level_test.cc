@@ -164,8 +164,8 @@ TEST_F(DaemonPodLevel, ResizesAreRefused) {
   EXPECT_EQ(State(), state);
 }
 
-// What CRI alone shows cannot be distinguished from the sizes of another pod: no container gets a part of a
-// pod, and none gets more than its own sizes.
+// What CRI alone shows cannot be distinguished from the sizes of another pod: no container gets a
+// part of a pod, and none gets more than its own sizes.
 TEST_F(DaemonPodLevel, CriAloneNeverMakesAPodOfCpusAsAWhole) {
   Start(PodScope());
   KubeletPod pod = RunPod(kPod);
