@@ -17,7 +17,7 @@ struct Assignment {
   // Exclusive CPUs; empty for a container of the shared pool.
   CpuSet exclusive;
   // The value for cpuset.cpus: the exclusive CPUs, or the default set. Empty with cpuManagerPolicy
-  // none: leave cpuset.cpus as it is.
+  // none, and if its CPUs are withheld: leave cpuset.cpus as it is.
   CpuSet cpuset;
   // NUMA node ids for cpuset.mems, ascending; empty: leave it as it is.
   std::vector<int> memory_nodes;

@@ -9,7 +9,10 @@ namespace alignd::admission {
 Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key) {
   Assignment assignment;
   if (const CpuSet* exclusive = state.cpu.Find(key)) assignment.exclusive = *exclusive;
-  assignment.cpuset = assignment.exclusive.empty() ? SharedCpus(node, state) : assignment.exclusive;
+  assignment.cpuset = assignment.exclusive;
+  if (assignment.exclusive.empty() && !state.cpu.withheld.contains(key)) {
+    assignment.cpuset = SharedCpus(node, state);
+  }
   if (const auto* blocks = state.memory.Find(key)) {
     std::set<int> nodes;
     for (const memorymanager::Block& block : *blocks) {
