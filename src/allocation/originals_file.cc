@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "allocation/bad_state.h"
 #include "allocation/state_limits.h"
 #include "host/file.h"
 
@@ -14,9 +15,8 @@ using checkpoint::Originals;
 
 Error OriginalsNotLoaded(const Error& why, const std::filesystem::path& file) {
   Error error = why.In("load " + file.string());
-  error.remedy = "remove " + file.string() +
-                 "; containers keep all CPUs that they have now, but those that were resized can "
-                 "no longer be resized to fewer";
+  error.code = ErrorCode::kCorrupt;  // also if it is too long
+  error.remedy = RebuildRemedy(file);
   return error;
 }
 

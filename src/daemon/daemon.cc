@@ -36,6 +36,7 @@
 #include "daemon/plugin_times.h"
 #include "daemon/request_sources.h"
 #include "daemon/save_conditions.h"
+#include "daemon/saved_state.h"
 #include "daemon/start_line.h"
 #include "deviceplugin/plugin_registry.h"
 #include "deviceplugin/plugin_watcher.h"
@@ -83,20 +84,17 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
 // makes its posted tasks harmless in its destructor, as RecurringTask does.
 class RunningDaemon final : public Daemon {
  public:
-  RunningDaemon(host::DirectoryLock lock, admission::Node node, admission::NodeState state,
-                std::unique_ptr<allocation::CheckpointStore> store,
+  RunningDaemon(host::DirectoryLock lock, admission::Node node, SavedState saved,
                 std::unique_ptr<cgroup::CgroupTree> cgroups,
                 std::unique_ptr<podsource::ResourceSource> sources,
-                std::unique_ptr<mirror::BindingTable> bindings,
-                std::unique_ptr<allocation::BootRecord> boot,
                 std::unique_ptr<reconcile::Bypass> bypass, std::shared_ptr<host::EventLoop> events,
                 std::shared_ptr<host::EventLoop> services, std::shared_ptr<grpc::Channel> runtime,
                 const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
-        store_(std::move(store)),
-        bindings_(std::move(bindings)),
-        boot_(std::move(boot)),
+        store_(std::move(saved.store)),
+        bindings_(std::move(saved.bindings)),
+        boot_(std::move(saved.boot)),
         bypass_(std::move(bypass)),
         kubelet_allocated_before_(mirror::KubeletAllocatedIn(*bindings_->snapshot())),
         events_(std::move(events)),
@@ -106,11 +104,11 @@ class RunningDaemon final : public Daemon {
         kubelet_watch_(conditions_, options.kubelet_grace, options.listen),
         runtime_(runtime, options.runtime_timeout),
         reconciler_({background_, io_, events_}, node_, allocation_, registry_, runtime_, *cgroups_,
-                    conditions_, ReconcilerOptions(options)),
+                    conditions_, ReconcilerOptions(options, std::move(saved.findings))),
         plugins_(PluginSettingsOf(options), relay_, background_),
         mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
                           DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
-        allocation_(node_, state, *store_, plugins_, mirrored_devices_, boot_.get(),
+        allocation_(node_, saved.state, *store_, plugins_, mirrored_devices_, boot_.get(),
                     options.not_devices, save_conditions_, options.resize_exclusive_cpus),
         sources_(std::move(sources)),
         claimed_devices_{
@@ -127,7 +125,7 @@ class RunningDaemon final : public Daemon {
     bypass_->OnList([this] { return ListAnew(); });
     history_.Follow(allocation_);
     relay_.ConnectTo(&allocation_);
-    plugins_.Expect(ResourceNames(state));
+    plugins_.Expect(ResourceNames(saved.state));
     allocation_.OnChange([this](const auto&) {
       reconciler_.Nudge();
       RefreshMirror();
@@ -294,8 +292,11 @@ class RunningDaemon final : public Daemon {
     SaveUncertainFiles(*store_, *bindings_, allocation_);
   }
 
-  reconcile::Reconciler::Options ReconcilerOptions(const Options& options) {
+  reconcile::Reconciler::Options ReconcilerOptions(const Options& options,
+                                                   allocation::StateFindings findings) {
     reconcile::Reconciler::Options reconciler;
+    reconciler.findings = std::move(findings);
+    reconciler.lister.adopted = [this](const auto& resources) { plugins_.Expect(resources); };
     reconciler.lister.period =
         std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
     if (options.keep_pod_cpu_quota) reconciler.pods.reset();
@@ -373,20 +374,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   auto cgroups = std::make_unique<cgroup::CgroupTree>(options.cgroup_root);
   Result<std::unique_ptr<podsource::ResourceSource>> sources = MakeSources(options, *cgroups);
   if (!sources.ok()) return sources.error();
-  const allocation::StatePaths paths{options.state_dir, options.DevicePluginDir()};
-  auto store = std::make_unique<allocation::CheckpointStore>(paths);
-  Result<admission::NodeState> state = store->Load(*node);
-  if (!state.ok()) return state.error();
-  Result<std::unique_ptr<mirror::BindingTable>> bindings =
-      mirror::BindingTable::Load(options.state_dir / checkpoint::kBindingFileName);
-  if (!bindings.ok()) return bindings.error();
-  const Result<Done> retained = (*bindings)->RetainAssigned(*state);
-  if (!retained.ok()) return retained.error();
-  Result<std::string> running_boot = allocation::RunningBoot(options.root);
-  if (!running_boot.ok()) return running_boot.error();
-  Result<std::unique_ptr<allocation::BootRecord>> boot = allocation::BootRecord::Load(
-      options.state_dir / allocation::kBootFileName, *std::move(running_boot));
-  if (!boot.ok()) return boot.error();
+  Result<SavedState> saved = LoadSavedState(options, *node);
+  if (!saved.ok()) return saved.error();
   Result<std::unique_ptr<reconcile::Bypass>> bypass =
       reconcile::Bypass::Load(options.state_dir / reconcile::Bypass::kFileName);
   if (!bypass.ok()) return bypass.error();
@@ -394,11 +383,12 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   if (!events.ok()) return events.error();
   Result<std::shared_ptr<host::EventLoop>> services = host::EventLoop::Make("services");
   if (!services.ok()) return services.error();
-  host::LogEvent(host::kLogStarting, spdlog::level::info, {}, StartLine(options, *node, *state));
+  host::LogEvent(host::kLogStarting, spdlog::level::info, {},
+                 StartLine(options, *node, saved->state));
   auto daemon = std::make_unique<RunningDaemon>(
-      *std::move(lock), *std::move(node), *std::move(state), std::move(store), std::move(cgroups),
-      *std::move(sources), *std::move(bindings), *std::move(boot), *std::move(bypass),
-      *std::move(events), *std::move(services), *std::move(runtime), options);
+      *std::move(lock), *std::move(node), *std::move(saved), std::move(cgroups),
+      *std::move(sources), *std::move(bypass), *std::move(events), *std::move(services),
+      *std::move(runtime), options);
   const Result<Done> serving = daemon->Serve(options, *std::move(inherited));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));
