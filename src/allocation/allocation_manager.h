@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/adoption.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
@@ -123,6 +124,12 @@ class AllocationManager final : public InventorySink {
   // entry until the next save. Its CPUs are not assigned before a save has removed the entry.
   void ReleasePod(std::string pod_uid, std::function<void(Result<Done>)> done,
                   std::function<bool()> still_gone = {});
+
+  // Adds what these containers have and the state lacks (admission::Adopt), publishes it and has it
+  // saved. Before the first request is decided. Waits for the decision thread; nullopt once alignd
+  // stops. If it cannot be saved, that is logged, and the next save repairs it.
+  std::optional<admission::Adoption> Adopt(std::vector<admission::MarkedContainer> containers,
+                                           std::set<std::string> absent);
 
   // The UIDs of all pods of which anything is kept, also of refused ones. The caller releases those
   // that do not exist any more. Waits for the decision thread; empty once alignd stops.

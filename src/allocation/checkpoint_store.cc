@@ -76,14 +76,18 @@ void ReleaseUnused(const fs::path& path, cpumanager::CpuState& state) {
   }
 }
 
-std::string RemoveCpuFile(const fs::path& path) {
-  return "remove " + path.string() +
-         "; the node needs no draining, but running containers lose their exclusive CPUs";
-}
-
-std::string RemoveMemoryFile(const fs::path& path) {
-  return "remove " + path.string() +
-         "; the node needs no draining, but the memory of running containers counts as free";
+// The file is of another policy. That is a change of the configuration, under which nothing is
+// rebuilt; but a name of no policy shows that the file is none of a kubelet or of alignd.
+Error OfOtherPolicy(const Error& error, const std::string& policy, bool is_known,
+                    const char* setting, const fs::path& path, const char* loss) {
+  if (is_known) {
+    return NotRestored(error, path,
+                       std::string("set ") + setting + " to \"" + policy + "\", or remove " +
+                           path.string() + "; the node needs no draining, but " + loss);
+  }
+  Error corrupt = NotRestored(error, path, RebuildRemedy(path));
+  corrupt.code = ErrorCode::kCorrupt;
+  return corrupt;
 }
 
 }  // namespace
@@ -96,32 +100,66 @@ CheckpointStore::CheckpointStore(StatePaths paths, host::FileCalls& calls)
       devices_{paths_.DeviceFile(), std::nullopt},
       originals_(paths_.OriginalsFile(), calls_) {}
 
-Result<NodeState> CheckpointStore::Load(const Node& node) {
+Result<NodeState> CheckpointStore::Load(const Node& node, OnBadState on_bad) {
   std::vector<FileProblem> problems;
-  std::optional<NodeState> state = Load(node, problems);
+  std::optional<NodeState> state = Load(node, problems, on_bad);
   if (!state) return std::move(problems.front().error);
   return *std::move(state);
 }
 
-std::optional<NodeState> CheckpointStore::Load(const Node& node,
-                                               std::vector<FileProblem>& problems) {
+std::optional<NodeState> CheckpointStore::Load(const Node& node, std::vector<FileProblem>& problems,
+                                               OnBadState on_bad) {
   const MutexLock lock(mutex_);
+  findings_ = {};
   const size_t before = problems.size();
   const auto is_done = [&problems](const Result<Done>& done, const fs::path& file) {
     if (!done.ok()) problems.push_back({file, done.error()});
     return done.ok();
   };
   if (!is_done(PrepareDirectories(), paths_.state_dir)) return std::nullopt;
-  NodeState state = NodeState::Initial(node);
-  // The original CPUs are compared with those of the CPU file.
-  if (is_done(LoadCpu(node, state.cpu), cpu_.path)) {
-    is_done(originals_.Load(state.cpu), paths_.OriginalsFile());
+  const NodeState initial = NodeState::Initial(node);
+  NodeState state = initial;
+  // A part of a file that cannot be used may have been read.
+  bool has_cpus = true;
+  if (const Result<Done> cpu = LoadCpu(node, state.cpu); !cpu.ok()) {
+    state.cpu = initial.cpu;
+    has_cpus = is_done(OrSetAside(cpu, cpu_.path, on_bad), cpu_.path);
+    cpu_.text.reset();
   }
-  is_done(LoadMemory(node, state.memory), memory_.path);
-  is_done(LoadDevices(state.devices), devices_.path);
+  // The original CPUs are compared with those of the CPU file.
+  if (has_cpus) {
+    if (const Result<Done> originals = originals_.Load(state.cpu); !originals.ok()) {
+      is_done(OrSetAside(originals, originals_.path(), on_bad), originals_.path());
+      originals_.Forget();
+    }
+  }
+  if (const Result<Done> memory = LoadMemory(node, state.memory); !memory.ok()) {
+    state.memory = initial.memory;
+    is_done(OrSetAside(memory, memory_.path, on_bad), memory_.path);
+    memory_.text.reset();
+  }
+  if (const Result<Done> devices = LoadDevices(state.devices); !devices.ok()) {
+    state.devices = {};
+    is_done(OrSetAside(devices, devices_.path, on_bad), devices_.path);
+    devices_.text.reset();
+  }
   if (problems.size() > before) return std::nullopt;
   if (!is_done(WriteMissing(node, state), paths_.state_dir)) return std::nullopt;
   return state;
+}
+
+StateFindings CheckpointStore::findings() const {
+  const MutexLock lock(mutex_);
+  return findings_;
+}
+
+Result<Done> CheckpointStore::OrSetAside(const Result<Done>& loaded, const fs::path& file,
+                                         OnBadState on_bad) {
+  if (on_bad == OnBadState::kRefuse || loaded.error().code != ErrorCode::kCorrupt) return loaded;
+  Result<BadFile> kept = SetAside(file, loaded.error(), calls_);
+  if (!kept.ok()) return kept.error();
+  findings_.bad.push_back(*std::move(kept));
+  return Done{};
 }
 
 Result<Done> CheckpointStore::Save(const Node& node, const NodeState& state) {
@@ -225,10 +263,8 @@ Result<std::optional<std::string>> CheckpointStore::Read(File& file) {
     file.text = *std::move(text);
   } else if (text.error().code == ErrorCode::kInvalidArgument) {  // it is too long
     Error error = text.error().In("load " + file.path.string());
-    error.remedy =
-        "move " + file.path.string() +
-        " away, and stop the containers with devices: the file says what they are assigned, and "
-        "without it that is assigned again; alignd itself does not write a file of this length";
+    error.code = ErrorCode::kCorrupt;  // alignd itself writes no file of this length
+    error.remedy = RebuildRemedy(file.path);
     return error;
   } else if (text.error().code != ErrorCode::kNotFound) {
     return text.error();
@@ -248,8 +284,11 @@ Result<Done> CheckpointStore::Write(File& file, const std::string& text) {
 Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& state) {
   const Result<std::optional<std::string>> text = Read(cpu_);
   if (!text.ok()) return text.error();
-  if (!*text) return Done{};
-  std::string remedy = RemoveCpuFile(cpu_.path);
+  if (!*text) {
+    if (node.cpu) findings_.missing.push_back(cpu_.path);
+    return Done{};
+  }
+  std::string remedy = RebuildRemedy(cpu_.path);
   Result<checkpoint::CpuCheckpoint> parsed = checkpoint::ParseCpuCheckpoint(**text);
   if (!parsed.ok()) return NotRestored(parsed.error(), cpu_.path, remedy);
   remedy.insert(0, ForgetPods(node, cpu_.path, "CPUs", parsed->state));
@@ -261,8 +300,10 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& st
     return Done{};
   }
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
-    return NotRestored(same.error(), cpu_.path,
-                       "set cpuManagerPolicy to \"" + parsed->policy_name + "\", or " + remedy);
+    const bool is_known = parsed->policy_name == ToString(CpuManagerPolicy::kNone) ||
+                          parsed->policy_name == ToString(CpuManagerPolicy::kStatic);
+    return OfOtherPolicy(same.error(), parsed->policy_name, is_known, "cpuManagerPolicy", cpu_.path,
+                         "running containers lose their exclusive CPUs");
   }
   if (node.cpu && is_empty) return Done{};
   state = std::move(parsed->state);
@@ -278,8 +319,11 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& st
 Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::MemoryState& state) {
   const Result<std::optional<std::string>> text = Read(memory_);
   if (!text.ok()) return text.error();
-  if (!*text) return Done{};
-  std::string remedy = RemoveMemoryFile(memory_.path);
+  if (!*text) {
+    if (node.memory) findings_.missing.push_back(memory_.path);
+    return Done{};
+  }
+  std::string remedy = RebuildRemedy(memory_.path);
   Result<checkpoint::MemoryCheckpoint> parsed = checkpoint::ParseMemoryCheckpoint(**text);
   if (!parsed.ok()) return NotRestored(parsed.error(), memory_.path, remedy);
   remedy.insert(0, ForgetPods(node, memory_.path, "memory", parsed->state));
@@ -290,8 +334,10 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
     return Done{};
   }
   if (Result<Done> same = checkpoint::RequirePolicy(*parsed, policy); !same.ok()) {
-    return NotRestored(same.error(), memory_.path,
-                       "set memoryManagerPolicy to \"" + parsed->policy_name + "\", or " + remedy);
+    const bool is_known = parsed->policy_name == ToString(MemoryManagerPolicy::kNone) ||
+                          parsed->policy_name == ToString(MemoryManagerPolicy::kStatic);
+    return OfOtherPolicy(same.error(), parsed->policy_name, is_known, "memoryManagerPolicy",
+                         memory_.path, "the memory of running containers counts as free");
   }
   if (node.memory && is_empty) return Done{};
   state = std::move(parsed->state);
@@ -313,10 +359,11 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
 Result<Done> CheckpointStore::LoadDevices(devicemanager::DeviceState& state) {
   const Result<std::optional<std::string>> text = Read(devices_);
   if (!text.ok()) return text.error();
-  if (!*text) return Done{};
-  const std::string remedy =
-      "stop the containers with devices, because these would be assigned again, then remove " +
-      devices_.path.string();
+  if (!*text) {
+    findings_.missing.push_back(devices_.path);
+    return Done{};
+  }
+  const std::string remedy = RebuildRemedy(devices_.path);
   Result<checkpoint::DeviceCheckpoint> parsed = checkpoint::ParseDeviceCheckpoint(**text);
   if (!parsed.ok()) return NotRestored(parsed.error(), devices_.path, remedy);
   state = parsed->ToState();

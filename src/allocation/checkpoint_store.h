@@ -12,6 +12,7 @@
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
+#include "allocation/bad_state.h"
 #include "allocation/originals_file.h"
 #include "host/durable_file.h"
 #include "sync/mutex.h"
@@ -47,20 +48,27 @@ class CheckpointStore {
   // Reads the files and checks them against machine and configuration. A missing or empty file
   // means the initial state. Makes missing directories and removes temporary files of a crash. Then
   // writes the missing files, so that a read-only directory is found now.
-  // Errors: kCorrupt or
-  // kInvalidArgument with the kubelet's text, naming the file and the remedy; kIo. Existing files
-  // are unchanged then. Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go,
-  // restoreState; memorymanager/state/state_checkpoint.go; devicemanager/manager.go,
-  // readCheckpoint. Differs: a damaged device file is an error, too. The kubelet logs it and starts
-  // with all devices free, also those of running containers, and assigns them again. A file in
-  // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
-  // memory than before (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
-  Result<admission::NodeState> Load(const admission::Node& node);
+  // A file that cannot be used ends the start, or with kRebuild is set aside and counts as missing:
+  // see findings(). A file of another policy always ends it: that is a change of the configuration.
+  // Errors: kCorrupt (of a file that cannot be used) or kInvalidArgument (another policy) with the
+  // kubelet's text, naming the file and the remedy; kIo. Existing files are unchanged then. Source:
+  // kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go, restoreState;
+  // memorymanager/state/state_checkpoint.go; devicemanager/manager.go, readCheckpoint. Differs: a
+  // damaged device file is an error, too. The kubelet logs it and starts with all devices free,
+  // also those of running containers, and assigns them again. A file in which two pods have the
+  // same CPU or device is also an error. NUMA nodes may have more or less memory than before
+  // (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
+  Result<admission::NodeState> Load(const admission::Node& node,
+                                    OnBadState on_bad = OnBadState::kRefuse);
 
   // The same with the problems of all files, of which Load gives the first. nullopt: there are
   // some.
   std::optional<admission::NodeState> Load(const admission::Node& node,
-                                           std::vector<FileProblem>& problems);
+                                           std::vector<FileProblem>& problems,
+                                           OnBadState on_bad = OnBadState::kRefuse);
+
+  // What the last Load found.
+  StateFindings findings() const;
 
   // Writes the files whose text changed since they were last read or written, and those whose last
   // write failed. Everything is on the disk when this returns without an error. cpu_originals is
@@ -87,6 +95,9 @@ class CheckpointStore {
   };
 
   Result<Done> PrepareDirectories() REQUIRES(mutex_);
+  // Sets the file aside if `loaded` says that it cannot be used and `on_bad` allows it.
+  Result<Done> OrSetAside(const Result<Done>& loaded, const std::filesystem::path& file,
+                          OnBadState on_bad) REQUIRES(mutex_);
   // The text of the file, nullopt if there is none.
   static Result<std::optional<std::string>> Read(File& file);
   Result<Done> Write(File& file, const std::string& text);
@@ -111,6 +122,7 @@ class CheckpointStore {
   File memory_ GUARDED_BY(mutex_);
   File devices_ GUARDED_BY(mutex_);
   OriginalsFile originals_ GUARDED_BY(mutex_);
+  StateFindings findings_ GUARDED_BY(mutex_);
 };
 
 }  // namespace alignd::allocation

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "allocation/bad_state.h"
 #include "allocation/state_limits.h"
 #include "host/file.h"
 
@@ -14,9 +15,8 @@ using checkpoint::Originals;
 
 Error OriginalsNotLoaded(const Error& why, const std::filesystem::path& file) {
   Error error = why.In("load " + file.string());
-  error.remedy = "remove " + file.string() +
-                 "; containers keep all CPUs that they have now, but those that were resized can "
-                 "no longer be resized to fewer";
+  error.code = ErrorCode::kCorrupt;  // also if it is too long
+  error.remedy = RebuildRemedy(file);
   return error;
 }
 
@@ -57,9 +57,7 @@ Result<Done> RequireSameText(const std::string& text, const Originals& originals
 
 Result<Done> OriginalsFile::Load(cpumanager::CpuState& state) {
   if (Result<Done> clean = host::RemoveTemporary(file_, calls_); !clean.ok()) return clean;
-  text_.reset();
-  kept_ = {};
-  is_uncertain_ = false;
+  Forget();
   Result<std::string> text = host::ReadFile(file_);
   if (!text.ok() && text.error().code == ErrorCode::kNotFound) return Done{};
   if (!text.ok() && text.error().code == ErrorCode::kInvalidArgument) {  // it is too long
@@ -71,6 +69,12 @@ Result<Done> OriginalsFile::Load(cpumanager::CpuState& state) {
   text_ = *std::move(text);
   kept_ = *std::move(loaded);
   return TakeFitting(kept_, file_, state) ? Result<Done>(Done{}) : Save(state.originals);
+}
+
+void OriginalsFile::Forget() {
+  text_.reset();
+  kept_ = {};
+  is_uncertain_ = false;
 }
 
 Originals OriginalsFile::WithKept(const Originals& now) const {

@@ -31,6 +31,9 @@ class OriginalsFile {
   // unchanged then.
   Result<Done> Load(cpumanager::CpuState& state);
 
+  // There is no file any more: it was renamed after Load had failed.
+  void Forget();
+
   // Before the CPU file is written: the file has these entries, beside those to which the CPU file
   // may still refer. Writes nothing if it has them already, or if there was never an entry.
   // Errors: kIo; kInvalidArgument if the file would be too long to be read back, kInternal if it

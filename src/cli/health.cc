@@ -13,12 +13,15 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
     if (count == 1) problems.push_back(what);
     if (count > 1) problems.push_back(what + " (" + std::to_string(count) + ")");
   };
-  const std::string_view event = ToString(reconcile::ConditionType::kCpusetRepaired);
+  const auto is_event = [](const std::string& type) {
+    return type == ToString(reconcile::ConditionType::kCpusetRepaired) ||
+           type == ToString(reconcile::ConditionType::kStateRebuilt);
+  };
   const auto lasts = std::chrono::duration_cast<std::chrono::milliseconds>(kEventLasts).count();
   std::map<std::string, int> conditions;
   for (const control::v1::Condition& condition : status.conditions()) {
     const bool is_over =
-        condition.type() == event && status.time_unix_ms() - condition.last_unix_ms() > lasts;
+        is_event(condition.type()) && status.time_unix_ms() - condition.last_unix_ms() > lasts;
     if (!is_over) ++conditions[condition.type()];
   }
   for (const auto& [type, count] : conditions) add(type, count);

@@ -21,6 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 using checkpoint::CheckpointKind;
 
+constexpr char kRebuilt[] =
+    "restart alignd: it keeps the file under another name and rebuilds its content from the "
+    "running "
+    "containers, none of which has to stop (--on-bad-state)";
+
 std::string Counted(size_t number, const std::string& what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
@@ -45,17 +50,19 @@ class StateReader {
                  : taken.ok()  ? StateFile::State::kOk
                                : StateFile::State::kDamaged;
     file.what = taken.ok() ? *taken : taken.error().message;
-    if (!taken.ok()) file.remedy = taken.error().remedy.empty() ? remedy : taken.error().remedy;
+    if (!taken.ok()) {
+      const std::string& own = taken.error().remedy;
+      file.remedy = own.empty() || !is_unreadable ? remedy : own;
+    }
   }
 
   void ReadCheckpoint(CheckpointKind kind, const fs::path& path) {
     const std::string name(checkpoint::FileNameOf(kind));
-    Read(name, path, "see docs/troubleshooting.md before you remove it",
-         [&](const std::string& text) -> Result<std::string> {
-           Result<std::string> summary = CheckStateFile(kind, text);
-           if (summary.ok()) Take(kind, text);
-           return summary;
-         });
+    Read(name, path, kRebuilt, [&](const std::string& text) -> Result<std::string> {
+      Result<std::string> summary = CheckStateFile(kind, text);
+      if (summary.ok()) Take(kind, text);
+      return summary;
+    });
   }
 
   Result<std::string> TakeBindings(const std::string& text) {
@@ -135,13 +142,10 @@ StateContent ReadState(const fs::path& state_dir, const fs::path& device_plugin_
   reader.ReadCheckpoint(CheckpointKind::kMemory, state_dir / "memory_manager_state");
   reader.ReadCheckpoint(CheckpointKind::kDevice, device_plugin_dir / "kubelet_internal_checkpoint");
   const std::string bindings(checkpoint::kBindingFileName);
-  reader.Read(bindings, state_dir / bindings,
-              "containers keep their devices without it: stop alignd, remove it, start alignd",
+  reader.Read(bindings, state_dir / bindings, kRebuilt,
               [&](const std::string& text) { return reader.TakeBindings(text); });
   const std::string originals(checkpoint::kOriginalsFileName);
-  reader.Read(originals, state_dir / originals,
-              "containers keep their CPUs without it, and those that were resized cannot be "
-              "resized to fewer: stop alignd, remove it, start alignd",
+  reader.Read(originals, state_dir / originals, kRebuilt,
               [&](const std::string& text) { return reader.TakeOriginals(text); });
   const std::string decisions = control::DecisionHistory::kFileName;
   reader.Read(decisions, state_dir / decisions, "see the error",

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "alignd/checkpoint/mark_annotation.h"
 #include "cgroup/parent_cpuset.h"
 #include "cgroup/pod_quota.h"
 #include "cri/claimed_devices.h"
@@ -61,6 +62,7 @@ class CreateContainer final : public WaitingCall {
         mirror::TakeMarkers(*request_->mutable_config()->mutable_annotations());
     if (!ids.ok()) return Refuse(ids.error(), decide);
     kubelet_allocated_ = *std::move(ids);
+    had_mark_ = request_->config().annotations().contains(checkpoint::kMarkAnnotation);
     LearnResources(std::move(decide));
   }
 
@@ -159,12 +161,14 @@ class CreateContainer final : public WaitingCall {
   void Inject(Decide decide) {
     WithoutLeavingCpus(context_, assignment_);
     if (IsEmpty(assignment_)) {
-      if (kubelet_allocated_.empty()) return ForwardUnchanged(decide);
-      return Forward(decide);  // without the markers
+      if (kubelet_allocated_.empty() && !had_mark_) return ForwardUnchanged(decide);
+      request_->mutable_config()->mutable_annotations()->erase(checkpoint::kMarkAnnotation);
+      return Forward(decide);  // without the markers, and without a mark that alignd did not write
     }
     const Result<std::vector<std::string>> conflicts =
         cri::Inject(assignment_, *request_->mutable_config());
     if (!conflicts.ok()) return Answer(rpc::ToStatus(conflicts.error()), decide);
+    SetMark(context_, key_, *request_->mutable_config());
     for (const std::string& conflict : *conflicts) {
       static host::LineLimit limit("requests that contradict the assignment");
       if (limit.Allow()) spdlog::warn("container {}: {}", key_.container, conflict);
@@ -267,6 +271,7 @@ class CreateContainer final : public WaitingCall {
   ContainerKey key_;
   std::optional<PodCall> call_;                        // from the moment when the pod is known
   allocation::KubeletAllocatedIds kubelet_allocated_;  // from markers, which the runtime never sees
+  bool had_mark_ = false;                              // the caller's request
   admission::Assignment assignment_;
   CpuSet applied_;  // the CPU set in the request that goes to the runtime; empty: none
 };

@@ -4,9 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "alignd/admission/assignment_mark.h"
+#include "alignd/checkpoint/mark_annotation.h"
 #include "allocation/current_assignment.h"
 #include "reconcile/leaving_cpus.h"
 #include "rpc/grpc_status.h"
+#include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
 
@@ -22,6 +25,17 @@ void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& as
   if (!assignment.KeptFromOthers().empty() || snapshot->state.cpu.originals.empty()) return;
   assignment.cpuset = reconcile::SharedCpus(
       assignment.cpuset, reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
+}
+
+void SetMark(const HandlerContext& context, const ContainerKey& key,
+             runtime::v1::ContainerConfig& config) {
+  const bool is_init = context.allocation.InitContainers(key.pod_uid).contains(key.container);
+  const admission::AssignmentMark mark =
+      admission::MarkOf(context.allocation.snapshot()->state, key, is_init);
+  auto& annotations = *config.mutable_annotations();
+  annotations.erase(checkpoint::kMarkAnnotation);
+  if (mark.IsEmpty()) return;
+  annotations[checkpoint::kMarkAnnotation] = checkpoint::FormatMark(key, mark);
 }
 
 bool IsEmpty(const admission::Assignment& assignment) {

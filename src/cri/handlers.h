@@ -15,6 +15,10 @@
 #include "podsource/resource_source.h"
 #include "proxy/forwarder.h"
 
+namespace runtime::v1 {
+class ContainerConfig;
+}
+
 namespace alignd::cri {
 
 using Decide = std::function<void(proxy::CallHandler::Decision)>;
@@ -68,6 +72,11 @@ bool LiftsPodQuota(const HandlerContext& context, const std::string& pod_uid);
 admission::Assignment AssignmentNow(const HandlerContext& context, const ContainerKey& key);
 // Takes those CPUs out of the assignment of a container of the shared pool.
 void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment);
+
+// Writes the mark of the container's assignment into its annotations; no mark without one. Only
+// alignd writes it: one of a caller or of a plugin is replaced or removed.
+void SetMark(const HandlerContext& context, const ContainerKey& key,
+             runtime::v1::ContainerConfig& config);
 
 // Whether there is nothing to inject, so that a request is forwarded as it came.
 bool IsEmpty(const admission::Assignment& assignment);

@@ -115,6 +115,7 @@ class RestorePod final : public WaitingCall {
     WithoutLeavingCpus(context_, assignment);
     const Result<std::vector<std::string>> conflicts = cri::Inject(assignment, Config());
     if (!conflicts.ok()) return End(rpc::ToStatus(conflicts.error()), decide);
+    SetMark(context_, {Uid(), Name()}, Config());
     for (const std::string& conflict : *conflicts) {
       static host::LineLimit limit("restored pods that contradict their assignment");
       if (limit.Allow()) spdlog::warn("container {}: {}", Name(), conflict);

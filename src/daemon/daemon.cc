@@ -104,7 +104,7 @@ class RunningDaemon final : public Daemon {
         kubelet_watch_(conditions_, options.kubelet_grace, options.listen),
         runtime_(runtime, options.runtime_timeout),
         reconciler_({background_, io_, events_}, node_, allocation_, registry_, runtime_, *cgroups_,
-                    conditions_, ReconcilerOptions(options)),
+                    conditions_, ReconcilerOptions(options, std::move(saved.findings))),
         plugins_(PluginSettingsOf(options), relay_, background_),
         mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
                           DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
@@ -318,8 +318,11 @@ class RunningDaemon final : public Daemon {
     SaveUncertainFiles(*store_, *bindings_, allocation_);
   }
 
-  reconcile::Reconciler::Options ReconcilerOptions(const Options& options) {
+  reconcile::Reconciler::Options ReconcilerOptions(const Options& options,
+                                                   allocation::StateFindings findings) {
     reconcile::Reconciler::Options reconciler;
+    reconciler.findings = std::move(findings);
+    reconciler.lister.adopted = [this](const auto& resources) { plugins_.Expect(resources); };
     reconciler.lister.period =
         std::chrono::milliseconds(node_.config.cpu_manager_reconcile_period_ms);
     if (options.keep_pod_cpu_quota) reconciler.pods.reset();

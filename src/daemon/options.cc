@@ -49,6 +49,7 @@ struct Values {
        "How long pods wait for a device plugin that is not registered; after it they are refused",
        &options.plugin_patience, 0}};
   std::string compatibility;
+  std::string on_bad_state = "rebuild";
   std::string mirror = "off";
   std::vector<std::string> mirror_rules;
 };
@@ -58,8 +59,8 @@ constexpr char kDescription[] =
 
 // `values` outlives `app`.
 void AddOptions(CLI::App& app, Values& values) {
-  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, mirror, mirror_rules] =
-      values;
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, mirror,
+         mirror_rules] = values;
   app.set_version_flag("--version", ALIGND_VERSION);
   app.add_option("--config", options.config,
                  "KubeletConfiguration (YAML or JSON); if not given, the kubelet's defaults")
@@ -73,6 +74,12 @@ void AddOptions(CLI::App& app, Values& values) {
       ->capture_default_str();
   app.add_option("--state-dir", options.state_dir,
                  "Directory of cpu_manager_state and memory_manager_state")
+      ->capture_default_str();
+  app.add_option("--on-bad-state", on_bad_state,
+                 "What to do about state files that cannot be used: rebuild (keep them under "
+                 "another name, and rebuild the assignments from the running containers) or refuse "
+                 "(do not start, as the kubelet)")
+      ->check(CLI::IsMember({"rebuild", "refuse"}))
       ->capture_default_str();
   app.add_option("--device-plugin-dir", options.device_plugin_dir,
                  "Directory of kubelet.sock, the plugins' sockets and kubelet_internal_checkpoint; "
@@ -266,8 +273,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   Values values;
   CLI::App app(kDescription, "alignd");
   AddOptions(app, values);
-  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, mirror, mirror_rules] =
-      values;
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, mirror,
+         mirror_rules] = values;
   try {
     app.parse(argc, argv);
     if (mirror == "off" && !mirror_rules.empty()) {
@@ -284,6 +291,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       if (compatibility == ToString(release)) options.compatibility = release;
     }
   }
+  if (on_bad_state == "refuse") options.on_bad_state = allocation::OnBadState::kRefuse;
   if (mirror != "off") {
     std::vector<mirror::BindingRule> rules;
     for (const std::string& text : mirror_rules) {

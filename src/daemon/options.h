@@ -11,6 +11,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
+#include "allocation/bad_state.h"
 #include "mirror/binding_modes.h"
 
 namespace CLI {
@@ -33,6 +34,7 @@ struct Options {
   std::string control_socket;  // empty: control.sock beside the socket of `listen`
   std::string runtime_endpoint = "unix:///run/containerd/containerd.sock";
   std::filesystem::path state_dir = "/var/lib/alignd";
+  allocation::OnBadState on_bad_state = allocation::OnBadState::kRebuild;
   std::filesystem::path device_plugin_dir;  // empty: device-plugins in the state directory
   // The kubelet's local Pods API; empty: not used.
   std::string pods_api_endpoint = "unix:///var/lib/kubelet/pods-api/pods-api.sock";

@@ -1,11 +1,16 @@
 #include "daemon/saved_state.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
 
+#include "alignd/checkpoint/binding_checkpoint.h"
+
 namespace alignd::daemon {
 namespace {
+
+using allocation::OnBadState;
 
 // The value, or a problem of that file.
 template <typename T>
@@ -16,34 +21,59 @@ std::optional<T> Take(Result<T> result, const std::filesystem::path& file,
   return std::nullopt;
 }
 
+Result<std::unique_ptr<mirror::BindingTable>> LoadBindings(const std::filesystem::path& file,
+                                                           OnBadState on_bad,
+                                                           allocation::StateFindings& findings,
+                                                           host::FileCalls& calls) {
+  auto bindings = mirror::BindingTable::Load(file, calls);
+  if (bindings.ok() || on_bad == OnBadState::kRefuse ||
+      bindings.error().code != ErrorCode::kCorrupt) {
+    return bindings;
+  }
+  Result<allocation::BadFile> kept = allocation::SetAside(file, bindings.error(), calls);
+  if (!kept.ok()) return kept.error();
+  findings.bad.push_back(*std::move(kept));
+  return mirror::BindingTable::Absent(file, calls);
+}
+
+bool IsLost(const std::filesystem::path& file, const allocation::StateFindings& findings) {
+  return std::ranges::find(findings.missing, file) != findings.missing.end() ||
+         std::ranges::find(findings.bad, file, &allocation::BadFile::file) != findings.bad.end();
+}
+
 }  // namespace
 
 std::optional<SavedState> LoadState(const Options& options, const admission::Node& node,
                                     std::vector<StartProblem>& problems, host::FileCalls& calls) {
   const std::filesystem::path& directory = options.state_dir;
-  auto store = std::make_unique<allocation::CheckpointStore>(
-      allocation::StatePaths{directory, options.DevicePluginDir()}, calls);
+  const allocation::StatePaths paths{directory, options.DevicePluginDir()};
+  auto store = std::make_unique<allocation::CheckpointStore>(paths, calls);
   std::vector<allocation::FileProblem> of_files;
-  std::optional<admission::NodeState> state = store->Load(node, of_files);
+  std::optional<admission::NodeState> state = store->Load(node, of_files, options.on_bad_state);
   for (allocation::FileProblem& problem : of_files) {
     problems.push_back({std::move(problem.file), "", "", std::move(problem.error)});
   }
+  allocation::StateFindings findings = store->findings();
   const std::filesystem::path binding_file = directory / checkpoint::kBindingFileName;
-  auto bindings = Take(mirror::BindingTable::Load(binding_file, calls), binding_file, problems);
-  const bool is_retained =
-      bindings && state && Take((*bindings)->RetainAssigned(*state), binding_file, problems);
+  auto bindings = Take(LoadBindings(binding_file, options.on_bad_state, findings, calls),
+                       binding_file, problems);
+  bool is_retained = bindings && state;
+  // Without the file of the devices, it is not known yet which bindings are left over.
+  if (is_retained && !IsLost(paths.DeviceFile(), findings)) {
+    is_retained = Take((*bindings)->RetainAssigned(*state), binding_file, problems).has_value();
+  }
   const std::filesystem::path switch_file = directory / reconcile::Bypass::kFileName;
   auto bypass = Take(reconcile::Bypass::Load(switch_file), switch_file, problems);
   auto running = Take(allocation::RunningBoot(options.root), options.root, problems);
   // Writes a file that is missing: not if alignd does not start.
   std::optional<std::unique_ptr<allocation::BootRecord>> boot;
-  if (state && is_retained && bypass && running) {
+  if (is_retained && bypass && running) {
     const std::filesystem::path file = directory / allocation::kBootFileName;
     boot = Take(allocation::BootRecord::Load(file, *std::move(running), calls), file, problems);
   }
   if (!boot) return std::nullopt;
-  return SavedState{std::move(store), *std::move(state), *std::move(bindings), *std::move(boot),
-                    *std::move(bypass)};
+  return SavedState{std::move(store), *std::move(state),  *std::move(bindings),
+                    *std::move(boot), *std::move(bypass), std::move(findings)};
 }
 
 }  // namespace alignd::daemon

@@ -7,6 +7,7 @@
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
+#include "allocation/bad_state.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
 #include "daemon/options.h"
@@ -23,10 +24,12 @@ struct SavedState {
   std::unique_ptr<mirror::BindingTable> bindings;
   std::unique_ptr<allocation::BootRecord> boot;
   std::unique_ptr<reconcile::Bypass> bypass;
+  allocation::StateFindings findings;
 };
 
 // Reads and verifies all files of the state directory and of the device plugins' directory, and
-// writes those that are missing. nullopt: `problems` has one for each file that cannot be used.
+// writes those that are missing. A file that cannot be used is set aside, or is a problem:
+// --on-bad-state. nullopt: `problems` has one for each file that ends the start.
 // `calls` outlives the result. The caller has locked the state directory, unless `calls` writes
 // nothing.
 std::optional<SavedState> LoadState(const Options& options, const admission::Node& node,

@@ -164,6 +164,11 @@ Result<Done> RemoveFile(const fs::path& path, FileCalls& calls) {
   return SyncDirectory(path.parent_path(), calls);
 }
 
+Result<Done> MoveFile(const fs::path& from, const fs::path& to, FileCalls& calls) {
+  if (calls.Rename(from.c_str(), to.c_str()) != 0) return ErrnoError("rename to", to);
+  return SyncDirectory(to.parent_path(), calls);
+}
+
 Result<Done> RemoveTemporary(const fs::path& path, FileCalls& calls) {
   return UnlinkIfThere(TemporaryOf(path), calls);
 }

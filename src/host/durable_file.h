@@ -68,6 +68,11 @@ bool HasFreeBytes(const std::filesystem::path& directory, uint64_t bytes,
 // Errors: kIo with path and errno text.
 Result<Done> RemoveFile(const std::filesystem::path& path, FileCalls& calls = FileCalls::System());
 
+// Renames a file within its directory, which is synced. An existing `to` is replaced.
+// Errors: kIo with path and errno text.
+Result<Done> MoveFile(const std::filesystem::path& from, const std::filesystem::path& to,
+                      FileCalls& calls = FileCalls::System());
+
 // Removes the temporary that a crash in ReplaceFile(`path`) has left, if there is one.
 // Errors: kIo with path and errno text.
 Result<Done> RemoveTemporary(const std::filesystem::path& path,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "allocation/bad_state.h"
 #include "allocation/state_limits.h"
 
 namespace alignd::mirror {
@@ -30,9 +31,8 @@ void RemoveUnassigned(const admission::NodeState& state, Bindings& bindings,
 
 Error NotLoaded(const Error& why, const std::filesystem::path& file) {
   Error error = why.In("load " + file.string());
-  error.remedy = "remove " + file.string() +
-                 "; containers keep their devices, but until a container is created again the "
-                 "kubelet may see the health of another device";
+  error.code = ErrorCode::kCorrupt;  // also if it is too long
+  error.remedy = allocation::RebuildRemedy(file);
   return error;
 }
 
@@ -83,6 +83,12 @@ Result<std::unique_ptr<BindingTable>> BindingTable::Load(std::filesystem::path f
   }
   return std::unique_ptr<BindingTable>(new BindingTable(std::move(file), calls, max_file_bytes,
                                                         std::move(bindings), std::move(on_disk)));
+}
+
+std::unique_ptr<BindingTable> BindingTable::Absent(std::filesystem::path file,
+                                                   host::FileCalls& calls, size_t max_file_bytes) {
+  return std::unique_ptr<BindingTable>(
+      new BindingTable(std::move(file), calls, max_file_bytes, {}, std::nullopt));
 }
 
 BindingTable::BindingTable(std::filesystem::path file, host::FileCalls& calls,

@@ -30,6 +30,10 @@ class BindingTable {
   static Result<std::unique_ptr<BindingTable>> Load(
       std::filesystem::path file, host::FileCalls& calls = host::FileCalls::System(),
       size_t max_file_bytes = host::kMaxFileBytes);
+  // Without bindings, and without the file: it was renamed after Load had failed.
+  static std::unique_ptr<BindingTable> Absent(std::filesystem::path file,
+                                              host::FileCalls& calls = host::FileCalls::System(),
+                                              size_t max_file_bytes = host::kMaxFileBytes);
   BindingTable(const BindingTable&) = delete;
   BindingTable& operator=(const BindingTable&) = delete;
 

@@ -21,6 +21,7 @@ std::string About(const Condition& condition) {
 bool IsError(ConditionType type) {
   return type == ConditionType::kConflictingCpuManager || type == ConditionType::kStateNotSaved ||
          type == ConditionType::kConflictingDevicePlugin || type == ConditionType::kBypass ||
+         type == ConditionType::kStateRebuilt || type == ConditionType::kAssignmentUnknown ||
          type == ConditionType::kKubeletNotAttached || type == ConditionType::kMetricsUnavailable;
 }
 

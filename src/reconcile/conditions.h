@@ -29,6 +29,8 @@ enum class ConditionType {
   kKubeletNotAttached,
   kRuntimeUnavailable,
   kStateNotSaved,
+  kStateRebuilt,  // an event of the start
+  kAssignmentUnknown,
   kConflictingCpuManager,
   kUnmanagedContainer,
   kConflictingDevicePlugin,
@@ -43,11 +45,13 @@ enum class ConditionType {
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 15> kConditionNames = {
+inline constexpr std::array<std::string_view, 17> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
     "StateNotSaved",
+    "StateRebuilt",
+    "AssignmentUnknown",
     "ConflictingCPUManager",
     "UnmanagedContainer",
     "ConflictingDevicePlugin",
@@ -161,6 +165,16 @@ class Conditions {
                                         "containers keep theirs",
                              .remedy = error.remedy + "; alignd tries again at each reconcile"}});
   }
+  // StateRebuilt: assignments were rebuilt from the containers of the runtime. It stays until
+  // alignd ends.
+  void StateRebuilt(const std::string& message, const std::string& remedy) {
+    Raise("", {.condition = {
+                   .type = ConditionType::kStateRebuilt, .message = message, .remedy = remedy}});
+  }
+  // AssignmentUnknown: what the container is assigned could not be rebuilt in all. Until its pod is
+  // gone.
+  void AssignmentUnknown(const Subject& container, const std::string& message);
+
   void StateSaved() { Clear(ConditionType::kStateNotSaved, ""); }
 
   void MetricsServed() { Clear(ConditionType::kMetricsUnavailable, ""); }
@@ -203,7 +217,7 @@ class Conditions {
   // The container has the size that its pod asks for.
   void ResizeSettled(const ContainerKey& container);
 
-  // The UIDs of the pods with one of the three conditions above.
+  // The UIDs of the pods with one of the three conditions above, or with AssignmentUnknown.
   std::set<std::string> PodsWithConditions() const;
   // Clears them: the pod is gone.
   void PodGone(const std::string& pod_uid);
@@ -254,7 +268,7 @@ class Conditions {
 
   static bool IsAboutPod(ConditionType type) {
     return type == ConditionType::kPodQuotaNotLifted || type == ConditionType::kPodQuotaRewritten ||
-           type == ConditionType::kPodResizeRefused;
+           type == ConditionType::kPodResizeRefused || type == ConditionType::kAssignmentUnknown;
   }
   // Adds the entry, or updates the one with that key: its `first` stays, and `times` grows by one.
   void Raise(const std::string& key, Entry entry) EXCLUDES(mutex_);

@@ -32,8 +32,18 @@ struct RuntimeListing {
     std::string sandbox_id{};
     bool runs = true;  // false: it was only created
   };
+  // A container with the mark of an assignment. Of each pod and name the one that runs, else the
+  // newest; those that have ended only in a sandbox that runs.
+  struct Marked {
+    std::string id;
+    ContainerKey key;
+    std::string pod;   // namespace/name
+    bool runs = true;  // or was created; false: it has ended
+    std::string mark;  // as in checkpoint/mark_annotation.h
+  };
   std::vector<Sandbox> sandboxes;
   std::vector<Container> containers;
+  std::vector<Marked> marked{};
 };
 
 // The UID under which alignd knows the pod of a sandbox. A pod without a UID gets the sandbox's id,

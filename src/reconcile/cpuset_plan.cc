@@ -176,6 +176,10 @@ CpuSet CpusetUpdater::Added(const admission::NodeState& state, const Change& cha
 // with exclusive CPUs do not wait for each other.
 bool CpusetUpdater::IsOn(const admission::NodeState& state, const Footprint& other,
                          const ContainerKey& key, const CpuSet& cpus, bool at_start) {
+  // Nothing moves it, so it is where it was when its CPUs were withheld.
+  if (const auto claim = state.cpu.withheld.find(other.key); claim != state.cpu.withheld.end()) {
+    return (other.cpuset.empty() ? claim->second : other.cpuset).Intersects(cpus);
+  }
   const CpuSet* const own = state.cpu.Find(other.key);
   const bool same_pod = other.key.pod_uid == key.pod_uid;
   if (other.cpuset.empty()) return own == nullptr || (!same_pod && !at_start);

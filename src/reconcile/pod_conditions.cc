@@ -61,6 +61,15 @@ void Conditions::ResizeRefused(const Subject& container, const std::string& why,
                                      .expires = system_clock::now() + kRefusedResizeLasts});
 }
 
+void Conditions::AssignmentUnknown(const Subject& container, const std::string& message) {
+  // A container may have several problems.
+  Raise(container.container_id + "/" + message,
+        {.condition = {.type = ConditionType::kAssignmentUnknown,
+                       .subject = container,
+                       .message = message,
+                       .remedy = "delete the pod, so that its containers are assigned anew"}});
+}
+
 void Conditions::ResizeSettled(const ContainerKey& container) {
   Clear(ConditionType::kPodResizeRefused, KeyOfResize(container));
 }

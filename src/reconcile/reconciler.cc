@@ -20,6 +20,8 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
           threads.background, node, allocation, registry, runtime, narrower_, conditions,
           [this] { lister_.Relist(); }, options.updater),
       releaser_(threads.background, allocation, registry, options.releaser),
+      adopter_(node, allocation, registry, runtime, cgroups, conditions,
+               std::move(options.findings)),
       lister_(
           threads.io, allocation, registry, runtime, releaser_, conditions,
           [this](RuntimeLister::Clock::time_point began) {
@@ -27,7 +29,7 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
             guard_.Look();
             if (after_listing_) after_listing_();
           },
-          [this] { events_.RuntimeLost(); }, options.lister),
+          [this] { events_.RuntimeLost(); }, WithAdopter(options.lister, adopter_)),
       processes_(
           threads.io, node, allocation, cgroups, conditions, [this] { return guard_.Cgroups(); },
           options.processes),

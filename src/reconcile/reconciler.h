@@ -14,6 +14,7 @@
 #include "cgroup/cgroup_tree.h"
 #include "host/event_loop.h"
 #include "reconcile/conditions.h"
+#include "reconcile/container_adopter.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/cpuset_guard.h"
 #include "reconcile/cpuset_narrower.h"
@@ -46,6 +47,7 @@ class Reconciler {
     ProcessScan::Options processes;
     RuntimeEvents::Options events;
     std::function<void()> after_listing;  // on `io`; may be null
+    allocation::StateFindings findings;   // of the start, for ContainerAdopter
   };
 
   // All references outlive this object. The callbacks of `allocation` end before it does.
@@ -132,6 +134,12 @@ class Reconciler {
                             Conditions& conditions,
                             const std::optional<PodCpuGuard::Options>& options);
 
+  static RuntimeLister::Options WithAdopter(RuntimeLister::Options options,
+                                            ContainerAdopter& adopter) {
+    options.adopter = &adopter;
+    return options;
+  }
+
   RuntimeClient& runtime_;
   const std::function<void()> after_listing_;
   std::optional<PodCpuGuard> pods_;
@@ -139,6 +147,7 @@ class Reconciler {
   CpusetNarrower narrower_;
   CpusetUpdater updater_;
   PodReleaser releaser_;
+  ContainerAdopter adopter_;
   RuntimeLister lister_;
   ProcessScan processes_;
   RuntimeEvents events_;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "alignd/checkpoint/mark_annotation.h"
 #include "cgroup/node_list.h"
 #include "host/printable.h"
 #include "rpc/client_call.h"
@@ -32,29 +33,70 @@ bool CanRun(v1::ContainerState state) {
   return state == v1::CONTAINER_CREATED || state == v1::CONTAINER_RUNNING;
 }
 
+// The container of each key that may run or start again: one that has not ended, else the newest.
+class MarkedContainers {
+ public:
+  void Add(const v1::Container& container, RuntimeListing::Marked marked) {
+    Candidate candidate{marked.runs, container.created_at(), std::move(marked)};
+    const auto [place, is_new] = newest_.try_emplace(candidate.marked.key, candidate);
+    Candidate& known = place->second;
+    if (is_new || std::pair(candidate.runs, candidate.created_at) <=
+                      std::pair(known.runs, known.created_at)) {
+      return;
+    }
+    known = std::move(candidate);
+  }
+  std::vector<RuntimeListing::Marked> Take() {
+    std::vector<RuntimeListing::Marked> all;
+    for (auto& [key, candidate] : newest_) {
+      if (!candidate.marked.mark.empty()) all.push_back(std::move(candidate.marked));
+    }
+    return all;
+  }
+
+ private:
+  struct Candidate {
+    bool runs = false;
+    int64_t created_at = 0;
+    RuntimeListing::Marked marked;
+  };
+  std::map<ContainerKey, Candidate> newest_;
+};
+
 // Ids stay as they are: the runtime is called with them. UIDs and names go into state files,
 // reports and the log. A sandbox whose pod has a UID or a name that is no text was not created
 // through alignd.
 RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
                          const v1::ListContainersResponse& containers) {
   RuntimeListing listing;
-  std::map<std::string, std::string> pod_of_sandbox;
+  std::map<std::string, RuntimeListing::Sandbox> sandbox_of;
   for (const v1::PodSandbox& sandbox : sandboxes.items()) {
     const std::string uid = Escaped(PodUidOr(sandbox.metadata().uid(), sandbox.id()));
-    pod_of_sandbox[sandbox.id()] = uid;
     listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
                                  Escaped(sandbox.metadata().name()),
                                  Escaped(sandbox.metadata().namespace_()),
                                  Escaped(sandbox.runtime_handler())});
+    sandbox_of[sandbox.id()] = listing.sandboxes.back();
   }
+  MarkedContainers marked;
   for (const v1::Container& container : containers.containers()) {
-    const auto pod = pod_of_sandbox.find(container.pod_sandbox_id());
-    if (!CanRun(container.state()) || pod == pod_of_sandbox.end()) continue;
-    listing.containers.push_back({container.id(),
-                                  {pod->second, Escaped(container.metadata().name())},
-                                  container.pod_sandbox_id(),
+    const auto found = sandbox_of.find(container.pod_sandbox_id());
+    if (found == sandbox_of.end()) continue;
+    const RuntimeListing::Sandbox& sandbox = found->second;
+    const ContainerKey key{sandbox.pod_uid, Escaped(container.metadata().name())};
+    const bool can_run = CanRun(container.state());
+    if (can_run || (container.state() == v1::CONTAINER_EXITED && sandbox.ready)) {
+      const auto mark = container.annotations().find(checkpoint::kMarkAnnotation);
+      const bool has_mark = mark != container.annotations().end();
+      const std::string pod = sandbox.name.empty() ? "" : sandbox.name_space + "/" + sandbox.name;
+      marked.Add(container,
+                 {container.id(), key, pod, can_run, has_mark ? mark->second : std::string()});
+    }
+    if (!can_run) continue;
+    listing.containers.push_back({container.id(), key, container.pod_sandbox_id(),
                                   container.state() == v1::CONTAINER_RUNNING});
   }
+  listing.marked = marked.Take();
   return listing;
 }
 

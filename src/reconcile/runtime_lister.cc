@@ -130,6 +130,8 @@ RuntimeLister::Clock::time_point RuntimeLister::Run() {
     const MutexLock lock(mutex_);
     answer.swap(answer_);
   }
+  if (answer && BeginAdoption(*answer)) answer.reset();
+  if (!answer) answer = FinishAdoption();
   if (answer) {
     under_way_ = false;
     Take(*answer);
@@ -163,6 +165,32 @@ void RuntimeLister::Begin() {
     }
     task_.RunSoon();
   });
+}
+
+bool RuntimeLister::BeginAdoption(const Result<RuntimeListing>& listing) {
+  if (!listing.ok() || recovered_ || options_.adopter == nullptr) return false;
+  adopting_ = *listing;
+  options_.adopter->Begin(*adopting_, [this] {
+    {
+      const MutexLock lock(mutex_);
+      adoption_ready_ = true;
+    }
+    task_.RunSoon();
+  });
+  return true;
+}
+
+std::optional<Result<RuntimeListing>> RuntimeLister::FinishAdoption() {
+  {
+    const MutexLock lock(mutex_);
+    if (!std::exchange(adoption_ready_, false)) return std::nullopt;
+  }
+  const RuntimeListing listing = *std::move(adopting_);
+  adopting_.reset();
+  const Result<std::set<std::string>> adopted = options_.adopter->Finish(listing);
+  if (!adopted.ok()) return adopted.error();
+  if (!adopted->empty() && options_.adopted) options_.adopted(*adopted);
+  return listing;
 }
 
 void RuntimeLister::Take(const Result<RuntimeListing>& listing) {

@@ -8,11 +8,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "allocation/allocation_manager.h"
 #include "reconcile/conditions.h"
+#include "reconcile/container_adopter.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/pod_releaser.h"
 #include "reconcile/runtime_client.h"
@@ -37,6 +39,10 @@ class RuntimeLister {
     // flood of requests, such as updates of unknown containers, does not list without end. One
     // listing answers all callers that wait for it.
     std::chrono::milliseconds pause{500};
+    // Adopts containers with the first listing; null: none is adopted.
+    ContainerAdopter* adopter = nullptr;
+    // Gets the resources of adopted devices; on the queue. May be null.
+    std::function<void(const std::set<std::string>&)> adopted{};
   };
 
   // `listed` is called after every listing, on the queue, with the time at which the listing began;
@@ -91,6 +97,10 @@ class RuntimeLister {
   // Answers when the next listing is due.
   Clock::time_point Run() EXCLUDES(mutex_);
   void Begin() EXCLUDES(mutex_);
+  // Whether containers are being adopted from the listing: Take follows then.
+  bool BeginAdoption(const Result<RuntimeListing>& listing) EXCLUDES(mutex_);
+  // The listing whose containers have been adopted; the error of that; nullopt: none yet.
+  std::optional<Result<RuntimeListing>> FinishAdoption() EXCLUDES(mutex_);
   void Take(const Result<RuntimeListing>& listing);
   // Those of the listing that has just ended; `listed`: with success.
   void AnswerWaiters(bool listed) EXCLUDES(mutex_);
@@ -115,11 +125,13 @@ class RuntimeLister {
   bool relist_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::optional<Result<RuntimeListing>> answer_ GUARDED_BY(mutex_);  // of the runtime
+  bool adoption_ready_ GUARDED_BY(mutex_) = false;                   // for FinishAdoption
   std::vector<Waiter> waiters_ GUARDED_BY(mutex_);                   // for a listing's end
   size_t drop_at_ GUARDED_BY(mutex_) = 0;                            // so many waiters
 
   // Used by the task only.
-  bool under_way_ = false;  // a listing
+  bool under_way_ = false;                  // a listing
+  std::optional<RuntimeListing> adopting_;  // from this listing; it is under way meanwhile
   Clock::time_point began_;
   Clock::time_point next_ = Clock::time_point::min();
   bool is_requested_ = false;  // the listing that is under way

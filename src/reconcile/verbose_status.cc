@@ -16,6 +16,13 @@ int64_t NumberAt(const json& object, const char* pointer) {
   return object[place].get<int64_t>();
 }
 
+CpuSet CpusAt(const json& object, const char* pointer) {
+  const json::json_pointer place(pointer);
+  if (!object.contains(place) || !object[place].is_string()) return {};
+  const Result<CpuSet> cpus = CpuSet::Parse(object[place].get<std::string>());
+  return cpus.ok() ? *cpus : CpuSet();
+}
+
 }  // namespace
 
 Result<ContainerSpec> SpecInStatus(const std::string& info) {
@@ -32,7 +39,8 @@ Result<ContainerSpec> SpecInStatus(const std::string& info) {
   return ContainerSpec{*std::move(path),
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/shares"),
                        NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/quota"),
-                       NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/period")};
+                       NumberAt(parsed, "/runtimeSpec/linux/resources/cpu/period"),
+                       CpusAt(parsed, "/runtimeSpec/linux/resources/cpu/cpus")};
 }
 
 std::string_view ToString(CgroupDriver driver) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 
 namespace alignd::reconcile {
@@ -17,6 +18,7 @@ struct ContainerSpec {
   int64_t cpu_shares = 0;
   int64_t cpu_quota = 0;   // microseconds per period; -1: none
   int64_t cpu_period = 0;  // microseconds
+  CpuSet cpus{};           // empty: none, or not known
 };
 
 // From the entry `info` of a verbose ContainerStatus: a JSON object in which containerd and CRI-O

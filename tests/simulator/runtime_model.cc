@@ -334,9 +334,9 @@ grpc::Status RuntimeModel::Show(const cri::ContainerStatusRequest& request,
     const cri::LinuxContainerResources& now = found->second.resources;
     (*response.mutable_info())["info"] =
         R"({"runtimeSpec":{"linux":{"cgroupsPath":")" + found->second.cgroup +
-        R"(","resources":{"cpu":{"shares":)" + std::to_string(now.cpu_shares()) + R"(,"quota":)" +
-        std::to_string(now.cpu_quota()) + R"(,"period":)" + std::to_string(now.cpu_period()) +
-        "}}}}}";
+        R"(","resources":{"cpu":{"cpus":")" + now.cpuset_cpus() + R"(","shares":)" +
+        std::to_string(now.cpu_shares()) + R"(,"quota":)" + std::to_string(now.cpu_quota()) +
+        R"(,"period":)" + std::to_string(now.cpu_period()) + "}}}}}";
   }
   return grpc::Status::OK;
 }

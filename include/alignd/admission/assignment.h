@@ -19,7 +19,7 @@ struct Assignment {
   // Whether it shares `cpuset`, CPUs of its pod as a whole, with containers of its pod only.
   bool shares_pod_cpus = false;
   // The value for cpuset.cpus: the exclusive CPUs, those of its pod, or the default set. Empty with
-  // cpuManagerPolicy none: leave cpuset.cpus as it is.
+  // cpuManagerPolicy none, and if its CPUs are withheld: leave cpuset.cpus as it is.
   CpuSet cpuset;
   // NUMA node ids for cpuset.mems, ascending; empty: leave it as it is.
   std::vector<int> memory_nodes;

@@ -19,7 +19,8 @@ enum class CheckpointKind { kCpu, kMemory, kDevice };
 // `cpu_manager_state`, `memory_manager_state`, `kubelet_internal_checkpoint`.
 std::string_view FileNameOf(CheckpointKind kind);
 
-// What the operator can do about a file that does not verify. The kubelet's text where it has one.
+// What the operator can do about a file that does not verify: the kubelet's text, and that alignd
+// rebuilds it.
 std::string_view RemedyOf(CheckpointKind kind);
 
 // The forms of cpu_manager_state and memory_manager_state. The device file has one form.

@@ -10,7 +10,7 @@
 
 namespace alignd::cpumanager {
 
-// A value. All but `originals` and `reusable` is the content of cpu_manager_state.
+// A value. All but `originals`, `reusable` and `withheld` is the content of cpu_manager_state.
 struct CpuState {
   CpuSet default_set;
   // pod UID -> container name -> exclusive CPUs; in a pod of `pods` also the shared CPUs of the
@@ -29,6 +29,9 @@ struct CpuState {
   // most one pod: a decision about another pod drops the entry. Internal to the kubelet's policy;
   // not saved.
   std::map<std::string, CpuSet> reusable;
+  // CPUs on which running containers are that claim a CPU of each other (admission::Adopt): neither
+  // assigned nor in the default set. Not saved: the file shows them in the default set.
+  SharedMap<ContainerKey, CpuSet> withheld = {};
 
   // The container's exclusive CPUs, or null.
   const CpuSet* Find(const ContainerKey& key) const;
@@ -42,6 +45,9 @@ struct CpuState {
 
   // All CPUs of the pod: as a whole, and of its containers.
   CpuSet HeldBy(const std::string& pod_uid) const;
+
+  // All CPUs of `withheld`.
+  CpuSet Withheld() const;
 
   friend bool operator==(const CpuState&, const CpuState&) = default;
 };

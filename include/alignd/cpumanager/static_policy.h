@@ -76,6 +76,13 @@ void ReleaseContainer(const ContainerKey& key, CpuState& state);
 // Releases all CPUs of the pod.
 void ReleasePod(const std::string& pod_uid, CpuState& state);
 
+// Nothing gets these CPUs until DropClaim, or until the pod is released or the container allocated
+// CPUs: the container is on them, and so is another one. They must be in the default set, or
+// withheld because of another container.
+void Withhold(const ContainerKey& key, const CpuSet& cpus, CpuState& state);
+// Does nothing for another container.
+void DropClaim(const ContainerKey& key, CpuState& state);
+
 // Checks a state that was loaded from disk against the machine and the policy.
 // A state without default set and assignments passes: nothing was saved yet. Use InitialState then.
 // Errors: kCorrupt with the kubelet's text, without its prefix.
@@ -89,8 +96,8 @@ Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
 
 // Broken invariants of a state that alignd made, one sentence each; empty if it is valid:
 // assignments and default set are disjoint, CPUs of different pods are disjoint, default set and
-// assignments together are the managed CPUs, no reserved CPU is assigned, a pod can reuse only its
-// own CPUs, and every container has its original CPUs.
+// assignments together are the managed CPUs but the withheld ones, no reserved CPU is assigned, a
+// pod can reuse only its own CPUs, and every container has its original CPUs.
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state);
 

@@ -51,9 +51,13 @@ struct DeviceState {
   SharedMap<std::string, Resource> resources;  // by resource name
   // Container -> resource -> devices. Never an empty inner map.
   SharedMap<ContainerKey, std::map<std::string, DeviceAllocation>> allocations;
+  // Container -> resource -> ids that running containers claim against each other
+  // (admission::Adopt): allocated to no container, and not free. Not saved.
+  SharedMap<ContainerKey, std::map<std::string, std::set<std::string>>> withheld = {};
+
   // The container's devices of that resource, or null.
   const DeviceAllocation* Find(const ContainerKey& key, const std::string& resource) const;
-  // All device ids of the resource that are allocated to a container.
+  // All device ids of the resource that are allocated to a container, or withheld.
   std::set<std::string> AllocatedIds(const std::string& resource) const;
   // The ids that are allocated to a container of the pod.
   std::set<std::string> PodIds(const std::string& pod_uid, const std::string& resource) const;

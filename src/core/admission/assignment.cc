@@ -10,7 +10,11 @@ namespace alignd::admission {
 Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key) {
   Assignment assignment;
   const CpuSet* const assigned = state.cpu.Find(key);
-  assignment.cpuset = assigned == nullptr ? SharedCpus(node, state) : *assigned;
+  if (assigned != nullptr) {
+    assignment.cpuset = *assigned;
+  } else if (!state.cpu.withheld.contains(key)) {
+    assignment.cpuset = SharedCpus(node, state);
+  }
   assignment.shares_pod_cpus = IsolationOf(state, key) == Isolation::kPod;
   if (assigned != nullptr && !assignment.shares_pod_cpus) assignment.exclusive = *assigned;
   if (const auto* blocks = state.memory.Find(key)) {

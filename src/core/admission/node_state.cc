@@ -48,6 +48,8 @@ std::set<std::string> PodsIn(const NodeState& state) {
   for (const auto& [uid, blocks] : state.memory.pods) pods.insert(uid);
   for (const auto& [key, resources] : state.devices.allocations) pods.insert(key.pod_uid);
   for (const auto& [key, affinity] : state.affinities) pods.insert(key.pod_uid);
+  for (const auto& [key, cpus] : state.cpu.withheld) pods.insert(key.pod_uid);
+  for (const auto& [key, ids] : state.devices.withheld) pods.insert(key.pod_uid);
   return pods;
 }
 

@@ -102,15 +102,17 @@ std::string_view FileNameOf(CheckpointKind kind) {
 std::string_view RemedyOf(CheckpointKind kind) {
   switch (kind) {
     case CheckpointKind::kCpu:
-      return "please drain this node and delete the CPU manager checkpoint file before restarting";
+      return "please drain this node and delete the CPU manager checkpoint file before restarting "
+             "a kubelet; alignd rebuilds the file at its start";
     case CheckpointKind::kMemory:
       return "please drain this node and delete the memory manager checkpoint file before "
-             "restarting";
+             "restarting a kubelet; alignd rebuilds the file at its start";
     case CheckpointKind::kDevice:
       break;
   }
-  return "please drain this node and delete the device manager checkpoint file before restarting; "
-         "without it all devices are free";
+  return "please drain this node and delete the device manager checkpoint file before restarting "
+         "a kubelet, for which all devices are free without it; alignd rebuilds the file at its "
+         "start";
 }
 
 StateForm FormOf(const KubeletConfig& config) {

@@ -31,4 +31,10 @@ CpuSet CpuState::HeldBy(const std::string& pod_uid) const {
   return cpus;
 }
 
+CpuSet CpuState::Withheld() const {
+  CpuSet cpus;
+  for (const auto& [key, of_container] : withheld) cpus |= of_container;
+  return cpus;
+}
+
 }  // namespace alignd::cpumanager

@@ -114,8 +114,10 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
   expect_none(assigned & state.default_set, "are assigned and in the default set");
   expect_none(AssignedTwice(state), "are assigned to more than one pod");
   expect_none(assigned & policy.reserved, "are assigned although they are reserved");
-  expect_none(managed - assigned - state.default_set, "are lost");
-  expect_none((assigned | state.default_set) - managed, "are not managed");
+  const CpuSet withheld = state.Withheld();
+  expect_none(withheld & (assigned | state.default_set), "are withheld and in use");
+  expect_none(managed - assigned - state.default_set - withheld, "are lost");
+  expect_none((assigned | state.default_set | withheld) - managed, "are not managed");
   for (const auto& [pod_uid, containers] : state.assignments) {
     if (containers.empty()) broken.push_back("pod " + pod_uid + " has no container");
     for (const auto& [name, cpus] : containers) {

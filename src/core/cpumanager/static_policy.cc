@@ -84,6 +84,7 @@ void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
     for (const auto& [name, exclusive] : containers) cpus -= exclusive;
   }
   for (const auto& [pod_uid, of_pod] : state.pods) cpus -= of_pod;
+  cpus -= state.Withheld();
   state.default_set |= cpus;
   for (auto& [pod_uid, reusable] : state.reusable) reusable -= cpus;
   std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
@@ -204,6 +205,7 @@ CpuState InitialState(const Machine& machine, const StaticPolicy& policy) {
 std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& policy, const Pod& pod,
                                 const Container& container, const TopologyHint& affinity,
                                 CpuState& state) {
+  DropClaim({pod.uid, container.name}, state);
   const int64_t count = ExclusiveCpuCount(pod, container);
   if (count == 0) return std::nullopt;
   if (const CpuSet* assigned = state.Find({pod.uid, container.name})) {
@@ -231,7 +233,21 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
   return std::nullopt;
 }
 
+void Withhold(const ContainerKey& key, const CpuSet& cpus, CpuState& state) {
+  state.default_set -= cpus;
+  state.withheld[key] = cpus;
+}
+
+void DropClaim(const ContainerKey& key, CpuState& state) {
+  const auto claim = state.withheld.find(key);
+  if (claim == state.withheld.end()) return;
+  const CpuSet cpus = claim->second;
+  state.withheld.erase(key);
+  ReturnToDefaultSet(cpus, state);
+}
+
 void ReleaseContainer(const ContainerKey& key, CpuState& state) {
+  DropClaim(key, state);
   const CpuSet* assigned = state.Find(key);
   if (assigned == nullptr) return;
   CpuSet cpus = *assigned;
@@ -243,6 +259,11 @@ void ReleaseContainer(const ContainerKey& key, CpuState& state) {
 }
 
 void ReleasePod(const std::string& pod_uid, CpuState& state) {
+  std::vector<ContainerKey> claims;
+  for (const auto& [key, cpus] : state.withheld) {
+    if (key.pod_uid == pod_uid) claims.push_back(key);
+  }
+  for (const ContainerKey& key : claims) DropClaim(key, state);
   state.reusable.erase(pod_uid);
   CpuSet cpus = state.HeldBy(pod_uid);
   state.assignments.erase(pod_uid);

@@ -183,6 +183,7 @@ std::optional<Refusal> Allocate(const Machine& machine, const Pod& pod, const Co
                                 const TopologyHint& affinity,
                                 const PreferredAllocationFn& preferred, DeviceState& state) {
   const ContainerKey key{pod.uid, container.name};
+  state.withheld.erase(key);
   for (const auto& [resource, requested] : RequestOf(state, container)) {
     if (std::optional<Refusal> refusal =
             AllocateResource(machine, pod, key, resource, requested, affinity, preferred, state)) {
@@ -194,6 +195,7 @@ std::optional<Refusal> Allocate(const Machine& machine, const Pod& pod, const Co
 
 void ReleasePod(const std::string& pod_uid, DeviceState& state) {
   erase_if(state.allocations, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+  erase_if(state.withheld, [&](const auto& entry) { return entry.first.pod_uid == pod_uid; });
 }
 
 std::vector<std::string> BrokenInvariants(const DeviceState& state) {

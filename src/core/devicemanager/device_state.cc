@@ -23,6 +23,11 @@ std::set<std::string> DeviceState::AllocatedIds(const std::string& resource) con
       ids.merge(allocation->second.Ids());
     }
   }
+  for (const auto& [key, by_resource] : withheld) {
+    if (const auto claimed = by_resource.find(resource); claimed != by_resource.end()) {
+      ids.insert(claimed->second.begin(), claimed->second.end());
+    }
+  }
   return ids;
 }
 

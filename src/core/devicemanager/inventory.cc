@@ -36,8 +36,8 @@ bool IsInit(const Pod& pod, const std::string& container) {
   });
 }
 
-// The allocated ids of the resource, sorted; a device on two nodes may be there twice. Points into
-// the state: with some hundred pods, copies would cost too much.
+// The allocated and the withheld ids of the resource, sorted; a device on two nodes may be there
+// twice. Points into the state: with some hundred pods, copies would cost too much.
 std::vector<std::string_view> TakenIds(const DeviceState& state, const std::string& resource) {
   std::vector<std::string_view> ids;
   for (const auto& [key, by_resource] : state.allocations) {
@@ -46,6 +46,11 @@ std::vector<std::string_view> TakenIds(const DeviceState& state, const std::stri
     for (const auto& [node, on_node] : allocation->second.devices) {
       ids.insert(ids.end(), on_node.begin(), on_node.end());
     }
+  }
+  for (const auto& [key, by_resource] : state.withheld) {
+    const auto claimed = by_resource.find(resource);
+    if (claimed == by_resource.end()) continue;
+    ids.insert(ids.end(), claimed->second.begin(), claimed->second.end());
   }
   std::ranges::sort(ids);
   return ids;

@@ -247,7 +247,8 @@ TEST_F(DaemonPodLevel, TakesOverTheStateOfAKubelet) {
   StartDaemon(PodScope());
   // Until the pod's requests are seen, `app` counts as sharing its pod's CPUs.
   ASSERT_TRUE(Eventually([&] { return Resources("whole").cpu_ids_size() == 4; }));
-  for (const auto& container : Resources("whole").containers()) {
+  const ::v1::PodResources shown = Resources("whole");
+  for (const auto& container : shown.containers()) {
     EXPECT_EQ(container.cpu_ids_size(), 0) << container.name();
   }
   StartAgain(pod, {"log", "app"});
@@ -255,7 +256,8 @@ TEST_F(DaemonPodLevel, TakesOverTheStateOfAKubelet) {
   EXPECT_EQ(CpusIn(pod, "app"), "1-2");
   EXPECT_EQ(QuotaIn(pod, "app"), -1);
   EXPECT_EQ(State(), state);
-  for (const auto& container : Resources("whole").containers()) {
+  const ::v1::PodResources now = Resources("whole");
+  for (const auto& container : now.containers()) {
     EXPECT_EQ(container.cpu_ids_size(), container.name() == "app" ? 2 : 0) << container.name();
   }
 }

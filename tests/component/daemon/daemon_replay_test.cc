@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "alignd/checkpoint/mark_annotation.h"
 #include "core/pod_builder.h"
 #include "daemon_fixture.h"
 #include "edge/captured_pods.h"
@@ -162,6 +163,8 @@ class DaemonReplayTest : public DaemonTest {
       EXPECT_EQ(allocated.cpu_quota(), asked.cpu_quota());
     }
     EXPECT_EQ(allocated.cpuset_mems(), guaranteed && !pod_level ? "0" : asked.cpuset_mems());
+    auto& annotations = *received.mutable_config()->mutable_annotations();
+    EXPECT_EQ(annotations.erase(checkpoint::kMarkAnnotation), guaranteed && !pod_level ? 1U : 0U);
     for (v1::LinuxContainerResources* resources : {&asked, &allocated}) {
       resources->clear_cpuset_cpus();
       resources->clear_cpuset_mems();

@@ -280,7 +280,7 @@ TEST_F(MirrorTest, Row21ResourceGoesWhenItsPluginStaysAway) {
 }
 
 // Row 22: a file that cannot be read is said, with the remedy; nothing starts without its devices.
-TEST_F(MirrorTest, Row22DamagedBindingsAreNotIgnored) {
+TEST_F(MirrorTest, Row22DamagedBindingsAreKeptAndTheContainerKeepsItsDevice) {
   StartAll();
   ASSERT_TRUE(RunPod("one", 3, 1).status.ok());
   StopDaemon();
@@ -289,11 +289,22 @@ TEST_F(MirrorTest, Row22DamagedBindingsAreNotIgnored) {
   ASSERT_NE(text.find("\"one\""), std::string::npos) << text;
   text.replace(text.find("\"one\""), 5, "\"two\"");
   std::ofstream(file) << text;
-  const auto started = Daemon::Start(DaemonOptions());
-  ASSERT_FALSE(started.ok());
-  EXPECT_EQ(started.error().code, ErrorCode::kCorrupt);
-  EXPECT_NE(started.error().Text().find("remove " + file.string()), std::string::npos);
+  Options refusing = DaemonOptions();
+  refusing.on_bad_state = allocation::OnBadState::kRefuse;
+  const auto refused = Daemon::Start(refusing);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(refused.error().Text().find(file.string()), std::string::npos);
   EXPECT_EQ(ReadText(file), text);
+
+  StartDaemon();
+  std::string kept;
+  for (const auto& entry : std::filesystem::directory_iterator(StateDir())) {
+    if (entry.path().string().starts_with(file.string() + ".bad-")) kept = ReadText(entry.path());
+  }
+  EXPECT_EQ(kept, text);
+  EXPECT_NE(ReadText(StateDir() / "device-plugins/kubelet_internal_checkpoint").find("\"one\""),
+            std::string::npos);
 }
 
 // Row 23: the order in which pods come back does not change their assignments.

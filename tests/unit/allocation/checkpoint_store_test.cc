@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "alignd/admission/admission.h"
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
@@ -173,7 +175,7 @@ TEST_F(CheckpointStoreTest, RefusesACpuFileFromBefore118) {
   ASSERT_FALSE(state.ok());
   EXPECT_NE(state.error().message.find("the file is from a kubelet before 1.18"), std::string::npos)
       << state.error().Text();
-  EXPECT_TRUE(state.error().remedy.starts_with("remove ")) << state.error().Text();
+  EXPECT_EQ(state.error().remedy, RebuildRemedy(paths().CpuFile()));
 }
 
 struct Refused {
@@ -204,10 +206,10 @@ TEST_F(CheckpointStoreTest, Row23KeepsWhatIsAssignedWhenNodesHaveOtherSizesAfter
       MakeNode(StaticConfig(), MakeMachine("socket:2 numa:1 core:4 thread:2 memory-gib=1"));
   const Result<admission::NodeState> state = Load(shrunk);
   ASSERT_FALSE(state.ok());
-  EXPECT_NE(state.error().remedy.find("remove "), std::string::npos);
+  EXPECT_EQ(state.error().remedy, RebuildRemedy(paths().MemoryFile()));
 }
 
-TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
+TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
   admission::NodeState overlapping = TwoPods();
   overlapping.cpu.default_set |= *overlapping.cpu.Find({"one", "app"});
   admission::NodeState fewer_cpus = TwoPods();
@@ -220,27 +222,28 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
   std::string wrong_sum = checkpoint::FormatDeviceCheckpoint(TwoPods().devices);
   wrong_sum.insert(wrong_sum.find("gpu0"), "x");
 
+  const char* const kRebuild = "start alignd with --on-bad-state=rebuild";
   const std::string device_file = "device-plugins/kubelet_internal_checkpoint";
   const std::vector<Refused> cases = {
       {"CPU file cut off", "cpu_manager_state", R"({"policyName":"static","defa)",
-       ErrorCode::kCorrupt, "could not restore state from checkpoint: ", "remove "},
+       ErrorCode::kCorrupt, "could not restore state from checkpoint: ", kRebuild},
       {"CPU file empty", "cpu_manager_state", "", ErrorCode::kCorrupt,
-       "could not restore state from checkpoint: ", "remove "},
+       "could not restore state from checkpoint: ", kRebuild},
       {"CPU file with a wrong checksum", "cpu_manager_state",
        R"({"policyName":"static","defaultCpuSet":"0-15","checksum":1})", ErrorCode::kCorrupt,
-       "could not restore state from checkpoint: ", "remove "},
+       "could not restore state from checkpoint: ", kRebuild},
       {"CPU file of another policy", "cpu_manager_state",
        checkpoint::FormatCpuCheckpoint("none", TwoPods().cpu, kForm), ErrorCode::kInvalidArgument,
        R"(configured policy "static" differs from state checkpoint policy "none")",
        "set cpuManagerPolicy to \"none\", or remove "},
       {"default set overlaps", "cpu_manager_state",
        checkpoint::FormatCpuCheckpoint("static", overlapping.cpu, kForm), ErrorCode::kCorrupt,
-       "overlaps with default cpuset", "remove "},
+       "overlaps with default cpuset", kRebuild},
       {"a CPU went offline", "cpu_manager_state",
        checkpoint::FormatCpuCheckpoint("static", fewer_cpus.cpu, kForm), ErrorCode::kCorrupt,
-       R"(current set of available CPUs "0-15" doesn't match with CPUs in state)", "remove "},
+       R"(current set of available CPUs "0-15" doesn't match with CPUs in state)", kRebuild},
       {"memory file cut off", "memory_manager_state", "{", ErrorCode::kCorrupt,
-       "could not restore state from checkpoint: ", "remove "},
+       "could not restore state from checkpoint: ", kRebuild},
       {"memory file of another policy", "memory_manager_state",
        checkpoint::FormatMemoryCheckpoint("None", TwoPods().memory, kForm),
        ErrorCode::kInvalidArgument,
@@ -248,16 +251,16 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
        "set memoryManagerPolicy to \"None\", or remove "},
       {"a memory table that does not add up", "memory_manager_state",
        checkpoint::FormatMemoryCheckpoint("Static", torn_memory.memory, kForm), ErrorCode::kCorrupt,
-       "the expected machine state is different from the real one", "remove "},
+       "the expected machine state is different from the real one", kRebuild},
       {"device file cut off", device_file, "{", ErrorCode::kCorrupt,
-       "could not restore state from checkpoint: ", "then remove "},
+       "could not restore state from checkpoint: ", kRebuild},
       {"device file with a wrong checksum", device_file, wrong_sum, ErrorCode::kCorrupt,
-       "could not restore state from checkpoint: ", "then remove "},
+       "could not restore state from checkpoint: ", kRebuild},
       {"device file that is too long", device_file, std::string(host::kMaxFileBytes + 1, ' '),
-       ErrorCode::kInvalidArgument, "longer than 16777216 bytes", "move "},
+       ErrorCode::kCorrupt, "longer than 16777216 bytes", kRebuild},
       {"a device that two pods are assigned", device_file,
        checkpoint::FormatDeviceCheckpoint(shared_device.devices), ErrorCode::kCorrupt, "gpu",
-       "then remove "},
+       kRebuild},
   };
   for (const Refused& each : cases) {
     SCOPED_TRACE(each.name);
@@ -277,7 +280,65 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothing) {
     EXPECT_NE(error.remedy.find(each.remedy), std::string::npos) << error.remedy;
     EXPECT_NE(error.remedy.find(path), std::string::npos) << error.remedy;
     EXPECT_EQ(host::ReadFile(path, 2 * host::kMaxFileBytes).value(), each.text);
+
+    CheckpointStore again({broken.root(), broken.root() / "device-plugins"});
+    const Result<admission::NodeState> rebuilt = again.Load(node, OnBadState::kRebuild);
+    if (each.code == ErrorCode::kInvalidArgument) {  // another policy is no damage
+      EXPECT_FALSE(rebuilt.ok());
+      EXPECT_EQ(host::ReadFile(path).value(), each.text);
+      continue;
+    }
+    ASSERT_TRUE(rebuilt.ok()) << rebuilt.error().Text();
+    ASSERT_EQ(again.findings().bad.size(), 1U);
+    const BadFile bad = again.findings().bad[0];
+    EXPECT_EQ(bad.file, path);
+    EXPECT_NE(bad.why.find(each.message), std::string::npos) << bad.why;
+    EXPECT_TRUE(bad.kept.string().starts_with(path + ".bad-")) << bad.kept;
+    EXPECT_EQ(host::ReadFile(bad.kept, 2 * host::kMaxFileBytes).value(), each.text);
+    // Its part is as without containers, and written; the others are as they were.
+    const admission::NodeState initial = admission::NodeState::Initial(node);
+    const admission::NodeState saved = WithoutUnsaved(TwoPods());
+    EXPECT_EQ(rebuilt->cpu, each.file == "cpu_manager_state" ? initial.cpu : saved.cpu);
+    EXPECT_EQ(rebuilt->memory, each.file == "memory_manager_state" ? initial.memory : saved.memory);
+    EXPECT_EQ(rebuilt->devices, each.file == device_file ? initial.devices : saved.devices);
+    EXPECT_TRUE(host::ReadFile(path).ok());
+    EXPECT_TRUE(again.Load(node).ok());
+    EXPECT_TRUE(again.findings().bad.empty());
   }
+}
+
+TEST_F(CheckpointStoreTest, KeepsEveryBadFile) {
+  for (int i = 0; i < 3; ++i) {
+    tree.Write({"cpu_manager_state", "damage " + std::to_string(i)});
+    ASSERT_TRUE(CheckpointStore(paths(), disk).Load(node, OnBadState::kRebuild).ok());
+  }
+  size_t kept = 0;
+  for (const auto& [name, text] : Files()) kept += text.starts_with("damage ") ? 1 : 0;
+  EXPECT_EQ(kept, 3U);
+}
+
+TEST_F(CheckpointStoreTest, SaysWhichFilesWereMissing) {
+  CheckpointStore store(paths(), disk);
+  ASSERT_TRUE(store.Load(node).ok());
+  EXPECT_EQ(store.findings().missing.size(), 3U);
+  ASSERT_TRUE(store.Load(node).ok());
+  EXPECT_EQ(store.findings().missing.size(), 0U);
+}
+
+// The disk fails while the file is renamed: the start ends, and the file is as it was.
+TEST_F(CheckpointStoreTest, DoesNotStartWithoutKeepingABadFile) {
+  tree.Write({"cpu_manager_state", "damage"});
+  class NoRename final : public host::FileCalls {
+   public:
+    int Rename(const char*, const char*) override {
+      errno = EROFS;
+      return -1;
+    }
+  } calls;
+  const auto loaded = CheckpointStore(paths(), calls).Load(node, OnBadState::kRebuild);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, ErrorCode::kIo);
+  EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), "damage");
 }
 
 TEST_F(CheckpointStoreTest, TakesNothingButAnAbsentFileForAbsent) {

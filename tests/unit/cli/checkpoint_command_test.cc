@@ -61,7 +61,7 @@ TEST(CheckpointCommand, SaysWhatIsWrongAndGoesOn) {
       outcome.out.starts_with("cpu_manager_state: bad: checkpoint is corrupted\n"
                               "  its checksum is 5, its content has 1353318690; please "
                               "drain this node and delete the CPU manager checkpoint file "
-                              "before restarting\n"
+                              "before restarting a kubelet; alignd rebuilds the file at its start\n"
                               "lists_cpu_manager_state: bad: could not parse default cpu "
                               "set \"3-1\""))
       << outcome.out;

@@ -47,6 +47,8 @@ TEST(Conditions, AreSortedByType) {
   conditions.FoundPastMirror({{kApp, "a/gpu", {"g1"}}});
   conditions.RuntimeFailed({ErrorCode::kUnavailable, "gone"});
   conditions.StateNotSaved({ErrorCode::kIo, "full", "free space"});
+  conditions.AssignmentUnknown(kApp, "its mark cannot be read");
+  conditions.StateRebuilt("a file was missing", "");
   conditions.MetricsFailed({ErrorCode::kUnavailable, "in use", "stop it"});
   conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
   conditions.QuotaRewritten({"", {"uid", ""}}, 5, seconds(60), /*refused=*/true);

@@ -1,0 +1,40 @@
+// What alignd writes at the runtime about each container that it creates with an assignment, so
+// that the assignment can be rebuilt without the state files.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "alignd/admission/node_state.h"
+#include "alignd/base/cpu_set.h"
+#include "alignd/devicemanager/device_state.h"
+#include "alignd/memorymanager/memory_state.h"
+#include "alignd/pod/pod.h"
+
+namespace alignd::admission {
+
+// The assignment of one container when it was created. A value. A resize changes the CPUs later,
+// but not the mark: runtimes keep a container's annotations as they are.
+struct AssignmentMark {
+  CpuSet cpus;      // exclusive; empty: of the shared pool
+  CpuSet original;  // CpuState::originals of a container that was created again after a resize
+  std::vector<memorymanager::Block> memory;
+  std::map<std::string, devicemanager::DevicesPerNuma> devices;  // by resource
+  // What the pod is assigned as a whole; empty without the feature gate PodLevelResourceManagers.
+  CpuSet pod_cpus;
+  std::vector<memorymanager::Block> pod_memory;
+  bool is_init = false;  // an init container, no sidecar: what it had is free when it has ended
+
+  // The CPUs that a resize keeps.
+  const CpuSet& Original() const { return original.empty() ? cpus : original; }
+  // Whether it says nothing: the container needs no mark.
+  bool IsEmpty() const { return cpus.empty() && memory.empty() && devices.empty(); }
+
+  friend bool operator==(const AssignmentMark&, const AssignmentMark&) = default;
+};
+
+// The mark of a container that is created with what this state has for it.
+AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key, bool is_init);
+
+}  // namespace alignd::admission

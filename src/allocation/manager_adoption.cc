@@ -1,0 +1,25 @@
+// The allocation manager and the containers that run without an entry in the state files.
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "allocation/allocation_manager.h"
+
+namespace alignd::allocation {
+
+std::optional<admission::Adoption> AllocationManager::Adopt(
+    std::vector<admission::MarkedContainer> containers, std::set<std::string> absent) {
+  std::promise<std::optional<admission::Adoption>> adopted;
+  const bool posted = queue_->Post([&] {
+    if (stopping_) return adopted.set_value(std::nullopt);
+    admission::Adoption adoption =
+        admission::Adopt(node_, ledger_.state(), absent, std::move(containers));
+    ledger_.Keep(adoption.next);
+    SaveOrLog("assignments of running containers");
+    adopted.set_value(std::move(adoption));
+  });
+  if (!posted) return std::nullopt;
+  return adopted.get_future().get();
+}
+
+}  // namespace alignd::allocation

@@ -1,0 +1,183 @@
+#include "core/admission/adopted_cpus.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "alignd/cpumanager/static_policy.h"
+
+namespace alignd::admission {
+namespace {
+
+using cpumanager::CpuState;
+
+// What one container would be assigned.
+struct Claim {
+  const MarkedContainer* container = nullptr;
+  CpuSet cpus;   // of the container; empty: it claims none
+  CpuSet whole;  // of its pod as a whole; contains `cpus`, or is empty
+  bool is_contested = false;
+
+  const CpuSet& All() const { return whole.empty() ? cpus : whole; }
+};
+
+void AddNote(const MarkedContainer& container, std::string text, std::vector<AdoptionNote>& notes) {
+  notes.push_back({container.id, container.key, container.pod, std::move(text)});
+}
+
+// The containers of other pods that are assigned some of these CPUs, and which.
+std::string Holders(const CpuState& state, const std::string& pod_uid, const CpuSet& cpus) {
+  std::string holders;
+  for (const auto& [uid, containers] : state.assignments) {
+    if (uid == pod_uid) continue;
+    for (const auto& [name, assigned] : containers) {
+      if (!assigned.Intersects(cpus)) continue;
+      holders += (holders.empty() ? "" : ", ") + ("CPUs " + (assigned & cpus).ToString()) +
+                 " are assigned to container " + name + " of pod " + uid;
+    }
+  }
+  return holders;
+}
+
+CpuSet OfOtherPods(const CpuState& state, const std::string& pod_uid) {
+  std::set<std::string> uids;
+  for (const auto& [uid, containers] : state.assignments) uids.insert(uid);
+  for (const auto& [uid, whole] : state.pods) uids.insert(uid);
+  uids.erase(pod_uid);
+  CpuSet cpus;
+  for (const std::string& uid : uids) cpus |= state.HeldBy(uid);
+  return cpus;
+}
+
+Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adoption) {
+  Claim claim{.container = &container, .cpus = {}, .whole = {}};
+  const CpuState& state = adoption.next.cpu;
+  if (container.mark.cpus.empty() || state.Find(container.key) != nullptr) return claim;
+  const CpuSet assignable = node.cpu->Managed(node.machine) - node.cpu->reserved;
+  const FoundCpus found = FindCpus(container);
+  const CpuSet cpus = found.cpus & assignable;
+  const CpuSet whole = container.mark.pod_cpus & assignable;
+  if (!found.doubt.empty() && container.runs) AddNote(container, found.doubt, adoption.unknown);
+  if (cpus != found.cpus && container.runs) {
+    AddNote(container,
+            "CPUs " + (found.cpus - cpus).ToString() +
+                " cannot be assigned to it any more: they are offline, absent or reserved",
+            adoption.unknown);
+  }
+  if (cpus.empty()) return claim;
+  if (const CpuSet all = cpus | whole; all.Intersects(OfOtherPods(state, container.key.pod_uid))) {
+    if (container.runs) {
+      AddNote(container,
+              "its mark says that it has CPUs " + cpus.ToString() + " exclusively, but " +
+                  Holders(state, container.key.pod_uid, all) +
+                  " in the state files; it runs in the shared pool",
+              adoption.unknown);
+    }
+    return claim;
+  }
+  claim.cpus = cpus;
+  // Without the feature gate, what the containers have counts as exclusive.
+  if (!whole.empty() && PodLevelResourceManagersOn(node.config)) claim.whole = cpus | whole;
+  return claim;
+}
+
+// Names the containers of other pods that claim some of the CPUs, and marks both as contested.
+std::string Rivals(Claim& claim, std::vector<Claim>& claims) {
+  std::string rivals;
+  for (Claim& other : claims) {
+    if (other.container->key.pod_uid == claim.container->key.pod_uid) continue;
+    if (!other.All().Intersects(claim.All())) continue;
+    if (claim.container->runs && !other.container->runs) continue;  // that one yields
+    claim.is_contested = true;
+    rivals += (rivals.empty() ? "" : ", ") + NameOf(*other.container) + " (CPUs " +
+              other.All().ToString() + ")";
+  }
+  return rivals;
+}
+
+void AssignClaim(const Claim& claim, CpuState& state) {
+  const ContainerKey& key = claim.container->key;
+  state.default_set -= claim.All();
+  state.assignments[key.pod_uid][key.container] = claim.cpus;
+  if (!claim.whole.empty() || state.pods.contains(key.pod_uid)) {
+    state.pods[key.pod_uid] |= claim.All();
+  }
+}
+
+// A container that was resized keeps the CPUs with which it was created.
+void AdoptOriginal(const MarkedContainer& container, CpuState& state) {
+  const CpuSet* const assigned = state.Find(container.key);
+  const CpuSet& original = container.mark.Original();
+  if (assigned == nullptr || original.empty() || original == *assigned) return;
+  if (!assigned->Contains(original)) return;
+  const auto pod = state.originals.find(container.key.pod_uid);
+  if (pod != state.originals.end() && pod->second.contains(container.key.container)) return;
+  state.originals[container.key.pod_uid][container.key.container] = original;
+}
+
+}  // namespace
+
+std::string NameOf(const MarkedContainer& container) {
+  return "container " + container.key.container + " of pod " +
+         (container.pod.empty() ? container.key.pod_uid : container.pod);
+}
+
+FoundCpus FindCpus(const MarkedContainer& container) {
+  const CpuSet& mark = container.mark.cpus;
+  const CpuSet& record = container.record;
+  const CpuSet& cgroup = container.cgroup;
+  const auto differs = [&](const CpuSet& cpus) { return !cpus.empty() && cpus != mark; };
+  if (!differs(record) && !differs(cgroup)) return {mark, ""};
+  const auto says = [](const char* what, const CpuSet& cpus) {
+    return std::string(what) + (cpus.empty() ? " no CPUs" : " CPUs " + cpus.ToString());
+  };
+  const std::string all = says("its mark says", mark) + ", " + says("the runtime", record) + ", " +
+                          says("and its cgroup", cgroup);
+  if (record == mark || cgroup == mark) {
+    return {mark, all + ": it is assigned those of its mark"};
+  }
+  const CpuSet& resized = record.empty() ? cgroup : record;
+  if (!resized.Contains(container.mark.Original())) {
+    return {mark, all +
+                      "; a resize keeps the CPUs of the mark, so another program set the others: "
+                      "it is assigned those of its mark"};
+  }
+  if (record.empty() || cgroup.empty() || record == cgroup) return {resized, ""};
+  return {resized, all + ": it is assigned those of the runtime"};
+}
+
+std::vector<CpuSet> AdoptCpus(const Node& node, const std::vector<MarkedContainer>& containers,
+                              Adoption& adoption) {
+  std::vector<CpuSet> given(containers.size());
+  if (!node.cpu) return given;
+  std::vector<Claim> claims;
+  for (const MarkedContainer& container : containers) {
+    claims.push_back(ClaimOf(node, container, adoption));
+  }
+  for (Claim& claim : claims) {
+    const std::string rivals = claim.cpus.empty() ? "" : Rivals(claim, claims);
+    if (rivals.empty() || !claim.container->runs) continue;
+    AddNote(
+        *claim.container,
+        "it has CPUs " + claim.All().ToString() + " by its mark, and so has " + rivals +
+            ": it is not known whose they are, so that they are assigned to no container, and no "
+            "other pod gets them",
+        adoption.unknown);
+  }
+  CpuState& state = adoption.next.cpu;
+  for (size_t i = 0; i < claims.size(); ++i) {
+    if (claims[i].cpus.empty() || claims[i].is_contested) continue;
+    AssignClaim(claims[i], state);
+    given[i] = claims[i].cpus;
+  }
+  for (const Claim& claim : claims) {
+    if (!claim.is_contested || !claim.container->runs) continue;
+    const ContainerKey& key = claim.container->key;
+    // Containers of one pod may share CPUs.
+    cpumanager::Withhold(key, claim.All() - state.HeldBy(key.pod_uid), state);
+  }
+  for (const MarkedContainer& container : containers) AdoptOriginal(container, state);
+  return given;
+}
+
+}  // namespace alignd::admission

@@ -1,0 +1,205 @@
+#include "alignd/admission/adoption.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "alignd/memorymanager/adoption.h"
+#include "core/admission/adopted_cpus.h"
+
+namespace alignd::admission {
+namespace {
+
+using devicemanager::DeviceAllocation;
+using devicemanager::DevicesPerNuma;
+using devicemanager::DeviceState;
+
+// Resource and id of a device.
+using DeviceName = std::pair<std::string, std::string>;
+
+// Per container: "", or what it is assigned now.
+using Texts = std::vector<std::string>;
+
+void AddToList(const std::string& text, std::string& list) {
+  list += (list.empty() ? "" : ", ") + text;
+}
+
+std::string NodesOf(const std::vector<memorymanager::Block>& blocks) {
+  std::set<int> nodes;
+  for (const auto& block : blocks)
+    nodes.insert(block.numa_affinity.begin(), block.numa_affinity.end());
+  std::string text;
+  for (const int id : nodes) AddToList(std::to_string(id), text);
+  return text;
+}
+
+// Those that have ended last: the others really use their memory.
+void AdoptMemory(const Node& node, const std::vector<MarkedContainer>& containers,
+                 Adoption& adoption, Texts& texts) {
+  if (!node.memory) return;
+  memorymanager::MemoryState& state = adoption.next.memory;
+  for (const bool runs : {true, false}) {
+    for (size_t i = 0; i < containers.size(); ++i) {
+      const MarkedContainer& container = containers[i];
+      const AssignmentMark& mark = container.mark;
+      if (container.runs != runs || mark.memory.empty()) continue;
+      if (state.Find(container.key) != nullptr) continue;
+      Result<Done> adopted = Done{};
+      if (!mark.pod_memory.empty() && PodLevelResourceManagersOn(node.config) &&
+          !state.assignments.contains(container.key.pod_uid)) {
+        adopted = memorymanager::AdoptPod(container.key.pod_uid, mark.pod_memory, state);
+      }
+      if (adopted.ok()) adopted = memorymanager::AdoptContainer(container.key, mark.memory, state);
+      if (adopted.ok()) {
+        AddToList("memory of NUMA nodes " + NodesOf(mark.memory), texts[i]);
+      } else if (runs) {
+        adoption.unknown.push_back({container.id, container.key, container.pod,
+                                    "its memory counts as free: " + adopted.error().message});
+      }
+    }
+  }
+  // A pod whose containers do not fit into it has nothing as a whole.
+  erase_if(state.pods,
+           [&state](const auto& pod) { return !state.assignments.contains(pod.first); });
+}
+
+std::set<DeviceName> NamesOf(const std::map<std::string, DevicesPerNuma>& devices,
+                             const DeviceState& state, const ContainerKey& key) {
+  std::set<DeviceName> names;
+  for (const auto& [resource, by_node] : devices) {
+    if (state.Find(key, resource) != nullptr) continue;
+    for (const auto& [node, ids] : by_node) {
+      for (const std::string& id : ids) names.insert({resource, id});
+    }
+  }
+  return names;
+}
+
+// Why the container cannot be allocated these devices of one resource; empty: it can.
+class DeviceClaims {
+ public:
+  DeviceClaims(const DeviceState& state, const std::vector<MarkedContainer>& containers) {
+    for (const auto& [key, by_resource] : state.allocations) {
+      for (const auto& [resource, allocation] : by_resource) {
+        for (const std::string& id : allocation.Ids()) holder_.try_emplace({resource, id}, key);
+      }
+    }
+    for (const MarkedContainer& container : containers) {
+      for (const DeviceName& name : NamesOf(container.mark.devices, state, container.key)) {
+        claims_[name].push_back(&container);
+      }
+    }
+  }
+
+  // The container that has one of the devices in the state, of another pod.
+  std::string Holder(const MarkedContainer& container, const std::string& resource,
+                     const std::set<std::string>& ids) const {
+    for (const std::string& id : ids) {
+      const auto holder = holder_.find({resource, id});
+      if (holder == holder_.end() || holder->second.pod_uid == container.key.pod_uid) continue;
+      return "container " + holder->second.container + " of pod " + holder->second.pod_uid +
+             " is allocated " + id + " in the state files";
+    }
+    return "";
+  }
+
+  // The containers of other pods with the mark of one of the devices.
+  std::string Rivals(const MarkedContainer& container, const std::string& resource,
+                     const std::set<std::string>& ids) const {
+    std::string rivals;
+    for (const std::string& id : ids) {
+      for (const MarkedContainer* other : claims_.at({resource, id})) {
+        if (other->key.pod_uid == container.key.pod_uid) continue;
+        if (container.runs && !other->runs) continue;  // that one yields
+        AddToList(NameOf(*other) + " (" + id + ")", rivals);
+      }
+    }
+    return rivals;
+  }
+
+ private:
+  std::map<DeviceName, ContainerKey> holder_;
+  std::map<DeviceName, std::vector<const MarkedContainer*>> claims_;
+};
+
+void AdoptResource(const MarkedContainer& container, const std::string& resource,
+                   const DevicesPerNuma& devices, const DeviceClaims& claims, Adoption& adoption,
+                   std::string& text) {
+  DeviceState& state = adoption.next.devices;
+  const std::set<std::string> ids = DeviceAllocation{.devices = devices, .response = ""}.Ids();
+  std::string named;
+  for (const std::string& id : ids) named += (named.empty() ? "" : " ") + id;
+  const std::string holder = claims.Holder(container, resource, ids);
+  const std::string rivals = holder.empty() ? claims.Rivals(container, resource, ids) : "";
+  if (holder.empty() && rivals.empty()) {
+    state.allocations[container.key][resource] = {.devices = devices, .response = ""};
+    if (!state.resources.contains(resource)) state.resources[resource] = {};
+    return AddToList(resource + " " + named, text);
+  }
+  if (!container.runs) return;
+  std::string why = "its mark says that it has " + resource + " " + named + ", but " + holder;
+  if (holder.empty()) {
+    state.withheld[container.key][resource] = ids;
+    why = "it has " + resource + " " + named + " by its mark, and so has " + rivals +
+          ": it is not known whose they are, so that they are allocated to no container, and no "
+          "other pod gets them";
+  }
+  adoption.unknown.push_back({container.id, container.key, container.pod, std::move(why)});
+}
+
+void AdoptDevices(const std::vector<MarkedContainer>& containers, Adoption& adoption,
+                  Texts& texts) {
+  const DeviceState before = adoption.next.devices;
+  const DeviceClaims claims(before, containers);
+  for (size_t i = 0; i < containers.size(); ++i) {
+    const MarkedContainer& container = containers[i];
+    for (const auto& [resource, devices] : container.mark.devices) {
+      if (before.Find(container.key, resource) != nullptr) continue;
+      AdoptResource(container, resource, devices, claims, adoption, texts[i]);
+    }
+  }
+}
+
+}  // namespace
+
+bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& key,
+                  const AssignmentMark& mark) {
+  const CpuSet* const cpus = state.cpu.Find(key);
+  if (node.cpu && !mark.cpus.empty()) {
+    if (cpus == nullptr) return true;
+    // It was resized, and the file of its original CPUs is lost.
+    const bool has_original = state.cpu.OriginalOf(key) != *cpus;
+    if (!has_original && mark.Original() != *cpus && cpus->Contains(mark.Original())) return true;
+  }
+  if (node.memory && !mark.memory.empty() && state.memory.Find(key) == nullptr) return true;
+  return std::ranges::any_of(mark.devices, [&](const auto& entry) {
+    return state.devices.Find(key, entry.first) == nullptr;
+  });
+}
+
+Adoption Adopt(const Node& node, NodeState state, const std::set<std::string>& absent,
+               std::vector<MarkedContainer> containers) {
+  // The same containers in any order have the same result.
+  std::ranges::sort(containers, [](const MarkedContainer& a, const MarkedContainer& b) {
+    return std::tie(a.key, a.id) < std::tie(b.key, b.id);
+  });
+  for (const std::string& uid : absent) ReleasePod(uid, state);
+  Adoption adoption{.next = std::move(state), .adopted = {}, .unknown = {}};
+  Texts texts(containers.size());
+  const std::vector<CpuSet> cpus = AdoptCpus(node, containers, adoption);
+  for (size_t i = 0; i < containers.size(); ++i) {
+    if (!cpus[i].empty()) AddToList("CPUs " + cpus[i].ToString(), texts[i]);
+  }
+  AdoptMemory(node, containers, adoption, texts);
+  AdoptDevices(containers, adoption, texts);
+  for (size_t i = 0; i < containers.size(); ++i) {
+    const MarkedContainer& container = containers[i];
+    if (texts[i].empty()) continue;
+    adoption.adopted.push_back({container.id, container.key, container.pod, texts[i]});
+  }
+  return adoption;
+}
+
+}  // namespace alignd::admission

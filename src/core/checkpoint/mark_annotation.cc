@@ -1,0 +1,179 @@
+#include "alignd/checkpoint/mark_annotation.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "alignd/checkpoint/documents.h"
+#include "alignd/checkpoint/go_checksum.h"
+#include "alignd/checkpoint/go_json.h"
+#include "alignd/checkpoint/go_json_reader.h"
+#include "alignd/checkpoint/go_types.h"
+
+namespace alignd::checkpoint {
+namespace {
+
+using admission::AssignmentMark;
+using memorymanager::Block;
+
+constexpr int64_t kVersion = 1;
+constexpr char kInit[] = "init";
+// More than a mark with the longest ids of some thousand devices.
+constexpr size_t kMaxMarkBytes = size_t{16} * 1024 * 1024;
+
+struct MarkDocument {
+  int64_t version = 0;
+  std::string pod_uid;
+  std::string container;
+  std::string role;  // kInit, or empty
+  std::string cpus;
+  std::string original_cpus;
+  GoSlice<BlockDocument> memory = {{}};
+  // resource -> NUMA node id, or -1 without topology -> ids
+  GoMap<std::string, GoMap<int64_t, GoSlice<std::string>>> devices = {{}};
+  std::string pod_cpus;
+  GoSlice<BlockDocument> pod_memory = {{}};
+  uint64_t checksum = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor&& visit) {
+    visit({"version", "Version", "int"}, self.version);
+    visit({"podUID", "PodUID", "string"}, self.pod_uid);
+    visit({"container", "Container", "string"}, self.container);
+    visit({"role", "Role", "string", true}, self.role);
+    visit({"cpus", "CPUs", "string", true}, self.cpus);
+    visit({"originalCPUs", "OriginalCPUs", "string", true}, self.original_cpus);
+    visit({"memory", "Memory", "[]state.Block", true}, self.memory);
+    visit({"devices", "Devices", "map[string]checkpoint.DevicesPerNUMA", true}, self.devices);
+    visit({"podCPUs", "PodCPUs", "string", true}, self.pod_cpus);
+    visit({"podMemory", "PodMemory", "[]state.Block", true}, self.pod_memory);
+    visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
+  }
+};
+
+// Over the text without its checksum, so that it depends only on the mark's content.
+uint64_t ChecksumOf(MarkDocument document) {
+  document.checksum = 0;
+  return Fnv1a32(GoJsonWriter::ToText(document));
+}
+
+Error CorruptMark(std::string message) { return {ErrorCode::kCorrupt, std::move(message)}; }
+
+std::vector<BlockDocument> ToDocuments(const std::vector<Block>& blocks) {
+  std::vector<BlockDocument> documents;
+  for (const Block& block : blocks) {
+    BlockDocument document{.numa_affinity = {{}}, .type = block.type, .size = block.size};
+    document.numa_affinity->assign(block.numa_affinity.begin(), block.numa_affinity.end());
+    documents.push_back(std::move(document));
+  }
+  return documents;
+}
+
+bool IsNodeId(int64_t id) { return id >= 0 && id <= std::numeric_limits<int>::max(); }
+
+Result<std::vector<Block>> ToBlocks(const GoSlice<BlockDocument>& documents) {
+  std::vector<Block> blocks;
+  if (!documents) return blocks;
+  for (const BlockDocument& document : *documents) {
+    const bool has_nodes =
+        document.numa_affinity && !document.numa_affinity->empty() &&
+        std::ranges::all_of(*document.numa_affinity, IsNodeId) &&
+        std::ranges::is_sorted(*document.numa_affinity, std::ranges::less_equal());
+    if (!has_nodes || document.type.empty()) {
+      return CorruptMark("a memory block has no type, or no ascending list of NUMA nodes");
+    }
+    Block block{.numa_affinity = {}, .type = document.type, .size = document.size};
+    for (const int64_t id : *document.numa_affinity) {
+      block.numa_affinity.push_back(static_cast<int>(id));
+    }
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+Result<Done> ReadDevices(const MarkDocument& document, AssignmentMark& mark) {
+  if (!document.devices) return Done{};
+  for (const auto& [resource, by_node] : *document.devices) {
+    size_t count = 0;
+    for (const auto& [node, ids] : by_node.value_or(std::map<int64_t, GoSlice<std::string>>())) {
+      if (!ids) continue;
+      if (std::ranges::find(*ids, "") != ids->end())
+        return CorruptMark("the id of a device is empty");
+      mark.devices[resource][node] = *ids;
+      std::ranges::sort(mark.devices[resource][node]);
+      count += ids->size();
+    }
+    if (resource.empty() || count == 0) return CorruptMark("a resource without name or devices");
+  }
+  return Done{};
+}
+
+Result<Done> ReadCpus(const std::string& list, CpuSet& cpus) {
+  Result<CpuSet> parsed = CpuSet::Parse(list);
+  if (!parsed.ok()) return CorruptMark(parsed.error().message);
+  cpus = *std::move(parsed);
+  return Done{};
+}
+
+Result<AssignmentMark> ToMark(const MarkDocument& document) {
+  AssignmentMark mark;
+  for (const auto& [list, cpus] :
+       {std::pair(&document.cpus, &mark.cpus), std::pair(&document.original_cpus, &mark.original),
+        std::pair(&document.pod_cpus, &mark.pod_cpus)}) {
+    if (const Result<Done> read = ReadCpus(*list, *cpus); !read.ok()) return read.error();
+  }
+  for (const auto& [list, blocks] : {std::pair(&document.memory, &mark.memory),
+                                     std::pair(&document.pod_memory, &mark.pod_memory)}) {
+    Result<std::vector<Block>> read = ToBlocks(*list);
+    if (!read.ok()) return read.error();
+    *blocks = *std::move(read);
+  }
+  if (const Result<Done> read = ReadDevices(document, mark); !read.ok()) return read.error();
+  mark.is_init = document.role == kInit;
+  if (mark.IsEmpty()) return CorruptMark("it has no assignment");
+  return mark;
+}
+
+}  // namespace
+
+std::string FormatMark(const ContainerKey& key, const AssignmentMark& mark) {
+  MarkDocument document;
+  document.version = kVersion;
+  document.pod_uid = key.pod_uid;
+  document.container = key.container;
+  if (mark.is_init) document.role = kInit;
+  document.cpus = mark.cpus.ToString();
+  document.original_cpus = mark.original.ToString();
+  document.memory = ToDocuments(mark.memory);
+  for (const auto& [resource, by_node] : mark.devices) {
+    auto& entry = (*document.devices)[resource].emplace();
+    for (const auto& [node, ids] : by_node) entry[node] = ids;
+  }
+  document.pod_cpus = mark.pod_cpus.ToString();
+  document.pod_memory = ToDocuments(mark.pod_memory);
+  document.checksum = ChecksumOf(document);
+  return GoJsonWriter::ToText(document);
+}
+
+Result<AssignmentMark> ParseMark(const ContainerKey& key, std::string_view text) {
+  if (text.size() > kMaxMarkBytes) return CorruptMark("it is too long");
+  MarkDocument document;
+  if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
+    return read.error();
+  }
+  // Before the checksum: another version may have other fields.
+  if (document.version != kVersion) {
+    return Error{ErrorCode::kInvalidArgument, "its version is " + std::to_string(document.version) +
+                                                  ", and this alignd reads " +
+                                                  std::to_string(kVersion) + " only"};
+  }
+  if (document.checksum != ChecksumOf(document)) return CorruptMark("its checksum does not match");
+  if (ContainerKey{document.pod_uid, document.container} != key) {
+    return CorruptMark("it is that of container " + document.container + " of pod " +
+                       document.pod_uid);
+  }
+  return ToMark(document);
+}
+
+}  // namespace alignd::checkpoint

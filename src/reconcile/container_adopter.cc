@@ -1,0 +1,183 @@
+#include "reconcile/container_adopter.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "alignd/admission/node_state.h"
+#include "alignd/checkpoint/mark_annotation.h"
+
+namespace alignd::reconcile {
+namespace {
+
+constexpr size_t kMaxListed = 5;  // containers in the message
+
+// "a; b; and 3 more".
+std::string List(const std::vector<std::string>& texts) {
+  std::string list;
+  for (size_t i = 0; i < std::min(texts.size(), kMaxListed); ++i) {
+    list += (list.empty() ? "" : "; ") + texts[i];
+  }
+  if (texts.size() > kMaxListed) {
+    list += "; and " + std::to_string(texts.size() - kMaxListed) + " more";
+  }
+  return list;
+}
+
+std::string Count(size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+Subject SubjectOf(const admission::AdoptionNote& note) { return {note.id, note.key, note.pod}; }
+
+// What the start found in place of the files; `adopts`: containers that the files lack are adopted.
+std::string Found(const allocation::StateFindings& findings, bool adopts) {
+  std::vector<std::string> found;
+  for (const allocation::BadFile& bad : findings.bad) {
+    found.push_back(bad.file.string() + " cannot be used and is kept as " + bad.kept.string() +
+                    " (" + bad.why + ")");
+  }
+  if (adopts) {
+    for (const auto& file : findings.missing) found.push_back(file.string() + " was missing");
+  }
+  if (found.empty()) return "containers run whose assignments the state files do not have";
+  return List(found);
+}
+
+bool HasAny(const admission::NodeState& state, const ContainerKey& key) {
+  return state.cpu.Find(key) != nullptr || state.memory.Find(key) != nullptr ||
+         state.devices.allocations.contains(key);
+}
+
+}  // namespace
+
+ContainerAdopter::ContainerAdopter(const admission::Node& node,
+                                   allocation::AllocationManager& allocation,
+                                   const ContainerRegistry& registry, RuntimeClient& runtime,
+                                   const cgroup::CgroupTree& cgroups, Conditions& conditions,
+                                   allocation::StateFindings findings)
+    : node_(node),
+      allocation_(allocation),
+      registry_(registry),
+      runtime_(runtime),
+      cgroups_(cgroups),
+      conditions_(conditions),
+      findings_(std::move(findings)) {}
+
+void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()> ready) {
+  const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+  questions_ = std::make_shared<Questions>();
+  questions_->ready = std::move(ready);
+  unreadable_.clear();
+  for (const RuntimeListing::Marked& marked : listing.marked) {
+    Result<admission::AssignmentMark> mark = checkpoint::ParseMark(marked.key, marked.mark);
+    if (!mark.ok()) {
+      if (marked.runs && !HasAny(snapshot->state, marked.key)) {
+        unreadable_.push_back(
+            {marked.id, marked.key, marked.pod,
+             "its mark cannot be read: " + mark.error().message + "; it runs in the shared pool"});
+      }
+      continue;
+    }
+    if (!marked.runs && mark->is_init) continue;
+    if (!admission::IsIncomplete(node_, snapshot->state, marked.key, *mark)) continue;
+    questions_->pending.push_back({.container = {.id = marked.id,
+                                                 .key = marked.key,
+                                                 .pod = marked.pod,
+                                                 .runs = marked.runs,
+                                                 .mark = *std::move(mark)},
+                                   .cgroup = {}});
+  }
+  Ask(questions_, 0);
+}
+
+// One after the other: the runtime may start a process for each.
+void ContainerAdopter::Ask(const std::shared_ptr<Questions>& questions, size_t next) {
+  auto& pending = questions->pending;
+  while (next < pending.size() && pending[next].container.mark.cpus.empty()) ++next;
+  if (next >= pending.size() || questions->failure) return std::exchange(questions->ready, {})();
+  runtime_.FindSpec(pending[next].container.id,
+                    [this, questions, next](const Result<ContainerSpec>& spec) {
+                      if (spec.ok()) {
+                        questions->pending[next].cgroup = spec->cgroup;
+                        questions->pending[next].container.record = spec->cpus;
+                      } else if (spec.error().code != ErrorCode::kNotFound) {
+                        questions->failure = spec.error();  // kNotFound: this runtime does not say
+                      }
+                      Ask(questions, next + 1);
+                    });
+}
+
+Result<std::set<std::string>> ContainerAdopter::Finish(const RuntimeListing& listing) {
+  if (questions_->failure) return *questions_->failure;
+  std::vector<admission::MarkedContainer> containers;
+  for (Pending& pending : questions_->pending) {
+    admission::MarkedContainer& container = pending.container;
+    if (container.runs && !pending.cgroup.empty()) {
+      // A container that has not been started may have no cgroup yet.
+      const Result<cgroup::Cpuset> now = cgroups_.ReadCpuset(pending.cgroup);
+      if (now.ok()) container.cgroup = now->cpus;
+    }
+    containers.push_back(container);
+  }
+  admission::Adoption adoption;
+  std::set<std::string> resources;
+  if (!containers.empty()) {
+    std::optional<admission::Adoption> adopted = allocation_.Adopt(containers, AbsentPods(listing));
+    if (!adopted) return Error{ErrorCode::kUnavailable, "alignd is stopping", "start it again"};
+    adoption = *std::move(adopted);
+    for (const admission::MarkedContainer& container : containers) {
+      for (const auto& [resource, devices] : container.mark.devices) {
+        if (adoption.next.devices.resources.contains(resource)) resources.insert(resource);
+      }
+    }
+  }
+  adoption.unknown.insert(adoption.unknown.end(), unreadable_.begin(), unreadable_.end());
+  Report(listing, adoption);
+  return resources;
+}
+
+// The listing shows that they are gone. They are released with it as well; here they must not be in
+// the way of the containers that are adopted before.
+std::set<std::string> ContainerAdopter::AbsentPods(const RuntimeListing& listing) const {
+  std::set<std::string> absent = admission::PodsIn(allocation_.snapshot()->state);
+  for (const RuntimeListing::Sandbox& sandbox : listing.sandboxes) absent.erase(sandbox.pod_uid);
+  std::erase_if(absent, [this](const std::string& uid) { return !registry_.IsGone(uid); });
+  return absent;
+}
+
+void ContainerAdopter::Report(const RuntimeListing& listing, const admission::Adoption& adoption) {
+  for (const admission::AdoptionNote& note : adoption.unknown) {
+    conditions_.AssignmentUnknown(SubjectOf(note), note.text);
+  }
+  if (findings_.bad.empty() && adoption.adopted.empty()) return;
+  std::vector<std::string> adopted;
+  for (const admission::AdoptionNote& note : adoption.adopted) {
+    adopted.push_back(NameOf(SubjectOf(note)) + ": " + note.text);
+  }
+  std::string message =
+      Found(findings_, !adopted.empty()) + ". " +
+      (adopted.empty() ? std::string("No container lacked an assignment that a mark has")
+                       : "The assignments of " + Count(adopted.size(), "container") +
+                             " were rebuilt from the runtime (" + List(adopted) + ")");
+  if (!adoption.unknown.empty()) {
+    message += ". What " + Count(adoption.unknown.size(), "container") +
+               " should have is not known in all: AssignmentUnknown says what";
+  }
+  std::set<std::string> marked;
+  for (const RuntimeListing::Marked& container : listing.marked) marked.insert(container.id);
+  const auto unmarked = std::ranges::count_if(
+      listing.containers, [&](const auto& container) { return !marked.contains(container.id); });
+  if (!findings_.bad.empty() && unmarked > 0) {
+    message += ". " + Count(static_cast<size_t>(unmarked), "container") +
+               " without a mark count as containers of the shared pool: they had no assignment, or "
+               "this version of alignd did not create them";
+  }
+  conditions_.StateRebuilt(
+      message, findings_.bad.empty()
+                   ? ""
+                   : "find out what changed the file: the disk, or another program; remove the "
+                     "kept file when you do not need it any more");
+}
+
+}  // namespace alignd::reconcile

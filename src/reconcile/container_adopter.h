@@ -1,0 +1,74 @@
+// Rebuilds the assignments that the state files lack, from the containers of the runtime.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "alignd/admission/adoption.h"
+#include "alignd/admission/node.h"
+#include "alignd/base/result.h"
+#include "allocation/allocation_manager.h"
+#include "allocation/bad_state.h"
+#include "cgroup/cgroup_tree.h"
+#include "reconcile/conditions.h"
+#include "reconcile/container_registry.h"
+#include "reconcile/runtime_client.h"
+
+namespace alignd::reconcile {
+
+// For the first listing after the start, before anything is decided. One thread at a time; the
+// answers of the runtime may come on any.
+class ContainerAdopter {
+ public:
+  // `findings`: what the start found in place of the state files. All references outlive this
+  // object; the runtime client is stopped before it is destroyed.
+  ContainerAdopter(const admission::Node& node, allocation::AllocationManager& allocation,
+                   const ContainerRegistry& registry, RuntimeClient& runtime,
+                   const cgroup::CgroupTree& cgroups, Conditions& conditions,
+                   allocation::StateFindings findings);
+  ContainerAdopter(const ContainerAdopter&) = delete;
+  ContainerAdopter& operator=(const ContainerAdopter&) = delete;
+
+  // Asks the runtime for the CPUs of each container whose mark says more than the state has. Calls
+  // `ready` once, on any thread; perhaps at once. Then call Finish.
+  void Begin(const RuntimeListing& listing, std::function<void()> ready);
+
+  // Reads the containers' cgroups and adopts the containers (admission::Adopt). Reports
+  // StateRebuilt and AssignmentUnknown. Waits for the decision thread and for cgroup files, not for
+  // the disk: a crash before the assignments are saved has them adopted again. Returns the
+  // resources of adopted devices. Errors: of the runtime; nothing has been changed. Begin again
+  // with another listing.
+  Result<std::set<std::string>> Finish(const RuntimeListing& listing);
+
+ private:
+  struct Pending {
+    admission::MarkedContainer container;
+    std::string cgroup;  // its path; empty: not known
+  };
+  // Shared with the callback that waits for the runtime.
+  struct Questions {
+    std::vector<Pending> pending;
+    std::optional<Error> failure;
+    std::function<void()> ready;
+  };
+
+  void Ask(const std::shared_ptr<Questions>& questions, size_t next);
+  std::set<std::string> AbsentPods(const RuntimeListing& listing) const;
+  void Report(const RuntimeListing& listing, const admission::Adoption& adoption);
+
+  const admission::Node& node_;
+  allocation::AllocationManager& allocation_;
+  const ContainerRegistry& registry_;
+  RuntimeClient& runtime_;
+  const cgroup::CgroupTree& cgroups_;
+  Conditions& conditions_;
+  const allocation::StateFindings findings_;
+  std::shared_ptr<Questions> questions_;
+  std::vector<admission::AdoptionNote> unreadable_;  // marks
+};
+
+}  // namespace alignd::reconcile

@@ -1,0 +1,81 @@
+#include "alignd/checkpoint/mark_annotation.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace alignd::checkpoint {
+namespace {
+
+const ContainerKey kMarkedKey{"uid", "app"};
+
+admission::AssignmentMark FullMark() {
+  admission::AssignmentMark mark;
+  mark.cpus = {1, 2, 3};
+  mark.original = {1};
+  mark.memory = {{{0, 1}, "hugepages-2Mi", 4096}, {{0, 1}, "memory", 1 << 30}};
+  mark.devices["a.com/gpu"] = {{-1, {"x"}}, {0, {"gpu0", "gpu1"}}};
+  mark.pod_cpus = {1, 2, 3, 4};
+  mark.pod_memory = {{{0, 1}, "memory", uint64_t{2} << 30}};
+  mark.is_init = true;
+  return mark;
+}
+
+TEST(MarkAnnotationTest, IsReadAsItWasWritten) {
+  const std::string text = FormatMark(kMarkedKey, FullMark());
+  const auto read = ParseMark(kMarkedKey, text);
+  ASSERT_TRUE(read.ok()) << read.error().Text();
+  EXPECT_EQ(*read, FullMark());
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+}
+
+// Written by this version: the marks of running containers must be readable for later ones.
+TEST(MarkAnnotationTest, KeepsItsText) {
+  admission::AssignmentMark mark;
+  mark.cpus = {1, 2, 3};
+  const std::string text =
+      R"({"version":1,"podUID":"uid","container":"app","role":"","cpus":"1-3",)"
+      R"("originalCPUs":"","podCPUs":"","checksum":805333280})";
+  EXPECT_EQ(FormatMark(kMarkedKey, mark), text);
+  EXPECT_EQ(ParseMark(kMarkedKey, text).value(), mark);
+}
+
+TEST(MarkAnnotationTest, RefusesEveryChangedByte) {
+  const std::string text = FormatMark(kMarkedKey, FullMark());
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string changed = text;
+    changed[i] = changed[i] == '0' ? '1' : '0';
+    const auto read = ParseMark(kMarkedKey, changed);
+    // A changed name of a key is an unknown field or another one; only the same content is read.
+    EXPECT_TRUE(!read.ok() || *read == FullMark()) << changed;
+    EXPECT_FALSE(ParseMark(kMarkedKey, text.substr(0, i)).ok()) << i;
+  }
+}
+
+TEST(MarkAnnotationTest, RefusesTheMarkOfAnotherContainer) {
+  const auto read = ParseMark({"uid", "other"}, FormatMark(kMarkedKey, FullMark()));
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().message, "it is that of container app of pod uid");
+}
+
+TEST(MarkAnnotationTest, RefusesAnotherVersionByItsNumber) {
+  const auto read = ParseMark(kMarkedKey, R"({"version":2,"allocation":"1-3"})");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(read.error().message, "its version is 2, and this alignd reads 1 only");
+}
+
+TEST(MarkAnnotationTest, RefusesAMarkThatSaysNothing) {
+  const auto read = ParseMark(kMarkedKey, FormatMark(kMarkedKey, {}));
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().message, "it has no assignment");
+  admission::AssignmentMark without_nodes;
+  without_nodes.memory = {{{}, "memory", 1}};
+  EXPECT_FALSE(ParseMark(kMarkedKey, FormatMark(kMarkedKey, without_nodes)).ok());
+  admission::AssignmentMark without_ids;
+  without_ids.devices["a.com/gpu"];
+  EXPECT_FALSE(ParseMark(kMarkedKey, FormatMark(kMarkedKey, without_ids)).ok());
+}
+
+}  // namespace
+}  // namespace alignd::checkpoint
