@@ -204,7 +204,7 @@ configure_clang() {
 
 build_clang() {
   configure_clang &&
-    build clang core_test conformance_test edge_test include_rules_test threads_test component_test
+    build clang core_test conformance_test edge_test include_rules_test threads_test component_test e2e_node_test
 }
 
 stage_clang() {

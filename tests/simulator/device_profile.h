@@ -51,6 +51,7 @@ struct DeviceProfile {
 
   bool prefers_allocation = false;
   bool pre_start_required = false;
+  bool options_fail = false;  // GetDevicePluginOptions ends with an error
 
   // `socket`, or by default a name such as `nvidia.com_gpu.sock`.
   std::string SocketName() const;

@@ -51,7 +51,11 @@ std::vector<std::vector<std::string>> DevicePlugin::Service::pre_starts() const 
 grpc::ServerUnaryReactor* DevicePlugin::Service::GetDevicePluginOptions(
     grpc::CallbackServerContext* context, const v1beta1::Empty* /*request*/,
     v1beta1::DevicePluginOptions* response) {
-  return Reply(context, Manner::kAnswer, [&] {
+  const bool fails = [this] {
+    const MutexLock lock(mutex_);
+    return profile_.options_fail;
+  }();
+  return Reply(context, fails ? Manner::kFail : Manner::kAnswer, [&] {
     const MutexLock lock(mutex_);
     response->set_get_preferred_allocation_available(profile_.prefers_allocation);
     response->set_pre_start_required(profile_.pre_start_required);

@@ -18,7 +18,6 @@ namespace v1 = runtime::v1;
 constexpr int64_t kSharesPerCpu = 1024;
 constexpr int64_t kMinShares = 2;
 constexpr int64_t kMaxShares = 262144;
-constexpr int64_t kPeriod = 100'000;  // microseconds
 constexpr int64_t kMinQuota = 1'000;
 constexpr int64_t kMillisPerCpu = 1'000;
 
@@ -44,13 +43,13 @@ Amounts AmountsOf(const Resources& resources) {
           memory == nullptr ? 0 : memory->Value()};
 }
 
-// Source: kuberuntime_container_linux.go, calculateLinuxResources.
-void Fill(const Amounts& amounts, v1::LinuxContainerResources& to) {
+// `period` in microseconds. Source: kuberuntime_container_linux.go, calculateLinuxResources.
+void Fill(const Amounts& amounts, int64_t period, v1::LinuxContainerResources& to) {
   const int64_t limit = amounts.cpu_limit_millis.value_or(0);
   const int64_t request = amounts.cpu_request_millis.value_or(limit);
   to.set_cpu_shares(std::clamp(request * kSharesPerCpu / kMillisPerCpu, kMinShares, kMaxShares));
-  to.set_cpu_period(kPeriod);
-  if (limit > 0) to.set_cpu_quota(std::max(limit * kPeriod / kMillisPerCpu, kMinQuota));
+  to.set_cpu_period(period);
+  if (limit > 0) to.set_cpu_quota(std::max(limit * period / kMillisPerCpu, kMinQuota));
   to.set_memory_limit_in_bytes(amounts.memory_limit_bytes);
 }
 
@@ -183,7 +182,7 @@ v1::PodSandboxConfig MakeSandboxConfig(const PodManifest& manifest,
   *linux_config.mutable_security_context()->mutable_namespace_options() = Namespaces(manifest);
   linux_config.mutable_overhead();
   Fill(AmountsOf(Resources{Sum(pod, &Resources::requests), Sum(pod, &Resources::limits)}),
-       *linux_config.mutable_resources());
+       settings.cpu_period, *linux_config.mutable_resources());
   return config;
 }
 
@@ -213,7 +212,7 @@ v1::ContainerConfig MakeContainerConfig(const PodManifest& manifest, const Conta
   config.set_log_path(container.name + "/0.log");
 
   v1::LinuxContainerResources& resources = *config.mutable_linux()->mutable_resources();
-  Fill(AmountsOf(manifest.pod, container), resources);
+  Fill(AmountsOf(manifest.pod, container), host.cpu_period, resources);
   if (host.limits_swap) {
     resources.set_memory_swap_limit_in_bytes(resources.memory_limit_in_bytes());
   }
@@ -221,8 +220,12 @@ v1::ContainerConfig MakeContainerConfig(const PodManifest& manifest, const Conta
   for (const int64_t kb : host.hugepage_sizes_kb) {
     v1::HugepageLimit& pages = *resources.add_hugepage_limits();
     pages.set_page_size(PageSize(kb, "KB", "MB", "GB"));
-    const Quantity* const limit =
-        Find(container.resources.limits, "hugepages-" + PageSize(kb, "Ki", "Mi", "Gi"));
+    // The container's own, else the pod's.
+    const std::string name = "hugepages-" + PageSize(kb, "Ki", "Mi", "Gi");
+    const Quantity* limit = Find(container.resources.limits, name);
+    if (limit == nullptr && manifest.pod.pod_level) {
+      limit = Find(manifest.pod.pod_level->limits, name);
+    }
     if (limit != nullptr) pages.set_limit(static_cast<uint64_t>(limit->Value()));
   }
   *config.mutable_linux()->mutable_security_context()->mutable_namespace_options() =
@@ -236,7 +239,7 @@ v1::LinuxContainerResources MakeResizedResources(int64_t shares, int64_t memory_
   Fill({.cpu_request_millis = millis,
         .cpu_limit_millis = millis,
         .memory_limit_bytes = memory_bytes},
-       resources);
+       KubeletHost().cpu_period, resources);
   resources.set_cpu_shares(shares);
   return resources;
 }

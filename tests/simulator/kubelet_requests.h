@@ -17,6 +17,7 @@ struct KubeletHost {
   int64_t memory_bytes = 0;                // decides the OOM scores of Burstable pods
   std::vector<int64_t> hugepage_sizes_kb;  // every container gets a limit for each
   bool limits_swap = false;                // cgroup v1 with swap accounting
+  int64_t cpu_period = 100'000;            // microseconds: cpuCFSQuotaPeriod
 };
 
 // This machine. Unknown values are omitted.
@@ -29,6 +30,7 @@ struct KubeletSettings {
   // Adds alignd.io/resources to each pod without it, as a controller that creates pods for alignd
   // does.
   bool annotate_resources = true;
+  int64_t cpu_period = 100'000;  // as that of KubeletHost
 };
 
 // `/kubepods/pod<uid>`, or with the QoS class between; below the cgroup root.
