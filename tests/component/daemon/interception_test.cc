@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/checkpoint/mark_annotation.h"
 #include "daemon_fixture.h"
 
 namespace alignd::daemon {
@@ -61,6 +62,7 @@ TEST_F(Interception, CreateKeepsWhatItDoesNotKnow) {
   v1::CreateContainerRequest heard;
   ASSERT_TRUE(heard.ParseFromString(runtime_->Requests("CreateContainer").back().bytes));
   EXPECT_EQ(heard.config().linux().resources().cpuset_cpus(), "1-3");
+  EXPECT_EQ(heard.mutable_config()->mutable_annotations()->erase(checkpoint::kMarkAnnotation), 1U);
   ClearWhatIsAssigned(*heard.mutable_config()->mutable_linux()->mutable_resources());
   ClearWhatIsAssigned(*request.mutable_config()->mutable_linux()->mutable_resources());
   EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
@@ -367,11 +369,14 @@ TEST_F(BesideRawRuntime, RestoredContainersGetWhatCreateContainerGives) {
   EXPECT_EQ(resources(1).cpu_quota(), -1);
   EXPECT_EQ(resources(2).cpuset_cpus(), "0,4-27");
   EXPECT_EQ(resources(2).cpu_quota(), 0);
+  size_t marks = 0;
   for (v1::RestorePodRequest* message : {&heard, &request}) {
     for (v1::ContainerConfig& config : *message->mutable_container_configs()) {
       ClearWhatIsAssigned(*config.mutable_linux()->mutable_resources());
+      marks += config.mutable_annotations()->erase(checkpoint::kMarkAnnotation);
     }
   }
+  EXPECT_EQ(marks, 2U);  // the debug container is of the shared pool
   EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
   EXPECT_NE(State().find(R"("restored":{"a":"1-2","b":"3"})"), std::string::npos) << State();
   // The other container leaves the exclusive CPUs before the first one starts.
