@@ -26,7 +26,7 @@ void AddToList(const std::string& text, std::string& list) {
   list += (list.empty() ? "" : ", ") + text;
 }
 
-std::string NodesOf(const std::vector<memorymanager::Block>& blocks) {
+std::string NodeList(const std::vector<memorymanager::Block>& blocks) {
   std::set<int> nodes;
   for (const auto& block : blocks)
     nodes.insert(block.numa_affinity.begin(), block.numa_affinity.end());
@@ -53,7 +53,7 @@ void AdoptMemory(const Node& node, const std::vector<MarkedContainer>& container
       }
       if (adopted.ok()) adopted = memorymanager::AdoptContainer(container.key, mark.memory, state);
       if (adopted.ok()) {
-        AddToList("memory of NUMA nodes " + NodesOf(mark.memory), texts[i]);
+        AddToList("memory of NUMA nodes " + NodeList(mark.memory), texts[i]);
       } else if (runs) {
         adoption.unknown.push_back({container.id, container.key, container.pod,
                                     "its memory counts as free: " + adopted.error().message});
