@@ -19,7 +19,7 @@ cpumanager::CpuState CpusOfOnePod() {
   return state;
 }
 
-memorymanager::MemoryState MemoryOfOnePod() {
+memorymanager::MemoryState SavedMemory() {
   memorymanager::MemoryState state;
   state.machine[0] = {.number_of_assignments = 1,
                       .tables = {{"memory",
@@ -44,9 +44,8 @@ TEST(Convert, WritesTheFormOfTheRelease) {
   const std::string plain_cpu = FormatCpuCheckpoint("static", CpusOfOnePod(), StateForm::kPlain);
   const std::string data_cpu = FormatCpuCheckpoint("static", CpusOfOnePod(), StateForm::kData);
   const std::string plain_memory =
-      FormatMemoryCheckpoint("Static", MemoryOfOnePod(), StateForm::kPlain);
-  const std::string data_memory =
-      FormatMemoryCheckpoint("Static", MemoryOfOnePod(), StateForm::kData);
+      FormatMemoryCheckpoint("Static", SavedMemory(), StateForm::kPlain);
+  const std::string data_memory = FormatMemoryCheckpoint("Static", SavedMemory(), StateForm::kData);
   ASSERT_NE(plain_cpu, data_cpu);
   for (const std::string& cpu : {plain_cpu, data_cpu}) {
     for (const char* const old : {"1.20", "1.24", "1.36"}) {
@@ -73,7 +72,7 @@ TEST(Convert, RefusesPodsAsAWholeInOlderReleases) {
 }
 
 TEST(Convert, RefusesPinnedMemoryIn1_20) {
-  const std::string pinned = FormatMemoryCheckpoint("Static", MemoryOfOnePod(), StateForm::kPlain);
+  const std::string pinned = FormatMemoryCheckpoint("Static", SavedMemory(), StateForm::kPlain);
   EXPECT_EQ(Converted(CheckpointKind::kMemory, pinned, "1.20"),
             "kubelet 1.20 has no memory manager, and containers of these pods have pinned memory: "
             "uid; let these pods end first, or convert to a later release");

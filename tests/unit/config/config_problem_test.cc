@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/nearest_name.h"
-
 namespace alignd {
 namespace {
 
@@ -60,14 +58,13 @@ TEST(ConfigProblem, ALongValueIsCut) {
   EXPECT_LT(read.problems.front().value.size(), 300u);
 }
 
-TEST(NearestName, IsOneThatIsMeant) {
+TEST(SuggestName, IsOneThatIsMeant) {
   const std::vector<std::string_view> names = {"full-pcpus-only", "align-by-socket", "pod"};
-  EXPECT_EQ(NearestName("full-pcpu-only", names), "full-pcpus-only");
-  EXPECT_EQ(NearestName("Align-By-Socket", names), "align-by-socket");
-  EXPECT_EQ(NearestName("strict-cpu-reservation", names), "");
-  EXPECT_EQ(NearestName("", names), "");  // as far from "pod" as "pod" is long
+  EXPECT_EQ(SuggestName("full-pcpu-only", names, "none"), "did you mean full-pcpus-only?");
+  EXPECT_EQ(SuggestName("Align-By-Socket", names, "none"), "did you mean align-by-socket?");
+  EXPECT_EQ(SuggestName("strict-cpu-reservation", names, "none"), "none");
+  EXPECT_EQ(SuggestName("", names, "none"), "none");  // as far from "pod" as "pod" is long
   EXPECT_EQ(SuggestName("podd", names, "none"), "did you mean pod?");
-  EXPECT_EQ(SuggestName("container", names, "none"), "none");
 }
 
 }  // namespace
