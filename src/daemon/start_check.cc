@@ -141,6 +141,15 @@ void CheckState(const Options& options, host::FileCalls& calls, StartCheck& chec
   check.saved = saved ? SavedStateCheck::kUsable : SavedStateCheck::kUnusable;
   if (!saved) return;
   check.state = std::move(saved->state);
+  for (const allocation::BadFile& bad : saved->findings.bad) {
+    check.warnings.push_back(
+        {bad.file,
+         "",
+         "",
+         {ErrorCode::kCorrupt, bad.why + "; a start keeps the file under another name",
+          "start alignd, which rebuilds what the file had from the running containers; or restore "
+          "the file from a copy first"}});
+  }
   if (saved->bypass->state() == reconcile::Bypass::State::kOff) return;
   check.warnings.push_back({options.state_dir / reconcile::Bypass::kFileName,
                             "",

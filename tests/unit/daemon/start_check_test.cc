@@ -159,6 +159,7 @@ TEST_F(StartCheckTest, FindsAllProblemsOfTheSavedState) {
   tree_.Write({"state/memory_manager_state", "damaged"});
   tree_.Write({"state/device_bindings", "damaged"});
   tree_.Write({"state/device-plugins/kubelet_internal_checkpoint", "damaged"});
+  options_.on_bad_state = allocation::OnBadState::kRefuse;
   const StartCheck check = Check();
   EXPECT_EQ(check.ExitStatus(), 1);
   EXPECT_EQ(check.saved, SavedStateCheck::kUnusable);
@@ -170,6 +171,26 @@ TEST_F(StartCheckTest, FindsAllProblemsOfTheSavedState) {
   EXPECT_EQ(files, (std::vector<std::string>{"memory_manager_state", "kubelet_internal_checkpoint",
                                              "device_bindings"}));
   EXPECT_NE(TextOf(check).find("cannot be carried over"), std::string::npos);
+}
+
+TEST_F(StartCheckTest, WarnsOfFilesThatAStartRebuilds) {
+  SaveState();
+  const std::vector<std::string> names = {
+      "cpu_manager_state", "cpu_originals", "memory_manager_state",
+      "device-plugins/kubelet_internal_checkpoint", "device_bindings"};
+  for (const std::string& name : names) tree_.Write({"state/" + name, "damaged"});
+  const StartCheck check = Check();
+  EXPECT_EQ(check.ExitStatus(), 2) << TextOf(check);
+  EXPECT_EQ(check.saved, SavedStateCheck::kUsable);
+  std::vector<std::string> warned;
+  for (const StartProblem& warning : check.warnings) {
+    warned.push_back(fs::relative(warning.file, options_.state_dir));
+    EXPECT_FALSE(warning.error.remedy.empty()) << warning.error.message;
+  }
+  EXPECT_EQ(warned, names);
+  for (const std::string& name : names) {
+    EXPECT_EQ(host::ReadFile(options_.state_dir / name).value(), "damaged");
+  }
 }
 
 // Another policy than the one under which it was saved.
