@@ -43,4 +43,13 @@ std::string DescribeAssignedDevices(const control::v1::ContainerAssignment& cont
   return text;
 }
 
+std::string DescribeWholePod(const control::v1::WholePod& pod) {
+  std::string text = pod.cpus().empty() ? "" : "CPUs " + pod.cpus();
+  for (const control::v1::MemoryBlock& block : pod.memory()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(block.bytes()) + " bytes of " +
+            block.type() + " of NUMA " + Joined(block.numa());
+  }
+  return text;
+}
+
 }  // namespace alignd::cli

@@ -36,15 +36,6 @@ std::string DescribeAssignment(const v1::ContainerAssignment& assignment) {
   return text;
 }
 
-std::string DescribeWholePod(const v1::WholePod& pod) {
-  std::string text = pod.cpus().empty() ? "" : "CPUs " + pod.cpus();
-  for (const v1::MemoryBlock& block : pod.memory()) {
-    text += (text.empty() ? "" : ", ") + std::to_string(block.bytes()) + " bytes of " +
-            block.type() + " of NUMA " + Joined(block.numa());
-  }
-  return text;
-}
-
 void PrintExplanation(const v1::ContainerDecision& container, const std::string& indent,
                       std::ostream& out) {
   for (const v1::ResourceHints& hints : container.hints()) {
