@@ -216,7 +216,7 @@ Result<Done> CheckCase(const Case& row) {
 Result<Case> CaseOf(const Json& json) {
   const Result<Done> known =
       OnlyKnown(json,
-                {"id", "suite", "file", "number", "about", "verdict", "reason", "difference", "in",
+                {"id", "suite", "file", "number", "about", "verdict", "reason", "difference",
                  "machine", "config", "flags", "steps"},
                 "the row");
   if (!known.ok()) return known.error();
@@ -230,12 +230,10 @@ Result<Case> CaseOf(const Json& json) {
            .verdict = *verdict,
            .reason = json.value("reason", ""),
            .difference = json.value("difference", ""),
-           .simulated = json.contains("in"),
            .machine = json.value("machine", ""),
            .config = json.value("config", Json::object()),
            .flags = json.value("flags", Json::object()),
            .steps = {}};
-  if (row.simulated && json["in"] != "simulation") return Fault(row.id + ": unknown place in");
   for (const Json& step : json.value("steps", Json::array())) row.steps.push_back(step);
   const Result<Done> checked = CheckCase(row);
   if (!checked.ok()) return checked.error().In(row.id);

@@ -35,7 +35,6 @@ struct Case {
   Verdict verdict = Verdict::kRun;
   std::string reason;      // of every verdict but kRun
   std::string difference;  // of kWeakness: the first cell of a row of docs/differences.md
-  bool simulated = false;  // decided by the core alone (scenario::Simulation): member `in`
   std::string machine;     // a name of machines.json
   Json config;             // KubeletConfiguration, without apiVersion and kind
   Json flags;              // of alignd, by name without dashes

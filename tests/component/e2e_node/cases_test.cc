@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "node_fixture.h"
-#include "simulated_node.h"
 
 namespace alignd::node_suites {
 namespace {
@@ -49,10 +48,6 @@ class NodeSuites : public NodeFixture, public ::testing::WithParamInterface<Case
 TEST_P(NodeSuites, Holds) {
   const auto machine = Machines().find(GetParam().machine);
   ASSERT_NE(machine, Machines().end()) << "no machine " << GetParam().machine;
-  if (GetParam().simulated) {
-    EXPECT_EQ(SimulatedNode().RunSteps(GetParam(), machine->second), "");
-    return;
-  }
   RunSteps(GetParam(), machine->second);
 }
 
