@@ -15,6 +15,7 @@
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/memorymanager/fit_to_machine.h"
 #include "alignd/memorymanager/static_policy.h"
+#include "allocation/load_errors.h"
 #include "allocation/state_limits.h"
 #include "host/file.h"
 
@@ -24,19 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using admission::Node;
 using admission::NodeState;
-
-// The kubelet's text with the file in front, and alignd's remedy instead of "drain this node".
-Error NotRestored(const Error& error, const fs::path& path, std::string remedy) {
-  Error out = error.In("could not restore state from checkpoint").In("load " + path.string());
-  out.remedy = std::move(remedy);
-  return out;
-}
-
-Error NotValid(const Error& error, const fs::path& path, std::string remedy) {
-  Error out = error.In("load " + path.string());
-  out.remedy = std::move(remedy);
-  return out;
-}
 
 Result<Done> RequireSound(const std::vector<std::string>& broken, const fs::path& path,
                           const std::string& remedy) {
@@ -62,32 +50,32 @@ std::string ForgetPods(const Node& node, const fs::path& path, const char* what,
          pods + "; let them end under that kubelet first; or ";
 }
 
+template <typename State>
+std::vector<std::string> WithoutContainer(const State& state) {
+  std::vector<std::string> uids;
+  for (const auto& [uid, whole] : state.pods) {
+    if (!state.assignments.contains(uid)) uids.push_back(uid);
+  }
+  return uids;
+}
+
 // A kubelet writes what a pod has as a whole before the parts of its containers. If it ended in
 // between, no container runs on these CPUs.
 void ReleaseUnused(const fs::path& path, cpumanager::CpuState& state) {
-  std::vector<std::string> unused;
-  for (const auto& [uid, cpus] : state.pods) {
-    if (!state.assignments.contains(uid)) unused.push_back(uid);
-  }
-  for (const std::string& uid : unused) {
+  for (const std::string& uid : WithoutContainer(state)) {
     spdlog::warn("{}: pod {} has CPUs {} as a whole and no container: they are free again",
                  path.string(), uid, state.pods.at(uid).ToString());
     cpumanager::ReleasePod(uid, state);
   }
 }
 
-// The file is of another policy. That is a change of the configuration, under which nothing is
-// rebuilt; but a name of no policy shows that the file is none of a kubelet or of alignd.
-Error OfOtherPolicy(const Error& error, const std::string& policy, bool is_known,
-                    const char* setting, const fs::path& path, const char* loss) {
-  if (is_known) {
-    return NotRestored(error, path,
-                       std::string("set ") + setting + " to \"" + policy + "\", or remove " +
-                           path.string() + "; the node needs no draining, but " + loss);
+// As above. The state has been validated: what is given back must have been booked.
+void ReleaseUnused(const fs::path& path, memorymanager::MemoryState& state) {
+  for (const std::string& uid : WithoutContainer(state)) {
+    spdlog::warn("{}: pod {} has memory as a whole and no container: it is free again",
+                 path.string(), uid);
+    memorymanager::ReleasePod(uid, state);
   }
-  Error corrupt = NotRestored(error, path, RebuildRemedy(path));
-  corrupt.code = ErrorCode::kCorrupt;
-  return corrupt;
 }
 
 }  // namespace
@@ -311,6 +299,12 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& st
   cpumanager::DropStalePods(state);
   ReleaseUnused(cpu_.path, state);
   const Result<Done> valid = cpumanager::ValidateLoaded(node.machine, *node.cpu, state);
+  if (!valid.ok() && valid.error().code == ErrorCode::kInvalidArgument) {
+    return OfOtherReservations(valid.error(),
+                               "reservedSystemCPUs (or kubeReserved and systemReserved) and "
+                               "strict-cpu-reservation",
+                               cpu_.path);
+  }
   if (!valid.ok()) return NotValid(valid.error(), cpu_.path, remedy);
   return RequireSound(cpumanager::BrokenInvariants(node.machine, *node.cpu, state), cpu_.path,
                       remedy);
@@ -345,6 +339,9 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
   const Result<Done> valid = memorymanager::ValidateLoaded(node.machine, *node.memory, state);
   if (!valid.ok()) {
     auto fitted = memorymanager::FitToMachine(node.machine, *node.memory, state);
+    if (!fitted && memorymanager::IsOfOtherReservations(node.machine, *node.memory, state)) {
+      return OfOtherReservations(valid.error(), "reservedMemory", memory_.path);
+    }
     if (!fitted) return NotValid(valid.error(), memory_.path, remedy);
     spdlog::warn(
         "{}: the memory of the NUMA nodes has changed since this was saved, as after a boot; the "
@@ -352,6 +349,7 @@ Result<Done> CheckpointStore::LoadMemory(const Node& node, memorymanager::Memory
         memory_.path.string());
     state = *std::move(fitted);
   }
+  ReleaseUnused(memory_.path, state);
   return RequireSound(memorymanager::BrokenInvariants(node.machine, *node.memory, state),
                       memory_.path, remedy);
 }

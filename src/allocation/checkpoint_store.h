@@ -49,15 +49,16 @@ class CheckpointStore {
   // means the initial state. Makes missing directories and removes temporary files of a crash. Then
   // writes the missing files, so that a read-only directory is found now.
   // A file that cannot be used ends the start, or with kRebuild is set aside and counts as missing:
-  // see findings(). A file of another policy always ends it: that is a change of the configuration.
-  // Errors: kCorrupt (of a file that cannot be used) or kInvalidArgument (another policy) with the
-  // kubelet's text, naming the file and the remedy; kIo. Existing files are unchanged then. Source:
-  // kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go, restoreState;
-  // memorymanager/state/state_checkpoint.go; devicemanager/manager.go, readCheckpoint. Differs: a
-  // damaged device file is an error, too. The kubelet logs it and starts with all devices free,
-  // also those of running containers, and assigns them again. A file in which two pods have the
-  // same CPU or device is also an error. NUMA nodes may have more or less memory than before
-  // (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
+  // see findings(). A sound file of another policy or of other reservations for the system always
+  // ends it: that is a change of the configuration.
+  // Errors: kCorrupt (of a file that cannot be used) or kInvalidArgument (another policy, other
+  // reservations) with the kubelet's text, naming the file and the remedy; kIo. Existing files are
+  // unchanged then. Source: kubelet pkg/kubelet/cm/cpumanager/state/state_checkpoint.go,
+  // restoreState; memorymanager/state/state_checkpoint.go; devicemanager/manager.go,
+  // readCheckpoint. Differs: a damaged device file is an error, too. The kubelet logs it and starts
+  // with all devices free, also those of running containers, and assigns them again. A file in
+  // which two pods have the same CPU or device is also an error. NUMA nodes may have more or less
+  // memory than before (memorymanager::FitToMachine). cpu_originals: as OriginalsFile::Load.
   Result<admission::NodeState> Load(const admission::Node& node,
                                     OnBadState on_bad = OnBadState::kRefuse);
 

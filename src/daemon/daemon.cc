@@ -89,7 +89,8 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<cgroup::CgroupTree> cgroups,
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::shared_ptr<host::EventLoop> events, std::shared_ptr<host::EventLoop> services,
-                std::shared_ptr<grpc::Channel> runtime, const Options& options)
+                std::shared_ptr<grpc::Channel> runtime, allocation::StateFindings findings,
+                const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(saved.store)),
@@ -104,7 +105,7 @@ class RunningDaemon final : public Daemon {
         kubelet_watch_(conditions_, options.kubelet_grace, options.listen),
         runtime_(runtime, options.runtime_timeout),
         reconciler_({background_, io_, events_}, node_, allocation_, registry_, runtime_, *cgroups_,
-                    conditions_, ReconcilerOptions(options, std::move(saved.findings))),
+                    conditions_, ReconcilerOptions(options, std::move(findings))),
         plugins_(PluginSettingsOf(options), relay_, background_),
         mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
                           DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
@@ -396,7 +397,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   Result<std::unique_ptr<podsource::ResourceSource>> sources = MakeSources(options, *cgroups);
   if (!sources.ok()) return sources.error();
   std::vector<StartProblem> problems;
-  std::optional<SavedState> saved = LoadState(options, node, problems);
+  allocation::StateFindings findings;
+  std::optional<SavedState> saved = LoadState(options, node, problems, findings);
+  LogSetAside(findings);
   if (!saved) return problems.front().AsError();
   Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
   if (!events.ok()) return events.error();
@@ -408,7 +411,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   LogWarnings(FindDirectoryWarnings(options));
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(handover.lock), node, *std::move(saved), std::move(cgroups), *std::move(sources),
-      *std::move(events), *std::move(services), *std::move(runtime), options);
+      *std::move(events), *std::move(services), *std::move(runtime), std::move(findings), options);
   const Result<Done> serving = daemon->Serve(options, changer, std::move(handover));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

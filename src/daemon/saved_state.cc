@@ -1,5 +1,7 @@
 #include "daemon/saved_state.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -36,6 +38,24 @@ Result<std::unique_ptr<mirror::BindingTable>> LoadBindings(const std::filesystem
   return mirror::BindingTable::Absent(file, calls);
 }
 
+// Nothing is rebuilt with the feature gate: a mark does not say which container of a pod as a whole
+// has which of its parts.
+OnBadState OnBad(const Options& options, const admission::Node& node) {
+  return PodLevelResourceManagersOn(node.config) ? OnBadState::kRefuse : options.on_bad_state;
+}
+
+// With the feature gate, --on-bad-state is no remedy.
+void NameRemedies(const admission::Node& node, std::vector<StartProblem>& problems) {
+  if (!PodLevelResourceManagersOn(node.config)) return;
+  for (StartProblem& problem : problems) {
+    if (problem.error.code != ErrorCode::kCorrupt) continue;
+    problem.error.remedy =
+        "restore " + problem.file.string() +
+        " from a copy, or drain this node and remove it: with the feature gate "
+        "PodLevelResourceManagers, nothing is rebuilt from the running containers";
+  }
+}
+
 bool IsLost(const std::filesystem::path& file, const allocation::StateFindings& findings) {
   return std::ranges::find(findings.missing, file) != findings.missing.end() ||
          std::ranges::find(findings.bad, file, &allocation::BadFile::file) != findings.bad.end();
@@ -44,19 +64,20 @@ bool IsLost(const std::filesystem::path& file, const allocation::StateFindings& 
 }  // namespace
 
 std::optional<SavedState> LoadState(const Options& options, const admission::Node& node,
-                                    std::vector<StartProblem>& problems, host::FileCalls& calls) {
+                                    std::vector<StartProblem>& problems,
+                                    allocation::StateFindings& findings, host::FileCalls& calls) {
+  const OnBadState on_bad = OnBad(options, node);
   const std::filesystem::path& directory = options.state_dir;
   const allocation::StatePaths paths{directory, options.DevicePluginDir()};
   auto store = std::make_unique<allocation::CheckpointStore>(paths, calls);
   std::vector<allocation::FileProblem> of_files;
-  std::optional<admission::NodeState> state = store->Load(node, of_files, options.on_bad_state);
+  std::optional<admission::NodeState> state = store->Load(node, of_files, on_bad);
   for (allocation::FileProblem& problem : of_files) {
     problems.push_back({std::move(problem.file), "", "", std::move(problem.error)});
   }
-  allocation::StateFindings findings = store->findings();
+  findings = store->findings();
   const std::filesystem::path binding_file = directory / checkpoint::kBindingFileName;
-  auto bindings = Take(LoadBindings(binding_file, options.on_bad_state, findings, calls),
-                       binding_file, problems);
+  auto bindings = Take(LoadBindings(binding_file, on_bad, findings, calls), binding_file, problems);
   bool is_retained = bindings && state;
   // Without the file of the devices, it is not known yet which bindings are left over.
   if (is_retained && !IsLost(paths.DeviceFile(), findings)) {
@@ -71,9 +92,17 @@ std::optional<SavedState> LoadState(const Options& options, const admission::Nod
     const std::filesystem::path file = directory / allocation::kBootFileName;
     boot = Take(allocation::BootRecord::Load(file, *std::move(running), calls), file, problems);
   }
+  NameRemedies(node, problems);
   if (!boot) return std::nullopt;
-  return SavedState{std::move(store), *std::move(state),  *std::move(bindings),
-                    *std::move(boot), *std::move(bypass), std::move(findings)};
+  return SavedState{std::move(store), *std::move(state), *std::move(bindings), *std::move(boot),
+                    *std::move(bypass)};
+}
+
+void LogSetAside(const allocation::StateFindings& findings) {
+  for (const allocation::BadFile& bad : findings.bad) {
+    spdlog::error("{} cannot be used and is kept as {}: {}", bad.file.string(), bad.kept.string(),
+                  bad.why);
+  }
 }
 
 }  // namespace alignd::daemon

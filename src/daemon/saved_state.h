@@ -24,16 +24,21 @@ struct SavedState {
   std::unique_ptr<mirror::BindingTable> bindings;
   std::unique_ptr<allocation::BootRecord> boot;
   std::unique_ptr<reconcile::Bypass> bypass;
-  allocation::StateFindings findings;
 };
 
 // Reads and verifies all files of the state directory and of the device plugins' directory, and
 // writes those that are missing. A file that cannot be used is set aside, or is a problem:
-// --on-bad-state. nullopt: `problems` has one for each file that ends the start.
+// --on-bad-state; with the feature gate PodLevelResourceManagers it is always a problem. nullopt:
+// `problems` has one for each file that ends the start. `findings` says in both cases which files
+// were set aside: that is to be logged at once.
 // `calls` outlives the result. The caller has locked the state directory, unless `calls` writes
 // nothing.
 std::optional<SavedState> LoadState(const Options& options, const admission::Node& node,
                                     std::vector<StartProblem>& problems,
+                                    allocation::StateFindings& findings,
                                     host::FileCalls& calls = host::FileCalls::System());
+
+// Logs each file that was set aside, with its name now: a crash must not hide it.
+void LogSetAside(const allocation::StateFindings& findings);
 
 }  // namespace alignd::daemon

@@ -137,11 +137,13 @@ void CheckState(const Options& options, host::FileCalls& calls, StartCheck& chec
     CheckDirectory("--state-dir", options.state_dir, calls, check);
     return;
   }
-  std::optional<SavedState> saved = LoadState(options, *check.node, check.problems, calls);
+  allocation::StateFindings findings;
+  std::optional<SavedState> saved =
+      LoadState(options, *check.node, check.problems, findings, calls);
   check.saved = saved ? SavedStateCheck::kUsable : SavedStateCheck::kUnusable;
   if (!saved) return;
   check.state = std::move(saved->state);
-  for (const allocation::BadFile& bad : saved->findings.bad) {
+  for (const allocation::BadFile& bad : findings.bad) {
     check.warnings.push_back(
         {bad.file,
          "",

@@ -66,6 +66,8 @@ ContainerAdopter::ContainerAdopter(const admission::Node& node,
 
 void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()> ready) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = allocation_.snapshot();
+  // Without a file that is lost, nothing says that one that does not run has not been released.
+  const bool adopts_ended = !findings_.bad.empty() || !findings_.missing.empty();
   questions_ = std::make_shared<Questions>();
   questions_->ready = std::move(ready);
   unreadable_.clear();
@@ -79,7 +81,7 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
       }
       continue;
     }
-    if (!marked.runs && mark->is_init) continue;
+    if (!marked.runs && (mark->is_init || !adopts_ended)) continue;
     if (!admission::IsIncomplete(node_, snapshot->state, marked.key, *mark)) continue;
     questions_->pending.push_back({.container = {.id = marked.id,
                                                  .key = marked.key,

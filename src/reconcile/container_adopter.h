@@ -33,7 +33,8 @@ class ContainerAdopter {
   ContainerAdopter(const ContainerAdopter&) = delete;
   ContainerAdopter& operator=(const ContainerAdopter&) = delete;
 
-  // Asks the runtime for the CPUs of each container whose mark says more than the state has. Calls
+  // Asks the runtime for the CPUs of each container whose mark says more than the state has; of
+  // those that do not run only if a file was missing or bad. Calls
   // `ready` once, on any thread; perhaps at once. Then call Finish.
   void Begin(const RuntimeListing& listing, std::function<void()> ready);
 

@@ -48,10 +48,13 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
 //
 // The mark says that CPUs are exclusive. Which ones, two of mark, runtime and cgroup must say; if
 // each says something else, the runtime's record is used, because a resize goes through it, and a
-// write of another program to the cgroup does not. Only CPUs that may be assigned are.
+// write of another program to the cgroup does not. Only CPUs that may be assigned are. Runtime and
+// cgroup are believed against the mark if they have all its CPUs, as after a resize, or as many
+// other ones, as after a move.
 //
 // If running containers of two pods claim one CPU or device, none of them gets what it claims, and
-// neither does another pod (CpuState::withheld, DeviceState::withheld). A container that has ended
+// neither does another pod (CpuState::withheld, DeviceState::withheld); nor the CPUs on which they
+// are according to runtime and cgroup. A container that has ended
 // gets only what no other claims. A device is adopted without the plugin's answer: the plugin is
 // asked again when the container is created again.
 Adoption Adopt(const Node& node, NodeState state, const std::set<std::string>& absent,

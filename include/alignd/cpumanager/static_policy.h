@@ -85,7 +85,8 @@ void DropClaim(const ContainerKey& key, CpuState& state);
 
 // Checks a state that was loaded from disk against the machine and the policy.
 // A state without default set and assignments passes: nothing was saved yet. Use InitialState then.
-// Errors: kCorrupt with the kubelet's text, without its prefix.
+// Errors: kCorrupt with the kubelet's text, without its prefix; kInvalidArgument if the state would
+// be valid with other reserved CPUs or another strict-cpu-reservation.
 // Source: policy_static.go, validateState.
 // Differs: with strict-cpu-reservation the default set may be empty if the assignments cover all
 // CPUs but the reserved ones; the kubelet cannot restart on a fully used node. CPUs that two pods

@@ -19,6 +19,11 @@ namespace alignd::memorymanager {
 std::optional<MemoryState> FitToMachine(const Machine& machine, const StaticPolicy& policy,
                                         const MemoryState& state);
 
+// Whether a state for which FitToMachine has no result is sound, on this machine, with other memory
+// reserved for the system: with what it says itself. That is a change of the configuration.
+bool IsOfOtherReservations(const Machine& machine, const StaticPolicy& policy,
+                           const MemoryState& state);
+
 // The same assignments with the reservations of `policy`. Containers whose memory their NUMA nodes
 // do not have then are in `refused`, with the reason; the result is without them. They are booked
 // in the order of their keys.

@@ -104,6 +104,15 @@ void AssignClaim(const Claim& claim, CpuState& state) {
   }
 }
 
+// Where a container whose claim is contested may be, except the CPUs that are assigned: those are
+// not free in any case.
+CpuSet Withholdable(const Node& node, const Claim& claim, const CpuState& state) {
+  const MarkedContainer& container = *claim.container;
+  const CpuSet assignable = node.cpu->Managed(node.machine) - node.cpu->reserved;
+  return ((claim.All() | container.record | container.cgroup) & assignable) -
+         OfOtherPods(state, container.key.pod_uid) - state.HeldBy(container.key.pod_uid);
+}
+
 // A container that was resized keeps the CPUs with which it was created.
 void AdoptOriginal(const MarkedContainer& container, CpuState& state) {
   const CpuSet* const assigned = state.Find(container.key);
@@ -136,6 +145,8 @@ FoundCpus FindCpus(const MarkedContainer& container) {
   if (record == mark || cgroup == mark) {
     return {mark, all + ": it is assigned those of its mark"};
   }
+  // The mark stays when alignd moves the container: to as many other CPUs.
+  if (record == cgroup && record.Count() == mark.Count()) return {record, ""};
   const CpuSet& resized = record.empty() ? cgroup : record;
   if (!resized.Contains(container.mark.Original())) {
     return {mark, all +
@@ -172,9 +183,7 @@ std::vector<CpuSet> AdoptCpus(const Node& node, const std::vector<MarkedContaine
   }
   for (const Claim& claim : claims) {
     if (!claim.is_contested || !claim.container->runs) continue;
-    const ContainerKey& key = claim.container->key;
-    // Containers of one pod may share CPUs.
-    cpumanager::Withhold(key, claim.All() - state.HeldBy(key.pod_uid), state);
+    cpumanager::Withhold(claim.container->key, Withholdable(node, claim, state), state);
   }
   for (const MarkedContainer& container : containers) AdoptOriginal(container, state);
   return given;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/memorymanager/adoption.h"
+#include "alignd/memorymanager/static_policy.h"
 #include "core/admission/adopted_cpus.h"
 
 namespace alignd::admission {
@@ -61,8 +62,11 @@ void AdoptMemory(const Node& node, const std::vector<MarkedContainer>& container
     }
   }
   // A pod whose containers do not fit into it has nothing as a whole.
-  erase_if(state.pods,
-           [&state](const auto& pod) { return !state.assignments.contains(pod.first); });
+  std::vector<std::string> unused;
+  for (const auto& [uid, blocks] : state.pods) {
+    if (!state.assignments.contains(uid)) unused.push_back(uid);
+  }
+  for (const std::string& uid : unused) memorymanager::ReleasePod(uid, state);
 }
 
 std::set<DeviceName> NamesOf(const std::map<std::string, DevicesPerNuma>& devices,

@@ -125,6 +125,7 @@ HintsByResource WholePodHints(const Machine& machine, const StaticPolicy& policy
 std::optional<Refusal> AllocateWholePod(const Machine& machine, const StaticPolicy& policy,
                                         const Pod& pod, const TopologyHint& affinity,
                                         CpuState& state) {
+  for (const Container& container : pod.containers) DropClaim({pod.uid, container.name}, state);
   const int64_t budget = PodCpuBudget(pod);
   if (budget == 0) return std::nullopt;
   if (const std::string text = WhyNoSharedCpus(pod, budget); !text.empty()) {

@@ -80,10 +80,8 @@ void CheckOriginals(const CpuState& state, std::vector<std::string>& broken) {
   }
 }
 
-}  // namespace
-
-Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
-                            const CpuState& state) {
+Result<Done> CheckLoaded(const Machine& machine, const StaticPolicy& policy,
+                         const CpuState& state) {
   const CpuSet managed = policy.Managed(machine);
   const CpuSet known = state.default_set | Assigned(state);
   if (state.default_set.empty()) {
@@ -101,6 +99,30 @@ Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
     return Corrupt("cpus " + Quoted(twice) + " are assigned to more than one pod");
   }
   return Done{};
+}
+
+// Whether a state that is not valid would be on this machine with other reserved CPUs, or another
+// strict-cpu-reservation. CPUs that a state with the present reservations lacks were added.
+bool IsOfOtherReservations(const Machine& machine, const StaticPolicy& policy,
+                           const CpuState& state) {
+  const CpuSet known = state.default_set | Assigned(state);
+  if (!machine.cpus().Contains(known) || !CheckEntries(state).ok()) return false;
+  if (!AssignedTwice(state).empty()) return false;
+  const CpuSet missing = machine.cpus() - known;
+  if (state.default_set.empty() && missing.empty()) return false;
+  if (policy.options.strict_cpu_reservation) return !missing.Contains(policy.reserved);
+  return missing.empty() || missing == policy.reserved;
+}
+
+}  // namespace
+
+Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
+                            const CpuState& state) {
+  const Result<Done> checked = CheckLoaded(machine, policy, state);
+  if (checked.ok() || !IsOfOtherReservations(machine, policy, state)) return checked;
+  Error error = checked.error();
+  error.code = ErrorCode::kInvalidArgument;
+  return error;
 }
 
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,

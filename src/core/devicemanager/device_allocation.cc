@@ -177,18 +177,36 @@ std::optional<Refusal> AllocateResource(const Machine& machine, const Pod& pod,
   return std::nullopt;
 }
 
+// Of the devices that the container is allocated. The others it may still use: a device cannot be
+// taken from a container that runs.
+void DropClaims(const ContainerKey& key, const std::string& resource, DeviceState& state) {
+  const DeviceAllocation* const allocation = state.Find(key, resource);
+  const auto claims = state.withheld.find(key);
+  if (allocation == nullptr || claims == state.withheld.end()) return;
+  auto by_resource = claims->second;
+  const auto claimed = by_resource.find(resource);
+  if (claimed == by_resource.end()) return;
+  claimed->second = Difference(claimed->second, allocation->Ids());
+  if (claimed->second.empty()) by_resource.erase(claimed);
+  if (by_resource.empty()) {
+    state.withheld.erase(key);
+  } else {
+    state.withheld[key] = std::move(by_resource);
+  }
+}
+
 }  // namespace
 
 std::optional<Refusal> Allocate(const Machine& machine, const Pod& pod, const Container& container,
                                 const TopologyHint& affinity,
                                 const PreferredAllocationFn& preferred, DeviceState& state) {
   const ContainerKey key{pod.uid, container.name};
-  state.withheld.erase(key);
   for (const auto& [resource, requested] : RequestOf(state, container)) {
     if (std::optional<Refusal> refusal =
             AllocateResource(machine, pod, key, resource, requested, affinity, preferred, state)) {
       return refusal;
     }
+    DropClaims(key, resource, state);
   }
   return std::nullopt;
 }

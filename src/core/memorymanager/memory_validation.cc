@@ -231,6 +231,28 @@ std::optional<MemoryState> FitToMachine(const Machine& machine, const StaticPoli
   return fitted;
 }
 
+bool IsOfOtherReservations(const Machine& machine, const StaticPolicy& policy,
+                           const MemoryState& state) {
+  StaticPolicy saved;
+  bool differs = false;
+  const std::map<int, NumaMemory> now = InitialState(machine, policy).machine;
+  for (const auto& [id, node] : state.machine) {
+    const auto of_node = now.find(id);
+    if (of_node == now.end()) return false;
+    for (const auto& [type, table] : node.tables) {
+      const auto current = of_node->second.tables.find(type);
+      // More than there is cannot have been reserved, here.
+      if (current == of_node->second.tables.end() ||
+          table.system_reserved > current->second.total) {
+        return false;
+      }
+      saved.system_reserved[id][type] = table.system_reserved;
+      differs = differs || table.system_reserved != current->second.system_reserved;
+    }
+  }
+  return differs && FitToMachine(machine, saved, state).has_value();
+}
+
 MemoryState Rebooked(const Machine& machine, const StaticPolicy& policy, const MemoryState& state,
                      std::map<ContainerKey, std::string>& refused) {
   MemoryState rebooked = InitialState(machine, policy);

@@ -2,14 +2,18 @@
 // CPUs, memory nodes and devices, and the next decision is as without the damage. The fixture
 // checks after every change of a container that no container runs on exclusive CPUs of another.
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -247,6 +251,77 @@ TEST_F(DaemonAdoption, ContainersThatAValidFileLacksAreAdopted) {
             "containers run whose assignments the state files do not have. The assignments of 1 "
             "container were rebuilt from the runtime (container app of pod default/pod-second: "
             "CPUs 4-7)");
+}
+
+// Without a lost file, a container that has ended and has no entry was released.
+TEST_F(DaemonAdoption, EndedContainersAreAdoptedOnlyIfAFileIsLost) {
+  Start();
+  const Running running = RunOne(PodConfig("running"), Pinned(3));
+  const std::string before = State();
+  const Running ended = RunOne(PodConfig("ended"), Pinned(4));
+  const std::string with_ended = State();
+  ASSERT_TRUE(runtime_->EndContainer(ended.container, 0));
+  StopDaemon();
+  std::ofstream(StateDir() / kAdoptCpu) << before;
+  StartDaemon();
+  // Decided after the adoption: the CPUs of the one that has ended are free.
+  const Running next = RunOne(PodConfig("next"), Pinned(4));
+  EXPECT_EQ(CpusOf(next.container), "4-7");
+  EXPECT_EQ(ConditionsNow(ConditionType::kStateRebuilt).size(), 0U);
+  ASSERT_TRUE(RemoveSandbox(next.sandbox).ok());
+  AwaitState(kAdoptCpu, before);
+  StopDaemon();
+  fs::remove(StateDir() / kAdoptCpu);
+  StartDaemon();
+  AwaitState(kAdoptCpu, with_ended);
+}
+
+TEST_F(DaemonAdoption, NothingIsRebuiltWithTheGateOfPodLevelResourceManagers) {
+  const std::string gate = StaticConfig() + "featureGates: {PodLevelResourceManagers: true}\n";
+  Start(gate);
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  StopDaemon();
+  const fs::path file = StateDir() / kAdoptCpu;
+  std::ofstream(file) << "damage";
+  const auto started = Daemon::Start(DaemonOptions());
+  ASSERT_FALSE(started.ok());
+  EXPECT_NE(started.error().remedy.find("restore " + file.string() + " from a copy"),
+            std::string::npos)
+      << started.error().remedy;
+  EXPECT_EQ(ReadText(file), "damage");
+  EXPECT_TRUE(KeptFiles().empty());
+  fs::remove(file);
+  StartDaemon(gate);
+  const Running next = RunOne(PodConfig("next"), Pinned(3));
+  EXPECT_EQ(CpusOf(next.container), "1-3");
+  EXPECT_EQ(ConditionsNow(ConditionType::kStateRebuilt).size(), 0U);
+}
+
+// The bad file is set aside before another one ends the start: the log says so.
+TEST_F(DaemonAdoption, AFileThatIsSetAsideIsLoggedEvenIfTheStartEnds) {
+  Start(WithMemory());
+  RunOne(PodConfig("pinned"), Pinned(3));
+  StopDaemon();
+  std::ofstream(StateDir() / kAdoptCpu) << "damage";
+  std::string config = WithMemory();
+  config.replace(config.find("memory: 1Gi"), 11, "memory: 2Gi");
+  config.replace(config.find("924Mi"), 5, "1948Mi");
+  tree_.Write({"config.yaml", config});
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  const auto started = Daemon::Start(DaemonOptions());
+  spdlog::set_default_logger(before);
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().code, ErrorCode::kInvalidArgument) << started.error().Text();
+  EXPECT_NE(started.error().remedy.find("set reservedMemory as before"), std::string::npos)
+      << started.error().remedy;
+  ASSERT_EQ(KeptFiles().size(), 1U);
+  EXPECT_NE(log.str().find((StateDir() / kAdoptCpu).string() + " cannot be used and is kept as " +
+                           KeptFiles().front().string()),
+            std::string::npos)
+      << log.str();
 }
 
 TEST_F(DaemonAdoption, AResizedContainerKeepsItsCpusAndItsOriginalOnes) {

@@ -169,7 +169,10 @@ TEST_F(AdoptionTest, BelievesTwoSourcesMoreThanOne) {
       {{1, 2}, {1, 2, 3, 4}, "1-2", 1},  // another program has written the cgroup
       {{1, 2, 3}, {1, 2}, "1-2", 1},     // the runtime has taken an update and not applied it
       {{1, 2, 3}, {4, 5}, "1-3", 1},     // resized, then written by another program
-      {{4, 5}, {4, 5}, "1-2", 1},        // no resize takes the CPUs of the mark away
+      {{4, 5}, {4, 5}, "4-5", 0},        // a move; the mark stays
+      {{4, 5}, {}, "1-2", 1},            // one against one
+      {{4, 5}, {5, 6}, "1-2", 1},        // all three differ
+      {{4, 5, 6}, {4, 5, 6}, "1-2", 1},  // no resize takes the CPUs of the mark away
   };
   for (const Case& one : cases) {
     MarkedContainer container = Marked("a", {1, 2});
@@ -214,6 +217,21 @@ TEST_F(AdoptionTest, WithholdsContestedCpus) {
   EXPECT_EQ(state.cpu.default_set, (CpuSet{0, 1, 5, 6, 7}));
   ReleasePod("b", state);
   EXPECT_EQ(state.cpu.default_set, (CpuSet{0, 1, 2, 3, 5, 6, 7}));
+  EXPECT_EQ(state.BrokenInvariants(node_), std::vector<std::string>());
+}
+
+// Runtime and cgroup say that a container is also on other CPUs than those of its mark.
+TEST_F(AdoptionTest, WithholdsWhereAContestantIs) {
+  MarkedContainer a = Marked("a", {1, 2});
+  a.record = {1, 2, 5};
+  a.cgroup = {0, 1, 2, 4, 6, 9};  // 0 is reserved, 4 is assigned, 9 does not exist
+  NodeState state = FromNothing({a, Marked("b", {2, 3}), Marked("c", {4})}).next;
+  EXPECT_EQ(CpusOf(state, "c"), "4");
+  EXPECT_EQ(state.cpu.withheld.find({"a", "app"})->second, (CpuSet{1, 2, 5, 6}));
+  EXPECT_EQ(state.cpu.withheld.find({"b", "app"})->second, (CpuSet{2, 3}));
+  EXPECT_EQ(state.cpu.default_set, (CpuSet{0, 7}));
+  ReleasePod("a", state);
+  EXPECT_EQ(state.cpu.default_set, (CpuSet{0, 1, 5, 6, 7}));
   EXPECT_EQ(state.BrokenInvariants(node_), std::vector<std::string>());
 }
 
@@ -281,6 +299,77 @@ TEST_F(AdoptionTest, WithholdsContestedDevices) {
   NodeState released = adoption.next;
   ReleasePod("a", released);
   EXPECT_TRUE(decide(released).admitted());
+}
+
+// A decision names all containers of a pod, also those that run on with the devices they claim.
+TEST_F(AdoptionTest, KeepsClaimsOfDevicesUntilThePodIsReleased) {
+  MarkedContainer a = Marked("a", {1});
+  MarkedContainer b = Marked("b", {2});
+  a.mark.devices[kAdoptedGpu][0] = {"gpu0", "gpu1"};
+  b.mark.devices[kAdoptedGpu][0] = {"gpu1"};
+  const Pod pod = AppPod("a", {{"cpu", "1"}, {"memory", "1Gi"}, {kAdoptedGpu, "2"}});
+  const Admission anew =
+      Admit(node_, AdoptInto(state_, {a, b}).next, pod, devicemanager::NoPreference);
+  ASSERT_TRUE(anew.admitted()) << anew.refusal->message;
+  NodeState state = anew.next;
+  EXPECT_EQ(state.devices.Find({"a", "app"}, kAdoptedGpu)->Ids(),
+            (std::set<std::string>{"gpu2", "gpu3"}));
+  ReleasePod("b", state);
+  EXPECT_EQ(state.devices.AllocatedIds(kAdoptedGpu).size(), 4U);
+  ReleasePod("a", state);
+  EXPECT_EQ(state.devices.AllocatedIds(kAdoptedGpu).size(), 0U);
+}
+
+TEST_F(AdoptionTest, DropsClaimsOfDevicesThatTheContainerIsAllocated) {
+  const ContainerKey key{"a", "app"};
+  state_.devices.allocations[key][kAdoptedGpu].devices[0] = {"gpu0"};
+  state_.devices.withheld[key][kAdoptedGpu] = {"gpu0", "gpu1"};
+  const Pod pod = AppPod("a", {{"cpu", "1"}, {"memory", "1Gi"}, {kAdoptedGpu, "1"}});
+  const Admission again = Admit(node_, state_, pod, devicemanager::NoPreference);
+  ASSERT_TRUE(again.admitted()) << again.refusal->message;
+  EXPECT_EQ(again.next.devices.withheld.find(key)->second.at(kAdoptedGpu),
+            std::set<std::string>{"gpu1"});
+  state_.devices.withheld[key][kAdoptedGpu] = {"gpu0"};
+  const Admission rest = Admit(node_, state_, pod, devicemanager::NoPreference);
+  EXPECT_FALSE(rest.next.devices.withheld.contains(key));
+}
+
+// With the feature gate PodLevelResourceManagers, and scope pod.
+class AdoptionOfWholePods : public AdoptionTest {
+ protected:
+  Node WholePodNode() const {
+    KubeletConfig config = node_.config;
+    config.topology_manager_scope = TopologyManagerScope::kPod;
+    config.feature_gates["PodLevelResourceManagers"] = true;
+    return Node::Make(node_.machine, config).value();
+  }
+};
+
+// The memory of the pod as a whole is booked, and the container's is no part of it.
+TEST_F(AdoptionOfWholePods, GivesBackTheMemoryOfAPodWithoutContainers) {
+  const Node node = WholePodNode();
+  MarkedContainer container = Marked("a", {});
+  container.mark.pod_memory = {{{0}, "memory", uint64_t{1} << 29}};
+  container.mark.memory = {{{0}, "memory", uint64_t{1} << 30}};
+  const Adoption adoption = Adopt(node, NodeState::Initial(node), {}, {container});
+  EXPECT_EQ(adoption.next.memory, NodeState::Initial(node).memory);
+  EXPECT_EQ(adoption.next.BrokenInvariants(node), std::vector<std::string>());
+  EXPECT_EQ(adoption.unknown.size(), 1U);
+}
+
+TEST_F(AdoptionOfWholePods, ContestedCpusAreFreeWhenThePodIsAssignedOthers) {
+  const Node node = WholePodNode();
+  NodeState state = NodeState::Initial(node);
+  cpumanager::Withhold({"a", "app"}, {1, 2}, state.cpu);
+  cpumanager::Withhold({"a", "log"}, {2, 3}, state.cpu);
+  cpumanager::Withhold({"b", "app"}, {2}, state.cpu);
+  Pod pod = MakePod("a", {App("app", {{"cpu", "1"}, {"memory", "1Gi"}}), App("log", {})});
+  const ResourceList whole = Amounts({{"cpu", "2"}, {"memory", "2Gi"}});
+  pod.pod_level = Resources{.requests = whole, .limits = whole};
+  const Admission admission = Admit(node, state, pod, devicemanager::NoPreference);
+  ASSERT_TRUE(admission.admitted()) << admission.refusal->message;
+  EXPECT_EQ(admission.next.cpu.Withheld(), CpuSet{2});
+  EXPECT_EQ(admission.next.BrokenInvariants(node), std::vector<std::string>());
 }
 
 TEST_F(AdoptionTest, NamesCpusAndMemoryThatCannotBeAssignedAnyMore) {

@@ -8,6 +8,7 @@
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/memorymanager/adoption.h"
 #include "edge/allocation_node.h"
 #include "edge/odd_files.h"
 #include "host/file.h"
@@ -219,6 +220,16 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
   admission::NodeState shared_device = TwoPods();
   shared_device.devices.allocations[{"one", "app"}] =
       shared_device.devices.allocations.at({"two", "app"});
+  // Sound under other reservations: CPU 0 is assigned; no pod may use it; more memory.
+  admission::NodeState reserved_assigned = TwoPods();
+  reserved_assigned.cpu.assignments["one"]["app"] |= Cpus("0");
+  reserved_assigned.cpu.default_set -= Cpus("0");
+  admission::NodeState strict = TwoPods();
+  strict.cpu.default_set -= Cpus("0");
+  KubeletConfig more_memory = StaticConfig();
+  more_memory.reserved_memory = {{0, {{"memory", Amount("200Mi")}}}};
+  more_memory.kube_reserved = {{"memory", Amount("100Mi")}};
+  const admission::NodeState other_memory = admission::NodeState::Initial(MakeNode(more_memory));
   std::string wrong_sum = checkpoint::FormatDeviceCheckpoint(TwoPods().devices);
   wrong_sum.insert(wrong_sum.find("gpu0"), "x");
 
@@ -242,6 +253,19 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
       {"a CPU went offline", "cpu_manager_state",
        checkpoint::FormatCpuCheckpoint("static", fewer_cpus.cpu, kForm), ErrorCode::kCorrupt,
        R"(current set of available CPUs "0-15" doesn't match with CPUs in state)", kRebuild},
+      {"a reserved CPU is assigned", "cpu_manager_state",
+       checkpoint::FormatCpuCheckpoint("static", reserved_assigned.cpu, kForm),
+       ErrorCode::kInvalidArgument, R"(not all reserved cpus: "0" are present in defaultCpuSet)",
+       "as before, and change them with `alignctl apply`"},
+      {"strict-cpu-reservation was turned off", "cpu_manager_state",
+       checkpoint::FormatCpuCheckpoint("static", strict.cpu, kForm), ErrorCode::kInvalidArgument,
+       R"(not all reserved cpus: "0" are present in defaultCpuSet)",
+       "set reservedSystemCPUs (or kubeReserved and systemReserved) and strict-cpu-reservation "
+       "as "},
+      {"other reserved memory", "memory_manager_state",
+       checkpoint::FormatMemoryCheckpoint("Static", other_memory.memory, kForm),
+       ErrorCode::kInvalidArgument, "the expected machine state is different from the real one",
+       "set reservedMemory as before, and change them with `alignctl apply`"},
       {"memory file cut off", "memory_manager_state", "{", ErrorCode::kCorrupt,
        "could not restore state from checkpoint: ", kRebuild},
       {"memory file of another policy", "memory_manager_state",
@@ -283,7 +307,7 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
 
     CheckpointStore again({broken.root(), broken.root() / "device-plugins"});
     const Result<admission::NodeState> rebuilt = again.Load(node, OnBadState::kRebuild);
-    if (each.code == ErrorCode::kInvalidArgument) {  // another policy is no damage
+    if (each.code == ErrorCode::kInvalidArgument) {  // a change of the configuration is no damage
       EXPECT_FALSE(rebuilt.ok());
       EXPECT_EQ(host::ReadFile(path).value(), each.text);
       continue;
@@ -305,6 +329,58 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
     EXPECT_TRUE(again.Load(node).ok());
     EXPECT_TRUE(again.findings().bad.empty());
   }
+}
+
+// Whether the reservations have changed or the machine, if the CPUs of the file are not all of it.
+TEST_F(CheckpointStoreTest, TellsOtherReservationsFromOtherCpus) {
+  struct Saved {
+    const char* cpus;      // of the file
+    const char* reserved;  // now
+    bool strict;           // now
+    ErrorCode code;
+  };
+  const std::vector<Saved> cases = {
+      {"0-15", "0", true, ErrorCode::kInvalidArgument},    // strict was turned on
+      {"1-15", "0", false, ErrorCode::kInvalidArgument},   // strict was turned off
+      {"1-15", "0-1", true, ErrorCode::kInvalidArgument},  // one more is reserved
+      {"1-15", "2", true, ErrorCode::kInvalidArgument},    // another one is reserved
+      {"0-14", "0", false, ErrorCode::kCorrupt},           // CPU 15 was added
+      {"0-16", "0", false, ErrorCode::kCorrupt},           // CPU 16 is offline
+      {"1-14", "0", true, ErrorCode::kCorrupt},            // CPU 15 was added
+      {"1-16", "0-1", true, ErrorCode::kCorrupt},          // and CPU 16 is offline
+  };
+  for (const Saved& saved : cases) {
+    SCOPED_TRACE(std::string(saved.cpus) + ", reserved now " + saved.reserved);
+    KubeletConfig config = StaticConfig();
+    config.reserved_system_cpus = saved.reserved;
+    if (saved.strict) config.cpu_manager_policy_options["strict-cpu-reservation"] = "true";
+    cpumanager::CpuState state;
+    state.assignments["one"]["app"] = Cpus("1-3");
+    state.default_set = Cpus(saved.cpus) - Cpus("1-3");
+    const std::string text = checkpoint::FormatCpuCheckpoint("static", state, kForm);
+    tree.Write({"cpu_manager_state", text});
+    const auto loaded = CheckpointStore(paths(), disk).Load(MakeNode(config), OnBadState::kRebuild);
+    EXPECT_EQ(loaded.ok(), saved.code == ErrorCode::kCorrupt);
+    if (!loaded.ok()) EXPECT_EQ(loaded.error().code, saved.code) << loaded.error().Text();
+    if (!loaded.ok()) EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), text);
+  }
+}
+
+// A kubelet writes the memory of a pod as a whole before that of its containers.
+TEST_F(CheckpointStoreTest, FreesTheMemoryOfAPodWithoutContainer) {
+  KubeletConfig config = StaticConfig();
+  config.topology_manager_scope = TopologyManagerScope::kPod;
+  config.feature_gates["PodLevelResourceManagers"] = true;
+  const admission::Node whole = MakeNode(config);
+  const memorymanager::MemoryState initial = admission::NodeState::Initial(whole).memory;
+  memorymanager::MemoryState memory = initial;
+  ASSERT_TRUE(memorymanager::AdoptPod("p", {{{0}, "memory", uint64_t{1} << 30}}, memory).ok());
+  ASSERT_NE(memory, initial);
+  tree.Write({"memory_manager_state",
+              checkpoint::FormatMemoryCheckpoint("Static", memory, checkpoint::FormOf(config))});
+  const Result<admission::NodeState> loaded = Load(whole);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
+  EXPECT_EQ(loaded->memory, initial);
 }
 
 TEST_F(CheckpointStoreTest, KeepsEveryBadFile) {
