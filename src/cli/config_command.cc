@@ -129,7 +129,7 @@ void AddConfigCommand(CLI::App& app, Action& action) {
       ->capture_default_str();
   check
       ->add_option("--state-dir", options->state_dir,
-                   "Whether what this state directory holds can be carried over; if not given, "
+                   "State directory to check against the configuration; if not given, "
                    "/var/lib/alignd if it exists, unless --node or --root is given")
       ->type_name("DIR");
   AddOutputOption(*check, options->output);

@@ -116,7 +116,7 @@ Result<placement::NodeInput> ReadNode(const PlanSources& sources) {
   if (!sources.nodes.empty()) return ReadNodeFiles(sources.nodes);
   Result<Machine> machine = host::ReadMachine(sources.root.empty() ? "/" : sources.root);
   if (!machine.ok()) return machine.error();
-  return placement::NodeInput{{*std::move(machine), {}, {}}, std::nullopt, {}, {}};
+  return placement::NodeInput{{*std::move(machine), {}, {}}, std::nullopt, {}, {}, {}};
 }
 
 // A file of the state directory; it must be there if `needed`.

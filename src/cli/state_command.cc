@@ -21,12 +21,15 @@ namespace {
 
 using SavedJson = nlohmann::ordered_json;
 
+constexpr char kDefaultState[] = "/var/lib/alignd";
+
 struct StateOptions {
   std::string socket;
   std::string output = "text";
-  std::string state_dir = "/var/lib/alignd";
+  std::string state_dir = kDefaultState;
   std::string device_plugin_dir;
   bool is_state_dir_stated = false;
+  bool is_alignds = false;  // the directories are those of the alignd of this node
 };
 
 const char* NameOf(StateFile::State state) {
@@ -197,6 +200,11 @@ std::string StateJson(const StateContent& state, const std::string& state_dir) {
   return json.dump(-1, ' ', false, SavedJson::error_handler_t::replace);
 }
 
+bool IsSameDirectory(const std::filesystem::path& one, const std::filesystem::path& other) {
+  std::error_code fault;
+  return std::filesystem::equivalent(one, other, fault) && !fault;
+}
+
 // Directories that are not stated are the daemon's own, if it answers.
 StateOptions WithDirectories(StateOptions options) {
   const auto status = control::ControlClient(options.socket).GetStatus();
@@ -207,6 +215,8 @@ StateOptions WithDirectories(StateOptions options) {
   if (options.device_plugin_dir.empty()) {
     options.device_plugin_dir = std::filesystem::path(options.state_dir) / "device-plugins";
   }
+  options.is_alignds =
+      IsSameDirectory(options.state_dir, status.ok() ? status->state_dir() : kDefaultState);
   return options;
 }
 
@@ -218,7 +228,8 @@ Result<int> ShowState(const StateOptions& stated, bool with_content, std::ostrea
     return Error{ErrorCode::kNotFound, options.state_dir + " is not a directory that can be read",
                  "give --state-dir, or run it as root"};
   }
-  const StateContent state = ReadState(options.state_dir, options.device_plugin_dir);
+  const StateContent state =
+      ReadState(options.state_dir, options.device_plugin_dir, options.is_alignds);
   const bool wide = options.output == "wide";
   if (IsData(options.output)) {
     out << AsData(with_content ? StateJson(state, options.state_dir)

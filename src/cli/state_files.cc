@@ -21,10 +21,16 @@ namespace {
 namespace fs = std::filesystem;
 using checkpoint::CheckpointKind;
 
+// Of alignd's own directory.
 constexpr char kRebuilt[] =
     "restart alignd: it keeps the file under another name and rebuilds its content from the "
     "running "
     "containers, none of which has to stop (--on-bad-state)";
+
+// Of a copy, or of the kubelet's directory: a restart of alignd changes nothing there.
+constexpr char kNotAlignds[] =
+    "copy the file from its node again; an alignd that is started with this directory rebuilds the "
+    "content from the running containers (--on-bad-state)";
 
 std::string Counted(size_t number, const std::string& what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
@@ -33,7 +39,8 @@ std::string Counted(size_t number, const std::string& what) {
 // Reads one file after the other into one StateContent.
 class StateReader {
  public:
-  explicit StateReader(StateContent& content) : content_(content) {}
+  StateReader(StateContent& content, bool is_alignds)
+      : content_(content), remedy_(is_alignds ? kRebuilt : kNotAlignds) {}
 
   // `take` reads the text, and gives the summary.
   template <typename Take>
@@ -56,9 +63,15 @@ class StateReader {
     }
   }
 
+  // A file that alignd rebuilds at its start if it is damaged.
+  template <typename Take>
+  void ReadRebuilt(const std::string& name, const fs::path& path, const Take& take) {
+    Read(name, path, remedy_, take);
+  }
+
   void ReadCheckpoint(CheckpointKind kind, const fs::path& path) {
     const std::string name(checkpoint::FileNameOf(kind));
-    Read(name, path, kRebuilt, [&](const std::string& text) -> Result<std::string> {
+    ReadRebuilt(name, path, [&](const std::string& text) -> Result<std::string> {
       Result<std::string> summary = CheckStateFile(kind, text);
       if (summary.ok()) Take(kind, text);
       return summary;
@@ -127,6 +140,7 @@ class StateReader {
   }
 
   StateContent& content_;
+  const std::string remedy_;
 };
 
 }  // namespace
@@ -135,18 +149,19 @@ bool StateContent::Has(StateFile::State state) const {
   return std::ranges::any_of(files, [state](const StateFile& file) { return file.state == state; });
 }
 
-StateContent ReadState(const fs::path& state_dir, const fs::path& device_plugin_dir) {
+StateContent ReadState(const fs::path& state_dir, const fs::path& device_plugin_dir,
+                       bool is_alignds) {
   StateContent content;
-  StateReader reader(content);
+  StateReader reader(content, is_alignds);
   reader.ReadCheckpoint(CheckpointKind::kCpu, state_dir / "cpu_manager_state");
   reader.ReadCheckpoint(CheckpointKind::kMemory, state_dir / "memory_manager_state");
   reader.ReadCheckpoint(CheckpointKind::kDevice, device_plugin_dir / "kubelet_internal_checkpoint");
   const std::string bindings(checkpoint::kBindingFileName);
-  reader.Read(bindings, state_dir / bindings, kRebuilt,
-              [&](const std::string& text) { return reader.TakeBindings(text); });
+  reader.ReadRebuilt(bindings, state_dir / bindings,
+                     [&](const std::string& text) { return reader.TakeBindings(text); });
   const std::string originals(checkpoint::kOriginalsFileName);
-  reader.Read(originals, state_dir / originals, kRebuilt,
-              [&](const std::string& text) { return reader.TakeOriginals(text); });
+  reader.ReadRebuilt(originals, state_dir / originals,
+                     [&](const std::string& text) { return reader.TakeOriginals(text); });
   const std::string decisions = control::DecisionHistory::kFileName;
   reader.Read(decisions, state_dir / decisions, "see the error",
               [&](const std::string& text) { return reader.TakeDecisions(text); });

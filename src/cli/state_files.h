@@ -47,7 +47,9 @@ struct StateContent {
 
 // Each file is read once. alignd replaces files as a whole, but one after the other: while it runs,
 // they can differ by the change that is being saved.
+// `is_alignds`: the directories are those of the alignd of this node, which rebuilds damaged files
+// when it starts; remedies say so.
 StateContent ReadState(const std::filesystem::path& state_dir,
-                       const std::filesystem::path& device_plugin_dir);
+                       const std::filesystem::path& device_plugin_dir, bool is_alignds);
 
 }  // namespace alignd::cli

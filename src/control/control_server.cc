@@ -84,7 +84,7 @@ class ControlServer::Service {
           return Change(request, /*apply=*/false, response);
         });
     Add<v1::ChangeRequest, v1::ChangeResponse>(
-        methods, "ApplyChange", switches_,
+        methods, "ApplyChange", explanations_,
         [this](const auto& request, auto& response, const auto&) {
           return Change(request, /*apply=*/true, response);
         });

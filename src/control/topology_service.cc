@@ -74,9 +74,7 @@ service::Method TopologyService::Method() {
 
 void TopologyService::Get(service::Call call) {
   v1::GetTopologyRequest request;
-  if (!request.ParseFromString(call.request)) {
-    return call.answer(grpc::Status(grpc::StatusCode::INTERNAL, "the request cannot be parsed"));
-  }
+  if (!service::ReadRequest(call, request)) return;
   const v1::GetTopologyResponse response = ReportTopology(sources_, request.name());
   if (response.version() != request.known_version() || request.wait_ms() == 0) {
     return call.answer(response.SerializeAsString());

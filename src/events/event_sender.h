@@ -51,7 +51,7 @@ class EventSender {
 
   // Sends what has not been sent yet, in order. An Event that the API server refuses for what it
   // is, or for its namespace, is tried again after kAfterRefusal: the log has the reason. Errors:
-  // of `call`; kUnavailable if the API server has no time (429, or 5xx several times);
+  // of `call`; kUnavailable if the API server answers 429, or 5xx several times;
   // kInvalidArgument if it does not accept the credential, or does not know the path: the rest of
   // the round is dropped.
   Result<Done> Round(const std::vector<PodEvent>& events, const ApiCall& call,

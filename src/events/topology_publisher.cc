@@ -103,9 +103,13 @@ TopologyPublisher::Attempt TopologyPublisher::Read(const ApiCall& call, bool& is
 }
 
 TopologyPublisher::Attempt TopologyPublisher::Create(const ApiCall& call, bool& done) {
-  // Only to be deleted with the Node: without it, the object is created all the same.
+  // The object is deleted with its owner, the Node. Without the right to read it (403), or without
+  // a Node (404), the object has no owner. Other failures pass: a later attempt sets the owner.
   const auto node = call("GET", "/api/v1/nodes/" + node_, "");
   if (!node.ok()) return Failure{.error = node.error()};
+  if (!IsSuccess(*node) && node->status != 403 && node->status != 404) {
+    return FailureOf(*node, "get", "Node " + node_);
+  }
   const Result<std::string> body =
       CreationOf(wanted_, IsSuccess(*node) ? node->body : std::string());
   if (!body.ok()) return Failure{.error = body.error()};
@@ -173,7 +177,8 @@ void TopologyPublisher::NoteForeign() {
 }
 
 TopologyPublisher::Failure TopologyPublisher::FailureOf(const ApiAnswer& answer,
-                                                        const std::string& verb) {
+                                                        const std::string& verb,
+                                                        const std::string& object) {
   Failure failure;
   if (answer.retry_after) {
     failure.pause =
@@ -187,11 +192,12 @@ TopologyPublisher::Failure TopologyPublisher::FailureOf(const ApiAnswer& answer,
                      "noderesourcetopologies.topology.node.k8s.io (RBAC), or choose another with "
                      "--kubeconfig"};
   } else if (answer.status == 429 || answer.status >= 500) {
-    failure.error = {ErrorCode::kUnavailable, "the API server has no time: " + Shown(answer),
-                     "nothing; it is asked again"};
+    failure.error = {ErrorCode::kUnavailable,
+                     "the API server answered 429 or 5xx: " + Shown(answer),
+                     "Wait: alignd-events repeats the call."};
   } else {
     failure.error = {ErrorCode::kInvalidArgument,
-                     "the API server refuses to " + verb + " the object: " + Shown(answer),
+                     "the API server refuses to " + verb + " " + object + ": " + Shown(answer),
                      "see its text, and the version of the custom resource definition"};
   }
   return failure;

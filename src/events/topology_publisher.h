@@ -1,4 +1,4 @@
-// Keeps the node's NodeResourceTopology object in the cluster as alignd says it.
+// Keeps the node's NodeResourceTopology object in the cluster with the content that alignd reports.
 #pragma once
 
 #include <chrono>
@@ -80,7 +80,8 @@ class TopologyPublisher {
   void NoteForeign();
   void Note(const Attempt& attempt, Clock::time_point now);
   void NoteAlignd(const Error* error);
-  static Failure FailureOf(const ApiAnswer& answer, const std::string& verb);
+  static Failure FailureOf(const ApiAnswer& answer, const std::string& verb,
+                           const std::string& object = "the object");
 
   const std::string node_;
   const GetTopology get_topology_;

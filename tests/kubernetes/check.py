@@ -271,6 +271,9 @@ def check_objects(chart):
     check("topology-rbac.yaml has the objects that topology.rbac adds to the chart's output",
           unequal([one for one in with_rights if one not in load(rendered)], rights),
           *[fault for one in rights for fault in object_faults(one)])
+    check("topology-rbac.yaml gives no right on Nodes: the Node authorizer does",
+          *[f"a rule for {rule['resources']}" for one in rights for rule in one.get("rules", [])
+            if rule["apiGroups"] != ["topology.node.k8s.io"]])
     with open(os.path.join(KUBERNETES, "namespace.yaml"), encoding="utf-8") as file:
         namespaces = load(file.read())
     for what, objects in [("namespace.yaml", namespaces), ("the default values", load(rendered)),

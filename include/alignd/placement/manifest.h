@@ -39,7 +39,8 @@ struct PlannedPod {
   std::vector<std::string> gates;
   std::map<std::string, std::string> node_selector;
   std::vector<Toleration> tolerations;
-  // Fields that the scheduler looks at and that are not considered here: "spec.affinity".
+  // Fields that the scheduler looks at and that are not considered here: "spec.affinity";
+  // "RuntimeClass.scheduling" for that of its RuntimeClass.
   std::vector<std::string> not_considered;
 
   friend bool operator==(const PlannedPod&, const PlannedPod&) = default;
@@ -65,15 +66,23 @@ struct Workload {
   PodNames names = PodNames::kOwn;
   int64_t first_ordinal = 0;  // with kOrdinal
   std::string runtime_class;  // spec.runtimeClassName; its overhead is still to be found
+  bool is_resolved = false;  // a pod that the API server has: with the overhead of its RuntimeClass
   bool one_per_node = false;  // a DaemonSet: `replicas` is no choice
   std::string file;           // where it stands, for errors
+};
+
+// What a RuntimeClass adds to the pods that name it.
+struct RuntimeClass {
+  ResourceList overhead;
+  bool has_scheduling = false;  // a node selector or tolerations
+
+  friend bool operator==(const RuntimeClass&, const RuntimeClass&) = default;
 };
 
 // What some manifests state. A value.
 struct Manifests {
   std::vector<Workload> workloads;
-  // Overhead by name of the RuntimeClass.
-  std::map<std::string, ResourceList> runtime_classes;
+  std::map<std::string, RuntimeClass> runtime_classes;  // by name
   // Objects without pods, and pods that have ended: "Service default/web has no pods".
   std::vector<std::string> skipped;
 };

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,8 @@ struct NodeInput {
   std::map<std::string, std::string> unlocated_devices = {};
   // What a user should know about the description.
   std::vector<std::string> notes = {};
+  // Resources whose devices AddDevices has added: the ids are not those of the node.
+  std::set<std::string> generated_ids = {};
 };
 
 // Reads a node as `alignctl topology -o json` prints it, or the `node` of a scenario: the machine,
@@ -64,8 +67,8 @@ bool IsNodeObject(std::string_view json);
 // Errors: kInvalidArgument with the form that is expected.
 Result<std::pair<std::string, scenario::DeviceList>> ParseDevices(std::string_view text);
 
-// Adds the devices of one resource. Errors: kInvalidArgument if the node has that resource already,
-// or a device is on a NUMA node that does not exist.
+// Adds the devices of one resource, with generated ids. Errors: kInvalidArgument if the node has
+// that resource already, or a device is on a NUMA node that does not exist.
 Result<Done> AddDevices(const std::string& resource, scenario::DeviceList devices,
                         NodeInput& input);
 
@@ -73,7 +76,8 @@ Result<Done> AddDevices(const std::string& resource, scenario::DeviceList device
 // only. Devices that are described otherwise take the ids of the allocated ones on their NUMA
 // nodes. If a resource is not described and the NUMA node of one of its devices is not known, the
 // resource is one of `unlocated_devices`.
-// Errors: kInvalidArgument if description and checkpoint contradict each other.
+// Errors: kInvalidArgument if description and checkpoint contradict each other: a device that only
+// the checkpoint has, or an id, not generated, that they place on different NUMA nodes.
 Result<Done> AddCheckpointDevices(const checkpoint::DeviceCheckpoint& checkpoint, NodeInput& input);
 
 }  // namespace alignd::placement

@@ -1,5 +1,7 @@
-// A node for planning: whether a pod would be accepted by the API server, placed here by the
-// scheduler, and admitted by the kubelet, in this order.
+// A node for planning: whether a pod passes the API server's validation, the scheduler's arithmetic
+// and the kubelet's admission, in this order. Of the scheduler's other plugins, taints and
+// spec.nodeSelector are considered if there is a Node object. Affinity, spread constraints and host
+// ports are not (NotConsidered): the scheduler can refuse a pod with them that fits here.
 #pragma once
 
 #include <map>
@@ -28,7 +30,7 @@ std::string_view ToString(Stage stage);
 enum class Outcome {
   kFits,
   kRefused,
-  kUndecided,  // nothing can be said: no pod fits that might not
+  kUndecided,  // too little is known of the pod, of the node, or of a pod placed before
 };
 
 // "fits", "refused", "undecided".
@@ -61,7 +63,9 @@ class PlannedNode {
                                   const NodeFiles& files);
 
   // Decides about the pod, and places it if it fits. The stages are asked in order, and only as
-  // long as none refuses. A refused pod requests nothing from the scheduler afterwards.
+  // long as none refuses. A refused pod requests nothing from the scheduler afterwards. What an
+  // undecided pod takes is not known: a pod after it is refused before the kubelet is
+  // asked, or undecided, too.
   Verdict Place(const PlannedPod& pod);
 
   // A pod that runs on the node: it is counted, and assigned what it requests unless it has it.
@@ -86,6 +90,8 @@ class PlannedNode {
                                             const ResourceList& requests) const;
   // Resources of the pod of which too little is known.
   std::vector<std::string> UnknownIn(const ResourceList& requests) const;
+  // Why nothing can be said because of a pod that was placed before; empty: there is none.
+  std::vector<std::string> UndecidedBefore(const std::string& uid) const;
   Verdict AskKubelet(const PlannedPod& pod);
   void Count(const Pod& pod, const ResourceList& requests);
 
@@ -93,7 +99,8 @@ class PlannedNode {
   Allocatable allocatable_;
   NodeInput input_;
   RequestedResources requested_;
-  std::map<std::string, std::string> uids_;  // by namespace/name, of pods that are counted
+  std::map<std::string, std::string> uids_;       // by namespace/name, of pods that are counted
+  std::map<std::string, std::string> undecided_;  // namespace/name by UID
 };
 
 }  // namespace alignd::placement

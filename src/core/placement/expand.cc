@@ -73,12 +73,23 @@ std::string PlaceOf(const Workload& workload) {
          workload.name_space + "/" + workload.name;
 }
 
-// The overhead of the pod's RuntimeClass.
+// What the pod's RuntimeClass adds: its overhead. Its scheduling is not considered.
 // Source: kubernetes plugin/pkg/admission/runtimeclass/admission.go.
-void ResolveOverhead(const Manifests& manifests, const Workload& workload, PlannedPod& planned) {
-  if (workload.runtime_class.empty() || !planned.faults.empty()) return;
+void ResolveRuntimeClass(const Manifests& manifests, const Workload& workload,
+                         PlannedPod& planned) {
+  if (!planned.faults.empty() || workload.is_resolved) return;
+  if (workload.runtime_class.empty()) {
+    if (planned.overhead.empty()) return;
+    planned.faults.emplace_back(
+        "spec.overhead: Pod Overhead set without corresponding RuntimeClass defined Overhead");
+    return;
+  }
   const auto known = manifests.runtime_classes.find(workload.runtime_class);
-  if (known == manifests.runtime_classes.end()) {
+  const bool is_known = known != manifests.runtime_classes.end();
+  if (!is_known || known->second.has_scheduling) {
+    planned.not_considered.emplace_back("RuntimeClass.scheduling");
+  }
+  if (!is_known) {
     if (planned.overhead.empty()) {
       planned.has_unknown_overhead = true;
       planned.undecided.push_back("spec.runtimeClassName: the overhead of RuntimeClass \"" +
@@ -87,11 +98,11 @@ void ResolveOverhead(const Manifests& manifests, const Workload& workload, Plann
     }
     return;
   }
-  if (!planned.overhead.empty() && planned.overhead != known->second) {
+  if (!planned.overhead.empty() && planned.overhead != known->second.overhead) {
     planned.faults.emplace_back(
         "spec.overhead: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
   }
-  planned.overhead = known->second;
+  planned.overhead = known->second.overhead;
 }
 
 // Errors: a second object, or a second pod of that name or UID.
@@ -142,13 +153,13 @@ Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
                    PlaceOf(workload) + ": more than " + std::to_string(kMaxReplicas) + " replicas",
                    "plan fewer with --replicas"};
     }
+    ResolveRuntimeClass(manifests, workload, workload.pod);
     if (replicas && workload.names == PodNames::kOwn) {
       // The pods would need a controller: they get names such as those of a ReplicaSet.
       workload.names = PodNames::kRandom;
       workload.name += "-";
       workload.pod.pod.uid.clear();
     }
-    ResolveOverhead(manifests, workload, workload.pod);
     for (int64_t number = 0; number < count; ++number) {
       PlannedPod planned = workload.pod;
       planned.pod.name = PodNameOf(workload, number, names++);

@@ -175,7 +175,8 @@ Result<Done> ReadRuntimeClass(const View& object, Manifests& manifests) {
   const auto fixed = overhead ? ObjectIn(*overhead, "podFixed", faults) : std::nullopt;
   ResourceList amounts = fixed ? CheckAmounts(*fixed, faults) : ResourceList();
   if (!faults.empty()) return Unreadable(faults.texts().front());
-  manifests.runtime_classes[NameOf(object, "name")] = std::move(amounts);
+  manifests.runtime_classes[NameOf(object, "name")] = {
+      .overhead = std::move(amounts), .has_scheduling = HasValue(object, "scheduling")};
   return Done{};
 }
 
@@ -269,8 +270,8 @@ class DocumentReader {
     } else {
       ReadController(object, workload, faults);
     }
-    // The API server has resolved the RuntimeClass of a pod that it has.
-    if (!NameOf(object, "uid").empty()) workload.runtime_class.clear();
+    // The API server has resolved the RuntimeClass of a pod that it has, not that of a template.
+    workload.is_resolved = kind.name == "Pod" && !NameOf(object, "uid").empty();
     manifests_.workloads.push_back(std::move(workload));
     return Done{};
   }

@@ -126,31 +126,69 @@ AllocatedDevices AllocatedOf(const checkpoint::DeviceCheckpoint& checkpoint,
   return allocated;
 }
 
+std::string DescribeNuma(const std::set<int64_t>& nodes) {
+  if (nodes.empty()) return "on no NUMA node";
+  std::string text = nodes.size() == 1 ? "on NUMA node" : "on NUMA nodes";
+  for (const int64_t node : nodes) text += " " + std::to_string(node);
+  return text;
+}
+
+std::set<int64_t> NumaOf(const devicemanager::Device& device) {
+  return {device.numa.begin(), device.numa.end()};
+}
+
+// Where the checkpoint places a device that the description does not have there.
+Error Contradiction(const std::string& resource, const std::string& id,
+                    const std::set<int64_t>& nodes, const std::string& described) {
+  return Wrong("the checkpoint has device " + id + " of " + resource + " " + DescribeNuma(nodes) +
+                   ", and the description has " + described,
+               "give description and checkpoint of the same node");
+}
+
+// A stated id is that of the same device in both.
+Result<Done> CheckStatedIds(const std::string& resource, const AllocatedDevices& allocated,
+                            const DeviceList& devices) {
+  for (const auto& [id, device] : devices) {
+    const auto found = allocated.numa_of.find(id);
+    if (found == allocated.numa_of.end() || found->second == NumaOf(device)) continue;
+    return Contradiction(resource, id, found->second, "it " + DescribeNuma(NumaOf(device)));
+  }
+  return Done{};
+}
+
+// Generated ids mean nothing: one that is allocated must not keep another device from its slot.
+void RenameGenerated(const AllocatedDevices& allocated, DeviceList& devices) {
+  std::set<std::string> used;
+  for (const auto& [id, device] : devices) used.insert(id);
+  for (const auto& [id, nodes] : allocated.numa_of) used.insert(id);
+  for (auto& [id, device] : devices) {
+    if (!allocated.numa_of.contains(id)) continue;
+    std::string other = id;
+    while (!used.insert(other).second) other += "-free";
+    id = std::move(other);
+  }
+}
+
 // Gives described devices the ids of the allocated ones on the same NUMA nodes.
 Result<Done> TakeAllocatedIds(const std::string& resource, const AllocatedDevices& allocated,
-                              DeviceList& devices) {
+                              bool is_generated, DeviceList& devices) {
+  if (is_generated) {
+    RenameGenerated(allocated, devices);
+  } else {
+    const Result<Done> checked = CheckStatedIds(resource, allocated, devices);
+    if (!checked.ok()) return checked;
+  }
   std::set<std::string> known;
   for (const auto& [id, device] : devices) known.insert(id);
-  std::set<std::string> taken;
   for (const auto& entry_of : allocated.numa_of) {
     const std::string& id = entry_of.first;
     const std::set<int64_t>& nodes = entry_of.second;
     if (known.contains(id)) continue;
     const auto slot = std::ranges::find_if(devices, [&](const auto& entry) {
-      const std::set<int64_t> numa(entry.second.numa.begin(), entry.second.numa.end());
-      return numa == nodes && !taken.contains(entry.first) &&
-             !allocated.numa_of.contains(entry.first);
+      return NumaOf(entry.second) == nodes && !allocated.numa_of.contains(entry.first);
     });
-    if (slot == devices.end()) {
-      std::string where;
-      for (const int64_t node : nodes) where += " " + std::to_string(node);
-      return Wrong("the checkpoint has device " + id + " of " + resource +
-                       (nodes.empty() ? " on no NUMA node" : " on NUMA node" + where) +
-                       ", and the description has no such device",
-                   "give description and checkpoint of the same node");
-    }
+    if (slot == devices.end()) return Contradiction(resource, id, nodes, "no such device");
     slot->first = id;
-    taken.insert(id);
   }
   return Done{};
 }
@@ -215,7 +253,7 @@ Result<NodeInput> ReadNodeInput(std::string_view text) {
   const View top(*parsed, "");
   const Result<Done> known = CheckMembers(top);
   if (!known.ok()) return known.error();
-  NodeInput input{*std::move(description), std::nullopt, {}, {}};
+  NodeInput input{*std::move(description), std::nullopt, {}, {}, {}};
   const Result<Done> taken = TakeReportedDevices(top, input);
   if (!taken.ok()) return taken.error();
   for (const auto& [resource, devices] : input.description.devices) {
@@ -299,6 +337,7 @@ Result<Done> AddDevices(const std::string& resource, DeviceList devices, NodeInp
                  "remove --device, or the devices of its description");
   }
   input.description.devices.emplace(resource, std::move(devices));
+  input.generated_ids.insert(resource);
   return Done{};
 }
 
@@ -313,7 +352,8 @@ Result<Done> AddCheckpointDevices(const checkpoint::DeviceCheckpoint& checkpoint
   for (const std::string& resource : resources) {
     const AllocatedDevices allocated = AllocatedOf(checkpoint, resource);
     if (const auto found = described.find(resource); found != described.end()) {
-      const Result<Done> taken = TakeAllocatedIds(resource, allocated, found->second);
+      const Result<Done> taken = TakeAllocatedIds(
+          resource, allocated, input.generated_ids.contains(resource), found->second);
       if (!taken.ok()) return taken;
       continue;
     }

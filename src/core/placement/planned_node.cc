@@ -33,6 +33,31 @@ void AddDeviceCounts(const devicemanager::DeviceState& devices, ResourceList& am
   }
 }
 
+// The kubelet reports the healthy devices as allocatable, and all of them as capacity.
+// Errors: the Node object has a number of devices that the described ones cannot explain.
+Result<Done> CompareDevices(const NodeObject& object, const std::string& name,
+                            const Quantity& amount, NodeInput& input) {
+  const auto found = input.description.devices.find(name);
+  if (found == input.description.devices.end() || input.unlocated_devices.contains(name)) {
+    return Done{};
+  }
+  const auto all = static_cast<int64_t>(found->second.size());
+  const auto healthy = static_cast<int64_t>(std::ranges::count_if(
+      found->second, [](const auto& device) { return device.second.healthy; }));
+  if (amount == Quantity(healthy)) return Done{};
+  const Quantity* const capacity = Find(object.capacity, name);
+  const std::string counts = "Node " + object.name + " has " + amount.ToString() +
+                             " of them allocatable, and " + std::to_string(healthy) +
+                             " healthy ones are described";
+  if (amount < Quantity(healthy) && (capacity == nullptr || *capacity == Quantity(all))) {
+    input.unlocated_devices[name] =
+        counts + "; which devices are unhealthy is not known; describe the healthy devices only";
+    return Done{};
+  }
+  return Error{ErrorCode::kInvalidArgument, name + ": " + counts,
+               "give the description, or --device, and the Node object of the same node"};
+}
+
 // The Node object is what the scheduler sees. Its devices must be described here, because the
 // kubelet's decision needs their NUMA nodes.
 Result<Done> UseObject(const Machine& machine, const NodeObject& object, NodeInput& input,
@@ -45,7 +70,10 @@ Result<Done> UseObject(const Machine& machine, const NodeObject& object, NodeInp
                  "give the machine and the Node object of the same node"};
   }
   for (const auto& [name, amount] : object.allocatable) {
-    if (!MayBeDevice(name) || amount.IsZero() || input.description.devices.contains(name)) continue;
+    if (!MayBeDevice(name) || amount.IsZero()) continue;
+    const Result<Done> compared = CompareDevices(object, name, amount, input);
+    if (!compared.ok()) return compared;
+    if (input.description.devices.contains(name)) continue;
     input.unlocated_devices.try_emplace(
         name, "Node " + object.name + " has " + amount.ToString() +
                   ", and their NUMA nodes are not known; add --device " + name + "=" +
@@ -193,6 +221,16 @@ std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) co
   return unknown;
 }
 
+std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) const {
+  for (const auto& [other, name] : undecided_) {
+    if (other == uid) continue;
+    return {"pod " + name +
+            " before it cannot be decided, and what that pod takes is not known; plan this pod "
+            "without that one"};
+  }
+  return {};
+}
+
 Verdict PlannedNode::Place(const PlannedPod& pod) {
   if (!pod.faults.empty()) {
     return Ended(Outcome::kRefused, Stage::kValidation, {"Invalid", Joined(pod.faults)});
@@ -209,8 +247,14 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
   std::vector<std::string> undecided = pod.undecided;
   for (std::string& reason : UnknownIn(requests)) undecided.push_back(std::move(reason));
   if (!undecided.empty()) {
+    undecided_.try_emplace(pod.pod.uid, name);
+  } else {
+    undecided = UndecidedBefore(pod.pod.uid);
+  }
+  if (!undecided.empty()) {
     return Ended(Outcome::kUndecided, Stage::kScheduler, {"Undecided", Joined(undecided)});
   }
+  undecided_.erase(pod.pod.uid);
   Verdict verdict = AskKubelet(pod);
   if (verdict.outcome == Outcome::kFits) Count(pod.pod, requests);
   return verdict;

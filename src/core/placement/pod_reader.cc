@@ -20,12 +20,18 @@ std::string TextOf(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// In the network of the host, each container port is a host port.
+// Source: kubernetes pkg/apis/core/v1/defaults.go, defaultHostNetworkPorts.
 bool HasHostPort(const View& spec, Faults& faults) {
+  const auto host_network = spec.value().find("hostNetwork");
+  const bool is_host_network = host_network != spec.value().end() && *host_network == true;
   for (const char* list : {"initContainers", "containers"}) {
     for (const View& container : ListIn(spec, list, faults)) {
       for (const View& port : ListIn(container, "ports", faults)) {
         const auto host_port = port.value().find("hostPort");
-        if (host_port != port.value().end() && *host_port != 0) return true;
+        if (host_port != port.value().end() && !host_port->is_null() && *host_port != 0)
+          return true;
+        if (is_host_network && HasValue(port, "containerPort")) return true;
       }
     }
   }

@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/example_config.h"
 #include "cli/reference.h"
+#include "cli/state_files.h"
 #include "control/config_report.h"
 #include "control/decision_history.h"
 #include "edge/fake_tree.h"
@@ -110,6 +111,21 @@ TEST(StateCommand, NamesDamagedFilesWithARemedyAndShowsTheRest) {
     EXPECT_NE(state.out.find("app"), std::string::npos) << state.out;
     EXPECT_EQ(nlohmann::json::parse(ShownState(tree, {"-o", "json"}).out)["intact"], false);
   }
+}
+
+// A restart of alignd rebuilds the files of its own directory only.
+TEST(StateCommand, SaysOfItsOwnDirectoryThatARestartRebuildsIt) {
+  const FakeTree tree;
+  WriteStateFiles(tree);
+  tree.Write({"cpu_manager_state", "damaged"});
+  const auto remedy_of = [&](bool is_alignds) {
+    return ReadState(tree.root(), tree.root() / "device-plugins", is_alignds).files.at(0).remedy;
+  };
+  EXPECT_TRUE(remedy_of(true).starts_with("restart alignd: ")) << remedy_of(true);
+  EXPECT_TRUE(remedy_of(false).starts_with("copy the file ")) << remedy_of(false);
+  const Printed copy = ShownState(tree);
+  EXPECT_EQ(copy.out.find("restart alignd"), std::string::npos) << copy.out;
+  EXPECT_NE(copy.out.find(remedy_of(false)), std::string::npos) << copy.out;
 }
 
 // Nothing is known about the content: neither that it is intact, nor that it is damaged.

@@ -17,8 +17,11 @@ namespace {
 using testing::AppPod;
 
 TEST(SimulateExplain, PrintsHowTheNumaNodesOfEachPodWereChosen) {
-  placement::NodeInput input{
-      {WithNumaIds(MakeMachine("socket:2 numa:1 core:4"), {0, 8}), {}, {}}, std::nullopt, {}, {}};
+  placement::NodeInput input{{WithNumaIds(MakeMachine("socket:2 numa:1 core:4"), {0, 8}), {}, {}},
+                             std::nullopt,
+                             {},
+                             {},
+                             {}};
   KubeletConfig config;
   config.cpu_manager_policy = CpuManagerPolicy::kStatic;
   config.reserved_system_cpus = "0";

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -141,6 +142,26 @@ TEST_F(TopologyPublisherTest, WithoutTheNodeItIsCreatedAllTheSame) {
   Step();
   EXPECT_EQ(AvailableInCluster(), "3");
   EXPECT_FALSE(stored_["metadata"].contains("ownerReferences"));
+}
+
+TEST_F(TopologyPublisherTest, AFailureToReadTheNodeIsRepeatedBeforeTheCreation) {
+  answers_ = {{.status = 0}, {.status = 429, .body = "busy"},
+              {.status = 0}, {.status = 500},
+              {.status = 0}, {.status = 503}};
+  Pass(seconds(30));
+  EXPECT_EQ(publisher_.counts().failures, 3U);
+  const Calls calls = TakeCalls();
+  EXPECT_EQ(std::ranges::count(calls, "GET node"), 4);
+  EXPECT_EQ(std::ranges::count(calls, "POST"), 1);
+  EXPECT_EQ(stored_["metadata"]["ownerReferences"][0]["uid"], "u-1");
+}
+
+// A credential that the API server does not know is read again at once.
+TEST_F(TopologyPublisherTest, AnExpiredTokenDoesNotCostTheOwner) {
+  answers_ = {{.status = 0}, {.status = 401, .body = "Unauthorized"}};
+  Step();
+  EXPECT_EQ(connections_, 2);
+  EXPECT_EQ(stored_["metadata"]["ownerReferences"][0]["uid"], "u-1");
 }
 
 TEST_F(TopologyPublisherTest, KeepsWhatOthersWriteBesideIt) {

@@ -64,8 +64,9 @@ const std::string kLimits = "spec.containers[0].resources.limits";
 const std::string kRequests = "spec.containers[0].resources.requests";
 
 TEST(Manifest, ReadsAPod) {
-  const std::vector<PlannedPod> pods = PodsOf(
-      {PodText(R"({"limits":{"cpu":"2","memory":"1Gi"}})", R"("overhead":{"cpu":"250m"},)")});
+  const std::vector<PlannedPod> pods =
+      PodsOf({PodText(R"({"limits":{"cpu":"2","memory":"1Gi"}})",
+                      R"("runtimeClassName":"kata","overhead":{"cpu":"250m"},)")});
   ASSERT_EQ(pods.size(), 1U);
   const PlannedPod& planned = pods.front();
   EXPECT_EQ(planned.faults, Texts{});
@@ -205,6 +206,64 @@ TEST(Manifest, TakesTheOverheadOfTheRuntimeClass) {
   const std::string other =
       PodText("{}", R"("runtimeClassName":"kata","overhead":{"cpu":"100m"},)");
   EXPECT_EQ(PodsOf({other, kata}).at(0).faults.size(), 1U);
+}
+
+TEST(Manifest, NamesTheSchedulingOfTheRuntimeClass) {
+  const auto not_considered = [](const std::string& more, const std::string& spec = {}) {
+    return PodsOf({PodText("{}", R"("runtimeClassName":"kata",)" + spec),
+                   R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","handler":"kata",)"
+                   R"("metadata":{"name":"kata"})" +
+                       more + "}"})
+        .at(0)
+        .not_considered;
+  };
+  EXPECT_EQ(not_considered(""), Texts{});
+  EXPECT_EQ(not_considered(R"(,"scheduling":{"nodeSelector":{"kata":"yes"}})"),
+            Texts{"RuntimeClass.scheduling"});
+  EXPECT_EQ(not_considered(R"(,"scheduling":{"tolerations":[{"operator":"Exists"}]})",
+                           R"("nodeName":"n",)"),
+            (Texts{"spec.nodeName", "RuntimeClass.scheduling"}));
+  EXPECT_EQ(PodsOf({PodText("{}", R"("runtimeClassName":"kata","overhead":{"cpu":"1"},)")})
+                .at(0)
+                .not_considered,
+            Texts{"RuntimeClass.scheduling"});
+}
+
+// The API server resolves the RuntimeClass of pods, not of templates.
+TEST(Manifest, LooksForTheRuntimeClassOfAControllerThatHasAUid) {
+  std::string text = ControllerText(
+      "apps/v1", "ReplicaSet",
+      R"("template":{"spec":{"runtimeClassName":"kata","containers":[{"name":"c"}]}})");
+  text.replace(text.find(R"("name":"web")"), 12, R"("name":"web","uid":"u-1")");
+  EXPECT_EQ(PodsOf({text}).at(0).undecided.size(), 1U);
+}
+
+TEST(Manifest, RefusesOverheadWithoutARuntimeClass) {
+  const std::string spec = R"("overhead":{"cpu":"250m"},)";
+  EXPECT_EQ(PodsOf({PodText("{}", spec)}).at(0).faults,
+            Texts{"spec.overhead: Pod Overhead set without corresponding RuntimeClass defined "
+                  "Overhead"});
+  // The API server has checked a pod that it has, also if the plan is for more pods of that kind.
+  std::string known = PodText("{}", spec);
+  known.replace(known.find(R"("name":"p")"), 10, R"("name":"p","uid":"u-1")");
+  EXPECT_EQ(PodsOf({known}).at(0).faults, Texts{});
+  EXPECT_EQ(PodsOf({known}, 2).at(1).faults, Texts{});
+}
+
+TEST(Manifest, TakesContainerPortsOfTheHostNetworkAsHostPorts) {
+  const auto not_considered = [](const std::string& spec, const std::string& port) {
+    return PodsOf({R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{)" + spec +
+                   R"("containers":[{"name":"app","ports":[)" + port + "]}]}}"})
+        .at(0)
+        .not_considered;
+  };
+  const std::string port = R"({"containerPort":80})";
+  EXPECT_EQ(not_considered("", port), Texts{});
+  EXPECT_EQ(not_considered(R"("hostNetwork":false,)", port), Texts{});
+  EXPECT_EQ(not_considered(R"("hostNetwork":true,)", ""), Texts{});
+  EXPECT_EQ(not_considered(R"("hostNetwork":true,)", port), Texts{"spec.containers.hostPort"});
+  EXPECT_EQ(not_considered("", R"({"containerPort":80,"hostPort":80})"),
+            Texts{"spec.containers.hostPort"});
 }
 
 TEST(Manifest, ReadsControllers) {

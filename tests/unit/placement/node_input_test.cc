@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,40 @@ TEST(NodeInput, TakesTheIdsOfAllocatedDevices) {
   checkpoint::DeviceCheckpoint more = CheckpointWith("real", 1, {});
   more.allocations[{"other", "app"}]["a.com/x"].devices[1] = {"more"};
   EXPECT_FALSE(AddCheckpointDevices(more, input).ok());
+}
+
+TEST(NodeInput, ReplacesGeneratedIdsThatTheCheckpointHasElsewhere) {
+  for (const char* const devices : {"a.com/x=1@0,1@1", "a.com/x=2@0,1@1"}) {
+    NodeInput input = *ReadNodeInput(NodeText(""));
+    ASSERT_TRUE(AddDevices("a.com/x", ParseDevices(devices)->second, input).ok());
+    // The generated x-0 is on NUMA node 0.
+    ASSERT_TRUE(AddCheckpointDevices(CheckpointWith("x-0", 1, {}), input).ok());
+    std::map<std::string, std::vector<int64_t>> numa_of;
+    for (const auto& [id, device] : input.description.devices.at("a.com/x")) {
+      EXPECT_TRUE(numa_of.try_emplace(id, device.numa).second) << id;
+    }
+    EXPECT_EQ(numa_of.at("x-0"), std::vector<int64_t>{1}) << devices;
+    EXPECT_EQ(numa_of.at("x-0-free"), std::vector<int64_t>{0}) << devices;
+  }
+  NodeInput input = *ReadNodeInput(NodeText(""));
+  ASSERT_TRUE(AddDevices("a.com/x", ParseDevices("a.com/x=2@0")->second, input).ok());
+  EXPECT_FALSE(AddCheckpointDevices(CheckpointWith("x-0", 1, {}), input).ok());
+}
+
+TEST(NodeInput, RefusesACheckpointThatPlacesADeviceElsewhere) {
+  const std::string devices = R"(,"devices":{"a.com/x":[{"id":"g","numa":[0]},{"id":"h"}]})";
+  const auto error_with = [&](const std::string& id, int64_t numa) {
+    NodeInput input = *ReadNodeInput(NodeText(devices));
+    const Result<Done> added = AddCheckpointDevices(CheckpointWith(id, numa, {}), input);
+    return added.ok() ? "" : added.error().Text();
+  };
+  EXPECT_EQ(error_with("g", 0), "");
+  EXPECT_EQ(error_with("h", -1), "");
+  EXPECT_EQ(error_with("g", 1),
+            "the checkpoint has device g of a.com/x on NUMA node 1, and the description has it on "
+            "NUMA node 0; give description and checkpoint of the same node");
+  EXPECT_NE(error_with("g", -1), "");
+  EXPECT_NE(error_with("h", 0), "");
 }
 
 TEST(NodeInput, DoesNotGuessWhereFreeDevicesAre) {

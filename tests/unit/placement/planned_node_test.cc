@@ -24,7 +24,7 @@ KubeletConfig PlanConfig() {
 
 // 40 CPUs on two NUMA nodes with 64 GiB each.
 NodeInput PlanInput() {
-  return {{MakeMachine("socket:2 numa:1 core:20"), {}, {}}, std::nullopt, {}, {}};
+  return {{MakeMachine("socket:2 numa:1 core:20"), {}, {}}, std::nullopt, {}, {}, {}};
 }
 
 NodeInput WithGpus(const std::string& devices) {
@@ -197,6 +197,43 @@ TEST(PlannedNode, TakesAllocatableFromTheNodeObject) {
             "refused by scheduler: Insufficient nvidia.com/gpu: 3 requested, 2 of 2 free");
   input.object->capacity = Amounts({{"cpu", "41"}});
   EXPECT_FALSE(PlannedNode::Make(input, PlanConfig(), 110, {}).ok());
+}
+
+// The number of devices that a Node object has.
+TEST(PlannedNode, ComparesTheDevicesOfTheNodeObject) {
+  const PlannedPod pod =
+      Requesting("p", {{"cpu", "1"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "1"}});
+  NodeInput input = WithGpus("nvidia.com/gpu=1@0,1@1");
+  input.object = PlanObject();
+  input.object->capacity = Amounts({{"cpu", "40"}, {"nvidia.com/gpu", "2"}});
+  EXPECT_EQ(TextOf(MakePlanned(input).Place(pod)), "fits");
+  input.object->allocatable["nvidia.com/gpu"] = Quantity(1);
+  EXPECT_EQ(TextOf(MakePlanned(input).Place(pod)),
+            "undecided by scheduler: nvidia.com/gpu: Node worker has 1 of them allocatable, and 2 "
+            "healthy ones are described; which devices are unhealthy is not known; describe the "
+            "healthy devices only");
+  input.object->capacity["nvidia.com/gpu"] = Quantity(1);
+  EXPECT_FALSE(PlannedNode::Make(input, PlanConfig(), 110, {}).ok());
+  input.object->capacity["nvidia.com/gpu"] = Quantity(4);
+  input.object->allocatable["nvidia.com/gpu"] = Quantity(3);
+  const Result<PlannedNode> more = PlannedNode::Make(input, PlanConfig(), 110, {});
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(more.error().message,
+            "nvidia.com/gpu: Node worker has 3 of them allocatable, and 2 healthy ones are "
+            "described");
+}
+
+TEST(PlannedNode, DoesNotDecideAfterAPodThatCannotBeDecided) {
+  PlannedNode node = MakePlanned(PlanInput());
+  PlannedPod claims = Shared("claims", "1");
+  claims.undecided = {"claims"};
+  EXPECT_EQ(TextOf(node.Place(Shared("before", "1"))), "fits");
+  EXPECT_EQ(node.Place(claims).outcome, Outcome::kUndecided);
+  EXPECT_EQ(TextOf(node.Place(Shared("after", "1"))),
+            "undecided by scheduler: pod default/claims before it cannot be decided, and what that "
+            "pod takes is not known; plan this pod without that one");
+  EXPECT_EQ(node.Place(Shared("large", "39")).outcome, Outcome::kRefused);
+  EXPECT_EQ(node.requested().pods(), 1);
 }
 
 TEST(PlannedNode, ConsidersTaintsAndTheNodeSelector) {
