@@ -361,8 +361,9 @@ TEST_F(CheckpointStoreTest, TellsOtherReservationsFromOtherCpus) {
     tree.Write({"cpu_manager_state", text});
     const auto loaded = CheckpointStore(paths(), disk).Load(MakeNode(config), OnBadState::kRebuild);
     EXPECT_EQ(loaded.ok(), saved.code == ErrorCode::kCorrupt);
-    if (!loaded.ok()) EXPECT_EQ(loaded.error().code, saved.code) << loaded.error().Text();
-    if (!loaded.ok()) EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), text);
+    if (loaded.ok()) continue;
+    EXPECT_EQ(loaded.error().code, saved.code) << loaded.error().Text();
+    EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), text);
   }
 }
 
