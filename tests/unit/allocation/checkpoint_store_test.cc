@@ -332,7 +332,7 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
 }
 
 // Whether the reservations have changed or the machine, if the CPUs of the file are not all of it.
-TEST_F(CheckpointStoreTest, TellsOtherReservationsFromOtherCpus) {
+TEST_F(CheckpointStoreTest, OtherReservationsAreNoOtherCpus) {
   struct Saved {
     const char* cpus;      // of the file
     const char* reserved;  // now
