@@ -38,8 +38,8 @@ Result<std::unique_ptr<mirror::BindingTable>> LoadBindings(const std::filesystem
   return mirror::BindingTable::Absent(file, calls);
 }
 
-// Nothing is rebuilt with the feature gate: a mark does not say which container of a pod as a whole
-// has which of its parts.
+// Nothing is rebuilt with the feature gate: a mark does not say whether the CPUs of a container are
+// its own, or those that the containers of its pod share.
 OnBadState OnBad(const Options& options, const admission::Node& node) {
   return PodLevelResourceManagersOn(node.config) ? OnBadState::kRefuse : options.on_bad_state;
 }
