@@ -177,7 +177,10 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
   Handover spare = handover.Spare();
   const std::optional<Result<ChangeUndo>> undo =
       SwitchFiles(options, before, *after, change, *begun);
-  if (!undo) return Error{ErrorCode::kIo, "files of a refused change could not be restored", ""};
+  if (!undo) {
+    return Error{ErrorCode::kIo, "files of a refused change could not be restored",
+                 "see the log, and start alignd again: it then restores them"};
+  }
   Result<Done> result = Done{};
   if (!undo->ok()) {
     result = undo->error();

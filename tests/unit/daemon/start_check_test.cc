@@ -120,7 +120,7 @@ TEST_F(StartCheckTest, ShowsWhatWouldApply) {
   EXPECT_EQ(json["problems"].size(), 0u);
 }
 
-TEST_F(StartCheckTest, DoesNotJudgeTheFilesOfAnUnfinishedChange) {
+TEST_F(StartCheckTest, LeavesTheFilesOfAnUnfinishedChangeAlone) {
   SaveState();
   ASSERT_TRUE(ChangeUndo::Begin(options_.state_dir, {}, kGood).ok());
   tree_.Write({"state/cpu_manager_state", "half of a ch"});
