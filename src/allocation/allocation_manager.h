@@ -90,13 +90,6 @@ class AllocationManager final : public InventorySink {
   // container has no exclusive CPUs any more, or if alignd stops.
   void Resize(Pod pod, std::string container, int64_t count, ResizeDone done);
 
-  // Gives the container other exclusive CPUs, as many as it has: its own ones and free ones. While
-  // the change is written, the container has those of before and of after; then it is published.
-  // Errors: kIo if it could not be saved; kUnavailable if the CPUs are not free, if the pod is
-  // being admitted, resized or released, if the container has no such CPUs any more, or if alignd
-  // stops.
-  void Move(CpuMove move, ResizeDone done);
-
   // Whether another number of exclusive CPUs is not refused in any case.
   bool resizes_exclusive_cpus() const { return resizes_exclusive_cpus_; }
 
@@ -266,7 +259,6 @@ class AllocationManager final : public InventorySink {
   void Finish(Operation& operation, const Outcome& outcome);
   void Report(Operation& operation, const Outcome& outcome);
 
-  void StartMove(const CpuMove& move, ResizeDone done);
   void StartResize(Pod pod, const std::string& container, int64_t count, ResizeDone done);
   // The decision has been written, or not. Its pod's requests go on.
   void FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome);

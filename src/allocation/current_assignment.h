@@ -64,8 +64,6 @@ std::string CpusText(int64_t millis);
 
 // What asked for a resize, in the decision log.
 inline constexpr char kInPlaceResize[] = "in-place resize";
-// What asked for other CPUs, likewise.
-inline constexpr char kPolicyChange[] = "change of the configuration";
 
 // namespace/name; the UID of a pod whose name is not known.
 std::string NameOrUid(const Pod& pod);

@@ -96,12 +96,9 @@ void AllocationManager::CancelResize(const std::string& pod_uid, const Error& wh
 void AllocationManager::LogResize(const ResizeUnderWay& resize, const CpuSet& cpus) {
   const ContainerKey key{resize.pod.uid, resize.container};
   const CpuSet before = *resize.before.cpu.Find(key);
-  // A resize has another number of CPUs.
-  const bool is_move = before.Count() == cpus.Count();
-  spdlog::info("container {} of pod {}: {} from {} to {}", resize.container, NameOrUid(resize.pod),
-               is_move ? "moves" : "resized in place", CountText(before), CountText(cpus));
-  PodDecision decision =
-      DecisionAbout(node_, resize.before, resize.pod, is_move ? kPolicyChange : kInPlaceResize);
+  spdlog::info("container {} of pod {}: resized in place from {} to {}", resize.container,
+               NameOrUid(resize.pod), CountText(before), CountText(cpus));
+  PodDecision decision = DecisionAbout(node_, resize.before, resize.pod, kInPlaceResize);
   decision.asked = resize.container + ": " + std::to_string(cpus.Count()) + " exclusive CPUs";
   Allocated allocated;
   allocated.assignments[resize.container] = admission::AssignmentOf(node_, snapshot()->state, key);

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <variant>
 
 #include "alignd/admission/assignment.h"
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
-#include "alignd/pod/pod.h"
 #include "alignd/pod/refusal.h"
 
 namespace alignd::allocation {
@@ -26,13 +24,5 @@ using Outcome = std::variant<Allocated, Refusal, Error>;
 // The exclusive CPUs that the container has now, on the disk; or a refusal; or a malfunction. After
 // the latter two nothing has changed.
 using ResizeOutcome = std::variant<CpuSet, Refusal, Error>;
-
-// Other exclusive CPUs for a container. A value.
-struct CpuMove {
-  ContainerKey key;
-  CpuSet cpus;
-  // If the container was resized: the CPUs to which it can be resized down.
-  std::optional<CpuSet> original = {};
-};
 
 }  // namespace alignd::allocation

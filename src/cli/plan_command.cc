@@ -23,8 +23,8 @@ namespace v1 = control::v1;
 // alignd reads requests of 64 KiB, with the frame around them.
 constexpr size_t kMaxChangeBytes = (64 << 10) - 4096;
 
-// How long alignd may take to carry a change out: calls under way get 2 s, and each container that
-// moves an update of the runtime.
+// How long alignd may take to carry a change out: calls under way get 2 s, and then all starts
+// anew.
 constexpr std::chrono::seconds kApplyPatience{120};
 constexpr std::chrono::milliseconds kApplyPoll{200};
 
@@ -32,7 +32,7 @@ struct ChangeOptions {
   std::string socket;
   std::string output = "text";
   std::string config;
-  std::string may_move = "never";
+  std::string may_move = "never";  // of plan
   std::string topology_policy;
   std::string topology_scope;
   std::string cpu_policy;
@@ -141,13 +141,17 @@ void AddSharedOptions(CLI::App& command, ChangeOptions& options) {
                   "The new KubeletConfiguration (YAML or JSON); if not given, the file with "
                   "which alignd runs, as it is now")
       ->type_name("FILE");
-  command
-      .add_option("--may-move", options.may_move,
-                  "Whether containers with exclusive CPUs may get others: never or if-needed")
-      ->check(CLI::IsMember({"never", "if-needed"}))
-      ->capture_default_str();
   AddSocketOption(command, options.socket);
   AddOutputOption(command, options.output);
+}
+
+void AddMoveOption(CLI::App& command, ChangeOptions& options) {
+  command
+      .add_option("--may-move", options.may_move,
+                  "if-needed: show where containers with exclusive CPUs would have to move; apply "
+                  "moves none")
+      ->check(CLI::IsMember({"never", "if-needed"}))
+      ->capture_default_str();
 }
 
 void AddFieldOptions(CLI::App& command, ChangeOptions& options) {
@@ -169,12 +173,12 @@ void AddFieldOptions(CLI::App& command, ChangeOptions& options) {
 
 void AddPlanCommand(CLI::App& app, Action& action) {
   const auto options = std::make_shared<ChangeOptions>();
-  options->may_move = "if-needed";
   CLI::App* const command = app.add_subcommand(
       "plan",
       "Show what another configuration would mean for the containers that run; changes nothing; "
       "exit status 0: it can be applied, 1: it cannot");
   AddSharedOptions(*command, *options);
+  AddMoveOption(*command, *options);
   AddFieldOptions(*command, *options);
   AddExamples(*command, {"alignctl plan --config new.yaml",
                          "alignctl plan --policy restricted --scope pod --reserved-cpus 0-3"});

@@ -23,8 +23,16 @@ const char* NameOf(admission::Fate fate) {
 
 }  // namespace
 
+Error NotAdoptedYet() {
+  return {ErrorCode::kUnavailable,
+          "the runtime has not been listed since the start of alignd: what the running containers "
+          "have is not known yet",
+          "repeat the command in some seconds; if this stays, see `alignctl status`"};
+}
+
 Result<v1::ChangeResponse> ReportChange(const ReportSources& sources,
                                         const v1::ChangeRequest& request) {
+  if (sources.has_adopted && !sources.has_adopted()) return NotAdoptedYet();
   const Result<admission::Node> after = sources.changer->NodeFor(sources.node.machine, request);
   if (!after.ok()) return after.error();
   const auto snapshot = sources.allocation.snapshot();
@@ -40,7 +48,7 @@ v1::ChangeResponse ReportTransition(const admission::Node& before, const admissi
                                     const admission::Transition& transition,
                                     const PodNames& names) {
   v1::ChangeResponse report;
-  report.set_admitted(transition.IsAdmitted());
+  report.set_admitted(transition.IsAdmitted() && !transition.HasMoves());
   for (const std::string& fault : transition.faults) report.add_faults(Readable(fault));
   for (const std::string& note : transition.notes) report.add_notes(note);
   report.set_shared_before(transition.shared_before.ToString());

@@ -11,8 +11,12 @@
 
 namespace alignd::control {
 
-// Plans the change on the newest snapshot. `sources.changer` is not null.
-// Errors: alignd would not start with the configuration.
+// Why no change can be planned while the state may lack what running containers have.
+Error NotAdoptedYet();
+
+// Plans the change on the newest snapshot. `sources.changer` is not null. The change is admitted
+// only if no container would move: alignd carries no move out.
+// Errors: alignd would not start with the configuration; kUnavailable: NotAdoptedYet.
 Result<v1::ChangeResponse> ReportChange(const ReportSources& sources,
                                         const v1::ChangeRequest& request);
 

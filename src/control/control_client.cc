@@ -21,7 +21,8 @@ namespace {
 // The error of a call that has failed.
 Error Explained(const grpc::Status& status, const std::string& endpoint) {
   Error error = rpc::ToError(status, "alignd at " + endpoint);
-  // Of Bypass and ApplyChange. alignd has answered, and its text has the remedy.
+  // Of Bypass and of changes of the configuration. alignd has answered, and its text has the
+  // remedy.
   if (status.error_code() == grpc::StatusCode::ABORTED) {
     error.code = ErrorCode::kIo;
     error.message = status.error_message();

@@ -162,15 +162,21 @@ class ControlServer::Service {
     return {grpc::StatusCode::UNIMPLEMENTED, "the configuration cannot be changed"};
   }
 
+  // Not UNAVAILABLE: alignctl takes that for an alignd that does not answer.
+  static grpc::Status Answered(const Error& error) {
+    grpc::Status status = rpc::ToStatus(error);
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
+    return {grpc::StatusCode::ABORTED, status.error_message()};
+  }
+
   grpc::Status Change(const v1::ChangeRequest& request, bool apply,
                       v1::ChangeResponse& response) const {
     if (sources_.changer == nullptr) return NoChanges();
     Result<v1::ChangeResponse> report = ReportChange(sources_, request);
-    if (!report.ok()) return rpc::ToStatus(report.error());
+    if (!report.ok()) return Answered(report.error());
     response = *std::move(report);
     if (!apply || !response.admitted()) return grpc::Status::OK;
     const Result<uint64_t> change = sources_.changer->Apply(request);
-    // Not UNAVAILABLE: alignctl takes that for an alignd that does not answer.
     if (!change.ok()) {
       return {grpc::StatusCode::ABORTED, rpc::ToStatus(change.error()).error_message()};
     }

@@ -79,6 +79,8 @@ struct ReportSources {
   const DecisionHistory* history = nullptr;  // null: decisions are not saved
   std::set<std::string> not_devices = {};    // as AllocationManager's
   ConfigChanger* changer = nullptr;          // null: the configuration cannot be changed
+  // Whether the state has all that running containers have (Reconciler::Recovered). Empty: it has.
+  std::function<bool()> has_adopted = {};
 };
 
 // The maximum per resource that ReportStatus lists; further ones are counted.

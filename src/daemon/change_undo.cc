@@ -112,13 +112,18 @@ Result<std::optional<ChangeUndo>> ChangeUndo::Find(const fs::path& state_dir) {
 
 Result<Done> ChangeUndo::Commit() const { return host::RemoveFile(record_); }
 
-Result<Done> ChangeUndo::Undo() const {
-  if (Result<Done> made = host::ReplaceFile(record_, Text()); !made.ok()) return made;
+Result<Done> ChangeUndo::Restore() const {
   for (const File& file : files_) {
     const Result<Done> restored =
         file.text ? ReplaceKeepingOwner(file.path, *file.text) : host::RemoveFile(file.path);
     if (!restored.ok()) return restored;
   }
+  return Done{};
+}
+
+Result<Done> ChangeUndo::Undo() const {
+  if (Result<Done> made = host::ReplaceFile(record_, Text()); !made.ok()) return made;
+  if (Result<Done> restored = Restore(); !restored.ok()) return restored;
   return host::RemoveFile(record_);
 }
 

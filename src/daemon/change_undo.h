@@ -18,8 +18,9 @@ class ChangeUndo {
   static constexpr char kFileName[] = "config_change_undo";
 
   // Records the files as they are; a file that is not there is removed at the undo. The caller has
-  // locked the directory. `config`: the text of the configuration before the change.
-  // Errors: kIo; nothing is recorded then.
+  // locked the directory. `config`: the text of the configuration before the change. A former
+  // record is replaced, in one step.
+  // Errors: kIo; the former record, if any, or this one is there.
   static Result<ChangeUndo> Begin(const std::filesystem::path& state_dir,
                                   const std::vector<std::filesystem::path>& files,
                                   std::string config);
@@ -29,6 +30,9 @@ class ChangeUndo {
 
   // The new files apply: removes the record. Errors: kIo; the record may still be there.
   Result<Done> Commit() const;
+
+  // Restores the old files; the record stays. Errors: kIo; it stays, too.
+  Result<Done> Restore() const;
 
   // Restores the old files, also after Commit, and removes the record. Errors: kIo; the record may
   // still be there.

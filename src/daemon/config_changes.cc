@@ -20,11 +20,18 @@ Error NoFile() {
 
 }  // namespace
 
-// The defaults, without a file or if it cannot be read: the start then reports that.
 ConfigChanges::ConfigChanges(const Options& options, std::function<void()> wake)
-    : options_(options), wake_(std::move(wake)) {
-  if (options.config.empty()) return;
-  Result<std::string> text = host::ReadFile(options.config);
+    : options_(options), wake_(std::move(wake)) {}
+
+void ConfigChanges::Started() {
+  const MutexLock lock(mutex_);
+  ReadApplied();
+}
+
+// Without a file, there are no changes.
+void ConfigChanges::ReadApplied() {
+  if (options_.config.empty()) return;
+  Result<std::string> text = host::ReadFile(options_.config);
   if (text.ok()) applied_ = *std::move(text);
 }
 
@@ -46,6 +53,10 @@ Result<admission::Node> ConfigChanges::NodeFor(const Machine& machine,
 
 Result<uint64_t> ConfigChanges::Apply(const control::v1::ChangeRequest& request) {
   if (options_.config.empty()) return NoFile();
+  if (request.may_move()) {
+    return Error{ErrorCode::kInvalidArgument, "running containers are not moved",
+                 "repeat the command without --may-move"};
+  }
   if (!request.fields().empty()) {
     return Error{ErrorCode::kInvalidArgument, "single fields cannot be applied",
                  "write them to a KubeletConfiguration, and apply that"};
@@ -95,10 +106,7 @@ WantedChange ConfigChanges::Take() {
 
 void ConfigChanges::Ended(const WantedChange& change, const Result<Done>& result) {
   const MutexLock lock(mutex_);
-  if (result.ok()) {
-    Result<std::string> text = host::ReadFile(options_.config);
-    if (text.ok()) applied_ = *std::move(text);
-  }
+  if (result.ok()) ReadApplied();
   if (change.number == 0) return;
   control::v1::GetChangeResponse& outcome = outcomes_[change.number];
   outcome.set_outcome(result.ok() ? "applied" : "failed");

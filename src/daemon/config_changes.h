@@ -35,12 +35,18 @@ class ConfigChanges final : public control::ConfigChanger {
   Result<uint64_t> Apply(const control::v1::ChangeRequest& request) override EXCLUDES(mutex_);
   control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
 
+  // Call once the first Daemon has started, which may have restored the file, and before Take:
+  // reads the configuration that applies.
+  void Started() EXCLUDES(mutex_);
+
   // The requested change that is to be carried out; without one, that of the file, as SIGHUP wants.
   // Call Ended before the next Take.
   WantedChange Take() EXCLUDES(mutex_);
   void Ended(const WantedChange& change, const Result<Done>& result) EXCLUDES(mutex_);
 
  private:
+  void ReadApplied() REQUIRES(mutex_);
+
   static constexpr size_t kMaxKeptOutcomes = 64;
 
   const Options& options_;

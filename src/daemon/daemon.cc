@@ -32,7 +32,6 @@
 #include "daemon/handover.h"
 #include "daemon/inventory_relay.h"
 #include "daemon/monitoring.h"
-#include "daemon/moves.h"
 #include "daemon/plugin_times.h"
 #include "daemon/request_sources.h"
 #include "daemon/save_conditions.h"
@@ -169,10 +168,7 @@ class RunningDaemon final : public Daemon {
   const admission::Node& node() const override { return node_; }
   admission::NodeState State() const override { return allocation_.snapshot()->state; }
   control::PodNames PodNames() const override { return registry_.PodNames(); }
-
-  Result<Done> Move(const admission::Transition& transition) override {
-    return MoveContainers(transition, allocation_, registry_);
-  }
+  bool HasAdopted() const override { return reconciler_.Recovered(); }
 
   Handover Leave() override {
     return {.lock = std::move(lock_),
@@ -207,7 +203,8 @@ class RunningDaemon final : public Daemon {
         .mirrors_devices = options.mirror.has_value(),
         .history = &history_,
         .not_devices = options.not_devices,
-        .changer = changer};
+        .changer = changer,
+        .has_adopted = [this] { return reconciler_.Recovered(); }};
     monitoring_ = StartMonitoring(
         options.metrics_address,
         {node_, allocation_, conditions_, reconciler_, metrics_, background_, io_, is_stopping_,
@@ -290,10 +287,9 @@ class RunningDaemon final : public Daemon {
       Result<host::Descriptor> opened = rpc::OpenListening(options.listen);
       if (!opened.ok()) return opened.error();
       handover.cri_socket = *std::move(opened);
-      own_socket_ = *rpc::SocketPath(options.listen);
-    } else {
-      own_socket_ = handover.own_socket;
-      if (own_socket_.empty()) spdlog::info("serving CRI on the socket of systemd");
+      handover.own_socket = *rpc::SocketPath(options.listen);
+    } else if (handover.own_socket.empty()) {
+      spdlog::info("serving CRI on the socket of systemd");
     }
     kept_socket_ = handover.Spare().cri_socket;
     auto forwarder =
@@ -305,6 +301,8 @@ class RunningDaemon final : public Daemon {
                                  .runtime_lost = [this] { reconciler_.RuntimeLost(); }});
     if (!forwarder.ok()) return forwarder.error();
     forwarder_ = *std::move(forwarder);
+    // Not before: after a failed start, a former configuration may be served on the socket again.
+    own_socket_ = std::move(handover.own_socket);
     return Done{};
   }
 

@@ -9,7 +9,6 @@
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
-#include "alignd/admission/transition.h"
 #include "alignd/base/result.h"
 #include "control/reports.h"
 #include "daemon/handover.h"
@@ -43,8 +42,9 @@ class Daemon {
   virtual admission::NodeState State() const = 0;
   virtual control::PodNames PodNames() const = 0;
 
-  // Moves containers, before the configuration changes. Errors: as MoveContainers.
-  virtual Result<Done> Move(const admission::Transition& transition) = 0;
+  // Whether the runtime has been listed since the start, and its containers have been adopted.
+  // Until then, the state may lack what running containers have.
+  virtual bool HasAdopted() const = 0;
 
   // Before the destructor: the CRI socket stays open, and the state directory locked. Once.
   virtual Handover Leave() = 0;

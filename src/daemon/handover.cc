@@ -38,18 +38,18 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   if (*inherited) handover.cri_socket = **std::move(inherited);
   const Result<Done> sockets = RequireOwnSockets(options);
   if (!sockets.ok()) return sockets.error();
-  std::string config_before;  // of a change that has not ended
+  std::optional<std::string> config_before;  // of a change that has not ended
   if (HasUnfinishedChange(options)) {
     const Result<Done> taken = TakeStateDirectory(options, handover);
     if (!taken.ok()) return taken.error();
-    Result<std::string> undone = UndoUnfinishedChange(options);
-    if (!undone.ok()) return undone.error();
-    config_before = *std::move(undone);
+    Result<std::optional<std::string>> restored = RestoreUnfinishedChange(options);
+    if (!restored.ok()) return restored.error();
+    config_before = *std::move(restored);
   }
   Result<admission::Node> node = MakeNode(options);
   if (!node.ok()) return node.error();
-  if (!config_before.empty()) {
-    const Result<Done> repeated = RepeatChange(options, config_before, *node);
+  if (config_before) {
+    const Result<Done> repeated = RepeatChange(options, *config_before, *node);
     if (!repeated.ok()) return repeated.error();
   }
   handover.node = *std::move(node);

@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
     return Finish(log, EXIT_FAILURE);
   }
   std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
+  changes.Started();
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
                          "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");

@@ -17,6 +17,7 @@
 #include "daemon/managed_node.h"
 #include "daemon/sd_notify.h"
 #include "host/config_file.h"
+#include "host/durable_file.h"
 #include "host/file.h"
 
 namespace alignd::daemon {
@@ -30,6 +31,11 @@ using admission::Transition;
 constexpr char kConfigBefore[] = "the configuration before the change";
 constexpr char kSeePlan[] = "`alignctl plan` shows the whole change";
 
+// alignd moves no running container.
+Transition PlanFor(const Node& before, const Node& after, const NodeState& state) {
+  return admission::PlanTransition(before, after, state, admission::MayMove::kNever);
+}
+
 Result<Done> RequireAdmitted(const Node& before, const Node& after, const Transition& transition,
                              const control::PodNames& names) {
   if (!transition.IsAdmitted()) {
@@ -40,13 +46,6 @@ Result<Done> RequireAdmitted(const Node& before, const Node& after, const Transi
         kSeePlan};
   }
   return Done{};
-}
-
-Transition PlanFor(const Node& before, const Node& after, const NodeState& state,
-                   const WantedChange& change) {
-  return admission::PlanTransition(
-      before, after, state,
-      change.request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever);
 }
 
 allocation::StatePaths PathsOf(const Options& options) {
@@ -64,9 +63,8 @@ Result<Done> WriteFiles(const Options& options, const Node& before, const Node& 
   allocation::CheckpointStore store(PathsOf(options));
   Result<NodeState> state = store.Load(before);
   if (!state.ok()) return state.error();
-  // Decided again: pods may have come since the first plan, and those that move have moved.
-  const Transition transition =
-      admission::PlanTransition(before, after, *state, admission::MayMove::kNever);
+  // Decided again: pods may have come since the first plan.
+  const Transition transition = PlanFor(before, after, *state);
   if (Result<Done> lawful = RequireAdmitted(before, after, transition, {}); !lawful.ok()) {
     return lawful;
   }
@@ -82,15 +80,28 @@ Result<Done> WriteFiles(const Options& options, const Node& before, const Node& 
   return Done{};
 }
 
-// Writes all files of the change, or none. nullopt: the files are in an uncertain state, and the
-// record of the undo is there.
-std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node& before,
-                                              const Node& after, const WantedChange& change) {
+std::vector<fs::path> FilesOf(const Options& options, const WantedChange& change) {
   const allocation::StatePaths paths = PathsOf(options);
   std::vector<fs::path> files = {paths.CpuFile(), paths.MemoryFile(), paths.OriginalsFile()};
   if (!change.request.config().empty()) files.push_back(options.config);
-  Result<ChangeUndo> undo = ChangeUndo::Begin(options.state_dir, files, change.applied);
-  if (!undo.ok()) return undo;
+  return files;
+}
+
+// Writes all files of the change, or none. `begun`: the record without files, which is replaced and
+// then removed. nullopt: the files are in an uncertain state, and a record of the undo is there.
+std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node& before,
+                                              const Node& after, const WantedChange& change,
+                                              const ChangeUndo& begun) {
+  Result<ChangeUndo> undo =
+      ChangeUndo::Begin(options.state_dir, FilesOf(options, change), change.applied);
+  if (!undo.ok()) {
+    // No file has changed. Whichever record is there, it must not outlive this.
+    const Result<Done> removed = begun.Commit();
+    if (removed.ok()) return undo;
+    spdlog::error("{}; the record of the change could not be removed: {}", undo.error().Text(),
+                  removed.error().Text());
+    return std::nullopt;
+  }
   Result<Done> written = WriteFiles(options, before, after, change);
   if (written.ok()) written = undo->Commit();
   if (written.ok()) return undo;
@@ -121,6 +132,13 @@ void NotifyReloading() {
                 std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1'000));
 }
 
+// The node with the configuration from before a change.
+Result<Node> NodeBefore(const Options& options, const std::string& config, const Node& node) {
+  const Result<host::ConfigFile> file = host::ParseConfigText(config, kConfigBefore);
+  if (!file.ok()) return file.error();
+  return MakeNode(options, node.machine, file->config, kConfigBefore);
+}
+
 // The daemon, or why it cannot start.
 Result<Done> StartNext(std::unique_ptr<Daemon>& daemon, const Options& options,
                        ConfigChanges& changes, Handover handover) {
@@ -134,6 +152,7 @@ Result<Done> StartNext(std::unique_ptr<Daemon>& daemon, const Options& options,
 
 Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& options,
                           ConfigChanges& changes, const WantedChange& change) {
+  if (!daemon->HasAdopted()) return control::NotAdoptedYet();
   const Node before = daemon->node();
   Result<Node> after = changes.NodeFor(before.machine, change.request);
   if (!after.ok()) return after.error();
@@ -142,26 +161,26 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
     const Result<Done> kept = KeepPrevious(options, change);
     return kept.ok() ? WriteConfig(options, change) : kept;
   }
-  const Transition plan = PlanFor(before, *after, daemon->State(), change);
+  const Transition plan = PlanFor(before, *after, daemon->State());
   const Result<Done> lawful = RequireAdmitted(before, *after, plan, daemon->PodNames());
   if (!lawful.ok()) return lawful;
   if (Result<Done> kept = KeepPrevious(options, change); !kept.ok()) return kept;
-  if (plan.HasMoves()) {
-    if (Result<Done> moved = daemon->Move(plan); !moved.ok()) return moved;
-  }
   // From here on, a start after a crash repeats the change. The state files are recorded later:
   // until the daemon has stopped, they change.
-  if (auto begun = ChangeUndo::Begin(options.state_dir, {}, change.applied); !begun.ok()) {
-    return begun.error();
-  }
+  const Result<ChangeUndo> begun = ChangeUndo::Begin(options.state_dir, {}, change.applied);
+  if (!begun.ok()) return begun.error();
 
   NotifyReloading();
   Handover handover = daemon->Leave();
   daemon.reset();
   handover.node = before;
   Handover spare = handover.Spare();
-  const std::optional<Result<ChangeUndo>> undo = SwitchFiles(options, before, *after, change);
-  if (!undo) return Error{ErrorCode::kIo, "files of a refused change could not be restored", ""};
+  const std::optional<Result<ChangeUndo>> undo =
+      SwitchFiles(options, before, *after, change, *begun);
+  if (!undo) {
+    return Error{ErrorCode::kIo, "files of a refused change could not be restored",
+                 "see the log, and start alignd again: it then restores them"};
+  }
   Result<Done> result = Done{};
   if (!undo->ok()) {
     result = undo->error();
@@ -185,28 +204,45 @@ bool HasUnfinishedChange(const Options& options) {
   return fs::exists(options.state_dir / ChangeUndo::kFileName, code);
 }
 
-Result<std::string> UndoUnfinishedChange(const Options& options) {
+Result<std::optional<std::string>> RestoreUnfinishedChange(const Options& options) {
   const Result<std::optional<ChangeUndo>> found = ChangeUndo::Find(options.state_dir);
   if (!found.ok()) return found.error();
-  if (!*found) return std::string();
+  if (!*found) return std::optional<std::string>();
   spdlog::warn(
       "alignd ended in the middle of a change of its configuration; the files from before it are "
       "restored");
-  if (Result<Done> undone = (*found)->Undo(); !undone.ok()) return undone.error();
-  return (*found)->config();
+  if (Result<Done> restored = (*found)->Restore(); !restored.ok()) return restored.error();
+  return std::optional<std::string>((*found)->config());
 }
 
 Result<Done> RepeatChange(const Options& options, const std::string& config, const Node& node) {
-  const Result<host::ConfigFile> file = host::ParseConfigText(config, kConfigBefore);
-  if (!file.ok()) return file.error();
-  const Result<Node> before = MakeNode(options, node.machine, file->config, kConfigBefore);
-  if (!before.ok()) return before.error();
-  if (before->config == node.config) return Done{};
-  WantedChange change;
-  change.applied = config;
-  const std::optional<Result<ChangeUndo>> switched = SwitchFiles(options, *before, node, change);
-  if (!switched) return Error{ErrorCode::kIo, "files of a change could not be restored", ""};
-  return switched->ok() ? Result<Done>(Done{}) : Result<Done>(switched->error());
+  const fs::path record = options.state_dir / ChangeUndo::kFileName;
+  const Result<Node> before = NodeBefore(options, config, node);
+  if (!before.ok()) {
+    return Error{before.error().code, before.error().Text(),
+                 "this configuration does not fit the node any more: drain the node, then remove " +
+                     record.string() + " and the state files"};
+  }
+  if (before->config == node.config) return host::RemoveFile(record);
+  // The former record is replaced in one step: at each moment, one of them is there.
+  const WantedChange change{.request = {}, .number = 0, .applied = config};
+  const Result<ChangeUndo> undo =
+      ChangeUndo::Begin(options.state_dir, FilesOf(options, change), config);
+  if (!undo.ok()) return undo.error();
+  const Result<Done> written = WriteFiles(options, *before, node, change);
+  if (written.ok()) return undo->Commit();
+  if (Result<Done> restored = undo->Restore(); !restored.ok()) {
+    spdlog::error("the state files could not be restored; the next start does that: {}",
+                  restored.error().Text());
+  }
+  if (written.error().code != ErrorCode::kInvalidArgument) return written;
+  return Error{written.error().code,
+               "alignd has ended in the middle of a change of its configuration, which cannot be "
+               "repeated: " +
+                   written.error().message,
+               "write the former configuration back to " + options.config.string() +
+                   " (its text is at the beginning of " + record.string() +
+                   "); then alignd starts, and `alignctl plan` shows what is in the way"};
 }
 
 }  // namespace alignd::daemon

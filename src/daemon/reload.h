@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "alignd/admission/node.h"
@@ -19,16 +20,21 @@ namespace alignd::daemon {
 // Nothing has changed after an error: then a daemon with the old configuration runs. `daemon` is
 // null only if that cannot start either, or if files are left as they must not stay: the process
 // has to end, and its next start restores them.
-// Errors: the change is refused, with all reasons; kIo: the files could not be written.
+// Errors: the change is refused, with all reasons, also if a container with exclusive CPUs would
+// have to move; kUnavailable: the running containers are not known yet; kIo: the files could not be
+// written.
 Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& options,
                           ConfigChanges& changes, const WantedChange& change);
 
 // Whether alignd has ended in the middle of a change.
 bool HasUnfinishedChange(const Options& options);
-// Restores the files from before it. Gives the configuration from before it. The state directory is
+// Restores the files from before it; the record of it stays until RepeatChange. Gives the text of
+// the configuration from before it; nullopt: there is no such change. The state directory is
 // locked. Errors: kCorrupt, kIo.
-Result<std::string> UndoUnfinishedChange(const Options& options);
-// After that: changes from this configuration to that of `node`, with which alignd is to start.
+Result<std::optional<std::string>> RestoreUnfinishedChange(const Options& options);
+// After that: changes from this configuration to that of `node`, with which alignd is to start, and
+// removes the record. After an error the record is still there: each start repeats both steps, so
+// that no state files of one configuration meet another one.
 // Errors: as ChangeConfig.
 Result<Done> RepeatChange(const Options& options, const std::string& config,
                           const admission::Node& node);

@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "alignd/base/result.h"
+#include "daemon/change_undo.h"
 #include "daemon/facts.h"
 #include "daemon/managed_node.h"
+#include "daemon/reload.h"
 #include "daemon/saved_state.h"
 #include "daemon/start_warnings.h"
 #include "host/file.h"
@@ -133,6 +135,17 @@ std::string OwnerOf(const fs::path& state_dir) {
 
 void CheckState(const Options& options, host::FileCalls& calls, StartCheck& check) {
   check.state_owner = OwnerOf(options.state_dir);
+  if (HasUnfinishedChange(options)) {
+    check.warnings.push_back(
+        {options.state_dir / ChangeUndo::kFileName,
+         "",
+         "",
+         {ErrorCode::kUnavailable,
+          "alignd has ended in the middle of a change of its configuration, or it is changing it: "
+          "a start first restores the former files, so the state files are not checked",
+          "start alignd, which then repeats the change that the configuration asks for"}});
+    return;
+  }
   if (!check.node) {
     CheckDirectory("--state-dir", options.state_dir, calls, check);
     return;

@@ -14,12 +14,13 @@
 
 namespace alignd::admission {
 
-// Whether containers with exclusive CPUs may get others.
+// Whether the plan gives containers with exclusive CPUs others. Such a plan only says where they
+// would be: alignd moves no running container.
 enum class MayMove { kNever, kIfNeeded };
 
 enum class Fate {
   kStays,
-  kMoves,    // to other CPUs; memory and devices stay
+  kMoves,    // would have to, to other CPUs; memory and devices stay
   kRefused,  // it cannot be satisfied: the change is refused
 };
 
@@ -44,8 +45,9 @@ struct Transition {
   CpuSet shared_after;
   NodeState next;  // the state that was given, if the change is refused
 
-  // Whether the change can be made.
+  // Whether no container is refused, and there is no fault.
   bool IsAdmitted() const;
+  // Whether a container would have to move: then the change cannot be made as it is.
   bool HasMoves() const;
 };
 
@@ -55,12 +57,13 @@ struct Transition {
 //
 // A container stays if its CPUs do not become reserved, its memory does not either, and, if the
 // topology manager's settings change, the new ones would admit it where it is, as the kubelet
-// decides about running pods when it restarts. Otherwise it moves, if it may: containers with more
-// exclusive CPUs are placed first, then by pod UID and name. With topology scope pod, the
-// containers of a pod move together. They move only to CPUs that no other container is assigned,
-// before or after the change, and that are not reserved before it: so they can move first, and at
-// the same time. Memory and devices never move. A container whose CPUs are also those of another
-// one of its pod (an ended init container) does not move.
+// decides about running pods when it restarts. Otherwise it is refused, or moves in the plan, with
+// MayMove::kIfNeeded: containers with more exclusive CPUs are placed first, then by pod UID and
+// name. With topology scope pod, the containers of a pod are placed together. They are placed only
+// on CPUs that no other container is assigned, before or after the change, and that are not
+// reserved before it. Memory and devices never move. A container whose CPUs are also those of
+// another one of its pod (an ended init container) does not move. Withheld CPUs stay withheld: no
+// container is placed on them, and a change that reserves one is refused.
 // If one container cannot be satisfied, the whole change is refused.
 //
 // Differs: the kubelet has no such change: it does not start with another policy until its state

@@ -28,6 +28,21 @@ CpuSet ExclusiveCpusIn(const cpumanager::CpuState& state) {
   return cpus;
 }
 
+// Running containers claim these CPUs of each other: they stay theirs, and cannot be reserved.
+void AddFaultsOfWithheld(const Node& before, const Node& after, const NodeState& state,
+                         std::vector<std::string>& faults) {
+  if (!before.cpu) return;  // nothing is withheld
+  const CpuSet withheld = state.cpu.Withheld();
+  const CpuSet lost =
+      after.cpu ? (withheld & after.cpu->reserved) - before.cpu->reserved : withheld;
+  if (lost.empty()) return;
+  faults.push_back("running containers claim CPUs " + lost.ToString() +
+                   " of each other, so these are withheld, and " +
+                   (after.cpu ? "they cannot become reserved"
+                              : "cpuManagerPolicy none would give them to all containers") +
+                   ": delete the pods that the condition AssignmentUnknown names");
+}
+
 // Settings that no running alignd can change.
 std::vector<std::string> FaultsOf(const Node& before, const Node& after, const NodeState& state) {
   std::vector<std::string> faults;
@@ -47,6 +62,7 @@ std::vector<std::string> FaultsOf(const Node& before, const Node& after, const N
         "pods are assigned resources as a whole, or the feature gate PodLevelResourceManagers "
         "changes: let these pods end, and restart alignd with the other setting");
   }
+  AddFaultsOfWithheld(before, after, state, faults);
   return faults;
 }
 
@@ -140,11 +156,11 @@ class Plan {
     SetDefault({});
   }
 
-  // All managed CPUs but the exclusive ones and `kept_free` are the shared pool.
+  // All managed CPUs but the exclusive ones, the withheld ones and `kept_free` are the shared pool.
   void SetDefault(const CpuSet& kept_free) {
     if (!after_.cpu) return;
-    next_.cpu.default_set =
-        after_.cpu->Managed(after_.machine) - ExclusiveCpusIn(next_.cpu) - kept_free;
+    next_.cpu.default_set = after_.cpu->Managed(after_.machine) - ExclusiveCpusIn(next_.cpu) -
+                            next_.cpu.Withheld() - kept_free;
   }
 
   // Containers that are decided about together.
@@ -224,8 +240,8 @@ class Plan {
     SetDefault({});
   }
 
-  // CPUs that moved containers leave go to no other one: none waits for another one to leave. Nor
-  // do CPUs that are still reserved: containers move before the configuration changes.
+  // CPUs that moved containers leave go to no other one, as none can wait for another one to leave.
+  // Nor do CPUs that are still reserved: until the configuration changes, they cannot be assigned.
   void Place(const HoldingUnit& unit, const std::string& why) {
     const std::string obstacle = Immovable(unit);
     if (!obstacle.empty()) return RefuseUnit(unit, why + "; " + obstacle);
@@ -258,8 +274,10 @@ class Plan {
 
   // Why the containers cannot move; empty: they can.
   std::string Immovable(const HoldingUnit& unit) const {
-    if (may_move_ == MayMove::kNever) return "containers may not move";
     if (CpusOf(unit).empty()) return "it has no exclusive CPUs, and memory and devices do not move";
+    if (may_move_ == MayMove::kNever) {
+      return "running containers do not move: delete or resize its pod, then repeat the change";
+    }
     if (HasSharedCpus(given_.cpu, unit.pod_uid)) {
       return "containers of its pod have CPUs together (one is an ended init container)";
     }

@@ -1,6 +1,7 @@
 // What the control service says about decisions.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,48 @@ v1::WhyNotResponse WhyNotFits(const std::string& socket, const std::string& mani
   const auto why = ControlClient(socket).WhyNot(request);
   EXPECT_TRUE(why.ok()) << why.error().Text();
   return why.ok() ? *why : v1::WhyNotResponse();
+}
+
+// A change with no setting of its own.
+class SameConfiguration final : public ConfigChanger {
+ public:
+  explicit SameConfiguration(const admission::Node& node) : node_(node) {}
+  Result<admission::Node> NodeFor(const Machine& /*machine*/,
+                                  const v1::ChangeRequest& /*request*/) const override {
+    return node_;
+  }
+  Result<uint64_t> Apply(const v1::ChangeRequest& /*request*/) override { return 1; }
+  v1::GetChangeResponse Outcome(uint64_t /*change*/) override { return {}; }
+
+ private:
+  const admission::Node& node_;
+};
+
+TEST_F(ControlExplain, NoChangeIsPlannedUntilTheContainersAreKnown) {
+  SameConfiguration changer(world.node);
+  std::atomic<bool> has_adopted = false;
+  const std::string other = (world.tree.root() / "changes.sock").string();
+  const auto started = ControlServer::Start(services_.loop(), other,
+                                            {.facts = {},
+                                             .node = world.node,
+                                             .allocation = *world.manager,
+                                             .conditions = conditions_,
+                                             .names = [] { return PodNames(); },
+                                             .changer = &changer,
+                                             .has_adopted = [&] { return has_adopted.load(); }});
+  ASSERT_TRUE(started.ok()) << started.error().Text();
+  const ControlClient client(other);
+  for (const auto& answer : {client.PlanChange({}), client.ApplyChange({})}) {
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.error().code, ErrorCode::kIo);  // an answer, unlike kUnavailable
+    EXPECT_NE(answer.error().Text().find("the runtime has not been listed"), std::string::npos)
+        << answer.error().Text();
+  }
+  has_adopted = true;
+  EXPECT_TRUE(client.PlanChange({}).ok());
+  const auto applied = client.ApplyChange({});
+  ASSERT_TRUE(applied.ok()) << applied.error().Text();
+  EXPECT_EQ(applied->change(), 1u);
 }
 
 TEST_F(ControlExplain, WhyNotLeavesOutResourcesThatAreNoDevices) {

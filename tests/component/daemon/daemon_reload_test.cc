@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -43,6 +44,20 @@ class DaemonReload : public DaemonTest {
 
   // Ready, and the runtime has been listed.
   void StartProcess() {
+    LaunchProcess();
+    ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+    AwaitListing();
+    ConnectClient();
+  }
+
+  // Until then, no change is planned.
+  void AwaitListing() const {
+    control::v1::ChangeRequest request;
+    request.set_config(ConfigWith("0"));
+    EXPECT_TRUE(Eventually([&] { return Control().PlanChange(request).ok(); })) << alignd_->Log();
+  }
+
+  void LaunchProcess() {
     const Options options = DaemonOptions();
     alignd_.reset();  // before the next process writes to the log
     alignd_ = std::make_unique<testing::Process>(
@@ -51,13 +66,15 @@ class DaemonReload : public DaemonTest {
                                  "--runtime-endpoint", options.runtime_endpoint, "--state-dir",
                                  options.state_dir, "--pods-api-endpoint", ""},
         tree_.root() / "alignd.log");
-    ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+  }
+
+  void ConnectClient() {
     grpc::ChannelArguments arguments;  // the kubelet's
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 30'000);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    client_ = grpc::CreateCustomChannel("unix:" + options.listen,
+    client_ = grpc::CreateCustomChannel("unix:" + DaemonOptions().listen,
                                         grpc::InsecureChannelCredentials(), arguments);
   }
 
@@ -75,6 +92,7 @@ class DaemonReload : public DaemonTest {
     const size_t before = Logged(outcome);
     ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
     ASSERT_TRUE(Eventually([&] { return Logged(outcome) > before; })) << alignd_->Log();
+    AwaitListing();
   }
 
   control::ControlClient Control() const {
@@ -130,9 +148,10 @@ TEST_F(DaemonReload, ARefusedChangeLeavesEverythingAsItIs) {
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::string state = State();
   Reload(ConfigWith("0-1"), " not reloaded: ");
-  EXPECT_NE(alignd_->Log().find("default/pod-pinned app: CPUs 1 become reserved; containers may "
-                                "not move"),
-            std::string::npos)
+  EXPECT_NE(
+      alignd_->Log().find("default/pod-pinned app: CPUs 1 become reserved; running containers "
+                          "do not move: delete or resize its pod"),
+      std::string::npos)
       << alignd_->Log();
   EXPECT_EQ(State(), state);
   Reload("cpuManagerPolicy: nonsense\n", " not reloaded: ");
@@ -196,47 +215,38 @@ TEST_F(DaemonReload, SingleFieldsArePlanned) {
   EXPECT_NE(wrong.error().Text().find("strictest"), std::string::npos) << wrong.error().Text();
 }
 
-TEST_F(DaemonReload, ContainersMoveIfTheyMay) {
-  StartProcess();
-  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
-  const Running other = RunOne(PodConfig("other"), Pinned(2));
-  const Running shared = RunOne(BurstablePod("shared"), Shared());
-  control::v1::ChangeRequest request;
-  request.set_config(ConfigWith("0-1"));
-  EXPECT_FALSE(Control().PlanChange(request)->admitted());
-  request.set_may_move(true);
-  const auto change = Control().ApplyChange(request);
-  ASSERT_TRUE(change.ok()) << change.error().Text();
-  EXPECT_EQ(Outcome(change->change()), "applied") << alignd_->Log();
-  EXPECT_EQ(CpusOf(pinned.container), "2-3,6");
-  EXPECT_EQ(CpusOf(other.container), "4-5");
-  EXPECT_TRUE(Eventually([&] { return CpusOf(shared.container) == "0-1,7-27"; }))
-      << CpusOf(shared.container);
-  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "7");
-  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
-  StartProcess();
-  EXPECT_EQ(CpusOf(RunOne(PodConfig("last"), Pinned(1)).container), "8");
-  EXPECT_EQ(CpusOf(pinned.container), "2-3,6");
-}
-
-TEST_F(DaemonReload, AMoveThatTheRuntimeDoesNotApplyIsUndone) {
+TEST_F(DaemonReload, NoContainerIsMoved) {
   StartProcess();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::string state = State();
-  runtime_->SetFailure("UpdateContainerResources", {grpc::StatusCode::INTERNAL, "no cgroup"});
   control::v1::ChangeRequest request;
   request.set_config(ConfigWith("0-1"));
   request.set_may_move(true);
+  const auto planned = Control().PlanChange(request);
+  ASSERT_TRUE(planned.ok()) << planned.error().Text();
+  EXPECT_FALSE(planned->admitted());
+  ASSERT_EQ(planned->containers_size(), 1);
+  EXPECT_EQ(planned->containers(0).fate(), "moves");
+  EXPECT_EQ(planned->containers(0).cpus_before(), "1-3");
+  EXPECT_EQ(planned->containers(0).cpus_after(), "2-4");
   const auto change = Control().ApplyChange(request);
   ASSERT_TRUE(change.ok()) << change.error().Text();
-  EXPECT_EQ(
-      Outcome(change->change()).rfind("failed: container app of pod pinned could not be moved", 0),
-      0u)
-      << alignd_->Log();
+  EXPECT_FALSE(change->admitted());
+  EXPECT_EQ(change->change(), 0u);
+  // Nor is the question taken for an order if nothing would move.
+  request.set_config(ConfigWith("0,27"));
+  const auto asked = Control().ApplyChange(request);
+  ASSERT_FALSE(asked.ok());
+  EXPECT_NE(asked.error().Text().find("running containers are not moved"), std::string::npos)
+      << asked.error().Text();
   EXPECT_EQ(State(), state);
   EXPECT_EQ(ReadText(tree_.root() / "config.yaml"), ConfigWith("0"));
   EXPECT_EQ(Logged(") starts |"), 1u) << alignd_->Log();
-  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+  // What the plan names as help.
+  EXPECT_TRUE(StopSandbox(pinned.sandbox).ok());
+  EXPECT_TRUE(RemoveSandbox(pinned.sandbox).ok());
+  Reload(ConfigWith("0-1"));
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "2");
 }
 
 // A call that takes 0.5 s is under way at each change; others come without pause.
@@ -310,6 +320,35 @@ TEST_F(DaemonReload, KilledInTheMiddleOfAChangeItStartsAgain) {
     EXPECT_TRUE(RemoveSandbox(next.sandbox).ok());
   }
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
+}
+
+// alignd has ended in the middle of a change that it would refuse now.
+TEST_F(DaemonReload, AnUnfinishedChangeThatIsRefusedEndsEveryStart) {
+  StartProcess();
+  const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
+  const std::string state = State();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  ASSERT_TRUE(
+      ChangeUndo::Begin(StateDir(), {StateDir() / "cpu_manager_state"}, ConfigWith("0")).ok());
+  std::ofstream(StateDir() / "cpu_manager_state") << "half of a ch";
+  tree_.Write({"config.yaml", ConfigWith("0-1")});
+  for (int start = 0; start < 3; ++start) {
+    SCOPED_TRACE(start);
+    LaunchProcess();
+    ASSERT_TRUE(alignd_->WaitForLog("cannot start: ")) << alignd_->Log();
+    EXPECT_NE(alignd_->Log().find("pinned app: CPUs 1 become reserved"), std::string::npos)
+        << alignd_->Log();
+    EXPECT_NE(alignd_->Log().find("write the former configuration back to "), std::string::npos)
+        << alignd_->Log();
+    EXPECT_NE(alignd_->Kill(SIGTERM), 0);  // it has ended, or ends by itself
+    EXPECT_EQ(State(), state);
+    EXPECT_TRUE(fs::exists(StateDir() / ChangeUndo::kFileName));
+  }
+  tree_.Write({"config.yaml", ConfigWith("0")});
+  StartProcess();
+  EXPECT_FALSE(fs::exists(StateDir() / ChangeUndo::kFileName));
+  EXPECT_EQ(CpusOf(pinned.container), "1-3");
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "4");
 }
 
 }  // namespace

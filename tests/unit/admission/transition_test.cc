@@ -11,6 +11,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/resize.h"
+#include "alignd/cpumanager/static_policy.h"
 #include "core/device_states.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
@@ -128,7 +129,8 @@ TEST_F(TransitionTest, AContainerLeavesCpusThatBecomeReserved) {
   AddCpus("q", "2");
   const auto reserve = [](KubeletConfig& c) { c.reserved_system_cpus = "0-1"; };
   EXPECT_EQ(Changes(Plan(reserve, MayMove::kNever)),
-            Lines{"p/app: 1-4 refused (CPUs 1 become reserved; containers may not move)"});
+            Lines{"p/app: 1-4 refused (CPUs 1 become reserved; running containers do not move: "
+                  "delete or resize its pod, then repeat the change)"});
   const Transition transition = Plan(reserve);
   EXPECT_EQ(Changes(transition), Lines{"p/app: 1-4 -> 2-4,7 (CPUs 1 become reserved)"});
   EXPECT_EQ(transition.next.cpu.default_set.ToString(), "0-1,8-15");
@@ -305,6 +307,43 @@ TEST_F(TransitionTest, AResizedContainerKeepsHowFarItCanShrink) {
   EXPECT_TRUE(transition.HasMoves());
   EXPECT_EQ(transition.next.cpu.OriginalOf({"p", "app"}).Count(), 2);
   EXPECT_EQ(transition.next.cpu.Find({"p", "app"})->Count(), 4);
+}
+
+// Two running containers claim CPU 5 of each other, as after an adoption.
+TEST_F(TransitionTest, WithheldCpusStayWithheld) {
+  Start("socket:1 numa:1 core:8");
+  AddCpus("p", "2");  // 1-2
+  cpumanager::Withhold({"x", "app"}, *CpuSet::Parse("4-5"), state.cpu);
+  cpumanager::Withhold({"y", "app"}, *CpuSet::Parse("5-6"), state.cpu);
+  ASSERT_EQ(state.cpu.default_set.ToString(), "0,3,7");
+  const Transition strict = Plan(
+      [](KubeletConfig& c) { c.cpu_manager_policy_options["strict-cpu-reservation"] = "true"; },
+      MayMove::kNever);
+  EXPECT_TRUE(strict.IsAdmitted());
+  EXPECT_EQ(strict.shared_after.ToString(), "3,7");
+  EXPECT_EQ(strict.next.cpu.Withheld().ToString(), "4-6");
+  // p would have to leave both of its CPUs; no other CPU than 3 and 7 is free.
+  EXPECT_EQ(Changes(Plan([](KubeletConfig& c) { c.reserved_system_cpus = "0-2"; })),
+            Lines{"p/app: 1-2 -> 3,7 (CPUs 1-2 become reserved)"});
+}
+
+TEST_F(TransitionTest, WithheldCpusDoNotBecomeReservedOrShared) {
+  Start("socket:1 numa:1 core:8");
+  cpumanager::Withhold({"x", "app"}, *CpuSet::Parse("4-5"), state.cpu);
+  const Transition reserved = Plan([](KubeletConfig& c) { c.reserved_system_cpus = "0,5"; });
+  EXPECT_FALSE(reserved.IsAdmitted());
+  EXPECT_EQ(reserved.faults,
+            Lines{"running containers claim CPUs 5 of each other, so these are withheld, and they "
+                  "cannot become reserved: delete the pods that the condition AssignmentUnknown "
+                  "names"});
+  const Transition none = Plan([](KubeletConfig& c) {
+    c.cpu_manager_policy = CpuManagerPolicy::kNone;
+    c.reserved_system_cpus = "";
+  });
+  EXPECT_FALSE(none.IsAdmitted());
+  ASSERT_EQ(none.faults.size(), 1u);
+  EXPECT_EQ(none.faults[0].rfind("running containers claim CPUs 4-5 of each other, ", 0), 0u)
+      << none.faults[0];
 }
 
 TEST_F(TransitionTest, CpusThatContainersOfAPodHaveTogetherDoNotMove) {

@@ -10,7 +10,7 @@ namespace {
 
 control::v1::ChangeResponse SampleChange() {
   control::v1::ChangeResponse change;
-  change.set_admitted(true);
+  change.set_admitted(false);
   change.set_shared_before("0,5-27");
   change.set_shared_after("0-1,6-27");
   control::v1::ChangedSetting& setting = *change.add_settings();
@@ -50,15 +50,26 @@ TEST(ChangeText, IsLikeADiff) {
             "containers with exclusive CPUs, memory or devices:\n"
             "- default/train-7 app: CPUs 1-4\n"
             "+ default/train-7 app: CPUs 2-5\n"
-            "    because CPUs 1 become reserved\n"
+            "    would have to move: CPUs 1 become reserved\n"
             "  pod u1 db: stays on CPUs 14-15, memory of NUMA nodes 1\n"
-            "result: can be applied with --may-move if-needed; 1 to move, 1 to stay, 0 cannot be "
-            "satisfied\n");
+            "note: running containers are not moved: delete or resize the pods that would have to "
+            "move, then apply\n"
+            "result: cannot be applied; 1 to move, 1 to stay, 0 cannot be satisfied\n");
+}
+
+TEST(ChangeText, SaysWhatCanBeApplied) {
+  control::v1::ChangeResponse change = SampleChange();
+  change.set_admitted(true);
+  change.mutable_containers()->DeleteSubrange(0, 1);
+  const std::string text = ChangeTextOf(change);
+  EXPECT_NE(text.find("result: can be applied; 0 to move, 1 to stay, 0 cannot be satisfied\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("note: "), std::string::npos) << text;
 }
 
 TEST(ChangeText, NamesWhatIsRefused) {
   control::v1::ChangeResponse change = SampleChange();
-  change.set_admitted(false);
   change.mutable_containers(0)->set_fate("refused");
   change.add_faults("compatibility changes\nfrom 1.37");
   const std::string text = ChangeTextOf(change);
@@ -73,7 +84,7 @@ TEST(ChangeText, NamesWhatIsRefused) {
 
 TEST(ChangeText, JsonHasEveryField) {
   EXPECT_EQ(ChangeJson(SampleChange()),
-            R"({"admitted":true,"faults":[],"notes":[],"settings":[{"name":"reservedSystemCPUs",)"
+            R"({"admitted":false,"faults":[],"notes":[],"settings":[{"name":"reservedSystemCPUs",)"
             R"("before":"\"0\"","after":"\"0-1\""}],"shared_before":"0,5-27",)"
             R"("shared_after":"0-1,6-27","containers":[{"pod_uid":"","pod":"default/train-7",)"
             R"("container":"app","fate":"moves","cpus_before":"1-4","cpus_after":"2-5",)"

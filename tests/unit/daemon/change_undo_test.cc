@@ -72,6 +72,22 @@ TEST_F(ChangeUndoTest, AnotherProcessFindsWhatWasNotEnded) {
   ExpectOldFiles();
 }
 
+TEST_F(ChangeUndoTest, RestoreKeepsTheRecord) {
+  const auto undo = ChangeUndo::Begin(Dir(), Files(), "x: 1\n");
+  ASSERT_TRUE(undo.ok()) << undo.error().Text();
+  for (int start = 0; start < 2; ++start) {
+    ChangeAll();
+    const auto found = ChangeUndo::Find(Dir());
+    ASSERT_TRUE(found.ok() && found->has_value()) << start;
+    ASSERT_TRUE((*found)->Restore().ok());
+    EXPECT_EQ(Text(Dir() / "a"), std::string("old\0a\n", 6));
+    EXPECT_FALSE(fs::exists(Dir() / "absent"));
+    EXPECT_TRUE(fs::exists(Record()));
+  }
+  ASSERT_TRUE(undo->Undo().ok());
+  ExpectOldFiles();
+}
+
 TEST_F(ChangeUndoTest, AfterCommitNothingIsFound) {
   const auto undo = ChangeUndo::Begin(Dir(), Files(), "");
   ASSERT_TRUE(undo.ok());

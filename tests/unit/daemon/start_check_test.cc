@@ -11,6 +11,7 @@
 
 #include "alignd/admission/node_state.h"
 #include "allocation/checkpoint_store.h"
+#include "daemon/change_undo.h"
 #include "daemon/managed_node.h"
 #include "edge/fake_tree.h"
 #include "host/file.h"
@@ -117,6 +118,18 @@ TEST_F(StartCheckTest, ShowsWhatWouldApply) {
   EXPECT_EQ(json["node"]["numa_nodes"][0]["allocatable"]["memory"], 924u << 20);
   EXPECT_EQ(json["saved_state"]["usable"], true);
   EXPECT_EQ(json["problems"].size(), 0u);
+}
+
+TEST_F(StartCheckTest, LeavesTheFilesOfAnUnfinishedChangeAlone) {
+  SaveState();
+  ASSERT_TRUE(ChangeUndo::Begin(options_.state_dir, {}, kGood).ok());
+  tree_.Write({"state/cpu_manager_state", "half of a ch"});
+  const StartCheck check = Check();
+  EXPECT_EQ(check.ExitStatus(), 2) << TextOf(check);
+  EXPECT_EQ(check.saved, SavedStateCheck::kNotChecked);
+  ASSERT_EQ(check.warnings.size(), 1u) << TextOf(check);
+  EXPECT_NE(TextOf(check).find("a start first restores the former files"), std::string::npos)
+      << TextOf(check);
 }
 
 TEST_F(StartCheckTest, SaysWhatIsCarriedOver) {
