@@ -353,7 +353,7 @@ def check_values(chart):
     check("config: is a KubeletConfiguration in the pod's template, for an undo and for pods not yet replaced",
           unequal({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
                    **EVERYTHING["config"]}, configuration),
-          unequal({"DaemonSet"}, {one["kind"] for one in objects}))
+          unequal({"ClusterRole", "ClusterRoleBinding", "DaemonSet"}, {one["kind"] for one in objects}))
     changed = merged(EVERYTHING, {"config": {"cpuManagerPolicy": "none"}})
     other = sets_of(load(chart.render(changed)))
     check("another config: replaces the pods that install, and no others",

@@ -50,7 +50,7 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
 // each says something else, the runtime's record is used, because a resize goes through it, and a
 // write of another program to the cgroup does not. Only CPUs that may be assigned are. Runtime and
 // cgroup are believed against the mark if they have all its CPUs, as after a resize, or as many
-// other ones, as after a move.
+// other ones, as after a change past alignd.
 //
 // If running containers of two pods claim one CPU or device, none of them gets what it claims, and
 // neither does another pod (CpuState::withheld, DeviceState::withheld); nor the CPUs on which they
