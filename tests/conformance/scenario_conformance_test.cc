@@ -20,6 +20,7 @@
 #include "alignd/checkpoint/cpu_checkpoint.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/checkpoint/memory_checkpoint.h"
+#include "alignd/checkpoint/originals_checkpoint.h"
 #include "alignd/scenario/report.h"
 #include "alignd/scenario/scenario.h"
 #include "alignd/scenario/simulation.h"
@@ -110,6 +111,11 @@ admission::NodeState SavedAndLoaded(const admission::Node& node,
     EXPECT_TRUE(cpu.ok()) << cpu.error().message;
     loaded.cpu = cpu.ok() ? std::move(cpu->state) : cpumanager::CpuState{};
     loaded.cpu.reusable = state.cpu.reusable;
+    // In a file of its own, which exists once there is an entry.
+    auto originals = checkpoint::ParseOriginalsCheckpoint(
+        checkpoint::FormatOriginalsCheckpoint(state.cpu.originals));
+    EXPECT_TRUE(originals.ok()) << originals.error().message;
+    if (originals.ok()) loaded.cpu.originals = *std::move(originals);
   }
   if (node.memory) {
     auto memory = checkpoint::ParseMemoryCheckpoint(
