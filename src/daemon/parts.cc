@@ -1,0 +1,190 @@
+#include "daemon/parts.h"
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cri/bypassed_call.h"
+#include "cri/container_handlers.h"
+#include "daemon/conflicting_managers.h"
+#include "daemon/conflicting_plugins.h"
+#include "daemon/facts.h"
+#include "daemon/plugin_times.h"
+#include "daemon/request_sources.h"
+#include "reconcile/assigned_containers.h"
+
+namespace alignd::daemon {
+namespace {
+
+std::set<std::string> ResourceNames(const admission::NodeState& state) {
+  std::set<std::string> names;
+  for (const auto& [name, resource] : state.devices.resources) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+Parts::Parts(PartsInput input, const Options& options)
+    : node(std::move(input.node)),
+      store(std::move(input.saved.store)),
+      bindings(std::move(input.saved.bindings)),
+      boot(std::move(input.saved.boot)),
+      bypass(std::move(input.saved.bypass)),
+      kubelet_allocated_before(mirror::KubeletAllocatedIn(*bindings->snapshot())),
+      events(std::move(input.events)),
+      services(std::move(input.services)),
+      cgroups(std::move(input.cgroups)),
+      history(options.state_dir / control::DecisionHistory::kFileName, node, {}),
+      kubelet_watch(conditions, options.kubelet_grace, options.listen),
+      runtime(input.runtime, options.runtime_timeout),
+      reconciler({background, io, events}, node, allocation, registry, runtime, *cgroups,
+                 conditions, ReconcilerOptions(options, std::move(input.findings))),
+      plugins(PluginSettingsOf(options), relay, background),
+      mirrored_devices(options.mirror, node.topology.scope(), *bindings,
+                       DevicesOfKubelet(options.kubelet_device_plugin_dir), io),
+      allocation(node, input.saved.state, *store, plugins, mirrored_devices, boot.get(),
+                 options.not_devices, save_conditions, options.resize_exclusive_cpus),
+      sources(std::move(input.sources)),
+      claimed_devices{
+          .cdi_directories = {options.cdi_spec_dirs.begin(), options.cdi_spec_dirs.end()},
+          .prepared_claims = options.kubelet_dir / "dra_manager_state",
+          .root = options.root},
+      shared_pool_handlers(options.shared_pool_handlers),
+      container_handlers(cri::MakeContainerHandlers(
+          {node, allocation, plugins, registry, reconciler, runtime, *sources, conditions, *events,
+           io, *cgroups, !options.keep_pod_cpu_quota, options.mirror.has_value(),
+           options.cdi_spec_dirs.empty() ? nullptr : &claimed_devices, &shared_pool_handlers})) {
+  bypass->ReportTo(conditions);
+  bypass->OnList([this] { return ListAnew(); });
+  history.Follow(allocation);
+  relay.ConnectTo(&allocation);
+  plugins.Expect(ResourceNames(input.saved.state));
+  allocation.OnChange([this](const auto&) {
+    reconciler.Nudge();
+    RefreshMirror();
+  });
+  bindings->OnChange([this] { RefreshMirror(); });
+}
+
+Parts::~Parts() {
+  relay.ConnectTo(nullptr);
+  reconciler.Stop();
+  CheckStateFiles();
+  // Steps of calls that are still waiting are dropped from here on. Tasks of `io` end before the
+  // members that they use are destroyed.
+  services->Stop();
+  events->Stop();
+  io.Stop();
+  history.Stop();
+}
+
+void Parts::Start() {
+  events->Start();
+  services->Start();
+  reconciler.Start();
+}
+
+control::ReportSources Parts::ReportSourcesFor(const Options& options,
+                                               control::ConfigChanger* changer) {
+  return {.facts = FactsOf(options, node.config),
+          .node = node,
+          .allocation = allocation,
+          .conditions = conditions,
+          .names = [this] { return registry.PodNames(); },
+          .reused = [this] { return ReusedContainers(allocation.snapshot()->state, registry); },
+          .running = [this](const auto& holding) { return registry.Pods(holding); },
+          .bypass = bypass.get(),
+          .mirrors_devices = options.mirror.has_value(),
+          .history = &history,
+          .not_devices = options.not_devices,
+          .changer = changer,
+          .has_adopted = [this] { return reconciler.Recovered(); }};
+}
+
+proxy::HandlerFactory Parts::Handlers(const Options& options) {
+  return [this, handlers = cri::WithBypass(*bypass, container_handlers,
+                                           options.mirror.has_value())](const std::string& path) {
+    kubelet_watch.Called(path);
+    return handlers(path);
+  };
+}
+
+std::map<std::string, Watchdog::Post> Parts::WatchedThreads() {
+  return {{"decision",
+           [this](const auto& task) {
+             allocation.KnownPods([task](const std::set<std::string>&) { task(); });
+           }},
+          {"events", [this](auto task) { events->Post(std::move(task)); }},
+          {"services", [this](auto task) { services->Post(std::move(task)); }},
+          {"background", [this](auto task) { background.Post(std::move(task)); }}};
+}
+
+void Parts::SetMirror(std::unique_ptr<mirror::Mirror> next) {
+  {
+    const MutexLock lock(mirror_mutex);
+    mirror.swap(next);
+  }
+  next.reset();  // waits for the thread `services`: without the lock, which the decision thread
+                 // takes
+}
+
+void Parts::RefreshMirror() {
+  const MutexLock lock(mirror_mutex);
+  if (mirror) mirror->Refresh();
+}
+
+bool Parts::ListAnew() {
+  const auto answer = std::make_shared<std::promise<bool>>();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  reconciler.WhenListedAnew(until, [answer](bool listed) { answer->set_value(listed); });
+  return answer->get_future().get();
+}
+
+void Parts::LookForUnattachedKubelet() {
+  std::vector<std::string> past_alignd;
+  for (const auto& [id, key] : registry.UnmanagedContainers()) {
+    const std::string cgroup = reconciler.CgroupOf(id).value_or("kubepods");
+    if (cgroup.find("kubepods") != std::string::npos) past_alignd.push_back(id);
+  }
+  kubelet_watch.Listed(past_alignd);
+  kubelet_watch.RuntimeIs(runtime.RuntimeName());
+}
+
+void Parts::CheckStateFiles() {
+  if (node.cpu) LookForForeignFiles(*store, conditions);
+  SaveUncertainFiles(*store, *bindings, allocation);
+}
+
+deviceplugin::PluginSettings Parts::PluginSettingsOf(const Options& options) {
+  deviceplugin::PluginSettings settings = PluginTimes(options);
+  settings.on_register = [this](const std::string& name) { metrics.PluginRegistered(name); };
+  return settings;
+}
+
+reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
+                                                        allocation::StateFindings findings) {
+  reconcile::Reconciler::Options settings;
+  settings.findings = std::move(findings);
+  settings.lister.adopted = [this](const auto& resources) { plugins.Expect(resources); };
+  settings.lister.period = std::chrono::milliseconds(node.config.cpu_manager_reconcile_period_ms);
+  if (options.keep_pod_cpu_quota) settings.pods.reset();
+  settings.processes.proc = options.root / "proc";
+  const auto conflicting = options.mirror ? std::make_shared<ConflictingPlugins>(
+                                                DevicesOfKubelet(options.kubelet_device_plugin_dir),
+                                                allocation, registry, conditions)
+                                          : nullptr;
+  settings.after_listing = [this, conflicting, kubelet_dir = options.kubelet_dir,
+                            own = OwnFiles{options.state_dir, options.config}] {
+    if (node.cpu) LookForKubeletCpuManager(kubelet_dir, own, conditions);
+    CheckStateFiles();
+    LookForUnattachedKubelet();
+    bypass->Remind();
+    if (conflicting) conflicting->Look();
+  };
+  return settings;
+}
+
+}  // namespace alignd::daemon
