@@ -1,10 +1,5 @@
 #include "cli/topology_object.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cctype>
 #include <optional>
 #include <utility>
 
@@ -13,21 +8,12 @@
 #include "control/control_client.h"
 #include "host/config_file.h"
 #include "host/file.h"
+#include "host/node_name.h"
 #include "host/sysfs_machine.h"
 #include "host/yaml.h"
 
 namespace alignd::cli {
 namespace {
-
-// As the kubelet names its Node. Empty: not known.
-std::string DefaultNodeName() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "";
-  std::string text = name.data();
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 Result<scenario::NodeDescription> ReadNodeOf(const ObjectOptions& options) {
   if (options.node.empty()) {
@@ -72,7 +58,7 @@ Result<std::string> BareObject(const std::string& name, const ObjectOptions& opt
 }  // namespace
 
 Result<std::string> TopologyObject(const ObjectOptions& options) {
-  const std::string name = options.name.empty() ? DefaultNodeName() : options.name;
+  const std::string name = options.name.empty() ? host::DefaultNodeName() : options.name;
   if (options.is_bare) return BareObject(name, options);
   const auto answer = control::ControlClient(options.socket).GetTopology(name);
   if (!answer.ok()) {

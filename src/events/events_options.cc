@@ -1,17 +1,13 @@
 #include "events/events_options.h"
 
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
-#include <array>
-#include <cctype>
 #include <set>
 
 #include "control/control_client.h"
 #include "events/pod_event.h"
+#include "host/node_name.h"
 
 namespace alignd::events {
 namespace {
@@ -20,16 +16,6 @@ constexpr char kDescription[] =
     "alignd-events: reports refused, waiting and assigned pods of this node to the cluster as "
     "Events, and the node as a NodeResourceTopology object";
 constexpr int kWrongCommandLine = 2;
-
-// As the kubelet names its Node: the host name in lower case.
-std::string HostName() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "";
-  std::string text = name.data();
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 // `options` and `interval_s` outlive `app`.
 void AddEventsOptions(CLI::App& app, EventsOptions& options, int64_t& interval_s) {
@@ -69,7 +55,7 @@ std::optional<EventsOptions> ParseEventsOptions(int argc, const char* const* arg
   AddEventsOptions(app, options, interval_s);
   try {
     app.parse(argc, argv);
-    if (options.node_name.empty()) options.node_name = HostName();
+    if (options.node_name.empty()) options.node_name = host::DefaultNodeName();
     if (!IsObjectName(options.node_name)) {
       throw CLI::ValidationError("--node-name",
                                  "\"" + options.node_name + "\" is not the name of a Node");
