@@ -35,9 +35,10 @@ foreach(program alignd alignctl)
   add_executable(${program}-static $<TARGET_OBJECTS:${program}>)
   set_target_properties(${program}-static PROPERTIES
     LINKER_LANGUAGE CXX OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/static)
-  add_dependencies(${program}-static alignd_edge alignd_core alignd_proto alignd_http_static)
+  add_dependencies(${program}-static alignd_cli alignd_edge alignd_core alignd_proto alignd_http_static)
   target_link_libraries(${program}-static PRIVATE
     -static-pie -Wl,-z,relro,-z,now,--build-id=none -Wl,--gc-sections -Wl,--start-group
-    $<TARGET_FILE:alignd_edge> $<TARGET_FILE:alignd_core> $<TARGET_FILE:alignd_proto>
+    $<TARGET_FILE:alignd_cli> $<TARGET_FILE:alignd_edge> $<TARGET_FILE:alignd_core>
+    $<TARGET_FILE:alignd_proto>
     $<TARGET_FILE:alignd_http_static> ${made} ${libraries} -Wl,--end-group)
 endforeach()

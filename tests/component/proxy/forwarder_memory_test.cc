@@ -315,16 +315,16 @@ TEST_F(ForwarderMemory, UnfinishedRequestsTogetherAreLimited) {
   StartForwarder([](const std::string&) { return std::make_unique<RefusingHandler>(); }, kMaxHeld);
   Connect();
   constexpr size_t kCalls = 20;
-  constexpr size_t kSent = 1 << 20;  // of a message that is longer
+  constexpr size_t kSentPart = 1 << 20;  // of a message that is longer
   EndedCalls ends;
   OnLoop([&] {
     for (size_t i = 0; i < kCalls; ++i) {
       const auto stream = session_->Request(RequestHeaders(kHeldMethod), ends);
       ASSERT_TRUE(stream);
-      session_->Write(*stream, FrameOf(std::string(2 * kSent, 'a')).substr(0, kSent));
+      session_->Write(*stream, FrameOf(std::string(2 * kSentPart, 'a')).substr(0, kSentPart));
     }
   });
-  EXPECT_TRUE(ends.Wait(kExhausted, kCalls - kMaxHeld / kSent));
+  EXPECT_TRUE(ends.Wait(kExhausted, kCalls - kMaxHeld / kSentPart));
   // The calls that hold little are not those that end.
   const RawAnswer small = Call(kHeldMethod, "small");
   EXPECT_EQ(small.status.error_code(), grpc::StatusCode::ABORTED);

@@ -27,7 +27,7 @@ Node EightCpus() {
   return *std::move(node);
 }
 
-std::map<std::string, std::string> Cpus(int count) {
+std::map<std::string, std::string> WholeCpus(int count) {
   return {{"cpu", std::to_string(count)}, {"memory", "64Mi"}};
 }
 
@@ -44,8 +44,8 @@ std::string CpusOf(const NodeState& state, const std::string& container) {
 
 TEST(InitContainers, WhatTheyLeaveReturnsOnceAnAppContainerStarts) {
   const Node node = EightCpus();
-  const Pod pod = MakePod("p", {Init("first", Cpus(4)), Init("second", Cpus(2)),
-                                Sidecar("side", Cpus(1)), App("app", Cpus(1))});
+  const Pod pod = MakePod("p", {Init("first", WholeCpus(4)), Init("second", WholeCpus(2)),
+                                Sidecar("side", WholeCpus(1)), App("app", WholeCpus(1))});
   NodeState state = Admitted(node, pod, NodeState::Initial(node));
   const std::string side = CpusOf(state, "side");
   const std::string app = CpusOf(state, "app");
@@ -65,22 +65,23 @@ TEST(InitContainers, WhatTheyLeaveReturnsOnceAnAppContainerStarts) {
 
 TEST(InitContainers, KeepTheirCpusForContainersThatHaveNoneYet) {
   const Node node = EightCpus();
-  const Pod known = MakePod("p", {Init("init", Cpus(2)), App("a", Cpus(2))});
+  const Pod known = MakePod("p", {Init("init", WholeCpus(2)), App("a", WholeCpus(2))});
   NodeState state = Admitted(node, known, NodeState::Initial(node));
   const NodeState before = state;
-  const Pod pod = MakePod("p", {Init("init", Cpus(2)), App("a", Cpus(2)), App("b", Cpus(2))});
+  const Pod pod =
+      MakePod("p", {Init("init", WholeCpus(2)), App("a", WholeCpus(2)), App("b", WholeCpus(2))});
   ContainerStarts(node, pod, "a", state);
   EXPECT_TRUE(state == before);
 }
 
 TEST(InitContainers, MayHaveTheOthersCpusWhenTheyRunOnceMore) {
   const Node node = EightCpus();
-  const Pod pod = MakePod("p", {Init("init", Cpus(3)), App("app", Cpus(3))});
+  const Pod pod = MakePod("p", {Init("init", WholeCpus(3)), App("app", WholeCpus(3))});
   NodeState state = Admitted(node, pod, NodeState::Initial(node));
   const std::string app = CpusOf(state, "app");
   ContainerStarts(node, pod, "app", state);
   // All other CPUs of the node are assigned to another pod.
-  state = Admitted(node, MakePod("q", {App("app", Cpus(4))}), state);
+  state = Admitted(node, MakePod("q", {App("app", WholeCpus(4))}), state);
   EXPECT_FALSE(Admit(node, state, pod, NoPreference).admitted());
   NodeState lent = state;
   LendToInitContainers(node, pod, lent);
@@ -95,10 +96,13 @@ TEST(InitContainers, MayHaveTheOthersCpusWhenTheyRunOnceMore) {
 
 TEST(InitContainers, NothingIsLentWhileAContainerLacksItsCpus) {
   const Node node = EightCpus();
-  NodeState state = Admitted(node, MakePod("p", {App("a", Cpus(2))}), NodeState::Initial(node));
+  NodeState state =
+      Admitted(node, MakePod("p", {App("a", WholeCpus(2))}), NodeState::Initial(node));
   const NodeState before = state;
   LendToInitContainers(
-      node, MakePod("p", {Init("init", Cpus(2)), App("a", Cpus(2)), App("b", Cpus(2))}), state);
+      node,
+      MakePod("p", {Init("init", WholeCpus(2)), App("a", WholeCpus(2)), App("b", WholeCpus(2))}),
+      state);
   EXPECT_TRUE(state == before);
 }
 

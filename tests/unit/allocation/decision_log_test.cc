@@ -5,7 +5,7 @@
 namespace alignd::allocation {
 namespace {
 
-PodDecision Refused(const std::string& uid, const std::string& message) {
+PodDecision RefusedPod(const std::string& uid, const std::string& message) {
   PodDecision decision;
   decision.pod_uid = uid;
   decision.name_space = "default";
@@ -25,7 +25,7 @@ using Names = std::vector<std::string>;
 
 TEST(DecisionLog, GivesTheNewestFirst) {
   DecisionLog log;
-  for (const char* const uid : {"a", "b", "c"}) log.Add(Refused(uid, "no"));
+  for (const char* const uid : {"a", "b", "c"}) log.Add(RefusedPod(uid, "no"));
   EXPECT_EQ(Uids(log.Newest("", 10)), (Names{"c", "b", "a"}));
   EXPECT_EQ(Uids(log.Newest("", 2)), (Names{"c", "b"}));
   EXPECT_TRUE(log.Newest("", 0).empty());
@@ -33,8 +33,8 @@ TEST(DecisionLog, GivesTheNewestFirst) {
 
 TEST(DecisionLog, FindsAPodByUidNameOrBoth) {
   DecisionLog log;
-  log.Add(Refused("a", "no"));
-  log.Add(Refused("b", "no"));
+  log.Add(RefusedPod("a", "no"));
+  log.Add(RefusedPod("b", "no"));
   EXPECT_EQ(Uids(log.Newest("a", 10)), Names{"a"});
   EXPECT_EQ(Uids(log.Newest("name-of-a", 10)), Names{"a"});
   EXPECT_EQ(Uids(log.Newest("default/name-of-b", 10)), Names{"b"});
@@ -43,7 +43,7 @@ TEST(DecisionLog, FindsAPodByUidNameOrBoth) {
 
 TEST(DecisionLog, ForgetsTheOldest) {
   DecisionLog log;
-  for (size_t i = 0; i <= DecisionLog::kCapacity; ++i) log.Add(Refused(std::to_string(i), "no"));
+  for (size_t i = 0; i <= DecisionLog::kCapacity; ++i) log.Add(RefusedPod(std::to_string(i), "no"));
   EXPECT_EQ(log.Newest("", 1000).size(), DecisionLog::kCapacity);
   EXPECT_TRUE(log.Newest("0", 1).empty());
   EXPECT_EQ(log.Newest("1", 1).size(), 1u);
@@ -58,7 +58,7 @@ PodDecision Shared(const std::string& uid) {
 
 TEST(DecisionLog, ForgetsPodsWithNothingToDecideFirst) {
   DecisionLog log;
-  log.Add(Refused("first", "no"));
+  log.Add(RefusedPod("first", "no"));
   for (size_t i = 0; i < 2 * DecisionLog::kCapacity; ++i) log.Add(Shared(std::to_string(i)));
   EXPECT_EQ(log.Newest("", 1000).size(), DecisionLog::kCapacity);
   EXPECT_EQ(log.Newest("first", 1).size(), 1u);
@@ -66,7 +66,7 @@ TEST(DecisionLog, ForgetsPodsWithNothingToDecideFirst) {
   EXPECT_EQ(Uids(log.Newest("", 1)), Names{"511"});
   // A single one among others is not lost at once.
   DecisionLog full;
-  for (size_t i = 0; i < DecisionLog::kCapacity; ++i) full.Add(Refused(std::to_string(i), "no"));
+  for (size_t i = 0; i < DecisionLog::kCapacity; ++i) full.Add(RefusedPod(std::to_string(i), "no"));
   full.Add(Shared("shared"));
   EXPECT_EQ(full.Newest("shared", 1).size(), 1u);
   EXPECT_TRUE(full.Newest("0", 1).empty());
@@ -74,7 +74,7 @@ TEST(DecisionLog, ForgetsPodsWithNothingToDecideFirst) {
 
 TEST(DecisionLog, KnowsTheContainersWithAnAssignment) {
   DecisionLog log;
-  log.Add(Refused("a", "no"));
+  log.Add(RefusedPod("a", "no"));
   log.Add(Shared("b"));
   EXPECT_FALSE(log.HasAssignment({"a", "app"}));
   EXPECT_TRUE(log.HasAssignment({"b", "app"}));
@@ -83,12 +83,12 @@ TEST(DecisionLog, KnowsTheContainersWithAnAssignment) {
 
 TEST(DecisionLog, CountsAnAnswerThatComesAgain) {
   DecisionLog log;
-  log.Add(Refused("a", "no"));
-  log.Add(Refused("b", "no"));
-  log.Add(Refused("a", "no"));
+  log.Add(RefusedPod("a", "no"));
+  log.Add(RefusedPod("b", "no"));
+  log.Add(RefusedPod("a", "no"));
   ASSERT_EQ(Uids(log.Newest("", 10)), (Names{"a", "b"}));
   EXPECT_EQ(log.Newest("a", 1).front()->times, 2u);
-  log.Add(Refused("a", "for another reason"));
+  log.Add(RefusedPod("a", "for another reason"));
   ASSERT_EQ(Uids(log.Newest("", 10)), (Names{"a", "a", "b"}));
   EXPECT_EQ(log.Newest("a", 1).front()->times, 1u);
 }
@@ -98,7 +98,7 @@ TEST(DecisionLog, KeepsLittleOfLongTexts) {
   const std::string text(1 << 20, 'x');
   DecisionLog log;
   for (size_t i = 0; i < DecisionLog::kCapacity; ++i) {
-    PodDecision decision = Refused(std::to_string(i), text);
+    PodDecision decision = RefusedPod(std::to_string(i), text);
     decision.error = Error{ErrorCode::kIo, text, text};
     for (std::string* const field : {&decision.name, &decision.name_space, &decision.source,
                                      &decision.asked, &decision.available}) {
@@ -124,7 +124,7 @@ TEST(DecisionLog, CutsNoCharacterInHalf) {
     std::string text(before, 'x');
     for (int i = 0; i < 3000; ++i) text += "\xE2\x82\xAC";  // three bytes
     DecisionLog log;
-    log.Add(Refused("a", text));
+    log.Add(RefusedPod("a", text));
     const std::string kept = log.Newest("a", 1).front()->refusal->message;
     EXPECT_NE(kept.find("\xE2\x82\xAC (and "), std::string::npos) << before;
     EXPECT_LT(kept.size(), 4200u);
@@ -160,14 +160,14 @@ TEST(DecisionLog, DropsOldOnesBeforeManyIdsTakeMegabytes) {
 }
 
 TEST(DecisionLog, DescribesADecisionInOneLine) {
-  PodDecision refused = Refused("u1", "no locality");
+  PodDecision refused = RefusedPod("u1", "no locality");
   refused.available = "NUMA node 0: 1 of 4 CPUs (3)";
   refused.source = "annotation";
   EXPECT_EQ(
       Describe(refused),
       "pod default/name-of-u1 (u1) refused, TopologyAffinityError: no locality | requested app: 9 "
       "exclusive CPUs | source annotation | available NUMA node 0: 1 of 4 CPUs (3)");
-  PodDecision failed = Refused("u2", "");
+  PodDecision failed = RefusedPod("u2", "");
   failed.refusal.reset();
   failed.error = Error{ErrorCode::kIo, "write x: disk full", "free some space"};
   EXPECT_EQ(
