@@ -23,7 +23,7 @@ namespace alignd::daemon {
 class Servers {
  public:
   explicit Servers(Parts& parts) : parts_(parts) {}
-  // Calls under way may end by themselves, for a short time. Afterwards nobody calls the parts.
+  // Calls under way may end by themselves, for a short time. Afterwards no call reaches the parts.
   ~Servers();
 
   Servers(const Servers&) = delete;
