@@ -7,7 +7,6 @@
 #include <variant>
 #include <vector>
 
-#include "alignd/checkpoint/mark_annotation.h"
 #include "cgroup/parent_cpuset.h"
 #include "cgroup/pod_quota.h"
 #include "cri/claimed_devices.h"
@@ -62,7 +61,7 @@ class CreateContainer final : public WaitingCall {
         mirror::TakeMarkers(*request_->mutable_config()->mutable_annotations());
     if (!ids.ok()) return Refuse(ids.error(), decide);
     kubelet_allocated_ = *std::move(ids);
-    had_mark_ = request_->config().annotations().contains(checkpoint::kMarkAnnotation);
+    had_mark_ = RemoveMark(*request_->mutable_config());
     LearnResources(std::move(decide));
   }
 
@@ -162,7 +161,6 @@ class CreateContainer final : public WaitingCall {
     WithoutLeavingCpus(context_, assignment_);
     if (IsEmpty(assignment_)) {
       if (kubelet_allocated_.empty() && !had_mark_) return ForwardUnchanged(decide);
-      request_->mutable_config()->mutable_annotations()->erase(checkpoint::kMarkAnnotation);
       return Forward(decide);  // without the markers, and without a mark that alignd did not write
     }
     const Result<std::vector<std::string>> conflicts =

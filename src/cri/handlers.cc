@@ -1,6 +1,8 @@
 #include "cri/handlers.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -12,6 +14,22 @@
 #include "runtime/v1/cri.pb.h"
 
 namespace alignd::cri {
+namespace {
+
+// From the kernel's random numbers: the author of a checkpoint cannot know it before.
+std::string NewMarkId() {
+  std::random_device random;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string id;
+  for (int i = 0; i < 4; ++i) {
+    for (uint32_t bits = random(), digit = 0; digit < 8; ++digit, bits >>= 4) {
+      id += kDigits[bits & 15];
+    }
+  }
+  return id;
+}
+
+}  // namespace
 
 admission::Assignment AssignmentNow(const HandlerContext& context, const ContainerKey& key) {
   const std::shared_ptr<const allocation::Snapshot> snapshot = context.allocation.snapshot();
@@ -32,10 +50,17 @@ void SetMark(const HandlerContext& context, const ContainerKey& key,
   const bool is_init = context.allocation.InitContainers(key.pod_uid).contains(key.container);
   const admission::AssignmentMark mark =
       admission::MarkOf(context.allocation.snapshot()->state, key, is_init);
-  auto& annotations = *config.mutable_annotations();
-  annotations.erase(checkpoint::kMarkAnnotation);
+  RemoveMark(config);
   if (mark.IsEmpty()) return;
-  annotations[checkpoint::kMarkAnnotation] = checkpoint::FormatMark(key, mark);
+  const std::string id = NewMarkId();
+  (*config.mutable_labels())[checkpoint::kMarkLabel] = id;
+  (*config.mutable_annotations())[checkpoint::kMarkAnnotation] =
+      checkpoint::FormatMark(key, id, mark);
+}
+
+bool RemoveMark(runtime::v1::ContainerConfig& config) {
+  const auto labels = config.mutable_labels()->erase(checkpoint::kMarkLabel);
+  return config.mutable_annotations()->erase(checkpoint::kMarkAnnotation) + labels > 0;
 }
 
 bool IsEmpty(const admission::Assignment& assignment) {

@@ -73,10 +73,13 @@ admission::Assignment AssignmentNow(const HandlerContext& context, const Contain
 // Takes those CPUs out of the assignment of a container of the shared pool.
 void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& assignment);
 
-// Writes the mark of the container's assignment into its annotations; no mark without one. Only
-// alignd writes it: one of a caller or of a plugin is replaced or removed.
+// Writes the mark of the container's assignment into its annotations, and its id into its labels;
+// no mark without an assignment. Only alignd writes it: one of a caller or of a plugin is replaced
+// or removed.
 void SetMark(const HandlerContext& context, const ContainerKey& key,
              runtime::v1::ContainerConfig& config);
+// Whether there was one.
+bool RemoveMark(runtime::v1::ContainerConfig& config);
 
 // Whether there is nothing to inject, so that a request is forwarded as it came.
 bool IsEmpty(const admission::Assignment& assignment);

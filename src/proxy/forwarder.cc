@@ -78,7 +78,7 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
  private:
   struct Caller {
     std::unique_ptr<Session> session;
-    pid_t process = 0;
+    CallerProgram program;
     std::shared_ptr<uint64_t> last_call;  // as CallerConnection::last_call
   };
 
@@ -119,8 +119,8 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
   }
 
   void Serve(host::Descriptor socket) {
-    const pid_t process = PeerProcess(socket.fd());
-    if (callers_.size() >= max_connections_ && !CloseOneFor(process)) return;
+    CallerProgram program = PeerProgram(socket.fd());
+    if (callers_.size() >= max_connections_ && !CloseOneFor(program)) return;
     const auto self = std::make_shared<Session*>(nullptr);
     Session::Callbacks callbacks;
     const auto last_call = std::make_shared<uint64_t>(0);
@@ -141,22 +141,22 @@ class LoopForwarder final : public Forwarder, private host::EventLoop::Watcher {
       return;
     }
     *self = session->get();
-    callers_.push_back({*std::move(session), process, last_call});
+    callers_.push_back({*std::move(session), std::move(program), last_call});
   }
 
   // False: the new connection is closed.
-  bool CloseOneFor(pid_t newcomer) {
+  bool CloseOneFor(const CallerProgram& newcomer) {
     std::vector<CallerConnection> open;
     for (const Caller& caller : callers_) {
-      open.push_back({caller.process, caller.session->streams(), *caller.last_call});
+      open.push_back({caller.program, caller.session->streams(), *caller.last_call});
     }
     const std::optional<size_t> chosen = ConnectionToClose(open, newcomer);
     static host::LineLimit limit("connections that were closed because there were too many");
     if (limit.Allow()) {
       spdlog::warn(
-          "more than {} connections: closed one of process {}, which has the most; find out why "
-          "that program opens so many",
-          max_connections_, chosen ? open[*chosen].process : newcomer);
+          "more than {} connections: closed one of process {}, which has the most, or whose cgroup "
+          "has; find out why that program opens so many",
+          max_connections_, (chosen ? open[*chosen].program : newcomer).process);
     }
     if (!chosen) return false;
     const auto position = callers_.begin() + static_cast<std::ptrdiff_t>(*chosen);

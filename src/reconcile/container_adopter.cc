@@ -72,7 +72,8 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
   questions_->ready = std::move(ready);
   unreadable_.clear();
   for (const RuntimeListing::Marked& marked : listing.marked) {
-    Result<admission::AssignmentMark> mark = checkpoint::ParseMark(marked.key, marked.mark);
+    Result<admission::AssignmentMark> mark =
+        checkpoint::ParseMark(marked.key, marked.mark_id, marked.mark);
     if (!mark.ok()) {
       if (marked.runs && !HasAny(snapshot->state, marked.key)) {
         unreadable_.push_back(

@@ -37,9 +37,10 @@ struct RuntimeListing {
   struct Marked {
     std::string id;
     ContainerKey key;
-    std::string pod;   // namespace/name
-    bool runs = true;  // or was created; false: it has ended
-    std::string mark;  // as in checkpoint/mark_annotation.h
+    std::string pod;      // namespace/name
+    bool runs = true;     // or was created; false: it has ended
+    std::string mark;     // as in checkpoint/mark_annotation.h
+    std::string mark_id;  // the label; empty: none
   };
   std::vector<Sandbox> sandboxes;
   std::vector<Container> containers;

@@ -33,6 +33,13 @@ bool CanRun(v1::ContainerState state) {
   return state == v1::CONTAINER_CREATED || state == v1::CONTAINER_RUNNING;
 }
 
+// Empty if there is no such entry.
+template <typename Entries>
+std::string ValueOf(const Entries& entries, const std::string& key) {
+  const auto entry = entries.find(key);
+  return entry == entries.end() ? std::string() : entry->second;
+}
+
 // The container of each key that may run or start again: one that has not ended, else the newest.
 class MarkedContainers {
  public:
@@ -86,11 +93,10 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
     const ContainerKey key{sandbox.pod_uid, Escaped(container.metadata().name())};
     const bool can_run = CanRun(container.state());
     if (can_run || (container.state() == v1::CONTAINER_EXITED && sandbox.ready)) {
-      const auto mark = container.annotations().find(checkpoint::kMarkAnnotation);
-      const bool has_mark = mark != container.annotations().end();
       const std::string pod = sandbox.name.empty() ? "" : sandbox.name_space + "/" + sandbox.name;
-      marked.Add(container,
-                 {container.id(), key, pod, can_run, has_mark ? mark->second : std::string()});
+      marked.Add(container, {container.id(), key, pod, can_run,
+                             ValueOf(container.annotations(), checkpoint::kMarkAnnotation),
+                             ValueOf(container.labels(), checkpoint::kMarkLabel)});
     }
     if (!can_run) continue;
     listing.containers.push_back({container.id(), key, container.pod_sandbox_id(),

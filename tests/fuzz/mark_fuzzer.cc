@@ -10,13 +10,14 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const alignd::ContainerKey key{"uid", "app"};
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto mark = alignd::checkpoint::ParseMark(key, text);
+  const auto mark = alignd::checkpoint::ParseMark(key, "id", text);
   if (!mark.ok()) return 0;
   if (mark->IsEmpty()) std::abort();
   for (const auto& block : mark->memory) {
     if (block.numa_affinity.empty() || block.type.empty()) std::abort();
   }
-  const auto again = alignd::checkpoint::ParseMark(key, alignd::checkpoint::FormatMark(key, *mark));
+  const auto again =
+      alignd::checkpoint::ParseMark(key, "id", alignd::checkpoint::FormatMark(key, "id", *mark));
   if (!again.ok() || *again != *mark) std::abort();
   return 0;
 }

@@ -30,7 +30,7 @@ class MarkedNode {
         const ContainerKey key{pod.uid, container.name};
         const AssignmentMark mark =
             MarkOf(crowded_.state, key, container.kind == ContainerKind::kInit);
-        if (!mark.IsEmpty()) marks_[key] = checkpoint::FormatMark(key, mark);
+        if (!mark.IsEmpty()) marks_[key] = checkpoint::FormatMark(key, "id", mark);
       }
     }
     const std::set<std::string> pods = PodsIn(crowded_.state);
@@ -44,7 +44,7 @@ class MarkedNode {
       MarkedContainer container{.id = key.pod_uid + key.container,
                                 .key = key,
                                 .pod = "default/" + key.pod_uid,
-                                .mark = checkpoint::ParseMark(key, text).value()};
+                                .mark = checkpoint::ParseMark(key, "id", text).value()};
       const CpuSet* const cpus = state().cpu.Find(key);
       // As a container is: both say the same, or only one is known.
       if (cpus != nullptr && !random_.OnceIn(4)) container.record = *cpus;

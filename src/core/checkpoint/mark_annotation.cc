@@ -26,6 +26,7 @@ struct MarkDocument {
   int64_t version = 0;
   std::string pod_uid;
   std::string container;
+  std::string id;
   std::string role;  // kInit, or empty
   std::string cpus;
   std::string original_cpus;
@@ -41,6 +42,7 @@ struct MarkDocument {
     visit({"version", "Version", "int"}, self.version);
     visit({"podUID", "PodUID", "string"}, self.pod_uid);
     visit({"container", "Container", "string"}, self.container);
+    visit({"id", "ID", "string"}, self.id);
     visit({"role", "Role", "string", true}, self.role);
     visit({"cpus", "CPUs", "string", true}, self.cpus);
     visit({"originalCPUs", "OriginalCPUs", "string", true}, self.original_cpus);
@@ -137,11 +139,12 @@ Result<AssignmentMark> ToMark(const MarkDocument& document) {
 
 }  // namespace
 
-std::string FormatMark(const ContainerKey& key, const AssignmentMark& mark) {
+std::string FormatMark(const ContainerKey& key, std::string_view id, const AssignmentMark& mark) {
   MarkDocument document;
   document.version = kVersion;
   document.pod_uid = key.pod_uid;
   document.container = key.container;
+  document.id = id;
   if (mark.is_init) document.role = kInit;
   document.cpus = mark.cpus.ToString();
   document.original_cpus = mark.original.ToString();
@@ -156,7 +159,8 @@ std::string FormatMark(const ContainerKey& key, const AssignmentMark& mark) {
   return GoJsonWriter::ToText(document);
 }
 
-Result<AssignmentMark> ParseMark(const ContainerKey& key, std::string_view text) {
+Result<AssignmentMark> ParseMark(const ContainerKey& key, std::string_view id,
+                                 std::string_view text) {
   if (text.size() > kMaxMarkBytes) return CorruptMark("it is too long");
   MarkDocument document;
   if (const Result<Done> read = GoJsonReader::Read(text, document); !read.ok()) {
@@ -172,6 +176,11 @@ Result<AssignmentMark> ParseMark(const ContainerKey& key, std::string_view text)
   if (ContainerKey{document.pod_uid, document.container} != key) {
     return CorruptMark("it is that of container " + document.container + " of pod " +
                        document.pod_uid);
+  }
+  if (id.empty() || document.id != id) {
+    return CorruptMark(
+        "alignd did not write it for this container; the container may have been restored from a "
+        "checkpoint");
   }
   return ToMark(document);
 }

@@ -124,6 +124,11 @@ class DaemonAdoption : public DaemonTest {
     const auto mark = annotations.find(checkpoint::kMarkAnnotation);
     return mark == annotations.end() ? "none" : mark->second;
   }
+  std::string MarkIdOf(const std::string& id) const {
+    const auto container = runtime_->FindContainer(id);
+    const auto label = container->config.labels().find(checkpoint::kMarkLabel);
+    return label == container->config.labels().end() ? "none" : label->second;
+  }
   // Creates the container of the pod again, as a kubelet does after it has ended.
   std::string CreateAgain(Running& running, const v1::PodSandboxConfig& pod,
                           v1::ContainerConfig container) const {
@@ -137,14 +142,16 @@ class DaemonAdoption : public DaemonTest {
     return PlaceOf(running.container);
   }
 
-  // A container at the runtime's own socket, with the mark of these CPUs.
-  Running RunMarked(const std::string& uid, const CpuSet& cpus) {
+  // A container at the runtime's own socket, with the mark of these CPUs; without a label if that
+  // is empty.
+  Running RunMarked(const std::string& uid, const CpuSet& cpus, const std::string& label = "id") {
     const std::shared_ptr<grpc::Channel> ours = client_;
     client_ = *rpc::Dial(RuntimeEndpoint());
     v1::ContainerConfig container = Shared();
     container.mutable_linux()->mutable_resources()->set_cpuset_cpus(cpus.ToString());
     (*container.mutable_annotations())[checkpoint::kMarkAnnotation] =
-        checkpoint::FormatMark({uid, "app"}, MarkOfCpus(cpus));
+        checkpoint::FormatMark({uid, "app"}, "id", MarkOfCpus(cpus));
+    if (!label.empty()) (*container.mutable_labels())[checkpoint::kMarkLabel] = label;
     const Running running = RunOne(PodConfig(uid), container);
     client_ = ours;
     return running;
@@ -408,17 +415,23 @@ TEST_F(DaemonAdoption, OnlyAligndWritesMarks) {
   Start();
   StartGpus();
   v1::ContainerConfig forged = Pinned(3);
-  const std::string claim = checkpoint::FormatMark({"pinned", "app"}, MarkOfCpus({1, 2, 3, 4}));
+  const std::string claim =
+      checkpoint::FormatMark({"pinned", "app"}, "mine", MarkOfCpus({1, 2, 3, 4}));
   (*forged.mutable_annotations())[checkpoint::kMarkAnnotation] = claim;
+  (*forged.mutable_labels())[checkpoint::kMarkLabel] = "mine";
   const Running pinned = RunOne(PodConfig("pinned", "", Annotation(3, 1)), forged);
-  const auto mark = checkpoint::ParseMark({"pinned", "app"}, MarkOf(pinned.container));
+  const auto mark = checkpoint::ParseMark({"pinned", "app"}, MarkIdOf(pinned.container),
+                                          MarkOf(pinned.container));
   ASSERT_TRUE(mark.ok()) << mark.error().Text();
   EXPECT_EQ(mark->cpus, (CpuSet{1, 2, 3}));
   EXPECT_EQ(mark->devices.at(kGpu).at(0), std::vector<std::string>{kGpuOfNode0});
 
   v1::ContainerConfig shared = Shared();
   (*shared.mutable_annotations())[checkpoint::kMarkAnnotation] = claim;
-  EXPECT_EQ(MarkOf(RunOne(BurstablePod("shared"), shared).container), "none");
+  (*shared.mutable_labels())[checkpoint::kMarkLabel] = "mine";
+  const Running unmarked = RunOne(BurstablePod("shared"), shared);
+  EXPECT_EQ(MarkOf(unmarked.container), "none");
+  EXPECT_EQ(MarkIdOf(unmarked.container), "none");
   // Without any policy, requests are forwarded as they came, but for the mark.
   ASSERT_TRUE(RemoveSandbox(pinned.sandbox).ok());
   StopDaemon();
@@ -427,7 +440,34 @@ TEST_F(DaemonAdoption, OnlyAligndWritesMarks) {
   (*shared.mutable_annotations())["other"] = "kept";
   const Running plain = RunOne(BurstablePod("plain"), shared);
   EXPECT_EQ(MarkOf(plain.container), "none");
+  EXPECT_EQ(MarkIdOf(plain.container), "none");
   EXPECT_EQ(runtime_->FindContainer(plain.container)->config.annotations().at("other"), "kept");
+}
+
+// CRI-O takes the annotations of a restored container from the checkpoint, an image that the pod's
+// author has made, and the labels from alignd's request. Such a mark is not believed, neither
+// beside sound state files nor without any.
+TEST_F(DaemonAdoption, MarkOfACheckpointIsNotBelieved) {
+  Start();
+  RunOne(PodConfig("pinned"), Pinned(3));  // CPUs 1-3
+  StopDaemon();
+  RunMarked("shared", {4, 5, 6}, "");        // alignd's request had no mark
+  RunMarked("exclusive", {7, 8, 9}, "own");  // it had another one
+  for (const bool lost : {false, true}) {
+    if (lost) fs::remove_all(StateDir());
+    StartDaemon();
+    const Running next = RunOne(PodConfig("next"), Pinned(24));
+    EXPECT_EQ(CpusOf(next.container), "4-27") << lost;
+    ASSERT_TRUE(RemoveSandbox(next.sandbox).ok());
+    const auto unknown = ConditionsNow(ConditionType::kAssignmentUnknown);
+    ASSERT_EQ(unknown.size(), 2U) << lost;
+    for (const Condition& condition : unknown) {
+      EXPECT_EQ(condition.message(),
+                "its mark cannot be read: alignd did not write it for this container; the "
+                "container may have been restored from a checkpoint; it runs in the shared pool");
+    }
+    StopDaemon();
+  }
 }
 
 // A runtime that answers late or with errors delays the first decision, and leads to no wrong one.

@@ -164,7 +164,10 @@ class DaemonReplayTest : public DaemonTest {
     }
     EXPECT_EQ(allocated.cpuset_mems(), guaranteed && !pod_level ? "0" : asked.cpuset_mems());
     auto& annotations = *received.mutable_config()->mutable_annotations();
-    EXPECT_EQ(annotations.erase(checkpoint::kMarkAnnotation), guaranteed && !pod_level ? 1U : 0U);
+    auto& labels = *received.mutable_config()->mutable_labels();
+    const size_t marks = guaranteed && !pod_level ? 1 : 0;
+    EXPECT_EQ(annotations.erase(checkpoint::kMarkAnnotation), marks);
+    EXPECT_EQ(labels.erase(checkpoint::kMarkLabel), marks);
     for (v1::LinuxContainerResources* resources : {&asked, &allocated}) {
       resources->clear_cpuset_cpus();
       resources->clear_cpuset_mems();

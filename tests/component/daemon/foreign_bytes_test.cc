@@ -94,6 +94,7 @@ TEST_F(ForeignBytes, CreateContainerIsDecidedAndKeepsThem) {
   v1::CreateContainerRequest received;
   ASSERT_TRUE(received.ParseFromString(LastRequest("CreateContainer")));
   EXPECT_EQ(received.mutable_config()->mutable_annotations()->erase("alignd.io/assignment"), 1U);
+  EXPECT_EQ(received.mutable_config()->mutable_labels()->erase("alignd.io/assignment-id"), 1U);
   ClearInjected(*received.mutable_config()->mutable_linux()->mutable_resources());
   ClearInjected(*request.mutable_config()->mutable_linux()->mutable_resources());
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(received, request));

@@ -63,6 +63,7 @@ TEST_F(Interception, CreateKeepsWhatItDoesNotKnow) {
   ASSERT_TRUE(heard.ParseFromString(runtime_->Requests("CreateContainer").back().bytes));
   EXPECT_EQ(heard.config().linux().resources().cpuset_cpus(), "1-3");
   EXPECT_EQ(heard.mutable_config()->mutable_annotations()->erase(checkpoint::kMarkAnnotation), 1U);
+  EXPECT_EQ(heard.mutable_config()->mutable_labels()->erase(checkpoint::kMarkLabel), 1U);
   ClearWhatIsAssigned(*heard.mutable_config()->mutable_linux()->mutable_resources());
   ClearWhatIsAssigned(*request.mutable_config()->mutable_linux()->mutable_resources());
   EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
@@ -374,9 +375,10 @@ TEST_F(BesideRawRuntime, RestoredContainersGetWhatCreateContainerGives) {
     for (v1::ContainerConfig& config : *message->mutable_container_configs()) {
       ClearWhatIsAssigned(*config.mutable_linux()->mutable_resources());
       marks += config.mutable_annotations()->erase(checkpoint::kMarkAnnotation);
+      marks += config.mutable_labels()->erase(checkpoint::kMarkLabel);
     }
   }
-  EXPECT_EQ(marks, 2U);  // the debug container is of the shared pool
+  EXPECT_EQ(marks, 4U);  // the debug container is of the shared pool
   EXPECT_EQ(heard.SerializeAsString(), request.SerializeAsString());
   EXPECT_NE(State().find(R"("restored":{"a":"1-2","b":"3"})"), std::string::npos) << State();
   // The other container leaves the exclusive CPUs before the first one starts.

@@ -8,6 +8,7 @@ namespace alignd::checkpoint {
 namespace {
 
 const ContainerKey kMarkedKey{"uid", "app"};
+constexpr char kMarkedId[] = "0123456789abcdef";
 
 admission::AssignmentMark FullMark() {
   admission::AssignmentMark mark;
@@ -22,8 +23,8 @@ admission::AssignmentMark FullMark() {
 }
 
 TEST(MarkAnnotationTest, IsReadAsItWasWritten) {
-  const std::string text = FormatMark(kMarkedKey, FullMark());
-  const auto read = ParseMark(kMarkedKey, text);
+  const std::string text = FormatMark(kMarkedKey, kMarkedId, FullMark());
+  const auto read = ParseMark(kMarkedKey, kMarkedId, text);
   ASSERT_TRUE(read.ok()) << read.error().Text();
   EXPECT_EQ(*read, FullMark());
   EXPECT_EQ(text.find('\n'), std::string::npos);
@@ -34,47 +35,63 @@ TEST(MarkAnnotationTest, KeepsItsText) {
   admission::AssignmentMark mark;
   mark.cpus = {1, 2, 3};
   const std::string text =
-      R"({"version":1,"podUID":"uid","container":"app","role":"","cpus":"1-3",)"
-      R"("originalCPUs":"","podCPUs":"","checksum":805333280})";
-  EXPECT_EQ(FormatMark(kMarkedKey, mark), text);
-  EXPECT_EQ(ParseMark(kMarkedKey, text).value(), mark);
+      R"({"version":1,"podUID":"uid","container":"app","id":"0123456789abcdef","role":"",)"
+      R"("cpus":"1-3","originalCPUs":"","podCPUs":"","checksum":3714638379})";
+  EXPECT_EQ(FormatMark(kMarkedKey, kMarkedId, mark), text);
+  EXPECT_EQ(ParseMark(kMarkedKey, kMarkedId, text).value(), mark);
 }
 
 TEST(MarkAnnotationTest, RefusesEveryChangedByte) {
-  const std::string text = FormatMark(kMarkedKey, FullMark());
+  const std::string text = FormatMark(kMarkedKey, kMarkedId, FullMark());
   for (size_t i = 0; i < text.size(); ++i) {
     std::string changed = text;
     changed[i] = changed[i] == '0' ? '1' : '0';
-    const auto read = ParseMark(kMarkedKey, changed);
+    const auto read = ParseMark(kMarkedKey, kMarkedId, changed);
     // A changed name of a key is an unknown field or another one; only the same content is read.
     EXPECT_TRUE(!read.ok() || *read == FullMark()) << changed;
-    EXPECT_FALSE(ParseMark(kMarkedKey, text.substr(0, i)).ok()) << i;
+    EXPECT_FALSE(ParseMark(kMarkedKey, kMarkedId, text.substr(0, i)).ok()) << i;
   }
 }
 
 TEST(MarkAnnotationTest, RefusesTheMarkOfAnotherContainer) {
-  const auto read = ParseMark({"uid", "other"}, FormatMark(kMarkedKey, FullMark()));
+  const auto read =
+      ParseMark({"uid", "other"}, kMarkedId, FormatMark(kMarkedKey, kMarkedId, FullMark()));
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().message, "it is that of container app of pod uid");
 }
 
+// The text of a checkpoint: written without the id that the container's label has.
+TEST(MarkAnnotationTest, RefusesAMarkWithoutTheContainersId) {
+  for (const char* written : {"", "1", "0123456789abcdee"}) {
+    const auto read = ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, written, FullMark()));
+    ASSERT_FALSE(read.ok()) << written;
+    EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+    EXPECT_EQ(read.error().message,
+              "alignd did not write it for this container; the container may have been restored "
+              "from a checkpoint");
+    EXPECT_FALSE(ParseMark(kMarkedKey, "", FormatMark(kMarkedKey, written, FullMark())).ok());
+  }
+}
+
 TEST(MarkAnnotationTest, RefusesAnotherVersionByItsNumber) {
-  const auto read = ParseMark(kMarkedKey, R"({"version":2,"allocation":"1-3"})");
+  const auto read = ParseMark(kMarkedKey, kMarkedId, R"({"version":2,"allocation":"1-3"})");
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(read.error().message, "its version is 2, and this alignd reads 1 only");
 }
 
 TEST(MarkAnnotationTest, RefusesAMarkThatSaysNothing) {
-  const auto read = ParseMark(kMarkedKey, FormatMark(kMarkedKey, {}));
+  const auto read = ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, {}));
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().message, "it has no assignment");
   admission::AssignmentMark without_nodes;
   without_nodes.memory = {{{}, "memory", 1}};
-  EXPECT_FALSE(ParseMark(kMarkedKey, FormatMark(kMarkedKey, without_nodes)).ok());
+  EXPECT_FALSE(
+      ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, without_nodes)).ok());
   admission::AssignmentMark without_ids;
   without_ids.devices["a.com/gpu"];
-  EXPECT_FALSE(ParseMark(kMarkedKey, FormatMark(kMarkedKey, without_ids)).ok());
+  EXPECT_FALSE(
+      ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, without_ids)).ok());
 }
 
 }  // namespace
