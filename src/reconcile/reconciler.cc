@@ -63,8 +63,8 @@ void Reconciler::Start() {
 
 void Reconciler::Stop() {
   events_.Stop();
+  lister_.Stop();  // before a listing that is under way fails: that says nothing of the runtime
   runtime_.Stop();
-  lister_.Stop();
   releaser_.Stop();
   processes_.Stop();
   guard_.Stop();

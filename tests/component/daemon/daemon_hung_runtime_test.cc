@@ -2,9 +2,13 @@
 // it knows what runs.
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <future>
+#include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -140,6 +144,23 @@ TEST_F(DaemonHungRuntime, StatusSaysThatItHasNotAnsweredSinceTheStart) {
       << outage.message();
   EXPECT_NE(outage.message().find("since alignd started"), std::string::npos) << outage.message();
   EXPECT_GE(outage.last_unix_ms() - outage.first_unix_ms(), 3'000);
+}
+
+// A listing that the stop cancels says nothing of the runtime.
+TEST_F(DaemonHungRuntime, AStopDuringAListingIsNotLoggedAsAnOutage) {
+  StartRuntime();
+  SlowListings(seconds(600));
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  for (size_t i = 1; i <= 10; ++i) {  // the answer of the cancelled call may come too late to count
+    StartDaemon();
+    EXPECT_TRUE(Eventually([&] { return runtime_->Requests("Version").size() >= i; }));
+    StopDaemon();
+  }
+  spdlog::set_default_logger(before);
+  EXPECT_EQ(log.str().find("RuntimeUnavailable"), std::string::npos) << log.str();
 }
 
 class PodResourcesOfAHungRuntime : public DaemonHungRuntime {
