@@ -16,7 +16,7 @@
 namespace alignd::cri {
 namespace {
 
-// From the kernel's random numbers: the author of a checkpoint cannot know it before.
+// Random, not computed: the author of a checkpoint cannot know it before.
 std::string NewMarkId() {
   std::random_device random;
   constexpr char kDigits[] = "0123456789abcdef";

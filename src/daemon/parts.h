@@ -66,9 +66,9 @@ struct Parts {
 
   void Start();
 
-  // For the reports of the status. `changer`, if given, outlives the result, as `options` do.
+  // For the reports of the status. The parts and `changer`, if given, outlive the result.
   control::ReportSources ReportSourcesFor(const Options& options, control::ConfigChanger* changer);
-  // The handlers of intercepted CRI methods. With `alignctl bypass on` there are none.
+  // The handlers of intercepted CRI methods, as cri::WithBypass has them.
   proxy::HandlerFactory Handlers(const Options& options);
   // See Daemon::WatchedThreads.
   std::map<std::string, Watchdog::Post> WatchedThreads();
