@@ -19,6 +19,7 @@
 #include "allocation/allocation_manager.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
+#include "allocation/wait_queue.h"
 #include "cgroup/cgroup_tree.h"
 #include "control/control_server.h"
 #include "control/decision_history.h"
@@ -76,6 +77,17 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
   return names;
 }
 
+// The queue of pods that do not fit now, with the order of the daemon before; nullopt: none.
+std::optional<allocation::WaitQueue> WaitQueueOf(const Options& options,
+                                                 std::optional<allocation::WaitQueue> before) {
+  if (!options.on_refusal.waits) return std::nullopt;
+  const allocation::WaitLimits limits{.fail_after = options.on_refusal.fail_after};
+  if (!before) return allocation::WaitQueue(limits);
+  before->SetLimits(limits);
+  before->InventoryChanged();  // perhaps a policy: each pod is decided about anew
+  return before;
+}
+
 // Members are constructed from top to bottom and destroyed in reverse order. The destructor first
 // stops the sources of work: the servers and the mirror, then the reconciler, then the threads
 // `services`, `events` and `io`. After that only callbacks run that the plugins and the allocation
@@ -89,7 +101,7 @@ class RunningDaemon final : public Daemon {
                 std::unique_ptr<podsource::ResourceSource> sources,
                 std::shared_ptr<host::EventLoop> events, std::shared_ptr<host::EventLoop> services,
                 std::shared_ptr<grpc::Channel> runtime, allocation::StateFindings findings,
-                const Options& options)
+                std::optional<allocation::WaitQueue> waiting, const Options& options)
       : lock_(std::move(lock)),
         node_(std::move(node)),
         store_(std::move(saved.store)),
@@ -109,7 +121,8 @@ class RunningDaemon final : public Daemon {
         mirrored_devices_(options.mirror, node_.topology.scope(), *bindings_,
                           DevicesOfKubelet(options.kubelet_device_plugin_dir), io_),
         allocation_(node_, saved.state, *store_, plugins_, mirrored_devices_, boot_.get(),
-                    options.not_devices, save_conditions_, options.resize_exclusive_cpus),
+                    options.not_devices, save_conditions_, options.resize_exclusive_cpus,
+                    WaitQueueOf(options, std::move(waiting))),
         sources_(std::move(sources)),
         claimed_devices_{
             .cdi_directories = {options.cdi_spec_dirs.begin(), options.cdi_spec_dirs.end()},
@@ -170,11 +183,17 @@ class RunningDaemon final : public Daemon {
   control::PodNames PodNames() const override { return registry_.PodNames(); }
   bool HasAdopted() const override { return reconciler_.Recovered(); }
 
+  std::optional<allocation::WaitQueue> WaitingNow() const {
+    const auto waiting = allocation_.WaitingPods();
+    return waiting ? std::optional(*waiting) : std::nullopt;
+  }
+
   Handover Leave() override {
     return {.lock = std::move(lock_),
             .cri_socket = std::exchange(kept_socket_, host::Descriptor()),
             .own_socket = std::exchange(own_socket_, std::string()),
-            .node = std::nullopt};
+            .node = std::nullopt,
+            .waiting = WaitingNow()};
   }
 
   std::map<std::string, Watchdog::Post> WatchedThreads() override {
@@ -409,7 +428,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   LogWarnings(FindDirectoryWarnings(options));
   auto daemon = std::make_unique<RunningDaemon>(
       *std::move(handover.lock), node, *std::move(saved), std::move(cgroups), *std::move(sources),
-      *std::move(events), *std::move(services), *std::move(runtime), std::move(findings), options);
+      *std::move(events), *std::move(services), *std::move(runtime), std::move(findings),
+      std::move(handover.waiting), options);
   const Result<Done> serving = daemon->Serve(options, changer, std::move(handover));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));
