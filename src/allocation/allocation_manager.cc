@@ -41,7 +41,7 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
                                      CheckpointStore& store, DevicePlugins& plugins,
                                      KubeletAllocation& kubelet, BootRecord* boot,
                                      std::set<std::string> not_devices, AllocationEvents& events,
-                                     bool resizes_exclusive_cpus)
+                                     bool resizes_exclusive_cpus, std::optional<WaitQueue> waiting)
     : node_(std::move(node)),
       not_devices_(std::move(not_devices)),
       resizes_exclusive_cpus_(resizes_exclusive_cpus),
@@ -54,7 +54,12 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
           events),
       ledger_(node_, std::move(initial), writer_),
       explanations_(node_, kubelet_),
-      reboot_(boot, ledger_.state().devices, [this](auto task) { writer_.Run(std::move(task)); }) {}
+      reboot_(boot, ledger_.state().devices, [this](auto task) { writer_.Run(std::move(task)); }),
+      waiting_(std::move(waiting)) {
+  if (!waiting_) return;
+  PublishWaiting();
+  queue_->Post([this] { ScheduleExpiry(); });
+}
 
 AllocationManager::~AllocationManager() {
   std::promise<void> is_idle;
@@ -177,6 +182,7 @@ void AllocationManager::Continue(const std::shared_ptr<Operation>& operation) {
   const AdmissionRequest& request = operation->request;
   const NodeState& state = ledger_.state();
   if (AwaitedPlugin(state, request, plugins_, inventory_)) return StartAgain(operation);
+  if (MustWait(operation)) return;
   const bool may_ask = operation->consultations < kMaxConsultations;
   const Clock::time_point begun = Clock::now();
   Decision made = Decide(node_, state, request, kubelet_, operation->preferences, may_ask,
@@ -188,9 +194,11 @@ void AllocationManager::Continue(const std::shared_ptr<Operation>& operation) {
   decision.containers = std::move(made.admission.decisions);
   decision.refused_at = std::move(made.admission.refused_at);
   operation->before = state;
+  if (waiting_) operation->generation = waiting_->generation();
   if (made.admission.refusal) {
     return Refuse(operation, *std::move(made.admission.refusal), made.by_policy);
   }
+  if (MustWait(operation)) return;
   operation->released = std::move(made.released);
   AskPlugins(operation, std::move(made.admission.next));
 }
@@ -276,7 +284,10 @@ void AllocationManager::Assign(Operation& operation) {
 
 void AllocationManager::Fail(Operation& operation, const Outcome& why) {
   const std::string& pod_uid = operation.request.pod.uid;
-  if (operation.is_reserved) ledger_.GiveBack(pod_uid);
+  if (operation.is_reserved) {
+    ledger_.GiveBack(pod_uid);
+    ResourcesReleased();
+  }
   if (operation.is_committed) kubelet_.DropUnassigned(ledger_.state(), pod_uid);
   if (!operation.released.empty()) {  // the stopped pods stay released
     ledger_.Keep(ledger_.state());
@@ -286,12 +297,17 @@ void AllocationManager::Fail(Operation& operation, const Outcome& why) {
 }
 
 void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
-  const auto self = operations_.extract(operation.request.pod.uid);  // keeps it alive here
+  const std::string pod_uid = operation.request.pod.uid;
+  const auto self = operations_.extract(pod_uid);  // keeps it alive here
   operation.ended = true;
   if (operation.abandoned) *operation.abandoned = true;
   if (operation.decision) Report(operation, outcome);
   if (std::holds_alternative<Allocated>(outcome)) notes_.Admitted(operation.request.pod);
   for (const Caller& caller : operation.waiting) caller.done(outcome);
+  if (!operation.keeps_place) {
+    const bool is_admitted = std::holds_alternative<Allocated>(outcome);
+    LeaveQueue(pod_uid, is_admitted ? WaitEnd::kAdmitted : operation.wait_end);
+  }
   for (Caller& caller : operation.behind) Start(std::move(caller));
 }
 

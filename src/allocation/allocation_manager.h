@@ -37,6 +37,8 @@
 #include "allocation/reboot_wait.h"
 #include "allocation/refusal_explanations.h"
 #include "allocation/state_writer.h"
+#include "allocation/wait_queue.h"
+#include "sync/mutex.h"
 #include "sync/task_queue.h"
 
 namespace alignd::allocation {
@@ -55,12 +57,13 @@ class AllocationManager final : public InventorySink {
   // `boot`, if given: after a reboot, containers then wait for the plugins of their devices.
   // `not_devices`: extended resources that no device plugin serves. Containers that request them do
   // not wait for one. `events` gets what happens. `resizes_exclusive_cpus`: false refuses every
-  // other number of exclusive CPUs than a container has.
+  // other number of exclusive CPUs than a container has. `waiting`: the queue of pods that do not
+  // fit now; nullopt: they are refused at once.
   AllocationManager(admission::Node node, admission::NodeState initial, CheckpointStore& store,
                     DevicePlugins& plugins, KubeletAllocation& kubelet = NoKubeletAllocation(),
                     BootRecord* boot = nullptr, std::set<std::string> not_devices = {},
                     AllocationEvents& events = NoAllocationEvents(),
-                    bool resizes_exclusive_cpus = true);
+                    bool resizes_exclusive_cpus = true, std::optional<WaitQueue> waiting = {});
   AllocationManager(const AllocationManager&) = delete;
   AllocationManager& operator=(const AllocationManager&) = delete;
   // Runs what was posted. Requests that still wait for a plugin or for the kubelet's checkpoint get
@@ -72,6 +75,9 @@ class AllocationManager final : public InventorySink {
   // are asked, further requests for its containers wait for the same answer.
   // A pod that requests devices waits for their plugin until request.wait_until, and goes on when
   // the plugin has registered. It is never admitted without them.
+  // With a queue, a pod that is refused for lack of resources, and would fit without other pods,
+  // waits until request.wait_until, too; it goes on when it is its turn and it fits. A pod that
+  // would take what a pod before it in the queue needs waits behind it (WaitQueue).
   // Errors: kIo if the assignment could not be saved; kUnavailable if the pod was released
   // meanwhile, alignd stops, the caller cancels, or a plugin that the pod needs is awaited. If a
   // plugin fails, or has not registered in time, the pod is refused with UnexpectedAdmissionError.
@@ -98,8 +104,11 @@ class AllocationManager final : public InventorySink {
   // container gets it.
   void DropCancelled();
 
-  // alignd is about to stop. Requests that wait for a plugin get an error, and no further one
-  // waits.
+  // The pod's last running sandbox was stopped, or its last one removed: what waits in the queue
+  // for one of its containers is answered. Once the last one is removed, it loses its place.
+  void SandboxStopped(std::string pod_uid, bool is_removed);
+
+  // alignd is about to stop. Requests that wait get an error, and no further one waits.
   void StopWaiting() {
     queue_->Post([this] { EndWaits(); });
   }
@@ -142,6 +151,9 @@ class AllocationManager final : public InventorySink {
 
   // The requests that wait for a device plugin. Thread-safe.
   HeldRequests::Waits waits() const { return held_.waits(); }
+
+  // The queue of pods that do not fit now; null: they do not wait. Thread-safe.
+  std::shared_ptr<const WaitQueue> WaitingPods() const EXCLUDES(waiting_mutex_);
 
   // How many tasks wait for the decision thread, writes for the disk, and refusals for their
   // explanation. Thread-safe.
@@ -248,6 +260,30 @@ class AllocationManager final : public InventorySink {
   void DropUnwantedRefusal(const std::string& pod_uid);
   // Refused pods, whose refusal is being explained, are not.
   bool IsBeingAdmitted(const std::string& pod_uid) const;
+
+  // The queue (manager_queue.cc). Without one, these do nothing, or answer false.
+  WaitingPod AsWaiting(const Pod& pod) const;
+  // Whether the pod waits because of a pod before it, or its time is over: then it is answered or
+  // held. A pod without a place does so once it has been decided that it fits.
+  bool MustWait(const std::shared_ptr<Operation>& operation);
+  // Gives the refused pod a place, so that no pod behind it is admitted while the refusal is
+  // explained. True: it needs no explanation, and is held again.
+  bool Reserve(const std::shared_ptr<Operation>& operation, const Refusal& refusal);
+  // The refusal is explained, or not (nullopt): the pod waits, or is refused.
+  void WaitIfItHelps(const std::shared_ptr<Operation>& operation, Refusal refusal,
+                     std::optional<bool> fits_without_others);
+  // Holds the callers that may wait, and answers the others.
+  void Wait(const std::shared_ptr<Operation>& operation, const Refusal& refusal);
+  void NoteWait(Operation& operation, const Refusal& refusal);
+  void LeaveQueue(const std::string& pod_uid, WaitEnd end);
+  void ForgetWaiting(const std::string& pod_uid);
+  void ResourcesReleased();
+  void TryWaitingSoon();
+  void TryWaiting();
+  void ScheduleExpiry();
+  void ExpirePlaces();
+  void PublishWaiting() EXCLUDES(waiting_mutex_);
+
   void AskPreferences(const std::shared_ptr<Operation>& operation,
                       const std::set<devicemanager::PreferenceQuery>& queries);
   void AskPlugins(const std::shared_ptr<Operation>& operation, admission::NodeState next);
@@ -259,6 +295,9 @@ class AllocationManager final : public InventorySink {
   void Finish(Operation& operation, const Outcome& outcome);
   void Report(Operation& operation, const Outcome& outcome);
 
+  // More CPUs for a running container: not before a pod of the queue that waits for CPUs.
+  std::optional<Refusal> RefuseToOvertake(const Pod& pod, const std::string& container,
+                                          int64_t count) const;
   void StartResize(Pod pod, const std::string& container, int64_t count, ResizeDone done);
   // The decision has been written, or not. Its pod's requests go on.
   void FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome);
@@ -308,9 +347,15 @@ class AllocationManager final : public InventorySink {
   std::optional<HeldRequests::Clock::time_point> next_check_;  // of held_; posted
   std::map<uint64_t, Caller> parked_;  // wait for the kubelet's checkpoint or the disk; by number
   uint64_t park_count_ = 0;
-  std::atomic<bool> drop_posted_ = false;  // any thread
+  std::optional<WaitQueue> waiting_;
+  bool try_posted_ = false;                                     // TryWaiting
+  std::optional<HeldRequests::Clock::time_point> next_expiry_;  // of waiting_; posted
+  std::atomic<bool> drop_posted_ = false;                       // any thread
   bool may_wait_ = true;
   bool stopping_ = false;
+
+  mutable Mutex waiting_mutex_;
+  std::shared_ptr<const WaitQueue> published_waiting_ GUARDED_BY(waiting_mutex_);
 };
 
 template <typename Work>

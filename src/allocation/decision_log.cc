@@ -38,7 +38,8 @@ std::string Describe(const admission::Assignment& assignment) {
 
 std::string DescribeOutcome(const PodDecision& decision) {
   if (decision.refusal) {
-    return "refused, " + decision.refusal->reason + ": " + decision.refusal->message;
+    return (decision.waits ? "waits, " : "refused, ") + decision.refusal->reason + ": " +
+           decision.refusal->message;
   }
   if (decision.error) return "failed: " + decision.error->Text();
   std::string text = "admitted";
@@ -157,7 +158,7 @@ namespace {
 
 // Repeated answers, and pods that get nothing, are for debugging only.
 void LogDecision(const PodDecision& decision) {
-  const bool is_news = decision.times == 1 && !IsPlain(decision);
+  const bool is_news = decision.times == 1 && !IsPlain(decision) && !decision.is_waiting_on;
   const bool is_bad = decision.refusal || decision.error;
   static host::LineLimit limit("refused and failed pods");
   if (is_news && is_bad && !limit.Allow()) return;
@@ -171,10 +172,10 @@ void LogDecision(const PodDecision& decision) {
   host::LogEvent(decision.error     ? host::kLogPodFailed
                  : decision.refusal ? host::kLogPodRefused
                                     : host::kLogPodAdmitted,
-                 !is_news         ? spdlog::level::debug
-                 : decision.error ? spdlog::level::err
-                 : is_bad         ? spdlog::level::warn
-                                  : spdlog::level::info,
+                 !is_news                    ? spdlog::level::debug
+                 : decision.error            ? spdlog::level::err
+                 : is_bad && !decision.waits ? spdlog::level::warn
+                                             : spdlog::level::info,
                  fields, Describe(decision));
 }
 

@@ -17,23 +17,27 @@ Result<Done> HeldRequests::Hold(Caller& caller, const PluginWait& wait) {
   if (const auto why = WhyFull(request.message_bytes)) {
     return Error{ErrorCode::kUnavailable,
                  wait.why.message + ", and the request cannot wait: " + *why,
-                 "start the device plugin, and delete pods that wait for it; the kubelet retries"};
+                 wait.resource.empty()
+                     ? "delete pods that wait; the kubelet retries, and the pod keeps its place"
+                     : "start the device plugin, and delete pods that wait for it; the kubelet "
+                       "retries"};
   }
   caller.learned.reset();  // the kubelet may allocate devices meanwhile
   held_bytes_ += request.message_bytes;
+  caller.is_tried_again = false;
   held_.emplace(key, Held{std::move(caller), wait, Clock::now()});
-  Publish();
+  if (!wait.resource.empty()) Publish();
   return Done{};
 }
 
 std::optional<std::string> HeldRequests::WhyFull(size_t message_bytes) const {
   if (held_.size() >= kMaxHeld) {
-    return std::to_string(held_.size()) + " requests wait for device plugins, and alignd holds " +
+    return std::to_string(held_.size()) + " requests wait already, and alignd holds " +
            std::to_string(kMaxHeld);
   }
   const size_t bytes = held_bytes_ + message_bytes;
   if (bytes <= kMaxHeldBytes) return std::nullopt;
-  return "with it, the requests that wait for device plugins would have " + std::to_string(bytes) +
+  return "with it, the requests that wait would have " + std::to_string(bytes) +
          " bytes, more than the " + std::to_string(kMaxHeldBytes) + " that alignd holds";
 }
 
@@ -49,12 +53,14 @@ std::vector<Caller> HeldRequests::Take(
   std::vector<Caller> ready;
   for (auto entry = held_.begin(); entry != held_.end();) {
     auto& [caller, wait, since] = entry->second;
-    const bool must_wait = !caller.request.IsCancelled() && is_awaited(wait.resource);
+    const bool is_queued = wait.resource.empty();
+    const bool must_wait =
+        !caller.request.IsCancelled() && (is_queued || is_awaited(wait.resource));
     if (must_wait && now < *caller.request.wait_until) {
       ++entry;
       continue;
     }
-    if (must_wait) {
+    if (must_wait && !is_queued) {
       caller.done(wait.why);
     } else {
       ready.push_back(std::move(caller));  // its size stays
@@ -63,6 +69,35 @@ std::vector<Caller> HeldRequests::Take(
   }
   Publish();
   return ready;
+}
+
+std::vector<Caller> HeldRequests::TakeQueued(const std::string& pod_uid) {
+  std::vector<Caller> taken;
+  for (auto entry = held_.lower_bound({pod_uid, ""});
+       entry != held_.end() && entry->first.pod_uid == pod_uid;) {
+    if (!entry->second.wait.resource.empty()) {
+      ++entry;
+      continue;
+    }
+    const size_t bytes = entry->second.caller.request.message_bytes;
+    taken.push_back(std::move(entry->second.caller));
+    taken.back().is_tried_again = true;
+    held_bytes_ -= bytes;
+    entry = held_.erase(entry);
+  }
+  return taken;
+}
+
+void HeldRequests::AnswerQueued(const std::string& pod_uid, const Error& why) {
+  for (const Caller& caller : TakeQueued(pod_uid)) caller.done(why);
+}
+
+bool HeldRequests::HasQueued(const std::string& pod_uid) const {
+  for (auto entry = held_.lower_bound({pod_uid, ""});
+       entry != held_.end() && entry->first.pod_uid == pod_uid; ++entry) {
+    if (entry->second.wait.resource.empty()) return true;
+  }
+  return false;
 }
 
 void HeldRequests::Answer(const Error& why) {
@@ -88,9 +123,11 @@ HeldRequests::Waits HeldRequests::waits() const {
 }
 
 void HeldRequests::Publish() {
-  Waits waits{.requests = held_.size()};
+  Waits waits;
   std::vector<Wait> list;
   for (const auto& [key, held] : held_) {
+    if (held.wait.resource.empty()) continue;  // the WaitQueue has it
+    ++waits.requests;
     const bool is_first = waits.oldest == Clock::time_point();
     waits.oldest = is_first ? held.since : std::min(waits.oldest, held.since);
     const AdmissionRequest& request = held.caller.request;
@@ -104,8 +141,12 @@ void HeldRequests::Publish() {
 
 std::optional<HeldRequests::Clock::time_point> HeldRequests::NextCheck() const {
   if (held_.empty()) return std::nullopt;
-  Clock::time_point next = Clock::now() + kCheckPeriod;
-  for (const auto& [key, held] : held_) next = std::min(next, *held.caller.request.wait_until);
+  std::optional<Clock::time_point> next;
+  const auto add = [&next](Clock::time_point time) { next = next ? std::min(*next, time) : time; };
+  for (const auto& [key, held] : held_) {
+    if (!held.wait.resource.empty()) add(Clock::now() + kCheckPeriod);
+    add(*held.caller.request.wait_until);
+  }
   return next;
 }
 

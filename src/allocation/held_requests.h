@@ -1,4 +1,4 @@
-// Requests whose answer waits for a device plugin.
+// Requests whose answer waits: for a device plugin, or for resources that other pods are assigned.
 #pragma once
 
 #include <chrono>
@@ -25,6 +25,8 @@ struct Caller {
   AdmissionRequest request;
   std::function<void(Outcome)> done;
   std::optional<KubeletAllocation::Learned> learned = {};
+  // It waited in the WaitQueue, and other pods have released resources since.
+  bool is_tried_again = false;
 };
 
 // The answer to a caller when alignd ends.
@@ -38,8 +40,9 @@ inline Error CallerCancelled() {
 }
 
 // The kubelet counts an answer as a failed start: after 10, 20, 40 s and more it tries again. So a
-// request waits here for as long as its caller does, and goes on when the plugin has registered.
-// One request for each container; one thread at a time, except for `waits`.
+// request waits here for as long as its caller does, and goes on when the plugin has registered, or
+// when it is its pod's turn in the WaitQueue. One request for each container; one thread at a time,
+// except for `waits`.
 class HeldRequests {
  public:
   using Clock = std::chrono::steady_clock;
@@ -56,10 +59,19 @@ class HeldRequests {
   // kUnavailable if a limit is reached, with the limit and the size.
   Result<Done> Hold(Caller& caller, const PluginWait& wait);
 
-  // Answers the callers whose time is over or that have cancelled, and returns those that need not
-  // wait any more. `is_awaited`: whether the resource's plugin is still to be waited for.
+  // Answers the callers whose time is over, and returns those that need not wait any more, have
+  // cancelled, or waited in the WaitQueue until their time was over: these are decided about once
+  // more, so that the answer says what is free then. `is_awaited`: whether the resource's plugin is
+  // still to be waited for.
   std::vector<Caller> Take(const std::function<bool(const std::string& resource)>& is_awaited);
 
+  // Takes out the pod's callers that wait in the WaitQueue.
+  std::vector<Caller> TakeQueued(const std::string& pod_uid);
+  // Whether there are some.
+  bool HasQueued(const std::string& pod_uid) const;
+
+  // Answers the pod's callers that wait in the WaitQueue.
+  void AnswerQueued(const std::string& pod_uid, const Error& why);
   // Answers all callers, each also with what it waited for; or those of one pod.
   void Answer(const Error& why);
   void AnswerPod(const std::string& pod_uid, const Error& why);
@@ -77,7 +89,7 @@ class HeldRequests {
     // Shared and never modified. Null: none.
     std::shared_ptr<const std::vector<Wait>> list{};
   };
-  // The requests that are held. Thread-safe.
+  // The requests that are held for a plugin. Thread-safe.
   Waits waits() const;
 
   // When Take must be called again at the latest; nullopt: no request is held.

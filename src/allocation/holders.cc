@@ -14,7 +14,8 @@ constexpr size_t kMaxHolders = 8;
 
 // What the pod requests and is not assigned.
 struct Wanted {
-  bool cpus = false;  // exclusive ones
+  bool cpus = false;    // exclusive ones
+  bool memory = false;  // pinned
   std::set<std::string> resources;
   std::set<std::string> ids;  // that the kubelet allocated, of all resources
 };
@@ -25,6 +26,7 @@ Wanted WantedBy(const admission::NodeState& state, const AdmissionRequest& reque
     const ContainerKey key{request.pod.uid, container.name};
     wanted.cpus = wanted.cpus ||
                   (ExclusiveCpus(request.pod, container) > 0 && state.cpu.Find(key) == nullptr);
+    wanted.memory = wanted.memory || (IsPinned(request.pod) && state.memory.Find(key) == nullptr);
     const auto allocated = request.kubelet_allocated.find(container.name);
     for (const auto& [resource, limit] : container.resources.limits) {
       if (limit.IsZero() || !state.devices.resources.contains(resource)) continue;
@@ -46,8 +48,18 @@ struct Holding {
 
 // By pod.
 std::map<std::string, Holding> HoldingsOf(const admission::NodeState& state, const Wanted& wanted,
-                                          const std::string& refused_uid) {
+                                          const std::string& refused_uid, bool all) {
   std::map<std::string, Holding> holdings;
+  if (wanted.memory && all) {
+    for (const auto& [uid, containers] : state.memory.assignments) {
+      for (const auto& [container, blocks] : containers) {
+        for (const memorymanager::Block& block : blocks) {
+          holdings[uid].parts.insert("container " + container + " has " +
+                                     std::to_string(block.size) + " bytes of " + block.type);
+        }
+      }
+    }
+  }
   if (wanted.cpus) {
     for (const auto& [uid, containers] : state.cpu.assignments) {
       for (const auto& [container, cpus] : containers) {
@@ -73,15 +85,16 @@ std::map<std::string, Holding> HoldingsOf(const admission::NodeState& state, con
 
 }  // namespace
 
-std::string DescribeHolders(const admission::NodeState& state, const AdmissionRequest& request) {
+std::string DescribeHolders(const admission::NodeState& state, const AdmissionRequest& request,
+                            bool all) {
   if (!request.describe) return {};
   const Wanted wanted = WantedBy(state, request);
   std::string text;
   size_t shown = 0;
   bool any_ending = false;
-  for (const auto& [uid, holding] : HoldingsOf(state, wanted, request.pod.uid)) {
+  for (const auto& [uid, holding] : HoldingsOf(state, wanted, request.pod.uid, all)) {
     const PodStanding standing = request.describe(uid);
-    if (!standing.is_ending && !holding.has_allocated) continue;
+    if (!all && !standing.is_ending && !holding.has_allocated) continue;
     if (++shown > kMaxHolders) continue;
     any_ending = any_ending || standing.is_ending;
     text += text.empty() ? ". Still assigned: " : "; ";

@@ -19,6 +19,9 @@ void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> don
   const bool posted = queue_->Post([this, done] {
     std::set<std::string> uids = admission::PodsIn(ledger_.state());
     notes_.AddPodsTo(uids);
+    if (waiting_) {
+      for (const WaitQueue::SharedPlace& place : waiting_->Places()) uids.insert(place->pod.uid);
+    }
     const auto bound = bindings();
     for (const auto& [key, devices] : *bound) uids.insert(key.pod_uid);
     done(std::move(uids));
@@ -70,6 +73,8 @@ void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) 
   ledger_.Keep(std::move(next));
   SaveOrLog("save the device inventory");
   reboot_.Settle(ledger_.state().devices);
+  if (waiting_) waiting_->InventoryChanged();
+  TryWaitingSoon();
   CheckHeld();
 }
 

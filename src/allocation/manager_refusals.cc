@@ -10,12 +10,15 @@ namespace alignd::allocation {
 
 void AllocationManager::Refuse(const std::shared_ptr<Operation>& operation, Refusal refusal,
                                bool by_policy) {
+  operation->by_policy = by_policy;
+  if (Reserve(operation, refusal)) return;
   const auto refused = std::make_shared<const RefusedRequest>(RefusedRequest{
       .request = std::shared_ptr<const AdmissionRequest>(operation, &operation->request),
       .state = *operation->before,
       .bindings = kubelet_.bindings(),
       .refusal = std::move(refusal),
-      .by_policy = by_policy});
+      .by_policy = by_policy,
+      .may_wait = waiting_.has_value() && by_policy});
   operation->abandoned = std::make_shared<std::atomic<bool>>(operation->waiting.empty());
   operation->refusal = refused->refusal;
   operation->refused = std::chrono::steady_clock::now();
@@ -24,7 +27,7 @@ void AllocationManager::Refuse(const std::shared_ptr<Operation>& operation, Refu
   });
   if (explanations_.Explain(refused, operation->abandoned, operation->refused, done)) return;
   operation->decision->is_explained = false;
-  Fail(*operation, WithoutExplanation(*refused));
+  WaitIfItHelps(operation, WithoutExplanation(*refused), /*fits_without_others=*/std::nullopt);
 }
 
 void AllocationManager::OnExplained(const std::shared_ptr<Operation>& operation,
@@ -32,10 +35,10 @@ void AllocationManager::OnExplained(const std::shared_ptr<Operation>& operation,
   if (operation->ended) return;
   if (explained) {
     operation->decision->available = explained->available;
-    return Fail(*operation, explained->refusal);
+    return WaitIfItHelps(operation, explained->refusal, explained->fits_without_others);
   }
   operation->decision->is_explained = false;
-  Fail(*operation, Refusal(*operation->refusal));
+  WaitIfItHelps(operation, *operation->refusal, /*fits_without_others=*/std::nullopt);
 }
 
 void AllocationManager::DropUnwantedRefusal(const std::string& pod_uid) {

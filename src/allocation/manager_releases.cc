@@ -12,6 +12,7 @@
 #include "alignd/admission/init_containers.h"
 #include "alignd/config/kubelet_config.h"
 #include "allocation/allocation_manager.h"
+#include "allocation/exclusive_needs.h"
 #include "allocation/operation.h"
 
 namespace alignd::allocation {
@@ -28,6 +29,7 @@ void AllocationManager::ContainerStarts(ContainerKey key) {
     // An init container that runs once more is decided once more.
     notes_.DropReleased(key.pod_uid, ledger_.state().cpu, next.cpu);
     ledger_.Keep(std::move(next));
+    ResourcesReleased();
     SaveOrLog("init containers of pod " + key.pod_uid);
   });
 }
@@ -65,7 +67,10 @@ void AllocationManager::Release(const std::string& pod_uid,
   NodeState next = ledger_.state();
   admission::ReleasePod(pod_uid, next);
   notes_.Forget(pod_uid);
+  const bool is_assigned = HasAssignment(ledger_.state(), pod_uid);
   ledger_.Keep(std::move(next));
+  ForgetWaiting(pod_uid);
+  if (is_assigned) ResourcesReleased();
   kubelet_.Forget({pod_uid});
   pending_pods_.Forget(pod_uid);
   ledger_.Save(std::move(done));
@@ -78,6 +83,7 @@ void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
   const auto running = operations_.find(pod_uid);
   if (running == operations_.end()) return;
   Operation& operation = *running->second;
+  operation.wait_end = WaitEnd::kPodGone;
   for (Caller& caller : operation.behind) operation.waiting.push_back(std::move(caller));
   operation.behind.clear();
   Fail(operation, why);
@@ -105,6 +111,7 @@ void AllocationManager::ForgetReleased(const std::set<std::string>& pod_uids) {
     spdlog::info("pod {} has stopped and was released: another pod needs its resources", uid);
   }
   kubelet_.Forget(pod_uids);
+  ResourcesReleased();
 }
 
 void AllocationManager::SaveAgain() {

@@ -31,9 +31,27 @@ std::string CountText(const CpuSet& cpus) {
 void AllocationManager::Resize(Pod pod, std::string container, int64_t count, ResizeDone done) {
   const bool posted = queue_->Post(
       [this, pod = std::move(pod), container = std::move(container), count, done]() mutable {
+        if (auto refusal = RefuseToOvertake(pod, container, count)) return done(*refusal);
         StartResize(std::move(pod), container, count, std::move(done));
       });
   if (!posted) done(AligndStops());
+}
+
+std::optional<Refusal> AllocationManager::RefuseToOvertake(const Pod& pod,
+                                                           const std::string& container,
+                                                           int64_t count) const {
+  const CpuSet* const cpus = ledger_.state().cpu.Find({pod.uid, container});
+  if (!waiting_ || waiting_->IsEmpty() || cpus == nullptr || count <= cpus->Count()) {
+    return std::nullopt;
+  }
+  const WaitQueue::Place* const first = waiting_->FirstBefore(
+      {.uid = pod.uid, .name = NameOrUid(pod), .needs = {"cpu"}}, std::chrono::steady_clock::now());
+  if (first == nullptr) return std::nullopt;
+  return RefusedResize(NameOrUid(pod), container,
+                       "gets no more exclusive CPUs now: pod " + first->pod.name +
+                           " waits for CPUs and is served first",
+                       "wait until pod " + first->pod.name +
+                           " has started, or delete it; the kubelet repeats the resize");
 }
 
 // The CPUs of the larger set are reserved while the new set is written: so a grow is not visible
@@ -78,6 +96,7 @@ void AllocationManager::FinishResize(const std::string& pod_uid, const ResizeOut
   auto entry = resizes_.extract(pod_uid);
   ResizeUnderWay resize = std::move(entry.mapped());
   if (const auto* const cpus = std::get_if<CpuSet>(&outcome)) LogResize(resize, *cpus);
+  ResourcesReleased();
   resize.done(outcome);
   for (Caller& caller : resize.behind) Start(std::move(caller));
 }

@@ -124,6 +124,8 @@ void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
   }
   decisions_.AddUndecided(std::move(about), outcome);
   if (is_held) return ScheduleCheck();
+  const bool is_admitted = std::holds_alternative<Allocated>(outcome);
+  if (wait == nullptr && !is_admitted) LeaveQueue(request.pod.uid, WaitEnd::kOtherReason);
   caller.done(outcome);
 }
 

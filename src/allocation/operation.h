@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "allocation/decision_log.h"
 #include "allocation/held_requests.h"
 #include "allocation/plugin_needs.h"
+#include "allocation/wait_queue.h"
 
 namespace alignd::allocation {
 
@@ -43,6 +45,12 @@ struct AllocationManager::Operation {
   int consultations = 0;
   size_t awaited = 0;         // answers of plugins
   bool is_committed = false;  // waits for the disk
+
+  bool by_policy = false;                    // of the refusal: as Decision::by_policy
+  uint64_t generation = 0;                   // of the WaitQueue, when it was decided
+  bool was_waiting = false;                  // had a place in the WaitQueue before
+  bool keeps_place = false;                  // in the WaitQueue, although it is refused
+  WaitEnd wait_end = WaitEnd::kOtherReason;  // if it does not keep it and is not admitted
 
   bool is_reserved = false;        // in the ledger, perhaps with nothing new
   std::set<std::string> released;  // stopped pods whose assignments it takes

@@ -19,7 +19,8 @@
 
 namespace alignd::allocation {
 
-// The answer to a request has to wait for the device plugin of this resource.
+// The answer to a request has to wait for the device plugin of this resource. Empty: it waits in
+// the WaitQueue, for resources that other pods are assigned.
 struct PluginWait {
   std::string resource;
   Error why;

@@ -11,14 +11,18 @@ ExplainedRefusal ExplainRefusal(const admission::Node& node, const KubeletAlloca
                                 const RefusedRequest& refused) {
   const AdmissionRequest& request = *refused.request;
   const Pod& pod = request.pod;
-  ExplainedRefusal explained{.refusal = refused.refusal, .available = {}};
+  ExplainedRefusal explained{
+      .refusal = refused.refusal, .available = {}, .fits_without_others = {}};
   Refusal& refusal = explained.refusal;
   if (refused.by_policy) {
     refusal = admission::Explain(node, refused.state, pod, refused.refusal);
     refusal.message +=
         kubelet.Explain(node, refused.state, pod, request.kubelet_allocated, *refused.bindings);
   }
-  refusal.message += DescribeHolders(refused.state, request);
+  refusal.message += DescribeHolders(refused.state, request, /*all=*/refused.may_wait);
+  if (refused.may_wait) {
+    explained.fits_without_others = admission::FitsWithoutOthers(node, refused.state, pod);
+  }
   explained.available =
       admission::DescribeAvailable(admission::AvailableFor(node, refused.state, pod));
   return explained;

@@ -28,11 +28,15 @@ struct RefusedRequest {
   std::shared_ptr<const checkpoint::Bindings> bindings;
   Refusal refusal;
   bool by_policy = false;  // as Decision::by_policy
+  bool may_wait = false;   // a queue serves pods that do not fit now
 };
 
 struct ExplainedRefusal {
   Refusal refusal;
   std::string available;  // what was free (DescribeAvailable)
+  // With RefusedRequest::may_wait: whether the pod would be admitted if all other pods released
+  // what they have.
+  bool fits_without_others = false;
 };
 
 // The explanation, computed at once.

@@ -28,7 +28,11 @@ std::vector<std::string> ProblemsOf(const control::v1::GetStatusResponse& status
   std::map<std::string, int> pending;
   for (const control::v1::PendingPod& pod : status.pending()) {
     if (pod.state() != "waiting") ++pending["container " + pod.state()];
-    if (pod.state() == "waiting" && pod.times() > 0) ++pending["container waits again"];
+    if (pod.position() > 0) {
+      ++pending["pod waits for resources"];
+    } else if (pod.state() == "waiting" && pod.times() > 0) {
+      ++pending["container waits again"];
+    }
   }
   for (const auto& [what, count] : pending) add(what, count);
   int missing = 0;

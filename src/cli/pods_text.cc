@@ -1,4 +1,5 @@
 // Pods, and what would let one fit, as text.
+#include <chrono>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -24,6 +25,19 @@ std::string NodesOf(const google::protobuf::RepeatedField<int32_t>& nodes) {
   return nodes.empty() ? "any" : Joined(nodes);
 }
 
+// A pod with a sandbox is in the table as well.
+void PrintWaiting(const v1::ListPodsResponse& pods, std::ostream& out) {
+  if (pods.waiting().empty()) return;
+  out << "\nwaiting for resources of other pods:\n";
+  std::vector<std::vector<std::string>> rows = {{"POSITION", "POD", "PRIORITY", "AGE", "REASON"}};
+  for (const v1::PendingPod& pod : pods.waiting()) {
+    const std::chrono::milliseconds age(pods.time_unix_ms() - pod.first_unix_ms());
+    rows.push_back({std::to_string(pod.position()), pod.pod(), std::to_string(pod.priority()),
+                    ReadableDuration(age), pod.reason()});
+  }
+  PrintTable(rows, out);
+}
+
 }  // namespace
 
 void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out) {
@@ -31,7 +45,7 @@ void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out)
   MakePrintable(pods);
   if (pods.pods().empty()) {
     out << "no pod runs or is assigned anything\n";
-    return;
+    return PrintWaiting(pods, out);
   }
   std::vector<std::vector<std::string>> rows = {
       {"POD", "CONTAINER", "CPUS", "NUMA", "MEMORY", "DEVICES", "SOURCE"}};
@@ -57,6 +71,7 @@ void PrintPods(const v1::ListPodsResponse& report, bool wide, std::ostream& out)
     out << pod.pod_namespace() << '/' << pod.pod_name()
         << " as a whole: " << DescribeWholePod(pod.whole()) << '\n';
   }
+  PrintWaiting(pods, out);
 }
 
 void PrintWhyNot(const v1::WhyNotResponse& report, std::ostream& out) {

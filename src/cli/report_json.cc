@@ -108,7 +108,9 @@ Json JsonOf(const v1::GetStatusResponse& status, const v1::PendingPod& pod) {
           {"last", TimeOf(pod.last_unix_ms())},
           {"until", TimeOf(pod.until_unix_ms())},
           {"age", Since(status, pod.first_unix_ms())},
-          {"times", pod.times()}};
+          {"times", pod.times()},
+          {"position", pod.position()},
+          {"priority", pod.priority()}};
 }
 
 Json JsonOf(const v1::Change& change) { return {{"kind", change.kind()}, {"what", change.what()}}; }
@@ -194,7 +196,8 @@ Json JsonOf(const v1::PodDecision& decision) {
           {"message", decision.message()},
           {"available", decision.available()},
           {"containers", ListOf(decision.containers(), JsonOf)},
-          {"assignments", ListOf(decision.assignments(), JsonOf)}};
+          {"assignments", ListOf(decision.assignments(), JsonOf)},
+          {"position", decision.position()}};
 }
 
 }  // namespace
@@ -230,7 +233,11 @@ std::string DecisionsJson(const v1::ExplainResponse& explained) {
 }
 
 std::string PodsJson(const v1::ListPodsResponse& pods) {
-  return Text({{"pods", ListOf(pods.pods(), JsonOf)}});
+  v1::GetStatusResponse now;
+  now.set_time_unix_ms(pods.time_unix_ms());
+  Json waiting = Json::array();
+  for (const v1::PendingPod& pod : pods.waiting()) waiting.push_back(JsonOf(now, pod));
+  return Text({{"pods", ListOf(pods.pods(), JsonOf)}, {"waiting", std::move(waiting)}});
 }
 
 std::string WhyNotJson(const v1::WhyNotResponse& why) {

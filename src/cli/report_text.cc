@@ -64,6 +64,7 @@ bool IsSameExplanation(v1::ContainerDecision a, const v1::ContainerDecision& b) 
 void PrintDecision(const v1::PodDecision& decision, std::ostream& out) {
   out << IsoTime(decision.time_unix_ms()) << "  pod " << decision.pod_namespace() << "/"
       << decision.pod_name() << " (" << decision.pod_uid() << ") " << decision.outcome();
+  if (decision.position() > 0) out << ", position " << decision.position() << " in the queue";
   if (decision.times() > 1) out << ", " << decision.times() << " times in a row";
   out << '\n';
   if (!decision.message().empty()) {

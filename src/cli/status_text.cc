@@ -162,6 +162,7 @@ void PrintPending(const v1::GetStatusResponse& status, bool wide, std::ostream& 
     if (!pod.container().empty()) out << ", container " << pod.container();
     out << ": " << Coloured{Colour::kYellow, pod.state()} << " for "
         << Age(status, pod.first_unix_ms());
+    if (pod.position() > 0) out << ", position " << pod.position() << " in the queue";
     if (pod.times() > 1) out << " (" << pod.times() << " times)";
     if (pod.until_unix_ms() > 0) {
       out << ", at most "

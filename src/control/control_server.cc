@@ -113,9 +113,14 @@ class ControlServer::Service {
       *response.add_decisions() = std::move(message);
       return true;
     };
+    const auto waiting = sources_.allocation.WaitingPods();
     for (const auto& decision : sources_.allocation.decisions().Newest(request.pod(), limit)) {
       if (call.IsCancelled()) return grpc::Status::CANCELLED;
-      if (!add(ReportDecision(sources_.node, *decision))) return grpc::Status::OK;
+      v1::PodDecision message = ReportDecision(sources_.node, *decision);
+      if (waiting && decision->waits) {
+        message.set_position(static_cast<uint32_t>(waiting->PositionOf(decision->pod_uid)));
+      }
+      if (!add(std::move(message))) return grpc::Status::OK;
     }
     if (sources_.history == nullptr) return grpc::Status::OK;
     for (const auto& decision : sources_.history->before()) {

@@ -188,7 +188,10 @@ v1::PodDecision ReportDecision(const admission::Node& node,
   message.set_source(Readable(decision.source));
   message.set_asked(decision.asked);
   message.set_available(decision.available);
-  message.set_outcome(decision.refusal ? "refused" : decision.error ? "failed" : "admitted");
+  message.set_outcome(decision.waits     ? "waiting"
+                      : decision.refusal ? "refused"
+                      : decision.error   ? "failed"
+                                         : "admitted");
   if (decision.refusal) {
     message.set_reason(decision.refusal->reason);
     message.set_message(Readable(decision.refusal->message));

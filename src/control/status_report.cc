@@ -139,6 +139,33 @@ system_clock::time_point OnSystemClock(steady_clock::time_point time) {
          std::chrono::duration_cast<system_clock::duration>(time - steady_clock::now());
 }
 
+// Those with a place in the queue. Of a pod whose containers are refused one by one, each entry is
+// kept.
+void AddWaiting(const allocation::WaitQueue& waiting,
+                std::map<ContainerKey, v1::PendingPod>& entries) {
+  uint32_t position = 0;
+  for (const allocation::WaitQueue::SharedPlace& place : waiting.Places()) {
+    const allocation::WaitingPod& pod = place->pod;
+    const auto first = entries.lower_bound({pod.uid, ""});
+    const bool is_known = first != entries.end() && first->first.pod_uid == pod.uid;
+    if (!is_known) entries[{pod.uid, ""}];
+    ++position;
+    for (auto entry = entries.lower_bound({pod.uid, ""});
+         entry != entries.end() && entry->first.pod_uid == pod.uid; ++entry) {
+      v1::PendingPod& report = entry->second;
+      if (report.until_unix_ms() > 0) continue;  // waits for a device plugin now
+      report.set_pod_uid(Readable(pod.uid));
+      report.set_pod(Readable(pod.name));
+      report.set_state("waiting");
+      report.set_reason(place->why.reason);
+      report.set_message(Readable(place->why.message));
+      report.set_first_unix_ms(UnixMs(OnSystemClock(place->since)));
+      report.set_position(position);
+      report.set_priority(pod.priority);
+    }
+  }
+}
+
 // Those that wait, and those whose last request was not admitted. A container that failed and waits
 // again is one entry.
 std::vector<v1::PendingPod> ReportPending(const allocation::AllocationManager& allocation) {
@@ -168,6 +195,7 @@ std::vector<v1::PendingPod> ReportPending(const allocation::AllocationManager& a
       entry.set_until_unix_ms(UnixMs(OnSystemClock(wait.until)));
     }
   }
+  if (const auto waiting = allocation.WaitingPods()) AddWaiting(*waiting, entries);
   std::vector<v1::PendingPod> report;
   for (auto& [key, entry] : entries) report.push_back(std::move(entry));
   std::ranges::stable_sort(report, {}, &v1::PendingPod::first_unix_ms);
@@ -330,6 +358,15 @@ v1::ListPodsResponse ReportPods(const ReportSources& sources) {
     return std::pair(pod.pod_namespace(), pod.pod_name());
   });
   v1::ListPodsResponse message;
+  message.set_time_unix_ms(UnixMs(system_clock::now()));
+  if (const auto waiting = sources.allocation.WaitingPods()) {
+    std::map<ContainerKey, v1::PendingPod> entries;
+    AddWaiting(*waiting, entries);
+    std::vector<v1::PendingPod> in_order;
+    for (auto& [key, entry] : entries) in_order.push_back(std::move(entry));
+    std::ranges::sort(in_order, {}, &v1::PendingPod::position);
+    for (v1::PendingPod& pod : in_order) *message.add_waiting() = std::move(pod);
+  }
   for (v1::PodReport& pod : pods) *message.add_pods() = std::move(pod);
   return message;
 }

@@ -4,7 +4,11 @@ namespace alignd::cri {
 namespace {
 
 void RecordStop(const HandlerContext& context, const std::string& id) {
+  const std::optional<std::string> pod_uid = context.registry.PodOfSandbox(id);
   context.registry.SandboxStopped(id);
+  if (pod_uid && !context.registry.HasRunningSandbox(*pod_uid)) {
+    context.allocation.SandboxStopped(*pod_uid, /*is_removed=*/false);
+  }
   context.reconciler.PodStopped();
 }
 

@@ -42,6 +42,8 @@ class RunningDaemon final : public Daemon {
   Handover Leave() override {
     Handover handover = servers_.Leave();
     handover.lock = std::move(lock_);
+    const auto waiting = parts_.allocation.WaitingPods();
+    if (waiting) handover.waiting = *waiting;
     return handover;
   }
 
@@ -84,6 +86,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                                                 PartsInput{.node = node,
                                                            .saved = *std::move(saved),
                                                            .findings = std::move(findings),
+                                                           .waiting = std::move(handover.waiting),
                                                            .cgroups = std::move(cgroups),
                                                            .sources = *std::move(sources),
                                                            .events = *std::move(events),

@@ -17,7 +17,8 @@ Handover Handover::Spare() const {
           .cri_socket = host::Descriptor(
               cri_socket.fd() < 0 ? -1 : fcntl(cri_socket.fd(), F_DUPFD_CLOEXEC, 0)),
           .own_socket = own_socket,
-          .node = node};
+          .node = node,
+          .waiting = waiting};
 }
 
 Result<Done> TakeStateDirectory(const Options& options, Handover& handover) {

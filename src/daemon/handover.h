@@ -6,6 +6,7 @@
 
 #include "alignd/admission/node.h"
 #include "alignd/base/result.h"
+#include "allocation/wait_queue.h"
 #include "daemon/options.h"
 #include "host/descriptor.h"
 #include "host/durable_file.h"
@@ -19,6 +20,8 @@ struct Handover {
   host::Descriptor cri_socket;          // listens
   std::string own_socket;               // its path, if alignd has made it; empty: it is systemd's
   std::optional<admission::Node> node;  // of the next one
+  // The pods that wait keep their order.
+  std::optional<allocation::WaitQueue> waiting = {};
 
   // The same without the lock, for a second attempt.
   Handover Spare() const;

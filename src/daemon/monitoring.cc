@@ -50,6 +50,7 @@ metrics::PageSources SourcesOf(const MonitoredParts& parts) {
           .conditions = [parts] { return parts.conditions.Report(); },
           .repairs = [parts] { return parts.conditions.Repairs(); },
           .waits = [parts] { return parts.allocation.waits(); },
+          .waiting_pods = [parts] { return parts.allocation.WaitingPods(); },
           .queues =
               [parts] {
                 return std::map<std::string, size_t>{

@@ -50,6 +50,7 @@ struct Values {
        &options.plugin_patience, 0}};
   std::string compatibility;
   std::string on_bad_state = "rebuild";
+  std::string on_refusal = "wait";
   std::string mirror = "off";
   std::vector<std::string> mirror_rules;
 };
@@ -59,8 +60,8 @@ constexpr char kDescription[] =
 
 // `values` outlives `app`.
 void AddOptions(CLI::App& app, Values& values) {
-  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, mirror,
-         mirror_rules] = values;
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, on_refusal,
+         mirror, mirror_rules] = values;
   app.set_version_flag("--version", ALIGND_VERSION);
   app.add_option("--config", options.config,
                  "KubeletConfiguration (YAML or JSON); if not given, the kubelet's defaults")
@@ -172,6 +173,18 @@ void AddOptions(CLI::App& app, Values& values) {
          "Whether an in-place resize may change the number of a container's exclusive CPUs; "
          "false: such a resize is refused")
       ->capture_default_str();
+  app.add_option("--on-refusal", on_refusal,
+                 "What becomes of a pod that does not fit now, and would fit without other pods: "
+                 "wait (it keeps its place in a queue, and CreateContainer is answered when it "
+                 "fits or its deadline is near), refuse (at once, as the kubelet) or "
+                 "fail-after=DURATION (it waits for that long in all, and is refused from then on)")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const auto parsed = ParseOnRefusal(text);
+            return parsed.ok() ? std::string() : parsed.error().Text();
+          },
+          ""))
+      ->capture_default_str();
   app.add_option("--kubelet-compatibility", compatibility,
                  "Kubelet release whose rules and forms of the state files apply; overrides the "
                  "configuration")
@@ -273,8 +286,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   Values values;
   CLI::App app(kDescription, "alignd");
   AddOptions(app, values);
-  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, mirror,
-         mirror_rules] = values;
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, on_refusal,
+         mirror, mirror_rules] = values;
   try {
     app.parse(argc, argv);
     if (mirror == "off" && !mirror_rules.empty()) {
@@ -292,6 +305,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
     }
   }
   if (on_bad_state == "refuse") options.on_bad_state = allocation::OnBadState::kRefuse;
+  options.on_refusal = *ParseOnRefusal(on_refusal);
   if (mirror != "off") {
     std::vector<mirror::BindingRule> rules;
     for (const std::string& text : mirror_rules) {

@@ -11,6 +11,7 @@
 
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
+#include "alignd/config/on_refusal.h"
 #include "allocation/bad_state.h"
 #include "mirror/binding_modes.h"
 
@@ -58,6 +59,7 @@ struct Options {
   std::vector<std::string> cdi_spec_dirs = {"/etc/cdi", "/var/run/cdi"};
   bool keep_pod_cpu_quota = false;    // also of pods with exclusive CPUs
   bool resize_exclusive_cpus = true;  // in place; false: their number never changes
+  OnRefusal on_refusal;               // of pods that do not fit now
   std::chrono::milliseconds runtime_timeout{10'000};
   std::chrono::milliseconds plugin_timeout{30'000};  // Allocate
   std::chrono::milliseconds plugin_connect_timeout{10'000};

@@ -25,6 +25,17 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
   return names;
 }
 
+// The queue of pods that do not fit now, with the order of the daemon before; nullopt: none.
+std::optional<allocation::WaitQueue> WaitQueueOf(const Options& options,
+                                                 std::optional<allocation::WaitQueue> before) {
+  if (!options.on_refusal.waits) return std::nullopt;
+  const allocation::WaitLimits limits{.fail_after = options.on_refusal.fail_after};
+  if (!before) return allocation::WaitQueue(limits);
+  before->SetLimits(limits);
+  before->InventoryChanged();  // perhaps a policy: each pod is decided about anew
+  return before;
+}
+
 }  // namespace
 
 Parts::Parts(PartsInput input, const Options& options)
@@ -46,7 +57,8 @@ Parts::Parts(PartsInput input, const Options& options)
       mirrored_devices(options.mirror, node.topology.scope(), *bindings,
                        DevicesOfKubelet(options.kubelet_device_plugin_dir), io),
       allocation(node, input.saved.state, *store, plugins, mirrored_devices, boot.get(),
-                 options.not_devices, save_conditions, options.resize_exclusive_cpus),
+                 options.not_devices, save_conditions, options.resize_exclusive_cpus,
+                 WaitQueueOf(options, std::move(input.waiting))),
       sources(std::move(input.sources)),
       claimed_devices{
           .cdi_directories = {options.cdi_spec_dirs.begin(), options.cdi_spec_dirs.end()},

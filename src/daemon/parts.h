@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "alignd/admission/node.h"
@@ -11,6 +12,7 @@
 #include "allocation/bad_state.h"
 #include "allocation/boot_record.h"
 #include "allocation/checkpoint_store.h"
+#include "allocation/wait_queue.h"
 #include "cgroup/cgroup_tree.h"
 #include "control/decision_history.h"
 #include "control/reports.h"
@@ -45,6 +47,7 @@ struct PartsInput {
   admission::Node node;
   SavedState saved;
   allocation::StateFindings findings;
+  std::optional<allocation::WaitQueue> waiting;  // of the configuration before
   std::unique_ptr<cgroup::CgroupTree> cgroups;
   std::unique_ptr<podsource::ResourceSource> sources;
   std::shared_ptr<host::EventLoop> events;

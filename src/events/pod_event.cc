@@ -96,9 +96,14 @@ void AddPending(const control::v1::GetStatusResponse& report, std::vector<PodEve
     const bool waits = pod.state() == "waiting";
     event.container = pod.container();
     event.is_warning = !waits;
-    event.reason = waits ? "WaitingForDevicePlugin" : pod.reason();
+    event.reason = pod.position() > 0 ? "WaitingForResources"
+                   : waits            ? "WaitingForDevicePlugin"
+                                      : pod.reason();
     if (event.reason.empty()) event.reason = "AllocationFailed";
     event.message = pod.message();
+    if (pod.position() > 0) {  // the position is not in it: each change would be a new text
+      event.message = "waits in alignd's queue: " + pod.reason() + ": " + pod.message();
+    }
     event.first_unix_ms = pod.first_unix_ms();
     event.last_unix_ms =
         waits || pod.last_unix_ms() == 0 ? pod.first_unix_ms() : pod.last_unix_ms();

@@ -22,6 +22,30 @@ void CollectWaits(const allocation::HeldRequests::Waits& waits, Families& famili
   families.Add(any ? std::chrono::duration<double>(Clock::now() - waits.oldest).count() : 0.0);
 }
 
+// `waiting`: null with --on-refusal=refuse.
+void CollectQueue(const allocation::WaitQueue* waiting, Families& families) {
+  using allocation::WaitEnd;
+  using Clock = std::chrono::steady_clock;
+  families.Gauges("alignd_waiting_pods",
+                  "Pods that wait in the queue for resources of other pods.");
+  families.Add(static_cast<uint64_t>(waiting == nullptr ? 0 : waiting->size()));
+  Clock::time_point oldest = Clock::now();
+  const Clock::time_point now = oldest;
+  if (waiting != nullptr) {
+    for (const auto& place : waiting->Places()) oldest = std::min(oldest, place->since);
+  }
+  families.Gauges("alignd_oldest_waiting_pod_seconds",
+                  "How long the oldest of these pods has waited; 0: none waits.");
+  families.Add(std::chrono::duration<double>(now - oldest).count());
+  families.Counters("alignd_waits_total",
+                    "Pods that wait no longer in the queue, by outcome: docs/waiting.md.");
+  for (size_t i = 0; i < allocation::kWaitEnds; ++i) {
+    const auto end = static_cast<WaitEnd>(i);
+    families.Add(waiting == nullptr ? 0 : waiting->Ended(end),
+                 {{"outcome", std::string(ToString(end))}});
+  }
+}
+
 }  // namespace
 
 MetricsPage::MetricsPage(PageSources sources) : sources_(std::move(sources)) {}
@@ -42,6 +66,7 @@ std::string MetricsPage::Compute() const {
   CollectNode(sources_.node, snapshot->state, families);
   CollectConditions(sources_.conditions(), families);
   CollectWaits(sources_.waits(), families);
+  CollectQueue(sources_.waiting_pods().get(), families);
   families.Counters("alignd_cpuset_repairs_total",
                     "Cpusets of containers that another program changed and alignd restored.");
   families.Add(sources_.repairs());

@@ -14,6 +14,7 @@
 #include "alignd/admission/node.h"
 #include "allocation/held_requests.h"
 #include "allocation/ledger.h"
+#include "allocation/wait_queue.h"
 #include "metrics/event_metrics.h"
 #include "reconcile/conditions.h"
 #include "sync/mutex.h"
@@ -30,6 +31,7 @@ struct PageSources {
   std::function<std::vector<reconcile::Condition>()> conditions;
   std::function<uint64_t()> repairs;  // of cpusets, since the start
   std::function<allocation::HeldRequests::Waits()> waits;
+  std::function<std::shared_ptr<const allocation::WaitQueue>()> waiting_pods;
   std::function<std::map<std::string, size_t>()> queues;  // tasks that wait, by queue
   std::function<bool()> runtime_listed;                   // since the start
 };

@@ -73,7 +73,8 @@ Result<Pod> ParseV1Pod(std::string_view bytes) {
   }
   // One parser for both encodings: this is the JSON of the fields that it reads.
   json spec = {{"initContainers", ToJson(pod.spec().init_containers())},
-               {"containers", ToJson(pod.spec().containers())}};
+               {"containers", ToJson(pod.spec().containers())},
+               {"priority", pod.spec().priority()}};
   if (pod.spec().has_resources()) spec["resources"] = ToJson(pod.spec().resources());
   const json object = {{"metadata",
                         {{"uid", pod.metadata().uid()},

@@ -254,6 +254,11 @@ bool ContainerRegistry::IsGone(const std::string& pod_uid) const {
   });
 }
 
+bool ContainerRegistry::HasRunningSandbox(const std::string& pod_uid) const {
+  const MutexLock lock(mutex_);
+  return HasSandbox(pod_uid) && !HasStopped(pod_uid);
+}
+
 std::set<std::string> ContainerRegistry::StoppedPods() const {
   std::set<std::string> stopped;
   for (const auto& [uid, time] : ReleaseTimes(Grace())) stopped.insert(uid);

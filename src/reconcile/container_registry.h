@@ -197,6 +197,8 @@ class ContainerRegistry {
   // Whether the pod has neither a running sandbox nor a call under way: it may be released.
   bool IsGone(const std::string& pod_uid) const;
 
+  bool HasRunningSandbox(const std::string& pod_uid) const;
+
   // Pods all of whose sandboxes have stopped, without a call under way.
   std::set<std::string> StoppedPods() const;
 

@@ -112,8 +112,8 @@ class RealNode : public ::testing::Test {
                      std::to_string(reserved_) + "\"\n"});
     alignd_ = std::make_unique<Process>(
         std::vector<std::string>{ALIGND_PROGRAM, "--config", tree_.root() / "config.yaml",
-                                 "--metrics-address", "off", "--listen", Socket(),
-                                 "--runtime-endpoint", RuntimeSocket(), "--state-dir",
+                                 "--metrics-address", "off", "--on-refusal", "refuse", "--listen",
+                                 Socket(), "--runtime-endpoint", RuntimeSocket(), "--state-dir",
                                  tree_.root() / "state"},
         tree_.root() / "alignd.log");
     ASSERT_TRUE(alignd_->WaitForLog("ready:")) << alignd_->Log();

@@ -49,6 +49,9 @@ std::string DescribeRequest(const Node& node, const NodeState& state, const Pod&
 // "NUMA node 0: 10 of 14 CPUs (4-13), 1 of 1 nvidia.com/gpu; NUMA node 1: ...".
 std::string DescribeAvailable(const std::vector<NumaAvailability>& nodes);
 
+// Whether the pod would be admitted if all other pods released what they have. It keeps its own.
+bool FitsWithoutOthers(const Node& node, const NodeState& state, const Pod& pod);
+
 // The refusal with these texts after the kubelet's own text, and with what would help: found by the
 // decisions of another policy and of the empty node. If the whole node has too little, the cause
 // follows the kubelet's text, which speaks of locality also then.

@@ -86,6 +86,8 @@ struct Pod {
   std::string shared_pool_handler = {};
   // Not part of the pod: the node's configuration decides (admission::PodLevelManagersOf).
   PodLevelManagers pod_level_managers = PodLevelManagers::kOff;
+  // spec.priority, if the source knows it. Only for the order in which pods wait.
+  int32_t priority = 0;
 
   friend bool operator==(const Pod&, const Pod&) = default;
 };

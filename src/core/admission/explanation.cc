@@ -190,6 +190,14 @@ std::vector<NumaAvailability> AvailableFor(const Node& node, const NodeState& st
   return nodes;
 }
 
+bool FitsWithoutOthers(const Node& node, const NodeState& state, const Pod& pod) {
+  NodeState alone = state;
+  for (const std::string& uid : PodsIn(state)) {
+    if (uid != pod.uid) ReleasePod(uid, alone);
+  }
+  return Fits(node, alone, pod);
+}
+
 Refusal Explain(const Node& node, const NodeState& state, const Pod& asking,
                 const Refusal& refusal) {
   const Pod pod = OnThisNode(node, asking);

@@ -1,5 +1,7 @@
 #include "alignd/pod/kubernetes_pod.h"
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -97,6 +99,17 @@ Result<std::optional<QosClass>> ReadQos(const View& status) {
   return (*member)->IsNot("\"Guaranteed\", \"Burstable\" or \"BestEffort\"");
 }
 
+// The number of the pod's PriorityClass, which admission writes into the spec.
+Result<int32_t> ReadPriority(const View& spec) {
+  const Result<std::optional<View>> member = spec.Find("priority");
+  if (!member.ok()) return member.error();
+  if (!*member) return 0;
+  const Result<int64_t> number =
+      (*member)->Integer(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+  if (!number.ok()) return number.error();
+  return static_cast<int32_t>(*number);
+}
+
 Result<Done> CheckKind(const View& top) {
   const Result<std::optional<View>> kind = top.Find("kind");
   if (!kind.ok()) return kind.error();
@@ -134,6 +147,10 @@ Result<Done> ReadSpec(const View& top, Pod& pod) {
   read = ReadContainers(*spec, "containers", false, names, pod.containers);
   if (!read.ok()) return read.error();
   if (pod.containers.size() == init_containers) return spec->Wrong("has no containers");
+
+  const Result<int32_t> priority = ReadPriority(*spec);
+  if (!priority.ok()) return priority.error();
+  pod.priority = *priority;
 
   const Result<std::optional<View>> resources = spec->Find("resources");
   if (!resources.ok()) return resources.error();

@@ -198,6 +198,9 @@ class DaemonTest : public ::testing::Test {
     options.cgroup_root = CgroupRoot();
     options.kubelet_dir = tree_.root() / "kubelet";
     options.metrics_address = "off";  // tests run side by side
+    // Most tests are not about pods that wait: a refusal is answered at once, and no earlier pod
+    // makes a later one wait. daemon_queue_test.cc has the queue.
+    options.on_refusal.waits = false;
     return options;
   }
 

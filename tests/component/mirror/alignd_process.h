@@ -17,6 +17,8 @@ inline std::vector<std::string> AligndCommand(const std::string& program, const 
           options.config,
           "--node",
           options.node,
+          "--on-refusal",
+          "refuse",  // as DaemonTest
           "--metrics-address",
           "off",
           "--listen",

@@ -83,7 +83,8 @@ class AllocationNode {
     plugins = std::make_unique<FakePlugins>();
     manager = std::make_unique<allocation::AllocationManager>(
         node, *std::move(loaded), *store, *plugins, allocation::NoKubeletAllocation(),
-        /*boot=*/nullptr, /*not_devices=*/std::set<std::string>(), *events);
+        /*boot=*/nullptr, /*not_devices=*/std::set<std::string>(), *events,
+        /*resizes_exclusive_cpus=*/true, waiting);
     return Done{};
   }
   void Up() {
@@ -148,6 +149,7 @@ class AllocationNode {
   FaultyFile disk;
   admission::Node node;
   allocation::AllocationEvents* events = &allocation::NoAllocationEvents();
+  std::optional<allocation::WaitQueue> waiting;  // nullopt: a refusal is answered at once
   std::optional<allocation::CheckpointStore> store;
   std::unique_ptr<FakePlugins> plugins;
   std::unique_ptr<allocation::AllocationManager> manager;

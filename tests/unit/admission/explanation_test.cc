@@ -56,6 +56,21 @@ bool Mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+TEST(AdviceTest, FitsWithoutOthersKeepsThePodsOwnPart) {
+  const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:2 numa:1 core:4");
+  NodeState state = NodeState::Initial(node);
+  for (const char* const uid : {"part", "other"}) {
+    state = Admit(node, state, Wanting(uid, "2"), devicemanager::NoPreference).next;
+  }
+  EXPECT_TRUE(FitsWithoutOthers(node, state, Wanting("new", "4")));
+  EXPECT_FALSE(FitsWithoutOthers(node, state, Wanting("new", "5")));  // of one NUMA node
+  Pod next = Wanting("part", "4");
+  next.containers[0].name = "second";
+  EXPECT_TRUE(FitsWithoutOthers(node, state, next));
+  next.containers[0].resources = Wanting("part", "5").containers[0].resources;
+  EXPECT_FALSE(FitsWithoutOthers(node, state, next));
+}
+
 TEST(AdviceTest, CpusThatAreUsedUpAreNoMatterOfLocality) {
   const Node node = AdviceNode(TopologyManagerPolicy::kSingleNumaNode, "socket:1 numa:1 core:4");
   const Admission first =

@@ -107,8 +107,7 @@ TEST_F(HeldRequestsTest, HoldsALimitedNumber) {
   const Result<Done> refused = held_.Hold(more, kWait);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
-  EXPECT_NE(refused.error().message.find("256 requests wait for device plugins, and alignd holds "
-                                         "256"),
+  EXPECT_NE(refused.error().message.find("256 requests wait already, and alignd holds 256"),
             std::string::npos)
       << refused.error().Text();
   EXPECT_TRUE(Hold(MakeCaller("p0")));  // takes the place of the earlier one

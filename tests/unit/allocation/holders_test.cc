@@ -59,6 +59,17 @@ TEST_F(HoldersTest, NamesNoPodThatRunsOrHasNothingOfIt) {
   EXPECT_EQ(DescribeHolders(state_, request_), "");
 }
 
+TEST_F(HoldersTest, NamesAllForAPodThatWaits) {
+  request_.pod = AppPod("new", 2);
+  state_.memory.assignments["beside"]["app"] = {{{0}, "memory", 1 << 20}};
+  EXPECT_EQ(DescribeHolders(state_, request_, /*all=*/true),
+            ". Still assigned: pod default/beside-pod (beside): container app has 1048576 bytes of "
+            "memory; pod default/old-pod (old): container app has CPUs 2-3. Wait until these pods "
+            "end, or delete them");
+  request_.pod = MakePod("new", {App("app", {})});
+  EXPECT_EQ(DescribeHolders(state_, request_, /*all=*/true), "");
+}
+
 TEST_F(HoldersTest, NamesALimitedNumber) {
   for (int i = 10; i < 30; ++i) {
     const std::string uid = "pod" + std::to_string(i);

@@ -76,7 +76,7 @@ TEST(ReportJson, WritesDecisions) {
                    "'memory':{'hints':[{'numa':[0],'preferred':true}],'left_out':3}},"
                    "'merged':{'numa':[0],'preferred':true},"
                    "'candidates':[{'numa':[0],'preferred':true,'verdict':'best'}],"
-                   "'candidates_left_out':2,'notes':['a note']}],'assignments':[]}]"));
+                   "'candidates_left_out':2,'notes':['a note']}],'assignments':[],'position':0}]"));
   EXPECT_EQ(DecisionsJson(v1::ExplainResponse()), "[]");
 }
 

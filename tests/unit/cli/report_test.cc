@@ -75,6 +75,15 @@ TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {
       message: "its plugin has not registered"
       first_unix_ms: 1700000070000
       until_unix_ms: 1700000190000
+    }
+    pending {
+      pod: "default/large"
+      state: "waiting"
+      reason: "TopologyAffinityError"
+      message: "no locality"
+      first_unix_ms: 1700000070000
+      position: 2
+      priority: -5
     })pb"));
   status.mutable_pending(0)->set_message(std::string(300, 'x'));
   const std::string text = TextOf(status);
@@ -88,7 +97,9 @@ TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {
                       std::string(160, 'x') +
                       " ... (-o wide)\n"
                       "  pod default/late: waiting for 30s, at most 1m30s more: its plugin has not "
-                      "registered\n"),
+                      "registered\n"
+                      "  pod default/large: waiting for 30s, position 2 in the queue: "
+                      "TopologyAffinityError: no locality\n"),
             std::string::npos)
       << text;
   EXPECT_NE(TextOf(status, true).find(": TopologyAffinityError: " + std::string(300, 'x') + "\n"),
@@ -101,6 +112,7 @@ TEST(ReportText, ShowsContainersThatAreNotPlacedWithTheirAge) {
                       R"("until":null,"age":"1m40s","times":3)"),
             std::string::npos)
       << json;
+  EXPECT_NE(json.find(R"("position":2,"priority":-5)"), std::string::npos) << json;
 }
 
 TEST(Health, EachProblemDegradesTheNode) {
@@ -120,6 +132,9 @@ TEST(Health, EachProblemDegradesTheNode) {
   EXPECT_EQ(problems(R"pb(pending { state: "waiting" })pb"), Problems{});
   EXPECT_EQ(problems(R"pb(pending { state: "waiting" times: 1 })pb"),
             Problems{"container waits again"});
+  EXPECT_EQ(problems(R"pb(pending { state: "waiting" position: 1 }
+                          pending { state: "waiting" position: 2 times: 3 })pb"),
+            Problems{"pod waits for resources (2)"});
   EXPECT_EQ(problems(R"pb(devices { name: "example.com/fpga" })pb"),
             Problems{"device plugin not registered"});
   EXPECT_EQ(problems(R"pb(containers { devices { devices { problem: "unhealthy" } } })pb"),

@@ -71,6 +71,18 @@ TEST(Options, MirrorModeIsThatOfTheFirstRuleThatMatches) {
   EXPECT_EQ(parsed.options->mirror->Of("nvidia.com/gpu"), BindingMode::kPreferred);
 }
 
+TEST(Options, PodsThatDoNotFitWaitByDefault) {
+  EXPECT_EQ(Parse({}).options->on_refusal, OnRefusal{});
+  EXPECT_EQ(GivenValue(*Parse({}).options, "--on-refusal"), "wait (default)");
+  EXPECT_FALSE(Parse({"--on-refusal=refuse"}).options->on_refusal.waits);
+  const Parsed parsed = Parse({"--on-refusal", "fail-after=90s"});
+  EXPECT_EQ(parsed.options->on_refusal.fail_after, std::chrono::seconds(90));
+  EXPECT_EQ(GivenValue(*parsed.options, "--on-refusal"), "fail-after=90s (flag)");
+  const Parsed wrong = Parse({"--on-refusal=fail-after=soon"});
+  EXPECT_FALSE(wrong.options);
+  EXPECT_NE(wrong.printed.find("fail-after=10m"), std::string::npos) << wrong.printed;
+}
+
 TEST(Options, ResourcesThatAreNoDevicesAreSeparatedByCommas) {
   EXPECT_TRUE(Parse({}).options->not_devices.empty());
   EXPECT_EQ(

@@ -25,6 +25,21 @@ control::v1::PendingPod& AddPending(GetStatusResponse& report, const std::string
   return pod;
 }
 
+TEST(PodEvent, APodInTheQueueIsNoWarning) {
+  GetStatusResponse report;
+  control::v1::PendingPod& pod = AddPending(report, "waiting");
+  pod.set_reason("TopologyAffinityError");
+  pod.set_message("no locality");
+  pod.set_position(3);
+  const auto events = EventsOf(report);
+  ASSERT_EQ(events.size(), 1U);
+  const json object = json::parse(events[0].Object("node-1"));
+  EXPECT_EQ(object["type"], "Normal");
+  EXPECT_EQ(object["reason"], "WaitingForResources");
+  EXPECT_EQ(object["message"],
+            "container app: waits in alignd's queue: TopologyAffinityError: no locality");
+}
+
 TEST(PodEvent, RefusedPodIsAWarningWithTheKubeletsReason) {
   GetStatusResponse report;
   control::v1::PendingPod& pod = AddPending(report, "refused");

@@ -63,6 +63,7 @@ class PageTest : public ::testing::Test {
                     .conditions = [this] { return conditions_.Report(); },
                     .repairs = [this] { return conditions_.Repairs(); },
                     .waits = [this] { return node_.manager->waits(); },
+                    .waiting_pods = [this] { return node_.manager->WaitingPods(); },
                     .queues =
                         [] {
                           return std::map<std::string, size_t>{{"io", 3}};
@@ -148,6 +149,23 @@ TEST_F(PageTest, ShowsRequestsThatWaitForAPlugin) {
   ASSERT_TRUE(testing::WaitUntil([&] { return node_.manager->waits().requests == 0; }));
   EXPECT_EQ(Value("alignd_waiting_requests"), "0");
   EXPECT_EQ(Value("alignd_oldest_waiting_request_seconds"), "0");
+}
+
+TEST_F(PageTest, ShowsTheQueue) {
+  EXPECT_EQ(Value("alignd_waiting_pods"), "0");
+  EXPECT_EQ(Value("alignd_waits_total{outcome=\"admitted\"}"), "0");
+  node_.Down();
+  node_.waiting.emplace(allocation::WaitLimits());
+  node_.Up();
+  node_.Admit(AppPod("first", 10));
+  node_.Admit(AppPod("second", 10));
+  EXPECT_EQ(Value("alignd_waiting_pods"), "1");
+  EXPECT_GT(std::stod(Value("alignd_oldest_waiting_pod_seconds")), 0.0);
+  ASSERT_TRUE(node_.Release("first").ok());
+  node_.Admit(AppPod("second", 10));
+  EXPECT_EQ(Value("alignd_waiting_pods"), "0");
+  EXPECT_EQ(Value("alignd_oldest_waiting_pod_seconds"), "0");
+  EXPECT_EQ(Value("alignd_waits_total{outcome=\"admitted\"}"), "1");
 }
 
 TEST_F(PageTest, ShowsConditionsAndRepairs) {

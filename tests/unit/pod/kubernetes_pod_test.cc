@@ -49,6 +49,18 @@ TEST(KubernetesPod, ReadsEverythingThatMatters) {
   EXPECT_EQ(Print(pod.containers[2].resources.requests), "cpu=1500m memory=1Gi nvidia.com/gpu=1 ");
 }
 
+TEST(KubernetesPod, ReadsThePriority) {
+  const auto with = [](const std::string& priority) {
+    return R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"app"}])" + priority + "}}";
+  };
+  EXPECT_EQ(ParsedPod(with("")).priority, 0);
+  EXPECT_EQ(ParsedPod(with(R"(,"priority":2000001000)")).priority, 2'000'001'000);
+  EXPECT_EQ(ParsedPod(with(R"(,"priority":-7)")).priority, -7);
+  for (const char* const wrong : {R"("high")", "2147483648", "1.5"}) {
+    EXPECT_FALSE(ParseKubernetesPod(with(std::string(R"(,"priority":)") + wrong)).ok()) << wrong;
+  }
+}
+
 TEST(KubernetesPod, AManifestNeedsOnlyAName) {
   const Pod pod =
       ParsedPod(R"({"metadata":{"name":"web"},"spec":{"containers":[{"name":"app"}]}})");

@@ -13,14 +13,20 @@ namespace {
 
 namespace k8s = kubernetes::v1;
 
+std::string Varint(size_t value) {
+  std::string text;
+  for (; value >= 0x80; value >>= 7) text += static_cast<char>((value & 0x7f) | 0x80);
+  return text + static_cast<char>(value);
+}
+
 // A length-delimited field in protobuf's encoding: number, length, bytes.
 std::string Field(int number, const std::string& bytes) {
-  const auto varint = [](size_t value) {
-    std::string text;
-    for (; value >= 0x80; value >>= 7) text += static_cast<char>((value & 0x7f) | 0x80);
-    return text + static_cast<char>(value);
-  };
-  return varint(static_cast<size_t>(number) << 3 | 2) + varint(bytes.size()) + bytes;
+  return Varint(static_cast<size_t>(number) << 3 | 2) + Varint(bytes.size()) + bytes;
+}
+
+// A field with a number that is not negative.
+std::string Number(int number, size_t value) {
+  return Varint(static_cast<size_t>(number) << 3) + Varint(value);
 }
 
 std::string Entry(const std::string& name, const std::string& amount) {
@@ -36,8 +42,9 @@ TEST(V1Pod, IsParsedByTheFieldNumbersOfKubernetes) {
       Field(1, "prepare") + Field(2, "image") + Field(8, Field(2, Entry("cpu", "1")));
   const std::string side = Field(1, "side") + Field(24, "Always");
   const std::string app = Field(1, "app") + Field(8, limits) + Field(14, "IfNotPresent");
-  const std::string spec =
-      Field(1, "volume") + Field(2, app) + Field(3, "Never") + Field(20, prepare) + Field(20, side);
+  const std::string spec = Field(1, "volume") + Field(2, app) + Field(3, "Never") +
+                           Field(20, prepare) + Field(20, side) + Field(24, "high-priority") +
+                           Number(25, 100'000);
   const std::string metadata =
       Field(1, "name") + Field(3, "space") + Field(5, "uid") + Field(12, "annotation");
   const Result<Pod> pod =
@@ -47,10 +54,11 @@ TEST(V1Pod, IsParsedByTheFieldNumbersOfKubernetes) {
       R"({"metadata":{"name":"name","namespace":"space","uid":"uid"},"spec":{"initContainers":)"
       R"([{"name":"prepare","resources":{"requests":{"cpu":"1"}}},)"
       R"({"name":"side","restartPolicy":"Always"}],"containers":[{"name":"app","resources":)"
-      R"({"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":"1"}}}]},)"
+      R"({"limits":{"cpu":"2","memory":"64Mi","example.com/gpu":"1"}}}],"priority":100000},)"
       R"("status":{"qosClass":"Guaranteed"}})");
   ASSERT_TRUE(same.ok()) << same.error().Text();
   EXPECT_EQ(*pod, *same);
+  EXPECT_EQ(pod->priority, 100'000);
 }
 
 // Field numbers as in IsParsedByTheFieldNumbersOfKubernetes.

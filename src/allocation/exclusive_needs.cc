@@ -1,0 +1,42 @@
+#include "allocation/exclusive_needs.h"
+
+#include <algorithm>
+
+namespace alignd::allocation {
+namespace {
+
+bool HasMemory(const ResourceList& amounts) {
+  return std::ranges::any_of(amounts, [](const auto& entry) {
+    const bool is_memory = entry.first == "memory" || entry.first.starts_with("hugepages-");
+    return is_memory && !entry.second.IsZero();
+  });
+}
+
+}  // namespace
+
+std::set<std::string> ExclusiveNeeds(const admission::Node& node, const admission::NodeState& state,
+                                     const Pod& pod) {
+  std::set<std::string> needs;
+  const bool pins_memory = node.memory && IsPinned(pod);
+  if (node.cpu && WholePodCpus(pod) > 0) needs.insert("cpu");
+  if (pins_memory && pod.pod_level && HasMemory(pod.pod_level->requests)) needs.insert("memory");
+  for (const Container& container : pod.containers) {
+    if (node.cpu && ExclusiveCpus(pod, container) > 0) needs.insert("cpu");
+    if (pins_memory && HasMemory(container.resources.limits)) needs.insert("memory");
+    for (const auto& [resource, amount] : container.resources.limits) {
+      if (!amount.IsZero() && state.devices.resources.contains(resource)) needs.insert(resource);
+    }
+  }
+  return needs;
+}
+
+bool HasAssignment(const admission::NodeState& state, const std::string& pod_uid) {
+  if (state.cpu.assignments.contains(pod_uid) || state.cpu.pods.contains(pod_uid)) return true;
+  if (state.memory.assignments.contains(pod_uid) || state.memory.pods.contains(pod_uid))
+    return true;
+  return std::ranges::any_of(state.devices.allocations, [&pod_uid](const auto& entry) {
+    return entry.first.pod_uid == pod_uid;
+  });
+}
+
+}  // namespace alignd::allocation

@@ -1,0 +1,278 @@
+// Pods that wait for resources that other pods are assigned: their places, and whose turn it is.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocation/allocation_manager.h"
+#include "allocation/current_assignment.h"
+#include "allocation/exclusive_needs.h"
+#include "allocation/operation.h"
+#include "allocation/wait_texts.h"
+#include "host/log_event.h"
+
+namespace alignd::allocation {
+
+using WaitClock = std::chrono::steady_clock;
+
+namespace {
+
+// Decisions that one turn makes at most; further ones come after what has been posted meanwhile.
+constexpr int kTriesPerTurn = 16;
+constexpr size_t kMaxWhyBytes = 4096;
+
+Refusal Shortened(Refusal refusal) {
+  if (refusal.message.size() > kMaxWhyBytes) {
+    refusal.message = refusal.message.substr(0, kMaxWhyBytes) + " (cut)";
+  }
+  return refusal;
+}
+
+void LogEnd(const WaitQueue::Place& place, WaitQueue::Time now, const std::string& how) {
+  static host::LineLimit limit("pods that wait no longer");
+  if (!place.is_confirmed || !limit.Allow()) return;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - place.since);
+  spdlog::info("pod {} ({}) waits no longer, after {}: {}", place.pod.name, place.pod.uid,
+               WaitText(waited), how);
+}
+
+std::string Describe(WaitEnd end) {
+  switch (end) {
+    case WaitEnd::kAdmitted:
+      return "admitted";
+    case WaitEnd::kExpired:
+      return "no call for it came, and its place has expired";
+    case WaitEnd::kTimeout:
+      return "its time is over (--on-refusal)";
+    case WaitEnd::kPodGone:
+      return "its sandbox was removed";
+    case WaitEnd::kCannotFit:
+      return "also the empty node would refuse it";
+    case WaitEnd::kOtherReason:
+      return "it is refused or failed for another reason";
+  }
+  return "";
+}
+
+}  // namespace
+
+WaitingPod AllocationManager::AsWaiting(const Pod& pod) const {
+  return {.uid = pod.uid,
+          .name = NameOrUid(pod),
+          .priority = pod.priority,
+          .needs = ExclusiveNeeds(node_, ledger_.state(), pod),
+          .has_part = HasAssignment(ledger_.state(), pod.uid)};
+}
+
+bool AllocationManager::MustWait(const std::shared_ptr<Operation>& operation) {
+  if (!waiting_) return false;
+  const Pod& pod = operation->request.pod;
+  const WaitQueue::Time now = WaitClock::now();
+  if (const WaitQueue::SharedPlace* const failed = waiting_->FindFailed(pod.uid)) {
+    const Refusal refusal =
+        WaitTimeout(**failed, waiting_->limits().fail_after.value_or(std::chrono::milliseconds(0)));
+    waiting_->Called(pod.uid, now);
+    Fail(*operation, refusal);
+    return true;
+  }
+  if (waiting_->IsEmpty()) return false;
+  const WaitingPod asking = AsWaiting(pod);
+  const WaitQueue::Place* const first = waiting_->FirstBefore(asking, now);
+  if (first == nullptr) return false;
+  const Refusal behind = WaitsBehind(asking, *first);
+  const WaitQueue::Place* const own = waiting_->Find(pod.uid);
+  // Without a place it is decided first: the empty node may refuse it, too.
+  if (own == nullptr && !operation->decision) return false;
+  const Refusal why = own == nullptr ? behind : own->why;
+  if (!waiting_->Join(asking, why, now)) {
+    Fail(*operation, Refusal{behind.reason, behind.message + DescribeFull(*waiting_)});
+    return true;
+  }
+  const bool is_confirmed = own != nullptr && waiting_->Find(pod.uid)->is_confirmed;
+  if (!is_confirmed) waiting_->Confirm(pod.uid, why);
+  operation->was_waiting = is_confirmed;
+  Wait(operation, behind);
+  return true;
+}
+
+bool AllocationManager::Reserve(const std::shared_ptr<Operation>& operation,
+                                const Refusal& refusal) {
+  if (!waiting_ || !operation->by_policy) return false;
+  const WaitingPod asking = AsWaiting(operation->request.pod);
+  const WaitQueue::Place* const own = waiting_->Find(asking.uid);
+  operation->was_waiting = own != nullptr && own->is_confirmed;
+  const Refusal why = Shortened(own == nullptr ? refusal : own->why);
+  if (!waiting_->Join(asking, why, WaitClock::now())) return false;
+  waiting_->Tried(asking.uid, operation->generation);
+  const bool is_again = std::ranges::all_of(
+      operation->waiting, [](const Caller& caller) { return caller.is_tried_again; });
+  // The pods before it have been served since, and now it does not fit: that is news.
+  const bool is_explained = waiting_->IsExplained(asking.uid) && why.reason != kWaitsForEarlierPods;
+  if (!is_again || operation->waiting.empty() || !is_explained) return false;
+  operation->decision.reset();  // as before
+  Wait(operation, why);
+  return true;
+}
+
+void AllocationManager::WaitIfItHelps(const std::shared_ptr<Operation>& operation, Refusal refusal,
+                                      std::optional<bool> fits_without_others) {
+  const std::string& uid = operation->request.pod.uid;
+  const bool may_wait = waiting_ && operation->by_policy;
+  const WaitQueue::Place* const own = may_wait ? waiting_->Find(uid) : nullptr;
+  if (own == nullptr) {
+    if (may_wait && fits_without_others.value_or(false)) refusal.message += DescribeFull(*waiting_);
+    return Fail(*operation, refusal);
+  }
+  if (!fits_without_others.value_or(own->is_confirmed)) {
+    operation->wait_end = WaitEnd::kCannotFit;
+    return Fail(*operation, refusal);
+  }
+  if (fits_without_others) waiting_->Confirm(uid, Shortened(refusal));
+  Wait(operation, refusal);
+}
+
+void AllocationManager::Wait(const std::shared_ptr<Operation>& operation, const Refusal& refusal) {
+  const AdmissionRequest& request = operation->request;
+  operation->keeps_place = true;
+  const WaitQueue::Time now = WaitClock::now();
+  waiting_->Called(request.pod.uid, now);
+  std::vector<Caller> answered;
+  for (Caller& caller : operation->waiting) {
+    const PluginWait wait{.resource = "",
+                          .why = {ErrorCode::kUnavailable,
+                                  "the pod waits for resources of other pods: " + refusal.reason,
+                                  "the kubelet retries, and the pod keeps its place"}};
+    if (!may_wait_ || !held_.Hold(caller, wait).ok()) answered.push_back(std::move(caller));
+  }
+  operation->waiting = std::move(answered);
+  NoteWait(*operation, refusal);
+  PublishWaiting();
+  Finish(*operation,
+         Refusal{refusal.reason, refusal.message + DescribePlace(*waiting_, request.pod.uid, now)});
+  ScheduleCheck();
+  ScheduleExpiry();
+  TryWaitingSoon();
+}
+
+// The log of decisions and the status show it, with the refusal alone: the position changes.
+void AllocationManager::NoteWait(Operation& operation, const Refusal& refusal) {
+  if (!operation.decision) return;
+  operation.decision->waits = true;
+  operation.decision->is_waiting_on = operation.was_waiting;
+  if (operation.waiting.empty()) {
+    operation.decision->Set(refusal);
+    decisions_.Add(*std::move(operation.decision));
+    pending_pods_.Answered(Requested::In(operation.request), refusal);
+  } else {
+    Report(operation, refusal);
+  }
+  operation.decision.reset();
+}
+
+void AllocationManager::LeaveQueue(const std::string& pod_uid, WaitEnd end) {
+  if (!waiting_) return;
+  const WaitQueue::Place* const place = waiting_->Find(pod_uid);
+  if (place == nullptr) return;
+  LogEnd(*place, WaitClock::now(), Describe(end));
+  waiting_->Leave(pod_uid, end);
+  PublishWaiting();
+  // Those of its further containers.
+  for (Caller& caller : held_.TakeQueued(pod_uid)) {
+    caller.is_tried_again = false;
+    Start(std::move(caller));
+  }
+  TryWaitingSoon();
+}
+
+void AllocationManager::ForgetWaiting(const std::string& pod_uid) {
+  if (!waiting_) return;
+  const WaitQueue::Place* const place = waiting_->Find(pod_uid);
+  if (place == nullptr && waiting_->FindFailed(pod_uid) == nullptr) return;
+  if (place != nullptr) LogEnd(*place, WaitClock::now(), Describe(WaitEnd::kPodGone));
+  waiting_->Forget(pod_uid);
+  PublishWaiting();
+  TryWaitingSoon();
+}
+
+void AllocationManager::SandboxStopped(std::string pod_uid, bool is_removed) {
+  queue_->Post([this, pod_uid = std::move(pod_uid), is_removed] {
+    held_.AnswerQueued(pod_uid,
+                       {ErrorCode::kUnavailable, "the sandbox of pod " + pod_uid + " was stopped",
+                        "create the pod's sandbox again"});
+    if (is_removed) ForgetWaiting(pod_uid);
+  });
+}
+
+// --- Whose turn it is.
+
+void AllocationManager::ResourcesReleased() {
+  if (!waiting_ || waiting_->IsEmpty()) return;
+  waiting_->Released();
+  TryWaitingSoon();
+}
+
+void AllocationManager::TryWaitingSoon() {
+  if (!waiting_ || waiting_->IsEmpty() || std::exchange(try_posted_, true)) return;
+  queue_->Post([this] { TryWaiting(); });
+}
+
+void AllocationManager::TryWaiting() {
+  try_posted_ = false;
+  if (stopping_ || !may_wait_) return;
+  for (int tries = 0; tries < kTriesPerTurn; ++tries) {
+    const std::optional<std::string> uid = waiting_->NextToTry(
+        WaitClock::now(), [this](const std::string& pod) { return held_.HasQueued(pod); });
+    if (!uid) return;
+    for (Caller& caller : held_.TakeQueued(*uid)) Start(std::move(caller));
+  }
+  TryWaitingSoon();
+}
+
+void AllocationManager::ScheduleExpiry() {
+  const auto next = waiting_->NextExpiry(WaitClock::now());
+  if (!next || (next_expiry_ && *next_expiry_ <= *next)) return;
+  next_expiry_ = next;
+  queue_->PostAt(*next, [this, next] {
+    if (next_expiry_ != next) return;  // another one is posted
+    next_expiry_.reset();
+    ExpirePlaces();
+  });
+}
+
+void AllocationManager::ExpirePlaces() {
+  const WaitQueue::Time now = WaitClock::now();
+  const WaitQueue::Expired expired =
+      waiting_->Expire(now, [this](const std::string& pod) { return held_.HasQueued(pod); });
+  for (const WaitQueue::SharedPlace& place : expired.dropped) {
+    LogEnd(*place, now, Describe(WaitEnd::kExpired));
+  }
+  for (const WaitQueue::SharedPlace& place : expired.failed) {
+    LogEnd(*place, now, Describe(WaitEnd::kTimeout));
+    // Each is started again, and then refused.
+    for (Caller& caller : held_.TakeQueued(place->pod.uid)) {
+      caller.is_tried_again = false;
+      Start(std::move(caller));
+    }
+  }
+  PublishWaiting();
+  ScheduleExpiry();
+  TryWaitingSoon();
+}
+
+void AllocationManager::PublishWaiting() {
+  auto published = std::make_shared<const WaitQueue>(*waiting_);
+  const MutexLock lock(waiting_mutex_);
+  published_waiting_ = std::move(published);
+}
+
+std::shared_ptr<const WaitQueue> AllocationManager::WaitingPods() const {
+  const MutexLock lock(waiting_mutex_);
+  return published_waiting_;
+}
+
+}  // namespace alignd::allocation

@@ -1,0 +1,28 @@
+#include "alignd/config/on_refusal.h"
+
+#include <cstdint>
+
+#include "core/config/go_duration.h"
+
+namespace alignd {
+
+Result<OnRefusal> ParseOnRefusal(std::string_view text) {
+  constexpr std::string_view kFailAfter = "fail-after=";
+  if (text == "wait") return OnRefusal{};
+  if (text == "refuse") return OnRefusal{.waits = false};
+  const bool is_fail_after = text.starts_with(kFailAfter);
+  const std::optional<int64_t> nanoseconds =
+      is_fail_after ? ParseGoDuration(text.substr(kFailAfter.size())) : std::nullopt;
+  if (nanoseconds) {
+    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::nanoseconds(*nanoseconds));
+    if (wait >= std::chrono::milliseconds(1) && wait <= kMaxFailAfter) {
+      return OnRefusal{.waits = true, .fail_after = wait};
+    }
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               "\"" + std::string(text) + "\" is not wait, refuse or fail-after=DURATION",
+               "give wait, refuse, or for example fail-after=10m (1ms to 720h)"};
+}
+
+}  // namespace alignd
