@@ -45,7 +45,7 @@ const std::vector<Group>& EdgeGroups() {
       {.modules = {"reconcile", "mirror"}},
       {.modules = {"deviceplugin", "cri", "podresources", "control", "metrics", "kubelet"}},
       {.modules = {"picture"}},
-      {.modules = {"daemon", "cli", "events"}, .mutual = true},
+      {.modules = {"daemon", "cli", "events", "moving"}, .mutual = true},
   };
   return groups;
 }

@@ -1,5 +1,5 @@
 // The explanations of refusals: what is free, which pods have it, what would help. They take up to
-// seven further decisions, so that they are made beside the decision thread.
+// twelve further decisions, so that they are made beside the decision thread.
 #pragma once
 
 #include <atomic>

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/state_convert.h"
 #include "cli/state_files.h"
+#include "cli/state_move.h"
 #include "cli/topology_tree.h"
 #include "control/control_client.h"
 
@@ -290,6 +291,8 @@ void AddStateCommand(CLI::App& app, Action& action) {
   AddExamples(*command, {"alignctl state", "alignctl state --state-dir /var/lib/kubelet -o wide"});
   AddVerify(*command, action);
   AddStateConvert(*command, action);
+  AddStateImport(*command, action);
+  AddStateExport(*command, action);
   command->callback([options, state_dir, command, &action] {
     if (!command->get_subcommands().empty()) return;  // it has set the action
     options->is_state_dir_stated = state_dir->count() > 0;

@@ -57,8 +57,8 @@ void AddPolicies(const admission::Node& node, Warnings& warnings) {
                      "all policies are none: alignd assigns no CPUs and no memory, and aligns "
                      "nothing",
                      "set cpuManagerPolicy to \"static\" with reservedSystemCPUs, and "
-                     "topologyManagerPolicy to \"best-effort\", \"restricted\" or "
-                     "\"single-numa-node\"");
+                     "topologyManagerPolicy to \"best-effort\", \"best-attainable\", "
+                     "\"restricted\" or \"single-numa-node\"");
   }
   if (config.topology_manager_policy == TopologyManagerPolicy::kSingleNumaNode && !node.cpu) {
     warnings.OfField("topologyManagerPolicy", ToString(config.topology_manager_policy),

@@ -188,6 +188,11 @@ Result<AligndSetup> FindAligndSetup(const FileView& files) {
   }
   setup.listen = LastFlag(words, "--listen").value_or("unix:///run/alignd/alignd.sock");
   setup.runtime_endpoint = LastFlag(words, "--runtime-endpoint").value_or(kDefaultEndpoint);
+  setup.has_unit = unit->has_value();
+  setup.compatibility = LastFlag(words, "--kubelet-compatibility").value_or("");
+  setup.state_dir = LastFlag(words, "--state-dir").value_or("/var/lib/alignd");
+  setup.device_plugin_dir =
+      LastFlag(words, "--device-plugin-dir").value_or(setup.state_dir + "/device-plugins");
   const std::string shipped = "/etc/alignd/kubelet-config.yaml";
   const bool is_there = !*unit && files.Exists(shipped);
   setup.config_file = LastFlag(words, "--config").value_or(is_there ? shipped : "");

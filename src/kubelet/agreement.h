@@ -17,6 +17,10 @@ struct AligndSetup {
   std::string listen;            // --listen
   std::string runtime_endpoint;  // --runtime-endpoint
   std::string config_file;       // --config; empty: none
+  std::string state_dir;         // --state-dir
+  std::string device_plugin_dir;  // --device-plugin-dir, or its default
+  std::string compatibility;      // --kubelet-compatibility; empty: not given
+  bool has_unit = false;          // alignd.service is there
   std::optional<KubeletConfig> config;
 };
 

@@ -59,6 +59,10 @@ std::string Diff(const Change& change);
 // stays. Errors: kInvalidArgument: the text is written in a way that alignd cannot change.
 Result<std::string> WithEndpoint(const std::string& text, const std::optional<std::string>& value);
 
+// The same for another field with a text as its value. A value over several lines can be removed.
+Result<std::string> WithField(const std::string& text, const std::string& field,
+                              const std::optional<std::string>& value);
+
 // The containerRuntimeEndpoint of such a text; nullopt: it has none.
 std::optional<std::string> EndpointIn(const std::string& text);
 

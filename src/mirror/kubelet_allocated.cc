@@ -252,6 +252,10 @@ Admission AdmitKubeletAllocated(const admission::Node& node, const NodeState& st
   if (preferred_ids.admitted() && Misaligned(preferred_ids) == 0) return preferred_ids;
   Admission any_ids = admit(base, in_base, preferred);
   if (!preferred_ids.admitted()) return any_ids;
+  // The empty node would align the pod better, with other devices.
+  if (any_ids.refused_at && any_ids.refused_at->by == admission::RefusedBy::kTopology) {
+    return any_ids;
+  }
   const bool aligns_better = any_ids.admitted() && Misaligned(any_ids) < Misaligned(preferred_ids);
   return aligns_better ? any_ids : preferred_ids;
 }

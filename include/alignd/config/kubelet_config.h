@@ -16,7 +16,13 @@
 namespace alignd {
 
 enum class CpuManagerPolicy { kNone, kStatic };
-enum class TopologyManagerPolicy { kNone, kBestEffort, kRestricted, kSingleNumaNode };
+enum class TopologyManagerPolicy {
+  kNone,
+  kBestEffort,
+  kBestAttainable,  // not the kubelet's: refuses only what the empty node would align better
+  kRestricted,
+  kSingleNumaNode,
+};
 enum class TopologyManagerScope { kContainer, kPod };
 enum class MemoryManagerPolicy { kNone, kStatic };
 

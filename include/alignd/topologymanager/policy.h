@@ -42,7 +42,9 @@ class Policy {
   // policy_single_numa_node.go, filterSingleNumaHints.
   std::vector<Hints> Lists(const std::vector<HintsByResource>& answers) const;
 
-  // Merges the answers of all hint providers. Not for policy none, which has no hints.
+  // Merges the answers of all hint providers. Not for policy none, which has no hints. With
+  // best-attainable, `admit` says whether the pod is admitted whatever the empty node would offer:
+  // otherwise AlignsBetter decides.
   // Source: policy_best_effort.go, policy_restricted.go, policy_single_numa_node.go, Merge.
   MergedHint Merge(const std::vector<HintsByResource>& answers) const;
 
@@ -55,6 +57,10 @@ class Policy {
   NumaInfo numa_;
   MergeRules rules_;
 };
+
+// Whether `a` is a better alignment than `b`: preferred where `b` is not, or, if neither is
+// preferred, on fewer NUMA nodes. Of two preferred ones, none is better.
+bool AlignsBetter(const TopologyHint& a, const TopologyHint& b);
 
 // The refusal of a pod that the policy does not admit.
 // Source: topology_manager.go, TopologyAffinityError.

@@ -8,6 +8,7 @@
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/claimed_devices.h"
+#include "core/admission/remedy.h"
 #include "core/admission/whole_pod.h"
 
 namespace alignd::admission {
@@ -21,12 +22,15 @@ using topologymanager::TopologyHint;
 // The answers of all hint providers, in the kubelet's order: devices, CPUs, memory.
 using Answers = std::vector<HintsByResource>;
 
+// Whether the topology policy may refuse, or takes every merged hint, as best-effort does.
+enum class Alignment { kByPolicy, kBestEffort };
+
 // Decides about one pod on a working copy of the state. Used once.
 class PodAdmission {
  public:
   PodAdmission(const Node& node, const NodeState& state, const Pod& pod,
-               const PreferredAllocationFn& preferred)
-      : node_(node), pod_(pod), preferred_(preferred), next_(state) {}
+               const PreferredAllocationFn& preferred, Alignment alignment = Alignment::kByPolicy)
+      : node_(node), pod_(pod), preferred_(preferred), alignment_(alignment), next_(state) {}
 
   Admission Run(const NodeState& before) {
     const std::optional<Refusal> refusal = Decide();
@@ -84,7 +88,7 @@ class PodAdmission {
       const Answers answers = ContainerAnswers(container);
       const MergedHint merged = node_.topology.Merge(answers);
       Note(container, answers, merged.hint);
-      if (!merged.admit) {
+      if (!IsAligned(merged, decisions_.size() - 1)) {
         refused_at_ = {container.name, RefusedBy::kTopology};
         return AffinityRefusal(pod_);
       }
@@ -96,7 +100,7 @@ class PodAdmission {
   // Source: scope_pod.go, Admit.
   std::optional<Refusal> DecidePodScope() {
     const MergedHint merged = MergeForPod(PodAnswers());
-    if (!merged.admit) return AffinityRefusal(pod_);
+    if (refused_at_) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       if (auto refusal = AllocateAt(container, merged.hint)) return refusal;
     }
@@ -108,7 +112,7 @@ class PodAdmission {
     Answers answers = WholePodAnswers(node_, next_, pod_);
     AddClaimed(pod_.claimed_devices, answers);
     const MergedHint merged = MergeForPod(answers);
-    if (!merged.admit) return AffinityRefusal(pod_);
+    if (refused_at_) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
     }
@@ -118,11 +122,36 @@ class PodAdmission {
     return std::move(placement.refusal);
   }
 
-  // One hint for all containers.
+  // Whether the policy admits the container at this position of the pod with the merged hint.
+  bool IsAligned(const MergedHint& merged, size_t position) {
+    if (merged.admit || alignment_ == Alignment::kBestEffort) return true;
+    if (node_.topology.kind() != TopologyManagerPolicy::kBestAttainable) return false;
+    const std::vector<ContainerDecision>& attainable = AttainableDecisions();
+    // If the empty node has too little for the containers before, a manager refuses the pod.
+    if (position >= attainable.size()) return true;
+    return !topologymanager::AlignsBetter(*attainable[position].affinity, merged.hint);
+  }
+
+  // What the empty node would offer to each container: the pod is placed there as best-effort would
+  // do it, since of several containers each one has only what those before it leave. Unhealthy
+  // devices stay unhealthy: no pod that ends brings them back.
+  const std::vector<ContainerDecision>& AttainableDecisions() {
+    if (!attainable_) {
+      const PreferredAllocationFn any = [](const devicemanager::PreferenceQuery&) {
+        return std::nullopt;
+      };
+      const NodeState empty = EmptyState(node_, next_);
+      attainable_ =
+          PodAdmission(node_, empty, pod_, any, Alignment::kBestEffort).Run(empty).decisions;
+    }
+    return *attainable_;
+  }
+
+  // One hint for all containers. Sets `refused_at_` if the policy does not admit it.
   MergedHint MergeForPod(const Answers& answers) {
     const MergedHint merged = node_.topology.Merge(answers);
     for (const Container& container : pod_.containers) Note(container, answers, merged.hint);
-    if (!merged.admit) {
+    if (!IsAligned(merged, 0)) {
       refused_at_ = {pod_.containers.empty() ? std::string() : pod_.containers.front().name,
                      RefusedBy::kTopology};
     }
@@ -199,7 +228,9 @@ class PodAdmission {
   const Node& node_;
   const Pod& pod_;
   const PreferredAllocationFn& preferred_;
+  const Alignment alignment_;
   NodeState next_;
+  std::optional<std::vector<ContainerDecision>> attainable_;  // once asked for
   std::vector<ContainerDecision> decisions_;
   std::optional<RefusalPoint> refused_at_;
 };

@@ -169,7 +169,20 @@ std::string DescribeClaimedDevices(const Node& node, const NodeState& state, con
   return "its claimed devices are where the rest of its request does not fit beside them (" +
          places +
          "): request less, claim devices on one NUMA node (a constraint with matchAttribute in the "
-         "ResourceClaim), or use topologyManagerPolicy best-effort";
+         "ResourceClaim), or use topologyManagerPolicy best-attainable or best-effort";
+}
+
+// Of a pod that does not fit on the empty node: that its policy never admits such a pod, and the
+// strictest policy that does. Empty: no policy does, so that the alignment is not the cause.
+std::string DescribeNeverAdmitted(const Node& node, const NodeState& state, const Pod& pod) {
+  for (const TopologyManagerPolicy policy : WeakerPolicies(node)) {
+    const std::optional<Node> weaker = WithPolicy(node, policy);
+    if (!weaker || !Fits(*weaker, EmptyState(node, state), pod)) continue;
+    return "; topologyManagerPolicy " + std::string(ToString(node.topology.kind())) +
+           " never admits a pod of this shape on this machine, and " +
+           std::string(ToString(policy)) + " admits it on the empty node";
+  }
+  return {};
 }
 
 // What helps a pod that does not fit on the empty node.
@@ -248,7 +261,7 @@ std::string DescribeSpreadDevices(const Node& node, const NodeState& state, cons
   const std::set<std::string> names = DevicesOf(state, pod);
   if (names.empty()) return {};
   const NodeState empty = EmptyState(node, state);
-  const std::optional<Node> relaxed = WithBestEffort(node);
+  const std::optional<Node> relaxed = WithPolicy(node, TopologyManagerPolicy::kBestEffort);
   if (!relaxed || !Fits(*relaxed, empty, pod)) return {};
   // Without its devices it does not fit either: these are not the cause.
   if (!Fits(node, empty, Without(pod, names))) return {};
@@ -275,14 +288,38 @@ std::string DescribeSpreadDevices(const Node& node, const NodeState& state, cons
          std::string(ToString(node.config.topology_manager_policy)) +
          (Fits(node, empty, Smallest(pod))
               ? " does not admit so many of them together: request fewer devices, or use "
-                "best-effort"
+                "best-attainable or best-effort"
               : " does not admit them together, whatever the pod requests of them: use "
-                "best-effort, or devices on one NUMA node");
+                "best-attainable or best-effort, or devices on one NUMA node");
 }
 
-std::optional<Node> WithBestEffort(const Node& node) {
+bool MayRefuseAlignment(const Node& node) {
+  return node.topology.kind() != TopologyManagerPolicy::kNone &&
+         node.topology.kind() != TopologyManagerPolicy::kBestEffort;
+}
+
+std::vector<TopologyManagerPolicy> WeakerPolicies(const Node& node) {
+  std::vector<TopologyManagerPolicy> weaker;
+  switch (node.topology.kind()) {
+    case TopologyManagerPolicy::kSingleNumaNode:
+      weaker.push_back(TopologyManagerPolicy::kRestricted);
+      [[fallthrough]];
+    case TopologyManagerPolicy::kRestricted:
+      weaker.push_back(TopologyManagerPolicy::kBestAttainable);
+      [[fallthrough]];
+    case TopologyManagerPolicy::kBestAttainable:
+      weaker.push_back(TopologyManagerPolicy::kBestEffort);
+      break;
+    case TopologyManagerPolicy::kBestEffort:
+    case TopologyManagerPolicy::kNone:
+      break;
+  }
+  return weaker;
+}
+
+std::optional<Node> WithPolicy(const Node& node, TopologyManagerPolicy policy) {
   KubeletConfig config = node.config;
-  config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+  config.topology_manager_policy = policy;
   Result<Node> relaxed = Node::Make(node.machine, std::move(config));
   if (!relaxed.ok()) return std::nullopt;
   return *std::move(relaxed);
@@ -300,18 +337,19 @@ bool Fits(const Node& node, const NodeState& state, const Pod& pod) {
 
 std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod) {
   if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) return problem;
-  const bool strict = node.topology.kind() == TopologyManagerPolicy::kRestricted ||
-                      node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
+  const bool strict = MayRefuseAlignment(node);
   const bool fits_empty = Fits(node, EmptyState(node, state), pod);
   std::string help = strict && !fits_empty ? DescribeSpreadDevices(node, state, pod) : "";
   if (help.empty() && strict && !fits_empty) help = DescribeClaimedDevices(node, state, pod);
-  if (!help.empty()) return help;
+  if (!help.empty()) return help + DescribeNeverAdmitted(node, state, pod);
   if (fits_empty) {
     help = "it fits when other pods end and release their resources";
   } else {
-    help = "it does not fit even on the empty node: " + RequestLess(node, state, pod);
+    help = "it does not fit even on the empty node: " + RequestLess(node, state, pod) +
+           DescribeNeverAdmitted(node, state, pod);
   }
-  const std::optional<Node> relaxed = strict ? WithBestEffort(node) : std::nullopt;
+  const std::optional<Node> relaxed =
+      strict ? WithPolicy(node, TopologyManagerPolicy::kBestEffort) : std::nullopt;
   if (relaxed && Fits(*relaxed, state, pod)) {
     help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
   }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
@@ -22,8 +23,15 @@ std::string ProblemOfDevices(const NodeState& state, const Pod& pod);
 // although the node has enough: they are on different NUMA nodes. Empty: it is not so.
 std::string DescribeSpreadDevices(const Node& node, const NodeState& state, const Pod& pod);
 
-// The same node with topologyManagerPolicy best-effort.
-std::optional<Node> WithBestEffort(const Node& node);
+// The same node with another topologyManagerPolicy; nullopt: its options do not allow that.
+std::optional<Node> WithPolicy(const Node& node, TopologyManagerPolicy policy);
+
+// Whether the node's policy refuses pods for their alignment.
+bool MayRefuseAlignment(const Node& node);
+
+// The policies that refuse fewer pods than the node's own one, the strictest first; the last one is
+// best-effort. Empty if the node's policy refuses none.
+std::vector<TopologyManagerPolicy> WeakerPolicies(const Node& node);
 
 // All devices, nothing assigned.
 NodeState EmptyState(const Node& node, const NodeState& state);

@@ -28,6 +28,13 @@ struct Attempt {
   std::optional<TopologyHint> affinity = {};  // nullopt with topology policy none
 };
 
+NodeState WithoutOtherPods(NodeState state, const std::string& pod_uid) {
+  for (const std::string& uid : PodsIn(state)) {
+    if (uid != pod_uid) ReleasePod(uid, state);
+  }
+  return state;
+}
+
 // The resize up of one container.
 class Growth {
  public:
@@ -43,14 +50,17 @@ class Growth {
 
     const CpuSet held = Unit();
     const MergedHint merged = node_.topology.Merge(Answers(held, count - own_.Count()));
-    if (!merged.admit) return {.problem = Attempt::Problem::kTopology};
+    if (!merged.admit && !IsAttainable(merged.hint, held, count)) {
+      return {.problem = Attempt::Problem::kTopology};
+    }
     const NumaMask unit = node_.machine.NumaOf(held);
     const NumaMask all = node_.machine.all_numa();
     const NumaMask aligned = merged.hint.affinity.value_or(all) | unit;
     const Result<CpuSet> cpus = Choose(count, aligned);
     if (!cpus.ok()) return {.problem = Attempt::Problem::kCpus, .error = cpus.error().message};
     const NumaMask nodes = node_.machine.NumaOf(*cpus);
-    const bool may_leave = node_.topology.kind() == TopologyManagerPolicy::kBestEffort;
+    const bool may_leave =
+        node_.topology.kind() == TopologyManagerPolicy::kBestEffort || !merged.admit;
     if (!may_leave && !aligned.Contains(nodes)) return {.problem = Attempt::Problem::kTopology};
     TopologyHint affinity = merged.hint;
     if (affinity.affinity && !affinity.affinity->Contains(nodes)) {
@@ -73,6 +83,17 @@ class Growth {
   }
 
  private:
+  // With best-attainable: whether it would be aligned no better if no other pod had anything. What
+  // it has stays, so that this is all that an empty node could offer to it.
+  bool IsAttainable(const TopologyHint& hint, const CpuSet& held, int64_t count) const {
+    if (node_.topology.kind() != TopologyManagerPolicy::kBestAttainable) return false;
+    const NodeState alone = WithoutOtherPods(state_, key_.pod_uid);
+    const Growth growth(node_, alone, key_);
+    const TopologyHint best =
+        node_.topology.Merge(growth.Answers(held, count - own_.Count())).hint;
+    return !topologymanager::AlignsBetter(best, hint);
+  }
+
   bool IsForPod() const { return node_.topology.scope() == TopologyManagerScope::kPod; }
 
   // The CPUs that are aligned together.
@@ -141,10 +162,7 @@ class Growth {
 
 ResizeRemedies Remedies(const ResizeQuestion& asked) {
   const Growth growth(asked.node, asked.state, asked.key);
-  NodeState alone = asked.state;
-  for (const std::string& uid : PodsIn(asked.state)) {
-    if (uid != asked.key.pod_uid) ReleasePod(uid, alone);
-  }
+  const NodeState alone = WithoutOtherPods(asked.state, asked.key.pod_uid);
   const Attempt without_others = Growth(asked.node, alone, asked.key).To(asked.count);
   return {.smaller_count = growth.SmallerThan(asked.count),
           .without_others = without_others.problem == Attempt::Problem::kNone};

@@ -64,14 +64,7 @@ class ChangeSearch {
     for (size_t i = 0; i < pod_.containers.size(); ++i) ReduceContainer(i);
     EndPods();
     std::ranges::stable_sort(found_.changes, {}, &Change::size);
-    const bool is_strict = node_.topology.kind() == TopologyManagerPolicy::kRestricted ||
-                           node_.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
-    const std::optional<Node> relaxed = is_strict ? WithBestEffort(node_) : std::nullopt;
-    if (relaxed && FitsNow(*relaxed, state_, pod_)) {
-      found_.changes.push_back({ChangeKind::kChangePolicy,
-                                "set topologyManagerPolicy best-effort: the pod is then admitted "
-                                "without this alignment"});
-    }
+    ChangePolicy();
   }
 
  private:
@@ -79,6 +72,18 @@ class ChangeSearch {
   bool FitsNow(const Node& node, const NodeState& state, const Pod& pod) {
     if (!may_go_on_()) found_.is_complete = false;
     return found_.is_complete && Fits(node, state, pod);
+  }
+
+  // The strictest policy with which the pod fits now.
+  void ChangePolicy() {
+    for (const TopologyManagerPolicy policy : WeakerPolicies(node_)) {
+      const std::optional<Node> weaker = WithPolicy(node_, policy);
+      if (!weaker || !FitsNow(*weaker, state_, pod_)) continue;
+      found_.changes.push_back({ChangeKind::kChangePolicy,
+                                "set topologyManagerPolicy " + std::string(ToString(policy)) +
+                                    ": the pod is then admitted without this alignment"});
+      return;
+    }
   }
 
   void ReduceContainer(size_t index) {

@@ -23,6 +23,8 @@ std::string_view ToString(TopologyManagerPolicy policy) {
       return "none";
     case TopologyManagerPolicy::kBestEffort:
       return "best-effort";
+    case TopologyManagerPolicy::kBestAttainable:
+      return "best-attainable";
     case TopologyManagerPolicy::kRestricted:
       return "restricted";
     case TopologyManagerPolicy::kSingleNumaNode:

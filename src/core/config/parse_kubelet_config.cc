@@ -126,7 +126,8 @@ Result<Done> ReadPeriod(const View& top, KubeletConfig& config) {
 Result<Done> ReadTopologyPolicy(const View& top, KubeletConfig& config) {
   constexpr std::array kPolicies = {
       TopologyManagerPolicy::kNone, TopologyManagerPolicy::kBestEffort,
-      TopologyManagerPolicy::kRestricted, TopologyManagerPolicy::kSingleNumaNode};
+      TopologyManagerPolicy::kBestAttainable, TopologyManagerPolicy::kRestricted,
+      TopologyManagerPolicy::kSingleNumaNode};
   return ReadChoice(top, "topologyManagerPolicy", kPolicies, config.topology_manager_policy);
 }
 

@@ -29,6 +29,7 @@ OrderedJson DeprecatedPolicies(const topologymanager::Policy& policy) {
       policy.scope() == TopologyManagerScope::kPod ? "PodLevel" : "ContainerLevel";
   switch (policy.kind()) {
     case TopologyManagerPolicy::kBestEffort:
+    case TopologyManagerPolicy::kBestAttainable:
       return {"BestEffort" + level, "BestEffort"};
     case TopologyManagerPolicy::kRestricted:
       return {"Restricted" + level, "Restricted"};
@@ -60,10 +61,18 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
   return list.dump();
 }
 
+// Readers know the kubelet's policies. A node with best-attainable admits pods that it cannot align,
+// so that a reader must score it, and not filter by the alignment.
+std::string_view PolicyForReaders(TopologyManagerPolicy policy) {
+  return ToString(policy == TopologyManagerPolicy::kBestAttainable
+                      ? TopologyManagerPolicy::kBestEffort
+                      : policy);
+}
+
 OrderedJson Attributes(const admission::Node& node, const std::vector<MemoryGroup>& groups,
                        const std::optional<std::string>& fingerprint) {
   const KubeletConfig& config = node.config;
-  OrderedJson list = {Attribute(kPolicyAttribute, std::string(ToString(node.topology.kind()))),
+  OrderedJson list = {Attribute(kPolicyAttribute, std::string(PolicyForReaders(node.topology.kind()))),
                       Attribute(kScopeAttribute, std::string(ToString(node.topology.scope())))};
   if (node.machine.numa_count() > kDefaultMaxNumaNodes) {
     list.push_back(

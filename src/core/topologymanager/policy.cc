@@ -171,12 +171,21 @@ MergedHint Policy::Merge(const std::vector<HintsByResource>& answers) const {
       if (hint.affinity == numa_.all()) hint.affinity = std::nullopt;
       return {hint, hint.preferred};
     case TopologyManagerPolicy::kRestricted:
+    case TopologyManagerPolicy::kBestAttainable:
       return {hint, hint.preferred};
     case TopologyManagerPolicy::kNone:
     case TopologyManagerPolicy::kBestEffort:
       break;
   }
   return {hint, true};
+}
+
+bool AlignsBetter(const TopologyHint& a, const TopologyHint& b) {
+  if (a.preferred || b.preferred) return a.preferred && !b.preferred;
+  const auto nodes = [](const TopologyHint& hint) {
+    return hint.affinity ? hint.affinity->Count() : 0;  // any NUMA node will do
+  };
+  return nodes(a) < nodes(b);
 }
 
 Refusal TopologyAffinityError() {

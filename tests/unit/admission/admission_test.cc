@@ -174,6 +174,8 @@ TEST(ExplainTest, NamesTheRequestTheFreeResourcesAndWhatWouldHelp) {
             "CPUs. Free: NUMA node 0: 3 of 4 CPUs (1-3); NUMA node 1: 4 of 4 CPUs (4-7). What "
             "would help: "
             "it does not fit even on the empty node: reduce its requests; topologyManagerPolicy "
+            "single-numa-node never admits a pod of this shape on this machine, and restricted "
+            "admits it on the empty node; topologyManagerPolicy "
             "best-effort would admit it now, without this alignment");
 }
 

@@ -112,7 +112,7 @@ TEST(AdviceTest, DevicesOnDifferentNumaNodesAreNotAskedForLess) {
                "What would help: its devices are on different NUMA nodes (a.com/card: 1 on NUMA "
                "node 0; b.com/port: 1 on NUMA node 1), and topologyManagerPolicy "
                "single-numa-node does not admit them together, whatever the pod requests of "
-               "them: use best-effort, or devices on one NUMA node"))
+               "them: use best-attainable or best-effort, or devices on one NUMA node"))
       << text;
   EXPECT_FALSE(Mentions(text, "reduce its requests")) << text;
 }

@@ -170,8 +170,8 @@ TEST(KubeletConfig, RefusesWrongValues) {
        "cpuManagerPolicyOptions.full-pcpus-only: true is not a string; put the value in quotes"},
       {R"({"cpuManagerPolicyOptions":[]})", "cpuManagerPolicyOptions: array is not an object"},
       {R"({"topologyManagerPolicy":"best"})",
-       "topologyManagerPolicy: \"best\" is not \"none\", \"best-effort\", \"restricted\" or "
-       "\"single-numa-node\""},
+       "topologyManagerPolicy: \"best\" is not \"none\", \"best-effort\", \"best-attainable\", "
+       "\"restricted\" or \"single-numa-node\""},
       {R"({"topologyManagerScope":"node"})",
        "topologyManagerScope: \"node\" is not \"container\" or \"pod\""},
       {R"({"memoryManagerPolicy":"static"})",

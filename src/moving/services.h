@@ -1,0 +1,31 @@
+// The services of the node, for a handover.
+#pragma once
+
+#include <string>
+
+#include "alignd/base/result.h"
+
+namespace alignd::moving {
+
+// Each call waits until it is done. Tests derive from it to make any call fail.
+class Services {
+ public:
+  virtual ~Services() = default;
+
+  // Errors: kIo, with what the service manager says.
+  virtual Result<bool> IsActive(const std::string& unit) = 0;
+  virtual Result<Done> Start(const std::string& unit) = 0;  // it runs already: no error
+  virtual Result<Done> Stop(const std::string& unit) = 0;   // likewise
+  virtual Result<Done> ReloadUnits() = 0;
+};
+
+// systemd's, by systemctl.
+class Systemd final : public Services {
+ public:
+  Result<bool> IsActive(const std::string& unit) override;
+  Result<Done> Start(const std::string& unit) override;
+  Result<Done> Stop(const std::string& unit) override;
+  Result<Done> ReloadUnits() override;
+};
+
+}  // namespace alignd::moving
