@@ -39,6 +39,7 @@ const std::vector<Group>& CoreGroups() {
 
 const std::vector<Group>& EdgeGroups() {
   static const std::vector<Group> groups = {
+      {.modules = {"library"}},
       {.modules = {"sync", "host", "rpc"}, .mutual = true},
       {.modules = {"proxy", "cgroup", "dra"}},
       {.modules = {"allocation", "podsource", "service"}},
