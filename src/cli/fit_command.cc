@@ -54,7 +54,7 @@ Result<ReplicasFlag> ParseReplicas(const std::string& text) {
 Result<placement::FitOptions> OptionsOf(const FitFlags& flags, bool fill) {
   placement::FitOptions options;
   options.strategy =
-      placement::ScoreStrategyOf(flags.score).value_or(placement::ScoreStrategy::kLeastAllocated);
+      placement::ScoreStrategyOf(flags.score).value_or(placement::ScoreStrategy::kByLeastAllocated);
   options.fill = fill;
   for (const std::string& text : flags.compare) {
     const auto changes = placement::ParseConfigChanges(text);

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. It grows when functions or members of the texts are added.
- * What is there is not changed or removed before the library's name changes (libalignd.so.0). */
+ * Nothing is changed or removed before the library's name changes (libalignd.so.0). */
 #define ALIGND_API_VERSION 1
 
 /* The interface version of the library that the program has loaded. */

@@ -49,7 +49,7 @@ Fleet BenchFleet(int nodes, bool is_different) {
   std::vector<FleetNode> all;
   for (int i = 0; i < nodes; ++i) all.push_back(BenchNode(i, is_different));
   Result<Fleet> fleet =
-      Fleet::Make(all, placement::ScoreStrategy::kLeastAllocated, cli::ForEachOnAllCpus);
+      Fleet::Make(all, placement::ScoreStrategy::kByLeastAllocated, cli::ForEachOnAllCpus);
   if (!fleet.ok()) {
     std::fprintf(stderr, "%s\n", fleet.error().Text().c_str());
     std::abort();

@@ -9,8 +9,8 @@
 #include "alignd.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr size_t kMost = size_t{1} << 16;
-  if (size == 0 || size > kMost) return 0;
+  constexpr size_t kMaxBytes = size_t{1} << 16;
+  if (size == 0 || size > kMaxBytes) return 0;
   std::string texts[3];
   size_t next = 0;
   for (size_t i = 1; i < size; ++i) {

@@ -95,7 +95,7 @@ struct FitResult {
 };
 
 struct FitOptions {
-  ScoreStrategy strategy = ScoreStrategy::kLeastAllocated;
+  ScoreStrategy strategy = ScoreStrategy::kByLeastAllocated;
   bool fill = false;
   std::vector<ConfigChange> changes;
 };

@@ -12,12 +12,12 @@
 namespace alignd::placement {
 
 enum class ScoreStrategy {
-  kLeastAllocated,
-  kMostAllocated,
-  kBalancedAllocation,
-  kLeastNumaNodes,
-  kKoordinatorLeastAllocated,
-  kKoordinatorMostAllocated,
+  kByLeastAllocated,
+  kByMostAllocated,
+  kByBalancedAllocation,
+  kByLeastNumaNodes,
+  kByKoordinatorLeastAllocated,
+  kByKoordinatorMostAllocated,
 };
 
 // "LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes",

@@ -14,12 +14,12 @@ using noderesourcetopology::Amount;
 using noderesourcetopology::Zone;
 
 constexpr auto kStrategyNames = std::to_array<std::pair<ScoreStrategy, std::string_view>>({
-    {ScoreStrategy::kLeastAllocated, "LeastAllocated"},
-    {ScoreStrategy::kMostAllocated, "MostAllocated"},
-    {ScoreStrategy::kBalancedAllocation, "BalancedAllocation"},
-    {ScoreStrategy::kLeastNumaNodes, "LeastNUMANodes"},
-    {ScoreStrategy::kKoordinatorLeastAllocated, "KoordinatorLeastAllocated"},
-    {ScoreStrategy::kKoordinatorMostAllocated, "KoordinatorMostAllocated"},
+    {ScoreStrategy::kByLeastAllocated, "LeastAllocated"},
+    {ScoreStrategy::kByMostAllocated, "MostAllocated"},
+    {ScoreStrategy::kByBalancedAllocation, "BalancedAllocation"},
+    {ScoreStrategy::kByLeastNumaNodes, "LeastNUMANodes"},
+    {ScoreStrategy::kByKoordinatorLeastAllocated, "KoordinatorLeastAllocated"},
+    {ScoreStrategy::kByKoordinatorMostAllocated, "KoordinatorMostAllocated"},
 });
 
 // `part` of `whole`, in hundredths, rounded down. Both are 0 or more, `whole` is more than 0.
@@ -76,9 +76,9 @@ int64_t LeastOfZones(ScoreStrategy strategy, const ResourceList& list,
   int64_t least = 0;
   for (size_t zone = 0; zone < zones.size(); ++zone) {
     const int64_t score =
-        strategy == ScoreStrategy::kBalancedAllocation
+        strategy == ScoreStrategy::kByBalancedAllocation
             ? BalancedScore(requests, zone)
-            : MeanAllocatedScore(strategy == ScoreStrategy::kMostAllocated, requests, zone);
+            : MeanAllocatedScore(strategy == ScoreStrategy::kByMostAllocated, requests, zone);
     if (least == 0 || (score != 0 && score < least)) least = score;
   }
   return least;
@@ -88,7 +88,7 @@ int64_t ScoreOfZones(ScoreStrategy strategy, const PlannedNode& planned, const P
   const admission::Node& node = planned.node();
   if (QosOf(pod) != QosClass::kGuaranteed) return kMaxNodeScore;
   const bool is_pod_scope = node.config.topology_manager_scope == TopologyManagerScope::kPod;
-  if (strategy == ScoreStrategy::kLeastNumaNodes) {
+  if (strategy == ScoreStrategy::kByLeastNumaNodes) {
     if (node.machine.numa_count() > kMaxScoredNumaNodes) return 0;
     return LeastNumaNodesScore(pod, is_pod_scope,
                                noderesourcetopology::Zones(node, planned.state()));
@@ -220,9 +220,9 @@ int64_t Score(ScoreStrategy strategy, const PlannedNode& node, const Pod& asked,
               const Verdict& fitting) {
   const Pod pod = admission::OnThisNode(node.node(), asked);
   switch (strategy) {
-    case ScoreStrategy::kKoordinatorLeastAllocated:
+    case ScoreStrategy::kByKoordinatorLeastAllocated:
       return KoordinatorScore(/*most=*/false, node, pod, fitting);
-    case ScoreStrategy::kKoordinatorMostAllocated:
+    case ScoreStrategy::kByKoordinatorMostAllocated:
       return KoordinatorScore(/*most=*/true, node, pod, fitting);
     default:
       return ScoreOfZones(strategy, node, pod);

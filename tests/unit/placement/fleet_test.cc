@@ -33,7 +33,7 @@ PlannedPod Asking(const std::string& name, const std::string& cpus) {
 }
 
 Fleet FleetOf(const std::vector<FleetNode>& nodes,
-              ScoreStrategy strategy = ScoreStrategy::kLeastAllocated) {
+              ScoreStrategy strategy = ScoreStrategy::kByLeastAllocated) {
   Result<Fleet> fleet = Fleet::Make(nodes, strategy);
   EXPECT_TRUE(fleet.ok()) << fleet.error().Text();
   return *std::move(fleet);
@@ -77,7 +77,7 @@ TEST(Fleet, OrdersNodesByScoreAndThenByPosition) {
                                         NodeOf("c", "socket:2 numa:1 core:16")};
   Fleet least = FleetOf(nodes);
   EXPECT_TRUE(FittingText(least, Asking("p", "4")).starts_with("b:"));
-  Fleet most = FleetOf(nodes, ScoreStrategy::kMostAllocated);
+  Fleet most = FleetOf(nodes, ScoreStrategy::kByMostAllocated);
   EXPECT_TRUE(FittingText(most, Asking("p", "4")).starts_with("a:"));
   EXPECT_EQ(least.FittingNodes(Asking("p", "4"))[1].node, 2U);
 }
@@ -131,14 +131,14 @@ TEST(Fleet, IsUndecidedAfterAPodThatCannotBeDecided) {
 
 TEST(Fleet, NeedsDifferentNames) {
   const FleetNode node = NodeOf("a", "socket:2 numa:1 core:8");
-  EXPECT_FALSE(Fleet::Make({}, ScoreStrategy::kLeastAllocated).ok());
-  EXPECT_FALSE(Fleet::Make({node, node}, ScoreStrategy::kLeastAllocated).ok());
+  EXPECT_FALSE(Fleet::Make({}, ScoreStrategy::kByLeastAllocated).ok());
+  EXPECT_FALSE(Fleet::Make({node, node}, ScoreStrategy::kByLeastAllocated).ok());
   FleetNode bad = NodeOf("b", "socket:2 numa:1 core:8");
   bad.config = R"({"cpuManagerPolicy":"static"})";  // nothing is reserved
-  EXPECT_FALSE(Fleet::Make({node, bad}, ScoreStrategy::kLeastAllocated).ok());
+  EXPECT_FALSE(Fleet::Make({node, bad}, ScoreStrategy::kByLeastAllocated).ok());
   std::vector<LeftOut> left_out;
   const auto fleet =
-      Fleet::Make({node, bad}, ScoreStrategy::kLeastAllocated, ForEachInTurn, &left_out);
+      Fleet::Make({node, bad}, ScoreStrategy::kByLeastAllocated, ForEachInTurn, &left_out);
   ASSERT_TRUE(fleet.ok());
   EXPECT_EQ(fleet->size(), 1U);
   ASSERT_EQ(left_out.size(), 1U);

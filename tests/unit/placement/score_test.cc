@@ -44,11 +44,11 @@ TEST(Score, IsThatOfThePluginsTests) {
   const PlannedNode second = ScoredNode("2", 50, policy);
   const PlannedNode third = ScoredNode("6", 60, policy);
   const Pod pod = AppPod("p", {{"cpu", "2"}, {"memory", "20Mi"}});
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kMostAllocated, first, pod), 27);
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kMostAllocated, second, pod), 70);
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kBalancedAllocation, third, pod), 100);
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kBalancedAllocation, first, pod), 89);
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kLeastAllocated, first, pod), 73);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByMostAllocated, first, pod), 27);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByMostAllocated, second, pod), 70);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByBalancedAllocation, third, pod), 100);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByBalancedAllocation, first, pod), 89);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByLeastAllocated, first, pod), 73);
 }
 
 // Source: as above, TestNodeResourceScorePluginLeastNUMA.
@@ -77,9 +77,9 @@ TEST(Score, CountsNumaNodesAsThePluginsTests) {
     const Pod pod = MakePod("p", containers);
     const auto policy = TopologyManagerPolicy::kBestEffort;
     const std::vector<int64_t> scores = {
-        ScoreFor(ScoreStrategy::kLeastNumaNodes, ScoredNode("4", 500, policy, c.scope), pod),
-        ScoreFor(ScoreStrategy::kLeastNumaNodes, ScoredNode("2", 50, policy, c.scope), pod),
-        ScoreFor(ScoreStrategy::kLeastNumaNodes, ScoredNode("6", 60, policy, c.scope), pod)};
+        ScoreFor(ScoreStrategy::kByLeastNumaNodes, ScoredNode("4", 500, policy, c.scope), pod),
+        ScoreFor(ScoreStrategy::kByLeastNumaNodes, ScoredNode("2", 50, policy, c.scope), pod),
+        ScoreFor(ScoreStrategy::kByLeastNumaNodes, ScoredNode("6", 60, policy, c.scope), pod)};
     EXPECT_EQ(scores, c.scores) << c.cpus.front() << " " << ToString(c.scope);
   }
 }
@@ -95,10 +95,12 @@ TEST(Score, PrefersCloseNumaNodes) {
   close.description.devices["a.com/d"] = {{"a", {true, {0}}}, {"b", {true, {1}}}};
   apart.description.devices["a.com/d"] = {{"a", {true, {0}}}, {"b", {true, {2}}}};
   const Pod pod = AppPod("p", {{"cpu", "2"}, {"memory", "1Gi"}, {"a.com/d", "2"}});
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kLeastNumaNodes, *PlannedNode::Make(close, config, 9, {}), pod),
-            82);
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kLeastNumaNodes, *PlannedNode::Make(apart, config, 9, {}), pod),
-            76);
+  EXPECT_EQ(
+      ScoreFor(ScoreStrategy::kByLeastNumaNodes, *PlannedNode::Make(close, config, 9, {}), pod),
+      82);
+  EXPECT_EQ(
+      ScoreFor(ScoreStrategy::kByLeastNumaNodes, *PlannedNode::Make(apart, config, 9, {}), pod),
+      76);
 }
 
 TEST(Score, IsTheSameOnAllNodesWhereThePluginDoesNotLook) {
@@ -107,8 +109,8 @@ TEST(Score, IsTheSameOnAllNodesWhereThePluginDoesNotLook) {
   const PlannedNode single = ScoredNode("4", 500, TopologyManagerPolicy::kSingleNumaNode);
   const PlannedNode restricted = ScoredNode("4", 500, TopologyManagerPolicy::kRestricted);
   for (const ScoreStrategy strategy :
-       {ScoreStrategy::kLeastAllocated, ScoreStrategy::kMostAllocated,
-        ScoreStrategy::kBalancedAllocation}) {
+       {ScoreStrategy::kByLeastAllocated, ScoreStrategy::kByMostAllocated,
+        ScoreStrategy::kByBalancedAllocation}) {
     EXPECT_EQ(ScoreFor(strategy, single, shared), 100);
     EXPECT_EQ(ScoreFor(strategy, restricted, AppPod("p", {{"cpu", "2"}, {"memory", "1Mi"}})), 0);
   }
@@ -131,11 +133,11 @@ TEST(Score, OfKoordinatorIsTheShareWithThePod) {
   used.pod = AppPod("used", {{"cpu", "2"}, {"memory", "1Gi"}});
   ASSERT_EQ(node.Place(used).outcome, Outcome::kFits);
   const Pod pod = AppPod("p", {{"cpu", "2"}, {"memory", "1Gi"}});
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kKoordinatorMostAllocated, node, pod), 50);
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kKoordinatorLeastAllocated, node, pod), 50);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod), 50);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, node, pod), 50);
   Pod shared = pod;
   shared.containers[0].resources.limits.clear();
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kKoordinatorMostAllocated, node, shared), 0);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, shared), 0);
 }
 
 TEST(Score, OfKoordinatorIsThatOfTheAssignedNumaNodes) {
@@ -143,9 +145,9 @@ TEST(Score, OfKoordinatorIsThatOfTheAssignedNumaNodes) {
                                      TopologyManagerPolicy::kSingleNumaNode);
   // CPUs 21 of 51, memory 40 of 128: (41 + 31) / 2.
   const Pod pod = AppPod("p", {{"cpu", "21"}, {"memory", "40Gi"}});
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kKoordinatorMostAllocated, node, pod), 36);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod), 36);
   // 30 of 51, 88 of 128: (58 + 68) / 2.
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kKoordinatorLeastAllocated, node, pod), 63);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, node, pod), 63);
 }
 
 TEST(Score, HasANameForEachStrategy) {
