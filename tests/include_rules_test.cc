@@ -39,6 +39,7 @@ const std::vector<Group>& CoreGroups() {
 
 const std::vector<Group>& EdgeGroups() {
   static const std::vector<Group> groups = {
+      {.modules = {"library"}},
       {.modules = {"sync", "host", "rpc"}, .mutual = true},
       {.modules = {"proxy", "cgroup", "dra"}},
       {.modules = {"allocation", "podsource", "service"}},
@@ -115,7 +116,9 @@ std::string ModuleProblem(const Place& from, std::string_view header) {
 }
 
 bool MayReadJson(const Place& from, std::string_view path) {
-  if (!path.ends_with(".cc")) return from.module == "json" || path == "src/dra/json.h";
+  if (!path.ends_with(".cc"))
+    return from.module == "json" || path == "src/dra/json.h" ||
+           path == "src/library/checked_json.h";
   return !from.core ||
          IsIn(from.module, {"json", "config", "checkpoint", "scenario", "placement"}) ||
          IsIn(path, {"src/core/pod/kubernetes_pod.cc", "src/core/machine/node_json.cc",

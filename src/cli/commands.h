@@ -7,6 +7,7 @@
 #include "cli/checkpoint_command.h"
 #include "cli/config_command.h"
 #include "cli/explain_command.h"
+#include "cli/fit_command.h"
 #include "cli/gather_command.h"
 #include "cli/handover_command.h"
 #include "cli/kubelet_command.h"
@@ -23,10 +24,11 @@
 namespace alignd::cli {
 
 inline std::vector<Command> AllCommands() {
-  return {AddApplyCommand,   AddBypassCommand,   AddCheckpointCommand, AddConfigCommand,
-          AddExplainCommand, AddGatherCommand,   AddHandoverCommand,   AddKubeletCommand,
-          AddPlanCommand,    AddPodsCommand,     AddSimulateCommand,   AddStateCommand,
-          AddStatusCommand,  AddTopologyCommand, AddWatchCommand,      AddWhyNotCommand};
+  return {AddApplyCommand,   AddBypassCommand, AddCheckpointCommand, AddConfigCommand,
+          AddExplainCommand, AddFitCommand,    AddGatherCommand,     AddHandoverCommand,
+          AddKubeletCommand, AddPlanCommand,   AddPodsCommand,       AddSimulateCommand,
+          AddStateCommand,   AddStatusCommand, AddTopologyCommand,   AddWatchCommand,
+          AddWhyNotCommand};
 }
 
 }  // namespace alignd::cli

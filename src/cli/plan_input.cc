@@ -45,20 +45,30 @@ std::vector<std::string> DocumentsOf(std::string_view text) {
   return documents;
 }
 
-// The JSON form of each document that has a value.
-Result<std::vector<std::string>> JsonDocuments(const std::string& file) {
-  const bool is_standard = file == kStandardInput;
-  const Result<std::string> text =
-      is_standard ? Result<std::string>(std::string(std::istreambuf_iterator<char>(std::cin), {}))
-                  : host::ReadFileOrPipe(file, kMaxManifestFile);
-  if (!text.ok()) return text.error();
-  std::vector<std::string> documents;
-  for (const std::string& document : DocumentsOf(*text)) {
-    Result<std::string> json = host::YamlToJson(document);
-    if (!json.ok()) return host::ContentError(json.error(), file);
-    if (*json != "null") documents.push_back(*std::move(json));
+// Whether each line is an object of its own.
+bool IsObjectPerLine(std::string_view text) {
+  size_t lines = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const size_t last = line.find_last_not_of(" \t\r");
+    if (line.front() != '{' || line[last] != '}') return false;
+    ++lines;
   }
-  return documents;
+  return lines > 1;
+}
+
+std::vector<std::string> LinesOf(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.starts_with('{')) lines.emplace_back(line);
+  }
+  return lines;
 }
 
 // The file itself, or the manifests in the directory.
@@ -87,7 +97,7 @@ Result<placement::NodeInput> ReadNodeFiles(const std::vector<std::string>& files
   std::optional<placement::NodeInput> machine;
   std::optional<placement::NodeObject> object;
   for (const std::string& file : files) {
-    const Result<std::vector<std::string>> documents = JsonDocuments(file);
+    const Result<std::vector<std::string>> documents = ReadDocuments(file);
     if (!documents.ok()) return documents.error();
     for (const std::string& json : *documents) {
       if (placement::IsNodeObject(json)) {
@@ -188,13 +198,29 @@ Result<Done> AddRunningPods(const std::vector<std::string>& files, placement::Pl
 
 }  // namespace
 
+Result<std::vector<std::string>> ReadDocuments(const std::string& file) {
+  const bool is_standard = file == kStandardInput;
+  const Result<std::string> text =
+      is_standard ? Result<std::string>(std::string(std::istreambuf_iterator<char>(std::cin), {}))
+                  : host::ReadFileOrPipe(file, kMaxManifestFile);
+  if (!text.ok()) return text.error();
+  if (IsObjectPerLine(*text)) return LinesOf(*text);
+  std::vector<std::string> documents;
+  for (const std::string& document : DocumentsOf(*text)) {
+    Result<std::string> json = host::YamlToJson(document);
+    if (!json.ok()) return host::ContentError(json.error(), file);
+    if (*json != "null") documents.push_back(*std::move(json));
+  }
+  return documents;
+}
+
 Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths) {
   placement::Manifests manifests;
   for (const std::string& path : paths) {
     const Result<std::vector<std::string>> files = FilesOf(path);
     if (!files.ok()) return files.error();
     for (const std::string& file : *files) {
-      const Result<std::vector<std::string>> documents = JsonDocuments(file);
+      const Result<std::vector<std::string>> documents = ReadDocuments(file);
       if (!documents.ok()) return documents.error();
       for (const std::string& json : *documents) {
         const std::string shown = file == kStandardInput ? "standard input" : file;

@@ -21,6 +21,10 @@ struct PlanSources {
   std::string config;
 };
 
+// The documents of a file as JSON: of YAML, or of JSON with one object, or one object per line. "-"
+// is standard input. Errors: it cannot be read, or is neither.
+Result<std::vector<std::string>> ReadDocuments(const std::string& file);
+
 // Reads every document of every file. Of a directory, the files *.yaml, *.yml and *.json in it are
 // read, in order of their names.
 // Errors: a file that cannot be read, or that is no manifest; a directory without one.

@@ -42,21 +42,6 @@ std::string DescribeDevices(const devicemanager::DeviceAllocation& allocation) {
   return text;
 }
 
-std::string DescribeAssignment(const Machine& machine, const Assignment& assignment) {
-  std::string text;
-  if (!assignment.exclusive.empty()) {
-    text = "CPUs " + assignment.exclusive.ToString() + " (" +
-           NumaList(machine.NumaIds(machine.NumaOf(assignment.exclusive))) + ")";
-  } else {
-    text = assignment.cpuset.empty() ? "any CPUs" : "shared CPUs " + assignment.cpuset.ToString();
-  }
-  if (!assignment.memory_nodes.empty()) text += ", memory of " + NumaList(assignment.memory_nodes);
-  for (const auto& [resource, allocation] : assignment.devices) {
-    text += ", " + resource + " " + DescribeDevices(allocation);
-  }
-  return text;
-}
-
 // One pod of the plan, and what became of it.
 struct Planned {
   const PlannedPod& pod;
@@ -79,8 +64,10 @@ void PrintOutcome(const Machine& machine, const Planned& planned, std::ostream& 
     case Outcome::kFits:
       out << ": fits\n";
       for (const Container& container : pod.containers) {
+        const Assignment& assignment = planned.AssignmentOf(container);
         out << "  " << container.name << ": "
-            << DescribeAssignment(machine, planned.AssignmentOf(container)) << '\n';
+            << DescribeAssignment(machine.NumaIds(machine.NumaOf(assignment.exclusive)), assignment)
+            << '\n';
       }
       return;
     case Outcome::kRefused:
@@ -172,6 +159,20 @@ void PrintFree(const placement::PlannedNode& node, bool is_wide, std::ostream& o
 }
 
 }  // namespace
+
+std::string DescribeAssignment(const std::vector<int>& cpu_nodes, const Assignment& assignment) {
+  std::string text;
+  if (!assignment.exclusive.empty()) {
+    text = "CPUs " + assignment.exclusive.ToString() + " (" + NumaList(cpu_nodes) + ")";
+  } else {
+    text = assignment.cpuset.empty() ? "any CPUs" : "shared CPUs " + assignment.cpuset.ToString();
+  }
+  if (!assignment.memory_nodes.empty()) text += ", memory of " + NumaList(assignment.memory_nodes);
+  for (const auto& [resource, allocation] : assignment.devices) {
+    text += ", " + resource + " " + DescribeDevices(allocation);
+  }
+  return text;
+}
 
 int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,
              const std::vector<std::string>& skipped, bool explain, const std::string& format,

@@ -5,10 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/planned_node.h"
 
 namespace alignd::cli {
+
+// "CPUs 0-3 (NUMA node 0), memory of NUMA node 0, nvidia.com/gpu gpu0 (NUMA node 0)". `cpu_nodes`:
+// ids of the NUMA nodes of the exclusive CPUs.
+std::string DescribeAssignment(const std::vector<int>& cpu_nodes,
+                               const admission::Assignment& assignment);
 
 // Places the pods one after the other and prints the placement of each container, why a pod does
 // not fit and which stage refuses it, and what is free on each NUMA node; with `explain`, also how

@@ -47,6 +47,8 @@ struct NodeInput {
   std::vector<std::string> notes = {};
   // Resources whose devices AddDevices has added: the ids are not those of the node.
   std::set<std::string> generated_ids = {};
+
+  friend bool operator==(const NodeInput&, const NodeInput&) = default;
 };
 
 // Reads a node as `alignctl topology -o json` prints it, or the `node` of a scenario: the machine,

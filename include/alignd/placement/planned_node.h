@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +44,8 @@ struct Verdict {
   std::optional<Refusal> refusal;  // also why it is undecided; of the kubelet, without explanation
   // The kubelet's decision, if it was asked.
   std::optional<admission::Admission> admission;
+  // The same text for all nodes that refuse alike: the refusal without amounts. Empty: it fits.
+  std::string cause = {};
 };
 
 // The files of a node that has pods already; empty: no such file.
@@ -50,9 +53,11 @@ struct NodeFiles {
   std::string cpu_manager_state;
   std::string memory_manager_state;
   std::string device_checkpoint;  // kubelet_internal_checkpoint
+
+  friend bool operator==(const NodeFiles&, const NodeFiles&) = default;
 };
 
-// Owns its state. Not thread-safe.
+// Owns its state. Copies share the machine and the configuration. Not thread-safe.
 class PlannedNode {
  public:
   // `pod_limit`: PodLimitOf. Pods of the files are counted with the CPUs, memory and devices that
@@ -68,6 +73,9 @@ class PlannedNode {
   // asked, or undecided, too.
   Verdict Place(const PlannedPod& pod);
 
+  // What Place would answer. Changes nothing. Different threads may call it.
+  Verdict Ask(const PlannedPod& pod) const;
+
   // A pod that runs on the node: it is counted, and assigned what it requests unless it has it.
   // Errors: kInvalidArgument if the node cannot have that pod.
   Result<Done> AddRunning(const PlannedPod& pod);
@@ -75,7 +83,9 @@ class PlannedNode {
   // Fields of the pod that the scheduler looks at, and that Place does not consider.
   std::vector<std::string> NotConsidered(const PlannedPod& pod) const;
   // What a user should know about the description of the node.
-  const std::vector<std::string>& notes() const { return input_.notes; }
+  const std::vector<std::string>& notes() const { return input_->notes; }
+  // The UIDs and the names (NAMESPACE/NAME) of all pods of the node, as far as they are known.
+  std::vector<std::string> KnownPods() const;
 
   const admission::Node& node() const { return simulation_.node(); }
   const admission::NodeState& state() const { return simulation_.state(); }
@@ -86,18 +96,24 @@ class PlannedNode {
   PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input);
 
   void CountPodsOfFiles();
-  std::optional<Refusal> RefusedByScheduler(const PlannedPod& pod,
+  // The answer, if a stage before the kubelet has it.
+  std::optional<Verdict> BeforeKubelet(const PlannedPod& pod, const ResourceList& requests) const;
+  std::optional<Verdict> RefusedByScheduler(const PlannedPod& pod,
                                             const ResourceList& requests) const;
+  // Why the pod cannot be decided, whatever was placed before it.
+  std::vector<std::string> UndecidedItself(const PlannedPod& pod,
+                                           const ResourceList& requests) const;
   // Resources of the pod of which too little is known.
   std::vector<std::string> UnknownIn(const ResourceList& requests) const;
   // Why nothing can be said because of a pod that was placed before; empty: there is none.
   std::vector<std::string> UndecidedBefore(const std::string& uid) const;
+  Verdict TryKubelet(const PlannedPod& pod) const;
   Verdict AskKubelet(const PlannedPod& pod);
   void Count(const Pod& pod, const ResourceList& requests);
 
   scenario::Simulation simulation_;
   Allocatable allocatable_;
-  NodeInput input_;
+  std::shared_ptr<const NodeInput> input_;  // without the description
   RequestedResources requested_;
   std::map<std::string, std::string> uids_;       // by namespace/name, of pods that are counted
   std::map<std::string, std::string> undecided_;  // namespace/name by UID

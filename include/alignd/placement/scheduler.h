@@ -52,6 +52,9 @@ struct Shortage {
   friend bool operator==(const Shortage&, const Shortage&) = default;
 };
 
+// "Insufficient cpu", "Too many pods": without the amounts.
+std::string CauseOf(const Shortage& shortage);
+
 // "Insufficient cpu: 100 requested, 39500m of 39500m free"; "Too many pods: ...".
 std::string Describe(const Shortage& shortage);
 
@@ -67,6 +70,7 @@ class RequestedResources {
                                     const ResourceList& requests) const;
 
   const ResourceList& total() const { return total_; }
+  const std::map<std::string, ResourceList>& by_pod() const { return by_pod_; }  // by UID
   int64_t pods() const { return static_cast<int64_t>(by_pod_.size()); }
 
  private:

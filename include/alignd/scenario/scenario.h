@@ -50,6 +50,8 @@ struct NodeDescription {
   Machine machine;
   std::map<std::string, DeviceList> devices;  // by resource
   std::set<std::string> preferred;            // resources whose plugin has a preference
+
+  friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };
 
 // Texts of state files; empty: no such file.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,7 +23,15 @@ struct StepResult {
   std::optional<admission::StartedPod> started;   // of a StartPod step
 };
 
-// Owns its node and state. Not thread-safe.
+// What the admission of a pod would lead to.
+struct Trial {
+  admission::Admission admission;
+  // Of an admitted pod with CPUs and memory as a whole (PodLevelManagers::kPod): its start.
+  std::optional<admission::StartedPod> started;
+  admission::NodeState after;  // with the pod, if it is admitted
+};
+
+// Owns its state. Copies share the node, so that a copy is cheap. Not thread-safe.
 class Simulation {
  public:
   // Errors: why the managers cannot start on this node with this configuration.
@@ -34,7 +43,11 @@ class Simulation {
   // A step that names an unknown or refused pod changes nothing.
   StepResult Run(const Step& step);
 
-  const admission::Node& node() const { return node_; }
+  // What an AdmitPod step would lead to, and the StartPod step after it for a pod that needs that.
+  // Changes nothing. Different threads may call it.
+  Trial Try(const Pod& pod) const;
+
+  const admission::Node& node() const { return *node_; }
   const admission::NodeState& state() const { return state_; }
 
   // The current texts of the state files; empty where the policy is none.
@@ -61,8 +74,8 @@ class Simulation {
   // The state as these state files restore it; an empty text: no such file.
   Result<admission::NodeState> Load(const StateFiles& files) const;
 
-  admission::Node node_;
-  std::map<std::string, DeviceList> devices_;  // the plugins' order
+  std::shared_ptr<const admission::Node> node_;
+  std::shared_ptr<const std::map<std::string, DeviceList>> devices_;  // the plugins' order
   admission::NodeState state_;
   std::map<std::string, Pod> pods_;  // admitted, by UID
   std::set<ContainerKey> started_;   // of these pods, and not removed since

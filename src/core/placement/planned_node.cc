@@ -20,8 +20,9 @@ std::string Joined(const std::vector<std::string>& texts) {
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
 
-Verdict Ended(Outcome outcome, Stage stage, Refusal refusal) {
-  return {outcome, stage, std::move(refusal), std::nullopt};
+Verdict Ended(Outcome outcome, Stage stage, Refusal refusal, std::string cause = {}) {
+  if (cause.empty()) cause = refusal.reason + ": " + refusal.message;
+  return {outcome, stage, std::move(refusal), std::nullopt, std::move(cause)};
 }
 
 // Devices count for the scheduler if they are healthy.
@@ -161,9 +162,10 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
 }
 
 PlannedNode::PlannedNode(scenario::Simulation simulation, Allocatable allocatable, NodeInput input)
-    : simulation_(std::move(simulation)),
-      allocatable_(std::move(allocatable)),
-      input_(std::move(input)) {}
+    : simulation_(std::move(simulation)), allocatable_(std::move(allocatable)), input_([&input] {
+        input.description = {};  // the simulation has it
+        return std::make_shared<const NodeInput>(std::move(input));
+      }()) {}
 
 void PlannedNode::CountPodsOfFiles() {
   const admission::NodeState& state = simulation_.state();
@@ -183,24 +185,32 @@ void PlannedNode::CountPodsOfFiles() {
   }
 }
 
-std::optional<Refusal> PlannedNode::RefusedByScheduler(const PlannedPod& pod,
+std::optional<Verdict> PlannedNode::RefusedByScheduler(const PlannedPod& pod,
                                                        const ResourceList& requests) const {
   if (!pod.gates.empty()) {
-    return Refusal{"SchedulingGated",
-                   "Scheduling is blocked due to non-empty scheduling gates: " + Joined(pod.gates)};
+    return Ended(Outcome::kRefused, Stage::kScheduler,
+                 {"SchedulingGated",
+                  "Scheduling is blocked due to non-empty scheduling gates: " + Joined(pod.gates)});
   }
   std::vector<std::string> reasons;
+  std::vector<std::string> causes;
   for (const Shortage& shortage : requested_.ShortagesOf(allocatable_, pod.pod.uid, requests)) {
     reasons.push_back(Describe(shortage));
+    causes.push_back(CauseOf(shortage));
   }
-  if (input_.object) CheckConstraints(*input_.object, pod, reasons);
+  if (input_->object) {
+    CheckConstraints(*input_->object, pod, reasons);
+    causes.insert(causes.end(), reasons.begin() + static_cast<std::ptrdiff_t>(causes.size()),
+                  reasons.end());
+  }
   if (reasons.empty()) return std::nullopt;
-  return Refusal{"Unschedulable", Joined(reasons)};
+  return Ended(Outcome::kRefused, Stage::kScheduler, {"Unschedulable", Joined(reasons)},
+               "Unschedulable: " + Joined(causes));
 }
 
 std::vector<std::string> PlannedNode::NotConsidered(const PlannedPod& pod) const {
   std::vector<std::string> fields = pod.not_considered;
-  if (input_.object) std::erase(fields, "spec.nodeSelector");
+  if (input_->object) std::erase(fields, "spec.nodeSelector");
   return fields;
 }
 
@@ -213,8 +223,8 @@ std::vector<std::string> PlannedNode::UnknownIn(const ResourceList& requests) co
                         ": the description of the node does not have it; add the Node "
                         "object with --node");
     }
-    const auto unlocated = input_.unlocated_devices.find(name);
-    if (unlocated != input_.unlocated_devices.end()) {
+    const auto unlocated = input_->unlocated_devices.find(name);
+    if (unlocated != input_->unlocated_devices.end()) {
       unknown.push_back(name + ": " + unlocated->second);
     }
   }
@@ -231,7 +241,15 @@ std::vector<std::string> PlannedNode::UndecidedBefore(const std::string& uid) co
   return {};
 }
 
-Verdict PlannedNode::Place(const PlannedPod& pod) {
+std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
+                                                      const ResourceList& requests) const {
+  std::vector<std::string> reasons = pod.undecided;
+  for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
+  return reasons;
+}
+
+std::optional<Verdict> PlannedNode::BeforeKubelet(const PlannedPod& pod,
+                                                  const ResourceList& requests) const {
   if (!pod.faults.empty()) {
     return Ended(Outcome::kRefused, Stage::kValidation, {"Invalid", Joined(pod.faults)});
   }
@@ -240,23 +258,53 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
     return Ended(Outcome::kRefused, Stage::kValidation,
                  {"AlreadyExists", "the node has another pod named " + name});
   }
+  if (std::optional<Verdict> refused = RefusedByScheduler(pod, requests)) return refused;
+  std::vector<std::string> undecided = UndecidedItself(pod, requests);
+  if (undecided.empty()) undecided = UndecidedBefore(pod.pod.uid);
+  if (undecided.empty()) return std::nullopt;
+  return Ended(Outcome::kUndecided, Stage::kScheduler, {"Undecided", Joined(undecided)});
+}
+
+Verdict PlannedNode::Place(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
-  if (std::optional<Refusal> refusal = RefusedByScheduler(pod, requests)) {
-    return Ended(Outcome::kRefused, Stage::kScheduler, *std::move(refusal));
-  }
-  std::vector<std::string> undecided = pod.undecided;
-  for (std::string& reason : UnknownIn(requests)) undecided.push_back(std::move(reason));
-  if (!undecided.empty()) {
-    undecided_.try_emplace(pod.pod.uid, name);
-  } else {
-    undecided = UndecidedBefore(pod.pod.uid);
-  }
-  if (!undecided.empty()) {
-    return Ended(Outcome::kUndecided, Stage::kScheduler, {"Undecided", Joined(undecided)});
+  if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) {
+    if (early->outcome == Outcome::kUndecided && !UndecidedItself(pod, requests).empty()) {
+      undecided_.try_emplace(pod.pod.uid, NameOf(pod.pod));
+    }
+    return *std::move(early);
   }
   undecided_.erase(pod.pod.uid);
   Verdict verdict = AskKubelet(pod);
   if (verdict.outcome == Outcome::kFits) Count(pod.pod, requests);
+  return verdict;
+}
+
+Verdict PlannedNode::Ask(const PlannedPod& pod) const {
+  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+  if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) return *std::move(early);
+  return TryKubelet(pod);
+}
+
+// A pod with CPUs and memory as a whole is admitted without devices: its containers are allocated
+// them when they start.
+Verdict PlannedNode::TryKubelet(const PlannedPod& planned) const {
+  scenario::Trial trial = simulation_.Try(planned.pod);
+  Verdict verdict;
+  verdict.admission = std::move(trial.admission);
+  verdict.refusal = verdict.admission->refusal;
+  if (!verdict.refusal && trial.started && trial.started->waits) {
+    verdict.refusal = trial.started->waits->second;
+  }
+  if (verdict.refusal) {
+    verdict.outcome = Outcome::kRefused;
+    verdict.cause = verdict.refusal->reason + ": " + verdict.refusal->message;
+    return verdict;
+  }
+  if (!trial.started) return verdict;
+  for (const Container& container : planned.pod.containers) {
+    verdict.admission->assignments[container.name] =
+        admission::AssignmentOf(node(), trial.after, {planned.pod.uid, container.name});
+  }
   return verdict;
 }
 
@@ -267,6 +315,7 @@ Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
   verdict.refusal = verdict.admission->refusal;
   if (verdict.refusal) {
     verdict.outcome = Outcome::kRefused;
+    verdict.cause = verdict.refusal->reason + ": " + verdict.refusal->message;
     return verdict;
   }
   const Pod pod = admission::OnThisNode(node(), planned.pod);
@@ -277,6 +326,7 @@ Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
     simulation_.Run(scenario::RemovePod{pod.uid});
     verdict.outcome = Outcome::kRefused;
     verdict.refusal = started.started->waits->second;
+    verdict.cause = verdict.refusal->reason + ": " + verdict.refusal->message;
     return verdict;
   }
   for (const Container& container : pod.containers) {
@@ -303,6 +353,13 @@ Result<Done> PlannedNode::AddRunning(const PlannedPod& pod) {
   }
   Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
   return Done{};
+}
+
+std::vector<std::string> PlannedNode::KnownPods() const {
+  std::vector<std::string> known;
+  for (const auto& [uid, requests] : requested_.by_pod()) known.push_back(uid);
+  for (const auto& [name, uid] : uids_) known.push_back(name);
+  return known;
 }
 
 void PlannedNode::Count(const Pod& pod, const ResourceList& requests) {

@@ -82,13 +82,15 @@ Result<int64_t> PodLimitOf(std::string_view config, int cpus) {
   return *per_core == 0 ? limit : std::min(limit, *per_core * cpus);
 }
 
+std::string CauseOf(const Shortage& shortage) {
+  return shortage.resource == "pods" ? "Too many pods" : "Insufficient " + shortage.resource;
+}
+
 std::string Describe(const Shortage& shortage) {
-  const bool is_pods = shortage.resource == "pods";
   Quantity free = shortage.allocatable;
   Subtract(shortage.used, free);
-  return (is_pods ? std::string("Too many pods") : "Insufficient " + shortage.resource) + ": " +
-         shortage.requested.ToString() + " requested, " + free.ToString() + " of " +
-         shortage.allocatable.ToString() + " free";
+  return CauseOf(shortage) + ": " + shortage.requested.ToString() + " requested, " +
+         free.ToString() + " of " + shortage.allocatable.ToString() + " free";
 }
 
 void RequestedResources::Add(const std::string& pod_uid, const ResourceList& requests) {

@@ -40,24 +40,35 @@ Result<Simulation> Simulation::Start(const Scenario& scenario) {
 }
 
 Simulation::Simulation(admission::Node node, std::map<std::string, DeviceList> devices)
-    : node_(std::move(node)),
-      devices_(std::move(devices)),
-      state_(admission::NodeState::Initial(node_)) {}
+    : node_(std::make_shared<const admission::Node>(std::move(node))),
+      devices_(std::make_shared<const std::map<std::string, DeviceList>>(std::move(devices))),
+      state_(admission::NodeState::Initial(*node_)) {}
 
 StepResult Simulation::Run(const Step& step) {
   return std::visit([this](const auto& what) { return Do(what); }, step);
 }
 
+Trial Simulation::Try(const Pod& asked) const {
+  const Pod pod = admission::OnThisNode(*node_, asked);
+  Trial trial;
+  trial.admission = admission::Admit(*node_, state_, pod, Preference());
+  trial.after = trial.admission.next;
+  if (trial.admission.admitted() && pod.pod_level_managers == PodLevelManagers::kPod) {
+    trial.started = admission::StartPod(*node_, pod, Preference(), trial.after);
+  }
+  return trial;
+}
+
 std::string Simulation::CpuManagerState() const {
-  if (!node_.cpu) return "";
-  return checkpoint::FormatCpuCheckpoint(ToString(node_.config.cpu_manager_policy), state_.cpu,
-                                         checkpoint::FormOf(node_.config));
+  if (!node_->cpu) return "";
+  return checkpoint::FormatCpuCheckpoint(ToString(node_->config.cpu_manager_policy), state_.cpu,
+                                         checkpoint::FormOf(node_->config));
 }
 
 std::string Simulation::MemoryManagerState() const {
-  if (!node_.memory) return "";
-  return checkpoint::FormatMemoryCheckpoint(ToString(node_.config.memory_manager_policy),
-                                            state_.memory, checkpoint::FormOf(node_.config));
+  if (!node_->memory) return "";
+  return checkpoint::FormatMemoryCheckpoint(ToString(node_->config.memory_manager_policy),
+                                            state_.memory, checkpoint::FormOf(node_->config));
 }
 
 devicemanager::PreferredAllocationFn Simulation::Preference() const {
@@ -66,8 +77,8 @@ devicemanager::PreferredAllocationFn Simulation::Preference() const {
 }
 
 StepResult Simulation::Do(const AdmitPod& step) {
-  const Pod pod = admission::OnThisNode(node_, step.pod);
-  admission::Admission admission = admission::Admit(node_, state_, pod, Preference());
+  const Pod pod = admission::OnThisNode(*node_, step.pod);
+  admission::Admission admission = admission::Admit(*node_, state_, pod, Preference());
   state_ = admission.next;
   if (admission.admitted()) {
     pods_[pod.uid] = pod;
@@ -82,7 +93,7 @@ StepResult Simulation::Do(const AdmitPod& step) {
 StepResult Simulation::Do(const scenario::StartPod& step) {
   const auto pod = pods_.find(step.pod_uid);
   if (pod == pods_.end()) return {};
-  admission::StartedPod started = admission::StartPod(node_, pod->second, Preference(), state_);
+  admission::StartedPod started = admission::StartPod(*node_, pod->second, Preference(), state_);
   for (const Container& container : pod->second.containers) {
     if (started.waits && started.waits->first == container.name) break;
     started_.insert({step.pod_uid, container.name});
@@ -119,30 +130,30 @@ StepResult Simulation::Do(const Restart&) {
 }
 
 Result<admission::NodeState> Simulation::Load(const StateFiles& files) const {
-  admission::NodeState state = admission::NodeState::Initial(node_);
-  if (node_.cpu && !files.cpu_manager_state.empty()) {
+  admission::NodeState state = admission::NodeState::Initial(*node_);
+  if (node_->cpu && !files.cpu_manager_state.empty()) {
     Result<checkpoint::CpuCheckpoint> cpu = checkpoint::ParseCpuCheckpoint(files.cpu_manager_state);
     if (!cpu.ok()) return cpu.error();
-    const auto policy = checkpoint::RequirePolicy(*cpu, ToString(node_.config.cpu_manager_policy));
+    const auto policy = checkpoint::RequirePolicy(*cpu, ToString(node_->config.cpu_manager_policy));
     if (!policy.ok()) return policy.error().In("start cpu manager error");
     // The manager fills in a file without CPUs.
     if (cpu->state != cpumanager::CpuState{}) state.cpu = std::move(cpu->state);
-    if (!PodLevelResourceManagersOn(node_.config)) state.cpu.pods.clear();
-    const Result<Done> valid = cpumanager::ValidateLoaded(node_.machine, *node_.cpu, state.cpu);
+    if (!PodLevelResourceManagersOn(node_->config)) state.cpu.pods.clear();
+    const Result<Done> valid = cpumanager::ValidateLoaded(node_->machine, *node_->cpu, state.cpu);
     if (!valid.ok()) return valid.error().In("start cpu manager error");
     cpumanager::DropStalePods(state.cpu);
   }
-  if (node_.memory && !files.memory_manager_state.empty()) {
+  if (node_->memory && !files.memory_manager_state.empty()) {
     Result<checkpoint::MemoryCheckpoint> memory =
         checkpoint::ParseMemoryCheckpoint(files.memory_manager_state);
     if (!memory.ok()) return memory.error();
     const auto policy =
-        checkpoint::RequirePolicy(*memory, ToString(node_.config.memory_manager_policy));
+        checkpoint::RequirePolicy(*memory, ToString(node_->config.memory_manager_policy));
     if (!policy.ok()) return policy.error().In("start memory manager error");
     if (memory->state != memorymanager::MemoryState{}) state.memory = std::move(memory->state);
-    if (!PodLevelResourceManagersOn(node_.config)) state.memory.pods.clear();
+    if (!PodLevelResourceManagersOn(node_->config)) state.memory.pods.clear();
     const Result<Done> valid =
-        memorymanager::ValidateLoaded(node_.machine, *node_.memory, state.memory);
+        memorymanager::ValidateLoaded(node_->machine, *node_->memory, state.memory);
     if (!valid.ok()) return valid.error().In("start memory manager error");
   }
   Result<checkpoint::DeviceCheckpoint> devices = checkpoint::ParseDeviceCheckpoint(
@@ -157,8 +168,8 @@ Result<admission::NodeState> Simulation::Load(const StateFiles& files) const {
 
 std::vector<std::string> Simulation::Prefer(const devicemanager::PreferenceQuery& query) const {
   std::vector<std::string> preferred = query.must_include;
-  const auto list = devices_.find(query.resource);
-  if (list == devices_.end()) return preferred;
+  const auto list = devices_->find(query.resource);
+  if (list == devices_->end()) return preferred;
   for (const auto& [id, device] : list->second) {
     if (preferred.size() >= static_cast<size_t>(query.size)) break;
     if (std::ranges::binary_search(query.available, id) &&

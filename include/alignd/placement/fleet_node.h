@@ -1,0 +1,73 @@
+// One node of a fleet, as planning reads it: its machine and devices, its KubeletConfiguration, and
+// the pods that run on it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/node_input.h"
+#include "alignd/placement/planned_node.h"
+
+namespace alignd::placement {
+
+// A value.
+struct FleetNode {
+  std::string name;
+  NodeInput input;
+  std::string config;  // the JSON form of a KubeletConfiguration
+  NodeFiles files;
+  std::vector<PlannedPod> running;  // placed in this order
+
+  friend bool operator==(const FleetNode&, const FleetNode&) = default;
+};
+
+// Reads a node of a fleet:
+// {"name": NAME, "node": {...}, "config": {...}, "devices": ["nvidia.com/gpu=4@0,4@1"],
+//  "object": {"kind": "Node", ...}, "running": [{"kind": "Pod", ...}],
+//  "files": {"cpu_manager_state": TEXT, "memory_manager_state": TEXT,
+//            "kubelet_internal_checkpoint": TEXT}}
+// `node` is as ReadNodeInput reads it, `config` a KubeletConfiguration, `devices` as ParseDevices
+// reads them, `running` objects as ReadManifest reads them. Only `name` and `node` are required;
+// without `config` it is `config`.
+// UseFiles is still to be called. Errors: kInvalidArgument with the place of the fault.
+Result<FleetNode> ReadFleetNode(std::string_view json, const std::string& config);
+
+// Whether the JSON text is such an object: it has the member `node`.
+bool IsFleetNode(std::string_view json);
+
+// Adds the devices of a checkpoint in `files` to the input, and a note about what state files do
+// not have. To be called once, when all devices and pods of the node are there.
+// Errors: kInvalidArgument: the checkpoint cannot be read or contradicts the description; there are
+// state files and devices, but no checkpoint.
+Result<Done> UseFiles(FleetNode& node);
+
+// The node with all its pods.
+// Errors: kInvalidArgument: what is wrong with a part, or how they do not fit together.
+Result<PlannedNode> MakePlannedNode(const FleetNode& node);
+
+// Another setting of all nodes: what `--compare KEY=VALUE` names.
+struct ConfigChange {
+  std::string key;    // as in ConfigChangeKeys
+  std::string value;  // NAME=VALUE for a policy option; RESOURCE=COUNT@NUMA,... for a device
+
+  friend bool operator==(const ConfigChange&, const ConfigChange&) = default;
+};
+
+// policy, scope, cpu-policy, memory-policy, reserved-cpus, cpu-policy-option,
+// topology-policy-option, device.
+const std::vector<std::string>& ConfigChangeKeys();
+
+// Reads "policy=restricted,best-effort" as two changes. The values of reserved-cpus, device, and of
+// options have commas of their own: they are one.
+// Errors: kInvalidArgument: no such key, or no value.
+Result<std::vector<ConfigChange>> ParseConfigChanges(std::string_view text);
+
+// Changes the node's configuration, or its devices.
+// Errors: kInvalidArgument: the configuration does not accept the value; devices are changed that
+// the checkpoint names.
+Result<Done> Apply(const ConfigChange& change, FleetNode& node);
+
+}  // namespace alignd::placement

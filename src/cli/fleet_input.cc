@@ -1,0 +1,242 @@
+#include "cli/fleet_input.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/node_input.h"
+#include "cli/plan_input.h"
+#include "host/file.h"
+#include "host/yaml.h"
+
+namespace alignd::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using placement::FleetNode;
+
+constexpr char kStream[] = "-";
+
+Error BadFleet(std::string message, std::string remedy) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
+}
+
+bool IsManifestName(const std::string& name) {
+  const std::string extension = fs::path(name).extension();
+  return extension == ".yaml" || extension == ".yml" || extension == ".json";
+}
+
+std::string KindOf(const std::string& json) {
+  const nlohmann::json parsed = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return "";
+  const auto kind = parsed.find("kind");
+  return kind != parsed.end() && kind->is_string() ? kind->get<std::string>() : "";
+}
+
+// Its zones have amounts and not CPUs. The kubelet's decision depends on cores, sockets and caches,
+// and on which CPUs and devices are allocated.
+Error NoTopologyObjects(const std::string& file) {
+  return BadFleet(file + ": a NodeResourceTopology object has amounts of NUMA nodes, and not the " +
+                      "CPUs, devices and policy options that the kubelet's decision depends on",
+                  "give the output of alignctl topology -o json, made on that node");
+}
+
+Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
+                              const std::string& file, const std::string& config) {
+  if (KindOf(json) == "NodeResourceTopology") return NoTopologyObjects(file);
+  if (placement::IsNodeObject(json)) {
+    return BadFleet(file + ": a Node object does not have the CPUs and NUMA nodes",
+                    "put it into a directory of its node, beside the output of alignctl topology "
+                    "-o json");
+  }
+  Result<FleetNode> node = FleetNode{};
+  if (placement::IsFleetNode(json)) {
+    node = placement::ReadFleetNode(json, config);
+  } else {
+    Result<placement::NodeInput> input = placement::ReadNodeInput(json);
+    if (!input.ok()) return host::ContentError(input.error(), file);
+    node = FleetNode{name, *std::move(input), config, {}, {}};
+  }
+  if (!node.ok()) return host::ContentError(node.error(), file);
+  return node;
+}
+
+Result<Done> AddNodesOfFile(const std::string& file, const std::string& config,
+                            std::vector<FleetNode>& nodes) {
+  const Result<std::vector<std::string>> documents = ReadDocuments(file);
+  if (!documents.ok()) return documents.error();
+  const std::string shown = file == kStream ? "standard input" : file;
+  const std::string name = file == kStream ? "stdin" : fs::path(file).stem().string();
+  size_t unnamed = 0;
+  for (const std::string& json : *documents) {
+    if (!placement::IsFleetNode(json) && ++unnamed > 1) {
+      return BadFleet(shown + ": has several descriptions, and a description has no name",
+                      "write each as {\"name\": NAME, \"node\": {...}}, or to a file of its own");
+    }
+    Result<FleetNode> node = ReadOneNode(json, name, shown, config);
+    if (!node.ok()) return node.error();
+    nodes.push_back(*std::move(node));
+  }
+  return Done{};
+}
+
+Result<std::string> ReadIfThere(const fs::path& path) {
+  Result<std::string> text = host::ReadFile(path);
+  if (text.ok() || text.error().code != ErrorCode::kNotFound) return text;
+  return std::string();
+}
+
+// The parts of one node, while its directory is read.
+struct Parts {
+  std::optional<placement::NodeInput> description;
+  std::optional<placement::NodeObject> object;
+  std::optional<std::string> config;
+  placement::Manifests running;
+};
+
+template <typename Part>
+Result<Done> SetOnce(std::optional<Part>& part, Result<Part> read, const std::string& file,
+                     const char* what) {
+  if (!read.ok()) return host::ContentError(read.error(), file);
+  if (part) return BadFleet(file + ": a second " + what + " of the node", "give one");
+  part = *std::move(read);
+  return Done{};
+}
+
+Result<Done> AddPart(const std::string& json, const std::string& file, Parts& parts) {
+  const std::string kind = KindOf(json);
+  if (kind == "KubeletConfiguration") {
+    return SetOnce(parts.config, Result<std::string>(json), file, "KubeletConfiguration");
+  }
+  if (kind == "Node") {
+    return SetOnce(parts.object, placement::ReadNodeObject(json), file, "Node object");
+  }
+  if (kind == "NodeResourceTopology") return NoTopologyObjects(file);
+  if (kind.empty()) {
+    return SetOnce(parts.description, placement::ReadNodeInput(json), file, "description");
+  }
+  const Result<Done> read = placement::ReadManifest(json, file, parts.running);
+  return read.ok() ? read : host::ContentError(read.error(), file);
+}
+
+Result<Done> ReadStateFiles(const fs::path& directory, FleetNode& node) {
+  const auto read = [&](const fs::path& path, std::string& text) -> Result<Done> {
+    Result<std::string> content = ReadIfThere(path);
+    if (!content.ok()) return content.error();
+    if (!content->empty()) text = *std::move(content);
+    return Done{};
+  };
+  constexpr char kCheckpoint[] = "kubelet_internal_checkpoint";
+  Result<Done> done = read(directory / "cpu_manager_state", node.files.cpu_manager_state);
+  if (done.ok()) done = read(directory / "memory_manager_state", node.files.memory_manager_state);
+  if (done.ok()) {
+    done = read(directory / "device-plugins" / kCheckpoint, node.files.device_checkpoint);
+  }
+  if (done.ok()) done = read(directory / kCheckpoint, node.files.device_checkpoint);
+  return done;
+}
+
+Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config) {
+  const Result<std::vector<std::string>> names = host::ListDirectory(directory);
+  if (!names.ok()) return names.error();
+  Parts parts;
+  for (const std::string& name : *names) {
+    if (!IsManifestName(name)) continue;
+    const std::string file = (directory / name).string();
+    const Result<std::vector<std::string>> documents = ReadDocuments(file);
+    if (!documents.ok()) return documents.error();
+    for (const std::string& json : *documents) {
+      const Result<Done> added = AddPart(json, file, parts);
+      if (!added.ok()) return added.error();
+    }
+  }
+  if (!parts.description) {
+    return BadFleet(directory.string() + ": no description of the node",
+                    "add the output of alignctl topology -o json, made on that node");
+  }
+  FleetNode node{directory.filename().string(),
+                 *std::move(parts.description),
+                 parts.config.value_or(config),
+                 {},
+                 {}};
+  node.input.object = std::move(parts.object);
+  const Result<Done> read = ReadStateFiles(directory, node);
+  if (!read.ok()) return read.error();
+  Result<std::vector<placement::PlannedPod>> pods =
+      placement::ExpandPods(parts.running, std::nullopt);
+  if (!pods.ok()) return host::ContentError(pods.error(), directory);
+  node.running = *std::move(pods);
+  return node;
+}
+
+Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& config,
+                                 std::vector<FleetNode>& nodes) {
+  const Result<std::vector<std::string>> names = host::ListDirectory(directory);
+  if (!names.ok()) return names.error();
+  const size_t before = nodes.size();
+  for (const std::string& name : *names) {
+    const fs::path path = directory / name;
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) {
+      if (name.starts_with('.')) continue;
+      Result<FleetNode> node = ReadNodeDirectory(path, config);
+      if (!node.ok()) return node.error();
+      nodes.push_back(*std::move(node));
+    } else if (IsManifestName(name)) {
+      const Result<Done> added = AddNodesOfFile(path.string(), config, nodes);
+      if (!added.ok()) return added;
+    }
+  }
+  if (nodes.size() > before) return Done{};
+  return BadFleet(directory.string() + ": has no node",
+                  "name a directory with descriptions of nodes, or with a directory for each node");
+}
+
+Result<std::string> ReadSharedConfig(const std::string& file) {
+  if (file.empty()) return std::string();
+  const Result<std::string> text = host::ReadFileOrPipe(file);
+  if (!text.ok()) return text.error();
+  Result<std::string> json = host::YamlToJson(*text);
+  if (!json.ok()) return host::ContentError(json.error(), file);
+  if (*json == "null") return BadFleet(file + ": is empty", "name a KubeletConfiguration");
+  return json;
+}
+
+Result<Done> Complete(const std::vector<std::string>& devices, FleetNode& node) {
+  for (const std::string& text : devices) {
+    auto parsed = placement::ParseDevices(text);
+    if (!parsed.ok()) return parsed.error();
+    const Result<Done> added =
+        placement::AddDevices(parsed->first, std::move(parsed->second), node.input);
+    if (!added.ok()) return added.error().In("node " + node.name);
+  }
+  return placement::UseFiles(node);
+}
+
+}  // namespace
+
+Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
+  if (sources.nodes.empty()) {
+    return BadFleet("no nodes are named", "name files or directories with --nodes");
+  }
+  const Result<std::string> config = ReadSharedConfig(sources.config);
+  if (!config.ok()) return config.error();
+  std::vector<FleetNode> nodes;
+  for (const std::string& path : sources.nodes) {
+    std::error_code ignored;
+    const bool is_directory = path != kStream && fs::is_directory(path, ignored);
+    const Result<Done> added = is_directory ? AddNodesOfDirectory(path, *config, nodes)
+                                            : AddNodesOfFile(path, *config, nodes);
+    if (!added.ok()) return added.error();
+  }
+  for (FleetNode& node : nodes) {
+    const Result<Done> completed = Complete(sources.devices, node);
+    if (!completed.ok()) return completed.error();
+  }
+  return nodes;
+}
+
+}  // namespace alignd::cli

@@ -1,0 +1,27 @@
+// The nodes that `alignctl fit` plans with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/placement/fleet_node.h"
+
+namespace alignd::cli {
+
+struct FleetSources {
+  std::vector<std::string> nodes;    // files, directories, "-" for standard input
+  std::string config;                // of nodes that have none; empty: none
+  std::vector<std::string> devices;  // of all nodes, as placement::ParseDevices
+};
+
+// All nodes, in the order of the names of files and directories.
+// - A file has descriptions of nodes, or nodes with all their parts (placement::ReadFleetNode). A
+//   description is named after its file.
+// - A directory in a directory is one node, named after it. Its files are recognized by their
+//   content: a description, a KubeletConfiguration, a Node object, manifests of pods that run. State
+//   files have the kubelet's names.
+// Errors: what is wrong with an input.
+Result<std::vector<placement::FleetNode>> ReadFleet(const FleetSources& sources);
+
+}  // namespace alignd::cli

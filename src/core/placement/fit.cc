@@ -1,0 +1,221 @@
+#include "alignd/placement/fit.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "alignd/admission/explanation.h"
+
+namespace alignd::placement {
+namespace {
+
+// Of generated names, as in expand.cc.
+constexpr std::string_view kSuffixCharacters = "bcdfghjklmnpqrstvwxz2456789";
+
+bool IsLike(PlannedPod a, const PlannedPod& b) {
+  a.pod.uid = b.pod.uid;
+  a.pod.name = b.pod.name;
+  return a == b;
+}
+
+// The name before a generated suffix: "web" of "web-x7k2b"; empty if there is none.
+std::string GeneratedBase(const std::string& name) {
+  constexpr size_t kEnd = 6;  // with the hyphen
+  if (name.size() <= kEnd || name[name.size() - kEnd] != '-') return "";
+  const size_t base = name.size() - kEnd;
+  if (name.find_first_not_of(kSuffixCharacters, base + 1) != std::string::npos) return "";
+  return name.substr(0, base);
+}
+
+// Whether both belong to one entry: replicas of one object, or of one Pod with --replicas.
+bool IsReplicaOf(const PlannedPod& first, const PlannedPod& pod) {
+  if (!IsLike(first, pod)) return false;
+  if (!first.owner.empty()) return true;
+  const std::string base = GeneratedBase(first.pod.name);
+  return !base.empty() && base == GeneratedBase(pod.pod.name);
+}
+
+std::string MessageOf(const Fleet& fleet, size_t node, const PlannedPod& pod) {
+  const Verdict verdict = fleet.Ask(node, pod);
+  if (!verdict.refusal) return "";
+  const bool is_kubelet = verdict.admission && verdict.admission->refusal;
+  if (!is_kubelet) return verdict.refusal->message;
+  const PlannedNode& planned = fleet.StateOf(node);
+  return admission::Explain(planned.node(), planned.state(), pod.pod, *verdict.refusal).message;
+}
+
+std::vector<RefusingNodes> RefusalsOf(Fleet& fleet, const PlannedPod& pod) {
+  std::vector<RefusingNodes> all;
+  for (AnswerGroup& group : fleet.OtherNodes(pod)) {
+    std::string example = MessageOf(fleet, group.nodes.front(), pod);
+    all.push_back({std::move(group), std::move(example)});
+  }
+  return all;
+}
+
+void DescribeFirst(Fleet& fleet, FitEntry& entry) {
+  entry.fitting = fleet.FittingNodes(entry.pod);
+  entry.others = RefusalsOf(fleet, entry.pod);
+  if (entry.fitting.empty()) return;
+  const size_t best = entry.fitting.front().node;
+  const Verdict verdict = fleet.Ask(best, entry.pod);
+  entry.first = PlacementsOf(fleet.StateOf(best), verdict);
+  entry.not_considered = fleet.StateOf(best).NotConsidered(entry.pod);
+}
+
+FitEntry NewEntry(const PlannedPod& pod) {
+  FitEntry entry;
+  entry.pod = pod;
+  const std::string base = GeneratedBase(pod.pod.name);
+  entry.name = pod.owner.empty()
+                   ? "Pod " + pod.pod.name_space + "/" + (base.empty() ? pod.pod.name : base)
+                   : pod.owner;
+  return entry;
+}
+
+// Places the pods of one entry, as long as they fit.
+class Replicas {
+ public:
+  Replicas(Fleet& fleet, FitEntry& entry) : fleet_(fleet), entry_(entry) {
+    DescribeFirst(fleet_, entry_);
+  }
+  ~Replicas() { entry_.placed_on.assign(placed_on_.begin(), placed_on_.end()); }
+  Replicas(const Replicas&) = delete;
+  Replicas& operator=(const Replicas&) = delete;
+
+  bool Place(const PlannedPod& pod) {
+    const std::optional<size_t> node = fleet_.Place(pod);
+    if (node) {
+      ++entry_.placed;
+      ++placed_on_[*node];
+    } else if (entry_.rest.empty()) {
+      entry_.rest = entry_.placed == 0 ? entry_.others : RefusalsOf(fleet_, pod);
+    }
+    return node.has_value();
+  }
+
+ private:
+  Fleet& fleet_;
+  FitEntry& entry_;
+  std::map<size_t, int64_t> placed_on_;
+};
+
+FitEntry FillWith(Fleet& fleet, const PlannedPod& pod) {
+  FitEntry entry = NewEntry(pod);
+  entry.is_fill = true;
+  Replicas replicas(fleet, entry);
+  PlannedPod next = pod;
+  while (replicas.Place(next)) {
+    if (entry.placed == kMaxFill) {
+      entry.is_limited = true;
+      break;
+    }
+    next.pod.name = pod.pod.name + "-" + std::to_string(entry.placed);
+    next.pod.uid = next.pod.name_space + "/" + next.pod.name;
+  }
+  return entry;
+}
+
+void Count(FitReport& report) {
+  for (const FitEntry& entry : report.entries) {
+    report.admitted += entry.placed;
+    report.pods += entry.is_fill ? std::max<int64_t>(entry.placed, 1) : entry.replicas;
+  }
+}
+
+}  // namespace
+
+Placements PlacementsOf(const PlannedNode& node, const Verdict& verdict) {
+  Placements placements;
+  if (verdict.outcome != Outcome::kFits || !verdict.admission) return placements;
+  const Machine& machine = node.node().machine;
+  for (const auto& [container, assignment] : verdict.admission->assignments) {
+    placements[container] = {assignment, machine.NumaIds(machine.NumaOf(assignment.exclusive))};
+  }
+  return placements;
+}
+
+bool FitReport::is_complete() const {
+  return std::ranges::all_of(entries, [](const FitEntry& entry) { return entry.is_complete(); });
+}
+
+FitReport Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fill) {
+  FitReport report;
+  for (size_t i = 0; i < pods.size();) {
+    if (fill && !pods[i].owner.starts_with("DaemonSet ")) {
+      report.entries.push_back(FillWith(fleet, pods[i++]));
+      continue;
+    }
+    const PlannedPod& first = pods[i];
+    FitEntry entry = NewEntry(first);
+    {
+      Replicas replicas(fleet, entry);
+      for (; i < pods.size() && (entry.replicas == 0 || IsReplicaOf(first, pods[i])); ++i) {
+        ++entry.replicas;
+        replicas.Place(pods[i]);
+      }
+    }
+    report.entries.push_back(std::move(entry));
+  }
+  Count(report);
+  return report;
+}
+
+Result<Comparison> Compare(const std::vector<FleetNode>& nodes, const ConfigChange& change,
+                           ScoreStrategy strategy, const std::vector<PlannedPod>& pods, bool fill,
+                           const ForEach& for_each) {
+  Comparison comparison;
+  comparison.change = change;
+  std::vector<FleetNode> changed;
+  std::vector<LeftOut> left_out;
+  for (FleetNode node : nodes) {
+    const Result<Done> applied = Apply(change, node);
+    if (applied.ok()) {
+      changed.push_back(std::move(node));
+    } else {
+      left_out.push_back({node.name, applied.error()});
+    }
+  }
+  if (changed.empty() && !left_out.empty()) return left_out.front().error;
+  Result<Fleet> fleet = Fleet::Make(changed, strategy, for_each, &left_out);
+  if (!fleet.ok()) return fleet.error();
+  std::map<std::string, std::vector<std::string>> reasons;
+  for (const LeftOut& out : left_out) {
+    std::string text = out.error.Text();
+    const std::string place = "node " + out.node + ": ";
+    if (text.starts_with(place)) text.erase(0, place.size());
+    reasons[text].push_back(out.node);
+  }
+  comparison.left_out.assign(reasons.begin(), reasons.end());
+  comparison.nodes = fleet->size();
+  comparison.report = Fit(*fleet, pods, fill);
+  return comparison;
+}
+
+Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vector<PlannedPod>& pods,
+                           const FitOptions& options, const ForEach& for_each) {
+  Result<Fleet> fleet = Fleet::Make(nodes, options.strategy, for_each);
+  if (!fleet.ok()) return fleet.error();
+  FitResult result;
+  result.score = ToString(options.strategy);
+  std::map<std::string, size_t> notes;
+  for (size_t node = 0; node < fleet->size(); ++node) {
+    result.nodes.push_back(fleet->NameOf(node));
+    for (const std::string& note : fleet->StateOf(node).notes()) ++notes[note];
+  }
+  result.notes.assign(notes.begin(), notes.end());
+  result.report = Fit(*fleet, pods, options.fill);
+  for (const ConfigChange& change : options.changes) {
+    Result<Comparison> comparison =
+        Compare(nodes, change, options.strategy, pods, options.fill, for_each);
+    if (!comparison.ok()) {
+      return comparison.error().In("--compare " + change.key + "=" + change.value);
+    }
+    result.comparisons.push_back(*std::move(comparison));
+  }
+  return result;
+}
+
+}  // namespace alignd::placement

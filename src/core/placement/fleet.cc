@@ -1,0 +1,214 @@
+#include "alignd/placement/fleet.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "alignd/machine/node_json.h"
+
+namespace alignd::placement {
+namespace {
+
+// More kinds of pods are seldom; the answers about older ones are asked for again.
+constexpr size_t kMaxShapes = 64;
+
+constexpr char kAlreadyThere[] = "AlreadyExists: a node of the fleet has a pod of that name or UID";
+
+PlannedPod WithoutNames(PlannedPod pod) {
+  pod.pod.uid.clear();
+  pod.pod.name.clear();
+  pod.owner.clear();
+  return pod;
+}
+
+// Equal nodes have equal texts. Nodes with one text may differ.
+std::string RoughKeyOf(const FleetNode& node) {
+  return MachineToNodeJson(node.input.description.machine) + node.config +
+         node.files.cpu_manager_state + node.files.memory_manager_state +
+         node.files.device_checkpoint;
+}
+
+bool IsAlike(const FleetNode& a, const FleetNode& b) {
+  return a.input == b.input && a.config == b.config && a.files == b.files && a.running == b.running;
+}
+
+}  // namespace
+
+void ForEachInTurn(size_t count, const std::function<void(size_t)>& work) {
+  for (size_t i = 0; i < count; ++i) work(i);
+}
+
+Result<Fleet> Fleet::Make(const std::vector<FleetNode>& nodes, ScoreStrategy strategy,
+                          ForEach for_each, std::vector<LeftOut>* left_out) {
+  Fleet fleet(strategy, std::move(for_each));
+  const Result<Done> added = fleet.AddNodes(nodes, left_out);
+  if (!added.ok()) return added.error();
+  return fleet;
+}
+
+Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<LeftOut>* left_out) {
+  if (nodes.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "the fleet has no node", "name nodes"};
+  }
+  struct Kind {
+    const FleetNode* first = nullptr;
+    std::shared_ptr<State> state;
+  };
+  std::map<std::string, std::vector<Kind>> kinds;
+  std::set<std::string> names;
+  for (const FleetNode& node : nodes) {
+    if (!names.insert(node.name).second) {
+      return Error{ErrorCode::kInvalidArgument, "two nodes are named " + node.name,
+                   "give each node once, with a name of its own"};
+    }
+    std::vector<Kind>& similar = kinds[RoughKeyOf(node)];
+    const auto alike = std::ranges::find_if(
+        similar, [&node](const Kind& kind) { return IsAlike(*kind.first, node); });
+    if (alike != similar.end()) {
+      alike->state->is_shared = true;
+      states_.push_back(alike->state);
+      names_.push_back(node.name);
+      continue;
+    }
+    Result<PlannedNode> planned = MakePlannedNode(node);
+    if (!planned.ok() && left_out == nullptr) return planned.error();
+    if (!planned.ok()) {
+      left_out->push_back({node.name, planned.error()});
+      continue;
+    }
+    names_.push_back(node.name);
+    for (std::string& pod : planned->KnownPods()) known_pods_.insert(std::move(pod));
+    similar.push_back({&node, std::make_shared<State>(*std::move(planned))});
+    states_.push_back(similar.back().state);
+  }
+  return Done{};
+}
+
+bool Fleet::Knows(const PlannedPod& pod) const {
+  return known_pods_.contains(pod.pod.uid) ||
+         known_pods_.contains(pod.pod.name_space + "/" + pod.pod.name);
+}
+
+Fleet::Answer Fleet::AnswerOf(const State& state, const PlannedPod& pod) const {
+  Verdict verdict = state.node.Ask(pod);
+  Answer answer{verdict.outcome, verdict.stage, std::move(verdict.cause), 0};
+  if (verdict.outcome == Outcome::kFits) {
+    answer.score = Score(strategy_, state.node, pod.pod, verdict);
+  }
+  return answer;
+}
+
+Fleet::Shape& Fleet::Asked(const PlannedPod& pod) {
+  PlannedPod nameless = WithoutNames(pod);
+  auto found = std::ranges::find_if(
+      shapes_, [&nameless](const auto& shape) { return shape->pod == nameless; });
+  if (found == shapes_.end()) {
+    if (shapes_.size() == kMaxShapes) shapes_.erase(shapes_.begin());
+    shapes_.push_back(std::make_unique<Shape>());
+    shapes_.back()->pod = std::move(nameless);
+    found = shapes_.end() - 1;
+  }
+  Shape& shape = **found;
+  if (shape.is_current) return shape;
+  std::vector<std::pair<const StatePointer, Answer>*> missing;
+  for (const StatePointer& state : states_) {
+    const auto [answer, is_new] = shape.answers.try_emplace(state);
+    if (is_new) missing.push_back(&*answer);
+  }
+  for_each_(missing.size(),
+            [&](size_t i) { missing[i]->second = AnswerOf(*missing[i]->first, shape.pod); });
+  shape.fitting.clear();
+  for (size_t node = 0; node < states_.size(); ++node) {
+    const Answer& answer = shape.answers.at(states_[node]);
+    if (answer.outcome == Outcome::kFits) shape.fitting.emplace(-answer.score, node);
+  }
+  shape.is_current = true;
+  return shape;
+}
+
+std::vector<Fleet::Fitting> Fleet::FittingNodes(const PlannedPod& pod) {
+  std::vector<Fitting> fitting;
+  if (Knows(pod)) return fitting;
+  for (const auto& [score, node] : Asked(pod).fitting) fitting.push_back({node, -score});
+  return fitting;
+}
+
+std::vector<AnswerGroup> Fleet::OtherNodes(const PlannedPod& pod) {
+  std::vector<AnswerGroup> groups;
+  if (Knows(pod)) {
+    groups.push_back({Outcome::kRefused, Stage::kValidation, kAlreadyThere, {}});
+    for (size_t node = 0; node < size(); ++node) groups[0].nodes.push_back(node);
+    return groups;
+  }
+  const Shape& shape = Asked(pod);
+  std::map<std::tuple<Outcome, Stage, std::string>, std::vector<size_t>> nodes;
+  for (size_t node = 0; node < size(); ++node) {
+    const Answer& answer = shape.answers.at(states_[node]);
+    if (answer.outcome == Outcome::kFits) continue;
+    nodes[{answer.outcome, answer.stage, answer.cause}].push_back(node);
+  }
+  for (auto& [key, members] : nodes) {
+    groups.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), std::move(members)});
+  }
+  std::ranges::stable_sort(groups, [](const AnswerGroup& a, const AnswerGroup& b) {
+    return a.nodes.size() > b.nodes.size();
+  });
+  return groups;
+}
+
+Fleet::StatePointer Fleet::After(Shape& shape, const StatePointer& state, const PlannedPod& pod) {
+  if (state->is_shared) {
+    const auto known = shape.after.find(state);
+    if (known != shape.after.end()) return known->second;
+  }
+  auto after = std::make_shared<State>(state->node);
+  after->is_shared = state->is_shared;
+  after->node.Place(pod);
+  if (state->is_shared) shape.after.emplace(state, after);
+  return after;
+}
+
+void Fleet::Move(size_t node, Shape& shape, const PlannedPod& pod) {
+  const StatePointer before = states_[node];
+  states_[node] = After(shape, before, pod);
+  for (const auto& other : shapes_) other->is_current = other->is_current && &*other == &shape;
+  // The shape stays current, so that a replica costs one node and not all.
+  shape.fitting.erase({-shape.answers.at(before).score, node});
+  const auto [answer, is_new] = shape.answers.try_emplace(states_[node]);
+  if (is_new) answer->second = AnswerOf(*states_[node], shape.pod);
+  if (answer->second.outcome == Outcome::kFits) {
+    shape.fitting.emplace(-answer->second.score, node);
+  }
+  if (before->is_shared) return;
+  // No node will have that state again.
+  for (const auto& other : shapes_) other->answers.erase(before);
+}
+
+std::optional<size_t> Fleet::Place(const PlannedPod& pod) {
+  if (Knows(pod)) return std::nullopt;
+  Shape& shape = Asked(pod);
+  if (!shape.fitting.empty()) {
+    const size_t best = shape.fitting.begin()->second;
+    Move(best, shape, pod);
+    known_pods_.insert(pod.pod.uid);
+    known_pods_.insert(pod.pod.name_space + "/" + pod.pod.name);
+    return best;
+  }
+  std::vector<size_t> undecided;
+  for (size_t node = 0; node < size(); ++node) {
+    if (shape.answers.at(states_[node]).outcome == Outcome::kUndecided) undecided.push_back(node);
+  }
+  for (const size_t node : undecided) Move(node, shape, pod);
+  return std::nullopt;
+}
+
+Verdict Fleet::Ask(size_t node, const PlannedPod& pod) const {
+  if (!Knows(pod)) return states_[node]->node.Ask(pod);
+  const std::string text = kAlreadyThere;
+  const size_t colon = text.find(": ");
+  return {Outcome::kRefused, Stage::kValidation,
+          Refusal{text.substr(0, colon), text.substr(colon + 2)}, std::nullopt, text};
+}
+
+const PlannedNode& Fleet::StateOf(size_t node) const { return states_[node]->node; }
+
+}  // namespace alignd::placement

@@ -1,0 +1,179 @@
+#include "alignd/placement/fleet_node.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "core/json/json_view.h"
+#include "core/placement/faults.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+
+Error BadNode(std::string message, std::string remedy) {
+  return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
+}
+
+Result<Done> CheckFleetMembers(const View& top) {
+  constexpr auto kMembers = std::to_array<std::string_view>(
+      {"config", "devices", "files", "name", "node", "object", "running"});
+  constexpr auto kFiles = std::to_array<std::string_view>(
+      {"cpu_manager_state", "kubelet_internal_checkpoint", "memory_manager_state"});
+  Faults faults;
+  CheckFields(top, kMembers, faults);
+  if (const auto files = ObjectIn(top, "files", faults)) CheckFields(*files, kFiles, faults);
+  if (faults.empty()) return Done{};
+  return BadNode(faults.texts().front(), "name the members as docs/planning.md does");
+}
+
+Result<Done> ReadNodeParts(const View& top, FleetNode& node) {
+  const Result<View> description = top.Require("node");
+  if (!description.ok()) return description.error();
+  Result<NodeInput> input = ReadNodeInput(description->value().dump());
+  if (!input.ok()) return input.error().In("node");
+  node.input = *std::move(input);
+  const Result<std::optional<View>> object = top.Find("object");
+  if (!object.ok()) return object.error();
+  if (*object) {
+    Result<NodeObject> read = ReadNodeObject((*object)->value().dump());
+    if (!read.ok()) return read.error().In("object");
+    node.input.object = *std::move(read);
+  }
+  const Result<std::optional<View>> list = top.Find("devices");
+  if (!list.ok()) return list.error();
+  if (!*list) return Done{};
+  const Result<std::vector<View>> elements = (*list)->Elements();
+  if (!elements.ok()) return elements.error();
+  for (const View& element : *elements) {
+    const Result<std::string> text = element.String();
+    if (!text.ok()) return text.error();
+    auto devices = ParseDevices(*text);
+    if (!devices.ok()) return devices.error();
+    const Result<Done> added = AddDevices(devices->first, std::move(devices->second), node.input);
+    if (!added.ok()) return added;
+  }
+  return Done{};
+}
+
+Result<Done> ReadRunning(const View& top, FleetNode& node) {
+  Faults faults;
+  Manifests manifests;
+  for (const View& element : ListIn(top, "running", faults)) {
+    const Result<Done> read = ReadManifest(element.value().dump(), element.path(), manifests);
+    if (!read.ok()) return read.error().In(element.path());
+  }
+  if (!faults.empty()) return BadNode(faults.texts().front(), "write `running` as a list of pods");
+  Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
+  if (!pods.ok()) return pods.error().In("running");
+  node.running = *std::move(pods);
+  return Done{};
+}
+
+Result<Done> ReadFiles(const View& top, FleetNode& node) {
+  Faults faults;
+  const auto files = ObjectIn(top, "files", faults);
+  if (files) {
+    NodeFiles& read = node.files;
+    read.cpu_manager_state = StringIn(*files, "cpu_manager_state", faults).value_or("");
+    read.memory_manager_state = StringIn(*files, "memory_manager_state", faults).value_or("");
+    read.device_checkpoint = StringIn(*files, "kubelet_internal_checkpoint", faults).value_or("");
+  }
+  if (!faults.empty()) return BadNode(faults.texts().front(), "give each file as one text");
+  return Done{};
+}
+
+// With one of the files, the others that the node's managers write are needed.
+Result<Done> CheckFiles(const FleetNode& node, const KubeletConfig& config) {
+  const NodeFiles& files = node.files;
+  if (files == NodeFiles{}) return Done{};
+  const bool wants_cpu = config.cpu_manager_policy != CpuManagerPolicy::kNone;
+  const bool wants_memory = config.memory_manager_policy != MemoryManagerPolicy::kNone;
+  std::string missing;
+  if (wants_cpu && files.cpu_manager_state.empty()) missing = "cpu_manager_state";
+  if (wants_memory && files.memory_manager_state.empty()) missing = "memory_manager_state";
+  if (missing.empty()) return Done{};
+  return BadNode("node " + node.name + " has state files, but no " + missing,
+                 "add it: without it, what containers are assigned is not known");
+}
+
+}  // namespace
+
+bool IsFleetNode(std::string_view text) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  return parsed.ok() && parsed->is_object() && parsed->contains("node");
+}
+
+Result<FleetNode> ReadFleetNode(std::string_view text, const std::string& config) {
+  // Of a member that is there twice, one would be ignored.
+  const Result<nlohmann::ordered_json> ordered = json::ParseOrdered(text);
+  if (!ordered.ok()) return ordered.error();
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  const View top(*parsed, "");
+  const Result<View> name_view = top.Require("name");
+  if (!name_view.ok()) return name_view.error();
+  const Result<std::string> name = name_view->String();
+  if (!name.ok()) return name.error();
+  FleetNode node;
+  node.name = *name;
+  Result<Done> read = CheckFleetMembers(top);
+  if (read.ok()) read = ReadNodeParts(top, node);
+  if (read.ok()) read = ReadRunning(top, node);
+  if (read.ok()) read = ReadFiles(top, node);
+  if (!read.ok()) return read.error().In("node " + node.name);
+  const Result<std::optional<View>> own = top.Find("config");
+  if (!own.ok()) return own.error();
+  node.config = *own ? (*own)->value().dump() : config;
+  return node;
+}
+
+Result<Done> UseFiles(FleetNode& node) {
+  const NodeFiles& files = node.files;
+  if (!files.device_checkpoint.empty()) {
+    const auto parsed = checkpoint::ParseDeviceCheckpoint(files.device_checkpoint);
+    if (!parsed.ok()) {
+      return parsed.error().In("node " + node.name + ": kubelet_internal_checkpoint");
+    }
+    const Result<Done> added = AddCheckpointDevices(*parsed, node.input);
+    if (!added.ok()) return added.error().In("node " + node.name);
+  }
+  if (files.cpu_manager_state.empty() && files.memory_manager_state.empty()) return Done{};
+  if (files.device_checkpoint.empty() && !node.input.description.devices.empty()) {
+    return BadNode("node " + node.name + ": no kubelet_internal_checkpoint, and it has devices",
+                   "add the checkpoint: without it, allocated devices are not known");
+  }
+  if (node.running.empty()) {
+    node.input.notes.emplace_back(
+        "the state files do not have pods of the shared pool, nor what pods request beyond "
+        "exclusive CPUs, pinned memory and devices; add the pods that run for them");
+  }
+  return Done{};
+}
+
+Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node) {
+  const std::string place = "node " + fleet_node.name;
+  if (fleet_node.config.empty()) {
+    return BadNode(place + " has no KubeletConfiguration",
+                   "add one to the node, or give one for all nodes with --config");
+  }
+  const Result<KubeletConfig> config = ParseKubeletConfig(fleet_node.config);
+  if (!config.ok()) return config.error().In(place + ": KubeletConfiguration");
+  const Result<Done> checked = CheckFiles(fleet_node, *config);
+  if (!checked.ok()) return checked.error();
+  const Result<int64_t> pod_limit =
+      PodLimitOf(fleet_node.config, fleet_node.input.description.machine.cpus().Count());
+  if (!pod_limit.ok()) return pod_limit.error().In(place + ": KubeletConfiguration");
+  Result<PlannedNode> node =
+      PlannedNode::Make(fleet_node.input, *config, *pod_limit, fleet_node.files);
+  if (!node.ok()) return node.error().In(place);
+  for (const PlannedPod& pod : fleet_node.running) {
+    const Result<Done> added = node->AddRunning(pod);
+    if (!added.ok()) return added.error().In(place);
+  }
+  return node;
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,161 @@
+// Random pods on random fleets: each node answers as a node alone does, on which the same pods are
+// placed one after the other; and as the daemon's admission.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/placement/fit.h"
+#include "core/crowded_node.h"
+#include "core/random_planned.h"
+
+namespace alignd::placement {
+namespace {
+
+std::string ConfigText(const KubeletConfig& config) {
+  std::string text =
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":")" + config.reserved_system_cpus +
+      R"(","memoryManagerPolicy":"Static","evictionHard":{"memory.available":"100Mi"},)"
+      R"("systemReserved":{"memory":"412Mi"},"reservedMemory":[{"numaNode":0,)"
+      R"("limits":{"memory":"512Mi"}}],"topologyManagerPolicy":")";
+  text += std::string(ToString(config.topology_manager_policy)) + R"(","topologyManagerScope":")" +
+          std::string(ToString(config.topology_manager_scope)) + R"(","maxPods":6)";
+  if (!config.topology_manager_policy_options.empty()) {
+    text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
+  }
+  return text + "}";
+}
+
+FleetNode RandomFleetNode(const std::string& name, Random& random) {
+  FleetNode node;
+  node.name = name;
+  node.input = {{admission::WithRandomMemory(RandomMachine(random), random), {}, {}},
+                std::nullopt,
+                {},
+                {},
+                {}};
+  node.input.description.devices["a.com/dev"] =
+      RandomDeviceList(node.input.description.machine, random);
+  if (random.OnceIn(10)) node.input.unlocated_devices["a.com/dev"] = "not known";
+  node.config = ConfigText(admission::RandomConfig(random));
+  if (random.OnceIn(2)) {
+    PlannedPod running;
+    running.pod = AppPod("running-" + name, {{"cpu", "1"}, {"memory", "1Gi"}});
+    node.running.push_back(running);
+  }
+  return node;
+}
+
+// Some nodes several times; only those that can start.
+std::vector<FleetNode> RandomFleet(Random& random) {
+  std::vector<FleetNode> nodes;
+  for (int kind = random.Number(1, 4); kind > 0; --kind) {
+    const FleetNode node = RandomFleetNode("n" + std::to_string(kind), random);
+    if (!MakePlannedNode(node).ok()) continue;  // NUMA node 0 can be too small
+    for (int copy = random.Number(1, 3); copy > 0; --copy) {
+      nodes.push_back(node);
+      nodes.back().name += "-" + std::to_string(copy);
+    }
+  }
+  return nodes;
+}
+
+// What one node alone answers, the score included.
+struct Truth {
+  Verdict verdict;
+  int64_t score = 0;
+};
+
+// Place on a copy, as `simulate` does it. Ask agrees with it, and with the daemon's core.
+Truth TruthOf(const PlannedNode& node, const PlannedPod& pod, ScoreStrategy strategy) {
+  PlannedNode copy = node;
+  Truth truth{copy.Place(pod), 0};
+  const Verdict asked = node.Ask(pod);
+  EXPECT_EQ(asked.outcome, truth.verdict.outcome);
+  EXPECT_EQ(asked.stage, truth.verdict.stage);
+  EXPECT_EQ(asked.cause, truth.verdict.cause);
+  EXPECT_EQ(asked.refusal, truth.verdict.refusal);
+  EXPECT_EQ(PlacementsOf(node, asked), PlacementsOf(node, truth.verdict));
+  if (asked.admission) {
+    const admission::Admission daemon =
+        admission::Admit(node.node(), node.state(), pod.pod,
+                         [](const auto& query) { return std::optional(query.must_include); });
+    EXPECT_EQ(daemon.admitted(), truth.verdict.outcome == Outcome::kFits);
+  }
+  if (asked.outcome == Outcome::kFits) truth.score = Score(strategy, node, pod.pod, asked);
+  return truth;
+}
+
+TEST(FleetProperty, AnswersAsEachNodeAlone) {
+  Random random;
+  const int runs = Iterations(60);
+  int placed = 0;
+  std::map<Stage, int> refused;
+  for (int run = 0; run < runs; ++run) {
+    const std::vector<FleetNode> nodes = RandomFleet(random);
+    if (nodes.empty()) continue;
+    const ScoreStrategy strategy = random.OneOf(AllScoreStrategies());
+    Result<Fleet> fleet = Fleet::Make(nodes, strategy);
+    ASSERT_TRUE(fleet.ok()) << fleet.error().Text();
+    std::vector<PlannedNode> alone;
+    for (const FleetNode& node : nodes) alone.push_back(*MakePlannedNode(node));
+    PlannedPod pod;
+    for (int step = 0; step < 12; ++step) {
+      const std::string name = "pod-" + std::to_string(step);
+      const Machine& machine = nodes[0].input.description.machine;
+      // Often a replica of the pod before.
+      if (step == 0 || random.OnceIn(2)) pod = RandomPlanned(name, machine, random);
+      pod.pod.name = pod.pod.uid = name;
+      std::set<std::pair<int64_t, size_t>> fitting;  // minus the score, and the node
+      std::map<size_t, Verdict> others;
+      for (size_t i = 0; i < nodes.size(); ++i) {
+        Truth truth = TruthOf(alone[i], pod, strategy);
+        if (truth.verdict.outcome == Outcome::kFits) {
+          fitting.emplace(-truth.score, i);
+        } else {
+          ++refused[truth.verdict.stage];
+          others.emplace(i, std::move(truth.verdict));
+        }
+      }
+      std::set<std::pair<int64_t, size_t>> found;
+      for (const Fleet::Fitting& fit : fleet->FittingNodes(pod)) {
+        found.emplace(-fit.score, fit.node);
+      }
+      ASSERT_EQ(found, fitting) << "run " << run << " step " << step;
+      size_t count = 0;
+      for (const AnswerGroup& group : fleet->OtherNodes(pod)) {
+        for (const size_t node : group.nodes) {
+          ASSERT_TRUE(others.contains(node));
+          EXPECT_EQ(group.outcome, others.at(node).outcome);
+          EXPECT_EQ(group.stage, others.at(node).stage);
+          EXPECT_EQ(group.cause, others.at(node).cause);
+          ++count;
+        }
+      }
+      ASSERT_EQ(count, others.size());
+      const std::optional<size_t> node = fleet->Place(pod);
+      ASSERT_EQ(node.has_value(), !fitting.empty());
+      if (node) {
+        ++placed;
+        ASSERT_EQ(*node, fitting.begin()->second);
+        alone[*node].Place(pod);
+        continue;
+      }
+      for (const auto& [other, verdict] : others) {
+        if (verdict.outcome == Outcome::kUndecided) alone[other].Place(pod);
+      }
+    }
+  }
+  EXPECT_GT(placed, runs / 4);
+  EXPECT_GT(refused[Stage::kValidation], 0);
+  EXPECT_GT(refused[Stage::kScheduler], 0);
+  EXPECT_GT(refused[Stage::kKubelet], 0);
+}
+
+}  // namespace
+}  // namespace alignd::placement

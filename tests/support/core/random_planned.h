@@ -1,0 +1,47 @@
+// Random pods and devices for tests of planning.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "alignd/placement/manifest.h"
+#include "alignd/scenario/scenario.h"
+#include "core/crowded_node.h"
+
+namespace alignd::placement {
+
+// Requests of the shared pool and of exclusive CPUs, of devices that are there and of others.
+inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, Random& random) {
+  PlannedPod planned;
+  planned.pod = admission::RandomPod(uid, machine, 1, random);
+  if (random.OnceIn(2)) {
+    for (Container& container : planned.pod.containers) {
+      container.resources.limits.erase("cpu");
+      container.resources.requests["cpu"] =
+          Quantity::Parse(std::to_string(random.Number(0, 4000)) + "m").value();
+    }
+    planned.pod.stated_qos.reset();
+  }
+  if (random.OnceIn(4)) planned.overhead = Amounts({{"cpu", "750m"}, {"memory", "512Mi"}});
+  if (random.OnceIn(6)) {
+    planned.pod.containers[0].resources.requests["b.com/dev"] = Quantity(1);
+    planned.pod.containers[0].resources.limits["b.com/dev"] = Quantity(1);
+  }
+  if (random.OnceIn(60)) planned.undecided = {"claims"};
+  if (random.OnceIn(20)) planned.faults = {"spec.x: unknown field"};
+  return planned;
+}
+
+inline scenario::DeviceList RandomDeviceList(const Machine& machine, Random& random) {
+  scenario::DeviceList devices;
+  for (int i = random.Number(0, 6); i > 0; --i) {
+    devicemanager::Device device;
+    if (!random.OnceIn(5)) {
+      device.numa = {machine.NumaId(random.Number(0, machine.numa_count() - 1))};
+    }
+    devices.emplace_back("dev-" + std::to_string(i), std::move(device));
+  }
+  return devices;
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,228 @@
+// `alignctl fit`: which nodes it reads, what it says, and its exit status.
+#include "cli/fit_command.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "alignd/machine/node_json.h"
+#include "alignd/scenario/simulation.h"
+#include "cli/simulate_command.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+#include "edge/fake_tree.h"
+#include "edge/run_alignctl.h"
+
+namespace alignd::cli {
+namespace {
+
+using testing::FakeTree;
+using testing::Printed;
+
+constexpr const char* kFleetConfig =
+    "kind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: '0'\n"
+    "topologyManagerPolicy: single-numa-node\n";
+
+std::string PodText(const std::string& name, const std::string& limits) {
+  return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name +
+         "}\nspec:\n  containers:\n  - {name: app, image: i, resources: {limits: " + limits +
+         "}}\n";
+}
+
+std::string NodeText(const std::string& machine) { return MachineToNodeJson(MakeMachine(machine)); }
+
+// Runs `alignctl fit` on the files of a tree, in whose arguments @ is the tree's directory.
+class FitCommand : public ::testing::Test {
+ protected:
+  FitCommand() {
+    Put("config.yaml", kFleetConfig);
+    Put("pod.yaml", PodText("p", "{cpu: 20, memory: 1Gi}"));
+    Put("nodes/large.json", NodeText("socket:2 numa:1 core:20"));
+    Put("nodes/small.json", NodeText("socket:2 numa:1 core:10"));
+    Put("nodes/split.json", NodeText("socket:2 numa:1 core:11"));
+  }
+
+  void Put(const std::string& name, const std::string& text) { tree_.Write({name, text}); }
+
+  Printed Run(std::vector<std::string> arguments) {
+    for (std::string& argument : arguments) {
+      if (argument.starts_with('@')) argument.replace(0, 1, tree_.root().string() + "/");
+    }
+    return testing::RunAlignctl({AddFitCommand, AddSimulateCommand}, arguments);
+  }
+
+  Printed FitOn(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"fit", "-f", "@pod.yaml", "--config", "@config.yaml"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(arguments);
+  }
+
+  FakeTree tree_;
+};
+
+TEST_F(FitCommand, FindsTheNodeForTwentyCpus) {
+  const Printed printed = FitOn({"--nodes", "@nodes"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_TRUE(printed.out.starts_with(
+      "Pod default/p: 1 of 3 nodes can take it\n"
+      "  SCORE  NODE\n"
+      "  49     large\n"
+      "  1 node (small): refused by scheduler: Unschedulable: Insufficient cpu\n"
+      "    small: Insufficient cpu: 20 requested, 19 of 19 free\n"
+      "  1 node (split): refused by kubelet: TopologyAffinityError: Resources cannot be allocated "
+      "with Topology locality\n"
+      "    split: Resources cannot be allocated with Topology locality. Requested: app: 20 "
+      "exclusive CPUs. Free: NUMA node 0: 10 of 11 CPUs (1-10); "))
+      << printed.out;
+  EXPECT_TRUE(
+      printed.out.ends_with("  placed on large\n"
+                            "    app: CPUs 20-39 (NUMA node 1)\n"
+                            "3 nodes, score LeastAllocated: 1 of 1 admitted, 0 refused\n"))
+      << printed.out;
+}
+
+TEST_F(FitCommand, EndsWithOneIfAPodFitsNowhere) {
+  const Printed printed = FitOn({"--nodes", "@nodes/small.json", "--nodes", "@nodes/split.json"});
+  EXPECT_EQ(printed.status, 1) << printed.err;
+  EXPECT_TRUE(printed.out.starts_with("Pod default/p: 0 of 2 nodes can take it\n")) << printed.out;
+}
+
+TEST_F(FitCommand, PlacesReplicas) {
+  Put("pod.yaml", PodText("p", "{cpu: 9, memory: 1Gi}"));
+  Printed printed = FitOn({"--nodes", "@nodes", "--replicas", "9"});
+  EXPECT_EQ(printed.status, 1) << printed.err;
+  EXPECT_NE(
+      printed.out.find("Pod default/p: 8 of 9 pods placed; at first, 3 of 3 nodes can take one\n"),
+      std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find("  one more fits on no node:\n"), std::string::npos) << printed.out;
+  printed = FitOn({"--nodes", "@nodes", "--replicas", "max"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("Pod default/p: 8 pods fit; at first, 3 of 3 nodes can take one\n"),
+            std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find("large (4)"), std::string::npos) << printed.out;
+}
+
+TEST_F(FitCommand, ComparesPolicies) {
+  const Printed printed = FitOn({"--nodes", "@nodes", "--compare", "policy=restricted,best-effort",
+                                 "--compare", "reserved-cpus=0,20"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("policy=restricted: 1 of 1 admitted, 0 refused\n"
+                             "policy=best-effort: 1 of 1 admitted, 0 refused\n"
+                             "reserved-cpus=0,20: 0 of 1 admitted, 1 refused\n"
+                             "  1 pod (Pod default/p): "),
+            std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find("1 node left out (small): "), std::string::npos) << printed.out;
+}
+
+TEST_F(FitCommand, WritesDataAndAllNodes) {
+  Put("pod.yaml", PodText("p", "{cpu: 2, memory: 1Gi}"));
+  const Printed printed = FitOn({"--nodes", "@nodes", "-o", "json", "--score", "MostAllocated"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  const nlohmann::json json = nlohmann::json::parse(printed.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << printed.out;
+  EXPECT_EQ(json["score"], "MostAllocated");
+  EXPECT_EQ(json["workloads"][0]["fitting"].size(), 3U);
+  EXPECT_EQ(json["workloads"][0]["fitting"][0]["node"], "small");
+  EXPECT_TRUE(FitOn({"--nodes", "@nodes", "-o", "yaml"}).out.starts_with("\"score\": "));
+}
+
+TEST_F(FitCommand, ReadsADirectoryForEachNode) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  auto simulation =
+      scenario::Simulation::Start({MakeMachine("socket:2 numa:1 core:20"), {}, {}}, config);
+  ASSERT_TRUE(simulation.ok());
+  simulation->Run(scenario::AdmitPod{AppPod("uid", {{"cpu", "15"}, {"memory", "1Gi"}})});
+  Put("fleet/w1/node.json", NodeText("socket:2 numa:1 core:20"));
+  Put("fleet/w1/config.yaml", std::string(kFleetConfig) + "maxPods: 5\n");
+  Put("fleet/w1/cpu_manager_state", simulation->CpuManagerState());
+  Put("fleet/w1/pods.yaml", PodText("r", "{cpu: 5, memory: 1Gi}"));
+  Put("fleet/w2/node.json", NodeText("socket:2 numa:1 core:20"));
+  Put("fleet/w2/object.yaml",
+      "kind: Node\nmetadata: {name: w2}\nspec: {taints: [{key: k, effect: NoSchedule}]}\n"
+      "status: {allocatable: {cpu: 39, memory: 99Gi, pods: 9}}\n");
+  Put("fleet/.hidden/readme", "");
+  Put("fleet/w3.json", NodeText("socket:2 numa:1 core:20"));
+  const Printed printed = FitOn({"--nodes", "@fleet"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("1 of 3 nodes can take it\n  SCORE  NODE\n  49     w3\n"),
+            std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find("w1: Insufficient cpu: 20 requested, 19 of 39 free"),
+            std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find("untolerated taint {k: }"), std::string::npos) << printed.out;
+}
+
+TEST_F(FitCommand, ReadsNodesWithAllPartsOneALine) {
+  const std::string node = NodeText("socket:2 numa:1 core:20");
+  Put("nodes.json", R"({"name":"a","node":)" + node + "}\n" + R"({"name":"b","node":)" + node +
+                        R"(,"devices":["a.com/d=1@0"]})" + "\n");
+  Put("pod.yaml", PodText("p", "{cpu: 1, memory: 1Gi, a.com/d: 1}"));
+  const Printed printed = FitOn({"--nodes", "@nodes.json"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("placed on b\n"), std::string::npos) << printed.out;
+  EXPECT_NE(FitOn({"--nodes", "@nodes.json", "--device", "a.com/e=1@0"}).out.find("placed on b"),
+            std::string::npos);
+}
+
+TEST_F(FitCommand, EndsWithTwoForBadInput) {
+  Put("nrt.yaml",
+      "apiVersion: topology.node.k8s.io/v1alpha2\nkind: NodeResourceTopology\n"
+      "metadata: {name: w}\n");
+  Put("object.yaml", "kind: Node\nstatus: {allocatable: {cpu: 1}}\n");
+  Put("two.json", NodeText("core:2") + "\n" + NodeText("core:4") + "\n");
+  Put("none/readme", "");
+  Put("lonely/w1/config.yaml", kFleetConfig);
+  Put("double/w1/a.json", NodeText("core:2"));
+  Put("double/w1/b.json", NodeText("core:2"));
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string error;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{}, "--nodes"},
+           {{"--nodes", "@nrt.yaml"}, "a NodeResourceTopology object has amounts of NUMA nodes"},
+           {{"--nodes", "@object.yaml"}, "a Node object does not have the CPUs"},
+           {{"--nodes", "@two.json"}, "has several descriptions"},
+           {{"--nodes", "@none"}, "has no node"},
+           {{"--nodes", "@lonely"}, "no description of the node"},
+           {{"--nodes", "@double"}, "a second description of the node"},
+           {{"--nodes", "@absent"}, "absent"},
+           {{"--nodes", "@nodes", "--nodes", "@nodes"}, "two nodes are named large"},
+           {{"--nodes", "@nodes", "--replicas", "0"}, "--replicas 0: is not a number"},
+           {{"--nodes", "@nodes", "--replicas", "many"}, "--replicas many: is not a number"},
+           {{"--nodes", "@nodes", "--compare", "colour=red"}, "the keys are policy, scope"},
+           {{"--nodes", "@nodes", "--compare", "policy=strict"}, "--compare policy=strict"},
+           {{"--nodes", "@nodes", "--device", "gpu=1"}, "extended resource"},
+           {{"--nodes", "@nodes", "--score", "Best"}, "--score"}}) {
+    const Printed printed = FitOn(c.arguments);
+    EXPECT_EQ(printed.status, 2) << c.error << printed.out;
+    EXPECT_NE(printed.err.find(c.error), std::string::npos) << printed.err;
+  }
+  const Printed printed = Run({"fit", "-f", "@pod.yaml", "--nodes", "@nodes"});
+  EXPECT_EQ(printed.status, 2);
+  EXPECT_NE(printed.err.find("node large has no KubeletConfiguration"), std::string::npos)
+      << printed.err;
+}
+
+// The same pod on the same node gets the same CPUs.
+TEST_F(FitCommand, AgreesWithSimulate) {
+  const Printed simulated = Run({"simulate", "--node", "@nodes/large.json", "--config",
+                                 "@config.yaml", "-o", "json", "@pod.yaml"});
+  const Printed fitted = FitOn({"--nodes", "@nodes/large.json", "-o", "json"});
+  const auto one = nlohmann::json::parse(simulated.out, nullptr, false);
+  const auto other = nlohmann::json::parse(fitted.out, nullptr, false);
+  EXPECT_EQ(one["decisions"][0]["outcome"], "fits");
+  EXPECT_EQ(one["decisions"][0]["assignments"][0]["exclusive_cpus"],
+            other["workloads"][0]["assignments"]["app"]["exclusive_cpus"]);
+}
+
+}  // namespace
+}  // namespace alignd::cli

@@ -1,0 +1,176 @@
+// libalignd as its callers see it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "alignd/machine/node_json.h"
+#include "core/machine_builder.h"
+#include "library/alignd.h"
+
+namespace alignd {
+namespace {
+
+using nlohmann::json;
+
+std::string NodeJson(const std::string& name, const std::string& machine) {
+  return R"({"name":")" + name +
+         R"(","config":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+         R"("topologyManagerPolicy":"single-numa-node"},"node":)" +
+         MachineToNodeJson(MakeMachine(machine)) + "}";
+}
+
+std::string PodJson(const std::string& cpus) {
+  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[)"
+         R"({"name":"app","resources":{"limits":{"cpu":")" +
+         cpus + R"(","memory":"1Gi"}}}]}})";
+}
+
+struct Answered {
+  int status = 0;
+  json result;
+};
+
+Answered Take(int status, char* text) {
+  Answered answered{status, text == nullptr ? json() : json::parse(text, nullptr, false)};
+  alignd_free(text);
+  return answered;
+}
+
+Answered Simulated(const std::string& node, const std::string& pod) {
+  char* text = nullptr;
+  const int status = alignd_simulate(node.c_str(), pod.c_str(), &text);
+  return Take(status, text);
+}
+
+Answered Fitted(const std::string& nodes, const std::string& pods, const char* options = nullptr) {
+  char* text = nullptr;
+  const int status = alignd_fit(nodes.c_str(), pods.c_str(), options, &text);
+  return Take(status, text);
+}
+
+TEST(Library, HasAVersion) {
+  EXPECT_EQ(alignd_api_version(), static_cast<unsigned>(ALIGND_API_VERSION));
+  EXPECT_NE(std::string(alignd_version()), "");
+}
+
+TEST(Library, SimulatesOnePod) {
+  const std::string node = NodeJson("w", "socket:2 numa:1 core:20");
+  Answered answered = Simulated(node, PodJson("20"));
+  EXPECT_EQ(answered.status, ALIGND_OK);
+  EXPECT_EQ(answered.result["outcome"], "fits");
+  EXPECT_EQ(answered.result["assignments"]["app"]["exclusive_cpus"], "20-39");
+  EXPECT_EQ(answered.result["assignments"]["app"]["cpu_nodes"], json::array({1}));
+  answered = Simulated(node, PodJson("21"));
+  EXPECT_EQ(answered.status, ALIGND_OK);
+  EXPECT_EQ(answered.result["outcome"], "refused");
+  EXPECT_EQ(answered.result["stage"], "kubelet");
+  EXPECT_EQ(answered.result["reason"], "TopologyAffinityError");
+}
+
+TEST(Library, FindsNodes) {
+  const std::string nodes = "[" + NodeJson("a", "socket:2 numa:1 core:10") + "," +
+                            NodeJson("b", "socket:2 numa:1 core:20") + "]";
+  Answered answered = Fitted(nodes, PodJson("20"));
+  EXPECT_EQ(answered.status, ALIGND_OK);
+  EXPECT_EQ(answered.result["workloads"][0]["fitting"][0]["node"], "b");
+  answered =
+      Fitted(nodes, "[" + PodJson("9") + "]",
+             R"({"replicas":"max","score":"MostAllocated","compare":["policy=restricted"]})");
+  EXPECT_EQ(answered.status, ALIGND_OK);
+  EXPECT_EQ(answered.result["admitted"], 6);
+  EXPECT_EQ(answered.result["comparisons"][0]["admitted"], 6);
+  EXPECT_EQ(Fitted(nodes, PodJson("1"), R"({"replicas":3})").result["admitted"], 3);
+}
+
+TEST(Library, NamesCodeMessageAndRemedyOfErrors) {
+  const std::string node = NodeJson("w", "core:4");
+  const std::string nodes = "[" + node + "]";
+  std::vector<Answered> all = {Simulated("", PodJson("1")),
+                               Simulated(node, "{}"),
+                               Simulated(R"({"name":"w"})", PodJson("1")),
+                               Simulated(node, R"({"apiVersion":"v1","kind":"List","items":[]})"),
+                               Simulated(node, std::string(200, '[')),
+                               Fitted("{}", PodJson("1")),
+                               Fitted("[]", PodJson("1")),
+                               Fitted(nodes, "[]"),
+                               Fitted("[" + node + "," + node + "]", PodJson("1")),
+                               Fitted(nodes, PodJson("1"), "[]"),
+                               Fitted(nodes, PodJson("1"), R"({"replicas":0})"),
+                               Fitted(nodes, PodJson("1"), R"({"replicas":-1})"),
+                               Fitted(nodes, PodJson("1"), R"({"score":"Best"})"),
+                               Fitted(nodes, PodJson("1"), R"({"compare":"policy=none"})"),
+                               Fitted(nodes, PodJson("1"), R"({"compare":["a=b"]})"),
+                               Fitted(nodes, PodJson("1"), R"({"replica":1})")};
+  char* text = nullptr;
+  int status = alignd_simulate(nullptr, "{}", &text);
+  all.push_back(Take(status, text));
+  status = alignd_fit(nullptr, nullptr, nullptr, &text);
+  all.push_back(Take(status, text));
+  for (const Answered& answered : all) {
+    EXPECT_EQ(answered.status, ALIGND_ERROR) << answered.result;
+    EXPECT_NE(answered.result["error"]["message"], "");
+    EXPECT_NE(answered.result["error"]["remedy"], "") << answered.result;
+    EXPECT_EQ(answered.result["error"]["code"], "InvalidArgument");
+  }
+  EXPECT_EQ(alignd_simulate("{}", "{}", nullptr), ALIGND_ERROR);
+  alignd_free(nullptr);
+}
+
+TEST(Library, AnswersManyThreads) {
+  const std::string node = NodeJson("w", "socket:2 numa:1 core:20");
+  std::vector<int> fitting(4);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < fitting.size(); ++i) {
+      threads.emplace_back([&, i] {
+        for (int call = 0; call < 5; ++call) {
+          if (Simulated(node, PodJson("20")).result["outcome"] == "fits") ++fitting[i];
+        }
+      });
+    }
+  }
+  EXPECT_EQ(fitting, std::vector<int>(4, 5));
+}
+
+std::string OutputOf(const std::string& command) {
+  std::string text;
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return text;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  return pclose(pipe) == 0 ? text : "";
+}
+
+TEST(Library, ExportsItsFunctionsOnly) {
+  std::istringstream lines(OutputOf("nm -D --defined-only '" ALIGND_LIBRARY "'"));
+  std::set<std::string> names;
+  for (std::string address, type, name; lines >> address >> type >> name;) names.insert(name);
+  EXPECT_EQ(names, (std::set<std::string>{"alignd_api_version", "alignd_fit", "alignd_free",
+                                          "alignd_simulate", "alignd_version"}));
+}
+
+TEST(Library, HasAnExampleThatRuns) {
+  namespace fs = std::filesystem;
+  const fs::path directory =
+      fs::temp_directory_path() / ("alignd-library-" + std::to_string(getpid()));
+  fs::create_directories(directory);
+  std::ofstream(directory / "nodes") << "[" << NodeJson("w", "socket:2 numa:1 core:20") << "]";
+  std::ofstream(directory / "pods") << PodJson("20");
+  const std::string files =
+      "'" + (directory / "nodes").string() + "' '" + (directory / "pods").string() + "'";
+  const json result = json::parse(OutputOf("'" ALIGND_EXAMPLE "' " + files), nullptr, false);
+  EXPECT_EQ(result["admitted"], 1);
+  EXPECT_EQ(OutputOf("'" ALIGND_EXAMPLE "' " + files + " /dev/null"), "");
+  fs::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace alignd

@@ -1,0 +1,145 @@
+// The report of a fleet: entries, replicas, comparisons, and its JSON.
+#include "alignd/placement/fit.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+
+namespace alignd::placement {
+namespace {
+
+FleetNode FitNode(const std::string& name, const std::string& policy = "single-numa-node") {
+  FleetNode node;
+  node.name = name;
+  node.input = {{MakeMachine("socket:2 numa:1 core:10"), {}, {}}, {}, {}, {}, {}};
+  node.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+                R"("topologyManagerPolicy":")" +
+                policy + "\"}";
+  return node;
+}
+
+PlannedPod Replica(const std::string& owner, const std::string& name, const std::string& cpus) {
+  PlannedPod planned;
+  planned.owner = owner;
+  planned.pod = AppPod(name, {{"cpu", cpus}, {"memory", "1Gi"}});
+  return planned;
+}
+
+Result<FitResult> FitAll(const std::vector<FleetNode>& nodes, const std::vector<PlannedPod>& pods,
+                         FitOptions options = {}) {
+  return FitFleet(nodes, pods, options, ForEachInTurn);
+}
+
+TEST(Fit, PutsReplicasTogether) {
+  const std::string owner = "Deployment default/web";
+  const auto result = FitAll(
+      {FitNode("a"), FitNode("b")},
+      {Replica(owner, "web-1", "9"), Replica(owner, "web-2", "9"), Replica(owner, "web-3", "9"),
+       Replica(owner, "web-4", "9"), Replica(owner, "web-5", "9"), Replica("", "own", "1")});
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const std::vector<FitEntry>& entries = result->report.entries;
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].name, owner);
+  EXPECT_EQ(entries[0].replicas, 5);
+  EXPECT_EQ(entries[0].placed, 4);
+  EXPECT_EQ(entries[0].placed_on, (std::vector<std::pair<size_t, int64_t>>{{0, 2}, {1, 2}}));
+  EXPECT_EQ(entries[0].fitting.size(), 2U);
+  EXPECT_TRUE(entries[0].others.empty());
+  ASSERT_EQ(entries[0].rest.size(), 1U);
+  EXPECT_EQ(entries[0].rest[0].group.cause, "Unschedulable: Insufficient cpu");
+  EXPECT_EQ(entries[0].rest[0].example, "Insufficient cpu: 9 requested, 1 of 19 free");
+  EXPECT_EQ(entries[1].name, "Pod default/own");
+  EXPECT_EQ(entries[1].placed, 1);
+  EXPECT_EQ(result->report.pods, 6);
+  EXPECT_EQ(result->report.admitted, 5);
+  EXPECT_FALSE(result->report.is_complete());
+}
+
+TEST(Fit, FillsTheFleet) {
+  FitOptions options;
+  options.fill = true;
+  const auto result = FitAll({FitNode("a"), FitNode("b"), FitNode("c")},
+                             {Replica("", "p", "4"), Replica("", "q", "4")}, options);
+  ASSERT_TRUE(result.ok());
+  const std::vector<FitEntry>& entries = result->report.entries;
+  // 9 and 10 CPUs: two pods on each NUMA node.
+  EXPECT_EQ(entries[0].placed, 12);
+  EXPECT_TRUE(entries[0].is_complete());
+  EXPECT_EQ(entries[1].placed, 0);
+  EXPECT_FALSE(entries[1].is_complete());
+  ASSERT_EQ(entries[1].rest.size(), 1U);
+  EXPECT_EQ(entries[1].rest[0].group.nodes.size(), 3U);
+}
+
+TEST(Fit, ExplainsARefusalOfTheKubelet) {
+  const auto result = FitAll({FitNode("a")}, {Replica("", "p", "12")});
+  ASSERT_TRUE(result.ok());
+  const RefusingNodes& refusal = result->report.entries[0].others.at(0);
+  EXPECT_EQ(refusal.group.stage, Stage::kKubelet);
+  EXPECT_NE(refusal.example.find("NUMA node 0: 9 of 10 CPUs (1-9); NUMA node 1: 10 of 10 CPUs"),
+            std::string::npos)
+      << refusal.example;
+  EXPECT_NE(refusal.example.find("What would help: "), std::string::npos);
+}
+
+TEST(Fit, ComparesConfigurations) {
+  FitOptions options;
+  options.changes = {{"policy", "restricted"},
+                     {"policy", "best-effort"},
+                     {"reserved-cpus", "0-9"},
+                     {"cpu-policy-option", "full-pcpus-only=true"}};
+  const auto result =
+      FitAll({FitNode("a"), FitNode("b")},
+             {Replica("", "p", "12"), Replica("", "q", "10"), Replica("", "r", "10")}, options);
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  EXPECT_EQ(result->report.admitted, 2);
+  ASSERT_EQ(result->comparisons.size(), 4U);
+  EXPECT_EQ(result->comparisons[0].report.admitted, 2);
+  EXPECT_EQ(result->comparisons[1].report.admitted, 2);
+  EXPECT_EQ(result->comparisons[2].report.admitted, 2);
+  EXPECT_EQ(result->comparisons[2].report.entries[0].rest[0].group.stage, Stage::kScheduler);
+  options.changes = {{"policy", "strict"}};
+  const auto bad = FitAll({FitNode("a")}, {Replica("", "p", "1")}, options);
+  ASSERT_FALSE(bad.ok());
+  EXPECT_TRUE(bad.error().message.starts_with("--compare policy=strict: ")) << bad.error().message;
+}
+
+TEST(Fit, LeavesOutNodesThatCannotHaveTheConfiguration) {
+  FleetNode crowded = FitNode("crowded");
+  PlannedPod pod = Replica("", "running", "9");
+  pod.pod.containers[0].resources.requests["cpu"] = Quantity(10);
+  pod.pod.containers[0].resources.limits["cpu"] = Quantity(10);
+  crowded.running = {pod};
+  FitOptions options;
+  options.changes = {{"reserved-cpus", "0-12"}};
+  const auto result = FitAll({FitNode("a"), crowded}, {Replica("", "p", "1")}, options);
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const Comparison& comparison = result->comparisons.at(0);
+  EXPECT_EQ(comparison.nodes, 1U);
+  ASSERT_EQ(comparison.left_out.size(), 1U);
+  EXPECT_EQ(comparison.left_out[0].second, std::vector<std::string>{"crowded"});
+  EXPECT_TRUE(comparison.left_out[0].first.starts_with("pod default/running, which runs: "))
+      << comparison.left_out[0].first;
+}
+
+TEST(Fit, IsOneLineOfJson) {
+  FitOptions options;
+  options.changes = {{"policy", "best-effort"}};
+  const auto result = FitAll({FitNode("a"), FitNode("b")},
+                             {Replica("", "p", "2"), Replica("", "q", "12")}, options);
+  ASSERT_TRUE(result.ok());
+  const std::string json = FitJson(*result);
+  EXPECT_TRUE(json.starts_with(
+      R"({"score":"LeastAllocated","nodes":2,"pods":2,"admitted":1,"workloads":[{"name":)"
+      R"("Pod default/p","wanted":1,"placed":1,"is_limited":false,"fitting":[{"node":"a","score":)"
+      R"(87},{"node":"b","score":87}],"refused":[],"placed_on":[{"node":"a","pods":1}],)"
+      R"("assignments":{"app":{"exclusive_cpus":"1-2","cpu_nodes":[0],)"))
+      << json;
+}
+
+}  // namespace
+}  // namespace alignd::placement

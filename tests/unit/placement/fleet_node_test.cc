@@ -1,0 +1,134 @@
+// A node of a fleet: what is read, what is refused, and how comparisons change it.
+#include "alignd/placement/fleet_node.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "alignd/machine/node_json.h"
+#include "alignd/scenario/simulation.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+
+namespace alignd::placement {
+namespace {
+
+constexpr const char* kFleetConfig = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+                                     R"("topologyManagerPolicy":"single-numa-node"})";
+
+std::string FleetNodeText(const std::string& more) {
+  return R"({"name":"w1","node":)" + MachineToNodeJson(MakeMachine("socket:2 numa:1 core:20")) +
+         more + "}";
+}
+
+Result<PlannedNode> PlannedOf(const std::string& text, const std::string& config = kFleetConfig) {
+  Result<FleetNode> node = ReadFleetNode(text, config);
+  if (!node.ok()) return node.error();
+  const Result<Done> used = UseFiles(*node);
+  if (!used.ok()) return used.error();
+  return MakePlannedNode(*node);
+}
+
+std::string ErrorOf(const std::string& text, const std::string& config = kFleetConfig) {
+  const Result<PlannedNode> node = PlannedOf(text, config);
+  return node.ok() ? "" : node.error().Text();
+}
+
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+TEST(FleetNode, HasAllParts) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  auto simulation =
+      scenario::Simulation::Start({MakeMachine("socket:2 numa:1 core:20"), {}, {}}, config);
+  ASSERT_TRUE(simulation.ok());
+  simulation->Run(scenario::AdmitPod{AppPod("uid", {{"cpu", "18"}, {"memory", "1Gi"}})});
+  const std::string text = FleetNodeText(
+      R"(,"config":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0"},)"
+      R"("object":{"kind":"Node","metadata":{"name":"w1"},"status":{"allocatable":)"
+      R"({"cpu":"30","memory":"9Gi","pods":"5"}}},)"
+      R"("running":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"r"},"spec":{"containers":)"
+      R"([{"name":"a","resources":{"requests":{"cpu":"3"}}}]}}],)"
+      R"("files":{"cpu_manager_state":)" +
+      Quoted(simulation->CpuManagerState()) + "}");
+  const Result<PlannedNode> node = PlannedOf(text, "");
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->allocatable().pods, 5);
+  EXPECT_EQ(node->requested().total().at("cpu"), Quantity(21));
+  EXPECT_EQ(node->state().cpu.HeldBy("uid").Count(), 18);
+}
+
+TEST(FleetNode, HasDevices) {
+  const Result<PlannedNode> node =
+      PlannedOf(FleetNodeText(R"(,"devices":["nvidia.com/gpu=2@0,2@1"])"));
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  EXPECT_EQ(node->allocatable().amounts.at("nvidia.com/gpu"), Quantity(4));
+}
+
+TEST(FleetNode, RefusesWhatItCannotBeSureOf) {
+  EXPECT_EQ(ErrorOf("{}"), "name: is missing");
+  EXPECT_NE(ErrorOf(R"({"name":"w"})").find("node: is missing"), std::string::npos);
+  EXPECT_NE(ErrorOf(FleetNodeText(R"(,"device":[])")).find("did you mean \"devices\""),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(FleetNodeText(R"(,"name":"w2")")).find("name"), std::string::npos);
+  EXPECT_EQ(ErrorOf(FleetNodeText(""), ""),
+            "node w1 has no KubeletConfiguration; add one to the node, or give one for all nodes "
+            "with --config");
+  EXPECT_NE(ErrorOf(FleetNodeText(R"(,"devices":["gpu=1"])")).find("extended resource"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(FleetNodeText(R"(,"files":{"cpu_manager_state":"{}"})")), "");
+  EXPECT_EQ(ErrorOf(FleetNodeText(R"(,"files":{"memory_manager_state":"{}"})")),
+            "node w1 has state files, but no cpu_manager_state; add it: without it, what "
+            "containers are assigned is not known");
+  EXPECT_NE(ErrorOf(FleetNodeText(R"(,"running":[{"kind":"Gang"}])")).find("running[0]"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(FleetNodeText(R"(,"config":{"cpuManagerPolicy":"statik"})")), "");
+}
+
+TEST(ConfigChanges, AreReadByKey) {
+  const auto changes = ParseConfigChanges("policy=restricted,best-effort");
+  ASSERT_TRUE(changes.ok());
+  EXPECT_EQ(*changes,
+            (std::vector<ConfigChange>{{"policy", "restricted"}, {"policy", "best-effort"}}));
+  EXPECT_EQ(ParseConfigChanges("reserved-cpus=0,20").value().size(), 1U);
+  EXPECT_EQ(ParseConfigChanges("device=a.com/d=1@0,1@1").value().at(0).value, "a.com/d=1@0,1@1");
+  for (const char* text : {"", "policy", "policy=", "colour=red", "policy=a,,b", "scope=pod,"}) {
+    const auto bad = ParseConfigChanges(text);
+    EXPECT_FALSE(bad.ok() || bad.error().remedy.empty()) << text;
+  }
+}
+
+TEST(ConfigChanges, ChangeTheConfiguration) {
+  const FleetNode before = ReadFleetNode(FleetNodeText(""), kFleetConfig).value();
+  const auto changed = [&before](const std::string& text) {
+    FleetNode node = before;
+    const Result<Done> applied = Apply(ParseConfigChanges(text).value().front(), node);
+    EXPECT_TRUE(applied.ok()) << applied.error().Text();
+    return MakePlannedNode(node);
+  };
+  EXPECT_EQ(changed("policy=restricted")->node().config.topology_manager_policy,
+            TopologyManagerPolicy::kRestricted);
+  EXPECT_EQ(changed("scope=pod")->node().config.topology_manager_scope, TopologyManagerScope::kPod);
+  EXPECT_EQ(changed("reserved-cpus=0,20")->allocatable().amounts.at("cpu"), Quantity(38));
+  EXPECT_EQ(changed("cpu-policy=none")->node().cpu, std::nullopt);
+  EXPECT_EQ(changed("cpu-policy-option=full-pcpus-only=true")
+                ->node()
+                .config.cpu_manager_policy_options.at("full-pcpus-only"),
+            "true");
+  EXPECT_EQ(changed("device=a.com/d=1@0,2@1")->allocatable().amounts.at("a.com/d"), Quantity(3));
+  FleetNode node = before;
+  EXPECT_FALSE(Apply({"policy", "strict"}, node).ok());
+  EXPECT_FALSE(Apply({"device", "a.com/d=1@7"}, node).ok());
+}
+
+}  // namespace
+}  // namespace alignd::placement
