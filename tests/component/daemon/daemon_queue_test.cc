@@ -41,7 +41,8 @@ class DaemonQueue : public DaemonTest {
   }
   // 0: the pod has no place.
   uint32_t PositionOf(const std::string& uid) const {
-    for (const auto& pod : Status().pending()) {
+    const control::v1::GetStatusResponse status = Status();
+    for (const control::v1::PendingPod& pod : status.pending()) {
       if (pod.pod_uid() == uid) return pod.position();
     }
     return 0;
