@@ -29,7 +29,10 @@ std::set<std::string> ResourceNames(const admission::NodeState& state) {
 std::optional<allocation::WaitQueue> WaitQueueOf(const Options& options,
                                                  std::optional<allocation::WaitQueue> before) {
   if (!options.on_refusal.waits) return std::nullopt;
-  const allocation::WaitLimits limits{.fail_after = options.on_refusal.fail_after};
+  allocation::WaitLimits limits;
+  if (options.on_refusal.fail_after_ms) {
+    limits.fail_after = std::chrono::milliseconds(*options.on_refusal.fail_after_ms);
+  }
   if (!before) return allocation::WaitQueue(limits);
   before->SetLimits(limits);
   before->InventoryChanged();  // perhaps a policy: each pod is decided about anew

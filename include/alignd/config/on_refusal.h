@@ -1,7 +1,7 @@
 // What becomes of a pod that does not fit now, and would fit if other pods released resources.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,12 +14,12 @@ namespace alignd {
 struct OnRefusal {
   bool waits = true;  // false: it is refused at once, as the kubelet does
   // How long it may wait in all; nullopt: as long as it takes. Only with `waits`.
-  std::optional<std::chrono::milliseconds> fail_after = {};
+  std::optional<int64_t> fail_after_ms = {};
 
   friend bool operator==(const OnRefusal&, const OnRefusal&) = default;
 };
 
-inline constexpr std::chrono::hours kMaxFailAfter{24 * 30};
+inline constexpr int64_t kMaxFailAfterMs = int64_t{30} * 24 * 3600 * 1000;
 
 // "wait", "refuse", or "fail-after=DURATION" with a duration as Go writes it, between 1 ms and 30
 // days: "90s", "10m". Errors: kInvalidArgument.

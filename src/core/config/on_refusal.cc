@@ -1,6 +1,8 @@
 #include "alignd/config/on_refusal.h"
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "core/config/go_duration.h"
 
@@ -14,10 +16,9 @@ Result<OnRefusal> ParseOnRefusal(std::string_view text) {
   const std::optional<int64_t> nanoseconds =
       is_fail_after ? ParseGoDuration(text.substr(kFailAfter.size())) : std::nullopt;
   if (nanoseconds) {
-    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::nanoseconds(*nanoseconds));
-    if (wait >= std::chrono::milliseconds(1) && wait <= kMaxFailAfter) {
-      return OnRefusal{.waits = true, .fail_after = wait};
+    const int64_t wait_ms = *nanoseconds / 1'000'000;
+    if (wait_ms >= 1 && wait_ms <= kMaxFailAfterMs) {
+      return OnRefusal{.waits = true, .fail_after_ms = wait_ms};
     }
   }
   return Error{ErrorCode::kInvalidArgument,

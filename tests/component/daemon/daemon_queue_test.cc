@@ -159,7 +159,7 @@ TEST_F(DaemonQueue, WithRefuseTheCallIsAnsweredAtOnceAndStopsNoOtherPod) {
 }
 
 TEST_F(DaemonQueue, WithFailAfterThePodIsRefusedFromThenOn) {
-  on_refusal_.fail_after = milliseconds(500);
+  on_refusal_.fail_after_ms = 500;
   Start();
   const Running running = Occupy();
   const std::string sandbox = Run(PodOf("b", 10));

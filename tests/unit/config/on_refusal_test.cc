@@ -5,16 +5,13 @@
 namespace alignd {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::minutes;
-
 TEST(OnRefusal, ParsesTheThreeForms) {
   EXPECT_EQ(*ParseOnRefusal("wait"), OnRefusal{});
   EXPECT_EQ(*ParseOnRefusal("refuse"), OnRefusal{.waits = false});
-  EXPECT_EQ(*ParseOnRefusal("fail-after=10m"), (OnRefusal{.fail_after = minutes(10)}));
-  EXPECT_EQ(*ParseOnRefusal("fail-after=1h30m"), (OnRefusal{.fail_after = minutes(90)}));
-  EXPECT_EQ(*ParseOnRefusal("fail-after=1ms"), (OnRefusal{.fail_after = milliseconds(1)}));
-  EXPECT_EQ(*ParseOnRefusal("fail-after=720h"), (OnRefusal{.fail_after = kMaxFailAfter}));
+  EXPECT_EQ(*ParseOnRefusal("fail-after=10m"), (OnRefusal{.fail_after_ms = 600'000}));
+  EXPECT_EQ(*ParseOnRefusal("fail-after=1h30m"), (OnRefusal{.fail_after_ms = 5'400'000}));
+  EXPECT_EQ(*ParseOnRefusal("fail-after=1ms"), (OnRefusal{.fail_after_ms = 1}));
+  EXPECT_EQ(*ParseOnRefusal("fail-after=720h"), (OnRefusal{.fail_after_ms = kMaxFailAfterMs}));
 }
 
 TEST(OnRefusal, RefusesEverythingElseWithARemedy) {

@@ -76,7 +76,7 @@ TEST(Options, PodsThatDoNotFitWaitByDefault) {
   EXPECT_EQ(GivenValue(*Parse({}).options, "--on-refusal"), "wait (default)");
   EXPECT_FALSE(Parse({"--on-refusal=refuse"}).options->on_refusal.waits);
   const Parsed parsed = Parse({"--on-refusal", "fail-after=90s"});
-  EXPECT_EQ(parsed.options->on_refusal.fail_after, std::chrono::seconds(90));
+  EXPECT_EQ(parsed.options->on_refusal.fail_after_ms, 90'000);
   EXPECT_EQ(GivenValue(*parsed.options, "--on-refusal"), "fail-after=90s (flag)");
   const Parsed wrong = Parse({"--on-refusal=fail-after=soon"});
   EXPECT_FALSE(wrong.options);
