@@ -104,12 +104,12 @@ TEST_F(DaemonCheck, EndsWithWhatAStartWouldDo) {
                "cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}\n"});
   const CheckRun bad = Check({"-o", "json"});
   EXPECT_EQ(bad.status, 1) << bad.printed;
-  const auto json = nlohmann::json::parse(bad.printed);
-  ASSERT_EQ(json["problems"].size(), 2u) << bad.printed;
-  EXPECT_EQ(json["problems"][0]["file"], Path("config.yaml"));
-  EXPECT_EQ(json["problems"][0]["field"], "reservedSystemCPUs");
-  EXPECT_EQ(json["problems"][0]["value"], "0,64-67");
-  EXPECT_EQ(json["problems"][1]["remedy"], "did you mean full-pcpus-only?");
+  const auto report = nlohmann::json::parse(bad.printed);
+  ASSERT_EQ(report["problems"].size(), 2u) << bad.printed;
+  EXPECT_EQ(report["problems"][0]["file"], Path("config.yaml"));
+  EXPECT_EQ(report["problems"][0]["field"], "reservedSystemCPUs");
+  EXPECT_EQ(report["problems"][0]["value"], "0,64-67");
+  EXPECT_EQ(report["problems"][1]["remedy"], "did you mean full-pcpus-only?");
 }
 
 // A wrong command line is nothing with which alignd would start, with or without warnings.

@@ -85,6 +85,14 @@ class Process {
     return status;
   }
 
+  // Whether it ended by itself; Kill still answers how.
+  bool HasEnded() const {
+    siginfo_t ended{};
+    return pid_ > 0 &&
+           waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == pid_;
+  }
+
   pid_t pid() const { return pid_; }
   std::string Log() const { return ReadText(log_); }
   bool WaitForLog(const std::string& text) const {
