@@ -285,7 +285,7 @@ class AllocationManager final : public InventorySink {
   void ForgetWaiting(const std::string& pod_uid);
   // A call came for it; it waits for a device plugin.
   void NoteCall(const AdmissionRequest& request);
-  // Tells the queue for which devices pods can be served now.
+  // Sets in the queue for which devices pods can be served now.
   void NoteDevices();
   void ResourcesReleased();
   void TryWaitingSoon();

@@ -124,7 +124,9 @@ bool AllocationManager::Reserve(const std::shared_ptr<Operation>& operation,
   const Refusal why = Shortened(own == nullptr ? refusal : own->why);
   operation->has_joined = Join(asking, operation->request, why);
   if (!operation->has_joined) return false;
-  waiting_->Tried(asking.uid, asking.container, operation->generation);
+  // Calls that are held were decided earlier, perhaps about fewer containers of the pod.
+  const bool is_all = !asking.container.empty() || !held_.HasQueued(asking.uid);
+  if (is_all) waiting_->Tried(asking.uid, asking.container, operation->generation);
   const bool is_again = std::ranges::all_of(
       operation->waiting, [](const Caller& caller) { return caller.is_tried_again; });
   // The pods before it have been served since, and now it does not fit: that is news.

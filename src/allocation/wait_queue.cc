@@ -207,7 +207,7 @@ bool WaitQueue::Leave(const std::string& uid, const std::string& container, Wait
   Place place = *entry->place;
   const bool had_part = place.pod.has_part;
   const bool gets_part = end == WaitEnd::kAdmitted && has_part && !had_part;
-  const size_t left = std::erase_if(place.parts, [&](const auto& part) {
+  const size_t erased = std::erase_if(place.parts, [&](const auto& part) {
     // If a container was admitted alone, the pod is not asked for as a whole any more.
     return container.empty() || part.first == container || (part.first.empty() && gets_part);
   });
@@ -215,7 +215,7 @@ bool WaitQueue::Leave(const std::string& uid, const std::string& container, Wait
     Erase(entry, end);
     return true;
   }
-  if (left == 0 && !gets_part) return false;
+  if (erased == 0 && !gets_part) return false;
   std::erase_if(entry->times,
                 [&place](const auto& times) { return !place.parts.contains(times.first); });
   if (gets_part) {

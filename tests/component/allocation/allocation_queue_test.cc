@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -81,6 +82,22 @@ class AllocationQueue : public ::testing::Test {
     world_.waiting = std::move(queue);
     world_.node = std::move(node);
     world_.Up();
+  }
+  // Releases the pod; what `request` posts is decided after that, and before pods that wait are
+  // tried again.
+  void ReleaseAfter(const std::string& uid, const std::function<void()>& request) {
+    std::promise<void> go;
+    const std::shared_future<void> may_go = go.get_future().share();
+    const auto released = std::make_shared<std::promise<void>>();
+    world_.manager->ReleasePod(
+        uid, [released](const Result<Done>&) { released->set_value(); },
+        [may_go] {
+          may_go.wait();
+          return true;
+        });
+    request();
+    go.set_value();
+    released->get_future().wait();
   }
   // One container of a pod of which no more is known.
   static Pod PartOf(const std::string& uid, const std::string& container, int cpus) {
@@ -405,23 +422,26 @@ TEST_F(AllocationQueue, AContainerIsTriedAgainAlthoughAnotherOneWasDecidedSinceT
   ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("b", 4))));
   std::future<Outcome> first = Create(PartOf("p", "first", 6), kLong, "first");
   ASSERT_TRUE(WaitUntil([&] { return HasPlace("p"); }));
-  // The request for the second one is decided about before the first one is tried again.
-  std::promise<void> go;
-  std::future<void> may_go = go.get_future();
-  std::promise<void> released;
-  world_.manager->ReleasePod(
-      "b", [&released](const Result<Done>&) { released.set_value(); },
-      [&may_go] {
-        may_go.wait();
-        return true;
-      });
-  std::future<Outcome> second = Create(PartOf("p", "second", 9), kLong, "second");
-  go.set_value();
-  released.get_future().wait();
+  std::future<Outcome> second;
+  ReleaseAfter("b", [&] { second = Create(PartOf("p", "second", 9), kLong, "second"); });
   EXPECT_TRUE(WaitUntil([&] { return IsAnswered(first); }));
   world_.manager->StopWaiting();
   EXPECT_TRUE(IsAdmitted(std::move(first)));
   EXPECT_TRUE(IsError(second.get(), ErrorCode::kUnavailable));
+}
+
+TEST_F(AllocationQueue, AHeldCallIsTriedAgainAlthoughItsPodWasDecidedOtherwiseSinceTheRelease) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 8))));
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("b", 4))));
+  std::future<Outcome> first = CreateWaiting(AppPod("p", 6));
+  Pod other = AppPod("p", 9);
+  other.containers[0].name = "other";
+  std::future<Outcome> second;
+  ReleaseAfter("b", [&] { second = Create(other, kLong, "other"); });
+  EXPECT_TRUE(WaitUntil([&] { return IsAnswered(first); }));
+  world_.manager->StopWaiting();
+  EXPECT_TRUE(IsAdmitted(std::move(first)));
+  EXPECT_FALSE(AllocatedOf(second.get()));
 }
 
 // --- Pods that cannot be served now.
@@ -607,8 +627,9 @@ TEST_F(AllocationQueue, APodWhoseTimeEndsWhileItIsBeingAdmittedIsAdmitted) {
   EXPECT_TRUE(WaitUntil([&] { return PositionOf("head") == 0; }));
   world_.plugins->LetGo();
   EXPECT_TRUE(IsAdmitted(std::move(second)));
-  (void)head.get();  // its time was over
   EXPECT_EQ(world_.manager->WaitingPods()->FindFailed("head"), nullptr);
+  world_.manager->StopWaiting();  // the first one waits anew
+  EXPECT_FALSE(AllocatedOf(head.get()));
 }
 
 TEST_F(AllocationQueue, APodWhoseTimeIsOverMayHaveContainersThatNeedNothing) {
