@@ -57,8 +57,12 @@ AllocationManager::AllocationManager(admission::Node node, NodeState initial,
       reboot_(boot, ledger_.state().devices, [this](auto task) { writer_.Run(std::move(task)); }),
       waiting_(std::move(waiting)) {
   if (!waiting_) return;
+  RenewPlaces();
   PublishWaiting();
-  queue_->Post([this] { ScheduleExpiry(); });
+  queue_->Post([this] {
+    ScheduleExpiry();
+    CheckPlacesSoon();
+  });
 }
 
 AllocationManager::~AllocationManager() {
@@ -271,7 +275,11 @@ void AllocationManager::Commit(const std::shared_ptr<Operation>& operation) {
   if (!must_save && ledger_.IsSaved(request.pod.uid)) return Assign(*operation);
   const auto done = [this, operation](const Result<Done>& saved) {
     if (operation->ended) return;
-    if (!saved.ok()) return Fail(*operation, saved.error());
+    if (!saved.ok()) {
+      operation->keeps_place = true;  // the pod is not at fault: its next call is tried again
+      NoteCall(operation->request);
+      return Fail(*operation, saved.error());
+    }
     Assign(*operation);
   };
   if (operation->is_reserved) return ledger_.Commit(request.pod.uid, done);
@@ -303,11 +311,13 @@ void AllocationManager::Finish(Operation& operation, const Outcome& outcome) {
   if (operation.abandoned) *operation.abandoned = true;
   if (operation.decision) Report(operation, outcome);
   if (std::holds_alternative<Allocated>(outcome)) notes_.Admitted(operation.request.pod);
-  for (const Caller& caller : operation.waiting) caller.done(outcome);
-  if (!operation.keeps_place) {
+  std::vector<Caller> further;
+  if (!operation.keeps_place) {  // before the callers know
     const bool is_admitted = std::holds_alternative<Allocated>(outcome);
-    LeaveQueue(pod_uid, is_admitted ? WaitEnd::kAdmitted : operation.wait_end);
+    further = LeaveQueue(operation.request, is_admitted ? WaitEnd::kAdmitted : operation.wait_end);
   }
+  for (const Caller& caller : operation.waiting) caller.done(outcome);
+  for (Caller& caller : further) Start(std::move(caller));
   for (Caller& caller : operation.behind) Start(std::move(caller));
 }
 

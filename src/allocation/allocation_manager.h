@@ -262,7 +262,9 @@ class AllocationManager final : public InventorySink {
   bool IsBeingAdmitted(const std::string& pod_uid) const;
 
   // The queue (manager_queue.cc). Without one, these do nothing, or answer false.
-  WaitingPod AsWaiting(const Pod& pod) const;
+  WaitingPod AsWaiting(const AdmissionRequest& request) const;
+  // As WaitQueue::Join; the place keeps the request.
+  bool Join(WaitingPod asking, const AdmissionRequest& request, const Refusal& why);
   // Whether the pod waits because of a pod before it, or its time is over: then it is answered or
   // held. A pod without a place does so once it has been decided that it fits.
   bool MustWait(const std::shared_ptr<Operation>& operation);
@@ -275,14 +277,29 @@ class AllocationManager final : public InventorySink {
   // Holds the callers that may wait, and answers the others.
   void Wait(const std::shared_ptr<Operation>& operation, const Refusal& refusal);
   void NoteWait(Operation& operation, const Refusal& refusal);
-  void LeaveQueue(const std::string& pod_uid, WaitEnd end);
+  // What was requested waits no longer, or that container (empty: the whole pod). Returns the
+  // callers of the pod that were held: they are to start again.
+  std::vector<Caller> LeaveQueue(const AdmissionRequest& request, WaitEnd end);
+  std::vector<Caller> LeaveQueue(const std::string& pod_uid, const std::string& container,
+                                 WaitEnd end, bool has_part);
   void ForgetWaiting(const std::string& pod_uid);
+  // A call came for it; it waits for a device plugin.
+  void NoteCall(const AdmissionRequest& request);
+  // Sets in the queue for which devices pods can be served now.
+  void NoteDevices();
   void ResourcesReleased();
   void TryWaitingSoon();
   void TryWaiting();
   void ScheduleExpiry();
   void ExpirePlaces();
   void PublishWaiting() EXCLUDES(waiting_mutex_);
+  // The places that another daemon of the process has left, by this one's configuration.
+  void RenewPlaces();
+  // Drops the places of pods that also the empty node would refuse by now. One after another,
+  // beside further decisions.
+  void CheckPlacesSoon();
+  void CheckPlaces();
+  void OnPlaceChecked(const WaitQueue::Check& check, bool fits);
 
   void AskPreferences(const std::shared_ptr<Operation>& operation,
                       const std::set<devicemanager::PreferenceQuery>& queries);
@@ -297,7 +314,7 @@ class AllocationManager final : public InventorySink {
 
   // More CPUs for a running container: not before a pod of the queue that waits for CPUs.
   std::optional<Refusal> RefuseToOvertake(const Pod& pod, const std::string& container,
-                                          int64_t count) const;
+                                          int64_t count);
   void StartResize(Pod pod, const std::string& container, int64_t count, ResizeDone done);
   // The decision has been written, or not. Its pod's requests go on.
   void FinishResize(const std::string& pod_uid, const ResizeOutcome& outcome);
@@ -315,6 +332,8 @@ class AllocationManager final : public InventorySink {
   // Their assignments have gone to another pod.
   void ForgetReleased(const std::set<std::string>& pod_uids);
   void Cancel(const std::string& pod_uid, const Error& why);
+  // The name of a pod that is being admitted; of another one, its UID.
+  std::string NameInCalls(const std::string& pod_uid) const;
   void Release(const std::string& pod_uid, std::function<void(Result<Done>)> done);
 
   void Announce(const std::string& name, std::optional<devicemanager::Resource> resource);
@@ -349,6 +368,8 @@ class AllocationManager final : public InventorySink {
   uint64_t park_count_ = 0;
   std::optional<WaitQueue> waiting_;
   bool try_posted_ = false;                                     // TryWaiting
+  bool check_posted_ = false;                                   // CheckPlaces
+  bool is_checking_ = false;                                    // a place
   std::optional<HeldRequests::Clock::time_point> next_expiry_;  // of waiting_; posted
   std::atomic<bool> drop_posted_ = false;                       // any thread
   bool may_wait_ = true;

@@ -5,6 +5,9 @@
 namespace alignd::allocation {
 namespace {
 
+constexpr char kCpuKind[] = "cpu";
+constexpr char kMemoryKind[] = "memory";
+
 bool HasMemory(const ResourceList& amounts) {
   return std::ranges::any_of(amounts, [](const auto& entry) {
     const bool is_memory = entry.first == "memory" || entry.first.starts_with("hugepages-");
@@ -18,17 +21,19 @@ std::set<std::string> ExclusiveNeeds(const admission::Node& node, const admissio
                                      const Pod& pod) {
   std::set<std::string> needs;
   const bool pins_memory = node.memory && IsPinned(pod);
-  if (node.cpu && WholePodCpus(pod) > 0) needs.insert("cpu");
-  if (pins_memory && pod.pod_level && HasMemory(pod.pod_level->requests)) needs.insert("memory");
+  if (node.cpu && WholePodCpus(pod) > 0) needs.insert(kCpuKind);
+  if (pins_memory && pod.pod_level && HasMemory(pod.pod_level->requests)) needs.insert(kMemoryKind);
   for (const Container& container : pod.containers) {
-    if (node.cpu && ExclusiveCpus(pod, container) > 0) needs.insert("cpu");
-    if (pins_memory && HasMemory(container.resources.limits)) needs.insert("memory");
+    if (node.cpu && ExclusiveCpus(pod, container) > 0) needs.insert(kCpuKind);
+    if (pins_memory && HasMemory(container.resources.limits)) needs.insert(kMemoryKind);
     for (const auto& [resource, amount] : container.resources.limits) {
       if (!amount.IsZero() && state.devices.resources.contains(resource)) needs.insert(resource);
     }
   }
   return needs;
 }
+
+bool IsDeviceKind(const std::string& kind) { return kind != kCpuKind && kind != kMemoryKind; }
 
 bool HasAssignment(const admission::NodeState& state, const std::string& pod_uid) {
   if (state.cpu.assignments.contains(pod_uid) || state.cpu.pods.contains(pod_uid)) return true;

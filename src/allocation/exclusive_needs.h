@@ -17,6 +17,9 @@ namespace alignd::allocation {
 std::set<std::string> ExclusiveNeeds(const admission::Node& node, const admission::NodeState& state,
                                      const Pod& pod);
 
+// Whether a kind that ExclusiveNeeds names is a device resource.
+bool IsDeviceKind(const std::string& kind);
+
 // Whether the pod is assigned CPUs, memory or devices, for one of its containers or as a whole.
 bool HasAssignment(const admission::NodeState& state, const std::string& pod_uid);
 

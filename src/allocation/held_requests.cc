@@ -88,16 +88,18 @@ std::vector<Caller> HeldRequests::TakeQueued(const std::string& pod_uid) {
   return taken;
 }
 
-void HeldRequests::AnswerQueued(const std::string& pod_uid, const Error& why) {
-  for (const Caller& caller : TakeQueued(pod_uid)) caller.done(why);
-}
-
 bool HeldRequests::HasQueued(const std::string& pod_uid) const {
   for (auto entry = held_.lower_bound({pod_uid, ""});
        entry != held_.end() && entry->first.pod_uid == pod_uid; ++entry) {
     if (entry->second.wait.resource.empty()) return true;
   }
   return false;
+}
+
+bool HeldRequests::Holds(const std::string& pod_uid, const std::string& container) const {
+  if (!container.empty()) return held_.contains({pod_uid, container});
+  const auto first = held_.lower_bound({pod_uid, ""});
+  return first != held_.end() && first->first.pod_uid == pod_uid;
 }
 
 void HeldRequests::Answer(const Error& why) {
@@ -109,12 +111,18 @@ void HeldRequests::Answer(const Error& why) {
   }
 }
 
-void HeldRequests::AnswerPod(const std::string& pod_uid, const Error& why) {
+void HeldRequests::AnswerPod(const std::string& pod_uid,
+                             const std::function<Error(const Pod& pod)>& why) {
+  std::vector<Caller> answered;
   for (auto entry = held_.lower_bound({pod_uid, ""});
-       entry != held_.end() && entry->first.pod_uid == pod_uid; entry = Erase(entry)) {
-    entry->second.caller.done(why);
+       entry != held_.end() && entry->first.pod_uid == pod_uid;) {
+    const size_t bytes = entry->second.caller.request.message_bytes;
+    answered.push_back(std::move(entry->second.caller));
+    held_bytes_ -= bytes;
+    entry = held_.erase(entry);
   }
-  Publish();
+  Publish();  // before the callers know
+  for (const Caller& caller : answered) caller.done(why(caller.request.pod));
 }
 
 HeldRequests::Waits HeldRequests::waits() const {

@@ -69,12 +69,14 @@ class HeldRequests {
   std::vector<Caller> TakeQueued(const std::string& pod_uid);
   // Whether there are some.
   bool HasQueued(const std::string& pod_uid) const;
+  // Whether a call for that container is held, or for any of the pod (empty), whatever it waits
+  // for.
+  bool Holds(const std::string& pod_uid, const std::string& container) const;
 
-  // Answers the pod's callers that wait in the WaitQueue.
-  void AnswerQueued(const std::string& pod_uid, const Error& why);
-  // Answers all callers, each also with what it waited for; or those of one pod.
+  // Answers all callers, each also with what it waited for.
   void Answer(const Error& why);
-  void AnswerPod(const std::string& pod_uid, const Error& why);
+  // Answers those of one pod with what `why` says about it.
+  void AnswerPod(const std::string& pod_uid, const std::function<Error(const Pod& pod)>& why);
 
   struct Wait {
     ContainerKey key;  // without `container`: the pod as a whole

@@ -75,6 +75,7 @@ void AllocationManager::ChangeInventory(InventoryChanges changes, bool arrived) 
   reboot_.Settle(ledger_.state().devices);
   if (waiting_) waiting_->InventoryChanged();
   TryWaitingSoon();
+  CheckPlacesSoon();
   CheckHeld();
 }
 

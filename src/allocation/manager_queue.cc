@@ -26,6 +26,11 @@ namespace {
 constexpr int kTriesPerTurn = 16;
 constexpr size_t kMaxWhyBytes = 4096;
 
+// The name under which it waits: that of the container, if no more of its pod is known.
+std::string WaitsAs(const AdmissionRequest& request) {
+  return request.pod.is_complete ? "" : request.wanted;
+}
+
 Refusal Shortened(Refusal refusal) {
   if (refusal.message.size() > kMaxWhyBytes) {
     refusal.message = refusal.message.substr(0, kMaxWhyBytes) + " (cut)";
@@ -61,40 +66,50 @@ std::string Describe(WaitEnd end) {
 
 }  // namespace
 
-WaitingPod AllocationManager::AsWaiting(const Pod& pod) const {
+WaitingPod AllocationManager::AsWaiting(const AdmissionRequest& request) const {
+  const Pod& pod = request.pod;
   return {.uid = pod.uid,
           .name = NameOrUid(pod),
           .priority = pod.priority,
           .needs = ExclusiveNeeds(node_, ledger_.state(), pod),
-          .has_part = HasAssignment(ledger_.state(), pod.uid)};
+          .has_part = HasAssignment(ledger_.state(), pod.uid),
+          .container = WaitsAs(request)};
+}
+
+bool AllocationManager::Join(WaitingPod asking, const AdmissionRequest& request,
+                             const Refusal& why) {
+  asking.requested = Requested::In(request).pod;
+  return waiting_->Join(asking, why, WaitClock::now());
 }
 
 bool AllocationManager::MustWait(const std::shared_ptr<Operation>& operation) {
   if (!waiting_) return false;
-  const Pod& pod = operation->request.pod;
+  const AdmissionRequest& request = operation->request;
   const WaitQueue::Time now = WaitClock::now();
-  if (const WaitQueue::SharedPlace* const failed = waiting_->FindFailed(pod.uid)) {
+  if (const WaitQueue::SharedPlace* const failed = waiting_->FindFailed(request.pod.uid)) {
     const Refusal refusal =
         WaitTimeout(**failed, waiting_->limits().fail_after.value_or(std::chrono::milliseconds(0)));
-    waiting_->Called(pod.uid, now);
+    NoteCall(request);
     Fail(*operation, refusal);
     return true;
   }
   if (waiting_->IsEmpty()) return false;
-  const WaitingPod asking = AsWaiting(pod);
+  const WaitingPod asking = AsWaiting(request);
+  NoteDevices();
   const WaitQueue::Place* const first = waiting_->FirstBefore(asking, now);
   if (first == nullptr) return false;
   const Refusal behind = WaitsBehind(asking, *first);
-  const WaitQueue::Place* const own = waiting_->Find(pod.uid);
-  // Without a place it is decided first: the empty node may refuse it, too.
+  const WaitQueue::Part* const own = waiting_->FindPart(asking.uid, asking.container);
+  // What does not wait yet is decided first: the empty node may refuse it, too.
   if (own == nullptr && !operation->decision) return false;
   const Refusal why = own == nullptr ? behind : own->why;
-  if (!waiting_->Join(asking, why, now)) {
+  const bool is_confirmed = own != nullptr && own->is_confirmed;
+  if (!Join(asking, request, why)) {
     Fail(*operation, Refusal{behind.reason, behind.message + DescribeFull(*waiting_)});
     return true;
   }
-  const bool is_confirmed = own != nullptr && waiting_->Find(pod.uid)->is_confirmed;
-  if (!is_confirmed) waiting_->Confirm(pod.uid, why);
+  waiting_->Tried(asking.uid, asking.container, std::nullopt);  // nothing is decided
+  if (!is_confirmed) waiting_->Confirm(asking.uid, asking.container, why);
   operation->was_waiting = is_confirmed;
   Wait(operation, behind);
   return true;
@@ -103,16 +118,20 @@ bool AllocationManager::MustWait(const std::shared_ptr<Operation>& operation) {
 bool AllocationManager::Reserve(const std::shared_ptr<Operation>& operation,
                                 const Refusal& refusal) {
   if (!waiting_ || !operation->by_policy) return false;
-  const WaitingPod asking = AsWaiting(operation->request.pod);
-  const WaitQueue::Place* const own = waiting_->Find(asking.uid);
+  const WaitingPod asking = AsWaiting(operation->request);
+  const WaitQueue::Part* const own = waiting_->FindPart(asking.uid, asking.container);
   operation->was_waiting = own != nullptr && own->is_confirmed;
   const Refusal why = Shortened(own == nullptr ? refusal : own->why);
-  if (!waiting_->Join(asking, why, WaitClock::now())) return false;
-  waiting_->Tried(asking.uid, operation->generation);
+  operation->has_joined = Join(asking, operation->request, why);
+  if (!operation->has_joined) return false;
+  // Calls that are held were decided earlier, perhaps about fewer containers of the pod.
+  const bool is_all = !asking.container.empty() || !held_.HasQueued(asking.uid);
+  if (is_all) waiting_->Tried(asking.uid, asking.container, operation->generation);
   const bool is_again = std::ranges::all_of(
       operation->waiting, [](const Caller& caller) { return caller.is_tried_again; });
   // The pods before it have been served since, and now it does not fit: that is news.
-  const bool is_explained = waiting_->IsExplained(asking.uid) && why.reason != kWaitsForEarlierPods;
+  const bool is_explained =
+      waiting_->IsExplained(asking.uid, asking.container) && why.reason != kWaitsForEarlierPods;
   if (!is_again || operation->waiting.empty() || !is_explained) return false;
   operation->decision.reset();  // as before
   Wait(operation, why);
@@ -122,17 +141,19 @@ bool AllocationManager::Reserve(const std::shared_ptr<Operation>& operation,
 void AllocationManager::WaitIfItHelps(const std::shared_ptr<Operation>& operation, Refusal refusal,
                                       std::optional<bool> fits_without_others) {
   const std::string& uid = operation->request.pod.uid;
+  const std::string container = WaitsAs(operation->request);
   const bool may_wait = waiting_ && operation->by_policy;
-  const WaitQueue::Place* const own = may_wait ? waiting_->Find(uid) : nullptr;
+  const WaitQueue::Part* const own = may_wait ? waiting_->FindPart(uid, container) : nullptr;
   if (own == nullptr) {
-    if (may_wait && fits_without_others.value_or(false)) refusal.message += DescribeFull(*waiting_);
+    const bool is_full = may_wait && !operation->has_joined;  // else the pod has gone meanwhile
+    if (is_full && fits_without_others.value_or(false)) refusal.message += DescribeFull(*waiting_);
     return Fail(*operation, refusal);
   }
   if (!fits_without_others.value_or(own->is_confirmed)) {
     operation->wait_end = WaitEnd::kCannotFit;
     return Fail(*operation, refusal);
   }
-  if (fits_without_others) waiting_->Confirm(uid, Shortened(refusal));
+  if (fits_without_others) waiting_->Confirm(uid, container, Shortened(refusal));
   Wait(operation, refusal);
 }
 
@@ -140,7 +161,7 @@ void AllocationManager::Wait(const std::shared_ptr<Operation>& operation, const 
   const AdmissionRequest& request = operation->request;
   operation->keeps_place = true;
   const WaitQueue::Time now = WaitClock::now();
-  waiting_->Called(request.pod.uid, now);
+  NoteCall(request);
   std::vector<Caller> answered;
   for (Caller& caller : operation->waiting) {
     const PluginWait wait{.resource = "",
@@ -174,19 +195,36 @@ void AllocationManager::NoteWait(Operation& operation, const Refusal& refusal) {
   operation.decision.reset();
 }
 
-void AllocationManager::LeaveQueue(const std::string& pod_uid, WaitEnd end) {
-  if (!waiting_) return;
-  const WaitQueue::Place* const place = waiting_->Find(pod_uid);
-  if (place == nullptr) return;
-  LogEnd(*place, WaitClock::now(), Describe(end));
-  waiting_->Leave(pod_uid, end);
-  PublishWaiting();
-  // Those of its further containers.
-  for (Caller& caller : held_.TakeQueued(pod_uid)) {
-    caller.is_tried_again = false;
-    Start(std::move(caller));
+std::vector<Caller> AllocationManager::LeaveQueue(const AdmissionRequest& request, WaitEnd end) {
+  const std::string& uid = request.pod.uid;
+  if (!waiting_) return {};
+  const bool is_admitted = end == WaitEnd::kAdmitted;
+  if (is_admitted && waiting_->FindFailed(uid) != nullptr && !AsWaiting(request).needs.empty()) {
+    waiting_->ForgetFailed(uid);  // its time was over while it was being admitted
+    PublishWaiting();
   }
+  const bool has_part = is_admitted && HasAssignment(ledger_.state(), uid);
+  return LeaveQueue(uid, WaitsAs(request), end, has_part);
+}
+
+std::vector<Caller> AllocationManager::LeaveQueue(const std::string& pod_uid,
+                                                  const std::string& container, WaitEnd end,
+                                                  bool has_part) {
+  const WaitQueue::SharedPlace place = waiting_->Share(pod_uid);
+  const WaitQueue::Time now = WaitClock::now();
+  if (place == nullptr || !waiting_->Leave(pod_uid, container, end, has_part, now)) return {};
+  if (waiting_->Find(pod_uid) == nullptr) LogEnd(*place, now, Describe(end));
+  PublishWaiting();
+  ScheduleExpiry();
   TryWaitingSoon();
+  // Those of its further containers.
+  std::vector<Caller> further = held_.TakeQueued(pod_uid);
+  for (Caller& caller : further) caller.is_tried_again = false;
+  return further;
+}
+
+void AllocationManager::NoteCall(const AdmissionRequest& request) {
+  if (waiting_) waiting_->Called(request.pod.uid, WaitsAs(request), WaitClock::now());
 }
 
 void AllocationManager::ForgetWaiting(const std::string& pod_uid) {
@@ -201,10 +239,23 @@ void AllocationManager::ForgetWaiting(const std::string& pod_uid) {
 
 void AllocationManager::SandboxStopped(std::string pod_uid, bool is_removed) {
   queue_->Post([this, pod_uid = std::move(pod_uid), is_removed] {
-    held_.AnswerQueued(pod_uid,
-                       {ErrorCode::kUnavailable, "the sandbox of pod " + pod_uid + " was stopped",
-                        "create the pod's sandbox again"});
     if (is_removed) ForgetWaiting(pod_uid);
+    // What is being decided about is not held any more.
+    const auto end_wait = [&pod_uid](Caller& caller) {
+      if (caller.request.pod.uid == pod_uid) caller.request.wait_until.reset();
+    };
+    if (const auto running = operations_.find(pod_uid); running != operations_.end()) {
+      std::ranges::for_each(running->second->waiting, end_wait);
+      std::ranges::for_each(running->second->behind, end_wait);
+    }
+    if (const auto resize = resizes_.find(pod_uid); resize != resizes_.end()) {
+      std::ranges::for_each(resize->second.behind, end_wait);
+    }
+    for (auto& [number, caller] : parked_) end_wait(caller);
+    held_.AnswerPod(pod_uid, [](const Pod& pod) {
+      return Error{ErrorCode::kUnavailable, "the sandbox of pod " + NameOrUid(pod) + " was stopped",
+                   "create the pod's sandbox again"};
+    });
   });
 }
 
@@ -224,6 +275,7 @@ void AllocationManager::TryWaitingSoon() {
 void AllocationManager::TryWaiting() {
   try_posted_ = false;
   if (stopping_ || !may_wait_) return;
+  NoteDevices();
   for (int tries = 0; tries < kTriesPerTurn; ++tries) {
     const std::optional<std::string> uid = waiting_->NextToTry(
         WaitClock::now(), [this](const std::string& pod) { return held_.HasQueued(pod); });
@@ -247,10 +299,13 @@ void AllocationManager::ScheduleExpiry() {
 void AllocationManager::ExpirePlaces() {
   const WaitQueue::Time now = WaitClock::now();
   const WaitQueue::Expired expired =
-      waiting_->Expire(now, [this](const std::string& pod) { return held_.HasQueued(pod); });
+      waiting_->Expire(now, [this](const std::string& pod, const std::string& container) {
+        return held_.Holds(pod, container);
+      });
   for (const WaitQueue::SharedPlace& place : expired.dropped) {
     LogEnd(*place, now, Describe(WaitEnd::kExpired));
   }
+  PublishWaiting();
   for (const WaitQueue::SharedPlace& place : expired.failed) {
     LogEnd(*place, now, Describe(WaitEnd::kTimeout));
     // Each is started again, and then refused.
@@ -259,7 +314,6 @@ void AllocationManager::ExpirePlaces() {
       Start(std::move(caller));
     }
   }
-  PublishWaiting();
   ScheduleExpiry();
   TryWaitingSoon();
 }

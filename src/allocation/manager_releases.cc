@@ -12,6 +12,7 @@
 #include "alignd/admission/init_containers.h"
 #include "alignd/config/kubelet_config.h"
 #include "allocation/allocation_manager.h"
+#include "allocation/current_assignment.h"
 #include "allocation/exclusive_needs.h"
 #include "allocation/operation.h"
 
@@ -61,15 +62,21 @@ PodQuota AllocationManager::QuotaOf(const std::string& pod_uid) const {
 void AllocationManager::Release(const std::string& pod_uid,
                                 std::function<void(Result<Done>)> done) {
   queue_->AssertOnThisThread();
-  Cancel(pod_uid, {ErrorCode::kUnavailable,
-                   "pod " + pod_uid + " was released while its devices were being allocated",
-                   "create the pod's sandbox again"});
+  ForgetWaiting(pod_uid);  // before the callers know
+  const std::string remedy = "create the pod's sandbox again";
+  const auto released_while = [&remedy](const std::string& pod, const std::string& what) {
+    return Error{ErrorCode::kUnavailable, "pod " + pod + " was released while " + what, remedy};
+  };
+  held_.AnswerPod(pod_uid,
+                  [&](const Pod& pod) { return released_while(NameOrUid(pod), "it waited"); });
+  Cancel(pod_uid, released_while(NameInCalls(pod_uid), IsBeingAdmitted(pod_uid)
+                                                           ? "its devices were being allocated"
+                                                           : "it waited"));
   NodeState next = ledger_.state();
   admission::ReleasePod(pod_uid, next);
   notes_.Forget(pod_uid);
   const bool is_assigned = HasAssignment(ledger_.state(), pod_uid);
   ledger_.Keep(std::move(next));
-  ForgetWaiting(pod_uid);
   if (is_assigned) ResourcesReleased();
   kubelet_.Forget({pod_uid});
   pending_pods_.Forget(pod_uid);
@@ -78,7 +85,6 @@ void AllocationManager::Release(const std::string& pod_uid,
 }
 
 void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
-  held_.AnswerPod(pod_uid, why);
   CancelResize(pod_uid, why);
   const auto running = operations_.find(pod_uid);
   if (running == operations_.end()) return;
@@ -87,6 +93,11 @@ void AllocationManager::Cancel(const std::string& pod_uid, const Error& why) {
   for (Caller& caller : operation.behind) operation.waiting.push_back(std::move(caller));
   operation.behind.clear();
   Fail(operation, why);
+}
+
+std::string AllocationManager::NameInCalls(const std::string& pod_uid) const {
+  const auto running = operations_.find(pod_uid);
+  return running == operations_.end() ? pod_uid : NameOrUid(running->second->request.pod);
 }
 
 bool AllocationManager::IsBeingAdmitted(const std::string& pod_uid) const {

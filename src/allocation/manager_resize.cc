@@ -39,11 +39,12 @@ void AllocationManager::Resize(Pod pod, std::string container, int64_t count, Re
 
 std::optional<Refusal> AllocationManager::RefuseToOvertake(const Pod& pod,
                                                            const std::string& container,
-                                                           int64_t count) const {
+                                                           int64_t count) {
   const CpuSet* const cpus = ledger_.state().cpu.Find({pod.uid, container});
   if (!waiting_ || waiting_->IsEmpty() || cpus == nullptr || count <= cpus->Count()) {
     return std::nullopt;
   }
+  NoteDevices();
   const WaitQueue::Place* const first = waiting_->FirstBefore(
       {.uid = pod.uid, .name = NameOrUid(pod), .needs = {"cpu"}}, std::chrono::steady_clock::now());
   if (first == nullptr) return std::nullopt;

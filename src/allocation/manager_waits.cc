@@ -123,10 +123,14 @@ void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
     if (!is_held) outcome = held.error();
   }
   decisions_.AddUndecided(std::move(about), outcome);
+  if (wait != nullptr) NoteCall(request);
   if (is_held) return ScheduleCheck();
-  const bool is_admitted = std::holds_alternative<Allocated>(outcome);
-  if (wait == nullptr && !is_admitted) LeaveQueue(request.pod.uid, WaitEnd::kOtherReason);
+  std::vector<Caller> further;
+  if (wait == nullptr && !std::holds_alternative<Allocated>(outcome)) {
+    further = LeaveQueue(request, WaitEnd::kOtherReason);  // before the caller knows
+  }
   caller.done(outcome);
+  for (Caller& other : further) Start(std::move(other));
 }
 
 void AllocationManager::CheckHeld() {

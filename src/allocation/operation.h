@@ -48,7 +48,8 @@ struct AllocationManager::Operation {
 
   bool by_policy = false;                    // of the refusal: as Decision::by_policy
   uint64_t generation = 0;                   // of the WaitQueue, when it was decided
-  bool was_waiting = false;                  // had a place in the WaitQueue before
+  bool has_joined = false;                   // the WaitQueue, since it was refused
+  bool was_waiting = false;                  // waited in the WaitQueue before
   bool keeps_place = false;                  // in the WaitQueue, although it is refused
   WaitEnd wait_end = WaitEnd::kOtherReason;  // if it does not keep it and is not admitted
 

@@ -39,12 +39,25 @@ Refusal WithoutExplanation(const RefusedRequest& refused) {
   return refusal;
 }
 
+bool RefusalExplanations::IsFull(Clock::time_point now) const {
+  const Clock::time_point came = came_;
+  if (queue_.size() >= kMaxWaiting) return true;
+  return came != Clock::time_point::max() && now - came > kMaxWait;
+}
+
+bool RefusalExplanations::CheckFits(const admission::NodeState& state,
+                                    std::shared_ptr<const Pod> pod, Clock::time_point now,
+                                    std::function<void(bool)> done) {
+  if (IsFull(now)) return false;
+  return queue_.Post([this, state, pod = std::move(pod), done = std::move(done)] {
+    done(admission::FitsWithoutOthers(node_, state, *pod));
+  });
+}
+
 bool RefusalExplanations::Explain(std::shared_ptr<const RefusedRequest> refused,
                                   std::shared_ptr<const std::atomic<bool>> abandoned,
                                   Clock::time_point now, Done done) {
-  const Clock::time_point came = came_;
-  if (queue_.size() >= kMaxWaiting) return false;
-  if (came != Clock::time_point::max() && now - came > kMaxWait) return false;
+  if (IsFull(now)) return false;
   return queue_.Post([this, refused = std::move(refused), abandoned = std::move(abandoned), now,
                       done = std::move(done)] {
     if (*abandoned) return done(std::nullopt);

@@ -72,6 +72,11 @@ class RefusalExplanations {
                std::shared_ptr<const std::atomic<bool>> abandoned, Clock::time_point now,
                Done done);
 
+  // Whether the pod would be admitted if all other pods released what they have: `done` gets the
+  // answer on the thread, once. False as for Explain.
+  bool CheckFits(const admission::NodeState& state, std::shared_ptr<const Pod> pod,
+                 Clock::time_point now, std::function<void(bool)> done);
+
   // How many refusals wait.
   size_t size() const { return queue_.size(); }
 
@@ -79,6 +84,8 @@ class RefusalExplanations {
   void Stop() { queue_.Stop(); }
 
  private:
+  bool IsFull(Clock::time_point now) const;
+
   const admission::Node& node_;
   const KubeletAllocation& kubelet_;
   // When the refusal came that is being explained; max(): there is none.

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "allocation/exclusive_needs.h"
+
 namespace alignd::allocation {
 namespace {
 
@@ -12,11 +14,34 @@ bool IsBefore(const WaitQueue::Place& a, int32_t priority, uint64_t number) {
   return std::tuple(-int64_t{a.pod.priority}, a.number) < std::tuple(-int64_t{priority}, number);
 }
 
-bool Share(const std::set<std::string>& a, const std::set<std::string>& b) {
+bool HaveCommon(const std::set<std::string>& a, const std::set<std::string>& b) {
   return std::ranges::any_of(a, [&b](const std::string& kind) { return b.contains(kind); });
 }
 
+// What the place has as a whole follows from its parts. `has_part` is set already.
+void Complete(WaitQueue::Place& place, bool had_part, WaitQueue::Time now) {
+  place.pod.container.clear();
+  place.pod.requested = nullptr;
+  place.pod.needs.clear();
+  place.is_confirmed = false;
+  for (const auto& [container, part] : place.parts) {
+    place.pod.needs.insert(part.needs.begin(), part.needs.end());
+    place.is_confirmed = place.is_confirmed || part.is_confirmed;
+  }
+  if (!place.pod.has_part) place.has_part_since.reset();
+  if (place.pod.has_part && !had_part) place.has_part_since = now;
+}
+
+bool IsSame(const std::shared_ptr<const Pod>& a, const std::shared_ptr<const Pod>& b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
 }  // namespace
+
+const Refusal& WaitQueue::Place::WhyOf(const std::string& container) const {
+  const auto part = parts.find(container);
+  return part == parts.end() ? why : part->second.why;
+}
 
 std::string_view ToString(WaitEnd end) {
   switch (end) {
@@ -46,6 +71,13 @@ WaitQueue::Entries::const_iterator WaitQueue::FindEntry(const std::string& uid) 
                               [&uid](const Entry& entry) { return entry.place->pod.uid == uid; });
 }
 
+WaitQueue::PartTimes* WaitQueue::FindTimes(const std::string& uid, const std::string& container) {
+  const auto entry = FindEntry(uid);
+  if (entry == entries_.end()) return nullptr;
+  const auto times = entry->times.find(container);
+  return times == entry->times.end() ? nullptr : &times->second;
+}
+
 std::vector<WaitQueue::SharedPlace> WaitQueue::Places() const {
   std::vector<SharedPlace> places;
   places.reserve(entries_.size());
@@ -54,8 +86,20 @@ std::vector<WaitQueue::SharedPlace> WaitQueue::Places() const {
 }
 
 const WaitQueue::Place* WaitQueue::Find(const std::string& uid) const {
+  return Share(uid).get();  // the entry keeps it
+}
+
+WaitQueue::SharedPlace WaitQueue::Share(const std::string& uid) const {
   const auto entry = FindEntry(uid);
-  return entry == entries_.end() ? nullptr : entry->place.get();
+  return entry == entries_.end() ? nullptr : entry->place;
+}
+
+const WaitQueue::Part* WaitQueue::FindPart(const std::string& uid,
+                                           const std::string& container) const {
+  const Place* const place = Find(uid);
+  if (place == nullptr) return nullptr;
+  const auto part = place->parts.find(container);
+  return part == place->parts.end() ? nullptr : &part->second;
 }
 
 size_t WaitQueue::PositionOf(const std::string& uid) const {
@@ -68,6 +112,12 @@ const WaitQueue::SharedPlace* WaitQueue::FindFailed(const std::string& uid) cons
   return failed == failed_.end() ? nullptr : &failed->second.place;
 }
 
+size_t WaitQueue::PartCount() const {
+  size_t count = 0;
+  for (const Entry& entry : entries_) count += entry.times.size();
+  return count;
+}
+
 void WaitQueue::Insert(Entry entry) {
   const auto after = std::ranges::find_if(entries_, [&entry](const Entry& other) {
     return !IsBefore(*other.place, entry.place->pod.priority, entry.place->number);
@@ -75,40 +125,72 @@ void WaitQueue::Insert(Entry entry) {
   entries_.insert(after, std::move(entry));
 }
 
+void WaitQueue::Replace(Entries::iterator entry, Place place) {
+  const bool moves = place.pod.priority != entry->place->pod.priority;
+  entry->place = std::make_shared<const Place>(std::move(place));
+  if (!moves) return;
+  Entry moved = std::move(*entry);
+  entries_.erase(entry);
+  Insert(std::move(moved));
+}
+
 bool WaitQueue::Join(const WaitingPod& pod, const Refusal& why, Time now) {
-  const auto known = FindEntry(pod.uid);
-  if (known == entries_.end()) {
-    if (entries_.size() >= limits_.places) return false;
-    Place place{.pod = pod, .number = ++joined_, .since = now, .why = why, .is_confirmed = false};
-    Insert({std::make_shared<const Place>(std::move(place)), now, {}, 0});
+  const auto entry = FindEntry(pod.uid);
+  const bool is_new = entry == entries_.end();
+  const Part* const known = is_new ? nullptr : FindPart(pod.uid, pod.container);
+  if (is_new && entries_.size() >= limits_.places) return false;
+  if (known == nullptr && PartCount() >= limits_.parts) return false;
+  Place place =
+      is_new ? Place{.pod = pod, .number = joined_ + 1, .since = now, .why = why} : *entry->place;
+  const bool had_part = !is_new && place.pod.has_part;
+  place.pod.name = pod.name;
+  place.pod.has_part = pod.has_part;
+  if (pod.priority != 0) place.pod.priority = pod.priority;  // it never changes
+  place.why = why;
+  std::erase_if(place.parts, [&pod](const auto& other) {
+    return pod.container.empty() != other.first.empty();  // the last request counts
+  });
+  Part& part = place.parts[pod.container];
+  const bool needs_others = known != nullptr && known->needs != pod.needs;
+  const auto requested = IsSame(part.requested, pod.requested) ? part.requested : pod.requested;
+  part = {pod.needs, why, known != nullptr && known->is_confirmed, requested};
+  Complete(place, had_part, now);
+  if (is_new) {
+    ++joined_;
+    Insert({std::make_shared<const Place>(std::move(place)), {{pod.container, {.last = now}}}});
     return true;
   }
-  known->last = now;
-  if (known->place->pod == pod && known->place->why == why) return true;
-  Entry entry = std::move(*known);
-  entries_.erase(known);
-  Place place = *entry.place;
-  place.pod = pod;
-  place.why = why;
-  if (place.pod.needs != entry.place->pod.needs) entry.tried.reset();
-  entry.place = std::make_shared<const Place>(std::move(place));
-  Insert(std::move(entry));
+  std::erase_if(entry->times,
+                [&place](const auto& times) { return !place.parts.contains(times.first); });
+  PartTimes& own = entry->times[pod.container];
+  own.last = now;
+  if (needs_others) own.tried.reset();
+  if (place.pod.has_part && !had_part) {
+    for (auto& [container, times] : entry->times) times.tried.reset();
+  }
+  Replace(entry, std::move(place));
   return true;
 }
 
-void WaitQueue::Confirm(const std::string& uid, const Refusal& why) {
+void WaitQueue::Confirm(const std::string& uid, const std::string& container, const Refusal& why) {
+  PartTimes* const times = FindTimes(uid, container);
+  if (times == nullptr) return;
+  times->explained = inventory_;
+  times->checked = inventory_;
   const auto entry = FindEntry(uid);
-  if (entry == entries_.end()) return;
-  entry->explained = inventory_;
-  if (entry->place->is_confirmed && entry->place->why == why) return;
+  const Part& known = entry->place->parts.at(container);
+  if (known.is_confirmed && known.why == why && entry->place->why == why) return;
   Place place = *entry->place;
+  Part& part = place.parts.at(container);
+  part.is_confirmed = true;
+  part.why = why;
   place.is_confirmed = true;
   place.why = why;
-  entry->place = std::make_shared<const Place>(std::move(place));
+  Replace(entry, std::move(place));
 }
 
-void WaitQueue::Called(const std::string& uid, Time now) {
-  if (const auto entry = FindEntry(uid); entry != entries_.end()) entry->last = now;
+void WaitQueue::Called(const std::string& uid, const std::string& container, Time now) {
+  if (PartTimes* const times = FindTimes(uid, container)) times->last = now;
   if (const auto failed = failed_.find(uid); failed != failed_.end()) failed->second.last = now;
 }
 
@@ -118,10 +200,30 @@ void WaitQueue::Erase(Entries::iterator entry, WaitEnd end) {
   entries_.erase(entry);
 }
 
-bool WaitQueue::Leave(const std::string& uid, WaitEnd end) {
+bool WaitQueue::Leave(const std::string& uid, const std::string& container, WaitEnd end,
+                      bool has_part, Time now) {
   const auto entry = FindEntry(uid);
   if (entry == entries_.end()) return false;
-  Erase(entry, end);
+  Place place = *entry->place;
+  const bool had_part = place.pod.has_part;
+  const bool gets_part = end == WaitEnd::kAdmitted && has_part && !had_part;
+  const size_t erased = std::erase_if(place.parts, [&](const auto& part) {
+    // If a container was admitted alone, the pod is not asked for as a whole any more.
+    return container.empty() || part.first == container || (part.first.empty() && gets_part);
+  });
+  if (place.parts.empty()) {
+    Erase(entry, end);
+    return true;
+  }
+  if (erased == 0 && !gets_part) return false;
+  std::erase_if(entry->times,
+                [&place](const auto& times) { return !place.parts.contains(times.first); });
+  if (gets_part) {
+    place.pod.has_part = true;
+    for (auto& [other, times] : entry->times) times.tried.reset();  // waits for no pod any more
+  }
+  Complete(place, had_part, now);
+  Replace(entry, std::move(place));
   return true;
 }
 
@@ -130,19 +232,31 @@ void WaitQueue::Forget(const std::string& uid) {
   failed_.erase(uid);
 }
 
-bool WaitQueue::Reserves(const Place& place, Time now) const {
-  return !place.pod.has_part || now < place.since + limits_.part_reserves;
+bool WaitQueue::IsAvailable(const std::set<std::string>& needs) const {
+  return !available_ || std::ranges::all_of(needs, [this](const std::string& kind) {
+    return !IsDeviceKind(kind) || available_->contains(kind);
+  });
+}
+
+bool WaitQueue::Reserves(const Place& place, const Part& part, Time now) const {
+  if (place.has_part_since && now >= *place.has_part_since + limits_.part_reserves) return false;
+  return IsAvailable(part.needs);
 }
 
 const WaitQueue::Place* WaitQueue::FirstBefore(const WaitingPod& pod, Time now) const {
   if (pod.has_part || pod.needs.empty()) return nullptr;
   const Place* const own = Find(pod.uid);
   const uint64_t number = own == nullptr ? joined_ + 1 : own->number;
+  const bool is_known = pod.priority == 0 && own != nullptr;
+  const int32_t priority = is_known ? own->pod.priority : pod.priority;
   for (const Entry& entry : entries_) {
     const Place& other = *entry.place;
-    if (!IsBefore(other, pod.priority, number)) return nullptr;
-    if (other.pod.uid == pod.uid || !Reserves(other, now)) continue;
-    if (Share(other.pod.needs, pod.needs)) return &other;
+    if (!IsBefore(other, priority, number)) return nullptr;
+    if (other.pod.uid == pod.uid) continue;
+    const bool is_reserved = std::ranges::any_of(other.parts, [&](const auto& part) {
+      return HaveCommon(part.second.needs, pod.needs) && Reserves(other, part.second, now);
+    });
+    if (is_reserved) return &other;
   }
   return nullptr;
 }
@@ -155,22 +269,23 @@ void WaitQueue::AddFailed(SharedPlace place, Time now) {
       std::ranges::min_element(failed_, {}, [](const auto& entry) { return entry.second.last; }));
 }
 
-WaitQueue::Expired WaitQueue::Expire(Time now,
-                                     const std::function<bool(const std::string& uid)>& is_called) {
+WaitQueue::Expired WaitQueue::Expire(Time now, const IsCalled& is_called) {
   Expired expired;
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const SharedPlace place = entry->place;
-    if (is_called(place->pod.uid)) entry->last = now;
-    const bool has_failed = limits_.fail_after && now >= place->since + *limits_.fail_after;
-    if (!has_failed && now < entry->last + limits_.kept) {
-      ++entry;
+  for (const SharedPlace& place : Places()) {
+    const std::string& uid = place->pod.uid;
+    if (limits_.fail_after && now >= place->since + *limits_.fail_after) {
+      Erase(FindEntry(uid), WaitEnd::kTimeout);
+      AddFailed(place, now);
+      expired.failed.push_back(place);
       continue;
     }
-    const auto index = entry - entries_.begin();
-    Erase(entry, has_failed ? WaitEnd::kTimeout : WaitEnd::kExpired);
-    entry = entries_.begin() + index;
-    (has_failed ? expired.failed : expired.dropped).push_back(place);
-    if (has_failed) AddFailed(place, now);
+    for (const auto& [container, part] : place->parts) {
+      PartTimes& times = *FindTimes(uid, container);
+      if (is_called(uid, container)) times.last = now;
+      if (now >= times.last + limits_.kept) Leave(uid, container, WaitEnd::kExpired, false, now);
+      if (Find(uid) == nullptr) break;
+    }
+    if (Find(uid) == nullptr) expired.dropped.push_back(place);
   }
   std::erase_if(failed_,
                 [&](const auto& entry) { return now >= entry.second.last + limits_.kept; });
@@ -181,37 +296,95 @@ std::optional<WaitQueue::Time> WaitQueue::NextExpiry(Time now) const {
   std::optional<Time> next;
   const auto add = [&next](Time time) { next = next ? std::min(*next, time) : time; };
   for (const Entry& entry : entries_) {
-    add(entry.last + limits_.kept);
-    if (limits_.fail_after) add(entry.place->since + *limits_.fail_after);
-    const Time reserves = entry.place->since + limits_.part_reserves;
-    if (entry.place->pod.has_part && reserves > now) add(reserves);
+    const Place& place = *entry.place;
+    for (const auto& [container, times] : entry.times) add(times.last + limits_.kept);
+    if (limits_.fail_after) add(place.since + *limits_.fail_after);
+    if (!place.has_part_since) continue;
+    const Time reserves = *place.has_part_since + limits_.part_reserves;
+    if (reserves > now) add(reserves);
   }
   for (const auto& [uid, failed] : failed_) add(failed.last + limits_.kept);
   return next;
 }
 
-void WaitQueue::Tried(const std::string& uid, uint64_t generation) {
-  if (const auto entry = FindEntry(uid); entry != entries_.end()) entry->tried = generation;
+void WaitQueue::Tried(const std::string& uid, const std::string& container,
+                      std::optional<uint64_t> generation) {
+  if (PartTimes* const times = FindTimes(uid, container)) times->tried = generation;
 }
 
-bool WaitQueue::IsExplained(const std::string& uid) const {
-  const auto entry = FindEntry(uid);
-  return entry != entries_.end() && entry->place->is_confirmed && entry->explained == inventory_;
+bool WaitQueue::IsExplained(const std::string& uid, const std::string& container) const {
+  const Part* const part = FindPart(uid, container);
+  return part != nullptr && part->is_confirmed &&
+         FindEntry(uid)->times.at(container).explained == inventory_;
 }
 
 std::optional<std::string> WaitQueue::NextToTry(
     Time now, const std::function<bool(const std::string& uid)>& is_called) {
   std::set<std::string> reserved;
   for (Entry& entry : entries_) {
-    const WaitingPod& pod = entry.place->pod;
-    const bool must_wait = !pod.has_part && Share(pod.needs, reserved);
-    if (!must_wait && entry.tried != generation_ && is_called(pod.uid)) {
-      entry.tried = generation_;
-      return pod.uid;
+    const Place& place = *entry.place;
+    bool is_due = false;
+    for (const auto& [container, part] : place.parts) {
+      const bool must_wait = !place.pod.has_part && HaveCommon(part.needs, reserved);
+      is_due = is_due || (!must_wait && entry.times.at(container).tried != generation_);
     }
-    if (Reserves(*entry.place, now)) reserved.insert(pod.needs.begin(), pod.needs.end());
+    if (is_due && is_called(place.pod.uid)) {
+      // Also what must wait: it says so itself (Tried).
+      for (auto& [container, times] : entry.times) times.tried = generation_;
+      return place.pod.uid;
+    }
+    for (const auto& [container, part] : place.parts) {
+      if (Reserves(place, part, now)) reserved.insert(part.needs.begin(), part.needs.end());
+    }
   }
   return std::nullopt;
+}
+
+void WaitQueue::Renew(Time now, const std::function<std::optional<WaitingPod>(
+                                    const Place& place, const std::string& container)>& renew) {
+  for (const SharedPlace& place : Places()) {
+    for (const auto& [container, part] : place->parts) {
+      const std::optional<WaitingPod> renewed = renew(*place, container);
+      if (!renewed) {
+        Leave(place->pod.uid, container, WaitEnd::kAdmitted, /*has_part=*/true, now);
+        continue;
+      }
+      const auto entry = FindEntry(place->pod.uid);
+      if (entry == entries_.end() || !entry->times.contains(container)) continue;
+      Place next = *entry->place;
+      const bool had_part = next.pod.has_part;
+      next.pod.has_part = renewed->has_part;
+      Part& renewed_part = next.parts.at(container);
+      renewed_part.needs = renewed->needs;
+      renewed_part.requested = renewed->requested;
+      Complete(next, had_part, now);
+      Replace(entry, std::move(next));
+    }
+  }
+}
+
+std::optional<WaitQueue::Check> WaitQueue::NextToCheck() const {
+  std::optional<Check> next;
+  uint64_t oldest = inventory_;
+  for (const Entry& entry : entries_) {
+    for (const auto& [container, part] : entry.place->parts) {
+      const uint64_t checked = entry.times.at(container).checked;
+      if (!part.is_confirmed || checked >= oldest) continue;
+      if (part.requested == nullptr || !IsAvailable(part.needs)) continue;
+      oldest = checked;
+      next = {entry.place->pod.uid, container, entry.place->number, inventory_, part.requested};
+    }
+  }
+  return next;
+}
+
+bool WaitQueue::Checked(const Check& check) {
+  const Part* const part = FindPart(check.uid, check.container);
+  if (part == nullptr || Find(check.uid)->number != check.number) return false;
+  if (part->requested != check.requested) return false;
+  PartTimes& times = *FindTimes(check.uid, check.container);
+  times.checked = std::max(times.checked, check.inventory);
+  return true;
 }
 
 }  // namespace alignd::allocation

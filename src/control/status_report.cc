@@ -157,8 +157,9 @@ void AddWaiting(const allocation::WaitQueue& waiting,
       report.set_pod_uid(Readable(pod.uid));
       report.set_pod(Readable(pod.name));
       report.set_state("waiting");
-      report.set_reason(place->why.reason);
-      report.set_message(Readable(place->why.message));
+      const Refusal& why = place->WhyOf(entry->first.container);
+      report.set_reason(why.reason);
+      report.set_message(Readable(why.message));
       report.set_first_unix_ms(UnixMs(OnSystemClock(place->since)));
       report.set_position(position);
       report.set_priority(pod.priority);

@@ -118,7 +118,7 @@ class WithQueue {
     const bool must_wait = queue_.FirstBefore(Asking(pod), WaitQueue::Time()) != nullptr;
     if (!must_wait && node_.Admit(pod)) return admitted.push_back(pod.id);
     ASSERT_TRUE(queue_.Join(Asking(pod), kModelRefusal, WaitQueue::Time()));
-    if (!must_wait) queue_.Tried(std::to_string(pod.id), queue_.generation());
+    if (!must_wait) queue_.Tried(std::to_string(pod.id), "", queue_.generation());
     pods_.emplace(pod.id, pod);
   }
 
@@ -235,7 +235,7 @@ TEST(WaitQueueProperty, NoPodIsDelayedByThoseBehindIt) {
       const ModelPod pod = *events[came].arrives;
       const int step = StepOf(admitted, pod.id);
       if (step == static_cast<int>(came)) continue;  // did not wait
-      waited += step < 0 ? 0 : 1;  // and was admitted later
+      waited += step < 0 ? 0 : 1;                    // and was admitted later
       std::vector<ModelEvent> without = events;
       for (size_t later = came + 1; later < events.size(); ++later) {
         without[later].arrives.reset();

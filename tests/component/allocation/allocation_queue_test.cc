@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +73,31 @@ class AllocationQueue : public ::testing::Test {
   }
   static bool Says(const Outcome& outcome, const std::string& text) {
     return TextOf(outcome).find(text) != std::string::npos;
+  }
+  // As after a change of the configuration. Without `queue`, the manager's own goes on.
+  void UpAgain(admission::Node node, std::optional<WaitQueue> queue = {}) {
+    if (!queue) queue = *world_.manager->WaitingPods();
+    queue->InventoryChanged();
+    world_.Down();
+    world_.waiting = std::move(queue);
+    world_.node = std::move(node);
+    world_.Up();
+  }
+  // Releases the pod; what `request` posts is decided after that, and before pods that wait are
+  // tried again.
+  void ReleaseAfter(const std::string& uid, const std::function<void()>& request) {
+    std::promise<void> go;
+    const std::shared_future<void> may_go = go.get_future().share();
+    const auto released = std::make_shared<std::promise<void>>();
+    world_.manager->ReleasePod(
+        uid, [released](const Result<Done>&) { released->set_value(); },
+        [may_go] {
+          may_go.wait();
+          return true;
+        });
+    request();
+    go.set_value();
+    released->get_future().wait();
   }
   // One container of a pod of which no more is known.
   static Pod PartOf(const std::string& uid, const std::string& container, int cpus) {
@@ -351,6 +379,268 @@ TEST_F(AllocationQueue, ARestartForgetsThePlaces) {
   EXPECT_EQ(PositionOf("second"), 1U);
   ASSERT_TRUE(world_.Release("a").ok());
   EXPECT_TRUE(IsAdmitted(std::move(second)));
+}
+
+// --- Containers that ask alone, because no more of their pod is known.
+
+TEST_F(AllocationQueue, AContainerThatIsAdmittedDoesNotEndTheWaitOfAnother) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  ASSERT_TRUE(Says(Create(PartOf("p", "first", 8), milliseconds(0), "first").get(), "position 1"));
+  EXPECT_TRUE(IsAdmitted(Create(PartOf("p", "second", 2), kLong, "second")));
+  EXPECT_EQ(PositionOf("p"), 1U);
+  // The first one is served before later pods.
+  EXPECT_TRUE(Says(Create(AppPod("later", 2), milliseconds(0)).get(), "WaitsForEarlierPods"));
+  std::future<Outcome> first = Create(PartOf("p", "first", 8), kLong, "first");
+  ASSERT_TRUE(world_.Release("a").ok());
+  EXPECT_TRUE(IsAdmitted(std::move(first)));
+  EXPECT_EQ(PositionOf("p"), 0U);
+  EXPECT_EQ(Ended(WaitEnd::kAdmitted), 1U);
+}
+
+TEST_F(AllocationQueue, ContainersThatWaitKeepWhatEachNeeds) {
+  world_.AnnounceDevices();
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10, {{kGpu, "8"}}))));
+  std::future<Outcome> first = Create(PartOf("p", "first", 8), kLong, "first");
+  ASSERT_TRUE(WaitUntil([&] { return HasPlace("p"); }));
+  Pod device = alignd::AppPod("p", {{kGpu, "1"}});
+  device.containers[0].name = "second";
+  device.is_complete = false;
+  std::future<Outcome> second = Create(device, kLong, "second");
+  world_.Settle();
+  EXPECT_FALSE(IsAnswered(second));
+  // What both need is reserved for the pod.
+  EXPECT_TRUE(Says(Create(AppPod("cpus", 2), milliseconds(0)).get(), "waits for cpu"));
+  EXPECT_EQ(world_.manager->WaitingPods()->Find("p")->pod.needs,
+            (std::set<std::string>{"cpu", "memory", kGpu}));
+  ASSERT_TRUE(world_.Release("a").ok());
+  EXPECT_TRUE(IsAdmitted(std::move(first)));
+  EXPECT_TRUE(IsAdmitted(std::move(second)));
+}
+
+TEST_F(AllocationQueue, AContainerIsTriedAgainAlthoughAnotherOneWasDecidedSinceTheRelease) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 8))));
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("b", 4))));
+  std::future<Outcome> first = Create(PartOf("p", "first", 6), kLong, "first");
+  ASSERT_TRUE(WaitUntil([&] { return HasPlace("p"); }));
+  std::future<Outcome> second;
+  ReleaseAfter("b", [&] { second = Create(PartOf("p", "second", 9), kLong, "second"); });
+  EXPECT_TRUE(WaitUntil([&] { return IsAnswered(first); }));
+  world_.manager->StopWaiting();
+  EXPECT_TRUE(IsAdmitted(std::move(first)));
+  EXPECT_TRUE(IsError(second.get(), ErrorCode::kUnavailable));
+}
+
+TEST_F(AllocationQueue, AHeldCallIsTriedAgainAlthoughItsPodWasDecidedOtherwiseSinceTheRelease) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 8))));
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("b", 4))));
+  std::future<Outcome> first = CreateWaiting(AppPod("p", 6));
+  Pod other = AppPod("p", 9);
+  other.containers[0].name = "other";
+  std::future<Outcome> second;
+  ReleaseAfter("b", [&] { second = Create(other, kLong, "other"); });
+  EXPECT_TRUE(WaitUntil([&] { return IsAnswered(first); }));
+  world_.manager->StopWaiting();
+  EXPECT_TRUE(IsAdmitted(std::move(first)));
+  EXPECT_FALSE(AllocatedOf(second.get()));
+}
+
+// --- Pods that cannot be served now.
+
+TEST_F(AllocationQueue, APodReservesNothingWhileItsPluginIsAway) {
+  world_.AnnounceDevices();
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 1, {{kGpu, "8"}}))));
+  std::future<Outcome> head = CreateWaiting(AppPod("head", 2, {{kGpu, "1"}}));
+  std::future<Outcome> later = CreateWaiting(AppPod("later", 2));
+  world_.plugins->Await(kGpu, true);
+  devicemanager::Resource unhealthy = EightDevices("gpu");
+  for (auto& [id, device] : unhealthy.devices) device.healthy = false;
+  world_.manager->SetResource(kGpu, unhealthy);
+  EXPECT_TRUE(IsAdmitted(std::move(later)));
+  EXPECT_FALSE(IsAnswered(head));
+  EXPECT_EQ(PositionOf("head"), 1U);
+  // It comes back.
+  world_.plugins->Await(kGpu, false);
+  world_.manager->SetResource(kGpu, EightDevices("gpu"));
+  world_.Settle();
+  EXPECT_TRUE(Says(Create(AppPod("last", 2), milliseconds(0)).get(), "WaitsForEarlierPods"));
+  ASSERT_TRUE(world_.Release("a").ok());
+  EXPECT_TRUE(IsAdmitted(std::move(head)));
+}
+
+TEST_F(AllocationQueue, APodWithoutACallReservesNothingOnceItsPluginHasGone) {
+  world_.AnnounceDevices();
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 1, {{kGpu, "8"}}))));
+  ASSERT_TRUE(Says(Create(AppPod("head", 2, {{kGpu, "1"}}), milliseconds(0)).get(), "position 1"));
+  std::future<Outcome> later = CreateWaiting(AppPod("later", 2));
+  world_.manager->RemoveResource(kGpu);
+  EXPECT_TRUE(IsAdmitted(std::move(later)));
+}
+
+TEST_F(AllocationQueue, APodWithoutACallLeavesWhenTheInventoryShrinksForGood) {
+  world_.AnnounceDevices();
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 1, {{kGpu, "1"}}))));
+  ASSERT_TRUE(Says(Create(AppPod("head", 2, {{kGpu, "8"}}), milliseconds(0)).get(), "position 1"));
+  std::future<Outcome> later = CreateWaiting(AppPod("later", 2));
+  devicemanager::Resource fewer = EightDevices("gpu");
+  fewer.devices.erase("gpu7");
+  world_.manager->SetResource(kGpu, fewer);
+  EXPECT_TRUE(IsAdmitted(std::move(later)));
+  EXPECT_EQ(PositionOf("head"), 0U);
+  EXPECT_EQ(Ended(WaitEnd::kCannotFit), 1U);
+}
+
+// --- A change of the configuration: the next manager gets the queue.
+
+TEST_F(AllocationQueue, APlaceThatNeverFitsUnderTheNextConfigurationIsDropped) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 6))));
+  ASSERT_TRUE(Says(Create(AppPod("head", 10), milliseconds(0)).get(), "position 1"));
+  ASSERT_TRUE(Says(Create(AppPod("fits", 8), milliseconds(0)).get(), "position 2"));
+  KubeletConfig config = StaticConfig();
+  config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  UpAgain(MakeNode(config));
+  EXPECT_TRUE(WaitUntil([&] { return PositionOf("head") == 0; }));  // without a call
+  EXPECT_EQ(PositionOf("fits"), 1U);
+  EXPECT_EQ(Ended(WaitEnd::kCannotFit), 1U);
+  ASSERT_TRUE(world_.Release("a").ok());
+  EXPECT_TRUE(IsAdmitted(Create(AppPod("fits", 8))));
+}
+
+TEST_F(AllocationQueue, APlaceNeedsWhatTheNextConfigurationSays) {
+  world_.AnnounceDevices();
+  ASSERT_TRUE(AllocatedOf(world_.Admit(alignd::AppPod("a", {{kGpu, "8"}}))));
+  ASSERT_TRUE(Says(Create(AppPod("head", 2, {{kGpu, "1"}}), milliseconds(0)).get(), "position 1"));
+  KubeletConfig config = StaticConfig();
+  config.cpu_manager_policy = CpuManagerPolicy::kNone;
+  config.memory_manager_policy = MemoryManagerPolicy::kNone;
+  config.reserved_memory.clear();
+  config.topology_manager_policy = TopologyManagerPolicy::kNone;
+  AllocationNode next(MakeNode(config));
+  next.waiting = *world_.manager->WaitingPods();
+  next.Up();
+  const auto waiting = next.manager->WaitingPods();
+  ASSERT_EQ(waiting->PositionOf("head"), 1U);
+  EXPECT_EQ(waiting->Find("head")->pod.needs, std::set<std::string>{kGpu});
+}
+
+TEST_F(AllocationQueue, APodThatIsAdmittedDuringTheChangeHasNoPlaceAfterIt) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  std::future<Outcome> head = CreateWaiting(AppPod("head", 8));
+  std::future<Outcome> later = CreateWaiting(AppPod("later", 9));
+  const WaitQueue before = *world_.manager->WaitingPods();
+  ASSERT_TRUE(world_.Release("a").ok());
+  EXPECT_TRUE(IsAdmitted(std::move(head)));
+  UpAgain(MakeNode(), before);
+  EXPECT_EQ(PositionOf("head"), 0U);
+  EXPECT_EQ(PositionOf("later"), 1U);
+}
+
+// --- Answers.
+
+TEST_F(AllocationQueue, ADiskThatFailsCostsNoPlace) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  std::future<Outcome> head = CreateWaiting(AppPod("head", 8));
+  std::future<Outcome> later = CreateWaiting(AppPod("later", 9));
+  world_.disk.DieAt(0);
+  EXPECT_FALSE(world_.Release("a").ok());
+  EXPECT_TRUE(IsError(head.get(), ErrorCode::kIo));
+  world_.Settle();
+  EXPECT_EQ(PositionOf("head"), 1U);
+  EXPECT_FALSE(IsAnswered(later));
+  world_.disk.Repair();
+  EXPECT_TRUE(IsAdmitted(Create(AppPod("head", 8))));
+  EXPECT_FALSE(IsAnswered(later));
+}
+
+TEST_F(AllocationQueue, ACallerWithTheAnswerSeesTheQueueWithoutThePod) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  const auto create = [this](const Pod& pod) {
+    auto position = std::make_shared<std::promise<size_t>>();
+    world_.manager->Admit(
+        {.pod = pod, .wanted = "app", .wait_until = std::chrono::steady_clock::now() + kLong},
+        [this, position, uid = pod.uid](const Outcome&) { position->set_value(PositionOf(uid)); });
+    EXPECT_TRUE(WaitUntil([&] { return HasPlace(pod.uid); }));
+    return position->get_future();
+  };
+  std::future<size_t> admitted = create(AppPod("admitted", 8));
+  std::future<size_t> released = create(AppPod("released", 8));
+  std::future<size_t> removed = create(AppPod("removed", 8));
+  world_.manager->SandboxStopped("removed", /*is_removed=*/true);
+  EXPECT_EQ(removed.get(), 0U);
+  ASSERT_TRUE(world_.Release("released").ok());
+  EXPECT_EQ(released.get(), 0U);
+  ASSERT_TRUE(world_.Release("a").ok());
+  EXPECT_EQ(admitted.get(), 0U);
+}
+
+TEST_F(AllocationQueue, ACallWhoseSandboxStopsWhileItIsDecidedAboutIsNotHeld) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  // The explanation waits.
+  std::promise<void> go;
+  const std::shared_future<void> may_go = go.get_future().share();
+  auto answer = std::make_shared<std::promise<Outcome>>();
+  world_.manager->Admit({.pod = AppPod("head", 8),
+                         .wanted = "app",
+                         .describe =
+                             [may_go](const std::string&) {
+                               may_go.wait();
+                               return PodStanding{};
+                             },
+                         .wait_until = std::chrono::steady_clock::now() + kLong},
+                        [answer](Outcome outcome) { answer->set_value(std::move(outcome)); });
+  ASSERT_TRUE(WaitUntil([&] { return world_.manager->KnownPods().contains("head"); }));
+  world_.manager->SandboxStopped("head", /*is_removed=*/false);
+  world_.Settle();
+  go.set_value();
+  std::future<Outcome> later = answer->get_future();
+  EXPECT_TRUE(WaitUntil([&] { return IsAnswered(later); }));
+  world_.manager->StopWaiting();
+  EXPECT_TRUE(std::holds_alternative<Refusal>(later.get()));
+  EXPECT_EQ(PositionOf("head"), 1U);
+}
+
+TEST_F(AllocationQueue, AnswersNameThePod) {
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  Pod pod = AppPod("uid", 8);
+  pod.name = "web";
+  pod.name_space = "shop";
+  std::future<Outcome> stopped = CreateWaiting(pod);
+  world_.manager->SandboxStopped("uid", /*is_removed=*/false);
+  EXPECT_TRUE(Says(stopped.get(), "the sandbox of pod shop/web was stopped"));
+  std::future<Outcome> released = CreateWaiting(pod);
+  world_.Settle();
+  ASSERT_TRUE(world_.Release("uid").ok());
+  EXPECT_TRUE(Says(released.get(), "pod shop/web was released while it waited"));
+}
+
+// --- With a time limit.
+
+TEST_F(AllocationQueue, APodWhoseTimeEndsWhileItIsBeingAdmittedIsAdmitted) {
+  Up({.fail_after = milliseconds(400)});
+  world_.AnnounceDevices();
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  std::future<Outcome> head = CreateWaiting(PartOf("head", "first", 8), kLong);
+  world_.plugins->Hold();
+  Pod part = PartOf("head", "second", 1);
+  part.containers[0].resources.limits[kGpu] = Amount("1");
+  std::future<Outcome> second = Create(part, kLong, "second");
+  world_.plugins->AwaitHeld(1);
+  EXPECT_TRUE(WaitUntil([&] { return PositionOf("head") == 0; }));
+  world_.plugins->LetGo();
+  EXPECT_TRUE(IsAdmitted(std::move(second)));
+  EXPECT_EQ(world_.manager->WaitingPods()->FindFailed("head"), nullptr);
+  world_.manager->StopWaiting();  // the first one waits anew
+  EXPECT_FALSE(AllocatedOf(head.get()));
+}
+
+TEST_F(AllocationQueue, APodWhoseTimeIsOverMayHaveContainersThatNeedNothing) {
+  Up({.fail_after = milliseconds(200)});
+  ASSERT_TRUE(AllocatedOf(world_.Admit(AppPod("a", 10))));
+  EXPECT_TRUE(Says(Create(PartOf("head", "first", 8), kLong, "first").get(), "--on-refusal"));
+  Pod shared = alignd::AppPod("head", {});
+  shared.containers[0].name = "shared";
+  shared.is_complete = false;
+  EXPECT_TRUE(IsAdmitted(Create(shared, kLong, "shared")));
+  EXPECT_TRUE(Says(Create(PartOf("head", "first", 8), kLong, "first").get(), "--on-refusal"));
 }
 
 }  // namespace

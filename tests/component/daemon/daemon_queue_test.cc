@@ -130,7 +130,7 @@ TEST_F(DaemonQueue, ARemovedSandboxLeavesTheQueue) {
   auto later = CreateLater(second, PodOf("c", 4), 4);
   ASSERT_TRUE(AwaitPosition("c", 2));
   EXPECT_TRUE(StopSandbox(first).ok());
-  EXPECT_TRUE(Says(earlier.get().status, "the sandbox of pod b was stopped"));
+  EXPECT_TRUE(Says(earlier.get().status, "the sandbox of pod default/pod-b was stopped"));
   EXPECT_TRUE(RemoveSandbox(first).ok());
   EXPECT_TRUE(later.get().status.ok());
   EXPECT_EQ(PositionOf("b"), 0U);

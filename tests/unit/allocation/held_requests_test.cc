@@ -137,7 +137,7 @@ TEST_F(HeldRequestsTest, HoldsALimitedNumberOfBytes) {
   EXPECT_EQ(held_.Take(IsAwaited).size(), 1U);
   EXPECT_TRUE(Hold(MakeLarge("e", kQuarter)));
   EXPECT_FALSE(Hold(MakeLarge("more", 1)));
-  held_.AnswerPod("a", {ErrorCode::kUnavailable, "released"});
+  held_.AnswerPod("a", [](const Pod&) { return Error{ErrorCode::kUnavailable, "released"}; });
   EXPECT_TRUE(Hold(MakeLarge("f", kQuarter)));
   EXPECT_FALSE(Hold(MakeLarge("more", 1)));
   held_.Answer({ErrorCode::kUnavailable, "stopping"});
@@ -147,8 +147,14 @@ TEST_F(HeldRequestsTest, HoldsALimitedNumberOfBytes) {
 TEST_F(HeldRequestsTest, AnswersAPodOrAll) {
   for (const char* const pod : {"a", "p", "z"}) ASSERT_TRUE(Hold(MakeCaller(pod)));
   ASSERT_TRUE(Hold(MakeCaller("p", "beside")));
-  held_.AnswerPod("p", {ErrorCode::kUnavailable, "released"});
-  EXPECT_EQ(answered_, (std::vector<std::string>{"p/app: released", "p/beside: released"}));
+  EXPECT_TRUE(held_.Holds("p", "beside"));
+  EXPECT_TRUE(held_.Holds("p", ""));
+  held_.AnswerPod("p", [](const Pod& pod) {
+    return Error{ErrorCode::kUnavailable, pod.uid + " ended"};
+  });
+  EXPECT_EQ(answered_, (std::vector<std::string>{"p/app: p ended", "p/beside: p ended"}));
+  EXPECT_FALSE(held_.Holds("p", "beside"));
+  EXPECT_FALSE(held_.Holds("p", ""));
   held_.Answer({ErrorCode::kUnavailable, "stopping"});
   EXPECT_EQ(answered_.size(), 4U);
   EXPECT_FALSE(held_.NextCheck());

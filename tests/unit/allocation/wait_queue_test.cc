@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,11 +25,18 @@ WaitingPod PodThatNeeds(const std::string& uid, const std::set<std::string>& nee
   return {.uid = uid, .name = "default/" + uid, .priority = priority, .needs = needs};
 }
 
+WaitingPod ContainerThatNeeds(const std::string& uid, const std::string& container,
+                              const std::set<std::string>& needs) {
+  WaitingPod pod = PodThatNeeds(uid, needs);
+  pod.container = container;
+  return pod;
+}
+
 class WaitQueueTest : public ::testing::Test {
  protected:
   void Join(const WaitingPod& pod, WaitQueue::Time now = kQueueStart) {
     ASSERT_TRUE(queue_.Join(pod, kQueuedRefusal, now));
-    queue_.Confirm(pod.uid, kQueuedRefusal);
+    queue_.Confirm(pod.uid, pod.container, kQueuedRefusal);
   }
   std::vector<std::string> Order() const {
     std::vector<std::string> order;
@@ -128,21 +137,21 @@ TEST_F(WaitQueueTest, WhatWasDecidedWithEarlierResourcesIsTriedAgain) {
   const uint64_t before = queue_.generation();
   queue_.Released();  // while the pod was being decided about
   Join(PodThatNeeds("a", {"cpu"}));
-  queue_.Tried("a", before);
+  queue_.Tried("a", "", before);
   EXPECT_EQ(Try(), (List{"a"}));
-  queue_.Tried("a", queue_.generation());
+  queue_.Tried("a", "", queue_.generation());
   EXPECT_EQ(Try(), List{});
 }
 
 TEST_F(WaitQueueTest, IsExplainedAnewAfterAChangeOfTheInventory) {
   ASSERT_TRUE(queue_.Join(PodThatNeeds("a", {"cpu"}), kQueuedRefusal, kQueueStart));
-  EXPECT_FALSE(queue_.IsExplained("a"));
-  queue_.Confirm("a", kQueuedRefusal);
-  EXPECT_TRUE(queue_.IsExplained("a"));
+  EXPECT_FALSE(queue_.IsExplained("a", ""));
+  queue_.Confirm("a", "", kQueuedRefusal);
+  EXPECT_TRUE(queue_.IsExplained("a", ""));
   queue_.Released();
-  EXPECT_TRUE(queue_.IsExplained("a"));
+  EXPECT_TRUE(queue_.IsExplained("a", ""));
   queue_.InventoryChanged();
-  EXPECT_FALSE(queue_.IsExplained("a"));
+  EXPECT_FALSE(queue_.IsExplained("a", ""));
   EXPECT_EQ(Try(), (List{"a"}));
 }
 
@@ -151,8 +160,8 @@ TEST_F(WaitQueueTest, APlaceExpiresIfNoCallComes) {
   Join(PodThatNeeds("gone", {"cpu"}));
   Join(PodThatNeeds("held", {"cpu"}));
   Join(PodThatNeeds("calls", {"cpu"}));
-  queue_.Called("calls", kQueueStart + seconds(10));
-  const auto is_held = [](const std::string& uid) { return uid == "held"; };
+  queue_.Called("calls", "", kQueueStart + seconds(10));
+  const auto is_held = [](const std::string& uid, const std::string&) { return uid == "held"; };
   EXPECT_TRUE(queue_.Expire(kQueueStart + kept - seconds(1), is_held).dropped.empty());
   const WaitQueue::Expired expired = queue_.Expire(kQueueStart + kept, is_held);
   ASSERT_EQ(expired.dropped.size(), 1U);
@@ -167,7 +176,7 @@ TEST_F(WaitQueueTest, WithFailAfterThePlaceIsLostAndEveryLaterCallIsRefused) {
   queue_.SetLimits({.fail_after = minutes(10)});
   Join(PodThatNeeds("a", {"cpu"}));
   EXPECT_EQ(queue_.NextExpiry(kQueueStart), kQueueStart + queue_.limits().kept);
-  const auto is_held = [](const std::string&) { return true; };
+  const auto is_held = [](const std::string&, const std::string&) { return true; };
   EXPECT_TRUE(queue_.Expire(kQueueStart + minutes(10) - seconds(1), is_held).failed.empty());
   EXPECT_EQ(queue_.NextExpiry(kQueueStart), kQueueStart + minutes(10));
   const WaitQueue::Expired expired = queue_.Expire(kQueueStart + minutes(10), is_held);
@@ -205,6 +214,145 @@ TEST_F(WaitQueueTest, CountsEndsOfConfirmedPlacesOnly) {
   Join(PodThatNeeds("a", {"cpu"}));
   queue_.Forget("a");
   EXPECT_EQ(queue_.Ended(WaitEnd::kPodGone), 1U);
+}
+
+TEST_F(WaitQueueTest, ContainersThatAskAloneShareThePlaceOfTheirPod) {
+  const Refusal other{"SMTAlignmentError", "other"};
+  Join(ContainerThatNeeds("p", "a", {"cpu"}));
+  ASSERT_TRUE(queue_.Join(ContainerThatNeeds("p", "b", {"nvidia.com/gpu"}), other, kQueueStart));
+  EXPECT_EQ(queue_.size(), 1U);
+  EXPECT_EQ(queue_.Find("p")->pod.needs, (std::set<std::string>{"cpu", "nvidia.com/gpu"}));
+  EXPECT_EQ(queue_.Find("p")->WhyOf("a"), kQueuedRefusal);
+  EXPECT_EQ(queue_.Find("p")->WhyOf("b"), other);
+  EXPECT_EQ(queue_.Find("p")->WhyOf("c"), other);  // the last one of the pod
+  EXPECT_EQ(Before(PodThatNeeds("later", {"cpu"})), "p");
+  EXPECT_EQ(Before(PodThatNeeds("later", {"nvidia.com/gpu"})), "p");
+  // The place lasts until none waits.
+  EXPECT_FALSE(queue_.Leave("p", "c", WaitEnd::kOtherReason, false, kQueueStart));
+  EXPECT_TRUE(queue_.Leave("p", "b", WaitEnd::kOtherReason, false, kQueueStart));
+  EXPECT_EQ(Before(PodThatNeeds("later", {"nvidia.com/gpu"})), "");
+  EXPECT_EQ(Before(PodThatNeeds("later", {"cpu"})), "p");
+  EXPECT_TRUE(queue_.Leave("p", "a", WaitEnd::kAdmitted, true, kQueueStart));
+  EXPECT_TRUE(queue_.IsEmpty());
+  EXPECT_EQ(queue_.Ended(WaitEnd::kOtherReason), 0U);
+  EXPECT_EQ(queue_.Ended(WaitEnd::kAdmitted), 1U);
+}
+
+TEST_F(WaitQueueTest, OnceAContainerIsAdmittedTheOthersWaitForNoPod) {
+  const auto got_part = kQueueStart + minutes(20);
+  Join(PodThatNeeds("head", {"cpu"}));
+  Join(ContainerThatNeeds("p", "a", {"cpu"}));
+  Join(ContainerThatNeeds("p", "b", {"cpu"}));
+  EXPECT_EQ(Try(), (List{"head"}));
+  EXPECT_TRUE(queue_.Leave("p", "a", WaitEnd::kAdmitted, /*has_part=*/true, got_part));
+  EXPECT_EQ(queue_.PositionOf("p"), 2U);
+  EXPECT_EQ(Try(), (List{"p"}));
+  // Others wait for it for some time, which begins now.
+  queue_.Leave("head", WaitEnd::kExpired);
+  const auto end = got_part + queue_.limits().part_reserves;
+  EXPECT_EQ(Before(PodThatNeeds("later", {"cpu"}), end - seconds(1)), "p");
+  EXPECT_EQ(Before(PodThatNeeds("later", {"cpu"}), end), "");
+}
+
+TEST_F(WaitQueueTest, EachContainerIsTriedAfterEachRelease) {
+  Join(ContainerThatNeeds("p", "a", {"cpu"}));
+  Join(ContainerThatNeeds("p", "b", {"cpu"}));
+  queue_.Released();
+  queue_.Tried("p", "b", queue_.generation());  // by its own call
+  EXPECT_EQ(Try(), (List{"p"}));
+  EXPECT_EQ(Try(), List{});
+  queue_.Tried("p", "a", std::nullopt);  // it was not decided about after all
+  EXPECT_EQ(Try(), (List{"p"}));
+}
+
+TEST_F(WaitQueueTest, AContainerThatIsNotCalledExpiresBesideOneThatIs) {
+  Join(ContainerThatNeeds("p", "gone", {"cpu"}));
+  Join(ContainerThatNeeds("p", "held", {"nvidia.com/gpu"}));
+  const auto end = kQueueStart + queue_.limits().kept;
+  const auto is_held = [](const std::string&, const std::string& container) {
+    return container == "held";
+  };
+  EXPECT_TRUE(queue_.Expire(end, is_held).dropped.empty());
+  EXPECT_EQ(queue_.Find("p")->pod.needs, (std::set<std::string>{"nvidia.com/gpu"}));
+  EXPECT_EQ(queue_
+                .Expire(end + queue_.limits().kept,
+                        [](const std::string&, const std::string&) { return false; })
+                .dropped.size(),
+            1U);
+}
+
+TEST_F(WaitQueueTest, TheLastRequestSaysWhetherThePodIsKnownAsAWhole) {
+  Join(ContainerThatNeeds("p", "a", {"cpu"}));
+  Join(PodThatNeeds("p", {"cpu", "memory"}));
+  EXPECT_EQ(queue_.FindPart("p", "a"), nullptr);
+  EXPECT_NE(queue_.FindPart("p", ""), nullptr);
+  Join(ContainerThatNeeds("p", "b", {"cpu"}));
+  EXPECT_EQ(queue_.FindPart("p", ""), nullptr);
+  EXPECT_EQ(queue_.size(), 1U);
+}
+
+TEST_F(WaitQueueTest, APriorityThatIsKnownStaysKnown) {
+  Join(PodThatNeeds("a", {"cpu"}));
+  Join(PodThatNeeds("b", {"cpu"}, 10));
+  Join(PodThatNeeds("b", {"cpu"}));  // the Pods API did not answer
+  EXPECT_EQ(Order(), (List{"b", "a"}));
+  EXPECT_EQ(Before(PodThatNeeds("b", {"cpu"})), "");
+}
+
+TEST_F(WaitQueueTest, WhatWaitsForDevicesThatAreAwayReservesNothing) {
+  Join(PodThatNeeds("head", {"cpu", "nvidia.com/gpu"}));
+  const WaitingPod later = PodThatNeeds("later", {"cpu"});
+  EXPECT_EQ(Before(later), "head");
+  queue_.SetDevices({"example.com/nic"});
+  EXPECT_EQ(Before(later), "");
+  Join(later);
+  EXPECT_EQ(Try({"head"}), (List{"later"}));
+  queue_.SetDevices({"nvidia.com/gpu"});
+  EXPECT_EQ(Before(later), "head");
+}
+
+TEST_F(WaitQueueTest, IsRenewedAfterAChangeOfTheConfiguration) {
+  for (const char* const uid : {"less", "assigned", "same"}) Join(PodThatNeeds(uid, {"cpu"}));
+  queue_.Renew(kQueueStart, [](const WaitQueue::Place& place, const std::string& container) {
+    EXPECT_EQ(container, "");
+    std::optional<WaitingPod> renewed = place.pod;
+    if (place.pod.uid == "less") renewed->needs.clear();
+    if (place.pod.uid == "assigned") renewed.reset();
+    return renewed;
+  });
+  EXPECT_EQ(Order(), (List{"less", "same"}));
+  EXPECT_EQ(Before(PodThatNeeds("same", {"cpu"})), "");
+  EXPECT_EQ(queue_.Ended(WaitEnd::kAdmitted), 1U);
+}
+
+TEST_F(WaitQueueTest, IsCheckedOnceAfterEachChangeOfTheInventory) {
+  WaitingPod pod = PodThatNeeds("a", {"cpu", "nvidia.com/gpu"});
+  pod.requested = std::make_shared<const Pod>();
+  Join(pod);
+  Join(PodThatNeeds("large", {"cpu"}));  // its request is not kept
+  EXPECT_FALSE(queue_.NextToCheck());
+  queue_.InventoryChanged();
+  queue_.SetDevices({});
+  EXPECT_FALSE(queue_.NextToCheck());
+  queue_.SetDevices({"nvidia.com/gpu"});
+  const std::optional<WaitQueue::Check> check = queue_.NextToCheck();
+  ASSERT_TRUE(check);
+  EXPECT_EQ(check->uid, "a");
+  EXPECT_EQ(check->requested, pod.requested);
+  EXPECT_TRUE(queue_.Checked(*check));
+  EXPECT_FALSE(queue_.NextToCheck());
+  queue_.InventoryChanged();
+  EXPECT_TRUE(queue_.NextToCheck());
+  queue_.Leave("a", WaitEnd::kExpired);
+  EXPECT_FALSE(queue_.Checked(*check));
+}
+
+TEST_F(WaitQueueTest, ContainersThatWaitAreLimitedTogether) {
+  queue_.SetLimits({.parts = 3});
+  for (const char* const name : {"a", "b", "c"}) Join(ContainerThatNeeds("p", name, {"cpu"}));
+  EXPECT_FALSE(queue_.Join(ContainerThatNeeds("p", "d", {"cpu"}), kQueuedRefusal, kQueueStart));
+  EXPECT_FALSE(queue_.Join(PodThatNeeds("other", {"cpu"}), kQueuedRefusal, kQueueStart));
+  EXPECT_TRUE(queue_.Join(ContainerThatNeeds("p", "b", {"cpu"}), kQueuedRefusal, kQueueStart));
 }
 
 TEST_F(WaitQueueTest, CopiesDoNotChangeWithTheOriginal) {
