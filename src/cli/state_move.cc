@@ -17,6 +17,7 @@
 #include "kubelet/agreement.h"
 #include "kubelet/policies.h"
 #include "kubelet/setup.h"
+#include "moving/handover.h"
 #include "moving/state_export.h"
 #include "moving/state_import.h"
 
@@ -24,8 +25,6 @@ namespace alignd::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kKubeletDirectory[] = "/var/lib/kubelet";
 
 // Options of both commands.
 struct MoveOptions {
@@ -63,6 +62,7 @@ Result<MovingNode> MovingNode::Find(const MoveOptions& stated) {
   daemon::Options options;
   options.root = stated.root;
   options.node = stated.node;
+  options.compatibility = moving::CompatibilityOf(*found);
   options.config = stated.config;
   if (stated.config.empty() && !found->config_file.empty()) {
     options.config = files.OnThisMachine(found->config_file);
@@ -77,27 +77,24 @@ Result<MovingNode> MovingNode::Find(const MoveOptions& stated) {
   }
   Result<moving::AligndSide> alignd = moving::AligndSide::Make(options);
   if (!alignd.ok()) return alignd.error();
-  const fs::path nodes = files.OnThisMachine(kKubeletDirectory);
-  const fs::path directory = stated.kubelet_dir.empty() ? nodes : fs::path(stated.kubelet_dir);
-  std::error_code fault;
-  const bool is_nodes = directory == nodes || fs::equivalent(directory, nodes, fault);
-  return MovingNode{files,
-                    *std::move(setup),
-                    *std::move(alignd),
-                    {directory, directory / "device-plugins"},
-                    is_nodes};
+  allocation::StatePaths paths = moving::KubeletPathsOf(files, *setup);
+  bool is_nodes = true;
+  if (!stated.kubelet_dir.empty()) {
+    std::error_code fault;
+    const fs::path directory = stated.kubelet_dir;
+    is_nodes = directory == paths.state_dir || fs::equivalent(directory, paths.state_dir, fault);
+    if (!is_nodes) paths = {directory, directory / "device-plugins"};
+  }
+  return MovingNode{files, *std::move(setup), *std::move(alignd), std::move(paths), is_nodes};
 }
 
-// A kubelet that manages CPUs or memory writes these files at any time.
-Result<Done> RequireIdleKubelet(const MovingNode& node) {
+// A kubelet reads these files only at its start, and writes them at any time. What its
+// configuration says may be newer than the process.
+Result<Done> RequireNoKubelet(const MovingNode& node) {
   if (!node.is_nodes_kubelet || !node.kubelet.process) return Done{};
-  const Result<KubeletConfig> config = kubelet::ConfigOf(node.kubelet);
-  const bool manages = !config.ok() || config->cpu_manager_policy != CpuManagerPolicy::kNone ||
-                       config->memory_manager_policy != MemoryManagerPolicy::kNone;
-  if (!manages) return Done{};
   return Error{ErrorCode::kInvalidArgument,
                "a kubelet runs (process " + std::to_string(node.kubelet.process->pid) +
-                   ") and may manage CPUs or memory itself: it reads and writes these files",
+                   "): it writes these files at any time",
                "stop it first: systemctl stop " + node.kubelet.unit_name};
 }
 
@@ -110,7 +107,7 @@ Result<int> MoveState(const MoveOptions& options, const MovingNode& node, const 
   std::optional<host::DirectoryLock> lock;
   std::error_code fault;
   if (!options.dry_run) {
-    if (Result<Done> idle = RequireIdleKubelet(node); !idle.ok()) return idle.error();
+    if (Result<Done> none = RequireNoKubelet(node); !none.ok()) return none.error();
     if (Result<Done> made = host::MakeDirectory(state_dir); !made.ok()) return made.error();
     Result<host::DirectoryLock> locked = host::LockDirectory(state_dir);
     if (!locked.ok()) return locked.error();
@@ -220,7 +217,7 @@ void AddStateImport(CLI::App& state, Action& action) {
       "alignd starts; what cannot be kept is refused. Neither program may run");
   command
       ->add_option("--from", options->kubelet_dir,
-                   "The kubelet's directory; if not given, /var/lib/kubelet")
+                   "The kubelet's directory; if not given, its --root-dir or /var/lib/kubelet")
       ->type_name("DIR");
   AddCommon(*command, *options);
   command->add_flag("--no-devices", options->no_devices,
@@ -243,7 +240,7 @@ void AddStateExport(CLI::App& state, Action& action) {
       "Neither program may run");
   command
       ->add_option("--to", options->kubelet_dir,
-                   "The kubelet's directory; if not given, /var/lib/kubelet")
+                   "The kubelet's directory; if not given, its --root-dir or /var/lib/kubelet")
       ->type_name("DIR");
   command
       ->add_option("--compatibility", options->release,

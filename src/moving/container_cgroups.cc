@@ -98,6 +98,15 @@ bool IsAssigned(const cpumanager::CpuState& state, const std::string& uid, const
                              [&](const auto& container) { return container.second == cpus; });
 }
 
+// The exclusive CPUs of all pods but one.
+CpuSet HeldByOthers(const cpumanager::CpuState& state, const std::string& uid) {
+  CpuSet held;
+  for (const auto& [other, containers] : state.assignments) {
+    if (other != uid) held |= state.HeldBy(other);
+  }
+  return held;
+}
+
 // Where the container was; null: it was not there.
 const CpuSet* Before(const ContainerCpusets& before, const std::string& uid,
                      const std::string& path) {
@@ -114,12 +123,14 @@ Result<ContainerCpusets> ContainerCpusets::Read(const fs::path& cgroup_root) {
 }
 
 std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const ContainerCpusets& now,
-                                       const cpumanager::CpuState& state) {
+                                       const cpumanager::CpuState& state, const CpuSet& reserved) {
   std::vector<std::string> misplaced;
+  const bool shares_reserved = reserved.Intersects(state.default_set);
   for (const auto& [uid, containers] : now.pods) {
     // Its containers share CPUs: any part of them is right.
     if (state.pods.contains(uid)) continue;
     const CpuSet held = state.HeldBy(uid);
+    const CpuSet others = HeldByOthers(state, uid);
     for (const auto& [path, cpus] : containers) {
       const std::string what =
           "a container of pod " + uid + " (cgroup " + path + ") runs on CPUs " + cpus.ToString();
@@ -128,6 +139,12 @@ std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const Con
         misplaced.push_back(what + ", and had the exclusive CPUs " + earlier->ToString());
       } else if (cpus.Intersects(held) && !IsAssigned(state, uid, cpus)) {
         misplaced.push_back(what + ", and its pod is assigned CPUs " + held.ToString());
+      } else if (cpus.Intersects(others) && !cpus.Intersects(state.default_set) &&
+                 !cpus.Intersects(held)) {
+        misplaced.push_back(what + ", which other pods are assigned");
+      } else if (held.empty() && shares_reserved && !cpus.empty() && !cpus.Intersects(reserved) &&
+                 !cpus.Intersects(others)) {
+        misplaced.push_back(what + " alone, and its pod is assigned none");
       }
     }
   }
