@@ -17,6 +17,7 @@
 #include "kubelet/agreement.h"
 #include "kubelet/policies.h"
 #include "kubelet/setup.h"
+#include "moving/container_cgroups.h"
 #include "moving/handover.h"
 #include "moving/state_export.h"
 #include "moving/state_import.h"
@@ -36,6 +37,7 @@ struct MoveOptions {
   std::string root = "/";
   std::string node;
   std::string unit = "kubelet.service";
+  std::string cgroup_root;
   std::string release;
   bool no_devices = false;
   bool removes_source = false;
@@ -98,6 +100,27 @@ Result<Done> RequireNoKubelet(const MovingNode& node) {
                "stop it first: systemctl stop " + node.kubelet.unit_name};
 }
 
+// The state must be that of the containers that run.
+void CompareWithContainers(const MoveOptions& options, const MovingNode& node,
+                           moving::MovePlan& plan) {
+  const fs::path root = options.cgroup_root.empty() ? node.files.OnThisMachine("/sys/fs/cgroup")
+                                                    : fs::path(options.cgroup_root);
+  const Result<moving::ContainerCpusets> now = moving::ContainerCpusets::Read(root);
+  if (!now.ok() || (now->pods.empty() && !plan.state.cpu.assignments.empty())) {
+    plan.notes.push_back(
+        "the running containers were not compared with the state: " +
+        (now.ok() ? "there is no cgroup of any pod below " + root.string() : now.error().message));
+    return;
+  }
+  const std::optional<cpumanager::StaticPolicy>& policy = node.alignd.node.cpu;
+  for (std::string& one :
+       FindMisplaced({}, *now, plan.state.cpu, policy ? policy->reserved : CpuSet())) {
+    plan.problems.push_back({ErrorCode::kInvalidArgument, std::move(one),
+                             "delete this pod, or use the state files of this node as they are "
+                             "now, then repeat this"});
+  }
+}
+
 // Plans, prints, and carries the plan out unless that is not wanted. `plan` is asked for after an
 // interrupted move has been undone.
 template <typename Plan>
@@ -122,8 +145,9 @@ Result<int> MoveState(const MoveOptions& options, const MovingNode& node, const 
                  "run this command without --dry-run, or start alignd: both restore the files "
                  "first"};
   }
-  const Result<moving::MovePlan> planned = plan();
+  Result<moving::MovePlan> planned = plan();
   if (!planned.ok()) return planned.error();
+  if (planned->problems.empty()) CompareWithContainers(options, node, *planned);
   moving::PrintPlan(*planned, out);
   if (Result<Done> lawful = RequireNoProblem(*planned, what); !lawful.ok()) return lawful.error();
   if (options.dry_run || planned->files.empty()) return kSuccess;
@@ -200,6 +224,10 @@ void AddCommon(CLI::App& command, MoveOptions& options) {
                   "of this machine")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
+  command
+      .add_option("--cgroup-root", options.cgroup_root,
+                  "Mount point of the cgroups; if not given, sys/fs/cgroup in --root")
+      ->type_name("DIR");
   command.add_option("--unit", options.unit, "systemd unit of the kubelet")
       ->type_name("UNIT")
       ->capture_default_str();

@@ -1,5 +1,7 @@
 #include <utility>
 
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "host/file.h"
 #include "kubelet/attachment.h"
 #include "kubelet/policies.h"
 #include "moving/handover.h"
@@ -72,11 +74,20 @@ void NotePoliciesTurnedOffBefore(const KubeletConfig& kubelet, MovePlan& plan) {
       "static policy: if the handover fails, set it to static again before the kubelet can start");
 }
 
+// A kubelet with the policies none does not start with this file.
+bool HasStaticFile(const BothSetups& both) {
+  const Result<std::string> text = host::ReadFile(both.KubeletPaths().CpuFile());
+  if (!text.ok()) return false;
+  const auto read = checkpoint::ParseCpuCheckpoint(*text);
+  return read.ok() && read->policy_name == ToString(CpuManagerPolicy::kStatic);
+}
+
 // The kubelet is attached already: what an interrupted handover has left to do.
 Result<PreparedHandover> PrepareRestToAlignd(const HandoverRequest& request, Services& services,
                                              BothSetups both, const KubeletConfig& config) {
   const bool manages = config.cpu_manager_policy != CpuManagerPolicy::kNone ||
-                       config.memory_manager_policy != MemoryManagerPolicy::kNone;
+                       config.memory_manager_policy != MemoryManagerPolicy::kNone ||
+                       HasStaticFile(both);
   const std::string source = DescribeSource(both.kubelet);
   Result<AligndSide> alignd = AligndSide::Make(both.Options(request));
   if (!alignd.ok()) return alignd.error().In("alignd would not start");

@@ -181,7 +181,7 @@ TEST(Handover, AfterAKillBetweenTwoFilesTheNextOneRestoresThemFirst) {
                                         node.Read("/etc/alignd/kubelet-config.yaml"))
                   .ok());
   std::filesystem::rename(paths[1], paths[0]);
-  node.Write("/var/lib/kubelet/config.yaml", "half\n");
+  node.Write("/var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
   node.Write("/proc/77/cmdline", std::string("/usr/bin/kubelet\0", 17));
   const Result<bool> runs = RecoverInterrupted(node.Request(), services, false);
   ASSERT_FALSE(runs.ok());
@@ -209,6 +209,20 @@ TEST(Handover, ASecondOneSaysThatThereIsNothingToDo) {
   const Result<Done> back = RunHandover(node, &PrepareToKubelet, services);
   ASSERT_FALSE(back.ok());
   EXPECT_TRUE(MovingNode::Has(back.error().message, "does not use alignd")) << back.error().Text();
+}
+
+TEST(Handover, AnAttachedKubeletWhoseFilesDidNotMoveIsNoRestOfAHandover) {
+  MovingNode node;
+  FakeServices services;
+  const std::string kubelets = node.Read("/var/lib/kubelet/cpu_manager_state");
+  ASSERT_TRUE(RunHandover(node, &PrepareToAlignd, services).ok());
+  services.active.clear();
+  node.Write("/var/lib/kubelet/cpu_manager_state", kubelets);
+  const Result<Done> again = RunHandover(node, &PrepareToAlignd, services);
+  ASSERT_FALSE(again.ok());
+  EXPECT_TRUE(MovingNode::Has(again.error().remedy, "alignctl state import"))
+      << again.error().Text();
+  EXPECT_TRUE(services.Running().empty());
 }
 
 TEST(Handover, TheKubeletIsNotStartedWithoutItsFiles) {

@@ -147,6 +147,20 @@ TEST(StateImport, RefusesWhileAnyKubeletOfTheNodeRuns) {
   EXPECT_EQ(node.Kept(), files);
 }
 
+TEST(StateImport, ComparesTheStateWithTheRunningContainers) {
+  MovingNode node;
+  const std::string cgroups = (node.root() / "cgroup").string();
+  EXPECT_EQ(State(node, {"import", "--dry-run", "--cgroup-root", cgroups}).status, 0);
+  const testing::Printed unknown = State(node, {"import", "--dry-run"});
+  EXPECT_EQ(unknown.status, 0);
+  EXPECT_TRUE(MovingNode::Has(unknown.out, "were not compared with the state")) << unknown.out;
+  node.Run("uid-2", "0-5");
+  const testing::Printed refused = State(node, {"import", "--cgroup-root", cgroups});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_TRUE(MovingNode::Has(refused.err, "a container of pod uid-2")) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(node.root() / "var/lib/alignd/cpu_manager_state"));
+}
+
 TEST(StateImport, FindsTheFilesOfAKubeletWithAnotherRootDirectory) {
   MovingNode node;
   node.Write("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--root-dir=/data/kubelet\n");
