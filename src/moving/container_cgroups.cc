@@ -67,6 +67,7 @@ class PodCpusets {
 
   void AddContainers(const std::string& uid, const std::string& pod) {
     for (const std::string& name : Below(pod)) {
+      if (name.starts_with("crio-conmon-")) continue;  // CRI-O's monitor of a container
       const Result<cgroup::Cpuset> cpuset = tree_.ReadCpuset(pod + "/" + name);
       if (!cpuset.ok()) continue;  // it has ended meanwhile
       found_.pods[uid][pod + "/" + name] = cpuset->cpus == inherited_ ? CpuSet() : cpuset->cpus;
@@ -131,6 +132,12 @@ std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const Con
     if (state.pods.contains(uid)) continue;
     const CpuSet held = state.HeldBy(uid);
     const CpuSet others = HeldByOthers(state, uid);
+    const auto unset = std::ranges::count_if(
+        containers, [](const auto& container) { return container.second.empty(); });
+    if (unset > 1 && !held.empty()) {
+      misplaced.push_back("a container of pod " + uid +
+                          " runs on all CPUs, and its pod is assigned CPUs " + held.ToString());
+    }
     for (const auto& [path, cpus] : containers) {
       const std::string what =
           "a container of pod " + uid + " (cgroup " + path + ") runs on CPUs " + cpus.ToString();

@@ -26,6 +26,7 @@ struct ContainerCpusets {
 
 // One sentence for each container that does not have what the state says:
 //   - it runs on a part of the exclusive CPUs of its pod, or on them and others;
+//   - its pod is assigned CPUs, and nothing has set its own; one such cgroup is the sandbox's;
 //   - it had an exclusive set in `before` and has another one now;
 //   - it runs only on CPUs that other pods are assigned;
 //   - its pod is assigned none, and it runs on a part of the shared pool without any CPU of

@@ -80,6 +80,18 @@ TEST(ContainerCgroups, ContainersThatRunOnSomethingElseAreNamed) {
   EXPECT_TRUE(FindMisplaced({}, with("1"), whole).empty());
 }
 
+TEST(ContainerCgroups, AContainerOnAllCpusIsNoSandbox) {
+  const FakeTree tree;
+  WriteCpuset(tree, "cpuset", "0-7");
+  WriteCpuset(tree, "cpuset/kubepods/podu-1/aa", "0-7");
+  WriteCpuset(tree, "cpuset/kubepods/podu-1/crio-conmon-aa.scope", "0-7");
+  EXPECT_TRUE(FindMisplaced({}, ReadOrFail(tree), Assigned()).empty());
+  WriteCpuset(tree, "cpuset/kubepods/podu-1/sandbox", "0-7");
+  EXPECT_EQ(FindMisplaced({}, ReadOrFail(tree), Assigned()),
+            std::vector<std::string>{
+                "a container of pod u-1 runs on all CPUs, and its pod is assigned CPUs 1-3"});
+}
+
 TEST(ContainerCgroups, ContainersOnCpusOfOthersAreNamed) {
   const auto with = [](const std::string& uid, const std::string& cpus) {
     ContainerCpusets running;

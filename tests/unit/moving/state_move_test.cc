@@ -392,7 +392,7 @@ TEST(StateExport, ReplacesPlaceholdersAndKeepsTheKubeletsOwnDevices) {
   EXPECT_EQ(merged.Find({"old", "app"}, "a.com/gpu"), nullptr);
   ASSERT_EQ(result.left_out.size(), 1U);
   EXPECT_TRUE(MovingNode::Has(result.left_out[0], "pod old container app")) << result.left_out[0];
-  // A pod that runs with it: without the entry, the device would be given to another one.
+  // A pod that runs with it: without the entry, the device would be allocated to another one.
   ASSERT_NE(merged.Find({"back", "app"}, "a.com/gpu"), nullptr);
   EXPECT_EQ(merged.Find({"back", "app"}, "a.com/gpu")->response, "after it moved back");
   EXPECT_EQ(merged.resources.at("a.com/gpu").devices.size(), 2U);
