@@ -4,12 +4,17 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <csignal>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "cli/output.h"
+#include "host/durable_file.h"
+#include "kubelet/attachment.h"
 #include "moving/handover.h"
 
 namespace alignd::cli {
@@ -40,10 +45,41 @@ Result<bool> MayHandOver(const HandoverOptions& options, std::ostream& out) {
   return false;
 }
 
+// A closed terminal or an interrupt key would leave the kubelet stopped. The steps end by
+// themselves.
+void IgnoreSignals() {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE}) {
+    std::signal(signal, SIG_IGN);
+  }
+}
+
+// For the time of a handover: two at once would start and stop the same services.
+Result<host::DirectoryLock> LockHandover() {
+  if (Result<Done> made = host::MakeDirectory(kubelet::kRecordDirectory); !made.ok()) {
+    return made.error();
+  }
+  Result<host::DirectoryLock> lock = host::LockDirectory(kubelet::kRecordDirectory);
+  if (lock.ok() || lock.error().code != ErrorCode::kUnavailable) return lock;
+  return Error{ErrorCode::kUnavailable, "another handover runs: " + lock.error().message,
+               "wait until it has ended"};
+}
+
 Result<int> HandOver(HandoverOptions options, Prepare prepare, std::ostream& out) {
   options.request.cgroup_root = options.cgroup_root;
   options.request.release = checkpoint::ParseKubeletRelease(options.release);
-  moving::Systemd services;
+  moving::Systemd systemd;
+  moving::NoServices none;
+  const bool is_here = options.request.root == "/";
+  moving::Services& services = is_here ? static_cast<moving::Services&>(systemd) : none;
+  std::optional<host::DirectoryLock> lock;
+  if (!options.dry_run) {
+    Result<host::DirectoryLock> locked = LockHandover();
+    if (!locked.ok()) return locked.error();
+    lock = *std::move(locked);
+  }
+  const Result<bool> recovered = RecoverInterrupted(options.request, services, options.dry_run);
+  if (!recovered.ok()) return recovered.error();
+  if (*recovered) out << "An earlier handover was interrupted. Its files were restored first.\n";
   const Result<moving::PreparedHandover> handover = prepare(options.request, services);
   if (!handover.ok()) return handover.error();
   PrintHandover(*handover, out);
@@ -53,6 +89,7 @@ Result<int> HandOver(HandoverOptions options, Prepare prepare, std::ostream& out
   const Result<bool> may = MayHandOver(options, out);
   if (!may.ok()) return may.error();
   if (!*may) return kFailure;
+  IgnoreSignals();
   const Result<Done> done = RunSteps(handover->steps, out);
   if (!done.ok()) return done.error();
   out << "The handover is done.\n";

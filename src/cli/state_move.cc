@@ -17,6 +17,8 @@
 #include "kubelet/agreement.h"
 #include "kubelet/policies.h"
 #include "kubelet/setup.h"
+#include "moving/container_cgroups.h"
+#include "moving/handover.h"
 #include "moving/state_export.h"
 #include "moving/state_import.h"
 
@@ -24,8 +26,6 @@ namespace alignd::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kKubeletDirectory[] = "/var/lib/kubelet";
 
 // Options of both commands.
 struct MoveOptions {
@@ -37,6 +37,7 @@ struct MoveOptions {
   std::string root = "/";
   std::string node;
   std::string unit = "kubelet.service";
+  std::string cgroup_root;
   std::string release;
   bool no_devices = false;
   bool removes_source = false;
@@ -63,6 +64,7 @@ Result<MovingNode> MovingNode::Find(const MoveOptions& stated) {
   daemon::Options options;
   options.root = stated.root;
   options.node = stated.node;
+  options.compatibility = moving::CompatibilityOf(*found);
   options.config = stated.config;
   if (stated.config.empty() && !found->config_file.empty()) {
     options.config = files.OnThisMachine(found->config_file);
@@ -77,28 +79,46 @@ Result<MovingNode> MovingNode::Find(const MoveOptions& stated) {
   }
   Result<moving::AligndSide> alignd = moving::AligndSide::Make(options);
   if (!alignd.ok()) return alignd.error();
-  const fs::path nodes = files.OnThisMachine(kKubeletDirectory);
-  const fs::path directory = stated.kubelet_dir.empty() ? nodes : fs::path(stated.kubelet_dir);
-  std::error_code fault;
-  const bool is_nodes = directory == nodes || fs::equivalent(directory, nodes, fault);
-  return MovingNode{files,
-                    *std::move(setup),
-                    *std::move(alignd),
-                    {directory, directory / "device-plugins"},
-                    is_nodes};
+  allocation::StatePaths paths = moving::KubeletPathsOf(files, *setup);
+  bool is_nodes = true;
+  if (!stated.kubelet_dir.empty()) {
+    std::error_code fault;
+    const fs::path directory = stated.kubelet_dir;
+    is_nodes = directory == paths.state_dir || fs::equivalent(directory, paths.state_dir, fault);
+    if (!is_nodes) paths = {directory, directory / "device-plugins"};
+  }
+  return MovingNode{files, *std::move(setup), *std::move(alignd), std::move(paths), is_nodes};
 }
 
-// A kubelet that manages CPUs or memory writes these files at any time.
-Result<Done> RequireIdleKubelet(const MovingNode& node) {
+// A kubelet reads these files only at its start, and writes them at any time. What its
+// configuration says may be newer than the process.
+Result<Done> RequireNoKubelet(const MovingNode& node) {
   if (!node.is_nodes_kubelet || !node.kubelet.process) return Done{};
-  const Result<KubeletConfig> config = kubelet::ConfigOf(node.kubelet);
-  const bool manages = !config.ok() || config->cpu_manager_policy != CpuManagerPolicy::kNone ||
-                       config->memory_manager_policy != MemoryManagerPolicy::kNone;
-  if (!manages) return Done{};
   return Error{ErrorCode::kInvalidArgument,
                "a kubelet runs (process " + std::to_string(node.kubelet.process->pid) +
-                   ") and may manage CPUs or memory itself: it reads and writes these files",
+                   "): it writes these files at any time",
                "stop it first: systemctl stop " + node.kubelet.unit_name};
+}
+
+// The state must be that of the containers that run.
+void CompareWithContainers(const MoveOptions& options, const MovingNode& node,
+                           moving::MovePlan& plan) {
+  const fs::path root = options.cgroup_root.empty() ? node.files.OnThisMachine("/sys/fs/cgroup")
+                                                    : fs::path(options.cgroup_root);
+  const Result<moving::ContainerCpusets> now = moving::ContainerCpusets::Read(root);
+  if (!now.ok() || (now->pods.empty() && !plan.state.cpu.assignments.empty())) {
+    plan.notes.push_back(
+        "the running containers were not compared with the state: " +
+        (now.ok() ? "there is no cgroup of any pod below " + root.string() : now.error().message));
+    return;
+  }
+  const std::optional<cpumanager::StaticPolicy>& policy = node.alignd.node.cpu;
+  for (std::string& one :
+       FindMisplaced({}, *now, plan.state.cpu, policy ? policy->reserved : CpuSet())) {
+    plan.problems.push_back({ErrorCode::kInvalidArgument, std::move(one),
+                             "delete this pod, or use the state files of this node as they are "
+                             "now, then repeat this"});
+  }
 }
 
 // Plans, prints, and carries the plan out unless that is not wanted. `plan` is asked for after an
@@ -110,7 +130,7 @@ Result<int> MoveState(const MoveOptions& options, const MovingNode& node, const 
   std::optional<host::DirectoryLock> lock;
   std::error_code fault;
   if (!options.dry_run) {
-    if (Result<Done> idle = RequireIdleKubelet(node); !idle.ok()) return idle.error();
+    if (Result<Done> none = RequireNoKubelet(node); !none.ok()) return none.error();
     if (Result<Done> made = host::MakeDirectory(state_dir); !made.ok()) return made.error();
     Result<host::DirectoryLock> locked = host::LockDirectory(state_dir);
     if (!locked.ok()) return locked.error();
@@ -125,8 +145,9 @@ Result<int> MoveState(const MoveOptions& options, const MovingNode& node, const 
                  "run this command without --dry-run, or start alignd: both restore the files "
                  "first"};
   }
-  const Result<moving::MovePlan> planned = plan();
+  Result<moving::MovePlan> planned = plan();
   if (!planned.ok()) return planned.error();
+  if (planned->problems.empty()) CompareWithContainers(options, node, *planned);
   moving::PrintPlan(*planned, out);
   if (Result<Done> lawful = RequireNoProblem(*planned, what); !lawful.ok()) return lawful.error();
   if (options.dry_run || planned->files.empty()) return kSuccess;
@@ -203,6 +224,10 @@ void AddCommon(CLI::App& command, MoveOptions& options) {
                   "of this machine")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
+  command
+      .add_option("--cgroup-root", options.cgroup_root,
+                  "Mount point of the cgroups; if not given, sys/fs/cgroup in --root")
+      ->type_name("DIR");
   command.add_option("--unit", options.unit, "systemd unit of the kubelet")
       ->type_name("UNIT")
       ->capture_default_str();
@@ -220,7 +245,7 @@ void AddStateImport(CLI::App& state, Action& action) {
       "alignd starts; what cannot be kept is refused. Neither program may run");
   command
       ->add_option("--from", options->kubelet_dir,
-                   "The kubelet's directory; if not given, /var/lib/kubelet")
+                   "The kubelet's directory; if not given, its --root-dir or /var/lib/kubelet")
       ->type_name("DIR");
   AddCommon(*command, *options);
   command->add_flag("--no-devices", options->no_devices,
@@ -243,7 +268,7 @@ void AddStateExport(CLI::App& state, Action& action) {
       "Neither program may run");
   command
       ->add_option("--to", options->kubelet_dir,
-                   "The kubelet's directory; if not given, /var/lib/kubelet")
+                   "The kubelet's directory; if not given, its --root-dir or /var/lib/kubelet")
       ->type_name("DIR");
   command
       ->add_option("--compatibility", options->release,

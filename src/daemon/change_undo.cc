@@ -49,15 +49,21 @@ Result<Done> ReplaceKeepingOwner(const fs::path& path, const std::string& text) 
 
 Result<ChangeUndo> ChangeUndo::Begin(const fs::path& state_dir, const std::vector<fs::path>& files,
                                      std::string config) {
-  ChangeUndo undo(state_dir / kFileName);
-  undo.config_ = std::move(config);
+  Texts texts;
   for (const fs::path& path : files) {
     Result<std::string> text = host::ReadFile(path);
     if (!text.ok() && text.error().code != ErrorCode::kNotFound) return text.error();
-    undo.files_.push_back({fs::absolute(path), text.ok()
-                                                   ? std::optional<std::string>(*std::move(text))
-                                                   : std::nullopt});
+    texts.emplace_back(path,
+                       text.ok() ? std::optional<std::string>(*std::move(text)) : std::nullopt);
   }
+  return BeginWith(state_dir, std::move(texts), std::move(config));
+}
+
+Result<ChangeUndo> ChangeUndo::BeginWith(const fs::path& state_dir, Texts texts,
+                                         std::string config) {
+  ChangeUndo undo(state_dir / kFileName);
+  undo.config_ = std::move(config);
+  for (auto& [path, text] : texts) undo.files_.push_back({fs::absolute(path), std::move(text)});
   if (Result<Done> made = host::ReplaceFile(undo.record_, undo.Text()); !made.ok()) {
     return made.error();
   }

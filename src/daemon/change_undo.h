@@ -25,6 +25,11 @@ class ChangeUndo {
                                   const std::vector<std::filesystem::path>& files,
                                   std::string config);
 
+  // A record with other texts than the files have now. Errors: as Begin.
+  using Texts = std::vector<std::pair<std::filesystem::path, std::optional<std::string>>>;
+  static Result<ChangeUndo> BeginWith(const std::filesystem::path& state_dir, Texts texts,
+                                      std::string config);
+
   // The record of a change that was not ended; nullopt: there is none. Errors: kCorrupt, kIo.
   static Result<std::optional<ChangeUndo>> Find(const std::filesystem::path& state_dir);
 

@@ -211,7 +211,15 @@ Result<std::optional<std::string>> RestoreUnfinishedChange(const Options& option
   spdlog::warn(
       "alignd ended in the middle of a change of its configuration; the files from before it are "
       "restored");
-  if (Result<Done> restored = (*found)->Restore(); !restored.ok()) return restored.error();
+  if (Result<Done> restored = (*found)->Restore(); !restored.ok()) {
+    Error error = restored.error();
+    // The unit of alignd may not write the kubelet's files.
+    error.remedy += (error.remedy.empty() ? "" : "; ") +
+                    std::string(
+                        "if a handover, import or export was interrupted, repeat it: it "
+                        "restores the files first");
+    return error;
+  }
   return std::optional<std::string>((*found)->config());
 }
 

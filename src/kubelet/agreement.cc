@@ -193,6 +193,10 @@ Result<AligndSetup> FindAligndSetup(const FileView& files) {
   setup.state_dir = LastFlag(words, "--state-dir").value_or("/var/lib/alignd");
   setup.device_plugin_dir =
       LastFlag(words, "--device-plugin-dir").value_or(setup.state_dir + "/device-plugins");
+  for (const char* const flag : {"--mirror", "--mirror-resource"}) {
+    const std::string value = LastFlag(words, flag).value_or("off");
+    if (value != "off" && !value.ends_with("=off")) setup.mirror = std::string(flag) + "=" + value;
+  }
   const std::string shipped = "/etc/alignd/kubelet-config.yaml";
   const bool is_there = !*unit && files.Exists(shipped);
   setup.config_file = LastFlag(words, "--config").value_or(is_there ? shipped : "");

@@ -14,12 +14,13 @@ namespace alignd::kubelet {
 
 // How alignd is configured on this node.
 struct AligndSetup {
-  std::string listen;            // --listen
-  std::string runtime_endpoint;  // --runtime-endpoint
-  std::string config_file;       // --config; empty: none
-  std::string state_dir;         // --state-dir
+  std::string listen;             // --listen
+  std::string runtime_endpoint;   // --runtime-endpoint
+  std::string config_file;        // --config; empty: none
+  std::string state_dir;          // --state-dir
   std::string device_plugin_dir;  // --device-plugin-dir, or its default
   std::string compatibility;      // --kubelet-compatibility; empty: not given
+  std::string mirror;             // what turns its mirror on; empty: it is off
   bool has_unit = false;          // alignd.service is there
   std::optional<KubeletConfig> config;
 };

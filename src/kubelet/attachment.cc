@@ -13,8 +13,6 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-const std::string kRecordFile = std::string(kRecordDirectory) + "/attachment.json";
-
 constexpr std::string_view kKinds[] = {"file", "field", "variable"};
 
 json OrNull(const std::optional<std::string>& text) { return text ? json(*text) : json(); }
@@ -82,15 +80,9 @@ Result<Done> Remove(const FileView& files, const std::string& path, host::FileCa
 Result<Done> WriteRecord(const FileView& files, const Record& record, host::FileCalls& calls) {
   const fs::path file = files.OnThisMachine(kRecordFile);
   if (Result<Done> made = host::MakeDirectory(file.parent_path(), calls); !made.ok()) return made;
-  std::string text;
-  try {
-    text = ToJson(record);
-  } catch (const json::exception& fault) {
-    return Error{ErrorCode::kInvalidArgument,
-                 std::string("a file of the kubelet is not UTF-8: ") + fault.what(),
-                 "make the change by hand: see docs/installing.md"};
-  }
-  return host::ReplaceFile(file, text, calls);
+  const Result<std::string> text = RecordText(record);
+  if (!text.ok()) return text.error();
+  return host::ReplaceFile(file, *text, calls);
 }
 
 Result<Done> RestoreRecord(const FileView& files, const std::optional<Record>& before,
@@ -158,6 +150,16 @@ Result<Done> WriteAll(const FileView& files, const std::vector<Change>& changes,
 
 }  // namespace
 
+Result<std::string> RecordText(const Record& record) {
+  try {
+    return ToJson(record);
+  } catch (const json::exception& fault) {
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string("a file of the kubelet is not UTF-8: ") + fault.what(),
+                 "make the change by hand: see docs/installing.md"};
+  }
+}
+
 Result<std::optional<Record>> ReadRecord(const FileView& files) {
   const Result<std::optional<std::string>> text = files.Read(kRecordFile);
   if (!text.ok()) return text.error();
@@ -165,7 +167,7 @@ Result<std::optional<Record>> ReadRecord(const FileView& files) {
   try {
     return std::optional(FromJson(json::parse(**text)));
   } catch (const json::exception& fault) {
-    return Error{ErrorCode::kCorrupt, kRecordFile + ": " + fault.what(),
+    return Error{ErrorCode::kCorrupt, std::string(kRecordFile) + ": " + fault.what(),
                  "restore the files from their copies in " + std::string(kRecordDirectory) +
                      "/before by hand, and remove the record"};
   }

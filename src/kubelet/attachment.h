@@ -27,6 +27,11 @@ struct Record {
 // The directory of the record, and of the copies of the files as they were.
 inline constexpr char kRecordDirectory[] = "/var/lib/alignd/kubelet";
 
+inline constexpr char kRecordFile[] = "/var/lib/alignd/kubelet/attachment.json";
+
+// The text of the record's file. Errors: kInvalidArgument: a file of the kubelet is not UTF-8.
+Result<std::string> RecordText(const Record& record);
+
 // nullopt: the kubelet was not attached by `alignctl`.
 // Errors: files that cannot be read; kCorrupt: the record is damaged.
 Result<std::optional<Record>> ReadRecord(const FileView& files);

@@ -67,6 +67,7 @@ class PodCpusets {
 
   void AddContainers(const std::string& uid, const std::string& pod) {
     for (const std::string& name : Below(pod)) {
+      if (name.starts_with("crio-conmon-")) continue;  // CRI-O's monitor of a container
       const Result<cgroup::Cpuset> cpuset = tree_.ReadCpuset(pod + "/" + name);
       if (!cpuset.ok()) continue;  // it has ended meanwhile
       found_.pods[uid][pod + "/" + name] = cpuset->cpus == inherited_ ? CpuSet() : cpuset->cpus;
@@ -98,6 +99,15 @@ bool IsAssigned(const cpumanager::CpuState& state, const std::string& uid, const
                              [&](const auto& container) { return container.second == cpus; });
 }
 
+// The exclusive CPUs of all pods but one.
+CpuSet HeldByOthers(const cpumanager::CpuState& state, const std::string& uid) {
+  CpuSet held;
+  for (const auto& [other, containers] : state.assignments) {
+    if (other != uid) held |= state.HeldBy(other);
+  }
+  return held;
+}
+
 // Where the container was; null: it was not there.
 const CpuSet* Before(const ContainerCpusets& before, const std::string& uid,
                      const std::string& path) {
@@ -114,12 +124,20 @@ Result<ContainerCpusets> ContainerCpusets::Read(const fs::path& cgroup_root) {
 }
 
 std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const ContainerCpusets& now,
-                                       const cpumanager::CpuState& state) {
+                                       const cpumanager::CpuState& state, const CpuSet& reserved) {
   std::vector<std::string> misplaced;
+  const bool shares_reserved = reserved.Intersects(state.default_set);
   for (const auto& [uid, containers] : now.pods) {
     // Its containers share CPUs: any part of them is right.
     if (state.pods.contains(uid)) continue;
     const CpuSet held = state.HeldBy(uid);
+    const CpuSet others = HeldByOthers(state, uid);
+    const auto unset = std::ranges::count_if(
+        containers, [](const auto& container) { return container.second.empty(); });
+    if (unset > 1 && !held.empty()) {
+      misplaced.push_back("a container of pod " + uid +
+                          " runs on all CPUs, and its pod is assigned CPUs " + held.ToString());
+    }
     for (const auto& [path, cpus] : containers) {
       const std::string what =
           "a container of pod " + uid + " (cgroup " + path + ") runs on CPUs " + cpus.ToString();
@@ -128,6 +146,12 @@ std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const Con
         misplaced.push_back(what + ", and had the exclusive CPUs " + earlier->ToString());
       } else if (cpus.Intersects(held) && !IsAssigned(state, uid, cpus)) {
         misplaced.push_back(what + ", and its pod is assigned CPUs " + held.ToString());
+      } else if (cpus.Intersects(others) && !cpus.Intersects(state.default_set) &&
+                 !cpus.Intersects(held)) {
+        misplaced.push_back(what + ", which other pods are assigned");
+      } else if (held.empty() && shares_reserved && !cpus.empty() && !cpus.Intersects(reserved) &&
+                 !cpus.Intersects(others)) {
+        misplaced.push_back(what + " alone, and its pod is assigned none");
       }
     }
   }

@@ -24,11 +24,18 @@ struct ContainerCpusets {
   friend bool operator==(const ContainerCpusets&, const ContainerCpusets&) = default;
 };
 
-// One sentence for each container that does not have what the state says: it runs on a part of the
-// exclusive CPUs of its pod, or on them and others; or it had an exclusive set in
-// `before` and has another one now. Containers that have ended meanwhile, or that are new, are
-// compared with the state alone; so are all without a `before`.
+// One sentence for each container that does not have what the state says:
+//   - it runs on a part of the exclusive CPUs of its pod, or on them and others;
+//   - its pod is assigned CPUs, and nothing has set its own; one such cgroup is the sandbox's;
+//   - it had an exclusive set in `before` and has another one now;
+//   - it runs only on CPUs that other pods are assigned;
+//   - its pod is assigned none, and it runs on a part of the shared pool without any CPU of
+//     `reserved`, as only a container with exclusive CPUs does. Not if the shared pool has none of
+//     them (strict-cpu-reservation).
+// Containers that have ended meanwhile, or that are new, are compared with the state alone; so are
+// all without a `before`. `reserved`: CPUs that are never exclusive; empty: not known.
 std::vector<std::string> FindMisplaced(const ContainerCpusets& before, const ContainerCpusets& now,
-                                       const cpumanager::CpuState& state);
+                                       const cpumanager::CpuState& state,
+                                       const CpuSet& reserved = {});
 
 }  // namespace alignd::moving

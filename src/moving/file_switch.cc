@@ -109,14 +109,19 @@ Result<Done> SwitchFiles(const fs::path& state_dir, const fs::path& backup,
 Result<Done> SwitchBack(const fs::path& state_dir, const std::string& config,
                         const std::vector<FileChange>& changes) {
   std::vector<FileChange> back;
+  daemon::ChangeUndo::Texts texts;
   for (const FileChange& change : changes) {
     Result<FileChange> restored = ChangeTo(change.path, change.before);
     if (!restored.ok()) return restored.error();
     restored->owner = change.owner;
-    if (restored->before != restored->after) back.push_back(*std::move(restored));
+    if (restored->before == restored->after) continue;
+    texts.emplace_back(restored->path, restored->after);
+    back.push_back(*std::move(restored));
   }
   if (back.empty()) return Done{};
-  Result<daemon::ChangeUndo> undo = daemon::ChangeUndo::Begin(state_dir, PathsOf(back), config);
+  // The record has the former texts: after a crash or a failure in between, they are restored.
+  const Result<daemon::ChangeUndo> undo =
+      daemon::ChangeUndo::BeginWith(state_dir, std::move(texts), config);
   if (!undo.ok()) return undo.error();
   const Result<Done> written = WriteAndCheck(back, host::FileCalls::System());
   return written.ok() ? undo->Commit() : written;

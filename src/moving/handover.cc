@@ -1,8 +1,14 @@
 #include "moving/handover.h"
 
+#include <filesystem>
 #include <ostream>
+#include <string>
+#include <system_error>
 
+#include "daemon/change_undo.h"
+#include "host/durable_file.h"
 #include "kubelet/words.h"
+#include "moving/file_switch.h"
 
 namespace alignd::moving {
 
@@ -30,6 +36,21 @@ Result<BothSetups> BothSetups::Find(const HandoverRequest& request) {
                "install alignd first: see docs/installing.md"};
 }
 
+std::optional<Compatibility> CompatibilityOf(const kubelet::AligndSetup& alignd) {
+  for (const Compatibility release :
+       {Compatibility::k1_20, Compatibility::k1_36, Compatibility::k1_37}) {
+    if (alignd.compatibility == ToString(release)) return release;
+  }
+  return std::nullopt;
+}
+
+allocation::StatePaths KubeletPathsOf(const kubelet::FileView& files, const kubelet::Setup& setup) {
+  const std::string directory =
+      kubelet::LastFlag(setup.words, "--root-dir").value_or("/var/lib/kubelet");
+  // The kubelet has this path compiled in.
+  return {files.OnThisMachine(directory), files.OnThisMachine("/var/lib/kubelet/device-plugins")};
+}
+
 daemon::Options BothSetups::Options(const HandoverRequest& request) const {
   daemon::Options options;
   options.root = request.root;
@@ -37,18 +58,41 @@ daemon::Options BothSetups::Options(const HandoverRequest& request) const {
   if (!alignd.config_file.empty()) options.config = files.OnThisMachine(alignd.config_file);
   options.state_dir = files.OnThisMachine(alignd.state_dir);
   options.device_plugin_dir = files.OnThisMachine(alignd.device_plugin_dir);
-  for (const Compatibility release :
-       {Compatibility::k1_20, Compatibility::k1_36, Compatibility::k1_37}) {
-    if (alignd.compatibility == ToString(release)) options.compatibility = release;
-  }
+  options.compatibility = CompatibilityOf(alignd);
   return options;
 }
 
-allocation::StatePaths BothSetups::KubeletPaths() const {
-  const std::string directory =
-      kubelet::LastFlag(kubelet.words, "--root-dir").value_or("/var/lib/kubelet");
-  // The kubelet has this path compiled in.
-  return {files.OnThisMachine(directory), files.OnThisMachine("/var/lib/kubelet/device-plugins")};
+allocation::StatePaths BothSetups::KubeletPaths() const { return KubeletPathsOf(files, kubelet); }
+
+Result<bool> RecoverInterrupted(const HandoverRequest& request, Services& services, bool dry_run) {
+  const Result<BothSetups> both = BothSetups::Find(request);
+  if (!both.ok()) return both.error();
+  const daemon::Options options = both->Options(request);
+  const std::filesystem::path record = options.state_dir / daemon::ChangeUndo::kFileName;
+  std::error_code fault;
+  if (!std::filesystem::exists(record, fault)) return false;
+  const std::string what =
+      "an earlier handover, move or change of the configuration was interrupted (" +
+      record.string() + ")";
+  if (dry_run) {
+    return Error{ErrorCode::kUnavailable, what,
+                 "run this command without --dry-run: it restores the files first, and asks before "
+                 "it begins"};
+  }
+  if (both->kubelet.process) {
+    return Error{
+        ErrorCode::kUnavailable,
+        what + ", and a kubelet runs (process " + std::to_string(both->kubelet.process->pid) + ")",
+        "stop it (systemctl stop " + request.unit + "), then repeat the handover"};
+  }
+  const Result<AligndSide> alignd = AligndSide::Make(options);
+  if (!alignd.ok()) return alignd.error().In("alignd's configuration");
+  const Result<host::DirectoryLock> lock = host::LockDirectory(options.state_dir);
+  if (!lock.ok()) return lock.error().In(what);
+  const Result<bool> recovered = Recover(options.state_dir, alignd->config_text);
+  if (!recovered.ok()) return recovered.error();
+  if (Result<Done> read = services.ReloadUnits(); !read.ok()) return read.error();
+  return recovered;
 }
 
 void PrintHandover(const PreparedHandover& handover, std::ostream& out) {

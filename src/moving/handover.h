@@ -36,6 +36,12 @@ struct HandoverRequest {
   std::optional<checkpoint::KubeletRelease> release;
 };
 
+// --kubelet-compatibility of alignd's unit; nullopt: it has none.
+std::optional<Compatibility> CompatibilityOf(const kubelet::AligndSetup& alignd);
+
+// Where a kubelet that is started so has its state files.
+allocation::StatePaths KubeletPathsOf(const kubelet::FileView& files, const kubelet::Setup& setup);
+
 // The kubelet and alignd as their files configure them.
 struct BothSetups {
   kubelet::FileView files;
@@ -58,10 +64,15 @@ struct PreparedHandover {
   std::vector<std::string> by_hand;  // what remains for the operator afterwards, one sentence each
 };
 
+// Restores the files of a handover, an import or an export that was interrupted. false: none was.
+// Errors: kUnavailable: `dry_run`, or a kubelet or alignd runs; those of Recover and of BothSetups.
+Result<bool> RecoverInterrupted(const HandoverRequest& request, Services& services, bool dry_run);
+
 void PrintHandover(const PreparedHandover& handover, std::ostream& out);
 
 // Both check everything that can be checked while kubelet and alignd run, and change nothing. The
-// steps check again what can have changed since. `services` outlives the result.
+// steps check again what can have changed since. After a handover that was interrupted when its
+// files were written, only the remaining steps are prepared. `services` outlives the result.
 // Errors: those of the checks; kInvalidArgument with all problems and what to do.
 Result<PreparedHandover> PrepareToAlignd(const HandoverRequest& request, Services& services);
 Result<PreparedHandover> PrepareToKubelet(const HandoverRequest& request, Services& services);

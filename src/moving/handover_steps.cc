@@ -1,14 +1,14 @@
 #include "moving/handover_steps.h"
 
+#include <sys/stat.h>
+
+#include <set>
 #include <utility>
 
-#include "alignd/checkpoint/cpu_checkpoint.h"
 #include "host/file.h"
 
 namespace alignd::moving {
 namespace {
-
-using RunPointer = std::shared_ptr<HandoverRun>;
 
 Result<Done> TakeLock(HandoverRun& run) {
   if (run.lock) return Done{};
@@ -21,7 +21,19 @@ Result<Done> TakeLock(HandoverRun& run) {
   return Done{};
 }
 
+// Another unit, or a person, may have started it.
+Result<Done> RequireNoKubelet(const HandoverRun& run) {
+  const Result<kubelet::Setup> now = FindSetup(run.both.files, run.request.unit);
+  if (!now.ok()) return now.error();
+  if (!now->process) return Done{};
+  return Error{ErrorCode::kUnavailable,
+               "a kubelet runs still (process " + std::to_string(now->process->pid) +
+                   "), although " + run.request.unit + " is stopped",
+               "give the unit that starts it (--unit), or stop that process"};
+}
+
 Result<Done> Move(HandoverRun& run, const char* what) {
+  if (Result<Done> stopped = RequireNoKubelet(run); !stopped.ok()) return stopped;
   if (Result<Done> locked = TakeLock(run); !locked.ok()) return locked;
   const std::filesystem::path& state_dir = run.alignd.options.state_dir;
   const Result<bool> recovered = Recover(state_dir, run.alignd.config_text);
@@ -30,57 +42,145 @@ Result<Done> Move(HandoverRun& run, const char* what) {
   Result<MovePlan> plan = run.plan();
   if (!plan.ok()) return plan.error();
   if (Result<Done> lawful = RequireNoProblem(*plan, what); !lawful.ok()) return lawful;
+  if (Result<Done> placed = CheckContainers(run, plan->state.cpu); !placed.ok()) return placed;
+  plan->files.insert(plan->files.end(), run.config.begin(), run.config.end());
   const Result<Done> done = CarryOut(run.alignd, *plan, BackupDirectory(state_dir, what));
   if (!done.ok()) return done;
   run.moved = *std::move(plan);
   run.lock.reset();
-  return Done{};
+  return run.services.ReloadUnits();
 }
 
-// Containers that were created after the move with exclusive CPUs: the former files lack them.
-std::string CreatedSince(const HandoverRun& run) {
-  std::string created;
-  const allocation::StatePaths own{run.alignd.options.state_dir,
-                                   run.alignd.options.DevicePluginDir()};
-  for (const auto& file : {own.CpuFile(), run.both.KubeletPaths().CpuFile()}) {
-    const Result<std::string> text = host::ReadFile(file);
-    if (!text.ok()) continue;
-    const auto now = checkpoint::ParseCpuCheckpoint(*text);
+// Pods that were created after the move: the former files lack what they have.
+std::string CreatedSince(const MovePlan& moved) {
+  std::set<std::string> pods;
+  for (const FileChange& file : moved.files) {
+    const Result<std::string> now = host::ReadFile(file.path);
     if (!now.ok()) continue;
-    for (const auto& [uid, containers] : now->state.assignments) {
-      if (run.moved->state.cpu.assignments.contains(uid)) continue;
-      created += (created.empty() ? "" : ", ") + uid;
+    for (std::string& pod : PodsAdded(file.path, file.after.value_or(""), *now)) {
+      pods.insert(std::move(pod));
     }
   }
+  std::string created;
+  for (const std::string& pod : pods) created += (created.empty() ? "" : ", ") + pod;
   return created;
 }
 
 Result<Done> MoveBack(HandoverRun& run) {
-  if (!run.moved) {
-    run.lock.reset();
-    return Done{};
-  }
   if (Result<Done> locked = TakeLock(run); !locked.ok()) return locked;
-  const std::string created = CreatedSince(run);
-  const Result<Done> back =
-      SwitchBack(run.alignd.options.state_dir, run.alignd.config_text, run.moved->files);
+  const std::filesystem::path& state_dir = run.alignd.options.state_dir;
+  Result<Done> back = Done{};
+  if (run.moved) {
+    run.created = CreatedSince(*run.moved);
+    back = SwitchBack(state_dir, run.alignd.config_text, run.moved->files);
+  } else if (const Result<bool> restored = Recover(state_dir, run.alignd.config_text);
+             !restored.ok()) {
+    back = restored.error();
+  }
   run.lock.reset();
   if (!back.ok()) return back;
   run.moved.reset();
-  if (created.empty()) return Done{};
-  return Error{ErrorCode::kInvalidArgument,
-               "the files are restored, but pods have got exclusive CPUs meanwhile that the files "
-               "do not have: " +
-                   created,
-               "delete these pods"};
+  return run.services.ReloadUnits();
+}
+
+std::string RemarkAboutCreated(const HandoverRun& run) {
+  if (run.created.empty()) return "";
+  return "pods have got CPUs, memory or devices meanwhile that the restored files do not have: " +
+         run.created + ": delete these pods";
 }
 
 }  // namespace
 
+Result<RunPointer> StartRun(const HandoverRequest& request, Services& services, BothSetups both,
+                            AligndSide alignd) {
+  const auto run = std::make_shared<HandoverRun>(HandoverRun{.request = request,
+                                                             .services = services,
+                                                             .both = std::move(both),
+                                                             .alignd = std::move(alignd)});
+  for (const auto& [unit, runs] : {std::pair{request.unit, &run->kubelet_runs},
+                                   {std::string(kAligndService), &run->alignd_runs},
+                                   {std::string(kAligndSocket), &run->socket_is_active}}) {
+    const Result<bool> stopped = services.IsStopped(unit);
+    if (!stopped.ok()) return stopped.error();
+    *runs = !*stopped;
+  }
+  Result<ContainerCpusets> before = ContainerCpusets::Read(request.cgroup_root);
+  if (!before.ok()) return before.error();
+  run->before = *std::move(before);
+  return run;
+}
+
+Result<Done> PlanConfig(const std::vector<kubelet::Change>& changes,
+                        const std::optional<kubelet::Record>& record, HandoverRun& run) {
+  const auto add = [&run](const std::string& path, std::optional<std::string> after,
+                          mode_t mode) -> Result<FileChange*> {
+    Result<FileChange> change = ChangeTo(run.both.files.OnThisMachine(path), std::move(after));
+    if (!change.ok()) return change.error();
+    if (!change->before) change->owner.mode = mode;
+    run.config.push_back(*std::move(change));
+    return &run.config.back();
+  };
+  for (const kubelet::Change& change : changes) {
+    const Result<FileChange*> added = add(change.path, change.after, 0644);
+    if (!added.ok()) return added.error();
+    (*added)->before = change.before;  // what was planned; the switch compares it with the file
+  }
+  std::optional<std::string> text;
+  if (record) {
+    Result<std::string> made = kubelet::RecordText(*record);
+    if (!made.ok()) return made.error();
+    text = *std::move(made);
+  }
+  const Result<FileChange*> added = add(kubelet::kRecordFile, std::move(text), 0600);
+  return added.ok() ? Result<Done>(Done{}) : Result<Done>(added.error());
+}
+
+Result<PreparedHandover> PlanMove(HandoverRun& run, std::vector<kubelet::Change> changes) {
+  Result<MovePlan> plan = run.plan();
+  if (!plan.ok()) return plan.error();
+  PreparedHandover handover;
+  handover.changes = std::move(changes);
+  handover.plan = *std::move(plan);
+  if (!handover.plan.problems.empty()) return handover;
+  if (const Result<Done> placed = CheckContainers(run, handover.plan.state.cpu); !placed.ok()) {
+    handover.plan.problems.push_back(placed.error());
+  }
+  return handover;
+}
+
+Result<PreparedHandover> PlanRest(const admission::Node& node, const allocation::StatePaths& paths,
+                                  HandoverRun& run) {
+  run.plan = [&run, node, paths]() -> Result<MovePlan> {
+    MovePlan plan;
+    for (allocation::FileProblem& problem : LoadFiles(node, paths, plan)) {
+      plan.problems.push_back(std::move(problem.error));
+    }
+    if (plan.problems.empty()) AddKept(node, plan.state, plan);
+    return plan;
+  };
+  Result<PreparedHandover> handover = PlanMove(run, {});
+  if (!handover.ok()) return handover;
+  handover->plan.notes.push_back(
+      "an earlier handover has moved the files, and was interrupted then: these are the remaining "
+      "steps");
+  run.moved = handover->plan;
+  return handover;
+}
+
 Result<Done> CheckContainers(const HandoverRun& run, const cpumanager::CpuState& state) {
   const Result<ContainerCpusets> now = ContainerCpusets::Read(run.request.cgroup_root);
   if (!now.ok()) return now.error();
-  const std::vector<std::string> misplaced = FindMisplaced(run.before, *now, state);
+  if (now->pods.empty() && !state.assignments.empty()) {
+    return Error{ErrorCode::kNotFound,
+                 "the state has containers with exclusive CPUs, and below " +
+                     run.request.cgroup_root.string() +
+                     " there is no cgroup of any pod: what they have cannot be checked",
+                 "give the mount point of the cgroups (--cgroup-root); if no pod runs, remove the "
+                 "state files of the stopped program instead of a handover"};
+  }
+  const std::optional<cpumanager::StaticPolicy>& policy = run.alignd.node.cpu;
+  const std::vector<std::string> misplaced =
+      FindMisplaced(run.before, *now, state, policy ? policy->reserved : CpuSet());
   if (misplaced.empty()) return Done{};
   Error error{ErrorCode::kInvalidArgument, "", "delete these pods, then repeat the handover"};
   for (const std::string& one : misplaced) {
@@ -89,23 +189,19 @@ Result<Done> CheckContainers(const HandoverRun& run, const cpumanager::CpuState&
   return error;
 }
 
-Result<Done> RememberConfig(const std::vector<kubelet::Change>& changes, HandoverRun& run) {
-  std::vector<std::string> paths = {std::string(kubelet::kRecordDirectory) + "/attachment.json"};
-  for (const kubelet::Change& change : changes) paths.push_back(change.path);
-  for (const std::string& path : paths) {
-    Result<FileChange> now = ChangeTo(run.both.files.OnThisMachine(path), std::nullopt);
-    if (!now.ok()) return now.error();
-    now->after = now->before;
-    run.as_before.push_back(*std::move(now));
-  }
-  return Done{};
-}
-
 Step StopStep(const RunPointer& run, const std::string& unit, bool was_active) {
-  Step step{.what = "stop " + unit, .run = [run, unit] { return run->services.Stop(unit); }};
+  Step step{.what = "stop " + unit, .run = [run, unit]() -> Result<Done> {
+              if (Result<Done> stopped = run->services.Stop(unit); !stopped.ok()) return stopped;
+              const Result<bool> is_stopped = run->services.IsStopped(unit);
+              if (!is_stopped.ok()) return is_stopped.error();
+              if (*is_stopped) return Done{};
+              return Error{ErrorCode::kUnavailable, unit + " runs still, or again",
+                           "find what starts it (journalctl -u " + unit + ")"};
+            }};
   if (!was_active) return step;
   step.undo_what = "start " + unit;
   step.undo = [run, unit] { return run->services.Start(unit); };
+  step.needs_files = true;
   return step;
 }
 
@@ -128,24 +224,10 @@ Step StartStep(const RunPointer& run, const std::string& unit, bool was_active) 
 Step MoveStep(const RunPointer& run, const char* what, std::string text) {
   return {.what = std::move(text),
           .run = [run, what] { return Move(*run, what); },
-          .undo_what = "restore the state files",
-          .undo = [run] { return MoveBack(*run); }};
-}
-
-Step ConfigStep(const RunPointer& run, std::string text, std::function<Result<Done>()> change) {
-  return {.what = std::move(text),
-          .run = [run, change = std::move(change)]() -> Result<Done> {
-            if (Result<Done> changed = change(); !changed.ok()) return changed;
-            return run->services.ReloadUnits();
-          },
-          .undo_what = "restore the kubelet's configuration",
-          .undo = [run]() -> Result<Done> {
-            if (Result<Done> locked = TakeLock(*run); !locked.ok()) return locked;
-            const Result<Done> back =
-                SwitchBack(run->alignd.options.state_dir, run->alignd.config_text, run->as_before);
-            run->lock.reset();
-            return back.ok() ? run->services.ReloadUnits() : back;
-          }};
+          .undo_what = "restore the state files and the kubelet's configuration",
+          .undo = [run] { return MoveBack(*run); },
+          .restores_files = true,
+          .undo_remark = [run] { return RemarkAboutCreated(*run); }};
 }
 
 Step CheckStep(const RunPointer& run) {

@@ -20,27 +20,46 @@ struct HandoverRun {
   Services& services;
   BothSetups both;
   AligndSide alignd;
-  std::function<Result<MovePlan>()> plan;  // of the files as they are at the call
-  std::optional<MovePlan> moved;           // that was carried out
-  std::optional<host::DirectoryLock> lock;
-  ContainerCpusets before;            // the containers' CPUs when nothing was changed
-  std::vector<FileChange> as_before;  // the kubelet's configuration, and the record of attach
+  bool kubelet_runs = false;  // when nothing was changed; so the next two
+  bool alignd_runs = false;
+  bool socket_is_active = false;
+  ContainerCpusets before = {};                 // the containers' CPUs when nothing was changed
+  std::function<Result<MovePlan>()> plan = {};  // of the files as they are at the call
+  std::vector<FileChange> config = {};  // the kubelet's configuration, and the record of attach
+  std::optional<MovePlan> moved = {};   // that was carried out, with `config`
+  std::optional<host::DirectoryLock> lock = {};
+  std::string created = {};  // pods that the restored files lack
 };
+using RunPointer = std::shared_ptr<HandoverRun>;
 
-// Remembers the files that `changes` and the record of attach touch. Errors: kIo.
-Result<Done> RememberConfig(const std::vector<kubelet::Change>& changes, HandoverRun& run);
+// A run in which nothing is planned. Errors: services that cannot be asked, cgroups that cannot be
+// read.
+Result<RunPointer> StartRun(const HandoverRequest& request, Services& services, BothSetups both,
+                            AligndSide alignd);
 
-// Fails if no container can be looked at, or if one has something else than the state says.
+// The files that the run changes besides the state files: those of `changes`, and the record of
+// attach; nullopt: the record is removed. Errors: kIo.
+Result<Done> PlanConfig(const std::vector<kubelet::Change>& changes,
+                        const std::optional<kubelet::Record>& record, HandoverRun& run);
+
+// Plans with `run.plan`, and compares the running containers with the state.
+Result<PreparedHandover> PlanMove(HandoverRun& run, std::vector<kubelet::Change> changes);
+
+// The plan of a handover whose files are written already: the state that is in `paths` now.
+Result<PreparedHandover> PlanRest(const admission::Node& node, const allocation::StatePaths& paths,
+                                  HandoverRun& run);
+
+// One problem that names all containers that have something else than the state says, or says that
+// no container was found though the state has some.
 Result<Done> CheckContainers(const HandoverRun& run, const cpumanager::CpuState& state);
 
-Step StopStep(const std::shared_ptr<HandoverRun>& run, const std::string& unit, bool was_active);
+// Ends with a check that it is not active.
+Step StopStep(const RunPointer& run, const std::string& unit, bool was_active);
 // Ends with a check that it is active.
-Step StartStep(const std::shared_ptr<HandoverRun>& run, const std::string& unit, bool was_active);
-// Carries out the plan, made anew. `what`: "import" or "export".
-Step MoveStep(const std::shared_ptr<HandoverRun>& run, const char* what, std::string text);
-// Changes the kubelet's configuration with `change`, and has the units read again.
-Step ConfigStep(const std::shared_ptr<HandoverRun>& run, std::string text,
-                std::function<Result<Done>()> change);
-Step CheckStep(const std::shared_ptr<HandoverRun>& run);
+Step StartStep(const RunPointer& run, const std::string& unit, bool was_active);
+// Carries out the plan, made anew, and the changes of `run->config`, in one switch of all files,
+// and has the units read again. `what`: "import" or "export".
+Step MoveStep(const RunPointer& run, const char* what, std::string text);
+Step CheckStep(const RunPointer& run);
 
 }  // namespace alignd::moving

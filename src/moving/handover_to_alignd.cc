@@ -1,5 +1,7 @@
 #include <utility>
 
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "host/file.h"
 #include "kubelet/attachment.h"
 #include "kubelet/policies.h"
 #include "moving/handover.h"
@@ -9,13 +11,7 @@
 namespace alignd::moving {
 namespace {
 
-Result<Done> RequireNotAttached(const BothSetups& both) {
-  if (kubelet::IsSameEndpoint(both.kubelet.endpoint, both.alignd.listen)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the kubelet is attached to alignd already (" + DescribeSource(both.kubelet) + ")",
-                 "if its CPU and memory files were not moved, stop both, and use `alignctl state "
-                 "import`"};
-  }
+Result<Done> RequireNoRecord(const BothSetups& both) {
   const Result<std::optional<kubelet::Record>> record = kubelet::ReadRecord(both.files);
   if (!record.ok()) return record.error();
   if (!*record) return Done{};
@@ -24,6 +20,15 @@ Result<Done> RequireNotAttached(const BothSetups& both) {
       "there is a record of an earlier `alignctl kubelet attach`, and the kubelet does not "
       "use alignd",
       "run `alignctl kubelet detach`, then repeat the handover"};
+}
+
+// With a mirror, alignd reads the kubelet's allocations itself when a plugin moves.
+Result<Done> RequireNoMirror(const BothSetups& both) {
+  if (both.alignd.mirror.empty()) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "alignd has a mirror (" + both.alignd.mirror +
+                   "), with which --devices would assign devices twice",
+               "hand over without --devices, then move the plugins: see docs/moving.md, Devices"};
 }
 
 // What disagrees between alignd and the kubelet as it will be.
@@ -69,14 +74,55 @@ void NotePoliciesTurnedOffBefore(const KubeletConfig& kubelet, MovePlan& plan) {
       "static policy: if the handover fails, set it to static again before the kubelet can start");
 }
 
+// A kubelet with the policies none does not start with this file.
+bool HasStaticFile(const BothSetups& both) {
+  const Result<std::string> text = host::ReadFile(both.KubeletPaths().CpuFile());
+  if (!text.ok()) return false;
+  const auto read = checkpoint::ParseCpuCheckpoint(*text);
+  return read.ok() && read->policy_name == ToString(CpuManagerPolicy::kStatic);
+}
+
+// The kubelet is attached already: what an interrupted handover has left to do.
+Result<PreparedHandover> PrepareRestToAlignd(const HandoverRequest& request, Services& services,
+                                             BothSetups both, const KubeletConfig& config) {
+  const bool manages = config.cpu_manager_policy != CpuManagerPolicy::kNone ||
+                       config.memory_manager_policy != MemoryManagerPolicy::kNone ||
+                       HasStaticFile(both);
+  const std::string source = DescribeSource(both.kubelet);
+  Result<AligndSide> alignd = AligndSide::Make(both.Options(request));
+  if (!alignd.ok()) return alignd.error().In("alignd would not start");
+  const allocation::StatePaths own{alignd->options.state_dir, alignd->options.DevicePluginDir()};
+  Result<RunPointer> started = StartRun(request, services, std::move(both), *std::move(alignd));
+  if (!started.ok()) return started.error();
+  const RunPointer& run = *started;
+  if (manages || (run->kubelet_runs && run->alignd_runs)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the kubelet is attached to alignd already (" + source + ")",
+                 manages ? "stop both, use `alignctl state import --no-devices --move`, set the "
+                           "kubelet's policies to none, and start both"
+                         : "there is nothing to hand over"};
+  }
+  Result<PreparedHandover> handover = PlanRest(run->alignd.node, own, *run);
+  if (!handover.ok()) return handover;
+  handover->steps = {StartStep(run, kAligndService, run->alignd_runs), CheckStep(run),
+                     StartStep(run, request.unit, run->kubelet_runs), CheckStep(run)};
+  return handover;
+}
+
 }  // namespace
 
 Result<PreparedHandover> PrepareToAlignd(const HandoverRequest& request, Services& services) {
   Result<BothSetups> both = BothSetups::Find(request);
   if (!both.ok()) return both.error();
-  if (Result<Done> free = RequireNotAttached(*both); !free.ok()) return free.error();
   const Result<KubeletConfig> config = kubelet::ConfigOf(both->kubelet);
   if (!config.ok()) return config.error();
+  if (kubelet::IsSameEndpoint(both->kubelet.endpoint, both->alignd.listen)) {
+    return PrepareRestToAlignd(request, services, *std::move(both), *config);
+  }
+  if (Result<Done> free = RequireNoRecord(*both); !free.ok()) return free.error();
+  if (request.devices) {
+    if (Result<Done> none = RequireNoMirror(*both); !none.ok()) return none.error();
+  }
   Result<std::vector<kubelet::Change>> changes =
       PlanAttach(both->files, both->kubelet, both->alignd.listen);
   if (!changes.ok()) return changes.error();
@@ -84,61 +130,42 @@ Result<PreparedHandover> PrepareToAlignd(const HandoverRequest& request, Service
   if (!changes.ok()) return changes.error();
   Result<AligndSide> alignd = AligndSide::Make(both->Options(request));
   if (!alignd.ok()) return alignd.error().In("alignd would not start");
-  const Result<bool> kubelet_runs = services.IsActive(request.unit);
-  if (!kubelet_runs.ok()) return kubelet_runs.error();
-  const Result<bool> alignd_runs = services.IsActive(kAligndService);
-  if (!alignd_runs.ok()) return alignd_runs.error();
-
-  auto run = std::make_shared<HandoverRun>(HandoverRun{.request = request,
-                                                       .services = services,
-                                                       .both = *std::move(both),
-                                                       .alignd = *std::move(alignd),
-                                                       .plan = {},
-                                                       .moved = {},
-                                                       .lock = {},
-                                                       .before = {},
-                                                       .as_before = {}});
+  Result<RunPointer> started = StartRun(request, services, *std::move(both), *std::move(alignd));
+  if (!started.ok()) return started.error();
+  const RunPointer& run = *started;
+  // A pointer, as the run has the function.
   run->plan = [state = run.get()] {
     return PlanImport(state->alignd, {.from = state->both.KubeletPaths(),
                                       .devices = state->request.devices,
                                       .removes_source = true});
   };
-  PreparedHandover handover;
-  Result<MovePlan> plan = run->plan();
-  if (!plan.ok()) return plan.error();
-  handover.plan = *std::move(plan);
-  NotePoliciesTurnedOffBefore(*config, handover.plan);
-  NoteOtherTopology(*config, run->alignd.node.config, handover.plan);
-  if (Result<Done> added = AddDisagreements(run->both, *changes, handover.plan); !added.ok()) {
+  Result<PreparedHandover> handover = PlanMove(*run, *changes);
+  if (!handover.ok()) return handover;
+  NotePoliciesTurnedOffBefore(*config, handover->plan);
+  NoteOtherTopology(*config, run->alignd.node.config, handover->plan);
+  if (Result<Done> added = AddDisagreements(run->both, *changes, handover->plan); !added.ok()) {
     return added.error();
   }
-  Result<ContainerCpusets> before = ContainerCpusets::Read(request.cgroup_root);
-  if (!before.ok()) return before.error();
-  run->before = *std::move(before);
-  if (const Result<Done> placed = CheckContainers(*run, handover.plan.state.cpu); !placed.ok()) {
-    handover.plan.problems.push_back(placed.error());
+  const kubelet::Record record{.complete = true,
+                               .endpoint = run->both.alignd.listen,
+                               .runtime = run->both.kubelet.endpoint,
+                               .changes = *changes};
+  if (Result<Done> planned = PlanConfig(*changes, record, *run); !planned.ok()) {
+    return planned.error();
   }
-  if (Result<Done> known = RememberConfig(*changes, *run); !known.ok()) return known.error();
-  handover.changes = *changes;
-
-  handover.steps = {
-      StopStep(run, request.unit, *kubelet_runs),
-      StopStep(run, kAligndService, *alignd_runs),
-      MoveStep(run, "import", "move the kubelet's state files to alignd"),
-      ConfigStep(run, "attach the kubelet to alignd, with the policies none",
-                 [run, record = kubelet::Record{.complete = true,
-                                                .endpoint = run->both.alignd.listen,
-                                                .runtime = run->both.kubelet.endpoint,
-                                                .changes = *changes}] {
-                   return kubelet::Attach(run->both.files, std::nullopt, record);
-                 }),
-      StartStep(run, kAligndService, *alignd_runs),
+  handover->steps = {
+      StopStep(run, request.unit, run->kubelet_runs),
+      StopStep(run, kAligndService, run->alignd_runs),
+      MoveStep(run, "import",
+               "move the kubelet's state files to alignd, and attach the kubelet to it, with the "
+               "policies none"),
+      StartStep(run, kAligndService, run->alignd_runs),
       CheckStep(run),
-      StartStep(run, request.unit, *kubelet_runs),
+      StartStep(run, request.unit, run->kubelet_runs),
       CheckStep(run),
   };
   if (!request.devices) {
-    handover.by_hand.push_back(
+    handover->by_hand.push_back(
         "The device plugins stay with the kubelet, which keeps what it has allocated. To move "
         "them, "
         "follow docs/moving.md, Devices.");

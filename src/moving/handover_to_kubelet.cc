@@ -12,6 +12,10 @@
 namespace alignd::moving {
 namespace {
 
+constexpr char kDisable[] =
+    "Disable alignd: systemctl disable alignd.service alignd.socket. See docs/installing.md, "
+    "Remove.";
+
 Result<kubelet::Record> RequireRecord(const BothSetups& both) {
   Result<std::optional<kubelet::Record>> record = kubelet::ReadRecord(both.files);
   if (!record.ok()) return record.error();
@@ -19,6 +23,12 @@ Result<kubelet::Record> RequireRecord(const BothSetups& both) {
   if (*record) {
     return Error{ErrorCode::kInvalidArgument, "an earlier attach or detach was interrupted",
                  "run `alignctl kubelet attach` again, then repeat the handover"};
+  }
+  if (!kubelet::IsSameEndpoint(both.kubelet.endpoint, both.alignd.listen)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the kubelet does not use alignd (" + DescribeSource(both.kubelet) +
+                     "), and was not attached by alignctl",
+                 "there is nothing to hand over"};
   }
   return Error{
       ErrorCode::kInvalidArgument,
@@ -75,9 +85,48 @@ void AddByHand(const AligndSide& alignd, PreparedHandover& handover) {
         "directories: " +
         names + ". Until then, no new container gets these devices.");
   }
-  handover.by_hand.push_back(
-      "Disable alignd: systemctl disable alignd.service alignd.socket. See docs/installing.md, "
-      "Remove.");
+  handover.by_hand.emplace_back(kDisable);
+}
+
+// alignd's containers are those of its runtime.
+Result<Done> RequireSameRuntime(const BothSetups& both, const std::string& endpoint) {
+  if (kubelet::IsSameEndpoint(endpoint, both.alignd.runtime_endpoint)) return Done{};
+  return Error{ErrorCode::kInvalidArgument,
+               "the kubelet would use the runtime at " + endpoint + ", alignd uses the one at " +
+                   both.alignd.runtime_endpoint + ": the kubelet would lose its containers",
+               "correct the endpoint that the kubelet had before, in " +
+                   std::string(kubelet::kRecordFile) + " or in the kubelet's configuration"};
+}
+
+// The kubelet is detached already: what an interrupted handover has left to do. nullopt: it is not,
+// or it runs.
+Result<std::optional<PreparedHandover>> PrepareRestToKubelet(const HandoverRequest& request,
+                                                             Services& services,
+                                                             const BothSetups& both) {
+  const Result<std::optional<kubelet::Record>> record = kubelet::ReadRecord(both.files);
+  if (!record.ok()) return record.error();
+  const bool is_attached = kubelet::IsSameEndpoint(both.kubelet.endpoint, both.alignd.listen);
+  const allocation::StatePaths paths = both.KubeletPaths();
+  std::error_code fault;
+  const bool has_state = std::filesystem::exists(paths.CpuFile(), fault);
+  if (*record || is_attached || !has_state) return std::optional<PreparedHandover>();
+  const Result<KubeletConfig> config = kubelet::ConfigOf(both.kubelet);
+  if (!config.ok()) return config.error();
+  Result<AligndSide> alignd = AligndSide::Make(both.Options(request));
+  if (!alignd.ok()) return alignd.error().In("alignd's configuration");
+  Result<admission::Node> node = admission::Node::Make(alignd->node.machine, *config);
+  if (!node.ok()) return node.error().In("the kubelet would not start with its configuration");
+  Result<RunPointer> started = StartRun(request, services, both, *std::move(alignd));
+  if (!started.ok()) return started.error();
+  const RunPointer& run = *started;
+  if (run->kubelet_runs) return std::optional<PreparedHandover>();
+  Result<PreparedHandover> handover = PlanRest(*node, paths, *run);
+  if (!handover.ok()) return handover.error();
+  handover->steps = {StopStep(run, kAligndService, run->alignd_runs),
+                     StopStep(run, kAligndSocket, run->socket_is_active), CheckStep(run),
+                     StartStep(run, request.unit, false), CheckStep(run)};
+  handover->by_hand.emplace_back(kDisable);
+  return std::optional(*std::move(handover));
 }
 
 }  // namespace
@@ -85,6 +134,9 @@ void AddByHand(const AligndSide& alignd, PreparedHandover& handover) {
 Result<PreparedHandover> PrepareToKubelet(const HandoverRequest& request, Services& services) {
   Result<BothSetups> both = BothSetups::Find(request);
   if (!both.ok()) return both.error();
+  Result<std::optional<PreparedHandover>> rest = PrepareRestToKubelet(request, services, *both);
+  if (!rest.ok()) return rest.error();
+  if (*rest) return **std::move(rest);
   const Result<kubelet::Record> record = RequireRecord(*both);
   if (!record.ok()) return record.error();
   Result<std::vector<kubelet::Change>> undo =
@@ -92,61 +144,42 @@ Result<PreparedHandover> PrepareToKubelet(const HandoverRequest& request, Servic
   if (!undo.ok()) return undo.error();
   const Result<kubelet::Setup> detached = DetachedSetup(*both, *undo);
   if (!detached.ok()) return detached.error();
+  if (Result<Done> same = RequireSameRuntime(*both, detached->endpoint); !same.ok()) {
+    return same.error();
+  }
   const Result<KubeletConfig> config = kubelet::ConfigOf(*detached);
   if (!config.ok()) return config.error();
   Result<AligndSide> alignd = AligndSide::Make(both->Options(request));
   if (!alignd.ok()) return alignd.error().In("alignd's configuration");
-  std::vector<bool> active;
-  for (const std::string& unit :
-       {request.unit, std::string(kAligndService), std::string(kAligndSocket)}) {
-    const Result<bool> is_active = services.IsActive(unit);
-    if (!is_active.ok()) return is_active.error();
-    active.push_back(*is_active);
-  }
-
-  auto run = std::make_shared<HandoverRun>(HandoverRun{.request = request,
-                                                       .services = services,
-                                                       .both = *std::move(both),
-                                                       .alignd = *std::move(alignd),
-                                                       .plan = {},
-                                                       .moved = {},
-                                                       .lock = {},
-                                                       .before = {},
-                                                       .as_before = {}});
+  Result<RunPointer> started = StartRun(request, services, *std::move(both), *std::move(alignd));
+  if (!started.ok()) return started.error();
+  const RunPointer& run = *started;
   const checkpoint::KubeletRelease release =
       request.release.value_or(ReleaseOf(run->alignd.node.config));
+  // A pointer, as the run has the function.
   run->plan = [state = run.get(), release, config = *config] {
     return PlanExport(state->alignd, {.to = state->both.KubeletPaths(),
                                       .release = release,
                                       .kubelet = config,
                                       .removes_source = true});
   };
-  PreparedHandover handover;
-  Result<MovePlan> plan = run->plan();
-  if (!plan.ok()) return plan.error();
-  handover.plan = *std::move(plan);
-  Result<ContainerCpusets> before = ContainerCpusets::Read(request.cgroup_root);
-  if (!before.ok()) return before.error();
-  run->before = *std::move(before);
-  if (const Result<Done> placed = CheckContainers(*run, handover.plan.state.cpu); !placed.ok()) {
-    handover.plan.problems.push_back(placed.error());
+  Result<PreparedHandover> handover = PlanMove(*run, *undo);
+  if (!handover.ok()) return handover;
+  if (Result<Done> planned = PlanConfig(*undo, std::nullopt, *run); !planned.ok()) {
+    return planned.error();
   }
-  if (Result<Done> known = RememberConfig(*undo, *run); !known.ok()) return known.error();
-  handover.changes = *undo;
-  handover.steps = {
-      StopStep(run, request.unit, active[0]),
-      StopStep(run, kAligndService, active[1]),
-      StopStep(run, kAligndSocket, active[2]),
-      MoveStep(run, "export", "move alignd's state files to the kubelet"),
-      ConfigStep(run, "detach the kubelet from alignd, with its former policies",
-                 [run, record = *record, undo = *undo] {
-                   return kubelet::Detach(run->both.files, record, undo);
-                 }),
+  handover->steps = {
+      StopStep(run, request.unit, run->kubelet_runs),
+      StopStep(run, kAligndService, run->alignd_runs),
+      StopStep(run, kAligndSocket, run->socket_is_active),
+      MoveStep(run, "export",
+               "move alignd's state files to the kubelet, and detach it from alignd, with its "
+               "former policies"),
       CheckStep(run),
-      StartStep(run, request.unit, active[0]),
+      StartStep(run, request.unit, run->kubelet_runs),
       CheckStep(run),
   };
-  AddByHand(run->alignd, handover);
+  AddByHand(run->alignd, *handover);
   return handover;
 }
 

@@ -2,12 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <ostream>
+#include <set>
 #include <utility>
 
 #include "alignd/admission/assignment.h"
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/device_checkpoint.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
+#include "daemon/log_capture.h"
 #include "daemon/managed_node.h"
 #include "host/file.h"
+#include "host/rehearsed_files.h"
 #include "host/utc_time.h"
 #include "reconcile/assigned_containers.h"
 
@@ -37,6 +45,41 @@ std::string KeptText(const admission::Node& node, const admission::NodeState& st
   }
   return "pod " + key.pod_uid + " container " + key.container + ": " +
          (text.empty() ? "the shared pool" : text);
+}
+
+auto CpusOf(const std::string& text) {
+  auto read = checkpoint::ParseCpuCheckpoint(text);
+  return read.ok() ? read->state.assignments : decltype(read->state.assignments){};
+}
+
+auto MemoryOf(const std::string& text) {
+  auto read = checkpoint::ParseMemoryCheckpoint(text);
+  return read.ok() ? read->state.assignments : decltype(read->state.assignments){};
+}
+
+auto DevicesOf(const std::string& text) {
+  auto read = checkpoint::ParseDeviceCheckpoint(text);
+  return read.ok() ? read->allocations : decltype(read->allocations){};
+}
+
+const std::string& PodOf(const std::string& uid) { return uid; }
+const std::string& PodOf(const ContainerKey& key) { return key.pod_uid; }
+
+// The pods of which `found` has something that `known` has otherwise or not at all.
+template <typename Map>
+std::vector<std::string> NotIn(const Map& known, const Map& found) {
+  std::set<std::string> pods;
+  for (const auto& [key, parts] : found) {
+    const auto same = known.find(key);
+    for (const auto& [name, value] : parts) {
+      if (same != known.end()) {
+        const auto part = same->second.find(name);
+        if (part != same->second.end() && part->second == value) continue;
+      }
+      pods.insert(PodOf(key));
+    }
+  }
+  return {pods.begin(), pods.end()};
 }
 
 }  // namespace
@@ -79,6 +122,58 @@ Result<Done> RequireNoProblem(const MovePlan& plan, const std::string& what) {
     error.remedy += (error.remedy.empty() ? "" : "; ") + problem.remedy;
   }
   return error;
+}
+
+std::vector<allocation::FileProblem> LoadFiles(const admission::Node& node,
+                                               const allocation::StatePaths& paths,
+                                               MovePlan& plan) {
+  const auto sink = std::make_shared<daemon::WarningSink>();
+  const daemon::LogCapture capture(sink);
+  host::RehearsedFiles calls;
+  std::vector<allocation::FileProblem> problems;
+  std::optional<admission::NodeState> state =
+      allocation::CheckpointStore(paths, calls).Load(node, problems);
+  for (std::string& warning : sink->Take()) plan.notes.push_back(std::move(warning));
+  if (state) plan.state = *std::move(state);
+  return problems;
+}
+
+std::vector<std::string> PodsAdded(const fs::path& file, const std::string& before,
+                                   const std::string& now) {
+  const std::string name = file.filename().string();
+  if (name == "cpu_manager_state") return NotIn(CpusOf(before), CpusOf(now));
+  if (name == "memory_manager_state") return NotIn(MemoryOf(before), MemoryOf(now));
+  if (name == "kubelet_internal_checkpoint") return NotIn(DevicesOf(before), DevicesOf(now));
+  return {};
+}
+
+Result<Done> AddWouldBeLost(const allocation::StatePaths& replaced, bool devices,
+                            const std::string& remedy, MovePlan& plan) {
+  const auto add = [&](const fs::path& file, const char* what,
+                       const auto& lost_of) -> Result<Done> {
+    const Result<std::string> text = host::ReadFile(file);
+    if (!text.ok() && text.error().code == ErrorCode::kNotFound) return Done{};
+    if (!text.ok()) return text.error();
+    std::string pods;
+    for (const std::string& pod : lost_of(*text)) pods += (pods.empty() ? "" : ", ") + pod;
+    if (pods.empty()) return Done{};
+    plan.problems.push_back({ErrorCode::kInvalidArgument,
+                             file.string() + " has " + what +
+                                 " that the new state has otherwise or not at all, of pods " + pods,
+                             remedy});
+    return Done{};
+  };
+  Result<Done> added = add(replaced.CpuFile(), "exclusive CPUs", [&](const std::string& text) {
+    return NotIn(plan.state.cpu.assignments, CpusOf(text));
+  });
+  if (!added.ok()) return added;
+  added = add(replaced.MemoryFile(), "memory", [&](const std::string& text) {
+    return NotIn(plan.state.memory.assignments, MemoryOf(text));
+  });
+  if (!added.ok() || !devices) return added;
+  return add(replaced.DeviceFile(), "devices", [&](const std::string& text) {
+    return NotIn(plan.state.devices.allocations, DevicesOf(text));
+  });
 }
 
 void AddKept(const admission::Node& node, const admission::NodeState& state, MovePlan& plan) {

@@ -9,6 +9,7 @@
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
+#include "allocation/checkpoint_store.h"
 #include "daemon/options.h"
 #include "moving/file_switch.h"
 
@@ -37,6 +38,22 @@ void PrintPlan(const MovePlan& plan, std::ostream& out);
 
 // Errors: all problems in one, with their remedies.
 Result<Done> RequireNoProblem(const MovePlan& plan, const std::string& what);
+
+// Loads the state files as a start of alignd does, writes nothing, and adds its warnings to the
+// notes. The problems of files are returned; without any, `plan.state` is set.
+std::vector<allocation::FileProblem> LoadFiles(const admission::Node& node,
+                                               const allocation::StatePaths& paths, MovePlan& plan);
+
+// The pods for which `now`, the text of a state file, has assignments that `before` has otherwise
+// or not at all. A text that is no checkpoint has none. The name of the file says what it is.
+std::vector<std::string> PodsAdded(const std::filesystem::path& file, const std::string& before,
+                                   const std::string& now);
+
+// Adds a problem for each file that has CPUs or memory of containers, or devices if `devices`,
+// which `plan.state` has otherwise or not at all: they would be lost when the file is replaced.
+// `remedy`: why such a file can be there, and what to do. Errors: as host::ReadFile.
+Result<Done> AddWouldBeLost(const allocation::StatePaths& replaced, bool devices,
+                            const std::string& remedy, MovePlan& plan);
 
 // Adds what each container has, by pod UID and name.
 void AddKept(const admission::Node& node, const admission::NodeState& state, MovePlan& plan);

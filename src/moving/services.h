@@ -14,8 +14,10 @@ class Services {
 
   // Errors: kIo, with what the service manager says.
   virtual Result<bool> IsActive(const std::string& unit) = 0;
+  // Whether it neither runs nor is about to: not while it starts, stops, or waits for its restart.
+  virtual Result<bool> IsStopped(const std::string& unit) = 0;
   virtual Result<Done> Start(const std::string& unit) = 0;  // it runs already: no error
-  virtual Result<Done> Stop(const std::string& unit) = 0;   // likewise
+  virtual Result<Done> Stop(const std::string& unit) = 0;   // it does not, or is none: likewise
   virtual Result<Done> ReloadUnits() = 0;
 };
 
@@ -23,6 +25,17 @@ class Services {
 class Systemd final : public Services {
  public:
   Result<bool> IsActive(const std::string& unit) override;
+  Result<bool> IsStopped(const std::string& unit) override;
+  Result<Done> Start(const std::string& unit) override;
+  Result<Done> Stop(const std::string& unit) override;
+  Result<Done> ReloadUnits() override;
+};
+
+// Of another root directory, where nothing runs: all are stopped. Errors: whatever changes them.
+class NoServices final : public Services {
+ public:
+  Result<bool> IsActive(const std::string& unit) override;
+  Result<bool> IsStopped(const std::string& unit) override;
   Result<Done> Start(const std::string& unit) override;
   Result<Done> Stop(const std::string& unit) override;
   Result<Done> ReloadUnits() override;

@@ -1,7 +1,6 @@
 #include "moving/state_export.h"
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,10 +12,8 @@
 #include "alignd/checkpoint/originals_checkpoint.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "allocation/boot_record.h"
-#include "daemon/log_capture.h"
 #include "daemon/managed_node.h"
 #include "host/file.h"
-#include "host/rehearsed_files.h"
 #include "moving/device_merge.h"
 
 namespace alignd::moving {
@@ -51,29 +48,39 @@ class ExportPlanner {
       return Error{ErrorCode::kNotFound, own_.state_dir.string() + " has no state file of alignd",
                    "give --state-dir, or run it as root"};
     }
+    RequireFile(own_.CpuFile(), alignd_.node.cpu.has_value(), "CPUs");
+    RequireFile(own_.MemoryFile(), alignd_.node.memory.has_value(), "memory");
     if (!Load()) return std::move(plan_);
     NoteOriginals();
     PlanChange();
     if (plan_.problems.empty()) {
+      const Result<Done> compared = AddWouldBeLost(
+          request_.to, /*devices=*/false,
+          "if the kubelet has managed this node since, export nothing: its own file is right; if "
+          "that file is left from an earlier time, remove it, then repeat this",
+          plan_);
+      if (!compared.ok()) return compared.error();
       if (Result<Done> added = AddFiles(); !added.ok()) return added.error();
     }
     return std::move(plan_);
   }
 
  private:
+  // A missing file would count as a node on which nothing is assigned.
+  void RequireFile(const fs::path& file, bool manages, const char* what) {
+    std::error_code fault;
+    if (!manages || fs::exists(file, fault)) return;
+    plan_.problems.push_back(
+        {ErrorCode::kNotFound,
+         file.string() + " is missing: which " + what + " the running containers have is not known",
+         "start alignd once, which rebuilds the file from the containers"});
+  }
+
   bool Load() {
-    const auto sink = std::make_shared<daemon::WarningSink>();
-    const daemon::LogCapture capture(sink);
-    host::RehearsedFiles calls;
-    std::vector<allocation::FileProblem> problems;
-    std::optional<admission::NodeState> state =
-        allocation::CheckpointStore(own_, calls).Load(alignd_.node, problems);
-    for (std::string& warning : sink->Take()) plan_.notes.push_back(std::move(warning));
-    for (allocation::FileProblem& problem : problems) {
+    for (allocation::FileProblem& problem : LoadFiles(alignd_.node, own_, plan_)) {
       plan_.problems.push_back(std::move(problem.error));
     }
-    if (state) plan_.state = *std::move(state);
-    return state.has_value();
+    return plan_.problems.empty();
   }
 
   void NoteOriginals() {
@@ -175,16 +182,26 @@ class ExportPlanner {
     const auto theirs = ReadDevices(request_.to.DeviceFile());
     if (!theirs.ok()) return theirs.error();
     if (!*ours && !*theirs) return Done{};
-    const devicemanager::DeviceState merged =
-        MergedDevices(ours->value_or(checkpoint::DeviceCheckpoint{}),
-                      theirs->value_or(checkpoint::DeviceCheckpoint{}));
-    for (const std::string& broken : devicemanager::BrokenInvariants(merged)) {
+    if (!*ours && HasPlaceholder(**theirs)) {
+      plan_.problems.push_back(
+          {ErrorCode::kNotFound,
+           own_.DeviceFile().string() + " is missing, and the kubelet's file has placeholders of "
+                                        "alignd's mirror: which devices the containers have is "
+                                        "not known",
+           "give --device-plugin-dir, or start alignd once, which writes the file"});
+      return Done{};
+    }
+    MergedState merged = MergedDevices(ours->value_or(checkpoint::DeviceCheckpoint{}),
+                                       theirs->value_or(checkpoint::DeviceCheckpoint{}));
+    for (std::string& note : merged.left_out) plan_.notes.push_back(std::move(note));
+    for (const std::string& broken : devicemanager::BrokenInvariants(merged.state)) {
       plan_.problems.push_back(
           {ErrorCode::kInvalidArgument,
            "alignd's devices and those of the kubelet's own plugins: " + broken,
            "delete one of the pods, then repeat this"});
     }
-    return AddChange(request_.to.DeviceFile(), checkpoint::FormatDeviceCheckpoint(merged), plan_);
+    return AddChange(request_.to.DeviceFile(), checkpoint::FormatDeviceCheckpoint(merged.state),
+                     plan_);
   }
 
   Result<Done> AddFiles() {

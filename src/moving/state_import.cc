@@ -1,6 +1,5 @@
 #include "moving/state_import.h"
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,9 +11,7 @@
 #include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/checkpoint/originals_checkpoint.h"
 #include "allocation/boot_record.h"
-#include "daemon/log_capture.h"
 #include "host/file.h"
-#include "host/rehearsed_files.h"
 #include "mirror/marker.h"
 
 namespace alignd::moving {
@@ -44,6 +41,15 @@ class ImportPlanner {
     if (Result<Done> read = ReadAll(); !read.ok()) return read.error();
     CheckContent();
     if (plan_.problems.empty()) CheckAsAStart();
+    if (plan_.problems.empty()) {
+      const Result<Done> compared =
+          AddWouldBeLost(own_, request_.devices,
+                         "if the kubelet is attached to alignd already, import nothing: alignd's "
+                         "own file is right; if that file is left from an earlier time, remove it, "
+                         "then repeat this",
+                         plan_);
+      if (!compared.ok()) return compared.error();
+    }
     if (!plan_.problems.empty()) return std::move(plan_);
     AddKept(alignd_.node, plan_.state, plan_);
     if (Result<Done> added = AddFiles(); !added.ok()) return added.error();
@@ -69,8 +75,12 @@ class ImportPlanner {
   void AddDamaged(const fs::path& file, const Error& error) {
     plan_.problems.push_back(
         {error.code, file.string() + ": " + error.message,
-         "check it with `alignctl checkpoint verify " + file.string() +
-             "`; a kubelet does not start with it either: drain the node, and remove the file"});
+         "check it with `alignctl checkpoint verify " + file.string() + "`; " +
+             (file == request_.from.DeviceFile()
+                  ? "a kubelet takes no device from it either: import without the devices "
+                    "(--no-devices), or drain the node and remove the file"
+                  : "a kubelet does not start with it either: drain the node, and remove the "
+                    "file")});
   }
 
   // Without the feature gate, the parts of containers would count as exclusive.
@@ -98,6 +108,14 @@ class ImportPlanner {
       if (!read.ok()) AddDamaged(file, read.error());
       if (read.ok()) RequireNoWholes(*read, file, "memory");
     }
+    if (!cpu_ && alignd_.node.cpu) {
+      plan_.problems.push_back(
+          {ErrorCode::kNotFound,
+           request_.from.CpuFile().string() +
+               " is missing: which CPUs the running containers have is not known",
+           "if it was moved to alignd before, import nothing; otherwise start the kubelet once, "
+           "which writes the file"});
+    }
     if (!devices_) return;
     const fs::path file = request_.from.DeviceFile();
     const auto read = checkpoint::ParseDeviceCheckpoint(*devices_);
@@ -119,21 +137,13 @@ class ImportPlanner {
     const allocation::StatePaths paths{
         request_.from.state_dir,
         request_.devices ? request_.from.device_plugin_dir : request_.from.state_dir / kNoDevices};
-    const auto sink = std::make_shared<daemon::WarningSink>();
-    const daemon::LogCapture capture(sink);
-    host::RehearsedFiles calls;
-    std::vector<allocation::FileProblem> problems;
-    std::optional<admission::NodeState> state =
-        allocation::CheckpointStore(paths, calls).Load(alignd_.node, problems);
-    for (std::string& warning : sink->Take()) plan_.notes.push_back(std::move(warning));
-    for (const allocation::FileProblem& problem : problems) {
+    for (const allocation::FileProblem& problem : LoadFiles(alignd_.node, paths, plan_)) {
       plan_.problems.push_back(
           {problem.error.code, problem.error.message,
            "give alignd the policies and reservations with which the kubelet has written " +
                problem.file.string() + " (" + ConfigName() +
                "); if the machine has changed since, drain the node and remove the file"});
     }
-    if (state) plan_.state = *std::move(state);
   }
 
   std::string ConfigName() const {

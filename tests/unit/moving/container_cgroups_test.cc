@@ -80,5 +80,44 @@ TEST(ContainerCgroups, ContainersThatRunOnSomethingElseAreNamed) {
   EXPECT_TRUE(FindMisplaced({}, with("1"), whole).empty());
 }
 
+TEST(ContainerCgroups, AContainerOnAllCpusIsNoSandbox) {
+  const FakeTree tree;
+  WriteCpuset(tree, "cpuset", "0-7");
+  WriteCpuset(tree, "cpuset/kubepods/podu-1/aa", "0-7");
+  WriteCpuset(tree, "cpuset/kubepods/podu-1/crio-conmon-aa.scope", "0-7");
+  EXPECT_TRUE(FindMisplaced({}, ReadOrFail(tree), Assigned()).empty());
+  WriteCpuset(tree, "cpuset/kubepods/podu-1/sandbox", "0-7");
+  EXPECT_EQ(FindMisplaced({}, ReadOrFail(tree), Assigned()),
+            std::vector<std::string>{
+                "a container of pod u-1 runs on all CPUs, and its pod is assigned CPUs 1-3"});
+}
+
+TEST(ContainerCgroups, ContainersOnCpusOfOthersAreNamed) {
+  const auto with = [](const std::string& uid, const std::string& cpus) {
+    ContainerCpusets running;
+    running.pods[uid]["/a"] = *CpuSet::Parse(cpus);
+    return running;
+  };
+  const cpumanager::CpuState state = Assigned();
+  const CpuSet reserved = *CpuSet::Parse("0");
+  cpumanager::CpuState two = state;
+  two.default_set = *CpuSet::Parse("0,4-6");
+  two.assignments["u-2"]["app"] = *CpuSet::Parse("7");
+  // Its own CPUs are others, and it has none at all.
+  EXPECT_EQ(FindMisplaced({}, with("u-2", "1-2"), two).size(), 1U);
+  EXPECT_EQ(FindMisplaced({}, with("u-9", "1-2"), two).size(), 1U);
+  // A container of the shared pool that was not moved yet.
+  EXPECT_TRUE(FindMisplaced({}, with("u-9", "0-7"), two, reserved).empty());
+  // The state does not know these exclusive CPUs.
+  const std::vector<std::string> unknown = FindMisplaced({}, with("u-9", "5"), state, reserved);
+  ASSERT_EQ(unknown.size(), 1U);
+  EXPECT_EQ(
+      unknown[0],
+      "a container of pod u-9 (cgroup /a) runs on CPUs 5 alone, and its pod is assigned none");
+  EXPECT_TRUE(FindMisplaced({}, with("u-9", "0,4-6"), state, reserved).empty());
+  // strict-cpu-reservation: the shared pool has no reserved CPU either.
+  EXPECT_TRUE(FindMisplaced({}, with("u-9", "5"), state, *CpuSet::Parse("3")).empty());
+}
+
 }  // namespace
 }  // namespace alignd::moving

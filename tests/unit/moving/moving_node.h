@@ -40,6 +40,7 @@ class FakeServices final : public Services {
   // Of the calls that change something, the one with this number fails; 0: none.
   int fails_at = 0;
   bool fails_after_effect = false;
+  std::string ignores_stop_of;  // it runs on, and no error is reported
   int calls = 0;
   std::map<std::string, bool> active = {{"kubelet.service", true}};
   std::function<void(const std::string& call)> before_call;
@@ -53,8 +54,11 @@ class FakeServices final : public Services {
   }
 
   Result<bool> IsActive(const std::string& unit) override { return active[unit]; }
+  Result<bool> IsStopped(const std::string& unit) override { return !active[unit]; }
   Result<Done> Start(const std::string& unit) override { return Set("start ", unit, true); }
-  Result<Done> Stop(const std::string& unit) override { return Set("stop ", unit, false); }
+  Result<Done> Stop(const std::string& unit) override {
+    return Set("stop ", unit, unit == ignores_stop_of);
+  }
   Result<Done> ReloadUnits() override {
     return Call("reload", [] {});
   }

@@ -99,6 +99,84 @@ TEST(StateImport, RefusesWhileAKubeletManagesCpus) {
   EXPECT_TRUE(MovingNode::Has(printed.err, "a kubelet runs (process 77)")) << printed.err;
 }
 
+// The file of a kubelet whose policy is none, as it writes it at its start.
+void WriteFilesOfNone(MovingNode& node) {
+  node.Write("/var/lib/kubelet/cpu_manager_state",
+             checkpoint::FormatCpuCheckpoint("none", {}, checkpoint::StateForm::kPlain));
+  node.Write("/var/lib/kubelet/memory_manager_state",
+             checkpoint::FormatMemoryCheckpoint("None", {}, checkpoint::StateForm::kPlain));
+}
+
+TEST(StateImport, ASecondOneDoesNotReplaceWhatAligndHas) {
+  for (const bool has_files : {true, false}) {
+    MovingNode node;
+    WriteDevices(node, "/var/lib/kubelet", "uid-1", "g0", false);
+    ASSERT_EQ(State(node, {"import", "--move"}).status, 0);
+    if (has_files) WriteFilesOfNone(node);
+    const auto files = node.Kept();
+    const testing::Printed again = State(node, {"import", "--move"});
+    EXPECT_EQ(again.status, 1) << again.out;
+    EXPECT_TRUE(MovingNode::Has(again.err, "import nothing")) << again.err;
+    EXPECT_EQ(node.Kept(), files);
+  }
+}
+
+TEST(StateImport, RefusesToReplaceDevicesThatAligndHas) {
+  MovingNode node;
+  WriteDevices(node, "/var/lib/kubelet", "uid-1", "g0", false);
+  WriteDevices(node, "/var/lib/alignd", "uid-2", "g1", false);
+  const auto files = node.Kept();
+  const testing::Printed refused = State(node, {"import"});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_TRUE(MovingNode::Has(refused.err, "of pods uid-2")) << refused.err;
+  EXPECT_EQ(node.Kept(), files);
+  EXPECT_EQ(State(node, {"import", "--no-devices"}).status, 0);
+}
+
+// The process may be older than the policies of its file, and writes the devices in any case.
+TEST(StateImport, RefusesWhileAnyKubeletOfTheNodeRuns) {
+  MovingNode node;
+  node.Write("/var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
+  node.Write("/proc/77/cmdline", std::string("/usr/bin/kubelet\0", 17));
+  const auto files = node.Kept();
+  for (const char* const command : {"import", "export"}) {
+    const testing::Printed printed = State(node, {command});
+    EXPECT_EQ(printed.status, 1) << printed.out;
+    EXPECT_TRUE(MovingNode::Has(printed.err, "a kubelet runs (process 77)")) << printed.err;
+  }
+  EXPECT_EQ(node.Kept(), files);
+}
+
+TEST(StateImport, ComparesTheStateWithTheRunningContainers) {
+  MovingNode node;
+  const std::string cgroups = (node.root() / "cgroup").string();
+  EXPECT_EQ(State(node, {"import", "--dry-run", "--cgroup-root", cgroups}).status, 0);
+  const testing::Printed unknown = State(node, {"import", "--dry-run"});
+  EXPECT_EQ(unknown.status, 0);
+  EXPECT_TRUE(MovingNode::Has(unknown.out, "were not compared with the state")) << unknown.out;
+  node.Run("uid-2", "0-5");
+  const testing::Printed refused = State(node, {"import", "--cgroup-root", cgroups});
+  EXPECT_EQ(refused.status, 1) << refused.out;
+  EXPECT_TRUE(MovingNode::Has(refused.err, "a container of pod uid-2")) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(node.root() / "var/lib/alignd/cpu_manager_state"));
+}
+
+TEST(StateImport, FindsTheFilesOfAKubeletWithAnotherRootDirectory) {
+  MovingNode node;
+  node.Write("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--root-dir=/data/kubelet\n");
+  for (const char* const name : {"cpu_manager_state", "memory_manager_state"}) {
+    node.Write(std::string("/data/kubelet/") + name,
+               node.Read(std::string("/var/lib/kubelet/") + name));
+    std::filesystem::remove(node.root() / "var/lib/kubelet" / name);
+  }
+  WriteDevices(node, "/var/lib/kubelet", "uid-1", "g0", false);
+  const testing::Printed found = State(node, {"import", "--dry-run"});
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_TRUE(MovingNode::Has(found.out, "a.com/gpu g0")) << found.out;
+  node.Write("/proc/77/cmdline", std::string("/usr/bin/kubelet\0", 17));
+  EXPECT_EQ(State(node, {"import", "--from", (node.root() / "data/kubelet").string()}).status, 1);
+}
+
 TEST(StateImport, RefusesPlaceholdersOfTheMirror) {
   MovingNode node;
   WriteDevices(node, "/var/lib/kubelet", "uid-1", "g0", true);
@@ -240,6 +318,44 @@ TEST(StateExport, RefusesWhatTheKubeletWouldNotAdmitAgain) {
   EXPECT_FALSE(MovingNode::Has(printed.err, "uid-2")) << printed.err;
 }
 
+TEST(StateExport, AMissingFileIsNoEmptyNode) {
+  for (const char* const name : {"cpu_manager_state", "memory_manager_state"}) {
+    MovingNode node;
+    MoveToAlignd(node);
+    std::filesystem::remove(node.root() / "var/lib/alignd" / name);
+    const auto files = node.Kept();
+    const testing::Printed printed = State(node, {"export"});
+    EXPECT_EQ(printed.status, 1) << printed.out;
+    EXPECT_TRUE(MovingNode::Has(printed.err, std::string(name) + " is missing")) << printed.err;
+    EXPECT_EQ(node.Kept(), files);
+  }
+}
+
+TEST(StateExport, DoesNotReplaceWhatAKubeletHasAssignedSince) {
+  MovingNode node;
+  ASSERT_EQ(State(node, {"import"}).status, 0);
+  cpumanager::CpuState since = node.CpusIn("/var/lib/kubelet");
+  since.assignments["uid-3"]["app"] = since.assignments.at("uid-1").at("app");
+  since.assignments.erase("uid-1");
+  node.Write("/var/lib/kubelet/cpu_manager_state",
+             checkpoint::FormatCpuCheckpoint("static", since, checkpoint::StateForm::kPlain));
+  const auto files = node.Kept();
+  const testing::Printed printed = State(node, {"export"});
+  EXPECT_EQ(printed.status, 1) << printed.out;
+  EXPECT_TRUE(MovingNode::Has(printed.err, "of pods uid-3")) << printed.err;
+  EXPECT_EQ(node.Kept(), files);
+}
+
+TEST(StateExport, PlaceholdersWithoutAligndsDevicesAreRefused) {
+  MovingNode node;
+  MoveToAlignd(node);
+  WriteDevices(node, "/var/lib/kubelet", "uid-1", "g0", true);
+  const testing::Printed printed = State(node, {"export"});
+  EXPECT_EQ(printed.status, 1) << printed.out;
+  EXPECT_TRUE(MovingNode::Has(printed.err, "which devices the containers have is not known"))
+      << printed.err;
+}
+
 TEST(StateExport, NamesTheOriginalCpusOfResizedContainers) {
   MovingNode node;
   MoveToAlignd(node);
@@ -265,13 +381,20 @@ TEST(StateExport, ReplacesPlaceholdersAndKeepsTheKubeletsOwnDevices) {
   theirs.allocations[{"uid-1", "app"}]["b.com/nic"] = {{{1, {"n0"}}}, "nic"};
   theirs.allocations[{"late", "app"}]["a.com/gpu"] = {{{0, {"g1"}}}, bytes};
   theirs.allocations[{"old", "app"}]["a.com/gpu"] = {{{0, {"g1"}}}, "before the plugin moved"};
+  theirs.allocations[{"back", "app"}]["a.com/gpu"] = {{{0, {"g0"}}}, "after it moved back"};
   theirs.registered["a.com/gpu"] = {"g0"};
   theirs.registered["b.com/nic"] = {"n0"};
-  const devicemanager::DeviceState merged = MergedDevices(ours, theirs);
+  const MergedState result = MergedDevices(ours, theirs);
+  const devicemanager::DeviceState& merged = result.state;
   EXPECT_EQ(merged.Find({"uid-1", "app"}, "a.com/gpu")->response, "answer");
   EXPECT_EQ(merged.Find({"uid-1", "app"}, "b.com/nic")->response, "nic");
   EXPECT_EQ(merged.Find({"late", "app"}, "a.com/gpu"), nullptr);
   EXPECT_EQ(merged.Find({"old", "app"}, "a.com/gpu"), nullptr);
+  ASSERT_EQ(result.left_out.size(), 1U);
+  EXPECT_TRUE(MovingNode::Has(result.left_out[0], "pod old container app")) << result.left_out[0];
+  // A pod that runs with it: without the entry, the device would be allocated to another one.
+  ASSERT_NE(merged.Find({"back", "app"}, "a.com/gpu"), nullptr);
+  EXPECT_EQ(merged.Find({"back", "app"}, "a.com/gpu")->response, "after it moved back");
   EXPECT_EQ(merged.resources.at("a.com/gpu").devices.size(), 2U);
   EXPECT_EQ(merged.resources.at("b.com/nic").devices.size(), 1U);
 }
