@@ -92,7 +92,7 @@ Fleet::Answer Fleet::AnswerOf(const State& state, const PlannedPod& pod) const {
   Verdict verdict = state.node.Ask(pod);
   Answer answer{verdict.outcome, verdict.stage, std::move(verdict.cause), 0};
   if (verdict.outcome == Outcome::kFits) {
-    answer.score = Score(strategy_, state.node, pod.pod, verdict);
+    answer.score = Score(strategy_, state.node, pod, verdict);
   }
   return answer;
 }
