@@ -90,7 +90,8 @@ std::string PlacedOf(const FitEntry& entry) {
     return std::to_string(entry.placed) + " of " + std::to_string(entry.replicas) +
            (entry.replicas == 1 ? " pod placed" : " pods placed");
   }
-  return (entry.is_limited ? "at least " : "") + std::to_string(entry.placed) +
+  const bool is_least = entry.is_limited || entry.is_rest_undecided;
+  return (is_least ? "at least " : "") + std::to_string(entry.placed) +
          (entry.placed == 1 ? " pod fits" : " pods fit");
 }
 
@@ -104,13 +105,15 @@ void PrintEntry(const FitResult& result, const FitEntry& entry, bool wide, std::
   PrintRefusals(result.nodes, entry.others, wide, out);
   PrintPlaced(result, entry, wide, out);
   if (entry.rest.empty() || entry.placed == 0) return;
-  out << "  one more fits on no node:\n";
+  out << (entry.is_rest_undecided ? "  one more cannot be decided:\n"
+                                  : "  one more fits on no node:\n");
   PrintRefusals(result.nodes, entry.rest, wide, out);
 }
 
 std::string Sum(const FitReport& report) {
   return std::to_string(report.admitted) + " of " + std::to_string(report.pods) + " admitted, " +
-         std::to_string(report.pods - report.admitted) + " refused";
+         std::to_string(report.refused()) + " refused" +
+         (report.undecided == 0 ? "" : ", " + std::to_string(report.undecided) + " undecided");
 }
 
 // "30 nodes: refused by kubelet: TopologyAffinityError: ...; 2 nodes: ...".
@@ -131,11 +134,9 @@ void PrintRest(const FitReport& report, bool wide, std::ostream& out) {
   };
   std::map<std::string, Rest> by_cause;
   for (const FitEntry& entry : report.entries) {
-    const int64_t refused =
-        entry.is_fill ? (entry.placed == 0 ? 1 : 0) : entry.replicas - entry.placed;
-    if (refused == 0) continue;
+    if (entry.is_complete()) continue;
     Rest& rest = by_cause[CausesOf(entry)];
-    rest.pods += refused;
+    rest.pods += entry.wanted() - entry.placed;
     rest.names.push_back(entry.name);
   }
   for (const auto& [cause, rest] : by_cause) {

@@ -10,6 +10,7 @@
 #include "alignd/placement/node_input.h"
 #include "cli/plan_input.h"
 #include "host/file.h"
+#include "host/sysfs_machine.h"
 #include "host/yaml.h"
 
 namespace alignd::cli {
@@ -64,9 +65,9 @@ Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
   return node;
 }
 
-Result<Done> AddNodesOfFile(const std::string& file, const std::string& config,
+Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const std::string& config,
                             std::vector<FleetNode>& nodes) {
-  const Result<std::vector<std::string>> documents = ReadDocuments(file);
+  const Result<std::vector<std::string>> documents = ReadDocuments(file, origin);
   if (!documents.ok()) return documents.error();
   const std::string shown = file == kStream ? "standard input" : file;
   const std::string name = file == kStream ? "stdin" : fs::path(file).stem().string();
@@ -139,6 +140,31 @@ Result<Done> ReadStateFiles(const fs::path& directory, FleetNode& node) {
   return done;
 }
 
+// Whether the directory is the root of a sysfs tree, as a copy of a node's /sys has it.
+bool IsTree(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::is_directory(directory / "sys/devices/system", ignored);
+}
+
+Result<placement::NodeInput> ReadTree(const fs::path& directory) {
+  Result<Machine> machine = host::ReadMachine(directory);
+  if (machine.ok()) return placement::NodeInput{{*std::move(machine), {}, {}}, {}, {}, {}, {}};
+  Error error = machine.error();
+  // The reader's own remedy names an option of other commands.
+  error.remedy = "copy /sys/devices/system of the node to " +
+                 (directory / "sys/devices/system").string() +
+                 ", or give the output of alignctl topology -o json, made on that node";
+  return error;
+}
+
+// The last part of the path, also of `nodes/w1/` and of `.`.
+std::string NameOfDirectory(const fs::path& directory) {
+  std::error_code code;
+  const fs::path whole = fs::canonical(directory, code);
+  const std::string name = code ? directory.filename() : whole.filename();
+  return name.empty() ? directory.string() : name;
+}
+
 Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config) {
   const Result<std::vector<std::string>> names = host::ListDirectory(directory);
   if (!names.ok()) return names.error();
@@ -146,18 +172,25 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
   for (const std::string& name : *names) {
     if (!IsManifestName(name)) continue;
     const std::string file = (directory / name).string();
-    const Result<std::vector<std::string>> documents = ReadDocuments(file);
+    const Result<std::vector<std::string>> documents =
+        ReadDocuments(file, FileOrigin::kInDirectory);
     if (!documents.ok()) return documents.error();
     for (const std::string& json : *documents) {
       const Result<Done> added = AddPart(json, file, parts);
       if (!added.ok()) return added.error();
     }
   }
+  if (IsTree(directory)) {
+    const Result<Done> set =
+        SetOnce(parts.description, ReadTree(directory), directory / "sys", "description");
+    if (!set.ok()) return set.error();
+  }
   if (!parts.description) {
     return BadFleet(directory.string() + ": no description of the node",
-                    "add the output of alignctl topology -o json, made on that node");
+                    "add the output of alignctl topology -o json, made on that node, or a copy of "
+                    "its sys/devices/system");
   }
-  FleetNode node{directory.filename().string(),
+  FleetNode node{NameOfDirectory(directory),
                  *std::move(parts.description),
                  parts.config.value_or(config),
                  {},
@@ -174,6 +207,12 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
 
 Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& config,
                                  std::vector<FleetNode>& nodes) {
+  if (IsTree(directory)) {
+    Result<FleetNode> node = ReadNodeDirectory(directory, config);
+    if (!node.ok()) return node.error();
+    nodes.push_back(*std::move(node));
+    return Done{};
+  }
   const Result<std::vector<std::string>> names = host::ListDirectory(directory);
   if (!names.ok()) return names.error();
   const size_t before = nodes.size();
@@ -186,13 +225,16 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
       if (!node.ok()) return node.error();
       nodes.push_back(*std::move(node));
     } else if (IsManifestName(name)) {
-      const Result<Done> added = AddNodesOfFile(path.string(), config, nodes);
+      const Result<Done> added =
+          AddNodesOfFile(path.string(), FileOrigin::kInDirectory, config, nodes);
       if (!added.ok()) return added;
     }
   }
   if (nodes.size() > before) return Done{};
-  return BadFleet(directory.string() + ": has no node",
-                  "name a directory with descriptions of nodes, or with a directory for each node");
+  return BadFleet(
+      directory.string() + ": has no node",
+      "name a directory with files *.json, *.yaml or *.yml, or with a directory for each "
+      "node");
 }
 
 Result<std::string> ReadSharedConfig(const std::string& file) {
@@ -228,8 +270,9 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
   for (const std::string& path : sources.nodes) {
     std::error_code ignored;
     const bool is_directory = path != kStream && fs::is_directory(path, ignored);
-    const Result<Done> added = is_directory ? AddNodesOfDirectory(path, *config, nodes)
-                                            : AddNodesOfFile(path, *config, nodes);
+    const Result<Done> added = is_directory
+                                   ? AddNodesOfDirectory(path, *config, nodes)
+                                   : AddNodesOfFile(path, FileOrigin::kNamed, *config, nodes);
     if (!added.ok()) return added.error();
   }
   for (FleetNode& node : nodes) {

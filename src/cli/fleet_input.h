@@ -18,9 +18,10 @@ struct FleetSources {
 // All nodes, in the order of the names of files and directories.
 // - A file has descriptions of nodes, or nodes with all their parts (placement::ReadFleetNode). A
 //   description is named after its file.
-// - A directory in a directory is one node, named after it. Its files are recognized by their
-//   content: a description, a KubeletConfiguration, a Node object, manifests of pods that run. State
-//   files have the kubelet's names.
+// - A directory in a directory is one node, named after it, and so is a directory with
+//   sys/devices/system. Its files are recognized by their content: a description (or
+//   sys/devices/system of the node), a KubeletConfiguration, a Node object, manifests of pods that
+//   run. State files have the kubelet's names.
 // Errors: what is wrong with an input.
 Result<std::vector<placement::FleetNode>> ReadFleet(const FleetSources& sources);
 

@@ -1,9 +1,9 @@
 #include "cli/plan_input.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -71,12 +71,35 @@ std::vector<std::string> LinesOf(std::string_view text) {
   return lines;
 }
 
-// The file itself, or the manifests in the directory.
-Result<std::vector<std::string>> FilesOf(const std::string& path) {
-  std::error_code ignored;
-  if (path == kStandardInput || !fs::is_directory(path, ignored)) {
-    return std::vector<std::string>{path};
+// At most as much as of a file: the input can be endless.
+Result<std::string> ReadStandardInput() {
+  std::string text;
+  std::array<char, 64 * 1024> part;
+  while (std::cin.read(part.data(), part.size()) || std::cin.gcount() > 0) {
+    text.append(part.data(), static_cast<size_t>(std::cin.gcount()));
+    if (text.size() > kMaxManifestFile) {
+      return BadPlan("standard input: longer than " + std::to_string(kMaxManifestFile) + " bytes",
+                     "give less at once");
+    }
   }
+  return text;
+}
+
+Result<std::string> ReadText(const std::string& file, FileOrigin origin) {
+  if (origin == FileOrigin::kInDirectory) return host::ReadFile(file, kMaxManifestFile);
+  return file == kStandardInput ? ReadStandardInput()
+                                : host::ReadFileOrPipe(file, kMaxManifestFile);
+}
+
+// The file itself, or the manifests in the directory.
+struct NamedFiles {
+  std::vector<std::string> files;
+  FileOrigin origin = FileOrigin::kNamed;
+};
+
+Result<NamedFiles> FilesOf(const std::string& path) {
+  std::error_code ignored;
+  if (path == kStandardInput || !fs::is_directory(path, ignored)) return NamedFiles{{path}};
   const Result<std::vector<std::string>> names = host::ListDirectory(path);
   if (!names.ok()) return names.error();
   std::vector<std::string> files;
@@ -90,7 +113,7 @@ Result<std::vector<std::string>> FilesOf(const std::string& path) {
     return BadPlan(path + ": the directory has no file *.yaml, *.yml or *.json",
                    "name the directory of the manifests; directories in it are not read");
   }
-  return files;
+  return NamedFiles{std::move(files), FileOrigin::kInDirectory};
 }
 
 Result<placement::NodeInput> ReadNodeFiles(const std::vector<std::string>& files) {
@@ -198,11 +221,8 @@ Result<Done> AddRunningPods(const std::vector<std::string>& files, placement::Pl
 
 }  // namespace
 
-Result<std::vector<std::string>> ReadDocuments(const std::string& file) {
-  const bool is_standard = file == kStandardInput;
-  const Result<std::string> text =
-      is_standard ? Result<std::string>(std::string(std::istreambuf_iterator<char>(std::cin), {}))
-                  : host::ReadFileOrPipe(file, kMaxManifestFile);
+Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrigin origin) {
+  const Result<std::string> text = ReadText(file, origin);
   if (!text.ok()) return text.error();
   if (IsObjectPerLine(*text)) return LinesOf(*text);
   std::vector<std::string> documents;
@@ -217,10 +237,10 @@ Result<std::vector<std::string>> ReadDocuments(const std::string& file) {
 Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths) {
   placement::Manifests manifests;
   for (const std::string& path : paths) {
-    const Result<std::vector<std::string>> files = FilesOf(path);
-    if (!files.ok()) return files.error();
-    for (const std::string& file : *files) {
-      const Result<std::vector<std::string>> documents = ReadDocuments(file);
+    const Result<NamedFiles> named = FilesOf(path);
+    if (!named.ok()) return named.error();
+    for (const std::string& file : named->files) {
+      const Result<std::vector<std::string>> documents = ReadDocuments(file, named->origin);
       if (!documents.ok()) return documents.error();
       for (const std::string& json : *documents) {
         const std::string shown = file == kStandardInput ? "standard input" : file;

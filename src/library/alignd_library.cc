@@ -85,7 +85,7 @@ Result<std::string> Simulate(std::string_view node_text, std::string_view pod_te
   const Result<json> pod_json = CheckedJson(pod_text, "pod", kMaxPodsBytes);
   if (!pod_json.ok()) return pod_json.error();
   const Result<placement::FleetNode> node = ReadNode(*node_json, "");
-  if (!node.ok()) return node.error();
+  if (!node.ok()) return node.error().In("node");
   std::vector<std::string> skipped;
   const auto pods = ReadPods(*pod_json, std::nullopt, skipped);
   if (!pods.ok()) return pods.error();
@@ -139,6 +139,9 @@ Result<Done> ReadOption(const std::string& key, const json& value, FitCall& call
   if (key == "replicas") return ReadReplicas(value, call);
   if (key == "compare") return ReadChanges(value, call);
   if (key == "config") {
+    if (!value.is_object()) {
+      return BadCall("options.config: is no object", "give a KubeletConfiguration");
+    }
     call.config = value.dump();
     return Done{};
   }

@@ -87,7 +87,7 @@ Truth TruthOf(const PlannedNode& node, const PlannedPod& pod, ScoreStrategy stra
                          [](const auto& query) { return std::optional(query.must_include); });
     EXPECT_EQ(daemon.admitted(), truth.verdict.outcome == Outcome::kFits);
   }
-  if (asked.outcome == Outcome::kFits) truth.score = Score(strategy, node, pod.pod, asked);
+  if (asked.outcome == Outcome::kFits) truth.score = Score(strategy, node, pod, asked);
   return truth;
 }
 

@@ -2,6 +2,7 @@
 // the pods are placed, and what another configuration would admit.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,7 +15,7 @@
 
 namespace alignd::placement {
 
-// Nodes that do not take a pod.
+// Nodes that do not take a pod, or of which too little is known.
 struct RefusingNodes {
   AnswerGroup group;
   // The whole message of the first of these nodes; of the kubelet with its explanation.
@@ -41,6 +42,8 @@ struct FitEntry {
   bool is_fill = false;
   bool is_limited = false;  // more would fit than kMaxFill
   int64_t placed = 0;
+  // Of those that were not placed: some node cannot decide about them. The others are refused.
+  int64_t undecided = 0;
   // About the first pod, with all entries before it placed.
   std::vector<Fleet::Fitting> fitting;  // the best node first
   std::vector<RefusingNodes> others;
@@ -48,16 +51,24 @@ struct FitEntry {
   std::vector<std::string> not_considered;  // PlannedNode::NotConsidered, on that node
   // Node and number of pods there, by position of the node.
   std::vector<std::pair<size_t, int64_t>> placed_on;
-  // Why the first pod that was not placed fits nowhere; empty: all were placed.
+  // Why the first pod that was not placed fits nowhere, or cannot be decided; empty: all were
+  // placed.
   std::vector<RefusingNodes> rest;
+  bool is_rest_undecided = false;
 
-  bool is_complete() const { return is_fill ? placed > 0 : placed == replicas; }
+  // With `is_fill`, one for an entry of which none is placed.
+  int64_t wanted() const { return is_fill ? std::max<int64_t>(placed, 1) : replicas; }
+  int64_t refused() const { return wanted() - placed - undecided; }
+  bool is_complete() const { return placed == wanted(); }
 };
 
 struct FitReport {
   std::vector<FitEntry> entries;
-  int64_t pods = 0;      // wanted; with `fill`, those that are placed and one for each that is not
-  int64_t admitted = 0;  // placed
+  int64_t pods = 0;       // wanted; with `fill`, those that are placed and one for each that is not
+  int64_t admitted = 0;   // placed
+  int64_t undecided = 0;  // FitEntry::undecided
+
+  int64_t refused() const { return pods - admitted - undecided; }
 
   bool is_complete() const;
 };
@@ -65,9 +76,15 @@ struct FitReport {
 // How many pods of one object are placed at most if as many are wanted as fit.
 inline constexpr int64_t kMaxFill = 100'000;
 
+// A run decides about so many containers of pods on nodes at most: some ten minutes of one CPU.
+inline constexpr int64_t kMaxDecidedContainers = 30'000'000;
+
 // Places the pods one after the other, each on the best node that can take it. With `fill`, as many
 // pods like each as fit, but one of a DaemonSet.
-FitReport Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fill);
+// Errors: kInvalidArgument: more than `decidable` containers would have to be decided about; those
+// that are, are subtracted from it.
+Result<FitReport> Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fill,
+                      int64_t& decidable);
 
 // What nodes with another configuration would admit.
 struct Comparison {
@@ -78,10 +95,10 @@ struct Comparison {
   size_t nodes = 0;  // the others
 };
 
-// Errors: kInvalidArgument: as Fleet::Make.
+// Errors: kInvalidArgument: as Fleet::Make and Fit.
 Result<Comparison> Compare(const std::vector<FleetNode>& nodes, const ConfigChange& change,
                            ScoreStrategy strategy, const std::vector<PlannedPod>& pods, bool fill,
-                           const ForEach& for_each);
+                           const ForEach& for_each, int64_t& decidable);
 
 // Everything that `alignctl fit` and the library report.
 struct FitResult {
@@ -97,14 +114,17 @@ struct FitResult {
 struct FitOptions {
   ScoreStrategy strategy = ScoreStrategy::kByLeastAllocated;
   bool fill = false;
-  std::vector<ConfigChange> changes;
+  std::vector<ConfigChange> changes;  // at most kMaxComparisons
 };
 
-// Errors: kInvalidArgument: as Fleet::Make; a change that is wrong whatever the node.
+inline constexpr size_t kMaxComparisons = 100;
+
+// Errors: kInvalidArgument: as Fleet::Make; a change that is wrong whatever the node; more than
+// kMaxComparisons or kMaxDecidedContainers.
 Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vector<PlannedPod>& pods,
                            const FitOptions& options, const ForEach& for_each);
 
-// One JSON object on one line; docs/planning.md describes it.
+// One JSON object on one line; docs/fleet-planning.md describes it.
 std::string FitJson(const FitResult& result);
 
 // What becomes of one pod on one node, as one JSON object on one line: `outcome`, `stage`,

@@ -70,6 +70,13 @@ class Fleet {
   // The other nodes, the largest group first.
   std::vector<AnswerGroup> OtherNodes(const PlannedPod& pod);
 
+  // How many containers FittingNodes would have to decide about: those of the pod, on each kind of
+  // node that has not been asked yet.
+  int64_t ContainersToDecide(const PlannedPod& pod) const;
+
+  // Whether no node can take the pod, and a node cannot decide about it: it may fit there.
+  bool IsUndecided(const PlannedPod& pod);
+
   // Places the pod on the best node that can take it, and gives that node; nullopt: none can. If
   // the pod fits nowhere and cannot be decided on a node, it may be there: that node is undecided
   // afterwards (PlannedNode::Place).

@@ -35,6 +35,10 @@ struct FleetNode {
 // UseFiles is still to be called. Errors: kInvalidArgument with the place of the fault.
 Result<FleetNode> ReadFleetNode(std::string_view json, const std::string& config);
 
+// Whether a node can have that name. Kubernetes' names are DNS subdomains; here, only what cannot
+// be shown is refused. Errors: kInvalidArgument: empty, longer than 253 bytes, a control character.
+Result<Done> CheckNodeName(const std::string& name);
+
 // Whether the JSON text is such an object: it has the member `node`.
 bool IsFleetNode(std::string_view json);
 

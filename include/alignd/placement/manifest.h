@@ -97,12 +97,17 @@ Result<Done> ReadManifest(std::string_view json, const std::string& file, Manife
 
 // The pods of all workloads, in their order, with the names that controllers would give them: the
 // characters that are random there are the same in each run. `replicas` replaces those of each
-// workload, except of a DaemonSet; a Pod gets generated names then.
-// Errors: kInvalidArgument if two pods have one name in one namespace, or one UID.
+// workload, except of a DaemonSet; a Pod gets generated names then. A workload with faults has one
+// pod at least, which has them.
+// Errors: kInvalidArgument if two pods have one name in one namespace, or one UID; with more than
+// kMaxReplicas of one workload, or kMaxPlannedContainers of all.
 Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
                                            std::optional<int64_t> replicas);
 
 // The maximum of `replicas`.
 inline constexpr int64_t kMaxReplicas = 10'000;
+
+// Of the containers of all pods of one run together; a pod without containers counts as one.
+inline constexpr int64_t kMaxPlannedContainers = 300'000;
 
 }  // namespace alignd::placement

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <set>
@@ -144,14 +145,25 @@ Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
   std::vector<PlannedPod> pods;
   Distinct distinct;
   int64_t names = 0;  // generated before
+  int64_t containers = 0;
   for (Workload workload : manifests.workloads) {
     const Result<Done> is_new = distinct.Add(workload);
     if (!is_new.ok()) return is_new.error();
-    const int64_t count = workload.one_per_node ? 1 : replicas.value_or(workload.replicas);
+    int64_t count = workload.one_per_node ? 1 : replicas.value_or(workload.replicas);
+    // Of what the API server refuses, also the number of replicas can be wrong: one pod tells why.
+    if (!workload.pod.faults.empty()) count = std::max<int64_t>(count, 1);
     if (count > kMaxReplicas) {
       return Error{ErrorCode::kInvalidArgument,
                    PlaceOf(workload) + ": more than " + std::to_string(kMaxReplicas) + " replicas",
                    "plan fewer with --replicas"};
+    }
+    // Of a few replicas, each can be as large as a file.
+    containers += count * std::max<int64_t>(std::ssize(workload.pod.pod.containers), 1);
+    if (containers > kMaxPlannedContainers) {
+      return Error{ErrorCode::kInvalidArgument,
+                   PlaceOf(workload) + ": with it, the pods have more than " +
+                       std::to_string(kMaxPlannedContainers) + " containers",
+                   "plan fewer pods at once"};
     }
     ResolveRuntimeClass(manifests, workload, workload.pod);
     if (replicas && workload.names == PodNames::kOwn) {

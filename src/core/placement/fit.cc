@@ -43,7 +43,10 @@ std::string MessageOf(const Fleet& fleet, size_t node, const PlannedPod& pod) {
   const bool is_kubelet = verdict.admission && verdict.admission->refusal;
   if (!is_kubelet) return verdict.refusal->message;
   const PlannedNode& planned = fleet.StateOf(node);
-  return admission::Explain(planned.node(), planned.state(), pod.pod, *verdict.refusal).message;
+  // The class is known for all containers at once.
+  Pod explained = pod.pod;
+  explained.stated_qos = QosOf(explained);
+  return admission::Explain(planned.node(), planned.state(), explained, *verdict.refusal).message;
 }
 
 std::vector<RefusingNodes> RefusalsOf(Fleet& fleet, const PlannedPod& pod) {
@@ -90,10 +93,16 @@ class Replicas {
     if (node) {
       ++entry_.placed;
       ++placed_on_[*node];
-    } else if (entry_.rest.empty()) {
-      entry_.rest = entry_.placed == 0 ? entry_.others : RefusalsOf(fleet_, pod);
+      return true;
     }
-    return node.has_value();
+    const bool is_undecided = fleet_.IsUndecided(pod);
+    if (entry_.rest.empty()) {
+      entry_.rest = entry_.placed == 0 ? entry_.others : RefusalsOf(fleet_, pod);
+      entry_.is_rest_undecided = is_undecided;
+    }
+    // After pods that fit, one more with `is_fill` is not wanted.
+    if (is_undecided && !(entry_.is_fill && entry_.placed > 0)) ++entry_.undecided;
+    return false;
   }
 
  private:
@@ -102,18 +111,23 @@ class Replicas {
   std::map<size_t, int64_t> placed_on_;
 };
 
+// As many as fit; of pods with many containers, fewer are tried.
 FitEntry FillWith(Fleet& fleet, const PlannedPod& pod) {
   FitEntry entry = NewEntry(pod);
   entry.is_fill = true;
-  Replicas replicas(fleet, entry);
-  PlannedPod next = pod;
-  while (replicas.Place(next)) {
-    if (entry.placed == kMaxFill) {
-      entry.is_limited = true;
-      break;
+  const auto containers = std::max<int64_t>(std::ssize(pod.pod.containers), 1);
+  const int64_t most = std::clamp<int64_t>(kMaxPlannedContainers / containers, 1, kMaxFill);
+  {
+    Replicas replicas(fleet, entry);
+    PlannedPod next = pod;
+    while (replicas.Place(next)) {
+      if (entry.placed == most) {
+        entry.is_limited = true;
+        break;
+      }
+      next.pod.name = pod.pod.name + "-" + std::to_string(entry.placed);
+      next.pod.uid = next.pod.name_space + "/" + next.pod.name;
     }
-    next.pod.name = pod.pod.name + "-" + std::to_string(entry.placed);
-    next.pod.uid = next.pod.name_space + "/" + next.pod.name;
   }
   return entry;
 }
@@ -121,7 +135,8 @@ FitEntry FillWith(Fleet& fleet, const PlannedPod& pod) {
 void Count(FitReport& report) {
   for (const FitEntry& entry : report.entries) {
     report.admitted += entry.placed;
-    report.pods += entry.is_fill ? std::max<int64_t>(entry.placed, 1) : entry.replicas;
+    report.undecided += entry.undecided;
+    report.pods += entry.wanted();
   }
 }
 
@@ -141,14 +156,23 @@ bool FitReport::is_complete() const {
   return std::ranges::all_of(entries, [](const FitEntry& entry) { return entry.is_complete(); });
 }
 
-FitReport Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fill) {
+Result<FitReport> Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fill,
+                      int64_t& decidable) {
   FitReport report;
   for (size_t i = 0; i < pods.size();) {
-    if (fill && !pods[i].owner.starts_with("DaemonSet ")) {
+    const PlannedPod& first = pods[i];
+    // The replicas after the first one are decided about on one node each.
+    decidable -= fleet.ContainersToDecide(first);
+    if (decidable < 0) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "pod " + first.pod.name_space + "/" + first.pod.name +
+                       ": with it, too many containers of pods on nodes are to be decided about",
+                   "plan fewer pods, nodes or comparisons at once"};
+    }
+    if (fill && !first.owner.starts_with("DaemonSet ")) {
       report.entries.push_back(FillWith(fleet, pods[i++]));
       continue;
     }
-    const PlannedPod& first = pods[i];
     FitEntry entry = NewEntry(first);
     {
       Replicas replicas(fleet, entry);
@@ -165,7 +189,7 @@ FitReport Fit(Fleet& fleet, const std::vector<PlannedPod>& pods, bool fill) {
 
 Result<Comparison> Compare(const std::vector<FleetNode>& nodes, const ConfigChange& change,
                            ScoreStrategy strategy, const std::vector<PlannedPod>& pods, bool fill,
-                           const ForEach& for_each) {
+                           const ForEach& for_each, int64_t& decidable) {
   Comparison comparison;
   comparison.change = change;
   std::vector<FleetNode> changed;
@@ -190,14 +214,22 @@ Result<Comparison> Compare(const std::vector<FleetNode>& nodes, const ConfigChan
   }
   comparison.left_out.assign(reasons.begin(), reasons.end());
   comparison.nodes = fleet->size();
-  comparison.report = Fit(*fleet, pods, fill);
+  Result<FitReport> report = Fit(*fleet, pods, fill, decidable);
+  if (!report.ok()) return report.error();
+  comparison.report = *std::move(report);
   return comparison;
 }
 
 Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vector<PlannedPod>& pods,
                            const FitOptions& options, const ForEach& for_each) {
+  if (options.changes.size() > kMaxComparisons) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--compare: more than " + std::to_string(kMaxComparisons) + " comparisons",
+                 "compare fewer settings at once"};
+  }
   Result<Fleet> fleet = Fleet::Make(nodes, options.strategy, for_each);
   if (!fleet.ok()) return fleet.error();
+  int64_t decidable = kMaxDecidedContainers;
   FitResult result;
   result.score = ToString(options.strategy);
   std::map<std::string, size_t> notes;
@@ -206,10 +238,12 @@ Result<FitResult> FitFleet(const std::vector<FleetNode>& nodes, const std::vecto
     for (const std::string& note : fleet->StateOf(node).notes()) ++notes[note];
   }
   result.notes.assign(notes.begin(), notes.end());
-  result.report = Fit(*fleet, pods, options.fill);
+  Result<FitReport> report = Fit(*fleet, pods, options.fill, decidable);
+  if (!report.ok()) return report.error();
+  result.report = *std::move(report);
   for (const ConfigChange& change : options.changes) {
     Result<Comparison> comparison =
-        Compare(nodes, change, options.strategy, pods, options.fill, for_each);
+        Compare(nodes, change, options.strategy, pods, options.fill, for_each, decidable);
     if (!comparison.ok()) {
       return comparison.error().In("--compare " + change.key + "=" + change.value);
     }

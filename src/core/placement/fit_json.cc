@@ -1,5 +1,6 @@
 // The reports of planning as JSON.
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "alignd/placement/fit.h"
 
@@ -30,10 +31,12 @@ Json PlacementsJson(const Placements& placements) {
   return json;
 }
 
-Json RefusalsJson(const std::vector<RefusingNodes>& refusals,
-                  const std::vector<std::string>* names) {
+// `only`: the groups with this outcome; nullopt: all.
+Json RefusalsJson(const std::vector<RefusingNodes>& refusals, const std::vector<std::string>* names,
+                  std::optional<Outcome> only = std::nullopt) {
   Json json = Json::array();
   for (const RefusingNodes& refusal : refusals) {
+    if (only && refusal.group.outcome != *only) continue;
     Json entry = {{"outcome", ToString(refusal.group.outcome)},
                   {"stage", ToString(refusal.group.stage)},
                   {"cause", refusal.group.cause},
@@ -61,9 +64,11 @@ Json EntryJson(const FitEntry& entry, const std::vector<std::string>& names) {
   return {{"name", entry.name},
           {"wanted", entry.is_fill ? Json() : Json(entry.replicas)},
           {"placed", entry.placed},
+          {"undecided", entry.undecided},
           {"is_limited", entry.is_limited},
           {"fitting", std::move(fitting)},
-          {"refused", RefusalsJson(entry.others, &names)},
+          {"refused", RefusalsJson(entry.others, &names, Outcome::kRefused)},
+          {"cannot_decide", RefusalsJson(entry.others, &names, Outcome::kUndecided)},
           {"placed_on", std::move(placed)},
           {"assignments", PlacementsJson(entry.first)},
           {"not_considered", entry.not_considered},
@@ -77,6 +82,7 @@ Json ComparisonJson(const Comparison& comparison) {
     workloads.push_back({{"name", entry.name},
                          {"wanted", entry.is_fill ? Json() : Json(entry.replicas)},
                          {"placed", entry.placed},
+                         {"undecided", entry.undecided},
                          {"fitting", entry.fitting.size()},
                          {"rest", RefusalsJson(entry.rest, nullptr)}});
   }
@@ -89,6 +95,8 @@ Json ComparisonJson(const Comparison& comparison) {
           {"nodes", comparison.nodes},
           {"pods", comparison.report.pods},
           {"admitted", comparison.report.admitted},
+          {"refused", comparison.report.refused()},
+          {"undecided", comparison.report.undecided},
           {"workloads", std::move(workloads)},
           {"left_out", std::move(left_out)}};
 }
@@ -112,6 +120,8 @@ std::string FitJson(const FitResult& result) {
                  {"nodes", result.nodes.size()},
                  {"pods", result.report.pods},
                  {"admitted", result.report.admitted},
+                 {"refused", result.report.refused()},
+                 {"undecided", result.report.undecided},
                  {"workloads", std::move(workloads)},
                  {"comparisons", std::move(comparisons)},
                  {"skipped", result.skipped},

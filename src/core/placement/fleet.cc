@@ -56,6 +56,7 @@ Result<Done> Fleet::AddNodes(const std::vector<FleetNode>& nodes, std::vector<Le
   std::map<std::string, std::vector<Kind>> kinds;
   std::set<std::string> names;
   for (const FleetNode& node : nodes) {
+    if (const Result<Done> named = CheckNodeName(node.name); !named.ok()) return named.error();
     if (!names.insert(node.name).second) {
       return Error{ErrorCode::kInvalidArgument, "two nodes are named " + node.name,
                    "give each node once, with a name of its own"};
@@ -92,9 +93,21 @@ Fleet::Answer Fleet::AnswerOf(const State& state, const PlannedPod& pod) const {
   Verdict verdict = state.node.Ask(pod);
   Answer answer{verdict.outcome, verdict.stage, std::move(verdict.cause), 0};
   if (verdict.outcome == Outcome::kFits) {
-    answer.score = Score(strategy_, state.node, pod.pod, verdict);
+    answer.score = Score(strategy_, state.node, pod, verdict);
   }
   return answer;
+}
+
+int64_t Fleet::ContainersToDecide(const PlannedPod& pod) const {
+  const PlannedPod nameless = WithoutNames(pod);
+  const auto shape = std::ranges::find_if(
+      shapes_, [&nameless](const auto& known) { return known->pod == nameless; });
+  if (Knows(pod) || (shape != shapes_.end() && (*shape)->is_current)) return 0;
+  std::set<StatePointer> states(states_.begin(), states_.end());
+  if (shape != shapes_.end()) {
+    std::erase_if(states, [&](const auto& state) { return (*shape)->answers.contains(state); });
+  }
+  return std::ssize(states) * std::max<int64_t>(std::ssize(pod.pod.containers), 1);
 }
 
 Fleet::Shape& Fleet::Asked(const PlannedPod& pod) {
@@ -153,6 +166,14 @@ std::vector<AnswerGroup> Fleet::OtherNodes(const PlannedPod& pod) {
     return a.nodes.size() > b.nodes.size();
   });
   return groups;
+}
+
+bool Fleet::IsUndecided(const PlannedPod& pod) {
+  if (Knows(pod)) return false;
+  const Shape& shape = Asked(pod);
+  return shape.fitting.empty() && std::ranges::any_of(states_, [&shape](const auto& state) {
+           return shape.answers.at(state).outcome == Outcome::kUndecided;
+         });
 }
 
 Fleet::StatePointer Fleet::After(Shape& shape, const StatePointer& state, const PlannedPod& pod) {

@@ -26,7 +26,7 @@ Result<Done> CheckFleetMembers(const View& top) {
   CheckFields(top, kMembers, faults);
   if (const auto files = ObjectIn(top, "files", faults)) CheckFields(*files, kFiles, faults);
   if (faults.empty()) return Done{};
-  return BadNode(faults.texts().front(), "name the members as docs/planning.md does");
+  return BadNode(faults.texts().front(), "name the members as docs/fleet-planning.md does");
 }
 
 Result<Done> ReadNodeParts(const View& top, FleetNode& node) {
@@ -101,6 +101,16 @@ Result<Done> CheckFiles(const FleetNode& node, const KubeletConfig& config) {
 
 }  // namespace
 
+Result<Done> CheckNodeName(const std::string& name) {
+  constexpr size_t kMaxName = 253;
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (!name.empty() && name.size() <= kMaxName && std::ranges::none_of(name, is_control)) {
+    return Done{};
+  }
+  return BadNode("name: is empty, longer than 253 bytes, or has a control character",
+                 "give each node the name that it has in the cluster");
+}
+
 bool IsFleetNode(std::string_view text) {
   const Result<nlohmann::json> parsed = json::Parse(text);
   return parsed.ok() && parsed->is_object() && parsed->contains("node");
@@ -117,9 +127,11 @@ Result<FleetNode> ReadFleetNode(std::string_view text, const std::string& config
   if (!name_view.ok()) return name_view.error();
   const Result<std::string> name = name_view->String();
   if (!name.ok()) return name.error();
+  Result<Done> read = CheckNodeName(*name);
+  if (!read.ok()) return read.error();
   FleetNode node;
   node.name = *name;
-  Result<Done> read = CheckFleetMembers(top);
+  read = CheckFleetMembers(top);
   if (read.ok()) read = ReadNodeParts(top, node);
   if (read.ok()) read = ReadRunning(top, node);
   if (read.ok()) read = ReadFiles(top, node);

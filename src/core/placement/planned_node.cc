@@ -6,6 +6,8 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/checkpoint/cpu_checkpoint.h"
+#include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/pod/pod_requests.h"
 #include "alignd/pod/resource_name.h"
 
@@ -19,6 +21,12 @@ std::string Joined(const std::vector<std::string>& texts) {
 }
 
 std::string NameOf(const Pod& pod) { return pod.name_space + "/" + pod.name; }
+
+// With its QoS class, which the managers would find out anew for each of its containers.
+Pod WithQos(Pod pod) {
+  pod.stated_qos = QosOf(pod);
+  return pod;
+}
 
 Verdict Ended(Outcome outcome, Stage stage, Refusal refusal, std::string cause = {}) {
   if (cause.empty()) cause = refusal.reason + ": " + refusal.message;
@@ -114,6 +122,29 @@ void CheckConstraints(const NodeObject& node, const PlannedPod& pod,
   }
 }
 
+template <typename Parsed>
+Result<Done> CheckStateFile(const char* name, const Result<Parsed>& parsed) {
+  if (parsed.ok()) return Done{};
+  Error error = parsed.error().In(name);
+  // The parser's remedy is for the node itself.
+  error.remedy = "give the file as the node has it";
+  return error;
+}
+
+// Errors: kCorrupt with the name of the file.
+Result<Done> CheckStateFiles(const NodeFiles& files) {
+  Result<Done> checked = Done{};
+  if (!files.cpu_manager_state.empty()) {
+    checked = CheckStateFile("cpu_manager_state",
+                             checkpoint::ParseCpuCheckpoint(files.cpu_manager_state));
+  }
+  if (checked.ok() && !files.memory_manager_state.empty()) {
+    checked = CheckStateFile("memory_manager_state",
+                             checkpoint::ParseMemoryCheckpoint(files.memory_manager_state));
+  }
+  return checked;
+}
+
 }  // namespace
 
 std::string_view ToString(Stage stage) {
@@ -148,6 +179,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   scenario.files = {files.cpu_manager_state, files.memory_manager_state, files.device_checkpoint};
   Result<Allocatable> allocatable = AllocatableOf(input.description.machine, config, pod_limit);
   if (!allocatable.ok()) return allocatable.error();
+  if (const Result<Done> checked = CheckStateFiles(files); !checked.ok()) return checked.error();
   Result<scenario::Simulation> simulation = scenario::Simulation::Start(std::move(scenario));
   if (!simulation.ok()) return simulation.error();
   AddDeviceCounts(simulation->state().devices, allocatable->amounts);
@@ -288,7 +320,7 @@ Verdict PlannedNode::Ask(const PlannedPod& pod) const {
 // A pod with CPUs and memory as a whole is admitted without devices: its containers are allocated
 // them when they start.
 Verdict PlannedNode::TryKubelet(const PlannedPod& planned) const {
-  scenario::Trial trial = simulation_.Try(planned.pod);
+  scenario::Trial trial = simulation_.Try(WithQos(planned.pod));
   Verdict verdict;
   verdict.admission = std::move(trial.admission);
   verdict.refusal = verdict.admission->refusal;
@@ -309,7 +341,7 @@ Verdict PlannedNode::TryKubelet(const PlannedPod& planned) const {
 }
 
 Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
-  scenario::StepResult result = simulation_.Run(scenario::AdmitPod{planned.pod});
+  scenario::StepResult result = simulation_.Run(scenario::AdmitPod{WithQos(planned.pod)});
   Verdict verdict;
   verdict.admission = std::move(result.admission);
   verdict.refusal = verdict.admission->refusal;
@@ -318,7 +350,7 @@ Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
     verdict.cause = verdict.refusal->reason + ": " + verdict.refusal->message;
     return verdict;
   }
-  const Pod pod = admission::OnThisNode(node(), planned.pod);
+  const Pod pod = admission::OnThisNode(node(), WithQos(planned.pod));
   if (pod.pod_level_managers != PodLevelManagers::kPod) return verdict;
   // Such a pod is admitted without devices: its containers are allocated them when they start.
   const scenario::StepResult started = simulation_.Run(scenario::StartPod{pod.uid});

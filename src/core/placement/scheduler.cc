@@ -22,6 +22,14 @@ void Subtract(const Quantity& amount, Quantity& from) {
   if (from.Sign() < 0) from = Quantity();
 }
 
+// Beyond 64 bits, quantities are capped: their last digits would be none of the pod's.
+std::string Shown(const Quantity& amount) {
+  const Quantity most(INT64_MAX);
+  return amount > most ? "more than " + most.ToString() : amount.ToString();
+}
+
+uint64_t Sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
 Result<int64_t> ReadLimit(const View& top, std::string_view key, int64_t standard) {
   const Result<std::optional<View>> member = top.Find(key);
   if (!member.ok()) return member.error();
@@ -44,10 +52,10 @@ Quantity AsCounted(const std::string& resource, const Quantity& amount) {
 Result<Allocatable> AllocatableOf(const Machine& machine, const KubeletConfig& config,
                                   int64_t pods) {
   uint64_t memory = 0;
-  std::map<uint64_t, uint64_t> pages;  // by size
+  std::map<uint64_t, uint64_t> pages;  // bytes by size
   for (const NumaNode& node : machine.numa()) {
-    memory += node.memory_bytes;
-    for (const auto& [size, count] : node.hugepages) pages[size] += count;
+    memory = Sum(memory, node.memory_bytes);
+    for (const auto& [size, count] : node.hugepages) pages[size] = Sum(pages[size], size * count);
   }
   const Result<CpuSet> reserved_cpus = cpumanager::ReservedSystemCpus(machine, config);
   if (!reserved_cpus.ok()) return reserved_cpus.error();
@@ -60,8 +68,8 @@ Result<Allocatable> AllocatableOf(const Machine& machine, const KubeletConfig& c
   amounts["cpu"] = Quantity(machine.cpus().Count());
   amounts["memory"] = Bytes(memory);
   for (const auto& [name, amount] : *reserved) Subtract(amount, amounts[name]);
-  for (const auto& [size, count] : pages) {
-    const Quantity bytes = Bytes(size * count);
+  for (const auto& [size, in_pages] : pages) {
+    const Quantity bytes = Bytes(in_pages);
     amounts[memorymanager::HugePageType(size)] = bytes;
     Subtract(bytes, amounts["memory"]);
   }
@@ -89,8 +97,8 @@ std::string CauseOf(const Shortage& shortage) {
 std::string Describe(const Shortage& shortage) {
   Quantity free = shortage.allocatable;
   Subtract(shortage.used, free);
-  return CauseOf(shortage) + ": " + shortage.requested.ToString() + " requested, " +
-         free.ToString() + " of " + shortage.allocatable.ToString() + " free";
+  return CauseOf(shortage) + ": " + Shown(shortage.requested) + " requested, " + free.ToString() +
+         " of " + Shown(shortage.allocatable) + " free";
 }
 
 void RequestedResources::Add(const std::string& pod_uid, const ResourceList& requests) {

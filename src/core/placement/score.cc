@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/admission/pod_level.h"
+#include "alignd/pod/pod_requests.h"
 #include "core/placement/score_request.h"
 
 namespace alignd::placement {
@@ -28,17 +29,18 @@ int64_t Percent(int64_t part, int64_t whole) {
   return static_cast<int64_t>(Int128{part} * kMaxNodeScore / whole);
 }
 
-// Of one resource on one NUMA node.
-int64_t AllocatedScore(bool most, const Quantity& requested, int64_t available) {
-  if (available == 0 || requested > Quantity(available)) return 0;
+// Of one resource on one NUMA node, whose available amount is whole.
+int64_t AllocatedScore(bool most, const Quantity& requested, const Quantity& available) {
+  if (available.IsZero() || requested > available) return 0;
   const int64_t amount = requested.Value();
-  return Percent(most ? amount : available - amount, available);
+  const int64_t whole = available.Value();
+  return Percent(most ? amount : whole - amount, whole);
 }
 
 int64_t MeanAllocatedScore(bool most, const std::vector<ScoredRequest>& requests, size_t zone) {
   int64_t sum = 0;
   for (const ScoredRequest& request : requests) {
-    sum += AllocatedScore(most, request.amount, request.available[zone].value_or(0));
+    sum += AllocatedScore(most, request.amount, request.available[zone].value_or(Quantity()));
   }
   return requests.empty() ? 0 : sum / static_cast<int64_t>(requests.size());
 }
@@ -47,7 +49,7 @@ int64_t BalancedScore(const std::vector<ScoredRequest>& requests, size_t zone) {
   std::vector<double> fractions;
   double sum = 0;
   for (const ScoredRequest& request : requests) {
-    const int64_t available = request.available[zone].value_or(0);
+    const int64_t available = request.available[zone].value_or(Quantity()).Value();
     const double fraction = available == 0 ? 1
                                            : static_cast<double>(request.amount.Value()) /
                                                  static_cast<double>(available);
@@ -71,7 +73,7 @@ int64_t BalancedScore(const std::vector<ScoredRequest>& requests, size_t zone) {
 
 // The least score of a NUMA node, without those that score 0.
 int64_t LeastOfZones(ScoreStrategy strategy, const ResourceList& list,
-                     const std::vector<Zone>& zones) {
+                     const std::vector<ResourceList>& zones) {
   const std::vector<ScoredRequest> requests = ScoredRequests(list, zones);
   int64_t least = 0;
   for (size_t zone = 0; zone < zones.size(); ++zone) {
@@ -84,24 +86,33 @@ int64_t LeastOfZones(ScoreStrategy strategy, const ResourceList& list,
   return least;
 }
 
-int64_t ScoreOfZones(ScoreStrategy strategy, const PlannedNode& planned, const Pod& pod) {
+// The zones that the plugin reads.
+std::vector<Zone> ScoredZones(const PlannedNode& planned) {
+  std::vector<Zone> zones = noderesourcetopology::Zones(planned.node(), planned.state());
+  std::erase_if(zones, [](const Zone& zone) { return zone.numa_id > kMaxScoredNumaId; });
+  return zones;
+}
+
+int64_t ScoreOfZones(ScoreStrategy strategy, const PlannedNode& planned, const PlannedPod& pod) {
   const admission::Node& node = planned.node();
-  if (QosOf(pod) != QosClass::kGuaranteed) return kMaxNodeScore;
+  if (QosOf(pod.pod) != QosClass::kGuaranteed) return kMaxNodeScore;
   const bool is_pod_scope = node.config.topology_manager_scope == TopologyManagerScope::kPod;
   if (strategy == ScoreStrategy::kByLeastNumaNodes) {
-    if (node.machine.numa_count() > kMaxScoredNumaNodes) return 0;
-    return LeastNumaNodesScore(pod, is_pod_scope,
-                               noderesourcetopology::Zones(node, planned.state()));
+    return LeastNumaNodesScore(pod, is_pod_scope, node.machine.numa_count(), ScoredZones(planned));
   }
   if (node.config.topology_manager_policy != TopologyManagerPolicy::kSingleNumaNode) return 0;
-  const std::vector<Zone> zones = noderesourcetopology::Zones(node, planned.state());
+  const std::vector<ResourceList> zones = AvailableIn(ScoredZones(planned));
   if (is_pod_scope) return LeastOfZones(strategy, EffectiveRequest(pod), zones);
+  const std::vector<Container>& containers = pod.pod.containers;
   int64_t sum = 0;
-  for (const Container& container : pod.containers) {
+  for (const Container& container : containers) {
     sum += LeastOfZones(strategy, container.resources.requests, zones);
   }
-  return pod.containers.empty() ? 0 : sum / static_cast<int64_t>(pod.containers.size());
+  return containers.empty() ? 0 : sum / static_cast<int64_t>(containers.size());
 }
+
+// At most what 64 bits can hold: a pod can request as much of two things together.
+int64_t Sum(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
 
 // Requested and allocatable.
 struct Share {
@@ -121,9 +132,16 @@ int64_t ScoreOfShares(bool most, const std::vector<Share>& shares) {
   return count == 0 ? 0 : sum / count;
 }
 
-int64_t MilliIn(const ResourceList& list, std::string_view resource) {
+// As the scheduler counts it: CPUs in thousandths, everything else in whole units.
+int64_t CountedIn(const ResourceList& list, std::string_view resource) {
   const Quantity* const amount = Find(list, resource);
-  return amount == nullptr ? 0 : amount->MilliValue();
+  if (amount == nullptr) return 0;
+  return resource == "cpu" ? amount->MilliValue() : amount->Value();
+}
+
+Share ShareOfNode(const PlannedNode& planned, std::string_view resource) {
+  return {CountedIn(planned.requested().total(), resource),
+          CountedIn(planned.allocatable().amounts, resource)};
 }
 
 void AddShare(const std::vector<Zone>& zones, NumaMask nodes, const std::string& resource,
@@ -156,38 +174,44 @@ NumaMask AssignedNodes(const Machine& machine, const Verdict& fitting) {
   return nodes;
 }
 
-CpuSet ExclusiveCpusOf(const Verdict& fitting) {
-  CpuSet cpus;
-  for (const auto& [container, assignment] : fitting.admission->assignments) {
-    cpus |= assignment.KeptFromOthers();
-  }
-  return cpus;
+bool HasExclusiveCpus(const Verdict& fitting) {
+  return std::ranges::any_of(fitting.admission->assignments, [](const auto& entry) {
+    return !entry.second.KeptFromOthers().empty();
+  });
 }
 
-int64_t KoordinatorScore(bool most, const PlannedNode& planned, const Pod& pod,
+// The exclusive CPUs of the node's other pods, wherever they are.
+int64_t AllocatedMilliCpus(const cpumanager::CpuState& state) {
+  CpuSet allocated;
+  for (const auto& [uid, containers] : state.assignments) allocated |= state.HeldBy(uid);
+  for (const auto& [uid, whole] : state.pods) allocated |= whole;
+  return int64_t{1000} * allocated.Count();
+}
+
+int64_t KoordinatorScore(bool most, const PlannedNode& planned, const PlannedPod& pod,
                          const Verdict& fitting) {
   const admission::Node& node = planned.node();
-  const CpuSet own = ExclusiveCpusOf(fitting);
-  CpuSet allocated = own;
-  const cpumanager::CpuState& cpus = planned.state().cpu;
-  for (const auto& [uid, containers] : cpus.assignments) allocated |= cpus.HeldBy(uid);
-  for (const auto& [uid, whole] : cpus.pods) allocated |= whole;
-  const auto thousandths = [](const CpuSet& set) { return int64_t{1000} * set.Count(); };
-  if (node.config.topology_manager_policy == TopologyManagerPolicy::kNone) {
-    if (own.empty()) return 0;
-    return ScoreOfShares(most,
-                         {{thousandths(allocated), MilliIn(planned.allocatable().amounts, "cpu")}});
+  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+  if (std::ranges::all_of(requests, [](const auto& entry) { return entry.second.IsZero(); })) {
+    return 0;
   }
-  const NumaMask nodes = AssignedNodes(node.machine, fitting);
-  const std::vector<Zone> zones = noderesourcetopology::Zones(node, planned.state());
-  const ResourceList requests = EffectiveRequest(pod);
+  const bool by_numa = node.config.topology_manager_policy != TopologyManagerPolicy::kNone;
+  const NumaMask nodes = by_numa ? AssignedNodes(node.machine, fitting) : NumaMask();
   Share cpu;
-  AddShare(zones, nodes, "cpu", 1000, cpu);
-  cpu.requested += MilliIn(requests, "cpu");
-  if (!own.empty()) cpu.requested = thousandths(allocated & node.machine.CpusInNuma(nodes));
   Share memory;
-  AddShare(zones, nodes, "memory", 1, memory);
-  if (const Quantity* const amount = Find(requests, "memory")) memory.requested += amount->Value();
+  if (nodes.empty()) {
+    cpu = ShareOfNode(planned, "cpu");
+    memory = ShareOfNode(planned, "memory");
+  } else {
+    const std::vector<Zone> zones = noderesourcetopology::Zones(node, planned.state());
+    AddShare(zones, nodes, "cpu", 1000, cpu);
+    AddShare(zones, nodes, "memory", 1, memory);
+  }
+  if (by_numa && HasExclusiveCpus(fitting)) {
+    cpu.requested = AllocatedMilliCpus(planned.state().cpu);
+  }
+  cpu.requested = Sum(cpu.requested, CountedIn(requests, "cpu"));
+  memory.requested = Sum(memory.requested, CountedIn(requests, "memory"));
   return ScoreOfShares(most, {cpu, memory});
 }
 
@@ -216,9 +240,10 @@ std::optional<ScoreStrategy> ScoreStrategyOf(std::string_view text) {
   return std::nullopt;
 }
 
-int64_t Score(ScoreStrategy strategy, const PlannedNode& node, const Pod& asked,
+int64_t Score(ScoreStrategy strategy, const PlannedNode& node, const PlannedPod& asked,
               const Verdict& fitting) {
-  const Pod pod = admission::OnThisNode(node.node(), asked);
+  PlannedPod pod = asked;
+  pod.pod = admission::OnThisNode(node.node(), std::move(pod.pod));
   switch (strategy) {
     case ScoreStrategy::kByKoordinatorLeastAllocated:
       return KoordinatorScore(/*most=*/false, node, pod, fitting);

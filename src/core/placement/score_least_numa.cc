@@ -1,6 +1,8 @@
 // The score LeastNUMANodes, and what all scores of zones are computed from.
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 #include "alignd/base/numa_mask.h"
 #include "alignd/placement/score.h"
@@ -15,31 +17,75 @@ using Combination = std::vector<size_t>;  // positions of zones, ascending
 // SLIT's "unreachable": what the plugin takes for a distance that is not known.
 constexpr int kNoDistance = 255;
 
-float MeanDistance(const std::vector<Zone>& zones, const Combination& nodes) {
+using Distances = std::vector<std::vector<int>>;
+
+Distances DistancesOf(const std::vector<Zone>& zones) {
+  Distances distances;
+  for (const Zone& from : zones) {
+    std::vector<int>& row = distances.emplace_back();
+    for (const Zone& to : zones) {
+      const auto found = std::ranges::find(from.costs, to.numa_id, &std::pair<int, int>::first);
+      row.push_back(found == from.costs.end() ? kNoDistance : found->second);
+    }
+  }
+  return distances;
+}
+
+float MeanDistance(const Distances& distances, const Combination& nodes) {
   int sum = 0;
   for (const size_t from : nodes) {
-    for (const size_t to : nodes) {
-      const auto& costs = zones[from].costs;
-      const auto found = std::ranges::find(costs, zones[to].numa_id, &std::pair<int, int>::first);
-      sum += found == costs.end() ? kNoDistance : found->second;
-    }
+    for (const size_t to : nodes) sum += distances[from][to];
   }
   return static_cast<float>(sum) / static_cast<float>(nodes.size() * nodes.size());
 }
 
-// All sets of that size, in the lexical order of their positions.
-std::vector<Combination> CombinationsOf(size_t zones, size_t size) {
-  std::vector<Combination> all;
-  Combination next(size);
-  for (size_t i = 0; i < size; ++i) next[i] = i;
-  for (;;) {
-    all.push_back(next);
-    size_t i = size;
-    while (i > 0 && next[i - 1] == zones - size + i - 1) --i;
-    if (i == 0) return all;
-    ++next[i - 1];
-    for (; i < size; ++i) next[i] = next[i - 1] + 1;
+Combination FirstOf(size_t size) {
+  Combination first(size);
+  for (size_t i = 0; i < size; ++i) first[i] = i;
+  return first;
+}
+
+// The next set of that size in the lexical order of positions. False: there is none.
+bool Advance(size_t zones, Combination& nodes) {
+  const size_t size = nodes.size();
+  size_t i = size;
+  while (i > 0 && nodes[i - 1] == zones - size + i - 1) --i;
+  if (i == 0) return false;
+  ++nodes[i - 1];
+  for (; i < size; ++i) nodes[i] = nodes[i - 1] + 1;
+  return true;
+}
+
+// The number of sets of that size; more than `most` counts as `most` and one.
+int64_t SetsOf(size_t zones, size_t size, int64_t most) {
+  int64_t sets = 1;
+  for (size_t i = 1; i <= std::min(size, zones - size); ++i) {
+    sets = sets * static_cast<int64_t>(zones - i + 1) / static_cast<int64_t>(i);
+    if (sets > most) return most + 1;
   }
+  return sets;
+}
+
+// Whether the largest amounts of so many NUMA nodes are enough: without them, no set is.
+bool CanFit(const std::vector<ScoredRequest>& requests, size_t zones, size_t size) {
+  std::vector<bool> has_all(zones, true);
+  for (const ScoredRequest& request : requests) {
+    for (size_t zone = 0; zone < zones; ++zone) {
+      if (!request.available[zone]) has_all[zone] = false;
+    }
+  }
+  if (std::cmp_less(std::ranges::count(has_all, true), size)) return false;
+  for (const ScoredRequest& request : requests) {
+    std::vector<Quantity> amounts;
+    for (size_t zone = 0; zone < zones; ++zone) {
+      if (has_all[zone]) amounts.push_back(*request.available[zone]);
+    }
+    std::ranges::sort(amounts, std::greater());
+    Quantity sum;
+    for (size_t i = 0; i < size; ++i) sum += amounts[i];
+    if (sum < request.amount) return false;
+  }
+  return true;
 }
 
 bool Fits(const std::vector<ScoredRequest>& requests, const Combination& nodes) {
@@ -48,7 +94,7 @@ bool Fits(const std::vector<ScoredRequest>& requests, const Combination& nodes) 
     for (const size_t node : nodes) {
       // The plugin wants each NUMA node to have each resource.
       if (!request.available[node]) return false;
-      sum += Quantity(*request.available[node]);
+      sum += *request.available[node];
     }
     if (!request.amount.IsZero() && sum < request.amount) return false;
   }
@@ -56,81 +102,100 @@ bool Fits(const std::vector<ScoredRequest>& requests, const Combination& nodes) 
 }
 
 struct Required {
-  Combination nodes;  // empty: the request fits nowhere
+  Combination nodes;  // empty: the request fits nowhere, or too many sets would be compared
   bool is_closest = false;
 };
 
-// The smallest set of NUMA nodes with the requested amounts; of these, the closest.
-Required NodesRequired(const std::vector<ScoredRequest>& requests, const std::vector<Zone>& zones) {
-  for (size_t size = 1; size <= zones.size(); ++size) {
-    const std::vector<Combination> all = CombinationsOf(zones.size(), size);
+// The smallest set of NUMA nodes with the requested amounts; of these, the closest. `sets`: how
+// many may still be compared.
+Required NodesRequired(const std::vector<ScoredRequest>& requests, const Distances& distances,
+                       int64_t& sets) {
+  const size_t zones = distances.size();
+  for (size_t size = 1; size <= zones; ++size) {
+    if (!CanFit(requests, zones, size)) continue;
+    sets -= SetsOf(zones, size, kMaxComparedSets);
+    if (sets < 0) return {};
     float least = kNoDistance;
-    for (const Combination& nodes : all) least = std::min(least, MeanDistance(zones, nodes));
+    Combination nodes = FirstOf(size);
+    do {
+      least = std::min(least, MeanDistance(distances, nodes));
+    } while (Advance(zones, nodes));
     Required found;
     float distance_found = kNoDistance + 1;
-    for (const Combination& nodes : all) {
+    nodes = FirstOf(size);
+    do {
       if (!Fits(requests, nodes)) continue;
-      const float distance = MeanDistance(zones, nodes);
+      const float distance = MeanDistance(distances, nodes);
       if (distance == least) return {nodes, true};
       if (distance < distance_found) {
         distance_found = distance;
         found.nodes = nodes;
       }
-    }
+    } while (Advance(zones, nodes));
     if (!found.nodes.empty()) return found;
   }
   return {};
 }
 
 // Takes the amounts from the first NUMA nodes of the set that have some.
-void Subtract(const ResourceList& requests, const Combination& nodes, std::vector<Zone>& zones) {
+void Subtract(const ResourceList& requests, const Combination& nodes,
+              std::vector<ResourceList>& available) {
   for (const auto& [resource, requested] : requests) {
-    auto rest = static_cast<uint64_t>(std::max<int64_t>(requested.Value(), 0));
+    Quantity rest = requested;
     for (const size_t node : nodes) {
-      const auto found = zones[node].resources.find(resource);
-      if (found == zones[node].resources.end()) continue;
-      const uint64_t taken = std::min(rest, found->second.available);
-      found->second.available -= taken;
+      const auto found = available[node].find(resource);
+      if (found == available[node].end()) continue;
+      const Quantity taken = std::min(rest, found->second);
+      found->second -= taken;
       rest -= taken;
     }
   }
 }
 
-bool HasAnyOf(const ResourceList& requests, const std::vector<Zone>& zones) {
+bool HasAnyOf(const ResourceList& requests, const std::vector<ResourceList>& available) {
   return std::ranges::any_of(requests, [&](const auto& request) {
     return std::ranges::any_of(
-        zones, [&](const Zone& zone) { return zone.resources.contains(request.first); });
+        available, [&](const ResourceList& zone) { return zone.contains(request.first); });
   });
 }
 
-int64_t NormalizedScore(size_t nodes, bool is_closest) {
-  constexpr int64_t kPerNode = kMaxNodeScore / kMaxScoredNumaNodes;
-  return kMaxNodeScore - static_cast<int64_t>(nodes) * kPerNode + (is_closest ? kPerNode / 2 : 0);
+int64_t NormalizedScore(size_t nodes, bool is_closest, int numa_nodes) {
+  const int64_t per_node = kMaxNodeScore / std::max(kDefaultScoredNumaNodes, numa_nodes);
+  return kMaxNodeScore - static_cast<int64_t>(nodes) * per_node + (is_closest ? per_node / 2 : 0);
 }
 
 }  // namespace
 
+std::vector<ResourceList> AvailableIn(const std::vector<Zone>& zones) {
+  std::vector<ResourceList> available;
+  for (const Zone& zone : zones) {
+    ResourceList& amounts = available.emplace_back();
+    for (const auto& [resource, amount] : zone.resources) {
+      const uint64_t capped = std::min<uint64_t>(amount.available, INT64_MAX);
+      amounts[resource] = Quantity(static_cast<int64_t>(capped));
+    }
+  }
+  return available;
+}
+
 std::vector<ScoredRequest> ScoredRequests(const ResourceList& requests,
-                                          const std::vector<Zone>& zones) {
+                                          const std::vector<ResourceList>& available) {
   std::vector<ScoredRequest> scored;
   for (const auto& [resource, amount] : requests) {
     ScoredRequest& request = scored.emplace_back();
     request.amount = amount;
-    for (const Zone& zone : zones) {
-      const auto found = zone.resources.find(resource);
-      request.available.push_back(found == zone.resources.end()
-                                      ? std::nullopt
-                                      : std::optional(static_cast<int64_t>(std::min<uint64_t>(
-                                            found->second.available, INT64_MAX))));
+    for (const ResourceList& zone : available) {
+      const Quantity* const found = Find(zone, resource);
+      request.available.push_back(found == nullptr ? std::nullopt : std::optional(*found));
     }
   }
   return scored;
 }
 
-ResourceList EffectiveRequest(const Pod& pod) {
+ResourceList EffectiveRequest(const PlannedPod& pod) {
   ResourceList apps;
   ResourceList inits;
-  for (const Container& container : pod.containers) {
+  for (const Container& container : pod.pod.containers) {
     for (const auto& [resource, amount] : container.resources.requests) {
       if (container.kind == ContainerKind::kApp) {
         apps[resource] += amount;
@@ -140,29 +205,34 @@ ResourceList EffectiveRequest(const Pod& pod) {
     }
   }
   for (const auto& [resource, amount] : inits) apps[resource] = std::max(apps[resource], amount);
+  for (const auto& [resource, amount] : pod.overhead) apps[resource] += amount;
   return apps;
 }
 
-int64_t LeastNumaNodesScore(const Pod& pod, bool is_pod_scope, std::vector<Zone> zones) {
+int64_t LeastNumaNodesScore(const PlannedPod& pod, bool is_pod_scope, int numa_nodes,
+                            const std::vector<Zone>& zones) {
   std::vector<ResourceList> all;
   if (is_pod_scope) {
     all.push_back(EffectiveRequest(pod));
   } else {
-    for (const Container& container : pod.containers) {
+    for (const Container& container : pod.pod.containers) {
       all.push_back(container.resources.requests);
     }
   }
+  const Distances distances = DistancesOf(zones);
+  std::vector<ResourceList> available = AvailableIn(zones);
+  int64_t sets = kMaxComparedSets;
   size_t most = 0;
   bool are_closest = true;
   for (const ResourceList& requests : all) {
-    if (!HasAnyOf(requests, zones)) continue;
-    const Required required = NodesRequired(ScoredRequests(requests, zones), zones);
+    if (!HasAnyOf(requests, available)) continue;
+    const Required required = NodesRequired(ScoredRequests(requests, available), distances, sets);
     if (required.nodes.empty()) return 0;
     are_closest = are_closest && required.is_closest;
     most = std::max(most, required.nodes.size());
-    Subtract(requests, required.nodes, zones);
+    Subtract(requests, required.nodes, available);
   }
-  return most == 0 ? kMaxNodeScore : NormalizedScore(most, are_closest);
+  return most == 0 ? kMaxNodeScore : NormalizedScore(most, are_closest, numa_nodes);
 }
 
 }  // namespace alignd::placement

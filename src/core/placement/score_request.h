@@ -8,6 +8,7 @@
 
 #include "alignd/base/quantity.h"
 #include "alignd/noderesourcetopology/zones.h"
+#include "alignd/placement/manifest.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd::placement {
@@ -16,20 +17,24 @@ namespace alignd::placement {
 struct ScoredRequest {
   Quantity amount;
   // By zone: what is available; nullopt: the zone does not have the resource.
-  std::vector<std::optional<int64_t>> available;
+  std::vector<std::optional<Quantity>> available;
 };
 
-// In the order of their names.
-std::vector<ScoredRequest> ScoredRequests(const ResourceList& requests,
-                                          const std::vector<noderesourcetopology::Zone>& zones);
+// What is available of each zone, by resource.
+std::vector<ResourceList> AvailableIn(const std::vector<noderesourcetopology::Zone>& zones);
 
-// The larger one of: the app containers together, and each init container, by resource. A sidecar
-// counts as an init container.
+// In the order of their names. `available`: by zone.
+std::vector<ScoredRequest> ScoredRequests(const ResourceList& requests,
+                                          const std::vector<ResourceList>& available);
+
+// The larger one of: the app containers together, and each init container, by resource; and the
+// pod's overhead. A sidecar counts as an init container.
 // Source: scheduler-plugins pkg/util/resource.go, GetPodEffectiveRequest.
-ResourceList EffectiveRequest(const Pod& pod);
+ResourceList EffectiveRequest(const PlannedPod& pod);
 
 // Source: scheduler-plugins pkg/noderesourcetopology/least_numa.go.
-int64_t LeastNumaNodesScore(const Pod& pod, bool is_pod_scope,
-                            std::vector<noderesourcetopology::Zone> zones);
+// `numa_nodes`: how many the node has, also those without a zone.
+int64_t LeastNumaNodesScore(const PlannedPod& pod, bool is_pod_scope, int numa_nodes,
+                            const std::vector<noderesourcetopology::Zone>& zones);
 
 }  // namespace alignd::placement

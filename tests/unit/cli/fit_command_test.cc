@@ -2,7 +2,9 @@
 #include "cli/fit_command.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
 #include "edge/fake_tree.h"
+#include "edge/machine_tree.h"
 #include "edge/run_alignctl.h"
 
 namespace alignd::cli {
@@ -210,6 +213,99 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
   EXPECT_EQ(printed.status, 2);
   EXPECT_NE(printed.err.find("node large has no KubeletConfiguration"), std::string::npos)
       << printed.err;
+}
+
+TEST_F(FitCommand, ShowsUndecidedPodsForThemselves) {
+  Put("pod.yaml", PodText("p", "{cpu: 2, memory: 1Gi, ephemeral-storage: 1Gi}"));
+  Put("nodes/d.yaml", R"({"name":"d","node":)" + NodeText("socket:1 numa:2 core:4") +
+                          R"(,"object":{"kind":"Node","status":{"allocatable":)"
+                          R"({"cpu":"7","memory":"7Gi","ephemeral-storage":"2Gi","pods":"9"}}}})");
+  const std::vector<std::string> undecided = {"--nodes", "@nodes/large.json", "--nodes",
+                                              "@nodes/small.json"};
+  Printed printed = FitOn(undecided);
+  EXPECT_EQ(printed.status, 1) << printed.err;
+  EXPECT_NE(printed.out.find("Pod default/p: 0 of 2 nodes can take it\n"
+                             "  2 nodes (large, small): cannot be decided: Undecided: "
+                             "ephemeral-storage: "),
+            std::string::npos)
+      << printed.out;
+  EXPECT_TRUE(printed.out.ends_with(": 0 of 1 admitted, 0 refused, 1 undecided\n")) << printed.out;
+  std::vector<std::string> more = undecided;
+  more.insert(more.end(), {"--replicas", "max"});
+  printed = FitOn(more);
+  EXPECT_EQ(printed.status, 1) << printed.err;
+  EXPECT_NE(printed.out.find("at least 0 pods fit"), std::string::npos) << printed.out;
+  more.insert(more.end(), {"--nodes", "@nodes/d.yaml"});
+  printed = FitOn(more);
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("Pod default/p: at least 2 pods fit; at first, 1 of 3 nodes"),
+            std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find("  one more cannot be decided:\n"), std::string::npos) << printed.out;
+}
+
+// A copy of /sys of each node.
+TEST_F(FitCommand, ReadsSysfsTrees) {
+  const Machine machine = MakeMachine("socket:2 numa:1 core:20");
+  testing::WriteMachine(machine, "fleet/w1", tree_);
+  testing::WriteMachine(machine, "fleet/w2", tree_);
+  Put("fleet/w2/pods.json",
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"r"},"spec":{"containers":[)"
+      R"({"name":"a","resources":{"requests":{"cpu":"30"}}}]}})");
+  Put("fleet/small.json", NodeText("socket:2 numa:1 core:10"));
+  Printed printed = FitOn({"--nodes", "@fleet"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("1 of 3 nodes can take it\n  SCORE  NODE\n"), std::string::npos)
+      << printed.out;
+  EXPECT_NE(printed.out.find(" w1\n"), std::string::npos) << printed.out;
+  EXPECT_NE(printed.out.find("2 nodes (small, w2): refused by scheduler"), std::string::npos)
+      << printed.out;
+  printed = FitOn({"--nodes", "@fleet/w1/"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find("placed on w1\n"), std::string::npos) << printed.out;
+  Put("fleet/w1/node.json", NodeText("socket:2 numa:1 core:20"));
+  printed = FitOn({"--nodes", "@fleet"});
+  EXPECT_EQ(printed.status, 2);
+  EXPECT_NE(printed.err.find("a second description of the node"), std::string::npos) << printed.err;
+  Put("empty/w1/sys/devices/system/node/possible", "0\n");
+  printed = FitOn({"--nodes", "@empty"});
+  EXPECT_EQ(printed.status, 2);
+  EXPECT_NE(printed.err.find("empty/w1/sys/devices/system/cpu"), std::string::npos) << printed.err;
+  EXPECT_NE(printed.err.find("copy /sys/devices/system of the node to "), std::string::npos)
+      << printed.err;
+  EXPECT_EQ(printed.err.find("--root"), std::string::npos) << printed.err;
+}
+
+// Of a directory, they are errors: nobody may write to them.
+TEST_F(FitCommand, DoesNotWaitForPipesInDirectories) {
+  Put("fleet/a.json", NodeText("core:4"));
+  const auto path = [this](const std::string& name) { return (tree_.root() / name).string(); };
+  for (const char* name : {"fleet/b.json", "fleet/w/b.json", "pods/p.yaml"}) {
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    ASSERT_EQ(mkfifo(path(name).c_str(), 0600), 0);
+    const bool is_pod = std::string(name) == "pods/p.yaml";
+    const Printed printed =
+        is_pod ? Run({"fit", "-f", "@pods", "--nodes", "@nodes", "--config", "@config.yaml"})
+               : FitOn({"--nodes", "@fleet"});
+    EXPECT_EQ(printed.status, 2);
+    EXPECT_NE(printed.err.find(std::string(name) + ": not a regular file"), std::string::npos)
+        << printed.err;
+    EXPECT_NE(printed.err.find("remove the FIFO"), std::string::npos) << printed.err;
+    std::filesystem::remove(path(name));
+  }
+}
+
+// A wrong number of replicas is not no pod.
+TEST_F(FitCommand, RefusesAWrongNumberOfReplicas) {
+  Put("web.yaml",
+      "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: -1\n"
+      "  template: {spec: {containers: [{name: a}]}}\n");
+  const Printed printed = Run({"fit", "-f", "@pod.yaml", "-f", "@web.yaml", "--nodes", "@nodes",
+                               "--config", "@config.yaml"});
+  EXPECT_EQ(printed.status, 1) << printed.err;
+  EXPECT_NE(printed.out.find("Invalid: spec.replicas: -1 is not a whole number"), std::string::npos)
+      << printed.out;
+  EXPECT_TRUE(printed.out.ends_with("1 of 2 admitted, 1 refused\n")) << printed.out;
 }
 
 // The same pod on the same node gets the same CPUs.

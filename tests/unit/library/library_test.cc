@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -123,6 +124,43 @@ TEST(Library, NamesCodeMessageAndRemedyOfErrors) {
   }
   EXPECT_EQ(alignd_simulate("{}", "{}", nullptr), ALIGND_ERROR);
   alignd_free(nullptr);
+}
+
+// Each error names the argument, and the member in it.
+TEST(Library, NamesTheFaultyArgument) {
+  const std::string node = NodeJson("w", "core:4");
+  const std::string nodes = "[" + node + "]";
+  const auto message = [](const Answered& answered) {
+    EXPECT_EQ(answered.status, ALIGND_ERROR);
+    return answered.result["error"]["message"].get<std::string>();
+  };
+  EXPECT_TRUE(message(Simulated("null", PodJson("1"))).starts_with("node: "));
+  EXPECT_TRUE(message(Simulated(node, "null")).starts_with("pod"));
+  EXPECT_TRUE(message(Fitted("[null]", PodJson("1"))).starts_with("nodes[0]: "));
+  EXPECT_TRUE(message(Fitted(nodes, "[null]")).starts_with("pods[0]: "));
+  EXPECT_EQ(message(Fitted(nodes, PodJson("1"), R"({"config":5})")),
+            "options.config: is no object");
+  std::string many;
+  for (int i = 0; i < 101; ++i) many += std::string(i > 0 ? "," : "") + "none";
+  EXPECT_EQ(
+      message(Fitted(nodes, PodJson("1"), (R"({"compare":["policy=)" + many + "\"]}").c_str())),
+      "--compare: more than 100 comparisons");
+}
+
+// 3,000 containers took minutes when the pod's class was found out for each of them.
+TEST(Library, DecidesAboutManyContainers) {
+  std::string containers;
+  for (int i = 0; i < 3'000; ++i) {
+    containers += (i > 0 ? "," : "") + (R"({"name":"c)" + std::to_string(i)) +
+                  R"(","resources":{"limits":{"cpu":"1m","memory":"1Mi"}}})";
+  }
+  const std::string pod =
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[)" +
+      containers + "]}}";
+  const auto start = std::chrono::steady_clock::now();
+  const Answered answered = Fitted("[" + NodeJson("w", "socket:2 numa:1 core:20") + "]", pod);
+  EXPECT_EQ(answered.result["admitted"], 1) << answered.result;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 TEST(Library, AnswersManyThreads) {

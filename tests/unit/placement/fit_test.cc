@@ -75,6 +75,68 @@ TEST(Fit, FillsTheFleet) {
   EXPECT_EQ(entries[1].rest[0].group.nodes.size(), 3U);
 }
 
+// Of a, the NUMA nodes of the devices are not known.
+TEST(Fit, CountsUndecidedPodsForThemselves) {
+  FleetNode a = FitNode("a");
+  a.input.description.devices["a.com/d"] = {{"d0", {true, {0}}}};
+  a.input.unlocated_devices["a.com/d"] = "not known";
+  PlannedPod pod = Replica("", "p", "1");
+  pod.pod.containers[0].resources.requests["a.com/d"] = Quantity(1);
+  pod.pod.containers[0].resources.limits["a.com/d"] = Quantity(1);
+  auto result = FitAll({a, FitNode("b")}, {pod, Replica("", "q", "30")});
+  ASSERT_TRUE(result.ok()) << result.error().Text();
+  const FitReport& report = result->report;
+  EXPECT_EQ(report.entries[0].undecided, 1);
+  EXPECT_EQ(report.entries[0].refused(), 0);
+  EXPECT_FALSE(report.entries[0].is_complete());
+  // q is refused on both, whatever p takes.
+  EXPECT_EQ(report.entries[1].undecided, 0);
+  EXPECT_EQ(report.admitted, 0);
+  EXPECT_EQ(report.undecided, 1);
+  EXPECT_EQ(report.refused(), 1);
+  EXPECT_FALSE(report.is_complete());
+  const std::string json = FitJson(*result);
+  EXPECT_NE(json.find(R"("pods":2,"admitted":0,"refused":1,"undecided":1,)"), std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("refused":[{"outcome":"refused","stage":"scheduler","cause":)"
+                      R"("Unschedulable: Insufficient a.com/d","count":1,)"),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("cannot_decide":[{"outcome":"undecided",)"), std::string::npos) << json;
+
+  // A node that can take the pod decides; after as many as fit, the rest is not known.
+  FleetNode c = FitNode("c");
+  c.input.description.devices["a.com/d"] = {{"d0", {true, {0}}}, {"d1", {true, {0}}}};
+  FitOptions options;
+  options.fill = true;
+  result = FitAll({a, c}, {pod}, options);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->report.entries[0].placed, 2);
+  EXPECT_EQ(result->report.entries[0].undecided, 0);
+  EXPECT_TRUE(result->report.entries[0].is_rest_undecided);
+  EXPECT_TRUE(result->report.is_complete());
+  EXPECT_EQ(result->report.entries[0].placed_on, (std::vector<std::pair<size_t, int64_t>>{{1, 2}}));
+}
+
+TEST(Fit, DecidesAboutALimitedNumberOfContainers) {
+  const std::vector<FleetNode> nodes = {FitNode("a"), FitNode("b"),
+                                        FitNode("c", "restricted")};  // a and b are alike
+  const std::vector<PlannedPod> pods = {Replica("", "p", "1"), Replica("", "q", "2")};
+  for (auto [decidable, fits] : std::vector<std::pair<int64_t, bool>>{{5, true}, {4, false}}) {
+    Result<Fleet> fleet = Fleet::Make(nodes, ScoreStrategy::kByLeastAllocated);
+    ASSERT_TRUE(fleet.ok());
+    EXPECT_EQ(fleet->ContainersToDecide(pods[0]), 2);
+    const Result<FitReport> report = Fit(*fleet, pods, /*fill=*/false, decidable);
+    EXPECT_EQ(report.ok(), fits);
+    if (!report.ok()) {
+      EXPECT_EQ(report.error().message,
+                "pod default/q: with it, too many containers of pods on nodes are to be decided "
+                "about");
+      EXPECT_EQ(report.error().remedy, "plan fewer pods, nodes or comparisons at once");
+    }
+  }
+}
+
 TEST(Fit, ExplainsARefusalOfTheKubelet) {
   const auto result = FitAll({FitNode("a")}, {Replica("", "p", "12")});
   ASSERT_TRUE(result.ok());
@@ -134,9 +196,10 @@ TEST(Fit, IsOneLineOfJson) {
   ASSERT_TRUE(result.ok());
   const std::string json = FitJson(*result);
   EXPECT_TRUE(json.starts_with(
-      R"({"score":"LeastAllocated","nodes":2,"pods":2,"admitted":1,"workloads":[{"name":)"
-      R"("Pod default/p","wanted":1,"placed":1,"is_limited":false,"fitting":[{"node":"a","score":)"
-      R"(87},{"node":"b","score":87}],"refused":[],"placed_on":[{"node":"a","pods":1}],)"
+      R"({"score":"LeastAllocated","nodes":2,"pods":2,"admitted":1,"refused":1,"undecided":0,)"
+      R"("workloads":[{"name":"Pod default/p","wanted":1,"placed":1,"undecided":0,)"
+      R"("is_limited":false,"fitting":[{"node":"a","score":87},{"node":"b","score":87}],)"
+      R"("refused":[],"cannot_decide":[],"placed_on":[{"node":"a","pods":1}],)"
       R"("assignments":{"app":{"exclusive_cpus":"1-2","cpu_nodes":[0],)"))
       << json;
 }

@@ -94,6 +94,31 @@ TEST(FleetNode, RefusesWhatItCannotBeSureOf) {
   EXPECT_NE(ErrorOf(FleetNodeText(R"(,"config":{"cpuManagerPolicy":"statik"})")), "");
 }
 
+TEST(FleetNode, RefusesNamesThatCannotBeShown) {
+  for (const std::string& name : {std::string(), std::string("a\nb"), std::string("a\x1b[31m"),
+                                  std::string("a\x7f"), std::string(254, 'a')}) {
+    const Result<Done> checked = CheckNodeName(name);
+    ASSERT_FALSE(checked.ok()) << name;
+    EXPECT_FALSE(checked.error().remedy.empty());
+  }
+  EXPECT_TRUE(CheckNodeName("w1.example.com").ok());
+  EXPECT_FALSE(ReadFleetNode(R"({"name":"","node":{}})", "").ok());
+}
+
+TEST(FleetNode, NamesTheStateFileThatCannotBeRead) {
+  for (const bool is_memory : {false, true}) {
+    FleetNode node = *ReadFleetNode(FleetNodeText(""), kFleetConfig);
+    node.files.cpu_manager_state = is_memory ? "" : "x";
+    node.files.memory_manager_state = is_memory ? "x" : "";
+    const Result<PlannedNode> planned = PlannedNode::Make(node.input, {}, 110, node.files);
+    ASSERT_FALSE(planned.ok());
+    EXPECT_TRUE(planned.error().message.starts_with(is_memory ? "memory_manager_state: "
+                                                              : "cpu_manager_state: "))
+        << planned.error().message;
+    EXPECT_EQ(planned.error().remedy, "give the file as the node has it");
+  }
+}
+
 TEST(ConfigChanges, AreReadByKey) {
   const auto changes = ParseConfigChanges("policy=restricted,best-effort");
   ASSERT_TRUE(changes.ok());

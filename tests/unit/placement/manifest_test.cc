@@ -299,6 +299,35 @@ TEST(Manifest, NamesFaultsInTemplates) {
   EXPECT_EQ(FaultsOf(ControllerText("apps/v1", "Deployment", "")).size(), 1U);
 }
 
+// Without a pod, what is wrong would be shown nowhere, and "all fit".
+TEST(Manifest, HasAPodForAWrongNumberOfReplicas) {
+  for (const char* replicas : {"-1", "1e3", "\"3\"", "1000000000000000000", "2147483648"}) {
+    const auto pods = PodsOf({ControllerText(
+        "apps/v1", "Deployment", "\"replicas\":" + std::string(replicas) + "," + kTemplate)});
+    ASSERT_EQ(pods.size(), 1U) << replicas;
+    ASSERT_FALSE(pods[0].faults.empty()) << replicas;
+    EXPECT_TRUE(pods[0].faults[0].starts_with("spec.replicas: ")) << pods[0].faults[0];
+  }
+  EXPECT_TRUE(
+      PodsOf({ControllerText("apps/v1", "Deployment", R"("replicas":0,)" + std::string(kTemplate))})
+          .empty());
+}
+
+TEST(Manifest, LimitsTheContainersOfAllPods) {
+  std::string containers;
+  for (int i = 0; i < 31; ++i) {
+    containers += (i > 0 ? "," : "") + (R"({"name":"c)" + std::to_string(i)) + R"("})";
+  }
+  const std::string web = ControllerText(
+      "apps/v1", "Deployment", R"("template":{"spec":{"containers":[)" + containers + "]}}");
+  EXPECT_TRUE(ExpandPods(ManifestsOf({web}), 9'677).ok());  // 299,987
+  const auto pods = ExpandPods(ManifestsOf({web}), 9'678);
+  ASSERT_FALSE(pods.ok());
+  EXPECT_EQ(pods.error().message,
+            "f.yaml: Deployment shop/web: with it, the pods have more than 300000 containers");
+  EXPECT_EQ(pods.error().remedy, "plan fewer pods at once");
+}
+
 TEST(Manifest, ReadsLists) {
   const std::string pod = R"({"metadata":{"name":"NAME"},"spec":{"containers":[{"name":"c"}]}})";
   const auto named = [&](const std::string& name) {

@@ -74,6 +74,27 @@ TEST(Scheduler, RefusesAmountsBeyondAllNumbers) {
   }
 }
 
+// Quantities are capped: the digits of a cap are not those of the pod.
+TEST(Scheduler, ShowsAmountsBeyondAllNumbers) {
+  Shortage shortage{"cpu", *Quantity::Parse("1e30"), Quantity(), Quantity(4)};
+  EXPECT_EQ(Describe(shortage),
+            "Insufficient cpu: more than 9223372036854775807 requested, 4 of 4 free");
+  shortage.requested = *Quantity::Parse("9e18");
+  EXPECT_EQ(Describe(shortage), "Insufficient cpu: 9e18 requested, 4 of 4 free");
+}
+
+// 2^64 bytes and more are not 0 bytes.
+TEST(Scheduler, AddsUpMemoryBeyondAllNumbers) {
+  const Machine machine = MakeMachine("socket:1 numa:2 core:2");
+  std::vector<NumaNode> numa = machine.numa();
+  for (NumaNode& node : numa) node.memory_bytes = uint64_t{1} << 63;
+  KubeletConfig config;
+  config.eviction_hard_memory = "";
+  const auto allocatable = AllocatableOf(*Machine::Make(machine.cpu_rows(), numa), config, 110);
+  ASSERT_TRUE(allocatable.ok());
+  EXPECT_EQ(allocatable->amounts.at("memory"), Quantity(INT64_MAX));
+}
+
 TEST(Scheduler, AddsUpThePodsRequests) {
   Pod pod = MakePod("p", {Init("i", {{"cpu", "5"}}), Sidecar("s", {{"cpu", "1"}}),
                           Init("j", {{"cpu", "3"}, {"memory", "1Gi"}}), App("a", {{"cpu", "2"}}),

@@ -30,10 +30,12 @@ PlannedNode ScoredNode(const std::string& cpus, uint64_t mebibytes, TopologyMana
   return *std::move(node);
 }
 
-int64_t ScoreFor(ScoreStrategy strategy, const PlannedNode& node, const Pod& pod) {
+int64_t ScoreFor(ScoreStrategy strategy, const PlannedNode& node, const Pod& pod,
+                 ResourceList overhead = {}) {
   PlannedPod planned;
   planned.pod = pod;
-  return Score(strategy, node, pod, node.Ask(planned));
+  planned.overhead = std::move(overhead);
+  return Score(strategy, node, planned, node.Ask(planned));
 }
 
 // Source: scheduler-plugins pkg/noderesourcetopology/score_test.go, TestNodeResourceScorePlugin and
@@ -84,6 +86,55 @@ TEST(Score, CountsNumaNodesAsThePluginsTests) {
   }
 }
 
+// The pod with its overhead: 4 of 8 CPUs, 40 of 500 MiB. Source: scheduler-plugins
+// pkg/util/resource.go, GetPodEffectiveRequest.
+TEST(Score, CountsTheOverheadOfAPodAsAWhole) {
+  const auto policy = TopologyManagerPolicy::kSingleNumaNode;
+  const Pod pod = AppPod("p", {{"cpu", "2"}, {"memory", "20Mi"}});
+  const ResourceList overhead = {{"cpu", Quantity(2)}, {"memory", *Quantity::Parse("20Mi")}};
+  const PlannedNode whole = ScoredNode("8", 500, policy, TopologyManagerScope::kPod);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByMostAllocated, whole, pod, overhead), (50 + 8) / 2);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByMostAllocated, whole, pod), (25 + 4) / 2);
+  const PlannedNode by_container = ScoredNode("8", 500, policy);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByMostAllocated, by_container, pod, overhead), (25 + 4) / 2);
+  const PlannedNode small = ScoredNode("2", 500, policy, TopologyManagerScope::kPod);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByLeastNumaNodes, small, pod, overhead), 82);
+}
+
+// What is left of a CPU is not rounded. Source: scheduler-plugins
+// pkg/noderesourcetopology/numaresources.go, subtractFromNUMAs.
+TEST(Score, TakesFractionsOfCpusFromNumaNodes) {
+  std::vector<Container> containers;
+  for (int i = 0; i < 4; ++i) {
+    containers.push_back(App("c" + std::to_string(i), {{"cpu", "500m"}, {"memory", "1Mi"}}));
+  }
+  const PlannedNode node = ScoredNode("2", 500, TopologyManagerPolicy::kBestEffort);
+  const Pod pod = MakePod("p", containers);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByLeastNumaNodes, node, pod), 94);
+}
+
+// A topology object of a node with more than 8 NUMA nodes has their number. Source:
+// scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go; least_numa.go,
+// normalizeScore.
+TEST(Score, CountsMoreThanEightNumaNodes) {
+  const auto score = [](const std::string& machine, const std::string& cpus) {
+    KubeletConfig config;
+    config.topology_manager_policy = TopologyManagerPolicy::kBestEffort;
+    NodeInput input{{MakeMachine(machine), {}, {}}, {}, {}, {}, {}};
+    const Result<PlannedNode> node = PlannedNode::Make(std::move(input), config, 110, {});
+    EXPECT_TRUE(node.ok());
+    return ScoreFor(ScoreStrategy::kByLeastNumaNodes, *node,
+                    AppPod("p", {{"cpu", cpus}, {"memory", "1Mi"}}));
+  };
+  EXPECT_EQ(score("socket:1 numa:10 core:2", "2"), 100 - 10 + 5);
+  EXPECT_EQ(score("socket:1 numa:10 core:2", "5"), 100 - 30 + 5);
+  EXPECT_EQ(score("socket:1 numa:10 core:2", "20"), 0 + 5);
+  EXPECT_EQ(score("socket:1 numa:16 core:2", "32"), 100 - 16 * 6 + 3);
+  // Sizes that cannot fit are not compared; of 32 of 64 NUMA nodes there are too many sets.
+  EXPECT_EQ(score("socket:1 numa:64 core:1", "64"), 100 - 64 + 0);
+  EXPECT_EQ(score("socket:1 numa:64 core:1", "32"), 0);
+}
+
 TEST(Score, PrefersCloseNumaNodes) {
   const Machine machine =
       WithDistances(MakeMachine("socket:1 numa:4 core:2"),
@@ -126,18 +177,54 @@ PlannedNode KoordinatorNode(const std::string& machine, const std::string& reser
   return *PlannedNode::Make(std::move(input), config, 110, {});
 }
 
-// Four NUMA nodes beside a reserved one: one is used, one is asked for.
-TEST(Score, OfKoordinatorIsTheShareWithThePod) {
+// Four NUMA nodes beside a reserved one: one is used, one is asked for. As of kube-scheduler's
+// MostAllocated, pods of the shared pool count as well.
+TEST(Score, OfKoordinatorIsTheShareOfTheNodeWithThePod) {
   PlannedNode node = KoordinatorNode("socket:1 numa:5 core:2", "0-1", TopologyManagerPolicy::kNone);
-  PlannedPod used;
-  used.pod = AppPod("used", {{"cpu", "2"}, {"memory", "1Gi"}});
-  ASSERT_EQ(node.Place(used).outcome, Outcome::kFits);
-  const Pod pod = AppPod("p", {{"cpu", "2"}, {"memory", "1Gi"}});
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod), 50);
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, node, pod), 50);
+  const Quantity memory = node.allocatable().amounts.at("memory");
+  const std::string quarter = std::to_string(memory.Value() / 4);
+  Pod used = AppPod("used", {{"cpu", "2"}, {"memory", quarter}});
+  const Pod pod = AppPod("p", {{"cpu", "2"}, {"memory", quarter}});
+  PlannedNode shared_node = node;
+  PlannedPod planned;
+  planned.pod = used;
+  ASSERT_EQ(node.Place(planned).outcome, Outcome::kFits);
+  planned.pod.containers[0].resources.limits.clear();
+  ASSERT_EQ(shared_node.Place(planned).outcome, Outcome::kFits);
   Pod shared = pod;
   shared.containers[0].resources.limits.clear();
-  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, shared), 0);
+  for (const PlannedNode& with_used : {node, shared_node}) {
+    for (const Pod& asked : {pod, shared}) {
+      EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, with_used, asked), 50);
+      EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, with_used, asked), 50);
+    }
+  }
+  // 4 of 8 CPUs and 3/4 of the memory; the overhead is requested too.
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod,
+                     {{"memory", *Quantity::Parse(quarter)}}),
+            62);
+  Pod nothing = pod;
+  nothing.containers[0].resources = {};
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, node, nothing), 0);
+}
+
+// Source: koordinator pkg/scheduler/plugins/nodenumaresource/scoring_test.go, TestNUMANodeScore,
+// "... different requested and LSR": the exclusive CPUs of all NUMA nodes count.
+TEST(Score, OfKoordinatorCountsExclusiveCpusOfAllNumaNodes) {
+  PlannedNode node = KoordinatorNode("socket:1 numa:2 core:53 memory-gib=128", "0",
+                                     TopologyManagerPolicy::kSingleNumaNode);
+  PlannedPod used;
+  used.pod = AppPod("used", {{"cpu", "30"}, {"memory", "8Gi"}});
+  ASSERT_EQ(node.Place(used).outcome, Outcome::kFits);
+  // NUMA node 0 has 22 CPUs left. Of the 53 of NUMA node 1, 30 + 23 count; of its memory, 40 of
+  // 128.
+  Pod pod = AppPod("p", {{"cpu", "23"}, {"memory", "40Gi"}});
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod), (100 + 31) / 2);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, node, pod), (0 + 68) / 2);
+  // 30 + 40 are more than there are: MostAllocated caps them, LeastAllocated scores 0.
+  pod = AppPod("p", {{"cpu", "40"}, {"memory", "40Gi"}});
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod), (100 + 31) / 2);
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, node, pod), (0 + 68) / 2);
 }
 
 TEST(Score, OfKoordinatorIsThatOfTheAssignedNumaNodes) {
@@ -148,6 +235,10 @@ TEST(Score, OfKoordinatorIsThatOfTheAssignedNumaNodes) {
   EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod), 36);
   // 30 of 51, 88 of 128: (58 + 68) / 2.
   EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorLeastAllocated, node, pod), 63);
+  // Nothing of a NUMA node is assigned: 21 of 103 CPUs, 40 of almost 256 GiB of memory.
+  Pod shared = pod;
+  shared.containers[0].resources.limits.clear();
+  EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, shared), (20 + 15) / 2);
 }
 
 TEST(Score, HasANameForEachStrategy) {
