@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "alignd/base/json_depth.h"
+
 namespace alignd::library {
 namespace {
 
