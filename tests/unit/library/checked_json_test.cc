@@ -26,6 +26,15 @@ TEST(CheckedJson, HasLimits) {
   EXPECT_EQ(ErrorFor(std::string(900, '[')), "pod: has more than 100 levels");
 }
 
+TEST(CheckedJson, CountsOpenBrackets) {
+  EXPECT_EQ(JsonDepthOf(""), 0);
+  EXPECT_EQ(JsonDepthOf("1"), 0);
+  EXPECT_EQ(JsonDepthOf(R"({"a":[1,{"b":[]}],"c":{}})"), 4);
+  EXPECT_EQ(JsonDepthOf(R"(["[[[{\"[[","\\"])"), 1);
+  EXPECT_EQ(JsonDepthOf("]]][["), 0);
+  EXPECT_EQ(JsonDepthOf(std::string(1'000'000, '[')), 1'000'000);
+}
+
 TEST(CheckedJson, IsJsonWithoutDoubleKeys) {
   EXPECT_EQ(ErrorFor(""), "pod: is not JSON");
   EXPECT_EQ(ErrorFor("{} {}"), "pod: is not JSON");
