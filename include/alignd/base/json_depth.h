@@ -11,8 +11,8 @@ namespace alignd {
 // takes minutes.
 inline constexpr int kMaxJsonDepth = 100;
 
-// The most brackets that are open at a time; brackets in strings do not count. Of a text that is not
-// JSON, some number.
+// The most brackets that are open at a time; brackets in strings do not count. Of a text that is
+// not JSON, some number.
 constexpr int JsonDepthOf(std::string_view text) {
   int depth = 0;
   int most = 0;
