@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <memory>
@@ -69,6 +70,10 @@ Result<int> FitPods(const FitFlags& flags, std::ostream& out) {
   if (!replicas.ok()) return replicas.error();
   const Result<placement::FitOptions> options = OptionsOf(flags, replicas->fill);
   if (!options.ok()) return options.error();
+  if (std::ranges::count(flags.files, "-") > 0 && std::ranges::count(flags.fleet.nodes, "-") > 0) {
+    return Error{ErrorCode::kInvalidArgument, "-f - and --nodes -: both are standard input",
+                 "name a file for one of them"};
+  }
   const Result<placement::Manifests> manifests = ReadManifests(flags.files);
   if (!manifests.ok()) return manifests.error();
   const auto pods = placement::ExpandPods(*manifests, replicas->count);

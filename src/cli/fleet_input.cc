@@ -45,6 +45,10 @@ Error NoTopologyObjects(const std::string& file) {
                   "give the output of alignctl topology -o json, made on that node");
 }
 
+Error IsEmpty(const std::string& file) {
+  return BadFleet(file + ": is empty", "write it again, or remove it");
+}
+
 Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
                               const std::string& file, const std::string& config) {
   if (KindOf(json) == "NodeResourceTopology") return NoTopologyObjects(file);
@@ -52,6 +56,12 @@ Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
     return BadFleet(file + ": a Node object does not have the CPUs and NUMA nodes",
                     "put it into a directory of its node, beside the output of alignctl topology "
                     "-o json");
+  }
+  const std::string kind = KindOf(json);
+  if (!kind.empty() && !placement::IsFleetNode(json)) {
+    return BadFleet(file + ": a " + kind + " is no description of a node",
+                    "put it into a directory of its node, beside the output of alignctl topology "
+                    "-o json; a KubeletConfiguration for all nodes belongs to --config");
   }
   Result<FleetNode> node = FleetNode{};
   if (placement::IsFleetNode(json)) {
@@ -70,6 +80,8 @@ Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const st
   const Result<std::vector<std::string>> documents = ReadDocuments(file, origin);
   if (!documents.ok()) return documents.error();
   const std::string shown = file == kStream ? "standard input" : file;
+  // A node would be left out.
+  if (documents->empty()) return IsEmpty(shown);
   const std::string name = file == kStream ? "stdin" : fs::path(file).stem().string();
   size_t unnamed = 0;
   for (const std::string& json : *documents) {
@@ -175,6 +187,8 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
     const Result<std::vector<std::string>> documents =
         ReadDocuments(file, FileOrigin::kInDirectory);
     if (!documents.ok()) return documents.error();
+    // The pods that run would be left out.
+    if (documents->empty()) return IsEmpty(file);
     for (const std::string& json : *documents) {
       const Result<Done> added = AddPart(json, file, parts);
       if (!added.ok()) return added.error();
@@ -266,6 +280,9 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
   }
   const Result<std::string> config = ReadSharedConfig(sources.config);
   if (!config.ok()) return config.error();
+  if (std::ranges::count(sources.nodes, kStream) > 1) {
+    return BadFleet("--nodes -: standard input is named twice", "name it once");
+  }
   std::vector<FleetNode> nodes;
   for (const std::string& path : sources.nodes) {
     std::error_code ignored;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "alignd/base/json_depth.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/placement/node_input.h"
@@ -224,12 +225,21 @@ Result<Done> AddRunningPods(const std::vector<std::string>& files, placement::Pl
 Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrigin origin) {
   const Result<std::string> text = ReadText(file, origin);
   if (!text.ok()) return text.error();
-  if (IsObjectPerLine(*text)) return LinesOf(*text);
   std::vector<std::string> documents;
-  for (const std::string& document : DocumentsOf(*text)) {
-    Result<std::string> json = host::YamlToJson(document);
-    if (!json.ok()) return host::ContentError(json.error(), file);
-    if (*json != "null") documents.push_back(*std::move(json));
+  if (IsObjectPerLine(*text)) {
+    documents = LinesOf(*text);
+  } else {
+    for (const std::string& document : DocumentsOf(*text)) {
+      Result<std::string> json = host::YamlToJson(document);
+      if (!json.ok()) return host::ContentError(json.error(), file);
+      if (*json != "null") documents.push_back(*std::move(json));
+    }
+  }
+  for (const std::string& json : documents) {
+    if (JsonDepthOf(json) <= kMaxJsonDepth) continue;
+    return BadPlan((file == kStandardInput ? "standard input" : file) + ": has more than " +
+                       std::to_string(kMaxJsonDepth) + " levels",
+                   "nest less deeply");
   }
   return documents;
 }

@@ -2,7 +2,8 @@
  * JSON in UTF-8 that ends with a zero byte. docs/library.md describes them.
  *
  * All functions are thread-safe and keep nothing between calls. None of them throws, prints, reads
- * a file or uses the network. */
+ * a file or uses the network. Without an address for the result they do nothing and return
+ * ALIGND_ERROR; another argument that is NULL and must not be is an error like each other. */
 #ifndef ALIGND_H
 #define ALIGND_H
 

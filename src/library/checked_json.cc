@@ -1,35 +1,13 @@
 #include "library/checked_json.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "alignd/base/json_depth.h"
+
 namespace alignd::library {
-namespace {
-
-// Brackets in texts do not count.
-int DepthOf(std::string_view text) {
-  int depth = 0;
-  int most = 0;
-  bool is_text = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_text) {
-      if (c == '\\') ++i;
-      is_text = c != '"';
-      continue;
-    }
-    is_text = c == '"';
-    if (c == '[' || c == '{') most = std::max(most, ++depth);
-    if (c == ']' || c == '}') --depth;
-  }
-  return most;
-}
-
-}  // namespace
-
 Result<nlohmann::json> CheckedJson(std::string_view text, std::string_view name, size_t max_bytes) {
   const std::string place(name);
   if (text.size() > max_bytes) {
@@ -37,7 +15,7 @@ Result<nlohmann::json> CheckedJson(std::string_view text, std::string_view name,
                  place + ": has more than " + std::to_string(max_bytes) + " bytes",
                  "give less at once"};
   }
-  if (DepthOf(text) > kMaxJsonDepth) {
+  if (JsonDepthOf(text) > kMaxJsonDepth) {
     return Error{ErrorCode::kInvalidArgument,
                  place + ": has more than " + std::to_string(kMaxJsonDepth) + " levels",
                  "nest less deeply"};

@@ -8,11 +8,8 @@
 
 namespace alignd::library {
 
-// Real texts have about ten levels. Deeper ones could exhaust the caller's stack.
-inline constexpr int kMaxJsonDepth = 100;
-
 // The value of a whole JSON text, and that of no other text. `name` is the argument, for errors.
-// Errors: kInvalidArgument: longer than `max_bytes`, deeper than kMaxJsonDepth, not JSON, a key
+// Errors: kInvalidArgument: longer than `max_bytes`, deeper than alignd::kMaxJsonDepth, not JSON, a key
 // that an object has twice.
 Result<nlohmann::json> CheckedJson(std::string_view text, std::string_view name, size_t max_bytes);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -86,6 +87,8 @@ Truth TruthOf(const PlannedNode& node, const PlannedPod& pod, ScoreStrategy stra
         admission::Admit(node.node(), node.state(), pod.pod,
                          [](const auto& query) { return std::optional(query.must_include); });
     EXPECT_EQ(daemon.admitted(), truth.verdict.outcome == Outcome::kFits);
+    EXPECT_EQ(daemon.refusal, asked.admission->refusal);
+    EXPECT_EQ(daemon.assignments, asked.admission->assignments);
   }
   if (asked.outcome == Outcome::kFits) truth.score = Score(strategy, node, pod, asked);
   return truth;
@@ -155,6 +158,61 @@ TEST(FleetProperty, AnswersAsEachNodeAlone) {
   EXPECT_GT(refused[Stage::kValidation], 0);
   EXPECT_GT(refused[Stage::kScheduler], 0);
   EXPECT_GT(refused[Stage::kKubelet], 0);
+}
+
+// What `alignctl fit` and libalignd report is what the nodes answer one by one: which can take a
+// pod, what it is assigned on the best node, and whether it is refused or cannot be decided.
+TEST(FleetProperty, ReportsWhatTheNodesAnswer) {
+  Random random;
+  const int runs = Iterations(40);
+  std::map<std::string, int> seen;
+  for (int run = 0; run < runs; ++run) {
+    const std::vector<FleetNode> nodes = RandomFleet(random);
+    if (nodes.empty()) continue;
+    std::vector<PlannedPod> pods;
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = "pod" + std::to_string(i);
+      pods.push_back(RandomPlanned(name, nodes[0].input.description.machine, random));
+      pods.back().pod.name = pods.back().pod.uid = name;
+      pods.back().owner.clear();
+    }
+    FitOptions options;
+    options.strategy = random.OneOf(AllScoreStrategies());
+    const Result<FitResult> result = FitFleet(nodes, pods, options, ForEachInTurn);
+    ASSERT_TRUE(result.ok()) << result.error().Text();
+    ASSERT_EQ(result->report.entries.size(), pods.size());
+    std::vector<PlannedNode> alone;
+    for (const FleetNode& node : nodes) alone.push_back(*MakePlannedNode(node));
+    int64_t undecided_pods = 0;
+    for (size_t i = 0; i < pods.size(); ++i) {
+      const FitEntry& entry = result->report.entries[i];
+      std::vector<Fleet::Fitting> fitting;
+      std::vector<size_t> undecided;
+      for (size_t n = 0; n < nodes.size(); ++n) {
+        const Truth truth = TruthOf(alone[n], pods[i], options.strategy);
+        if (truth.verdict.outcome == Outcome::kFits) fitting.push_back({n, truth.score});
+        if (truth.verdict.outcome == Outcome::kUndecided) undecided.push_back(n);
+      }
+      std::ranges::stable_sort(fitting, std::greater(), &Fleet::Fitting::score);
+      ASSERT_EQ(entry.fitting, fitting) << "run " << run << " pod " << i;
+      ASSERT_EQ(entry.placed, fitting.empty() ? 0 : 1);
+      ASSERT_EQ(entry.undecided, fitting.empty() && !undecided.empty() ? 1 : 0);
+      ASSERT_EQ(entry.refused(), fitting.empty() && undecided.empty() ? 1 : 0);
+      undecided_pods += entry.undecided;
+      ++seen[entry.placed > 0 ? "placed" : entry.undecided > 0 ? "undecided" : "refused"];
+      if (fitting.empty()) {
+        for (const size_t n : undecided) alone[n].Place(pods[i]);
+        continue;
+      }
+      PlannedNode& best = alone[fitting.front().node];
+      ASSERT_EQ(entry.first, PlacementsOf(best, best.Ask(pods[i])));
+      best.Place(pods[i]);
+    }
+    EXPECT_EQ(result->report.undecided, undecided_pods);
+  }
+  EXPECT_GT(seen["placed"], 0);
+  EXPECT_GT(seen["undecided"], 0);
+  EXPECT_GT(seen["refused"], 0);
 }
 
 }  // namespace

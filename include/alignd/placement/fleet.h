@@ -111,7 +111,9 @@ class Fleet {
     std::map<StatePointer, Answer> answers;
     std::map<StatePointer, StatePointer> after;
     std::set<std::pair<int64_t, size_t>> fitting;  // minus the score, and the node
-    bool is_current = false;                       // `fitting` is that of the nodes as they are
+    // Nodes that cannot decide, ascending; nullopt: not looked for yet.
+    std::optional<std::vector<size_t>> undecided;
+    bool is_current = false;  // `fitting` and `undecided` are those of the nodes as they are
   };
 
   explicit Fleet(ScoreStrategy strategy, ForEach for_each)
@@ -120,6 +122,7 @@ class Fleet {
   Result<Done> AddNodes(const std::vector<FleetNode>& nodes, std::vector<LeftOut>* left_out);
   bool Knows(const PlannedPod& pod) const;
   Answer AnswerOf(const State& state, const PlannedPod& pod) const;
+  const std::vector<size_t>& UndecidedNodes(Shape& shape) const;
   // The shape of the pod, with the answers of all states.
   Shape& Asked(const PlannedPod& pod);
   StatePointer After(Shape& shape, const StatePointer& state, const PlannedPod& pod);

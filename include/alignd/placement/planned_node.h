@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "alignd/admission/admission.h"
@@ -84,6 +85,8 @@ class PlannedNode {
   std::vector<std::string> NotConsidered(const PlannedPod& pod) const;
   // What a user should know about the description of the node.
   const std::vector<std::string>& notes() const { return input_->notes; }
+  // Whether Place was called with a pod that cannot be decided: no other pod can be decided then.
+  bool has_undecided() const { return !undecided_.empty(); }
   // The UIDs and the names (NAMESPACE/NAME) of all pods of the node, as far as they are known.
   std::vector<std::string> KnownPods() const;
 
@@ -115,8 +118,9 @@ class PlannedNode {
   Allocatable allocatable_;
   std::shared_ptr<const NodeInput> input_;  // without the description
   RequestedResources requested_;
-  std::map<std::string, std::string> uids_;       // by namespace/name, of pods that are counted
-  std::map<std::string, std::string> undecided_;  // namespace/name by UID
+  std::map<std::string, std::string> uids_;  // by namespace/name, of pods that are counted
+  // UID and namespace/name, in the order of Place.
+  std::vector<std::pair<std::string, std::string>> undecided_;
 };
 
 }  // namespace alignd::placement

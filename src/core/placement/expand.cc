@@ -150,7 +150,7 @@ Result<std::vector<PlannedPod>> ExpandPods(const Manifests& manifests,
     const Result<Done> is_new = distinct.Add(workload);
     if (!is_new.ok()) return is_new.error();
     int64_t count = workload.one_per_node ? 1 : replicas.value_or(workload.replicas);
-    // Of what the API server refuses, also the number of replicas can be wrong: one pod tells why.
+    // Of what the API server refuses, also the number of replicas can be wrong: one pod shows why.
     if (!workload.pod.faults.empty()) count = std::max<int64_t>(count, 1);
     if (count > kMaxReplicas) {
       return Error{ErrorCode::kInvalidArgument,

@@ -129,6 +129,7 @@ Fleet::Shape& Fleet::Asked(const PlannedPod& pod) {
   }
   for_each_(missing.size(),
             [&](size_t i) { missing[i]->second = AnswerOf(*missing[i]->first, shape.pod); });
+  shape.undecided.reset();
   shape.fitting.clear();
   for (size_t node = 0; node < states_.size(); ++node) {
     const Answer& answer = shape.answers.at(states_[node]);
@@ -170,10 +171,18 @@ std::vector<AnswerGroup> Fleet::OtherNodes(const PlannedPod& pod) {
 
 bool Fleet::IsUndecided(const PlannedPod& pod) {
   if (Knows(pod)) return false;
-  const Shape& shape = Asked(pod);
-  return shape.fitting.empty() && std::ranges::any_of(states_, [&shape](const auto& state) {
-           return shape.answers.at(state).outcome == Outcome::kUndecided;
-         });
+  Shape& shape = Asked(pod);
+  return shape.fitting.empty() && !UndecidedNodes(shape).empty();
+}
+
+// Looked for once for all replicas that fit nowhere.
+const std::vector<size_t>& Fleet::UndecidedNodes(Shape& shape) const {
+  if (shape.undecided) return *shape.undecided;
+  std::vector<size_t>& undecided = shape.undecided.emplace();
+  for (size_t node = 0; node < size(); ++node) {
+    if (shape.answers.at(states_[node]).outcome == Outcome::kUndecided) undecided.push_back(node);
+  }
+  return undecided;
 }
 
 Fleet::StatePointer Fleet::After(Shape& shape, const StatePointer& state, const PlannedPod& pod) {
@@ -193,6 +202,7 @@ void Fleet::Move(size_t node, Shape& shape, const PlannedPod& pod) {
   states_[node] = After(shape, before, pod);
   for (const auto& other : shapes_) other->is_current = other->is_current && &*other == &shape;
   // The shape stays current, so that a replica costs one node and not all.
+  shape.undecided.reset();
   shape.fitting.erase({-shape.answers.at(before).score, node});
   const auto [answer, is_new] = shape.answers.try_emplace(states_[node]);
   if (is_new) answer->second = AnswerOf(*states_[node], shape.pod);
@@ -214,11 +224,11 @@ std::optional<size_t> Fleet::Place(const PlannedPod& pod) {
     known_pods_.insert(pod.pod.name_space + "/" + pod.pod.name);
     return best;
   }
-  std::vector<size_t> undecided;
-  for (size_t node = 0; node < size(); ++node) {
-    if (shape.answers.at(states_[node]).outcome == Outcome::kUndecided) undecided.push_back(node);
+  // A second undecided pod changes nothing: copies of each node would be made for each replica.
+  const std::vector<size_t> undecided = UndecidedNodes(shape);
+  for (const size_t node : undecided) {
+    if (!states_[node]->node.has_undecided()) Move(node, shape, pod);
   }
-  for (const size_t node : undecided) Move(node, shape, pod);
   return std::nullopt;
 }
 

@@ -14,6 +14,8 @@
 namespace alignd::placement {
 namespace {
 
+using UidAndName = std::pair<std::string, std::string>;
+
 std::string Joined(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
@@ -301,11 +303,13 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) {
     if (early->outcome == Outcome::kUndecided && !UndecidedItself(pod, requests).empty()) {
-      undecided_.try_emplace(pod.pod.uid, NameOf(pod.pod));
+      if (std::ranges::find(undecided_, pod.pod.uid, &UidAndName::first) == undecided_.end()) {
+        undecided_.emplace_back(pod.pod.uid, NameOf(pod.pod));
+      }
     }
     return *std::move(early);
   }
-  undecided_.erase(pod.pod.uid);
+  std::erase_if(undecided_, [&pod](const UidAndName& one) { return one.first == pod.pod.uid; });
   Verdict verdict = AskKubelet(pod);
   if (verdict.outcome == Outcome::kFits) Count(pod.pod, requests);
   return verdict;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/memory_state.h"
 #include "core/json/json_view.h"
@@ -28,8 +29,6 @@ std::string Shown(const Quantity& amount) {
   return amount > most ? "more than " + most.ToString() : amount.ToString();
 }
 
-uint64_t Sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
 Result<int64_t> ReadLimit(const View& top, std::string_view key, int64_t standard) {
   const Result<std::optional<View>> member = top.Find(key);
   if (!member.ok()) return member.error();
@@ -54,8 +53,9 @@ Result<Allocatable> AllocatableOf(const Machine& machine, const KubeletConfig& c
   uint64_t memory = 0;
   std::map<uint64_t, uint64_t> pages;  // bytes by size
   for (const NumaNode& node : machine.numa()) {
-    memory = Sum(memory, node.memory_bytes);
-    for (const auto& [size, count] : node.hugepages) pages[size] = Sum(pages[size], size * count);
+    memory = SaturatingSum(memory, node.memory_bytes);
+    for (const auto& [size, count] : node.hugepages)
+      pages[size] = SaturatingSum(pages[size], size * count);
   }
   const Result<CpuSet> reserved_cpus = cpumanager::ReservedSystemCpus(machine, config);
   if (!reserved_cpus.ok()) return reserved_cpus.error();

@@ -182,6 +182,15 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
   Put("object.yaml", "kind: Node\nstatus: {allocatable: {cpu: 1}}\n");
   Put("two.json", NodeText("core:2") + "\n" + NodeText("core:4") + "\n");
   Put("none/readme", "");
+  Put("blank/w.json", "\n");
+  Put("running/w1/node.json", NodeText("core:2"));
+  Put("running/w1/pods.yaml", "# none\n");
+  Put("misplaced/w1.json", NodeText("core:2"));
+  Put("misplaced/config.yaml", kFleetConfig);
+  const std::string deep =
+      "{\"a\":" + std::string(300'000, '[') + std::string(300'000, ']') + "}\n";
+  Put("deep.json", deep);
+  Put("deeper.json", "{}\n" + deep);
   Put("lonely/w1/config.yaml", kFleetConfig);
   Put("double/w1/a.json", NodeText("core:2"));
   Put("double/w1/b.json", NodeText("core:2"));
@@ -195,6 +204,13 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
            {{"--nodes", "@object.yaml"}, "a Node object does not have the CPUs"},
            {{"--nodes", "@two.json"}, "has several descriptions"},
            {{"--nodes", "@none"}, "has no node"},
+           {{"--nodes", "@blank"}, "blank/w.json: is empty"},
+           {{"--nodes", "@running"}, "running/w1/pods.yaml: is empty"},
+           {{"--nodes", "@misplaced"}, "config.yaml: a KubeletConfiguration is no description"},
+           {{"--nodes", "@deep.json"}, "deep.json: has more than 100 levels"},
+           {{"--nodes", "@deeper.json"}, "deeper.json: has more than 100 levels"},
+           {{"--nodes", "-", "-f", "-"}, "-f - and --nodes -: both are standard input"},
+           {{"--nodes", "-", "--nodes", "-"}, "--nodes -: standard input is named twice"},
            {{"--nodes", "@lonely"}, "no description of the node"},
            {{"--nodes", "@double"}, "a second description of the node"},
            {{"--nodes", "@absent"}, "absent"},
@@ -276,7 +292,7 @@ TEST_F(FitCommand, ReadsSysfsTrees) {
   EXPECT_EQ(printed.err.find("--root"), std::string::npos) << printed.err;
 }
 
-// Of a directory, they are errors: nobody may write to them.
+// Of a directory, they are errors: a FIFO can be without a writer for ever.
 TEST_F(FitCommand, DoesNotWaitForPipesInDirectories) {
   Put("fleet/a.json", NodeText("core:4"));
   const auto path = [this](const std::string& name) { return (tree_.root() / name).string(); };

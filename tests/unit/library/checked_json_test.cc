@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "alignd/base/json_depth.h"
+
 namespace alignd::library {
 namespace {
 
@@ -22,6 +24,15 @@ TEST(CheckedJson, HasLimits) {
   EXPECT_EQ(ErrorFor('[' + deep + std::string(kMaxJsonDepth + 1, ']')),
             "pod: has more than 100 levels");
   EXPECT_EQ(ErrorFor(std::string(900, '[')), "pod: has more than 100 levels");
+}
+
+TEST(CheckedJson, CountsOpenBrackets) {
+  EXPECT_EQ(JsonDepthOf(""), 0);
+  EXPECT_EQ(JsonDepthOf("1"), 0);
+  EXPECT_EQ(JsonDepthOf(R"({"a":[1,{"b":[]}],"c":{}})"), 4);
+  EXPECT_EQ(JsonDepthOf(R"(["[[[{\"[[","\\"])"), 1);
+  EXPECT_EQ(JsonDepthOf("]]][["), 0);
+  EXPECT_EQ(JsonDepthOf(std::string(1'000'000, '[')), 1'000'000);
 }
 
 TEST(CheckedJson, IsJsonWithoutDoubleKeys) {

@@ -101,7 +101,7 @@ TEST(Score, CountsTheOverheadOfAPodAsAWhole) {
   EXPECT_EQ(ScoreFor(ScoreStrategy::kByLeastNumaNodes, small, pod, overhead), 82);
 }
 
-// What is left of a CPU is not rounded. Source: scheduler-plugins
+// What remains of a CPU is not rounded. Source: scheduler-plugins
 // pkg/noderesourcetopology/numaresources.go, subtractFromNUMAs.
 TEST(Score, TakesFractionsOfCpusFromNumaNodes) {
   std::vector<Container> containers;
@@ -216,7 +216,7 @@ TEST(Score, OfKoordinatorCountsExclusiveCpusOfAllNumaNodes) {
   PlannedPod used;
   used.pod = AppPod("used", {{"cpu", "30"}, {"memory", "8Gi"}});
   ASSERT_EQ(node.Place(used).outcome, Outcome::kFits);
-  // NUMA node 0 has 22 CPUs left. Of the 53 of NUMA node 1, 30 + 23 count; of its memory, 40 of
+  // NUMA node 0 has 22 free CPUs. Of the 53 of NUMA node 1, 30 + 23 count; of its memory, 40 of
   // 128.
   Pod pod = AppPod("p", {{"cpu", "23"}, {"memory", "40Gi"}});
   EXPECT_EQ(ScoreFor(ScoreStrategy::kByKoordinatorMostAllocated, node, pod), (100 + 31) / 2);
