@@ -63,15 +63,15 @@ void AllocationManager::Release(const std::string& pod_uid,
                                 std::function<void(Result<Done>)> done) {
   queue_->AssertOnThisThread();
   ForgetWaiting(pod_uid);  // before the callers know
-  const std::string remedy = "create the pod's sandbox again";
-  const auto released_while = [&remedy](const std::string& pod, const std::string& what) {
-    return Error{ErrorCode::kUnavailable, "pod " + pod + " was released while " + what, remedy};
+  const auto error = [](const std::string& pod, const std::string& message) {
+    return Error{ErrorCode::kUnavailable, "pod " + pod + message, "create the pod's sandbox again"};
   };
-  held_.AnswerPod(pod_uid,
-                  [&](const Pod& pod) { return released_while(NameOrUid(pod), "it waited"); });
-  Cancel(pod_uid, released_while(NameInCalls(pod_uid), IsBeingAdmitted(pod_uid)
-                                                           ? "its devices were being allocated"
-                                                           : "it waited"));
+  const std::string waited = " was released while it waited";
+  held_.AnswerPod(pod_uid, [&](const Pod& pod) { return error(NameOrUid(pod), waited); });
+  const bool is_admitted = IsBeingAdmitted(pod_uid);
+  Cancel(pod_uid,
+         error(NameInCalls(pod_uid),
+               is_admitted ? " was released while its devices were being allocated" : waited));
   NodeState next = ledger_.state();
   admission::ReleasePod(pod_uid, next);
   notes_.Forget(pod_uid);
