@@ -9,8 +9,8 @@
 namespace alignd::library {
 
 // The value of a whole JSON text, and that of no other text. `name` is the argument, for errors.
-// Errors: kInvalidArgument: longer than `max_bytes`, deeper than alignd::kMaxJsonDepth, not JSON, a key
-// that an object has twice.
+// Errors: kInvalidArgument: longer than `max_bytes`, deeper than alignd::kMaxJsonDepth, not JSON, a
+// key that an object has twice.
 Result<nlohmann::json> CheckedJson(std::string_view text, std::string_view name, size_t max_bytes);
 
 }  // namespace alignd::library

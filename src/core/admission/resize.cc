@@ -89,8 +89,7 @@ class Growth {
     if (node_.topology.kind() != TopologyManagerPolicy::kBestAttainable) return false;
     const NodeState alone = WithoutOtherPods(state_, key_.pod_uid);
     const Growth growth(node_, alone, key_);
-    const TopologyHint best =
-        node_.topology.Merge(growth.Answers(held, count - own_.Count())).hint;
+    const TopologyHint best = node_.topology.Merge(growth.Answers(held, count - own_.Count())).hint;
     return !topologymanager::AlignsBetter(best, hint);
   }
 

@@ -79,9 +79,9 @@ class ChangeSearch {
     for (const TopologyManagerPolicy policy : WeakerPolicies(node_)) {
       const std::optional<Node> weaker = WithPolicy(node_, policy);
       if (!weaker || !FitsNow(*weaker, state_, pod_)) continue;
-      found_.changes.push_back({ChangeKind::kChangePolicy,
-                                "set topologyManagerPolicy " + std::string(ToString(policy)) +
-                                    ": the pod is then admitted without this alignment"});
+      found_.changes.push_back(
+          {ChangeKind::kChangePolicy, "set topologyManagerPolicy " + std::string(ToString(policy)) +
+                                          ": the pod is then admitted without this alignment"});
       return;
     }
   }

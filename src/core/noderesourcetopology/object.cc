@@ -61,8 +61,8 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
   return list.dump();
 }
 
-// Readers know the kubelet's policies. A node with best-attainable admits pods that it cannot align,
-// so that a reader must score it, and not filter by the alignment.
+// Readers know the kubelet's policies. A node with best-attainable admits pods that it cannot
+// align, so that a reader must score it, and not filter by the alignment.
 std::string_view PolicyForReaders(TopologyManagerPolicy policy) {
   return ToString(policy == TopologyManagerPolicy::kBestAttainable
                       ? TopologyManagerPolicy::kBestEffort
@@ -72,8 +72,9 @@ std::string_view PolicyForReaders(TopologyManagerPolicy policy) {
 OrderedJson Attributes(const admission::Node& node, const std::vector<MemoryGroup>& groups,
                        const std::optional<std::string>& fingerprint) {
   const KubeletConfig& config = node.config;
-  OrderedJson list = {Attribute(kPolicyAttribute, std::string(PolicyForReaders(node.topology.kind()))),
-                      Attribute(kScopeAttribute, std::string(ToString(node.topology.scope())))};
+  OrderedJson list = {
+      Attribute(kPolicyAttribute, std::string(PolicyForReaders(node.topology.kind()))),
+      Attribute(kScopeAttribute, std::string(ToString(node.topology.scope())))};
   if (node.machine.numa_count() > kDefaultMaxNumaNodes) {
     list.push_back(
         Attribute("topologyManagerMaxNUMANodes", std::to_string(node.machine.numa_count())));
