@@ -112,9 +112,9 @@ class RealNode : public ::testing::Test {
                      std::to_string(reserved_) + "\"\n"});
     alignd_ = std::make_unique<Process>(
         std::vector<std::string>{ALIGND_PROGRAM, "--config", tree_.root() / "config.yaml",
-                                 "--metrics-address", "off", "--on-refusal", "refuse", "--listen",
-                                 Socket(), "--runtime-endpoint", RuntimeSocket(), "--state-dir",
-                                 tree_.root() / "state"},
+                                 "--metrics-address", "off", "--on-refusal", on_refusal_,
+                                 "--listen", Socket(), "--runtime-endpoint", RuntimeSocket(),
+                                 "--state-dir", tree_.root() / "state"},
         tree_.root() / "alignd.log");
     ASSERT_TRUE(alignd_->WaitForLog("ready:")) << alignd_->Log();
     // The first call on a connection to the former process fails. A kubelet polls the list.
@@ -250,7 +250,15 @@ class RealNode : public ::testing::Test {
     return ParseCpus(ReadText(CgroupOf(pod, id) / "cpuset.cpus"));
   }
 
+  // A client of alignd, or of the runtime.
+  std::unique_ptr<Kubelet> MakeKubelet(const std::string& socket) const {
+    const auto channel = rpc::Dial(socket);
+    EXPECT_TRUE(channel.ok());
+    return std::make_unique<Kubelet>(*channel, KubeletSettings{cgroup_root_, {}, true});
+  }
+
   const FakeTree tree_;
+  std::string on_refusal_ = "refuse";
   CpuSet all_;
   int reserved_ = 0;
   std::unique_ptr<Kubelet> direct_;   // a client of containerd
@@ -264,12 +272,6 @@ class RealNode : public ::testing::Test {
     const Result<std::string> output = RunContainerdScript(ALIGND_SOURCE_DIR, action, dir);
     EXPECT_TRUE(output.ok()) << output.error().Text();
     return output.ok() ? *output : "";
-  }
-
-  std::unique_ptr<Kubelet> MakeKubelet(const std::string& socket) const {
-    const auto channel = rpc::Dial(socket);
-    EXPECT_TRUE(channel.ok());
-    return std::make_unique<Kubelet>(*channel, KubeletSettings{cgroup_root_, {}, true});
   }
 
   static bool IsUnified() { return std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers"); }
