@@ -150,7 +150,7 @@ Result<PreparedHandover> PlanMove(HandoverRun& run, std::vector<kubelet::Change>
 
 Result<PreparedHandover> PlanRest(const admission::Node& node, const allocation::StatePaths& paths,
                                   HandoverRun& run) {
-  run.plan = [&run, node, paths]() -> Result<MovePlan> {
+  run.plan = [node, paths]() -> Result<MovePlan> {
     MovePlan plan;
     for (allocation::FileProblem& problem : LoadFiles(node, paths, plan)) {
       plan.problems.push_back(std::move(problem.error));
