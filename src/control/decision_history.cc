@@ -153,7 +153,9 @@ void DecisionHistory::Follow(allocation::AllocationManager& allocation) {
 
 void DecisionHistory::Changed() {
   if (is_due_.exchange(true)) return;
-  queue_.PostAt(Clock::now() + pause_.load(), [this] { Write(); });
+  queue_.PostAt(Clock::now() + pause_.load(), [this] {
+    if (is_due_) Write();  // else Stop has written it
+  });
 }
 
 void DecisionHistory::Stop() {

@@ -162,6 +162,12 @@ std::string NodeFixture::DoPluginStep(const std::string& verb, const Json& step)
   const auto plugin = plugins_.find(resource);
   if (plugin == plugins_.end()) return "no such plugin";
   if (verb == "end-lists") {
+    // Before the devices are announced, none are allocatable either: the next check would pass.
+    const auto checkpoint = DaemonOptions().DevicePluginDir() / "kubelet_internal_checkpoint";
+    const auto is_announced = [&] {
+      return ReadText(checkpoint).find(resource) != std::string::npos;
+    };
+    if (!Eventually(is_announced)) return "the devices were not announced";
     plugin->second->EndLists();
     return "";
   }
