@@ -57,9 +57,10 @@ reservedMemory:
 - numaNode: 0
   limits: {memory: 100Mi}
 YAML
+  # A pod that does not fit is refused at once. By default, its call would wait for its deadline.
   alignd --config $node/config.yaml --listen "unix://$cri" --state-dir $state \
     --runtime-endpoint "unix://$node/containerd/containerd.sock" --runtime-timeout-ms 600000 \
-    "${@:2}" </dev/null >$node/alignd.log 2>&1 &
+    --on-refusal refuse "${@:2}" </dev/null >$node/alignd.log 2>&1 &
   alignd=$!
   await $node/alignd.log "ready:"
 }
