@@ -20,11 +20,24 @@ PlannedPod WithoutNames(PlannedPod pod) {
   return pod;
 }
 
-// Equal nodes have equal texts. Nodes with one text may differ.
+// Equal nodes have equal texts. Nodes with one text may differ, and are compared with each other:
+// so the text has what differs from node to node in a real fleet.
 std::string RoughKeyOf(const FleetNode& node) {
-  return MachineToNodeJson(node.input.description.machine) + node.config +
-         node.files.cpu_manager_state + node.files.memory_manager_state +
-         node.files.device_checkpoint;
+  std::string key = MachineToNodeJson(node.input.description.machine) + node.config +
+                    node.files.cpu_manager_state + node.files.memory_manager_state +
+                    node.files.device_checkpoint;
+  for (const auto& [resource, devices] : node.input.description.devices) {
+    key += "\n" + resource;
+    for (const auto& [id, device] : devices) key += " " + id;
+  }
+  if (node.input.object) {
+    key += "\n" + node.input.object->name;
+    for (const auto& [label, value] : node.input.object->labels) key += " " + label + "=" + value;
+  }
+  for (const PlannedPod& running : node.running) {
+    key += "\n" + running.pod.name_space + "/" + running.pod.name + " " + running.pod.uid;
+  }
+  return key;
 }
 
 bool IsAlike(const FleetNode& a, const FleetNode& b) {
