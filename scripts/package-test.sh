@@ -163,7 +163,7 @@ boot() {
   [ -f /sys/fs/cgroup/cgroup.controllers ] || mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
   hierarchies >"$work/hierarchies"
   while read -r type path options; do
-    options=$(tr , '\n' <<<"$options" | grep -Ev '^(rw|ro|nosuid|nodev|noexec|relatime)$' | paste -s -d ,)
+    options=$(tr , '\n' <<<"$options" | sed -E '/^(rw|ro|nosuid|nodev|noexec|relatime)$/d' | paste -s -d ,)
     mkdir -p ".$path"
     mount -t "$type" ${options:+-o "$options"} "$type" ".$path"
   done <"$work/hierarchies"
