@@ -121,7 +121,13 @@ std::string NodeFixture::DoPodStep(const std::string& verb, const Json& step) {
     return "no such container";
   }
   if (verb == "complete") return EndContainers(PodOf(step[verb]));
-  if (verb == "remove") return Remove(PodOf(step[verb]));
+  if (verb == "remove") {
+    const std::string uid = PodOf(step[verb]).manifest.pod.uid;
+    if (const std::string fault = Remove(PodOf(step[verb])); !fault.empty()) return fault;
+    // No other pod is assigned its CPUs before the release is on the disk.
+    const auto is_released = [&] { return State().find("\"" + uid + "\"") == std::string::npos; };
+    return Eventually(is_released) ? "" : "its CPUs are still assigned";
+  }
   if (verb == "remove-unseen") {
     const std::shared_ptr<grpc::Channel> ours =
         std::exchange(client_, *rpc::Dial(RuntimeEndpoint()));
