@@ -23,32 +23,37 @@ Error NoFile() {
 ConfigChanges::ConfigChanges(const Options& options, std::function<void()> wake)
     : options_(options), wake_(std::move(wake)) {}
 
+// Without a file, there are no changes.
 void ConfigChanges::Started() {
+  Result<std::string> text = TextOf({});
   const MutexLock lock(mutex_);
-  ReadApplied();
+  if (text.ok()) applied_ = *std::move(text);
 }
 
-// Without a file, there are no changes.
-void ConfigChanges::ReadApplied() {
-  if (options_.config.empty()) return;
-  Result<std::string> text = host::ReadFile(options_.config);
-  if (text.ok()) applied_ = *std::move(text);
+Result<std::string> ConfigChanges::TextOf(const control::v1::ChangeRequest& request) const {
+  if (!request.config().empty()) return request.config();
+  if (options_.config.empty()) return NoFile();
+  return host::ReadFile(options_.config);
+}
+
+Result<admission::Node> ConfigChanges::NodeOf(const Machine& machine, const std::string& text,
+                                              const control::v1::ChangeRequest& request) const {
+  const std::filesystem::path name =
+      request.config().empty() ? options_.config : "the new configuration";
+  Result<host::ConfigFile> file = host::ParseConfigText(text, name, request.fields());
+  if (!file.ok()) return file.error();
+  return MakeNode(options_, machine, std::move(file->config), name);
 }
 
 Result<admission::Node> ConfigChanges::NodeFor(const Machine& machine,
                                                const control::v1::ChangeRequest& request) const {
-  std::string text = request.config();
-  std::filesystem::path name = "the new configuration";
-  if (text.empty()) {
-    if (options_.config.empty()) return NoFile();
-    Result<std::string> read = host::ReadFile(options_.config);
-    if (!read.ok()) return read.error();
-    text = *std::move(read);
-    name = options_.config;
-  }
-  Result<host::ConfigFile> file = host::ParseConfigText(text, name, request.fields());
-  if (!file.ok()) return file.error();
-  return MakeNode(options_, machine, std::move(file->config), name);
+  const Result<std::string> text = TextOf(request);
+  return text.ok() ? NodeOf(machine, *text, request) : text.error();
+}
+
+Result<admission::Node> ConfigChanges::NodeFor(const Machine& machine,
+                                               const WantedChange& change) const {
+  return change.text.ok() ? NodeOf(machine, *change.text, change.request) : change.text.error();
 }
 
 Result<uint64_t> ConfigChanges::Apply(const control::v1::ChangeRequest& request) {
@@ -98,15 +103,19 @@ control::v1::GetChangeResponse ConfigChanges::Outcome(uint64_t change) {
 }
 
 WantedChange ConfigChanges::Take() {
-  const MutexLock lock(mutex_);
-  WantedChange change = std::exchange(waiting_, std::nullopt).value_or(WantedChange{});
-  change.applied = applied_;
+  WantedChange change;
+  {
+    const MutexLock lock(mutex_);
+    change = std::exchange(waiting_, std::nullopt).value_or(WantedChange{});
+    change.applied = applied_;
+  }
+  change.text = TextOf(change.request);
   return change;
 }
 
 void ConfigChanges::Ended(const WantedChange& change, const Result<Done>& result) {
   const MutexLock lock(mutex_);
-  if (result.ok()) ReadApplied();
+  if (result.ok() && change.text.ok()) applied_ = *change.text;
   if (change.number == 0) return;
   control::v1::GetChangeResponse& outcome = outcomes_[change.number];
   outcome.set_outcome(result.ok() ? "applied" : "failed");

@@ -22,6 +22,8 @@ struct WantedChange {
   control::v1::ChangeRequest request;  // without a configuration: that of the file
   uint64_t number = 0;                 // 0: by SIGHUP
   std::string applied;                 // the text of the configuration that applies now
+  // That of the wanted one. The file is read once: it may change while it is being applied.
+  Result<std::string> text = std::string();
 };
 
 // Thread-safe. Outlives the Daemon, which is replaced by a change.
@@ -32,6 +34,8 @@ class ConfigChanges final : public control::ConfigChanger {
 
   Result<admission::Node> NodeFor(const Machine& machine,
                                   const control::v1::ChangeRequest& request) const override;
+  // As the configuration was read by Take.
+  Result<admission::Node> NodeFor(const Machine& machine, const WantedChange& change) const;
   Result<uint64_t> Apply(const control::v1::ChangeRequest& request) override EXCLUDES(mutex_);
   control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
 
@@ -40,12 +44,16 @@ class ConfigChanges final : public control::ConfigChanger {
   void Started() EXCLUDES(mutex_);
 
   // The requested change that is to be carried out; without one, that of the file, as SIGHUP wants.
+  // Reads the file if the request has no configuration.
   // Call Ended before the next Take.
   WantedChange Take() EXCLUDES(mutex_);
   void Ended(const WantedChange& change, const Result<Done>& result) EXCLUDES(mutex_);
 
  private:
-  void ReadApplied() REQUIRES(mutex_);
+  // Errors: kInvalidArgument: there is no file; as host::ReadFile.
+  Result<std::string> TextOf(const control::v1::ChangeRequest& request) const;
+  Result<admission::Node> NodeOf(const Machine& machine, const std::string& text,
+                                 const control::v1::ChangeRequest& request) const;
 
   static constexpr size_t kMaxKeptOutcomes = 64;
 

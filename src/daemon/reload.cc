@@ -154,7 +154,7 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
                           ConfigChanges& changes, const WantedChange& change) {
   if (!daemon->HasAdopted()) return control::NotAdoptedYet();
   const Node before = daemon->node();
-  Result<Node> after = changes.NodeFor(before.machine, change.request);
+  Result<Node> after = changes.NodeFor(before.machine, change);
   if (!after.ok()) return after.error();
   if (after->config == before.config) {
     spdlog::info("no setting changes");

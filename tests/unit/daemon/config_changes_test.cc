@@ -1,0 +1,69 @@
+#include "daemon/config_changes.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "edge/fake_tree.h"
+
+namespace alignd::daemon {
+namespace {
+
+class ConfigChangesTest : public ::testing::Test {
+ protected:
+  ConfigChangesTest() {
+    options_.config = tree_.root() / "config.yaml";
+    Write("first");
+    changes_.Started();
+  }
+  void Write(const std::string& text) { tree_.Write({"config.yaml", text}); }
+
+  const testing::FakeTree tree_;
+  Options options_;
+  ConfigChanges changes_{options_, [] {}};
+};
+
+// An editor may be writing the file at any moment: what applies is what was read for the change.
+TEST_F(ConfigChangesTest, TheAppliedTextIsTheOneThatWasTaken) {
+  Write("second");
+  const WantedChange change = changes_.Take();
+  EXPECT_EQ(change.applied, "first");
+  ASSERT_TRUE(change.text.ok());
+  EXPECT_EQ(*change.text, "second");
+  Write("");
+  changes_.Ended(change, Done{});
+  EXPECT_EQ(changes_.Take().applied, "second");
+}
+
+TEST_F(ConfigChangesTest, ARefusedChangeAppliesNothing) {
+  Write("second");
+  const WantedChange change = changes_.Take();
+  changes_.Ended(change, Error{ErrorCode::kInvalidArgument, "refused", ""});
+  EXPECT_EQ(changes_.Take().applied, "first");
+}
+
+TEST_F(ConfigChangesTest, TheTextOfARequestIsTaken) {
+  control::v1::ChangeRequest request;
+  request.set_config("requested");
+  const Result<uint64_t> number = changes_.Apply(request);
+  ASSERT_TRUE(number.ok()) << number.error().Text();
+  const WantedChange change = changes_.Take();
+  EXPECT_EQ(change.number, *number);
+  ASSERT_TRUE(change.text.ok());
+  EXPECT_EQ(*change.text, "requested");
+  changes_.Ended(change, Done{});
+  EXPECT_EQ(changes_.Take().applied, "requested");
+}
+
+TEST_F(ConfigChangesTest, AFileThatCannotBeReadIsAnError) {
+  std::filesystem::remove(options_.config);
+  const WantedChange change = changes_.Take();
+  EXPECT_FALSE(change.text.ok());
+  const auto node = changes_.NodeFor(Machine(), change);
+  ASSERT_FALSE(node.ok());
+  EXPECT_EQ(node.error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace alignd::daemon
