@@ -61,9 +61,9 @@ struct Admission {
 // Decides about every container of the pod, or refuses the whole pod. A container keeps what it is
 // already assigned. CPUs and memory also align with the devices that DRA has allocated before
 // (ClaimedDevice), which is no part of the kubelet's decision. With topologyManagerPolicy
-// best-attainable, a hint that is not preferred takes one more decision, on the empty node. Pure
-// and deterministic. Source: kubelet pkg/kubelet/cm/topologymanager/scope_container.go,
-// scope_pod.go, scope_none.go.
+// best-attainable, a hint that is not preferred takes one more decision, on the empty node.
+// Pure and deterministic.
+// Source: kubelet pkg/kubelet/cm/topologymanager/scope_container.go, scope_pod.go, scope_none.go.
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const devicemanager::PreferredAllocationFn& preferred);
 
