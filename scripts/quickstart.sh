@@ -101,7 +101,7 @@ build() {
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   # An existing build directory keeps its configuration.
   if [ ! -f "$bin/build.ninja" ] && ! cmake -G Ninja -S . -B "$bin" "${launcher[@]}" \
-    -DALIGND_WERROR=OFF -DALIGND_TESTS=OFF -DALIGND_BENCH=OFF >"$work/cmake.log" 2>&1; then
+    -DALIGND_WERROR=OFF -DALIGND_DEBUG_INFO=OFF -DALIGND_TESTS=OFF -DALIGND_BENCH=OFF >"$work/cmake.log" 2>&1; then
     cat "$work/cmake.log"
     exit 1
   fi

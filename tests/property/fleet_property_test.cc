@@ -176,6 +176,10 @@ TEST(FleetProperty, ReportsWhatTheNodesAnswer) {
       pods.back().pod.name = pods.back().pod.uid = name;
       pods.back().owner.clear();
     }
+    if (run % 8 == 0) {  // not left to chance, which fails one run in 200
+      pods[0].faults.clear();
+      pods[0].undecided = {"claims"};
+    }
     FitOptions options;
     options.strategy = random.OneOf(AllScoreStrategies());
     const Result<FitResult> result = FitFleet(nodes, pods, options, ForEachInTurn);
