@@ -38,24 +38,6 @@ Result<std::unique_ptr<mirror::BindingTable>> LoadBindings(const std::filesystem
   return mirror::BindingTable::Absent(file, calls);
 }
 
-// Nothing is rebuilt with the feature gate: a mark does not say whether the CPUs of a container are
-// its own, or those that the containers of its pod share.
-OnBadState OnBad(const Options& options, const admission::Node& node) {
-  return PodLevelResourceManagersOn(node.config) ? OnBadState::kRefuse : options.on_bad_state;
-}
-
-// With the feature gate, --on-bad-state is no remedy.
-void NameRemedies(const admission::Node& node, std::vector<StartProblem>& problems) {
-  if (!PodLevelResourceManagersOn(node.config)) return;
-  for (StartProblem& problem : problems) {
-    if (problem.error.code != ErrorCode::kCorrupt) continue;
-    problem.error.remedy =
-        "restore " + problem.file.string() +
-        " from a copy, or drain this node and remove it: with the feature gate "
-        "PodLevelResourceManagers, nothing is rebuilt from the running containers";
-  }
-}
-
 bool IsLost(const std::filesystem::path& file, const allocation::StateFindings& findings) {
   return std::ranges::find(findings.missing, file) != findings.missing.end() ||
          std::ranges::find(findings.bad, file, &allocation::BadFile::file) != findings.bad.end();
@@ -66,7 +48,7 @@ bool IsLost(const std::filesystem::path& file, const allocation::StateFindings& 
 std::optional<SavedState> LoadState(const Options& options, const admission::Node& node,
                                     std::vector<StartProblem>& problems,
                                     allocation::StateFindings& findings, host::FileCalls& calls) {
-  const OnBadState on_bad = OnBad(options, node);
+  const OnBadState on_bad = options.on_bad_state;
   const std::filesystem::path& directory = options.state_dir;
   const allocation::StatePaths paths{directory, options.DevicePluginDir()};
   auto store = std::make_unique<allocation::CheckpointStore>(paths, calls);
@@ -92,7 +74,6 @@ std::optional<SavedState> LoadState(const Options& options, const admission::Nod
     const std::filesystem::path file = directory / allocation::kBootFileName;
     boot = Take(allocation::BootRecord::Load(file, *std::move(running), calls), file, problems);
   }
-  NameRemedies(node, problems);
   if (!boot) return std::nullopt;
   return SavedState{std::move(store), *std::move(state), *std::move(bindings), *std::move(boot),
                     *std::move(bypass)};

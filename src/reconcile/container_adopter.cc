@@ -82,7 +82,9 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
       }
       continue;
     }
-    if (!marked.runs && (mark->is_init || !adopts_ended)) continue;
+    // What a pod has as a whole stays with it when an init container has ended.
+    const bool is_over = mark->is_init && mark->whole.IsEmpty();
+    if (!marked.runs && (is_over || !adopts_ended)) continue;
     if (!admission::IsIncomplete(node_, snapshot->state, marked.key, *mark)) continue;
     questions_->pending.push_back({.container = {.id = marked.id,
                                                  .key = marked.key,

@@ -29,7 +29,7 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
             guard_.Look();
             if (after_listing_) after_listing_();
           },
-          [this] { events_.RuntimeLost(); }, WithAdopter(options.lister, node, adopter_)),
+          [this] { events_.RuntimeLost(); }, WithAdopter(options.lister, adopter_)),
       processes_(
           threads.io, node, allocation, cgroups, conditions, [this] { return guard_.Cgroups(); },
           options.processes),

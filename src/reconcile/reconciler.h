@@ -134,11 +134,9 @@ class Reconciler {
                             Conditions& conditions,
                             const std::optional<PodCpuGuard::Options>& options);
 
-  // Without it if pods have CPUs and memory as a whole: a mark does not say enough about these.
   static RuntimeLister::Options WithAdopter(RuntimeLister::Options options,
-                                            const admission::Node& node,
                                             ContainerAdopter& adopter) {
-    if (!PodLevelResourceManagersOn(node.config)) options.adopter = &adopter;
+    options.adopter = &adopter;
     return options;
   }
 

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/adoption.h"
 #include "alignd/admission/pod_level.h"
+#include "alignd/checkpoint/mark_annotation.h"
 #include "core/crowded_node.h"
 
 namespace alignd::admission {
@@ -248,6 +250,126 @@ TEST_F(PodLevelProperty, PodsAreDividedByTheRules) {
   }
   EXPECT_GT(admitted, runs / 4);
   EXPECT_GT(without_pool, 0);
+}
+
+// The containers of a pod that run: all of an ordinary pod, some of a pod with CPUs as a whole.
+std::vector<MarkedContainer> RunningContainers(const NodeState& state, Random& random) {
+  std::vector<MarkedContainer> running;
+  for (const std::string& uid : PodsIn(state)) {
+    std::set<std::string> names;
+    if (state.cpu.assignments.contains(uid)) {
+      for (const auto& [name, cpus] : state.cpu.assignments.at(uid)) names.insert(name);
+    }
+    if (state.memory.assignments.contains(uid)) {
+      for (const auto& [name, blocks] : state.memory.assignments.at(uid)) names.insert(name);
+    }
+    for (const auto& [key, resources] : state.devices.allocations) {
+      if (key.pod_uid == uid) names.insert(key.container);
+    }
+    const bool is_whole = state.cpu.pods.contains(uid);
+    size_t remaining = names.size();
+    for (const std::string& name : names) {
+      if (is_whole && --remaining > 0 && random.OnceIn(2)) continue;  // the last one stays at least
+      const ContainerKey key{uid, name};
+      const AssignmentMark mark = MarkOf(state, key, /*is_init=*/false);
+      if (mark.IsEmpty()) continue;
+      const std::string text = checkpoint::FormatMark(key, "id", mark);
+      MarkedContainer container{.id = uid + name,
+                                .key = key,
+                                .pod = "default/" + uid,
+                                .mark = checkpoint::ParseMark(key, "id", text).value()};
+      container.record = container.cgroup = mark.cpus;
+      if (is_whole && random.OnceIn(4)) container.cgroup = random.SomeOf(mark.whole.cpus);
+      running.push_back(std::move(container));
+    }
+  }
+  return running;
+}
+
+TEST_F(PodLevelProperty, AnyLostFilesAreRebuiltFromSomeContainersOfEachPod) {
+  Random random;
+  int rebuilt_pods = 0;
+  const int runs = Iterations(150);
+  for (int run = 0; run < runs; ++run) {
+    CrowdedNode crowded = MakeNode(TopologyManagerScope::kPod, random);
+    for (int step = 0; step < 8; ++step) {
+      if (random.OnceIn(3)) {
+        crowded.Step(step, random);
+        continue;
+      }
+      const Pod pod = PodOf(RandomPlan("whole" + std::to_string(step), random));
+      Admission admission = Admit(crowded.node, crowded.state, pod, devicemanager::NoPreference);
+      if (admission.admitted()) crowded.state = std::move(admission.next);
+    }
+    NodeState intact = crowded.state;
+    intact.cpu.reusable.clear();
+    const NodeState initial = NodeState::Initial(crowded.node);
+    NodeState damaged = intact;
+    const int lost = random.Number(1, 7);
+    if ((lost & 1) != 0) damaged.cpu = initial.cpu;
+    if ((lost & 2) != 0) damaged.memory = initial.memory;
+    if ((lost & 4) != 0) damaged.cpu.originals.clear();
+    const Adoption adoption = Adopt(crowded.node, damaged, {}, RunningContainers(intact, random));
+    ASSERT_TRUE(adoption.unknown.empty()) << adoption.unknown.front().text;
+    ASSERT_EQ(adoption.next.BrokenInvariants(crowded.node), std::vector<std::string>{});
+    ASSERT_TRUE(adoption.next.cpu == intact.cpu) << Describe(crowded.node.machine);
+    ASSERT_TRUE(adoption.next.memory.pods == intact.memory.pods);
+    ASSERT_TRUE(adoption.next.memory.assignments == intact.memory.assignments);
+    rebuilt_pods += static_cast<int>(intact.cpu.pods.size());
+  }
+  EXPECT_GT(rebuilt_pods, runs / 4);
+}
+
+// A container of one of a few pods, with a mark that is sound in itself.
+MarkedContainer RandomMarked(int number, const Machine& machine, Random& random) {
+  const std::string uid = "x" + std::to_string(random.Number(1, 4));
+  const ContainerKey key{uid, NameOf(static_cast<size_t>(random.Number(0, 2)))};
+  MarkedContainer marked{.id = std::to_string(number), .key = key, .pod = "", .mark = {}};
+  marked.runs = !random.OnceIn(4);
+  WholePodMark& whole = marked.mark.whole;
+  const CpuSet first{machine.cpus().First() + random.Number(0, 1)};
+  whole.cpus = (random.SomeOf(machine.cpus()) | first) & machine.cpus();
+  whole.memory = {{{machine.NumaId(0)}, "memory", uint64_t{1} << random.Number(20, 31)}};
+  for (size_t i = 0; i < 3; ++i) {
+    if (NameOf(i) != key.container && random.OnceIn(3)) continue;
+    whole.cpu_parts[NameOf(i)] = random.OnceIn(2) ? whole.cpus : whole.cpus.Lowest(1);
+    whole.memory_parts[NameOf(i)] = whole.memory;
+    if (random.OnceIn(2)) whole.own.insert(NameOf(i));
+  }
+  marked.mark.cpus = whole.cpu_parts[key.container];
+  marked.mark.memory = whole.memory;
+  if (random.OnceIn(4)) whole = {};
+  if (random.OnceIn(3)) marked.cgroup = random.SomeOf(machine.cpus());
+  return marked;
+}
+
+// Containers whose marks contradict each other, also within a pod: nothing is assigned twice.
+TEST_F(PodLevelProperty, ContradictionsBreakNothing) {
+  Random random;
+  const int runs = Iterations(200);
+  int adopted = 0;
+  for (int run = 0; run < runs; ++run) {
+    CrowdedNode crowded = MakeNode(TopologyManagerScope::kPod, random);
+    const Node& node = crowded.node;
+    std::vector<MarkedContainer> containers;
+    for (int i = random.Number(1, 8); i > 0; --i) {
+      containers.push_back(RandomMarked(i, node.machine, random));
+    }
+    const NodeState before = NodeState::Initial(node);
+    Adoption adoption = Adopt(node, before, {}, containers);
+    ASSERT_EQ(adoption.next.BrokenInvariants(node), std::vector<std::string>{});
+    adopted += static_cast<int>(adoption.next.cpu.pods.size());
+    std::reverse(containers.begin(), containers.end());
+    ASSERT_TRUE(Adopt(node, before, {}, containers).next == adoption.next);
+    NodeState state = std::move(adoption.next);
+    for (const std::string& uid : PodsIn(state)) {
+      ReleasePod(uid, state);
+      ASSERT_EQ(state.BrokenInvariants(node), std::vector<std::string>{});
+    }
+    ASSERT_TRUE(state.cpu == before.cpu);
+    ASSERT_TRUE(state.memory == before.memory);
+  }
+  EXPECT_GT(adopted, runs / 8);
 }
 
 TEST_F(PodLevelProperty, TheLastContainerReleasesThePod) {

@@ -2,7 +2,9 @@
 // that the assignment can be rebuilt without the state files.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,25 @@
 
 namespace alignd::admission {
 
+// A pod with more containers has marks without their parts: each container's mark has all of them,
+// and the listing of a runtime, at most 16 MiB, has all marks.
+inline constexpr size_t kMaxMarkedParts = 32;
+
+// What a pod is assigned as a whole (feature gate PodLevelResourceManagers), and how it is divided
+// among its containers. A value. That changes no more until the pod ends, so that the mark of one
+// container says it for all.
+struct WholePodMark {
+  CpuSet cpus;
+  std::map<std::string, CpuSet> cpu_parts;  // by container; empty: not known
+  std::set<std::string> own;                // the containers whose CPUs no other one has
+  std::vector<memorymanager::Block> memory;
+  std::map<std::string, std::vector<memorymanager::Block>> memory_parts;  // as cpu_parts
+
+  bool IsEmpty() const { return cpus.empty() && memory.empty(); }
+
+  friend bool operator==(const WholePodMark&, const WholePodMark&) = default;
+};
+
 // The assignment of one container when it was created. A value. A resize changes the CPUs later,
 // but not the mark: runtimes keep a container's annotations as they are.
 struct AssignmentMark {
@@ -21,9 +42,7 @@ struct AssignmentMark {
   CpuSet original;  // CpuState::originals of a container that was created again after a resize
   std::vector<memorymanager::Block> memory;
   std::map<std::string, devicemanager::DevicesPerNuma> devices;  // by resource
-  // What the pod is assigned as a whole; empty without the feature gate PodLevelResourceManagers.
-  CpuSet pod_cpus;
-  std::vector<memorymanager::Block> pod_memory;
+  WholePodMark whole = {};
   bool is_init = false;  // an init container, no sidecar: what it had is free when it has ended
 
   // The CPUs that a resize keeps.

@@ -49,14 +49,44 @@ CpuSet OfOtherPods(const CpuState& state, const std::string& pod_uid) {
   return cpus;
 }
 
+// Whether the mark says that the CPUs are a part of the pod's. Without the feature gate, what the
+// containers have counts as exclusive.
+bool IsPartOfPod(const Node& node, const MarkedContainer& container) {
+  return !container.mark.whole.cpus.empty() && PodLevelResourceManagersOn(node.config);
+}
+
+// Why a container cannot be assigned CPUs of a pod that has `whole`, or none as a whole; empty: it
+// can.
+std::string WhyNotInPod(const CpuState& state, const std::string& pod_uid, const CpuSet& whole) {
+  const auto known = state.pods.find(pod_uid);
+  const bool is_whole = known != state.pods.end();
+  if (is_whole ? known->second == whole : whole.empty() || !state.assignments.contains(pod_uid)) {
+    return "";
+  }
+  return "its mark says that its pod has " +
+         (whole.empty() ? "no CPUs" : "CPUs " + whole.ToString()) + " as a whole, and " +
+         (is_whole ? "CPUs " + known->second.ToString() + " are assigned to it as a whole"
+                   : "nothing is assigned to it as a whole");
+}
+
 Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adoption) {
   Claim claim{.container = &container, .cpus = {}, .whole = {}};
   const CpuState& state = adoption.next.cpu;
   if (container.mark.cpus.empty() || state.Find(container.key) != nullptr) return claim;
   const CpuSet assignable = node.cpu->Managed(node.machine) - node.cpu->reserved;
+  const bool is_part = IsPartOfPod(node, container);
+  const CpuSet whole = is_part ? container.mark.whole.cpus & assignable : CpuSet();
+  std::string why = WhyNotInPod(state, container.key.pod_uid, whole);
+  if (is_part && container.mark.whole.cpu_parts.empty()) {
+    why = "its mark does not say how the CPUs of its pod are divided: the pod has more than " +
+          std::to_string(kMaxMarkedParts) + " containers; it runs in the shared pool";
+  }
+  if (!why.empty()) {
+    if (container.runs) AddNote(container, std::move(why), adoption.unknown);
+    return claim;
+  }
   const FoundCpus found = FindCpus(container);
   const CpuSet cpus = found.cpus & assignable;
-  const CpuSet whole = container.mark.pod_cpus & assignable;
   if (!found.doubt.empty() && container.runs) AddNote(container, found.doubt, adoption.unknown);
   if (cpus != found.cpus && container.runs) {
     AddNote(container,
@@ -76,8 +106,7 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
     return claim;
   }
   claim.cpus = cpus;
-  // Without the feature gate, what the containers have counts as exclusive.
-  if (!whole.empty() && PodLevelResourceManagersOn(node.config)) claim.whole = cpus | whole;
+  claim.whole = whole;
   return claim;
 }
 
@@ -95,13 +124,23 @@ std::string Rivals(Claim& claim, std::vector<Claim>& claims) {
   return rivals;
 }
 
+// The parts of all containers, and which are their own. What the state has stays.
+void AssignParts(const WholePodMark& mark, const CpuSet& whole, const std::string& pod_uid,
+                 CpuState& state) {
+  state.pods[pod_uid] = whole;
+  for (const auto& [container, marked] : mark.cpu_parts) {
+    const CpuSet part = marked & whole;  // the others are offline, absent or reserved
+    if (!part.empty()) state.assignments[pod_uid].try_emplace(container, part);
+  }
+}
+
 void AssignClaim(const Claim& claim, CpuState& state) {
   const ContainerKey& key = claim.container->key;
   state.default_set -= claim.All();
-  state.assignments[key.pod_uid][key.container] = claim.cpus;
-  if (!claim.whole.empty() || state.pods.contains(key.pod_uid)) {
-    state.pods[key.pod_uid] |= claim.All();
+  if (!claim.whole.empty()) {
+    return AssignParts(claim.container->mark.whole, claim.whole, key.pod_uid, state);
   }
+  state.assignments[key.pod_uid][key.container] = claim.cpus;
 }
 
 // Where a container whose claim is contested may be, except the CPUs that are assigned: those are
@@ -113,8 +152,18 @@ CpuSet Withholdable(const Node& node, const Claim& claim, const CpuState& state)
          OfOtherPods(state, container.key.pod_uid) - state.HeldBy(container.key.pod_uid);
 }
 
+// In a pod with CPUs as a whole, each container with CPUs of its own has an entry.
+void AdoptOwnParts(const MarkedContainer& container, CpuState& state) {
+  const std::string& uid = container.key.pod_uid;
+  for (const std::string& name : container.mark.whole.own) {
+    const CpuSet* const assigned = state.Find({uid, name});
+    if (assigned != nullptr) state.originals[uid].try_emplace(name, *assigned);
+  }
+}
+
 // A container that was resized keeps the CPUs with which it was created.
 void AdoptOriginal(const MarkedContainer& container, CpuState& state) {
+  if (state.pods.contains(container.key.pod_uid)) return AdoptOwnParts(container, state);
   const CpuSet* const assigned = state.Find(container.key);
   const CpuSet& original = container.mark.Original();
   if (assigned == nullptr || original.empty() || original == *assigned) return;
@@ -135,6 +184,7 @@ FoundCpus FindCpus(const MarkedContainer& container) {
   const CpuSet& mark = container.mark.cpus;
   const CpuSet& record = container.record;
   const CpuSet& cgroup = container.cgroup;
+  if (!container.mark.whole.cpus.empty()) return {mark, ""};  // parts are neither resized nor moved
   const auto differs = [&](const CpuSet& cpus) { return !cpus.empty() && cpus != mark; };
   if (!differs(record) && !differs(cgroup)) return {mark, ""};
   const auto says = [](const char* what, const CpuSet& cpus) {
@@ -177,8 +227,16 @@ std::vector<CpuSet> AdoptCpus(const Node& node, const std::vector<MarkedContaine
   }
   CpuState& state = adoption.next.cpu;
   for (size_t i = 0; i < claims.size(); ++i) {
-    if (claims[i].cpus.empty() || claims[i].is_contested) continue;
-    AssignClaim(claims[i], state);
+    const Claim& claim = claims[i];
+    if (claim.cpus.empty() || claim.is_contested) continue;
+    // Marks of containers of one pod can contradict each other.
+    const MarkedContainer& container = *claim.container;
+    std::string why = WhyNotInPod(state, container.key.pod_uid, claim.whole);
+    if (!why.empty()) {
+      if (container.runs) AddNote(container, std::move(why), adoption.unknown);
+      continue;
+    }
+    AssignClaim(claim, state);
     given[i] = claims[i].cpus;
   }
   for (const Claim& claim : claims) {

@@ -36,23 +36,50 @@ std::string NodeList(const std::vector<memorymanager::Block>& blocks) {
   return text;
 }
 
+// The memory of a pod as a whole, and the parts of all its containers.
+Result<Done> AdoptWholePod(const std::string& pod_uid, const WholePodMark& mark,
+                           memorymanager::MemoryState& state) {
+  if (mark.memory_parts.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "its mark does not say how the memory of its pod is divided: the pod has more "
+                 "than " +
+                     std::to_string(kMaxMarkedParts) + " containers"};
+  }
+  memorymanager::MemoryState next = state;
+  Result<Done> adopted = memorymanager::AdoptPod(pod_uid, mark.memory, next);
+  for (const auto& [container, blocks] : mark.memory_parts) {
+    if (!adopted.ok()) return adopted;
+    adopted = memorymanager::AdoptContainer({pod_uid, container}, blocks, next);
+  }
+  if (adopted.ok()) state = std::move(next);
+  return adopted;
+}
+
 // Those that have ended last: the others really use their memory.
 void AdoptMemory(const Node& node, const std::vector<MarkedContainer>& containers,
                  Adoption& adoption, Texts& texts) {
   if (!node.memory) return;
+  const bool gate = PodLevelResourceManagersOn(node.config);
   memorymanager::MemoryState& state = adoption.next.memory;
+  const memorymanager::MemoryState before = state;
   for (const bool runs : {true, false}) {
     for (size_t i = 0; i < containers.size(); ++i) {
       const MarkedContainer& container = containers[i];
       const AssignmentMark& mark = container.mark;
       if (container.runs != runs || mark.memory.empty()) continue;
-      if (state.Find(container.key) != nullptr) continue;
-      Result<Done> adopted = Done{};
-      if (!mark.pod_memory.empty() && PodLevelResourceManagersOn(node.config) &&
-          !state.assignments.contains(container.key.pod_uid)) {
-        adopted = memorymanager::AdoptPod(container.key.pod_uid, mark.pod_memory, state);
+      const bool is_part = !mark.whole.memory.empty() && gate;
+      if (state.Find(container.key) != nullptr) {
+        // With another container of its pod.
+        if (is_part && runs && before.Find(container.key) == nullptr) {
+          AddToList("memory of NUMA nodes " + NodeList(mark.memory), texts[i]);
+        }
+        continue;
       }
-      if (adopted.ok()) adopted = memorymanager::AdoptContainer(container.key, mark.memory, state);
+      const std::string& uid = container.key.pod_uid;
+      const bool is_whole = is_part && !state.assignments.contains(uid);
+      const Result<Done> adopted =
+          is_whole ? AdoptWholePod(uid, mark.whole, state)
+                   : memorymanager::AdoptContainer(container.key, mark.memory, state);
       if (adopted.ok()) {
         AddToList("memory of NUMA nodes " + NodeList(mark.memory), texts[i]);
       } else if (runs) {
@@ -61,12 +88,6 @@ void AdoptMemory(const Node& node, const std::vector<MarkedContainer>& container
       }
     }
   }
-  // A pod whose containers do not fit into it has nothing as a whole.
-  std::vector<std::string> unused;
-  for (const auto& [uid, blocks] : state.pods) {
-    if (!state.assignments.contains(uid)) unused.push_back(uid);
-  }
-  for (const std::string& uid : unused) memorymanager::ReleasePod(uid, state);
 }
 
 std::set<DeviceName> NamesOf(const std::map<std::string, DevicesPerNuma>& devices,
@@ -166,6 +187,23 @@ void AdoptDevices(const std::vector<MarkedContainer>& containers, Adoption& adop
   }
 }
 
+// Of several containers with one name in one pod, as of a container that was created again, the one
+// that runs has the assignment. Sorted.
+void DropNamesakes(std::vector<MarkedContainer>& containers, Adoption& adoption) {
+  std::vector<MarkedContainer> kept;
+  for (MarkedContainer& container : containers) {
+    if (kept.empty() || kept.back().key != container.key) {
+      kept.push_back(std::move(container));
+    } else if (container.runs) {
+      adoption.unknown.push_back({container.id, container.key, container.pod,
+                                  "container " + kept.back().id +
+                                      " has its name and runs as well: the mark of that one is "
+                                      "believed"});
+    }
+  }
+  containers = std::move(kept);
+}
+
 }  // namespace
 
 bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& key,
@@ -176,6 +214,8 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
     // It was resized, and the file of its original CPUs is lost.
     const bool has_original = state.cpu.OriginalOf(key) != *cpus;
     if (!has_original && mark.Original() != *cpus && cpus->Contains(mark.Original())) return true;
+    const bool is_own = mark.whole.own.contains(key.container);
+    if (is_own && state.cpu.pods.contains(key.pod_uid) && !state.cpu.HasOwnCpus(key)) return true;
   }
   if (node.memory && !mark.memory.empty() && state.memory.Find(key) == nullptr) return true;
   return std::ranges::any_of(mark.devices, [&](const auto& entry) {
@@ -187,10 +227,11 @@ Adoption Adopt(const Node& node, NodeState state, const std::set<std::string>& a
                std::vector<MarkedContainer> containers) {
   // The same containers in any order have the same result.
   std::ranges::sort(containers, [](const MarkedContainer& a, const MarkedContainer& b) {
-    return std::tie(a.key, a.id) < std::tie(b.key, b.id);
+    return std::tie(a.key, b.runs, a.id) < std::tie(b.key, a.runs, b.id);
   });
   for (const std::string& uid : absent) ReleasePod(uid, state);
   Adoption adoption{.next = std::move(state), .adopted = {}, .unknown = {}};
+  DropNamesakes(containers, adoption);
   Texts texts(containers.size());
   const std::vector<CpuSet> cpus = AdoptCpus(node, containers, adoption);
   for (size_t i = 0; i < containers.size(); ++i) {

@@ -1,6 +1,36 @@
 #include "alignd/admission/assignment_mark.h"
 
+#include <map>
+#include <string>
+
 namespace alignd::admission {
+namespace {
+
+// Without parts if they are too many.
+template <typename State, typename Part>
+void AddParts(const State& state, const std::string& pod_uid, std::map<std::string, Part>& parts) {
+  const auto of_pod = state.assignments.find(pod_uid);
+  if (of_pod == state.assignments.end() || of_pod->second.size() > kMaxMarkedParts) return;
+  parts = of_pod->second;
+}
+
+WholePodMark WholeOf(const NodeState& state, const std::string& pod_uid) {
+  WholePodMark mark;
+  if (const auto whole = state.cpu.pods.find(pod_uid); whole != state.cpu.pods.end()) {
+    mark.cpus = whole->second;
+    AddParts(state.cpu, pod_uid, mark.cpu_parts);
+    for (const auto& [container, cpus] : mark.cpu_parts) {
+      if (state.cpu.HasOwnCpus({pod_uid, container})) mark.own.insert(container);
+    }
+  }
+  if (const auto whole = state.memory.pods.find(pod_uid); whole != state.memory.pods.end()) {
+    mark.memory = whole->second;
+    AddParts(state.memory, pod_uid, mark.memory_parts);
+  }
+  return mark;
+}
+
+}  // namespace
 
 AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key, bool is_init) {
   AssignmentMark mark;
@@ -18,12 +48,7 @@ AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key, bool is_i
       mark.devices[resource] = allocation.devices;
     }
   }
-  if (const auto whole = state.cpu.pods.find(key.pod_uid); whole != state.cpu.pods.end()) {
-    mark.pod_cpus = whole->second;
-  }
-  if (const auto whole = state.memory.pods.find(key.pod_uid); whole != state.memory.pods.end()) {
-    mark.pod_memory = whole->second;
-  }
+  mark.whole = WholeOf(state, key.pod_uid);
   return mark;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "alignd/checkpoint/documents.h"
@@ -34,7 +35,10 @@ struct MarkDocument {
   // resource -> NUMA node id, or -1 without topology -> ids
   GoMap<std::string, GoMap<int64_t, GoSlice<std::string>>> devices = {{}};
   std::string pod_cpus;
+  GoMap<std::string, std::string> cpu_parts = {{}};  // by container, as the next two
+  GoSlice<std::string> own = {{}};
   GoSlice<BlockDocument> pod_memory = {{}};
+  GoMap<std::string, GoSlice<BlockDocument>> memory_parts = {{}};
   uint64_t checksum = 0;
 
   template <typename Self, typename Visitor>
@@ -49,7 +53,10 @@ struct MarkDocument {
     visit({"memory", "Memory", "[]state.Block", true}, self.memory);
     visit({"devices", "Devices", "map[string]checkpoint.DevicesPerNUMA", true}, self.devices);
     visit({"podCPUs", "PodCPUs", "string", true}, self.pod_cpus);
+    visit({"cpuParts", "CPUParts", "map[string]string", true}, self.cpu_parts);
+    visit({"own", "Own", "[]string", true}, self.own);
     visit({"podMemory", "PodMemory", "[]state.Block", true}, self.pod_memory);
+    visit({"memoryParts", "MemoryParts", "map[string][]state.Block", true}, self.memory_parts);
     visit({"checksum", "Checksum", "checksum.Checksum"}, self.checksum);
   }
 };
@@ -118,19 +125,57 @@ Result<Done> ReadCpus(const std::string& list, CpuSet& cpus) {
   return Done{};
 }
 
+// What a null says: nothing.
+template <typename T>
+T Value(const std::optional<T>& value) {
+  return value.value_or(T());
+}
+
+// The parts are those of all containers of the pod, this one included.
+Result<Done> ReadWhole(const MarkDocument& document, AssignmentMark& mark) {
+  admission::WholePodMark& whole = mark.whole;
+  if (const Result<Done> read = ReadCpus(document.pod_cpus, whole.cpus); !read.ok()) return read;
+  for (const auto& [container, list] : Value(document.cpu_parts)) {
+    CpuSet& part = whole.cpu_parts[container];
+    if (const Result<Done> read = ReadCpus(list, part); !read.ok()) return read;
+    if (part.empty() || !whole.cpus.Contains(part)) {
+      return CorruptMark("the CPUs of container " + container + " are no part of its pod's");
+    }
+  }
+  for (const std::string& container : Value(document.own)) {
+    if (!whole.cpu_parts.contains(container)) {
+      return CorruptMark("no CPUs of container " + container + " are named as its own");
+    }
+    whole.own.insert(container);
+  }
+  Result<std::vector<Block>> memory = ToBlocks(document.pod_memory);
+  if (!memory.ok()) return memory.error();
+  whole.memory = *std::move(memory);
+  for (const auto& [container, blocks] : Value(document.memory_parts)) {
+    Result<std::vector<Block>> part = ToBlocks(blocks);
+    if (!part.ok()) return part.error();
+    whole.memory_parts[container] = *std::move(part);
+  }
+  const auto cpus = whole.cpu_parts.find(document.container);
+  const auto blocks = whole.memory_parts.find(document.container);
+  const bool is_same =
+      (whole.cpu_parts.empty() || (cpus != whole.cpu_parts.end() && cpus->second == mark.cpus)) &&
+      (whole.memory_parts.empty() ||
+       (blocks != whole.memory_parts.end() && blocks->second == mark.memory));
+  if (!is_same) return CorruptMark("its own assignment is not its part of the pod's");
+  return Done{};
+}
+
 Result<AssignmentMark> ToMark(const MarkDocument& document) {
   AssignmentMark mark;
-  for (const auto& [list, cpus] :
-       {std::pair(&document.cpus, &mark.cpus), std::pair(&document.original_cpus, &mark.original),
-        std::pair(&document.pod_cpus, &mark.pod_cpus)}) {
+  for (const auto& [list, cpus] : {std::pair(&document.cpus, &mark.cpus),
+                                   std::pair(&document.original_cpus, &mark.original)}) {
     if (const Result<Done> read = ReadCpus(*list, *cpus); !read.ok()) return read.error();
   }
-  for (const auto& [list, blocks] : {std::pair(&document.memory, &mark.memory),
-                                     std::pair(&document.pod_memory, &mark.pod_memory)}) {
-    Result<std::vector<Block>> read = ToBlocks(*list);
-    if (!read.ok()) return read.error();
-    *blocks = *std::move(read);
-  }
+  Result<std::vector<Block>> memory = ToBlocks(document.memory);
+  if (!memory.ok()) return memory.error();
+  mark.memory = *std::move(memory);
+  if (const Result<Done> read = ReadWhole(document, mark); !read.ok()) return read.error();
   if (const Result<Done> read = ReadDevices(document, mark); !read.ok()) return read.error();
   mark.is_init = document.role == kInit;
   if (mark.IsEmpty()) return CorruptMark("it has no assignment");
@@ -153,8 +198,16 @@ std::string FormatMark(const ContainerKey& key, std::string_view id, const Assig
     auto& entry = (*document.devices)[resource].emplace();
     for (const auto& [node, ids] : by_node) entry[node] = ids;
   }
-  document.pod_cpus = mark.pod_cpus.ToString();
-  document.pod_memory = ToDocuments(mark.pod_memory);
+  const admission::WholePodMark& whole = mark.whole;
+  document.pod_cpus = whole.cpus.ToString();
+  for (const auto& [container, cpus] : whole.cpu_parts) {
+    (*document.cpu_parts)[container] = cpus.ToString();
+  }
+  document.own->assign(whole.own.begin(), whole.own.end());
+  document.pod_memory = ToDocuments(whole.memory);
+  for (const auto& [container, blocks] : whole.memory_parts) {
+    (*document.memory_parts)[container] = ToDocuments(blocks);
+  }
   document.checksum = ChecksumOf(document);
   return GoJsonWriter::ToText(document);
 }

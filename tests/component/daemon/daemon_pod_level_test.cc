@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,25 @@ std::string PodScope() {
   return StaticConfig("topologyManagerPolicy: restricted\ntopologyManagerScope: pod\n") + kGate;
 }
 
-using DaemonPodLevel = PodLevelTest;
+class DaemonPodLevel : public PodLevelTest {
+ protected:
+  // They end, and a kubelet starts them again at the runtime, with these CPUs: without a mark.
+  void StartAtTheRuntime(KubeletPod& pod, const std::map<std::string, std::string>& cpus) {
+    const auto through_alignd = client_;
+    client_ = *rpc::Dial(RuntimeEndpoint());
+    ++pod.attempts;
+    for (const auto& [name, list] : cpus) {
+      EXPECT_TRUE(runtime_->EndContainer(pod.ids[name], 1));
+      v1::ContainerConfig config = ConfigOf(pod, name);
+      config.mutable_linux()->mutable_resources()->set_cpuset_cpus(list);
+      const auto created = Create(pod.sandbox, pod.sandbox_config, config);
+      ASSERT_TRUE(created.status.ok()) << created.status.error_message();
+      pod.ids[name] = created.response.container_id();
+      EXPECT_TRUE(StartContainer(pod.ids[name]).ok());
+    }
+    client_ = through_alignd;
+  }
+};
 
 // 4 CPUs as a whole: `app` has 2 of its own, the others share the rest.
 constexpr char kPod[] = R"({"apiVersion":"v1","kind":"Pod",
@@ -244,6 +264,7 @@ TEST_F(DaemonPodLevel, TakesOverTheStateOfAKubelet) {
   StopDaemon();
   std::filesystem::remove(StateDir() / "cpu_originals");  // the kubelet has no such file
   const std::string state = State();
+  StartAtTheRuntime(pod, {{"side", "3-4"}, {"app", "1-2"}, {"log", "3-4"}});
   StartDaemon(PodScope());
   // Until the pod's requests are seen, `app` counts as sharing its pod's CPUs.
   ASSERT_TRUE(Eventually([&] { return Resources("whole").cpu_ids_size() == 4; }));
@@ -260,6 +281,75 @@ TEST_F(DaemonPodLevel, TakesOverTheStateOfAKubelet) {
   for (const auto& container : now.containers()) {
     EXPECT_EQ(container.cpu_ids_size(), container.name() == "app" ? 2 : 0) << container.name();
   }
+}
+
+// Any of the state files is lost while the pod runs. The marks of its containers say what it has as
+// a whole, how that is divided, and which parts are whose own.
+TEST_F(DaemonPodLevel, IsRebuiltFromItsContainers) {
+  const std::string config = PodScope() +
+                             "memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 0\n"
+                             "  limits: {memory: 1Gi}\nkubeReserved: {memory: 924Mi}\n";
+  Start(config);
+  StartPodsApi();
+  KubeletPod pod = RunPod(kPod);
+  StartAll(pod, {"prepare", "side"});
+  EXPECT_TRUE(runtime_->EndContainer(pod.ids["prepare"], 0));
+  StartAll(pod, {"app", "log"});
+  const std::string cpus = State();
+  const std::string memory = MemoryState();
+  const std::string originals = ReadText(StateDir() / "cpu_originals");
+  ASSERT_NE(originals, "");
+  ASSERT_NE(memory.find("u1"), std::string::npos);
+  const std::vector<std::vector<std::string>> losses = {
+      {"cpu_manager_state"},
+      {"memory_manager_state"},
+      {"cpu_originals"},
+      {"cpu_manager_state", "memory_manager_state", "cpu_originals"}};
+  for (const bool damaged : {true, false}) {
+    for (const std::vector<std::string>& lost : losses) {
+      SCOPED_TRACE((damaged ? "damaged: " : "removed: ") + lost.front());
+      StopDaemon();
+      for (const std::string& file : lost) {
+        std::filesystem::remove(StateDir() / file);
+        if (damaged) std::ofstream(StateDir() / file) << "damage";
+      }
+      StartDaemon(config);
+      // The first decision waits until the containers are adopted.
+      const Running other = RunOne(PodConfig("other"), Pinned(2));
+      EXPECT_EQ(CpusOf(other.container), "5-6");
+      EXPECT_TRUE(RemoveSandbox(other.sandbox).ok());
+      EXPECT_TRUE(Eventually([&] { return State() == cpus; })) << State() << "\nnot " << cpus;
+      EXPECT_TRUE(Eventually([&] { return MemoryState() == memory; }))
+          << MemoryState() << "\nnot " << memory;
+      EXPECT_TRUE(Eventually([&] { return ReadText(StateDir() / "cpu_originals") == originals; }));
+      StartAgain(pod, {"log", "app"});
+      EXPECT_EQ(CpusIn(pod, "log"), "3-4");
+      EXPECT_EQ(QuotaIn(pod, "log"), 400'000);
+      EXPECT_EQ(CpusIn(pod, "app"), "1-2");
+      EXPECT_EQ(QuotaIn(pod, "app"), -1);
+      EXPECT_EQ(CpusIn(pod, "side"), "3-4");
+    }
+  }
+}
+
+// The pod's only container has ended when the file is lost; the kubelet starts it again.
+TEST_F(DaemonPodLevel, IsRebuiltFromAContainerThatHasEnded) {
+  Start(PodScope());
+  StartPodsApi();
+  KubeletPod pod = RunPod(kPod);
+  StartAll(pod, {"prepare"});
+  EXPECT_TRUE(runtime_->EndContainer(pod.ids["prepare"], 0));
+  const std::string cpus = State();
+  StopDaemon();
+  std::filesystem::remove(StateDir() / "cpu_manager_state");
+  StartDaemon(PodScope());
+  const Running other = RunOne(PodConfig("other"), Pinned(2));
+  EXPECT_EQ(CpusOf(other.container), "5-6");
+  StartAll(pod, {"side", "app", "log"});
+  EXPECT_EQ(CpusIn(pod, "app"), "1-2");
+  EXPECT_EQ(CpusIn(pod, "log"), "3-4");
+  EXPECT_TRUE(RemoveSandbox(other.sandbox).ok());
+  EXPECT_TRUE(Eventually([&] { return State() == cpus; })) << State();
 }
 
 // --- The quota of the pod's own cgroup. ---------------------------------------------------------

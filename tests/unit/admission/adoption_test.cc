@@ -349,7 +349,7 @@ class AdoptionOfWholePods : public AdoptionTest {
 TEST_F(AdoptionOfWholePods, GivesBackTheMemoryOfAPodWithoutContainers) {
   const Node node = WholePodNode();
   MarkedContainer container = Marked("a", {});
-  container.mark.pod_memory = {{{0}, "memory", uint64_t{1} << 29}};
+  container.mark.whole.memory = {{{0}, "memory", uint64_t{1} << 29}};
   container.mark.memory = {{{0}, "memory", uint64_t{1} << 30}};
   const Adoption adoption = Adopt(node, NodeState::Initial(node), {}, {container});
   EXPECT_EQ(adoption.next.memory, NodeState::Initial(node).memory);

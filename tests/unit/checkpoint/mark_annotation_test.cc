@@ -16,8 +16,11 @@ admission::AssignmentMark FullMark() {
   mark.original = {1};
   mark.memory = {{{0, 1}, "hugepages-2Mi", 4096}, {{0, 1}, "memory", 1 << 30}};
   mark.devices["a.com/gpu"] = {{-1, {"x"}}, {0, {"gpu0", "gpu1"}}};
-  mark.pod_cpus = {1, 2, 3, 4};
-  mark.pod_memory = {{{0, 1}, "memory", uint64_t{2} << 30}};
+  mark.whole.cpus = {1, 2, 3, 4};
+  mark.whole.cpu_parts = {{"app", {1, 2, 3}}, {"log", {4}}};
+  mark.whole.own = {"app"};
+  mark.whole.memory = {{{0, 1}, "memory", uint64_t{2} << 30}};
+  mark.whole.memory_parts = {{"app", mark.memory}, {"log", {{{0, 1}, "memory", 1 << 30}}}};
   mark.is_init = true;
   return mark;
 }
@@ -78,6 +81,53 @@ TEST(MarkAnnotationTest, RefusesAnotherVersionByItsNumber) {
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(read.error().message, "its version is 2, and this alignd reads 1 only");
+}
+
+// What the mark says of the pod as a whole must be what it says of the container.
+TEST(MarkAnnotationTest, RefusesPartsThatContradictThePodOrTheContainer) {
+  const auto error_of = [](const admission::AssignmentMark& mark) {
+    const auto read = ParseMark(kMarkedKey, kMarkedId, FormatMark(kMarkedKey, kMarkedId, mark));
+    return read.ok() ? "" : read.error().message;
+  };
+  EXPECT_EQ(error_of(FullMark()), "");
+  admission::AssignmentMark outside = FullMark();
+  outside.whole.cpu_parts["log"] = {5};
+  EXPECT_EQ(error_of(outside), "the CPUs of container log are no part of its pod's");
+  admission::AssignmentMark none = FullMark();
+  none.whole.cpu_parts["log"] = {};
+  EXPECT_EQ(error_of(none), "the CPUs of container log are no part of its pod's");
+  admission::AssignmentMark other = FullMark();
+  other.whole.cpu_parts["app"] = {1, 2};
+  EXPECT_EQ(error_of(other), "its own assignment is not its part of the pod's");
+  admission::AssignmentMark memory = FullMark();
+  memory.whole.memory_parts.erase("app");
+  EXPECT_EQ(error_of(memory), "its own assignment is not its part of the pod's");
+  admission::AssignmentMark own = FullMark();
+  own.whole.own = {"other"};
+  EXPECT_EQ(error_of(own), "no CPUs of container other are named as its own");
+  // Without parts: of a pod with too many containers.
+  admission::AssignmentMark many = FullMark();
+  many.whole.cpu_parts.clear();
+  many.whole.memory_parts.clear();
+  many.whole.own.clear();
+  EXPECT_EQ(error_of(many), "");
+}
+
+TEST(MarkAnnotationTest, ReadsNullsAsNothing) {
+  for (const char* const field : {"cpuParts", "own", "memoryParts", "podMemory", "memory"}) {
+    const std::string text =
+        R"({"version":1,"podUID":"uid","container":"app","id":"0123456789abcdef","role":"",)"
+        R"("cpus":"1-3","originalCPUs":"","podCPUs":"",")" +
+        std::string(field) + R"(":null,"checksum":3714638379})";
+    admission::AssignmentMark mark;
+    mark.cpus = {1, 2, 3};
+    const auto read = ParseMark(kMarkedKey, kMarkedId, text);
+    if (read.ok()) {
+      EXPECT_EQ(*read, mark) << text;
+    } else {
+      EXPECT_EQ(read.error().code, ErrorCode::kCorrupt) << text;
+    }
+  }
 }
 
 TEST(MarkAnnotationTest, RefusesAMarkThatSaysNothing) {
