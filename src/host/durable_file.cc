@@ -75,6 +75,24 @@ Result<Done> WriteAll(int fd, std::string_view text, const fs::path& path, FileC
   return Done{};
 }
 
+// Gives the open file to `ids`, unless it has that owner: alignd's unit lacks the right to give
+// files away.
+Result<Done> GiveTo(int fd, const std::pair<uid_t, gid_t>& ids, const fs::path& path,
+                    FileCalls& calls) {
+  struct stat status {};
+  if (fstat(fd, &status) == 0 && status.st_uid == ids.first && status.st_gid == ids.second) {
+    return Done{};
+  }
+  if (calls.Fchown(fd, ids.first, ids.second) == 0) return Done{};
+  if (errno != EPERM) return ErrnoError("change the owner of", path);
+  return Error{
+      ErrorCode::kIo,
+      "write " + path.string() + ": its owner is user " + std::to_string(ids.first) + ", group " +
+          std::to_string(ids.second) + ", and this process may not give a file to them",
+      "give the file that it replaces to root: chown root:root; or, for alignd's unit, allow "
+      "this in a drop-in: CapabilityBoundingSet=CAP_CHOWN and SystemCallFilter=@chown"};
+}
+
 // The text is on the disk when this returns without an error.
 Result<Done> WriteSynced(const fs::path& path, std::string_view text, const FileOwner& owner,
                          FileCalls& calls) {
@@ -83,9 +101,7 @@ Result<Done> WriteSynced(const fs::path& path, std::string_view text, const File
   });
   if (fd < 0) return ErrnoError("create", path);
   Result<Done> result = WriteAll(fd, text, path, calls);
-  if (owner.ids && result.ok() && calls.Fchown(fd, owner.ids->first, owner.ids->second) != 0) {
-    result = ErrnoError("change the owner of", path);
-  }
+  if (owner.ids && result.ok()) result = GiveTo(fd, *owner.ids, path, calls);
   if (owner.mode != FileOwner().mode && result.ok() && calls.Fchmod(fd, owner.mode) != 0) {
     result = ErrnoError("change the mode of", path);
   }

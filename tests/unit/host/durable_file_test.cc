@@ -5,7 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "edge/fake_tree.h"
 #include "edge/faulty_file.h"
@@ -43,6 +47,34 @@ TEST(ReplaceFile, LeavesNothingElseBehind) {
   ASSERT_TRUE(ReplaceFile(tree.root() / "state", kNew).ok());
   EXPECT_EQ(ReadFile(tree.root() / "state").value(), kNew);
   EXPECT_EQ(ListDirectory(tree.root()).value(), std::vector<std::string>{"state"});
+}
+
+// A process without the right to give files away, such as alignd under its unit.
+class NoGiving final : public FileCalls {
+ public:
+  int Fchown(int, uid_t, gid_t) override {
+    errno = EPERM;
+    return -1;
+  }
+};
+
+TEST(ReplaceFile, KeepsItsOwnFilesWithoutTheRightToGiveThemAway) {
+  const FakeTree tree{{"config", kOld}};
+  const std::filesystem::path path = tree.root() / "config";
+  struct stat status;
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  NoGiving calls;
+  const FileOwner own{.mode = 0640, .ids = std::pair(status.st_uid, status.st_gid)};
+  ASSERT_TRUE(ReplaceFile(path, kNew, own, calls).ok());
+  EXPECT_EQ(ReadFile(path).value(), kNew);
+  const FileOwner other{.mode = 0640, .ids = std::pair(status.st_uid + 1, status.st_gid)};
+  const Result<Done> refused = ReplaceFile(path, kOld, other, calls);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("its owner is user " + std::to_string(status.st_uid + 1)),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(ReadFile(path).value(), kNew);
+  EXPECT_EQ(ListDirectory(tree.root()).value(), std::vector<std::string>{"config"});
 }
 
 TEST(ReplaceFile, WritesAnEmptyText) {
