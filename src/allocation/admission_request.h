@@ -50,6 +50,8 @@ struct AdmissionRequest {
   // How long the answer may wait for a device plugin that has not registered yet; nullopt: not at
   // all.
   std::optional<std::chrono::steady_clock::time_point> wait_until = {};
+  // The caller releases the pod after a refusal: its place in the queue ends with the answer.
+  bool releases_when_refused = false;
   // What the caller keeps in memory while it waits: the size of its message, in bytes.
   size_t message_bytes = 0;
   // Set when the caller cancels the call, or its connection ends; null: never.

@@ -41,7 +41,7 @@ std::string DescribeOutcome(const PodDecision& decision) {
     return (decision.waits ? "waits, " : "refused, ") + decision.refusal->reason + ": " +
            decision.refusal->message;
   }
-  if (decision.error) return "failed: " + decision.error->Text();
+  if (decision.error) return (decision.waits ? "waits: " : "failed: ") + decision.error->Text();
   std::string text = "admitted";
   for (const auto& [container, assignment] : decision.assignments) {
     text += (text == "admitted" ? ", assigned " : "; ") + container + ": " + Describe(assignment);
@@ -169,13 +169,13 @@ void LogDecision(const PodDecision& decision) {
     fields.emplace_back("CONTAINER", decision.containers[0].container);
   }
   if (decision.refusal) fields.emplace_back("REASON", decision.refusal->reason);
-  host::LogEvent(decision.error     ? host::kLogPodFailed
-                 : decision.refusal ? host::kLogPodRefused
-                                    : host::kLogPodAdmitted,
+  host::LogEvent(decision.error && !decision.waits ? host::kLogPodFailed
+                 : is_bad                          ? host::kLogPodRefused
+                                                   : host::kLogPodAdmitted,
                  !is_news                    ? spdlog::level::debug
+                 : decision.waits || !is_bad ? spdlog::level::info
                  : decision.error            ? spdlog::level::err
-                 : is_bad && !decision.waits ? spdlog::level::warn
-                                             : spdlog::level::info,
+                                             : spdlog::level::warn,
                  fields, Describe(decision));
 }
 

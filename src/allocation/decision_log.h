@@ -47,7 +47,7 @@ struct PodDecision {
   std::string available;  // of a refused pod: what was free (DescribeAvailable)
   // False: a refusal without explanation, and without `available`.
   bool is_explained = true;
-  bool waits = false;          // it was refused and has a place in the WaitQueue
+  bool waits = false;          // it has a place in the WaitQueue, or is held for a plugin
   bool is_waiting_on = false;  // and had one before: that is no news
   uint64_t times = 1;          // how often in a row the pod got the same answer
 };

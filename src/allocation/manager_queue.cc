@@ -55,7 +55,7 @@ std::string Describe(WaitEnd end) {
     case WaitEnd::kTimeout:
       return "its time is over (--on-refusal)";
     case WaitEnd::kPodGone:
-      return "its sandbox was removed";
+      return "its sandbox was removed, or the runtime has none for it";
     case WaitEnd::kCannotFit:
       return "also the empty node would refuse it";
     case WaitEnd::kOtherReason:
@@ -173,8 +173,9 @@ void AllocationManager::Wait(const std::shared_ptr<Operation>& operation, const 
   operation->waiting = std::move(answered);
   NoteWait(*operation, refusal);
   PublishWaiting();
-  Finish(*operation,
-         Refusal{refusal.reason, refusal.message + DescribePlace(*waiting_, request.pod.uid, now)});
+  const std::string place =
+      DescribePlace(*waiting_, request.pod.uid, now, !request.releases_when_refused);
+  Finish(*operation, Refusal{refusal.reason, refusal.message + place});
   ScheduleCheck();
   ScheduleExpiry();
   TryWaitingSoon();

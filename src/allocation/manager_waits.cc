@@ -122,6 +122,7 @@ void AllocationManager::Respond(Caller caller, EarlyAnswer answer) {
     is_held = held.ok();
     if (!is_held) outcome = held.error();
   }
+  about.waits = is_held;
   decisions_.AddUndecided(std::move(about), outcome);
   if (wait != nullptr) NoteCall(request);
   if (is_held) return ScheduleCheck();

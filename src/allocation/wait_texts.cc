@@ -40,7 +40,8 @@ Refusal WaitsBehind(const WaitingPod& pod, const WaitQueue::Place& first) {
               " has started, or delete it; a pod with a higher priority is served before it"};
 }
 
-std::string DescribePlace(const WaitQueue& queue, const std::string& uid, WaitQueue::Time now) {
+std::string DescribePlace(const WaitQueue& queue, const std::string& uid, WaitQueue::Time now,
+                          bool is_kept) {
   const size_t position = queue.PositionOf(uid);
   if (position == 0) return "";
   const std::vector<WaitQueue::SharedPlace> places = queue.Places();
@@ -59,6 +60,7 @@ std::string DescribePlace(const WaitQueue& queue, const std::string& uid, WaitQu
             WaitText(queue.limits().part_reserves) +
             " only: if two such pods wait for each other, delete one";
   }
+  if (!is_kept) return text + ". The place ends with this answer";
   return text + ". The place is kept for " + WaitText(queue.limits().kept) + " after this answer";
 }
 

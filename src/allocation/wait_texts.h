@@ -19,8 +19,10 @@ std::string WaitText(std::chrono::milliseconds duration);
 Refusal WaitsBehind(const WaitingPod& pod, const WaitQueue::Place& first);
 
 // Text to append to the refusal of a pod with a place: its position, since when it waits, which
-// pods are before it, and how long the place is kept. Empty: it has none.
-std::string DescribePlace(const WaitQueue& queue, const std::string& uid, WaitQueue::Time now);
+// pods are before it, and how long the place is kept (`is_kept`; else until this answer). Empty: it
+// has none.
+std::string DescribePlace(const WaitQueue& queue, const std::string& uid, WaitQueue::Time now,
+                          bool is_kept);
 
 // Text to append to the refusal of a pod that gets no place because there are too many.
 std::string DescribeFull(const WaitQueue& queue);

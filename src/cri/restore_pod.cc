@@ -100,6 +100,7 @@ class RestorePod final : public WaitingCall {
               .wanted = Name(),
               .kubelet_allocated = std::move(kubelet_allocated),
               .wait_until = AnswerBy(deadline()),
+              .releases_when_refused = true,
               .message_bytes = message_bytes_,
               .cancelled = cancelled()},
              Next(&RestorePod::Inject, std::move(decide)));

@@ -38,9 +38,14 @@ std::optional<std::string> TakeFramed(std::string_view& rest) {
 }  // namespace
 
 Result<Done> ReplaceKeepingOwner(const fs::path& path, const std::string& text) {
+  return ReplaceWithOwnerOf(path, path, text);
+}
+
+Result<Done> ReplaceWithOwnerOf(const fs::path& model, const fs::path& path,
+                                const std::string& text) {
   host::FileOwner owner;
   struct stat status {};
-  if (stat(path.c_str(), &status) == 0) {
+  if (stat(model.c_str(), &status) == 0) {
     owner.mode = status.st_mode & 07777U;
     owner.ids = std::pair(status.st_uid, status.st_gid);
   }
@@ -120,6 +125,9 @@ Result<Done> ChangeUndo::Commit() const { return host::RemoveFile(record_); }
 
 Result<Done> ChangeUndo::Restore() const {
   for (const File& file : files_) {
+    // A file that cannot be written was not changed either.
+    const Result<std::string> now = host::ReadFile(file.path);
+    if (file.text && now.ok() && *now == *file.text) continue;
     const Result<Done> restored =
         file.text ? ReplaceKeepingOwner(file.path, *file.text) : host::RemoveFile(file.path);
     if (!restored.ok()) return restored;

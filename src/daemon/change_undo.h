@@ -59,7 +59,11 @@ class ChangeUndo {
   std::vector<File> files_;
 };
 
-// Replaces the file, which keeps its mode and owner. Errors: kIo.
+// Replaces the file, which keeps its mode and owner. Errors: as host::ReplaceFile with an owner.
 Result<Done> ReplaceKeepingOwner(const std::filesystem::path& path, const std::string& text);
+
+// The same, with mode and owner of `model`.
+Result<Done> ReplaceWithOwnerOf(const std::filesystem::path& model,
+                                const std::filesystem::path& path, const std::string& text);
 
 }  // namespace alignd::daemon

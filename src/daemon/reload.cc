@@ -112,13 +112,18 @@ std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node
   return std::nullopt;
 }
 
-// The former file is kept as `.previous`. It also shows that the directory can be written.
+// The former file is kept as `.previous`. It also shows that a file with this owner can be written
+// in the directory.
 Result<Done> KeepPrevious(const Options& options, const WantedChange& change) {
   if (change.request.config().empty()) return Done{};
   const Result<std::string> text = host::ReadFile(options.config);
   if (!text.ok()) return text.error();
-  Result<Done> kept = ReplaceKeepingOwner(options.config.string() + ".previous", *text);
+  Result<Done> kept =
+      ReplaceWithOwnerOf(options.config, options.config.string() + ".previous", *text);
   if (kept.ok()) return kept;
+  if (kept.error().code == ErrorCode::kInvalidArgument) {
+    return kept.error().In("cannot replace " + options.config.string());
+  }
   return Error{kept.error().code, kept.error().message,
                "make the directory writable for alignd; or write the file yourself, and run "
                "`alignctl apply` without --config"};

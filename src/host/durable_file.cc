@@ -75,36 +75,39 @@ Result<Done> WriteAll(int fd, std::string_view text, const fs::path& path, FileC
   return Done{};
 }
 
-// Gives the open file to `ids`, unless it has that owner: alignd's unit lacks the right to give
-// files away.
-Result<Done> GiveTo(int fd, const std::pair<uid_t, gid_t>& ids, const fs::path& path,
+// Changes the owner of the open file, which is to become `target`, unless it has that owner:
+// alignd's unit lacks the right. Errors: kInvalidArgument without the right.
+Result<Done> GiveTo(int fd, const std::pair<uid_t, gid_t>& ids, const fs::path& target,
                     FileCalls& calls) {
   struct stat status {};
   if (fstat(fd, &status) == 0 && status.st_uid == ids.first && status.st_gid == ids.second) {
     return Done{};
   }
   if (calls.Fchown(fd, ids.first, ids.second) == 0) return Done{};
-  if (errno != EPERM) return ErrnoError("change the owner of", path);
-  return Error{
-      ErrorCode::kIo,
-      "write " + path.string() + ": its owner is user " + std::to_string(ids.first) + ", group " +
-          std::to_string(ids.second) + ", and this process may not give a file to them",
-      "give the file that it replaces to root: chown root:root; or, for alignd's unit, allow "
-      "this in a drop-in: CapabilityBoundingSet=CAP_CHOWN and SystemCallFilter=@chown"};
+  if (errno != EPERM) return ErrnoError("change the owner of", target);
+  return Error{ErrorCode::kInvalidArgument,
+               target.string() + " belongs to user " + std::to_string(ids.first) + ", group " +
+                   std::to_string(ids.second) +
+                   ", and this process may not make a new file that does",
+               "run chown root:root " + target.string() +
+                   "; or permit it to alignd in a drop-in of its unit: "
+                   "CapabilityBoundingSet=CAP_CHOWN and SystemCallFilter=@chown"};
 }
 
-// The text is on the disk when this returns without an error.
-Result<Done> WriteSynced(const fs::path& path, std::string_view text, const FileOwner& owner,
-                         FileCalls& calls) {
+// Writes the temporary at `path` for `target`. The text is on the disk when this returns without an
+// error.
+Result<Done> WriteSynced(const fs::path& path, const fs::path& target, std::string_view text,
+                         const FileOwner& owner, FileCalls& calls) {
   const int fd = Retry([&] {
     return calls.Open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   });
   if (fd < 0) return ErrnoError("create", path);
   Result<Done> result = WriteAll(fd, text, path, calls);
-  if (owner.ids && result.ok()) result = GiveTo(fd, *owner.ids, path, calls);
+  // Before the owner: the mode of another's file needs one more right.
   if (owner.mode != FileOwner().mode && result.ok() && calls.Fchmod(fd, owner.mode) != 0) {
     result = ErrnoError("change the mode of", path);
   }
+  if (owner.ids && result.ok()) result = GiveTo(fd, *owner.ids, target, calls);
   if (result.ok() && Retry([&] { return calls.Fsync(fd); }) != 0) result = ErrnoError("sync", path);
   // Linux closes the descriptor even if it reports EINTR.
   if (calls.Close(fd) != 0 && errno != EINTR && result.ok()) result = ErrnoError("close", path);
@@ -154,7 +157,7 @@ Result<Done> ReplaceFile(const fs::path& path, std::string_view text, const File
                          FileCalls& calls) {
   const fs::path temporary = TemporaryOf(path);
   if (Result<Done> clean = UnlinkIfThere(temporary, calls); !clean.ok()) return clean;
-  Result<Done> written = WriteSynced(temporary, text, owner, calls);
+  Result<Done> written = WriteSynced(temporary, path, text, owner, calls);
   if (written.ok() && calls.Rename(temporary.c_str(), path.c_str()) != 0) {
     written = ErrnoError("rename to", path);
   }

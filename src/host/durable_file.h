@@ -55,7 +55,8 @@ struct FileOwner {
   std::optional<std::pair<uid_t, gid_t>> ids;  // nullopt: this process
 };
 
-// The same, with this mode and owner.
+// The same, with this mode and owner. Errors: also kInvalidArgument, if this process may not give
+// the file that owner.
 Result<Done> ReplaceFile(const std::filesystem::path& path, std::string_view text,
                          const FileOwner& owner, FileCalls& calls = FileCalls::System());
 

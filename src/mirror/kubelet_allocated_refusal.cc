@@ -48,8 +48,9 @@ std::optional<Refusal> RefuseUnlisted(const NodeState& state, const std::string&
   for (const std::string& id : ids) {
     if (inventory->second.devices.contains(id)) continue;
     return UnexpectedAdmissionError("the kubelet allocated device " + id + " of " + resource +
-                                    ", which its device plugin does not list: delete the pod, so "
-                                    "that the kubelet allocates other devices");
+                                    ", which its device plugin does not list: wait until it lists "
+                                    "the device again, or " +
+                                    kRemedy);
   }
   return std::nullopt;
 }
@@ -69,8 +70,8 @@ std::optional<Refusal> RefuseTaken(const DeviceState& devices, const std::string
                                       ": wait until that pod ends, or " + kRemedy);
     }
     if (!inventory.find(id)->second.healthy) {
-      return UnexpectedAdmissionError(what + "unhealthy; " + OnlyAsAllocated(resource) + ": " +
-                                      kRemedy);
+      return UnexpectedAdmissionError(what + "unhealthy; " + OnlyAsAllocated(resource) +
+                                      ": wait until it is healthy again, or " + kRemedy);
     }
   }
   return std::nullopt;

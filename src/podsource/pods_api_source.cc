@@ -199,8 +199,8 @@ class PodsApiSource::Client {
     const MutexLock lock(mutex_);
     if (there != there_) {
       there_ = there;
-      spdlog::info("the kubelet's Pods API {} at {}", there ? "is available" : "has gone",
-                   socket_.string());
+      spdlog::info("the socket of the kubelet's Pods API {} at {}",
+                   there ? "has appeared" : "has gone", socket_.string());
     }
     if (!there || stopped_) {
       return Error{ErrorCode::kUnavailable, std::string(kSource) + ": is not served", kEnable};

@@ -70,7 +70,8 @@ grpc::Status MessageReader::Append(std::string_view bytes) {
     bytes.remove_prefix(std::min(missing, bytes.size()));
     if (prefix_.size() < kPrefixBytes) return grpc::Status::OK;
     if (prefix_[0] != 0) {
-      return {grpc::StatusCode::UNIMPLEMENTED, "alignd does not support compressed messages"};
+      return {grpc::StatusCode::UNIMPLEMENTED,
+              "alignd does not support compressed messages: send this message without compression"};
     }
     size_t size = 0;
     for (size_t i = 1; i < kPrefixBytes; ++i) {

@@ -82,8 +82,9 @@ void ContainerAdopter::Begin(const RuntimeListing& listing, std::function<void()
       }
       continue;
     }
-    // What a pod has as a whole stays with it when an init container has ended.
-    const bool is_over = mark->is_init && mark->whole.IsEmpty();
+    // What a pod is assigned as a whole stays with it when an init container has ended.
+    const bool is_part = !mark->whole.IsEmpty() && PodLevelResourceManagersOn(node_.config);
+    const bool is_over = mark->is_init && !is_part;
     if (!marked.runs && (is_over || !adopts_ended)) continue;
     if (!admission::IsIncomplete(node_, snapshot->state, marked.key, *mark)) continue;
     questions_->pending.push_back({.container = {.id = marked.id,
@@ -137,7 +138,10 @@ Result<std::set<std::string>> ContainerAdopter::Finish(const RuntimeListing& lis
       }
     }
   }
-  adoption.unknown.insert(adoption.unknown.end(), unreadable_.begin(), unreadable_.end());
+  for (const admission::AdoptionNote& note : unreadable_) {
+    // The mark of another container of its pod may say what it is assigned.
+    if (!HasAny(adoption.next, note.key)) adoption.unknown.push_back(note);
+  }
   Report(listing, adoption);
   return resources;
 }

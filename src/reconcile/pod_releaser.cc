@@ -73,9 +73,18 @@ std::optional<std::set<std::string>> PodReleaser::KnownPods() {
   return pods;
 }
 
+// The registry forgets the name with the last sandbox.
+std::string PodReleaser::NameOf(const std::string& pod_uid) const {
+  const std::string name = registry_.PodName(pod_uid);
+  if (!name.empty()) return name;
+  const auto decided = allocation_.decisions().Newest(pod_uid, 1);
+  if (decided.empty() || decided[0]->name.empty()) return "";
+  return decided[0]->name_space + "/" + decided[0]->name;
+}
+
 void PodReleaser::Release(const std::string& pod_uid) {
   const bool is_assigned = admission::PodsIn(allocation_.snapshot()->state).contains(pod_uid);
-  const std::string name = registry_.PodName(pod_uid);
+  const std::string name = NameOf(pod_uid);
   const std::string pod = name.empty() ? pod_uid : name + " (" + pod_uid + ")";
   const auto is_gone = std::make_shared<bool>(false);
   allocation_.ReleasePod(

@@ -44,6 +44,9 @@ class PodReleaser {
   void Look() EXCLUDES(mutex_);
 
  private:
+  // "namespace/name"; empty: not known.
+  std::string NameOf(const std::string& pod_uid) const;
+
   struct Request {
     Clock::time_point due;
     Clock::time_point again;  // not valid once the pod has run and stopped again

@@ -52,8 +52,9 @@ bool IsIncomplete(const Node& node, const NodeState& state, const ContainerKey& 
 // cgroup are believed against the mark if they have all its CPUs, as after a resize, or as many
 // other ones, as after a change past alignd.
 //
-// A pod with CPUs and memory as a whole is adopted as a whole, with the parts of all its
-// containers, those that do not run included. Only the mark says what is its own.
+// A pod with CPUs or memory as a whole, of which the state has nothing, is adopted as a whole, with
+// the parts of all its containers, those that do not run included. There, the mark alone says which
+// CPUs: such a pod is not resized.
 //
 // If running containers of two pods claim one CPU or device, none of them gets what it claims, and
 // neither does another pod (CpuState::withheld, DeviceState::withheld); nor the CPUs on which they

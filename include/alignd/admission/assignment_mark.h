@@ -16,13 +16,14 @@
 
 namespace alignd::admission {
 
-// A pod with more containers has marks without their parts: each container's mark has all of them,
-// and the listing of a runtime, at most 16 MiB, has all marks.
-inline constexpr size_t kMaxMarkedParts = 32;
+// What the parts of all containers of a pod may take in a mark, in bytes, roughly; otherwise the
+// mark is without them. Each container's mark has all parts, and the listing of a runtime, at most
+// 16 MiB, has all marks.
+inline constexpr size_t kMaxPartBytes = 2048;
 
 // What a pod is assigned as a whole (feature gate PodLevelResourceManagers), and how it is divided
-// among its containers. A value. That changes no more until the pod ends, so that the mark of one
-// container says it for all.
+// among its containers. A value. In topology scope pod that stays until the pod ends, so that the
+// mark of one container says it for all.
 struct WholePodMark {
   CpuSet cpus;
   std::map<std::string, CpuSet> cpu_parts;  // by container; empty: not known
@@ -43,7 +44,9 @@ struct AssignmentMark {
   std::vector<memorymanager::Block> memory;
   std::map<std::string, devicemanager::DevicesPerNuma> devices;  // by resource
   WholePodMark whole = {};
-  bool is_init = false;  // an init container, no sidecar: what it had is free when it has ended
+  // An init container, no sidecar: what it had is free when it has ended, unless its pod has it as
+  // a whole.
+  bool is_init = false;
 
   // The CPUs that a resize keeps.
   const CpuSet& Original() const { return original.empty() ? cpus : original; }

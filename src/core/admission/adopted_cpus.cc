@@ -25,15 +25,21 @@ void AddNote(const MarkedContainer& container, std::string text, std::vector<Ado
   notes.push_back({container.id, container.key, container.pod, std::move(text)});
 }
 
-// The containers of other pods that are assigned some of these CPUs, and which.
+// The other pods that are assigned some of these CPUs, their containers, and which.
 std::string Holders(const CpuState& state, const std::string& pod_uid, const CpuSet& cpus) {
   std::string holders;
+  const auto add = [&](const CpuSet& assigned, const std::string& to) {
+    if (!assigned.Intersects(cpus)) return;
+    holders += (holders.empty() ? "" : ", ") + ("CPUs " + (assigned & cpus).ToString()) +
+               " are assigned to " + to;
+  };
+  for (const auto& [uid, whole] : state.pods) {
+    if (uid != pod_uid) add(whole, "pod " + uid + " as a whole");
+  }
   for (const auto& [uid, containers] : state.assignments) {
-    if (uid == pod_uid) continue;
+    if (uid == pod_uid || state.pods.contains(uid)) continue;
     for (const auto& [name, assigned] : containers) {
-      if (!assigned.Intersects(cpus)) continue;
-      holders += (holders.empty() ? "" : ", ") + ("CPUs " + (assigned & cpus).ToString()) +
-                 " are assigned to container " + name + " of pod " + uid;
+      add(assigned, "container " + name + " of pod " + uid);
     }
   }
   return holders;
@@ -78,14 +84,16 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
   const CpuSet whole = is_part ? container.mark.whole.cpus & assignable : CpuSet();
   std::string why = WhyNotInPod(state, container.key.pod_uid, whole);
   if (is_part && container.mark.whole.cpu_parts.empty()) {
-    why = "its mark does not say how the CPUs of its pod are divided: the pod has more than " +
-          std::to_string(kMaxMarkedParts) + " containers; it runs in the shared pool";
+    why =
+        "its mark does not say how the CPUs of its pod are divided: the pod has too many "
+        "containers for that; it runs in the shared pool";
   }
   if (!why.empty()) {
     if (container.runs) AddNote(container, std::move(why), adoption.unknown);
     return claim;
   }
-  const FoundCpus found = FindCpus(container);
+  // A part is neither resized nor moved.
+  const FoundCpus found = is_part ? FoundCpus{container.mark.cpus, ""} : FindCpus(container);
   const CpuSet cpus = found.cpus & assignable;
   if (!found.doubt.empty() && container.runs) AddNote(container, found.doubt, adoption.unknown);
   if (cpus != found.cpus && container.runs) {
@@ -94,11 +102,14 @@ Claim ClaimOf(const Node& node, const MarkedContainer& container, Adoption& adop
                 " cannot be assigned to it any more: they are offline, absent or reserved",
             adoption.unknown);
   }
-  if (cpus.empty()) return claim;
+  const bool has_parts = std::ranges::any_of(container.mark.whole.cpu_parts, [&](const auto& part) {
+    return part.second.Intersects(assignable);
+  });
+  if (is_part ? !has_parts : cpus.empty()) return claim;
   if (const CpuSet all = cpus | whole; all.Intersects(OfOtherPods(state, container.key.pod_uid))) {
     if (container.runs) {
       AddNote(container,
-              "its mark says that it has CPUs " + cpus.ToString() + " exclusively, but " +
+              "its mark says that it has CPUs " + all.ToString() + " exclusively, but " +
                   Holders(state, container.key.pod_uid, all) +
                   " in the state files; it runs in the shared pool",
               adoption.unknown);
@@ -152,12 +163,17 @@ CpuSet Withholdable(const Node& node, const Claim& claim, const CpuState& state)
          OfOtherPods(state, container.key.pod_uid) - state.HeldBy(container.key.pod_uid);
 }
 
-// In a pod with CPUs as a whole, each container with CPUs of its own has an entry.
+// In a pod with CPUs as a whole, each container with CPUs of its own has an entry. Not from a mark
+// that says something else of the pod.
 void AdoptOwnParts(const MarkedContainer& container, CpuState& state) {
   const std::string& uid = container.key.pod_uid;
-  for (const std::string& name : container.mark.whole.own) {
+  const WholePodMark& mark = container.mark.whole;
+  const CpuSet& whole = state.pods.at(uid);
+  if (!mark.cpus.Contains(whole)) return;
+  for (const std::string& name : mark.own) {
     const CpuSet* const assigned = state.Find({uid, name});
-    if (assigned != nullptr) state.originals[uid].try_emplace(name, *assigned);
+    if (assigned == nullptr || *assigned != (mark.cpu_parts.at(name) & whole)) continue;
+    state.originals[uid].try_emplace(name, *assigned);
   }
 }
 
@@ -184,7 +200,6 @@ FoundCpus FindCpus(const MarkedContainer& container) {
   const CpuSet& mark = container.mark.cpus;
   const CpuSet& record = container.record;
   const CpuSet& cgroup = container.cgroup;
-  if (!container.mark.whole.cpus.empty()) return {mark, ""};  // parts are neither resized nor moved
   const auto differs = [&](const CpuSet& cpus) { return !cpus.empty() && cpus != mark; };
   if (!differs(record) && !differs(cgroup)) return {mark, ""};
   const auto says = [](const char* what, const CpuSet& cpus) {
@@ -216,7 +231,7 @@ std::vector<CpuSet> AdoptCpus(const Node& node, const std::vector<MarkedContaine
     claims.push_back(ClaimOf(node, container, adoption));
   }
   for (Claim& claim : claims) {
-    const std::string rivals = claim.cpus.empty() ? "" : Rivals(claim, claims);
+    const std::string rivals = claim.All().empty() ? "" : Rivals(claim, claims);
     if (rivals.empty() || !claim.container->runs) continue;
     AddNote(
         *claim.container,
@@ -226,18 +241,20 @@ std::vector<CpuSet> AdoptCpus(const Node& node, const std::vector<MarkedContaine
         adoption.unknown);
   }
   CpuState& state = adoption.next.cpu;
-  for (size_t i = 0; i < claims.size(); ++i) {
-    const Claim& claim = claims[i];
-    if (claim.cpus.empty() || claim.is_contested) continue;
-    // Marks of containers of one pod can contradict each other.
-    const MarkedContainer& container = *claim.container;
-    std::string why = WhyNotInPod(state, container.key.pod_uid, claim.whole);
-    if (!why.empty()) {
-      if (container.runs) AddNote(container, std::move(why), adoption.unknown);
-      continue;
+  // Those that run first: marks of containers of one pod can contradict each other.
+  for (const bool runs : {true, false}) {
+    for (size_t i = 0; i < claims.size(); ++i) {
+      const Claim& claim = claims[i];
+      const MarkedContainer& container = *claim.container;
+      if (claim.All().empty() || claim.is_contested || container.runs != runs) continue;
+      std::string why = WhyNotInPod(state, container.key.pod_uid, claim.whole);
+      if (!why.empty()) {
+        if (runs) AddNote(container, std::move(why), adoption.unknown);
+        continue;
+      }
+      AssignClaim(claim, state);
+      given[i] = claim.cpus;
     }
-    AssignClaim(claim, state);
-    given[i] = claims[i].cpus;
   }
   for (const Claim& claim : claims) {
     if (!claim.is_contested || !claim.container->runs) continue;

@@ -41,9 +41,8 @@ Result<Done> AdoptWholePod(const std::string& pod_uid, const WholePodMark& mark,
                            memorymanager::MemoryState& state) {
   if (mark.memory_parts.empty()) {
     return Error{ErrorCode::kInvalidArgument,
-                 "its mark does not say how the memory of its pod is divided: the pod has more "
-                 "than " +
-                     std::to_string(kMaxMarkedParts) + " containers"};
+                 "its mark does not say how the memory of its pod is divided: the pod has too many "
+                 "containers for that"};
   }
   memorymanager::MemoryState next = state;
   Result<Done> adopted = memorymanager::AdoptPod(pod_uid, mark.memory, next);

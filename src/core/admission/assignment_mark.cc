@@ -1,17 +1,34 @@
 #include "alignd/admission/assignment_mark.h"
 
+#include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace alignd::admission {
 namespace {
 
-// Without parts if they are too many.
+size_t PartBytes(const CpuSet& cpus) { return cpus.ToString().size(); }
+
+size_t PartBytes(const std::vector<memorymanager::Block>& blocks) {
+  size_t bytes = 0;
+  for (const memorymanager::Block& block : blocks) {
+    bytes += 60 + block.type.size() + 4 * block.numa_affinity.size();
+  }
+  return bytes;
+}
+
+template <typename Part>
+size_t BytesOf(const std::map<std::string, Part>& parts) {
+  size_t bytes = 0;
+  for (const auto& [container, part] : parts) bytes += container.size() + PartBytes(part) + 8;
+  return bytes;
+}
+
 template <typename State, typename Part>
 void AddParts(const State& state, const std::string& pod_uid, std::map<std::string, Part>& parts) {
   const auto of_pod = state.assignments.find(pod_uid);
-  if (of_pod == state.assignments.end() || of_pod->second.size() > kMaxMarkedParts) return;
-  parts = of_pod->second;
+  if (of_pod != state.assignments.end()) parts = of_pod->second;
 }
 
 WholePodMark WholeOf(const NodeState& state, const std::string& pod_uid) {
@@ -19,13 +36,17 @@ WholePodMark WholeOf(const NodeState& state, const std::string& pod_uid) {
   if (const auto whole = state.cpu.pods.find(pod_uid); whole != state.cpu.pods.end()) {
     mark.cpus = whole->second;
     AddParts(state.cpu, pod_uid, mark.cpu_parts);
-    for (const auto& [container, cpus] : mark.cpu_parts) {
-      if (state.cpu.HasOwnCpus({pod_uid, container})) mark.own.insert(container);
-    }
   }
   if (const auto whole = state.memory.pods.find(pod_uid); whole != state.memory.pods.end()) {
     mark.memory = whole->second;
     AddParts(state.memory, pod_uid, mark.memory_parts);
+  }
+  if (BytesOf(mark.cpu_parts) + BytesOf(mark.memory_parts) > kMaxPartBytes) {
+    mark.cpu_parts.clear();
+    mark.memory_parts.clear();
+  }
+  for (const auto& [container, cpus] : mark.cpu_parts) {
+    if (state.cpu.HasOwnCpus({pod_uid, container})) mark.own.insert(container);
   }
   return mark;
 }

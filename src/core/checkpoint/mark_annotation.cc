@@ -159,9 +159,10 @@ Result<Done> ReadWhole(const MarkDocument& document, AssignmentMark& mark) {
   const auto cpus = whole.cpu_parts.find(document.container);
   const auto blocks = whole.memory_parts.find(document.container);
   const bool is_same =
-      (whole.cpu_parts.empty() || (cpus != whole.cpu_parts.end() && cpus->second == mark.cpus)) &&
+      (whole.cpu_parts.empty() ||
+       mark.cpus == (cpus == whole.cpu_parts.end() ? CpuSet() : cpus->second)) &&
       (whole.memory_parts.empty() ||
-       (blocks != whole.memory_parts.end() && blocks->second == mark.memory));
+       mark.memory == (blocks == whole.memory_parts.end() ? std::vector<Block>() : blocks->second));
   if (!is_same) return CorruptMark("its own assignment is not its part of the pod's");
   return Done{};
 }

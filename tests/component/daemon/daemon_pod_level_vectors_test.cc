@@ -1,11 +1,11 @@
 // Recorded decisions of the kubelet about pods with pod-level resources, made by the daemon.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,30 +17,19 @@ namespace {
 
 using nlohmann::json;
 
-// The named vectors in which no device is allocated and no init container ends: docs/differences.md
-// has how alignd does both. In one more, the containers request more than their pod, which the API
-// server refuses: the daemon then does not believe the Pods API.
+// Without those with devices: docs/differences.md has when alignd allocates these. In one more, the
+// containers request more than their pod, which the API server refuses: the daemon then does not
+// believe the Pods API.
 std::vector<json> Vectors() {
   std::vector<json> vectors;
   for (const std::filesystem::path& file : VectorFiles("podlevel.jsonl")) {
     std::ifstream lines(file);
     for (std::string line; std::getline(lines, line);) {
       json vector = json::parse(line);
-      const auto any_step = [&](const auto& is_so) {
-        return std::ranges::any_of(vector["steps"], is_so);
-      };
-      const bool ends =
-          any_step([](const json& step) {
-            return step["op"] == "admit" && step["pod"]["spec"].contains("initContainers");
-          }) &&
-          any_step([](const json& step) { return step["op"] == "start"; });
-      const bool removes =
-          any_step([](const json& step) { return step["op"] == "removeContainer"; });
-      const std::string name = vector["name"];
-      const bool is_named =
-          !name.starts_with("small") && !name.starts_with("devices: ") &&
-          name != "empty pool: shared init container after sidecars that take all";
-      if (!ends && !removes && is_named && !vector["node"].contains("resources")) {
+      const json& node = vector["node"];
+      const bool has_devices = node.contains("devices") && !node["devices"].empty();
+      if (!has_devices &&
+          vector["name"] != "empty pool: shared init container after sidecars that take all") {
         vectors.push_back(std::move(vector));
       }
     }
@@ -61,7 +50,7 @@ class OneVector : public PodLevelTest {
     config["apiVersion"] = "kubelet.config.k8s.io/v1beta1";
     ASSERT_NO_FATAL_FAILURE(Start(config.dump()));
     StartPodsApi();
-    for (size_t i = 0; i < vector_["steps"].size(); ++i) {
+    for (size_t i = 0; i < vector_["steps"].size() && is_alike_; ++i) {
       const json& step = vector_["steps"][i];
       const json& expected = vector_["expect"][i];
       SCOPED_TRACE("step " + std::to_string(i));
@@ -70,12 +59,21 @@ class OneVector : public PodLevelTest {
         ASSERT_NO_FATAL_FAILURE(StartDaemon(config.dump()));
       } else if (step["op"] == "removePod") {
         End(step["podUID"]);
+      } else if (step["op"] == "start") {
+        ASSERT_NO_FATAL_FAILURE(StartPod(step["podUID"]));
+      } else if (step["op"] == "removeContainer") {
+        // A container is also removed when it is created again: what it has stays with its pod.
+        is_alike_ = false;
       } else if (step["op"] == "admit") {
         ASSERT_NO_FATAL_FAILURE(Admit(step["pod"], expected));
       }
+      if (!is_alike_) return;
       ExpectStates(expected);
+      ++compared_;
     }
   }
+
+  int compared() const { return compared_; }  // steps
 
  private:
   void Admit(const json& spec, const json& expected) {
@@ -101,6 +99,25 @@ class OneVector : public PodLevelTest {
     }
   }
 
+  // Its init containers end one after the other; all others run. A pod that was refused is gone.
+  void StartPod(const std::string& uid) {
+    const auto pod = pods_.find(uid);
+    if (pod == pods_.end() || !started_.insert(uid).second) return;
+    for (const Container& container : pod->second.manifest.pod.containers) {
+      const std::string id = pod->second.ids.at(container.name);
+      ASSERT_TRUE(StartContainer(id).ok()) << container.name;
+      if (container.kind != ContainerKind::kInit) continue;
+      ASSERT_TRUE(runtime_->EndContainer(id, 0));
+      // docs/differences.md: the kubelet forgets the memory of an ended init container of a pod
+      // with memory as a whole, and keeps the CPUs of all others until the pod ends.
+      ended_init_.insert(uid);
+      const std::string state = State();
+      const size_t wholes = state.find("podEntries");
+      is_alike_ =
+          is_alike_ && wholes != std::string::npos && state.find(uid, wholes) != std::string::npos;
+    }
+  }
+
   static json WithImages(json pod) {
     for (const char* const list : {"initContainers", "containers"}) {
       if (!pod["spec"].contains(list)) continue;
@@ -121,7 +138,9 @@ class OneVector : public PodLevelTest {
 
   void End(const std::string& uid) {
     const auto pod = pods_.extract(uid);
-    ASSERT_FALSE(pod.empty());
+    if (pod.empty()) return;  // it was refused
+    started_.erase(uid);
+    ended_init_.erase(uid);
     EXPECT_TRUE(StopSandbox(pod.mapped().sandbox).ok());
     EXPECT_TRUE(RemoveSandbox(pod.mapped().sandbox).ok());
   }
@@ -134,7 +153,7 @@ class OneVector : public PodLevelTest {
     }
     // With several types of memory, the kubelet writes them in a random order.
     const bool is_ordered = !expected.contains("memory_manager_state_unordered");
-    if (is_ordered && expected.contains("memory_manager_state_1_37")) {
+    if (is_ordered && ended_init_.empty() && expected.contains("memory_manager_state_1_37")) {
       const std::string state = expected["memory_manager_state_1_37"];
       EXPECT_TRUE(Eventually([&] { return MemoryState() == state; }))
           << "expected: " << state << "\nis:       " << MemoryState();
@@ -143,16 +162,23 @@ class OneVector : public PodLevelTest {
 
   const json& vector_;
   std::map<std::string, KubeletPod> pods_;  // by UID
+  std::set<std::string> started_;           // UIDs
+  bool is_alike_ = true;                    // so far, to the kubelet's
+  std::set<std::string> ended_init_;        // UIDs of pods with ended init containers
+  int compared_ = 0;
 };
 
 TEST(DaemonPodLevelVectors, AreDecidedAsByTheKubelet) {
   const std::vector<json> vectors = Vectors();
   if (vectors.empty()) GTEST_SKIP() << "no podlevel.jsonl: set ALIGND_SHARED";
-  EXPECT_GE(vectors.size(), 40U);
+  int compared = 0;
   for (const json& vector : vectors) {
     SCOPED_TRACE(vector["name"].get<std::string>());
-    OneVector(vector).TestBody();
+    OneVector one(vector);
+    one.TestBody();
+    compared += one.compared();
   }
+  EXPECT_GE(compared, 400);
 }
 
 }  // namespace

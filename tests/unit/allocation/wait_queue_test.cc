@@ -364,17 +364,19 @@ TEST_F(WaitQueueTest, CopiesDoNotChangeWithTheOriginal) {
 
 TEST_F(WaitQueueTest, TextsNameThePositionThePodsBeforeAndTheLimits) {
   for (const char* const uid : {"a", "b", "c", "d", "e", "f"}) Join(PodThatNeeds(uid, {"cpu"}));
-  EXPECT_EQ(DescribePlace(queue_, "a", kQueueStart + seconds(65)),
+  EXPECT_EQ(DescribePlace(queue_, "a", kQueueStart + seconds(65), true),
             ". Waits: position 1 of 6 in the queue, for 65 s. The place is kept for 360 s after "
             "this answer");
-  EXPECT_EQ(DescribePlace(queue_, "f", kQueueStart + std::chrono::milliseconds(20)),
+  EXPECT_EQ(DescribePlace(queue_, "f", kQueueStart + std::chrono::milliseconds(20), true),
             ". Waits: position 6 of 6 in the queue, for 20 ms, after pods default/a, default/b, "
             "default/c, default/d and 1 more. The place is kept for 360 s after this answer");
-  EXPECT_EQ(DescribePlace(queue_, "x", kQueueStart), "");
+  EXPECT_EQ(DescribePlace(queue_, "a", kQueueStart + seconds(65), false),
+            ". Waits: position 1 of 6 in the queue, for 65 s. The place ends with this answer");
+  EXPECT_EQ(DescribePlace(queue_, "x", kQueueStart, true), "");
   WaitingPod part = PodThatNeeds("part", {"cpu"});
   part.has_part = true;
   Join(part);
-  EXPECT_NE(DescribePlace(queue_, "part", kQueueStart)
+  EXPECT_NE(DescribePlace(queue_, "part", kQueueStart, true)
                 .find("other pods wait for it for 300 s only: if two such pods wait for each "
                       "other, delete one"),
             std::string::npos);

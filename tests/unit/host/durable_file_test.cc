@@ -70,9 +70,11 @@ TEST(ReplaceFile, KeepsItsOwnFilesWithoutTheRightToGiveThemAway) {
   const FileOwner other{.mode = 0640, .ids = std::pair(status.st_uid + 1, status.st_gid)};
   const Result<Done> refused = ReplaceFile(path, kOld, other, calls);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("its owner is user " + std::to_string(status.st_uid + 1)),
+  EXPECT_NE(refused.error().message.find(path.string() + " belongs to user " +
+                                         std::to_string(status.st_uid + 1)),
             std::string::npos)
       << refused.error().message;
+  EXPECT_NE(refused.error().remedy.find("chown root:root " + path.string()), std::string::npos);
   EXPECT_EQ(ReadFile(path).value(), kNew);
   EXPECT_EQ(ListDirectory(tree.root()).value(), std::vector<std::string>{"config"});
 }
