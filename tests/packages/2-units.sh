@@ -81,4 +81,24 @@ for unit in alignd alignd-events; do
   succeeds "$unit.service: its exposure is at most 2.0" \
     systemd-analyze security --no-pager --threshold=20 "$unit.service"
 done
+
+# --- A changed configuration: the service writes it, with the rights that it has.
+config=/etc/alignd/kubelet-config.yaml
+cp -p $config /test/config.before
+{
+  grep -v '^topologyManagerPolicy:' $config
+  echo "topologyManagerPolicy: best-effort"
+} >/test/config.next
+before=$(pid_of_alignd)
+chown 1000:1000 $config
+refuses "apply: does not replace a configuration of another owner" alignctl apply --config /test/config.next
+expect_part "... and says why" "belongs to user 1000, group 1000" "$output"
+expect "... alignd goes on" "$before" "$(pid_of_alignd)"
+expect "... with the former configuration" "$(cat /test/config.before)" "$(cat $config)"
+chown root:root $config
+succeeds "apply: replaces the configuration" alignctl apply --config /test/config.next
+expect "... by the new one" "$(cat /test/config.next)" "$(cat $config)"
+succeeds "apply: and back" alignctl apply --config /test/config.before
+expect "... it is as before" "$(cat /test/config.before)" "$(cat $config)"
+expect "... and the exclusive pod has its CPU" "$own" "$(cpus_of $exclusive)"
 note "units checked"
