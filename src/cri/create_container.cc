@@ -120,7 +120,25 @@ class CreateContainer final : public WaitingCall {
     context_.conditions.ResizeSettled(key_);
     assignment_ =
         std::move(std::get<allocation::Allocated>(outcome).assignments.at(key_.container));
-    RequireInParent(std::move(decide));
+    FindCheckpoint(std::move(decide));
+  }
+
+  // A container that is restored must not run with other devices than those that it is assigned.
+  void FindCheckpoint(Decide decide) {
+    if (assignment_.devices.empty() || !RestoresWithoutDevices(context_)) {
+      return RequireInParent(std::move(decide));
+    }
+    const std::string& image = request_->config().image().image();
+    if (image.starts_with('/')) return RefuseCheckpoint(true, std::move(decide));  // an archive
+    context_.runtime.IsCheckpoint(image,
+                                  Next(&CreateContainer::RefuseCheckpoint, std::move(decide)));
+  }
+
+  void RefuseCheckpoint(Result<bool> is_checkpoint, Decide decide) {
+    if (!is_checkpoint.ok()) return Refuse(is_checkpoint.error(), decide);
+    if (!*is_checkpoint) return RequireInParent(std::move(decide));
+    const std::string image = host::Escaped(request_->config().image().image());
+    Refuse(NotRestored("image " + image + " is a checkpoint", assignment_), decide);
   }
 
   // The kernel could run the container on other CPUs, whatever its own cpuset says. Cgroup files

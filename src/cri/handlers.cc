@@ -45,6 +45,23 @@ void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& as
       assignment.cpuset, reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
 }
 
+bool RestoresWithoutDevices(const HandlerContext& context) {
+  return context.runtime.RuntimeName() == "cri-o";
+}
+
+Error NotRestored(const std::string& checkpoint, const admission::Assignment& assignment) {
+  std::string resources;
+  for (const auto& [resource, allocation] : assignment.devices) {
+    resources += (resources.empty() ? "" : ", ") + resource;
+  }
+  return {ErrorCode::kInvalidArgument,
+          checkpoint +
+              ": CRI-O restores a container with the devices that its checkpoint had, "
+              "without those that it is assigned now: " +
+              resources,
+          "restore only containers that request no devices, or start this one from its image"};
+}
+
 void SetMark(const HandlerContext& context, const ContainerKey& key,
              runtime::v1::ContainerConfig& config) {
   const bool is_init = context.allocation.InitContainers(key.pod_uid).contains(key.container);

@@ -114,6 +114,10 @@ class RestorePod final : public WaitingCall {
     admission::Assignment assignment =
         std::move(std::get<allocation::Allocated>(outcome).assignments.at(Name()));
     WithoutLeavingCpus(context_, assignment);
+    if (!assignment.devices.empty() && RestoresWithoutDevices(context_)) {
+      return Refuse(NotRestored("container " + host::Escaped(Name()) + " is restored", assignment),
+                    decide);
+    }
     const Result<std::vector<std::string>> conflicts = cri::Inject(assignment, Config());
     if (!conflicts.ok()) return End(rpc::ToStatus(conflicts.error()), decide);
     SetMark(context_, {Uid(), Name()}, Config());

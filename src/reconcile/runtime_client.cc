@@ -21,8 +21,8 @@ namespace {
 namespace v1 = runtime::v1;
 using host::Escaped;
 
-constexpr char kVersion1[] = "/runtime.v1.RuntimeService/";
-constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.RuntimeService/";
+constexpr char kVersion1[] = "/runtime.v1.";
+constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.";
 
 Result<Done> ToResult(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return Done{};
@@ -108,17 +108,29 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
 
 }  // namespace
 
+// How the annotations of an image begin that is a checkpoint of a container.
+// Source: CRI-O pkg/annotations/annotations.go; checkpointctl lib/metadata.go.
+constexpr std::string_view kCheckpointKeys[] = {"io.kubernetes.cri-o.annotations.checkpoint.",
+                                                "org.criu.checkpoint."};
+
 class RuntimeClient::Stubs {
  public:
   Stubs(std::shared_ptr<grpc::Channel> channel, std::chrono::milliseconds timeout)
       : channel_(std::move(channel)), timeout_(timeout) {}
 
-  void UseAlpha(bool alpha) { prefix_ = alpha ? kVersion1Alpha2 : kVersion1; }
+  void UseAlpha(bool alpha) { version_ = alpha ? kVersion1Alpha2 : kVersion1; }
 
-  // One unary call; `done` runs on gRPC's threads.
+  // One unary call of the RuntimeService; `done` runs on gRPC's threads.
   template <typename Request, typename Response>
   void Call(const std::string& method, const Request& request,
             std::function<void(const grpc::Status&, const Response&)> done) {
+    CallOf("RuntimeService", method, request, std::move(done));
+  }
+
+  // The same, of any service.
+  template <typename Request, typename Response>
+  void CallOf(const std::string& service, const std::string& method, const Request& request,
+              std::function<void(const grpc::Status&, const Response&)> done) {
     struct Pending {
       grpc::ClientContext context;
       Response response;
@@ -131,7 +143,8 @@ class RuntimeClient::Stubs {
     }
     pending->context.set_deadline(std::chrono::system_clock::now() + timeout_);
     rpc::CallUnary(
-        channel_, &pending->context, prefix_.load() + method, request, &pending->response,
+        channel_, &pending->context, version_.load() + service + "/" + method, request,
+        &pending->response,
         [this, context, pending, done = std::move(done)](const grpc::Status& status) mutable {
           // `done` is destroyed before End, after which this object may no longer exist.
           std::exchange(done, nullptr)(status, pending->response);
@@ -166,7 +179,7 @@ class RuntimeClient::Stubs {
 
   const std::shared_ptr<grpc::Channel> channel_;
   const std::chrono::milliseconds timeout_;
-  std::atomic<const char*> prefix_ = kVersion1;
+  std::atomic<const char*> version_ = kVersion1;
 
   Mutex mutex_;
   CondVar idle_;
@@ -312,6 +325,27 @@ void RuntimeClient::FindSpec(const std::string& container_id,
         const Result<ContainerSpec> spec =
             SpecInStatus(info == response.info().end() ? std::string() : info->second);
         done(spec.ok() ? spec : Result<ContainerSpec>(spec.error().In(what)));
+      });
+}
+
+void RuntimeClient::IsCheckpoint(const std::string& image, std::function<void(Result<bool>)> done) {
+  v1::ImageStatusRequest request;
+  request.mutable_image()->set_image(image);
+  stubs_->CallOf<v1::ImageStatusRequest, v1::ImageStatusResponse>(
+      "ImageService", "ImageStatus", request,
+      [image, done = std::move(done)](const grpc::Status& status,
+                                      const v1::ImageStatusResponse& response) {
+        const std::string what = "runtime: ImageStatus of " + Escaped(image);
+        if (!status.ok()) return done(rpc::ToError(status, what));
+        if (!response.has_image()) {
+          return done(Error{ErrorCode::kNotFound, what + ": there is no such image",
+                            "pull the image first"});
+        }
+        done(std::ranges::any_of(response.image().spec().annotations(), [](const auto& annotation) {
+          return std::ranges::any_of(kCheckpointKeys, [&](std::string_view key) {
+            return annotation.first.starts_with(key);
+          });
+        }));
       });
 }
 

@@ -62,6 +62,10 @@ class RuntimeClient {
   // the runtime does not report its spec.
   void FindSpec(const std::string& container_id, std::function<void(Result<ContainerSpec>)> done);
 
+  // Whether an image is a checkpoint of a container, by its annotations, which CRI-O reports.
+  // Errors as List; kNotFound if the runtime has no such image.
+  void IsCheckpoint(const std::string& image, std::function<void(Result<bool>)> done);
+
   // The cgroup driver in the runtime's own configuration. Errors as List and CgroupDriverInStatus.
   void FindCgroupDriver(std::function<void(Result<CgroupDriver>)> done);
 

@@ -285,6 +285,69 @@ class BesideRawRuntime : public DaemonTest {
   std::unique_ptr<testing::RawServer> raw_;
 };
 
+// CRI-O restores a container from an image that is a checkpoint, without the devices of the
+// request.
+TEST_F(BesideRawRuntime, CrioRestoresNoContainerWithDevices) {
+  std::atomic<int> created = 0;
+  const auto version = [](const std::string&, std::string& answer) {
+    v1::VersionResponse response;
+    response.set_runtime_name("cri-o");
+    answer = response.SerializeAsString();
+    return grpc::Status::OK;
+  };
+  const auto image_status = [](const std::string& bytes, std::string& answer) {
+    v1::ImageStatusRequest request;
+    request.ParseFromString(bytes);
+    v1::ImageStatusResponse response;
+    const std::string image = request.image().image();
+    if (image == "broken") return grpc::Status(grpc::StatusCode::INTERNAL, "its storage is broken");
+    if (image != "absent") response.mutable_image()->set_id(image);
+    auto& annotations = *response.mutable_image()->mutable_spec()->mutable_annotations();
+    annotations["org.opencontainers.image.created"] = "now";
+    if (image == "checkpoint") {
+      annotations["io.kubernetes.cri-o.annotations.checkpoint.name"] = "app";
+    }
+    if (image == "absent") response.clear_image();
+    answer = response.SerializeAsString();
+    return grpc::Status::OK;
+  };
+  const auto create = [&](const std::string&, std::string& answer) {
+    v1::CreateContainerResponse response;
+    response.set_container_id("created-" + std::to_string(++created));
+    answer = response.SerializeAsString();
+    return grpc::Status::OK;
+  };
+  StartBeside({{"/runtime.v1.RuntimeService/Version", Answering(version)},
+               {"/runtime.v1.ImageService/ImageStatus", Answering(image_status)},
+               {"/runtime.v1.RuntimeService/CreateContainer", Answering(create)}});
+  StartGpus();
+  const v1::PodSandboxConfig pod = PodConfig("one", "", Annotation(3, 1));
+  v1::ContainerConfig container = Pinned(3);
+  const auto answer_for = [&](const char* image) {
+    container.mutable_image()->set_image(image);
+    return Create("s1", pod, container).status;
+  };
+  const grpc::Status refused = answer_for("checkpoint");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(refused.error_message().find("image checkpoint is a checkpoint: CRI-O restores"),
+            std::string::npos)
+      << refused.error_message();
+  EXPECT_NE(refused.error_message().find(kGpu), std::string::npos) << refused.error_message();
+  EXPECT_EQ(answer_for("/var/lib/checkpoint.tar").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  // What is not known is refused.
+  EXPECT_NE(answer_for("broken").error_message().find("its storage is broken"), std::string::npos);
+  EXPECT_NE(answer_for("absent").error_message().find("no such image"), std::string::npos);
+  EXPECT_EQ(created, 0);
+  const grpc::Status accepted = answer_for("plain");
+  EXPECT_TRUE(accepted.ok()) << accepted.error_message();
+  EXPECT_EQ(created, 1);
+  // Without devices, the restored container is what it should be.
+  container = Shared();
+  container.mutable_metadata()->set_name("other");
+  EXPECT_TRUE(answer_for("checkpoint").ok());
+  EXPECT_EQ(created, 2);
+}
+
 constexpr char kOfSystemd[] = "kubepods-podone.slice:cri-containerd:c1";
 constexpr char kOfCgroupfs[] = "/kubepods/podone/c1";
 
