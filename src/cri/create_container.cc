@@ -123,11 +123,11 @@ class CreateContainer final : public WaitingCall {
     FindCheckpoint(std::move(decide));
   }
 
-  // A container that is restored must not run with other devices than those that it is assigned.
+  // A container that is restored must not run with other devices than those that it is assigned,
+  // which may be none.
   void FindCheckpoint(Decide decide) {
-    if (assignment_.devices.empty() || !RestoresWithoutDevices(context_)) {
-      return RequireInParent(std::move(decide));
-    }
+    const bool has_devices = !context_.allocation.snapshot()->state.devices.resources.empty();
+    if (!has_devices || !RestoresOtherDevices(context_)) return RequireInParent(std::move(decide));
     const std::string& image = request_->config().image().image();
     if (image.starts_with('/')) return RefuseCheckpoint(true, std::move(decide));  // an archive
     context_.runtime.IsCheckpoint(image,
@@ -138,7 +138,7 @@ class CreateContainer final : public WaitingCall {
     if (!is_checkpoint.ok()) return Refuse(is_checkpoint.error(), decide);
     if (!*is_checkpoint) return RequireInParent(std::move(decide));
     const std::string image = host::Escaped(request_->config().image().image());
-    Refuse(NotRestored("image " + image + " is a checkpoint", assignment_), decide);
+    Refuse(NotRestored("image " + image + " is a checkpoint"), decide);
   }
 
   // The kernel could run the container on other CPUs, whatever its own cpuset says. Cgroup files

@@ -45,21 +45,16 @@ void WithoutLeavingCpus(const HandlerContext& context, admission::Assignment& as
       assignment.cpuset, reconcile::LeavingCpus(snapshot->state, context.registry.Footprints()));
 }
 
-bool RestoresWithoutDevices(const HandlerContext& context) {
+bool RestoresOtherDevices(const HandlerContext& context) {
   return context.runtime.RuntimeName() == "cri-o";
 }
 
-Error NotRestored(const std::string& checkpoint, const admission::Assignment& assignment) {
-  std::string resources;
-  for (const auto& [resource, allocation] : assignment.devices) {
-    resources += (resources.empty() ? "" : ", ") + resource;
-  }
+Error NotRestored(const std::string& checkpoint) {
   return {ErrorCode::kInvalidArgument,
           checkpoint +
-              ": CRI-O restores a container with the devices that its checkpoint had, "
-              "without those that it is assigned now: " +
-              resources,
-          "restore only containers that request no devices, or start this one from its image"};
+              ": CRI-O gives a restored container the devices that its checkpoint names, "
+              "not those that it is assigned",
+          "start the container from its own image, or restore it on a node without devices"};
 }
 
 void SetMark(const HandlerContext& context, const ContainerKey& key,

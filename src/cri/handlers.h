@@ -84,12 +84,13 @@ bool RemoveMark(runtime::v1::ContainerConfig& config);
 // Whether there is nothing to inject, so that a request is forwarded as it came.
 bool IsEmpty(const admission::Assignment& assignment);
 
-// Whether the runtime restores containers without the devices and the environment of the request:
-// CRI-O gives them what their checkpoint had.
-bool RestoresWithoutDevices(const HandlerContext& context);
+// Whether the runtime gives a restored container other devices than the request has: CRI-O gives it
+// those that the annotations of its checkpoint name, and takes no devices and no environment of the
+// request.
+bool RestoresOtherDevices(const HandlerContext& context);
 
-// Why a container cannot be restored from this checkpoint with these devices.
-Error NotRestored(const std::string& checkpoint, const admission::Assignment& assignment);
+// Why such a container is not restored. `checkpoint` begins the text.
+Error NotRestored(const std::string& checkpoint);
 
 // The name of a method of RuntimeService in a version that alignd knows; empty for any other path.
 std::string_view RuntimeMethod(std::string_view path);

@@ -114,9 +114,8 @@ class RestorePod final : public WaitingCall {
     admission::Assignment assignment =
         std::move(std::get<allocation::Allocated>(outcome).assignments.at(Name()));
     WithoutLeavingCpus(context_, assignment);
-    if (!assignment.devices.empty() && RestoresWithoutDevices(context_)) {
-      return Refuse(NotRestored("container " + host::Escaped(Name()) + " is restored", assignment),
-                    decide);
+    if (!assignment.devices.empty() && RestoresOtherDevices(context_)) {
+      return Refuse(NotRestored("it is restored"), decide);
     }
     const Result<std::vector<std::string>> conflicts = cri::Inject(assignment, Config());
     if (!conflicts.ok()) return End(rpc::ToStatus(conflicts.error()), decide);

@@ -39,11 +39,28 @@ class DaemonProcess : public DaemonTest {
     const Options options = DaemonOptions();
     alignd_.reset();  // before the next process writes to the log
     alignd_ = std::make_unique<testing::Process>(
-        std::vector<std::string>{"sh", "-c", "umask " + umask + " && exec \"$0\" \"$@\"",
-                                 ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
-                                 "--metrics-address", options.metrics_address, "--listen",
-                                 options.listen, "--runtime-endpoint", options.runtime_endpoint,
-                                 "--state-dir", options.state_dir, "--pods-api-endpoint", ""},
+        std::vector<std::string>{"sh",
+                                 "-c",
+                                 "umask " + umask + " && exec \"$0\" \"$@\"",
+                                 ALIGND_PROGRAM,
+                                 "--config",
+                                 options.config,
+                                 "--node",
+                                 options.node,
+                                 "--metrics-address",
+                                 options.metrics_address,
+                                 "--listen",
+                                 options.listen,
+                                 "--runtime-endpoint",
+                                 options.runtime_endpoint,
+                                 "--state-dir",
+                                 options.state_dir,
+                                 "--pods-api-endpoint",
+                                 "",
+                                 "--cgroup-root",
+                                 options.cgroup_root,
+                                 "--kubelet-dir",
+                                 options.kubelet_dir},
         tree_.root() / "alignd.log");
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
     client_ = *rpc::Dial(options.listen);

@@ -64,7 +64,8 @@ class DaemonReload : public DaemonTest {
         std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
                                  "--metrics-address", "off", "--listen", options.listen,
                                  "--runtime-endpoint", options.runtime_endpoint, "--state-dir",
-                                 options.state_dir, "--pods-api-endpoint", ""},
+                                 options.state_dir, "--pods-api-endpoint", "", "--cgroup-root",
+                                 options.cgroup_root, "--kubelet-dir", options.kubelet_dir},
         tree_.root() / "alignd.log");
   }
 

@@ -60,7 +60,8 @@ class SocketActivation : public DaemonTest {
         std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
                                  "--metrics-address", "off", "--listen", listen,
                                  "--runtime-endpoint", options.runtime_endpoint, "--state-dir",
-                                 options.state_dir},
+                                 options.state_dir, "--cgroup-root", options.cgroup_root,
+                                 "--kubelet-dir", options.kubelet_dir},
         tree_.root() / "alignd.log", listening_.fd());
   }
   void StartProcess() { StartProcess(DaemonOptions().listen); }
