@@ -425,9 +425,9 @@ TEST_F(AllocationQueue, AContainerIsTriedAgainAlthoughAnotherOneWasDecidedSinceT
   std::future<Outcome> second;
   ReleaseAfter("b", [&] { second = Create(PartOf("p", "second", 9), kLong, "second"); });
   EXPECT_TRUE(WaitUntil([&] { return IsAnswered(first); }));
-  world_.manager->StopWaiting();
+  world_.manager->StopWaiting();  // the second may be held already, or be decided about
   EXPECT_TRUE(IsAdmitted(std::move(first)));
-  EXPECT_TRUE(IsError(second.get(), ErrorCode::kUnavailable));
+  EXPECT_FALSE(AllocatedOf(second.get()));
 }
 
 TEST_F(AllocationQueue, AHeldCallIsTriedAgainAlthoughItsPodWasDecidedOtherwiseSinceTheRelease) {
