@@ -105,7 +105,7 @@ build() {
     cat "$work/cmake.log"
     exit 1
   fi
-  say "Compiling alignd, alignctl and alignsim. With 2 CPUs, this script takes about 7 minutes in all from nothing."
+  say "Compiling alignd, alignctl and alignsim. With 2 CPUs, this script takes four to five minutes in all from nothing."
   ninja -C "$bin" -j "${JOBS:-$(nproc)}" --quiet alignd alignctl alignsim
   ok "built after $(($(date +%s) - started)) s"
 }
