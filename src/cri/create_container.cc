@@ -17,6 +17,7 @@
 #include "cri/tracked_call.h"
 #include "cri/waiting_call.h"
 #include "host/log_event.h"
+#include "host/printable.h"
 #include "mirror/marker.h"
 #include "podsource/cri_sizes.h"
 #include "rpc/grpc_status.h"
