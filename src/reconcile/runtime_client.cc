@@ -23,6 +23,9 @@ using host::Escaped;
 
 constexpr char kVersion1[] = "/runtime.v1.";
 constexpr char kVersion1Alpha2[] = "/runtime.v1alpha2.";
+// The annotation of an image that is a checkpoint of a container. Source: CRI-O
+// server/container_restore.go, checkIfCheckpointOCIImage.
+constexpr char kCheckpointKey[] = "io.kubernetes.cri-o.annotations.checkpoint.name";
 
 Result<Done> ToResult(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return Done{};
@@ -107,11 +110,6 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
 }
 
 }  // namespace
-
-// How the annotations of an image begin that is a checkpoint of a container.
-// Source: CRI-O pkg/annotations/annotations.go; checkpointctl lib/metadata.go.
-constexpr std::string_view kCheckpointKeys[] = {"io.kubernetes.cri-o.annotations.checkpoint.",
-                                                "org.criu.checkpoint."};
 
 class RuntimeClient::Stubs {
  public:
@@ -341,11 +339,7 @@ void RuntimeClient::IsCheckpoint(const std::string& image, std::function<void(Re
           return done(Error{ErrorCode::kNotFound, what + ": there is no such image",
                             "pull the image first"});
         }
-        done(std::ranges::any_of(response.image().spec().annotations(), [](const auto& annotation) {
-          return std::ranges::any_of(kCheckpointKeys, [&](std::string_view key) {
-            return annotation.first.starts_with(key);
-          });
-        }));
+        done(response.image().spec().annotations().contains(kCheckpointKey));
       });
 }
 
