@@ -246,6 +246,8 @@ TEST_F(DaemonReload, NoContainerIsMoved) {
   // What the plan names as help.
   EXPECT_TRUE(StopSandbox(pinned.sandbox).ok());
   EXPECT_TRUE(RemoveSandbox(pinned.sandbox).ok());
+  // The release follows the answer to the call.
+  EXPECT_TRUE(Eventually([&] { return Logged("pod default/pod-pinned (pinned) has ended") > 0; }));
   Reload(ConfigWith("0-1"));
   EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "2");
 }
