@@ -22,6 +22,7 @@ namespace {
 struct KubeletCommandOptions {
   std::string endpoint;
   std::string cgroup_root;
+  std::string cgroup_driver = "cgroupfs";
   std::string log_directory;
   std::string pods_api;  // socket; empty: not served
   std::string pods_api_stage = "ready";
@@ -198,7 +199,10 @@ void OnChosen(CLI::App* command, const Options& options, Action& action, Work wo
       const auto channel = rpc::Dial(options->endpoint);
       if (!channel.ok()) return channel.error();
       Kubelet kubelet(*channel,
-                      {options->cgroup_root, options->log_directory, !options->no_annotation},
+                      {.cgroup_root = options->cgroup_root,
+                       .log_directory = options->log_directory,
+                       .annotate_resources = !options->no_annotation,
+                       .systemd_cgroups = options->cgroup_driver == "systemd"},
                       std::chrono::seconds(options->timeout_seconds));
       return work(kubelet, *options, out);
     };
@@ -219,6 +223,11 @@ void AddKubeletCommand(CLI::App& app, Action& action) {
       ->add_option("--cgroup-root", options->cgroup_root,
                    "Cgroup above kubepods, such as /trial (default: none)")
       ->type_name("PATH");
+  command
+      ->add_option("--cgroup-driver", options->cgroup_driver,
+                   "How the pods' cgroups are named; systemd: without --cgroup-root")
+      ->check(CLI::IsMember({"cgroupfs", "systemd"}))
+      ->capture_default_str();
   command
       ->add_option("--log-dir", options->log_directory,
                    "Directory of the containers' logs (default: no logs)")

@@ -151,10 +151,22 @@ KubeletHost ReadKubeletHost() {
 }
 
 std::string CgroupParent(const Pod& pod, const KubeletSettings& settings) {
-  std::string path = settings.cgroup_root + "/kubepods/";
-  if (QosOf(pod) == QosClass::kBurstable) path += "burstable/";
-  if (QosOf(pod) == QosClass::kBestEffort) path += "besteffort/";
-  return path + "pod" + pod.uid;
+  std::string qos;
+  if (QosOf(pod) == QosClass::kBurstable) qos = "burstable";
+  if (QosOf(pod) == QosClass::kBestEffort) qos = "besteffort";
+  if (!settings.systemd_cgroups) {
+    if (!qos.empty()) qos += "/";
+    return settings.cgroup_root + "/kubepods/" + qos + "pod" + pod.uid;
+  }
+  std::string path = "/kubepods.slice/";
+  std::string name = "kubepods";
+  if (!qos.empty()) {
+    name += "-" + qos;
+    path += name + ".slice/";
+  }
+  std::string uid = pod.uid;
+  std::ranges::replace(uid, '-', '_');
+  return path + name + "-pod" + uid + ".slice";
 }
 
 v1::PodSandboxConfig MakeSandboxConfig(const PodManifest& manifest,

@@ -31,10 +31,14 @@ struct KubeletSettings {
   // does.
   bool annotate_resources = true;
   int64_t cpu_period = 100'000;  // as that of KubeletHost
+  // The kubelet's cgroupDriver `systemd`: the cgroups are slices. Without a cgroup root.
+  bool systemd_cgroups = false;
 };
 
-// `/kubepods/pod<uid>`, or with the QoS class between; below the cgroup root.
-// Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName.
+// `/kubepods/pod<uid>`, or with the QoS class between; below the cgroup root. With systemd:
+// `/kubepods.slice/kubepods-pod<uid with _ for ->.slice`, likewise.
+// Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName;
+// cgroup_manager_linux.go, ToSystemd.
 std::string CgroupParent(const Pod& pod, const KubeletSettings& settings);
 
 // Source: kuberuntime_sandbox.go, generatePodSandboxConfig; its resources:

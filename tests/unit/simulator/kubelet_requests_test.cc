@@ -66,6 +66,16 @@ TEST(KubeletRequests, SizesContainersAsTheKubeletDoes) {
   }
 }
 
+TEST(KubeletRequests, NameSlicesWithTheSystemdDriver) {
+  KubeletSettings settings;
+  settings.systemd_cgroups = true;
+  PodManifest manifest = Manifest(One("limits: {cpu: 1, memory: 64Mi}"));
+  manifest.pod.uid = "a-b";
+  EXPECT_EQ(CgroupParent(manifest.pod, settings), "/kubepods.slice/kubepods-poda_b.slice");
+  EXPECT_EQ(CgroupParent(Manifest(One("")).pod, settings),
+            "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podu1.slice");
+}
+
 TEST(KubeletRequests, SumsTheSandboxesResources) {
   struct Sum {
     const char* name;
