@@ -25,8 +25,9 @@ target_link_libraries(alignd_http_static PRIVATE alignd_options alignd_hardening
 
 pkg_check_modules(ALIGND_STATIC_PKG REQUIRED
   grpc++_unsecure protobuf libcares re2 zlib libnghttp2 yaml-cpp)
-# grpc's file does not name the last two. The atomic operations of x86-64 need no library.
-set(libraries ${ALIGND_STATIC_PKG_STATIC_LIBRARIES} address_sorting upb)
+# grpc's file does not name the next two. dbus is without the libsystemd that its file names: Debian has
+# no static one, and only the server in libdbus calls it. The atomic operations of x86-64 need no library.
+set(libraries ${ALIGND_STATIC_PKG_STATIC_LIBRARIES} address_sorting upb dbus-1)
 list(REMOVE_ITEM libraries atomic pthread rt)
 list(REMOVE_DUPLICATES libraries)
 list(TRANSFORM libraries PREPEND -l)  # not the targets of these names, which are shared libraries
@@ -37,7 +38,8 @@ foreach(program alignd alignctl)
     LINKER_LANGUAGE CXX OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/static)
   add_dependencies(${program}-static alignd_cli alignd_edge alignd_core alignd_proto alignd_http_static)
   target_link_libraries(${program}-static PRIVATE
-    -static-pie -Wl,-z,relro,-z,now,--build-id=none -Wl,--gc-sections -Wl,--start-group
+    -static-pie -Wl,-z,relro,-z,now,--build-id=none -Wl,--gc-sections
+    -Wl,--defsym=sd_listen_fds=0,--defsym=sd_is_socket=0 -Wl,--start-group
     $<TARGET_FILE:alignd_cli> $<TARGET_FILE:alignd_edge> $<TARGET_FILE:alignd_core>
     $<TARGET_FILE:alignd_proto>
     $<TARGET_FILE:alignd_http_static> ${made} ${libraries} -Wl,--end-group)

@@ -68,7 +68,8 @@ Result<int64_t> ParseNumber(const fs::path& path, std::string_view text, const c
 
 }  // namespace
 
-CgroupTree::CgroupTree(fs::path root) : root_(std::move(root)), version2_(IsVersion2(root_)) {}
+CgroupTree::CgroupTree(fs::path root, SystemdUnits systemd)
+    : root_(std::move(root)), version2_(IsVersion2(root_)), systemd_(std::move(systemd)) {}
 
 fs::path CgroupTree::Directory(const char* controller, const std::string& path) const {
   return (version2_ ? root_ : root_ / controller) / fs::path(path).relative_path();

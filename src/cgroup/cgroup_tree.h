@@ -9,6 +9,7 @@
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
+#include "cgroup/systemd_units.h"
 
 namespace alignd::cgroup {
 
@@ -27,10 +28,17 @@ struct Cpuset {
 // version 1 with one directory per controller. Paths are those of cgroup_path.h.
 class CgroupTree {
  public:
-  // `root` is the mount point, /sys/fs/cgroup on a node.
-  explicit CgroupTree(std::filesystem::path root);
+  // `root` is the mount point, /sys/fs/cgroup on a node. `systemd`: what it knows of these cgroups.
+  explicit CgroupTree(std::filesystem::path root, SystemdUnits systemd = SystemdUnits());
 
   bool is_version2() const { return version2_; }
+
+  // The unit whose settings systemd writes to this cgroup, its CPUs among them. nullopt: it writes
+  // none; in version 1 it leaves cpusets alone.
+  std::optional<std::string> SystemdUnit(const std::string& path) const {
+    return version2_ ? UnitOfCgroup(path) : std::nullopt;
+  }
+  const SystemdUnits& systemd() const { return systemd_; }
 
   // Errors: kNotFound if there is no such cgroup; kIo; kCorrupt if a file has no list. Source:
   // kernel Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst.
@@ -79,6 +87,7 @@ class CgroupTree {
 
   const std::filesystem::path root_;
   const bool version2_;
+  const SystemdUnits systemd_;
 };
 
 }  // namespace alignd::cgroup

@@ -1,8 +1,22 @@
 #include "cgroup/pod_quota.h"
 
+#include <spdlog/spdlog.h>
+
 #include "cgroup/cgroup_path.h"
 
 namespace alignd::cgroup {
+
+namespace {
+
+// Otherwise the quota is back after a daemon-reload, until it is lifted once more.
+void TellSystemd(const CgroupTree& cgroups, const std::string& path) {
+  const std::optional<std::string> unit = UnitOfCgroup(path);
+  if (!unit) return;
+  const Result<Done> told = cgroups.systemd().LiftCpuQuota(*unit);
+  if (!told.ok()) spdlog::info("CPUQuota= of {} stays: {}", *unit, told.error().Text());
+}
+
+}  // namespace
 
 std::optional<std::string> PathOfPod(const std::string& parent, const std::string& pod_uid) {
   const Result<std::string> path = PathOfParent(parent);
@@ -15,6 +29,7 @@ Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std
   const std::optional<std::string> path = PathOfPod(parent, pod_uid);
   if (!path) return std::optional<int64_t>();
   Result<std::optional<int64_t>> lifted = cgroups.LiftCpuQuota(*path);
+  if (lifted.ok() && *lifted) TellSystemd(cgroups, *path);
   if (lifted.ok()) return lifted;
   if (lifted.error().code == ErrorCode::kNotFound) return std::optional<int64_t>();
   return Error{lifted.error().code, lifted.error().message,

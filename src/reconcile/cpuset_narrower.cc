@@ -37,19 +37,43 @@ RecurringTask::Clock::time_point CpusetNarrower::Run() {
     done = std::exchange(done_, nullptr);
   }
   std::set<std::string> refused;
-  for (const CpuSetChange& change : changes) {
-    if (!NarrowOne(change)) refused.insert(change.id);
+  std::vector<Begun> begun;
+  for (CpuSetChange& change : changes) {
+    std::optional<std::string> path = find_(change.id);
+    if (path && registry_.BeginNarrow(change.id, change.cpuset)) {
+      begun.push_back({std::move(change), *std::move(path), Done{}});
+    } else {
+      refused.insert(change.id);
+    }
+  }
+  TellSystemd(begun);
+  for (const Begun& each : begun) {
+    if (!NarrowOne(each)) refused.insert(each.change.id);
   }
   if (done) done(std::move(refused));
   return RecurringTask::kNever;
 }
 
-bool CpusetNarrower::NarrowOne(const CpuSetChange& change) {
-  const std::optional<std::string> path = find_(change.id);
-  if (!path || !registry_.BeginNarrow(change.id, change.cpuset)) return false;
-  const Result<Done> narrowed = cgroup::Narrow(cgroups_, *path, change.cpuset);
+void CpusetNarrower::TellSystemd(std::vector<Begun>& begun) const {
+  std::vector<cgroup::SystemdUnits::UnitCpus> units;
+  std::vector<Begun*> told;
+  for (Begun& each : begun) {
+    std::optional<std::string> unit = cgroups_.SystemdUnit(each.path);
+    if (!unit) continue;
+    units.push_back({*std::move(unit), each.change.cpuset});
+    told.push_back(&each);
+  }
+  if (units.empty()) return;
+  std::vector<Result<Done>> results = cgroups_.systemd().SetAllowedCpus(units);
+  for (size_t i = 0; i < told.size(); ++i) told[i]->told = std::move(results[i]);
+}
+
+bool CpusetNarrower::NarrowOne(const Begun& begun) {
+  const auto& [change, path, told] = begun;
+  const Result<Done> narrowed =
+      told.ok() ? cgroup::Narrow(cgroups_, path, change.cpuset) : told.error();
   Note(change.id, narrowed);
-  if (!narrowed.ok() && narrowed.error().code == ErrorCode::kIo) NoteAllowed(change.id, *path);
+  if (!narrowed.ok() && narrowed.error().code == ErrorCode::kIo) NoteAllowed(change.id, path);
   return registry_.EndNarrow(change.id, change.cpuset, narrowed.ok());
 }
 
@@ -66,7 +90,8 @@ void CpusetNarrower::Note(const std::string& id, const Result<Done>& narrowed) {
     fails_ = false;
     return;
   }
-  const bool is_news = narrowed.error().code == ErrorCode::kIo && !std::exchange(fails_, true);
+  const bool is_news =
+      narrowed.error().code != ErrorCode::kNotFound && !std::exchange(fails_, true);
   spdlog::log(is_news ? spdlog::level::warn : spdlog::level::debug,
               "container {}: the runtime is asked to move it, which takes longer: {}", id,
               narrowed.error().Text());
