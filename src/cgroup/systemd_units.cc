@@ -18,6 +18,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{2000};
+constexpr char kSystemd[] = "org.freedesktop.systemd1";
+constexpr char kAllowedCpus[] = "AllowedCPUs";
 constexpr std::string_view kNoSuchUnit = "org.freedesktop.systemd1.NoSuchUnit";
 
 struct ClosesConnection {
@@ -83,33 +85,96 @@ bool AppendNoQuota(DBusMessageIter& property) {
          dbus_message_iter_close_container(&property, &variant);
 }
 
-struct Setting {
+struct Call {
   std::string unit;
+  Message message;  // null if it cannot be made, as for a name that is not UTF-8
+};
+
+struct Setting {
   const char* property;
   AppendValue append;
 };
 
-// SetUnitProperties(unit, runtime, properties). Null for a name that is not UTF-8, which would end
-// the process in libdbus, and if memory is short.
-Message MakeCall(const Setting& setting) {
-  if (!dbus_validate_utf8(setting.unit.c_str(), nullptr)) return nullptr;
-  Message call(dbus_message_new_method_call("org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+// SetUnitProperties(unit, runtime, properties). libdbus would end the process for a text that is
+// not UTF-8.
+Call MakeSet(const std::string& unit, const Setting& setting) {
+  if (!dbus_validate_utf8(unit.c_str(), nullptr)) return {unit, nullptr};
+  Message call(dbus_message_new_method_call(kSystemd, "/org/freedesktop/systemd1",
                                             "org.freedesktop.systemd1.Manager",
                                             "SetUnitProperties"));
-  if (!call) return nullptr;
-  const char* const unit = setting.unit.c_str();
+  if (!call) return {unit, nullptr};
+  const char* const name = unit.c_str();
   const dbus_bool_t until_next_boot = 1;
   DBusMessageIter arguments, properties, property;
   dbus_message_iter_init_append(call.get(), &arguments);
   const bool made =
-      dbus_message_iter_append_basic(&arguments, DBUS_TYPE_STRING, &unit) &&
+      dbus_message_iter_append_basic(&arguments, DBUS_TYPE_STRING, &name) &&
       dbus_message_iter_append_basic(&arguments, DBUS_TYPE_BOOLEAN, &until_next_boot) &&
       dbus_message_iter_open_container(&arguments, DBUS_TYPE_ARRAY, "(sv)", &properties) &&
       dbus_message_iter_open_container(&properties, DBUS_TYPE_STRUCT, nullptr, &property) &&
       dbus_message_iter_append_basic(&property, DBUS_TYPE_STRING, &setting.property) &&
       setting.append(property) && dbus_message_iter_close_container(&properties, &property) &&
       dbus_message_iter_close_container(&arguments, &properties);
-  return made ? std::move(call) : nullptr;
+  return {unit, made ? std::move(call) : nullptr};
+}
+
+// The object of a unit: other characters than letters and digits are written as `_` and two digits.
+// Source: sd_bus_path_encode(3).
+std::string ObjectOf(const std::string& unit) {
+  std::string path = "/org/freedesktop/systemd1/unit/";
+  for (const char c : unit) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9' && path.back() != '/');
+    if (is_plain) {
+      path += c;
+    } else {
+      constexpr char kDigits[] = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(c);
+      path += '_';
+      path += kDigits[byte / 16];
+      path += kDigits[byte % 16];
+    }
+  }
+  return path;
+}
+
+// Properties.Get(interface, AllowedCPUs).
+Call MakeGet(const std::string& unit) {
+  const char* const interface = unit.ends_with(".scope")   ? "org.freedesktop.systemd1.Scope"
+                                : unit.ends_with(".slice") ? "org.freedesktop.systemd1.Slice"
+                                                           : "org.freedesktop.systemd1.Service";
+  const char* const property = kAllowedCpus;
+  Message call(dbus_message_new_method_call(kSystemd, ObjectOf(unit).c_str(),
+                                            "org.freedesktop.DBus.Properties", "Get"));
+  const bool made =
+      call && dbus_message_append_args(call.get(), DBUS_TYPE_STRING, &interface, DBUS_TYPE_STRING,
+                                       &property, DBUS_TYPE_INVALID);
+  return {unit, made ? std::move(call) : nullptr};
+}
+
+Result<Done> ReadNothing(const std::string&, DBusMessage&) { return Done{}; }
+
+Result<std::optional<CpuSet>> ReadCpus(const std::string& unit, DBusMessage& answer) {
+  DBusMessageIter value, variant, array;
+  if (!dbus_message_has_signature(&answer, "v") || !dbus_message_iter_init(&answer, &value)) {
+    return Unavailable(unit, "its answer has another form");
+  }
+  dbus_message_iter_recurse(&value, &variant);
+  if (dbus_message_iter_get_arg_type(&variant) != DBUS_TYPE_ARRAY ||
+      dbus_message_iter_get_element_type(&variant) != DBUS_TYPE_BYTE) {
+    return Unavailable(unit, "its answer has another form");
+  }
+  dbus_message_iter_recurse(&variant, &array);
+  const uint8_t* bytes = nullptr;
+  int count = 0;
+  dbus_message_iter_get_fixed_array(&array, &bytes, &count);
+  CpuSet cpus;
+  for (int i = 0; i < 8 * count; ++i) {
+    if ((bytes[i / 8] >> (i % 8) & 1) == 0) continue;
+    if (i > CpuSet::kMaxCpu) return Unavailable(unit, "it names CPU " + std::to_string(i));
+    cpus.Add(i);
+  }
+  return std::optional(cpus);
 }
 
 // The answers arrive in `calls`, as far as there are any before the end of the patience.
@@ -125,7 +190,10 @@ void AwaitAnswers(DBusConnection& connection, const std::vector<PendingCall>& ca
   }
 }
 
-Result<Done> Outcome(const std::string& unit, DBusPendingCall* call) {
+// `if_unknown`: the result for a unit that systemd does not know.
+template <typename Value>
+Result<Value> Outcome(const std::string& unit, DBusPendingCall* call, const Value& if_unknown,
+                      Result<Value> (*read)(const std::string&, DBusMessage&)) {
   if (call == nullptr) return Unavailable(unit, "the call could not be made");
   if (!dbus_pending_call_get_completed(call)) {
     return Unavailable(unit, "it has not answered within 2 s, or ended the connection");
@@ -133,8 +201,10 @@ Result<Done> Outcome(const std::string& unit, DBusPendingCall* call) {
   const Message answer(dbus_pending_call_steal_reply(call));
   if (!answer) return Unavailable(unit, "its answer is lost");
   BusError error;
-  if (!dbus_set_error_from_message(&error, answer.get())) return Done{};
-  if (error.name == kNoSuchUnit) return Done{};
+  if (!dbus_set_error_from_message(&error, answer.get())) return read(unit, *answer);
+  if (error.name == kNoSuchUnit || error.name == std::string_view(DBUS_ERROR_UNKNOWN_OBJECT)) {
+    return if_unknown;
+  }
   return Unavailable(unit, std::string(error.name) + ": " + error.message);
 }
 
@@ -145,31 +215,33 @@ std::string AddressOf(const std::string& socket) {
   return address;
 }
 
-// All calls are sent before the first answer is awaited.
-std::vector<Result<Done>> SetAll(const std::string& socket, const std::vector<Setting>& settings) {
-  std::vector<Result<Done>> results;
+// One result for each call. All are sent before the first answer is awaited.
+template <typename Value>
+std::vector<Result<Value>> CallAll(const std::string& socket, const std::vector<Call>& calls,
+                                   const Value& if_unknown,
+                                   Result<Value> (*read)(const std::string&, DBusMessage&)) {
+  std::vector<Result<Value>> results;
   BusError error;
   const Connection connection(dbus_connection_open_private(AddressOf(socket).c_str(), &error));
   if (!connection) {
-    for (const Setting& setting : settings) {
-      results.emplace_back(Unavailable(setting.unit, socket + ": " + error.message));
+    for (const Call& call : calls) {
+      results.emplace_back(Unavailable(call.unit, socket + ": " + error.message));
     }
     return results;
   }
   dbus_connection_set_exit_on_disconnect(connection.get(), 0);
-  std::vector<PendingCall> calls;
-  for (const Setting& setting : settings) {
-    const Message call = MakeCall(setting);
-    DBusPendingCall* pending = nullptr;
-    if (call) {
-      dbus_connection_send_with_reply(connection.get(), call.get(), &pending,
+  std::vector<PendingCall> pending;
+  for (const Call& call : calls) {
+    DBusPendingCall* sent = nullptr;
+    if (call.message) {
+      dbus_connection_send_with_reply(connection.get(), call.message.get(), &sent,
                                       DBUS_TIMEOUT_INFINITE);
     }
-    calls.emplace_back(pending);
+    pending.emplace_back(sent);
   }
-  AwaitAnswers(*connection, calls);
-  for (size_t i = 0; i < settings.size(); ++i) {
-    results.push_back(Outcome(settings[i].unit, calls[i].get()));
+  AwaitAnswers(*connection, pending);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    results.push_back(Outcome(calls[i].unit, pending[i].get(), if_unknown, read));
   }
   return results;
 }
@@ -187,17 +259,27 @@ std::optional<std::string> UnitOfCgroup(const std::string& path) {
 SystemdUnits::SystemdUnits(std::filesystem::path socket) : socket_(socket.string()) {}
 
 std::vector<Result<Done>> SystemdUnits::SetAllowedCpus(const std::vector<UnitCpus>& changes) const {
-  std::vector<Setting> settings;
+  std::vector<Call> calls;
   for (const UnitCpus& change : changes) {
-    settings.push_back({change.unit, "AllowedCPUs", [&change](DBusMessageIter& property) {
-                          return AppendCpus(change.cpus, property);
-                        }});
+    const AppendValue append = [&change](DBusMessageIter& property) {
+      return AppendCpus(change.cpus, property);
+    };
+    calls.push_back(MakeSet(change.unit, {kAllowedCpus, append}));
   }
-  return SetAll(socket_, settings);
+  return CallAll<Done>(socket_, calls, Done{}, ReadNothing);
+}
+
+std::vector<Result<std::optional<CpuSet>>> SystemdUnits::ReadAllowedCpus(
+    const std::vector<std::string>& units) const {
+  std::vector<Call> calls;
+  for (const std::string& unit : units) calls.push_back(MakeGet(unit));
+  return CallAll<std::optional<CpuSet>>(socket_, calls, std::nullopt, ReadCpus);
 }
 
 Result<Done> SystemdUnits::LiftCpuQuota(const std::string& unit) const {
-  return SetAll(socket_, {{unit, "CPUQuotaPerSecUSec", AppendNoQuota}}).front();
+  std::vector<Call> calls;
+  calls.push_back(MakeSet(unit, {"CPUQuotaPerSecUSec", AppendNoQuota}));
+  return CallAll<Done>(socket_, calls, Done{}, ReadNothing).front();
 }
 
 }  // namespace alignd::cgroup

@@ -38,7 +38,12 @@ class SystemdUnits {
   // systemd cannot be reached, or refuses; also for an empty set, which it would take for all CPUs.
   std::vector<Result<Done>> SetAllowedCpus(const std::vector<UnitCpus>& changes) const;
 
-  // Removes CPUQuota= of the unit until the next boot. As above.
+  // AllowedCPUs= of the units, in this order; nullopt: systemd does not know the unit. Blocks as
+  // above. Errors: kUnavailable if systemd cannot be reached, refuses, or answers something else.
+  std::vector<Result<std::optional<CpuSet>>> ReadAllowedCpus(
+      const std::vector<std::string>& units) const;
+
+  // Removes CPUQuota= of the unit until the next boot. Results as those of SetAllowedCpus.
   Result<Done> LiftCpuQuota(const std::string& unit) const;
 
  private:

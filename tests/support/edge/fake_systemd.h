@@ -57,6 +57,12 @@ class FakeSystemd {
     thread_.join();
   }
 
+  // What it answers to questions for AllowedCPUs=. Bytes as in the message.
+  void SetAllowedCpus(const std::string& object, const std::vector<uint8_t>& bytes) {
+    const MutexLock lock(mutex_);
+    allowed_[object] = bytes;
+  }
+
   // "UNIT PROPERTY=VALUE" in the order of the calls. Bytes are in hexadecimal.
   std::vector<std::string> calls() const {
     const MutexLock lock(mutex_);
@@ -119,6 +125,10 @@ class FakeSystemd {
   }
 
   void Answer(int fd, DBusMessage* call) {
+    if (dbus_message_is_method_call(call, "org.freedesktop.DBus.Properties", "Get")) {
+      AnswerGet(fd, call);
+      return;
+    }
     EXPECT_TRUE(
         dbus_message_is_method_call(call, "org.freedesktop.systemd1.Manager", "SetUnitProperties"));
     EXPECT_STREQ(dbus_message_get_path(call), "/org/freedesktop/systemd1");
@@ -145,10 +155,37 @@ class FakeSystemd {
     }
     if (on_call_) on_call_();
     if (manner_ == Manner::kIsSilent) return;
-    DBusMessage* const answer =
-        refusal == refusals_.end()
-            ? dbus_message_new_method_return(call)
-            : dbus_message_new_error(call, refusal->second.c_str(), "as the test wants");
+    Reply(fd, refusal == refusals_.end()
+                  ? dbus_message_new_method_return(call)
+                  : dbus_message_new_error(call, refusal->second.c_str(), "as the test wants"));
+  }
+
+  void AnswerGet(int fd, DBusMessage* call) {
+    const char* interface = "";
+    const char* property = "";
+    EXPECT_TRUE(dbus_message_get_args(call, nullptr, DBUS_TYPE_STRING, &interface, DBUS_TYPE_STRING,
+                                      &property, DBUS_TYPE_INVALID));
+    EXPECT_STREQ(property, "AllowedCPUs");
+    const MutexLock lock(mutex_);
+    const auto unit = allowed_.find(dbus_message_get_path(call));
+    if (unit == allowed_.end()) {
+      Reply(fd, dbus_message_new_error(call, DBUS_ERROR_UNKNOWN_OBJECT, "no such unit"));
+      return;
+    }
+    DBusMessage* const answer = dbus_message_new_method_return(call);
+    DBusMessageIter arguments, variant, array;
+    const uint8_t* const bytes = unit->second.data();
+    dbus_message_iter_init_append(answer, &arguments);
+    dbus_message_iter_open_container(&arguments, DBUS_TYPE_VARIANT, "ay", &variant);
+    dbus_message_iter_open_container(&variant, DBUS_TYPE_ARRAY, "y", &array);
+    dbus_message_iter_append_fixed_array(&array, DBUS_TYPE_BYTE, &bytes,
+                                         static_cast<int>(unit->second.size()));
+    dbus_message_iter_close_container(&variant, &array);
+    dbus_message_iter_close_container(&arguments, &variant);
+    Reply(fd, answer);
+  }
+
+  void Reply(int fd, DBusMessage* answer) {
     dbus_message_set_serial(answer, ++serial_);
     char* bytes = nullptr;
     int length = 0;
@@ -200,6 +237,7 @@ class FakeSystemd {
   std::thread thread_;
   mutable Mutex mutex_;
   std::vector<std::string> calls_ GUARDED_BY(mutex_);
+  std::map<std::string, std::vector<uint8_t>> allowed_ GUARDED_BY(mutex_);
   int connection_ GUARDED_BY(mutex_) = -1;
   bool stopped_ GUARDED_BY(mutex_) = false;
 };

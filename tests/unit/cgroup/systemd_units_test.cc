@@ -68,6 +68,26 @@ TEST(SystemdUnits, EachUnitHasItsOwnResult) {
   EXPECT_EQ(systemd.calls().size(), 3u);
 }
 
+TEST(SystemdUnits, AreAskedForTheirCpus) {
+  const FakeTree tree;
+  FakeSystemd systemd(tree.root() / "private");
+  const std::string objects = "/org/freedesktop/systemd1/unit/";
+  systemd.SetAllowedCpus(objects + "cri_2dcontainerd_2dab_2escope", {0xf9, 0x00, 0x80});
+  systemd.SetAllowedCpus(objects + "_31_2eslice", {});
+  std::vector<uint8_t> endless(9000, 0);
+  endless.back() = 1;
+  systemd.SetAllowedCpus(objects + "endless_2eservice", endless);
+  const auto results =
+      SystemdUnits(tree.root() / "private")
+          .ReadAllowedCpus({"cri-containerd-ab.scope", "gone.scope", "1.slice", "endless.service"});
+  ASSERT_EQ(results.size(), 4u);
+  ASSERT_TRUE(results[0].ok()) << results[0].error().Text();
+  EXPECT_EQ(*results[0], Cpus("0,3-7,23"));
+  EXPECT_EQ(*results[1], std::nullopt);
+  EXPECT_EQ(*results[2], CpuSet());
+  EXPECT_FALSE(results[3].ok());
+}
+
 TEST(SystemdUnits, NobodyAtTheSocketIsAnError) {
   const FakeTree tree;
   const auto results =
