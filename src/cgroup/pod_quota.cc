@@ -9,11 +9,11 @@ namespace alignd::cgroup {
 namespace {
 
 // Otherwise the quota is back after a daemon-reload, until it is lifted once more.
-void TellSystemd(const CgroupTree& cgroups, const std::string& path) {
+void LiftInSystemd(const CgroupTree& cgroups, const std::string& path) {
   const std::optional<std::string> unit = UnitOfCgroup(path);
   if (!unit) return;
-  const Result<Done> told = cgroups.systemd().LiftCpuQuota(*unit);
-  if (!told.ok()) spdlog::info("CPUQuota= of {} stays: {}", *unit, told.error().Text());
+  const Result<Done> lifted = cgroups.systemd().LiftCpuQuota(*unit);
+  if (!lifted.ok()) spdlog::info("CPUQuota= of {} stays: {}", *unit, lifted.error().Text());
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std
   const std::optional<std::string> path = PathOfPod(parent, pod_uid);
   if (!path) return std::optional<int64_t>();
   Result<std::optional<int64_t>> lifted = cgroups.LiftCpuQuota(*path);
-  if (lifted.ok() && *lifted) TellSystemd(cgroups, *path);
+  if (lifted.ok() && *lifted) LiftInSystemd(cgroups, *path);
   if (lifted.ok()) return lifted;
   if (lifted.error().code == ErrorCode::kNotFound) return std::optional<int64_t>();
   return Error{lifted.error().code, lifted.error().message,

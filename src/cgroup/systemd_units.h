@@ -1,4 +1,4 @@
-// Tells systemd what alignd writes to the cgroups of its units.
+// Sets in systemd what alignd writes to the cgroups of its units.
 #pragma once
 
 #include <filesystem>

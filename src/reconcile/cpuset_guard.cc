@@ -310,15 +310,15 @@ void CpusetGuard::CorrectSystemd() {
     if (!*recorded || **recorded == cpus || registry_.AppliedTo(id) != cpus) continue;
     spdlog::log(
         std::exchange(corrected_systemd_, true) ? spdlog::level::debug : spdlog::level::info,
-        "{} has CPUs {}, but systemd would give it {} at a daemon-reload: systemd is told, "
-        "now and in further cases (some runtimes tell it wrong CPUs: runc 1.1.5 from CPU 8 on)",
+        "{} has CPUs {}, but systemd would give it {} at a daemon-reload: corrected, "
+        "now and in further cases (some runtimes give it wrong CPUs: runc 1.1.5 from CPU 8 on)",
         NameOf(SubjectOf(id, container)), cpus.ToString(), Or((*recorded)->ToString(), "all"));
     changes.push_back({unit, cpus});
     changed.push_back(&container);
   }
   if (changes.empty()) return;
-  const std::vector<Result<Done>> told = cgroups_.systemd().SetAllowedCpus(changes);
-  for (i = 0; i < told.size(); ++i) changed[i]->recorded = NoteSystemd(told[i]);
+  const std::vector<Result<Done>> set = cgroups_.systemd().SetAllowedCpus(changes);
+  for (i = 0; i < set.size(); ++i) changed[i]->recorded = NoteSystemd(set[i]);
 }
 
 template <typename Value>

@@ -46,7 +46,7 @@ RecurringTask::Clock::time_point CpusetNarrower::Run() {
       refused.insert(change.id);
     }
   }
-  TellSystemd(begun);
+  SetInSystemd(begun);
   for (const Begun& each : begun) {
     if (!NarrowOne(each)) refused.insert(each.change.id);
   }
@@ -54,24 +54,24 @@ RecurringTask::Clock::time_point CpusetNarrower::Run() {
   return RecurringTask::kNever;
 }
 
-void CpusetNarrower::TellSystemd(std::vector<Begun>& begun) const {
+void CpusetNarrower::SetInSystemd(std::vector<Begun>& begun) const {
   std::vector<cgroup::SystemdUnits::UnitCpus> units;
-  std::vector<Begun*> told;
+  std::vector<Begun*> in_systemd;
   for (Begun& each : begun) {
     std::optional<std::string> unit = cgroups_.SystemdUnit(each.path);
     if (!unit) continue;
     units.push_back({*std::move(unit), each.change.cpuset});
-    told.push_back(&each);
+    in_systemd.push_back(&each);
   }
   if (units.empty()) return;
   std::vector<Result<Done>> results = cgroups_.systemd().SetAllowedCpus(units);
-  for (size_t i = 0; i < told.size(); ++i) told[i]->told = std::move(results[i]);
+  for (size_t i = 0; i < in_systemd.size(); ++i) in_systemd[i]->prepared = std::move(results[i]);
 }
 
 bool CpusetNarrower::NarrowOne(const Begun& begun) {
-  const auto& [change, path, told] = begun;
+  const auto& [change, path, prepared] = begun;
   const Result<Done> narrowed =
-      told.ok() ? cgroup::Narrow(cgroups_, path, change.cpuset) : told.error();
+      prepared.ok() ? cgroup::Narrow(cgroups_, path, change.cpuset) : prepared.error();
   Note(change.id, narrowed);
   if (!narrowed.ok() && narrowed.error().code == ErrorCode::kIo) NoteAllowed(change.id, path);
   return registry_.EndNarrow(change.id, change.cpuset, narrowed.ok());

@@ -42,13 +42,13 @@ class CpusetNarrower {
  private:
   struct Begun {
     admission::CpuSetChange change;
-    std::string path;  // of its cgroup
-    Result<Done> told;
+    std::string path;       // of its cgroup
+    Result<Done> prepared;  // set in systemd, if it is a unit
   };
 
   RecurringTask::Clock::time_point Run() EXCLUDES(mutex_);
-  // Tells systemd first. If a daemon-reload then comes between, it writes the new set.
-  void TellSystemd(std::vector<Begun>& begun) const;
+  // Sets the CPUs in systemd first. If a daemon-reload then comes between, it writes the new set.
+  void SetInSystemd(std::vector<Begun>& begun) const;
   // Whether the container is on these CPUs alone now.
   bool NarrowOne(const Begun& begun);
   void Note(const std::string& id, const Result<Done>& narrowed);

@@ -1,4 +1,4 @@
-// What systemd is told about its units, at a stand-in for it.
+// What systemd gets about its units, at a stand-in for it.
 #include "cgroup/systemd_units.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(SystemdUnits, UnitsAreScopesSlicesAndServices) {
   EXPECT_EQ(UnitOfCgroup(""), std::nullopt);
 }
 
-TEST(SystemdUnits, IsToldTheCpusAsBits) {
+TEST(SystemdUnits, GetTheCpusAsBits) {
   const FakeTree tree;
   const FakeSystemd systemd(tree.root() / "private");
   const auto results =
@@ -113,7 +113,7 @@ TEST(SystemdUnits, SilenceAndAClosedConnectionAreErrors) {
   }
 }
 
-TEST(SystemdUnits, AreToldThatAPodHasNoQuota) {
+TEST(SystemdUnits, LoseTheQuotaOfAPod) {
   const FakeTree tree({{"cgroup.controllers", "cpuset cpu\n"},
                        {"kubepods.slice/kubepods-pod1.slice/cpu.max", "300000 100000\n"},
                        {"kubepods/pod1/cpu.max", "300000 100000\n"}});

@@ -63,7 +63,7 @@ class CpusetNarrowerTest : public RegistryTest {
 };
 
 // A daemon-reload after the write would undo it.
-TEST_F(CpusetNarrowerTest, SystemdIsToldBeforeTheWrite) {
+TEST_F(CpusetNarrowerTest, SystemdGetsTheSetBeforeTheWrite) {
   std::vector<std::string> written;
   {
     const FakeSystemd systemd(Socket(), FakeSystemd::Manner::kAnswers, {},
