@@ -17,10 +17,10 @@ std::optional<std::string> PathOfPod(const std::string& parent, const std::strin
 
 // Removes the quota of the pod's own cgroup. Returns the quota from before, in microseconds of CPU
 // time per period; nullopt: there was none. Does nothing if `parent`, the sandbox's cgroup parent
-// or a path, is another cgroup or does not exist. Removes it in systemd too, if the cgroup is a
-// unit's. Errors: kIo, kCorrupt: the quota stays. Source: kubelet
-// pkg/kubelet/cm/pod_container_manager_linux.go, EnsureExists (DisableCPUQuotaWithExclusiveCPUs): a
-// pod with a container that has exclusive CPUs has no quota.
+// or a path, is another cgroup or does not exist. A unit of systemd loses its quota too.
+// Errors: kIo, kCorrupt: the quota stays.
+// Source: kubelet pkg/kubelet/cm/pod_container_manager_linux.go, EnsureExists
+// (DisableCPUQuotaWithExclusiveCPUs): a pod with a container that has exclusive CPUs has no quota.
 Result<std::optional<int64_t>> LiftPodQuota(const CgroupTree& cgroups, const std::string& parent,
                                             const std::string& pod_uid);
 

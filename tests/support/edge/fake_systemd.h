@@ -1,5 +1,5 @@
-// Stands for systemd at its private socket: takes SetUnitProperties and writes down what it is
-// told.
+// Stands for systemd at its private socket: takes SetUnitProperties and writes it down, and answers
+// questions for AllowedCPUs=.
 #pragma once
 
 #include <dbus/dbus.h>
