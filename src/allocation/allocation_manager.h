@@ -133,6 +133,10 @@ class AllocationManager final : public InventorySink {
   std::optional<admission::Adoption> Adopt(std::vector<admission::MarkedContainer> containers,
                                            std::set<std::string> absent);
 
+  // These CPUs of the machine, and no others, are offline now (cpumanager::SetOffline). Published
+  // before the next request is decided. Nothing is written: the files say what is assigned.
+  void SetOffline(CpuSet offline);
+
   // The UIDs of all pods of which anything is kept, also of refused ones. The caller releases those
   // that do not exist any more. Waits for the decision thread; empty once alignd stops.
   std::set<std::string> KnownPods();

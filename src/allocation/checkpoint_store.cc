@@ -109,7 +109,7 @@ std::optional<NodeState> CheckpointStore::Load(const Node& node, std::vector<Fil
   NodeState state = initial;
   // A part of a file that cannot be used may have been read.
   bool has_cpus = true;
-  if (const Result<Done> cpu = LoadCpu(node, state.cpu); !cpu.ok()) {
+  if (const Result<Done> cpu = LoadCpu(node, on_bad, state.cpu); !cpu.ok()) {
     state.cpu = initial.cpu;
     has_cpus = is_done(OrSetAside(cpu, cpu_.path, on_bad), cpu_.path);
     cpu_.text.reset();
@@ -269,7 +269,8 @@ Result<Done> CheckpointStore::Write(File& file, const std::string& text) {
   return Done{};
 }
 
-Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& state) {
+Result<Done> CheckpointStore::LoadCpu(const Node& node, OnBadState on_bad,
+                                      cpumanager::CpuState& state) {
   const Result<std::optional<std::string>> text = Read(cpu_);
   if (!text.ok()) return text.error();
   if (!*text) {
@@ -298,6 +299,14 @@ Result<Done> CheckpointStore::LoadCpu(const Node& node, cpumanager::CpuState& st
   if (!node.cpu) return Done{};
   cpumanager::DropStalePods(state);
   ReleaseUnused(cpu_.path, state);
+  if (on_bad == OnBadState::kRebuild) {
+    const CpuSet added = cpumanager::AddNewCpus(node.machine, *node.cpu, state);
+    if (!added.empty()) {
+      spdlog::warn("{}: CPUs {} have come online since this was saved: they are in the shared pool",
+                   cpu_.path.string(), added.ToString());
+      cpu_.text.reset();
+    }
+  }
   const Result<Done> valid = cpumanager::ValidateLoaded(node.machine, *node.cpu, state);
   if (!valid.ok() && valid.error().code == ErrorCode::kInvalidArgument) {
     return OfOtherReservations(valid.error(),

@@ -111,7 +111,8 @@ class CheckpointStore {
   std::vector<std::pair<File*, std::string>> Texts(const admission::Node& node,
                                                    const admission::NodeState& state)
       REQUIRES(mutex_);
-  Result<Done> LoadCpu(const admission::Node& node, cpumanager::CpuState& state) REQUIRES(mutex_);
+  Result<Done> LoadCpu(const admission::Node& node, OnBadState on_bad, cpumanager::CpuState& state)
+      REQUIRES(mutex_);
   Result<Done> LoadMemory(const admission::Node& node, memorymanager::MemoryState& state)
       REQUIRES(mutex_);
   Result<Done> LoadDevices(devicemanager::DeviceState& state) REQUIRES(mutex_);

@@ -1,9 +1,11 @@
-// The allocation manager and the inventory: what the plugins announce, and which pods are known.
+// The allocation manager and the inventory: what the plugins announce, which CPUs are online, and
+// which pods are known.
 #include <spdlog/spdlog.h>
 
 #include <future>
 #include <utility>
 
+#include "alignd/cpumanager/static_policy.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/state_limits.h"
 
@@ -27,6 +29,19 @@ void AllocationManager::KnownPods(std::function<void(std::set<std::string>)> don
     done(std::move(uids));
   });
   if (!posted) done({});
+}
+
+void AllocationManager::SetOffline(CpuSet offline) {
+  queue_->Post([this, offline = std::move(offline)] {
+    if (!node_.cpu) return;
+    admission::NodeState next = ledger_.state();
+    cpumanager::SetOffline(offline & node_.machine.cpus(), next.cpu);
+    ledger_.Keep(std::move(next));
+    if (waiting_) waiting_->InventoryChanged();
+    TryWaitingSoon();
+    CheckPlacesSoon();
+    CheckHeld();
+  });
 }
 
 void AllocationManager::Announce(const std::string& name,

@@ -58,7 +58,9 @@ void SetCpus(const ContainerKey& key, const CpuSet& cpus, cpumanager::CpuState& 
   const CpuSet had = *now;
   state.assignments[key.pod_uid][key.container] = cpus;
   const CpuSet freed = had - state.HeldBy(key.pod_uid);
-  state.default_set = (state.default_set | freed) - cpus;
+  state.AddToDefaultSet(freed);
+  state.default_set -= cpus;
+  state.offline_shared -= cpus;
   for (auto& [pod_uid, reusable] : state.reusable) reusable -= freed;
   std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
 }

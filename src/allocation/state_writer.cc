@@ -45,7 +45,7 @@ Result<Done> WithoutLeftover(const Result<StateWriter::Leftover>& saved) {
 }  // namespace
 
 bool StateWriter::Job::HasFilesOf(const Job& other) const {
-  return state.cpu.default_set == other.state.cpu.default_set &&
+  return state.cpu.SavedDefaultSet() == other.state.cpu.SavedDefaultSet() &&
          state.cpu.assignments == other.state.cpu.assignments &&
          state.cpu.pods == other.state.cpu.pods &&
          state.cpu.originals == other.state.cpu.originals && state.memory == other.state.memory &&

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/change_text.h"
+#include "cli/offline_plan.h"
 #include "cli/output.h"
 #include "control/control_client.h"
 #include "host/file.h"
@@ -33,6 +34,7 @@ struct ChangeOptions {
   std::string output = "text";
   std::string config;
   std::string may_move = "never";  // of plan
+  OfflinePlanOptions files;        // likewise; without a state directory: of the alignd that runs
   std::string topology_policy;
   std::string topology_scope;
   std::string cpu_policy;
@@ -95,7 +97,9 @@ void Print(const ChangeOptions& options, const v1::ChangeResponse& change, std::
 Result<int> ShowPlan(const ChangeOptions& options, std::ostream& out) {
   const Result<v1::ChangeRequest> request = RequestFor(options);
   if (!request.ok()) return request.error();
-  const auto change = control::ControlClient(options.socket).PlanChange(*request);
+  const auto change = options.files.state_dir.empty()
+                          ? control::ControlClient(options.socket).PlanChange(*request)
+                          : PlanFromFiles(options.files, *request);
   if (!change.ok()) return change.error();
   Print(options, *change, out);
   return change->admitted() ? kSuccess : kFailure;
@@ -154,6 +158,38 @@ void AddMoveOption(CLI::App& command, ChangeOptions& options) {
       ->capture_default_str();
 }
 
+void AddFileOptions(CLI::App& command, OfflinePlanOptions& options) {
+  CLI::Option* const state_dir =
+      command
+          .add_option(
+              "--state-dir", options.state_dir,
+              "Plan from the state files in this directory, for an alignd that does not run")
+          ->type_name("DIR");
+  command
+      .add_option("--device-plugin-dir", options.device_plugin_dir,
+                  "With --state-dir: directory of kubelet_internal_checkpoint; if not given, "
+                  "device-plugins in the state directory")
+      ->type_name("DIR")
+      ->needs(state_dir);
+  command
+      .add_option("--current-config", options.current_config,
+                  "With --state-dir: the KubeletConfiguration with which alignd ran; if not given, "
+                  "that of the unit alignd.service")
+      ->type_name("FILE")
+      ->needs(state_dir);
+  command
+      .add_option("--root", options.root,
+                  "With --state-dir: root directory of the node, with its sys/ and its units")
+      ->type_name("DIR")
+      ->capture_default_str()
+      ->needs(state_dir);
+  command
+      .add_option("--node", options.node,
+                  "With --state-dir: a machine as in scenarios, in place of the one below --root")
+      ->type_name("FILE")
+      ->needs(state_dir);
+}
+
 void AddFieldOptions(CLI::App& command, ChangeOptions& options) {
   const auto add = [&command](const char* flag, auto& value, const char* field) {
     command.add_option(flag, value, std::string("In place of the configuration's ") + field);
@@ -180,8 +216,10 @@ void AddPlanCommand(CLI::App& app, Action& action) {
   AddSharedOptions(*command, *options);
   AddMoveOption(*command, *options);
   AddFieldOptions(*command, *options);
+  AddFileOptions(*command, options->files);
   AddExamples(*command, {"alignctl plan --config new.yaml",
-                         "alignctl plan --policy restricted --scope pod --reserved-cpus 0-3"});
+                         "alignctl plan --policy restricted --scope pod --reserved-cpus 0-3",
+                         "alignctl plan --state-dir /var/lib/alignd --config new.yaml"});
   command->callback([options, &action] {
     action = [options](std::ostream& out) { return ShowPlan(*options, out); };
   });

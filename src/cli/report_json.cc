@@ -219,6 +219,7 @@ std::string StatusJson(const v1::GetStatusResponse& status) {
                {"policies", JsonOf(status.policies())},
                {"default_set", status.default_set()},
                {"reserved_cpus", status.reserved_cpus()},
+               {"offline_cpus", status.offline_cpus()},
                {"numa", ListOf(status.numa(), JsonOf)},
                {"devices", ListOf(status.devices(), JsonOf)},
                {"pods", status.pods()},

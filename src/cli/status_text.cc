@@ -74,6 +74,9 @@ void PrintPolicies(const v1::GetStatusResponse& status, std::ostream& out) {
       << DescribeOptions(policies.topology_manager_options()) << '\n'
       << "shared pool:      CPUs " << OrDash(status.default_set()) << ", reserved "
       << OrDash(status.reserved_cpus()) << '\n';
+  if (!status.offline_cpus().empty()) {
+    out << "offline:          CPUs " << status.offline_cpus() << '\n';
+  }
 }
 
 // The list is valid, as in an answer of ControlClient.

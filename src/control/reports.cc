@@ -40,6 +40,7 @@ v1::ContainerAssignment ToMessage(const ContainerKey& key, const std::string& po
   message.set_pod(pod);
   message.set_container(key.container);
   message.set_exclusive_cpus(assignment.exclusive.ToString());
+  message.set_offline_cpus(assignment.offline.ToString());
   if (assignment.shares_pod_cpus) message.set_pod_cpus(assignment.cpuset.ToString());
   message.mutable_memory_nodes()->Assign(assignment.memory_nodes.begin(),
                                          assignment.memory_nodes.end());

@@ -124,7 +124,8 @@ void AddWhole(const admission::Node& node, const admission::NodeState& state, in
   message.set_all_cpus(cpus.ToString());
   if (node.cpu) {
     message.set_reserved_cpus((cpus & node.cpu->reserved).ToString());
-    message.set_exclusive_cpus((cpus - state.cpu.default_set - node.cpu->reserved).ToString());
+    message.set_exclusive_cpus(
+        (cpus - state.cpu.default_set - state.cpu.offline - node.cpu->reserved).ToString());
   }
   const NumaNode& numa = node.machine.numa()[static_cast<size_t>(position)];
   auto& capacity = *message.mutable_memory_capacity();
@@ -297,6 +298,7 @@ v1::GetStatusResponse ReportStatus(const ReportSources& sources, bool list_devic
   if (node.cpu) {
     message.set_default_set(state.cpu.default_set.ToString());
     message.set_reserved_cpus(node.cpu->reserved.ToString());
+    message.set_offline_cpus(state.cpu.offline.ToString());
   }
   for (const auto& [name, resource] : state.devices.resources) {
     v1::DeviceResource& added = *message.add_devices();

@@ -155,7 +155,10 @@ class CreateContainer final : public WaitingCall {
   // A container with exclusive CPUs would be throttled by its pod's quota. A write to a cgroup file
   // may block.
   void LiftPodQuota(Result<Done> may_run, Decide decide) {
-    if (!may_run.ok()) return Refuse(may_run.error(), decide);
+    if (!may_run.ok()) {
+      context_.reconciler.LookForOfflineCpus();  // perhaps that is why
+      return Refuse(may_run.error(), decide);
+    }
     if (assignment_.exclusive.empty()) return Inject(std::move(decide));
     if (!LiftsPodQuota(context_, key_.pod_uid)) {
       if (context_.lifts_pod_quotas) context_.reconciler.GuardPod(key_.pod_uid, CgroupParent());

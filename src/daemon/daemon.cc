@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/cpumanager/static_policy.h"
 #include "cgroup/cgroup_tree.h"
+#include "daemon/known_cpus.h"
 #include "daemon/parts.h"
 #include "daemon/request_sources.h"
 #include "daemon/saved_state.h"
@@ -57,6 +59,16 @@ class RunningDaemon final : public Daemon {
   Servers servers_;  // stop first
 };
 
+// The state files say nothing of CPUs that are offline.
+Result<Done> ApplyOfflineCpus(const Options& options, const admission::Node& node,
+                              cpumanager::CpuState& state) {
+  if (!node.cpu || !options.node.empty()) return Done{};
+  const Result<CpuSet> offline = OfflineCpusOf(node.machine, options.root);
+  if (!offline.ok()) return offline.error();
+  cpumanager::SetOffline(*offline, state);
+  return SaveKnownCpus(node.machine, options.root, options.state_dir);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
@@ -74,6 +86,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   std::optional<SavedState> saved = LoadState(options, node, problems, findings);
   LogSetAside(findings);
   if (!saved) return problems.front().AsError();
+  if (const Result<Done> known = ApplyOfflineCpus(options, node, saved->state.cpu); !known.ok()) {
+    return known.error();
+  }
   Result<std::shared_ptr<host::EventLoop>> events = host::EventLoop::Make();
   if (!events.ok()) return events.error();
   Result<std::shared_ptr<host::EventLoop>> services = host::EventLoop::Make("services");

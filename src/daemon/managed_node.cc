@@ -9,6 +9,7 @@
 #include "alignd/config/kubelet_config.h"
 #include "alignd/machine/machine.h"
 #include "alignd/scenario/scenario.h"
+#include "daemon/known_cpus.h"
 #include "host/config_file.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
@@ -17,7 +18,11 @@ namespace alignd::daemon {
 namespace {
 
 Result<Machine> ReadMachine(const Options& options) {
-  if (options.node.empty()) return host::ReadMachine(options.root);
+  if (options.node.empty()) {
+    Result<Machine> online = host::ReadMachine(options.root);
+    if (!online.ok()) return online;
+    return WithKnownCpus(*std::move(online), options.root, options.state_dir);
+  }
   const Result<std::string> text = host::ReadFileOrPipe(options.node);
   if (!text.ok()) return text.error();
   Result<scenario::NodeDescription> node = scenario::ParseNode(*text);

@@ -22,7 +22,8 @@ struct CheckedNode {
   std::vector<StartProblem> problems;
 };
 
-// This machine, or that of --node, with the configuration of --config.
+// This machine, with CPUs that are offline as far as they are known, or that of --node; with the
+// configuration of --config.
 CheckedNode CheckNode(const Options& options);
 
 // The same. Errors: the first problem.

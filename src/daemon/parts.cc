@@ -187,6 +187,7 @@ reconcile::Reconciler::Options Parts::ReconcilerOptions(const Options& options,
   settings.lister.period = std::chrono::milliseconds(node.config.cpu_manager_reconcile_period_ms);
   if (options.keep_pod_cpu_quota) settings.pods.reset();
   settings.processes.proc = options.root / "proc";
+  if (options.node.empty()) settings.online_cpus.root = options.root;
   const auto conflicting = options.mirror ? std::make_shared<ConflictingPlugins>(
                                                 DevicesOfKubelet(options.kubelet_device_plugin_dir),
                                                 allocation, registry, conditions)

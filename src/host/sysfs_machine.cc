@@ -295,4 +295,8 @@ class Reader {
 
 Result<Machine> ReadMachine(const fs::path& root) { return Reader(root).Read(); }
 
+Result<std::optional<CpuSet>> ReadOnlineCpus(const fs::path& root) {
+  return ReadCpuList(root / "sys/devices/system/cpu/online");
+}
+
 }  // namespace alignd::host

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
+#include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
 #include "alignd/machine/machine.h"
 
@@ -27,5 +29,9 @@ namespace alignd::host {
 // Source: cAdvisor utils/sysinfo/sysinfo.go, GetNodesInfo, and utils/sysfs/sysfs.go, as Kubernetes
 // 1.36 vendors them; kubelet pkg/kubelet/cm/cpumanager/topology/topology.go, Discover.
 Result<Machine> ReadMachine(const std::filesystem::path& root);
+
+// The CPUs that are online now. nullopt: the kernel has no list of them, so that none can go
+// offline. Thread-safe. Errors: kIo, kCorrupt, as ReadMachine.
+Result<std::optional<CpuSet>> ReadOnlineCpus(const std::filesystem::path& root);
 
 }  // namespace alignd::host

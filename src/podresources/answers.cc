@@ -66,7 +66,7 @@ std::vector<Pod> WithHolders(
   described.set_name(pod.name);
   described.set_namespace_(pod.name_space);
   if (const auto whole = state.cpu.pods.find(pod.uid); whole != state.cpu.pods.end()) {
-    for (const int cpu : whole->second.ToVector()) described.add_cpu_ids(cpu);
+    for (const int cpu : (whole->second - state.cpu.offline).ToVector()) described.add_cpu_ids(cpu);
   }
   if (const auto whole = state.memory.pods.find(pod.uid); whole != state.memory.pods.end()) {
     AddBlocks(whole->second, *described.mutable_memory());
@@ -77,7 +77,7 @@ std::vector<Pod> WithHolders(
     container.set_name(name);
     const bool is_own = admission::IsolationOf(state, key) == admission::Isolation::kContainer;
     if (const CpuSet* cpus = state.cpu.Find(key); cpus != nullptr && is_own) {
-      for (const int cpu : cpus->ToVector()) container.add_cpu_ids(cpu);
+      for (const int cpu : (*cpus - state.cpu.offline).ToVector()) container.add_cpu_ids(cpu);
     }
     const std::vector<memorymanager::Block>* const blocks = state.memory.Find(key);
     if (blocks != nullptr && (is_own || !state.memory.pods.contains(pod.uid))) {
@@ -126,7 +126,7 @@ std::vector<Pod> WithHolders(
     }
   }
   if (node.cpu) {
-    const CpuSet cpus = node.machine.cpus() - node.cpu->reserved;
+    const CpuSet cpus = node.machine.cpus() - node.cpu->reserved - state.cpu.offline;
     for (const int cpu : cpus.ToVector()) all.add_cpu_ids(cpu);
   }
   if (node.memory) {

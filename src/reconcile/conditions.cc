@@ -298,6 +298,34 @@ void Conditions::FoundUnmanaged(const std::vector<Subject>& containers) {
   ClearOthers(ConditionType::kUnmanagedContainer, keys);
 }
 
+void Conditions::FoundOffline(const std::vector<OfflineCpus>& affected) {
+  std::set<std::string> keys;
+  for (const OfflineCpus& one : affected) {
+    const ContainerKey& container = one.subject.key;
+    const std::string key = container.pod_uid + "/" + container.container;
+    keys.insert(key);
+    const CpuSet online = one.assigned - one.offline;
+    const std::string cpus = one.offline.ToString();
+    const bool is_node = one.assigned.empty();
+    const std::string message =
+        is_node ? "CPUs " + cpus + " are offline: no container runs on them or is assigned them"
+        : online.empty() ? "all of its CPUs, " + cpus + ", are offline: it runs in the shared pool"
+                         : "CPUs " + cpus + " of its CPUs " + one.assigned.ToString() +
+                               " are offline: it runs on CPUs " + online.ToString();
+    const std::string set_online = "set them online (write 1 to /sys/devices/system/cpu/cpu" +
+                                   std::to_string(one.offline.First()) + "/online" +
+                                   (one.offline.Count() > 1 ? ", and so on)" : ")");
+    Raise(key, {.condition = {.type = ConditionType::kCpuOffline,
+                              .subject = one.subject,
+                              .message = message,
+                              .remedy = is_node ? set_online + ", if the node is to use them"
+                                                : set_online +
+                                                      ", or delete the pod: a new one is assigned "
+                                                      "other CPUs"}});
+  }
+  ClearOthers(ConditionType::kCpuOffline, keys);
+}
+
 void Conditions::FoundOutside(const std::vector<OutsideProcess>& processes) {
   std::set<std::string> keys;
   for (const OutsideProcess& process : processes) {

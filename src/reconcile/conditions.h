@@ -31,6 +31,7 @@ enum class ConditionType {
   kStateNotSaved,
   kStateRebuilt,  // an event of the start
   kAssignmentUnknown,
+  kCpuOffline,
   kConflictingCpuManager,
   kUnmanagedContainer,
   kConflictingDevicePlugin,
@@ -45,13 +46,14 @@ enum class ConditionType {
 };
 
 // The stable names, by ConditionType. docs/conditions.md has a section for each.
-inline constexpr std::array<std::string_view, 17> kConditionNames = {
+inline constexpr std::array<std::string_view, 18> kConditionNames = {
     "Bypass",
     "KubeletNotAttached",
     "RuntimeUnavailable",
     "StateNotSaved",
     "StateRebuilt",
     "AssignmentUnknown",
+    "CPUOffline",
     "ConflictingCPUManager",
     "UnmanagedContainer",
     "ConflictingDevicePlugin",
@@ -114,6 +116,15 @@ struct PastMirror {
   std::set<std::string> ids;
 };
 
+// What a container, or the node, lacks because CPUs are offline. A value.
+struct OfflineCpus {
+  Subject subject;  // the node: those of the shared pool
+  CpuSet assigned;  // all its exclusive CPUs, or those of its pod; empty: the node
+  CpuSet offline;   // those of them that are offline
+
+  friend bool operator==(const OfflineCpus&, const OfflineCpus&) = default;
+};
+
 // A process of a container that is not in the container's cgroup. A value.
 struct OutsideProcess {
   int pid = 0;
@@ -174,6 +185,9 @@ class Conditions {
   // AssignmentUnknown: what the container is assigned could not be rebuilt in all. Until its pod is
   // gone.
   void AssignmentUnknown(const Subject& container, const std::string& message);
+
+  // CPUOffline: all that is affected now.
+  void FoundOffline(const std::vector<OfflineCpus>& affected);
 
   void StateSaved() { Clear(ConditionType::kStateNotSaved, ""); }
 

@@ -257,6 +257,7 @@ void CpusetGuard::Check(const std::string& id) {
     FoundCorrect(id, container, assignment, *now);
   } else if (!std::exchange(container.suspect, true)) {
     container.noticed = Clock::now();
+    if (options_.suspected) options_.suspected();
     CheckSoon(id, options_.confirm);  // a writer may have written only a part yet
   } else {
     FoundWrong(id, container, assignment, *now);

@@ -54,6 +54,8 @@ class CpusetGuard {
     std::chrono::milliseconds backoff{60'000};
     int longest_backoff{4};
     std::chrono::milliseconds ask_again{30'000};  // for a cgroup that the runtime did not report
+    // A wrong cpuset was found: the kernel takes CPUs that go offline out of cgroups of version 1.
+    std::function<void()> suspected = {};  // on `io`; may be null
   };
 
   // `pods` guards the pods of containers with exclusive CPUs; null: pods keep their quota.

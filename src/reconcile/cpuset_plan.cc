@@ -22,7 +22,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   for (auto& [id, cpuset] : admission::CpuSetChanges(node_, state, registry_.Containers())) {
     const auto now = footprints.find(id);
     if (now == footprints.end()) continue;  // added in between, which requests another run
-    if (cpuset.Intersects(leaving) && state.cpu.Find(now->second.key) == nullptr) {
+    if (cpuset.Intersects(leaving) && !state.cpu.RunsOnItsOwn(now->second.key)) {
       cpuset = SharedCpus(cpuset, leaving);
       // It gets the others when they are free; their update requests another run.
       if (registry_.AppliedTo(id) == cpuset) continue;
@@ -40,7 +40,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const bool leaves = !change.cpuset.Contains(now);
     // Resized to fewer CPUs, and then to others: it leaves the former first, so that no two
     // containers wait for each other.
-    if (leaves && state.cpu.Find(change.now.key) != nullptr && change.cpuset.Intersects(now)) {
+    if (leaves && state.cpu.RunsOnItsOwn(change.now.key) && change.cpuset.Intersects(now)) {
       const CpuSet staying = change.cpuset & now;
       // If it has left as far as alignd can have it leave, another program keeps it elsewhere.
       if (registry_.AppliedTo(change.id) != staying) change.cpuset = staying;
@@ -142,7 +142,7 @@ std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
   for (const Change& change : changes) {
     const CpuSet& now = change.now.cpuset;
     const ContainerKey& key = change.now.key;
-    if (state.cpu.Find(key) != nullptr) {
+    if (state.cpu.RunsOnItsOwn(key)) {
       const CpuSet added = Added(state, change);
       const bool wait = !added.empty() && std::ranges::any_of(footprints, [&](const auto& other) {
         return other.id != change.id && IsOn(state, other, key, added, /*at_start=*/now.empty());
@@ -154,7 +154,7 @@ std::set<std::string> CpusetUpdater::TooEarly(const admission::NodeState& state,
     // A container that also loses CPUs may block another container, so it does not wait.
     if (now.empty() || gained.empty() || !change.cpuset.Contains(now)) continue;
     const bool wait = std::ranges::any_of(footprints, [&](const Footprint& other) {
-      if (other.key.pod_uid == key.pod_uid || state.cpu.Find(other.key) == nullptr) return false;
+      if (other.key.pod_uid == key.pod_uid || !state.cpu.RunsOnItsOwn(other.key)) return false;
       // A resize may have taken CPUs from it on which it still is.
       if (other.cpuset.empty()) return WasResized(state, other.key);
       return other.cpuset.Intersects(gained);
@@ -180,7 +180,7 @@ bool CpusetUpdater::IsOn(const admission::NodeState& state, const Footprint& oth
   if (const auto claim = state.cpu.withheld.find(other.key); claim != state.cpu.withheld.end()) {
     return (other.cpuset.empty() ? claim->second : other.cpuset).Intersects(cpus);
   }
-  const CpuSet* const own = state.cpu.Find(other.key);
+  const CpuSet* const own = state.cpu.RunsOnItsOwn(other.key) ? state.cpu.Find(other.key) : nullptr;
   const bool same_pod = other.key.pod_uid == key.pod_uid;
   if (other.cpuset.empty()) return own == nullptr || (!same_pod && !at_start);
   // Containers of one pod share the CPUs of its ended init containers.

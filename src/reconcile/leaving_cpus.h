@@ -23,6 +23,7 @@ inline CpuSet LeavingCpus(const admission::NodeState& state,
   for (const ContainerRegistry::Footprint& container : footprints) {
     const CpuSet* const assigned = state.cpu.Find(container.key);
     if (assigned == nullptr || !WasResized(state, container.key)) continue;
+    if (!state.cpu.RunsOnItsOwn(container.key)) continue;  // it is in the shared pool itself
     leaving |= container.cpuset - *assigned;
   }
   return leaving;

@@ -13,7 +13,8 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
       guard_(
           threads.io, threads.events, node, allocation, registry, runtime, cgroups, conditions,
           MakePodGuard(threads, allocation, registry, cgroups, conditions, options.pods),
-          [this] { updater_.Nudge(); }, options.guard),
+          [this] { updater_.Nudge(); },
+          WithSuspicion(options.guard, [this] { online_cpus_.Look(); })),
       narrower_(threads.io, registry, cgroups,
                 [this](const std::string& id) { return guard_.CgroupOf(id); }),
       updater_(
@@ -35,7 +36,8 @@ Reconciler::Reconciler(const Threads& threads, const admission::Node& node,
           options.processes),
       events_(
           threads.background, runtime.channel(), registry, [this] { lister_.Relist(); },
-          options.events) {}
+          options.events),
+      online_cpus_(threads.io, node, allocation, registry, conditions, options.online_cpus) {}
 
 PodCpuGuard* Reconciler::MakePodGuard(const Threads& threads,
                                       const allocation::AllocationManager& allocation,
@@ -58,6 +60,7 @@ void Reconciler::Start() {
   guard_.Start();
   processes_.Start();
   events_.Start();
+  online_cpus_.Start();
   lister_.Start();  // last: after a listing it runs the others, on its queue
 }
 
@@ -67,6 +70,7 @@ void Reconciler::Stop() {
   runtime_.Stop();
   releaser_.Stop();
   processes_.Stop();
+  online_cpus_.Stop();
   guard_.Stop();
   narrower_.Stop();
   if (pods_) pods_->Stop();

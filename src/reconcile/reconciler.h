@@ -19,6 +19,7 @@
 #include "reconcile/cpuset_guard.h"
 #include "reconcile/cpuset_narrower.h"
 #include "reconcile/cpuset_updater.h"
+#include "reconcile/online_cpus.h"
 #include "reconcile/pod_cpu_guard.h"
 #include "reconcile/pod_releaser.h"
 #include "reconcile/process_scan.h"
@@ -30,7 +31,8 @@
 namespace alignd::reconcile {
 
 // Thread-safe. It has no thread of its own: CpusetUpdater, PodReleaser and RuntimeEvents run on
-// `background`, RuntimeLister, CpusetGuard, CpusetNarrower, PodCpuGuard and ProcessScan on `io`.
+// `background`, RuntimeLister, CpusetGuard, CpusetNarrower, PodCpuGuard, ProcessScan and OnlineCpus
+// on `io`.
 class Reconciler {
  public:
   struct Threads {
@@ -46,6 +48,7 @@ class Reconciler {
     std::optional<PodCpuGuard::Options> pods{PodCpuGuard::Options()};  // nullopt: they keep quotas
     ProcessScan::Options processes;
     RuntimeEvents::Options events;
+    OnlineCpus::Options online_cpus;
     std::function<void()> after_listing;  // on `io`; may be null
     allocation::StateFindings findings;   // of the start, for ContainerAdopter
   };
@@ -66,7 +69,13 @@ class Reconciler {
   void Stop();
 
   // Call after a change that may need new CPU sets.
-  void Nudge() { updater_.Nudge(); }
+  void Nudge() {
+    updater_.Nudge();
+    online_cpus_.StateChanged();
+  }
+
+  // As OnlineCpus::Look.
+  void LookForOfflineCpus() { online_cpus_.Look(); }
 
   // Call after a sandbox has stopped, or a call has ended for a pod without a running sandbox.
   // Waiting containers may start now, and the pod is released unless it runs again soon.
@@ -134,6 +143,12 @@ class Reconciler {
                             Conditions& conditions,
                             const std::optional<PodCpuGuard::Options>& options);
 
+  static CpusetGuard::Options WithSuspicion(CpusetGuard::Options options,
+                                            std::function<void()> suspected) {
+    options.suspected = std::move(suspected);
+    return options;
+  }
+
   static RuntimeLister::Options WithAdopter(RuntimeLister::Options options,
                                             ContainerAdopter& adopter) {
     options.adopter = &adopter;
@@ -151,6 +166,7 @@ class Reconciler {
   RuntimeLister lister_;
   ProcessScan processes_;
   RuntimeEvents events_;
+  OnlineCpus online_cpus_;
 };
 
 }  // namespace alignd::reconcile

@@ -14,8 +14,12 @@
 namespace alignd::admission {
 
 struct Assignment {
-  // Exclusive CPUs; empty for a container of the shared pool of the node, or of its pod.
+  // Exclusive CPUs that are online; empty for a container of the shared pool of the node, or of its
+  // pod.
   CpuSet exclusive;
+  // Its other CPUs, exclusive ones or those of its pod: they are offline. If it has no CPU that is
+  // online, it is a container of the shared pool of the node until it has one.
+  CpuSet offline = {};
   // Whether it shares `cpuset`, CPUs of its pod as a whole, with containers of its pod only.
   bool shares_pod_cpus = false;
   // The value for cpuset.cpus: the exclusive CPUs, those of its pod, or the default set. Empty with

@@ -16,7 +16,8 @@ namespace alignd::admission {
 // alignd then sets no cpuset.
 // Differs: if the default set is empty (strict-cpu-reservation on a full node), the reserved CPUs.
 // The kubelet then writes an empty cpuset, which runtimes take as "no change". The shared
-// containers stay on CPUs that are exclusive to other containers.
+// containers stay on CPUs that are exclusive to other containers. If all of these are offline, they
+// are the set all the same: no container gets exclusive CPUs of another one instead.
 CpuSet SharedCpus(const Node& node, const NodeState& state);
 
 // A container as the runtime has it.

@@ -10,7 +10,8 @@
 
 namespace alignd::cpumanager {
 
-// A value. All but `originals`, `reusable` and `withheld` is the content of cpu_manager_state.
+// A value. All but `originals`, `reusable`, `withheld` and `offline` is the content of
+// cpu_manager_state.
 struct CpuState {
   CpuSet default_set;
   // pod UID -> container name -> exclusive CPUs; in a pod of `pods` also the shared CPUs of the
@@ -32,9 +33,18 @@ struct CpuState {
   // CPUs on which running containers are that claim a CPU of each other (admission::Adopt): neither
   // assigned nor in the default set. Not saved: the file shows them in the default set.
   SharedMap<ContainerKey, CpuSet> withheld = {};
+  // CPUs of the machine that are offline now (SetOffline). A container keeps those that it is
+  // assigned, and runs on its others. Not saved.
+  CpuSet offline = {};
+  // The part of `offline` that is in the default set otherwise. The file shows it there.
+  CpuSet offline_shared = {};
 
   // The container's exclusive CPUs, or null.
   const CpuSet* Find(const ContainerKey& key) const;
+
+  // Whether the container has exclusive CPUs, and one of them is online: otherwise it runs in the
+  // shared pool.
+  bool RunsOnItsOwn(const ContainerKey& key) const;
 
   // The CPUs that a resize keeps: the original ones, or all if it was never resized. `key` must
   // have exclusive CPUs.
@@ -48,6 +58,12 @@ struct CpuState {
 
   // All CPUs of `withheld`.
   CpuSet Withheld() const;
+
+  // The default set as the file has it: all CPUs that no container is assigned.
+  CpuSet SavedDefaultSet() const { return default_set | offline_shared | Withheld(); }
+
+  // Adds CPUs to the default set: those that are offline to `offline_shared`.
+  void AddToDefaultSet(const CpuSet& cpus);
 
   friend bool operator==(const CpuState&, const CpuState&) = default;
 };

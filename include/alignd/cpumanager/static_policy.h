@@ -76,6 +76,10 @@ void ReleaseContainer(const ContainerKey& key, CpuState& state);
 // Releases all CPUs of the pod.
 void ReleasePod(const std::string& pod_uid, CpuState& state);
 
+// These CPUs of the machine, and no others, are offline now. They leave the default set, so that no
+// container gets them; those that are online again are in it as before. Assignments stay.
+void SetOffline(const CpuSet& offline, CpuState& state);
+
 // Nothing gets these CPUs until DropClaim, or until the pod is released or the container allocated
 // CPUs: the container is on them, and so is another one. They must be in the default set, or
 // withheld because of another container.
@@ -95,10 +99,17 @@ void DropClaim(const ContainerKey& key, CpuState& state);
 Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
                             const CpuState& state);
 
+// Adds the CPUs that the machine has and the loaded state lacks to the default set: they have come
+// online since it was saved. Empty, and nothing is added, if the state is not valid even so, or if
+// it is one of other reservations (ValidateLoaded).
+// Differs: the kubelet does not start with such a file.
+CpuSet AddNewCpus(const Machine& machine, const StaticPolicy& policy, CpuState& state);
+
 // Broken invariants of a state that alignd made, one sentence each; empty if it is valid:
 // assignments and default set are disjoint, CPUs of different pods are disjoint, default set and
-// assignments together are the managed CPUs but the withheld ones, no reserved CPU is assigned, a
-// pod can reuse only its own CPUs, and every container has its original CPUs.
+// assignments together are the managed CPUs but the withheld ones and those that are offline, the
+// default set has no CPU that is offline, no reserved CPU is assigned, a pod can reuse only its own
+// CPUs, and every container has its original CPUs.
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state);
 

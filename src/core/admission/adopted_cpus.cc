@@ -148,6 +148,7 @@ void AssignParts(const WholePodMark& mark, const CpuSet& whole, const std::strin
 void AssignClaim(const Claim& claim, CpuState& state) {
   const ContainerKey& key = claim.container->key;
   state.default_set -= claim.All();
+  state.offline_shared -= claim.All();
   if (!claim.whole.empty()) {
     return AssignParts(claim.container->mark.whole, claim.whole, key.pod_uid, state);
   }

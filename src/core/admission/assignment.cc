@@ -10,13 +10,15 @@ namespace alignd::admission {
 Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key) {
   Assignment assignment;
   const CpuSet* const assigned = state.cpu.Find(key);
-  if (assigned != nullptr) {
-    assignment.cpuset = *assigned;
+  if (assigned != nullptr) assignment.offline = *assigned & state.cpu.offline;
+  const bool runs_on_its_own = state.cpu.RunsOnItsOwn(key);
+  if (runs_on_its_own) {
+    assignment.cpuset = *assigned - assignment.offline;
   } else if (!state.cpu.withheld.contains(key)) {
     assignment.cpuset = SharedCpus(node, state);
   }
-  assignment.shares_pod_cpus = IsolationOf(state, key) == Isolation::kPod;
-  if (assigned != nullptr && !assignment.shares_pod_cpus) assignment.exclusive = *assigned;
+  assignment.shares_pod_cpus = runs_on_its_own && IsolationOf(state, key) == Isolation::kPod;
+  if (runs_on_its_own && !assignment.shares_pod_cpus) assignment.exclusive = assignment.cpuset;
   if (const auto* blocks = state.memory.Find(key)) {
     std::set<int> nodes;
     for (const memorymanager::Block& block : *blocks) {

@@ -327,6 +327,7 @@ std::optional<Node> WithPolicy(const Node& node, TopologyManagerPolicy policy) {
 
 NodeState EmptyState(const Node& node, const NodeState& state) {
   NodeState empty = NodeState::Initial(node);
+  cpumanager::SetOffline(state.cpu.offline, empty.cpu);
   empty.devices.resources = state.devices.resources;
   return empty;
 }

@@ -9,7 +9,9 @@ namespace alignd::admission {
 
 CpuSet SharedCpus(const Node& node, const NodeState& state) {
   if (!node.cpu) return {};
-  return state.cpu.default_set.empty() ? node.cpu->reserved : state.cpu.default_set;
+  if (!state.cpu.default_set.empty()) return state.cpu.default_set;
+  const CpuSet reserved = node.cpu->reserved - state.cpu.offline;
+  return reserved.empty() ? node.cpu->reserved : reserved;
 }
 
 std::vector<CpuSetChange> CpuSetChanges(const Node& node, const NodeState& state,

@@ -121,7 +121,7 @@ class Plan {
   // Without a manager, what its containers are assigned would not be kept for them.
   void RequireManagers() {
     for (auto& [key, container] : containers_) {
-      if (!after_.cpu && !container.before.exclusive.empty()) {
+      if (!after_.cpu && !OwnCpus(key).empty()) {
         Refuse(key, "it has exclusive CPUs, and cpuManagerPolicy none has none");
       } else if (!after_.memory && given_.memory.Find(key) != nullptr) {
         Refuse(key, "it is assigned memory, and memoryManagerPolicy None assigns none");
@@ -159,8 +159,10 @@ class Plan {
   // All managed CPUs but the exclusive ones, the withheld ones and `kept_free` are the shared pool.
   void SetDefault(const CpuSet& kept_free) {
     if (!after_.cpu) return;
-    next_.cpu.default_set = after_.cpu->Managed(after_.machine) - ExclusiveCpusIn(next_.cpu) -
-                            next_.cpu.Withheld() - kept_free;
+    next_.cpu.default_set = {};
+    next_.cpu.offline_shared = {};
+    next_.cpu.AddToDefaultSet(after_.cpu->Managed(after_.machine) - ExclusiveCpusIn(next_.cpu) -
+                              next_.cpu.Withheld() - kept_free);
   }
 
   // Containers that are decided about together.
@@ -181,10 +183,17 @@ class Plan {
     return units;
   }
 
+  // The exclusive CPUs of the container, also those that are offline.
+  CpuSet OwnCpus(const ContainerKey& key) const {
+    const CpuSet* const assigned = given_.cpu.Find(key);
+    const bool is_own = IsolationOf(given_, key) == Isolation::kContainer;
+    return assigned != nullptr && is_own ? *assigned : CpuSet();
+  }
+
   CpuSet CpusOf(const HoldingUnit& unit) const {
     CpuSet cpus;
     for (const std::string& name : unit.containers) {
-      cpus |= containers_.at({unit.pod_uid, name}).before.exclusive;
+      cpus |= OwnCpus({unit.pod_uid, name});
     }
     return cpus;
   }
@@ -265,7 +274,7 @@ class Plan {
     for (const std::string& name : unit.containers) {
       ContainerTransition& container = containers_[{unit.pod_uid, name}];
       const CpuSet* const now = next_.cpu.Find(container.key);
-      const bool is_moved = (now == nullptr ? CpuSet() : *now) != container.before.exclusive;
+      const bool is_moved = (now == nullptr ? CpuSet() : *now) != OwnCpus(container.key);
       if (!is_moved) continue;
       container.fate = Fate::kMoves;
       container.why = why;

@@ -42,7 +42,7 @@ std::string FormatCpuCheckpoint(std::string_view policy_name, const cpumanager::
                                 StateForm form) {
   CpuDocument document;
   document.policy_name = policy_name;
-  document.default_cpu_set = (state.default_set | state.Withheld()).ToString();
+  document.default_cpu_set = state.SavedDefaultSet().ToString();
   for (const auto& [pod, containers] : state.assignments) {
     auto& entry = (*document.entries)[pod].emplace();
     for (const auto& [container, cpus] : containers) entry[container] = cpus.ToString();

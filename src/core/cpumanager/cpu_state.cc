@@ -9,6 +9,11 @@ const CpuSet* CpuState::Find(const ContainerKey& key) const {
   return container == pod->second.end() ? nullptr : &container->second;
 }
 
+bool CpuState::RunsOnItsOwn(const ContainerKey& key) const {
+  const CpuSet* const assigned = Find(key);
+  return assigned != nullptr && !(*assigned - offline).empty();
+}
+
 const CpuSet& CpuState::OriginalOf(const ContainerKey& key) const {
   if (const auto pod = originals.find(key.pod_uid); pod != originals.end()) {
     const auto container = pod->second.find(key.container);
@@ -35,6 +40,11 @@ CpuSet CpuState::Withheld() const {
   CpuSet cpus;
   for (const auto& [key, of_container] : withheld) cpus |= of_container;
   return cpus;
+}
+
+void CpuState::AddToDefaultSet(const CpuSet& cpus) {
+  default_set |= cpus - offline;
+  offline_shared |= cpus & offline;
 }
 
 }  // namespace alignd::cpumanager

@@ -49,7 +49,7 @@ HintsByResource CpuHints(Hints hints) { return {{"cpu", std::move(hints)}}; }
 
 CpuSet Reusable(const CpuState& state, const Pod& pod) {
   const auto reusable = state.reusable.find(pod.uid);
-  return reusable == state.reusable.end() ? CpuSet{} : reusable->second;
+  return reusable == state.reusable.end() ? CpuSet{} : reusable->second - state.offline;
 }
 
 // The largest number of CPUs that the pod needs at one time: all app containers and sidecars, or an
@@ -131,7 +131,7 @@ HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy, con
     return CpuHints(HintsOver(machine, policy.options, pod_cpus, {}, request));
   }
   return CpuHints(HintsOver(machine, policy.options, state.default_set - policy.reserved,
-                            Reusable(state, pod) | pod_cpus, request));
+                            Reusable(state, pod) | (pod_cpus - state.offline), request));
 }
 
 }  // namespace alignd::cpumanager

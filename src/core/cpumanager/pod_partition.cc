@@ -166,7 +166,7 @@ void DropStalePods(CpuState& state) {
     state.pods.erase(uid);
     for (const auto& [other, containers] : state.assignments) lost -= state.HeldBy(other);
     for (const auto& [other, whole] : state.pods) lost -= whole;
-    state.default_set |= lost;
+    state.AddToDefaultSet(lost);
   }
 }
 

@@ -125,6 +125,17 @@ Result<Done> ValidateLoaded(const Machine& machine, const StaticPolicy& policy,
   return error;
 }
 
+CpuSet AddNewCpus(const Machine& machine, const StaticPolicy& policy, CpuState& state) {
+  const CpuSet known = state.default_set | Assigned(state);
+  CpuSet added = policy.Managed(machine) - known;
+  if (added.empty() || known.empty() || IsOfOtherReservations(machine, policy, state)) return {};
+  CpuState completed = state;
+  completed.default_set |= added;
+  if (!CheckLoaded(machine, policy, completed).ok()) return {};
+  state = std::move(completed);
+  return added;
+}
+
 std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state) {
   std::vector<std::string> broken;
@@ -133,13 +144,16 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
   };
   const CpuSet managed = policy.Managed(machine);
   const CpuSet assigned = Assigned(state);
-  expect_none(assigned & state.default_set, "are assigned and in the default set");
+  const CpuSet shared = state.default_set | state.offline_shared;
+  expect_none(assigned & shared, "are assigned and in the default set");
+  expect_none(state.default_set & state.offline, "are offline and in the default set");
+  expect_none(state.offline_shared - state.offline, "are online and kept out of the default set");
   expect_none(AssignedTwice(state), "are assigned to more than one pod");
   expect_none(assigned & policy.reserved, "are assigned although they are reserved");
   const CpuSet withheld = state.Withheld();
-  expect_none(withheld & (assigned | state.default_set), "are withheld and in use");
-  expect_none(managed - assigned - state.default_set - withheld, "are lost");
-  expect_none((assigned | state.default_set | withheld) - managed, "are not managed");
+  expect_none(withheld & (assigned | shared), "are withheld and in use");
+  expect_none(managed - assigned - shared - withheld, "are lost");
+  expect_none((assigned | shared | withheld) - managed, "are not managed");
   for (const auto& [pod_uid, containers] : state.assignments) {
     if (containers.empty()) broken.push_back("pod " + pod_uid + " has no container");
     for (const auto& [name, cpus] : containers) {

@@ -85,7 +85,7 @@ void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
   }
   for (const auto& [pod_uid, of_pod] : state.pods) cpus -= of_pod;
   cpus -= state.Withheld();
-  state.default_set |= cpus;
+  state.AddToDefaultSet(cpus);
   for (auto& [pod_uid, reusable] : state.reusable) reusable -= cpus;
   std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
 }
@@ -218,7 +218,7 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
   }
   CpuSet allocatable = state.default_set - policy.reserved;
   if (const auto reusable = state.reusable.find(pod.uid); reusable != state.reusable.end()) {
-    allocatable |= reusable->second;
+    allocatable |= reusable->second - state.offline;
   }
   const Result<CpuSet> cpus = ChooseCpus(machine, policy.options, allocatable, affinity, count);
   if (!cpus.ok()) return UnexpectedAdmissionError(cpus.error().message);
@@ -233,8 +233,16 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
   return std::nullopt;
 }
 
+void SetOffline(const CpuSet& offline, CpuState& state) {
+  const CpuSet shared = state.default_set | state.offline_shared;
+  state.offline = offline;
+  state.default_set = shared - offline;
+  state.offline_shared = shared & offline;
+}
+
 void Withhold(const ContainerKey& key, const CpuSet& cpus, CpuState& state) {
   state.default_set -= cpus;
+  state.offline_shared -= cpus;
   state.withheld[key] = cpus;
 }
 

@@ -213,8 +213,8 @@ TEST_F(CheckpointStoreTest, Row23KeepsWhatIsAssignedWhenNodesHaveOtherSizesAfter
 TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
   admission::NodeState overlapping = TwoPods();
   overlapping.cpu.default_set |= *overlapping.cpu.Find({"one", "app"});
-  admission::NodeState fewer_cpus = TwoPods();
-  fewer_cpus.cpu.default_set -= Cpus("15");
+  admission::NodeState other_cpus = TwoPods();
+  other_cpus.cpu.default_set |= Cpus("16");
   admission::NodeState torn_memory = TwoPods();
   torn_memory.memory.machine.at(0).tables.at("memory").total -= 4096;
   admission::NodeState shared_device = TwoPods();
@@ -250,8 +250,8 @@ TEST_F(CheckpointStoreTest, RefusesToStartAndTouchesNothingOrSetsTheFileAside) {
       {"default set overlaps", "cpu_manager_state",
        checkpoint::FormatCpuCheckpoint("static", overlapping.cpu, kForm), ErrorCode::kCorrupt,
        "overlaps with default cpuset", kRebuild},
-      {"a CPU went offline", "cpu_manager_state",
-       checkpoint::FormatCpuCheckpoint("static", fewer_cpus.cpu, kForm), ErrorCode::kCorrupt,
+      {"a CPU was removed", "cpu_manager_state",
+       checkpoint::FormatCpuCheckpoint("static", other_cpus.cpu, kForm), ErrorCode::kCorrupt,
        R"(current set of available CPUs "0-15" doesn't match with CPUs in state)", kRebuild},
       {"a reserved CPU is assigned", "cpu_manager_state",
        checkpoint::FormatCpuCheckpoint("static", reserved_assigned.cpu, kForm),
@@ -365,6 +365,20 @@ TEST_F(CheckpointStoreTest, OtherReservationsAreNoOtherCpus) {
     EXPECT_EQ(loaded.error().code, saved.code) << loaded.error().Text();
     EXPECT_EQ(host::ReadFile(paths().CpuFile()).value(), text);
   }
+}
+
+TEST_F(CheckpointStoreTest, NewCpusJoinTheSharedPool) {
+  admission::NodeState fewer = TwoPods();
+  fewer.cpu.default_set -= Cpus("14-15");
+  const std::string text = checkpoint::FormatCpuCheckpoint("static", fewer.cpu, kForm);
+  tree.Write({"cpu_manager_state", text});
+  EXPECT_FALSE(Load(node).ok());  // as a kubelet
+  CheckpointStore store(paths(), disk);
+  const Result<admission::NodeState> loaded = store.Load(node, OnBadState::kRebuild);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().Text();
+  EXPECT_EQ(loaded->cpu, WithoutUnsaved(TwoPods()).cpu);
+  EXPECT_TRUE(store.findings().bad.empty());
+  EXPECT_TRUE(Load(node).ok());  // it has been written
 }
 
 // A kubelet writes the memory of a pod as a whole before that of its containers.

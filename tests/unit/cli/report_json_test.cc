@@ -43,7 +43,7 @@ TEST(ReportJson, WritesStatus) {
              "'cpu_manager_options':{'full-pcpus-only':'true'},'memory_manager':'Static',"
              "'topology_manager':'restricted','topology_manager_options':{},"
              "'topology_scope':'container','compatibility':'1.36'},'default_set':'0-1,4-5',"
-             "'reserved_cpus':'0','numa':[{'id':0,'free_cpus':'1','cpus':4,"
+             "'reserved_cpus':'0','offline_cpus':'','numa':[{'id':0,'free_cpus':'1','cpus':4,"
              "'all_cpus':'0-3','exclusive_cpus':'2-3','reserved_cpus':'0',"
              "'memory':{'hugepages-2Mi':{'free':0,'total':0},"
              "'memory':{'free':1073741824,'total':2147483648}},'memory_capacity':{},"

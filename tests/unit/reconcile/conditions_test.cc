@@ -49,6 +49,7 @@ TEST(Conditions, AreSortedByType) {
   conditions.StateNotSaved({ErrorCode::kIo, "full", "free space"});
   conditions.AssignmentUnknown(kApp, "its mark cannot be read");
   conditions.StateRebuilt("a file was missing", "");
+  conditions.FoundOffline({{kApp, *CpuSet::Parse("1-2"), *CpuSet::Parse("2")}});
   conditions.MetricsFailed({ErrorCode::kUnavailable, "in use", "stop it"});
   conditions.ResizeRefused(kApp, "has 1 exclusive CPU (1)", "undo it");
   conditions.QuotaRewritten({"", {"uid", ""}}, 5, seconds(60), /*refused=*/true);
@@ -59,6 +60,30 @@ TEST(Conditions, AreSortedByType) {
   std::vector<std::string_view> types;
   for (const Condition& condition : conditions.Report()) types.push_back(ToString(condition.type));
   EXPECT_EQ(types, std::vector<std::string_view>(kConditionNames.begin(), kConditionNames.end()));
+}
+
+TEST(Conditions, OfflineCpusAreReportedWithWhatWouldHelp) {
+  Logged logged;
+  Conditions conditions;
+  conditions.FoundOffline(
+      {{{}, {}, *CpuSet::Parse("2")}, {kApp, *CpuSet::Parse("1-2"), *CpuSet::Parse("2")}});
+  EXPECT_EQ(logged.Take(),
+            "warning CPUOffline: CPUs 2 are offline: no container runs on them or is assigned "
+            "them; set them online (write 1 to /sys/devices/system/cpu/cpu2/online), if the node "
+            "is to use them\n"
+            "warning CPUOffline: container app of pod default/web: CPUs 2 of its CPUs 1-2 are "
+            "offline: it runs on CPUs 1; set them online (write 1 to "
+            "/sys/devices/system/cpu/cpu2/online), or delete the pod: a new one is assigned other "
+            "CPUs\n");
+  conditions.FoundOffline({{kApp, *CpuSet::Parse("1-2"), *CpuSet::Parse("1-2")}});
+  const std::vector<Condition> all = conditions.Report();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].message, "all of its CPUs, 1-2, are offline: it runs in the shared pool");
+  EXPECT_EQ(all[0].remedy,
+            "set them online (write 1 to /sys/devices/system/cpu/cpu1/online, and so on), or "
+            "delete the pod: a new one is assigned other CPUs");
+  conditions.FoundOffline({});
+  EXPECT_TRUE(conditions.Report().empty());
 }
 
 TEST(Conditions, ProcessesOutsideTheirCgroupAreReportedWhileTheyAreThere) {
