@@ -118,7 +118,9 @@ void AddFitOptions(CLI::App& command, FitFlags& flags) {
   command
       .add_option("--nodes", flags.fleet.nodes,
                   "Nodes: files as `alignctl topology -o json` prints them, directories of them or "
-                  "of a directory for each node, or - for standard input; repeatable")
+                  "of a directory for each node, objects as `kubectl get "
+                  "noderesourcetopologies,nodes,pods -A -o json` prints them, or - for standard "
+                  "input; repeatable")
       ->type_name("FILE")
       ->required();
   command

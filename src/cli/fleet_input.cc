@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/node_input.h"
+#include "alignd/placement/topology_nodes.h"
 #include "cli/plan_input.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
@@ -37,26 +40,12 @@ std::string KindOf(const std::string& json) {
   return kind != parsed.end() && kind->is_string() ? kind->get<std::string>() : "";
 }
 
-// Its zones have amounts and not CPUs. The kubelet's decision depends on cores, sockets and caches,
-// and on which CPUs and devices are allocated.
-Error NoTopologyObjects(const std::string& file) {
-  return BadFleet(file + ": a NodeResourceTopology object has amounts of NUMA nodes, and not the " +
-                      "CPUs, devices and policy options that the kubelet's decision depends on",
-                  "give the output of alignctl topology -o json, made on that node");
-}
-
 Error IsEmpty(const std::string& file) {
   return BadFleet(file + ": is empty", "write it again, or remove it");
 }
 
 Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
                               const std::string& file, const std::string& config) {
-  if (KindOf(json) == "NodeResourceTopology") return NoTopologyObjects(file);
-  if (placement::IsNodeObject(json)) {
-    return BadFleet(file + ": a Node object does not have the CPUs and NUMA nodes",
-                    "put it into a directory of its node, beside the output of alignctl topology "
-                    "-o json");
-  }
   const std::string kind = KindOf(json);
   if (!kind.empty() && !placement::IsFleetNode(json)) {
     return BadFleet(file + ": a " + kind + " is no description of a node",
@@ -75,8 +64,16 @@ Result<FleetNode> ReadOneNode(const std::string& json, const std::string& name,
   return node;
 }
 
+// What is read of all files and directories.
+struct Inputs {
+  std::vector<FleetNode> nodes;
+  placement::ClusterObjects objects;
+
+  bool empty() const { return nodes.empty() && objects.empty(); }
+};
+
 Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const std::string& config,
-                            std::vector<FleetNode>& nodes) {
+                            Inputs& inputs) {
   const Result<std::vector<std::string>> documents = ReadDocuments(file, origin);
   if (!documents.ok()) return documents.error();
   const std::string shown = file == kStream ? "standard input" : file;
@@ -85,13 +82,16 @@ Result<Done> AddNodesOfFile(const std::string& file, FileOrigin origin, const st
   const std::string name = file == kStream ? "stdin" : fs::path(file).stem().string();
   size_t unnamed = 0;
   for (const std::string& json : *documents) {
+    const Result<bool> is_object = inputs.objects.Add(json, shown);
+    if (!is_object.ok()) return host::ContentError(is_object.error(), shown);
+    if (*is_object) continue;
     if (!placement::IsFleetNode(json) && ++unnamed > 1) {
       return BadFleet(shown + ": has several descriptions, and a description has no name",
                       "write each as {\"name\": NAME, \"node\": {...}}, or to a file of its own");
     }
     Result<FleetNode> node = ReadOneNode(json, name, shown, config);
     if (!node.ok()) return node.error();
-    nodes.push_back(*std::move(node));
+    inputs.nodes.push_back(*std::move(node));
   }
   return Done{};
 }
@@ -108,6 +108,7 @@ struct Parts {
   std::optional<placement::NodeObject> object;
   std::optional<std::string> config;
   placement::Manifests running;
+  bool has_topology = false;  // a NodeResourceTopology object
 };
 
 template <typename Part>
@@ -127,7 +128,10 @@ Result<Done> AddPart(const std::string& json, const std::string& file, Parts& pa
   if (kind == "Node") {
     return SetOnce(parts.object, placement::ReadNodeObject(json), file, "Node object");
   }
-  if (kind == "NodeResourceTopology") return NoTopologyObjects(file);
+  if (kind == "NodeResourceTopology") {
+    parts.has_topology = true;
+    return Done{};
+  }
   if (kind.empty()) {
     return SetOnce(parts.description, placement::ReadNodeInput(json), file, "description");
   }
@@ -177,10 +181,32 @@ std::string NameOfDirectory(const fs::path& directory) {
   return name.empty() ? directory.string() : name;
 }
 
+// The node of a directory with a NodeResourceTopology object: its pods are those of the directory.
+Result<FleetNode> NodeOfObjects(const fs::path& directory, const Parts& parts,
+                                const std::vector<std::string>& documents,
+                                const std::string& config) {
+  if (parts.description) {
+    return BadFleet(directory.string() + ": has a description and a NodeResourceTopology object",
+                    "give one of them: the description with its state files says more");
+  }
+  placement::ClusterObjects objects;
+  const std::string name = parts.object ? parts.object->name : NameOfDirectory(directory);
+  for (const std::string& json : documents) {
+    const Result<bool> added = objects.Add(json, directory, name);
+    if (!added.ok()) return host::ContentError(added.error(), directory);
+  }
+  Result<std::vector<FleetNode>> nodes = objects.Nodes(parts.config.value_or(config));
+  if (!nodes.ok()) return host::ContentError(nodes.error(), directory);
+  if (nodes->size() == 1) return nodes->front();
+  return BadFleet(directory.string() + ": has the objects of several nodes",
+                  "give one directory to each node, or all objects in one file");
+}
+
 Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string& config) {
   const Result<std::vector<std::string>> names = host::ListDirectory(directory);
   if (!names.ok()) return names.error();
   Parts parts;
+  std::vector<std::string> all_documents;
   for (const std::string& name : *names) {
     if (!IsManifestName(name)) continue;
     const std::string file = (directory / name).string();
@@ -192,6 +218,7 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
     for (const std::string& json : *documents) {
       const Result<Done> added = AddPart(json, file, parts);
       if (!added.ok()) return added.error();
+      all_documents.push_back(json);
     }
   }
   if (IsTree(directory)) {
@@ -199,6 +226,7 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
         SetOnce(parts.description, ReadTree(directory), directory / "sys", "description");
     if (!set.ok()) return set.error();
   }
+  if (parts.has_topology) return NodeOfObjects(directory, parts, all_documents, config);
   if (!parts.description) {
     return BadFleet(directory.string() + ": no description of the node",
                     "add the output of alignctl topology -o json, made on that node, or a copy of "
@@ -220,7 +248,8 @@ Result<FleetNode> ReadNodeDirectory(const fs::path& directory, const std::string
 }
 
 Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& config,
-                                 std::vector<FleetNode>& nodes) {
+                                 Inputs& inputs) {
+  std::vector<FleetNode>& nodes = inputs.nodes;
   if (IsTree(directory)) {
     Result<FleetNode> node = ReadNodeDirectory(directory, config);
     if (!node.ok()) return node.error();
@@ -240,11 +269,11 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
       nodes.push_back(*std::move(node));
     } else if (IsManifestName(name)) {
       const Result<Done> added =
-          AddNodesOfFile(path.string(), FileOrigin::kInDirectory, config, nodes);
+          AddNodesOfFile(path.string(), FileOrigin::kInDirectory, config, inputs);
       if (!added.ok()) return added;
     }
   }
-  if (nodes.size() > before) return Done{};
+  if (nodes.size() > before || !inputs.objects.empty()) return Done{};
   return BadFleet(
       directory.string() + ": has no node",
       "name a directory with files *.json, *.yaml or *.yml, or with a directory for each "
@@ -283,15 +312,21 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
   if (std::ranges::count(sources.nodes, kStream) > 1) {
     return BadFleet("--nodes -: standard input is named twice", "name it once");
   }
-  std::vector<FleetNode> nodes;
+  Inputs inputs;
   for (const std::string& path : sources.nodes) {
     std::error_code ignored;
     const bool is_directory = path != kStream && fs::is_directory(path, ignored);
     const Result<Done> added = is_directory
-                                   ? AddNodesOfDirectory(path, *config, nodes)
-                                   : AddNodesOfFile(path, FileOrigin::kNamed, *config, nodes);
+                                   ? AddNodesOfDirectory(path, *config, inputs)
+                                   : AddNodesOfFile(path, FileOrigin::kNamed, *config, inputs);
     if (!added.ok()) return added.error();
   }
+  std::set<std::string> described;
+  for (const FleetNode& node : inputs.nodes) described.insert(node.name);
+  Result<std::vector<FleetNode>> of_objects = inputs.objects.Nodes(*config, described);
+  if (!of_objects.ok()) return of_objects.error();
+  std::vector<FleetNode> nodes = std::move(inputs.nodes);
+  std::ranges::move(*of_objects, std::back_inserter(nodes));
   for (FleetNode& node : nodes) {
     const Result<Done> completed = Complete(sources.devices, node);
     if (!completed.ok()) return completed.error();

@@ -2,6 +2,7 @@
 // schedulers know of its NUMA nodes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,21 @@ inline constexpr char kKind[] = "NodeResourceTopology";
 inline constexpr char kPolicyAttribute[] = "topologyManagerPolicy";
 inline constexpr char kScopeAttribute[] = "topologyManagerScope";
 
+inline constexpr char kMaxNodesAttribute[] = "topologyManagerMaxNUMANodes";
+inline constexpr char kFingerprintAttribute[] = "nodeTopologyPodsFingerprint";
+inline constexpr char kFingerprintMethodAttribute[] = "nodeTopologyPodsFingerprintMethod";
+inline constexpr char kFingerprintAnnotation[] = "topology.node.k8s.io/fingerprint";
+
+// Names of alignd's own attributes: docs/topology-objects.md.
+inline constexpr char kCpuPolicyAttribute[] = "alignd.io/cpuManagerPolicy";
+inline constexpr char kMemoryPolicyAttribute[] = "alignd.io/memoryManagerPolicy";
+inline constexpr char kMemoryGroupsAttribute[] = "alignd.io/memoryGroups";
+inline constexpr char kMemoryGroupAttribute[] = "alignd.io/memoryGroup";
+inline constexpr char kPolicyOptionsAttribute[] = "alignd.io/policyOptions";
+inline constexpr char kDeviceGroupsAttribute[] = "alignd.io/deviceGroups";
+inline constexpr char kCpusPerCoreAttribute[] = "alignd.io/cpusPerCore";
+inline constexpr char kFreeCoreCpusAttribute[] = "alignd.io/freeCoreCpus";
+
 // The object in JSON, on one line; the same state gives the same bytes. `name`: of the Node object.
 // `pods`: the pods that run on the node, for their fingerprint; nullopt: they are not known, and
 // the object has no fingerprint.
@@ -29,6 +45,6 @@ std::string ObjectJson(const std::string& name, const admission::Node& node,
 
 // "node-0": the name of a zone. Source: resource-topology-exporter
 // pkg/resourcemonitor/resourcemonitor.go.
-std::string ZoneName(int numa_id);
+std::string ZoneName(int64_t numa_id);
 
 }  // namespace alignd::noderesourcetopology

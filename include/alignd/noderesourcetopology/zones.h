@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,16 @@ struct Zone {
   friend bool operator==(const Zone&, const Zone&) = default;
 };
 
+// Devices of one resource that are not at exactly one NUMA node of the machine. A zone's amounts
+// cannot say that they are one device, or that they are there at all.
+struct DeviceGroup {
+  std::string resource;
+  std::vector<int64_t> numa_ids;  // ascending, as the plugin reported them; empty: none
+  Amount amount;
+
+  friend bool operator==(const DeviceGroup&, const DeviceGroup&) = default;
+};
+
 // NUMA nodes on which memory is assigned together. A node without assigned memory is in no group.
 struct MemoryGroup {
   std::vector<int> numa_ids;  // ascending; one: containers with memory of this node alone
@@ -53,5 +64,22 @@ std::vector<Zone> Zones(const admission::Node& node, const admission::NodeState&
 // Ascending by their first node. Empty with memoryManagerPolicy None.
 std::vector<MemoryGroup> MemoryGroups(const admission::Node& node,
                                       const admission::NodeState& state);
+
+// Ascending by resource and NUMA nodes. Empty: every device is at one NUMA node.
+std::vector<DeviceGroup> DeviceGroups(const admission::Node& node,
+                                      const admission::NodeState& state);
+
+// What full-pcpus-only needs to know about the cores.
+struct FreeCores {
+  int cpus_per_core = 1;
+  std::map<int, uint64_t> cpus;  // by NUMA node id: CPUs of cores that are wholly free
+
+  friend bool operator==(const FreeCores&, const FreeCores&) = default;
+};
+
+// nullopt: without full-pcpus-only; cores have different numbers of CPUs or lie in two NUMA nodes;
+// or a core without reserved CPUs is assigned in part.
+std::optional<FreeCores> FreeCoresOf(const admission::Node& node,
+                                     const admission::NodeState& state);
 
 }  // namespace alignd::noderesourcetopology

@@ -26,6 +26,9 @@ struct RefusingNodes {
 struct ContainerPlacement {
   admission::Assignment assignment;
   std::vector<int> cpu_nodes;  // ids of the NUMA nodes of its exclusive CPUs
+  // Of a node that is known from an object: the numbers of CPUs and devices are the node's, the ids
+  // are not; the NUMA nodes are if there is one.
+  bool is_of_object = false;
 
   friend bool operator==(const ContainerPlacement&, const ContainerPlacement&) = default;
 };

@@ -20,6 +20,10 @@ struct FleetNode {
   std::string config;  // the JSON form of a KubeletConfiguration
   NodeFiles files;
   std::vector<PlannedPod> running;  // placed in this order
+  // With ObjectView: pods whose assignments the object has already, and pods on their way to the
+  // node whose assignments it does not have yet. `running` is empty then.
+  std::vector<PlannedPod> counted = {};
+  std::vector<PlannedPod> arriving = {};
 
   friend bool operator==(const FleetNode&, const FleetNode&) = default;
 };

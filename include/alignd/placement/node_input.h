@@ -13,6 +13,7 @@
 #include "alignd/base/result.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/machine/machine.h"
+#include "alignd/placement/object_view.h"
 #include "alignd/pod/pod.h"
 #include "alignd/scenario/scenario.h"
 
@@ -47,6 +48,8 @@ struct NodeInput {
   std::vector<std::string> notes = {};
   // Resources whose devices AddDevices has added: the ids are not those of the node.
   std::set<std::string> generated_ids = {};
+  // The description is made up from a NodeResourceTopology object: what is known of the node.
+  std::optional<ObjectView> object_view = {};
 
   friend bool operator==(const NodeInput&, const NodeInput&) = default;
 };

@@ -81,10 +81,21 @@ class PlannedNode {
   // Errors: kInvalidArgument if the node cannot have that pod.
   Result<Done> AddRunning(const PlannedPod& pod);
 
+  // A pod that runs on the node, and whose assignments the object has (NodeInput::object_view):
+  // only what it requests is counted.
+  void CountRunning(const PlannedPod& pod);
+
+  // A pod that is bound to the node, and whose assignments the object does not have yet. If it is
+  // not known how the node decides about it, no later pod can be decided.
+  void AddArriving(const PlannedPod& pod);
+
   // Fields of the pod that the scheduler looks at, and that Place does not consider.
   std::vector<std::string> NotConsidered(const PlannedPod& pod) const;
   // What a user should know about the description of the node.
   const std::vector<std::string>& notes() const { return input_->notes; }
+  // Whether the node is known from a NodeResourceTopology object: ids of CPUs and devices are made
+  // up then.
+  bool is_of_object() const { return input_->object_view.has_value(); }
   // Whether Place was called with a pod that cannot be decided: no other pod can be decided then.
   bool has_undecided() const { return !undecided_.empty(); }
   // The UIDs and the names (NAMESPACE/NAME) of all pods of the node, as far as they are known.
@@ -111,6 +122,10 @@ class PlannedNode {
   // Why nothing can be said because of a pod that was placed before; empty: there is none.
   std::vector<std::string> UndecidedBefore(const std::string& uid) const;
   Verdict TryKubelet(const PlannedPod& pod) const;
+  // What the decision means for a node of which an object is known; changes the verdict to
+  // undecided if the node can decide otherwise. `blurred`: what is blurred after the pod.
+  void InterpretByObject(const PlannedPod& pod, Verdict& verdict, BlurredResources* blurred) const;
+  void SetUndecided(const Pod& pod);
   Verdict AskKubelet(const PlannedPod& pod);
   void Count(const Pod& pod, const ResourceList& requests);
 
@@ -121,6 +136,7 @@ class PlannedNode {
   std::map<std::string, std::string> uids_;  // by namespace/name, of pods that are counted
   // UID and namespace/name, in the order of Place.
   std::vector<std::pair<std::string, std::string>> undecided_;
+  BlurredResources blurred_;  // with NodeInput::object_view
 };
 
 }  // namespace alignd::placement

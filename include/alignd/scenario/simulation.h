@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "alignd/admission/admission.h"
@@ -46,6 +47,9 @@ class Simulation {
   // What an AdmitPod step would lead to, and the StartPod step after it for a pod that needs that.
   // Changes nothing. Different threads may call it.
   Trial Try(const Pod& pod) const;
+
+  // Goes on with another state of the node.
+  void SetState(admission::NodeState state) { state_ = std::move(state); }
 
   const admission::Node& node() const { return *node_; }
   const admission::NodeState& state() const { return state_; }

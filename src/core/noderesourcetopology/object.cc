@@ -41,9 +41,10 @@ OrderedJson DeprecatedPolicies(const topologymanager::Policy& policy) {
   return OrderedJson::array({"None"});
 }
 
-OrderedJson ZoneNames(const std::vector<int>& numa_ids) {
+template <typename Id>
+OrderedJson ZoneNames(const std::vector<Id>& numa_ids) {
   OrderedJson names = OrderedJson::array();
-  for (const int id : numa_ids) names.push_back(ZoneName(id));
+  for (const Id id : numa_ids) names.push_back(ZoneName(id));
   return names;
 }
 
@@ -61,6 +62,39 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
   return list.dump();
 }
 
+// What the decision depends on beside the policies, as a KubeletConfiguration has it. Not of it:
+// `compatibility`, and the policy that other readers do not know.
+std::string OptionsText(const KubeletConfig& config) {
+  OrderedJson options = OrderedJson::object();
+  if (config.topology_manager_policy == TopologyManagerPolicy::kBestAttainable) {
+    options["topologyManagerPolicy"] = ToString(config.topology_manager_policy);
+  }
+  if (!config.cpu_manager_policy_options.empty()) {
+    options["cpuManagerPolicyOptions"] = config.cpu_manager_policy_options;
+  }
+  if (!config.topology_manager_policy_options.empty()) {
+    options["topologyManagerPolicyOptions"] = config.topology_manager_policy_options;
+  }
+  if (!config.feature_gates.empty()) options["featureGates"] = config.feature_gates;
+  if (config.compatibility != KubeletConfig{}.compatibility) {
+    options["compatibility"] = ToString(config.compatibility);
+  }
+  return options.dump();
+}
+
+// [{"resource":"a.com/nic","zones":["node-0","node-1"],"capacity":"2",...}]
+std::string DeviceGroupsText(const std::vector<DeviceGroup>& groups) {
+  OrderedJson list = OrderedJson::array();
+  for (const DeviceGroup& group : groups) {
+    list.push_back({{"resource", group.resource},
+                    {"zones", ZoneNames(group.numa_ids)},
+                    {"capacity", std::to_string(group.amount.capacity)},
+                    {"allocatable", std::to_string(group.amount.allocatable)},
+                    {"available", std::to_string(group.amount.available)}});
+  }
+  return list.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
 // Readers know the kubelet's policies. A node with best-attainable admits pods that it cannot
 // align, so that a reader must score it, and not filter by the alignment.
 std::string_view PolicyForReaders(TopologyManagerPolicy policy) {
@@ -70,24 +104,27 @@ std::string_view PolicyForReaders(TopologyManagerPolicy policy) {
 }
 
 OrderedJson Attributes(const admission::Node& node, const std::vector<MemoryGroup>& groups,
+                       const std::vector<DeviceGroup>& devices,
+                       const std::optional<FreeCores>& cores,
                        const std::optional<std::string>& fingerprint) {
   const KubeletConfig& config = node.config;
   OrderedJson list = {
       Attribute(kPolicyAttribute, std::string(PolicyForReaders(node.topology.kind()))),
       Attribute(kScopeAttribute, std::string(ToString(node.topology.scope())))};
   if (node.machine.numa_count() > kDefaultMaxNumaNodes) {
-    list.push_back(
-        Attribute("topologyManagerMaxNUMANodes", std::to_string(node.machine.numa_count())));
+    list.push_back(Attribute(kMaxNodesAttribute, std::to_string(node.machine.numa_count())));
   }
   if (fingerprint) {
-    list.push_back(Attribute("nodeTopologyPodsFingerprint", *fingerprint));
-    list.push_back(Attribute("nodeTopologyPodsFingerprintMethod", "all"));
+    list.push_back(Attribute(kFingerprintAttribute, *fingerprint));
+    list.push_back(Attribute(kFingerprintMethodAttribute, "all"));
   }
+  list.push_back(Attribute(kCpuPolicyAttribute, std::string(ToString(config.cpu_manager_policy))));
   list.push_back(
-      Attribute("alignd.io/cpuManagerPolicy", std::string(ToString(config.cpu_manager_policy))));
-  list.push_back(Attribute("alignd.io/memoryManagerPolicy",
-                           std::string(ToString(config.memory_manager_policy))));
-  if (node.memory) list.push_back(Attribute("alignd.io/memoryGroups", GroupsText(groups)));
+      Attribute(kMemoryPolicyAttribute, std::string(ToString(config.memory_manager_policy))));
+  if (node.memory) list.push_back(Attribute(kMemoryGroupsAttribute, GroupsText(groups)));
+  list.push_back(Attribute(kPolicyOptionsAttribute, OptionsText(config)));
+  list.push_back(Attribute(kDeviceGroupsAttribute, DeviceGroupsText(devices)));
+  if (cores) list.push_back(Attribute(kCpusPerCoreAttribute, std::to_string(cores->cpus_per_core)));
   return list;
 }
 
@@ -101,13 +138,18 @@ std::string GroupOf(int numa_id, const std::vector<MemoryGroup>& groups) {
   return names;
 }
 
-OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups) {
+OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups,
+                   const std::optional<FreeCores>& cores) {
   OrderedJson json = {{"name", ZoneName(zone.numa_id)}, {"type", "Node"}};
   for (const auto& [id, distance] : zone.costs) {
     json["costs"].push_back({{"name", ZoneName(id)}, {"value", distance}});
   }
   if (const std::string group = GroupOf(zone.numa_id, groups); !group.empty()) {
-    json["attributes"] = OrderedJson::array({Attribute("alignd.io/memoryGroup", group)});
+    json["attributes"].push_back(Attribute(kMemoryGroupAttribute, group));
+  }
+  if (cores) {
+    json["attributes"].push_back(
+        Attribute(kFreeCoreCpusAttribute, std::to_string(cores->cpus.at(zone.numa_id))));
   }
   json["resources"] = OrderedJson::array();
   for (const auto& [name, amount] : zone.resources) {
@@ -121,7 +163,7 @@ OrderedJson OfZone(const Zone& zone, const std::vector<MemoryGroup>& groups) {
 
 }  // namespace
 
-std::string ZoneName(int numa_id) { return "node-" + std::to_string(numa_id); }
+std::string ZoneName(int64_t numa_id) { return "node-" + std::to_string(numa_id); }
 
 std::string ObjectJson(const std::string& name, const admission::Node& node,
                        const admission::NodeState& state,
@@ -133,12 +175,14 @@ std::string ObjectJson(const std::string& name, const admission::Node& node,
       {"apiVersion", kApiVersion}, {"kind", kKind}, {"metadata", {{"name", name}}}};
   // Readers that are older than the attribute look for the annotation.
   if (fingerprint) {
-    object["metadata"]["annotations"] = {{"topology.node.k8s.io/fingerprint", *fingerprint}};
+    object["metadata"]["annotations"] = {{kFingerprintAnnotation, *fingerprint}};
   }
   object["topologyPolicies"] = DeprecatedPolicies(node.topology);
-  object["attributes"] = Attributes(node, groups, fingerprint);
+  const std::optional<FreeCores> cores = FreeCoresOf(node, state);
+  object["attributes"] = Attributes(node, groups, DeviceGroups(node, state), cores, fingerprint);
   object["zones"] = OrderedJson::array();
-  for (const Zone& zone : Zones(node, state)) object["zones"].push_back(OfZone(zone, groups));
+  for (const Zone& zone : Zones(node, state))
+    object["zones"].push_back(OfZone(zone, groups, cores));
   // Names of resources come from device plugins.
   return object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }

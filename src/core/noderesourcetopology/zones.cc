@@ -102,4 +102,46 @@ std::vector<MemoryGroup> MemoryGroups(const admission::Node& node,
   return groups;
 }
 
+std::vector<DeviceGroup> DeviceGroups(const admission::Node& node,
+                                      const admission::NodeState& state) {
+  std::map<std::pair<std::string, std::vector<int64_t>>, Amount> groups;
+  for (const auto& [name, resource] : state.devices.resources) {
+    const std::set<std::string> allocated = state.devices.AllocatedIds(name);
+    for (const auto& [id, device] : resource.devices) {
+      const std::set<int64_t> nodes(device.numa.begin(), device.numa.end());
+      if (nodes.size() == 1 && node.machine.NumaPosition(*nodes.begin())) continue;
+      Amount& amount = groups[{name, {nodes.begin(), nodes.end()}}];
+      ++amount.capacity;
+      if (!device.healthy || !resource.registered) continue;
+      ++amount.allocatable;
+      if (!allocated.contains(id)) ++amount.available;
+    }
+  }
+  std::vector<DeviceGroup> list;
+  for (const auto& [key, amount] : groups) list.push_back({key.first, key.second, amount});
+  return list;
+}
+
+std::optional<FreeCores> FreeCoresOf(const admission::Node& node,
+                                     const admission::NodeState& state) {
+  if (!node.cpu || !node.cpu->options.full_pcpus_only) return std::nullopt;
+  const Machine& machine = node.machine;
+  FreeCores free;
+  free.cpus_per_core = machine.cpus_per_core();
+  for (const NumaNode& numa : machine.numa()) free.cpus[numa.id] = 0;
+  for (const CpuGroup& core : machine.cores()) {
+    const bool is_regular =
+        core.cpus.Count() == free.cpus_per_core && machine.NumaOf(core.cpus).Count() == 1;
+    if (!is_regular) return std::nullopt;
+    if (core.cpus.Intersects(node.cpu->reserved)) continue;
+    if (state.cpu.default_set.Contains(core.cpus)) {
+      free.cpus[machine.NumaId(machine.NumaOf(core.cpus.First()))] +=
+          static_cast<uint64_t>(free.cpus_per_core);
+    } else if (state.cpu.default_set.Intersects(core.cpus)) {
+      return std::nullopt;
+    }
+  }
+  return free;
+}
+
 }  // namespace alignd::noderesourcetopology

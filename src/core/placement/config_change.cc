@@ -101,6 +101,13 @@ Result<std::vector<ConfigChange>> ParseConfigChanges(std::string_view text) {
 Result<Done> Apply(const ConfigChange& change, FleetNode& node) {
   const ChangeKey* const key = KeyOf(change.key);
   if (key == nullptr) return BadChange("there is no setting " + change.key, "name another one");
+  constexpr auto kOfObjects =
+      std::to_array<std::string_view>({"policy", "scope", "topology-policy-option"});
+  if (node.input.object_view && std::ranges::find(kOfObjects, change.key) == kOfObjects.end()) {
+    return BadChange("node " + node.name + " is known from a NodeResourceTopology object, which " +
+                         "does not have the CPUs and devices that " + change.key + " depends on",
+                     "give the output of alignctl topology -o json, made on that node");
+  }
   if (key->field.empty()) return ReplaceDevices(change.value, node);
   Result<nlohmann::json> config = json::Parse(node.config.empty() ? "{}" : node.config);
   if (!config.ok()) return config.error();

@@ -41,8 +41,9 @@ std::string MessageOf(const Fleet& fleet, size_t node, const PlannedPod& pod) {
   const Verdict verdict = fleet.Ask(node, pod);
   if (!verdict.refusal) return "";
   const bool is_kubelet = verdict.admission && verdict.admission->refusal;
-  if (!is_kubelet) return verdict.refusal->message;
   const PlannedNode& planned = fleet.StateOf(node);
+  // An explanation would name CPUs and devices, which the object does not have.
+  if (!is_kubelet || planned.is_of_object()) return verdict.refusal->message;
   // The class is known for all containers at once.
   Pod explained = pod.pod;
   explained.stated_qos = QosOf(explained);
@@ -147,7 +148,8 @@ Placements PlacementsOf(const PlannedNode& node, const Verdict& verdict) {
   if (verdict.outcome != Outcome::kFits || !verdict.admission) return placements;
   const Machine& machine = node.node().machine;
   for (const auto& [container, assignment] : verdict.admission->assignments) {
-    placements[container] = {assignment, machine.NumaIds(machine.NumaOf(assignment.exclusive))};
+    placements[container] = {assignment, machine.NumaIds(machine.NumaOf(assignment.exclusive)),
+                             node.is_of_object()};
   }
   return placements;
 }

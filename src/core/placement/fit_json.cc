@@ -19,6 +19,16 @@ Json PlacementsJson(const Placements& placements) {
   for (const auto& [container, placement] : placements) {
     const admission::Assignment& assignment = placement.assignment;
     Json devices = Json::object();
+    if (placement.is_of_object) {
+      for (const auto& [resource, allocation] : assignment.devices) {
+        devices[resource] = allocation.Ids().size();
+      }
+      json[container] = {{"exclusive_cpu_count", assignment.exclusive.Count()},
+                         {"memory_nodes", assignment.memory_nodes},
+                         {"device_counts", std::move(devices)}};
+      if (placement.cpu_nodes.size() == 1) json[container]["cpu_nodes"] = placement.cpu_nodes;
+      continue;
+    }
     for (const auto& [resource, allocation] : assignment.devices) {
       devices[resource] = allocation.Ids();
     }

@@ -37,11 +37,16 @@ std::string RoughKeyOf(const FleetNode& node) {
   for (const PlannedPod& running : node.running) {
     key += "\n" + running.pod.name_space + "/" + running.pod.name + " " + running.pod.uid;
   }
+  for (const auto* const pods : {&node.counted, &node.arriving}) {
+    for (const PlannedPod& pod : *pods) key += "\n" + pod.pod.uid;
+  }
+  if (node.input.object_view) key += "\n" + node.input.object_view->assigned_cpus.ToString();
   return key;
 }
 
 bool IsAlike(const FleetNode& a, const FleetNode& b) {
-  return a.input == b.input && a.config == b.config && a.files == b.files && a.running == b.running;
+  return a.input == b.input && a.config == b.config && a.files == b.files &&
+         a.running == b.running && a.counted == b.counted && a.arriving == b.arriving;
 }
 
 }  // namespace

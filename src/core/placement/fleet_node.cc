@@ -185,6 +185,8 @@ Result<PlannedNode> MakePlannedNode(const FleetNode& fleet_node) {
     const Result<Done> added = node->AddRunning(pod);
     if (!added.ok()) return added.error().In(place);
   }
+  for (const PlannedPod& pod : fleet_node.counted) node->CountRunning(pod);
+  for (const PlannedPod& pod : fleet_node.arriving) node->AddArriving(pod);
   return node;
 }
 

@@ -184,6 +184,11 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   if (const Result<Done> checked = CheckStateFiles(files); !checked.ok()) return checked.error();
   Result<scenario::Simulation> simulation = scenario::Simulation::Start(std::move(scenario));
   if (!simulation.ok()) return simulation.error();
+  if (input.object_view) {
+    admission::NodeState state = simulation->state();
+    placement::Apply(*input.object_view, simulation->node(), state);
+    simulation->SetState(std::move(state));
+  }
   AddDeviceCounts(simulation->state().devices, allocatable->amounts);
   if (input.object) {
     const Result<Done> used =
@@ -191,7 +196,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
     if (!used.ok()) return used.error();
   }
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
-  node.CountPodsOfFiles();
+  if (!node.input_->object_view) node.CountPodsOfFiles();
   return node;
 }
 
@@ -279,6 +284,10 @@ std::vector<std::string> PlannedNode::UndecidedItself(const PlannedPod& pod,
                                                       const ResourceList& requests) const {
   std::vector<std::string> reasons = pod.undecided;
   for (std::string& reason : UnknownIn(requests)) reasons.push_back(std::move(reason));
+  if (!input_->object_view) return reasons;
+  std::string unknown = UndecidedBy(*input_->object_view, node(), state(),
+                                    admission::OnThisNode(node(), WithQos(pod.pod)));
+  if (!unknown.empty()) reasons.push_back(std::move(unknown));
   return reasons;
 }
 
@@ -303,11 +312,17 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) {
     if (early->outcome == Outcome::kUndecided && !UndecidedItself(pod, requests).empty()) {
-      if (std::ranges::find(undecided_, pod.pod.uid, &UidAndName::first) == undecided_.end()) {
-        undecided_.emplace_back(pod.pod.uid, NameOf(pod.pod));
-      }
+      SetUndecided(pod.pod);
     }
     return *std::move(early);
+  }
+  if (input_->object_view) {
+    Verdict interpreted = TryKubelet(pod);
+    BlurredResources blurred;
+    InterpretByObject(pod, interpreted, &blurred);
+    if (interpreted.outcome == Outcome::kUndecided) SetUndecided(pod.pod);
+    if (interpreted.outcome != Outcome::kFits) return interpreted;
+    blurred_ = std::move(blurred);
   }
   std::erase_if(undecided_, [&pod](const UidAndName& one) { return one.first == pod.pod.uid; });
   Verdict verdict = AskKubelet(pod);
@@ -318,7 +333,48 @@ Verdict PlannedNode::Place(const PlannedPod& pod) {
 Verdict PlannedNode::Ask(const PlannedPod& pod) const {
   const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
   if (std::optional<Verdict> early = BeforeKubelet(pod, requests)) return *std::move(early);
-  return TryKubelet(pod);
+  Verdict verdict = TryKubelet(pod);
+  if (input_->object_view) InterpretByObject(pod, verdict, nullptr);
+  return verdict;
+}
+
+void PlannedNode::SetUndecided(const Pod& pod) {
+  if (std::ranges::find(undecided_, pod.uid, &UidAndName::first) != undecided_.end()) return;
+  undecided_.emplace_back(pod.uid, NameOf(pod));
+}
+
+void PlannedNode::InterpretByObject(const PlannedPod& pod, Verdict& verdict,
+                                    BlurredResources* blurred) const {
+  ObjectDecision interpreted =
+      Interpret(*input_->object_view, node(), state(), blurred_,
+                admission::OnThisNode(node(), WithQos(pod.pod)), *verdict.admission);
+  if (interpreted.undecided.empty()) {
+    if (blurred != nullptr) *blurred = std::move(interpreted.blurred);
+    return;
+  }
+  verdict =
+      Ended(Outcome::kUndecided, Stage::kKubelet, {"Undecided", std::move(interpreted.undecided)});
+}
+
+void PlannedNode::CountRunning(const PlannedPod& pod) {
+  Count(pod.pod, RequestsOfPod(pod.pod, pod.overhead));
+}
+
+void PlannedNode::AddArriving(const PlannedPod& pod) {
+  const ResourceList requests = RequestsOfPod(pod.pod, pod.overhead);
+  bool is_known = UndecidedItself(pod, requests).empty() && undecided_.empty();
+  if (is_known) {
+    Verdict verdict = TryKubelet(pod);
+    BlurredResources blurred;
+    InterpretByObject(pod, verdict, &blurred);
+    is_known = verdict.outcome == Outcome::kFits;
+    if (is_known) {
+      AskKubelet(pod);
+      blurred_ = std::move(blurred);
+    }
+  }
+  if (!is_known) SetUndecided(pod.pod);
+  Count(pod.pod, requests);
 }
 
 // A pod with CPUs and memory as a whole is admitted without devices: its containers are allocated

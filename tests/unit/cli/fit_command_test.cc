@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "alignd/machine/node_json.h"
+#include "alignd/noderesourcetopology/object.h"
 #include "alignd/scenario/simulation.h"
 #include "cli/simulate_command.h"
 #include "core/machine_builder.h"
@@ -35,6 +36,22 @@ std::string PodText(const std::string& name, const std::string& limits) {
 }
 
 std::string NodeText(const std::string& machine) { return MachineToNodeJson(MakeMachine(machine)); }
+
+// A NodeResourceTopology of the node before its first pod, as alignd writes it.
+std::string ObjectText(const std::string& name, const std::string& machine) {
+  KubeletConfig config;
+  config.cpu_manager_policy = CpuManagerPolicy::kStatic;
+  config.reserved_system_cpus = "0";
+  config.topology_manager_policy = TopologyManagerPolicy::kSingleNumaNode;
+  const auto node = admission::Node::Make(MakeMachine(machine), config);
+  return noderesourcetopology::ObjectJson(name, *node, admission::NodeState::Initial(*node),
+                                          std::nullopt);
+}
+
+std::string NodeObjectText(const std::string& name, const std::string& cpus) {
+  return R"({"kind":"Node","apiVersion":"v1","metadata":{"name":")" + name +
+         R"("},"status":{"allocatable":{"cpu":")" + cpus + R"(","memory":"20Gi","pods":"110"}}})";
+}
 
 // Runs `alignctl fit` on the files of a tree, in whose arguments @ is the tree's directory.
 class FitCommand : public ::testing::Test {
@@ -175,11 +192,58 @@ TEST_F(FitCommand, ReadsNodesWithAllPartsOneALine) {
             std::string::npos);
 }
 
+// As kubectl prints them, in one list or in several files, and as a directory of a node.
+TEST_F(FitCommand, ReadsObjectsOfACluster) {
+  const std::string large = ObjectText("large", "socket:2 numa:1 core:20");
+  const std::string small = ObjectText("small", "socket:2 numa:1 core:10");
+  Put("list.json", R"({"kind":"List","apiVersion":"v1","items":[)" + large + "," + small + "," +
+                       NodeObjectText("large", "39") + "," + NodeObjectText("small", "19") + "," +
+                       NodeObjectText("unknown", "99") + "]}");
+  Put("objects/a.json", large);
+  Put("objects/b.json", small);
+  Put("objects/c.json", NodeObjectText("large", "39") + "\n" + NodeObjectText("small", "19"));
+  Put("objects/d.json", NodeObjectText("unknown", "99"));
+  Put("tree/large/nrt.json", large);
+  Put("tree/large/node.json", NodeObjectText("large", "39"));
+  for (const std::string nodes : {"@list.json", "@objects"}) {
+    const Printed printed = Run({"fit", "-f", "@pod.yaml", "--nodes", nodes});
+    EXPECT_EQ(printed.status, 0) << printed.err;
+    EXPECT_TRUE(
+        printed.out.starts_with("Pod default/p: 1 of 3 nodes can take it\n"
+                                "  SCORE  NODE\n"
+                                "  49     large\n"))
+        << printed.out;
+    EXPECT_NE(printed.out.find("    app: 20 exclusive CPUs (NUMA node 1)\n"), std::string::npos)
+        << printed.out;
+    EXPECT_NE(printed.out.find("(unknown): cannot be decided: Undecided: the node has no "
+                               "NodeResourceTopology object; "),
+              std::string::npos)
+        << printed.out;
+  }
+  const Printed printed = Run({"fit", "-f", "@pod.yaml", "--nodes", "@tree", "-o", "json",
+                               "--compare", "policy=restricted"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_NE(printed.out.find(R"("assignments":{"app":{"exclusive_cpu_count":20,"memory_nodes":[],)"
+                             R"("device_counts":{},"cpu_nodes":[1]}})"),
+            std::string::npos)
+      << printed.out;
+  const Printed other =
+      Run({"fit", "-f", "@pod.yaml", "--nodes", "@tree", "--compare", "reserved-cpus=0,1"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("known from a NodeResourceTopology object"), std::string::npos)
+      << other.err;
+}
+
 TEST_F(FitCommand, EndsWithTwoForBadInput) {
   Put("nrt.yaml",
       "apiVersion: topology.node.k8s.io/v1alpha2\nkind: NodeResourceTopology\n"
       "metadata: {name: w}\n");
   Put("object.yaml", "kind: Node\nstatus: {allocatable: {cpu: 1}}\n");
+  Put("bound.yaml",
+      "apiVersion: v1\nkind: Pod\nmetadata: {name: r}\nspec: {nodeName: large, "
+      "containers: [{name: app}]}\n");
+  Put("both/w/nrt.json", ObjectText("w", "core:2"));
+  Put("both/w/node.json", NodeText("core:2"));
   Put("two.json", NodeText("core:2") + "\n" + NodeText("core:4") + "\n");
   Put("none/readme", "");
   Put("blank/w.json", "\n");
@@ -200,8 +264,11 @@ TEST_F(FitCommand, EndsWithTwoForBadInput) {
   };
   for (const Case& c : std::vector<Case>{
            {{}, "--nodes"},
-           {{"--nodes", "@nrt.yaml"}, "a NodeResourceTopology object has amounts of NUMA nodes"},
-           {{"--nodes", "@object.yaml"}, "a Node object does not have the CPUs"},
+           {{"--nodes", "@nrt.yaml"}, "NodeResourceTopology w: zones: there is none"},
+           {{"--nodes", "@object.yaml"}, "Node: metadata: name: is empty"},
+           {{"--nodes", "@bound.yaml"}, "there are pods of node large, and no Node of that name"},
+           {{"--nodes", "@bound.yaml", "--nodes", "@nodes"}, "there are pods of node large"},
+           {{"--nodes", "@both"}, "has a description and a NodeResourceTopology object"},
            {{"--nodes", "@two.json"}, "has several descriptions"},
            {{"--nodes", "@none"}, "has no node"},
            {{"--nodes", "@blank"}, "blank/w.json: is empty"},

@@ -97,7 +97,9 @@ TEST(NrtObject, TwoNodesWithAGpuEach) {
       {"name": "nodeTopologyPodsFingerprintMethod", "value": "all"},
       {"name": "alignd.io/cpuManagerPolicy", "value": "static"},
       {"name": "alignd.io/memoryManagerPolicy", "value": "Static"},
-      {"name": "alignd.io/memoryGroups", "value": "[{\"memoryNodes\":[\"node-0\"],\"allocatable\":{\"hugepages-2Mi\":\"1073741824\",\"memory\":\"6442450944\"},\"available\":{\"hugepages-2Mi\":\"536870912\",\"memory\":\"4294967296\"}}]"}
+      {"name": "alignd.io/memoryGroups", "value": "[{\"memoryNodes\":[\"node-0\"],\"allocatable\":{\"hugepages-2Mi\":\"1073741824\",\"memory\":\"6442450944\"},\"available\":{\"hugepages-2Mi\":\"536870912\",\"memory\":\"4294967296\"}}]"},
+      {"name": "alignd.io/policyOptions", "value": "{}"},
+      {"name": "alignd.io/deviceGroups", "value": "[]"}
     ],
     "zones": [
       {
@@ -228,6 +230,65 @@ TEST(NrtObject, DevicesAreOnTheZonesWhereTheyAre) {
   gpus.registered = false;
   state.devices.resources[kGpu] = gpus;
   EXPECT_EQ(Zones(node, state)[0].resources.at(kGpu), (Amount{3, 0, 0}));
+}
+
+// What the zones cannot say of devices that are on several NUMA nodes or on none.
+TEST(NrtObject, NamesDevicesThatAreNotOnOneNode) {
+  const admission::Node node = ObjectNode(ObjectConfig(TopologyManagerPolicy::kRestricted));
+  admission::NodeState state = admission::NodeState::Initial(node);
+  state.devices.resources[kGpu] =
+      devicemanager::Registered({{"g0", {0}}, {"both", {1, 0}}, {"two", {0, 1}}});
+  state.devices.resources["a.com/nowhere"] = devicemanager::Registered({{"n", {}}, {"far", {7}}});
+  devicemanager::Hold(state.devices, {"p", "app"}, kGpu, {"both"});
+  EXPECT_EQ(json::parse(AttributeOf(ObjectOf(node, state), kDeviceGroupsAttribute)),
+            json::parse(R"([
+    {"resource": "a.com/nowhere", "zones": [], "capacity": "1", "allocatable": "1",
+     "available": "1"},
+    {"resource": "a.com/nowhere", "zones": ["node-7"], "capacity": "1", "allocatable": "1",
+     "available": "1"},
+    {"resource": "nvidia.com/gpu", "zones": ["node-0", "node-1"], "capacity": "2",
+     "allocatable": "2", "available": "1"}
+  ])"));
+}
+
+TEST(NrtObject, HasTheOptionsThatDecisionsDependOn) {
+  KubeletConfig config = ObjectConfig(TopologyManagerPolicy::kBestAttainable);
+  config.cpu_manager_policy_options["full-pcpus-only"] = "true";
+  config.topology_manager_policy_options["prefer-closest-numa-nodes"] = "true";
+  config.feature_gates["PodLevelResourceManagers"] = true;
+  config.compatibility = Compatibility::k1_20;
+  const admission::Node node = ObjectNode(config, MakeMachine("socket:2 numa:1 core:2 thread:2"));
+  admission::NodeState state = admission::NodeState::Initial(node);
+  EXPECT_EQ(json::parse(AttributeOf(ObjectOf(node, state), kPolicyOptionsAttribute)),
+            json::parse(R"({"topologyManagerPolicy": "best-attainable",
+                            "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+                            "topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"},
+                            "featureGates": {"PodLevelResourceManagers": true},
+                            "compatibility": "1.20"})"));
+}
+
+// CPU 0 is reserved: its core has one CPU for the shared pool, and is no free core.
+TEST(NrtObject, CountsFreeCoresWithFullPcpusOnly) {
+  KubeletConfig config = ObjectConfig(TopologyManagerPolicy::kNone);
+  config.memory_manager_policy = MemoryManagerPolicy::kNone;
+  config.reserved_memory.clear();
+  const Machine machine = MakeMachine("socket:2 numa:1 core:2 thread:2");
+  const admission::Node without = ObjectNode(config, machine);
+  EXPECT_EQ(
+      AttributeOf(ObjectOf(without, admission::NodeState::Initial(without)), kCpusPerCoreAttribute),
+      "(none)");
+  config.cpu_manager_policy_options["full-pcpus-only"] = "true";
+  const admission::Node node = ObjectNode(config, machine);
+  admission::NodeState state = admission::NodeState::Initial(node);
+  const json object = ObjectOf(node, state);
+  EXPECT_EQ(AttributeOf(object, kCpusPerCoreAttribute), "2");
+  EXPECT_EQ(AttributeOf(object["zones"][0], kFreeCoreCpusAttribute), "2");
+  EXPECT_EQ(AttributeOf(object["zones"][1], kFreeCoreCpusAttribute), "4");
+  // A core that is assigned in part, as after a change of the options, cannot be counted.
+  const CpuSet core = machine.cores().back().cpus;
+  state.cpu.assignments["p"]["app"].Add(core.First());
+  state.cpu.default_set.Remove(core.First());
+  EXPECT_EQ(AttributeOf(ObjectOf(node, state), kCpusPerCoreAttribute), "(none)");
 }
 
 TEST(NrtObject, HasNoCostsIfTheKernelGivesNoDistances) {

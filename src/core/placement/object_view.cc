@@ -1,0 +1,242 @@
+#include "alignd/placement/object_view.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/pod/exclusive_cpu_count.h"
+
+namespace alignd::placement {
+namespace {
+
+using admission::Node;
+using admission::NodeState;
+
+constexpr char kCpu[] = "cpu";
+constexpr char kAskAgain[] =
+    "; ask again when a newer object shows it, or give the output of alignctl topology -o json, "
+    "made on that node, with its state files";
+
+// The resources of a container that are on NUMA nodes, and of which the object has no ids.
+std::set<std::string> PlacedResources(const Node& node, const NodeState& state, const Pod& pod,
+                                      const Container& container) {
+  std::set<std::string> resources;
+  if (node.cpu && ExclusiveCpuCount(pod, container) > 0) resources.insert(kCpu);
+  for (const auto& [name, amount] : container.resources.limits) {
+    const auto known = state.devices.resources.find(name);
+    if (known == state.devices.resources.end() || amount.Sign() <= 0) continue;
+    const auto& devices = known->second.devices;
+    if (std::ranges::any_of(devices, [](const auto& one) { return !one.second.numa.empty(); })) {
+      resources.insert(name);
+    }
+  }
+  return resources;
+}
+
+// Whether each device is on one NUMA node: then the NUMA node says which of them are alike.
+bool IsOnSingleNodes(const NodeState& state, const std::string& resource) {
+  const auto& devices = state.devices.resources.find(resource)->second.devices;
+  return std::ranges::all_of(devices, [](const auto& one) { return one.second.numa.size() == 1; });
+}
+
+std::string ManyNodes(const std::string& resource, const Pod& pod) {
+  return resource + ": how much of it pod " + pod.name_space + "/" + pod.name +
+         " has on each of several NUMA nodes is the node's choice" + kAskAgain;
+}
+
+// Follows the containers of one pod in their order.
+class Follower {
+ public:
+  Follower(const ObjectView& view, const Node& node, const NodeState& state, const Pod& pod,
+           const BlurredResources& blurred)
+      : view_(view),
+        node_(node),
+        state_(state),
+        pod_(pod),
+        aligns_(node.topology.kind() != TopologyManagerPolicy::kNone),
+        blurred_(blurred) {}
+
+  // Whether the container's decision depends on what is not known. With scope pod, all containers
+  // have one hint, from what is free before the pod: asked with what was blurred then.
+  std::string WhyUnknown(const Container& container, const BlurredResources& blurred) const {
+    for (const std::string& resource : PlacedResources(node_, state_, pod_, container)) {
+      const auto found = blurred.find(resource);
+      if (found != blurred.end()) return found->second;
+    }
+    return {};
+  }
+
+  // With full-pcpus-only, each container counts the free cores that those before it have left.
+  std::string WhyUnknownCores(const Container& container) const {
+    const auto found = blurred_.find(kCpu);
+    return found == blurred_.end() || ExclusiveCpuCount(pod_, container) == 0 ? std::string()
+                                                                              : found->second;
+  }
+
+  void Allocated(const Container& container, const admission::ContainerDecision& decision) {
+    for (const std::string& resource : PlacedResources(node_, state_, pod_, container)) {
+      Allocated(container, decision, resource);
+    }
+  }
+
+  // Init containers keep what later containers have not reused, which can be any part of it.
+  void Ended() {
+    for (const std::string& resource : of_init_) Blur(resource, ReusedBy());
+  }
+
+  const BlurredResources& blurred() const { return blurred_; }
+
+ private:
+  void Blur(const std::string& resource, std::string why) {
+    blurred_.try_emplace(resource, std::move(why));
+  }
+
+  std::string ReusedBy() const {
+    return "pod " + pod_.name_space + "/" + pod_.name +
+           " has init containers: what its other containers reuse of theirs is the node's choice" +
+           kAskAgain;
+  }
+
+  // Whether all of it comes from one NUMA node. best-effort can merge hints to a node that has not
+  // enough of one resource: the rest then comes from any others.
+  static bool IsOnOneNode(const admission::ContainerDecision& decision,
+                          const std::string& resource) {
+    if (!decision.affinity || !decision.affinity->affinity) return false;
+    const NumaMask nodes = *decision.affinity->affinity;
+    const auto hints = decision.hints.find(resource);
+    if (nodes.Count() != 1 || hints == decision.hints.end() || !hints->second) return false;
+    const auto* const described = hints->second->described();
+    return described != nullptr && described->sets.Contains(nodes);
+  }
+
+  void Allocated(const Container& container, const admission::ContainerDecision& decision,
+                 const std::string& resource) {
+    if (aligns_ && node_.machine.numa_count() > 1 && !IsOnOneNode(decision, resource)) {
+      Blur(resource, ManyNodes(resource, pod_));
+    }
+    if (resource != kCpu && aligns_ &&
+        (view_.summed_devices.contains(resource) || !IsOnSingleNodes(state_, resource))) {
+      Blur(resource, resource +
+                         ": some of its devices may be on several NUMA nodes, or on none. "
+                         "Which ones pod " +
+                         pod_.name_space + "/" + pod_.name + " has is the node's choice" +
+                         kAskAgain);
+    }
+    if (container.kind == ContainerKind::kInit) {
+      of_init_.insert(resource);
+    } else if (of_init_.contains(resource)) {
+      // The first one after the init containers has all of their NUMA nodes, whatever it reuses.
+      Blur(resource, ReusedBy());
+    }
+  }
+
+  const ObjectView& view_;
+  const Node& node_;
+  const NodeState& state_;
+  const Pod& pod_;
+  const bool aligns_;
+  BlurredResources blurred_;
+  std::set<std::string> of_init_;  // resources that an init container was allocated
+};
+
+const Container& ContainerOf(const Pod& pod, const std::string& name) {
+  return *std::ranges::find(pod.containers, name, &Container::name);
+}
+
+int ContainersWith(const Node& node, const NodeState& state, const Pod& pod) {
+  return static_cast<int>(std::ranges::count_if(pod.containers, [&](const Container& one) {
+    return !PlacedResources(node, state, pod, one).empty();
+  }));
+}
+
+}  // namespace
+
+void Apply(const ObjectView& view, const Node& node, NodeState& state) {
+  constexpr char kOwner[] = "NodeResourceTopology";
+  if (node.cpu && !view.assigned_cpus.empty()) {
+    state.cpu.default_set -= view.assigned_cpus;
+    state.cpu.assignments[kOwner][kOwner] = view.assigned_cpus;
+  }
+  for (const auto& [resource, ids] : view.assigned_devices) {
+    if (ids.empty()) continue;
+    state.devices.allocations[{kOwner, kOwner}][resource] = {
+        .devices = {{-1, {ids.begin(), ids.end()}}}, .response = ""};
+  }
+  if (!node.memory) return;
+  for (auto& [id, numa] : state.memory.machine) {
+    if (const auto amounts = view.available_memory.find(id);
+        amounts != view.available_memory.end()) {
+      for (auto& [type, table] : numa.tables) {
+        const auto available = amounts->second.find(type);
+        if (available == amounts->second.end()) continue;
+        table.free = available->second;
+        table.reserved = table.allocatable - table.free;
+      }
+    }
+    const auto group = view.memory_groups.find(id);
+    if (group == view.memory_groups.end()) continue;
+    numa.cells = group->second;
+    numa.number_of_assignments = 1;
+  }
+}
+
+std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeState& state,
+                        const Pod& pod) {
+  if (!view.unknown.empty()) return view.unknown;
+  if (pod.pod_level_managers == PodLevelManagers::kPod) {
+    return "the pod is assigned CPUs as a whole (pod-level resources): the object does not say "
+           "which ones its containers can share; give the output of alignctl topology -o json, "
+           "made on that node, with its state files";
+  }
+  const bool has_cpus = node.cpu && std::ranges::any_of(pod.containers, [&](const auto& one) {
+                          return ExclusiveCpuCount(pod, one) > 0;
+                        });
+  if (has_cpus && !view.unknown_cpus.empty()) return view.unknown_cpus;
+  if (node.memory && IsPinned(pod) && !view.unknown_memory.empty()) return view.unknown_memory;
+  const TopologyManagerPolicy kind = node.topology.kind();
+  const bool adds_nodes = kind != TopologyManagerPolicy::kNone &&
+                          kind != TopologyManagerPolicy::kSingleNumaNode &&
+                          node.machine.numa_count() > 1;
+  for (const Container& container : pod.containers) {
+    for (const std::string& resource : PlacedResources(node, state, pod, container)) {
+      if (!adds_nodes || !view.summed_devices.contains(resource)) continue;
+      return resource +
+             ": the object has sums of its devices by NUMA node, and a device may be in several "
+             "sums; publish the object with alignd, or give the output of alignctl topology -o "
+             "json";
+    }
+  }
+  return {};
+}
+
+ObjectDecision Interpret(const ObjectView& view, const Node& node, const NodeState& state,
+                         const BlurredResources& blurred, const Pod& pod,
+                         const admission::Admission& decided) {
+  Follower follower(view, node, state, pod, blurred);
+  const bool has_one_hint = node.topology.kind() != TopologyManagerPolicy::kNone &&
+                            node.topology.scope() == TopologyManagerScope::kPod;
+  const bool full_cores = node.cpu && node.cpu->options.full_pcpus_only;
+  const bool has_many = node.machine.numa_count() > 1 && ContainersWith(node, state, pod) > 1;
+  if (node.topology.kind() == TopologyManagerPolicy::kBestAttainable && has_many) {
+    return {
+        "topologyManagerPolicy best-attainable compares several containers with the empty "
+        "node, whose CPUs the object does not have; give the output of alignctl topology -o "
+        "json",
+        blurred};
+  }
+  // With one hint for all containers, nothing has been allocated when the policy refuses it.
+  const bool is_refused =
+      decided.refused_at && decided.refused_at->by == admission::RefusedBy::kTopology;
+  for (const admission::ContainerDecision& decision : decided.decisions) {
+    const Container& container = ContainerOf(pod, decision.container);
+    std::string why = follower.WhyUnknown(container, has_one_hint ? blurred : follower.blurred());
+    if (why.empty() && full_cores && !(has_one_hint && is_refused)) {
+      why = follower.WhyUnknownCores(container);
+    }
+    if (!why.empty()) return {std::move(why), blurred};
+    follower.Allocated(container, decision);
+  }
+  follower.Ended();
+  return {{}, follower.blurred()};
+}
+
+}  // namespace alignd::placement

@@ -1,0 +1,180 @@
+// Random nodes with random pods, once as they are and once as the object that alignd publishes of
+// them: the object's answer is that of the node, or it is undecided. It never differs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/machine/node_json.h"
+#include "alignd/noderesourcetopology/object.h"
+#include "alignd/placement/score.h"
+#include "alignd/placement/topology_nodes.h"
+#include "core/crowded_node.h"
+#include "core/random_planned.h"
+
+namespace alignd::placement {
+namespace {
+
+std::string OneOfTexts(Random& random, const std::vector<std::string>& texts) {
+  return random.OneOf(texts);
+}
+
+std::string NodeConfigText(const Machine& machine, Random& random) {
+  CpuSet reserved;
+  reserved.Add(machine.cpus().First());
+  if (random.OnceIn(3)) reserved = reserved | (machine.cpus() - random.SomeOf(machine.cpus()));
+  std::string text =
+      R"({"reservedSystemCPUs":")" + reserved.ToString() +
+      R"(","evictionHard":{"memory.available":"100Mi"},"systemReserved":)"
+      R"({"memory":"412Mi"},"topologyManagerPolicy":")" +
+      OneOfTexts(random, {"none", "best-effort", "restricted", "restricted", "single-numa-node",
+                          "single-numa-node", "best-attainable"}) +
+      R"(","topologyManagerScope":")" + OneOfTexts(random, {"container", "pod"}) + "\"";
+  if (!random.OnceIn(8)) {
+    text += R"(,"cpuManagerPolicy":"static")";
+    text += OneOfTexts(random, {"", "", R"(,"cpuManagerPolicyOptions":{"full-pcpus-only":"true"})",
+                                R"(,"cpuManagerPolicyOptions":{"full-pcpus-only":"true"})",
+                                R"(,"cpuManagerPolicyOptions":{"strict-cpu-reservation":"true"})",
+                                R"(,"cpuManagerPolicyOptions":{"align-by-socket":"true"})",
+                                R"(,"cpuManagerPolicyOptions":{"distribute-cpus-across-numa":)"
+                                R"("true","full-pcpus-only":"true"})",
+                                R"(,"cpuManagerPolicyOptions":)"
+                                R"({"prefer-align-cpus-by-uncorecache":"true"})"});
+  }
+  if (!random.OnceIn(4)) {
+    text += R"(,"memoryManagerPolicy":"Static","reservedMemory":[{"numaNode":)" +
+            std::to_string(machine.NumaId(0)) + R"(,"limits":{"memory":"512Mi"}}])";
+  }
+  if (random.OnceIn(3)) {
+    text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
+  }
+  return text + "}";
+}
+
+// Devices on one NUMA node each, or of all kinds.
+void AddRandomDevices(const Machine& machine, Random& random, FleetNode& node) {
+  const bool is_plain = !random.OnceIn(3);
+  for (const char* resource : {"a.com/dev", "b.com/dev"}) {
+    const devicemanager::Resource devices = admission::RandomDevices(machine, random);
+    for (const auto& [id, device] : devices.devices) {
+      devicemanager::Device one = device;
+      if (is_plain && one.numa.size() != 1) one.numa = {machine.NumaId(0)};
+      node.input.description.devices[resource].emplace_back(id, one);
+    }
+  }
+}
+
+std::optional<PlannedNode> RandomNode(Random& random) {
+  FleetNode node;
+  node.name = "w";
+  const Machine machine = admission::WithRandomMemory(
+      admission::WithRandomDistances(RandomMachine(random), random), random);
+  node.input.description.machine = machine;
+  AddRandomDevices(machine, random, node);
+  node.config = NodeConfigText(machine, random);
+  Result<PlannedNode> made = MakePlannedNode(node);
+  if (!made.ok()) return std::nullopt;  // for example align-by-socket on a machine that has no such
+  return *std::move(made);
+}
+
+// As the kubelet reports the node.
+NodeObject NodeObjectOf(const PlannedNode& node) {
+  NodeObject object{"w", {}, {}, node.allocatable().amounts, {}};
+  object.allocatable["pods"] = Quantity(node.allocatable().pods);
+  object.capacity["cpu"] = Quantity(node.node().machine.cpus().Count());
+  return object;
+}
+
+// The node as its objects show it now.
+PlannedNode FromObjects(const PlannedNode& node, const std::vector<BoundPod>& bound) {
+  std::vector<noderesourcetopology::PodName> names;
+  for (const BoundPod& pod : bound) names.emplace_back(pod.pod.pod.name_space, pod.pod.pod.name);
+  const Result<TopologyObject> object =
+      ReadTopologyObject(noderesourcetopology::ObjectJson("w", node.node(), node.state(), names));
+  EXPECT_TRUE(object.ok()) << object.error().Text();
+  Result<FleetNode> made = NodeOfObjects(*object, NodeObjectOf(node), bound, "");
+  EXPECT_TRUE(made.ok()) << made.error().Text();
+  Result<PlannedNode> planned = MakePlannedNode(*made);
+  EXPECT_TRUE(planned.ok()) << planned.error().Text();
+  return *std::move(planned);
+}
+
+// Where docs/fleet-planning.md says that the answer is exact.
+bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
+  if (!pod.undecided.empty()) return false;
+  const bool is_init = std::ranges::any_of(
+      pod.pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
+  const bool is_one = pod.pod.containers.size() == 1;
+  const bool is_single = node.node().topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
+  const bool is_none = node.node().topology.kind() == TopologyManagerPolicy::kNone;
+  const TopologyManagerPolicy kind = node.node().topology.kind();
+  const bool full_cores = node.node().cpu && node.node().cpu->options.full_pcpus_only;
+  const bool is_whole = node.node().topology.scope() == TopologyManagerScope::kPod &&
+                        kind != TopologyManagerPolicy::kBestAttainable && !full_cores;
+  if (!is_one && (is_init || !(is_single || is_none || is_whole))) return false;
+  if (!noderesourcetopology::DeviceGroups(node.node(), node.state()).empty()) return false;
+  if (!node.node().cpu) return true;
+  if (node.node().cpu->options.align_by_socket) return false;
+  return !node.node().cpu->options.full_pcpus_only ||
+         noderesourcetopology::FreeCoresOf(node.node(), node.state()).has_value();
+}
+
+TEST(TopologyNodesProperty, AnObjectNeverAnswersOtherwiseThanItsNode) {
+  Random random;
+  const int runs = Iterations(400);
+  std::map<std::string, int> seen;
+  for (int run = 0; run < runs; ++run) {
+    std::optional<PlannedNode> node = RandomNode(random);
+    if (!node) continue;
+    std::vector<BoundPod> bound;
+    std::optional<PlannedNode> object;
+    int age = 0;  // pods since the object was made
+    for (int step = 0; step < 10; ++step) {
+      if (!object || age > random.Number(0, 3)) {
+        object = FromObjects(*node, bound);
+        age = 0;
+      }
+      if (HasFailure()) return;
+      const std::string name = "pod-" + std::to_string(step);
+      PlannedPod pod = RandomPlanned(name, node->node().machine, random);
+      pod.pod.name = pod.pod.uid = name;
+      pod.undecided.clear();
+      const Verdict truth = node->Ask(pod);
+      const Verdict asked = object->Ask(pod);
+      const std::string place = "run " + std::to_string(run) + " step " + std::to_string(step) +
+                                " age " + std::to_string(age) + " " +
+                                MachineToNodeJson(node->node().machine);
+      if (asked.outcome == Outcome::kUndecided) {
+        ++seen["undecided"];
+        EXPECT_FALSE(age == 0 && IsExact(*node, pod)) << place << asked.refusal->message;
+      } else {
+        ++seen[std::string(ToString(asked.outcome)) + " " + std::string(ToString(asked.stage))];
+        EXPECT_EQ(asked.outcome, truth.outcome) << place;
+        EXPECT_EQ(asked.stage, truth.stage) << place;
+        if (asked.outcome == Outcome::kRefused) {
+          EXPECT_EQ(asked.refusal->reason, truth.refusal->reason) << place;
+        } else {
+          EXPECT_EQ(Score(ScoreStrategy::kByLeastAllocated, *object, pod, asked),
+                    Score(ScoreStrategy::kByLeastAllocated, *node, pod, truth))
+              << place;
+        }
+      }
+      EXPECT_EQ(object->Place(pod).outcome, asked.outcome);
+      ++age;
+      if (HasFailure()) return;
+      if (node->Place(pod).outcome == Outcome::kFits) bound.push_back({.pod = pod});
+    }
+  }
+  EXPECT_GT(seen["fits kubelet"], runs / 2);
+  EXPECT_GT(seen["refused kubelet"], runs / 8);
+  EXPECT_GT(seen["refused scheduler"], runs / 8);
+  EXPECT_GT(seen["undecided"], 0);
+  for (const auto& [what, count] : seen) RecordProperty(what, count);
+}
+
+}  // namespace
+}  // namespace alignd::placement
