@@ -61,9 +61,11 @@ pack() { # BIN
 # Whether a guest boots with this accelerator until it finds no root file system. /dev/kvm may exist
 # and not work.
 boots_with() {
-  [ -w /dev/kvm ] && timeout --kill-after=1 20 qemu-system-x86_64 -M q35 -accel "$1" \
+  [ -w /dev/kvm ] || return
+  # A shell of its own says to /dev/null that the emulator was aborted.
+  (timeout --kill-after=1 20 qemu-system-x86_64 -M q35 -accel "$1" \
     -cpu max,vendor=GenuineIntel,l3-cache=on -smp 2 -m 512 -nodefaults -no-user-config -display none \
-    -no-reboot -kernel "$kernel/vmlinuz" -append "panic=-1" </dev/null >/dev/null 2>&1
+    -no-reboot -kernel "$kernel/vmlinuz" -append "panic=-1" || exit) </dev/null >/dev/null 2>&1
 }
 
 # describe GUEST: sets its processors, memory and NUMA nodes. A NUMA node has equally many CPUs,
@@ -79,7 +81,7 @@ describe() {
     smt) sockets=2 dies=2 cores=4 threads=2 interleaved=true ;;
     one-cache) sockets=2 dies=1 cores=4 threads=2 interleaved=true ;;
     four-nodes)
-      sockets=2 dies=2 cores=3 threads=2 nodes=4
+      sockets=2 dies=2 cores=3 threads=2 nodes=4 node_mib=4096
       distances=(12 20 22 22 24 12)
       ;;
     pages) sockets=2 dies=1 cores=4 threads=2 ;;

@@ -26,10 +26,10 @@ struct ContainerPlace {
   std::string id;
 };
 
-// What a container has.
+// What a container has, or had when it ran.
 struct ContainerFacts {
   bool runs = false;
-  std::optional<CpuSet> cpus;  // nullopt: it has ended, and nothing is known any more
+  std::optional<CpuSet> cpus;  // nullopt: not known
   std::string memory_nodes;    // empty: all
   std::string quota;           // "20000 100000" or "max 100000": microseconds of each period
   bool owns_its_cpus = false;  // alignd has removed its quota, as the CPUs are its own
@@ -42,8 +42,9 @@ class Node {
  public:
   virtual ~Node() = default;
 
-  // The longest time that a call or a change may take here.
+  // The longest time that a change may take until it shows, and that a call may take.
   virtual std::chrono::milliseconds Patience() const = 0;
+  virtual std::chrono::milliseconds CallDeadline() const = 0;
   // Starts the runtime, without containers, on this machine.
   virtual std::string Start(const Machine& machine) = 0;
   // Changes what is not the same on every node, before alignd starts.

@@ -73,7 +73,7 @@ void NodeFixture::StartNode(const Case& row, const Machine& machine) {
     node_ = std::make_unique<SimulatedNode>(tree_, watch_);
   }
   patience_ = node_->Patience();
-  call_deadline_ = std::max<milliseconds>(daemon::kPatience, patience_);
+  call_deadline_ = node_->CallDeadline();
   const std::string fault = node_->Start(machine);
   ASSERT_EQ(fault, "");
   auto api = simulator::PodsApi::Start(PodsApiEndpoint());

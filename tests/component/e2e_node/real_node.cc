@@ -123,8 +123,8 @@ std::string DiffersFrom(const Machine& wanted, const Machine& found) {
 RealNode::RealNode(const RealNodeSettings& settings, fs::path directory)
     : settings_(settings),
       log_(std::move(directory) / "alignd.log"),
-      runtime_(std::make_unique<simulator::Kubelet>(*rpc::Dial(settings.runtime_endpoint),
-                                                    simulator::KubeletSettings(), Patience())) {}
+      runtime_(std::make_unique<simulator::Kubelet>(
+          *rpc::Dial(settings.runtime_endpoint), simulator::KubeletSettings(), CallDeadline())) {}
 
 RealNode::~RealNode() {
   alignd_.reset();
@@ -168,9 +168,8 @@ void RealNode::Complete(daemon::Options& options) const {
   options.runtime_endpoint = settings_.runtime_endpoint;
   options.cgroup_root = kCgroups;
   options.root = "/";
-  // An emulated machine is slow.
   if (options.runtime_timeout == daemon::Options().runtime_timeout) {
-    options.runtime_timeout = std::chrono::minutes(10);
+    options.runtime_timeout = CallDeadline();
   }
 }
 
@@ -206,7 +205,7 @@ std::string RealNode::StartDaemon(const daemon::Options& options) {
   const auto is_decided = [this] {
     return alignd_->HasEnded() || alignd_->Log().find("ready:") != std::string::npos;
   };
-  const bool decided = testing::WaitUntil(is_decided, Patience());
+  const bool decided = testing::WaitUntil(is_decided, CallDeadline());
   return decided && !alignd_->HasEnded() ? "" : "alignd does not start: " + alignd_->Log();
 }
 
@@ -250,9 +249,17 @@ std::optional<ContainerFacts> RealNode::Find(const ContainerPlace& place) const 
   const auto status = runtime_->Status(place.id);
   if (!status.ok() && status.error().code == ErrorCode::kNotFound) return std::nullopt;
   if (!status.ok()) throw std::runtime_error(status.error().Text());
-  ContainerFacts facts;
+  ContainerFacts& facts = last_[place.id];
   facts.runs = status->state() == v1::CONTAINER_RUNNING;
   if (!facts.runs) return facts;
+  facts = Read(place);
+  facts.owns_its_cpus = status->resources().linux().cpu_quota() < 0;
+  return facts;
+}
+
+ContainerFacts RealNode::Read(const ContainerPlace& place) const {
+  ContainerFacts facts;
+  facts.runs = true;
   const fs::path cgroup = PathOf(place);
   const std::string cpus = LineOf(cgroup / "cpuset.cpus.effective");
   const std::string memory_nodes = LineOf(cgroup / "cpuset.mems.effective");
@@ -275,7 +282,6 @@ std::optional<ContainerFacts> RealNode::Find(const ContainerPlace& place) const 
   facts.cpus = *parsed;
   facts.memory_nodes = memory_nodes == all_memory_nodes_ ? "" : memory_nodes;
   facts.quota = LineOf(cgroup / "cpu.max");
-  facts.owns_its_cpus = status->resources().linux().cpu_quota() < 0;
   for (const char* const size : {"2MB", "1GB"}) {
     const std::string limit = LineOf(cgroup / ("hugetlb." + std::string(size) + ".max"));
     if (!limit.empty() && limit != "max") facts.hugepages[size] = std::stoull(limit);
@@ -286,8 +292,8 @@ std::optional<ContainerFacts> RealNode::Find(const ContainerPlace& place) const 
 // The container's shell exits with 0 at SIGTERM, and with 1 at SIGUSR1 (node_fixture.cc). A signal
 // before it is ready is lost, so it is repeated.
 bool RealNode::EndContainer(const ContainerPlace& place, int exit_code) {
-  const auto status = runtime_->Status(place.id);
-  if (!status.ok() || status->state() != v1::CONTAINER_RUNNING) return false;
+  const auto facts = Find(place);
+  if (!facts || !facts->runs) return false;
   const auto deadline = std::chrono::steady_clock::now() + Patience();
   while (std::chrono::steady_clock::now() < deadline) {
     const auto now = runtime_->Status(place.id);

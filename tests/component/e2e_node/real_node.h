@@ -35,7 +35,9 @@ class RealNode : public Node {
   // Removes all pods and their cgroups.
   ~RealNode() override;
 
+  // An emulated machine on a busy host is slow.
   std::chrono::milliseconds Patience() const override { return std::chrono::minutes(2); }
+  std::chrono::milliseconds CallDeadline() const override { return std::chrono::minutes(10); }
   // Sets the machine's huge pages.
   std::string Start(const Machine& machine) override;
   void Complete(daemon::Options& options) const override;
@@ -44,8 +46,9 @@ class RealNode : public Node {
   void MakePodCgroup(const std::string& cgroup, const std::string& quota) override;
   void RemovePodCgroup(const std::string& cgroup) override;
   std::string QuotaOf(const std::string& cgroup) const override;
-  // What the kernel enforces. Throws std::runtime_error if the CPUs of a thread are not those of
-  // the container's cgroup.
+  // What the kernel enforces. The kernel knows nothing of a container that has ended: then, what it
+  // enforced when Find or EndContainer looked last. Throws std::runtime_error if the CPUs or memory
+  // nodes of a process are not those of the container's cgroup.
   std::optional<ContainerFacts> Find(const ContainerPlace& place) const override;
   bool EndContainer(const ContainerPlace& place, int exit_code) override;
   void Reboot() override;
@@ -53,11 +56,13 @@ class RealNode : public Node {
 
  private:
   std::string RemovePods();
+  ContainerFacts Read(const ContainerPlace& place) const;  // of one that runs
 
   const RealNodeSettings settings_;
   const std::filesystem::path log_;
   const std::unique_ptr<simulator::Kubelet> runtime_;
   std::string all_memory_nodes_;
+  mutable std::map<std::string, ContainerFacts> last_;  // by id
   std::unique_ptr<testing::Process> alignd_;
 };
 

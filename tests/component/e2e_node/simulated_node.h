@@ -17,6 +17,7 @@ class SimulatedNode : public Node {
   ~SimulatedNode() override { watch_.OnEvent({}); }
 
   std::chrono::milliseconds Patience() const override { return std::chrono::seconds(10); }
+  std::chrono::milliseconds CallDeadline() const override { return daemon::kPatience; }
   std::string Start(const Machine& machine) override;
   void Complete(daemon::Options& options) const override;
   std::string StartDaemon(const daemon::Options& options) override;
