@@ -76,6 +76,7 @@ describe() {
   nodes=2 node_mib=8192
   interleaved=false # CPU numbers of all first threads, then of all second ones
   distances=(20)    # of each node to the later ones
+  parameters=       # of the kernel
   case $1 in
     scenarios) sockets=2 dies=1 cores=14 threads=1 node_mib=1024 distances=(21) ;;
     smt) sockets=2 dies=2 cores=4 threads=2 interleaved=true ;;
@@ -83,8 +84,10 @@ describe() {
     four-nodes)
       sockets=2 dies=2 cores=3 threads=2 nodes=4 node_mib=4096
       distances=(12 20 22 22 24 12)
+      # Later, no free memory may be contiguous. The serial ports: of each NUMA node, and the console.
+      parameters="hugepagesz=1G hugepages=0:1 8250.nr_uarts=8"
       ;;
-    pages) sockets=2 dies=1 cores=4 threads=2 ;;
+    pages) sockets=2 dies=1 cores=4 threads=2 parameters="hugepagesz=1G hugepages=0:1" ;;
     *)
       echo "there is no guest $1" >&2
       exit 2
@@ -127,7 +130,7 @@ boot() { # GUEST KERNEL-PARAMETER...
     -m $((node_mib * nodes)) "${options[@]}" \
     -nodefaults -no-user-config -display none -no-reboot -serial stdio \
     -kernel "$kernel/vmlinuz" -initrd "$initramfs" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check $kernel_options $*" </dev/null
+    -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check $kernel_options $parameters $*" </dev/null
 }
 
 # Boots the guest, and adds its results to results.tap.

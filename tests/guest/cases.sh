@@ -15,7 +15,7 @@ for directory in /sys/devices/system/node/node[0-9]*; do
   number=${directory##*node}
   grep -qx "$number" /sys/bus/pci/devices/*/numa_node || give_up "PCI device on node $number" /dev/null
 done
-mkdir -p $node
+export DISABLE_HUGETLB=false
 start_containerd
 note "containerd is ready"
 options=()

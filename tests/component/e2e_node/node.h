@@ -59,8 +59,8 @@ class Node {
 
   // nullopt: the runtime does not have it.
   virtual std::optional<ContainerFacts> Find(const ContainerPlace& place) const = 0;
-  // The container's process ends by itself. False if it does not run.
-  virtual bool EndContainer(const ContainerPlace& place, int exit_code) = 0;
+  // The container's process ends by itself, with 0 or 1.
+  virtual std::string EndContainer(const ContainerPlace& place, int exit_code) = 0;
 
   // The machine starts again; alignd does not run. Only of a simulated runtime.
   virtual void Reboot() = 0;

@@ -134,11 +134,11 @@ std::string NodeFixture::DoPodStep(const std::string& verb, const Json& step) {
   if (verb == "retry") return RunPod(PodOf(step[verb]));
   if (verb == "retry-refused") return Refused(RunPod(PodOf(step[verb])), step.value("reason", ""));
   if (verb == "end") {
-    return node_->EndContainer(PlaceOf(step[verb]), 0) ? "" : "it does not run";
+    return node_->EndContainer(PlaceOf(step[verb]), 0);
   }
   if (verb == "again") {
     const std::string name = step[verb];
-    if (!node_->EndContainer(PlaceOf(name), 1)) return "it does not run";
+    if (std::string fault = node_->EndContainer(PlaceOf(name), 1); !fault.empty()) return fault;
     RunningPod& pod = PodOf(name.substr(0, name.find('/')));
     ++pod.attempt;
     for (const Container& container : pod.manifest.pod.containers) {
@@ -296,10 +296,10 @@ std::string NodeFixture::RunPod(RunningPod& pod) {
     if (pod.containers.contains(container.name)) continue;
     const std::string fault = CreateAndStart(pod, container);
     if (!fault.empty()) return fault;
-    if (container.kind == ContainerKind::kInit &&
-        !node_->EndContainer(PlaceOf(pod.manifest.pod.name + "/" + container.name), 0)) {
-      return container.name + " does not end";
-    }
+    if (container.kind != ContainerKind::kInit) continue;
+    const std::string end = node_->EndContainer(
+        {pod.config.linux().cgroup_parent(), pod.containers[container.name]}, 0);
+    if (!end.empty()) return container.name + ": " + end;
   }
   return "";
 }
@@ -323,7 +323,10 @@ std::string NodeFixture::Refused(const std::string& message, const std::string& 
 
 std::string NodeFixture::EndContainers(RunningPod& pod) {
   for (const auto& [name, id] : pod.containers) {
-    node_->EndContainer({pod.config.linux().cgroup_parent(), id}, 0);  // or it has ended before
+    const ContainerPlace place = {pod.config.linux().cgroup_parent(), id};
+    const auto facts = node_->Find(place);
+    if (!facts || !facts->runs) continue;
+    if (std::string fault = node_->EndContainer(place, 0); !fault.empty()) return fault;
   }
   const grpc::Status stopped = StopSandbox(pod.sandbox);
   return stopped.ok() ? "" : stopped.error_message();

@@ -11,7 +11,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
-#include <thread>
 
 #include "host/sysfs_machine.h"
 #include "rpc/unix_socket.h"
@@ -25,7 +24,6 @@ using std::chrono::milliseconds;
 using testing::ReadText;
 
 constexpr char kCgroups[] = "/sys/fs/cgroup";
-constexpr milliseconds kPoll{100};
 
 fs::path PathOf(const std::string& cgroup) { return kCgroups + cgroup; }
 fs::path PathOf(const ContainerPlace& place) { return PathOf(place.pod_cgroup) / place.id; }
@@ -56,6 +54,14 @@ std::string StatusOf(pid_t pid, const std::string& key) {
     if (line.starts_with(key + ":\t")) return line.substr(key.size() + 2);
   }
   return "";
+}
+
+// Whether the process is the container's shell, no longer the runtime's, and handles the signal.
+bool Handles(pid_t pid, int signal) {
+  constexpr int kHexadecimal = 16;
+  if (LineOf("/proc/" + std::to_string(pid) + "/comm") != "sh") return false;
+  const std::string caught = StatusOf(pid, "SigCgt");
+  return !caught.empty() && (std::stoull(caught, nullptr, kHexadecimal) >> (signal - 1) & 1) != 0;
 }
 
 fs::path PagesOf(int node, uint64_t size) {
@@ -289,20 +295,26 @@ ContainerFacts RealNode::Read(const ContainerPlace& place) const {
   return facts;
 }
 
-// The container's shell exits with 0 at SIGTERM, and with 1 at SIGUSR1 (node_fixture.cc). A signal
-// before it is ready is lost, so it is repeated.
-bool RealNode::EndContainer(const ContainerPlace& place, int exit_code) {
+// The container's shell exits with 0 at SIGTERM, and with 1 at SIGUSR1 (node_fixture.cc). As the
+// first process of its namespace, it ignores a signal that it does not handle yet.
+std::string RealNode::EndContainer(const ContainerPlace& place, int exit_code) {
   const auto facts = Find(place);
-  if (!facts || !facts->runs) return false;
-  const auto deadline = std::chrono::steady_clock::now() + Patience();
-  while (std::chrono::steady_clock::now() < deadline) {
-    const auto now = runtime_->Status(place.id);
-    if (now.ok() && now->state() == v1::CONTAINER_EXITED) return now->exit_code() == exit_code;
-    const std::vector<pid_t> pids = ProcessesOf(place);
-    if (!pids.empty()) kill(pids.front(), exit_code == 0 ? SIGTERM : SIGUSR1);
-    std::this_thread::sleep_for(kPoll);
+  if (!facts || !facts->runs) return "the container does not run";
+  const int signal = exit_code == 0 ? SIGTERM : SIGUSR1;
+  const pid_t shell = ProcessesOf(place).at(0);
+  if (!testing::WaitUntil([&] { return Handles(shell, signal); }, CallDeadline())) {
+    return "process " + std::to_string(shell) + " does not handle signals";
   }
-  return false;
+  kill(shell, signal);
+  Result<v1::ContainerStatus> status = runtime_->Status(place.id);
+  const auto has_ended = [&] {
+    status = runtime_->Status(place.id);
+    return status.ok() && status->state() == v1::CONTAINER_EXITED;
+  };
+  if (!testing::WaitUntil(has_ended, CallDeadline())) return "the container does not end";
+  return status->exit_code() == exit_code
+             ? ""
+             : "the container ended with " + std::to_string(status->exit_code());
 }
 
 void RealNode::Reboot() { throw std::runtime_error("this machine does not reboot in a case"); }

@@ -50,7 +50,7 @@ class RealNode : public Node {
   // enforced when Find or EndContainer looked last. Throws std::runtime_error if the CPUs or memory
   // nodes of a process are not those of the container's cgroup.
   std::optional<ContainerFacts> Find(const ContainerPlace& place) const override;
-  bool EndContainer(const ContainerPlace& place, int exit_code) override;
+  std::string EndContainer(const ContainerPlace& place, int exit_code) override;
   void Reboot() override;
   simulator::EmbeddedRuntime& Simulated() override;
 

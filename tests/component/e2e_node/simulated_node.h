@@ -31,8 +31,8 @@ class SimulatedNode : public Node {
     return cgroups_->QuotaOf(cgroup);
   }
   std::optional<ContainerFacts> Find(const ContainerPlace& place) const override;
-  bool EndContainer(const ContainerPlace& place, int exit_code) override {
-    return runtime_->EndContainer(place.id, exit_code);
+  std::string EndContainer(const ContainerPlace& place, int exit_code) override {
+    return runtime_->EndContainer(place.id, exit_code) ? "" : "the container does not run";
   }
   void Reboot() override;
   simulator::EmbeddedRuntime& Simulated() override { return *runtime_; }
