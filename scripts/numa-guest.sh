@@ -99,14 +99,15 @@ describe() {
 # kernel.
 # The vendor is Intel because QEMU numbers cores and caches correctly for it.
 boot() { # GUEST KERNEL-PARAMETER...
-  local guest=$1 cpus options=() node other pair=0 initramfs=$work/initramfs.cpio ids=()
+  local guest=$1 cpus share options=() node other pair=0 initramfs=$work/initramfs.cpio ids=()
   shift
   describe "$guest"
   cpus=$((sockets * dies * cores * threads))
+  share=$((cpus / nodes))
   for ((node = 0; node < nodes; node++)); do
     options+=(
       -object "memory-backend-ram,id=memory$node,size=${node_mib}M,reserve=off"
-      -numa "node,nodeid=$node,cpus=$((cpus / nodes * node))-$((cpus / nodes * (node + 1) - 1)),memdev=memory$node"
+      -numa "node,nodeid=$node,cpus=$((share * node))-$((share * (node + 1) - 1)),memdev=memory$node"
       -device "pxb-pcie,id=root$node,bus=pcie.0,bus_nr=$((64 + 32 * node)),numa_node=$node"
       -device "pcie-root-port,id=port$node,bus=root$node,chassis=$((node + 1))"
       -chardev "null,id=null$node" -device "pci-serial,bus=port$node,chardev=null$node"
