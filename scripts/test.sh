@@ -12,8 +12,8 @@
 #              undefined-behaviour sanitizers
 #     fuzz     every fuzzer for FUZZ_SECONDS (default: 10), with the same sanitizers
 #     tsan     the tests of modules with threads, without gRPC, with the thread sanitizer
-#     guest    alignd, as built by stage gcc, on an emulated machine with two NUMA nodes and cgroup v2
-#              (scripts/numa-guest.sh). After stage gcc, it runs beside the other stages. Skipped,
+#     guest    alignd, as built by stage gcc, on emulated machines with two and four NUMA nodes and
+#              cgroup v2 (scripts/numa-guest.sh). After stage gcc, it runs beside the other stages. Skipped,
 #              with the reason, where the emulator is missing and cannot be installed. With
 #              --numa-guest or CI=true, a missing emulator is a failure.
 # A failed stage does not stop the following stages. A test case that fails is run once more, alone; if it
@@ -333,7 +333,7 @@ check_packages() {
 }
 
 # What stage guest takes on two busy CPUs.
-guest_seconds=600
+guest_seconds=840
 
 # The emulator uses one CPU, and the checks in it do not depend on the stages after gcc: it runs beside
 # them. The compilers have a lower priority: calls in the guest have time limits.

@@ -33,6 +33,8 @@ state = "$dir/state"
   # Lowering an OOM score needs CAP_SYS_RESOURCE, which this machine may lack.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
+  # By default, containerd ignores limits of huge pages.
+  disable_hugetlb_controller = ${DISABLE_HUGETLB:-true}
 
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "$dir/cni/bin"

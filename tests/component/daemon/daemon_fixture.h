@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -260,7 +261,8 @@ class DaemonTest : public ::testing::Test {
 
   template <typename Response, typename Request>
   Answer<Response> Call(const std::string& method, const Request& request,
-                        milliseconds deadline = kPatience) const {
+                        std::optional<milliseconds> time = {}) const {
+    const milliseconds deadline = time.value_or(call_deadline_);
     const std::string path = "/" + service_ + "/" + method;
     const testing::RawAnswer raw =
         testing::CallUnary(client_, path.c_str(), request.SerializeAsString(),
@@ -332,6 +334,7 @@ class DaemonTest : public ::testing::Test {
   Watch watch_;
   const testing::FakeTree tree_;
   std::string service_ = "runtime.v1.RuntimeService";
+  milliseconds call_deadline_ = kPatience;
   std::unique_ptr<simulator::EmbeddedRuntime> runtime_;
   std::unique_ptr<simulator::DevicePlugin> gpus_;
   std::unique_ptr<Daemon> daemon_;

@@ -200,6 +200,9 @@ Result<Done> CheckCase(const Case& row) {
     return Fault("a difference is for the verdict weakness, and needed there");
   }
   if (row.steps.empty() && row.verdict != Verdict::kCannotApply) return Fault("no steps");
+  if (row.ci && (row.steps.empty() || !NeedsSimulation(row).empty())) {
+    return Fault("ci is for rows that a real runtime can run");
+  }
   if (row.machine.empty() != row.steps.empty()) return Fault("steps and a machine need each other");
   bool expects = row.steps.empty();
   for (size_t i = 0; i < row.steps.size(); ++i) {
@@ -217,7 +220,7 @@ Result<Case> CaseOf(const Json& json) {
   const Result<Done> known =
       OnlyKnown(json,
                 {"id", "suite", "file", "number", "about", "verdict", "reason", "difference",
-                 "machine", "config", "flags", "steps"},
+                 "machine", "config", "flags", "ci", "steps"},
                 "the row");
   if (!known.ok()) return known.error();
   const Result<Verdict> verdict = ParseVerdict(json.at("verdict").get<std::string>());
@@ -233,6 +236,7 @@ Result<Case> CaseOf(const Json& json) {
            .machine = json.value("machine", ""),
            .config = json.value("config", Json::object()),
            .flags = json.value("flags", Json::object()),
+           .ci = json.value("ci", false),
            .steps = {}};
   for (const Json& step : json.value("steps", Json::array())) row.steps.push_back(step);
   const Result<Done> checked = CheckCase(row);
@@ -283,6 +287,27 @@ Result<Machine> MachineOf(const Json& json) {
 }  // namespace
 
 std::string VerbOf(const Json& step) { return TheOne(step, Verbs(), "", false).value(); }
+
+std::string NeedsSimulation(const Case& row) {
+  const std::map<std::string_view, std::string> verbs = {
+      {"fail", "A real runtime does not fail on demand."},
+      {"delay", "A real runtime is not slow on demand."},
+      {"reboot", "The machine does not reboot within a case."}};
+  const std::map<std::string_view, std::string> matchers = {
+      {"requests", "A real runtime does not record the requests that it gets."},
+      {"cdi", "The containerd of the guest (1.6) has no CDI devices in CRI."}};
+  for (const Json& step : row.steps) {
+    for (const auto& [verb, reason] : verbs) {
+      if (step.contains(verb)) return reason;
+    }
+    for (const Json& matcher : step.value("expect", Json::array())) {
+      for (const auto& [key, reason] : matchers) {
+        if (matcher.contains(key)) return reason;
+      }
+    }
+  }
+  return "";
+}
 
 Pod PodOfTable(const Json& json) {
   const std::string name = json["name"];

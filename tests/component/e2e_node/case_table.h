@@ -38,6 +38,7 @@ struct Case {
   std::string machine;     // a name of machines.json
   Json config;             // KubeletConfiguration, without apiVersion and kind
   Json flags;              // of alignd, by name without dashes
+  bool ci = false;         // also runs on a real runtime in every run of CI
   std::vector<Json> steps;
 };
 
@@ -62,6 +63,9 @@ Result<std::map<std::string, Machine>> ReadMachines(const std::filesystem::path&
 
 // The verb of a step that ParseCase has accepted.
 std::string VerbOf(const Json& step);
+
+// Why the row can only run with a simulated runtime; empty if it can run with a real one.
+std::string NeedsSimulation(const Case& row);
 
 // A pod of a step, which ParseCase has accepted. Throws std::runtime_error for an amount that is no
 // quantity.

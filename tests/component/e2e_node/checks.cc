@@ -9,27 +9,48 @@
 namespace alignd::node_suites {
 namespace {
 
-namespace v1 = runtime::v1;
-
-// "max", or microseconds.
-std::string QuotaText(int64_t quota) { return quota > 0 ? std::to_string(quota) : "max"; }
+// Empty, or why the check fails.
+std::string FaultOf(const std::function<std::string()>& check) {
+  try {
+    return check();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
 
 }  // namespace
 
 std::string NodeFixture::CheckAll(const Json& matchers) {
   const auto deadline = std::chrono::steady_clock::now() + patience_;
-  for (const Json& matcher : matchers) {
-    std::string fault;
+  const auto wait = [deadline](const std::function<std::string()>& check) {
     while (true) {
-      try {
-        fault = Check(matcher);
-      } catch (const std::exception& error) {
-        fault = error.what();
-      }
-      if (fault.empty() || std::chrono::steady_clock::now() >= deadline) break;
+      std::string fault = FaultOf(check);
+      if (fault.empty() || std::chrono::steady_clock::now() >= deadline) return fault;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+  };
+  for (const Json& matcher : matchers) {
+    const std::string fault = wait([&] { return Check(matcher); });
     if (!fault.empty()) return matcher.dump() + " does not hold: " + fault;
+  }
+  return wait([this] { return CheckOverlaps(); });
+}
+
+std::string NodeFixture::CheckOverlaps() {
+  std::vector<std::pair<std::string, ContainerFacts>> running;
+  for (const auto& [pod_name, pod] : pods_) {
+    for (const auto& [container, id] : pod.containers) {
+      const std::string name = pod_name + "/" + container;
+      const auto facts = node_->Find(PlaceOf(name));
+      if (!facts || !facts->runs) continue;
+      for (const auto& [other, found] : running) {
+        if ((facts->owns_its_cpus || found.owns_its_cpus) && facts->cpus->Intersects(*found.cpus)) {
+          return other + " on " + found.cpus->ToString() + ", " + name + " on " +
+                 facts->cpus->ToString();
+        }
+      }
+      running.emplace_back(name, *facts);
+    }
   }
   return "";
 }
@@ -49,7 +70,7 @@ std::string NodeFixture::Check(const Json& matcher) {
     return std::ranges::find(asked, uid) != asked.end() ? "" : "the Pods API was not asked";
   }
   if (matcher.contains("requests")) {
-    const size_t count = runtime_->Requests(matcher["requests"].get<std::string>()).size();
+    const size_t count = node_->Simulated().Requests(matcher["requests"].get<std::string>()).size();
     return Differs("requests", static_cast<int>(count), matcher["count"]);
   }
   if (matcher.contains("allocations")) {
@@ -64,10 +85,11 @@ std::string NodeFixture::Check(const Json& matcher) {
 // --- One container ------------------------------------------------------------------------------
 
 std::string NodeFixture::CheckContainer(const Json& matcher) {
-  const CpuSet cpus = CpusOfContainer(matcher["of"]);
+  const std::optional<CpuSet> cpus = ContainerOf(matcher["of"]).cpus;
   for (const auto& [key, value] : matcher.items()) {
     if (key == "of" || key == "period") continue;
-    const std::optional<std::string> fault = CheckCpus(key, value, cpus, Cpus());
+    const std::optional<std::string> fault = CheckCpus(key, value, cpus.value_or(CpuSet()), Cpus());
+    if (fault && !cpus) return key + ": it does not run";
     const std::string found = fault ? *fault : CheckResources(matcher, key);
     if (!found.empty()) return key + ": " + found;
   }
@@ -77,30 +99,19 @@ std::string NodeFixture::CheckContainer(const Json& matcher) {
 std::string NodeFixture::CheckResources(const Json& matcher, const std::string& key) {
   const std::string name = matcher["of"];
   const Json& value = matcher[key];
-  const simulator::SimulatedContainer container = ContainerOf(name);
-  const v1::LinuxContainerResources& resources = container.resources;
-  if (key == "quota") {
-    return CheckQuota(
-        QuotaText(resources.cpu_quota()) + " " + std::to_string(resources.cpu_period()),
-        value.get<std::string>(), matcher);
-  }
+  const ContainerFacts container = ContainerOf(name);
+  if (key == "quota") return CheckQuota(container.quota, value.get<std::string>(), matcher);
   if (key == "memory-nodes") {
-    return Differs("nodes", resources.cpuset_mems(), value.get<std::string>());
+    return Differs("nodes", container.memory_nodes, value.get<std::string>());
   }
-  if (key == "state") {
-    const bool runs = container.state == v1::CONTAINER_RUNNING;
-    return runs == (value == "running") ? "" : "it is not so";
-  }
+  if (key == "state") return container.runs == (value == "running") ? "" : "it is not so";
   if (key == "cdi") {
     std::string names;
-    for (const auto& device : container.config.cdi_devices()) names += device.name() + " ";
+    const auto simulated = node_->Simulated().FindContainer(PlaceOf(name).id);
+    for (const auto& device : simulated->config.cdi_devices()) names += device.name() + " ";
     return names.find(value.get<std::string>()) != std::string::npos ? "" : "CDI " + names;
   }
-  if (key == "hugepages") {
-    Json limits = Json::object();
-    for (const auto& limit : resources.hugepage_limits()) limits[limit.page_size()] = limit.limit();
-    return limits == value ? "" : limits.dump();
-  }
+  if (key == "hugepages") return container.hugepages == value ? "" : container.hugepages.dump();
   if (key == "devices") {
     const std::string devices = DevicesOf(name);
     return Differs("devices", static_cast<int>(std::ranges::count(devices, ' ')), value);
@@ -131,16 +142,15 @@ std::string NodeFixture::CheckPod(const Json& matcher) {
   const RunningPod& pod = PodOf(matcher["pod"]);
   CpuSet cpus;
   for (const auto& [name, id] : pod.containers) {
-    const auto container = runtime_->FindContainer(id);
-    if (!container || container->state != v1::CONTAINER_RUNNING) continue;
-    cpus |= CpusOfContainer(pod.manifest.pod.name + "/" + name);
+    const auto container = node_->Find({pod.config.linux().cgroup_parent(), id});
+    if (container && container->runs) cpus |= *container->cpus;
   }
   for (const auto& [key, value] : matcher.items()) {
     std::string fault;
     if (key == "cpus") fault = Differs("CPUs of all containers", cpus.Count(), value);
     if (key == "numa-count") fault = Differs("nodes", machine_->NumaOf(cpus).Count(), value);
     if (key == "quota") {
-      fault = CheckQuota(cgroups_->QuotaOf(pod.config.linux().cgroup_parent()),
+      fault = CheckQuota(node_->QuotaOf(pod.config.linux().cgroup_parent()),
                          value.get<std::string>(), matcher);
     }
     if (!fault.empty()) return fault;
@@ -156,22 +166,26 @@ NodeFixture::RunningPod& NodeFixture::PodOf(const std::string& name) {
   return pod->second;
 }
 
-simulator::SimulatedContainer NodeFixture::ContainerOf(const std::string& name) {
+ContainerPlace NodeFixture::PlaceOf(const std::string& name) {
   const size_t slash = name.find('/');
   const RunningPod& pod = PodOf(name.substr(0, slash));
   const auto id = pod.containers.find(name.substr(slash + 1));
   if (slash == std::string::npos || id == pod.containers.end()) {
     throw std::runtime_error("no container " + name);
   }
-  const auto container = runtime_->FindContainer(id->second);
+  return {pod.config.linux().cgroup_parent(), id->second};
+}
+
+ContainerFacts NodeFixture::ContainerOf(const std::string& name) {
+  const auto container = node_->Find(PlaceOf(name));
   if (!container) throw std::runtime_error(name + " is not in the runtime");
   return *container;
 }
 
-// Without a cpuset a container runs on all CPUs.
 CpuSet NodeFixture::CpusOfContainer(const std::string& name) {
-  const std::string list = ContainerOf(name).resources.cpuset_cpus();
-  return list.empty() ? machine_->cpus() : *CpuSet::Parse(list);
+  const std::optional<CpuSet> cpus = ContainerOf(name).cpus;
+  if (!cpus) throw std::runtime_error(name + " does not run");
+  return *cpus;
 }
 
 CpuView NodeFixture::Cpus() {
@@ -183,8 +197,7 @@ CpuView NodeFixture::Cpus() {
 }
 
 NodeFixture::Facts NodeFixture::FactsOf(const std::string& name) {
-  return {CpusOfContainer(name).ToString(), ContainerOf(name).resources.cpuset_mems(),
-          DevicesOf(name)};
+  return {CpusOfContainer(name).ToString(), ContainerOf(name).memory_nodes, DevicesOf(name)};
 }
 
 }  // namespace alignd::node_suites

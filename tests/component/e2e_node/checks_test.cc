@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "core/machine_builder.h"
 #include "node_fixture.h"
+#include "real_node.h"
 
 namespace alignd::node_suites {
 namespace {
@@ -36,6 +38,9 @@ TEST(NodeSuiteTables, WhatIsNotKnownIsRefused) {
       {R"({"verdict": "weakness", "reason": "r"})", "difference"},
       {R"({"verdict": "cannot apply"})", "reason"},
       {R"({"number": 0})", "number"},
+      {R"({"ci": "yes"})", "boolean"},
+      {R"({"ci": true, "steps": [{"fail": "PullImage", "message": "no"}, {"call": "PullImage"}]})",
+       "real runtime"},
       {R"({"number": "1"})", "number"},
       {R"({"steps": []})", "no steps"},
       {R"({"machine": ""})", "machine"},
@@ -55,6 +60,35 @@ TEST(NodeSuiteTables, WhatIsNotKnownIsRefused) {
     EXPECT_NE(fault.find(part), std::string::npos) << changes << ": " << fault;
   }
   EXPECT_NE(FaultOf("{"), "");
+}
+
+TEST(NodeSuiteTables, ARowKnowsWhatNeedsTheSimulatedRuntime) {
+  const auto reason_of = [](const char* steps) {
+    const Result<Case> row = ParseCase(Row({{"steps", Json::parse(steps)}}).dump());
+    return row.ok() ? NeedsSimulation(*row) : row.error().Text();
+  };
+  EXPECT_EQ(NeedsSimulation(*ParseCase(Row().dump())), "");
+  EXPECT_NE(reason_of(R"([{"reboot": "node"}, {"expect": [{"listed": []}]}])"), "");
+  EXPECT_NE(reason_of(R"([{"expect": [{"requests": "CreateContainer", "count": 1}]}])"), "");
+}
+
+// A machine that is not the table's is found out.
+TEST(NodeSuiteTables, MachinesDiffer) {
+  const auto machines = ReadMachines(TableDirectory() / "machines.json");
+  ASSERT_TRUE(machines.ok()) << machines.error().Text();
+  for (const auto& [name, machine] : *machines) {
+    for (const auto& [other, found] : *machines) {
+      // They differ by their huge pages, which a test can set.
+      const bool same = name == other || (name.ends_with("pages") && other.ends_with("pages"));
+      EXPECT_EQ(DiffersFrom(machine, found) == "", same) << name << ", " << other;
+    }
+  }
+  const std::string levels = "socket:2 numa:1 uncore:2 core:4 thread:2 smt=interleaved memory-gib=";
+  const Machine& smt = machines->at("smt");
+  EXPECT_EQ(DiffersFrom(smt, MakeMachine(levels + "8")), "");
+  EXPECT_NE(DiffersFrom(smt, MakeMachine(levels + "7")), "");
+  EXPECT_NE(DiffersFrom(smt, MakeMachine(levels + "9")), "");
+  EXPECT_NE(DiffersFrom(smt, WithDistances(smt, {{10, 21}, {21, 10}})), "");
 }
 
 class NodeSuiteChecks : public NodeFixture {

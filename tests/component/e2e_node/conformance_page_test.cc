@@ -106,6 +106,42 @@ TEST_F(ConformancePage, HasTheReasonsOfTheTables) {
             Reasons(Verdict::kWeakness, true));
 }
 
+// Rows with steps, as a case may have several.
+TEST_F(ConformancePage, HasTheRowsThatRunOnARealRuntime) {
+  std::vector<std::string> expected;
+  std::vector<std::string> reasons;
+  int sums[4] = {};
+  const auto add = [&](const std::string& name, const int(&numbers)[4]) {
+    std::string line = "| " + name + " |";
+    for (const int number : numbers) line += " " + std::to_string(number) + " |";
+    expected.push_back(line);
+  };
+  for (const std::string_view suite : kSuites) {
+    int numbers[4] = {};
+    std::vector<std::string> order;
+    std::map<std::string, int> why;
+    for (const Case& row : cases_) {
+      if (row.suite != suite || row.steps.empty()) continue;
+      const std::string reason = NeedsSimulation(row);
+      if (!reason.empty() && why[reason]++ == 0) order.push_back(reason);
+      numbers[0] += 1;
+      numbers[1] += reason.empty() ? 1 : 0;
+      numbers[2] += row.ci ? 1 : 0;
+      numbers[3] += reason.empty() ? 0 : 1;
+    }
+    for (int i = 0; i < 4; ++i) sums[i] += numbers[i];
+    add(std::string(suite), numbers);
+    for (const std::string& reason : order) {
+      reasons.push_back("| " + std::string(suite) + " | " + std::to_string(why[reason]) + " | " +
+                        reason + " |");
+    }
+  }
+  add("All", sums);
+  const std::vector<std::string> page = LinesOf("docs/conformance.md");
+  EXPECT_EQ(TableBelow(page, "## On a real runtime"), expected);
+  EXPECT_EQ(TableBelow(page, "### Only with the simulated runtime"), reasons);
+}
+
 TEST_F(ConformancePage, EveryDifferenceIsDocumented) {
   const std::vector<std::string> lines = LinesOf("docs/differences.md");
   for (const Case& row : cases_) {

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "edge/machine_tree.h"
+#include "edge/process.h"
+#include "real_node.h"
+#include "simulated_node.h"
 
 namespace alignd::node_suites {
 namespace {
@@ -14,14 +16,22 @@ namespace {
 namespace v1 = runtime::v1;
 using std::chrono::milliseconds;
 
-constexpr char kImage[] = "busybox";
+constexpr char kImage[] = "localhost/busybox:1";
+// Runs until a signal, which gives the exit code (RealNode::EndContainer).
+constexpr char kCommand[] =
+    "trap 'exit 0' TERM; trap 'exit 1' USR1; while :; do sleep 100000 & wait; done";
 
 }  // namespace
+
+NodeFixture::~NodeFixture() {
+  Stop();
+  plugins_.clear();
+  node_.reset();
+}
 
 daemon::Options NodeFixture::DaemonOptions() const {
   daemon::Options options = DaemonTest::DaemonOptions();
   options.node.clear();
-  options.root = tree_.root() / "machine";
   options.metrics_address = "unix:" + MetricsSocket();
   const auto duration = [this](const char* name, milliseconds& value) {
     if (flags_.contains(name)) value = milliseconds(flags_[name].get<int>());
@@ -30,6 +40,7 @@ daemon::Options NodeFixture::DaemonOptions() const {
   duration("plugin-grace", options.plugin_grace);
   duration("runtime-timeout", options.runtime_timeout);
   options.keep_pod_cpu_quota = flags_.value("keep-pod-cpu-quota", false);
+  node_->Complete(options);
   return options;
 }
 
@@ -55,12 +66,16 @@ void NodeFixture::StartNode(const Case& row, const Machine& machine) {
     host_.hugepage_sizes_kb.push_back(static_cast<int64_t>(size / 1024));
   }
   host_.cpu_period = flags_.value("cfs-period", host_.cpu_period);
-  testing::WriteMachine(machine, "machine", tree_);
   tree_.Write({"config.yaml", ConfigText(row)});
-  cgroups_ = std::make_unique<daemon::FakeCgroups>(CgroupRoot(), /*unified=*/true,
-                                                   machine.cpus().ToString());
-  watch_.OnEvent([this](const daemon::RuntimeModel::Event& event) { cgroups_->Apply(event); });
-  StartRuntime();
+  if (RealSettings()) {
+    node_ = std::make_unique<RealNode>(*RealSettings(), tree_.root());
+  } else {
+    node_ = std::make_unique<SimulatedNode>(tree_, watch_);
+  }
+  patience_ = node_->Patience();
+  call_deadline_ = node_->CallDeadline();
+  const std::string fault = node_->Start(machine);
+  ASSERT_EQ(fault, "");
   auto api = simulator::PodsApi::Start(PodsApiEndpoint());
   ASSERT_TRUE(api.ok()) << api.error().Text();
   api_ = *std::move(api);
@@ -70,11 +85,22 @@ void NodeFixture::StartNode(const Case& row, const Machine& machine) {
 }
 
 void NodeFixture::TryStart() {
-  auto started = daemon::Daemon::Start(DaemonOptions());
-  start_error_ = started.ok() ? "" : started.error().Text();
-  if (!started.ok()) return;
-  daemon_ = *std::move(started);
+  start_error_ = node_->StartDaemon(DaemonOptions());
+  if (!start_error_.empty()) return;
   client_ = *rpc::Dial(DaemonOptions().listen);
+  // On a busy machine, the first call could fail for want of a connection.
+  if (!client_->WaitForConnected(std::chrono::system_clock::now() + call_deadline_)) {
+    start_error_ = "alignd takes no connection";
+  }
+}
+
+void NodeFixture::Stop() {
+  client_.reset();
+  if (node_) node_->StopDaemon();
+}
+
+bool NodeFixture::Await(const std::function<bool()>& is_so) const {
+  return testing::WaitUntil(is_so, call_deadline_);
 }
 
 // --- Steps --------------------------------------------------------------------------------------
@@ -108,11 +134,11 @@ std::string NodeFixture::DoPodStep(const std::string& verb, const Json& step) {
   if (verb == "retry") return RunPod(PodOf(step[verb]));
   if (verb == "retry-refused") return Refused(RunPod(PodOf(step[verb])), step.value("reason", ""));
   if (verb == "end") {
-    return runtime_->EndContainer(ContainerOf(step[verb]).id, 0) ? "" : "it does not run";
+    return node_->EndContainer(PlaceOf(step[verb]), 0);
   }
   if (verb == "again") {
     const std::string name = step[verb];
-    if (!runtime_->EndContainer(ContainerOf(name).id, 1)) return "it does not run";
+    if (std::string fault = node_->EndContainer(PlaceOf(name), 1); !fault.empty()) return fault;
     RunningPod& pod = PodOf(name.substr(0, name.find('/')));
     ++pod.attempt;
     for (const Container& container : pod.manifest.pod.containers) {
@@ -126,11 +152,11 @@ std::string NodeFixture::DoPodStep(const std::string& verb, const Json& step) {
     if (const std::string fault = Remove(PodOf(step[verb])); !fault.empty()) return fault;
     // No other pod is assigned its CPUs before the release is on the disk.
     const auto is_released = [&] { return State().find("\"" + uid + "\"") == std::string::npos; };
-    return Eventually(is_released) ? "" : "its CPUs are still assigned";
+    return Await(is_released) ? "" : "its CPUs are still assigned";
   }
   if (verb == "remove-unseen") {
     const std::shared_ptr<grpc::Channel> ours =
-        std::exchange(client_, *rpc::Dial(RuntimeEndpoint()));
+        std::exchange(client_, *rpc::Dial(DaemonOptions().runtime_endpoint));
     const std::string fault = Remove(PodOf(step[verb]));
     client_ = ours;
     return fault;
@@ -161,8 +187,8 @@ std::string NodeFixture::DoPluginStep(const std::string& verb, const Json& step)
     if (!plugin.ok()) return plugin.error().Text();
     plugins_[resource] = *std::move(plugin);
     const bool fails = profile.options_fail;
-    const bool registered = plugins_[resource]->WaitForRegistrations(
-        1, fails ? milliseconds(1'000) : milliseconds(20'000));
+    const bool registered =
+        plugins_[resource]->WaitForRegistrations(1, fails ? milliseconds(1'000) : call_deadline_);
     return registered || fails ? "" : "the plugin was not registered";
   }
   const auto plugin = plugins_.find(resource);
@@ -173,7 +199,7 @@ std::string NodeFixture::DoPluginStep(const std::string& verb, const Json& step)
     const auto is_announced = [&] {
       return ReadText(checkpoint).find(resource) != std::string::npos;
     };
-    if (!Eventually(is_announced)) return "the devices were not announced";
+    if (!Await(is_announced)) return "the devices were not announced";
     plugin->second->EndLists();
     return "";
   }
@@ -189,11 +215,9 @@ std::string NodeFixture::DoDaemonStep(const std::string& verb, const Json& step)
                : "alignd " + (start_error_.empty() ? "started" : "said: " + start_error_);
   }
   if (verb != "stop" && verb != "start" && verb != "restart" && verb != "reboot") return "other";
-  if (verb != "start") StopDaemon();
+  if (verb != "start") Stop();
   if (verb == "reboot") {
-    runtime_.reset();
-    watch_.Forget();
-    StartRuntime();
+    node_->Reboot();
     for (auto& [name, pod] : pods_) pod.containers.clear(), pod.sandbox.clear();
   }
   if (verb == "stop") return "";
@@ -204,13 +228,13 @@ std::string NodeFixture::DoDaemonStep(const std::string& verb, const Json& step)
 std::string NodeFixture::DoCallStep(const std::string& verb, const Json& step) {
   if (verb == "fail") {
     const std::string message = step.value("message", "");
-    runtime_->SetFailure(step[verb], message.empty()
-                                         ? grpc::Status::OK
-                                         : grpc::Status(grpc::StatusCode::INTERNAL, message));
+    node_->Simulated().SetFailure(
+        step[verb],
+        message.empty() ? grpc::Status::OK : grpc::Status(grpc::StatusCode::INTERNAL, message));
     return "";
   }
   if (verb == "delay") {
-    runtime_->SetDelay(step[verb], milliseconds(step.at("milliseconds").get<int>()));
+    node_->Simulated().SetDelay(step[verb], milliseconds(step.at("milliseconds").get<int>()));
     return "";
   }
   if (verb != "call") return "other";
@@ -240,7 +264,9 @@ NodeFixture::RunningPod NodeFixture::MakePod(const Json& json) const {
   pod.manifest.pod = PodOfTable(json);
   for (const Container& container : pod.manifest.pod.containers) {
     pod.manifest.containers[container.name].image = kImage;
+    pod.manifest.containers[container.name].command = {"sh", "-c", kCommand};
   }
+  pod.manifest.host_network = true;  // no network plugin is needed
   simulator::KubeletSettings settings;
   settings.annotate_resources = false;
   settings.cpu_period = host_.cpu_period;
@@ -249,18 +275,17 @@ NodeFixture::RunningPod NodeFixture::MakePod(const Json& json) const {
 }
 
 // As the kubelet writes it to the pod's cgroup before it creates the sandbox.
-void NodeFixture::WriteQuota(const v1::PodSandboxConfig& config) const {
+std::string NodeFixture::PodQuota(const v1::PodSandboxConfig& config) const {
   const v1::LinuxContainerResources& resources = config.linux().resources();
   const std::string quota =
       resources.cpu_quota() > 0 ? std::to_string(resources.cpu_quota()) : "max";
-  cgroups_->SetQuota(config.linux().cgroup_parent(),
-                     quota + " " + std::to_string(resources.cpu_period()));
+  return quota + " " + std::to_string(resources.cpu_period());
 }
 
 std::string NodeFixture::RunPod(RunningPod& pod) {
   api_->SetPod(pod.manifest.pod);
   if (pod.sandbox.empty()) {
-    WriteQuota(pod.config);
+    node_->MakePodCgroup(pod.config.linux().cgroup_parent(), PodQuota(pod.config));
     v1::RunPodSandboxRequest request;
     *request.mutable_config() = pod.config;
     const auto answer = Call<v1::RunPodSandboxResponse>("RunPodSandbox", request);
@@ -271,9 +296,10 @@ std::string NodeFixture::RunPod(RunningPod& pod) {
     if (pod.containers.contains(container.name)) continue;
     const std::string fault = CreateAndStart(pod, container);
     if (!fault.empty()) return fault;
-    if (container.kind == ContainerKind::kInit) {
-      runtime_->EndContainer(pod.containers[container.name], 0);
-    }
+    if (container.kind != ContainerKind::kInit) continue;
+    const std::string end = node_->EndContainer(
+        {pod.config.linux().cgroup_parent(), pod.containers[container.name]}, 0);
+    if (!end.empty()) return container.name + ": " + end;
   }
   return "";
 }
@@ -296,7 +322,12 @@ std::string NodeFixture::Refused(const std::string& message, const std::string& 
 }
 
 std::string NodeFixture::EndContainers(RunningPod& pod) {
-  for (const auto& [name, id] : pod.containers) runtime_->EndContainer(id, 0);
+  for (const auto& [name, id] : pod.containers) {
+    const ContainerPlace place = {pod.config.linux().cgroup_parent(), id};
+    const auto facts = node_->Find(place);
+    if (!facts || !facts->runs) continue;
+    if (std::string fault = node_->EndContainer(place, 0); !fault.empty()) return fault;
+  }
   const grpc::Status stopped = StopSandbox(pod.sandbox);
   return stopped.ok() ? "" : stopped.error_message();
 }
@@ -306,6 +337,7 @@ std::string NodeFixture::Remove(RunningPod& pod) {
   if (!stopped.ok()) return stopped.error_message();
   const grpc::Status removed = RemoveSandbox(pod.sandbox);
   if (!removed.ok()) return removed.error_message();
+  node_->RemovePodCgroup(pod.config.linux().cgroup_parent());
   pods_.erase(pod.manifest.pod.name);
   return "";
 }

@@ -1,5 +1,5 @@
-// A node for the tables: a whole daemon on a sysfs tree, with a simulated runtime, cgroups, kubelet
-// and device plugins. It does what the steps of a row say.
+// A node for the tables: a whole alignd on a machine with a runtime and cgroups (node.h), with a
+// simulated kubelet and device plugins. It does what the steps of a row say.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -14,7 +14,7 @@
 #include "case_table.h"
 #include "cpu_checks.h"
 #include "daemon_fixture.h"
-#include "fake_cgroups.h"
+#include "node.h"
 #include "podresources/v1/podresources.pb.h"
 #include "simulator/kubelet_requests.h"
 #include "simulator/pod_manifest.h"
@@ -24,14 +24,11 @@ namespace alignd::node_suites {
 
 class NodeFixture : public daemon::DaemonTest {
  protected:
-  ~NodeFixture() override {
-    StopDaemon();
-    watch_.OnEvent({});
-  }
+  ~NodeFixture() override;
 
   // Starts the node and does all steps. A failure names the step.
   void RunSteps(const Case& row, const Machine& machine);
-  // Prepares files and cgroups, and starts everything.
+  // Makes the node of this run (real_node.h, RealSettings) and starts everything.
   void StartNode(const Case& row, const Machine& machine);
   // Empty, or why the step failed.
   std::string DoStep(const Json& step);
@@ -45,7 +42,7 @@ class NodeFixture : public daemon::DaemonTest {
 
   daemon::Options DaemonOptions() const override;
 
-  std::chrono::milliseconds patience_{10'000};
+  std::chrono::milliseconds patience_{0};  // StartNode sets it
 
  private:
   struct RunningPod {
@@ -74,10 +71,12 @@ class NodeFixture : public daemon::DaemonTest {
   std::string CreateAndStart(RunningPod& pod, const Container& container);
   std::string Refused(const std::string& message, const std::string& reason) const;
   RunningPod MakePod(const Json& json) const;
-  void WriteQuota(const runtime::v1::PodSandboxConfig& config) const;
+  std::string PodQuota(const runtime::v1::PodSandboxConfig& config) const;
   std::string EndContainers(RunningPod& pod);
   std::string Remove(RunningPod& pod);
   void TryStart();
+  void Stop();
+  bool Await(const std::function<bool()>& is_so) const;
 
   std::string CheckContainer(const Json& matcher);
   std::string CheckResources(const Json& matcher, const std::string& key);
@@ -93,8 +92,12 @@ class NodeFixture : public daemon::DaemonTest {
 
   CpuView Cpus();
   RunningPod& PodOf(const std::string& name);
-  simulator::SimulatedContainer ContainerOf(const std::string& name);  // "pod/container"
+  // Of "pod/container".
+  ContainerPlace PlaceOf(const std::string& name);
+  ContainerFacts ContainerOf(const std::string& name);
   CpuSet CpusOfContainer(const std::string& name);
+  // Empty if no container runs on a CPU that is another's own.
+  std::string CheckOverlaps();
   Facts FactsOf(const std::string& name);
 
   ::v1::ListPodResourcesResponse ListResources() const;
@@ -106,7 +109,7 @@ class NodeFixture : public daemon::DaemonTest {
   Json config_;
   Json flags_;
   simulator::KubeletHost host_;
-  std::unique_ptr<daemon::FakeCgroups> cgroups_;
+  std::unique_ptr<Node> node_;
   std::unique_ptr<simulator::PodsApi> api_;
   std::map<std::string, std::unique_ptr<simulator::DevicePlugin>> plugins_;  // by resource
   std::map<std::string, std::vector<simulator::SimulatedDevice>> devices_;
