@@ -28,7 +28,7 @@ test=(
   prometheus  # promtool; its service is not started
   openssl  # certificates of a test's API server
 )
-guest=(qemu-system-x86 busybox-static binutils)
+guest=(qemu-system-x86 busybox-static binutils systemd)
 packaging=(dpkg-dev lintian debootstrap python3 python3-yaml busybox-static)
 kubernetes=(
   golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev

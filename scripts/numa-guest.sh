@@ -3,8 +3,8 @@
 # and runc. Needs neither root nor /dev/kvm; uses /dev/kvm where it works. The guests have no disk and
 # no network.
 #   scripts/numa-guest.sh missing               prints what this machine lacks, one item per line
-#   scripts/numa-guest.sh run [BIN]             tests/guest/checks.sh, and the cases of tests/e2e_node
-#                                               that have "ci"
+#   scripts/numa-guest.sh run [BIN]             tests/guest/checks.sh; the cases of tests/e2e_node that
+#                                               have "ci"; tests/guest/systemd.sh
 #   scripts/numa-guest.sh cases [BIN [GUEST...]]
 #                                               all cases of tests/e2e_node that a real runtime can run,
 #                                               on all guests or on these: smt, one-cache, four-nodes,
@@ -28,7 +28,8 @@ accelerator=tcg,thread=single
 missing() {
   local program file
   [ "$(uname -m)" = x86_64 ] || echo "an x86-64 CPU (programs of this machine run in the guest)"
-  for program in qemu-system-x86_64 containerd ctr runc containerd-shim-runc-v2 busybox gcc strip; do
+  for program in qemu-system-x86_64 containerd ctr runc containerd-shim-runc-v2 busybox gcc strip \
+    systemctl /lib/systemd/systemd; do
     command -v "$program" >/dev/null || echo "the program $program"
   done
   for file in vmlinuz overlay.ko; do
@@ -37,7 +38,7 @@ missing() {
 }
 
 pack() { # BIN
-  local bin=$1 root=$work/root image
+  local bin=$1 root=$work/root image target
   rm -rf "$root"
   mkdir -p "$root"/usr/lib "$root"/project/{scripts,tests/support,config} "$root"/node/containerd
   cp tests/guest/init "$root/init"
@@ -46,6 +47,12 @@ pack() { # BIN
   cp tests/support/tap.sh "$root/project/tests/support/"
   cp -r scripts/lib "$root/project/scripts/"
   cp -r config/quickstart "$root/project/config/"
+  # Only what the services of the guest need of the targets that systemd knows.
+  mkdir -p "$root/etc/systemd/system"
+  cp tests/guest/systemd/* systemd/alignd.{service,socket} "$root/etc/systemd/system/"
+  for target in basic shutdown sockets sysinit; do
+    printf '[Unit]\nDefaultDependencies=no\n' >"$root/etc/systemd/system/$target.target"
+  done
   # The program has the path of its tables compiled in.
   mkdir -p "$root$PWD/tests"
   cp -r tests/e2e_node "$root$PWD/tests/"
@@ -54,7 +61,7 @@ pack() { # BIN
   done
   scripts/lib/make-initramfs.sh "$work/initramfs.cpio" "$root" bash containerd ctr \
     containerd-shim-runc-v2 runc "$bin/alignd" "$bin/alignctl" "$bin/alignsim" \
-    "$bin/tests/e2e_node_test"
+    "$bin/tests/e2e_node_test" systemctl /lib/systemd/systemd
   rm -rf "$root"
 }
 
@@ -70,7 +77,7 @@ boots_with() {
 
 # describe GUEST: sets its processors, memory and NUMA nodes. A NUMA node has equally many CPUs,
 # counted in the order of sockets, dies, cores and threads. Each die has its own last-level cache.
-#   scenarios  the node of the recorded scenarios
+#   scenarios  the node of the recorded scenarios; systemd: the same, its first process is systemd
 #   the others are those of tests/e2e_node/machines.json; the test program compares them
 describe() {
   nodes=2 node_mib=8192
@@ -78,7 +85,7 @@ describe() {
   distances=(20)    # of each node to the later ones
   parameters=       # of the kernel
   case $1 in
-    scenarios) sockets=2 dies=1 cores=14 threads=1 node_mib=1024 distances=(21) ;;
+    scenarios | systemd) sockets=2 dies=1 cores=14 threads=1 node_mib=1024 distances=(21) ;;
     smt) sockets=2 dies=2 cores=4 threads=2 interleaved=true ;;
     one-cache) sockets=2 dies=1 cores=4 threads=2 interleaved=true ;;
     four-nodes)
@@ -174,6 +181,7 @@ run() { # BIN
   check scenarios || status=1
   check smt checks=cases only_ci=yes || status=1
   check four-nodes checks=cases only_ci=yes || status=1
+  check systemd checks=systemd systemd.log_level=emerg systemd.show_status=no || status=1
   return $status
 }
 

@@ -47,7 +47,7 @@ state = "$dir/state"
       runtime_type = "io.containerd.runc.v2"
 
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-        SystemdCgroup = false
+        SystemdCgroup = ${SYSTEMD_CGROUP:-false}
 TOML
   local image
   for image in pause busybox; do

@@ -10,6 +10,7 @@ gpus=(
   GPU-9b341c59-f96b-ba85-c137-78c3652fea65:numa=1
   GPU-c1e9f249-b37b-81c2-a8d9-ba5ca0294841:numa=1
 )
+kubelet_options=() # more of alignsim's
 declare -A group
 
 # shellcheck source=tests/support/tap.sh
@@ -41,7 +42,7 @@ start_containerd() {
   done
 }
 
-start_alignd() { # TOPOLOGY-POLICY [OPTION...]
+write_config() { # TOPOLOGY-POLICY
   cat >$node/config.yaml <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -57,6 +58,10 @@ reservedMemory:
 - numaNode: 0
   limits: {memory: 100Mi}
 YAML
+}
+
+start_alignd() { # TOPOLOGY-POLICY [OPTION...]
+  write_config "$1"
   # A pod that does not fit is refused at once. By default, its call would wait for its deadline.
   alignd --config $node/config.yaml --listen "unix://$cri" --state-dir $state \
     --runtime-endpoint "unix://$node/containerd/containerd.sock" --runtime-timeout-ms 600000 \
@@ -98,7 +103,7 @@ kubelet() {
   local output status try
   for try in 1 2 3 4 5; do
     status=0
-    output=$(alignsim kubelet --cri "$cri" --timeout 600 "$@" 2>&1) || status=$?
+    output=$(alignsim kubelet --cri "$cri" "${kubelet_options[@]}" --timeout 600 "$@" 2>&1) || status=$?
     [[ $output == *"failed to connect to all addresses"* || $output == *"has served none of ours"* ]] ||
       break
     note "could not connect, try $try" >&2
@@ -145,7 +150,7 @@ run_pods() {
   for name in "$@"; do
     id=$(sed -n "s|^default/$name app: running as \([^ ]*\) on .*|\1|p" <<<"$answer")
     group["$name"]=
-    [ -z "$id" ] || group["$name"]=$(find /sys/fs/cgroup/kubepods -type d -name "$id*")
+    [ -z "$id" ] || group["$name"]=$(find /sys/fs/cgroup/kubepods* -type d -name "*$id*")
   done
   return "$status"
 }
