@@ -22,9 +22,9 @@ struct FleetSources {
 //   sys/devices/system. Its files are recognized by their content: a description (or
 //   sys/devices/system of the node), a KubeletConfiguration, a Node object, manifests of pods that
 //   run. State files have the kubelet's names.
-// - A file or a directory of a node can have a NodeResourceTopology object instead of a description,
-//   with its Node and pods (placement::ClusterObjects). Objects in files are put together by the
-//   names of their nodes, and come after the other nodes.
+// - A file or a directory of a node can have a NodeResourceTopology object instead, with its Node
+//   and pods (placement::ClusterObjects). Objects in files are put together by the names of their
+//   nodes, and come after the other nodes.
 // Errors: what is wrong with an input.
 Result<std::vector<placement::FleetNode>> ReadFleet(const FleetSources& sources);
 

@@ -49,7 +49,7 @@ note "alignd runs with capabilities $(sed -n 's/^CapEff:[[:space:]]*//p' \
 u=-2222-3333-4444-555555555555
 for name in shared-1 shared-2; do pod $name ${name#shared-}0000000$u; done
 starts shared-1 shared-2
-# The guard corrects what runc 1.1.5 has told systemd.
+# The guard corrects what runc 1.1.5 has set in systemd.
 eventually "shared-1: has all CPUs" "0-27 0-27" cpus_in_all shared-1
 
 pod pinned 30000000$u 'cpu: 2, memory: 100Mi'

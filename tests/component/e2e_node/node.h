@@ -64,7 +64,7 @@ class Node {
 
   // The machine starts again; alignd does not run. Only of a simulated runtime.
   virtual void Reboot() = 0;
-  // For what only a simulated runtime can do or tell. Throws std::runtime_error without one.
+  // For what only a simulated runtime can do or say. Throws std::runtime_error without one.
   virtual simulator::EmbeddedRuntime& Simulated() = 0;
 };
 

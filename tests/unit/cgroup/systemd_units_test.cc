@@ -88,7 +88,7 @@ TEST(SystemdUnits, AreAskedForTheirCpus) {
   EXPECT_FALSE(results[3].ok());
 }
 
-TEST(SystemdUnits, NobodyAtTheSocketIsAnError) {
+TEST(SystemdUnits, SocketWithoutAServerIsAnError) {
   const FakeTree tree;
   const auto results =
       SystemdUnits(tree.root() / "private").SetAllowedCpus({{"a.scope", Cpus("0")}});
