@@ -80,7 +80,7 @@ boots_with() {
 #   scenarios  the node of the recorded scenarios; systemd: the same, its first process is systemd
 #   the others are those of tests/e2e_node/machines.json; the test program compares them
 describe() {
-  nodes=2 node_mib=8192
+  nodes=2 node_mib=8448 # the kernel keeps a part: about 8 GiB of each node remain
   interleaved=false # CPU numbers of all first threads, then of all second ones
   distances=(20)    # of each node to the later ones
   parameters=       # of the kernel

@@ -119,7 +119,8 @@ std::string DiffersFrom(const Machine& wanted, const Machine& found) {
     const NumaNode& want = wanted.numa()[i];
     const NumaNode& have = found.numa()[i];
     if (have.distances != want.distances) return node + " has other distances";
-    if (have.memory_bytes > want.memory_bytes || have.memory_bytes < want.memory_bytes / 10 * 9) {
+    if (have.memory_bytes > want.memory_bytes / 10 * 11 ||
+        have.memory_bytes < want.memory_bytes / 10 * 9) {
       return node + " has " + std::to_string(have.memory_bytes) + " bytes of memory";
     }
   }

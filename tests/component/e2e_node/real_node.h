@@ -66,8 +66,8 @@ class RealNode : public Node {
   std::unique_ptr<testing::Process> alignd_;
 };
 
-// Empty if the machine below `root` is the one of the tables, but for its huge pages and the exact
-// amount of memory, of which a kernel keeps a part: at least 90 % is there.
+// Empty if `found` is the machine of the tables, but for its huge pages. Memory may differ by a
+// tenth: a kernel keeps a part.
 std::string DiffersFrom(const Machine& wanted, const Machine& found);
 
 }  // namespace alignd::node_suites
