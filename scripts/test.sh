@@ -130,11 +130,12 @@ report_pattern='ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error
 # repeat_failed_cases NAME: runs the cases that failed once more, one after the other, with no other test
 # beside them. Other programs can stop a shared machine for seconds, longer than a test that waits for
 # another process can allow for. What passes now is counted as passed and named at the end as unsteady.
-# Not repeated: what a sanitizer reported, programs that crashed, and more than three cases.
+# Not repeated: what a sanitizer reported, programs that crashed or were not built, and more than three
+# cases.
 repeat_failed_cases() {
   local build=$1 results report program name again=()
   results="build/$build/results"
-  ! grep -qE "$report_pattern" "build/$build/tests.log" || return 1
+  ! grep -qE "$report_pattern|\\(Not Run\\)" "build/$build/tests.log" || return 1
   for report in "$results"/*.xml; do
     program=$(basename "$report" .xml | sed -E 's/_[0-9]+$//')
     while read -r name; do again+=("$program $name"); done < <(name_failed_cases "$report")
@@ -174,7 +175,7 @@ run_tests() {
   if [ "$bad" = 0 ]; then
     failed=$((failed + 1))
     while read -r name; do failed_cases+=("$name ($build)"); done \
-      < <(grep -hoE '[a-z_]+_test[_0-9]* \((Failed|Timeout|.*Exception.*)\)|SUMMARY: .*' "$output")
+      < <(grep -hoE '[a-z_]+_test[_0-9]* \((Not Run|Failed|Timeout|.*Exception.*)\)|SUMMARY: .*' "$output")
   fi
   return "$status"
 }
@@ -204,7 +205,7 @@ configure_clang() {
 
 build_clang() {
   configure_clang &&
-    build clang core_test conformance_test edge_test include_rules_test threads_test component_test e2e_node_test
+    build clang core_test library_test conformance_test edge_test include_rules_test threads_test component_test e2e_node_test
 }
 
 stage_clang() {

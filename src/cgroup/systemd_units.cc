@@ -67,8 +67,7 @@ bool AppendCpus(const CpuSet& cpus, DBusMessageIter& property) {
   }
   DBusMessageIter variant, array;
   const uint8_t* const begin = bits.data();
-  return !bits.empty() &&
-         dbus_message_iter_open_container(&property, DBUS_TYPE_VARIANT, "ay", &variant) &&
+  return dbus_message_iter_open_container(&property, DBUS_TYPE_VARIANT, "ay", &variant) &&
          dbus_message_iter_open_container(&variant, DBUS_TYPE_ARRAY, "y", &array) &&
          dbus_message_iter_append_fixed_array(&array, DBUS_TYPE_BYTE, &begin,
                                               static_cast<int>(bits.size())) &&
@@ -264,7 +263,9 @@ std::vector<Result<Done>> SystemdUnits::SetAllowedCpus(const std::vector<UnitCpu
     const AppendValue append = [&change](DBusMessageIter& property) {
       return AppendCpus(change.cpus, property);
     };
-    calls.push_back(MakeSet(change.unit, {kAllowedCpus, append}));
+    // For systemd, no CPU means all.
+    calls.push_back(change.cpus.empty() ? Call{change.unit, nullptr}
+                                        : MakeSet(change.unit, {kAllowedCpus, append}));
   }
   return CallAll<Done>(socket_, calls, Done{}, ReadNothing);
 }
