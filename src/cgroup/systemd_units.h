@@ -32,8 +32,7 @@ class SystemdUnits {
   };
 
   // Sets AllowedCPUs= of the units until the next boot. One result for each, in this order. Blocks
-  // for about 0.2 ms per unit, 2 s at most, as while systemd reloads. The kernel has the CPUs
-  // somewhat later.
+  // until all are answered, 2 s at most, as while systemd reloads. The kernel has the CPUs later.
   // Done as well if systemd does not know the unit: then it writes nothing. Errors: kUnavailable if
   // systemd cannot be reached, or refuses; also for an empty set, which it would take for all CPUs.
   std::vector<Result<Done>> SetAllowedCpus(const std::vector<UnitCpus>& changes) const;

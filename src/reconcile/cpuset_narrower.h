@@ -17,7 +17,7 @@
 namespace alignd::reconcile {
 
 // Thread-safe. Its work runs on a task queue, which may block. One container takes about 0.1 ms,
-// and 0.2 ms more if its cgroup is a unit of systemd; an update by the runtime takes about 10 ms.
+// and a call of systemd if its cgroup is a unit; an update by the runtime takes about 10 ms.
 class CpusetNarrower {
  public:
   // The path of the container's cgroup; nullopt: it is not known yet. Called on the queue.
