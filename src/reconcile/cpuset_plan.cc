@@ -1,6 +1,8 @@
 // Which containers the cpuset updater moves next, and how.
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "reconcile/cpuset_updater.h"
@@ -11,6 +13,13 @@ namespace alignd::reconcile {
 using Footprint = ContainerRegistry::Footprint;
 
 std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeState& state) const {
+  // Before the registry is read: an update that ends in between is not begun a second time. Its end
+  // requests another run.
+  std::set<std::string> applying;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, update] : applying_) applying.insert(id);
+  }
   std::map<std::string, Footprint> footprints;
   std::vector<Footprint> all = registry_.Footprints();
   const CpuSet leaving = LeavingCpus(state, all);
@@ -22,12 +31,16 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
   for (auto& [id, cpuset] : admission::CpuSetChanges(node_, state, registry_.Containers())) {
     const auto now = footprints.find(id);
     if (now == footprints.end()) continue;  // added in between, which requests another run
+    const bool is_applying = applying.contains(id);
     if (cpuset.Intersects(leaving) && !state.cpu.RunsOnItsOwn(now->second.key)) {
       cpuset = SharedCpus(cpuset, leaving);
       // It gets the others when they are free; their update requests another run.
       if (registry_.AppliedTo(id) == cpuset) continue;
     }
-    changes.push_back({.id = id, .cpuset = std::move(cpuset), .now = std::move(now->second)});
+    changes.push_back({.id = id,
+                       .cpuset = std::move(cpuset),
+                       .now = std::move(now->second),
+                       .applying = is_applying});
   }
   const MutexLock lock(mutex_);
   std::set<std::string> starting;
@@ -74,7 +87,7 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::DueChanges(const admission::No
   asked_for = asked_for || std::ranges::any_of(waiters_, &Waiter::fresh);
   for (Waiter& waiter : waiters_) waiter.fresh = false;
   std::erase_if(changes, [&](const Change& change) REQUIRES(mutex_) {
-    if (applying_.contains(change.id)) return true;
+    if (change.applying) return true;
     // The runtime has taken an update during that call, whose end requests a run.
     if (change.now.has_calls && disturbed_.contains(change.id)) return true;
     disturbed_.erase(change.id);

@@ -108,6 +108,7 @@ class CpusetUpdater {
     std::string id;
     CpuSet cpuset;
     ContainerRegistry::Footprint now;
+    bool applying = false;  // an update of it is under way
     bool narrow = false;    // it must leave CPUs, and a write to its cgroup can take them away
     bool deferred = false;  // it need not leave any CPU
   };
