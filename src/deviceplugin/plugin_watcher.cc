@@ -67,8 +67,12 @@ class PluginWatcher::Worker final : public std::enable_shared_from_this<Worker> 
   };
 
   void OnChange();
+  // Finds and updates all sockets. Has it run again later if a directory cannot be watched.
+  void Look();
   // All sockets by path; watches every directory on the way.
   std::map<std::string, Identity> Scan();
+  // Notes why if all inotify instances or watches are in use.
+  Result<Done> Watch(const fs::path& directory);
   void Update(const std::map<std::string, Identity>& found);
   void Forget(Known& known);
   void StartDueAttempts();
@@ -88,6 +92,8 @@ class PluginWatcher::Worker final : public std::enable_shared_from_this<Worker> 
 
   std::map<std::string, Known> known_;  // by socket
   std::optional<Clock::time_point> wake_at_;
+  std::string unwatched_;        // why directories are not watched; empty: all are
+  bool looks_again_ = false;     // without a change
   Clock::time_point next_scan_;  // not before
   bool scans_soon_ = false;
   bool closed_ = false;
@@ -97,11 +103,14 @@ Result<Done> PluginWatcher::Worker::Open() {
   directories_.emplace(loop_, [weak = weak_from_this()](const host::FileWatch::Change&) {
     if (const std::shared_ptr<Worker> worker = weak.lock()) worker->OnChange();
   });
-  return directories_->Add(directory_.string(), directory_, kEvents);
+  const Result<Done> watched = directories_->Add(directory_.string(), directory_, kEvents);
+  // alignd is in the path of each container: it starts in any case.
+  if (!watched.ok() && watched.error().code == ErrorCode::kUnavailable) return Done{};
+  return watched;
 }
 
 void PluginWatcher::Worker::Begin() {
-  if (!closed_) Update(Scan());
+  if (!closed_) Look();
 }
 
 void PluginWatcher::Worker::Close() {
@@ -122,14 +131,46 @@ void PluginWatcher::Worker::OnChange() {
                  self->scans_soon_ = false;
                  if (self->closed_) return;
                  const Clock::time_point begin = Clock::now();
-                 self->Update(self->Scan());
+                 self->Look();
                  const Clock::time_point end = Clock::now();
                  self->next_scan_ = end + 9 * (end - begin);
                });
 }
 
+void PluginWatcher::Worker::Look() {
+  const std::string before = std::exchange(unwatched_, {});
+  Update(Scan());
+  if (unwatched_.empty()) {
+    if (!before.empty()) spdlog::info("{} is watched again; resolved", directory_.string());
+    return;
+  }
+  if (before.empty()) {
+    spdlog::warn("{}; meanwhile, {} is listed every {} ms", unwatched_, directory_.string(),
+                 settings_.look_again.count());
+  }
+  if (std::exchange(looks_again_, true)) return;
+  loop_->After(settings_.look_again, [weak = weak_from_this()] {
+    const std::shared_ptr<Worker> self = weak.lock();
+    if (self == nullptr || self->closed_) return;
+    self->looks_again_ = false;
+    self->OnChange();
+  });
+}
+
+Result<Done> PluginWatcher::Worker::Watch(const fs::path& directory) {
+  Result<Done> watched = directories_->Add(directory.string(), directory, kEvents);
+  if (!watched.ok() && watched.error().code == ErrorCode::kUnavailable) {
+    unwatched_ = watched.error().Text();
+    return Done{};
+  }
+  return watched;
+}
+
 std::map<std::string, PluginWatcher::Worker::Identity> PluginWatcher::Worker::Scan() {
   std::map<std::string, Identity> found;
+  if (const Result<Done> watched = Watch(directory_); !watched.ok()) {
+    spdlog::error("{}", watched.error().Text());
+  }
   std::error_code code;
   size_t entries = 0;
   for (fs::recursive_directory_iterator entry(directory_, code), end; !code && entry != end;
@@ -143,7 +184,7 @@ std::map<std::string, PluginWatcher::Worker::Identity> PluginWatcher::Worker::Sc
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0) continue;  // removed meanwhile
     if (S_ISDIR(status.st_mode)) {
-      const Result<Done> watched = directories_->Add(path.string(), path, kEvents);
+      const Result<Done> watched = Watch(path);
       const bool removed = !watched.ok() && watched.error().code == ErrorCode::kNotFound;
       if (!watched.ok() && !removed) spdlog::error("{}", watched.error().Text());
     }

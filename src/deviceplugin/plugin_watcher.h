@@ -26,6 +26,8 @@ struct WatcherSettings {
   // later. So a plugin waits at most this time for each `max_attempts` sockets before it that never
   // answer: 1,500 delay a new one by 24 s. If none waits, `deadlines.info` applies.
   std::chrono::milliseconds crowded_info{1'000};
+  // While the directory cannot be watched, it is listed this often.
+  std::chrono::milliseconds look_again{1'000};
 };
 
 // Registers the plugins whose sockets are in the directory and below. Deregisters a plugin when its

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -19,6 +20,11 @@
 
 namespace alignd::host {
 namespace {
+
+ErrorCode CodeOf(int error) {
+  if (error == ENOENT) return ErrorCode::kNotFound;
+  return error == EMFILE || error == ENOSPC ? ErrorCode::kUnavailable : ErrorCode::kIo;
+}
 
 std::string WatchRemedy(int error) {
   if (error == ENOSPC) return "increase the sysctl fs.inotify.max_user_watches";
@@ -34,15 +40,30 @@ class FileWatch::State final : public EventLoop::Watcher {
  public:
   explicit State(OnChange on_change) : on_change_(std::move(on_change)) {}
 
-  int fd() const { return inotify_.fd(); }
+  // Makes the inotify instance, unless there is one. The instance, if it was made by this call.
+  std::optional<int> Open() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (inotify_.fd() >= 0) return std::nullopt;
+    inotify_ = Descriptor(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    if (inotify_.fd() < 0) return std::nullopt;
+    return inotify_.fd();
+  }
 
-  Result<Done> Add(const std::string& key, const std::filesystem::path& file, uint32_t events) {
+  // -1: there is none
+  int fd() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return inotify_.fd();
+  }
+
+  Result<Done> Add(const std::string& key, const std::filesystem::path& file, uint32_t events)
+      EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     errno = EMFILE;  // the reason if there is no instance
-    const int watch = fd() < 0 ? -1 : inotify_add_watch(fd(), file.c_str(), events);
+    const int watch =
+        inotify_.fd() < 0 ? -1 : inotify_add_watch(inotify_.fd(), file.c_str(), events);
     if (watch < 0) {
       const int error = errno;
-      return Error{error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+      return Error{CodeOf(error),
                    "watch " + file.string() + ": " + std::generic_category().message(error),
                    WatchRemedy(error)};
     }
@@ -51,12 +72,12 @@ class FileWatch::State final : public EventLoop::Watcher {
     return Done{};
   }
 
-  void Remove(const std::string& key) {
+  void Remove(const std::string& key) EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     const auto watches = watches_.find(key);
     if (watches == watches_.end()) return;
     for (const int watch : watches->second) {
-      inotify_rm_watch(fd(), watch);  // fails if the file is gone, and the watch with it
+      inotify_rm_watch(inotify_.fd(), watch);  // fails if the file is gone, and the watch with it
       keys_.erase(watch);
     }
     watches_.erase(watches);
@@ -81,8 +102,9 @@ class FileWatch::State final : public EventLoop::Watcher {
   std::vector<Change> Read() EXCLUDES(mutex_) {
     std::vector<Change> changes;
     alignas(inotify_event) char buffer[4096];
+    const int instance = fd();
     for (;;) {
-      const ssize_t size = read(fd(), buffer, sizeof buffer);
+      const ssize_t size = read(instance, buffer, sizeof buffer);
       if (size <= 0) return changes;
       const MutexLock lock(mutex_);
       for (ssize_t at = 0; at < size;) {
@@ -106,33 +128,41 @@ class FileWatch::State final : public EventLoop::Watcher {
     }
   }
 
-  const Descriptor inotify_{inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};  // -1: none
   const OnChange on_change_;
   std::atomic<bool> closed_ = false;
   Mutex calling_;  // while callbacks run
 
   Mutex mutex_;
+  Descriptor inotify_ GUARDED_BY(mutex_);
   std::map<int, std::string> keys_ GUARDED_BY(mutex_);               // by watch descriptor
   std::map<std::string, std::set<int>> watches_ GUARDED_BY(mutex_);  // by key
 };
 
 FileWatch::FileWatch(std::shared_ptr<EventLoop> loop, OnChange on_change)
     : loop_(std::move(loop)), state_(std::make_shared<State>(std::move(on_change))) {
-  if (state_->fd() < 0) return;
+  Open();
+}
+
+void FileWatch::Open() {
+  const std::optional<int> made = state_->Open();
+  if (!made) return;
   // The loop outlives its tasks.
-  loop_->Post([&loop = *loop_, state = state_] {
-    const Result<Done> watched = loop.Watch(state->fd(), EPOLLIN, *state);
+  loop_->Post([&loop = *loop_, state = state_, fd = *made] {
+    const Result<Done> watched = loop.Watch(fd, EPOLLIN, *state);
     if (!watched.ok()) spdlog::error("watch files: {}", watched.error().Text());
   });
 }
 
 FileWatch::~FileWatch() {
   state_->Close(loop_->OnThisThread());
-  loop_->Post([&loop = *loop_, state = state_] { loop.Unwatch(state->fd()); });
+  loop_->Post([&loop = *loop_, state = state_] {
+    if (const int fd = state->fd(); fd >= 0) loop.Unwatch(fd);
+  });
 }
 
 Result<Done> FileWatch::Add(const std::string& key, const std::filesystem::path& file,
                             uint32_t events) {
+  Open();
   return state_->Add(key, file, events);
 }
 

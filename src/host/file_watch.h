@@ -12,7 +12,8 @@
 
 namespace alignd::host {
 
-// Thread-safe. If no inotify instance is available, Add fails and no change is ever reported.
+// Thread-safe. The inotify instances of a user are few: a container runtime needs one for each
+// container with cgroup v2. If none is available, Add fails, and the next Add tries again.
 // On cgroup files it sees what processes write; it does not see what the kernel changes by itself
 // (a CPU goes offline, a parent cgroup gets narrower).
 // Source: inotify(7).
@@ -34,13 +35,16 @@ class FileWatch {
 
   // Watches a file or a directory for `events` (IN_MODIFY, IN_CREATE, ...). A key may have several
   // files; a file has one key. The watch ends when the file is removed, which is reported as
-  // IN_IGNORED. Errors: kNotFound if the file does not exist; kIo, for example when all watches of
-  // the user are in use.
+  // IN_IGNORED. Errors: kNotFound if the file does not exist; kUnavailable if all instances or
+  // watches of the user are in use: a later call may succeed; kIo.
   Result<Done> Add(const std::string& key, const std::filesystem::path& file, uint32_t events);
   void Remove(const std::string& key);
 
  private:
   class State;
+
+  // Makes the inotify instance and has it watched, unless there is one.
+  void Open();
 
   const std::shared_ptr<EventLoop> loop_;
   const std::shared_ptr<State> state_;

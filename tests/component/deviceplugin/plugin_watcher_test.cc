@@ -21,6 +21,7 @@
 #include "deviceplugin/plugin_registry.h"
 #include "edge/fake_inventory.h"
 #include "edge/fake_tree.h"
+#include "edge/no_descriptors.h"
 #include "edge/silent_socket.h"
 #include "host/descriptor.h"
 #include "host/event_loop.h"
@@ -119,6 +120,18 @@ TEST_F(WatchedPlugins, StartsAfterTheWatcher) {
   const auto beside = Start(Profile("example.com/nic"));
   EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
   EXPECT_TRUE(inventory_.WaitForHealthy("example.com/nic", {"gpu-0", "gpu-1"}));
+}
+
+TEST_F(WatchedPlugins, WatchesTheDirectoryOnceThatIsPossible) {
+  settings_.look_again = milliseconds(20);
+  fs::create_directories(directory());
+  {
+    const testing::NoDescriptors limited;
+    StartWatcher();
+  }
+  const auto plugin = Start(Profile());
+  EXPECT_TRUE(inventory_.WaitForHealthy(kGpu, {"gpu-0", "gpu-1"}));
+  EXPECT_TRUE(CanAllocate());
 }
 
 TEST_F(WatchedPlugins, GoesAndComesBack) {

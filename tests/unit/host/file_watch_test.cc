@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "edge/fake_tree.h"
+#include "edge/no_descriptors.h"
 #include "sync/mutex.h"
 
 namespace alignd::host {
@@ -93,6 +94,23 @@ TEST_F(FileWatchTest, MissingFileIsNotFound) {
   const Result<Done> added = Add("one", "missing");
   ASSERT_FALSE(added.ok());
   EXPECT_EQ(added.error().code, ErrorCode::kNotFound);
+}
+
+// A runtime needs many instances. Those of the user may all be in use when alignd starts.
+TEST_F(FileWatchTest, InstanceIsMadeWhenOneIsAvailable) {
+  watch_.reset();
+  {
+    const testing::NoDescriptors limited;
+    Make();
+    const Result<Done> added = Add("one", "a");
+    ASSERT_FALSE(added.ok());
+    EXPECT_EQ(added.error().code, ErrorCode::kUnavailable);
+    EXPECT_EQ(added.error().remedy, "increase the sysctl fs.inotify.max_user_instances");
+    watch_->Remove("one");
+  }
+  ASSERT_TRUE(Add("one", "a").ok());
+  tree_.Write({"a", "1\n"});
+  EXPECT_EQ(Wait({"one"}), Keys{"one"});
 }
 
 TEST_F(FileWatchTest, FileMayBeReplaced) {
