@@ -26,15 +26,15 @@ ALIGND_BENCH_CONTAINERD=1 "$bench" --benchmark_filter='^StartExclusive/' --bench
 sed -n -E 's/^(cpu|cpus|compiler|build|commit): /* \1: /p' "$results/context"
 containerd --version | sed 's/^/* runtime: /'
 echo
-echo "| CreateContainer and StartContainer, median (longest) | directly | through alignd | one durable write |"
-echo "| --- | --- | --- | --- |"
+echo "| CreateContainer and StartContainer, median (longest) | directly | directly, with a cpuset | through alignd | one durable write |"
+echo "| --- | --- | --- | --- | --- |"
 awk -F, '
   /^name,/ { for (i = 1; i <= NF; i++) { gsub(/"/, "", $i); column[$i] = i } }
   /^"StartExclusive/ {
     if ($0 ~ /,true,/) { print "start-times: failed: " $0 >"/dev/stderr"; exit 1 }
     split($1, part, "[:/]")
     row = "| beside " part[3] " shared containers"
-    n = split("direct through durable_write", way, " ")
+    n = split("direct pinned through durable_write", way, " ")
     for (i = 1; i <= n; i++)
       row = row sprintf(" | %.0f (%.0f) ms", $column[way[i] "_ms_p50"], $column[way[i] "_ms_max"])
     print row " |"
