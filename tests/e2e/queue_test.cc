@@ -15,7 +15,7 @@ namespace {
 
 class RealQueue : public RealNode {
  protected:
-  RealQueue() { on_refusal_ = "wait"; }
+  RealQueue() { on_refusal_.waits = true; }
 
   struct Waiting {
     PodManifest pod;

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "alignd/base/cpu_set.h"
+#include "alignd/config/on_refusal.h"
+#include "edge/alignd_command.h"
 #include "edge/containerd_script.h"
 #include "edge/fake_tree.h"
 #include "edge/process.h"
@@ -110,12 +112,15 @@ class RealNode : public ::testing::Test {
                  "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\n"
                  "reservedSystemCPUs: \"" +
                      std::to_string(reserved_) + "\"\n"});
-    alignd_ = std::make_unique<Process>(
-        std::vector<std::string>{ALIGND_PROGRAM, "--config", tree_.root() / "config.yaml",
-                                 "--metrics-address", "off", "--on-refusal", on_refusal_,
-                                 "--listen", Socket(), "--runtime-endpoint", RuntimeSocket(),
-                                 "--state-dir", tree_.root() / "state"},
-        tree_.root() / "alignd.log");
+    daemon::Options options;
+    options.config = tree_.root() / "config.yaml";
+    options.metrics_address = "off";
+    options.on_refusal = on_refusal_;
+    options.listen = Socket();
+    options.runtime_endpoint = RuntimeSocket();
+    options.state_dir = tree_.root() / "state";
+    alignd_ = std::make_unique<Process>(AligndCommand(ALIGND_PROGRAM, options),
+                                        tree_.root() / "alignd.log");
     ASSERT_TRUE(alignd_->WaitForLog("ready:")) << alignd_->Log();
     // The first call on a connection to the former process fails. A kubelet polls the list.
     ASSERT_TRUE(WaitUntil([this] { return kubelet_->List().ok(); }));
@@ -258,7 +263,7 @@ class RealNode : public ::testing::Test {
   }
 
   const FakeTree tree_;
-  std::string on_refusal_ = "refuse";
+  OnRefusal on_refusal_{.waits = false};
   CpuSet all_;
   int reserved_ = 0;
   std::unique_ptr<Kubelet> direct_;   // a client of containerd

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "edge/alignd_command.h"
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 
@@ -39,34 +40,33 @@ class DaemonCheck : public ::testing::Test {
 
   std::string Path(const std::string& name) const { return (tree_.root() / name).string(); }
 
-  std::vector<std::string> Flags() const {
-    return {"--config",
-            Path("config.yaml"),
-            "--node",
-            Path("node.json"),
-            "--state-dir",
-            Path("state"),
-            "--cgroup-root",
-            Path("cgroup"),
-            "--listen",
-            Path("run/alignd.sock"),
-            "--runtime-endpoint",
-            Path("runtime.sock"),
-            "--pods-api-endpoint",
-            "",
-            "--metrics-address",
-            "off",
-            "--kubelet-dir",
-            Path("kubelet")};
+  // Of a start.
+  std::vector<std::string> Command() const {
+    Options options;
+    options.config = Path("config.yaml");
+    options.node = Path("node.json");
+    options.state_dir = Path("state");
+    options.cgroup_root = Path("cgroup");
+    options.listen = Path("run/alignd.sock");
+    options.runtime_endpoint = Path("runtime.sock");
+    options.pods_api_endpoint.clear();
+    options.metrics_address = "off";
+    options.kubelet_dir = Path("kubelet");
+    return testing::AligndCommand(ALIGND_PROGRAM, options);
+  }
+
+  // It prints its exit status at the end.
+  static std::vector<std::string> WithStatus(const std::vector<std::string>& command) {
+    std::vector<std::string> words = {"sh", "-c", "\"$0\" \"$@\"; echo \"ended with $?\""};
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
   }
 
   CheckRun Check(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> command = {"sh", "-c", "\"$0\" \"$@\"; echo \"ended with $?\"",
-                                        ALIGND_PROGRAM, "--check"};
-    for (const std::vector<std::string>& words : {Flags(), more}) {
-      command.insert(command.end(), words.begin(), words.end());
-    }
-    const Process process(command, tree_.root() / "check.log");
+    std::vector<std::string> command = Command();
+    command.push_back("--check");
+    command.insert(command.end(), more.begin(), more.end());
+    const Process process(WithStatus(command), tree_.root() / "check.log");
     EXPECT_TRUE(process.WaitForLog("ended with ")) << process.Log();
     std::string printed = process.Log();
     const size_t end = printed.rfind("ended with ");
@@ -119,10 +119,7 @@ TEST_F(DaemonCheck, AWrongCommandLineIsNoWarning) {
 }
 
 TEST_F(DaemonCheck, WorksBesideAligndAndChangesNothing) {
-  std::vector<std::string> command = {ALIGND_PROGRAM};
-  const std::vector<std::string> flags = Flags();
-  command.insert(command.end(), flags.begin(), flags.end());
-  Process alignd(command, tree_.root() / "alignd.log");
+  Process alignd(Command(), tree_.root() / "alignd.log");
   ASSERT_TRUE(alignd.WaitForLog("ready: ")) << alignd.Log();
   const auto before = Files();
   EXPECT_GT(before.size(), 5u);
@@ -139,11 +136,7 @@ TEST_F(DaemonCheck, WorksBesideAligndAndChangesNothing) {
 // The start itself names all of them, so that they are corrected at once.
 TEST_F(DaemonCheck, AFailedStartLogsAllProblems) {
   tree_.Write({"config.yaml", "cpuManagerPolicy: sttaic\ntopologyManagerPolcy: none\n"});
-  std::vector<std::string> command = {"sh", "-c", "\"$0\" \"$@\"; echo \"ended with $?\"",
-                                      ALIGND_PROGRAM};
-  const std::vector<std::string> flags = Flags();
-  command.insert(command.end(), flags.begin(), flags.end());
-  const Process process(command, tree_.root() / "alignd.log");
+  const Process process(WithStatus(Command()), tree_.root() / "alignd.log");
   ASSERT_TRUE(process.WaitForLog("ended with 1")) << process.Log();
   const std::string log = process.Log();
   EXPECT_NE(log.find("did you mean topologyManagerPolicy?"), std::string::npos) << log;

@@ -23,9 +23,8 @@
 #include "core/property_seed.h"
 #include "cut_off/cut_off.h"
 #include "daemon/change_undo.h"
-#include "daemon_fixture.h"
-#include "edge/process.h"
 #include "host/descriptor.h"
+#include "process_fixture.h"
 
 namespace alignd::daemon {
 namespace {
@@ -43,7 +42,7 @@ std::string CutOffConfig(const std::string& reserved, const std::string& more = 
 }
 
 // The pod `keeper` has CPUs 1-3 and a GPU throughout, and the pod `shared` the CPUs of the pool.
-class DaemonCutOff : public DaemonTest {
+class DaemonCutOff : public DaemonProcessTest {
  protected:
   DaemonCutOff() {
     tree_.Write({"config.yaml", CutOffConfig("0")});
@@ -54,7 +53,6 @@ class DaemonCutOff : public DaemonTest {
     if (mapped != MAP_FAILED) plan_ = static_cast<CutOff*>(mapped);
   }
   ~DaemonCutOff() override {
-    client_.reset();
     if (plan_ != nullptr) munmap(plan_, sizeof(CutOff));
   }
 
@@ -81,34 +79,10 @@ class DaemonCutOff : public DaemonTest {
   void StopCounting() { __atomic_store_n(&plan_->is_counting, 0, __ATOMIC_SEQ_CST); }
 
   void Launch() {
-    const Options options = DaemonOptions();
-    alignd_.reset();  // before the next process writes to the log
     client_.reset();
-    alignd_ = std::make_unique<testing::Process>(
-        std::vector<std::string>{"env",
-                                 "LD_PRELOAD=" ALIGND_CUT_OFF_LIBRARY,
-                                 kCutOffVariable "=" + (tree_.root() / "cut-off").string(),
-                                 ALIGND_PROGRAM,
-                                 "--config",
-                                 options.config,
-                                 "--node",
-                                 options.node,
-                                 "--metrics-address",
-                                 "off",
-                                 "--listen",
-                                 options.listen,
-                                 "--runtime-endpoint",
-                                 options.runtime_endpoint,
-                                 "--state-dir",
-                                 options.state_dir,
-                                 "--pods-api-endpoint",
-                                 "",
-                                 "--cgroup-root",
-                                 options.cgroup_root,
-                                 "--kubelet-dir",
-                                 options.kubelet_dir},
-        tree_.root() / "alignd.log");
-    client_ = *rpc::Dial(options.listen);
+    LaunchAlignd(DaemonOptions(), {"env", "LD_PRELOAD=" ALIGND_CUT_OFF_LIBRARY,
+                                   kCutOffVariable "=" + (tree_.root() / "cut-off").string()});
+    client_ = *rpc::Dial(DaemonOptions().listen);
   }
 
   // False: it has ended before.
@@ -237,7 +211,6 @@ class DaemonCutOff : public DaemonTest {
   std::string assigned_;
   std::function<void()> on_refused_start_;
   int64_t ended_ = 0;
-  std::unique_ptr<testing::Process> alignd_;
 };
 
 TEST_F(DaemonCutOff, WhileAPodIsAdmitted) {

@@ -23,8 +23,7 @@
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "control/control_client.h"
 #include "core/property_seed.h"
-#include "daemon_fixture.h"
-#include "edge/process.h"
+#include "process_fixture.h"
 
 namespace alignd::daemon {
 namespace {
@@ -69,16 +68,19 @@ std::string ChangedConfig(int change, const std::string& reserved) {
          kSettings[static_cast<size_t>(change) % kSettings.size()];
 }
 
-class DaemonManyChanges : public DaemonTest {
+class DaemonManyChanges : public DaemonProcessTest {
  protected:
   DaemonManyChanges() {
     tree_.Write({"node.json", NodeOf256Cpus()});
     tree_.Write({"config.yaml", ChangedConfig(5, "")});
     watch_.OnEvent([this](const RuntimeModel::Event& event) { NoteCpus(event); });
   }
-  ~DaemonManyChanges() override {
-    watch_.OnEvent({});
-    client_.reset();
+  ~DaemonManyChanges() override { watch_.OnEvent({}); }
+
+  Options DaemonOptions() const override {
+    Options options = DaemonProcessTest::DaemonOptions();
+    options.on_refusal.waits = false;
+    return options;
   }
 
   struct Pod {
@@ -89,30 +91,8 @@ class DaemonManyChanges : public DaemonTest {
     bool refused = false;
   };
 
-  void LaunchProcess() {
-    const Options options = DaemonOptions();
-    alignd_ = std::make_unique<testing::Process>(std::vector<std::string>{ALIGND_PROGRAM,
-                                                                          "--config",
-                                                                          options.config,
-                                                                          "--node",
-                                                                          options.node,
-                                                                          "--metrics-address",
-                                                                          "off",
-                                                                          "--listen",
-                                                                          options.listen,
-                                                                          "--runtime-endpoint",
-                                                                          options.runtime_endpoint,
-                                                                          "--state-dir",
-                                                                          options.state_dir,
-                                                                          "--pods-api-endpoint",
-                                                                          "",
-                                                                          "--cgroup-root",
-                                                                          options.cgroup_root,
-                                                                          "--kubelet-dir",
-                                                                          options.kubelet_dir,
-                                                                          "--on-refusal",
-                                                                          "refuse"},
-                                                 tree_.root() / "alignd.log");
+  void StartProcess() {
+    LaunchAlignd(DaemonOptions());
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
@@ -305,7 +285,6 @@ class DaemonManyChanges : public DaemonTest {
     }
   }
 
-  std::unique_ptr<testing::Process> alignd_;
   std::atomic<bool> over_ = false;
   std::atomic<int> present_ = 0;
   std::atomic<int> started_ = 0;
@@ -319,7 +298,7 @@ class DaemonManyChanges : public DaemonTest {
 
 TEST_F(DaemonManyChanges, TenChangesWhile250PodsComeAndGo) {
   StartRuntime();
-  LaunchProcess();
+  StartProcess();
   ASSERT_FALSE(HasFatalFailure());
   StartManyGpus();
   ASSERT_FALSE(HasFatalFailure());

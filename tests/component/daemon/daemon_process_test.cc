@@ -14,63 +14,34 @@
 #include <utility>
 #include <vector>
 
-#include "daemon_fixture.h"
-#include "edge/process.h"
 #include "host/descriptor.h"
+#include "process_fixture.h"
 
 namespace alignd::daemon {
 namespace {
 
 namespace fs = std::filesystem;
 
-class DaemonProcess : public DaemonTest {
+class DaemonProcess : public DaemonProcessTest {
  protected:
   DaemonProcess() { tree_.Write({"config.yaml", StaticConfig()}); }
-  ~DaemonProcess() override { client_.reset(); }
 
   Options DaemonOptions() const override {
-    Options options = DaemonTest::DaemonOptions();
+    Options options = DaemonProcessTest::DaemonOptions();
     options.listen = (tree_.root() / "run/alignd/alignd.sock").string();
     return options;
   }
 
   // `umask`: as the shell takes it.
   void StartProcess(const std::string& umask = "022") {
-    const Options options = DaemonOptions();
-    alignd_.reset();  // before the next process writes to the log
-    alignd_ = std::make_unique<testing::Process>(
-        std::vector<std::string>{"sh",
-                                 "-c",
-                                 "umask " + umask + " && exec \"$0\" \"$@\"",
-                                 ALIGND_PROGRAM,
-                                 "--config",
-                                 options.config,
-                                 "--node",
-                                 options.node,
-                                 "--metrics-address",
-                                 options.metrics_address,
-                                 "--listen",
-                                 options.listen,
-                                 "--runtime-endpoint",
-                                 options.runtime_endpoint,
-                                 "--state-dir",
-                                 options.state_dir,
-                                 "--pods-api-endpoint",
-                                 "",
-                                 "--cgroup-root",
-                                 options.cgroup_root,
-                                 "--kubelet-dir",
-                                 options.kubelet_dir},
-        tree_.root() / "alignd.log");
+    LaunchAlignd(DaemonOptions(), {"sh", "-c", "umask " + umask + " && exec \"$0\" \"$@\""});
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
-    client_ = *rpc::Dial(options.listen);
+    client_ = *rpc::Dial(DaemonOptions().listen);
   }
 
   grpc::Status Version() const {
     return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
   }
-
-  std::unique_ptr<testing::Process> alignd_;
 };
 
 TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {

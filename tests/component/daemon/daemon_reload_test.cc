@@ -1,8 +1,5 @@
 // The configuration of alignd, as a process, is changed while containers run: by SIGHUP and through
 // the control socket.
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -18,8 +15,7 @@
 
 #include "control/control_client.h"
 #include "daemon/change_undo.h"
-#include "daemon_fixture.h"
-#include "edge/process.h"
+#include "process_fixture.h"
 
 namespace alignd::daemon {
 namespace {
@@ -34,20 +30,19 @@ std::string ConfigWith(const std::string& reserved, const std::string& more = ""
 
 constexpr char kStrict[] = "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n";
 
-class DaemonReload : public DaemonTest {
+class DaemonReload : public DaemonProcessTest {
  protected:
   DaemonReload() {
     tree_.Write({"config.yaml", ConfigWith("0")});
     StartRuntime();
   }
-  ~DaemonReload() override { client_.reset(); }
 
   // Ready, and the runtime has been listed.
   void StartProcess() {
-    LaunchProcess();
+    LaunchAlignd(DaemonOptions());
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
     AwaitListing();
-    ConnectClient();
+    client_ = DialAsTheKubelet(DaemonOptions().listen);
   }
 
   // Until then, no change is planned.
@@ -55,28 +50,6 @@ class DaemonReload : public DaemonTest {
     control::v1::ChangeRequest request;
     request.set_config(ConfigWith("0"));
     EXPECT_TRUE(Eventually([&] { return Control().PlanChange(request).ok(); })) << alignd_->Log();
-  }
-
-  void LaunchProcess() {
-    const Options options = DaemonOptions();
-    alignd_.reset();  // before the next process writes to the log
-    alignd_ = std::make_unique<testing::Process>(
-        std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
-                                 "--metrics-address", "off", "--listen", options.listen,
-                                 "--runtime-endpoint", options.runtime_endpoint, "--state-dir",
-                                 options.state_dir, "--pods-api-endpoint", "", "--cgroup-root",
-                                 options.cgroup_root, "--kubelet-dir", options.kubelet_dir},
-        tree_.root() / "alignd.log");
-  }
-
-  void ConnectClient() {
-    grpc::ChannelArguments arguments;  // the kubelet's
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 30'000);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    client_ = grpc::CreateCustomChannel("unix:" + DaemonOptions().listen,
-                                        grpc::InsecureChannelCredentials(), arguments);
   }
 
   // How often the log has the text.
@@ -111,8 +84,6 @@ class DaemonReload : public DaemonTest {
     }));
     return outcome;
   }
-
-  std::unique_ptr<testing::Process> alignd_;
 };
 
 TEST_F(DaemonReload, HangupAppliesTheFileWhileContainersRun) {
@@ -339,7 +310,7 @@ TEST_F(DaemonReload, AnUnfinishedChangeThatIsRefusedEndsEveryStart) {
   tree_.Write({"config.yaml", ConfigWith("0-1")});
   for (int start = 0; start < 3; ++start) {
     SCOPED_TRACE(start);
-    LaunchProcess();
+    LaunchAlignd(DaemonOptions());
     ASSERT_TRUE(alignd_->WaitForLog("cannot start: ")) << alignd_->Log();
     EXPECT_NE(alignd_->Log().find("pinned app: CPUs 1 become reserved"), std::string::npos)
         << alignd_->Log();

@@ -1,8 +1,5 @@
 // alignd as a process on a socket of systemd, which outlives it: during a restart, answers are
 // slow.
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,9 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "daemon_fixture.h"
-#include "edge/process.h"
 #include "host/descriptor.h"
+#include "process_fixture.h"
 
 namespace alignd::daemon {
 namespace {
@@ -34,44 +30,22 @@ host::Descriptor ListenAt(const std::string& path) {
   return listening;
 }
 
-// A channel with the kubelet's settings for the connection to its runtime.
-std::shared_ptr<grpc::Channel> DialAsTheKubelet(const std::string& path) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3000);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 30'000);  // 5 s there; here machines are busy
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);
-}
-
-class SocketActivation : public DaemonTest {
+class SocketActivation : public DaemonProcessTest {
  protected:
   SocketActivation() : listening_(ListenAt(DaemonOptions().listen)) {
     tree_.Write({"config.yaml", StaticConfig()});
     StartRuntime();
     client_ = DialAsTheKubelet(DaemonOptions().listen);
   }
-  ~SocketActivation() override { client_.reset(); }
 
-  void StartProcess(const std::string& listen) {
-    const Options options = DaemonOptions();
-    alignd_.reset();  // before the next process writes to the log
-    alignd_ = std::make_unique<testing::Process>(
-        std::vector<std::string>{ALIGND_PROGRAM, "--config", options.config, "--node", options.node,
-                                 "--metrics-address", "off", "--listen", listen,
-                                 "--runtime-endpoint", options.runtime_endpoint, "--state-dir",
-                                 options.state_dir, "--cgroup-root", options.cgroup_root,
-                                 "--kubelet-dir", options.kubelet_dir},
-        tree_.root() / "alignd.log", listening_.fd());
-  }
-  void StartProcess() { StartProcess(DaemonOptions().listen); }
+  void StartProcess(const Options& options) { LaunchAlignd(options, {}, listening_.fd()); }
+  void StartProcess() { StartProcess(DaemonOptions()); }
 
   grpc::Status Version() const {
     return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
   }
 
   const host::Descriptor listening_;
-  std::unique_ptr<testing::Process> alignd_;
 };
 
 TEST_F(SocketActivation, CallMadeBeforeTheStartIsAnswered) {
@@ -211,7 +185,9 @@ TEST_F(SocketActivation, StreamThatNeverEndsDoesNotHoldUpTheEnd) {
 }
 
 TEST_F(SocketActivation, SocketAtAnotherPathIsRefusedWithTheRemedy) {
-  StartProcess((tree_.root() / "elsewhere.sock").string());
+  Options options = DaemonOptions();
+  options.listen = (tree_.root() / "elsewhere.sock").string();
+  StartProcess(options);
   EXPECT_TRUE(alignd_->WaitForLog("is not a unix socket that listens at")) << alignd_->Log();
   EXPECT_TRUE(alignd_->WaitForLog("ListenStream=")) << alignd_->Log();
 }

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "edge/alignd_command.h"
 #include "host/sysfs_machine.h"
 #include "rpc/unix_socket.h"
 
@@ -20,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace v1 = runtime::v1;
-using std::chrono::milliseconds;
 using testing::ReadText;
 
 constexpr char kCgroups[] = "/sys/fs/cgroup";
@@ -181,34 +181,8 @@ void RealNode::Complete(daemon::Options& options) const {
 }
 
 std::string RealNode::StartDaemon(const daemon::Options& options) {
-  const auto ms = [](milliseconds duration) { return std::to_string(duration.count()); };
-  std::vector<std::string> command = {settings_.alignd,
-                                      "--config",
-                                      options.config,
-                                      "--listen",
-                                      options.listen,
-                                      "--runtime-endpoint",
-                                      options.runtime_endpoint,
-                                      "--state-dir",
-                                      options.state_dir,
-                                      "--pods-api-endpoint",
-                                      options.pods_api_endpoint,
-                                      "--kubelet-dir",
-                                      options.kubelet_dir,
-                                      "--metrics-address",
-                                      options.metrics_address,
-                                      "--on-refusal",
-                                      "refuse",
-                                      "--runtime-timeout-ms",
-                                      ms(options.runtime_timeout),
-                                      "--plugin-timeout-ms",
-                                      ms(options.plugin_timeout),
-                                      "--plugin-grace-ms",
-                                      ms(options.plugin_grace),
-                                      "--plugin-patience-ms",
-                                      ms(options.plugin_patience)};
-  if (options.keep_pod_cpu_quota) command.push_back("--keep-pod-cpu-quota");
-  alignd_ = std::make_unique<testing::Process>(command, log_);
+  alignd_ =
+      std::make_unique<testing::Process>(testing::AligndCommand(settings_.alignd, options), log_);
   const auto is_decided = [this] {
     return alignd_->HasEnded() || alignd_->Log().find("ready:") != std::string::npos;
   };

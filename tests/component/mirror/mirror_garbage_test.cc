@@ -18,8 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "alignd_process.h"
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
+#include "edge/alignd_command.h"
+#include "edge/process.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -163,6 +164,8 @@ class MirrorGarbage : public MirrorTest {
   Options DaemonOptions() const override {
     Options options = MirrorTest::DaemonOptions();
     options.plugin_connect_timeout = seconds(2);
+    options.pods_api_endpoint.clear();
+    options.log_level = "warn";
     return options;
   }
 
@@ -195,8 +198,8 @@ class MirrorGarbage : public MirrorTest {
 TEST_F(MirrorGarbage, HarmsOnlyContainersThatRequestItsDevices) {
   tree_.Write({"config.yaml", StaticConfig()});
   StartRuntime();
-  alignd_ = std::make_unique<testing::Process>(AligndCommand(ALIGND_PROGRAM, DaemonOptions()),
-                                               tree_.root() / "alignd.log");
+  alignd_ = std::make_unique<testing::Process>(
+      testing::AligndCommand(ALIGND_PROGRAM, DaemonOptions()), tree_.root() / "alignd.log");
   client_ = *rpc::Dial(DaemonOptions().listen);
   ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(PluginSocket("kubelet")); }));
   StartGpus();
@@ -238,9 +241,9 @@ TEST_F(MirrorGarbage, HarmsOnlyContainersThatRequestItsDevices) {
     ASSERT_TRUE(pod.status.ok()) << pod.status.error_message();
     EXPECT_EQ(GpusOf(pod.seen), kubelet_->IdsOf({uid, "app"}, kGpu));
     RemovePod(uid, pod.sandbox);
-    if (round == kRounds / 2) before = ResidentKb(alignd_->pid());
+    if (round == kRounds / 2) before = alignd_->ResidentKb();
   }
-  const long after = ResidentKb(alignd_->pid());
+  const long after = alignd_->ResidentKb();
   std::cout << "longest pod " << longest.count() << " ms, " << storm.messages()
             << " lists of the storm, resident " << before << " kB, then " << after << " kB\n";
   EXPECT_LT(longest, kPatience / 2);

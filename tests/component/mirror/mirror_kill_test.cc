@@ -16,8 +16,9 @@
 
 #include "alignd/checkpoint/binding_checkpoint.h"
 #include "alignd/checkpoint/verify.h"
-#include "alignd_process.h"
 #include "core/property_seed.h"
+#include "edge/alignd_command.h"
+#include "edge/process.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -98,8 +99,10 @@ class MirrorKill : public MirrorTest {
   // --- The processes.
 
   void StartAlignd() {
-    const Options options = DaemonOptions();
-    alignd_ = std::make_unique<Process>(AligndCommand(ALIGND_PROGRAM, options),
+    Options options = DaemonOptions();
+    options.pods_api_endpoint.clear();
+    options.log_level = "warn";
+    alignd_ = std::make_unique<Process>(testing::AligndCommand(ALIGND_PROGRAM, options),
                                         tree_.root() / "alignd.log");
     client_ = *rpc::Dial(options.listen);
   }

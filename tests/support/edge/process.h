@@ -94,6 +94,16 @@ class Process {
   }
 
   pid_t pid() const { return pid_; }
+
+  // Its resident memory; 0 if it is not known.
+  long ResidentKb() const {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmRSS:")) return std::stol(line.substr(6));
+    }
+    return 0;
+  }
+
   std::string Log() const { return ReadText(log_); }
   bool WaitForLog(const std::string& text) const {
     return WaitUntil([&] { return Log().find(text) != std::string::npos; });
