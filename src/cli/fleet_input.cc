@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "alignd/placement/cluster_objects.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/node_input.h"
-#include "alignd/placement/topology_nodes.h"
 #include "cli/plan_input.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"

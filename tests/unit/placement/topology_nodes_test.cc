@@ -1,6 +1,4 @@
 // Nodes from the objects of a cluster: what is read, what is refused, and what stays undecided.
-#include "alignd/placement/topology_nodes.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "alignd/noderesourcetopology/object.h"
+#include "alignd/placement/cluster_objects.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
 

@@ -1,0 +1,162 @@
+#include "alignd/placement/cluster_objects.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "alignd/noderesourcetopology/object.h"
+#include "core/json/json_view.h"
+#include "core/placement/faults.h"
+#include "core/placement/object_fields.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+
+constexpr std::string_view kList = "List";
+
+// "List", and "PodList" and the like, whose items have no kind of their own.
+bool IsListKind(const std::string& kind) {
+  return kind == kList || kind == "NodeList" || kind == "PodList" ||
+         kind == "NodeResourceTopologyList";
+}
+
+// The item as an object that stands alone.
+nlohmann::json WithKind(nlohmann::json item, const nlohmann::json& list, const std::string& kind) {
+  if (kind == kList) return item;
+  item.emplace("kind", kind.substr(0, kind.size() - kList.size()));
+  item.emplace("apiVersion", TextAt(list, "apiVersion"));
+  return item;
+}
+
+}  // namespace
+
+// What says where an object belongs. Empty: it is absent, or no text.
+struct ClusterObjects::Head {
+  std::string name;
+  std::string uid;
+  std::string node;  // spec.nodeName
+  std::string phase;
+  bool is_deleted = false;
+};
+
+Result<bool> ClusterObjects::Add(std::string_view text, const std::string& file,
+                                 const std::string& node_of_pods) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  if (!parsed->is_object()) return false;
+  const std::string kind = TextAt(*parsed, "kind");
+  if (IsListKind(kind)) {
+    Faults faults;
+    size_t position = 0;
+    for (const View& item : ListIn(View(*parsed, ""), "items", faults)) {
+      const nlohmann::json object = WithKind(item.value(), *parsed, kind);
+      const std::string place = "items[" + std::to_string(position++) + "]";
+      const Result<bool> added = Add(object.dump(), file, node_of_pods);
+      if (!added.ok()) return added.error().In(place);
+      if (!*added) {
+        return BadObject(place + ": kind \"" + TextAt(object, "kind") +
+                             "\" is not Node, NodeResourceTopology or Pod",
+                         kGiveAllAtOnce);
+      }
+    }
+    if (!faults.empty()) return BadObject(faults.texts().front(), kGiveAllAtOnce);
+    return true;
+  }
+  const Head head = {.name = TextAt(*parsed, "metadata", "name"),
+                     .uid = TextAt(*parsed, "metadata", "uid"),
+                     .node = TextAt(*parsed, "spec", "nodeName"),
+                     .phase = TextAt(*parsed, "status", "phase"),
+                     .is_deleted = !TextAt(*parsed, "metadata", "deletionTimestamp").empty()};
+  Result<Done> added = Done{};
+  if (kind == "Node") {
+    added = AddNode(text, head);
+  } else if (kind == noderesourcetopology::kKind) {
+    added = AddTopology(text);
+  } else if (kind == "Pod") {
+    added = AddPod(text, head, file, node_of_pods);
+  } else {
+    return false;
+  }
+  if (!added.ok()) return added.error();
+  return true;
+}
+
+Result<Done> ClusterObjects::AddNode(std::string_view text, const Head& head) {
+  Result<NodeObject> node = ReadNodeObject(text);
+  if (!node.ok()) return node.error().In("Node " + head.name);
+  const Result<Done> named = CheckNodeName(node->name);
+  if (!named.ok()) return named.error().In("Node: metadata");
+  const std::string name = node->name;
+  if (!nodes_.emplace(name, *std::move(node)).second) {
+    return BadObject("two Node objects are named " + name, "give each once");
+  }
+  return Done{};
+}
+
+Result<Done> ClusterObjects::AddTopology(std::string_view text) {
+  Result<TopologyObject> object = ReadTopologyObject(text);
+  if (!object.ok()) return object.error();
+  const std::string name = object->name;
+  if (!topologies_.emplace(name, *std::move(object)).second) {
+    return BadObject("two NodeResourceTopology objects are named " + name, "give each once");
+  }
+  return Done{};
+}
+
+Result<Done> ClusterObjects::AddPod(std::string_view text, const Head& head,
+                                    const std::string& file, const std::string& node_of_pods) {
+  const std::string& node = head.node.empty() ? node_of_pods : head.node;
+  if (node.empty() && !head.uid.empty()) return Done{};  // it is pending
+  if (node.empty()) {
+    return BadObject("Pod " + head.name + ": spec.nodeName is missing",
+                     "put pods that run into the directory of their node, or give them as the API "
+                     "server has them");
+  }
+  Manifests manifests;
+  const Result<Done> read = ReadManifest(text, file, manifests);
+  if (!read.ok()) return read.error();
+  Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
+  if (!pods.ok()) return pods.error();
+  for (PlannedPod& pod : *pods) {  // none if it has ended
+    const std::string name = pod.pod.name_space + "/" + pod.pod.name;
+    if (!pod_names_.insert(name).second) {
+      return BadObject("two pods are named " + name, "give each once");
+    }
+    pods_[node].push_back({.pod = std::move(pod),
+                           .is_starting = head.phase == "Pending",
+                           .is_ending = head.is_deleted});
+  }
+  return Done{};
+}
+
+Result<std::vector<FleetNode>> ClusterObjects::Nodes(const std::string& config,
+                                                     const std::set<std::string>& others) const {
+  std::vector<FleetNode> made;
+  for (const auto& [name, object] : topologies_) {
+    if (nodes_.contains(name)) continue;
+    return BadObject("NodeResourceTopology " + name + ": there is no Node " + name, kGiveAllAtOnce);
+  }
+  const auto lonely = std::ranges::find_if(
+      pods_, [&](const auto& one) { return others.contains(one.first) || nodes_.empty(); });
+  if (lonely != pods_.end()) {
+    return BadObject("there are pods of node " + lonely->first + ", and no Node of that name",
+                     "put the pods into the directory of the node, or give the Node and its "
+                     "NodeResourceTopology");
+  }
+  for (const auto& [name, node] : nodes_) {
+    const auto of_node = pods_.find(name);
+    const std::vector<BoundPod> none;
+    const std::vector<BoundPod>& pods = of_node == pods_.end() ? none : of_node->second;
+    const auto object = topologies_.find(name);
+    Result<FleetNode> one = object == topologies_.end()
+                                ? NodeWithoutTopology(node, pods)
+                                : NodeOfObjects(object->second, node, pods, config);
+    if (!one.ok()) return one.error();
+    made.push_back(*std::move(one));
+  }
+  return made;
+}
+
+}  // namespace alignd::placement

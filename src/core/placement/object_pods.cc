@@ -1,0 +1,114 @@
+#include "core/placement/object_pods.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "alignd/noderesourcetopology/pod_fingerprint.h"
+#include "core/placement/object_fields.h"
+
+namespace alignd::placement {
+namespace {
+
+std::string NameOf(const BoundPod& bound) {
+  return bound.pod.pod.name_space + "/" + bound.pod.pod.name;
+}
+
+// No container of the node has been assigned anything.
+bool IsUnused(const TopologyObject& object) {
+  return std::ranges::all_of(object.zones, [](const noderesourcetopology::Zone& zone) {
+    return std::ranges::all_of(zone.resources, [](const auto& entry) {
+      return entry.second.available == entry.second.allocatable;
+    });
+  });
+}
+
+std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
+  for (const BoundPod& bound : pods) {
+    const PlannedPod& pod = bound.pod;
+    if (pod.faults.empty() && !pod.has_unknown_overhead) continue;
+    return "pod " + NameOf(bound) + " of the node cannot be read: " +
+           (pod.faults.empty() ? pod.undecided.front() : pod.faults.front());
+  }
+  return {};
+}
+
+// `is_in`: whether the fingerprint has the pod.
+template <typename IsIn>
+ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
+  ObjectPods sorted;
+  for (const BoundPod& bound : pods) {
+    if (!is_in(bound) && bound.is_starting && !bound.is_ending) {
+      sorted.arriving.push_back(bound.pod);
+      continue;
+    }
+    sorted.counted.push_back(bound.pod);
+    // Its later containers may not be in the amounts.
+    if (is_in(bound) && bound.is_starting && bound.pod.pod.containers.size() > 1 &&
+        sorted.unknown.empty()) {
+      sorted.unknown = "pod " + NameOf(bound) +
+                       " is starting: the object may not have what its later containers are "
+                       "assigned; repeat when it runs";
+    }
+  }
+  return sorted;
+}
+
+// A pod is in the object with its first container, and leaves it with its last one. So pods that
+// start or end can be in it or not. nullopt: the fingerprint is of other pods.
+std::optional<ObjectPods> SortedByFingerprint(const std::string& fingerprint,
+                                              const std::vector<BoundPod>& pods) {
+  for (const bool with_starting : {true, false}) {
+    for (const bool with_ending : {true, false}) {
+      const auto is_in = [&](const BoundPod& bound) {
+        return (with_starting || !bound.is_starting) && (with_ending || !bound.is_ending);
+      };
+      std::vector<noderesourcetopology::PodName> names;
+      for (const BoundPod& bound : pods) {
+        if (is_in(bound)) names.emplace_back(bound.pod.pod.name_space, bound.pod.pod.name);
+      }
+      if (noderesourcetopology::PodFingerprint(names) == fingerprint) return Sorted(pods, is_in);
+    }
+  }
+  return std::nullopt;
+}
+
+ObjectPods AllOf(const std::vector<BoundPod>& pods, std::string unknown) {
+  ObjectPods all{.counted = {}, .arriving = {}, .unknown = std::move(unknown)};
+  for (const BoundPod& bound : pods) {
+    // What a pod with faults requests is not known.
+    if (bound.pod.faults.empty()) all.counted.push_back(bound.pod);
+  }
+  return all;
+}
+
+}  // namespace
+
+ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod>& pods,
+                        std::string unknown) {
+  if (unknown.empty()) unknown = WhyUnreadable(pods);
+  if (object.fingerprint.empty() && IsUnused(object)) {
+    // The object was made before the first pod.
+    ObjectPods sorted;
+    for (const BoundPod& bound : pods) sorted.arriving.push_back(bound.pod);
+    sorted.unknown = std::move(unknown);
+    return sorted;
+  }
+  if (!unknown.empty()) return AllOf(pods, std::move(unknown));
+  if (object.fingerprint.empty()) {
+    return AllOf(pods, std::string("the object has no fingerprint of all pods, so that it is not "
+                                   "known which pods it counts; ") +
+                           kPublish);
+  }
+  std::optional<ObjectPods> sorted = SortedByFingerprint(object.fingerprint, pods);
+  if (!sorted) {
+    return AllOf(pods, std::string("the fingerprint of the object is not that of the pods that are "
+                                   "bound to the node: pods are on their way, or missing here; "
+                                   "repeat with the newest objects: ") +
+                           kGiveAllAtOnce);
+  }
+  if (!sorted->unknown.empty()) return AllOf(pods, std::move(sorted->unknown));
+  return *std::move(sorted);
+}
+
+}  // namespace alignd::placement

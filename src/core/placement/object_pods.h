@@ -1,0 +1,26 @@
+// Which pods of a node are in the amounts of its NodeResourceTopology object. Private to the core.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/topology_nodes.h"
+#include "alignd/placement/topology_object.h"
+
+namespace alignd::placement {
+
+// A value.
+struct ObjectPods {
+  std::vector<PlannedPod> counted;   // the amounts have their assignments
+  std::vector<PlannedPod> arriving;  // the amounts do not have them yet
+  // Why it is not known, and nothing can be decided; empty: it is known.
+  std::string unknown;
+};
+
+// By the object's fingerprint. `unknown`: why nothing can be decided anyway; empty: it can. Then
+// all pods are counted.
+ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod>& pods,
+                        std::string unknown);
+
+}  // namespace alignd::placement

@@ -1,0 +1,146 @@
+#include "alignd/placement/topology_object.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "alignd/machine/machine.h"
+#include "alignd/noderesourcetopology/object.h"
+#include "alignd/placement/fleet_node.h"  // CheckNodeName
+#include "alignd/pod/resource_name.h"
+#include "core/json/json_view.h"
+#include "core/placement/faults.h"
+#include "core/placement/object_fields.h"
+
+namespace alignd::placement {
+namespace {
+
+using json::View;
+using noderesourcetopology::Amount;
+using noderesourcetopology::Zone;
+
+constexpr uint64_t kMaxBytes = 1'000'000'000'000'000'000 - 1;
+
+Result<std::map<std::string, std::string>> ReadAttributes(const View& holder) {
+  std::map<std::string, std::string> attributes;
+  Faults faults;
+  for (const View& view : ListIn(holder, "attributes", faults)) {
+    const std::string name = StringIn(view, "name", faults).value_or("");
+    const auto [known, is_new] =
+        attributes.emplace(name, StringIn(view, "value", faults).value_or(""));
+    if (!is_new) return view.Wrong("a second attribute " + name);
+  }
+  if (!faults.empty()) return BadObject(faults.texts().front(), kPublish);
+  return attributes;
+}
+
+Result<Done> ReadAmountsAndCosts(const View& view, Zone& zone) {
+  Faults faults;
+  for (const View& resource : ListIn(view, "resources", faults)) {
+    const std::string name = StringIn(resource, "name", faults).value_or("");
+    const Result<Amount> amount = ReadAmounts(resource);
+    if (!amount.ok()) return amount.error();
+    const uint64_t most = name == "cpu"       ? kMaxCpus
+                          : MayBeDevice(name) ? kMaxDevicesOfZone
+                                              : kMaxBytes;
+    if (amount->capacity > most) {
+      return resource.Wrong("capacity " + std::to_string(amount->capacity) + " of " + name +
+                            " is more than " + std::to_string(most));
+    }
+    if (!zone.resources.emplace(name, *amount).second) {
+      return resource.Wrong("a second entry of " + name);
+    }
+  }
+  for (const View& cost : ListIn(view, "costs", faults)) {
+    const std::string name = StringIn(cost, "name", faults).value_or("");
+    const std::optional<int64_t> id = NumaIdOf(name);
+    if (!id || *id < 0) return cost.Wrong("name \"" + name + "\" is not node- and a number");
+    const Result<View> value = cost.Require("value");
+    if (!value.ok()) return value.error();
+    const Result<int64_t> distance = value->Integer(0, Machine::kMaxDistance);
+    if (!distance.ok()) return distance.error();
+    zone.costs.emplace_back(static_cast<int>(*id), static_cast<int>(*distance));
+  }
+  if (!faults.empty()) return BadObject(faults.texts().front(), kPublish);
+  std::ranges::sort(zone.costs);
+  return Done{};
+}
+
+Result<Done> ReadZones(const View& top, TopologyObject& object) {
+  Faults faults;
+  for (const View& view : ListIn(top, "zones", faults)) {
+    const std::string type = StringIn(view, "type", faults).value_or("");
+    if (type != "Node") {
+      return view.Wrong("type \"" + type + "\" is not Node, a NUMA node");
+    }
+    const std::string name = StringIn(view, "name", faults).value_or("");
+    const std::optional<int64_t> id = NumaIdOf(name);
+    if (!id || *id < 0) return view.Wrong("name \"" + name + "\" is not node- and a number");
+    Zone zone;
+    zone.numa_id = static_cast<int>(*id);
+    const Result<Done> read = ReadAmountsAndCosts(view, zone);
+    if (!read.ok()) return read;
+    Result<std::map<std::string, std::string>> attributes = ReadAttributes(view);
+    if (!attributes.ok()) return attributes.error();
+    if (!object.of_zone.emplace(zone.numa_id, *std::move(attributes)).second) {
+      return view.Wrong("a second zone " + name);
+    }
+    object.zones.push_back(std::move(zone));
+  }
+  if (!faults.empty()) return BadObject(faults.texts().front(), kPublish);
+  if (object.zones.empty()) return View(top.value(), "zones").Wrong("there is none");
+  std::ranges::sort(object.zones, {}, &Zone::numa_id);
+  return Done{};
+}
+
+// What the object says of the node.
+Result<Done> ReadContents(const View& top, TopologyObject& object) {
+  Result<std::map<std::string, std::string>> attributes = ReadAttributes(top);
+  if (!attributes.ok()) return attributes.error();
+  object.attributes = *std::move(attributes);
+  return ReadZones(top, object);
+}
+
+// Only a fingerprint of all pods says which pods are in the amounts.
+// Source: podfingerprint; resource-topology-exporter pkg/podreadiness; the method is missing in
+// objects of older exporters, which fingerprint all pods.
+std::string FingerprintOf(const View& top, const TopologyObject& object) {
+  const std::string* const method =
+      AttributeOf(object.attributes, noderesourcetopology::kFingerprintMethodAttribute);
+  if (method != nullptr && *method != "all") return {};
+  if (const std::string* const text =
+          AttributeOf(object.attributes, noderesourcetopology::kFingerprintAttribute)) {
+    return *text;
+  }
+  Faults ignored;
+  const auto metadata = ObjectIn(top, "metadata", ignored);
+  const auto annotations = metadata ? ObjectIn(*metadata, "annotations", ignored) : std::nullopt;
+  if (!annotations) return {};
+  return StringIn(*annotations, noderesourcetopology::kFingerprintAnnotation, ignored).value_or("");
+}
+
+}  // namespace
+
+Result<TopologyObject> ReadTopologyObject(std::string_view text) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  const View top(*parsed, "");
+  TopologyObject object;
+  object.name = TextAt(*parsed, "metadata", "name");
+  const Result<Done> named = CheckNodeName(object.name);
+  if (!named.ok()) return named.error().In("NodeResourceTopology: metadata");
+  Faults faults;
+  const std::string version = StringIn(top, "apiVersion", faults).value_or("");
+  if (version != noderesourcetopology::kApiVersion) {
+    return BadField(object, "apiVersion: \"" + version + "\" is not read",
+                    std::string("give it as ") + noderesourcetopology::kApiVersion);
+  }
+  const Result<Done> read = ReadContents(top, object);
+  if (!read.ok()) {
+    return BadField(object, read.error().message,
+                    read.error().remedy.empty() ? kPublish : read.error().remedy);
+  }
+  object.fingerprint = FingerprintOf(top, object);
+  return object;
+}
+
+}  // namespace alignd::placement
