@@ -16,6 +16,7 @@
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
 #include "alignd/placement/manifest.h"
+#include "alignd/placement/node_files.h"
 #include "alignd/placement/node_input.h"
 #include "alignd/placement/scheduler.h"
 #include "alignd/pod/refusal.h"
@@ -47,15 +48,6 @@ struct Verdict {
   std::optional<admission::Admission> admission;
   // The same text for all nodes that refuse alike: the refusal without amounts. Empty: it fits.
   std::string cause = {};
-};
-
-// The files of a node that has pods already; empty: no such file.
-struct NodeFiles {
-  std::string cpu_manager_state;
-  std::string memory_manager_state;
-  std::string device_checkpoint;  // kubelet_internal_checkpoint
-
-  friend bool operator==(const NodeFiles&, const NodeFiles&) = default;
 };
 
 // Owns its state. Copies share the machine and the configuration. Not thread-safe.

@@ -1,15 +1,12 @@
 #include "alignd/placement/planned_node.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
-#include "alignd/checkpoint/cpu_checkpoint.h"
-#include "alignd/checkpoint/memory_checkpoint.h"
 #include "alignd/pod/pod_requests.h"
-#include "alignd/pod/resource_name.h"
+#include "core/placement/node_object.h"
 
 namespace alignd::placement {
 namespace {
@@ -30,6 +27,13 @@ Pod WithQos(Pod pod) {
   return pod;
 }
 
+// The kubelet refuses the pod.
+void SetRefused(Verdict& verdict, Refusal refusal) {
+  verdict.outcome = Outcome::kRefused;
+  verdict.cause = refusal.reason + ": " + refusal.message;
+  verdict.refusal = std::move(refusal);
+}
+
 Verdict Ended(Outcome outcome, Stage stage, Refusal refusal, std::string cause = {}) {
   if (cause.empty()) cause = refusal.reason + ": " + refusal.message;
   return {outcome, stage, std::move(refusal), std::nullopt, std::move(cause)};
@@ -42,109 +46,6 @@ void AddDeviceCounts(const devicemanager::DeviceState& devices, ResourceList& am
         resource.devices, [](const auto& device) { return device.second.healthy; });
     amounts[name] = Quantity(healthy);
   }
-}
-
-// The kubelet reports the healthy devices as allocatable, and all of them as capacity.
-// Errors: the Node object has a number of devices that the described ones cannot explain.
-Result<Done> CompareDevices(const NodeObject& object, const std::string& name,
-                            const Quantity& amount, NodeInput& input) {
-  const auto found = input.description.devices.find(name);
-  if (found == input.description.devices.end() || input.unlocated_devices.contains(name)) {
-    return Done{};
-  }
-  const auto all = static_cast<int64_t>(found->second.size());
-  const auto healthy = static_cast<int64_t>(std::ranges::count_if(
-      found->second, [](const auto& device) { return device.second.healthy; }));
-  if (amount == Quantity(healthy)) return Done{};
-  const Quantity* const capacity = Find(object.capacity, name);
-  const std::string counts = "Node " + object.name + " has " + amount.ToString() +
-                             " of them allocatable, and " + std::to_string(healthy) +
-                             " healthy ones are described";
-  if (amount < Quantity(healthy) && (capacity == nullptr || *capacity == Quantity(all))) {
-    input.unlocated_devices[name] =
-        counts + "; which devices are unhealthy is not known; describe the healthy devices only";
-    return Done{};
-  }
-  return Error{ErrorCode::kInvalidArgument, name + ": " + counts,
-               "give the description, or --device, and the Node object of the same node"};
-}
-
-// The Node object is what the scheduler sees. Its devices must be described here, because the
-// kubelet's decision needs their NUMA nodes.
-Result<Done> UseObject(const Machine& machine, const NodeObject& object, NodeInput& input,
-                       Allocatable& allocatable) {
-  const Quantity* const cpus = Find(object.capacity, "cpu");
-  if (cpus != nullptr && *cpus != Quantity(machine.cpus().Count())) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "Node " + object.name + " has a capacity of " + cpus->ToString() +
-                     " CPUs, and the machine has " + std::to_string(machine.cpus().Count()),
-                 "give the machine and the Node object of the same node"};
-  }
-  for (const auto& [name, amount] : object.allocatable) {
-    if (!MayBeDevice(name) || amount.IsZero()) continue;
-    const Result<Done> compared = CompareDevices(object, name, amount, input);
-    if (!compared.ok()) return compared;
-    if (input.description.devices.contains(name)) continue;
-    input.unlocated_devices.try_emplace(
-        name, "Node " + object.name + " has " + amount.ToString() +
-                  ", and their NUMA nodes are not known; add --device " + name + "=" +
-                  amount.ToString() + "@NUMA");
-  }
-  ResourceList amounts = object.allocatable;
-  if (const Quantity* const pods = Find(amounts, "pods")) allocatable.pods = pods->Value();
-  amounts.erase("pods");
-  // Devices that are described and not in the object are not there for the scheduler.
-  allocatable.amounts = std::move(amounts);
-  allocatable.unknown.clear();
-  return Done{};
-}
-
-// Source: k8s.io/api core/v1/toleration.go, ToleratesTaint.
-bool Tolerates(const Toleration& toleration, const NodeObject::Taint& taint) {
-  if (!toleration.effect.empty() && toleration.effect != taint.effect) return false;
-  if (!toleration.key.empty() && toleration.key != taint.key) return false;
-  if (toleration.op == "Exists") return true;
-  const bool is_equal = toleration.op.empty() || toleration.op == "Equal";
-  return is_equal && !toleration.key.empty() && toleration.value == taint.value;
-}
-
-// Source: kubernetes pkg/scheduler/framework/plugins: nodeaffinity, tainttoleration.
-void CheckConstraints(const NodeObject& node, const PlannedPod& pod,
-                      std::vector<std::string>& reasons) {
-  for (const auto& [key, value] : pod.node_selector) {
-    const auto label = node.labels.find(key);
-    if (label != node.labels.end() && label->second == value) continue;
-    reasons.push_back("the node does not have the label " + key + "=" + value +
-                      " of spec.nodeSelector");
-  }
-  for (const NodeObject::Taint& taint : node.taints) {
-    const auto tolerates = [&](const Toleration& t) { return Tolerates(t, taint); };
-    if (std::ranges::any_of(pod.tolerations, tolerates)) continue;
-    reasons.push_back("the node had untolerated taint {" + taint.key + ": " + taint.value + "}");
-  }
-}
-
-template <typename Parsed>
-Result<Done> CheckStateFile(const char* name, const Result<Parsed>& parsed) {
-  if (parsed.ok()) return Done{};
-  Error error = parsed.error().In(name);
-  // The parser's remedy is for the node itself.
-  error.remedy = "give the file as the node has it";
-  return error;
-}
-
-// Errors: kCorrupt with the name of the file.
-Result<Done> CheckStateFiles(const NodeFiles& files) {
-  Result<Done> checked = Done{};
-  if (!files.cpu_manager_state.empty()) {
-    checked = CheckStateFile("cpu_manager_state",
-                             checkpoint::ParseCpuCheckpoint(files.cpu_manager_state));
-  }
-  if (checked.ok() && !files.memory_manager_state.empty()) {
-    checked = CheckStateFile("memory_manager_state",
-                             checkpoint::ParseMemoryCheckpoint(files.memory_manager_state));
-  }
-  return checked;
 }
 
 }  // namespace
@@ -191,8 +92,7 @@ Result<PlannedNode> PlannedNode::Make(NodeInput input, const KubeletConfig& conf
   }
   AddDeviceCounts(simulation->state().devices, allocatable->amounts);
   if (input.object) {
-    const Result<Done> used =
-        UseObject(input.description.machine, *input.object, input, *allocatable);
+    const Result<Done> used = UseNodeObject(*input.object, input, *allocatable);
     if (!used.ok()) return used.error();
   }
   PlannedNode node(*std::move(simulation), *std::move(allocatable), std::move(input));
@@ -238,9 +138,10 @@ std::optional<Verdict> PlannedNode::RefusedByScheduler(const PlannedPod& pod,
     causes.push_back(CauseOf(shortage));
   }
   if (input_->object) {
-    CheckConstraints(*input_->object, pod, reasons);
-    causes.insert(causes.end(), reasons.begin() + static_cast<std::ptrdiff_t>(causes.size()),
-                  reasons.end());
+    for (const std::string& reason : UnmetConstraints(*input_->object, pod)) {
+      reasons.push_back(reason);
+      causes.push_back(reason);
+    }
   }
   if (reasons.empty()) return std::nullopt;
   return Ended(Outcome::kRefused, Stage::kScheduler, {"Unschedulable", Joined(reasons)},
@@ -383,16 +284,15 @@ Verdict PlannedNode::TryKubelet(const PlannedPod& planned) const {
   scenario::Trial trial = simulation_.Try(WithQos(planned.pod));
   Verdict verdict;
   verdict.admission = std::move(trial.admission);
-  verdict.refusal = verdict.admission->refusal;
-  if (!verdict.refusal && trial.started && trial.started->waits) {
-    verdict.refusal = trial.started->waits->second;
-  }
-  if (verdict.refusal) {
-    verdict.outcome = Outcome::kRefused;
-    verdict.cause = verdict.refusal->reason + ": " + verdict.refusal->message;
+  if (verdict.admission->refusal) {
+    SetRefused(verdict, *verdict.admission->refusal);
     return verdict;
   }
   if (!trial.started) return verdict;
+  if (trial.started->waits) {
+    SetRefused(verdict, trial.started->waits->second);
+    return verdict;
+  }
   for (const Container& container : planned.pod.containers) {
     verdict.admission->assignments[container.name] =
         admission::AssignmentOf(node(), trial.after, {planned.pod.uid, container.name});
@@ -404,10 +304,8 @@ Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
   scenario::StepResult result = simulation_.Run(scenario::AdmitPod{WithQos(planned.pod)});
   Verdict verdict;
   verdict.admission = std::move(result.admission);
-  verdict.refusal = verdict.admission->refusal;
-  if (verdict.refusal) {
-    verdict.outcome = Outcome::kRefused;
-    verdict.cause = verdict.refusal->reason + ": " + verdict.refusal->message;
+  if (verdict.admission->refusal) {
+    SetRefused(verdict, *verdict.admission->refusal);
     return verdict;
   }
   const Pod pod = admission::OnThisNode(node(), WithQos(planned.pod));
@@ -416,9 +314,7 @@ Verdict PlannedNode::AskKubelet(const PlannedPod& planned) {
   const scenario::StepResult started = simulation_.Run(scenario::StartPod{pod.uid});
   if (started.started && started.started->waits) {
     simulation_.Run(scenario::RemovePod{pod.uid});
-    verdict.outcome = Outcome::kRefused;
-    verdict.refusal = started.started->waits->second;
-    verdict.cause = verdict.refusal->reason + ": " + verdict.refusal->message;
+    SetRefused(verdict, started.started->waits->second);
     return verdict;
   }
   for (const Container& container : pod.containers) {

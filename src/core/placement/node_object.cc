@@ -1,0 +1,93 @@
+#include "core/placement/node_object.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "alignd/machine/machine.h"
+#include "alignd/pod/resource_name.h"
+
+namespace alignd::placement {
+namespace {
+
+// The kubelet reports the healthy devices as allocatable, and all of them as capacity.
+// Errors: the Node object has a number of devices that the described ones cannot explain.
+Result<Done> CompareDevices(const NodeObject& object, const std::string& name,
+                            const Quantity& amount, NodeInput& input) {
+  const auto found = input.description.devices.find(name);
+  if (found == input.description.devices.end() || input.unlocated_devices.contains(name)) {
+    return Done{};
+  }
+  const auto all = static_cast<int64_t>(found->second.size());
+  const auto healthy = static_cast<int64_t>(std::ranges::count_if(
+      found->second, [](const auto& device) { return device.second.healthy; }));
+  if (amount == Quantity(healthy)) return Done{};
+  const Quantity* const capacity = Find(object.capacity, name);
+  const std::string counts = "Node " + object.name + " has " + amount.ToString() +
+                             " of them allocatable, and " + std::to_string(healthy) +
+                             " healthy ones are described";
+  if (amount < Quantity(healthy) && (capacity == nullptr || *capacity == Quantity(all))) {
+    input.unlocated_devices[name] =
+        counts + "; which devices are unhealthy is not known; describe the healthy devices only";
+    return Done{};
+  }
+  return Error{ErrorCode::kInvalidArgument, name + ": " + counts,
+               "give the description, or --device, and the Node object of the same node"};
+}
+
+// Source: k8s.io/api core/v1/toleration.go, ToleratesTaint.
+bool Tolerates(const Toleration& toleration, const NodeObject::Taint& taint) {
+  if (!toleration.effect.empty() && toleration.effect != taint.effect) return false;
+  if (!toleration.key.empty() && toleration.key != taint.key) return false;
+  if (toleration.op == "Exists") return true;
+  const bool is_equal = toleration.op.empty() || toleration.op == "Equal";
+  return is_equal && !toleration.key.empty() && toleration.value == taint.value;
+}
+
+}  // namespace
+
+Result<Done> UseNodeObject(const NodeObject& object, NodeInput& input, Allocatable& allocatable) {
+  const Machine& machine = input.description.machine;
+  const Quantity* const cpus = Find(object.capacity, "cpu");
+  if (cpus != nullptr && *cpus != Quantity(machine.cpus().Count())) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "Node " + object.name + " has a capacity of " + cpus->ToString() +
+                     " CPUs, and the machine has " + std::to_string(machine.cpus().Count()),
+                 "give the machine and the Node object of the same node"};
+  }
+  for (const auto& [name, amount] : object.allocatable) {
+    if (!MayBeDevice(name) || amount.IsZero()) continue;
+    const Result<Done> compared = CompareDevices(object, name, amount, input);
+    if (!compared.ok()) return compared;
+    if (input.description.devices.contains(name)) continue;
+    input.unlocated_devices.try_emplace(
+        name, "Node " + object.name + " has " + amount.ToString() +
+                  ", and their NUMA nodes are not known; add --device " + name + "=" +
+                  amount.ToString() + "@NUMA");
+  }
+  ResourceList amounts = object.allocatable;
+  if (const Quantity* const pods = Find(amounts, "pods")) allocatable.pods = pods->Value();
+  amounts.erase("pods");
+  // Devices that are described and not in the object are not there for the scheduler.
+  allocatable.amounts = std::move(amounts);
+  allocatable.unknown.clear();
+  return Done{};
+}
+
+// Source: kubernetes pkg/scheduler/framework/plugins: nodeaffinity, tainttoleration.
+std::vector<std::string> UnmetConstraints(const NodeObject& node, const PlannedPod& pod) {
+  std::vector<std::string> reasons;
+  for (const auto& [key, value] : pod.node_selector) {
+    const auto label = node.labels.find(key);
+    if (label != node.labels.end() && label->second == value) continue;
+    reasons.push_back("the node does not have the label " + key + "=" + value +
+                      " of spec.nodeSelector");
+  }
+  for (const NodeObject::Taint& taint : node.taints) {
+    const auto tolerates = [&](const Toleration& t) { return Tolerates(t, taint); };
+    if (std::ranges::any_of(pod.tolerations, tolerates)) continue;
+    reasons.push_back("the node had untolerated taint {" + taint.key + ": " + taint.value + "}");
+  }
+  return reasons;
+}
+
+}  // namespace alignd::placement

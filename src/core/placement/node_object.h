@@ -1,0 +1,24 @@
+// What a Node object says beside the description of the node. Private to the core.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/placement/manifest.h"
+#include "alignd/placement/node_input.h"
+#include "alignd/placement/scheduler.h"
+
+namespace alignd::placement {
+
+// The Node object is what the scheduler sees: `allocatable` becomes the object's. Its devices must
+// be described in `input`, because the kubelet's decision needs their NUMA nodes: others become
+// unlocated devices of `input`.
+// Errors: kInvalidArgument: the machine has another number of CPUs, or the object has a number of
+// devices that the described ones cannot explain.
+Result<Done> UseNodeObject(const NodeObject& object, NodeInput& input, Allocatable& allocatable);
+
+// Why the scheduler would not consider the node for the pod: labels and taints. Empty: it would.
+std::vector<std::string> UnmetConstraints(const NodeObject& node, const PlannedPod& pod);
+
+}  // namespace alignd::placement
