@@ -62,6 +62,7 @@ CpusetGuard::CpusetGuard(TaskQueue& io, std::shared_ptr<host::EventLoop> events,
       pods_(pods),
       apply_again_(std::move(apply_again)),
       options_(options),
+      systemd_(cgroups, registry),
       task_(io, [this] { return Run(); }),
       watch_(std::move(events), [this](const host::FileWatch::Change& change) {
         {
@@ -95,8 +96,8 @@ CpusetGuard::Clock::time_point CpusetGuard::Run() {
     changed.swap(changed_);
   }
   for (const std::string& id : changed) {
+    systemd_.Changed(id);
     const auto container = guarded_.find(id);
-    if (container != guarded_.end()) container->second.recorded = false;
     // A wrong cpuset is read again after `confirm`, also if the writer has gone on meanwhile.
     const bool confirming = container != guarded_.end() && container->second.suspect &&
                             due_.contains(id) && container->second.backoff_until <= Clock::now();
@@ -118,7 +119,7 @@ CpusetGuard::Clock::time_point CpusetGuard::Run() {
     due_.erase(id);
     Check(id);
   }
-  CorrectSystemd();
+  systemd_.Correct();
   Clock::time_point next = next_round_;
   for (const auto& [id, due] : due_) next = std::min(next, due);
   return next;
@@ -138,6 +139,7 @@ void CpusetGuard::Sync() {
   for (auto& [id, container] : guarded_) {
     watch_.Remove(id);
     due_.erase(id);
+    systemd_.Changed(id);
     conditions_.ConflictingManagerGone(ConflictOver(id));
     conditions_.ConflictingManagerGone(CutOf(id));
   }
@@ -282,55 +284,9 @@ void CpusetGuard::FoundCorrect(const std::string& id, Guarded& container,
     registry_.FoundAsApplied(id);
   }
   container.correct = Clock::now();
-  if (!container.recorded && cgroups_.SystemdUnit(*container.path)) {
-    unrecorded_[id] = assignment.cpuset;
-  }
+  systemd_.Found(SubjectOf(id, container), *container.path, assignment.cpuset);
   CheckConflictEnded(id, container);
   ReportCut(id, container, now);
-}
-
-void CpusetGuard::CorrectSystemd() {
-  const std::map<std::string, CpuSet> wanted = std::exchange(unrecorded_, {});
-  if (wanted.empty()) return;
-  std::vector<std::string> units;
-  for (const auto& [id, cpus] : wanted) {
-    units.push_back(*cgroups_.SystemdUnit(*guarded_.at(id).path));
-  }
-  const auto found = cgroups_.systemd().ReadAllowedCpus(units);
-  std::vector<cgroup::SystemdUnits::UnitCpus> changes;
-  std::vector<Guarded*> changed;
-  size_t i = 0;
-  for (const auto& [id, cpus] : wanted) {
-    Guarded& container = guarded_.at(id);
-    const Result<std::optional<CpuSet>>& recorded = found[i];
-    const std::string& unit = units[i++];
-    // Asked again by the next check of all containers.
-    if (!NoteSystemd(recorded)) continue;
-    container.recorded = true;
-    // An update that has begun meanwhile writes other CPUs.
-    if (!*recorded || **recorded == cpus || registry_.AppliedTo(id) != cpus) continue;
-    spdlog::log(
-        std::exchange(corrected_systemd_, true) ? spdlog::level::debug : spdlog::level::info,
-        "{} has CPUs {}, but systemd would give it {} at a daemon-reload: corrected, "
-        "now and in further cases (some runtimes give it wrong CPUs: runc 1.1.5 from CPU 8 on)",
-        NameOf(SubjectOf(id, container)), cpus.ToString(), Or((*recorded)->ToString(), "all"));
-    changes.push_back({unit, cpus});
-    changed.push_back(&container);
-  }
-  if (changes.empty()) return;
-  const std::vector<Result<Done>> set = cgroups_.systemd().SetAllowedCpus(changes);
-  for (i = 0; i < set.size(); ++i) changed[i]->recorded = NoteSystemd(set[i]);
-}
-
-template <typename Value>
-bool CpusetGuard::NoteSystemd(const Result<Value>& result) {
-  const bool is_news = !result.ok() && !systemd_fails_;
-  systemd_fails_ = !result.ok();
-  if (is_news) {
-    spdlog::warn("a daemon-reload may move containers, until alignd moves them back: {}",
-                 result.error().Text());
-  }
-  return result.ok();
 }
 
 void CpusetGuard::ReportCut(const std::string& id, Guarded& container, const cgroup::Cpuset& now) {

@@ -23,6 +23,7 @@
 #include "reconcile/container_registry.h"
 #include "reconcile/pod_cpu_guard.h"
 #include "reconcile/runtime_client.h"
+#include "reconcile/systemd_cpus.h"
 #include "sync/mutex.h"
 #include "sync/recurring_task.h"
 #include "sync/task_queue.h"
@@ -100,9 +101,8 @@ class CpusetGuard {
     std::deque<Clock::time_point> repairs;
     int backoffs = 0;
     Clock::time_point backoff_until;
-    bool kept = false;      // moved by another program, as the registry knows
-    std::string cut;        // the reported limit of a cgroup above; empty: none
-    bool recorded = false;  // systemd has the applied set too, or has none
+    bool kept = false;  // moved by another program, as the registry knows
+    std::string cut;    // the reported limit of a cgroup above; empty: none
   };
 
   // One pass; answers when the next one is due.
@@ -119,12 +119,6 @@ class CpusetGuard {
                     const admission::Assignment& assignment, const cgroup::Cpuset& now);
   void FoundWrong(const std::string& id, Guarded& container,
                   const admission::Assignment& assignment, const cgroup::Cpuset& now);
-  // Has systemd take over the sets of correct containers that it has otherwise: a daemon-reload
-  // would move them.
-  void CorrectSystemd();
-  // Whether it succeeded. The first failure is logged.
-  template <typename Value>
-  bool NoteSystemd(const Result<Value>& result);
   // Another program keeps moving the container to `cpus`: it is not restored for now.
   void LeaveOn(const std::string& id, Guarded& container, const CpuSet& cpus);
   // The cpuset is correct: the other program may have stopped.
@@ -147,9 +141,7 @@ class CpusetGuard {
   // Used by the task only.
   std::map<std::string, Guarded> guarded_;        // by container id
   std::map<std::string, Clock::time_point> due_;  // by container id
-  std::map<std::string, CpuSet> unrecorded_;      // by container id: what systemd is to have
-  bool systemd_fails_ = false;                    // the last question to it did
-  bool corrected_systemd_ = false;                // that has been logged
+  SystemdCpus systemd_;
   Clock::time_point next_round_;
 
   Mutex mutex_;
