@@ -82,120 +82,54 @@ ssize_t writev(int descriptor, const struct iovec* parts, int count) {
   return real(descriptor, parts, count);
 }
 
-ssize_t send(int descriptor, const void* bytes, size_t size, int flags) {
-  REAL(send);
-  Before();
-  return real(descriptor, bytes, size, flags);
-}
+/* A call that changes something whenever it is made. */
+#define COUNTED(type, name, parameters, arguments) \
+  type name parameters { \
+    REAL(name); \
+    Before(); \
+    return real arguments; \
+  }
 
-ssize_t sendmsg(int descriptor, const struct msghdr* message, int flags) {
-  REAL(sendmsg);
-  Before();
-  return real(descriptor, message, flags);
-}
+COUNTED(ssize_t, send, (int descriptor, const void* bytes, size_t size, int flags),
+        (descriptor, bytes, size, flags))
+COUNTED(ssize_t, sendmsg, (int descriptor, const struct msghdr* message, int flags),
+        (descriptor, message, flags))
+COUNTED(int, connect, (int descriptor, const struct sockaddr* address, socklen_t size),
+        (descriptor, address, size))
 
-int connect(int descriptor, const struct sockaddr* address, socklen_t size) {
-  REAL(connect);
-  Before();
-  return real(descriptor, address, size);
-}
+COUNTED(int, fsync, (int descriptor), (descriptor))
+COUNTED(int, fdatasync, (int descriptor), (descriptor))
+COUNTED(int, ftruncate, (int descriptor, off_t size), (descriptor, size))
+COUNTED(int, rename, (const char* from, const char* to), (from, to))
+COUNTED(int, renameat, (int from_directory, const char* from, int to_directory, const char* to),
+        (from_directory, from, to_directory, to))
+COUNTED(int, renameat2,
+        (int from_directory, const char* from, int to_directory, const char* to, unsigned flags),
+        (from_directory, from, to_directory, to, flags))
+COUNTED(int, link, (const char* from, const char* to), (from, to))
+COUNTED(int, linkat,
+        (int from_directory, const char* from, int to_directory, const char* to, int flags),
+        (from_directory, from, to_directory, to, flags))
+COUNTED(int, unlink, (const char* path), (path))
+COUNTED(int, unlinkat, (int directory, const char* path, int flags), (directory, path, flags))
+COUNTED(int, remove, (const char* path), (path))
+COUNTED(int, mkdir, (const char* path, mode_t mode), (path, mode))
 
 static int Creates(int flags) { return (flags & (O_CREAT | O_TRUNC)) != 0; }
 
-#define OPEN(name) \
-  int name(const char* path, int flags, ...) { \
+/* A call that changes something if it makes or empties a file. It has a mode if it makes one. */
+#define OPENS(name, parameters, arguments) \
+  int name parameters { \
     REAL(name); \
     va_list rest; \
     va_start(rest, flags); \
     const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0; \
     va_end(rest); \
     if (Creates(flags)) Before(); \
-    return real(path, flags, mode); \
+    return real arguments; \
   }
-OPEN(open)
-OPEN(open64)
 
-#define OPENAT(name) \
-  int name(int directory, const char* path, int flags, ...) { \
-    REAL(name); \
-    va_list rest; \
-    va_start(rest, flags); \
-    const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0; \
-    va_end(rest); \
-    if (Creates(flags)) Before(); \
-    return real(directory, path, flags, mode); \
-  }
-OPENAT(openat)
-OPENAT(openat64)
-
-int fsync(int descriptor) {
-  REAL(fsync);
-  Before();
-  return real(descriptor);
-}
-
-int fdatasync(int descriptor) {
-  REAL(fdatasync);
-  Before();
-  return real(descriptor);
-}
-
-int ftruncate(int descriptor, off_t size) {
-  REAL(ftruncate);
-  Before();
-  return real(descriptor, size);
-}
-
-int rename(const char* from, const char* to) {
-  REAL(rename);
-  Before();
-  return real(from, to);
-}
-
-int renameat(int from_directory, const char* from, int to_directory, const char* to) {
-  REAL(renameat);
-  Before();
-  return real(from_directory, from, to_directory, to);
-}
-
-int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
-  REAL(renameat2);
-  Before();
-  return real(from_directory, from, to_directory, to, flags);
-}
-
-int link(const char* from, const char* to) {
-  REAL(link);
-  Before();
-  return real(from, to);
-}
-
-int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) {
-  REAL(linkat);
-  Before();
-  return real(from_directory, from, to_directory, to, flags);
-}
-
-int unlink(const char* path) {
-  REAL(unlink);
-  Before();
-  return real(path);
-}
-
-int unlinkat(int directory, const char* path, int flags) {
-  REAL(unlinkat);
-  Before();
-  return real(directory, path, flags);
-}
-
-int remove(const char* path) {
-  REAL(remove);
-  Before();
-  return real(path);
-}
-
-int mkdir(const char* path, mode_t mode) {
-  REAL(mkdir);
-  Before();
-  return real(path, mode);
-}
+OPENS(open, (const char* path, int flags, ...), (path, flags, mode))
+OPENS(open64, (const char* path, int flags, ...), (path, flags, mode))
+OPENS(openat, (int directory, const char* path, int flags, ...), (directory, path, flags, mode))
+OPENS(openat64, (int directory, const char* path, int flags, ...), (directory, path, flags, mode))
