@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "alignd/base/json_depth.h"
 #include "dra/json.h"
 
 namespace alignd::dra {
@@ -25,33 +26,11 @@ std::optional<int64_t> NumaNode(const json& attribute) {
   return number.get<int64_t>();
 }
 
-// The first JSON text.
-std::string_view FirstText(std::string_view text) {
-  const char* end = text.data();
-  int depth = 0;
-  bool is_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_string) {
-      if (c == '\\') ++i;
-      is_string = c != '"';
-    } else if (c == '"') {
-      is_string = true;
-    } else if (c == '{') {
-      ++depth;
-    } else if (c == '}' && --depth == 0) {
-      end = text.data() + i + 1;
-      break;
-    }
-  }
-  return end == text.data() ? text : text.substr(0, static_cast<size_t>(end - text.data()));
-}
-
 }  // namespace
 
 std::vector<DeviceMetadata> ParseDeviceMetadata(std::string_view text) {
   std::vector<DeviceMetadata> devices;
-  const Result<json> parsed = ParseObject(FirstText(text));
+  const Result<json> parsed = ParseObject(FirstJsonObject(text));
   if (!parsed.ok() || TextOf(*parsed, "kind") != "DeviceMetadata") return devices;
   for (const json& request : ElementsOf(*parsed, "requests")) {
     for (const json& entry : ElementsOf(request, "devices")) {

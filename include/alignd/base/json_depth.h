@@ -1,4 +1,4 @@
-// How deeply a JSON text is nested, before a parser sees it.
+// The brackets of a JSON text, before a parser sees it: how deeply it is nested, and where it ends.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,10 @@ namespace alignd {
 // takes minutes.
 inline constexpr int kMaxJsonDepth = 100;
 
-// The most brackets that are open at a time; brackets in strings do not count. Of a text that is
-// not JSON, some number.
-constexpr int JsonDepthOf(std::string_view text) {
-  int depth = 0;
-  int most = 0;
+// Calls `see` with the place of each bracket, one of "[]{}", that is in no string, until it answers
+// false.
+template <typename See>
+constexpr void ForEachBracket(std::string_view text, See see) {
   bool is_text = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -25,10 +24,35 @@ constexpr int JsonDepthOf(std::string_view text) {
       continue;
     }
     is_text = c == '"';
-    if (c == '[' || c == '{') most = std::max(most, ++depth);
-    if (c == ']' || c == '}') --depth;
+    const bool is_bracket = c == '[' || c == ']' || c == '{' || c == '}';
+    if (is_bracket && !see(i)) return;
   }
+}
+
+// The most brackets that are open at a time. Of a text that is not JSON, some number.
+constexpr int JsonDepthOf(std::string_view text) {
+  int depth = 0;
+  int most = 0;
+  ForEachBracket(text, [&](size_t at) {
+    const bool opens = text[at] == '[' || text[at] == '{';
+    depth += opens ? 1 : -1;
+    most = std::max(most, depth);
+    return true;
+  });
   return most;
+}
+
+// The first object of a text that has several, one after the other; the whole text if none ends.
+constexpr std::string_view FirstJsonObject(std::string_view text) {
+  int depth = 0;
+  size_t size = text.size();
+  ForEachBracket(text, [&](size_t at) {
+    if (text[at] == '{') ++depth;
+    if (text[at] != '}' || --depth != 0) return true;
+    size = at + 1;
+    return false;
+  });
+  return text.substr(0, size);
 }
 
 }  // namespace alignd
