@@ -215,15 +215,13 @@ void PluginRegistry::OnList(const std::string& resource, uint64_t registration,
     LogPlugin(resource, resource + ": device plugin sent a list with " + complaint);
   }
   const MutexLock lock(mutex_);
-  const auto found = entries_.find(resource);
-  if (found == entries_.end()) return;
-  Entry& entry = found->second;
-  if (entry.registration != registration || entry.endpoint == nullptr) return;
-  entry.silent_since.reset();
-  Announce(resource, entry,
+  Entry* const entry = FindConnected(resource, registration);
+  if (entry == nullptr) return;
+  entry->silent_since.reset();
+  Announce(resource, *entry,
            {.registered = true,
-            .prefers_allocation = entry.options->get_preferred_allocation_available(),
-            .pre_start_required = entry.options->pre_start_required(),
+            .prefers_allocation = entry->options->get_preferred_allocation_available(),
+            .pre_start_required = entry->options->pre_start_required(),
             .devices = checked->devices});
 }
 
@@ -232,12 +230,10 @@ void PluginRegistry::OnEnd(const std::string& resource, uint64_t registration, c
   std::filesystem::path socket;
   {
     const MutexLock lock(mutex_);
-    const auto found = entries_.find(resource);
-    if (found == entries_.end()) return;
-    Entry& entry = found->second;
-    if (entry.registration != registration || entry.endpoint == nullptr) return;
-    endpoint = Detach(resource, entry);
-    socket = entry.socket;
+    Entry* const entry = FindConnected(resource, registration);
+    if (entry == nullptr) return;
+    endpoint = Detach(resource, *entry);
+    socket = entry->socket;
   }
   endpoint->Close();
   LogPlugin(resource, error.Text() + " (plugin on " + socket.string() +
@@ -248,11 +244,9 @@ void PluginRegistry::Deregister(const std::string& resource, uint64_t registrati
   EndpointPtr endpoint;
   {
     const MutexLock lock(mutex_);
-    const auto found = entries_.find(resource);
-    if (found == entries_.end()) return;
-    Entry& entry = found->second;
-    if (entry.registration != registration || entry.endpoint == nullptr) return;
-    endpoint = Detach(resource, entry);
+    Entry* const entry = FindConnected(resource, registration);
+    if (entry == nullptr) return;
+    endpoint = Detach(resource, *entry);
   }
   endpoint->Close();
   LogPlugin(resource, resource +
@@ -270,6 +264,14 @@ std::optional<Error> PluginRegistry::Awaited(const std::string& resource) const 
   if (!since || Clock::now() >= *since + settings_.patience) return std::nullopt;
   return Error{ErrorCode::kUnavailable, resource + ": its device plugin has not registered yet",
                "wait: the kubelet retries the container; if this lasts, check the plugin's pod"};
+}
+
+PluginRegistry::Entry* PluginRegistry::FindConnected(const std::string& resource,
+                                                     uint64_t registration) {
+  const auto found = entries_.find(resource);
+  if (found == entries_.end()) return nullptr;
+  Entry& entry = found->second;
+  return entry.registration == registration && entry.endpoint != nullptr ? &entry : nullptr;
 }
 
 PluginRegistry::EndpointPtr PluginRegistry::Detach(const std::string& resource, Entry& entry) {

@@ -135,6 +135,8 @@ class PluginRegistry final : public allocation::DevicePlugins {
 
   void Announce(const std::string& resource, Entry& entry, devicemanager::Resource now)
       REQUIRES(mutex_);
+  // The entry of a registration that is connected; nullptr: it has ended, or was replaced.
+  Entry* FindConnected(const std::string& resource, uint64_t registration) REQUIRES(mutex_);
   // Records that the entry's plugin has ended. The caller closes the result without the lock.
   EndpointPtr Detach(const std::string& resource, Entry& entry) REQUIRES(mutex_);
   EndpointPtr Find(const std::string& resource) const EXCLUDES(mutex_);
