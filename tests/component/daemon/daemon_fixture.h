@@ -47,17 +47,27 @@ inline std::string StaticConfig(const std::string& more = "topologyManagerPolicy
          more;
 }
 
-inline std::string BlogNode() {
-  std::string cpus;
-  for (int cpu = 0; cpu < 28; ++cpu) {
-    const std::string node = std::to_string(cpu / 14);
+// A machine without hyper-threading, whose NUMA nodes are alike and a socket each.
+inline std::string NodeJson(int cpus, int numa_nodes) {
+  std::string rows;
+  for (int cpu = 0; cpu < cpus; ++cpu) {
+    const std::string node = std::to_string(cpu / (cpus / numa_nodes));
     const std::string id = std::to_string(cpu);
-    cpus += (cpu == 0 ? "[" : ",[") + id + "," + id + "," + node + "," + node + "," + node + "]";
+    rows += (cpu == 0 ? "[" : ",[") + id + "," + id + "," + node + "," + node + "," + node + "]";
   }
-  return "{\"cpus\":[" + cpus +
-         "],\"numa\":[{\"id\":0,\"memory\":67645734912,\"distances\":[10,21]},"
-         "{\"id\":1,\"memory\":67645734912,\"distances\":[21,10]}]}";
+  std::string numa;
+  for (int node = 0; node < numa_nodes; ++node) {
+    std::string distances;
+    for (int other = 0; other < numa_nodes; ++other) {
+      distances += (other == 0 ? "" : ",") + std::string(other == node ? "10" : "21");
+    }
+    numa += (node == 0 ? "" : ",") + ("{\"id\":" + std::to_string(node)) +
+            ",\"memory\":67645734912,\"distances\":[" + distances + "]}";
+  }
+  return "{\"cpus\":[" + rows + "],\"numa\":[" + numa + "]}";
 }
+
+inline std::string BlogNode() { return NodeJson(28, 2); }
 
 // Records the runtime's events, and every moment at which two containers could run on an exclusive
 // CPU. Containers without CFS quota are exclusive.

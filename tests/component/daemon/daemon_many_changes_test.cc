@@ -11,7 +11,6 @@
 #include <atomic>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -33,21 +32,6 @@ constexpr int kCpusOfNode = 32;
 constexpr int kClients = 5;
 constexpr int kPodsOfAClient = 50;
 constexpr int kGpusOfNode = 8;
-
-std::string NodeOf256Cpus() {
-  std::string cpus;
-  std::string numa;
-  for (int cpu = 0; cpu < kCpus; ++cpu) {
-    const std::string id = std::to_string(cpu);
-    const std::string node = std::to_string(cpu / kCpusOfNode);
-    cpus += (cpu == 0 ? "[" : ",[") + id + "," + id + "," + node + "," + node + "," + node + "]";
-  }
-  for (int node = 0; node < kCpus / kCpusOfNode; ++node) {
-    numa +=
-        (node == 0 ? "" : ",") + ("{\"id\":" + std::to_string(node)) + ",\"memory\":67645734912}";
-  }
-  return "{\"cpus\":[" + cpus + "],\"numa\":[" + numa + "]}";
-}
 
 // A configuration of the sequence. `reserved`: a CPU besides 0, or empty.
 std::string ChangedConfig(int change, const std::string& reserved) {
@@ -71,7 +55,7 @@ std::string ChangedConfig(int change, const std::string& reserved) {
 class DaemonManyChanges : public DaemonProcessTest {
  protected:
   DaemonManyChanges() {
-    tree_.Write({"node.json", NodeOf256Cpus()});
+    tree_.Write({"node.json", NodeJson(kCpus, kCpus / kCpusOfNode)});
     tree_.Write({"config.yaml", ChangedConfig(5, "")});
     watch_.OnEvent([this](const RuntimeModel::Event& event) { NoteCpus(event); });
   }

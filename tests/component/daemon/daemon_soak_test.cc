@@ -23,28 +23,9 @@ constexpr int kNumaNodes = 8;
 constexpr int kClients = 10;
 constexpr int kPodsOfAClient = 25;
 
-std::string LargeNode() {
-  std::string cpus;
-  std::string numa;
-  for (int cpu = 0; cpu < kCpus; ++cpu) {
-    const std::string id = std::to_string(cpu);
-    const std::string node = std::to_string(cpu / (kCpus / kNumaNodes));
-    cpus += (cpu == 0 ? "[" : ",[") + id + "," + id + "," + node + "," + node + "," + node + "]";
-  }
-  for (int node = 0; node < kNumaNodes; ++node) {
-    std::string distances;
-    for (int other = 0; other < kNumaNodes; ++other) {
-      distances += (other == 0 ? "" : ",") + std::string(other == node ? "10" : "21");
-    }
-    numa += (node == 0 ? "" : ",") + ("{\"id\":" + std::to_string(node)) +
-            ",\"memory\":67645734912,\"distances\":[" + distances + "]}";
-  }
-  return "{\"cpus\":[" + cpus + "],\"numa\":[" + numa + "]}";
-}
-
 class DaemonSoak : public DaemonTest {
  protected:
-  DaemonSoak() { tree_.Write({"node.json", LargeNode()}); }
+  DaemonSoak() { tree_.Write({"node.json", NodeJson(kCpus, kNumaNodes)}); }
 
   struct Pod {
     v1::PodSandboxConfig config;
