@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +28,7 @@
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "core/property_seed.h"
 #include "daemon_fixture.h"
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "hostile_callers.h"
 
@@ -280,13 +280,8 @@ class DaemonHostile : public DaemonTest {
                                              options.DevicePluginDir() / "kubelet.sock"};
     std::vector<host::Descriptor> open;
     while (!over_) {
-      host::Descriptor peer(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      sockaddr_un address{};
-      address.sun_family = AF_UNIX;
-      const std::string& path = OneOf(sockets, random);
-      ASSERT_LT(path.size(), sizeof address.sun_path);
-      std::ranges::copy(path, address.sun_path);
-      if (connect(peer.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+      host::Descriptor peer = testing::ConnectUnix(OneOf(sockets, random));
+      if (peer.fd() >= 0) {
         std::string bytes = Chance(2, random) ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : "";
         bytes += BytesAtRandom(random() % 3000, random);
         (void)send(peer.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

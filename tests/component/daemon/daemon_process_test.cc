@@ -3,17 +3,15 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <future>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "process_fixture.h"
 
@@ -117,13 +115,8 @@ TEST_F(DaemonProcess, BytesOfAPeerThatGrpcLogsAreEscaped) {
   using namespace std::string_literals;
   StartRuntime();
   StartProcess();
-  const std::string path = (StateDir() / "plugins_registry/plugin.sock").string();
-  const host::Descriptor listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::ranges::copy(path, address.sun_path);
-  ASSERT_EQ(bind(listening.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  ASSERT_EQ(listen(listening.fd(), 1), 0);
+  const host::Descriptor listening =
+      testing::ListenUnix(StateDir() / "plugins_registry/plugin.sock", 1);
   const host::Descriptor socket(accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_GE(socket.fd(), 0);
   const std::string settings = "\0\0\0\4\0\0\0\0\0"s;

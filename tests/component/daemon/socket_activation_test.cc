@@ -1,11 +1,7 @@
 // alignd as a process on a socket of systemd, which outlives it: during a restart, answers are
 // slow.
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <future>
 #include <memory>
@@ -13,26 +9,16 @@
 #include <thread>
 #include <vector>
 
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "process_fixture.h"
 
 namespace alignd::daemon {
 namespace {
 
-// A unix socket that listens at `path`.
-host::Descriptor ListenAt(const std::string& path) {
-  host::Descriptor listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::ranges::copy(path, address.sun_path);
-  EXPECT_EQ(bind(listening.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  EXPECT_EQ(listen(listening.fd(), SOMAXCONN), 0);
-  return listening;
-}
-
 class SocketActivation : public DaemonProcessTest {
  protected:
-  SocketActivation() : listening_(ListenAt(DaemonOptions().listen)) {
+  SocketActivation() : listening_(testing::ListenUnix(DaemonOptions().listen)) {
     tree_.Write({"config.yaml", StaticConfig()});
     StartRuntime();
     client_ = DialAsTheKubelet(DaemonOptions().listen);

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +22,7 @@
 #include "edge/fake_tree.h"
 #include "edge/no_descriptors.h"
 #include "edge/silent_socket.h"
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "host/event_loop.h"
 #include "simulator/device_plugin.h"
@@ -237,13 +237,7 @@ TEST_F(WatchedPlugins, SocketsBeyondTheLimitWaitTheirTurn) {
 class CountedSocket {
  public:
   explicit CountedSocket(const fs::path& path)
-      : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(path.native(), address.sun_path);
-    EXPECT_EQ(bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(listen(socket_.fd(), SOMAXCONN), 0);
-  }
+      : socket_(testing::ListenUnix(path, SOMAXCONN, SOCK_STREAM | SOCK_NONBLOCK)) {}
   size_t Count() {
     for (;;) {
       host::Descriptor connection(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -4,7 +4,6 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,8 @@
 #include "deviceplugin/v1beta1/deviceplugin.grpc.pb.h"
 #include "edge/alignd_command.h"
 #include "edge/process.h"
+#include "edge/unix_socket.h"
+#include "host/descriptor.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -129,16 +130,10 @@ class RawPlugin {
 // A socket on which there is noise instead of gRPC.
 class Noise {
  public:
-  explicit Noise(const std::string& path) {
-    listening_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(path, address.sun_path);
-    EXPECT_EQ(bind(listening_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(listen(listening_, 16), 0);
+  explicit Noise(const std::string& path) : listening_(testing::ListenUnix(path)) {
     thread_ = std::thread([this] {
       for (uint64_t seed = 1;; ++seed) {
-        const int peer = accept(listening_, nullptr, nullptr);
+        const int peer = accept(listening_.fd(), nullptr, nullptr);
         if (peer < 0) return;
         const std::string bytes = RandomBytes(seed, 65'536);
         (void)send(peer, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -147,13 +142,12 @@ class Noise {
     });
   }
   ~Noise() {
-    shutdown(listening_, SHUT_RDWR);
+    shutdown(listening_.fd(), SHUT_RDWR);
     thread_.join();
-    close(listening_);
   }
 
  private:
-  int listening_ = -1;
+  const host::Descriptor listening_;
   std::thread thread_;
 };
 

@@ -1,8 +1,6 @@
 // A kubelet that does not take an offer finds the next one.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "edge/hand_written.h"
+#include "edge/unix_socket.h"
 #include "mirror_fixture.h"
 
 namespace alignd::daemon {
@@ -32,12 +31,7 @@ class MirrorOffer : public MirrorTest {
   }
   // As after a kill.
   void LeaveStaleSocket() const {
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(Socket().native(), address.sun_path);
-    ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    close(fd);
+    testing::BindUnix(Socket());  // closed at once
     ASSERT_TRUE(fs::exists(Socket()));
   }
   // One that, once it could not register a socket, leaves it alone for longer than a test lasts.

@@ -1,7 +1,6 @@
 // The memory that many calls make the forwarder use, and that it keeps when they have ended.
 #include <malloc.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <map>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "edge/unix_socket.h"
 #include "forwarder_fixture.h"
 #include "proxy/grpc_framing.h"
 #include "proxy/session.h"
@@ -95,11 +95,9 @@ class ForwarderMemory : public ForwarderTest {
   }
 
   void Connect() {
-    host::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(ForwarderEndpoint(), address.sun_path);
-    ASSERT_EQ(connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    host::Descriptor socket =
+        testing::ConnectUnix(ForwarderEndpoint(), SOCK_STREAM | SOCK_NONBLOCK);
+    ASSERT_GE(socket.fd(), 0);
     OnLoop([&] {
       auto session =
           Session::MakeClient(*loop_, std::move(socket), {.on_closed = [](const auto&) {}});

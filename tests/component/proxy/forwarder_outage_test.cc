@@ -1,13 +1,11 @@
 // The runtime is not there yet, hangs, goes and comes back: no call waits longer than its deadline,
 // and calls succeed again as soon as the runtime answers.
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "edge/process.h"
+#include "edge/unix_socket.h"
 #include "forwarder_fixture.h"
 #include "host/descriptor.h"
 
@@ -38,16 +36,7 @@ class Outage : public ForwarderTest {
   }
 
   // A process that listens on its socket and never accepts a connection.
-  host::Descriptor HangingRuntime() const {
-    host::Descriptor listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(BackendEndpoint(), address.sun_path);
-    EXPECT_EQ(bind(listening.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
-              0);
-    EXPECT_EQ(listen(listening.fd(), SOMAXCONN), 0);
-    return listening;
-  }
+  host::Descriptor HangingRuntime() const { return testing::ListenUnix(BackendEndpoint()); }
 };
 
 TEST_F(Outage, HangingRuntimeCostsTheCallerItsDeadlineAtMost) {

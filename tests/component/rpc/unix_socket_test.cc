@@ -6,13 +6,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "edge/fake_tree.h"
+#include "edge/unix_socket.h"
 
 namespace alignd::rpc {
 namespace {
@@ -80,12 +79,7 @@ TEST_F(ListenTest, LeavesALiveSocketAlone) {
 
 TEST_F(ListenTest, ReplacesAStaleSocket) {
   const auto path = tree_.root() / "x.sock";
-  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::ranges::copy(path.string(), address.sun_path);
-  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  close(fd);
+  testing::BindUnix(path);  // closed at once
   ASSERT_TRUE(std::filesystem::exists(path));
   EXPECT_FALSE(IsServed(path.string()));
   EXPECT_FALSE(IsServed(path.string() + ".missing"));
@@ -97,15 +91,9 @@ TEST_F(ListenTest, ReplacesAStaleSocket) {
 TEST(IsServed, AFullQueueIsServed) {
   const testing::FakeTree tree;
   const std::string path = (tree.root() / "full.sock").string();
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::ranges::copy(path, address.sun_path);
-  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
-  const host::Descriptor server(socket(AF_UNIX, SOCK_STREAM, 0));
-  ASSERT_EQ(bind(server.fd(), generic, sizeof(address)), 0);
-  ASSERT_EQ(listen(server.fd(), 0), 0);
-  const host::Descriptor waiting(socket(AF_UNIX, SOCK_STREAM, 0));
-  ASSERT_EQ(connect(waiting.fd(), generic, sizeof(address)), 0);
+  const host::Descriptor server = testing::ListenUnix(path, 0);
+  const host::Descriptor waiting = testing::ConnectUnix(path);
+  ASSERT_GE(waiting.fd(), 0);
   EXPECT_TRUE(IsServed(path));
 }
 

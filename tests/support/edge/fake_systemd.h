@@ -5,8 +5,6 @@
 #include <dbus/dbus.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -18,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "sync/mutex.h"
 
@@ -30,19 +29,13 @@ class FakeSystemd {
   enum class Manner { kAnswers, kIsSilent, kHangsUp };
 
   // `refusals`: names of errors by unit. `on_call` runs before each answer, on the fake's thread.
-  explicit FakeSystemd(std::filesystem::path socket, Manner manner = Manner::kAnswers,
+  explicit FakeSystemd(const std::filesystem::path& socket, Manner manner = Manner::kAnswers,
                        std::map<std::string, std::string> refusals = {},
                        std::function<void()> on_call = nullptr)
-      : socket_(std::move(socket)),
-        manner_(manner),
+      : manner_(manner),
         refusals_(std::move(refusals)),
-        on_call_(std::move(on_call)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    socket_.string().copy(address.sun_path, sizeof address.sun_path - 1);
-    listener_ = host::Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(bind(listener_.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(listen(listener_.fd(), 8), 0);
+        on_call_(std::move(on_call)),
+        listener_(ListenUnix(socket)) {
     thread_ = std::thread([this] { Serve(); });
   }
   FakeSystemd(const FakeSystemd&) = delete;
@@ -227,11 +220,10 @@ class FakeSystemd {
   }
   static int Size(const std::string& bytes) { return static_cast<int>(bytes.size()); }
 
-  const std::filesystem::path socket_;
   const Manner manner_;
   const std::map<std::string, std::string> refusals_;
   const std::function<void()> on_call_;
-  host::Descriptor listener_;
+  const host::Descriptor listener_;
   std::string buffer_;   // of the thread alone
   uint32_t serial_ = 0;  // likewise
   std::thread thread_;

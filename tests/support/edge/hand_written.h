@@ -5,10 +5,8 @@
 #include <nghttp2/nghttp2.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 
 namespace alignd::testing {
@@ -25,12 +24,8 @@ namespace alignd::testing {
 // A connection whose other end writes HTTP/2 by hand.
 class HandWritten {
  public:
-  explicit HandWritten(const std::string& path)
-      : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(path, address.sun_path);
-    EXPECT_EQ(connect(socket_.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  explicit HandWritten(const std::string& path) : socket_(ConnectUnix(path)) {
+    EXPECT_GE(socket_.fd(), 0) << path;
     const timeval patience{.tv_sec = 60, .tv_usec = 0};
     setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     nghttp2_hd_deflate_new(&deflater_, 0);  // without a dynamic table: the same bytes each time

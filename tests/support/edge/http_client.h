@@ -5,13 +5,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstring>
 #include <string>
 
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 
 namespace alignd::testing {
@@ -29,17 +28,6 @@ inline host::Descriptor ConnectTcp(uint16_t port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(connection.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return host::Descriptor();
-  }
-  return connection;
-}
-
-inline host::Descriptor ConnectUnix(const std::string& path) {
-  host::Descriptor connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   if (connect(connection.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return host::Descriptor();
   }

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "edge/unix_socket.h"
 
 namespace alignd::testing {
 
@@ -41,16 +40,9 @@ inline void MakeOddFile(OddFile kind, const std::filesystem::path& path) {
     case OddFile::kDevice:
       std::filesystem::create_symlink("/dev/null", path);
       return;
-    case OddFile::kSocket: {
-      const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      sockaddr_un address{};
-      address.sun_family = AF_UNIX;
-      ASSERT_LT(path.native().size(), sizeof address.sun_path);
-      std::ranges::copy(path.native(), address.sun_path);
-      EXPECT_EQ(bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-      close(socket);
+    case OddFile::kSocket:
+      BindUnix(path);
       return;
-    }
     case OddFile::kDirectory:
       std::filesystem::create_directories(path / "inner");
       return;

@@ -6,10 +6,8 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <map>
@@ -23,6 +21,7 @@
 #include "allocation/decision_log.h"
 #include "daemon/async_log.h"
 #include "edge/fake_tree.h"
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "host/log_event.h"
 #include "reconcile/conditions.h"
@@ -35,12 +34,6 @@ using Entry = std::map<std::string, std::string>;
 // The socket of a journal, which takes the datagrams apart.
 class FakeJournal {
  public:
-  FakeJournal() {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(path().string(), address.sun_path);
-    EXPECT_EQ(bind(socket_.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
   std::filesystem::path path() const { return tree_.root() / "socket"; }
 
   // All that was sent so far.
@@ -79,7 +72,7 @@ class FakeJournal {
   }
 
   const testing::FakeTree tree_;
-  const host::Descriptor socket_{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  const host::Descriptor socket_ = testing::BindUnix(path(), SOCK_DGRAM);
 };
 
 allocation::PodDecision Refused() {

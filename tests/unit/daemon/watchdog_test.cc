@@ -17,6 +17,7 @@
 
 #include "daemon/sd_notify.h"
 #include "edge/fake_tree.h"
+#include "edge/unix_socket.h"
 #include "host/descriptor.h"
 #include "sync/task_queue.h"
 
@@ -26,15 +27,10 @@ namespace {
 // Receives what alignd sends to systemd.
 class WatchdogTest : public ::testing::Test {
  protected:
-  WatchdogTest() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    const std::string path = (tree_.root() / "notify.sock").string();
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(path, address.sun_path);
-    EXPECT_EQ(bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    setenv("NOTIFY_SOCKET", path.c_str(), /*replace=*/1);
-  }
+  WatchdogTest() { setenv("NOTIFY_SOCKET", Path().c_str(), /*replace=*/1); }
   ~WatchdogTest() override { unsetenv("NOTIFY_SOCKET"); }
+
+  std::string Path() const { return (tree_.root() / "notify.sock").string(); }
 
   // The messages that have come since the last call.
   std::string Received() const {
@@ -57,7 +53,7 @@ class WatchdogTest : public ::testing::Test {
   }
 
   const testing::FakeTree tree_;
-  const host::Descriptor socket_;
+  const host::Descriptor socket_ = testing::BindUnix(Path(), SOCK_DGRAM | SOCK_NONBLOCK);
 };
 
 TEST_F(WatchdogTest, PingsAfterEveryThreadHasAnswered) {
