@@ -36,10 +36,6 @@ class DaemonProcess : public DaemonProcessTest {
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
     client_ = *rpc::Dial(DaemonOptions().listen);
   }
-
-  grpc::Status Version() const {
-    return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
-  }
 };
 
 TEST_F(DaemonProcess, EverySignalThatEndsItLetsCallsFinishAndIsLogged) {

@@ -4,11 +4,9 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -227,28 +225,7 @@ TEST_F(DaemonReload, NoContainerIsMoved) {
 TEST_F(DaemonReload, NoCallIsLostDuringChanges) {
   StartProcess();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
-  std::atomic<bool> enough = false;
-  std::vector<std::future<std::vector<std::string>>> callers;
-  for (int i = 0; i < 3; ++i) {
-    callers.push_back(std::async(std::launch::async, [this, &enough] {
-      std::vector<std::string> faults;
-      bool was_unsent = false;
-      while (!enough) {
-        const grpc::Status answer =
-            Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
-        // gRPC does not repeat by itself a call that meets the closing connection.
-        const bool unsent = answer.error_code() == grpc::StatusCode::UNAVAILABLE &&
-                            answer.error_message().starts_with("GOAWAY received");
-        if (!answer.ok() && (!unsent || was_unsent)) {
-          faults.push_back(std::to_string(answer.error_code()) + ": " + answer.error_message());
-        }
-        was_unsent = unsent;
-      }
-      return faults;
-    }));
-  }
-  // Also if the test fails: the callers are waited for.
-  const std::shared_ptr<void> ending(nullptr, [&enough](void*) { enough = true; });
+  RestlessCallers callers(3, [this] { return Version(); });
   runtime_->SetDelay("CreateContainer", milliseconds(500));
   for (int round = 0; round < 4; ++round) {
     const std::string uid = "pod-" + std::to_string(round);
@@ -264,8 +241,7 @@ TEST_F(DaemonReload, NoCallIsLostDuringChanges) {
     EXPECT_TRUE(StartContainer(created.response.container_id()).ok());
     EXPECT_EQ(CpusOf(created.response.container_id()), std::to_string(4 + round));
   }
-  enough = true;
-  for (auto& caller : callers) EXPECT_EQ(caller.get(), std::vector<std::string>());
+  EXPECT_EQ(callers.End(), std::vector<std::string>());
   EXPECT_EQ(CpusOf(pinned.container), "1-3");
 }
 

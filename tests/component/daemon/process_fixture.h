@@ -5,6 +5,9 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <atomic>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +28,47 @@ inline std::shared_ptr<grpc::Channel> DialAsTheKubelet(const std::string& path) 
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);
 }
+
+// Callers that send calls without pause, and each call again that meets a connection that closes:
+// their gRPC does not do that by itself.
+class RestlessCallers {
+ public:
+  RestlessCallers(int callers, const std::function<grpc::Status()>& call) {
+    for (int i = 0; i < callers; ++i) {
+      faults_.push_back(std::async(std::launch::async, [this, call] { return Run(call); }));
+    }
+  }
+  ~RestlessCallers() { ended_ = true; }
+
+  // Ends them. What failed.
+  std::vector<std::string> End() {
+    ended_ = true;
+    std::vector<std::string> all;
+    for (auto& faults : faults_) {
+      for (std::string& fault : faults.get()) all.push_back(std::move(fault));
+    }
+    return all;
+  }
+
+ private:
+  std::vector<std::string> Run(const std::function<grpc::Status()>& call) const {
+    std::vector<std::string> faults;
+    bool was_unsent = false;
+    while (!ended_) {
+      const grpc::Status answer = call();
+      const bool unsent = answer.error_code() == grpc::StatusCode::UNAVAILABLE &&
+                          answer.error_message().starts_with("GOAWAY received");
+      if (!answer.ok() && (!unsent || was_unsent)) {
+        faults.push_back(std::to_string(answer.error_code()) + ": " + answer.error_message());
+      }
+      was_unsent = unsent;
+    }
+    return faults;
+  }
+
+  std::atomic<bool> ended_ = false;
+  std::vector<std::future<std::vector<std::string>>> faults_;
+};
 
 class DaemonProcessTest : public DaemonTest {
  protected:
@@ -47,6 +91,10 @@ class DaemonProcessTest : public DaemonTest {
     wrapper.insert(wrapper.end(), command.begin(), command.end());
     alignd_ = std::make_unique<testing::Process>(std::move(wrapper), tree_.root() / "alignd.log",
                                                  listening);
+  }
+
+  grpc::Status Version() const {
+    return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
   }
 
   std::unique_ptr<testing::Process> alignd_;

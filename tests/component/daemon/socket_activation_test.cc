@@ -2,11 +2,8 @@
 // slow.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <future>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "edge/unix_socket.h"
@@ -26,10 +23,6 @@ class SocketActivation : public DaemonProcessTest {
 
   void StartProcess(const Options& options) { LaunchAlignd(options, {}, listening_.fd()); }
   void StartProcess() { StartProcess(DaemonOptions()); }
-
-  grpc::Status Version() const {
-    return Call<v1::VersionResponse>("Version", v1::VersionRequest()).status;
-  }
 
   const host::Descriptor listening_;
 };
@@ -100,30 +93,11 @@ TEST_F(SocketActivation, CreateCutOffByACrashMayBeRepeated) {
   EXPECT_EQ(CpusOf(next.container), "4-5");
 }
 
-// Four callers send calls without pause while alignd restarts three times. No call is lost. The
-// callers' gRPC does not retry by itself: a call that meets the closing connection fails, and the
-// caller sends it again.
+// While alignd restarts three times.
 TEST_F(SocketActivation, HammeringCallersLoseNoCall) {
   StartProcess();
   ASSERT_TRUE(Version().ok()) << alignd_->Log();
-  std::atomic<bool> enough = false;
-  std::vector<std::future<std::vector<std::string>>> callers;
-  for (int i = 0; i < 4; ++i) {
-    callers.push_back(std::async(std::launch::async, [this, &enough] {
-      std::vector<std::string> faults;
-      bool was_unsent = false;
-      while (!enough) {
-        const grpc::Status answer = Version();
-        const bool unsent = answer.error_code() == grpc::StatusCode::UNAVAILABLE &&
-                            answer.error_message().starts_with("GOAWAY received");
-        if (!answer.ok() && (!unsent || was_unsent)) {
-          faults.push_back(std::to_string(answer.error_code()) + ": " + answer.error_message());
-        }
-        was_unsent = unsent;
-      }
-      return faults;
-    }));
-  }
+  RestlessCallers callers(4, [this] { return Version(); });
   for (int round = 0; round < 3; ++round) {
     const size_t before = runtime_->Requests("Version").size();
     EXPECT_TRUE(Eventually([&] { return runtime_->Requests("Version").size() > before + 100; }));
@@ -131,8 +105,7 @@ TEST_F(SocketActivation, HammeringCallersLoseNoCall) {
     StartProcess();
   }
   EXPECT_TRUE(alignd_->WaitForLog("ready:"));
-  enough = true;
-  for (auto& caller : callers) EXPECT_EQ(caller.get(), std::vector<std::string>());
+  EXPECT_EQ(callers.End(), std::vector<std::string>());
 }
 
 // An answer of 1 MB is being sent; the next call of the caller waits for the next process.
