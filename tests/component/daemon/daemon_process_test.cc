@@ -136,5 +136,30 @@ TEST_F(DaemonProcess, BytesOfAPeerThatGrpcLogsAreEscaped) {
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
 }
 
+// With cgroup v2, a runtime needs an inotify instance for each container; a user has 128 by
+// default.
+TEST_F(DaemonProcess, StartsAndFindsPluginsWithoutInotify) {
+  // Limits of a user namespace of its own.
+  const std::vector<std::string> in_namespace = {"unshare", "--user", "--map-root-user", "sh",
+                                                 "-c"};
+  const std::string limit = "echo 0 >/proc/sys/user/max_inotify_instances";
+  std::vector<std::string> probe = in_namespace;
+  probe.push_back(limit);
+  testing::Process probed(probe, tree_.root() / "probe.log");
+  ASSERT_TRUE(testing::WaitUntil([&] { return probed.HasEnded(); }));
+  if (probed.Kill(SIGTERM) != 0) GTEST_SKIP() << "no user namespace here: " << probed.Log();
+  StartRuntime();
+  std::vector<std::string> wrapper = in_namespace;
+  wrapper.push_back(limit + " && exec \"$0\" \"$@\"");
+  LaunchAlignd(DaemonOptions(), wrapper);
+  ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+  EXPECT_TRUE(alignd_->WaitForLog("increase the sysctl fs.inotify.max_user_instances"));
+  const host::Descriptor listening =
+      testing::ListenUnix(StateDir() / "plugins_registry/plugin.sock", 1);
+  const host::Descriptor socket(accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  EXPECT_GE(socket.fd(), 0);
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+}
+
 }  // namespace
 }  // namespace alignd::daemon
