@@ -36,7 +36,7 @@ compile() {
   scripts/lib/static-libraries.sh "$libraries"
   cmake -G Ninja -S . -B "$build" -DCMAKE_CXX_COMPILER=g++ "${launcher[@]}" -DALIGND_TESTS=OFF \
     -DALIGND_BENCH=OFF -DALIGND_COMMIT="$commit" -DALIGND_STATIC=ON -DALIGND_STATIC_LIBRARIES="$(realpath "$libraries")" >/dev/null
-  ninja -C "$build" -j "${JOBS:-$(nproc)}" alignd alignctl alignd-events reference alignd-static alignctl-static
+  ninja -C "$build" -j "${JOBS:-$(nproc)}" alignd alignctl alignd-events alignd-extender reference alignd-static alignctl-static
 }
 
 # The licences of what is linked in: those of Debian's packages.

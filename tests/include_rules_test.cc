@@ -46,7 +46,7 @@ const std::vector<Group>& EdgeGroups() {
       {.modules = {"reconcile", "mirror"}},
       {.modules = {"deviceplugin", "cri", "podresources", "control", "metrics", "kubelet"}},
       {.modules = {"picture"}},
-      {.modules = {"daemon", "cli", "events", "moving"}, .mutual = true},
+      {.modules = {"daemon", "cli", "events", "moving", "extender"}, .mutual = true},
   };
   return groups;
 }
@@ -152,9 +152,9 @@ std::string EdgeSystemProblem(const Place& from, std::string_view path, std::str
        .modules = {"rpc", "proxy", "podsource", "reconcile", "mirror", "deviceplugin", "cri",
                    "podresources", "control", "picture", "daemon", "cli", "events", "service"},
        .file = ""},
-      {.prefixes = {"CLI/"}, .modules = {"daemon", "cli", "events"}, .file = ""},
+      {.prefixes = {"CLI/"}, .modules = {"daemon", "cli", "events", "extender"}, .file = ""},
       {.prefixes = {"prometheus/"}, .modules = {"metrics"}, .file = ""},
-      {.prefixes = {"httplib.h"}, .modules = {"metrics", "events"}, .file = ""},
+      {.prefixes = {"httplib.h"}, .modules = {"metrics", "events", "extender"}, .file = ""},
       {.prefixes = {"yaml-cpp/"}, .modules = {}, .file = "src/host/yaml.cc"},
   };
   for (const LibraryRule& rule : kRules) {

@@ -11,6 +11,7 @@
 #include "cli/reference_texts.h"
 #include "daemon/options.h"
 #include "events/events_options.h"
+#include "extender/extender_options.h"
 
 namespace {
 
@@ -60,6 +61,11 @@ int main(int argc, char** argv) {
     is_written =
         WriteAll(directory, alignd::cli::ReferenceOf(events), alignd::cli::AligndEventsManual()) &&
         is_written;
+  });
+  alignd::extender::DescribeExtenderOptions([&](const CLI::App& extender) {
+    is_written = WriteAll(directory, alignd::cli::ReferenceOf(extender),
+                          alignd::cli::AligndExtenderManual()) &&
+                 is_written;
   });
   return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
 }

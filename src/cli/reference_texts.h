@@ -39,4 +39,15 @@ inline ManualText AligndEventsManual() {
           .see_also = {"alignd(8)", "alignctl(1)"}};
 }
 
+inline ManualText AligndExtenderManual() {
+  return {.name = "alignd-extender",
+          .section = 8,
+          .what = "lets pods through to nodes on which the kubelet will admit them",
+          .exit_status =
+              "0: stopped by a signal. 1: it cannot serve; the log has the cause. 2: the command "
+              "line is wrong.",
+          .files = {"/var/lib/alignd-extender/nodes"},
+          .see_also = {"alignctl(1)", "alignd-events(8)"}};
+}
+
 }  // namespace alignd::cli

@@ -15,6 +15,7 @@
 #include "daemon/options.h"
 #include "documents.h"
 #include "events/events_options.h"
+#include "extender/extender_options.h"
 
 namespace alignd::docs {
 namespace {
@@ -119,6 +120,12 @@ TEST(Reference, EveryFlagOfAligndEventsIsDocumented) {
   std::string help;
   events::DescribeEventsOptions([&](const CLI::App& app) { help = app.help(); });
   ExpectDocumented("## Flags of alignd-events", FlagsOfHelp(help));
+}
+
+TEST(Reference, EveryFlagOfAligndExtenderIsDocumented) {
+  std::string help;
+  extender::DescribeExtenderOptions([&](const CLI::App& app) { help = app.help(); });
+  ExpectDocumented("## Flags of alignd-extender", FlagsOfHelp(help));
 }
 
 // The words of each command that does something: {"checkpoint", "verify"}.

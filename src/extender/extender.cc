@@ -1,0 +1,290 @@
+#include "extender/extender.h"
+
+#include <algorithm>
+#include <set>
+
+#include "alignd/placement/score.h"
+#include "alignd/pod/resource_name.h"
+
+namespace alignd::extender {
+namespace {
+
+using placement::Outcome;
+using placement::PlannedNode;
+using placement::PlannedPod;
+
+// As Fleet: more kinds of pods at a time are seldom.
+constexpr size_t kMaxShapes = 64;
+// Of kube-scheduler: k8s.io/kube-scheduler/extender/v1, MaxExtenderPriority.
+constexpr int64_t kMaxExtenderPriority = 10;
+
+std::string NameOf(const PlannedPod& pod) { return pod.pod.name_space + "/" + pod.pod.name; }
+
+PlannedPod WithoutNames(PlannedPod pod) {
+  pod.pod.uid.clear();
+  pod.pod.name.clear();
+  pod.owner.clear();
+  return pod;
+}
+
+// Whether the end of other pods would change nothing.
+bool IsUnresolvable(Outcome outcome, placement::Stage stage) {
+  return outcome == Outcome::kUndecided || stage == placement::Stage::kValidation;
+}
+
+}  // namespace
+
+bool IsConcerned(const PlannedPod& pod) {
+  if (!pod.faults.empty() || HasPodLevelResources(pod.pod)) return true;
+  if (QosOf(pod.pod) == QosClass::kGuaranteed) return true;
+  return std::ranges::any_of(pod.pod.containers, [](const Container& container) {
+    return std::ranges::any_of(container.resources.limits, [](const auto& limit) {
+      return MayBeDevice(limit.first) && limit.second.Sign() > 0;
+    });
+  });
+}
+
+void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
+                        Clock::time_point now) {
+  // Nodes that are equal share one value.
+  std::shared_ptr<const placement::Fleet> fleet;
+  std::optional<Error> problem;
+  if (nodes.ok()) {
+    Result<placement::Fleet> made = placement::Fleet::Make(*nodes, settings_.strategy);
+    if (made.ok()) fleet = std::make_shared<const placement::Fleet>(*std::move(made));
+    if (!made.ok()) problem = made.error();
+  } else {
+    problem = nodes.error();
+  }
+  std::map<std::string, Seat> seats;
+  std::map<std::string, std::string> known;
+  for (size_t i = 0; fleet && i < fleet->size(); ++i) {
+    const PlannedNode& node = fleet->StateOf(i);
+    Seat& seat = seats[fleet->NameOf(i)];
+    seat.base = seat.kept = NodePointer(fleet, &node);
+    for (std::string& pod : node.KnownPods()) known.emplace(std::move(pod), fleet->NameOf(i));
+  }
+
+  const MutexLock lock(mutex_);
+  problem_ = std::move(problem);
+  if (problem_) return;  // what is kept stays kept
+  seats_ = std::move(seats);
+  known_ = std::move(known);
+  shapes_.clear();
+  std::vector<const Kept*> in_order;
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const bool is_seen = known_.contains(kept->first);
+    const bool is_old = now - kept->second.since >= settings_.keep_for;
+    if (!is_seen && is_old) ++dropped_;
+    if (is_seen || is_old) {
+      kept = kept_.erase(kept);
+    } else {
+      in_order.push_back(&kept->second);
+      ++kept;
+    }
+  }
+  std::ranges::stable_sort(in_order, {}, [](const Kept* kept) { return kept->since; });
+  std::set<std::string> changed;
+  for (const Kept* const kept : in_order) {
+    for (const std::string& node : kept->nodes) {
+      const auto seat = seats_.find(node);
+      if (seat == seats_.end()) continue;
+      seat->second.pods.push_back(kept->pod.pod.uid);
+      changed.insert(node);
+    }
+  }
+  for (const std::string& node : changed) Place(seats_.at(node));
+}
+
+void Extender::SetKept(Seat& seat, NodePointer node) {
+  if (seat.kept != seat.base) {
+    // The address can be that of another node later.
+    for (const auto& shape : shapes_) shape->answers.erase(seat.kept.get());
+  }
+  seat.kept = std::move(node);
+}
+
+void Extender::Place(Seat& seat) {
+  seat.blocked.clear();
+  if (seat.pods.empty()) {
+    SetKept(seat, seat.base);
+    return;
+  }
+  auto node = std::make_shared<PlannedNode>(*seat.base);
+  for (const std::string& uid : seat.pods) {
+    const PlannedPod& pod = kept_.at(uid).pod;
+    if (node->Place(pod).outcome == Outcome::kFits) continue;
+    seat.blocked = "pod " + NameOf(pod) +
+                   " was let through to the node before, and no longer fits there; wait until the "
+                   "node shows it, or its place is dropped";
+  }
+  SetKept(seat, std::move(node));
+}
+
+void Extender::KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes) {
+  for (const std::string& name : kept.nodes) {
+    const auto seat = seats_.find(name);
+    if (seat == seats_.end() || std::ranges::find(nodes, name) != nodes.end()) continue;
+    std::erase(seat->second.pods, uid);
+    Place(seat->second);
+  }
+  std::erase_if(kept.nodes, [&](const std::string& name) {
+    return std::ranges::find(nodes, name) == nodes.end();
+  });
+}
+
+void Extender::Drop(const std::string& uid) {
+  const auto kept = kept_.find(uid);
+  if (kept == kept_.end()) return;
+  KeepOnly(kept->second, uid, {});
+  kept_.erase(kept);
+}
+
+Extender::Shape& Extender::ShapeOf(const PlannedPod& pod) {
+  PlannedPod nameless = WithoutNames(pod);
+  const auto found =
+      std::ranges::find_if(shapes_, [&](const auto& shape) { return shape->pod == nameless; });
+  if (found != shapes_.end()) return **found;
+  if (shapes_.size() == kMaxShapes) shapes_.erase(shapes_.begin());
+  shapes_.push_back(std::make_unique<Shape>());
+  shapes_.back()->pod = std::move(nameless);
+  return *shapes_.back();
+}
+
+void Extender::AskAll(Shape& shape, const std::vector<std::string>& names) {
+  std::vector<std::pair<const PlannedNode* const, Answer>*> missing;
+  for (const std::string& name : names) {
+    const auto seat = seats_.find(name);
+    if (seat == seats_.end()) continue;
+    const auto [answer, is_new] = shape.answers.try_emplace(seat->second.kept.get());
+    if (is_new) missing.push_back(&*answer);
+  }
+  const placement::ScoreStrategy strategy = settings_.strategy;
+  settings_.for_each(missing.size(), [&](size_t i) {
+    missing[i]->second = AnswerOfNode(*missing[i]->first, shape.pod, strategy);
+  });
+}
+
+const Extender::Answer& Extender::AnswerOf(Shape& shape, const NodePointer& node) {
+  const auto [known, is_new] = shape.answers.try_emplace(node.get());
+  if (is_new) known->second = AnswerOfNode(*node, shape.pod, settings_.strategy);
+  return known->second;
+}
+
+Extender::Answer Extender::AnswerOfNode(const PlannedNode& node, const PlannedPod& pod,
+                                        placement::ScoreStrategy strategy) {
+  placement::Verdict verdict = node.Ask(pod);
+  Answer answer{verdict.outcome, verdict.stage, std::move(verdict.cause), 0};
+  if (verdict.outcome == Outcome::kFits) {
+    answer.score = placement::Score(strategy, node, pod, verdict);
+  }
+  return answer;
+}
+
+// The kept pods may come or not.
+Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
+  if (!seat.blocked.empty()) {
+    return {Outcome::kRefused, placement::Stage::kKubelet, seat.blocked, 0};
+  }
+  Answer answer = AnswerOf(shape, seat.kept);
+  if (seat.kept == seat.base) return answer;
+  if (answer.outcome == Outcome::kFits) {
+    const Answer& without = AnswerOf(shape, seat.base);
+    if (without.outcome != Outcome::kFits) return without;
+  } else {
+    answer.cause += " (with " + std::to_string(seat.pods.size()) +
+                    (seat.pods.size() == 1 ? " pod" : " pods") + " on the way to the node)";
+  }
+  return answer;
+}
+
+Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
+                                            const std::vector<std::string>& names,
+                                            Clock::time_point now) {
+  Filtered filtered;
+  if (!IsConcerned(pod)) {
+    filtered.nodes = names;
+    return filtered;
+  }
+  const MutexLock lock(mutex_);
+  if (problem_) return *problem_;
+  Drop(pod.pod.uid);
+  const auto known = known_.find(NameOf(pod));
+  if (known != known_.end() || known_.contains(pod.pod.uid)) {
+    for (const std::string& name : names) {
+      filtered.failed[name] =
+          "AlreadyExists: a node has a pod of that name or UID, as the nodes "
+          "were read last";
+    }
+    return filtered;
+  }
+  Shape& shape = ShapeOf(pod);
+  AskAll(shape, names);
+  std::vector<std::pair<int64_t, size_t>> fitting;  // minus the score, and the position
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto seat = seats_.find(names[i]);
+    if (seat == seats_.end()) {
+      filtered.unresolvable[names[i]] =
+          "the extender does not know the node: add its objects or its description";
+      continue;
+    }
+    Answer answer = AnswerOfSeat(shape, seat->second);
+    if (answer.outcome == Outcome::kFits) {
+      fitting.emplace_back(-answer.score, i);
+    } else if (IsUnresolvable(answer.outcome, answer.stage)) {
+      filtered.unresolvable[names[i]] = std::move(answer.cause);
+    } else {
+      filtered.failed[names[i]] = std::move(answer.cause);
+    }
+  }
+  std::ranges::sort(fitting);
+  if (fitting.size() > settings_.nodes_per_pod) fitting.resize(settings_.nodes_per_pod);
+  std::ranges::sort(fitting, {}, &std::pair<int64_t, size_t>::second);
+  for (const auto& [score, i] : fitting) {
+    if (filtered.nodes.empty() || filtered.nodes.back() != names[i]) {
+      filtered.nodes.push_back(names[i]);
+    }
+  }
+  if (filtered.nodes.empty()) return filtered;
+  kept_[pod.pod.uid] = {pod, filtered.nodes, now};
+  for (const std::string& name : filtered.nodes) {
+    Seat& seat = seats_.at(name);
+    seat.pods.push_back(pod.pod.uid);
+    Place(seat);
+  }
+  return filtered;
+}
+
+Result<std::vector<std::pair<std::string, int64_t>>> Extender::Prioritize(
+    const PlannedPod& pod, const std::vector<std::string>& names) {
+  std::vector<std::pair<std::string, int64_t>> scores;
+  const MutexLock lock(mutex_);
+  if (problem_) return *problem_;
+  const bool is_concerned = IsConcerned(pod);
+  Shape* const shape = is_concerned ? &ShapeOf(pod) : nullptr;
+  if (const auto kept = kept_.find(pod.pod.uid); kept != kept_.end()) {
+    KeepOnly(kept->second, pod.pod.uid, names);
+  }
+  for (const std::string& name : names) {
+    const auto seat = seats_.find(name);
+    int64_t score = 0;
+    if (is_concerned && seat != seats_.end()) {
+      // Of the node as it was read: the pod itself is among those that are kept.
+      score = AnswerOf(*shape, seat->second.base).score / kMaxExtenderPriority;
+    }
+    scores.emplace_back(name, score);
+  }
+  return scores;
+}
+
+std::optional<Error> Extender::Problem() const {
+  const MutexLock lock(mutex_);
+  return problem_;
+}
+
+Extender::Counts Extender::GetCounts() const {
+  const MutexLock lock(mutex_);
+  return {seats_.size(), kept_.size(), dropped_};
+}
+
+}  // namespace alignd::extender

@@ -1,0 +1,128 @@
+// What the extender answers kube-scheduler: which nodes can take a pod, and which of them is best.
+// Between two calls it keeps the places of the pods that it has let through.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "alignd/base/result.h"
+#include "alignd/placement/fleet.h"
+#include "sync/mutex.h"
+
+namespace alignd::extender {
+
+// Thread-safe. Times are given, so that tests need not wait.
+//
+// kube-scheduler does not say where a pod goes. So a pod that was let through to some nodes has a
+// place kept on each of them: later pods must fit with it and without it. The place is dropped
+// - when the nodes, as they are read, have the pod;
+// - when kube-scheduler asks about the pod again, or asks for scores of fewer nodes;
+// - when the nodes are read at least `keep_for` after the answer, and do not have the pod.
+class Extender {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Settings {
+    placement::ScoreStrategy strategy = placement::ScoreStrategy::kByLeastAllocated;
+    // The best nodes that a pod is let through to. With one, its place is known.
+    size_t nodes_per_pod = 1;
+    std::chrono::seconds keep_for{60};
+    // How the nodes are asked about a pod of a new kind.
+    placement::ForEach for_each = placement::ForEachInTurn;
+  };
+
+  explicit Extender(Settings settings) : settings_(settings) {}
+
+  // The nodes as they were read at that time, or why they could not be read: until they can, every
+  // call is answered with that error.
+  void SetNodes(const Result<std::vector<placement::FleetNode>>& nodes, Clock::time_point now);
+
+  struct Filtered {
+    std::vector<std::string> nodes;             // in the order of the request
+    std::map<std::string, std::string> failed;  // with the reason; if other pods end, they may fit
+    std::map<std::string, std::string> unresolvable;  // the end of other pods changes nothing
+  };
+  // Errors: the nodes could not be read.
+  Result<Filtered> Filter(const placement::PlannedPod& pod, const std::vector<std::string>& names,
+                          Clock::time_point now);
+
+  // Name and score, 0 to 10, of all names in their order.
+  // Errors: as Filter.
+  Result<std::vector<std::pair<std::string, int64_t>>> Prioritize(
+      const placement::PlannedPod& pod, const std::vector<std::string>& names);
+
+  // Why calls are answered with an error; nullopt: they are not.
+  std::optional<Error> Problem() const;
+
+  struct Counts {
+    size_t nodes = 0;
+    size_t kept_pods = 0;
+    uint64_t dropped = 0;  // after keep_for, without having been seen
+  };
+  Counts GetCounts() const;
+
+ private:
+  using NodePointer = std::shared_ptr<const placement::PlannedNode>;
+
+  // One node.
+  struct Seat {
+    NodePointer base;               // as it was read
+    NodePointer kept;               // with the pods that may be on their way; base if there is none
+    std::vector<std::string> pods;  // their UIDs, in the order of the answers
+    std::string blocked;            // why nothing can be said: a kept pod no longer fits
+  };
+  struct Kept {
+    placement::PlannedPod pod;
+    std::vector<std::string> nodes;
+    Clock::time_point since;
+  };
+  struct Answer {
+    placement::Outcome outcome = placement::Outcome::kRefused;
+    placement::Stage stage = placement::Stage::kScheduler;
+    std::string cause;
+    int64_t score = 0;  // 0 to 100
+  };
+  // Pods that differ by their names only, and what nodes have answered about them.
+  struct Shape {
+    placement::PlannedPod pod;  // without names
+    std::unordered_map<const placement::PlannedNode*, Answer> answers;
+  };
+
+  Shape& ShapeOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
+  // Asks all nodes of these names that have not been asked about the shape.
+  void AskAll(Shape& shape, const std::vector<std::string>& names) REQUIRES(mutex_);
+  const Answer& AnswerOf(Shape& shape, const NodePointer& node) REQUIRES(mutex_);
+  static Answer AnswerOfNode(const placement::PlannedNode& node, const placement::PlannedPod& pod,
+                             placement::ScoreStrategy strategy);
+  Answer AnswerOfSeat(Shape& shape, const Seat& seat) REQUIRES(mutex_);
+  void Drop(const std::string& uid) REQUIRES(mutex_);
+  void KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes)
+      REQUIRES(mutex_);
+  // With the pods that the seat keeps.
+  void Place(Seat& seat) REQUIRES(mutex_);
+  void SetKept(Seat& seat, NodePointer node) REQUIRES(mutex_);
+
+  const Settings settings_;
+  mutable Mutex mutex_;
+  std::optional<Error> problem_ GUARDED_BY(mutex_) = Error{
+      ErrorCode::kUnavailable, "the nodes have not been read yet", "try again"};
+  std::map<std::string, Seat> seats_ GUARDED_BY(mutex_);
+  std::map<std::string, Kept> kept_ GUARDED_BY(mutex_);          // by UID
+  std::map<std::string, std::string> known_ GUARDED_BY(mutex_);  // UIDs and names, with the node
+  std::vector<std::unique_ptr<Shape>> shapes_ GUARDED_BY(mutex_);
+  uint64_t dropped_ GUARDED_BY(mutex_) = 0;
+};
+
+// Whether where the pod fits depends on NUMA nodes: it is Guaranteed, has pod-level resources, or
+// requests devices. kube-scheduler itself knows all about other pods: they are let through.
+bool IsConcerned(const placement::PlannedPod& pod);
+
+}  // namespace alignd::extender

@@ -1,0 +1,249 @@
+#include "extender/extender_server.h"
+
+#include <httplib.h>
+
+#include <array>
+#include <atomic>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "extender/messages.h"
+#include "sync/mutex.h"
+
+namespace alignd::extender {
+namespace {
+
+using ServerClock = std::chrono::steady_clock;
+
+constexpr char kJson[] = "application/json";
+constexpr char kPlainText[] = "text/plain; charset=utf-8";
+// Connections of kube-scheduler stay open: each occupies a thread while it does.
+constexpr size_t kThreads = 16;
+constexpr size_t kMaxConnectionsWaiting = 64;
+constexpr int kIdleSeconds = 5;
+constexpr int kReadSeconds = 5;
+
+enum class Verb { kFilter, kPrioritize };
+enum class CallOutcome { kAnswered, kBadRequest, kNoNodes };
+
+// Counts calls, for /metrics.
+class CallCounts {
+ public:
+  void Add(Verb verb, CallOutcome outcome, ServerClock::duration took) {
+    Of(verb).calls[static_cast<size_t>(outcome)].fetch_add(1);
+    Of(verb).microseconds.fetch_add(
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
+  }
+
+  std::string Page(const Extender& extender) const {
+    const Extender::Counts counts = extender.GetCounts();
+    std::string page;
+    const auto family = [&page](const char* name, const char* type, const char* help) {
+      page += std::string("# HELP ") + name + ' ' + help + "\n# TYPE " + name + ' ' + type + '\n';
+    };
+    family("alignd_extender_nodes", "gauge", "Nodes that the extender knows.");
+    page += "alignd_extender_nodes " + std::to_string(counts.nodes) + "\n";
+    family("alignd_extender_kept_pods", "gauge",
+           "Pods that were let through and that the nodes do not show yet.");
+    page += "alignd_extender_kept_pods " + std::to_string(counts.kept_pods) + "\n";
+    family("alignd_extender_dropped_pods_total", "counter",
+           "Pods whose places were dropped without having been seen on a node.");
+    page += "alignd_extender_dropped_pods_total " + std::to_string(counts.dropped) + "\n";
+    family("alignd_extender_nodes_readable", "gauge",
+           "1 if the nodes could be read, else 0: calls are answered with an error.");
+    page +=
+        std::string("alignd_extender_nodes_readable ") + (extender.Problem() ? "0" : "1") + "\n";
+    family("alignd_extender_calls_total", "counter", "Calls by verb and outcome.");
+    for (const auto& [verb, name] : kVerbs) {
+      for (size_t outcome = 0; outcome < kOutcomes.size(); ++outcome) {
+        page += std::string("alignd_extender_calls_total{verb=\"") + name + "\",outcome=\"" +
+                kOutcomes[outcome] + "\"} " + std::to_string(Of(verb).calls[outcome].load()) + "\n";
+      }
+    }
+    family("alignd_extender_call_seconds_total", "counter", "Time that calls took, by verb.");
+    for (const auto& [verb, name] : kVerbs) {
+      page += std::string("alignd_extender_call_seconds_total{verb=\"") + name + "\"} " +
+              std::to_string(static_cast<double>(Of(verb).microseconds.load()) / 1e6) + "\n";
+    }
+    return page;
+  }
+
+ private:
+  struct OfVerb {
+    std::array<std::atomic<uint64_t>, 3> calls{};
+    std::atomic<uint64_t> microseconds = 0;
+  };
+  static constexpr std::array<std::pair<Verb, const char*>, 2> kVerbs = {
+      {{Verb::kFilter, "filter"}, {Verb::kPrioritize, "prioritize"}}};
+  static constexpr std::array<const char*, 3> kOutcomes = {"answered", "bad_request", "no_nodes"};
+
+  OfVerb& Of(Verb verb) { return of_verb_[static_cast<size_t>(verb)]; }
+  const OfVerb& Of(Verb verb) const { return of_verb_[static_cast<size_t>(verb)]; }
+
+  std::array<OfVerb, 2> of_verb_;
+};
+
+// While too many connections wait for a thread, no further one is accepted.
+class ExtenderPool final : public httplib::TaskQueue {
+ public:
+  ExtenderPool() : pool_(kThreads) {}
+  void enqueue(std::function<void()> task) override {
+    {
+      const MutexLock lock(waiting_->mutex);
+      while (waiting_->connections >= kMaxConnectionsWaiting) waiting_->wake.Wait(waiting_->mutex);
+      ++waiting_->connections;
+    }
+    pool_.enqueue([waiting = waiting_, task = std::move(task)] {
+      {
+        const MutexLock lock(waiting->mutex);
+        --waiting->connections;
+        waiting->wake.NotifyOne();
+      }
+      task();
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  struct Waiting {
+    Mutex mutex;
+    CondVar wake;
+    size_t connections GUARDED_BY(mutex) = 0;
+  };
+  const std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
+  httplib::ThreadPool pool_;
+};
+
+class HttpExtender final : public ExtenderServer {
+ public:
+  HttpExtender(std::unique_ptr<httplib::Server> server, Extender& extender)
+      : server_(std::move(server)), extender_(extender) {
+    server_->new_task_queue = [] { return new ExtenderPool; };
+    server_->set_payload_max_length(kMaxRequestBytes);
+    server_->set_keep_alive_timeout(kIdleSeconds);
+    server_->set_keep_alive_max_count(100'000);
+    server_->set_read_timeout(kReadSeconds);
+    server_->set_write_timeout(kReadSeconds);
+    server_->set_tcp_nodelay(true);
+    server_->Post("/filter", [this](const httplib::Request& request, httplib::Response& response) {
+      const ServerClock::time_point since = ServerClock::now();
+      CallOutcome outcome = CallOutcome::kAnswered;
+      response.set_content(Filter(request.body, outcome), kJson);
+      counts_.Add(Verb::kFilter, outcome, ServerClock::now() - since);
+    });
+    server_->Post("/prioritize",
+                  [this](const httplib::Request& request, httplib::Response& response) {
+                    const ServerClock::time_point since = ServerClock::now();
+                    CallOutcome outcome = CallOutcome::kAnswered;
+                    Prioritize(request.body, response, outcome);
+                    counts_.Add(Verb::kPrioritize, outcome, ServerClock::now() - since);
+                  });
+    server_->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content("ok\n", kPlainText);
+    });
+    server_->Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+      const std::optional<Error> problem = extender_.Problem();
+      if (problem) response.status = 503;
+      response.set_content(problem ? problem->Text() + "\n" : "ok\n", kPlainText);
+    });
+    server_->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+      response.set_content(counts_.Page(extender_), "text/plain; version=0.0.4; charset=utf-8");
+    });
+  }
+  ~HttpExtender() override {
+    if (!thread_.joinable()) return;
+    server_->stop();
+    thread_.join();
+  }
+
+  // False: the address cannot be used.
+  bool Listen(const metrics::ListenAddress& address) {
+    if (address.port == 0) {
+      const int port = server_->bind_to_any_port(address.ip);
+      if (port <= 0) return false;
+      port_ = static_cast<uint16_t>(port);
+    } else {
+      if (!server_->bind_to_port(address.ip, address.port)) return false;
+      port_ = address.port;
+    }
+    thread_ = std::thread([this] { server_->listen_after_bind(); });
+    // `stop` has no effect before the server runs.
+    while (!server_->is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return true;
+  }
+
+  uint16_t port() const override { return port_; }
+
+ private:
+  // With HTTP status 200 also for errors: kube-scheduler shows the field Error.
+  std::string Filter(const std::string& body, CallOutcome& outcome) {
+    const Result<Request> request = ParseRequest(body);
+    if (!request.ok()) {
+      outcome = CallOutcome::kBadRequest;
+      return FilterError(request.error());
+    }
+    const Result<Extender::Filtered> filtered =
+        extender_.Filter(request->pod, request->names, ServerClock::now());
+    if (!filtered.ok()) {
+      outcome = CallOutcome::kNoNodes;
+      return FilterError(filtered.error());
+    }
+    return FilterResult(*request, *filtered);
+  }
+
+  // A HostPriorityList has no field for an error. kube-scheduler then scores without.
+  void Prioritize(const std::string& body, httplib::Response& response, CallOutcome& outcome) {
+    const Result<Request> request = ParseRequest(body);
+    if (!request.ok()) {
+      outcome = CallOutcome::kBadRequest;
+      response.status = 400;
+      response.set_content(request.error().Text() + "\n", kPlainText);
+      return;
+    }
+    const auto scores = extender_.Prioritize(request->pod, request->names);
+    if (!scores.ok()) {
+      outcome = CallOutcome::kNoNodes;
+      response.status = 503;
+      response.set_content(scores.error().Text() + "\n", kPlainText);
+      return;
+    }
+    response.set_content(PriorityList(*scores), kJson);
+  }
+
+  const std::unique_ptr<httplib::Server> server_;
+  Extender& extender_;
+  CallCounts counts_;
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(const metrics::ListenAddress& address,
+                                                              const TlsFiles& tls,
+                                                              Extender& extender) {
+  std::unique_ptr<httplib::Server> http;
+  if (tls.certificate.empty()) {
+    http = std::make_unique<httplib::Server>();
+  } else {
+    http = std::make_unique<httplib::SSLServer>(
+        tls.certificate.c_str(), tls.key.c_str(),
+        tls.client_ca.empty() ? nullptr : tls.client_ca.c_str());
+  }
+  if (!http->is_valid()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the certificate " + tls.certificate + ", the key " + tls.key +
+                     (tls.client_ca.empty() ? "" : " or the CA " + tls.client_ca) +
+                     " cannot be used",
+                 "give PEM files of one certificate and its key that this user can read"};
+  }
+  auto server = std::make_unique<HttpExtender>(std::move(http), extender);
+  if (!server->Listen(address)) {
+    return Error{ErrorCode::kUnavailable, "listen on " + address.ToString() + ": failed",
+                 "give another address with --listen, or end the program that has it"};
+  }
+  return std::unique_ptr<ExtenderServer>(std::move(server));
+}
+
+}  // namespace alignd::extender

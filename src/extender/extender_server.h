@@ -1,0 +1,39 @@
+// Serves the extender over HTTP or HTTPS.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "alignd/base/result.h"
+#include "extender/extender.h"
+#include "metrics/listen_address.h"
+
+namespace alignd::extender {
+
+struct TlsFiles {
+  std::string certificate;  // PEM; empty: HTTP
+  std::string key;
+  std::string client_ca;  // callers must have a certificate of it; empty: any caller
+};
+
+// POST /filter and /prioritize, GET /healthz, /readyz and /metrics. Callers are trusted as
+// kube-scheduler is: whoever reaches the address can keep places on nodes.
+class ExtenderServer {
+ public:
+  static constexpr size_t kMaxRequestBytes = size_t{64} << 20;
+
+  // Listens. `extender` outlives the server.
+  // Errors: kUnavailable if the address cannot be used; kInvalidArgument: a certificate or key that
+  // cannot be read.
+  static Result<std::unique_ptr<ExtenderServer>> Start(const metrics::ListenAddress& address,
+                                                       const TlsFiles& tls, Extender& extender);
+  virtual ~ExtenderServer() = default;
+
+  virtual uint16_t port() const = 0;
+};
+
+}  // namespace alignd::extender

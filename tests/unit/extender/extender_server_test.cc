@@ -1,0 +1,137 @@
+// The extender over HTTP, fed by files that change.
+#include "extender/extender_server.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "alignd/machine/node_json.h"
+#include "core/machine_builder.h"
+#include "edge/fake_tree.h"
+#include "edge/http_client.h"
+#include "extender/node_feed.h"
+
+namespace alignd::extender {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::FakeTree;
+using testing::HttpReply;
+
+HttpReply PostTo(uint16_t port, const std::string& path, const std::string& body) {
+  const host::Descriptor connection = testing::ConnectTcp(port);
+  if (connection.fd() < 0) return {};
+  testing::SendText(connection, "POST " + path +
+                                    " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                                    "Content-Type: application/json\r\nContent-Length: " +
+                                    std::to_string(body.size()) + "\r\n\r\n" + body);
+  return testing::ReadReply(connection);
+}
+
+HttpReply GetFrom(uint16_t port, const std::string& path) {
+  const host::Descriptor connection = testing::ConnectTcp(port);
+  if (connection.fd() < 0) return {};
+  testing::SendText(connection,
+                    "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  return testing::ReadReply(connection);
+}
+
+std::string ArgsFor(const std::string& pod, const std::string& cpus) {
+  const std::string amounts = R"({"cpu":")" + cpus + R"(","memory":"1Gi"})";
+  return R"({"Pod":{"metadata":{"name":")" + pod + R"(","uid":")" + pod +
+         R"("},"spec":{"containers":[{"name":"app","resources":{"limits":)" + amounts +
+         R"(,"requests":)" + amounts + R"(}}]}},"NodeNames":["w1"]})";
+}
+
+std::string NodeFileText() {
+  return R"({"name":"w1","node":)" + MachineToNodeJson(MakeMachine("numa:2 core:4")) +
+         R"(,"config":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+         R"("topologyManagerPolicy":"single-numa-node"}})";
+}
+
+class ExtenderOverHttp : public ::testing::Test {
+ protected:
+  ExtenderOverHttp() {
+    auto started = ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender_);
+    EXPECT_TRUE(started.ok()) << started.error().Text();
+    if (started.ok()) server_ = *std::move(started);
+  }
+
+  // Until the page has the text.
+  bool Eventually(const std::string& path, const std::string& text) const {
+    const auto until = std::chrono::steady_clock::now() + 30s;
+    while (std::chrono::steady_clock::now() < until) {
+      if (GetFrom(server_->port(), path).body.find(text) != std::string::npos) return true;
+      std::this_thread::sleep_for(10ms);
+    }
+    return false;
+  }
+
+  FakeTree tree_;
+  Extender extender_{{}};
+  std::unique_ptr<ExtenderServer> server_;
+};
+
+TEST_F(ExtenderOverHttp, AnswersWithTheNodesOfFilesThatChange) {
+  ASSERT_NE(server_, nullptr);
+  const uint16_t port = server_->port();
+  tree_.Write({"nodes/w1.json", NodeFileText()});
+  {
+    const NodeFeed feed(
+        {.nodes = {(tree_.root() / "nodes").string()}, .config = {}, .devices = {}},
+        [this](const auto& nodes) { extender_.SetNodes(nodes, Extender::Clock::now()); }, 10ms);
+    ASSERT_TRUE(Eventually("/readyz", "ok\n"));
+    HttpReply reply = PostTo(port, "/filter", ArgsFor("a", "4"));
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.body, R"({"Error":"","FailedAndUnresolvableNodes":{},"FailedNodes":{},)"
+                          R"("NodeNames":["w1"],"Nodes":null})");
+    reply = PostTo(port, "/prioritize", ArgsFor("a", "4"));
+    EXPECT_TRUE(reply.body.starts_with(R"([{"Host":"w1","Score":)")) << reply.body;
+    EXPECT_NE(PostTo(port, "/filter", ArgsFor("b", "4")).body.find("TopologyAffinityError"),
+              std::string::npos);
+    EXPECT_EQ(GetFrom(port, "/healthz").status, 200);
+    EXPECT_NE(GetFrom(port, "/metrics").body.find("alignd_extender_kept_pods 1\n"),
+              std::string::npos);
+    // A file that cannot be read: no pod is let through.
+    tree_.Write({"nodes/w1.json", "{"});
+    ASSERT_TRUE(Eventually("/readyz", "w1.json"));
+    EXPECT_EQ(GetFrom(port, "/readyz").status, 503);
+    reply = PostTo(port, "/filter", ArgsFor("c", "1"));
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_TRUE(reply.body.starts_with(R"({"Error":"alignd-extender: )")) << reply.body;
+    EXPECT_EQ(PostTo(port, "/prioritize", ArgsFor("c", "1")).status, 503);
+    tree_.Write({"nodes/w1.json", NodeFileText()});
+    ASSERT_TRUE(Eventually("/readyz", "ok\n"));
+  }
+  EXPECT_NE(GetFrom(port, "/metrics")
+                .body.find("alignd_extender_calls_total{verb=\"filter\",outcome=\"no_nodes\"} 1\n"),
+            std::string::npos);
+}
+
+TEST_F(ExtenderOverHttp, AnswersWhatItCannotParseWithAnError) {
+  ASSERT_NE(server_, nullptr);
+  for (const char* body : {"", "{", "{}", "\xff", R"({"Pod":{},"NodeNames":["w1"]})"}) {
+    const HttpReply reply = PostTo(server_->port(), "/filter", body);
+    EXPECT_EQ(reply.status, 200) << body;
+    EXPECT_TRUE(reply.body.starts_with(R"({"Error":"alignd-extender: )")) << reply.body;
+    EXPECT_NE(reply.body.find(R"("NodeNames":null,"Nodes":null)"), std::string::npos);
+    EXPECT_EQ(PostTo(server_->port(), "/prioritize", body).status, 400) << body;
+  }
+  EXPECT_EQ(GetFrom(server_->port(), "/filter").status, 404);
+}
+
+TEST(ExtenderServer, SaysWhyItCannotServe) {
+  Extender extender({});
+  const auto tls = ExtenderServer::Start(
+      {.ip = "127.0.0.1"}, {.certificate = "/absent.pem", .key = "/absent.key", .client_ca = {}},
+      extender);
+  ASSERT_FALSE(tls.ok());
+  EXPECT_NE(tls.error().message.find("/absent.pem"), std::string::npos);
+  const auto first = ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender);
+  ASSERT_TRUE(first.ok());
+}
+
+}  // namespace
+}  // namespace alignd::extender

@@ -1,0 +1,262 @@
+// The extender's answers: which nodes, and whose places it keeps.
+#include "extender/extender.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+#include "core/random_planned.h"
+#include "extender/messages.h"
+
+namespace alignd::extender {
+namespace {
+
+using namespace std::chrono_literals;
+using placement::FleetNode;
+using placement::PlannedPod;
+
+constexpr const char* kExtenderConfig =
+    R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":)"
+    R"("single-numa-node"})";
+
+// Two NUMA nodes of 10 CPUs, one of them reserved.
+FleetNode TwoTimesTen(const std::string& name, const std::vector<PlannedPod>& running = {}) {
+  FleetNode node;
+  node.name = name;
+  node.input.description.machine = MakeMachine("socket:2 numa:1 core:10");
+  node.config = kExtenderConfig;
+  node.running = running;
+  return node;
+}
+
+PlannedPod PodOf(const std::string& name, const std::string& cpus) {
+  PlannedPod pod;
+  pod.pod = AppPod(name, {{"cpu", cpus}, {"memory", "1Gi"}});
+  return pod;
+}
+
+const Extender::Clock::time_point kStart = Extender::Clock::time_point() + 1h;
+const std::vector<std::string> kBoth = {"n1", "n2"};
+
+TEST(Extender, TwoPodsNeverGetTheSamePlace) {
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2")}, kStart);
+  // 10 CPUs are free on one NUMA node of each.
+  EXPECT_EQ(extender.Filter(PodOf("a", "10"), kBoth, kStart)->nodes,
+            std::vector<std::string>{"n1"});
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), kBoth, kStart)->nodes,
+            std::vector<std::string>{"n2"});
+  const auto refused = extender.Filter(PodOf("c", "10"), kBoth, kStart);
+  ASSERT_TRUE(refused.ok());
+  EXPECT_TRUE(refused->nodes.empty());
+  EXPECT_EQ(refused->failed.at("n1"),
+            "TopologyAffinityError: Resources cannot be allocated with Topology locality (with 1 "
+            "pod on the way to the node)");
+  EXPECT_EQ(extender.GetCounts().kept_pods, 2U);
+}
+
+// A pod that kube-scheduler asks about again went nowhere.
+TEST(Extender, APodThatIsAskedAboutAgainLosesItsPlace) {
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2")}, kStart);
+  EXPECT_EQ(extender.Filter(PodOf("a", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  EXPECT_EQ(extender.Filter(PodOf("a", "10"), {"n2"}, kStart)->nodes.size(), 1U);
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  EXPECT_EQ(extender.Filter(PodOf("c", "10"), {"n2"}, kStart)->nodes.size(), 0U);
+}
+
+TEST(Extender, ThePlaceIsDroppedWhenTheNodesShowThePod) {
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
+  ASSERT_EQ(extender.Filter(PodOf("a", "4"), {"n1"}, kStart)->nodes.size(), 1U);
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1", {PodOf("a", "4")})}, kStart + 1s);
+  EXPECT_EQ(extender.GetCounts().kept_pods, 0U);
+  EXPECT_EQ(extender.GetCounts().dropped, 0U);
+  // It is counted once: 6 and 9 CPUs are left.
+  EXPECT_EQ(extender.Filter(PodOf("b", "9"), {"n1"}, kStart)->nodes.size(), 1U);
+  EXPECT_EQ(extender.Filter(PodOf("c", "6"), {"n1"}, kStart)->nodes.size(), 0U)
+      << "5 and 0 are left";
+}
+
+// Without a newer look at the nodes, nothing says that the pod is not there.
+TEST(Extender, ThePlaceIsDroppedAfterAWhileIfTheNodesAreReadWithoutThePod) {
+  Extender extender({.keep_for = 60s});
+  const Result<std::vector<FleetNode>> nodes = std::vector<FleetNode>{TwoTimesTen("n1")};
+  extender.SetNodes(nodes, kStart);
+  ASSERT_EQ(extender.Filter(PodOf("a", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1"}, kStart + 2h)->nodes.size(), 0U);
+  extender.SetNodes(nodes, kStart + 59s);
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1"}, kStart + 2h)->nodes.size(), 0U);
+  extender.SetNodes(nodes, kStart + 60s);
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1"}, kStart + 2h)->nodes.size(), 1U);
+  EXPECT_EQ(extender.GetCounts().dropped, 1U);
+}
+
+TEST(Extender, PodsWithoutAlignedResourcesPass) {
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
+  PlannedPod pod;
+  pod.pod = MakePod("p", {App("app", {})});
+  EXPECT_EQ(extender.Filter(pod, {"n1", "other"}, kStart)->nodes,
+            (std::vector<std::string>{"n1", "other"}));
+  EXPECT_EQ(extender.GetCounts().kept_pods, 0U);
+  EXPECT_EQ(extender.Prioritize(pod, {"n1", "other"})->at(1).second, 0);
+  pod.pod.containers[0].resources.limits["a.com/dev"] = Quantity(1);
+  EXPECT_TRUE(IsConcerned(pod));
+}
+
+TEST(Extender, AnswersNothingForNodesThatItDoesNotKnow) {
+  Extender extender({});
+  EXPECT_EQ(extender.Filter(PodOf("a", "1"), {"n1"}, kStart).error().message,
+            "the nodes have not been read yet");
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
+  const auto filtered = extender.Filter(PodOf("a", "1"), {"n7"}, kStart);
+  EXPECT_TRUE(filtered->nodes.empty());
+  EXPECT_EQ(filtered->unresolvable.count("n7"), 1U);
+  extender.SetNodes(Error{ErrorCode::kIo, "cannot be read", "repair it"}, kStart);
+  EXPECT_EQ(extender.Filter(PodOf("a", "1"), {"n1"}, kStart).error().message, "cannot be read");
+  EXPECT_EQ(extender.Prioritize(PodOf("a", "1"), {"n1"}).error().message, "cannot be read");
+  EXPECT_TRUE(extender.Problem().has_value());
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
+  EXPECT_TRUE(extender.Filter(PodOf("a", "1"), {"n1"}, kStart).ok());
+}
+
+TEST(Extender, ScoresAreThoseOfFitFromZeroToTen) {
+  Extender extender({.nodes_per_pod = 2});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2", {PodOf("r", "8")})},
+                    kStart);
+  ASSERT_EQ(extender.Filter(PodOf("a", "2"), kBoth, kStart)->nodes, kBoth);
+  const auto scores = extender.Prioritize(PodOf("a", "2"), kBoth);
+  ASSERT_TRUE(scores.ok());
+  // LeastAllocated counts cpu alone here, and memory, which is not reported: 77 and 50 per cent.
+  EXPECT_EQ(scores->at(0).first, "n1");
+  EXPECT_GT(scores->at(0).second, scores->at(1).second);
+  EXPECT_LE(scores->at(0).second, 10);
+}
+
+// A pod that may go to two nodes has a place on both, until fewer are scored.
+TEST(Extender, KeepsAPlaceOnEachNodeThatThePodMayGoTo) {
+  Extender extender({.nodes_per_pod = 2});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1"), TwoTimesTen("n2")}, kStart);
+  ASSERT_EQ(extender.Filter(PodOf("a", "10"), kBoth, kStart)->nodes, kBoth);
+  EXPECT_TRUE(extender.Filter(PodOf("b", "10"), kBoth, kStart)->nodes.empty());
+  ASSERT_TRUE(extender.Prioritize(PodOf("a", "10"), {"n2"}).ok());
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), kBoth, kStart)->nodes,
+            std::vector<std::string>{"n1"});
+}
+
+// The pods are placed where they were let through, some get lost, and the nodes are shown late.
+TEST(Extender, WhatItLetsThroughIsAdmitted) {
+  Random random;
+  int admitted = 0;
+  int refused = 0;
+  for (int run = Iterations(30); run > 0; --run) {
+    std::vector<FleetNode> nodes;
+    std::vector<std::string> names;
+    const Machine machine = RandomMachine(random);
+    for (int i = 0; i < 4; ++i) {
+      nodes.push_back(TwoTimesTen("n" + std::to_string(i)));
+      nodes.back().input.description.machine = i < 2 ? machine : MakeMachine("numa:2 core:4");
+      nodes.back().input.description.devices["a.com/dev"] =
+          placement::RandomDeviceList(nodes.back().input.description.machine, random);
+      names.push_back(nodes.back().name);
+    }
+    std::vector<placement::PlannedNode> truth;
+    bool can_start = true;
+    for (const FleetNode& node : nodes) {
+      Result<placement::PlannedNode> made = placement::MakePlannedNode(node);
+      can_start = can_start && made.ok();
+      if (made.ok()) truth.push_back(*std::move(made));
+    }
+    if (!can_start) continue;
+    Extender extender({});
+    extender.SetNodes(nodes, kStart);
+    for (int step = 0; step < 20; ++step) {
+      const std::string name = "p" + std::to_string(step);
+      PlannedPod pod = placement::RandomPlanned(name, machine, random);
+      pod.pod.name = pod.pod.uid = name;
+      pod.undecided.clear();
+      pod.faults.clear();
+      for (Container& container : pod.pod.containers) {
+        container.resources.limits.erase("memory");
+        container.resources.requests.erase("memory");
+        container.resources.limits.erase("hugepages-2Mi");
+        container.resources.requests.erase("hugepages-2Mi");
+        container.resources.limits.emplace("memory", Quantity(1));
+        container.resources.requests.emplace("memory", Quantity(1));
+      }
+      if (!IsConcerned(pod)) continue;
+      const auto filtered = extender.Filter(pod, names, kStart);
+      ASSERT_TRUE(filtered.ok());
+      if (filtered->nodes.empty()) {
+        ++refused;
+        continue;
+      }
+      ASSERT_EQ(filtered->nodes.size(), 1U);
+      if (random.OnceIn(5)) continue;  // it is lost on its way
+      const auto at =
+          static_cast<size_t>(std::ranges::find(names, filtered->nodes[0]) - names.begin());
+      ASSERT_EQ(truth[at].Place(pod).outcome, placement::Outcome::kFits) << "run " << run;
+      ++admitted;
+      nodes[at].running.push_back(pod);
+      if (random.OnceIn(3)) extender.SetNodes(nodes, kStart);
+    }
+  }
+  EXPECT_GT(admitted, 10);
+  EXPECT_GT(refused, 10);
+}
+
+constexpr const char* kArgs =
+    R"({"Pod":{"metadata":{"name":"p","namespace":"ns","uid":"u","creationTimestamp":null},)"
+    R"("spec":{"containers":[{"name":"app","image":"i","resources":{"limits":{"cpu":"2",)"
+    R"("memory":"1Gi"},"requests":{"cpu":"2","memory":"1Gi"}}}],"schedulerName":"s"},"status":{}},)"
+    R"("Nodes":null,"NodeNames":["n1","n2"]})";
+
+TEST(ExtenderMessages, ReadsWhatKubeSchedulerSends) {
+  Result<Request> request = ParseRequest(kArgs);
+  ASSERT_TRUE(request.ok()) << request.error().Text();
+  EXPECT_EQ(request->names, kBoth);
+  EXPECT_FALSE(request->has_nodes);
+  EXPECT_EQ(request->pod.pod.uid, "u");
+  EXPECT_EQ(request->pod.pod.name_space, "ns");
+  EXPECT_TRUE(IsConcerned(request->pod));
+  std::string with_nodes = kArgs;
+  with_nodes.replace(with_nodes.find("\"Nodes\":null,\"NodeNames\":[\"n1\",\"n2\"]"), 38,
+                     R"("Nodes":{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2",)"
+                     R"("labels":{"a":"b"}}}]},"NodeNames":null)");
+  request = ParseRequest(with_nodes);
+  ASSERT_TRUE(request.ok()) << request.error().Text();
+  EXPECT_EQ(request->names, kBoth);
+  EXPECT_EQ(
+      FilterResult(*request, {.nodes = {"n2"}, .failed = {{"n1", "why"}}, .unresolvable = {}}),
+      R"({"Error":"","FailedAndUnresolvableNodes":{},"FailedNodes":{"n1":"why"},)"
+      R"("NodeNames":null,"Nodes":{"items":[{"metadata":{"labels":{"a":"b"},"name":"n2"}}],)"
+      R"("metadata":{}}})");
+}
+
+TEST(ExtenderMessages, RefusesEverythingElse) {
+  for (const std::string text :
+       {"", "null", "[]", "{", "{}", R"({"Pod":null,"NodeNames":[]})",
+        R"({"Pod":{},"NodeNames":7})",
+        R"({"Pod":{"metadata":{"name":"p"},"spec":{}},"NodeNames":[7]})",
+        R"({"Pod":{"metadata":{"name":"p"},"spec":{}}})",
+        R"({"Pod":{"metadata":{"name":"p"},"spec":{}},"Nodes":{"items":[{}]}})",
+        R"({"Pod":{"metadata":{"name":"p"},"spec":{}},"NodeNames":["a","a"]})",
+        R"({"Pod":{"metadata":{"name":"p"},"status":{"phase":"Failed"}},"NodeNames":["a"]})"}) {
+    const Result<Request> request = ParseRequest(text);
+    ASSERT_FALSE(request.ok()) << text;
+    EXPECT_FALSE(request.error().remedy.empty() && request.error().message.empty());
+  }
+  const std::string deep = "{\"Pod\":" + std::string(500, '[') + std::string(500, ']') + "}";
+  EXPECT_NE(ParseRequest(deep).error().message.find("more than 100 levels"), std::string::npos);
+  EXPECT_EQ(FilterError({ErrorCode::kIo, "broken", "repair it"}),
+            R"({"Error":"alignd-extender: broken; repair it","FailedAndUnresolvableNodes":null,)"
+            R"("FailedNodes":null,"NodeNames":null,"Nodes":null})");
+}
+
+}  // namespace
+}  // namespace alignd::extender
