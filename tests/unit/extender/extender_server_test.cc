@@ -89,7 +89,7 @@ TEST_F(ExtenderOverHttp, AnswersWithTheNodesOfFilesThatChange) {
                           R"("NodeNames":["w1"],"Nodes":null})");
     reply = PostTo(port, "/prioritize", ArgsFor("a", "4"));
     EXPECT_TRUE(reply.body.starts_with(R"([{"Host":"w1","Score":)")) << reply.body;
-    EXPECT_NE(PostTo(port, "/filter", ArgsFor("b", "4")).body.find("TopologyAffinityError"),
+    EXPECT_NE(PostTo(port, "/filter", ArgsFor("b", "4")).body.find("on the way to the node"),
               std::string::npos);
     EXPECT_EQ(GetFrom(port, "/healthz").status, 200);
     EXPECT_NE(GetFrom(port, "/metrics").body.find("alignd_extender_kept_pods 1\n"),
@@ -112,7 +112,7 @@ TEST_F(ExtenderOverHttp, AnswersWithTheNodesOfFilesThatChange) {
 
 TEST_F(ExtenderOverHttp, AnswersWhatItCannotParseWithAnError) {
   ASSERT_NE(server_, nullptr);
-  for (const char* body : {"", "{", "{}", "\xff", R"({"Pod":{},"NodeNames":["w1"]})"}) {
+  for (const char* body : {"", "{", "{}", "\xff"}) {
     const HttpReply reply = PostTo(server_->port(), "/filter", body);
     EXPECT_EQ(reply.status, 200) << body;
     EXPECT_TRUE(reply.body.starts_with(R"({"Error":"alignd-extender: )")) << reply.body;

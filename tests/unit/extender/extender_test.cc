@@ -54,8 +54,7 @@ TEST(Extender, TwoPodsNeverGetTheSamePlace) {
   ASSERT_TRUE(refused.ok());
   EXPECT_TRUE(refused->nodes.empty());
   EXPECT_EQ(refused->failed.at("n1"),
-            "TopologyAffinityError: Resources cannot be allocated with Topology locality (with 1 "
-            "pod on the way to the node)");
+            "Unschedulable: Insufficient cpu (with 1 pod on the way to the node)");
   EXPECT_EQ(extender.GetCounts().kept_pods, 2U);
 }
 
@@ -225,7 +224,8 @@ TEST(ExtenderMessages, ReadsWhatKubeSchedulerSends) {
   EXPECT_EQ(request->pod.pod.name_space, "ns");
   EXPECT_TRUE(IsConcerned(request->pod));
   std::string with_nodes = kArgs;
-  with_nodes.replace(with_nodes.find("\"Nodes\":null,\"NodeNames\":[\"n1\",\"n2\"]"), 38,
+  const std::string names = R"("Nodes":null,"NodeNames":["n1","n2"])";
+  with_nodes.replace(with_nodes.find(names), names.size(),
                      R"("Nodes":{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2",)"
                      R"("labels":{"a":"b"}}}]},"NodeNames":null)");
   request = ParseRequest(with_nodes);
