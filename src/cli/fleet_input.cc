@@ -280,16 +280,6 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
       "node");
 }
 
-Result<std::string> ReadSharedConfig(const std::string& file) {
-  if (file.empty()) return std::string();
-  const Result<std::string> text = host::ReadFileOrPipe(file);
-  if (!text.ok()) return text.error();
-  Result<std::string> json = host::YamlToJson(*text);
-  if (!json.ok()) return host::ContentError(json.error(), file);
-  if (*json == "null") return BadFleet(file + ": is empty", "name a KubeletConfiguration");
-  return json;
-}
-
 Result<Done> Complete(const std::vector<std::string>& devices, FleetNode& node) {
   for (const std::string& text : devices) {
     auto parsed = placement::ParseDevices(text);
@@ -302,6 +292,16 @@ Result<Done> Complete(const std::vector<std::string>& devices, FleetNode& node) 
 }
 
 }  // namespace
+
+Result<std::string> ReadSharedConfig(const std::string& file) {
+  if (file.empty()) return std::string();
+  const Result<std::string> text = host::ReadFileOrPipe(file);
+  if (!text.ok()) return text.error();
+  Result<std::string> json = host::YamlToJson(*text);
+  if (!json.ok()) return host::ContentError(json.error(), file);
+  if (*json == "null") return BadFleet(file + ": is empty", "name a KubeletConfiguration");
+  return json;
+}
 
 Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
   if (sources.nodes.empty()) {

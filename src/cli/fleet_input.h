@@ -15,6 +15,10 @@ struct FleetSources {
   std::vector<std::string> devices;  // of all nodes, as placement::ParseDevices
 };
 
+// A KubeletConfiguration for all nodes, as JSON; empty if `file` is.
+// Errors: what is wrong with the file.
+Result<std::string> ReadSharedConfig(const std::string& file);
+
 // All nodes, in the order of the names of files and directories.
 // - A file has descriptions of nodes, or nodes with all their parts (placement::ReadFleetNode). A
 //   description is named after its file.

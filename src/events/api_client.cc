@@ -1,11 +1,15 @@
 #include "events/api_client.h"
 
 #include <httplib.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -96,9 +100,18 @@ std::string Address(const ApiCredential& credential) {
   return credential.host + " port " + std::to_string(credential.port);
 }
 
-}  // namespace
+Error NoAnswer(const ApiCredential& credential, httplib::Error error) {
+  std::string why =
+      "no answer of the API server at " + Address(credential) + ": " + httplib::to_string(error);
+  if (error == httplib::Error::SSLServerVerification) {
+    why += " (its certificate is not of the credential's CA, or not of this host)";
+  }
+  return {ErrorCode::kUnavailable, why,
+          "see whether the API server runs and can be reached from this node"};
+}
 
-Result<ApiCall> ConnectTo(const ApiCredential& credential) {
+Result<std::shared_ptr<Connection>> Prepare(const ApiCredential& credential,
+                                            const std::string& user_agent, time_t answer_seconds) {
   const auto connection = std::make_shared<Connection>();
   const Result<std::string> ca = connection->files.Add(credential.ca);
   if (!ca.ok()) return ca.error();
@@ -144,28 +157,97 @@ Result<ApiCall> ConnectTo(const ApiCredential& credential) {
   }
   client.enable_server_certificate_verification(true);
   client.set_connection_timeout(kConnectSeconds);
-  client.set_read_timeout(kAnswerSeconds);
+  client.set_read_timeout(answer_seconds);
   client.set_write_timeout(kAnswerSeconds);
   client.set_keep_alive(true);
   client.set_follow_location(false);
-  connection->headers = {{"Accept", "application/json"}, {"User-Agent", "alignd-events"}};
+  connection->headers = {{"Accept", "application/json"}, {"User-Agent", user_agent}};
   if (!token.empty()) connection->headers.emplace("Authorization", "Bearer " + token);
+  return connection;
+}
 
-  return ApiCall([connection, prefix = credential.prefix, address = Address(credential)](
-                     const std::string& method, const std::string& path,
-                     const std::string& body) -> Result<ApiAnswer> {
-    const httplib::Result answer = Sent(*connection, method, prefix + path, body);
-    if (!answer) {
-      std::string why =
-          "no answer of the API server at " + address + ": " + httplib::to_string(answer.error());
-      if (answer.error() == httplib::Error::SSLServerVerification) {
-        why += " (its certificate is not of the credential's CA, or not of this host)";
-      }
-      return Error{ErrorCode::kUnavailable, why,
-                   "see whether the API server runs and can be reached from this node"};
-    }
-    return ApiAnswer{answer->status, answer->body, RetryAfter(*answer)};
-  });
+// A connection that was lost without a sign is noticed after about 25 s. Where the kernel refuses
+// an option, it is noticed when nothing has arrived for the time of Prepare.
+void KeepAlive(int socket) {
+  const auto set = [socket](int level, int option, int value) {
+    setsockopt(socket, level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+constexpr size_t kMaxErrorBytes = size_t{64} << 10;
+
+class HttpReader final : public ApiReader {
+ public:
+  HttpReader(std::shared_ptr<Connection> connection, ApiCredential credential)
+      : connection_(std::move(connection)), credential_(std::move(credential)) {
+    connection_->client->set_socket_options(KeepAlive);
+  }
+
+  Result<ApiAnswer> Get(const std::string& path, const std::function<void()>& opened,
+                        const Receive& receive) override {
+    if (has_stopped_.load()) return Stopped();
+    ApiAnswer answer;
+    bool is_enough = false;
+    const httplib::Result result = connection_->client->Get(
+        credential_.prefix + path, connection_->headers,
+        [&](const httplib::Response& head) {
+          answer.status = head.status;
+          answer.retry_after = RetryAfter(head);
+          if (head.status == 200) opened();
+          return !has_stopped_.load();
+        },
+        [&](const char* data, size_t size) {
+          if (has_stopped_.load()) return false;
+          if (answer.status == 200) {
+            is_enough = !receive(std::string_view(data, size));
+            return !is_enough;
+          }
+          answer.body.append(data, std::min(size, kMaxErrorBytes - answer.body.size()));
+          return true;
+        });
+    if (has_stopped_.load()) return Stopped();
+    if (!result && !is_enough) return NoAnswer(credential_, result.error());
+    return answer;
+  }
+
+  void Stop() override {
+    has_stopped_.store(true);
+    connection_->client->stop();
+  }
+
+ private:
+  static Error Stopped() { return {ErrorCode::kUnavailable, "the program ends", "start it again"}; }
+
+  const std::shared_ptr<Connection> connection_;
+  const ApiCredential credential_;
+  std::atomic<bool> has_stopped_ = false;
+};
+
+}  // namespace
+
+Result<ApiCall> ConnectTo(const ApiCredential& credential) {
+  Result<std::shared_ptr<Connection>> prepared =
+      Prepare(credential, "alignd-events", kAnswerSeconds);
+  if (!prepared.ok()) return prepared.error();
+  return ApiCall(
+      [connection = *prepared, credential](const std::string& method, const std::string& path,
+                                           const std::string& body) -> Result<ApiAnswer> {
+        const httplib::Result answer = Sent(*connection, method, credential.prefix + path, body);
+        if (!answer) return NoAnswer(credential, answer.error());
+        return ApiAnswer{answer->status, answer->body, RetryAfter(*answer)};
+      });
+}
+
+Result<std::unique_ptr<ApiReader>> ReaderFor(const ApiCredential& credential,
+                                             const std::string& user_agent,
+                                             std::chrono::seconds silence) {
+  Result<std::shared_ptr<Connection>> prepared = Prepare(credential, user_agent, silence.count());
+  if (!prepared.ok()) return prepared.error();
+  return std::unique_ptr<ApiReader>(std::make_unique<HttpReader>(*std::move(prepared), credential));
 }
 
 }  // namespace alignd::events

@@ -1,6 +1,12 @@
 // Calls the Kubernetes API server over TLS.
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
 #include "alignd/base/result.h"
 #include "events/api_credential.h"
 #include "events/event_sender.h"
@@ -14,5 +20,29 @@ namespace alignd::events {
 // kNotFound or kInvalidArgument if a file of the credential cannot be read or used. The calls'
 // errors: kUnavailable.
 Result<ApiCall> ConnectTo(const ApiCredential& credential);
+
+// Reads answers that are long or do not end: lists and watches.
+class ApiReader {
+ public:
+  // The next part of the body; false: the call ends.
+  using Receive = std::function<bool(std::string_view part)>;
+
+  virtual ~ApiReader() = default;
+
+  // GET. `opened` is called when the API server has accepted the call (status 200), and the body
+  // goes to `receive` then. The body of another answer is in the answer. One thread at a time.
+  // Errors: kUnavailable: there is no answer, or it breaks off.
+  virtual Result<ApiAnswer> Get(const std::string& path, const std::function<void()>& opened,
+                                const Receive& receive) = 0;
+
+  // Ends the call that runs, if it has begun, and refuses later ones. Thread-safe.
+  virtual void Stop() = 0;
+};
+
+// A reader with that credential, which is read now. A call waits for 5 s for a connection, and for
+// `silence` for the next byte. Errors: as ConnectTo.
+Result<std::unique_ptr<ApiReader>> ReaderFor(const ApiCredential& credential,
+                                             const std::string& user_agent,
+                                             std::chrono::seconds silence);
 
 }  // namespace alignd::events

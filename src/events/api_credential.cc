@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstddef>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -218,6 +219,14 @@ Result<ApiCredential> ServiceAccount(const std::string& address, const std::stri
   credential.ca = {.file = directory / "ca.crt"};
   credential.token_file = directory / "token";
   return credential;
+}
+
+Result<ApiCredential> ServiceAccountOfEnvironment() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  return ServiceAccount(variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"));
 }
 
 }  // namespace alignd::events

@@ -44,4 +44,7 @@ Result<ApiCredential> ParseKubeconfig(const std::string& text,
 // none.
 Result<ApiCredential> ServiceAccount(const std::string& address, const std::string& port);
 
+// The same with the address of the environment.
+Result<ApiCredential> ServiceAccountOfEnvironment();
+
 }  // namespace alignd::events

@@ -24,15 +24,9 @@ namespace {
 
 using namespace alignd;
 
-const char* Environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 Result<events::ApiCredential> Credential(const events::EventsOptions& options) {
   if (!options.in_cluster) return events::ReadKubeconfig(options.kubeconfig);
-  return events::ServiceAccount(Environment("KUBERNETES_SERVICE_HOST"),
-                                Environment("KUBERNETES_SERVICE_PORT"));
+  return events::ServiceAccountOfEnvironment();
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ constexpr size_t kMaxShapes = 64;
 // Of kube-scheduler: k8s.io/kube-scheduler/extender/v1, MaxExtenderPriority.
 constexpr int64_t kMaxExtenderPriority = 10;
 
+constexpr char kUnknownNode[] =
+    "the extender does not know the node: add its objects or its description";
+
 std::string NameOf(const PlannedPod& pod) { return pod.pod.name_space + "/" + pod.pod.name; }
 
 PlannedPod WithoutNames(PlannedPod pod) {
@@ -56,57 +59,129 @@ void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
   } else {
     problem = nodes.error();
   }
+  if (problem) {
+    SetProblem(*std::move(problem));  // what is kept stays kept
+    return;
+  }
   std::map<std::string, Seat> seats;
   std::map<std::string, std::string> known;
-  for (size_t i = 0; fleet && i < fleet->size(); ++i) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < fleet->size(); ++i) {
     const PlannedNode& node = fleet->StateOf(i);
     Seat& seat = seats[fleet->NameOf(i)];
     seat.base = seat.kept = NodePointer(fleet, &node);
+    names.insert(fleet->NameOf(i));
     for (std::string& pod : node.KnownPods()) known.emplace(std::move(pod), fleet->NameOf(i));
   }
 
   const MutexLock lock(mutex_);
-  problem_ = std::move(problem);
-  if (problem_) return;  // what is kept stays kept
+  problem_.reset();
   seats_ = std::move(seats);
   known_ = std::move(known);
   shapes_.clear();
-  std::vector<const Kept*> in_order;
+  DropSeen();
+  DropBefore(now);
+  Reseat(names);
+}
+
+void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
+  const MutexLock lock(mutex_);
+  problem_.reset();
+  std::set<std::string> names;
+  for (const NodeChange& change : changes) {
+    Seat& seat = seats_[change.name];
+    SetKept(seat, nullptr);
+    Forget(seat.base);
+    for (const std::string& pod : seat.known) {
+      const auto known = known_.find(pod);
+      if (known != known_.end() && known->second == change.name) known_.erase(known);
+    }
+    seat.base = change.node;
+    seat.problem = change.problem;
+    seat.known = change.pods;
+    for (const std::string& pod : change.pods) known_[pod] = change.name;
+    seat.is_gone = change.is_gone;
+    names.insert(change.name);
+  }
+  DropSeen();
+  Reseat(names);
+  // Pods of a node that is gone stay known until they are gone as well.
+  for (const std::string& name : names) {
+    const auto seat = seats_.find(name);
+    if (seat->second.is_gone && seat->second.known.empty()) seats_.erase(seat);
+  }
+}
+
+void Extender::DropPlacesBefore(Clock::time_point current) {
+  const MutexLock lock(mutex_);
+  Reseat(DropBefore(current));
+}
+
+void Extender::SetProblem(Error problem) {
+  const MutexLock lock(mutex_);
+  problem_ = std::move(problem);
+}
+
+void Extender::DropSeen() {
+  std::set<std::string> names;
   for (auto kept = kept_.begin(); kept != kept_.end();) {
-    const bool is_seen = known_.contains(kept->first);
-    const bool is_old = now - kept->second.since >= settings_.keep_for;
-    if (!is_seen && is_old) ++dropped_;
-    if (is_seen || is_old) {
+    if (known_.contains(kept->first)) {
+      names.insert(kept->second.nodes.begin(), kept->second.nodes.end());
       kept = kept_.erase(kept);
     } else {
-      in_order.push_back(&kept->second);
       ++kept;
     }
   }
-  std::ranges::stable_sort(in_order, {}, [](const Kept* kept) { return kept->since; });
-  std::set<std::string> changed;
-  for (const Kept* const kept : in_order) {
-    for (const std::string& node : kept->nodes) {
-      const auto seat = seats_.find(node);
-      if (seat == seats_.end()) continue;
-      seat->second.pods.push_back(kept->pod.pod.uid);
-      changed.insert(node);
+  Reseat(names);
+}
+
+std::set<std::string> Extender::DropBefore(Clock::time_point current) {
+  std::set<std::string> names;
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    if (current - kept->second.since >= settings_.keep_for) {
+      names.insert(kept->second.nodes.begin(), kept->second.nodes.end());
+      kept = kept_.erase(kept);
+      ++dropped_;
+    } else {
+      ++kept;
     }
   }
-  for (const std::string& node : changed) Place(seats_.at(node));
+  return names;
+}
+
+void Extender::Reseat(const std::set<std::string>& names) {
+  std::vector<const Kept*> in_order;
+  for (const auto& [uid, kept] : kept_) in_order.push_back(&kept);
+  std::ranges::stable_sort(in_order, {}, [](const Kept* kept) { return kept->since; });
+  for (const std::string& name : names) {
+    const auto seat = seats_.find(name);
+    if (seat != seats_.end()) seat->second.pods.clear();
+  }
+  for (const Kept* const kept : in_order) {
+    for (const std::string& name : kept->nodes) {
+      const auto seat = names.contains(name) ? seats_.find(name) : seats_.end();
+      if (seat != seats_.end()) seat->second.pods.push_back(kept->pod.pod.uid);
+    }
+  }
+  for (const std::string& name : names) {
+    const auto seat = seats_.find(name);
+    if (seat != seats_.end()) Place(seat->second);
+  }
+}
+
+void Extender::Forget(const NodePointer& node) {
+  // The address can be that of another node later.
+  for (const auto& shape : shapes_) shape->answers.erase(node.get());
 }
 
 void Extender::SetKept(Seat& seat, NodePointer node) {
-  if (seat.kept != seat.base) {
-    // The address can be that of another node later.
-    for (const auto& shape : shapes_) shape->answers.erase(seat.kept.get());
-  }
+  if (seat.kept != seat.base) Forget(seat.kept);
   seat.kept = std::move(node);
 }
 
 void Extender::Place(Seat& seat) {
   seat.blocked.clear();
-  if (seat.pods.empty()) {
+  if (seat.pods.empty() || seat.base == nullptr) {
     SetKept(seat, seat.base);
     return;
   }
@@ -155,7 +230,7 @@ void Extender::AskAll(Shape& shape, const std::vector<std::string>& names) {
   std::vector<std::pair<const PlannedNode* const, Answer>*> missing;
   for (const std::string& name : names) {
     const auto seat = seats_.find(name);
-    if (seat == seats_.end()) continue;
+    if (seat == seats_.end() || seat->second.kept == nullptr) continue;
     const auto [answer, is_new] = shape.answers.try_emplace(seat->second.kept.get());
     if (is_new) missing.push_back(&*answer);
   }
@@ -183,6 +258,10 @@ Extender::Answer Extender::AnswerOfNode(const PlannedNode& node, const PlannedPo
 
 // The kept pods may come or not.
 Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
+  if (seat.base == nullptr) {
+    return {Outcome::kUndecided, placement::Stage::kKubelet,
+            seat.problem ? seat.problem->Text() : std::string(kUnknownNode), 0};
+  }
   if (!seat.blocked.empty()) {
     return {Outcome::kRefused, placement::Stage::kKubelet, seat.blocked, 0};
   }
@@ -191,7 +270,7 @@ Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
   if (answer.outcome == Outcome::kFits) {
     const Answer& without = AnswerOf(shape, seat.base);
     if (without.outcome != Outcome::kFits) return without;
-  } else {
+  } else if (answer.stage != placement::Stage::kValidation) {
     answer.cause += " (with " + std::to_string(seat.pods.size()) +
                     (seat.pods.size() == 1 ? " pod" : " pods") + " on the way to the node)";
   }
@@ -224,8 +303,7 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
   for (size_t i = 0; i < names.size(); ++i) {
     const auto seat = seats_.find(names[i]);
     if (seat == seats_.end()) {
-      filtered.unresolvable[names[i]] =
-          "the extender does not know the node: add its objects or its description";
+      filtered.unresolvable[names[i]] = kUnknownNode;
       continue;
     }
     Answer answer = AnswerOfSeat(shape, seat->second);
@@ -268,7 +346,7 @@ Result<std::vector<std::pair<std::string, int64_t>>> Extender::Prioritize(
   for (const std::string& name : names) {
     const auto seat = seats_.find(name);
     int64_t score = 0;
-    if (is_concerned && seat != seats_.end()) {
+    if (is_concerned && seat != seats_.end() && seat->second.base != nullptr) {
       // Of the node as it was read: the pod itself is among those that are kept.
       score = AnswerOf(*shape, seat->second.base).score / kMaxExtenderPriority;
     }
@@ -284,7 +362,12 @@ std::optional<Error> Extender::Problem() const {
 
 Extender::Counts Extender::GetCounts() const {
   const MutexLock lock(mutex_);
-  return {seats_.size(), kept_.size(), dropped_};
+  Counts counts{.kept_pods = kept_.size(), .dropped = dropped_};
+  for (const auto& [name, seat] : seats_) {
+    counts.nodes += seat.is_gone ? 0 : 1;
+    counts.nodes_with_problem += seat.problem ? 1 : 0;
+  }
+  return counts;
 }
 
 }  // namespace alignd::extender

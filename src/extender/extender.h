@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -26,6 +27,8 @@ namespace alignd::extender {
 // - when the nodes, as they are read, have the pod;
 // - when kube-scheduler asks about the pod again, or asks for scores of fewer nodes;
 // - when the nodes are read at least `keep_for` after the answer, and do not have the pod.
+//
+// The nodes come all at once (SetNodes), or one by one as they change (ChangeNodes).
 class Extender {
  public:
   using Clock = std::chrono::steady_clock;
@@ -44,6 +47,22 @@ class Extender {
   // The nodes as they were read at that time, or why they could not be read: until they can, every
   // call is answered with that error.
   void SetNodes(const Result<std::vector<placement::FleetNode>>& nodes, Clock::time_point now);
+
+  // A node that has changed.
+  struct NodeChange {
+    std::string name;
+    bool is_gone = false;
+    std::shared_ptr<const placement::PlannedNode> node = {};  // null: it is gone, or `problem`
+    std::optional<Error> problem = {};   // why nothing is let through to the node
+    std::vector<std::string> pods = {};  // of the node: UIDs, and NAMESPACE/NAME
+  };
+  // Nodes that have changed; the others are as they were. Ends a problem.
+  void ChangeNodes(const std::vector<NodeChange>& changes);
+  // What was changed so far shows all pods that were bound until `current`: places that were kept
+  // `keep_for` before it are dropped.
+  void DropPlacesBefore(Clock::time_point current);
+  // Why nothing is known of the nodes now: every call is answered with it.
+  void SetProblem(Error problem);
 
   struct Filtered {
     std::vector<std::string> nodes;             // in the order of the request
@@ -64,6 +83,7 @@ class Extender {
 
   struct Counts {
     size_t nodes = 0;
+    size_t nodes_with_problem = 0;
     size_t kept_pods = 0;
     uint64_t dropped = 0;  // after keep_for, without having been seen
   };
@@ -74,8 +94,11 @@ class Extender {
 
   // One node.
   struct Seat {
-    NodePointer base;               // as it was read
-    NodePointer kept;               // with the pods that may be on their way; base if there is none
+    NodePointer base;              // as it was read; null: it is gone, or `problem`
+    NodePointer kept;              // with the pods that may be on their way; base if there is none
+    std::optional<Error> problem;  // of ChangeNodes
+    std::vector<std::string> known;  // likewise: what of known_ is of this node
+    bool is_gone = false;
     std::vector<std::string> pods;  // their UIDs, in the order of the answers
     std::string blocked;            // why nothing can be said: a kept pod no longer fits
   };
@@ -103,6 +126,13 @@ class Extender {
   static Answer AnswerOfNode(const placement::PlannedNode& node, const placement::PlannedPod& pod,
                              placement::ScoreStrategy strategy);
   Answer AnswerOfSeat(Shape& shape, const Seat& seat) REQUIRES(mutex_);
+  // Drops pods that the nodes have.
+  void DropSeen() REQUIRES(mutex_);
+  // Drops old pods, and gives the nodes that kept a place for them.
+  std::set<std::string> DropBefore(Clock::time_point current) REQUIRES(mutex_);
+  // Places what is kept on the nodes of these names.
+  void Reseat(const std::set<std::string>& names) REQUIRES(mutex_);
+  void Forget(const NodePointer& node) REQUIRES(mutex_);
   void Drop(const std::string& uid) REQUIRES(mutex_);
   void KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes)
       REQUIRES(mutex_);

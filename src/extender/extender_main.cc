@@ -6,17 +6,40 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 
+#include "cli/fleet_input.h"
 #include "cli/parallel.h"
 #include "daemon/async_log.h"
 #include "daemon/log_sinks.h"
+#include "events/api_client.h"
+#include "events/api_credential.h"
+#include "extender/cluster_feed.h"
 #include "extender/extender.h"
 #include "extender/extender_options.h"
 #include "extender/extender_server.h"
 #include "extender/node_feed.h"
 
+namespace {
+
+using namespace alignd;
+
+Result<std::unique_ptr<events::ApiReader>> Connect(const extender::ExtenderOptions& options) {
+  const Result<events::ApiCredential> credential = options.in_cluster
+                                                       ? events::ServiceAccountOfEnvironment()
+                                                       : events::ReadKubeconfig(options.kubeconfig);
+  if (!credential.ok()) return credential.error();
+  // Longer than a watch lasts.
+  constexpr std::chrono::seconds kSilence{60};
+  return events::ReaderFor(*credential, "alignd-extender", kSilence);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace alignd;
   int exit_status = EXIT_SUCCESS;
   const auto options = extender::ParseExtenderOptions(argc, argv, exit_status);
   if (!options) return exit_status;
@@ -35,7 +58,27 @@ int main(int argc, char** argv) {
   extender::Extender::Settings settings = options->settings;
   settings.for_each = cli::ForEachOnAllCpus;
   extender::Extender extender(settings);
-  auto server = extender::ExtenderServer::Start(options->listen, options->tls, extender);
+  const Result<std::string> config = cli::ReadSharedConfig(options->sources.config);
+  if (!config.ok()) {
+    spdlog::error("{}", config.error().Text());
+    return EXIT_FAILURE;
+  }
+  std::optional<extender::ClusterFeed> cluster;
+  std::function<std::string()> more_metrics;
+  if (options->sources.nodes.empty()) {
+    // What is wrong with the credential now may be repaired while the program runs.
+    if (const auto reader = Connect(*options); !reader.ok()) {
+      spdlog::warn("NodesNotRead: {}", reader.error().Text());
+    }
+    cluster.emplace(
+        extender::ClusterFeed::Settings{.config = *config,
+                                        .stale_after = options->stale_after,
+                                        .for_each = cli::ForEachOnAllCpus},
+        [&options] { return Connect(*options); }, extender);
+    more_metrics = [&cluster] { return cluster->MetricsPage(); };
+  }
+  auto server =
+      extender::ExtenderServer::Start(options->listen, options->tls, extender, more_metrics);
   if (!server.ok()) {
     spdlog::error("{}", server.error().Text());
     return EXIT_FAILURE;
@@ -50,18 +93,20 @@ int main(int argc, char** argv) {
         "places on nodes; give --tls-client-ca",
         served.ToString());
   }
-  const extender::NodeFeed feed(
-      options->sources, [&](const Result<std::vector<placement::FleetNode>>& nodes) {
-        extender.SetNodes(nodes, extender::Extender::Clock::now());
-        if (const auto problem = extender.Problem()) {
-          spdlog::error("NodesNotRead: {}; no pod is let through until they can be read",
-                        problem->Text());
-        } else {
-          spdlog::info("{} nodes are known, {} pods are on their way", extender.GetCounts().nodes,
-                       extender.GetCounts().kept_pods);
-        }
-        log.ReportLostLines();
-      });
+  std::optional<extender::NodeFeed> files;
+  if (!cluster) {
+    files.emplace(options->sources, [&](const Result<std::vector<placement::FleetNode>>& nodes) {
+      extender.SetNodes(nodes, extender::Extender::Clock::now());
+      if (const auto problem = extender.Problem()) {
+        spdlog::error("NodesNotRead: {}; no pod is let through until they can be read",
+                      problem->Text());
+      } else {
+        spdlog::info("{} nodes are known, {} pods are on their way", extender.GetCounts().nodes,
+                     extender.GetCounts().kept_pods);
+      }
+      log.ReportLostLines();
+    });
+  }
   int received = 0;
   sigwait(&ends, &received);
   spdlog::info("ends after signal {}", received);

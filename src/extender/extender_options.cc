@@ -23,6 +23,7 @@ struct Texts {
   std::string listen = "127.0.0.1:10273";
   std::string score = "LeastAllocated";
   int64_t keep_s = 60;
+  int64_t stale_s = 180;
   int64_t nodes_per_pod = 1;
 };
 
@@ -32,8 +33,18 @@ void AddExtenderOptions(CLI::App& app, ExtenderOptions& options, Texts& texts) {
   app.add_option("--nodes", options.sources.nodes,
                  "Nodes, as for `alignctl fit`: files and directories. They are read again when "
                  "they change; repeatable")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
+  app.add_option("--kubeconfig", options.kubeconfig,
+                 "Nodes from the API server instead: the credential, which is read anew for each "
+                 "call")
+      ->type_name("FILE");
+  app.add_flag("--in-cluster", options.in_cluster,
+               "Nodes from the API server instead, with the service account of the pod in which "
+               "this program runs");
+  app.add_option("--stale-s", texts.stale_s,
+                 "Seconds after which no pod is let through if the API server is not heard")
+      ->check(CLI::Range(60, 86400))
+      ->capture_default_str();
   app.add_option("--config", options.sources.config,
                  "KubeletConfiguration of the nodes that have none of their own")
       ->type_name("FILE");
@@ -86,11 +97,19 @@ void CheckExtenderOptions(const Texts& texts, ExtenderOptions& options) {
     }
     throw CLI::ValidationError("--score", texts.score + " is not one of " + names);
   }
+  const int sources = (options.sources.nodes.empty() ? 0 : 1) +
+                      (options.kubeconfig.empty() ? 0 : 1) + (options.in_cluster ? 1 : 0);
+  if (sources != 1) {
+    throw CLI::ValidationError("--nodes",
+                               "give one of --nodes, --kubeconfig and --in-cluster: where the "
+                               "nodes come from");
+  }
   if (std::ranges::count(options.sources.nodes, "-") > 0) {
     throw CLI::ValidationError("--nodes", "standard input cannot be read again");
   }
   options.settings.strategy = *strategy;
   options.settings.nodes_per_pod = static_cast<size_t>(texts.nodes_per_pod);
+  options.stale_after = std::chrono::seconds(texts.stale_s);
   options.settings.keep_for = std::chrono::seconds(texts.keep_s);
 }
 

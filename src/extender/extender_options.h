@@ -1,6 +1,7 @@
 // Command line of alignd-extender.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,7 +19,10 @@ namespace alignd::extender {
 
 // A value.
 struct ExtenderOptions {
-  cli::FleetSources sources;
+  cli::FleetSources sources;  // without nodes: the API server has them
+  std::string kubeconfig;
+  bool in_cluster = false;
+  std::chrono::seconds stale_after{180};
   metrics::ListenAddress listen;
   TlsFiles tls;
   Extender::Settings settings;

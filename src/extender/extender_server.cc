@@ -23,6 +23,7 @@ constexpr size_t kThreads = 16;
 constexpr size_t kMaxConnectionsWaiting = 64;
 constexpr int kIdleSeconds = 5;
 constexpr int kReadSeconds = 5;
+constexpr size_t kLargeRequestBytes = size_t{1} << 20;
 
 enum class Verb { kFilter, kPrioritize };
 enum class CallOutcome { kAnswered, kBadRequest, kNoNodes };
@@ -44,6 +45,9 @@ class CallCounts {
     };
     family("alignd_extender_nodes", "gauge", "Nodes that the extender knows.");
     page += "alignd_extender_nodes " + std::to_string(counts.nodes) + "\n";
+    family("alignd_extender_unreadable_nodes", "gauge",
+           "Nodes whose objects cannot be read: nothing is let through to them.");
+    page += "alignd_extender_unreadable_nodes " + std::to_string(counts.nodes_with_problem) + "\n";
     family("alignd_extender_kept_pods", "gauge",
            "Pods that were let through and that the nodes do not show yet.");
     page += "alignd_extender_kept_pods " + std::to_string(counts.kept_pods) + "\n";
@@ -117,8 +121,9 @@ class ExtenderPool final : public httplib::TaskQueue {
 
 class HttpExtender final : public ExtenderServer {
  public:
-  HttpExtender(std::unique_ptr<httplib::Server> server, Extender& extender)
-      : server_(std::move(server)), extender_(extender) {
+  HttpExtender(std::unique_ptr<httplib::Server> server, Extender& extender,
+               std::function<std::string()> more_metrics)
+      : server_(std::move(server)), extender_(extender), more_metrics_(std::move(more_metrics)) {
     server_->new_task_queue = [] { return new ExtenderPool; };
     server_->set_payload_max_length(kMaxRequestBytes);
     server_->set_keep_alive_timeout(kIdleSeconds);
@@ -148,7 +153,8 @@ class HttpExtender final : public ExtenderServer {
       response.set_content(problem ? problem->Text() + "\n" : "ok\n", kPlainText);
     });
     server_->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(counts_.Page(extender_), "text/plain; version=0.0.4; charset=utf-8");
+      response.set_content(counts_.Page(extender_) + (more_metrics_ ? more_metrics_() : ""),
+                           "text/plain; version=0.0.4; charset=utf-8");
     });
   }
   ~HttpExtender() override {
@@ -176,9 +182,16 @@ class HttpExtender final : public ExtenderServer {
   uint16_t port() const override { return port_; }
 
  private:
+  // A large request is parsed alone: parsed, it can take many times its size.
+  Result<Request> Parse(const std::string& body) {
+    if (body.size() <= kLargeRequestBytes) return ParseRequest(body);
+    const MutexLock lock(parsing_);
+    return ParseRequest(body);
+  }
+
   // With HTTP status 200 also for errors: kube-scheduler shows the field Error.
   std::string Filter(const std::string& body, CallOutcome& outcome) {
-    const Result<Request> request = ParseRequest(body);
+    const Result<Request> request = Parse(body);
     if (!request.ok()) {
       outcome = CallOutcome::kBadRequest;
       return FilterError(request.error());
@@ -194,7 +207,7 @@ class HttpExtender final : public ExtenderServer {
 
   // A HostPriorityList has no field for an error. kube-scheduler then scores without.
   void Prioritize(const std::string& body, httplib::Response& response, CallOutcome& outcome) {
-    const Result<Request> request = ParseRequest(body);
+    const Result<Request> request = Parse(body);
     if (!request.ok()) {
       outcome = CallOutcome::kBadRequest;
       response.status = 400;
@@ -213,6 +226,8 @@ class HttpExtender final : public ExtenderServer {
 
   const std::unique_ptr<httplib::Server> server_;
   Extender& extender_;
+  const std::function<std::string()> more_metrics_;
+  Mutex parsing_;
   CallCounts counts_;
   uint16_t port_ = 0;
   std::thread thread_;
@@ -220,9 +235,9 @@ class HttpExtender final : public ExtenderServer {
 
 }  // namespace
 
-Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(const metrics::ListenAddress& address,
-                                                              const TlsFiles& tls,
-                                                              Extender& extender) {
+Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(
+    const metrics::ListenAddress& address, const TlsFiles& tls, Extender& extender,
+    std::function<std::string()> more_metrics) {
   std::unique_ptr<httplib::Server> http;
   if (tls.certificate.empty()) {
     http = std::make_unique<httplib::Server>();
@@ -238,7 +253,7 @@ Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(const metrics::Lis
                      " cannot be used",
                  "give PEM files of one certificate and its key that this user can read"};
   }
-  auto server = std::make_unique<HttpExtender>(std::move(http), extender);
+  auto server = std::make_unique<HttpExtender>(std::move(http), extender, std::move(more_metrics));
   if (!server->Listen(address)) {
     return Error{ErrorCode::kUnavailable, "listen on " + address.ToString() + ": failed",
                  "give another address with --listen, or end the program that has it"};

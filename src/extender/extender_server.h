@@ -26,11 +26,13 @@ class ExtenderServer {
  public:
   static constexpr size_t kMaxRequestBytes = size_t{64} << 20;
 
-  // Listens. `extender` outlives the server.
+  // Listens. `extender` outlives the server, and what `more_metrics` uses does: it gives further
+  // families of /metrics.
   // Errors: kUnavailable if the address cannot be used; kInvalidArgument: a certificate or key that
   // cannot be read.
-  static Result<std::unique_ptr<ExtenderServer>> Start(const metrics::ListenAddress& address,
-                                                       const TlsFiles& tls, Extender& extender);
+  static Result<std::unique_ptr<ExtenderServer>> Start(
+      const metrics::ListenAddress& address, const TlsFiles& tls, Extender& extender,
+      std::function<std::string()> more_metrics = {});
   virtual ~ExtenderServer() = default;
 
   virtual uint16_t port() const = 0;

@@ -13,6 +13,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 100;
+// The API server accepts requests of 3 MiB.
+// Source: k8s.io/apiserver pkg/server/config.go, MaxRequestBodyBytes.
+constexpr size_t kMaxPodBytes = size_t{4} << 20;
 constexpr char kRemedy[] =
     "let kube-scheduler call the extender, with a filterVerb and a "
     "prioritizeVerb as in config/scheduler/kube-scheduler-config.yaml";
@@ -29,9 +32,10 @@ std::string Lower(std::string text) {
 }
 
 // Go's encoding/json compares names of fields without case. Null is as absent.
-const Json* MemberOf(const Json& object, std::string_view lower) {
-  for (const auto& [name, value] : object.items()) {
-    if (Lower(name) == lower && !value.is_null()) return &value;
+template <typename Object>  // Json or const Json
+Object* MemberOf(Object& object, std::string_view lower) {
+  for (auto member = object.begin(); member != object.end(); ++member) {
+    if (Lower(member.key()) == lower && !member->is_null()) return &*member;
   }
   return nullptr;
 }
@@ -40,15 +44,20 @@ std::string Dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<placement::PlannedPod> ReadPod(const Json& args) {
-  const Json* const member = MemberOf(args, "pod");
+Result<placement::PlannedPod> ReadPod(Json& args) {
+  Json* const member = MemberOf(args, "pod");
   if (member == nullptr || !member->is_object()) return BadRequest("Pod: is no object");
   // Typed clients leave out what the type says.
-  Json pod = *member;
+  Json& pod = *member;
   pod["kind"] = "Pod";
   pod["apiVersion"] = "v1";
+  const std::string text = Dumped(pod);
+  if (text.size() > kMaxPodBytes) {
+    return BadRequest("Pod: has " + std::to_string(text.size()) + " bytes, more than " +
+                      std::to_string(kMaxPodBytes));
+  }
   placement::Manifests manifests;
-  const Result<Done> read = placement::ReadManifest(Dumped(pod), "the request", manifests);
+  const Result<Done> read = placement::ReadManifest(text, "the request", manifests);
   if (!read.ok()) return read.error().In("Pod");
   Result<std::vector<placement::PlannedPod>> pods = placement::ExpandPods(manifests, std::nullopt);
   if (!pods.ok()) return pods.error().In("Pod");
@@ -88,7 +97,7 @@ Result<Request> ParseRequest(std::string_view text) {
   if (JsonDepthOf(text) > kMaxDepth) {
     return BadRequest("the request has more than " + std::to_string(kMaxDepth) + " levels");
   }
-  const Json args = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json args = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!args.is_object()) return BadRequest("the request is no JSON object");
   Result<placement::PlannedPod> pod = ReadPod(args);
   if (!pod.ok()) return pod.error();

@@ -18,7 +18,14 @@ struct BoundPod {
   PlannedPod pod;
   bool is_starting = false;  // not all its containers have been created
   bool is_ending = false;    // it is being deleted
+
+  friend bool operator==(const BoundPod&, const BoundPod&) = default;
 };
+
+// Reads a v1 Pod; nullopt: it has ended. `file`: where it stands.
+// Errors: kInvalidArgument: as ReadManifest. What the API server would refuse about the pod is in
+// PlannedPod::faults.
+Result<std::optional<BoundPod>> ReadBoundPod(std::string_view json, const std::string& file);
 
 // The node that these objects describe. `config`: a KubeletConfiguration in JSON, for objects that
 // do not have alignd's attributes; empty: none.

@@ -37,8 +37,6 @@ struct ClusterObjects::Head {
   std::string name;
   std::string uid;
   std::string node;  // spec.nodeName
-  std::string phase;
-  bool is_deleted = false;
 };
 
 Result<bool> ClusterObjects::Add(std::string_view text, const std::string& file,
@@ -66,9 +64,7 @@ Result<bool> ClusterObjects::Add(std::string_view text, const std::string& file,
   }
   const Head head = {.name = TextAt(*parsed, "metadata", "name"),
                      .uid = TextAt(*parsed, "metadata", "uid"),
-                     .node = TextAt(*parsed, "spec", "nodeName"),
-                     .phase = TextAt(*parsed, "status", "phase"),
-                     .is_deleted = !TextAt(*parsed, "metadata", "deletionTimestamp").empty()};
+                     .node = TextAt(*parsed, "spec", "nodeName")};
   Result<Done> added = Done{};
   if (kind == "Node") {
     added = AddNode(text, head);
@@ -114,20 +110,14 @@ Result<Done> ClusterObjects::AddPod(std::string_view text, const Head& head,
                      "put pods that run into the directory of their node, or give them as the API "
                      "server has them");
   }
-  Manifests manifests;
-  const Result<Done> read = ReadManifest(text, file, manifests);
+  Result<std::optional<BoundPod>> read = ReadBoundPod(text, file);
   if (!read.ok()) return read.error();
-  Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
-  if (!pods.ok()) return pods.error();
-  for (PlannedPod& pod : *pods) {  // none if it has ended
-    const std::string name = pod.pod.name_space + "/" + pod.pod.name;
-    if (!pod_names_.insert(name).second) {
-      return BadObject("two pods are named " + name, "give each once");
-    }
-    pods_[node].push_back({.pod = std::move(pod),
-                           .is_starting = head.phase == "Pending",
-                           .is_ending = head.is_deleted});
+  if (!*read) return Done{};  // it has ended
+  const std::string name = (*read)->pod.pod.name_space + "/" + (*read)->pod.pod.name;
+  if (!pod_names_.insert(name).second) {
+    return BadObject("two pods are named " + name, "give each once");
   }
+  pods_[node].push_back(**std::move(read));
   return Done{};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/json/json_view.h"
 #include "core/placement/object_config.h"
 #include "core/placement/object_cpus.h"
 #include "core/placement/object_devices.h"
@@ -11,6 +12,21 @@
 #include "core/placement/object_pods.h"
 
 namespace alignd::placement {
+
+Result<std::optional<BoundPod>> ReadBoundPod(std::string_view text, const std::string& file) {
+  const Result<nlohmann::json> parsed = json::Parse(text);
+  if (!parsed.ok()) return parsed.error();
+  Manifests manifests;
+  const Result<Done> read = ReadManifest(text, file, manifests);
+  if (!read.ok()) return read.error();
+  Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
+  if (!pods.ok()) return pods.error();
+  if (pods->empty()) return std::optional<BoundPod>();
+  return std::optional<BoundPod>(
+      BoundPod{.pod = std::move(pods->front()),
+               .is_starting = TextAt(*parsed, "status", "phase") == "Pending",
+               .is_ending = !TextAt(*parsed, "metadata", "deletionTimestamp").empty()});
+}
 
 Result<FleetNode> NodeOfObjects(const TopologyObject& object, const NodeObject& node,
                                 const std::vector<BoundPod>& pods, const std::string& config) {

@@ -1,0 +1,274 @@
+#include "extender/cluster_feed.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "sync/mutex.h"
+
+namespace alignd::extender {
+namespace {
+
+using ClusterClock = std::chrono::steady_clock;
+
+constexpr std::array<ObjectKind, 3> kKinds = {ObjectKind::kNode, ObjectKind::kTopology,
+                                              ObjectKind::kPod};
+// How often it is looked whether what is known is too old.
+constexpr std::chrono::milliseconds kBetweenLooks{500};
+constexpr size_t kMaxProblemsLogged = 20;  // of one change
+
+}  // namespace
+
+class ClusterFeed::State final : public ObjectSink {
+ public:
+  State(Settings settings, const ObjectWatch::Connect& connect, Extender& extender)
+      : settings_(std::move(settings)), extender_(extender) {
+    for (const ObjectKind kind : kKinds) {
+      watches_[Index(kind)] = std::make_unique<ObjectWatch>(kind, settings_.watch, connect, *this);
+    }
+    for (const ObjectKind kind : kKinds) {
+      threads_[Index(kind)] = std::thread([this, kind] { Follow(kind); });
+    }
+    giving_ = std::thread([this] { Give(); });
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() override {
+    {
+      const MutexLock lock(mutex_);
+      is_ending_ = true;
+      wake_.NotifyAll();
+    }
+    giving_.join();
+    for (const ObjectKind kind : kKinds) {
+      // A call that has not begun yet when it is stopped is stopped again.
+      while (!has_ended_[Index(kind)].load()) {
+        watches_[Index(kind)]->Stop();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      threads_[Index(kind)].join();
+    }
+  }
+
+  void Set(ObjectKind kind, const std::string& key, const std::string& json) override {
+    const MutexLock lock(mutex_);
+    view_.Set(kind, key, json);
+    ++Of(kind).changes;
+    has_changed_ = true;
+    wake_.NotifyAll();
+  }
+  void Remove(ObjectKind kind, const std::string& key) override {
+    const MutexLock lock(mutex_);
+    view_.Remove(kind, key);
+    ++Of(kind).changes;
+    has_changed_ = true;
+    wake_.NotifyAll();
+  }
+  void Listed(ObjectKind kind, const std::set<std::string>& keys,
+              ClusterClock::time_point begun) override {
+    const MutexLock lock(mutex_);
+    view_.KeepOnly(kind, keys);
+    ++Of(kind).lists;
+    Of(kind).current = begun;
+    has_changed_ = true;
+    wake_.NotifyAll();
+  }
+  void Opened(ObjectKind kind) override {
+    const MutexLock lock(mutex_);
+    Of(kind).opened = ClusterClock::now();
+  }
+  void Heard(ObjectKind kind) override {
+    const MutexLock lock(mutex_);
+    const auto now = ClusterClock::now();
+    OfKind& of_kind = Of(kind);
+    // Before, what was missed while there was no watch may still be on its way.
+    if (now - of_kind.opened >= settings_.backlog) of_kind.current = now;
+  }
+  void Failed(ObjectKind kind, const std::optional<Error>& error) override {
+    const MutexLock lock(mutex_);
+    OfKind& of_kind = Of(kind);
+    if (!error) {
+      spdlog::info("ApiServerNotRead: {}: resolved", ToString(kind));
+    } else {
+      ++of_kind.failures;
+      if (!of_kind.failure || of_kind.failure->Text() != error->Text()) {
+        spdlog::warn("ApiServerNotRead: {}", error->Text());
+      }
+    }
+    of_kind.failure = error;
+  }
+
+  std::string MetricsPage() const {
+    const MutexLock lock(mutex_);
+    const auto now = ClusterClock::now();
+    std::string page;
+    const auto family = [&](const char* name, const char* type, const char* help, auto value) {
+      page += std::string("# HELP ") + name + ' ' + help + "\n# TYPE " + name + ' ' + type + '\n';
+      for (const ObjectKind kind : kKinds) {
+        page += std::string(name) + "{kind=\"" + std::string(ToString(kind)) + "\"} " +
+                value(kind) + "\n";
+      }
+    };
+    family("alignd_extender_objects", "gauge", "Objects of the API server that are known.",
+           [&](ObjectKind kind) { return std::to_string(view_.size(kind)); });
+    family("alignd_extender_lists_total", "counter", "Complete lists of the API server.",
+           [&](ObjectKind kind) { return std::to_string(Of(kind).lists); });
+    family("alignd_extender_object_changes_total", "counter",
+           "Objects that the API server has sent or removed.",
+           [&](ObjectKind kind) { return std::to_string(Of(kind).changes); });
+    family("alignd_extender_api_failures_total", "counter",
+           "Lists and watches of the API server that failed.",
+           [&](ObjectKind kind) { return std::to_string(Of(kind).failures); });
+    family("alignd_extender_age_seconds", "gauge",
+           "Time since it was last known that no change was missed; NaN before the first list.",
+           [&](ObjectKind kind) {
+             const auto& current = Of(kind).current;
+             if (!current) return std::string("NaN");
+             return std::to_string(std::chrono::duration<double>(now - *current).count());
+           });
+    return page;
+  }
+
+ private:
+  struct OfKind {
+    // What is known is what the API server had then; nullopt: no list yet.
+    std::optional<ClusterClock::time_point> current;
+    ClusterClock::time_point opened{};  // the watch
+    std::optional<Error> failure;       // the last one, if it is not over
+    uint64_t lists = 0;
+    uint64_t changes = 0;
+    uint64_t failures = 0;
+  };
+
+  static size_t Index(ObjectKind kind) { return static_cast<size_t>(kind); }
+  OfKind& Of(ObjectKind kind) REQUIRES(mutex_) { return of_kinds_[Index(kind)]; }
+  const OfKind& Of(ObjectKind kind) const REQUIRES(mutex_) { return of_kinds_[Index(kind)]; }
+
+  void Follow(ObjectKind kind) {
+    for (;;) {
+      const auto pause = watches_[Index(kind)]->Step();
+      const auto until = ClusterClock::now() + pause;
+      const MutexLock lock(mutex_);
+      while (!is_ending_ && ClusterClock::now() < until) wake_.WaitUntil(mutex_, until);
+      if (is_ending_) break;
+    }
+    has_ended_[Index(kind)].store(true);
+  }
+
+  // Why calls cannot be answered; nullopt: they can.
+  std::optional<Error> Problem() const REQUIRES(mutex_) {
+    for (const ObjectKind kind : kKinds) {
+      const OfKind& of_kind = Of(kind);
+      if (of_kind.current && ClusterClock::now() - *of_kind.current < settings_.stale_after) {
+        continue;
+      }
+      Error error = {ErrorCode::kUnavailable,
+                     of_kind.current ? "StaleNodes: " + std::string(ToString(kind)) +
+                                           ": the API server has not been heard for too long"
+                                     : "NodesNotRead: " + std::string(ToString(kind)) +
+                                           " have not been listed yet",
+                     "see whether the API server can be reached"};
+      if (of_kind.failure) {
+        error.message += ": " + of_kind.failure->message;
+        error.remedy = of_kind.failure->remedy;
+      }
+      return error;
+    }
+    return std::nullopt;
+  }
+
+  void Give() {
+    bool had_problem = true;
+    for (;;) {
+      std::vector<ClusterView::Parts> changed;
+      std::optional<Error> problem;
+      std::optional<ClusterClock::time_point> current;
+      {
+        const MutexLock lock(mutex_);
+        const auto look = ClusterClock::now() + kBetweenLooks;
+        while (!is_ending_ && !has_changed_ && ClusterClock::now() < look) {
+          wake_.WaitUntil(mutex_, look);
+        }
+        const auto until = ClusterClock::now() + settings_.coalesced;
+        while (!is_ending_ && has_changed_ && ClusterClock::now() < until) {
+          wake_.WaitUntil(mutex_, until);
+        }
+        if (is_ending_) return;
+        problem = Problem();
+        has_changed_ = false;
+        if (!problem) {
+          changed = view_.TakeChanged();
+          current = Of(ObjectKind::kPod).current;
+        }
+      }
+      if (problem) {
+        if (!std::exchange(had_problem, true)) {
+          spdlog::error("{}; no pod is let through", problem->Text());
+        }
+        extender_.SetProblem(*std::move(problem));
+        continue;
+      }
+      std::vector<Extender::NodeChange> changes(changed.size());
+      settings_.for_each(changed.size(), [&](size_t i) {
+        changes[i] = ClusterView::ChangeOf(changed[i], settings_.config);
+      });
+      LogProblems(changes);
+      extender_.ChangeNodes(changes);
+      extender_.DropPlacesBefore(*current);
+      if (std::exchange(had_problem, false)) {
+        spdlog::info("{} nodes are known from the API server", extender_.GetCounts().nodes);
+      }
+    }
+  }
+
+  void LogProblems(const std::vector<Extender::NodeChange>& changes) {
+    size_t logged = 0;
+    for (const Extender::NodeChange& change : changes) {
+      const auto known = problems_.find(change.name);
+      if (!change.problem) {
+        if (known != problems_.end()) {
+          spdlog::info("NodeNotRead: node {}: resolved", change.name);
+          problems_.erase(known);
+        }
+        continue;
+      }
+      if (known != problems_.end() && known->second == change.problem->Text()) continue;
+      problems_[change.name] = change.problem->Text();
+      if (++logged <= kMaxProblemsLogged) {
+        spdlog::warn("NodeNotRead: node {}: {}; no pod is let through to it", change.name,
+                     change.problem->Text());
+      }
+    }
+    if (logged > kMaxProblemsLogged) {
+      spdlog::warn("NodeNotRead: {} more nodes", logged - kMaxProblemsLogged);
+    }
+  }
+
+  const Settings settings_;
+  Extender& extender_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  ClusterView view_ GUARDED_BY(mutex_);
+  std::array<OfKind, kKinds.size()> of_kinds_ GUARDED_BY(mutex_);
+  bool has_changed_ GUARDED_BY(mutex_) = false;
+  bool is_ending_ GUARDED_BY(mutex_) = false;
+  std::map<std::string, std::string> problems_;  // of nodes; of the thread `giving_`
+  std::array<std::unique_ptr<ObjectWatch>, kKinds.size()> watches_;
+  std::array<std::atomic<bool>, kKinds.size()> has_ended_{};
+  std::array<std::thread, kKinds.size()> threads_;
+  std::thread giving_;
+};
+
+ClusterFeed::ClusterFeed(Settings settings, const ObjectWatch::Connect& connect, Extender& extender)
+    : state_(std::make_unique<State>(std::move(settings), connect, extender)) {}
+
+ClusterFeed::~ClusterFeed() = default;
+
+std::string ClusterFeed::MetricsPage() const { return state_->MetricsPage(); }
+
+}  // namespace alignd::extender
