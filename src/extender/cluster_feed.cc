@@ -101,6 +101,8 @@ class ClusterFeed::State final : public ObjectSink {
       }
     }
     of_kind.failure = error;
+    has_changed_ = true;  // /readyz shows it
+    wake_.NotifyAll();
   }
 
   std::string MetricsPage() const {

@@ -1,26 +1,31 @@
-// The extender answers about one pod of kube-scheduler: parse, filter, and the answer's text. Each
-// pod is let through, and the nodes are read again after each hundred.
+// kube-scheduler's calls about one pod over HTTP, /filter and /prioritize, and then the Pod as the
+// API server shows it, bound to the node: its node is made anew of its objects.
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "alignd/noderesourcetopology/object.h"
 #include "cli/parallel.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
+#include "edge/http_client.h"
+#include "extender/cluster_view.h"
 #include "extender/extender.h"
-#include "extender/messages.h"
+#include "extender/extender_server.h"
 
 namespace alignd::bench {
 namespace {
 
+using extender::ClusterView;
 using extender::Extender;
+using extender::ObjectKind;
 
-// 8 NUMA nodes with 32 CPUs, each node with a pod of its own.
-placement::FleetNode ExtenderNode(int number) {
+// 8 NUMA nodes with 32 CPUs and 2 GPUs each; a pod of its own runs on each node.
+placement::PlannedNode ExtenderNode(int number) {
   placement::FleetNode node;
   node.name = "node-" + std::to_string(number);
   node.input.description.machine = MakeMachine("socket:2 numa:4 core:16 thread:2 memory-gib=128");
@@ -33,56 +38,115 @@ placement::FleetNode ExtenderNode(int number) {
       R"("systemReserved":{"memory":"900Mi"},"reservedMemory":[{"numaNode":0,"limits":)"
       R"({"memory":"1000Mi"}}],"topologyManagerPolicy":"single-numa-node"})";
   placement::PlannedPod running;
-  running.pod = AppPod(node.name, {{"cpu", std::to_string(4 + number % 13)},
-                                   {"memory", std::to_string(8 + number % 17) + "Gi"},
-                                   {"nvidia.com/gpu", "1"}});
+  running.pod = AppPod("running-" + node.name, {{"cpu", std::to_string(4 + number % 13)},
+                                                {"memory", std::to_string(8 + number % 17) + "Gi"},
+                                                {"nvidia.com/gpu", "1"}});
   node.running.push_back(std::move(running));
-  return node;
+  auto made = placement::MakePlannedNode(node);
+  if (!made.ok()) std::abort();
+  return *std::move(made);
 }
 
-std::string RequestText(int64_t number, int64_t memory, const std::string& names) {
+std::string PodText(const std::string& name, const std::string& cpus, const std::string& memory,
+                    const std::string& node, const std::string& phase) {
   const std::string amounts =
-      R"({"cpu":"4","memory":")" + std::to_string(memory) + R"(","nvidia.com/gpu":"1"})";
-  const std::string name = "pod-" + std::to_string(number);
-  return R"({"Pod":{"metadata":{"name":")" + name + R"(","namespace":"default","uid":")" + name +
-         R"("},"spec":{"containers":[{"name":"app","image":"i","resources":{"limits":)" + amounts +
-         R"(,"requests":)" + amounts + R"(}}]},"status":{}},"Nodes":null,"NodeNames":[)" + names +
-         "]}";
+      R"({"cpu":")" + cpus + R"(","memory":")" + memory + R"(","nvidia.com/gpu":"1"})";
+  return R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":")" + name +
+         R"(","namespace":"default","uid":")" + name + R"("},"spec":{)" +
+         (node.empty() ? "" : R"("nodeName":")" + node + R"(",)") +
+         R"("containers":[{"name":"app","image":"i","resources":{"limits":)" + amounts +
+         R"(,"requests":)" + amounts + R"(}}]},"status":{"phase":")" + phase + R"("}})";
 }
 
-void ExtenderFilter(benchmark::State& state) {
+void SetNode(int number, ClusterView& view) {
+  const placement::PlannedNode node = ExtenderNode(number);
+  const std::string name = "node-" + std::to_string(number);
+  std::string allocatable = R"("pods":"110")";
+  for (const auto& [resource, amount] : node.allocatable().amounts) {
+    allocatable += ",\"" + resource + "\":\"" + amount.ToString() + "\"";
+  }
+  view.Set(ObjectKind::kNode, name,
+           R"({"kind":"Node","apiVersion":"v1","metadata":{"name":")" + name +
+               R"("},"status":{"capacity":{"cpu":"256"},"allocatable":{)" + allocatable + "}}}");
+  view.Set(ObjectKind::kTopology, name,
+           noderesourcetopology::ObjectJson(
+               name, node.node(), node.state(),
+               std::vector<noderesourcetopology::PodName>{{"default", "running-" + name}}));
+  view.Set(ObjectKind::kPod, "default/running-" + name,
+           PodText("running-" + name, std::to_string(4 + number % 13),
+                   std::to_string(8 + number % 17) + "Gi", name, "Running"));
+}
+
+void GiveChanges(ClusterView& view, Extender& extender) {
+  const std::vector<ClusterView::Parts> parts = view.TakeChanged();
+  std::vector<Extender::NodeChange> changes(parts.size());
+  cli::ForEachOnAllCpus(parts.size(),
+                        [&](size_t i) { changes[i] = ClusterView::ChangeOf(parts[i], ""); });
+  extender.ChangeNodes(changes);
+}
+
+std::string Posted(uint16_t port, const std::string& path, const std::string& body) {
+  const host::Descriptor connection = testing::ConnectTcp(port);
+  testing::SendText(connection, "POST " + path +
+                                    " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                                    "Content-Type: application/json\r\nContent-Length: " +
+                                    std::to_string(body.size()) + "\r\n\r\n" + body);
+  return testing::ReadReply(connection).body;
+}
+
+// The name of the node in the answer of /filter.
+std::string NodeIn(const std::string& answer) {
+  const std::string before = R"("NodeNames":[")";
+  const size_t at = answer.find(before);
+  if (at == std::string::npos) {
+    std::fprintf(stderr, "ExtenderPods: %.300s\n", answer.c_str());
+    std::abort();
+  }
+  const size_t begin = at + before.size();
+  return answer.substr(begin, answer.find('"', begin) - begin);
+}
+
+void ExtenderPods(benchmark::State& state) {
   const bool is_different = state.range(1) == 1;
-  std::vector<placement::FleetNode> nodes;
+  ClusterView view;
   std::string names;
   for (int i = 0; i < state.range(0); ++i) {
-    nodes.push_back(ExtenderNode(i));
-    names += (i > 0 ? ",\"" : "\"") + nodes.back().name + "\"";
+    SetNode(i, view);
+    names += (i > 0 ? ",\"node-" : "\"node-") + std::to_string(i) + "\"";
   }
-  Extender extender({.keep_for = std::chrono::seconds(0), .for_each = cli::ForEachOnAllCpus});
+  Extender extender({.for_each = cli::ForEachOnAllCpus});
+  GiveChanges(view, extender);
+  const auto server = extender::ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender);
+  if (!server.ok()) std::abort();
+  const uint16_t port = (*server)->port();
   int64_t number = 0;
+  std::vector<std::string> bound;
   for (auto _ : state) {
-    if (number % 100 == 0) {
-      state.PauseTiming();
-      extender.SetNodes(nodes, Extender::Clock::now());
-      state.ResumeTiming();
-    }
+    const std::string name = "pod-" + std::to_string(number);
+    const std::string memory =
+        std::to_string((int64_t{16} << 30) + (is_different ? number : number % 5));
+    const std::string pod = PodText(name, "4", memory, "", "Pending");
+    const std::string node = NodeIn(Posted(
+        port, "/filter", R"({"Pod":)" + pod + R"(,"Nodes":null,"NodeNames":[)" + names + "]}"));
+    benchmark::DoNotOptimize(
+        Posted(port, "/prioritize",
+               R"({"Pod":)" + pod + R"(,"Nodes":null,"NodeNames":[")" + node + R"("]})"));
+    view.Set(ObjectKind::kPod, "default/" + name, PodText(name, "4", memory, node, "Pending"));
+    GiveChanges(view, extender);
+    bound.push_back("default/" + name);
     ++number;
-    const std::string text =
-        RequestText(number, (int64_t{16} << 30) + (is_different ? number : number % 5), names);
-    const auto request = extender::ParseRequest(text);
-    const auto filtered = extender.Filter(request->pod, request->names, Extender::Clock::now());
-    if (!filtered.ok() || filtered->nodes.size() != 1) {
-      std::fprintf(stderr, "ExtenderFilter: pod %lld fits nowhere\n",
-                   static_cast<long long>(number));
-      std::abort();
-    }
-    benchmark::DoNotOptimize(extender::FilterResult(*request, *filtered));
+    if (bound.size() < 2000) continue;
+    state.PauseTiming();
+    for (const std::string& key : bound) view.Remove(ObjectKind::kPod, key);
+    bound.clear();
+    GiveChanges(view, extender);
+    state.ResumeTiming();
   }
   state.SetItemsProcessed(number);
 }
-BENCHMARK(ExtenderFilter)
+BENCHMARK(ExtenderPods)
     ->ArgNames({"nodes", "different"})
-    ->ArgsProduct({{420, 1000}, {0, 1}})
+    ->ArgsProduct({{1000}, {0, 1}})
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 

@@ -1,0 +1,260 @@
+// alignd-extender as a process, between kube-scheduler's calls and an API server that lists and
+// watches.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "alignd/noderesourcetopology/object.h"
+#include "alignd/placement/fleet_node.h"
+#include "core/machine_builder.h"
+#include "core/pod_builder.h"
+#include "edge/fake_tree.h"
+#include "edge/process.h"
+#include "fake_cluster.h"
+
+namespace alignd::extender {
+namespace {
+
+using Object = nlohmann::json;
+
+// Two NUMA nodes of 4 CPUs; CPU 0 is reserved.
+class ClusterNode {
+ public:
+  explicit ClusterNode(std::string name) : name_(std::move(name)), planned_(Make()) {}
+
+  Object NodeObject() const {
+    Object object = {{"kind", "Node"},
+                     {"apiVersion", "v1"},
+                     {"metadata", {{"name", name_}}},
+                     {"status", {{"capacity", {{"cpu", "8"}, {"pods", "110"}}}}}};
+    Object& allocatable = object["status"]["allocatable"];
+    for (const auto& [resource, amount] : planned_.allocatable().amounts) {
+      allocatable[resource] = amount.ToString();
+    }
+    allocatable["pods"] = "110";
+    return object;
+  }
+  Object Topology() const {
+    return Object::parse(
+        noderesourcetopology::ObjectJson(name_, planned_.node(), planned_.state(), pods_));
+  }
+  // The kubelet admits the pod.
+  void Admit(const std::string& pod, const std::string& cpus) {
+    placement::PlannedPod planned;
+    planned.pod = AppPod(pod, {{"cpu", cpus}, {"memory", "1Gi"}});
+    EXPECT_EQ(planned_.Place(planned).outcome, placement::Outcome::kFits);
+    pods_.emplace_back("default", pod);
+  }
+
+ private:
+  placement::PlannedNode Make() const {
+    placement::FleetNode node;
+    node.name = name_;
+    node.input.description.machine = MakeMachine("socket:2 numa:1 core:4");
+    node.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
+                  R"("topologyManagerPolicy":"single-numa-node"})";
+    Result<placement::PlannedNode> made = placement::MakePlannedNode(node);
+    EXPECT_TRUE(made.ok()) << made.error().Text();
+    return *std::move(made);
+  }
+
+  std::string name_;
+  placement::PlannedNode planned_;
+  std::vector<noderesourcetopology::PodName> pods_;
+};
+
+Object PodObject(const std::string& name, const std::string& cpus, const std::string& node = "") {
+  const Object amounts = {{"cpu", cpus}, {"memory", "1Gi"}};
+  Object pod = {{"metadata", {{"name", name}, {"namespace", "default"}, {"uid", name}}},
+                {"spec",
+                 {{"containers",
+                   {{{"name", "app"},
+                     {"image", "i"},
+                     {"resources", {{"limits", amounts}, {"requests", amounts}}}}}}}},
+                {"status", {{"phase", "Pending"}}}};
+  if (!node.empty()) pod["spec"]["nodeName"] = node;
+  return pod;
+}
+
+class AligndExtenderTest : public ::testing::Test {
+ protected:
+  AligndExtenderTest() {
+    tree_.Write({"token", "first"});
+    tree_.Write({"scheduler.conf",
+                 "current-context: here\n"
+                 "contexts: [{name: here, context: {cluster: c, user: u}}]\n"
+                 "clusters:\n- {name: c, cluster: {certificate-authority: pki/ca.crt, server: "
+                 "'https://127.0.0.1:" +
+                     std::to_string(cluster_.port()) +
+                     "'}}\nusers:\n- {name: u, user: {tokenFile: token}}\n"});
+    for (const auto& [name, node] : nodes_) {
+      cluster_.Put(kNodesPath, node.NodeObject());
+      cluster_.Put(kTopologiesPath, node.Topology());
+    }
+  }
+
+  void Start() {
+    extender_ = std::make_unique<testing::Process>(
+        std::vector<std::string>{ALIGND_EXTENDER_PROGRAM, "--kubeconfig",
+                                 (tree_.root() / "scheduler.conf").string(), "--listen",
+                                 "127.0.0.1:0"},
+        tree_.root() / "extender.log");
+    const std::string served = "serves HTTP at 127.0.0.1:";
+    ASSERT_TRUE(extender_->WaitForLog(served)) << Log();
+    const std::string log = Log();
+    client_ = std::make_unique<httplib::Client>(
+        "127.0.0.1", std::stoi(log.substr(log.find(served) + served.size())));
+  }
+
+  std::string Log() const { return extender_->Log(); }
+  std::string Page(const std::string& path) const {
+    const httplib::Result answer = client_->Get(path);
+    return answer ? answer->body : "";
+  }
+  bool BecomesReady() const {
+    return testing::WaitUntil([&] { return Page("/readyz") == "ok\n"; });
+  }
+  bool Has(const std::string& line) const {
+    return testing::WaitUntil(
+        [&] { return Page("/metrics").find(line + "\n") != std::string::npos; });
+  }
+  // kube-scheduler's call with nodeCacheCapable.
+  Object Filter(const Object& pod) const {
+    Object names = Object::array();
+    for (const auto& [name, node] : nodes_) names.push_back(name);
+    const Object args = {{"Pod", pod}, {"Nodes", nullptr}, {"NodeNames", names}};
+    const httplib::Result answer = client_->Post("/filter", args.dump(), "application/json");
+    return answer ? Object::parse(answer->body, nullptr, false) : Object();
+  }
+  // The node that the pod is let through to; empty: none.
+  std::string NodeFor(const std::string& name, const std::string& cpus) const {
+    const Object result = Filter(PodObject(name, cpus));
+    return result["NodeNames"].size() == 1 ? result["NodeNames"][0].get<std::string>() : "";
+  }
+  // kube-scheduler binds the pod, the kubelet admits it, and alignd publishes that.
+  void Run(const std::string& name, const std::string& cpus, const std::string& node) {
+    cluster_.Put(kPodsPath, PodObject(name, cpus, node));
+    nodes_.at(node).Admit(name, cpus);
+    Object running = PodObject(name, cpus, node);
+    running["status"]["phase"] = "Running";
+    cluster_.Put(kPodsPath, running);
+    cluster_.Put(kTopologiesPath, nodes_.at(node).Topology());
+  }
+
+  testing::FakeTree tree_;
+  const events::Certificates certificates_{tree_.root() / "pki"};
+  FakeCluster cluster_{certificates_};
+  std::map<std::string, ClusterNode> nodes_ = {
+      {"w1", ClusterNode("w1")}, {"w2", ClusterNode("w2")}, {"w3", ClusterNode("w3")}};
+  std::unique_ptr<testing::Process> extender_;
+  std::unique_ptr<httplib::Client> client_;
+};
+
+TEST_F(AligndExtenderTest, FollowsTheCluster) {
+  cluster_.Fail(500, 4);
+  Start();
+  ASSERT_TRUE(BecomesReady()) << Log();
+  EXPECT_NE(Log().find("the API server answers 500: trouble"), std::string::npos) << Log();
+  // Each node has one NUMA node with 4 CPUs free, and one with 3.
+  std::set<std::string> used;
+  for (const char* pod : {"a", "b", "c"}) used.insert(NodeFor(pod, "4"));
+  EXPECT_EQ(used, (std::set<std::string>{"w1", "w2", "w3"}));
+  const Object refused = Filter(PodObject("d", "4"));
+  EXPECT_EQ(refused["FailedNodes"].size(), 3U) << refused;
+  EXPECT_TRUE(Has("alignd_extender_kept_pods 3"));
+  // What the cluster shows is counted once.
+  Run("a", "4", "w1");
+  EXPECT_TRUE(Has("alignd_extender_kept_pods 2")) << Page("/metrics");
+  EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("e", "3") == "w1"; }))
+      << Filter(PodObject("e", "3"));
+  // A pod that ends is deleted, and the object shows its CPUs as available.
+  nodes_.at("w2") = ClusterNode("w2");
+  EXPECT_EQ(NodeFor("f", "4"), "");
+  cluster_.Delete(kPodsPath, "default/a");
+  nodes_.at("w1") = ClusterNode("w1");
+  cluster_.Put(kTopologiesPath, nodes_.at("w1").Topology());
+  EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("g", "4") == "w1"; }))
+      << Filter(PodObject("g", "4"));
+}
+
+TEST_F(AligndExtenderTest, ListsAgainWhenTheHistoryIsLost) {
+  Start();
+  ASSERT_TRUE(BecomesReady()) << Log();
+  for (const bool in_stream : {true, false}) {
+    const int lists = cluster_.lists(kNodesPath);
+    ASSERT_TRUE(testing::WaitUntil([&] { return cluster_.open_watches() == 3; }));
+    // While nobody watches, a node goes: no event shows it.
+    cluster_.Fail(503, 1000);
+    cluster_.CloseWatches();
+    ASSERT_TRUE(testing::WaitUntil([&] { return cluster_.open_watches() == 0; }));
+    const std::string gone = in_stream ? "w3" : "w2";
+    cluster_.Delete(kNodesPath, gone);
+    cluster_.Delete(kTopologiesPath, gone);
+    cluster_.Compact(in_stream);
+    cluster_.Fail(503, 0);
+    EXPECT_TRUE(Has(in_stream ? "alignd_extender_nodes 2" : "alignd_extender_nodes 1")) << Log();
+    EXPECT_GT(cluster_.lists(kNodesPath), lists);
+    EXPECT_NE(Filter(PodObject("x", "4"))["FailedAndUnresolvableNodes"].value(gone, "").find(
+                  "does not know the node"),
+              std::string::npos);
+  }
+}
+
+TEST_F(AligndExtenderTest, ReadsTheTokenAgain) {
+  Start();
+  ASSERT_TRUE(BecomesReady()) << Log();
+  cluster_.Accept("second");
+  cluster_.CloseWatches();
+  ASSERT_TRUE(extender_->WaitForLog("the API server answers 401: Unauthorized")) << Log();
+  tree_.Write({"token", "second"});
+  EXPECT_TRUE(testing::WaitUntil([&] { return cluster_.open_watches() == 3; })) << Log();
+  nodes_.at("w1").Admit("a", "4");
+  cluster_.Put(kPodsPath, PodObject("a", "4", "w1"));
+  cluster_.Put(kTopologiesPath, nodes_.at("w1").Topology());
+  EXPECT_TRUE(Has("alignd_extender_objects{kind=\"pods\"} 1"));
+  const int status = extender_->Kill(SIGTERM);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// An object that cannot be read concerns its node only.
+TEST_F(AligndExtenderTest, RefusesOnlyTheNodeWhoseObjectsCannotBeRead) {
+  Object broken = nodes_.at("w1").Topology();
+  broken["zones"][0]["resources"][0]["available"] = "many";
+  cluster_.Put(kTopologiesPath, broken);
+  Object unknown = PodObject("u", "1", "w2");
+  unknown["spec"]["madeUp"] = true;
+  cluster_.Put(kPodsPath, unknown);
+  Start();
+  ASSERT_TRUE(BecomesReady()) << Log();
+  const Object result = Filter(PodObject("a", "3"));
+  EXPECT_EQ(result["NodeNames"], Object::array({"w3"})) << result;
+  EXPECT_NE(result["FailedAndUnresolvableNodes"].value("w1", "").find("NodeResourceTopology w1"),
+            std::string::npos)
+      << result;
+  EXPECT_NE(result["FailedAndUnresolvableNodes"].value("w2", "").find("cannot"), std::string::npos)
+      << result;
+  EXPECT_TRUE(Has("alignd_extender_unreadable_nodes 1"));
+  cluster_.Put(kTopologiesPath, nodes_.at("w1").Topology());
+  EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("b", "4") == "w1"; })) << Log();
+}
+
+TEST_F(AligndExtenderTest, IsNotReadyBeforeItHasListed) {
+  cluster_.Accept("another");
+  Start();
+  ASSERT_TRUE(testing::WaitUntil([&] {
+    return Page("/readyz").find("401: Unauthorized") != std::string::npos;
+  })) << Log();
+  EXPECT_EQ(client_->Get("/readyz")->status, 503);
+  EXPECT_EQ(Page("/healthz"), "ok\n");
+  const Object result = Filter(PodObject("a", "1"));
+  EXPECT_NE(result.value("Error", "").find("have not been listed yet"), std::string::npos)
+      << result;
+  EXPECT_TRUE(result["NodeNames"].is_null());
+  cluster_.Accept("first");
+  EXPECT_TRUE(BecomesReady()) << Log();
+}
+
+}  // namespace
+}  // namespace alignd::extender

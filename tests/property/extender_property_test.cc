@@ -1,0 +1,125 @@
+// Random pods on random fleets: `alignctl simulate`, `alignctl fit`, the extender and the daemon's
+// core give the same answer for the same pod and node.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/placement/score.h"
+#include "core/random_fleet.h"
+#include "core/random_planned.h"
+#include "extender/extender.h"
+
+namespace alignd::extender {
+namespace {
+
+using placement::Fleet;
+using placement::FleetNode;
+using placement::Outcome;
+using placement::PlannedNode;
+using placement::PlannedPod;
+using placement::Stage;
+using placement::Verdict;
+
+// What a node alone answers, as `simulate` asks it, and the daemon's core about the same state.
+Verdict AnswerAlone(const PlannedNode& node, const PlannedPod& pod) {
+  PlannedNode copy = node;
+  Verdict verdict = copy.Place(pod);
+  if (verdict.admission) {
+    const admission::Admission daemon =
+        admission::Admit(node.node(), node.state(), pod.pod,
+                         [](const auto& query) { return std::optional(query.must_include); });
+    EXPECT_EQ(daemon.admitted(), verdict.outcome == Outcome::kFits);
+  }
+  return verdict;
+}
+
+Extender::NodeChange ChangeTo(const std::string& name, const PlannedNode& node) {
+  return {
+      .name = name, .node = std::make_shared<const PlannedNode>(node), .pods = node.KnownPods()};
+}
+
+TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
+  Random random;
+  const int runs = Iterations(60);
+  std::map<std::string, int> seen;
+  for (int run = 0; run < runs; ++run) {
+    const std::vector<FleetNode> nodes = placement::RandomFleet(random);
+    if (nodes.empty()) continue;
+    const placement::ScoreStrategy strategy = random.OneOf(placement::AllScoreStrategies());
+    Result<Fleet> fleet = Fleet::Make(nodes, strategy);
+    ASSERT_TRUE(fleet.ok()) << fleet.error().Text();
+    std::vector<PlannedNode> alone;
+    std::vector<std::string> names;
+    for (const FleetNode& node : nodes) {
+      alone.push_back(*placement::MakePlannedNode(node));
+      names.push_back(node.name);
+    }
+    // One is fed with files, the other one with objects of the API server.
+    Extender of_files({.strategy = strategy, .nodes_per_pod = 1000});
+    of_files.SetNodes(nodes, Extender::Clock::now());
+    Extender of_changes({.strategy = strategy, .nodes_per_pod = 1000});
+    for (size_t i = 0; i < nodes.size(); ++i)
+      of_changes.ChangeNodes({ChangeTo(names[i], alone[i])});
+    for (int step = 0; step < 10; ++step) {
+      const std::string name = "pod-" + std::to_string(step);
+      PlannedPod pod = placement::RandomPlanned(name, nodes[0].input.description.machine, random);
+      pod.pod.name = pod.pod.uid = name;
+      if (!IsConcerned(pod)) continue;
+      std::map<std::string, int64_t> fits;
+      std::map<std::string, Verdict> others;
+      for (size_t i = 0; i < nodes.size(); ++i) {
+        Verdict verdict = AnswerAlone(alone[i], pod);
+        if (verdict.outcome == Outcome::kFits) {
+          fits[names[i]] = placement::Score(strategy, alone[i], pod, verdict);
+        } else {
+          others.emplace(names[i], std::move(verdict));
+        }
+      }
+      std::map<std::string, int64_t> fleet_fits;
+      for (const Fleet::Fitting& fit : fleet->FittingNodes(pod)) {
+        fleet_fits[names[fit.node]] = fit.score;
+      }
+      ASSERT_EQ(fleet_fits, fits) << "run " << run << " step " << step;
+      for (Extender* const extender : {&of_files, &of_changes}) {
+        const auto filtered = extender->Filter(pod, names, Extender::Clock::now());
+        ASSERT_TRUE(filtered.ok()) << filtered.error().Text();
+        ASSERT_EQ(filtered->nodes.size(), fits.size()) << "run " << run << " step " << step;
+        for (const std::string& node : filtered->nodes) EXPECT_TRUE(fits.contains(node));
+        ASSERT_EQ(filtered->failed.size() + filtered->unresolvable.size(), others.size());
+        for (const auto& [node, verdict] : others) {
+          const bool is_lasting =
+              verdict.outcome == Outcome::kUndecided || verdict.stage == Stage::kValidation;
+          const auto& reasons = is_lasting ? filtered->unresolvable : filtered->failed;
+          ASSERT_TRUE(reasons.contains(node)) << "run " << run << " step " << step;
+          EXPECT_EQ(reasons.at(node), verdict.cause);
+          ++seen[std::string(ToString(verdict.outcome)) + std::string(ToString(verdict.stage))];
+        }
+        const auto scores = extender->Prioritize(pod, names);
+        ASSERT_TRUE(scores.ok());
+        for (const auto& [node, score] : *scores) {
+          EXPECT_EQ(score, fits.contains(node) ? fits.at(node) / 10 : 0);
+        }
+      }
+      const std::optional<size_t> node = fits.empty() ? std::nullopt : fleet->Place(pod);
+      if (!node) continue;
+      ++seen["fits"];
+      alone[*node].Place(pod);
+      // The nodes are shown with the pod: the places of all others are dropped.
+      for (Extender* const extender : {&of_files, &of_changes}) {
+        extender->ChangeNodes({ChangeTo(names[*node], alone[*node])});
+        ASSERT_EQ(extender->GetCounts().kept_pods, 0U);
+      }
+    }
+  }
+  EXPECT_GT(seen["fits"], runs / 4);
+  EXPECT_GT(seen["refusedscheduler"], 0);
+  EXPECT_GT(seen["refusedkubelet"], 0);
+  EXPECT_GT(seen["refusedvalidation"], 0);
+}
+
+}  // namespace
+}  // namespace alignd::extender

@@ -1,0 +1,92 @@
+// When calls are answered: after the first lists, and as long as the API server is heard.
+#include "extender/cluster_feed.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+
+#include "core/pod_builder.h"
+#include "edge/process.h"
+#include "fake_reader.h"
+
+namespace alignd::extender {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Lists one node and nothing else; its watches end at once. Or it does not answer.
+class SmallCluster {
+ public:
+  Result<std::unique_ptr<events::ApiReader>> Connect() {
+    if (is_away.load()) return Error{ErrorCode::kUnavailable, "it is away", "wait"};
+    return std::unique_ptr<events::ApiReader>(std::make_unique<Reader>());
+  }
+  std::atomic<bool> is_away = false;
+
+ private:
+  class Reader final : public events::ApiReader {
+   public:
+    Result<events::ApiAnswer> Get(const std::string& path, const std::function<void()>& opened,
+                                  const Receive& receive) override {
+      opened();
+      if (path.find("watch=1") == std::string::npos) {
+        receive(R"({"metadata":{"resourceVersion":"5"},"items":[)");
+        if (path.find("/nodes?") != std::string::npos) {
+          receive(R"({"metadata":{"name":"w"},"status":{"allocatable":{"cpu":"8"}}})");
+        }
+        receive("]}");
+      }
+      return events::ApiAnswer{.status = 200};
+    }
+    void Stop() override {}
+  };
+};
+
+ClusterFeed::Settings FastSettings() {
+  return {.stale_after = 2s,
+          .coalesced = 1ms,
+          .backlog = 0ms,
+          .watch = {.first_pause = 10ms, .last_pause = 20ms}};
+}
+
+TEST(ClusterFeed, AnswersWhileTheApiServerIsHeard) {
+  SmallCluster cluster;
+  cluster.is_away = true;
+  Extender extender({});
+  const ClusterFeed feed(
+      FastSettings(), [&cluster] { return cluster.Connect(); }, extender);
+  ASSERT_TRUE(testing::WaitUntil([&] {
+    const auto problem = extender.Problem();
+    return problem && problem->message ==
+                          "NodesNotRead: nodes have not been listed yet: nodes: it "
+                          "is away";
+  })) << extender.Problem()->Text();
+  cluster.is_away = false;
+  ASSERT_TRUE(testing::WaitUntil([&] { return !extender.Problem(); }));
+  EXPECT_EQ(extender.GetCounts().nodes, 1U);
+  const std::string page = feed.MetricsPage();
+  EXPECT_NE(page.find("alignd_extender_objects{kind=\"nodes\"} 1\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("alignd_extender_lists_total{kind=\"pods\"} 1\n"), std::string::npos) << page;
+  cluster.is_away = true;
+  ASSERT_TRUE(testing::WaitUntil([&] { return extender.Problem().has_value(); }));
+  EXPECT_TRUE(extender.Problem()->message.starts_with("StaleNodes: "))
+      << extender.Problem()->Text();
+  cluster.is_away = false;
+  EXPECT_TRUE(testing::WaitUntil([&] { return !extender.Problem(); }));
+}
+
+// What a watch sends first can be of the time before it.
+TEST(ClusterFeed, AWatchShowsThePresentOnlyAfterAWhile) {
+  SmallCluster cluster;
+  Extender extender({});
+  ClusterFeed::Settings settings = FastSettings();
+  settings.backlog = 1h;
+  const ClusterFeed feed(
+      settings, [&cluster] { return cluster.Connect(); }, extender);
+  ASSERT_TRUE(testing::WaitUntil([&] { return !extender.Problem(); }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return extender.Problem().has_value(); }));
+}
+
+}  // namespace
+}  // namespace alignd::extender

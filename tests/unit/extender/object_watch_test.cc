@@ -1,0 +1,169 @@
+// Lists and watches, with answers that are given.
+#include "extender/object_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "fake_reader.h"
+
+namespace alignd::extender {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Writes down what it is told.
+class NotingSink final : public ObjectSink {
+ public:
+  void Set(ObjectKind kind, const std::string& key, const std::string& json) override {
+    Note("set " + std::string(ToString(kind)) + " " + key);
+    last = json;
+  }
+  void Remove(ObjectKind, const std::string& key) override { Note("remove " + key); }
+  void Listed(ObjectKind, const std::set<std::string>& keys,
+              std::chrono::steady_clock::time_point) override {
+    Note("listed " + std::to_string(keys.size()));
+  }
+  void Opened(ObjectKind) override { Note("opened"); }
+  void Heard(ObjectKind) override { Note("heard"); }
+  void Failed(ObjectKind, const std::optional<Error>& error) override {
+    Note(error ? "failed: " + error->Text() : "resolved");
+  }
+  std::vector<std::string> Take() { return std::exchange(notes_, {}); }
+
+  std::string last;
+
+ private:
+  void Note(std::string note) { notes_.push_back(std::move(note)); }
+  std::vector<std::string> notes_;
+};
+
+class ObjectWatchTest : public ::testing::Test {
+ protected:
+  std::chrono::milliseconds Step(GivenAnswer answer) {
+    answers_->Add(std::move(answer));
+    return watch_.Step();
+  }
+  void List() {
+    Step({.parts = {R"({"metadata":{"resourceVersion":"5"},"items":[]})"}});
+    sink_.Take();
+  }
+  std::string LastPath() const { return answers_->paths().back(); }
+
+  const std::shared_ptr<GivenAnswers> answers_ = std::make_shared<GivenAnswers>();
+  NotingSink sink_;
+  ObjectWatch watch_{
+      ObjectKind::kPod,
+      {.watch = 30s, .watch_after_failure = 5s},
+      [this]() -> Result<std::unique_ptr<events::ApiReader>> {
+        return std::unique_ptr<events::ApiReader>(std::make_unique<FakeReader>(answers_));
+      },
+      sink_};
+};
+
+using Notes = std::vector<std::string>;
+
+TEST_F(ObjectWatchTest, ListsInPagesAndWatchesFromThere) {
+  answers_->Add({.parts = {R"({"metadata":{"resourceVersion":"5","continue":"a/b="},"items":[)",
+                           R"({"metadata":{"name":"a","namespace":"ns","managedFields":[]},)",
+                           R"("status":{"phase":"Running","podIP":"1"}}]})"}});
+  EXPECT_EQ(Step({.parts = {R"({"metadata":{"resourceVersion":"5"},"items":[{"metadata":)"
+                            R"({"name":"b","namespace":"ns"}}]})"}}),
+            0ms);
+  EXPECT_EQ(sink_.Take(), (Notes{"set pods ns/a", "set pods ns/b", "listed 2"}));
+  EXPECT_EQ(answers_->paths()[0],
+            "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded%2C"
+            "status.phase%21%3DFailed&limit=500");
+  EXPECT_TRUE(LastPath().ends_with("&limit=500&continue=a%2Fb%3D")) << LastPath();
+  // Events come in any parts.
+  Step({.parts = {R"({"type":"ADDED","object":{"metadata":{"name":"c","name)",
+                  R"(space":"ns","resourceVersion":"7"},"status":{"phase":"Running","x":1}}})"
+                  "\n{\"type\":\"DELETED\",",
+                  R"("object":{"metadata":{"name":"a","namespace":"ns","resourceVersion":"8"}}})"
+                  "\n"
+                  R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"20"}}})"
+                  "\n"}});
+  EXPECT_EQ(sink_.Take(),
+            (Notes{"opened", "set pods ns/c", "heard", "remove ns/a", "heard", "heard", "heard"}));
+  EXPECT_EQ(sink_.last,
+            R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"c","namespace":"ns"},)"
+            R"("status":{"phase":"Running"}})");
+  EXPECT_TRUE(
+      LastPath().ends_with("&watch=1&allowWatchBookmarks=true&timeoutSeconds=30&resourceVersion=5"))
+      << LastPath();
+  Step({});
+  EXPECT_TRUE(LastPath().ends_with("resourceVersion=20")) << LastPath();
+}
+
+TEST_F(ObjectWatchTest, ListsAgainWhenTheVersionHasExpired) {
+  for (const bool in_stream : {true, false}) {
+    List();
+    if (in_stream) {
+      Step({.parts = {R"({"type":"ERROR","object":{"code":410,"message":"old"}})"
+                      "\n"}});
+    } else {
+      Step({.status = 410, .parts = {R"({"message":"old"})"}});
+    }
+    for (const std::string& note : sink_.Take()) EXPECT_EQ(note, "opened");
+    List();
+    EXPECT_TRUE(LastPath().ends_with("limit=500")) << LastPath();
+    Step({.status = 410});  // the next list is due
+    sink_.Take();
+  }
+}
+
+TEST_F(ObjectWatchTest, AFailurePausesLongerEachTimeAndGoesOnFromTheVersion) {
+  List();
+  EXPECT_EQ(Step({.parts = {R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}})"
+                            "\n{\"type\""},
+                  .breaks = true}),
+            1s);
+  EXPECT_EQ(Step({.status = 500, .parts = {R"({"message":"etcd"})"}}), 2s);
+  EXPECT_EQ(Step({.status = 429, .retry_after = 7s}), 7s);
+  EXPECT_EQ(sink_.Take(),
+            (Notes{"opened", "heard", "failed: pods: the connection broke off; try again",
+                   "failed: pods: watch: the API server answers 500: etcd; it is tried again",
+                   "failed: pods: watch: the API server answers 429; it is tried again"}));
+  Step({});
+  EXPECT_TRUE(LastPath().ends_with("timeoutSeconds=5&resourceVersion=9")) << LastPath();
+  EXPECT_EQ(sink_.Take(), (Notes{"opened", "heard", "resolved"}));
+  EXPECT_EQ(Step({.status = 403}), 1s);
+  EXPECT_NE(sink_.Take().at(0).find("allow the credential to list and watch pods"),
+            std::string::npos);
+}
+
+// What is missing is not known: everything is listed again.
+TEST_F(ObjectWatchTest, AnEventThatCannotBeReadIsAFailure) {
+  for (const std::string line :
+       {R"(nonsense)", R"({"type":"ADDED"})",
+        R"({"type":"MOVED","object":{"metadata":)"
+        R"({"name":"a","resourceVersion":"6"}}})",
+        R"({"type":"ADDED","object":{"metadata":{"name":"a"}}})",
+        R"({"type":"ADDED","object":{"metadata":{"resourceVersion":"6"}}})",
+        R"({"type":"ERROR","object":{"code":500,"message":"broken"}})"}) {
+    List();
+    EXPECT_GE(Step({.parts = {line + "\n"}}), 1s) << line;
+    const Notes notes = sink_.Take();
+    EXPECT_TRUE(notes.back().starts_with("failed: pods: watch: ")) << notes.back();
+  }
+  List();
+  EXPECT_TRUE(LastPath().ends_with("limit=500")) << LastPath();
+}
+
+TEST_F(ObjectWatchTest, AListThatCannotBeReadIsAFailure) {
+  for (const std::string body :
+       {"", "[]", "{}", R"({"metadata":{"resourceVersion":"5"},"items":[{}]})"}) {
+    EXPECT_GE(Step({.parts = {body}}), 1s) << body;
+    EXPECT_TRUE(sink_.Take().back().starts_with("failed: pods: "));
+  }
+}
+
+TEST_F(ObjectWatchTest, NothingIsReadAfterStop) {
+  watch_.Stop();
+  List();
+  EXPECT_TRUE(answers_->paths().empty());
+}
+
+}  // namespace
+}  // namespace alignd::extender
