@@ -205,7 +205,8 @@ configure_clang() {
 
 build_clang() {
   configure_clang &&
-    build clang core_test library_test conformance_test edge_test include_rules_test threads_test component_test e2e_node_test
+    build clang core_test library_test conformance_test edge_test include_rules_test threads_test component_test e2e_node_test \
+      extender_test extender_process_test
 }
 
 stage_clang() {

@@ -46,7 +46,7 @@ inline ManualText AligndExtenderManual() {
           .exit_status =
               "0: stopped by a signal. 1: it cannot serve; the log has the cause. 2: the command "
               "line is wrong.",
-          .files = {"/var/lib/alignd-extender/nodes"},
+          .files = {"/etc/kubernetes/scheduler.conf"},
           .see_also = {"alignctl(1)", "alignd-events(8)"}};
 }
 

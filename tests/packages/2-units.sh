@@ -77,7 +77,7 @@ expect "the service: filters system calls" 2 "$(fact Seccomp)"
 expect "the service: has one capability" 0000000000000002 "$(fact CapBnd)"
 expect "the service: has no other capability" 0000000000000002 "$(fact CapEff)"
 # systemd's own measure, from 0 (sees nothing) to 10. The threshold is in tenths.
-for unit in alignd alignd-events; do
+for unit in alignd alignd-events alignd-extender; do
   succeeds "$unit.service: its exposure is at most 2.0" \
     systemd-analyze security --no-pager --threshold=20 "$unit.service"
 done
