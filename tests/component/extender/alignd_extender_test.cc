@@ -96,16 +96,21 @@ class AligndExtenderTest : public ::testing::Test {
   }
 
   void Start() {
-    extender_ = std::make_unique<testing::Process>(
-        std::vector<std::string>{ALIGND_EXTENDER_PROGRAM, "--kubeconfig",
-                                 (tree_.root() / "scheduler.conf").string(), "--listen",
-                                 "127.0.0.1:0"},
-        tree_.root() / "extender.log");
-    const std::string served = "serves HTTP at 127.0.0.1:";
+    Run({}, "HTTP");
+    client_ = std::make_unique<httplib::Client>("127.0.0.1", port_);
+  }
+
+  // Sets the port.
+  void Run(const std::vector<std::string>& more, const std::string& protocol) {
+    std::vector<std::string> command = {ALIGND_EXTENDER_PROGRAM, "--kubeconfig",
+                                        (tree_.root() / "scheduler.conf").string(), "--listen",
+                                        "127.0.0.1:0"};
+    command.insert(command.end(), more.begin(), more.end());
+    extender_ = std::make_unique<testing::Process>(command, tree_.root() / "extender.log");
+    const std::string served = "serves " + protocol + " at 127.0.0.1:";
     ASSERT_TRUE(extender_->WaitForLog(served)) << Log();
     const std::string log = Log();
-    client_ = std::make_unique<httplib::Client>(
-        "127.0.0.1", std::stoi(log.substr(log.find(served) + served.size())));
+    port_ = std::stoi(log.substr(log.find(served) + served.size()));
   }
 
   std::string Log() const { return extender_->Log(); }
@@ -134,7 +139,7 @@ class AligndExtenderTest : public ::testing::Test {
     return result["NodeNames"].size() == 1 ? result["NodeNames"][0].get<std::string>() : "";
   }
   // kube-scheduler binds the pod, the kubelet admits it, and alignd publishes that.
-  void Run(const std::string& name, const std::string& cpus, const std::string& node) {
+  void Bind(const std::string& name, const std::string& cpus, const std::string& node) {
     cluster_.Put(kPodsPath, PodObject(name, cpus, node));
     nodes_.at(node).Admit(name, cpus);
     Object running = PodObject(name, cpus, node);
@@ -149,6 +154,7 @@ class AligndExtenderTest : public ::testing::Test {
   std::map<std::string, ClusterNode> nodes_ = {
       {"w1", ClusterNode("w1")}, {"w2", ClusterNode("w2")}, {"w3", ClusterNode("w3")}};
   std::unique_ptr<testing::Process> extender_;
+  int port_ = 0;
   std::unique_ptr<httplib::Client> client_;
 };
 
@@ -165,7 +171,7 @@ TEST_F(AligndExtenderTest, FollowsTheCluster) {
   EXPECT_EQ(refused["FailedNodes"].size(), 3U) << refused;
   EXPECT_TRUE(Has("alignd_extender_kept_pods 3"));
   // What the cluster shows is counted once.
-  Run("a", "4", "w1");
+  Bind("a", "4", "w1");
   EXPECT_TRUE(Has("alignd_extender_kept_pods 2")) << Page("/metrics");
   EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("e", "3") == "w1"; }))
       << Filter(PodObject("e", "3"));
@@ -238,6 +244,32 @@ TEST_F(AligndExtenderTest, RefusesOnlyTheNodeWhoseObjectsCannotBeRead) {
   EXPECT_TRUE(Has("alignd_extender_unreadable_nodes 1"));
   cluster_.Put(kTopologiesPath, nodes_.at("w1").Topology());
   EXPECT_TRUE(testing::WaitUntil([&] { return NodeFor("b", "4") == "w1"; })) << Log();
+}
+
+// As kube-scheduler with enableHTTPS and tlsConfig.
+TEST_F(AligndExtenderTest, ServesCallersOfItsCaOverTls) {
+  Run({"--tls-cert", certificates_.Path("server.crt"), "--tls-key",
+       certificates_.Path("server.key"), "--tls-client-ca", certificates_.Path("ca.crt")},
+      "HTTPS");
+  httplib::SSLClient other("127.0.0.1", port_);
+  other.set_ca_cert_path(certificates_.Path("ca.crt").c_str());
+  EXPECT_FALSE(other.Get("/healthz"));
+  httplib::SSLClient scheduler("127.0.0.1", port_, certificates_.Path("client.crt"),
+                               certificates_.Path("client.key"));
+  scheduler.set_ca_cert_path(certificates_.Path("ca.crt").c_str());
+  scheduler.enable_server_certificate_verification(true);
+  ASSERT_TRUE(testing::WaitUntil([&] {
+    const httplib::Result ready = scheduler.Get("/readyz");
+    return ready && ready->body == "ok\n";
+  })) << Log();
+  const Object args = {{"Pod", PodObject("a", "4")},
+                       {"Nodes", {{"items", {nodes_.at("w2").NodeObject()}}}},
+                       {"NodeNames", nullptr}};
+  const httplib::Result answer = scheduler.Post("/filter", args.dump(), "application/json");
+  ASSERT_TRUE(answer);
+  const Object result = Object::parse(answer->body, nullptr, false);
+  // Without nodeCacheCapable, the Node comes back as it was sent.
+  EXPECT_EQ(result["Nodes"]["items"], Object::array({nodes_.at("w2").NodeObject()})) << result;
 }
 
 TEST_F(AligndExtenderTest, IsNotReadyBeforeItHasListed) {

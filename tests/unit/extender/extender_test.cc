@@ -95,6 +95,55 @@ TEST(Extender, ThePlaceIsDroppedAfterAWhileIfTheNodesAreReadWithoutThePod) {
   EXPECT_EQ(extender.GetCounts().dropped, 1U);
 }
 
+Extender::NodeChange ChangeOf(const FleetNode& node) {
+  const auto planned = placement::MakePlannedNode(node);
+  return {.name = node.name,
+          .node = std::make_shared<const placement::PlannedNode>(*planned),
+          .pods = planned->KnownPods()};
+}
+
+// Nodes that come one by one, as from an API server.
+TEST(Extender, KeepsPlacesWhileNodesChange) {
+  Extender extender({.keep_for = 60s});
+  extender.ChangeNodes({ChangeOf(TwoTimesTen("n1")), ChangeOf(TwoTimesTen("n2"))});
+  ASSERT_EQ(extender.Filter(PodOf("a", "10"), {"n1"}, kStart)->nodes.size(), 1U);
+  // The node changes, and does not have the pod yet.
+  extender.ChangeNodes({ChangeOf(TwoTimesTen("n1"))});
+  extender.DropPlacesBefore(kStart + 59s);
+  EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1"}, kStart)->nodes.size(), 0U);
+  extender.ChangeNodes({ChangeOf(TwoTimesTen("n1", {PodOf("a", "10")}))});
+  EXPECT_EQ(extender.GetCounts().kept_pods, 0U);
+  EXPECT_EQ(extender.Filter(PodOf("a", "10"), {"n2"}, kStart)->failed.at("n2"),
+            "AlreadyExists: a node has a pod of that name or UID, as the nodes were read last");
+  // The node of a pod on its way goes, and comes back.
+  ASSERT_EQ(extender.Filter(PodOf("c", "10"), {"n2"}, kStart)->nodes.size(), 1U);
+  extender.ChangeNodes({{.name = "n2", .is_gone = true}});
+  EXPECT_EQ(extender.GetCounts().nodes, 1U);
+  EXPECT_EQ(extender.Filter(PodOf("d", "1"), {"n2"}, kStart)->unresolvable.size(), 1U);
+  extender.ChangeNodes({ChangeOf(TwoTimesTen("n2"))});
+  EXPECT_EQ(extender.Filter(PodOf("d", "10"), {"n2"}, kStart)->nodes.size(), 0U);
+  extender.DropPlacesBefore(kStart + 60s);
+  EXPECT_EQ(extender.GetCounts().dropped, 1U);
+  EXPECT_EQ(extender.Filter(PodOf("d", "10"), {"n2"}, kStart)->nodes.size(), 1U);
+}
+
+TEST(Extender, LetsNothingThroughToANodeThatCannotBeRead) {
+  Extender extender({});
+  extender.ChangeNodes(
+      {{.name = "n1", .problem = Error{ErrorCode::kInvalidArgument, "broken", "repair it"}},
+       ChangeOf(TwoTimesTen("n2"))});
+  const auto filtered = extender.Filter(PodOf("a", "1"), kBoth, kStart);
+  ASSERT_TRUE(filtered.ok());
+  EXPECT_EQ(filtered->nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(filtered->unresolvable.at("n1"), "broken; repair it");
+  EXPECT_EQ(extender.Prioritize(PodOf("a", "1"), kBoth)->at(0).second, 0);
+  EXPECT_EQ(extender.GetCounts().nodes_with_problem, 1U);
+  extender.SetProblem({ErrorCode::kUnavailable, "stale", "wait"});
+  EXPECT_EQ(extender.Filter(PodOf("a", "1"), kBoth, kStart).error().message, "stale");
+  extender.ChangeNodes({});
+  EXPECT_TRUE(extender.Filter(PodOf("a", "1"), kBoth, kStart).ok());
+}
+
 TEST(Extender, PodsWithoutAlignedResourcesPass) {
   Extender extender({});
   extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
