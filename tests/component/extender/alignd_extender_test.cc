@@ -191,7 +191,7 @@ TEST_F(AligndExtenderTest, ListsAgainWhenTheHistoryIsLost) {
   for (const bool in_stream : {true, false}) {
     const int lists = cluster_.lists(kNodesPath);
     ASSERT_TRUE(testing::WaitUntil([&] { return cluster_.open_watches() == 3; }));
-    // While nobody watches, a node goes: no event shows it.
+    // While no watch is open, a node goes: no event shows it.
     cluster_.Fail(503, 1000);
     cluster_.CloseWatches();
     ASSERT_TRUE(testing::WaitUntil([&] { return cluster_.open_watches() == 0; }));

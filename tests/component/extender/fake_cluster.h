@@ -69,11 +69,11 @@ class FakeCluster {
     object["metadata"]["resourceVersion"] = std::to_string(++version_);
     Record(path, "DELETED", object);
   }
-  // The history until now is lost; `in_stream`: a watch learns it by an event, else by its status.
+  // The history until now is lost; `in_stream`: a watch gets an event, else the status 410.
   void Compact(bool in_stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
     oldest_ = ++version_;
-    is_told_in_stream_ = in_stream;
+    is_in_stream_ = in_stream;
     history_.clear();
   }
   // Connections of watches break off.
@@ -163,7 +163,7 @@ class FakeCluster {
   void Watch(const std::string& path, const httplib::Request& request,
              httplib::Response& response) {
     const int from = std::stoi(request.get_param_value("resourceVersion"));
-    if (from < oldest_ && !is_told_in_stream_) {
+    if (from < oldest_ && !is_in_stream_) {
       response.status = 410;
       response.set_content(Status(410, "too old resource version"), "application/json");
       return;
@@ -234,7 +234,7 @@ class FakeCluster {
   int open_ = 0;
   int status_ = 500;
   int failures_ = 0;
-  bool is_told_in_stream_ = true;
+  bool is_in_stream_ = true;
   bool is_ending_ = false;
   std::string token_ = "first";
   std::map<std::string, int> lists_;

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Writes down what it is told.
+// Notes each call.
 class NotingSink final : public ObjectSink {
  public:
   void Set(ObjectKind kind, const std::string& key, const std::string& json) override {
