@@ -106,30 +106,36 @@ class ClusterFeed::State final : public ObjectSink {
   }
 
   std::string MetricsPage() const {
-    const MutexLock lock(mutex_);
+    std::array<OfKind, kKinds.size()> of_kinds;
+    std::array<size_t, kKinds.size()> objects{};
+    {
+      const MutexLock lock(mutex_);
+      of_kinds = of_kinds_;
+      for (const ObjectKind kind : kKinds) objects[Index(kind)] = view_.size(kind);
+    }
     const auto now = ClusterClock::now();
     std::string page;
-    const auto family = [&](const char* name, const char* type, const char* help, auto value) {
+    const auto family = [&page](const char* name, const char* type, const char* help, auto value) {
       page += std::string("# HELP ") + name + ' ' + help + "\n# TYPE " + name + ' ' + type + '\n';
       for (const ObjectKind kind : kKinds) {
         page += std::string(name) + "{kind=\"" + std::string(ToString(kind)) + "\"} " +
-                value(kind) + "\n";
+                value(Index(kind)) + "\n";
       }
     };
     family("alignd_extender_objects", "gauge", "Objects of the API server that are known.",
-           [&](ObjectKind kind) { return std::to_string(view_.size(kind)); });
+           [&](size_t kind) { return std::to_string(objects[kind]); });
     family("alignd_extender_lists_total", "counter", "Complete lists of the API server.",
-           [&](ObjectKind kind) { return std::to_string(Of(kind).lists); });
+           [&](size_t kind) { return std::to_string(of_kinds[kind].lists); });
     family("alignd_extender_object_changes_total", "counter",
            "Objects that the API server has sent or removed.",
-           [&](ObjectKind kind) { return std::to_string(Of(kind).changes); });
+           [&](size_t kind) { return std::to_string(of_kinds[kind].changes); });
     family("alignd_extender_api_failures_total", "counter",
            "Lists and watches of the API server that failed.",
-           [&](ObjectKind kind) { return std::to_string(Of(kind).failures); });
+           [&](size_t kind) { return std::to_string(of_kinds[kind].failures); });
     family("alignd_extender_age_seconds", "gauge",
            "Time since it was last known that no change was missed; NaN before the first list.",
-           [&](ObjectKind kind) {
-             const auto& current = Of(kind).current;
+           [&](size_t kind) {
+             const auto& current = of_kinds[kind].current;
              if (!current) return std::string("NaN");
              return std::to_string(std::chrono::duration<double>(now - *current).count());
            });
