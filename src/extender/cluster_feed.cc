@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "extender/metrics_text.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
@@ -114,32 +115,33 @@ class ClusterFeed::State final : public ObjectSink {
       for (const ObjectKind kind : kKinds) objects[Index(kind)] = view_.size(kind);
     }
     const auto now = ClusterClock::now();
-    std::string page;
-    const auto family = [&page](const char* name, const char* type, const char* help, auto value) {
-      page += std::string("# HELP ") + name + ' ' + help + "\n# TYPE " + name + ' ' + type + '\n';
+    MetricsText page;
+    const auto samples = [&page](auto value) {
       for (const ObjectKind kind : kKinds) {
-        page += std::string(name) + "{kind=\"" + std::string(ToString(kind)) + "\"} " +
-                value(Index(kind)) + "\n";
+        std::string label = "kind=\"";
+        label.append(ToString(kind)).append("\"");
+        page.Sample(value(Index(kind)), label);
       }
     };
-    family("alignd_extender_objects", "gauge", "Objects of the API server that are known.",
-           [&](size_t kind) { return std::to_string(objects[kind]); });
-    family("alignd_extender_lists_total", "counter", "Complete lists of the API server.",
-           [&](size_t kind) { return std::to_string(of_kinds[kind].lists); });
-    family("alignd_extender_object_changes_total", "counter",
-           "Objects that the API server has sent or removed.",
-           [&](size_t kind) { return std::to_string(of_kinds[kind].changes); });
-    family("alignd_extender_api_failures_total", "counter",
-           "Lists and watches of the API server that failed.",
-           [&](size_t kind) { return std::to_string(of_kinds[kind].failures); });
-    family("alignd_extender_age_seconds", "gauge",
-           "Time since it was last known that no change was missed; NaN before the first list.",
-           [&](size_t kind) {
-             const auto& current = of_kinds[kind].current;
-             if (!current) return std::string("NaN");
-             return std::to_string(std::chrono::duration<double>(now - *current).count());
-           });
-    return page;
+    page.Family("alignd_extender_objects", "gauge", "Objects of the API server that are known.");
+    samples([&](size_t kind) { return std::to_string(objects[kind]); });
+    page.Family("alignd_extender_lists_total", "counter", "Complete lists of the API server.");
+    samples([&](size_t kind) { return std::to_string(of_kinds[kind].lists); });
+    page.Family("alignd_extender_object_changes_total", "counter",
+                "Objects that the API server has sent or removed.");
+    samples([&](size_t kind) { return std::to_string(of_kinds[kind].changes); });
+    page.Family("alignd_extender_api_failures_total", "counter",
+                "Lists and watches of the API server that failed.");
+    samples([&](size_t kind) { return std::to_string(of_kinds[kind].failures); });
+    page.Family(
+        "alignd_extender_age_seconds", "gauge",
+        "Time since it was last known that no change was missed; NaN before the first list.");
+    samples([&](size_t kind) {
+      const auto& current = of_kinds[kind].current;
+      if (!current) return std::string("NaN");
+      return std::to_string(std::chrono::duration<double>(now - *current).count());
+    });
+    return page.text();
   }
 
  private:

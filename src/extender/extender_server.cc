@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "extender/messages.h"
+#include "extender/metrics_text.h"
 #include "sync/mutex.h"
 
 namespace alignd::extender {
@@ -39,38 +40,35 @@ class CallCounts {
 
   std::string Page(const Extender& extender) const {
     const Extender::Counts counts = extender.GetCounts();
-    std::string page;
-    const auto family = [&page](const char* name, const char* type, const char* help) {
-      page += std::string("# HELP ") + name + ' ' + help + "\n# TYPE " + name + ' ' + type + '\n';
-    };
-    family("alignd_extender_nodes", "gauge", "Nodes that the extender knows.");
-    page += "alignd_extender_nodes " + std::to_string(counts.nodes) + "\n";
-    family("alignd_extender_unreadable_nodes", "gauge",
-           "Nodes whose objects cannot be read: nothing is let through to them.");
-    page += "alignd_extender_unreadable_nodes " + std::to_string(counts.nodes_with_problem) + "\n";
-    family("alignd_extender_kept_pods", "gauge",
-           "Pods that were let through and that the nodes do not show yet.");
-    page += "alignd_extender_kept_pods " + std::to_string(counts.kept_pods) + "\n";
-    family("alignd_extender_dropped_pods_total", "counter",
-           "Pods whose places were dropped without having been seen on a node.");
-    page += "alignd_extender_dropped_pods_total " + std::to_string(counts.dropped) + "\n";
-    family("alignd_extender_nodes_readable", "gauge",
-           "1 if the nodes could be read, else 0: calls are answered with an error.");
-    page +=
-        std::string("alignd_extender_nodes_readable ") + (extender.Problem() ? "0" : "1") + "\n";
-    family("alignd_extender_calls_total", "counter", "Calls by verb and outcome.");
+    MetricsText page;
+    page.Family("alignd_extender_nodes", "gauge", "Nodes that the extender knows.");
+    page.Sample(std::to_string(counts.nodes));
+    page.Family("alignd_extender_unreadable_nodes", "gauge",
+                "Nodes whose objects cannot be read: nothing is let through to them.");
+    page.Sample(std::to_string(counts.nodes_with_problem));
+    page.Family("alignd_extender_kept_pods", "gauge",
+                "Pods that were let through and that the nodes do not show yet.");
+    page.Sample(std::to_string(counts.kept_pods));
+    page.Family("alignd_extender_dropped_pods_total", "counter",
+                "Pods whose places were dropped without having been seen on a node.");
+    page.Sample(std::to_string(counts.dropped));
+    page.Family("alignd_extender_nodes_readable", "gauge",
+                "1 if the nodes could be read, else 0: calls are answered with an error.");
+    page.Sample(extender.Problem() ? "0" : "1");
+    page.Family("alignd_extender_calls_total", "counter", "Calls by verb and outcome.");
     for (const auto& [verb, name] : kVerbs) {
       for (size_t outcome = 0; outcome < kOutcomes.size(); ++outcome) {
-        page += std::string("alignd_extender_calls_total{verb=\"") + name + "\",outcome=\"" +
-                kOutcomes[outcome] + "\"} " + std::to_string(Of(verb).calls[outcome].load()) + "\n";
+        std::string labels = VerbLabel(name);
+        labels.append(",outcome=\"").append(kOutcomes[outcome]).append("\"");
+        page.Sample(std::to_string(Of(verb).calls[outcome].load()), labels);
       }
     }
-    family("alignd_extender_call_seconds_total", "counter", "Time that calls took, by verb.");
+    page.Family("alignd_extender_call_seconds_total", "counter", "Time that calls took, by verb.");
     for (const auto& [verb, name] : kVerbs) {
-      page += std::string("alignd_extender_call_seconds_total{verb=\"") + name + "\"} " +
-              std::to_string(static_cast<double>(Of(verb).microseconds.load()) / 1e6) + "\n";
+      page.Sample(std::to_string(static_cast<double>(Of(verb).microseconds.load()) / 1e6),
+                  VerbLabel(name));
     }
-    return page;
+    return page.text();
   }
 
  private:
@@ -81,6 +79,11 @@ class CallCounts {
   static constexpr std::array<std::pair<Verb, const char*>, 2> kVerbs = {
       {{Verb::kFilter, "filter"}, {Verb::kPrioritize, "prioritize"}}};
   static constexpr std::array<const char*, 3> kOutcomes = {"answered", "bad_request", "no_nodes"};
+
+  static std::string VerbLabel(const char* name) {
+    std::string label = "verb=\"";
+    return label.append(name).append("\"");
+  }
 
   OfVerb& Of(Verb verb) { return of_verb_[static_cast<size_t>(verb)]; }
   const OfVerb& Of(Verb verb) const { return of_verb_[static_cast<size_t>(verb)]; }
