@@ -2,7 +2,9 @@
 // pods that are bound to them. docs/fleet-planning.md says which pods can be decided then.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alignd/base/result.h"
