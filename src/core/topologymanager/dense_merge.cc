@@ -8,6 +8,7 @@
 #include "alignd/base/saturating_sum.h"
 #include "core/topologymanager/extension_check.h"
 #include "core/topologymanager/search/merge_search.h"
+#include "core/topologymanager/single_nodes.h"
 
 namespace alignd::topologymanager {
 namespace {
@@ -342,12 +343,18 @@ std::optional<TopologyHint> DenseMerge::BestPreferred(const NumaInfo& numa) cons
     SearchBudget budget = budget_;
     const std::optional<TopologyHint> best = BestPreferredBySearch(numa, lists_, rules_, budget);
     if (!budget.IsUsedUp()) return best;
+  } else if (const auto node = FindNarrowestNode(numa, lists_, true, rules_); node.is_known) {
+    return node.best;
   }
   return BestOf(Preferred(), true, CandidateOrder(numa, rules_, 0));
 }
 
 std::optional<TopologyHint> DenseMerge::Best(const NumaInfo& numa) const {
   if (const auto best = BestPreferred(numa)) return best;
+  if (rules_.as_1_20) {
+    const auto node = FindNarrowestNode(numa, lists_, false, rules_);
+    if (node.is_known) return node.best;
+  }
   const int best_count = rules_.as_1_20 ? 0 : BestNonPreferredCount(lists_, budget_);
   return BestOf(MeetAll([this](const Hints& hints) { return Within(hints); }), false,
                 CandidateOrder(numa, rules_, best_count));

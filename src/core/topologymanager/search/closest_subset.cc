@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "core/topologymanager/search/node_parts.h"
 #include "core/topologymanager/search/priced_bound.h"
 
 namespace alignd::topologymanager {
@@ -15,120 +17,182 @@ namespace {
 // integers: the cost of a set is twice the sum over its ordered pairs, a node with itself included.
 class ClosestSearch {
  public:
-  ClosestSearch(const DistanceClasses& distances, MemberSearch& search, SearchBudget& budget)
+  ClosestSearch(const DistanceClasses& distances, int size, MemberSearch& search,
+                SearchBudget& budget)
       : distances_(distances),
         classes_(distances.classes()),
+        size_(size),
         search_(search),
         budget_(budget),
-        priced_(search.demands(), classes_),
-        costs_(classes_.size()),
-        levels_(classes_.size()),
-        open_from_(classes_.size() + 1) {
-    for (size_t i = classes_.size(); i-- > 0;) open_from_[i] = open_from_[i + 1] | classes_[i];
+        parts_(search.demands(), AllNodes()),
+        priced_(parts_, classes_, size),
+
+        nearest_(classes_.size()) {
+    for (size_t of = 0; of < classes_.size(); ++of) {
+      for (size_t to = 0; to < classes_.size(); ++to) {
+        nearest_[of][to] = static_cast<uint8_t>(to);
+      }
+      std::stable_sort(nearest_[of].begin(), nearest_[of].begin() + classes_.size(),
+                       [&](size_t a, size_t b) {
+                         return distances_.Between(of, a) < distances_.Between(of, b);
+                       });
+    }
   }
 
-  std::optional<NumaMask> Find(int size) {
-    State root{.decided = {}, .first = 0, .need = size, .cost = 0, .adding = {}, .taken = {}};
-    for (size_t i = 0; i < classes_.size(); ++i) root.adding[i] = 2 * distances_.OfOne(i);
-    FindRanges(size);
-    Descend(root, std::nullopt);
+  std::optional<NumaMask> Find() {
+    State root;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      root.fewest[i] = 0;
+      root.most[i] = static_cast<uint8_t>(std::min(size_, classes_[i].Count()));
+    }
+    best_ = search_.Any(FamilyOf(root), budget_);
+    if (!best_) return std::nullopt;
+    best_cost_ = CostOf(*best_);
+    ImproveBest();
+    FindRanges(root);
+    Descend(root, best_);
     return best_;
   }
 
  private:
   static constexpr size_t kMaxClasses = NumaMask::kMaxNodes;
 
-  // The classes before `first` are decided; `need` more nodes come from the others.
+  // Sets with a number of nodes of each class between these. A class is decided if they are equal.
   struct State {
-    SetFamily decided;
-    size_t first = 0;
-    int need = 0;
-    int64_t cost = 0;
-    // By class: the cost of one more node of it, with the decided nodes.
-    std::array<int64_t, kMaxClasses> adding;
-    // By class before `first`: its nodes in the set.
-    std::array<int, kMaxClasses> taken;
-  };
-  struct Child {
-    int64_t cost = 0;
-    NumaMask lowest;
-    int count = 0;  // of the nodes of the first class that is not decided
+    std::array<uint8_t, kMaxClasses> fewest;
+    std::array<uint8_t, kMaxClasses> most;
+
+    bool IsDecided(size_t i) const { return fewest[i] == most[i]; }
   };
 
-  // By number of nodes: the sum of the distances of a node of the class `of` to its nearest ones in
-  // the other classes from `first` on, in both directions: half of the cost of these pairs.
-  using Sums = PricedBound::CostsByCount;
-  const Sums& NearestOthers(size_t first, size_t of) {
-    std::vector<Sums>& level = levels_[first];
-    if (level.empty()) {  // once for each class and search
-      level.resize(classes_.size());
-      for (size_t i = first; i < classes_.size(); ++i) level[i] = FindNearest(first, i);
+  // Leaves only numbers of nodes with which the other classes can make up the size. False if there
+  // are none.
+  bool Settle(State& state) const {
+    int fewest = 0;
+    int most = 0;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      fewest += state.fewest[i];
+      most += state.most[i];
     }
-    return level[of];
+    if (fewest > size_ || most < size_) return false;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      const int of_others = fewest - state.fewest[i];
+      const int at_least = size_ - (most - state.most[i]);
+      state.most[i] = static_cast<uint8_t>(std::min<int>(state.most[i], size_ - of_others));
+      state.fewest[i] = static_cast<uint8_t>(std::max<int>(state.fewest[i], at_least));
+      fewest = of_others + state.fewest[i];
+      most = size_ - at_least + state.most[i];
+    }
+    return true;
   }
 
-  Sums FindNearest(size_t first, size_t of) const {
-    std::array<int64_t, NumaMask::kMaxNodes> pairs;
-    auto* end = pairs.begin();
-    for (size_t to = first; to < classes_.size(); ++to) {
-      if (to != of) end = std::fill_n(end, most_[to], distances_.Between(of, to));
+  // What the numbers of nodes of each class add to the cost, at least. The pairs of two classes
+  // that are not decided count half for each, with the nearest nodes that there can be.
+  void FindCosts(const State& state) {
+    int undecided = size_;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      if (state.IsDecided(i)) undecided -= state.fewest[i];
     }
-    std::sort(pairs.begin(), end);
-    const auto count = static_cast<size_t>(end - pairs.begin());
-    Sums sums;
-    sums[0] = 0;
-    for (size_t i = 0; i + 1 < sums.size(); ++i) {
-      sums[i + 1] = i < count ? sums[i] + pairs[i] : PricedBound::kImpossible;
-    }
-    return sums;
-  }
-
-  // A lower bound of the cost. Of the classes that are not decided, a number of nodes has the pairs
-  // among them and with the decided nodes, and half of the pairs with the other needed nodes, which
-  // are at best the nearest. Once there is a set to beat, the demands matter as well.
-  int64_t LeastCost(const State& state) {
-    if (state.need == 0) return state.cost;
-    for (size_t i = state.first; i < classes_.size(); ++i) {
-      const Sums& nearest = NearestOthers(state.first, i);
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      int64_t decided = 0;
+      for (size_t j = 0; j < classes_.size(); ++j) {
+        if (j != i && state.IsDecided(j)) decided += state.fewest[j] * distances_.Between(i, j);
+      }
+      const int64_t of_one = 2 * distances_.OfOne(i);
       const int64_t pair = distances_.Between(i, i);
-      Sums& costs = costs_[i];
-      costs[0] = 0;
-      for (int count = 1; count <= std::min(state.need, most_[i]); ++count) {
-        const int64_t others = nearest[static_cast<size_t>(state.need - count)];
+      Costs& costs = costs_[i];
+      if (state.IsDecided(i)) {
+        const int64_t count = state.fewest[i];
+        costs[static_cast<size_t>(count)] = count * (of_one + (count - 1) * pair + decided);
+        continue;
+      }
+      // With more nodes of this class, fewer of the others: the nearest ones stay.
+      int64_t others = 0;
+      int needed = undecided - state.most[i];
+      for (const size_t j : Nearest(i)) {
+        if (j == i || state.IsDecided(j)) continue;
+        others += state.fewest[j] * distances_.Between(i, j);
+        needed -= state.fewest[j];
+      }
+      int count = state.most[i];
+      const auto set = [&] {
         costs[static_cast<size_t>(count)] =
-            others >= PricedBound::kImpossible
-                ? PricedBound::kImpossible
-                : count * (state.adding[i] + (count - 1) * pair + others);
+            count * (of_one + 2 * decided + (count - 1) * pair + others);
+      };
+      if (needed <= 0) set();
+      // A settled state needs no fewer nodes than the fewest of the others.
+      for (const size_t j : Nearest(i)) {
+        if (j == i || state.IsDecided(j)) continue;
+        for (int more = state.most[j] - state.fewest[j]; more > 0; --more) {
+          others += distances_.Between(i, j);
+          if (--needed > 0) continue;
+          if (needed < 0) --count;
+          if (count < state.fewest[i]) break;
+          set();
+        }
       }
     }
-    constexpr int kMoves = 2;
-    constexpr int kFirstMoves = 48;  // no prices are known yet
-    int64_t steps = 0;
-    const int64_t cost = priced_.AtLeast(
-        {.cost = state.cost,
-         .first = state.first,
-         .need = state.need,
-         .taken = state.taken.data(),
-         .fewest = fewest_.data(),
-         .most = most_.data(),
-         .costs = costs_.data()},
-        best_ ? best_cost_ + 1 : 0,
-        std::exchange(has_prices_, best_.has_value()) ? kMoves : kFirstMoves, steps);
-    // Such a bound takes half the time of the others.
-    (void)budget_.Step((steps + 1) / 2);
-    return cost;
+  }
+
+  std::span<const uint8_t> Nearest(size_t of) const {
+    return {nearest_[of].data(), classes_.size()};
+  }
+
+  // Leaves only numbers of nodes with which a set may be better than the best one. False if there
+  // are none.
+  bool Narrow(State& state) {
+    constexpr int kMaxRounds = 6;
+    for (int round = 0; round < kMaxRounds; ++round) {
+      if (!Settle(state)) return false;
+      FindCosts(state);
+      constexpr int kMoves = 2;
+      constexpr int kFirstMoves = 48;  // no prices are known yet
+      int64_t bounds = 0;
+      const PricedBound::Family family{
+          .fewest = state.fewest.data(), .most = state.most.data(), .costs = costs_.data()};
+      const int64_t cost = priced_.AtLeast(
+          family,
+
+          best_cost_ + 1, std::exchange(has_prices_, true) ? kMoves : kFirstMoves, bounds);
+      UseBounds(bounds + 1);
+      if (!MayBeBetter(cost, state)) return false;
+      priced_.FindByCount(family);
+      bool changed = false;
+      for (size_t i = 0; i < classes_.size(); ++i) {
+        if (state.IsDecided(i)) continue;
+        while (!MayBeBetter(priced_.ByCount(i, state.fewest[i]), state)) {
+          changed = true;
+          if (state.fewest[i]++ == state.most[i]) return false;
+        }
+        while (!MayBeBetter(priced_.ByCount(i, state.most[i]), state)) {
+          changed = true;
+          if (state.most[i]-- == state.fewest[i]) return false;
+        }
+      }
+      if (!changed) break;
+    }
+    return true;
+  }
+
+  void UseBounds(int64_t bounds) {
+    // The time of a bound grows with the number of classes.
+    constexpr int64_t kInAStep = 64;
+    used_ += bounds * static_cast<int64_t>(classes_.size());
+    (void)budget_.Step(used_ / kInAStep);
+    used_ %= kInAStep;
   }
 
   // Of an accepted set.
   int64_t CostOf(NumaMask set) const { return 2 * distances_.numa().DistanceSum(set); }
 
-  // An accepted set has between `fewest_` and `most_` nodes of a class.
-  void FindRanges(int size) {
-    std::optional<NumaMask> known;
+  // An accepted set has between `fewest` and `most` nodes of a class.
+  void FindRanges(State& state) {
+    std::optional<NumaMask> known = best_;
+    const NumaMask all = AllNodes();
     for (size_t i = 0; i < classes_.size(); ++i) {
-      const NumaMask others = open_from_.front() - classes_[i];
+      const NumaMask others = all - classes_[i];
       const auto is_possible = [&](int count) {
-        const SetFamily family{{}, {{classes_[i], count}, {others, size - count}}};
+        const SetFamily family{{}, {{classes_[i], count}, {others, size_ - count}}};
         if (known && family.Contains(*known)) return true;
         constexpr int64_t kMaxSteps = 48;  // most answers take a few
         SearchBudget budget(std::min(kMaxSteps, budget_.available()));
@@ -138,40 +202,38 @@ class ClosestSearch {
         if (found) known = found;
         return found || budget.IsUsedUp();
       };
-      int fewest = 0;
-      int most = std::min(size, classes_[i].Count());
-      while (fewest < most && !is_possible(fewest)) ++fewest;
-      while (fewest < most && !is_possible(most)) --most;
-      fewest_.push_back(fewest);
-      most_.push_back(most);
+      while (state.fewest[i] < state.most[i] && !is_possible(state.fewest[i])) ++state.fewest[i];
+      while (state.fewest[i] < state.most[i] && !is_possible(state.most[i])) --state.most[i];
     }
   }
 
+  NumaMask AllNodes() const {
+    NumaMask all;
+    for (const NumaMask alike : classes_) all = all | alike;
+    return all;
+  }
+
+  // The sets of the state, and some more: it does not know the ranges.
   SetFamily FamilyOf(const State& state) const {
-    SetFamily family = state.decided;
-    family.parts.Add({open_from_[state.first], state.need});
+    SetFamily family;
+    NumaMask open;
+    int need = size_;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      if (!state.IsDecided(i)) {
+        open = open | classes_[i];
+        continue;
+      }
+      family.parts.Add({classes_[i], state.fewest[i]});
+      need -= state.fewest[i];
+    }
+    family.parts.Add({open, need});
     (void)family.Settle();
     return family;
   }
 
-  bool IsBetter(int64_t cost, NumaMask set) const {
-    if (cost >= PricedBound::kImpossible) return false;
-    return !best_ || cost < best_cost_ || (cost == best_cost_ && set < *best_);
-  }
-
-  State With(const State& state, int count) const {
-    State next = state;
-    const size_t taken = next.first++;
-    next.taken[taken] = count;
-    next.decided.parts.Add({classes_[taken], count});
-    (void)next.decided.Settle();
-    next.need -= count;
-    next.cost += count * state.adding[taken] +
-                 int64_t{count} * (count - 1) * distances_.Between(taken, taken);
-    for (size_t i = next.first; i < classes_.size(); ++i) {
-      next.adding[i] += 2 * count * distances_.Between(taken, i);
-    }
-    return next;
+  bool MayBeBetter(int64_t cost, const State& state) const {
+    if (cost != best_cost_) return cost < best_cost_;
+    return FamilyOf(state).Lowest() < *best_;
   }
 
   // Exchanges single nodes of the best set as long as a closer accepted set results: bounds end a
@@ -183,7 +245,7 @@ class ClosestSearch {
 
   // Whether an exchange has made the best set closer.
   bool ExchangeOne() {
-    const NumaMask nodes = open_from_.front();
+    const NumaMask nodes = AllNodes();
     const NumaInfo& numa = distances_.numa();
     const auto pair = [&numa](int a, int b) { return numa.Distance(a, b) + numa.Distance(b, a); };
     std::array<int64_t, NumaMask::kMaxNodes> costs;  // of a node with all others of the set
@@ -208,50 +270,82 @@ class ClosestSearch {
     return false;
   }
 
-  // `known`: an accepted set that agrees with the decisions before the last.
-  void Descend(const State& state, std::optional<NumaMask> known) {
-    if (!budget_.Step()) return;
+  // An accepted set of the family, or nullopt. Sets `undecided` if that took too many steps.
+  std::optional<NumaMask> AnyInFew(const SetFamily& family, bool& undecided) {
+    constexpr int64_t kMaxSteps = 8;
+    const int64_t steps = std::min(kMaxSteps, budget_.available());
+    SearchBudget few(steps);
+    const auto found = search_.Any(family, few);
+    budget_.Use(steps - few.available());
+    undecided = !found && few.IsUsedUp();
+    return found;
+  }
+
+  // The class to decide about next: the one that is farthest from the others that are not decided.
+  // The number of classes if all are decided.
+  size_t NextClass(const State& state) const {
+    size_t next = classes_.size();
+    int64_t farthest = -1;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      if (state.IsDecided(i)) continue;
+      int64_t sum = 0;
+      for (size_t j = 0; j < classes_.size(); ++j) {
+        if (j != i && !state.IsDecided(j)) sum += distances_.Between(i, j);
+      }
+      if (sum <= farthest) continue;
+      farthest = sum;
+      next = i;
+    }
+    return next;
+  }
+
+  // `known`: an accepted set.
+  void Descend(State state, std::optional<NumaMask> known) {
+    if (!budget_.Step() || !Narrow(state)) return;
     const SetFamily family = FamilyOf(state);
-    if (!known || !family.Contains(*known)) known = search_.Any(family, budget_);
-    if (!known) return;
-    if (state.need == 0 || state.first + 1 == classes_.size()) {
-      const auto found = search_.Lowest(family, budget_, known);
-      if (!found) return;
-      const int64_t cost = CostOf(*found);
-      if (!IsBetter(cost, *found)) return;
+    const size_t next = NextClass(state);
+    const bool is_known = known && family.Contains(*known);
+    if (next == classes_.size()) {
+      const int64_t cost = 2 * distances_.numa().DistanceSum(family.Lowest());
+      if (cost > best_cost_) return;
+      const auto found = search_.Lowest(family, budget_, is_known ? known : std::nullopt,
+                                        cost == best_cost_ ? best_ : std::nullopt);
+      if (!found || (cost == best_cost_ && !(*found < *best_))) return;
       best_ = found;
       best_cost_ = cost;
       ImproveBest();
       return;
     }
-    std::array<Child, NumaMask::kMaxNodes + 1> children;
-    auto* end = children.begin();
-    const int others = open_from_[state.first + 1].Count();
-    const int most = std::min(state.need, most_[state.first]);
-    for (int count = std::max(fewest_[state.first], state.need - others); count <= most; ++count) {
-      const State next = With(state, count);
-      const Child child{LeastCost(next), FamilyOf(next).Lowest(), count};
-      if (IsBetter(child.cost, child.lowest)) *end++ = child;
+    if (!is_known) {
+      bool undecided = false;
+      known = AnyInFew(family, undecided);
+      if (!known && !undecided) return;
     }
-    std::sort(children.begin(), end, [](const Child& a, const Child& b) {
-      return a.cost != b.cost ? a.cost < b.cost : a.lowest < b.lowest;
-    });
+    std::array<std::pair<int64_t, uint8_t>, NumaMask::kMaxNodes + 1> children;
+    auto* end = children.begin();
+    for (uint8_t count = state.fewest[next]; count <= state.most[next]; ++count) {
+      *end++ = {priced_.ByCount(next, count), count};
+    }
+    std::sort(children.begin(), end);
     for (const auto* child = children.begin(); child != end; ++child) {
-      if (IsBetter(child->cost, child->lowest)) Descend(With(state, child->count), known);
+      State with = state;
+      with.fewest[next] = with.most[next] = child->second;
+      if (MayBeBetter(child->first, with)) Descend(with, known);
     }
   }
 
   const DistanceClasses& distances_;
   const std::vector<NumaMask>& classes_;
+  const int size_;
   MemberSearch& search_;
   SearchBudget& budget_;
+  const NodeParts parts_;
   PricedBound priced_;
   bool has_prices_ = false;
-  std::vector<Sums> costs_;                // of LeastCost
-  std::vector<std::vector<Sums>> levels_;  // of NearestOthers, by the first class
-  std::vector<NumaMask> open_from_;  // by index of a class: its nodes and those of later classes
-  std::vector<int> fewest_;          // by class
-  std::vector<int> most_;
+  int64_t used_ = 0;  // of the next step
+  using Costs = PricedBound::CostsByCount;
+  std::array<Costs, kMaxClasses> costs_;                   // of FindCosts
+  std::vector<std::array<uint8_t, kMaxClasses>> nearest_;  // by class: all, the nearest first
   std::optional<NumaMask> best_;
   int64_t best_cost_ = 0;
 };
@@ -293,7 +387,7 @@ DistanceClasses::DistanceClasses(NumaMask nodes, const NumaInfo& numa) : numa_(n
 
 std::optional<NumaMask> ClosestSubset(const DistanceClasses& distances, int size,
                                       MemberSearch& search, SearchBudget& budget) {
-  return ClosestSearch(distances, search, budget).Find(size);
+  return ClosestSearch(distances, size, search, budget).Find();
 }
 
 }  // namespace alignd::topologymanager

@@ -137,10 +137,12 @@ std::optional<NumaMask> MemberSearch::Descend(SetFamily family, int evaluations,
 }
 
 std::optional<NumaMask> MemberSearch::Lowest(SetFamily family, SearchBudget& budget,
-                                             std::optional<NumaMask> known) {
+                                             std::optional<NumaMask> known,
+                                             std::optional<NumaMask> below) {
   if (!family.Settle()) return std::nullopt;
   while (true) {
     const NumaMask lowest = family.Lowest();
+    if (below && !(lowest < *below)) return std::nullopt;
     if (Accepts(lowest)) return lowest;
     if (family.parts.empty()) return std::nullopt;
     if (!known) known = Any(family, budget);

@@ -28,8 +28,10 @@ class MemberSearch {
 
   // The lowest accepted set of the family. nullopt if there is none. If the budget is used up:
   // some accepted set, or nullopt. `known`: an accepted set of the family, if the caller has one.
+  // `below`: looks for lower sets only, and returns nullopt or any set if none is lower.
   std::optional<NumaMask> Lowest(SetFamily family, SearchBudget& budget,
-                                 std::optional<NumaMask> known = std::nullopt);
+                                 std::optional<NumaMask> known = std::nullopt,
+                                 std::optional<NumaMask> below = std::nullopt);
 
   // A set of the family that has much of what is missing. It may not be accepted. The family is
   // not empty.
