@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "alignd/base/numa_subsets.h"
+#include "core/allocation_count.h"
 #include "core/machine_builder.h"
 #include "core/random_machine.h"
 #include "core/topologymanager/search/closest_subset.h"
@@ -15,10 +17,8 @@
 namespace alignd::topologymanager {
 namespace {
 
-// Sockets of up to four nodes, some of them one or two hops away: classes of several nodes.
-NumaInfo NumaOfSockets(Random& random) {
-  const int sockets = random.Number(2, 4);
-  const int of_socket = random.Number(1, 3);
+// Sockets that are one or two hops away: classes of several nodes.
+NumaInfo NumaOfSockets(int sockets, int of_socket, Random& random) {
   const int nodes = sockets * of_socket;
   std::vector<std::vector<int>> hops(static_cast<size_t>(sockets),
                                      std::vector<int>(static_cast<size_t>(sockets)));
@@ -72,7 +72,7 @@ TEST(ClosestSubsetProperty, AgreesWithTryingAllSets) {
   Random random;
   const int rounds = Iterations(3'000);
   for (int round = 0; round < rounds; ++round) {
-    const NumaInfo numa = NumaOfSockets(random);
+    const NumaInfo numa = NumaOfSockets(random.Number(2, 4), random.Number(1, 3), random);
     const NumaMask nodes = numa.all();
     const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
     std::vector<const DemandTable*> pointers;
@@ -98,7 +98,7 @@ TEST(ClosestSubsetProperty, NoBoundIsAboveTheCostOfAnAcceptedSet) {
   Random random;
   const int rounds = Iterations(3'000);
   for (int round = 0; round < rounds; ++round) {
-    const NumaInfo numa = NumaOfSockets(random);
+    const NumaInfo numa = NumaOfSockets(random.Number(2, 4), random.Number(1, 3), random);
     const NumaMask nodes = numa.all();
     const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
     std::vector<const DemandTable*> pointers;
@@ -139,6 +139,34 @@ TEST(ClosestSubsetProperty, NoBoundIsAboveTheCostOfAnAcceptedSet) {
     });
     if (HasFatalFailure()) return;
   }
+}
+
+// Searches of thousands of steps on 64 nodes.
+TEST(ClosestSubsetProperty, MemoryIsTakenOnlyAtTheStart) {
+  Random random;
+  int64_t steps = 0;
+  const int rounds = Iterations(60);
+  for (int round = 0; round < rounds; ++round) {
+    const NumaInfo numa = NumaOfSockets(8, 8, random);
+    const NumaMask nodes = numa.all();
+    const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
+    std::vector<const DemandTable*> pointers;
+    for (const DemandTable& demand : demands) pointers.push_back(&demand);
+    MemberSearch search(pointers);
+    const DistanceClasses distances(nodes, numa);
+    const int size = random.Number(16, 48);
+    SearchBudget budget;
+    int64_t before = AllocationCount();
+    (void)search.Lowest({{}, {{nodes, size}}}, budget);
+    ASSERT_EQ(AllocationCount() - before, 0);
+    SearchBudget closest;
+    before = AllocationCount();
+    (void)ClosestSubset(distances, size, search, closest);
+    constexpr int64_t kMaxAtTheStart = 32;
+    ASSERT_LE(AllocationCount() - before, kMaxAtTheStart);
+    steps += kMaxSearchSteps - budget.available() + kMaxSearchSteps - closest.available();
+  }
+  ASSERT_GE(steps, 100 * rounds) << "the searches were too short to show anything";
 }
 
 }  // namespace

@@ -55,11 +55,12 @@ uint64_t DemandTable::AtMostByShares(const SetFamily& family) const {
   const NumaMask open = family.Open();
   std::array<uint64_t, NumaMask::kMaxNodes> gains = {};
   for (const int node : open) gains[static_cast<size_t>(node)] = OnNode(node);
-  std::vector<Place> places;
+  // The nodes for which a place counts.
+  const auto open_nodes = [&](const Place& place) {
+    return place.nodes.Intersects(set) ? NumaMask() : place.nodes & open;
+  };
   for (const Place& place : shared_) {
-    if (place.nodes.Intersects(set) || !place.nodes.Intersects(open)) continue;
-    places.push_back({place.nodes & open, place.amount});
-    for (const int node : places.back().nodes) gains[static_cast<size_t>(node)] += place.amount;
+    for (const int node : open_nodes(place)) gains[static_cast<size_t>(node)] += place.amount;
   }
   uint64_t in_any_case = AmountOf(set);
   const auto bound = [&] {
@@ -76,11 +77,13 @@ uint64_t DemandTable::AtMostByShares(const SetFamily& family) const {
     return amount;
   };
   uint64_t best = bound();
-  for (const Place& place : places) {
+  for (const Place& place : shared_) {
     if (best < wanted_) break;
+    const NumaMask nodes = open_nodes(place);
+    if (nodes.empty()) continue;
     const auto shift = [&](uint64_t amount) {
       in_any_case += amount;
-      for (const int node : place.nodes) gains[static_cast<size_t>(node)] -= amount;
+      for (const int node : nodes) gains[static_cast<size_t>(node)] -= amount;
     };
     shift(place.amount);
     const uint64_t shifted = bound();
