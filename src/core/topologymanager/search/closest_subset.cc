@@ -32,10 +32,12 @@ class ClosestSearch {
       for (size_t to = 0; to < classes_.size(); ++to) {
         nearest_[of][to] = static_cast<uint8_t>(to);
       }
-      std::stable_sort(nearest_[of].begin(), nearest_[of].begin() + classes_.size(),
-                       [&](size_t a, size_t b) {
-                         return distances_.Between(of, a) < distances_.Between(of, b);
-                       });
+      std::sort(nearest_[of].begin(), nearest_[of].begin() + classes_.size(),
+                [&](uint8_t a, uint8_t b) {
+                  const int64_t to_a = distances_.Between(of, a);
+                  const int64_t to_b = distances_.Between(of, b);
+                  return to_a != to_b ? to_a < to_b : a < b;
+                });
     }
   }
 
