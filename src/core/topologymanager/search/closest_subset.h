@@ -22,6 +22,7 @@ class DistanceClasses {
   DistanceClasses(NumaMask nodes, const NumaInfo& numa);
 
   const NumaInfo& numa() const { return numa_; }
+  NumaMask nodes() const { return nodes_; }  // of all classes
   // Those that are nearest to all others first; of equally near ones that with the highest node.
   const std::vector<NumaMask>& classes() const { return classes_; }
   // The distance of a node of the class to itself.
@@ -32,6 +33,7 @@ class DistanceClasses {
 
  private:
   const NumaInfo& numa_;
+  const NumaMask nodes_;
   std::vector<NumaMask> classes_;
   std::vector<int64_t> of_one_;
   std::vector<int64_t> between_;
