@@ -79,16 +79,9 @@ class ClusterFeed::State final : public ObjectSink {
     has_changed_ = true;
     wake_.NotifyAll();
   }
-  void Opened(ObjectKind kind) override {
+  void Current(ObjectKind kind, ClusterClock::time_point as_of) override {
     const MutexLock lock(mutex_);
-    Of(kind).opened = ClusterClock::now();
-  }
-  void Heard(ObjectKind kind) override {
-    const MutexLock lock(mutex_);
-    const auto now = ClusterClock::now();
-    OfKind& of_kind = Of(kind);
-    // Before, what was missed while there was no watch may still be on its way.
-    if (now - of_kind.opened >= settings_.backlog) of_kind.current = now;
+    Of(kind).current = as_of;
   }
   void Failed(ObjectKind kind, const std::optional<Error>& error) override {
     const MutexLock lock(mutex_);
@@ -148,8 +141,7 @@ class ClusterFeed::State final : public ObjectSink {
   struct OfKind {
     // What is known is what the API server had then; nullopt: no list yet.
     std::optional<ClusterClock::time_point> current;
-    ClusterClock::time_point opened{};  // the watch
-    std::optional<Error> failure;       // the last one, if it is not over
+    std::optional<Error> failure;  // the last one, if it is not over
     uint64_t lists = 0;
     uint64_t changes = 0;
     uint64_t failures = 0;

@@ -25,8 +25,6 @@ class ClusterFeed {
     std::chrono::milliseconds stale_after{180'000};
     // Changes in this time are one.
     std::chrono::milliseconds coalesced{50};
-    // What the API server sends this long after a watch has begun is not of the time before it.
-    std::chrono::milliseconds backlog{2'000};
     ObjectWatch::Settings watch = {};
     placement::ForEach for_each = placement::ForEachInTurn;
   };

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "alignd/placement/planned_node.h"
+
 namespace alignd::extender {
 namespace {
 
@@ -69,6 +71,7 @@ void ClusterView::Set(ObjectKind kind, const std::string& key, const std::string
     known = std::move(read);
     changed_.insert(key);
   } else {
+    if (since_.erase(key) > 0) changed_.insert(key);
     Text& known = topologies_[key];
     if (known.object && known.json == json) return;
     known = {json,
@@ -88,25 +91,59 @@ void ClusterView::SetPod(const std::string& key, const std::string& json) {
   PodEntry entry{node, read.ok() ? **std::move(read) : UnreadablePod(object, read.error())};
   const auto known = pods_.find(key);
   if (known != pods_.end()) {
-    if (known->second.node == node && known->second.pod == entry.pod) return;
-    Remove(ObjectKind::kPod, key);
+    const PodEntry& before = known->second;
+    if (before.node == node && before.pod == entry.pod) return;
+    if (before.node == node && before.pod.pod.pod.uid == entry.pod.pod.pod.uid) {
+      pods_.erase(known);  // the same pod
+    } else {
+      Erase(known);
+    }
   }
+  NoteReplaced(key, entry);
   pods_.emplace(key, std::move(entry));
   pods_of_nodes_[node].insert(key);
   changed_.insert(node);
 }
 
+void ClusterView::NoteReplaced(const std::string& key, const PodEntry& entry) {
+  const auto since = since_.find(entry.node);
+  if (since == since_.end()) return;
+  auto& [ended, replaced] = since->second;
+  if (const auto pod = ended.find(key); pod != ended.end()) {
+    replaced[key] = pod->second == placement::WithoutNames(entry.pod.pod);
+    ended.erase(pod);
+  }
+  // The object has the same amounts for it as for the pod before it.
+  const auto pod = replaced.find(key);
+  if (pod != replaced.end() && pod->second && !entry.pod.is_starting) replaced.erase(pod);
+}
+
+void ClusterView::Erase(std::map<std::string, PodEntry>::iterator pod) {
+  const auto& [key, entry] = *pod;
+  if (topologies_.contains(entry.node)) {
+    auto& [ended, replaced] = since_[entry.node];
+    replaced.erase(key);
+    if (ended.size() < kMaxEnded) {
+      ended.emplace(key, placement::WithoutNames(entry.pod.pod));
+    } else if (replaced.empty()) {
+      replaced.emplace(key, false);
+    }
+  }
+  const auto of_node = pods_of_nodes_.find(entry.node);
+  of_node->second.erase(key);
+  changed_.insert(entry.node);
+  if (of_node->second.empty()) pods_of_nodes_.erase(of_node);
+  pods_.erase(pod);
+}
+
 void ClusterView::Remove(ObjectKind kind, const std::string& key) {
   if (kind == ObjectKind::kNode) {
     if (nodes_.erase(key) > 0) changed_.insert(key);
+    since_.erase(key);
   } else if (kind == ObjectKind::kTopology) {
     if (topologies_.erase(key) > 0) changed_.insert(key);
   } else if (const auto pod = pods_.find(key); pod != pods_.end()) {
-    const auto of_node = pods_of_nodes_.find(pod->second.node);
-    of_node->second.erase(key);
-    changed_.insert(pod->second.node);
-    if (of_node->second.empty()) pods_of_nodes_.erase(of_node);
-    pods_.erase(pod);
+    Erase(pod);
   }
 }
 
@@ -135,6 +172,10 @@ std::vector<ClusterView::Parts> ClusterView::TakeChanged() {
     if (const auto topology = topologies_.find(name); topology != topologies_.end()) {
       parts.topology = topology->second.object;
     }
+    const auto since = since_.find(name);
+    if (since != since_.end() && !since->second.replaced.empty()) {
+      parts.replaced = since->second.replaced.begin()->first;
+    }
     const auto pods = pods_of_nodes_.find(name);
     if (pods == pods_of_nodes_.end()) continue;
     for (const std::string& key : pods->second) parts.pods.push_back(pods_.at(key).pod);
@@ -159,13 +200,19 @@ Extender::NodeChange ClusterView::ChangeOf(const Parts& parts, const std::string
     change.problem = parts.topology->error();
     return change;
   }
-  const Result<placement::FleetNode> made =
+  Result<placement::FleetNode> made =
       parts.topology == nullptr
           ? placement::NodeWithoutTopology(**parts.node, parts.pods)
           : placement::NodeOfObjects(**parts.topology, **parts.node, parts.pods, config);
   if (!made.ok()) {
     change.problem = made.error();
     return change;
+  }
+  if (!parts.replaced.empty() && made->input.object_view) {
+    made->input.object_view->unknown = "pod " + parts.replaced +
+                                       " has replaced another pod of its name, and the "
+                                       "NodeResourceTopology object is from before; "
+                                       "see whether alignd can publish the object if this lasts";
   }
   Result<placement::PlannedNode> planned = placement::MakePlannedNode(*made);
   if (planned.ok()) {

@@ -41,6 +41,7 @@ class ClusterView {
     std::shared_ptr<const Result<placement::NodeObject>> node;
     std::shared_ptr<const Result<placement::TopologyObject>> topology;  // null: there is none
     std::vector<placement::BoundPod> pods;
+    std::string replaced;  // a pod that has replaced another of its name since the topology object
   };
   // The nodes that have changed since the last call.
   std::vector<Parts> TakeChanged();
@@ -59,11 +60,24 @@ class ClusterView {
   };
 
   void SetPod(const std::string& key, const std::string& json);
+  // The pod is not on its node any more, or another pod of its name is.
+  void Erase(std::map<std::string, PodEntry>::iterator pod);
+
+  // Since the topology object of a node was written last. Its fingerprint has the names of pods: it
+  // does not show that a pod is another one.
+  struct Since {
+    std::map<std::string, placement::PlannedPod> ended;  // without names, by namespace/name
+    std::map<std::string, bool> replaced;  // likewise; whether the new pod requests the same
+  };
+  // So many are remembered for a node; with more, nothing is known until the object is written.
+  static constexpr size_t kMaxEnded = 64;
+  void NoteReplaced(const std::string& key, const PodEntry& entry);
 
   std::map<std::string, std::shared_ptr<const Result<placement::NodeObject>>> nodes_;
   std::map<std::string, Text> topologies_;
   std::map<std::string, PodEntry> pods_;                        // by namespace/name
   std::map<std::string, std::set<std::string>> pods_of_nodes_;  // keys of pods_, by node
+  std::map<std::string, Since> since_;                          // by node
   std::set<std::string> changed_;                               // names of nodes
 };
 

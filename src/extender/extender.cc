@@ -4,7 +4,6 @@
 #include <set>
 
 #include "alignd/placement/score.h"
-#include "alignd/pod/resource_name.h"
 
 namespace alignd::extender {
 namespace {
@@ -23,13 +22,6 @@ constexpr char kUnknownNode[] =
 
 std::string NameOf(const PlannedPod& pod) { return pod.pod.name_space + "/" + pod.pod.name; }
 
-PlannedPod WithoutNames(PlannedPod pod) {
-  pod.pod.uid.clear();
-  pod.pod.name.clear();
-  pod.owner.clear();
-  return pod;
-}
-
 // Whether the end of other pods would change nothing.
 bool IsUnresolvable(Outcome outcome, placement::Stage stage) {
   return outcome == Outcome::kUndecided || stage == placement::Stage::kValidation;
@@ -38,17 +30,11 @@ bool IsUnresolvable(Outcome outcome, placement::Stage stage) {
 }  // namespace
 
 bool IsConcerned(const PlannedPod& pod) {
-  if (!pod.faults.empty() || HasPodLevelResources(pod.pod)) return true;
-  if (QosOf(pod.pod) == QosClass::kGuaranteed) return true;
-  return std::ranges::any_of(pod.pod.containers, [](const Container& container) {
-    return std::ranges::any_of(container.resources.limits, [](const auto& limit) {
-      return MayBeDevice(limit.first) && limit.second.Sign() > 0;
-    });
-  });
+  return !pod.faults.empty() || placement::DependsOnNumaNodes(pod);
 }
 
 void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
-                        Clock::time_point now) {
+                        Clock::time_point as_of) {
   // Nodes that are equal share one value.
   std::shared_ptr<const placement::Fleet> fleet;
   std::optional<Error> problem;
@@ -80,7 +66,7 @@ void Extender::SetNodes(const Result<std::vector<placement::FleetNode>>& nodes,
   known_ = std::move(known);
   shapes_.clear();
   DropSeen();
-  DropBefore(now);
+  DropBefore(as_of);
   Reseat(names);
 }
 
@@ -105,11 +91,7 @@ void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
   }
   DropSeen();
   Reseat(names);
-  // Pods of a node that is gone stay known until they are gone as well.
-  for (const std::string& name : names) {
-    const auto seat = seats_.find(name);
-    if (seat->second.is_gone && seat->second.known.empty()) seats_.erase(seat);
-  }
+  std::erase_if(seats_, [](const auto& seat) { return seat.second.is_gone; });
 }
 
 void Extender::DropPlacesBefore(Clock::time_point current) {
@@ -190,8 +172,8 @@ void Extender::Place(Seat& seat) {
     const PlannedPod& pod = kept_.at(uid).pod;
     if (node->Place(pod).outcome == Outcome::kFits) continue;
     seat.blocked = "pod " + NameOf(pod) +
-                   " was let through to the node before, and no longer fits there; wait until the "
-                   "node shows it, or its place is dropped";
+                   " was let through to the node before, and can no longer be placed there; wait "
+                   "until the node shows it, or its place is dropped";
   }
   SetKept(seat, std::move(node));
 }
@@ -213,6 +195,13 @@ void Extender::Drop(const std::string& uid) {
   if (kept == kept_.end()) return;
   KeepOnly(kept->second, uid, {});
   kept_.erase(kept);
+}
+
+// There is one pod of a name: an earlier one with another UID is gone.
+void Extender::DropNamesakesOf(const PlannedPod& pod) {
+  const auto namesake = std::ranges::find_if(
+      kept_, [&](const auto& kept) { return NameOf(kept.second.pod) == NameOf(pod); });
+  if (namesake != kept_.end()) Drop(std::string(namesake->first));
 }
 
 Extender::Shape& Extender::ShapeOf(const PlannedPod& pod) {
@@ -263,7 +252,7 @@ Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
             seat.problem ? seat.problem->Text() : std::string(kUnknownNode), 0};
   }
   if (!seat.blocked.empty()) {
-    return {Outcome::kRefused, placement::Stage::kKubelet, seat.blocked, 0};
+    return {Outcome::kUndecided, placement::Stage::kKubelet, seat.blocked, 0};
   }
   Answer answer = AnswerOf(shape, seat.kept);
   if (seat.kept == seat.base) return answer;
@@ -288,14 +277,14 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
   const MutexLock lock(mutex_);
   if (problem_) return *problem_;
   Drop(pod.pod.uid);
-  const auto known = known_.find(NameOf(pod));
-  if (known != known_.end() || known_.contains(pod.pod.uid)) {
-    for (const std::string& name : names) {
-      filtered.failed[name] =
-          "AlreadyExists: a node has a pod of that name or UID, as the nodes "
-          "were read last";
-    }
-    return filtered;
+  DropNamesakesOf(pod);
+  if (known_.contains(pod.pod.uid) || known_.contains(NameOf(pod))) {
+    // An earlier pod of that name, whose end is not known here yet. kube-scheduler repeats a call
+    // that has failed; a pod that no node can take would wait for a change of the cluster.
+    return Error{ErrorCode::kUnavailable,
+                 "AlreadyExists: a node has a pod named " + NameOf(pod) +
+                     " or with its UID, as the nodes were read last",
+                 "wait until its end is known; kube-scheduler tries again"};
   }
   Shape& shape = ShapeOf(pod);
   AskAll(shape, names);

@@ -44,9 +44,10 @@ class Extender {
 
   explicit Extender(Settings settings) : settings_(settings) {}
 
-  // The nodes as they were read at that time, or why they could not be read: until they can, every
-  // call is answered with that error.
-  void SetNodes(const Result<std::vector<placement::FleetNode>>& nodes, Clock::time_point now);
+  // The nodes, or why they could not be read: until they can, every call is answered with that
+  // error. `as_of`: all pods that were bound until then are shown; places that were kept `keep_for`
+  // before it are dropped.
+  void SetNodes(const Result<std::vector<placement::FleetNode>>& nodes, Clock::time_point as_of);
 
   // A node that has changed.
   struct NodeChange {
@@ -134,6 +135,7 @@ class Extender {
   void Reseat(const std::set<std::string>& names) REQUIRES(mutex_);
   void Forget(const NodePointer& node) REQUIRES(mutex_);
   void Drop(const std::string& uid) REQUIRES(mutex_);
+  void DropNamesakesOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
   void KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes)
       REQUIRES(mutex_);
   // With the pods that the seat keeps.
@@ -151,8 +153,8 @@ class Extender {
   uint64_t dropped_ GUARDED_BY(mutex_) = 0;
 };
 
-// Whether where the pod fits depends on NUMA nodes: it is Guaranteed, has pod-level resources, or
-// requests devices. kube-scheduler itself knows all about other pods: they are let through.
+// Whether the nodes are asked about the pod. kube-scheduler itself knows all about others: they are
+// let through.
 bool IsConcerned(const placement::PlannedPod& pod);
 
 }  // namespace alignd::extender

@@ -95,20 +95,30 @@ int main(int argc, char** argv) {
   }
   std::optional<extender::NodeFeed> files;
   if (!cluster) {
-    files.emplace(options->sources, [&](const Result<std::vector<placement::FleetNode>>& nodes) {
-      extender.SetNodes(nodes, extender::Extender::Clock::now());
-      if (const auto problem = extender.Problem()) {
-        spdlog::error("NodesNotRead: {}; no pod is let through until they can be read",
-                      problem->Text());
-      } else {
+    files.emplace(options->sources, [&extender, logged = std::string()](
+                                        const Result<std::vector<placement::FleetNode>>& nodes,
+                                        extender::Extender::Clock::time_point as_of) mutable {
+      extender.SetNodes(nodes, as_of);
+      const auto problem = extender.Problem();
+      if (!problem) {
         spdlog::info("{} nodes are known, {} pods are on their way", extender.GetCounts().nodes,
                      extender.GetCounts().kept_pods);
+      } else if (problem->Text() != logged) {
+        spdlog::error("NodesNotRead: {}; no pod is let through until they can be read",
+                      problem->Text());
       }
-      log.ReportLostLines();
+      logged = problem ? problem->Text() : "";
     });
   }
-  int received = 0;
-  sigwait(&ends, &received);
+  int received = -1;
+  while (received < 0) {
+    constexpr timespec kBetweenReports{.tv_sec = 1, .tv_nsec = 0};
+    received = sigtimedwait(&ends, nullptr, &kBetweenReports);
+    log.ReportLostLines();
+  }
   spdlog::info("ends after signal {}", received);
-  return EXIT_SUCCESS;
+  // A caller that sends its request slowly is not waited for, nor the API server: nothing is left
+  // to be written but the log, and kube-scheduler repeats its calls.
+  (void)log.Close();
+  std::_Exit(EXIT_SUCCESS);
 }

@@ -1,6 +1,10 @@
 #include "extender/extender_server.h"
 
 #include <httplib.h>
+#include <openssl/bio.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <atomic>
@@ -91,6 +95,15 @@ class CallCounts {
   std::array<OfVerb, 2> of_verb_;
 };
 
+// Whether the PEM file has a certificate.
+bool HoldsCertificate(const std::string& file) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> opened(BIO_new_file(file.c_str(), "r"), BIO_free);
+  if (!opened) return false;
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      PEM_read_bio_X509(opened.get(), nullptr, nullptr, nullptr), X509_free);
+  return certificate != nullptr;
+}
+
 // While too many connections wait for a thread, no further one is accepted.
 class ExtenderPool final : public httplib::TaskQueue {
  public:
@@ -134,6 +147,12 @@ class HttpExtender final : public ExtenderServer {
     server_->set_read_timeout(kReadSeconds);
     server_->set_write_timeout(kReadSeconds);
     server_->set_tcp_nodelay(true);
+    // Without SO_REUSEPORT, which is the library's default: with it, a second extender would get
+    // a part of the calls, and neither would know the places that the other keeps.
+    server_->set_socket_options([](socket_t socket) {
+      const int on = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    });
     server_->Post("/filter", [this](const httplib::Request& request, httplib::Response& response) {
       const ServerClock::time_point since = ServerClock::now();
       CallOutcome outcome = CallOutcome::kAnswered;
@@ -249,7 +268,9 @@ Result<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(
         tls.certificate.c_str(), tls.key.c_str(),
         tls.client_ca.empty() ? nullptr : tls.client_ca.c_str());
   }
-  if (!http->is_valid()) {
+  // The library starts without a CA that it cannot read, and refuses every caller.
+  const bool has_ca = tls.client_ca.empty() || HoldsCertificate(tls.client_ca);
+  if (!http->is_valid() || !has_ca) {
     return Error{ErrorCode::kInvalidArgument,
                  "the certificate " + tls.certificate + ", the key " + tls.key +
                      (tls.client_ca.empty() ? "" : " or the CA " + tls.client_ca) +

@@ -5,9 +5,12 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -26,6 +29,27 @@ constexpr uint32_t kFeedEvents = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | 
 Error NotWatched(const fs::path& path, int code) {
   return {ErrorCode::kIo, "watch " + path.string() + ": " + std::generic_category().message(code),
           "raise fs.inotify.max_user_watches and max_user_instances, or name fewer directories"};
+}
+
+// When the oldest of the files was written: what is read shows nothing that is younger.
+FeedClock::time_point OldestOf(const cli::FleetSources& sources) {
+  fs::file_time_type oldest = fs::file_time_type::clock::now();
+  const fs::file_time_type now = oldest;
+  std::error_code ignored;
+  const auto look = [&](const fs::path& file) {
+    if (!fs::is_regular_file(file, ignored)) return;
+    const fs::file_time_type written = fs::last_write_time(file, ignored);
+    if (!ignored) oldest = std::min(oldest, written);
+  };
+  for (const std::string& name : sources.nodes) {
+    look(name);
+    std::error_code code;
+    for (fs::recursive_directory_iterator entry(name, code), end; !code && entry != end;
+         entry.increment(code)) {
+      look(entry->path());
+    }
+  }
+  return FeedClock::now() - std::chrono::duration_cast<FeedClock::duration>(now - oldest);
 }
 
 }  // namespace
@@ -54,18 +78,22 @@ class NodeFeed::State {
     do {
       // A new instance each time: directories come and go. What changes from here on is seen.
       host::Descriptor watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-      const Result<Done> watched = WatchAll(watch);
+      const Result<bool> watched = WatchAll(watch);
       if (watched.ok()) {
-        use_(cli::ReadFleet(sources_));
+        const auto as_of = OldestOf(sources_);
+        use_(cli::ReadFleet(sources_), as_of);
       } else {
-        use_(watched.error());
+        use_(watched.error(), FeedClock::now());
       }
+      is_watched_ = watched.ok() && *watched;
       watch_ = std::move(watch);
     } while (WaitForChange());
   }
 
-  Result<Done> WatchAll(const host::Descriptor& watch) const {
+  // Whether all that is read is watched: a directory may not exist yet.
+  Result<bool> WatchAll(const host::Descriptor& watch) const {
     if (watch.fd() < 0) return NotWatched("the nodes", errno);
+    bool all = true;
     for (const std::string& name : sources_.nodes) {
       const fs::path path = name;
       std::error_code ignored;
@@ -74,27 +102,29 @@ class NodeFeed::State {
       const fs::path directory = is_directory                 ? path
                                  : path.parent_path().empty() ? fs::path(".")
                                                               : path.parent_path();
-      const Result<Done> watched = Watch(watch, directory);
+      const Result<bool> watched = Watch(watch, directory);
       if (!watched.ok()) return watched;
+      all = all && *watched;
       if (!is_directory) continue;
       std::error_code code;
       for (fs::directory_iterator entry(path, code), end; !code && entry != end;
            entry.increment(code)) {
         if (!entry->is_directory(ignored)) continue;
-        const Result<Done> below = Watch(watch, entry->path());
+        const Result<bool> below = Watch(watch, entry->path());
         if (!below.ok()) return below;
       }
     }
-    if (sources_.config.empty()) return Done{};
+    if (sources_.config.empty()) return all;
     const fs::path config = fs::path(sources_.config).parent_path();
-    return Watch(watch, config.empty() ? fs::path(".") : config);
+    const Result<bool> watched = Watch(watch, config.empty() ? fs::path(".") : config);
+    if (!watched.ok()) return watched;
+    return all && *watched;
   }
 
-  // A directory that has just gone is an event of its own.
-  static Result<Done> Watch(const host::Descriptor& watch, const fs::path& directory) {
-    if (inotify_add_watch(watch.fd(), directory.c_str(), kFeedEvents) >= 0 || errno == ENOENT) {
-      return Done{};
-    }
+  // False: there is no such directory.
+  static Result<bool> Watch(const host::Descriptor& watch, const fs::path& directory) {
+    if (inotify_add_watch(watch.fd(), directory.c_str(), kFeedEvents) >= 0) return true;
+    if (errno == ENOENT) return false;
     return NotWatched(directory, errno);
   }
 
@@ -116,7 +146,7 @@ class NodeFeed::State {
     std::array<pollfd, 2> waits = {pollfd{stop_.fd(), POLLIN, 0}, pollfd{watch_.fd(), POLLIN, 0}};
     // Without a watch, the next try comes after a while.
     constexpr int kRetryMs = 5'000;
-    int timeout = watch_.fd() < 0 ? kRetryMs : -1;
+    int timeout = is_watched_ ? -1 : kRetryMs;
     if (at_most) timeout = static_cast<int>(at_most->count());
     int ready = 0;
     do {
@@ -138,7 +168,8 @@ class NodeFeed::State {
   const std::chrono::milliseconds latest_;
   const host::Descriptor stop_;
   host::Descriptor watch_;
-  std::thread thread_;  // last: it uses the others
+  bool is_watched_ = false;  // by watch_: all that is read
+  std::thread thread_;       // last: it uses the others
 };
 
 NodeFeed::NodeFeed(cli::FleetSources sources, Use use, std::chrono::milliseconds quiet,

@@ -15,10 +15,12 @@ namespace alignd::extender {
 
 // A thread of its own calls `use`, at once and after each change. Files that are written while they
 // are read are read again: a change is waited for that is followed by `quiet` without one, `latest`
-// at most.
+// at most. What cannot be read or watched is tried again every 5 s.
 class NodeFeed {
  public:
-  using Use = std::function<void(const Result<std::vector<placement::FleetNode>>&)>;
+  // What was read, and when the oldest of the files was written. Without a file: now.
+  using Use = std::function<void(const Result<std::vector<placement::FleetNode>>&,
+                                 std::chrono::steady_clock::time_point as_of)>;
 
   NodeFeed(cli::FleetSources sources, Use use,
            std::chrono::milliseconds quiet = std::chrono::milliseconds(200),

@@ -173,7 +173,10 @@ std::chrono::milliseconds ObjectWatch::Step() {
 std::chrono::milliseconds ObjectWatch::AfterFailure(const Failure& failure) {
   has_failed_ = true;
   sink_.Failed(kind_, failure.error);
-  if (failure.pause) return std::min(*failure.pause, kLongestRetryAfter);
+  if (failure.pause) {
+    return std::clamp<std::chrono::milliseconds>(*failure.pause, settings_.first_pause,
+                                                 kLongestRetryAfter);
+  }
   return std::exchange(pause_, std::min(2 * pause_, settings_.last_pause));
 }
 
@@ -229,6 +232,7 @@ ObjectWatch::Attempt ObjectWatch::ListPage(events::ApiReader& reader, std::set<s
 }
 
 ObjectWatch::Attempt ObjectWatch::Watch(events::ApiReader& reader) {
+  const WatchClock::time_point begun = WatchClock::now();
   const auto seconds = has_failed_ ? settings_.watch_after_failure : settings_.watch;
   const std::string path =
       PathOf(kind_) +
@@ -237,7 +241,7 @@ ObjectWatch::Attempt ObjectWatch::Watch(events::ApiReader& reader) {
   std::string buffer;
   Attempt failure;
   const Result<events::ApiAnswer> answer = reader.Get(
-      path, [&] { sink_.Opened(kind_); },
+      path, [] {},
       [&](std::string_view part) {
         const size_t searched = buffer.size();
         buffer += part;
@@ -260,8 +264,11 @@ ObjectWatch::Attempt ObjectWatch::Watch(events::ApiReader& reader) {
   if (failure) return failure;
   if (!answer.ok()) return Failure{answer.error().In(ToString(kind_))};
   if (answer->status != 200) return FailureOf(*answer, "watch");
+  if (!buffer.empty()) {
+    return Failure{NotRead(kind_, "the watch has ended within an event", kSeeDocs)};
+  }
   // The API server has sent all there is.
-  sink_.Heard(kind_);
+  sink_.Current(kind_, std::min(WatchClock::now(), begun + seconds));
   return std::nullopt;
 }
 
@@ -301,7 +308,6 @@ ObjectWatch::Attempt ObjectWatch::TakeEvent(std::string_view line) {
     }
   }
   version_ = version;
-  sink_.Heard(kind_);
   return std::nullopt;
 }
 
@@ -322,10 +328,13 @@ ObjectWatch::Failure ObjectWatch::FailureOf(const events::ApiAnswer& answer,
     remedy = "allow the credential to list and watch " + std::string(ToString(kind_)) +
              ": config/scheduler/rbac.yaml";
   }
-  if (answer.status == 404) {
+  if (answer.status == 404 && kind_ != ObjectKind::kTopology) {
+    remedy = "correct the server of the kubeconfig: it does not serve the API of Kubernetes";
+  } else if (answer.status == 404) {
     remedy = "install the CustomResourceDefinition of NodeResourceTopology, v1alpha2";
   }
-  if (answer.status == 429 || answer.status >= 500) remedy = "it is tried again";
+  if (answer.status == 429 || answer.status >= 500)
+    remedy = "see why the API server is busy; the call is repeated";
   return {.error = NotRead(kind_, text, remedy), .pause = answer.retry_after};
 }
 

@@ -27,9 +27,9 @@ class ObjectSink {
   // A list is complete: no other object of the kind exists. It began at that time.
   virtual void Listed(ObjectKind kind, const std::set<std::string>& keys,
                       std::chrono::steady_clock::time_point begun) = 0;
-  // A watch has begun, and the API server has sent something or has ended it in order.
-  virtual void Opened(ObjectKind kind) = 0;
-  virtual void Heard(ObjectKind kind) = 0;
+  // A watch has ended in order: all that the API server had at that time has been sent. While it
+  // lasts, nothing says how old the events are.
+  virtual void Current(ObjectKind kind, std::chrono::steady_clock::time_point as_of) = 0;
   // A call failed; nullopt: the next one is accepted.
   virtual void Failed(ObjectKind kind, const std::optional<Error>& error) = 0;
 };

@@ -30,6 +30,9 @@ expect "... the configuration is gone" no "$(if [ -e /etc/alignd ]; then echo ye
 mkdir -p /etc/alignd && cp /test/good.yaml /etc/alignd/kubelet-config.yaml
 succeeds "alignd: is installed again, with the former configuration" \
   dpkg --force-confold -i "$(package alignd)"
+for unit in alignd-events.service alignd-extender.service; do
+  expect "... $unit can be enabled" disabled "$(systemctl is-enabled $unit)"
+done
 expect "... it continues with the assignment" "$own" "$(assigned_to $exclusive)"
 succeeds "... the pods can be removed" kubelet remove --grace 0 exclusive shared
 released() { assigned_to $exclusive; }

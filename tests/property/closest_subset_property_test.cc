@@ -93,6 +93,47 @@ TEST(ClosestSubsetProperty, AgreesWithTryingAllSets) {
   }
 }
 
+// As in a torus: the nodes of the largest machine, and no two of them alike.
+TEST(ClosestSubsetProperty, EachOf64NodesCanBeAClassOfItsOwn) {
+  Random random;
+  const int rounds = Iterations(40);
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::vector<int>> rows(NumaMask::kMaxNodes);
+    for (size_t from = 0; from < rows.size(); ++from) {
+      rows[from].resize(rows.size(), 10);
+      for (size_t to = 0; to < from; ++to) {
+        rows[from][to] = rows[to][from] = random.Number(11, 250);
+      }
+    }
+    const NumaInfo numa(WithDistances(MakeMachine("socket:8 numa:8 core:1"), rows));
+    const NumaMask nodes = numa.all();
+    const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
+    std::vector<const DemandTable*> pointers;
+    for (const DemandTable& demand : demands) pointers.push_back(&demand);
+    const int size = random.Number(1, 3);
+    MemberSearch search(pointers);
+    const DistanceClasses distances(nodes, numa);
+    ASSERT_EQ(distances.classes().size(), size_t{NumaMask::kMaxNodes});
+    SearchBudget budget;
+    const std::optional<NumaMask> found = ClosestSubset(distances, size, search, budget);
+    if (budget.IsUsedUp()) continue;
+    std::optional<NumaMask> expected;
+    const auto look = [&](NumaMask set) {
+      if (set.Count() != size || !search.Accepts(set)) return;
+      if (!expected || IsCloser(numa, set, *expected)) expected = set;
+    };
+    for (const int a : nodes) {
+      for (const int b : nodes) {
+        if (b > a) continue;
+        for (const int c : nodes) {
+          if (c <= b) look(NumaMask::Of(a) | NumaMask::Of(b) | NumaMask::Of(c));
+        }
+      }
+    }
+    ASSERT_EQ(found, expected) << size << " nodes, " << demands.size() << " demands";
+  }
+}
+
 // With any costs by number of nodes, and after any number of moves.
 TEST(ClosestSubsetProperty, NoBoundIsAboveTheCostOfAnAcceptedSet) {
   Random random;

@@ -131,4 +131,11 @@ class PlannedNode {
   BlurredResources blurred_;  // with NodeInput::object_view
 };
 
+// Whether where the pod fits depends on NUMA nodes, and later pods on where it is: it is
+// Guaranteed, has pod-level resources, or requests devices.
+bool DependsOnNumaNodes(const PlannedPod& pod);
+
+// The pod without UID, names and owner: pods that are equal then are treated alike.
+PlannedPod WithoutNames(PlannedPod pod);
+
 }  // namespace alignd::placement

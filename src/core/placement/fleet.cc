@@ -13,13 +13,6 @@ constexpr size_t kMaxShapes = 64;
 
 constexpr char kAlreadyThere[] = "AlreadyExists: a node of the fleet has a pod of that name or UID";
 
-PlannedPod WithoutNames(PlannedPod pod) {
-  pod.pod.uid.clear();
-  pod.pod.name.clear();
-  pod.owner.clear();
-  return pod;
-}
-
 // Equal nodes have equal texts. Nodes with one text may differ, and are compared with each other:
 // so the text has what differs from node to node in a real fleet.
 std::string RoughKeyOf(const FleetNode& node) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
+#include "alignd/placement/planned_node.h"
 #include "core/placement/object_fields.h"
 
 namespace alignd::placement {
@@ -29,6 +30,25 @@ std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
     if (pod.faults.empty() && !pod.has_unknown_overhead) continue;
     return "pod " + NameOf(bound) + " of the node cannot be read: " +
            (pod.faults.empty() ? pod.undecided.front() : pod.faults.front());
+  }
+  return {};
+}
+
+// Where pods are that a node has yet to admit depends on their order, which no object shows. Pods
+// that request the same can be in any order.
+std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving) {
+  const PlannedPod* first = nullptr;
+  for (const PlannedPod& pod : arriving) {
+    if (!DependsOnNumaNodes(pod)) continue;
+    if (first == nullptr) {
+      first = &pod;
+    } else if (WithoutNames(*first).pod != WithoutNames(pod).pod ||
+               first->overhead != pod.overhead) {
+      return "pods " + first->pod.name_space + "/" + first->pod.name + " and " +
+             pod.pod.name_space + "/" + pod.pod.name +
+             " are starting, and differ: where they are depends on their order; repeat when they "
+             "run and the object has them";
+    }
   }
   return {};
 }
@@ -91,7 +111,7 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
     // The object was made before the first pod.
     ObjectPods sorted;
     for (const BoundPod& bound : pods) sorted.arriving.push_back(bound.pod);
-    sorted.unknown = std::move(unknown);
+    sorted.unknown = unknown.empty() ? WhyOrderMatters(sorted.arriving) : std::move(unknown);
     return sorted;
   }
   if (!unknown.empty()) return AllOf(pods, std::move(unknown));
@@ -107,6 +127,7 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
                                    "repeat with the newest objects: ") +
                            kGiveAllAtOnce);
   }
+  if (sorted->unknown.empty()) sorted->unknown = WhyOrderMatters(sorted->arriving);
   if (!sorted->unknown.empty()) return AllOf(pods, std::move(sorted->unknown));
   return *std::move(sorted);
 }

@@ -6,6 +6,7 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/pod/pod_requests.h"
+#include "alignd/pod/resource_name.h"
 #include "core/placement/node_object.h"
 
 namespace alignd::placement {
@@ -353,6 +354,22 @@ std::vector<std::string> PlannedNode::KnownPods() const {
 void PlannedNode::Count(const Pod& pod, const ResourceList& requests) {
   requested_.Add(pod.uid, requests);
   uids_[NameOf(pod)] = pod.uid;
+}
+
+bool DependsOnNumaNodes(const PlannedPod& pod) {
+  if (HasPodLevelResources(pod.pod) || QosOf(pod.pod) == QosClass::kGuaranteed) return true;
+  return std::ranges::any_of(pod.pod.containers, [](const Container& container) {
+    return std::ranges::any_of(container.resources.limits, [](const auto& limit) {
+      return MayBeDevice(limit.first) && limit.second.Sign() > 0;
+    });
+  });
+}
+
+PlannedPod WithoutNames(PlannedPod pod) {
+  pod.pod.uid.clear();
+  pod.pod.name.clear();
+  pod.owner.clear();
+  return pod;
 }
 
 }  // namespace alignd::placement

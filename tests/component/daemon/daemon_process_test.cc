@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -156,8 +157,10 @@ TEST_F(DaemonProcess, StartsAndFindsPluginsWithoutInotify) {
   EXPECT_TRUE(alignd_->WaitForLog("increase the sysctl fs.inotify.max_user_instances"));
   const host::Descriptor listening =
       testing::ListenUnix(StateDir() / "plugins_registry/plugin.sock", 1);
+  const timeval patience{.tv_sec = 20, .tv_usec = 0};  // of accept4
+  ASSERT_EQ(setsockopt(listening.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
   const host::Descriptor socket(accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  EXPECT_GE(socket.fd(), 0);
+  EXPECT_GE(socket.fd(), 0) << alignd_->Log();
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
 }
 

@@ -273,6 +273,19 @@ TEST_F(AligndExtenderTest, ServesCallersOfItsCaOverTls) {
   EXPECT_EQ(result["Nodes"]["items"], Object::array({nodes_.at("w2").NodeObject()})) << result;
 }
 
+TEST_F(AligndExtenderTest, DoesNotServeWithoutTheCaOfItsCallers) {
+  for (const char* const ca : {"absent.crt", "server.key"}) {
+    const std::string path = certificates_.Path(ca);
+    testing::Process extender(
+        {ALIGND_EXTENDER_PROGRAM, "--kubeconfig", (tree_.root() / "scheduler.conf").string(),
+         "--listen", "127.0.0.1:0", "--tls-cert", certificates_.Path("server.crt"), "--tls-key",
+         certificates_.Path("server.key"), "--tls-client-ca", path},
+        tree_.root() / "extender.log");
+    ASSERT_TRUE(testing::WaitUntil([&] { return extender.HasEnded(); })) << extender.Log();
+    EXPECT_NE(extender.Log().find("the CA " + path), std::string::npos) << extender.Log();
+  }
+}
+
 TEST_F(AligndExtenderTest, IsNotReadyBeforeItHasListed) {
   cluster_.Accept("another");
   Start();

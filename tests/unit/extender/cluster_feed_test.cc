@@ -44,10 +44,7 @@ class SmallCluster {
 };
 
 ClusterFeed::Settings FastSettings() {
-  return {.stale_after = 2s,
-          .coalesced = 1ms,
-          .backlog = 0ms,
-          .watch = {.first_pause = 10ms, .last_pause = 20ms}};
+  return {.stale_after = 2s, .coalesced = 1ms, .watch = {.first_pause = 10ms, .last_pause = 20ms}};
 }
 
 TEST(ClusterFeed, AnswersWhileTheApiServerIsHeard) {
@@ -74,18 +71,6 @@ TEST(ClusterFeed, AnswersWhileTheApiServerIsHeard) {
       << extender.Problem()->Text();
   cluster.is_away = false;
   EXPECT_TRUE(testing::WaitUntil([&] { return !extender.Problem(); }));
-}
-
-// What a watch sends first can be of the time before it.
-TEST(ClusterFeed, AWatchShowsThePresentOnlyAfterAWhile) {
-  SmallCluster cluster;
-  Extender extender({});
-  ClusterFeed::Settings settings = FastSettings();
-  settings.backlog = 1h;
-  const ClusterFeed feed(
-      settings, [&cluster] { return cluster.Connect(); }, extender);
-  ASSERT_TRUE(testing::WaitUntil([&] { return !extender.Problem(); }));
-  EXPECT_TRUE(testing::WaitUntil([&] { return extender.Problem().has_value(); }));
 }
 
 }  // namespace

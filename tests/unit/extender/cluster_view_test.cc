@@ -110,6 +110,38 @@ TEST(ClusterView, PodsComeAndEnd) {
   EXPECT_TRUE(changed[1].pods.empty());
 }
 
+// The fingerprint has the names of pods: it does not show that a pod is another one.
+TEST(ClusterView, APodThatReplacesAnotherOfItsNameIsNotInTheObject) {
+  const auto pod_of = [](const std::string& uid, const std::string& phase,
+                         const std::string& resources = "") {
+    std::string pod = ViewPod("a", "", phase);
+    pod.replace(pod.find(R"("uid":"a")"), 9, R"("uid":")" + uid + "\"");
+    return pod.replace(pod.find(R"({"name":"app"})"), 14, R"({"name":"app")" + resources + "}");
+  };
+  const std::string more = R"(,"resources":{"requests":{"cpu":"1"}})";
+  ClusterView view;
+  view.Set(ObjectKind::kNode, "w", kViewNode);
+  view.Set(ObjectKind::kTopology, "w", TopologyText({{"ns", "a"}}));
+  view.Set(ObjectKind::kPod, "ns/a", pod_of("1", "Running"));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
+  // At once, or after it was seen to be gone.
+  for (const bool is_seen : {false, true}) {
+    if (is_seen) view.Remove(ObjectKind::kPod, "ns/a");
+    view.Set(ObjectKind::kPod, "ns/a", pod_of(is_seen ? "3" : "2", "Pending"));
+    const placement::Verdict verdict = AskFor(OnlyChange(view), "1");
+    EXPECT_EQ(verdict.outcome, placement::Outcome::kUndecided);
+    EXPECT_NE(verdict.cause.find("pod ns/a has replaced another pod"), std::string::npos)
+        << verdict.cause;
+    // It runs, with what the pod before it had.
+    view.Set(ObjectKind::kPod, "ns/a", pod_of(is_seen ? "3" : "2", "Running"));
+    EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
+  }
+  view.Set(ObjectKind::kPod, "ns/a", pod_of("4", "Running", more));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kUndecided);
+  view.Set(ObjectKind::kTopology, "w", TopologyText({{"ns", "a"}}));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
+}
+
 TEST(ClusterView, WhatCannotBeReadRefusesItsNode) {
   ClusterView view;
   view.Set(ObjectKind::kNode, "w", R"({"kind":"Node","metadata":{"name":"w"},"status":7})");

@@ -81,7 +81,7 @@ TEST_F(ExtenderOverHttp, AnswersWithTheNodesOfFilesThatChange) {
   {
     const NodeFeed feed(
         {.nodes = {(tree_.root() / "nodes").string()}, .config = {}, .devices = {}},
-        [this](const auto& nodes) { extender_.SetNodes(nodes, Extender::Clock::now()); }, 10ms);
+        [this](const auto& nodes, auto as_of) { extender_.SetNodes(nodes, as_of); }, 10ms);
     ASSERT_TRUE(Eventually("/readyz", "ok\n"));
     HttpReply reply = PostTo(port, "/filter", ArgsFor("a", "4"));
     EXPECT_EQ(reply.status, 200);
@@ -131,6 +131,11 @@ TEST(ExtenderServer, SaysWhyItCannotServe) {
   EXPECT_NE(tls.error().message.find("/absent.pem"), std::string::npos);
   const auto first = ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender);
   ASSERT_TRUE(first.ok());
+  // Each would keep the places of its own answers only.
+  const auto second =
+      ExtenderServer::Start({.ip = "127.0.0.1", .port = (*first)->port()}, {}, extender);
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().remedy.find("end the program that has it"), std::string::npos);
 }
 
 }  // namespace

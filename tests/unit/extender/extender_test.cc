@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,17 @@ TEST(Extender, APodThatIsAskedAboutAgainLosesItsPlace) {
   EXPECT_EQ(extender.Filter(PodOf("c", "10"), {"n2"}, kStart)->nodes.size(), 0U);
 }
 
+// As the pod of a StatefulSet: an earlier one of its name is gone.
+TEST(Extender, ANewPodOfTheNameTakesThePlace) {
+  Extender extender({});
+  extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
+  PlannedPod pod = PodOf("a", "10");
+  ASSERT_EQ(extender.Filter(pod, {"n1"}, kStart)->nodes.size(), 1U);
+  pod.pod.uid = "another";
+  EXPECT_EQ(extender.Filter(pod, {"n1"}, kStart)->nodes.size(), 1U);
+  EXPECT_EQ(extender.GetCounts().kept_pods, 1U);
+}
+
 TEST(Extender, ThePlaceIsDroppedWhenTheNodesShowThePod) {
   Extender extender({});
   extender.SetNodes(std::vector<FleetNode>{TwoTimesTen("n1")}, kStart);
@@ -102,6 +115,53 @@ Extender::NodeChange ChangeOf(const FleetNode& node) {
           .pods = planned->KnownPods()};
 }
 
+// kube-scheduler asks about one pod at a time; others may call as well, while nodes change.
+TEST(Extender, CallsAndChangesMayCoincide) {
+  constexpr int kCallers = 3;
+  constexpr int kPodsOfACaller = 8;
+  const auto let_through = [](Extender& extender, const std::string& pod) {
+    return static_cast<int>(extender.Filter(PodOf(pod, "4"), {"n1", "n2"}, kStart)->nodes.size());
+  };
+  const auto nodes = [] {
+    return std::vector<Extender::NodeChange>{ChangeOf(TwoTimesTen("n1")),
+                                             ChangeOf(TwoTimesTen("n2"))};
+  };
+  Extender alone({});
+  alone.ChangeNodes(nodes());
+  int expected = 0;
+  for (int i = 0; i < kCallers * kPodsOfACaller; ++i) {
+    expected += let_through(alone, "p" + std::to_string(i));
+  }
+  Extender extender({});
+  extender.ChangeNodes(nodes());
+  std::atomic<bool> is_over = false;
+  auto changing = std::async(std::launch::async, [&] {
+    while (!is_over) {
+      extender.ChangeNodes(nodes());
+      extender.DropPlacesBefore(kStart);
+      (void)extender.GetCounts();
+    }
+  });
+  std::vector<std::future<int>> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.push_back(std::async(std::launch::async, [&, caller] {
+      int count = 0;
+      for (int i = 0; i < kPodsOfACaller; ++i) {
+        const std::string name = "p" + std::to_string(caller) + "-" + std::to_string(i);
+        count += let_through(extender, name);
+        EXPECT_TRUE(extender.Prioritize(PodOf(name, "4"), {"n1", "n2"}).ok());
+      }
+      return count;
+    }));
+  }
+  int count = 0;
+  for (auto& caller : callers) count += caller.get();
+  is_over = true;
+  changing.get();
+  EXPECT_EQ(count, expected);
+  EXPECT_GT(expected, 0);
+}
+
 // Nodes that come one by one, as from an API server.
 TEST(Extender, KeepsPlacesWhileNodesChange) {
   Extender extender({.keep_for = 60s});
@@ -113,8 +173,11 @@ TEST(Extender, KeepsPlacesWhileNodesChange) {
   EXPECT_EQ(extender.Filter(PodOf("b", "10"), {"n1"}, kStart)->nodes.size(), 0U);
   extender.ChangeNodes({ChangeOf(TwoTimesTen("n1", {PodOf("a", "10")}))});
   EXPECT_EQ(extender.GetCounts().kept_pods, 0U);
-  EXPECT_EQ(extender.Filter(PodOf("a", "10"), {"n2"}, kStart)->failed.at("n2"),
-            "AlreadyExists: a node has a pod of that name or UID, as the nodes were read last");
+  const auto again = extender.Filter(PodOf("a", "10"), {"n2"}, kStart);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().message,
+            "AlreadyExists: a node has a pod named default/a or with its UID, as the nodes were "
+            "read last");
   // The node of a pod on its way goes, and comes back.
   ASSERT_EQ(extender.Filter(PodOf("c", "10"), {"n2"}, kStart)->nodes.size(), 1U);
   extender.ChangeNodes({{.name = "n2", .is_gone = true}});

@@ -25,8 +25,7 @@ class NotingSink final : public ObjectSink {
               std::chrono::steady_clock::time_point) override {
     Note("listed " + std::to_string(keys.size()));
   }
-  void Opened(ObjectKind) override { Note("opened"); }
-  void Heard(ObjectKind) override { Note("heard"); }
+  void Current(ObjectKind, std::chrono::steady_clock::time_point) override { Note("current"); }
   void Failed(ObjectKind, const std::optional<Error>& error) override {
     Note(error ? "failed: " + error->Text() : "resolved");
   }
@@ -84,8 +83,7 @@ TEST_F(ObjectWatchTest, ListsInPagesAndWatchesFromThere) {
                   "\n"
                   R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"20"}}})"
                   "\n"}});
-  EXPECT_EQ(sink_.Take(),
-            (Notes{"opened", "set pods ns/c", "heard", "remove ns/a", "heard", "heard", "heard"}));
+  EXPECT_EQ(sink_.Take(), (Notes{"set pods ns/c", "remove ns/a", "current"}));
   EXPECT_EQ(sink_.last,
             R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"c","namespace":"ns"},)"
             R"("status":{"phase":"Running"}})");
@@ -94,6 +92,15 @@ TEST_F(ObjectWatchTest, ListsInPagesAndWatchesFromThere) {
       << LastPath();
   Step({});
   EXPECT_TRUE(LastPath().ends_with("resourceVersion=20")) << LastPath();
+}
+
+// A proxy may end it so.
+TEST_F(ObjectWatchTest, AWatchThatEndsWithinAnEventHasFailed) {
+  List();
+  Step({.parts = {R"({"type":"BOOKMARK","obj)"}});
+  const Notes notes = sink_.Take();
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("the watch has ended within an event"), std::string::npos) << notes[0];
 }
 
 TEST_F(ObjectWatchTest, ListsAgainWhenTheVersionHasExpired) {
@@ -105,7 +112,7 @@ TEST_F(ObjectWatchTest, ListsAgainWhenTheVersionHasExpired) {
     } else {
       Step({.status = 410, .parts = {R"({"message":"old"})"}});
     }
-    for (const std::string& note : sink_.Take()) EXPECT_EQ(note, "opened");
+    EXPECT_EQ(sink_.Take(), Notes());
     List();
     EXPECT_TRUE(LastPath().ends_with("limit=500")) << LastPath();
     Step({.status = 410});  // the next list is due
@@ -121,13 +128,14 @@ TEST_F(ObjectWatchTest, AFailurePausesLongerEachTimeAndGoesOnFromTheVersion) {
             1s);
   EXPECT_EQ(Step({.status = 500, .parts = {R"({"message":"etcd"})"}}), 2s);
   EXPECT_EQ(Step({.status = 429, .retry_after = 7s}), 7s);
-  EXPECT_EQ(sink_.Take(),
-            (Notes{"opened", "heard", "failed: pods: the connection broke off; try again",
-                   "failed: pods: watch: the API server answers 500: etcd; it is tried again",
-                   "failed: pods: watch: the API server answers 429; it is tried again"}));
+  EXPECT_EQ(sink_.Take(), (Notes{"failed: pods: the connection broke off; try again",
+                                 "failed: pods: watch: the API server answers 500: etcd; see why "
+                                 "the API server is busy; the call is repeated",
+                                 "failed: pods: watch: the API server answers 429; see why the API "
+                                 "server is busy; the call is repeated"}));
   Step({});
   EXPECT_TRUE(LastPath().ends_with("timeoutSeconds=5&resourceVersion=9")) << LastPath();
-  EXPECT_EQ(sink_.Take(), (Notes{"opened", "heard", "resolved"}));
+  EXPECT_EQ(sink_.Take(), (Notes{"current", "resolved"}));
   EXPECT_EQ(Step({.status = 403}), 1s);
   EXPECT_NE(sink_.Take().at(0).find("allow the credential to list and watch pods"),
             std::string::npos);

@@ -151,6 +151,33 @@ TEST(TopologyNodes, PodsThatStartAreAddedToTheObject) {
       "on none. Which ones pod default/b has is the node's choice"));
 }
 
+// The node admits them in the order in which they arrive, which no object shows.
+TEST(TopologyNodes, DifferentPodsThatStartTogetherAreUndecided) {
+  Json object = ForeignObject();
+  SetFingerprint({}, object);
+  const auto with_second = [&](const Json& second) {
+    const Json first = BoundJson("b", "Pending");
+    const auto take_gpu = [](Json pod) {
+      Json& container = pod["spec"]["containers"][0];
+      if (!container.contains("resources")) return pod;
+      for (Json& amounts : container["resources"]) amounts.erase("nvidia.com/gpu");
+      return pod;
+    };
+    return ObjectAnswer(
+        NodeFromObjects({object, NodeJsonOf("w1"), take_gpu(first), take_gpu(second)}),
+        {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  Json second = BoundJson("c", "Pending");
+  EXPECT_EQ(with_second(second), "fits");
+  second["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "2";
+  second["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2";
+  EXPECT_TRUE(HasPart(with_second(second), "pods default/b and default/c are starting, and differ"))
+      << with_second(second);
+  // It depends on no NUMA node.
+  second["spec"]["containers"][0].erase("resources");
+  EXPECT_EQ(with_second(second), "fits");
+}
+
 TEST(TopologyNodes, APodInTheObjectThatStillStartsIsUndecided) {
   Json object = ForeignObject();
   SetFingerprint({"a"}, object);

@@ -38,7 +38,7 @@ struct SetFamily {
     int need = 0;
   };
 
-  // At most one part for each NUMA node.
+  // At most one part for each NUMA node, and one of no node.
   class Parts {
    public:
     Parts() = default;
@@ -60,7 +60,7 @@ struct SetFamily {
     const Part* end() const { return parts_.data() + size_; }
 
    private:
-    std::array<Part, NumaMask::kMaxNodes> parts_;
+    std::array<Part, NumaMask::kMaxNodes + 1> parts_;
     size_t size_ = 0;
   };
 
