@@ -98,7 +98,7 @@ TEST_F(FileWatchTest, MissingFileIsNotFound) {
 
 // A runtime needs many instances. Those of the user may all be in use when alignd starts.
 TEST_F(FileWatchTest, InstanceIsMadeWhenOneIsAvailable) {
-  watch_.reset();
+  const std::unique_ptr<FileWatch> before = std::move(watch_);  // its descriptor stays in use
   {
     const testing::NoDescriptors limited;
     Make();
