@@ -14,13 +14,12 @@
 namespace alignd::deviceplugin {
 
 MakeConnection DialWith(PluginDeadlines deadlines) {
-  return [deadlines](
-             const std::string& resource,
-             const std::filesystem::path& socket) -> Result<std::unique_ptr<PluginConnection>> {
+  using Connected = Result<std::unique_ptr<PluginConnection>>;
+  return [deadlines](const std::string& resource,
+                     const std::filesystem::path& socket) -> Connected {
     Result<std::shared_ptr<grpc::Channel>> channel = rpc::Dial(socket.string());
     if (!channel.ok()) return channel.error().In(resource);
-    return std::unique_ptr<PluginConnection>(
-        std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
+    return Connected(std::make_unique<PluginEndpoint>(resource, *std::move(channel), deadlines));
   };
 }
 
@@ -28,12 +27,11 @@ namespace {
 
 std::string WhyNotReached(const std::filesystem::path& socket, std::chrono::milliseconds waited) {
   std::error_code code;
-  const std::string waiting = ", waited for " + std::to_string(waited.count()) + " ms; ";
-  if (std::filesystem::exists(socket, code)) {
-    return socket.string() + " does not answer" + waiting + "check the plugin's pod and its log";
-  }
-  return socket.string() + " does not exist" + waiting +
-         "the plugin must make its socket there, as this node sees the path";
+  const bool is_there = std::filesystem::exists(socket, code);
+  return socket.string() + (is_there ? " does not answer" : " does not exist") + ", waited for " +
+         std::to_string(waited.count()) + " ms; " +
+         (is_there ? "check the plugin's pod and its log"
+                   : "the plugin must make its socket there, as this node sees the path");
 }
 
 Error NoPlugin(const std::string& resource) {

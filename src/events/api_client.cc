@@ -187,8 +187,7 @@ class HttpReader final : public ApiReader {
     connection_->client->set_socket_options(KeepAlive);
   }
 
-  Result<ApiAnswer> Get(const std::string& path, const std::function<void()>& opened,
-                        const Receive& receive) override {
+  Result<ApiAnswer> Get(const std::string& path, const Receive& receive) override {
     if (has_stopped_.load()) return Stopped();
     ApiAnswer answer;
     bool is_enough = false;
@@ -197,7 +196,6 @@ class HttpReader final : public ApiReader {
         [&](const httplib::Response& head) {
           answer.status = head.status;
           answer.retry_after = RetryAfter(head);
-          if (head.status == 200) opened();
           return !has_stopped_.load();
         },
         [&](const char* data, size_t size) {

@@ -29,11 +29,10 @@ class ApiReader {
 
   virtual ~ApiReader() = default;
 
-  // GET. `opened` is called when the API server has accepted the call (status 200), and the body
-  // goes to `receive` then. The body of another answer is in the answer. One thread at a time.
+  // GET. If the API server accepts the call (status 200), the body goes to `receive`. The body of
+  // another answer is in the answer. One thread at a time.
   // Errors: kUnavailable: there is no answer, or it breaks off.
-  virtual Result<ApiAnswer> Get(const std::string& path, const std::function<void()>& opened,
-                                const Receive& receive) = 0;
+  virtual Result<ApiAnswer> Get(const std::string& path, const Receive& receive) = 0;
 
   // Ends the call that runs, if it has begun, and refuses later ones. Thread-safe.
   virtual void Stop() = 0;

@@ -86,12 +86,13 @@ void Extender::ChangeNodes(const std::vector<NodeChange>& changes) {
     seat.problem = change.problem;
     seat.known = change.pods;
     for (const std::string& pod : change.pods) known_[pod] = change.name;
-    seat.is_gone = change.is_gone;
     names.insert(change.name);
   }
   DropSeen();
   Reseat(names);
-  std::erase_if(seats_, [](const auto& seat) { return seat.second.is_gone; });
+  for (const NodeChange& change : changes) {
+    if (change.is_gone) seats_.erase(change.name);
+  }
 }
 
 void Extender::DropPlacesBefore(Clock::time_point current) {
@@ -351,9 +352,8 @@ std::optional<Error> Extender::Problem() const {
 
 Extender::Counts Extender::GetCounts() const {
   const MutexLock lock(mutex_);
-  Counts counts{.kept_pods = kept_.size(), .dropped = dropped_};
+  Counts counts{.nodes = seats_.size(), .kept_pods = kept_.size(), .dropped = dropped_};
   for (const auto& [name, seat] : seats_) {
-    counts.nodes += seat.is_gone ? 0 : 1;
     counts.nodes_with_problem += seat.problem ? 1 : 0;
   }
   return counts;

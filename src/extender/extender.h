@@ -99,9 +99,8 @@ class Extender {
     NodePointer kept;              // with the pods that may be on their way; base if there is none
     std::optional<Error> problem;  // of ChangeNodes
     std::vector<std::string> known;  // likewise: what of known_ is of this node
-    bool is_gone = false;
-    std::vector<std::string> pods;  // their UIDs, in the order of the answers
-    std::string blocked;            // why nothing can be said: a kept pod no longer fits
+    std::vector<std::string> pods;   // their UIDs, in the order of the answers
+    std::string blocked;             // why nothing can be said: a kept pod no longer fits
   };
   struct Kept {
     placement::PlannedPod pod;

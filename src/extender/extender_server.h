@@ -21,7 +21,7 @@ struct TlsFiles {
 };
 
 // POST /filter and /prioritize, GET /healthz, /readyz and /metrics. Callers are trusted as
-// kube-scheduler is: whoever reaches the address can keep places on nodes.
+// kube-scheduler is: a caller that reaches the address can keep places on nodes.
 class ExtenderServer {
  public:
   static constexpr size_t kMaxRequestBytes = size_t{64} << 20;

@@ -12,7 +12,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 100;
 // The API server accepts requests of 3 MiB.
 // Source: k8s.io/apiserver pkg/server/config.go, MaxRequestBodyBytes.
 constexpr size_t kMaxPodBytes = size_t{4} << 20;
@@ -94,8 +93,8 @@ Result<Done> ReadNames(const Json& args, Request& request) {
 }  // namespace
 
 Result<Request> ParseRequest(std::string_view text) {
-  if (JsonDepthOf(text) > kMaxDepth) {
-    return BadRequest("the request has more than " + std::to_string(kMaxDepth) + " levels");
+  if (JsonDepthOf(text) > kMaxJsonDepth) {
+    return BadRequest("the request has more than " + std::to_string(kMaxJsonDepth) + " levels");
   }
   Json args = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!args.is_object()) return BadRequest("the request is no JSON object");

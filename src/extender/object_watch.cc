@@ -13,7 +13,6 @@ namespace {
 using WatchJson = nlohmann::json;
 using WatchClock = std::chrono::steady_clock;
 
-constexpr int kMaxObjectDepth = 100;
 constexpr char kSeeDocs[] = "see docs/scheduler-extender.md, \"Nodes from the API server\"";
 
 const char* PathOf(ObjectKind kind) {
@@ -72,7 +71,7 @@ std::string TextOf(const WatchJson& object, const char* outer, const char* inner
 
 // Null: the text is no JSON object of a bearable depth.
 WatchJson ParsedObject(std::string_view text) {
-  if (JsonDepthOf(text) > kMaxObjectDepth) return {};
+  if (JsonDepthOf(text) > kMaxJsonDepth) return {};
   WatchJson parsed = WatchJson::parse(text, nullptr, /*allow_exceptions=*/false);
   return parsed.is_object() ? parsed : WatchJson();
 }
@@ -200,13 +199,11 @@ ObjectWatch::Attempt ObjectWatch::ListPage(events::ApiReader& reader, std::set<s
   if (!next.empty()) path += "&continue=" + UrlEncoded(next);
   std::string body;
   bool is_too_large = false;
-  const Result<events::ApiAnswer> answer = reader.Get(
-      path, [] {},
-      [&](std::string_view part) {
-        is_too_large = body.size() + part.size() > kMaxPageBytes;
-        if (!is_too_large) body += part;
-        return !is_too_large;
-      });
+  const Result<events::ApiAnswer> answer = reader.Get(path, [&](std::string_view part) {
+    is_too_large = body.size() + part.size() > kMaxPageBytes;
+    if (!is_too_large) body += part;
+    return !is_too_large;
+  });
   if (!answer.ok()) return Failure{answer.error().In(ToString(kind_))};
   if (answer->status != 200) return FailureOf(*answer, "list");
   if (is_too_large) {
@@ -240,27 +237,24 @@ ObjectWatch::Attempt ObjectWatch::Watch(events::ApiReader& reader) {
       "&resourceVersion=" + UrlEncoded(version_);
   std::string buffer;
   Attempt failure;
-  const Result<events::ApiAnswer> answer = reader.Get(
-      path, [] {},
-      [&](std::string_view part) {
-        const size_t searched = buffer.size();
-        buffer += part;
-        size_t begin = 0;
-        for (size_t end = buffer.find('\n', searched); end != std::string::npos && !failure;
-             end = buffer.find('\n', begin)) {
-          const std::string_view line = std::string_view(buffer).substr(begin, end - begin);
-          if (!line.empty()) failure = TakeEvent(line);
-          begin = end + 1;
-        }
-        buffer.erase(0, begin);
-        if (!failure && buffer.size() > kMaxEventBytes) {
-          failure = Failure{NotRead(
-              kind_,
-              "an event of the watch has more than " + std::to_string(kMaxEventBytes) + " bytes",
-              "find the object that is so large")};
-        }
-        return !failure;
-      });
+  const Result<events::ApiAnswer> answer = reader.Get(path, [&](std::string_view part) {
+    const size_t searched = buffer.size();
+    buffer += part;
+    size_t begin = 0;
+    for (size_t end = buffer.find('\n', searched); end != std::string::npos && !failure;
+         end = buffer.find('\n', begin)) {
+      const std::string_view line = std::string_view(buffer).substr(begin, end - begin);
+      if (!line.empty()) failure = TakeEvent(line);
+      begin = end + 1;
+    }
+    buffer.erase(0, begin);
+    if (!failure && buffer.size() > kMaxEventBytes) {
+      failure = Failure{NotRead(
+          kind_, "an event of the watch has more than " + std::to_string(kMaxEventBytes) + " bytes",
+          "find the object that is so large")};
+    }
+    return !failure;
+  });
   if (failure) return failure;
   if (!answer.ok()) return Failure{answer.error().In(ToString(kind_))};
   if (answer->status != 200) return FailureOf(*answer, "watch");

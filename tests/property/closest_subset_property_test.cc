@@ -62,6 +62,12 @@ std::vector<DemandTable> DemandsOnNodes(NumaMask nodes, Random& random) {
   return demands;
 }
 
+std::vector<const DemandTable*> PointersTo(const std::vector<DemandTable>& demands) {
+  std::vector<const DemandTable*> pointers;
+  for (const DemandTable& demand : demands) pointers.push_back(&demand);
+  return pointers;
+}
+
 bool IsCloser(const NumaInfo& numa, NumaMask a, NumaMask b) {
   const int64_t sum_a = numa.DistanceSum(a);
   const int64_t sum_b = numa.DistanceSum(b);
@@ -75,8 +81,7 @@ TEST(ClosestSubsetProperty, AgreesWithTryingAllSets) {
     const NumaInfo numa = NumaOfSockets(random.Number(2, 4), random.Number(1, 3), random);
     const NumaMask nodes = numa.all();
     const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
-    std::vector<const DemandTable*> pointers;
-    for (const DemandTable& demand : demands) pointers.push_back(&demand);
+    const std::vector<const DemandTable*> pointers = PointersTo(demands);
     const int size = random.Number(1, nodes.Count());
     MemberSearch search(pointers);
     const DistanceClasses distances(nodes, numa);
@@ -108,8 +113,7 @@ TEST(ClosestSubsetProperty, EachOf64NodesCanBeAClassOfItsOwn) {
     const NumaInfo numa(WithDistances(MakeMachine("socket:8 numa:8 core:1"), rows));
     const NumaMask nodes = numa.all();
     const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
-    std::vector<const DemandTable*> pointers;
-    for (const DemandTable& demand : demands) pointers.push_back(&demand);
+    const std::vector<const DemandTable*> pointers = PointersTo(demands);
     const int size = random.Number(1, 3);
     MemberSearch search(pointers);
     const DistanceClasses distances(nodes, numa);
@@ -142,8 +146,7 @@ TEST(ClosestSubsetProperty, NoBoundIsAboveTheCostOfAnAcceptedSet) {
     const NumaInfo numa = NumaOfSockets(random.Number(2, 4), random.Number(1, 3), random);
     const NumaMask nodes = numa.all();
     const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
-    std::vector<const DemandTable*> pointers;
-    for (const DemandTable& demand : demands) pointers.push_back(&demand);
+    const std::vector<const DemandTable*> pointers = PointersTo(demands);
     const MemberSearch search(pointers);
     const DistanceClasses distances(nodes, numa);
     const std::vector<NumaMask>& classes = distances.classes();
@@ -191,8 +194,7 @@ TEST(ClosestSubsetProperty, MemoryIsTakenOnlyAtTheStart) {
     const NumaInfo numa = NumaOfSockets(8, 8, random);
     const NumaMask nodes = numa.all();
     const std::vector<DemandTable> demands = DemandsOnNodes(nodes, random);
-    std::vector<const DemandTable*> pointers;
-    for (const DemandTable& demand : demands) pointers.push_back(&demand);
+    const std::vector<const DemandTable*> pointers = PointersTo(demands);
     MemberSearch search(pointers);
     const DistanceClasses distances(nodes, numa);
     const int size = random.Number(16, 48);

@@ -27,9 +27,7 @@ class SmallCluster {
  private:
   class Reader final : public events::ApiReader {
    public:
-    Result<events::ApiAnswer> Get(const std::string& path, const std::function<void()>& opened,
-                                  const Receive& receive) override {
-      opened();
+    Result<events::ApiAnswer> Get(const std::string& path, const Receive& receive) override {
       if (path.find("watch=1") == std::string::npos) {
         receive(R"({"metadata":{"resourceVersion":"5"},"items":[)");
         if (path.find("/nodes?") != std::string::npos) {

@@ -51,11 +51,9 @@ class FakeReader final : public events::ApiReader {
  public:
   explicit FakeReader(std::shared_ptr<GivenAnswers> answers) : answers_(std::move(answers)) {}
 
-  Result<events::ApiAnswer> Get(const std::string& path, const std::function<void()>& opened,
-                                const Receive& receive) override {
+  Result<events::ApiAnswer> Get(const std::string& path, const Receive& receive) override {
     const GivenAnswer given = answers_->Take(path);
     events::ApiAnswer answer{.status = given.status, .retry_after = given.retry_after};
-    if (given.status == 200) opened();
     for (const std::string& part : given.parts) {
       if (given.status != 200) {
         answer.body += part;
