@@ -2,8 +2,10 @@
 // containerd.
 #include <benchmark/benchmark.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "alignd/base/cpu_set.h"
@@ -70,7 +72,9 @@ class RealNode {
     if (!alignd_->WaitForLog("ready:")) throw std::runtime_error(alignd_->Log());
     through_ = *rpc::Dial(Socket());
   }
-  void StopAlignd() { alignd_.reset(); }
+  // A paused alignd takes no part in the starts without it.
+  void PauseAlignd() const { kill(alignd_->pid(), SIGSTOP); }
+  void ResumeAlignd() const { kill(alignd_->pid(), SIGCONT); }
 
   // One that is not reserved.
   const std::string& free_cpu() const { return free_cpu_; }
@@ -115,12 +119,50 @@ void StopPod(grpc::Channel& channel, const BenchPod& pod) {
   pod.Remove(channel);
 }
 
-// Milliseconds of CreateContainer and StartContainer together. `cpus`: in the request, as a kubelet
-// with a CPU manager sends them; empty: none.
+// The machine's CPU time so far, in ticks.
+struct CpuTime {
+  long idle = 0;
+  long all = 0;
+};
+CpuTime ReadCpuTime() {
+  std::ifstream file("/proc/stat");
+  std::string word;
+  file >> word;  // "cpu"
+  CpuTime time;
+  constexpr int kKinds = 8;  // user, nice, system, idle, iowait, irq, softirq, steal
+  constexpr int kIdle = 3;
+  for (int kind = 0; kind < kKinds; ++kind) {
+    long ticks = 0;
+    file >> ticks;
+    time.all += ticks;
+    if (kind == kIdle) time.idle = ticks;
+  }
+  return time;
+}
+
+// Waits until what follows an earlier start is over: with many shared containers, their records are
+// updated for seconds. On a machine that does other work, this takes 30 s.
+void AwaitIdleMachine() {
+  int idle_periods = 0;
+  testing::WaitUntil(
+      [&idle_periods] {
+        const CpuTime begin = ReadCpuTime();
+        std::this_thread::sleep_for(std::chrono::milliseconds(250));
+        const CpuTime end = ReadCpuTime();
+        const bool is_idle = 10 * (end.idle - begin.idle) >= 9 * (end.all - begin.all);
+        idle_periods = is_idle ? idle_periods + 1 : 0;
+        return idle_periods >= 2;
+      },
+      std::chrono::seconds(30));
+}
+
+// Milliseconds of CreateContainer and StartContainer together, on a machine that is idle. `cpus`:
+// in the request, as a kubelet with a CPU manager sends them; empty: none.
 double TimeStart(grpc::Channel& channel, int number, const std::string& cpus = {}) {
   BenchPod pod = SleepingPod("timed-" + std::to_string(number), 1);
   pod.container.mutable_linux()->mutable_resources()->set_cpuset_cpus(cpus);
   pod.Run(channel);
+  AwaitIdleMachine();
   const Clock::time_point begin = Clock::now();
   StartContainer(channel, pod.Create(channel));
   const double took = Milliseconds(begin);
@@ -128,8 +170,8 @@ double TimeStart(grpc::Channel& channel, int number, const std::string& cpus = {
   return took;
 }
 
-// Blocks of starts without alignd and through it, by turns. Between the blocks, alignd has no other
-// work: its listing is over, and the shared containers have their CPUs.
+// The three ways by turns. Measured one way after the other, they differed by up to 10 ms more: the
+// machine changes from minute to minute.
 void StartExclusive(benchmark::State& state) {
   if (std::getenv("ALIGND_BENCH_CONTAINERD") == nullptr) {
     state.SkipWithError("starts real containers: set ALIGND_BENCH_CONTAINERD=1 (needs root)");
@@ -140,8 +182,7 @@ void StartExclusive(benchmark::State& state) {
     state.SkipWithError(("not here: " + missing).c_str());
     return;
   }
-  constexpr int kBlocks = 3;
-  constexpr int kStarts = 5;
+  constexpr int kStarts = 25;
   RealNode node;
   std::vector<BenchPod> shared;
   for (int i = 0; i < state.range(0); ++i) {
@@ -158,19 +199,16 @@ void StartExclusive(benchmark::State& state) {
     Sample with;
     Sample write;
     int number = 0;
-    for (int block = 0; block < kBlocks; ++block) {
-      for (int i = 0; i < kStarts; ++i) {
-        without.Add(TimeStart(node.direct(), ++number));
-        pinned.Add(TimeStart(node.direct(), ++number, node.free_cpu()));
-      }
-      node.StartAlignd();
-      TimeStart(node.through(), ++number);  // waits until the shared containers are confirmed
-      std::this_thread::sleep_for(std::chrono::seconds(10));
-      for (int i = 0; i < kStarts; ++i) {
-        with.Add(TimeStart(node.through(), ++number));
-        write.Add(node.DurableWrite());
-      }
-      node.StopAlignd();
+    node.StartAlignd();
+    TimeStart(node.through(), ++number);  // waits until the shared containers are confirmed
+    for (int i = 0; i < kStarts; ++i) {
+      AwaitIdleMachine();
+      node.PauseAlignd();
+      without.Add(TimeStart(node.direct(), ++number));
+      pinned.Add(TimeStart(node.direct(), ++number, node.free_cpu()));
+      node.ResumeAlignd();
+      with.Add(TimeStart(node.through(), ++number));
+      write.Add(node.DurableWrite());
     }
     for (const auto& [name, share] : {std::pair{"p50", 0.5}, std::pair{"max", 1.0}}) {
       state.counters[std::string("direct_ms_") + name] = without.Percentile(share);
