@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <set>
 #include <string>
+#include <unordered_set>
 
 #include "host/event_loop.h"
 #include "proxy/forwarder.h"
@@ -19,7 +19,7 @@ namespace alignd::proxy {
 class ForwardedCall {
  public:
   // The calls that have not ended.
-  using Registry = std::set<ForwardedCall*>;
+  using Registry = std::unordered_set<ForwardedCall*>;
 
   // Shared by all calls; outlives them.
   struct Context {

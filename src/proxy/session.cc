@@ -21,22 +21,6 @@ constexpr int32_t kConnectionWindow = 64 << 20;
 constexpr int kReadsPerRound = 4;  // so that other connections get their turn
 constexpr size_t kWriteBytes = 256 << 10;
 
-nghttp2_nv NameValue(const Headers::Field& field) {
-  // nghttp2 does not write to these bytes.
-  const auto bytes = [](std::string_view text) {
-    return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
-  };
-  return {bytes(field.name), bytes(field.value), field.name.size(), field.value.size(),
-          NGHTTP2_NV_FLAG_NONE};
-}
-
-std::vector<nghttp2_nv> NameValues(const Headers& headers) {
-  std::vector<nghttp2_nv> list;
-  list.reserve(headers.size());
-  for (const Headers::Field& field : headers) list.push_back(NameValue(field));
-  return list;
-}
-
 // Shared by all sessions of a loop, which has one thread.
 SharedBuffer TakeBuffer() {
   static thread_local ReadBuffers buffers;
@@ -95,13 +79,17 @@ Session::~Session() {
 // --- Streams.
 
 Session::Outgoing* Session::FindStream(int32_t stream) {
-  const auto found = streams_.find(stream);
-  return found == streams_.end() || found->second.events == nullptr ? nullptr : &found->second;
+  if (found_.first != stream || found_.second == nullptr) {
+    const auto found = streams_.find(stream);
+    if (found == streams_.end()) return nullptr;
+    found_ = {stream, &found->second};
+  }
+  return found_.second->events == nullptr ? nullptr : found_.second;
 }
 
 std::optional<int32_t> Session::Request(const Headers& headers, StreamEvents& events) {
   if (is_closed_) return std::nullopt;
-  const std::vector<nghttp2_nv> list = NameValues(headers);
+  const std::vector<nghttp2_nv>& list = NameValues(headers);
   const nghttp2_data_provider provider = Provider();
   const int32_t stream =
       nghttp2_submit_request(session_, nullptr, list.data(), list.size(), &provider, nullptr);
@@ -113,7 +101,7 @@ std::optional<int32_t> Session::Request(const Headers& headers, StreamEvents& ev
 
 void Session::Respond(int32_t stream, const Headers& headers) {
   if (is_closed_ || FindStream(stream) == nullptr) return;
-  const std::vector<nghttp2_nv> list = NameValues(headers);
+  const std::vector<nghttp2_nv>& list = NameValues(headers);
   const nghttp2_data_provider provider = Provider();
   nghttp2_submit_response(session_, stream, list.data(), list.size(), &provider);
   SendSoon();
@@ -121,7 +109,7 @@ void Session::Respond(int32_t stream, const Headers& headers) {
 
 void Session::RespondAndEnd(int32_t stream, const Headers& headers) {
   if (is_closed_ || FindStream(stream) == nullptr) return;
-  const std::vector<nghttp2_nv> list = NameValues(headers);
+  const std::vector<nghttp2_nv>& list = NameValues(headers);
   nghttp2_submit_response(session_, stream, list.data(), list.size(), nullptr);
   SendSoon();
 }
@@ -191,7 +179,7 @@ ssize_t Session::OfferBytes(int32_t stream, size_t length, uint32_t* flags) {
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!outgoing->trailers.empty()) {
       *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-      const std::vector<nghttp2_nv> list = NameValues(outgoing->trailers);
+      const std::vector<nghttp2_nv>& list = NameValues(outgoing->trailers);
       nghttp2_submit_trailer(session_, stream, list.data(), list.size());
     }
   }
@@ -254,6 +242,7 @@ int Session::StreamClosed(int32_t stream, uint32_t code) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return 0;
   StreamEvents* const events = found->second.events;
+  if (found_.first == stream) found_ = {};
   streams_.erase(found);
   if (events != nullptr) events->OnClosed(code);
   return 0;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "host/descriptor.h"
 #include "host/event_loop.h"
@@ -134,7 +135,10 @@ class Session final : private host::EventLoop::Watcher {
   void CloseStreams(uint32_t code);
   void Watch(bool for_writing);
 
+  // Null if it is not known, or not open yet.
   Outgoing* FindStream(int32_t stream);
+  // The list is valid until the next one; nghttp2 copies it.
+  const std::vector<nghttp2_nv>& NameValues(const Headers& headers);
   void Resume(int32_t stream, Outgoing& outgoing);
   // The number of bytes of the stream for the next frame, at most `length`.
   ssize_t OfferBytes(int32_t stream, size_t length, uint32_t* flags);
@@ -150,9 +154,12 @@ class Session final : private host::EventLoop::Watcher {
   const bool is_server_;
   nghttp2_session* session_ = nullptr;
   std::unordered_map<int32_t, Outgoing> streams_;
-  SharedBuffer received_;  // being parsed
-  Headers block_;          // being received
-  Pieces out_;             // frames that the socket has not accepted yet
+  // The one that FindStream found last: most steps of a call follow each other.
+  std::pair<int32_t, Outgoing*> found_{0, nullptr};
+  std::vector<nghttp2_nv> name_values_;  // its memory is used again
+  SharedBuffer received_;                // being parsed
+  Headers block_;                        // being received
+  Pieces out_;                           // frames that the socket has not accepted yet
   bool ready_ = false;
   bool draining_ = false;
   bool goes_ = false;  // the peer knows that this side drains; the last GOAWAY is due

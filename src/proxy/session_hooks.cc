@@ -10,7 +10,22 @@ namespace {
 // exceeds kMaxHeaderBytes is read and dropped.
 constexpr size_t kMaxContinuations = 128;
 
+nghttp2_nv NameValue(const Headers::Field& field) {
+  // nghttp2 does not write to these bytes.
+  const auto bytes = [](std::string_view text) {
+    return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
+  };
+  return {bytes(field.name), bytes(field.value), field.name.size(), field.value.size(),
+          NGHTTP2_NV_FLAG_NONE};
+}
+
 }  // namespace
+
+const std::vector<nghttp2_nv>& Session::NameValues(const Headers& headers) {
+  name_values_.clear();
+  for (const Headers::Field& field : headers) name_values_.push_back(NameValue(field));
+  return name_values_;
+}
 
 // nghttp2 calls these while it parses or packs; `self` is the session.
 struct Session::Hooks {
