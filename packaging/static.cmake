@@ -25,9 +25,8 @@ target_link_libraries(alignd_http_static PRIVATE alignd_options alignd_hardening
 
 # alignctl without TLS: in place of src/events/api_client.cc, which comes later in the group.
 add_library(alignd_no_api_client STATIC ${PROJECT_SOURCE_DIR}/src/events/no_api_client.cc)
-target_include_directories(alignd_no_api_client PRIVATE
-  ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(alignd_no_api_client PRIVATE alignd_options alignd_hardening)
+target_include_directories(alignd_no_api_client PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(alignd_no_api_client PRIVATE alignd_edge alignd_options alignd_hardening)
 
 pkg_check_modules(ALIGND_STATIC_PKG REQUIRED
   grpc++_unsecure protobuf libcares re2 zlib libnghttp2 yaml-cpp)
