@@ -23,6 +23,11 @@ target_compile_definitions(alignd_http_static PRIVATE
   $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
 target_link_libraries(alignd_http_static PRIVATE alignd_options alignd_hardening)
 
+# alignctl without TLS: in place of src/events/api_client.cc, which comes later in the group.
+add_library(alignd_no_api_client STATIC ${PROJECT_SOURCE_DIR}/src/events/no_api_client.cc)
+target_include_directories(alignd_no_api_client PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(alignd_no_api_client PRIVATE alignd_edge alignd_options alignd_hardening)
+
 pkg_check_modules(ALIGND_STATIC_PKG REQUIRED
   grpc++_unsecure protobuf libcares re2 zlib libnghttp2 yaml-cpp)
 # grpc's file does not name the next two. dbus is without the libsystemd that its file names: Debian has
@@ -36,11 +41,13 @@ foreach(program alignd alignctl)
   add_executable(${program}-static $<TARGET_OBJECTS:${program}>)
   set_target_properties(${program}-static PROPERTIES
     LINKER_LANGUAGE CXX OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/static)
-  add_dependencies(${program}-static alignd_cli alignd_edge alignd_core alignd_proto alignd_http_static)
+  add_dependencies(${program}-static alignd_cli alignd_edge alignd_core alignd_proto alignd_http_static
+    alignd_events alignd_no_api_client)
   target_link_libraries(${program}-static PRIVATE
     -static-pie -Wl,-z,relro,-z,now,--build-id=none -Wl,--gc-sections
     -Wl,--defsym=sd_listen_fds=0,--defsym=sd_is_socket=0 -Wl,--start-group
-    $<TARGET_FILE:alignd_cli> $<TARGET_FILE:alignd_edge> $<TARGET_FILE:alignd_core>
+    $<TARGET_FILE:alignd_cli> $<TARGET_FILE:alignd_no_api_client> $<TARGET_FILE:alignd_events>
+    $<TARGET_FILE:alignd_edge> $<TARGET_FILE:alignd_core>
     $<TARGET_FILE:alignd_proto>
     $<TARGET_FILE:alignd_http_static> ${made} ${libraries} -Wl,--end-group)
 endforeach()

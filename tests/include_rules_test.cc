@@ -118,7 +118,7 @@ std::string ModuleProblem(const Place& from, std::string_view header) {
 bool MayReadJson(const Place& from, std::string_view path) {
   if (!path.ends_with(".cc"))
     return from.module == "json" || path == "src/dra/json.h" ||
-           path == "src/library/checked_json.h";
+           path == "src/events/object_json.h" || path == "src/library/checked_json.h";
   return !from.core ||
          IsIn(from.module, {"json", "config", "checkpoint", "scenario", "placement"}) ||
          IsIn(path, {"src/core/pod/kubernetes_pod.cc", "src/core/machine/node_json.cc",

@@ -13,6 +13,7 @@
 
 #include "alignd/placement/fit.h"
 #include "alignd/placement/manifest.h"
+#include "cli/cluster_options.h"
 #include "cli/fit_text.h"
 #include "cli/fleet_input.h"
 #include "cli/output.h"
@@ -121,8 +122,8 @@ void AddFitOptions(CLI::App& command, FitFlags& flags) {
                   "of a directory for each node, objects as `kubectl get "
                   "noderesourcetopologies,nodes,pods -A -o json` prints them, or - for standard "
                   "input; repeatable")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
+  AddClusterOptions(command, flags.fleet.from_cluster, flags.fleet.kubeconfig);
   command
       .add_option("--config", flags.fleet.config,
                   "KubeletConfiguration of the nodes that have none of their own")
@@ -162,6 +163,7 @@ void AddFitCommand(CLI::App& app, Action& action) {
   AddExamples(*command,
               {"alignctl fit -f pods.yaml --nodes nodes/",
                "alignctl fit -f pod.yaml --nodes nodes/ --config config.yaml --replicas max",
+               "alignctl fit -f pod.yaml --from-cluster",
                "alignctl fit -f pods.yaml --nodes nodes/ --score MostAllocated --compare "
                "policy=restricted,best-effort --compare reserved-cpus=0-3"});
   command->callback([flags, &action] {

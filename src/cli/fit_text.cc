@@ -69,24 +69,6 @@ void PrintScores(const FitResult& result, const FitEntry& entry, bool wide, std:
   }
 }
 
-// The ids are not known: "4 CPUs (NUMA node 1), memory of NUMA node 1, 1 of nvidia.com/gpu".
-std::string DescribeAmounts(const placement::ContainerPlacement& placement) {
-  const admission::Assignment& assignment = placement.assignment;
-  const int cpus = assignment.exclusive.Count();
-  std::string text = cpus == 0 ? "shared CPUs" : std::to_string(cpus) + " exclusive CPUs";
-  if (placement.cpu_nodes.size() == 1) {
-    text += " (NUMA node " + std::to_string(placement.cpu_nodes.front()) + ")";
-  }
-  std::string nodes;
-  for (const int node : assignment.memory_nodes)
-    nodes += (nodes.empty() ? "" : ",") + std::to_string(node);
-  if (!nodes.empty()) text += ", memory of NUMA node " + nodes;
-  for (const auto& [resource, allocation] : assignment.devices) {
-    text += ", " + std::to_string(allocation.Ids().size()) + " of " + resource;
-  }
-  return text;
-}
-
 void PrintPlaced(const FitResult& result, const FitEntry& entry, bool wide, std::ostream& out) {
   if (entry.placed_on.empty()) return;
   std::vector<std::string> placed;
@@ -96,7 +78,7 @@ void PrintPlaced(const FitResult& result, const FitEntry& entry, bool wide, std:
   out << "  placed on " << ShownNames(placed, wide) << '\n';
   for (const auto& [container, placement] : entry.first) {
     out << "    " << container << ": "
-        << (placement.is_of_object ? DescribeAmounts(placement)
+        << (placement.is_of_object ? DescribeAmounts(placement.cpu_nodes, placement.assignment)
                                    : DescribeAssignment(placement.cpu_nodes, placement.assignment))
         << '\n';
   }

@@ -11,6 +11,7 @@
 #include "alignd/placement/cluster_objects.h"
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/node_input.h"
+#include "cli/cluster_input.h"
 #include "cli/plan_input.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
@@ -304,8 +305,10 @@ Result<std::string> ReadSharedConfig(const std::string& file) {
 }
 
 Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
-  if (sources.nodes.empty()) {
-    return BadFleet("no nodes are named", "name files or directories with --nodes");
+  if (sources.nodes.empty() != sources.from_cluster) {
+    return BadFleet(
+        sources.from_cluster ? "--from-cluster and --nodes are both given" : "no nodes are named",
+        "name files or directories with --nodes, or give --from-cluster");
   }
   const Result<std::string> config = ReadSharedConfig(sources.config);
   if (!config.ok()) return config.error();
@@ -313,6 +316,11 @@ Result<std::vector<FleetNode>> ReadFleet(const FleetSources& sources) {
     return BadFleet("--nodes -: standard input is named twice", "name it once");
   }
   Inputs inputs;
+  if (sources.from_cluster) {
+    Result<placement::ClusterObjects> objects = ReadCluster(sources.kubeconfig);
+    if (!objects.ok()) return objects.error();
+    inputs.objects = *std::move(objects);
+  }
   for (const std::string& path : sources.nodes) {
     std::error_code ignored;
     const bool is_directory = path != kStream && fs::is_directory(path, ignored);

@@ -13,6 +13,8 @@ struct FleetSources {
   std::vector<std::string> nodes;    // files, directories, "-" for standard input
   std::string config;                // of nodes that have none; empty: none
   std::vector<std::string> devices;  // of all nodes, as placement::ParseDevices
+  bool from_cluster = false;         // in place of `nodes`: those of the API server
+  std::string kubeconfig = {};       // for it, as ReadCluster
 };
 
 // A KubeletConfiguration for all nodes, as JSON; empty if `file` is.
@@ -29,7 +31,7 @@ Result<std::string> ReadSharedConfig(const std::string& file);
 // - A file or a directory of a node can have a NodeResourceTopology object instead, with its Node
 //   and pods (placement::ClusterObjects). Objects in files are put together by the names of their
 //   nodes, and come after the other nodes.
-// Errors: what is wrong with an input.
+// Errors: what is wrong with an input; as ReadCluster.
 Result<std::vector<placement::FleetNode>> ReadFleet(const FleetSources& sources);
 
 }  // namespace alignd::cli

@@ -11,8 +11,11 @@
 #include "alignd/base/json_depth.h"
 #include "alignd/checkpoint/device_checkpoint.h"
 #include "alignd/config/kubelet_config.h"
+#include "alignd/placement/cluster_objects.h"
 #include "alignd/placement/node_input.h"
 #include "alignd/placement/scheduler.h"
+#include "cli/cluster_input.h"
+#include "cli/fleet_input.h"
 #include "host/file.h"
 #include "host/sysfs_machine.h"
 #include "host/yaml.h"
@@ -117,37 +120,77 @@ Result<NamedFiles> FilesOf(const std::string& path) {
   return NamedFiles{std::move(files), FileOrigin::kInDirectory};
 }
 
-Result<placement::NodeInput> ReadNodeFiles(const std::vector<std::string>& files) {
+// A document of a file of `--node`.
+struct NodeDocument {
+  std::string file;
+  std::string json;
+};
+
+Result<std::vector<NodeDocument>> ReadNodeDocuments(const std::vector<std::string>& files) {
+  std::vector<NodeDocument> all;
+  for (const std::string& file : files) {
+    Result<std::vector<std::string>> documents = ReadDocuments(file);
+    if (!documents.ok()) return documents.error();
+    for (std::string& json : *documents) all.push_back({file, std::move(json)});
+  }
+  return all;
+}
+
+// The objects of a cluster; nullopt: the documents are a description and its Node object.
+Result<std::optional<placement::ClusterObjects>> ObjectsIn(
+    const std::vector<NodeDocument>& documents) {
+  placement::ClusterObjects objects;
+  bool has_objects = false;
+  const NodeDocument* description = nullptr;
+  for (const NodeDocument& document : documents) {
+    if (placement::IsNodeObject(document.json)) continue;
+    const Result<bool> added = objects.Add(document.json, document.file);
+    if (!added.ok()) return host::ContentError(added.error(), document.file);
+    if (!*added) description = &document;
+    has_objects = has_objects || *added;
+  }
+  if (!has_objects) return std::optional<placement::ClusterObjects>();
+  if (description != nullptr) {
+    return BadPlan(description->file + ": a description beside objects of a cluster",
+                   "give the description with its Node object and --running, or the objects alone");
+  }
+  for (const NodeDocument& document : documents) {
+    if (!placement::IsNodeObject(document.json)) continue;
+    const Result<bool> added = objects.Add(document.json, document.file);
+    if (!added.ok()) return host::ContentError(added.error(), document.file);
+  }
+  return std::optional(std::move(objects));
+}
+
+Result<placement::NodeInput> NodeOfDocuments(const std::vector<NodeDocument>& documents) {
   std::optional<placement::NodeInput> machine;
   std::optional<placement::NodeObject> object;
-  for (const std::string& file : files) {
-    const Result<std::vector<std::string>> documents = ReadDocuments(file);
-    if (!documents.ok()) return documents.error();
-    for (const std::string& json : *documents) {
-      if (placement::IsNodeObject(json)) {
-        if (object) return BadPlan(file + ": a second Node object", "give one node");
-        Result<placement::NodeObject> read = placement::ReadNodeObject(json);
-        if (!read.ok()) return host::ContentError(read.error(), file);
-        object = *std::move(read);
-      } else {
-        if (machine) return BadPlan(file + ": a second description of a node", "give one node");
-        Result<placement::NodeInput> read = placement::ReadNodeInput(json);
-        if (!read.ok()) return host::ContentError(read.error(), file);
-        machine = *std::move(read);
-      }
+  for (const auto& [file, json] : documents) {
+    if (placement::IsNodeObject(json)) {
+      if (object) return BadPlan(file + ": a second Node object", "give one node");
+      Result<placement::NodeObject> read = placement::ReadNodeObject(json);
+      if (!read.ok()) return host::ContentError(read.error(), file);
+      object = *std::move(read);
+    } else {
+      if (machine) return BadPlan(file + ": a second description of a node", "give one node");
+      Result<placement::NodeInput> read = placement::ReadNodeInput(json);
+      if (!read.ok()) return host::ContentError(read.error(), file);
+      machine = *std::move(read);
     }
   }
   if (!machine) {
     return BadPlan("--node: no description of the machine",
-                   "add the output of alignctl topology -o json, made on that node; a Node object "
-                   "does not have the CPUs and NUMA nodes");
+                   "add the output of alignctl topology -o json, made on that node, or its "
+                   "NodeResourceTopology object; a Node object does not have the CPUs and NUMA "
+                   "nodes");
   }
   machine->object = std::move(object);
   return *std::move(machine);
 }
 
-Result<placement::NodeInput> ReadNode(const PlanSources& sources) {
-  if (!sources.nodes.empty()) return ReadNodeFiles(sources.nodes);
+Result<placement::NodeInput> ReadNode(const PlanSources& sources,
+                                      const std::vector<NodeDocument>& documents) {
+  if (!sources.nodes.empty()) return NodeOfDocuments(documents);
   Result<Machine> machine = host::ReadMachine(sources.root.empty() ? "/" : sources.root);
   if (!machine.ok()) return machine.error();
   return placement::NodeInput{{*std::move(machine), {}, {}}, std::nullopt, {}, {}, {}};
@@ -220,6 +263,50 @@ Result<Done> AddRunningPods(const std::vector<std::string>& files, placement::Pl
   return Done{};
 }
 
+Result<Done> AddDevices(const std::vector<std::string>& texts, placement::NodeInput& input) {
+  for (const std::string& text : texts) {
+    auto devices = placement::ParseDevices(text);
+    if (!devices.ok()) return devices.error();
+    const Result<Done> added =
+        placement::AddDevices(devices->first, std::move(devices->second), input);
+    if (!added.ok()) return added;
+  }
+  return Done{};
+}
+
+// The one node of the objects, or that of `--node-name`.
+Result<placement::FleetNode> ChooseNode(const std::vector<placement::FleetNode>& nodes,
+                                        const std::string& name) {
+  if (name.empty() && nodes.size() == 1) return nodes.front();
+  if (name.empty()) {
+    return BadPlan("the objects have " + std::to_string(nodes.size()) + " nodes",
+                   "name one with --node-name; alignctl fit plans with all of them");
+  }
+  const auto found = std::ranges::find(nodes, name, &placement::FleetNode::name);
+  if (found != nodes.end()) return *found;
+  return BadPlan("--node-name " + name + ": there is no Node of that name",
+                 "name one of the Node objects");
+}
+
+Result<placement::PlannedNode> NodeOfCluster(const placement::ClusterObjects& objects,
+                                             const PlanSources& sources,
+                                             const std::string& config) {
+  if (!sources.state_dir.empty() || !sources.device_checkpoint.empty() ||
+      !sources.running.empty()) {
+    return BadPlan(
+        "--state-dir, --device-checkpoint and --running: the pods of the node are those of the "
+        "objects",
+        "leave these options out, or give a description of the node (alignctl topology -o json)");
+  }
+  const Result<std::vector<placement::FleetNode>> nodes = objects.Nodes(config);
+  if (!nodes.ok()) return nodes.error();
+  Result<placement::FleetNode> node = ChooseNode(*nodes, sources.node_name);
+  if (!node.ok()) return node.error();
+  const Result<Done> added = AddDevices(sources.devices, node->input);
+  if (!added.ok()) return added.error();
+  return placement::MakePlannedNode(*node);
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrigin origin) {
@@ -263,23 +350,32 @@ Result<placement::Manifests> ReadManifests(const std::vector<std::string>& paths
 }
 
 Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources) {
-  const Result<std::string> text = host::ReadFileOrPipe(sources.config);
-  if (!text.ok()) return text.error();
-  const Result<std::string> json = host::YamlToJson(*text);
-  if (!json.ok()) return host::ContentError(json.error(), sources.config);
-  if (*json == "null") return BadPlan(sources.config + ": is empty", "name a KubeletConfiguration");
+  const Result<std::string> json = ReadSharedConfig(sources.config);
+  if (!json.ok()) return json.error();
+  if (sources.from_cluster) {
+    const Result<placement::ClusterObjects> objects = ReadCluster(sources.kubeconfig);
+    if (!objects.ok()) return objects.error();
+    return NodeOfCluster(*objects, sources, *json);
+  }
+  const Result<std::vector<NodeDocument>> documents = ReadNodeDocuments(sources.nodes);
+  if (!documents.ok()) return documents.error();
+  const Result<std::optional<placement::ClusterObjects>> objects = ObjectsIn(*documents);
+  if (!objects.ok()) return objects.error();
+  if (*objects) return NodeOfCluster(**objects, sources, *json);
+  if (!sources.node_name.empty()) {
+    return BadPlan("--node-name: a description of a node has no name",
+                   "give --node-name with objects of a cluster only");
+  }
+  if (json->empty()) {
+    return BadPlan("the node has no KubeletConfiguration", "name one with --config");
+  }
   const Result<KubeletConfig> config = ParseKubeletConfig(*json);
   if (!config.ok()) return host::ContentError(config.error(), sources.config);
 
-  Result<placement::NodeInput> input = ReadNode(sources);
+  Result<placement::NodeInput> input = ReadNode(sources, *documents);
   if (!input.ok()) return input.error();
-  for (const std::string& device : sources.devices) {
-    auto devices = placement::ParseDevices(device);
-    if (!devices.ok()) return devices.error();
-    const Result<Done> added =
-        placement::AddDevices(devices->first, std::move(devices->second), *input);
-    if (!added.ok()) return added.error();
-  }
+  const Result<Done> added = AddDevices(sources.devices, *input);
+  if (!added.ok()) return added.error();
   const Result<int64_t> pod_limit =
       placement::PodLimitOf(*json, input->description.machine.cpus().Count());
   if (!pod_limit.ok()) return host::ContentError(pod_limit.error(), sources.config);
@@ -291,8 +387,8 @@ Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources) {
     if (!node.error().remedy.empty()) return node;
     return BadPlan(node.error().message, "correct the KubeletConfiguration");
   }
-  const Result<Done> added = AddRunningPods(sources.running, *node);
-  if (!added.ok()) return added.error();
+  const Result<Done> run = AddRunningPods(sources.running, *node);
+  if (!run.ok()) return run.error();
   return node;
 }
 

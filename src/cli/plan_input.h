@@ -13,12 +13,16 @@ namespace alignd::cli {
 struct PlanSources {
   std::vector<std::string> files;    // manifests: files, directories, "-" for standard input
   std::vector<std::string> running;  // the same, of pods that run on the node
-  std::vector<std::string> nodes;    // descriptions and Node objects; empty: this machine
+  // A description and its Node object, or objects of a cluster; empty: this machine.
+  std::vector<std::string> nodes;
+  bool from_cluster = false;         // instead: the objects of the API server
+  std::string kubeconfig = {};       // for it, as ReadCluster
+  std::string node_name = {};        // of several nodes in the objects; empty: there is one
   std::string root;                  // instead: a directory with sys/; empty: none
   std::vector<std::string> devices;  // as placement::ParseDevices
   std::string state_dir;             // empty: none
   std::string device_checkpoint;     // empty: looked for in the state directory
-  std::string config;
+  std::string config;                // empty: the objects say how the node decides
 };
 
 // Where a file comes from: one that the user names may be a pipe. Of a directory, FIFOs, sockets
@@ -35,8 +39,9 @@ Result<std::vector<std::string>> ReadDocuments(const std::string& file,
 // Errors: a file that cannot be read, or that is no manifest; a directory without one.
 Result<placement::Manifests> ReadManifests(const std::vector<std::string>& files);
 
-// The node with its devices, and the pods that run on it.
-// Errors: what is wrong with an input, or with how they fit together.
+// The node with its devices, and the pods that run on it. Of objects of a cluster, as
+// placement::ClusterObjects.
+// Errors: what is wrong with an input, or with how they fit together; as ReadCluster.
 Result<placement::PlannedNode> ReadPlannedNode(const PlanSources& sources);
 
 }  // namespace alignd::cli

@@ -55,7 +55,8 @@ struct Planned {
   }
 };
 
-void PrintOutcome(const Machine& machine, const Planned& planned, std::ostream& out) {
+void PrintOutcome(const placement::PlannedNode& node, const Planned& planned, std::ostream& out) {
+  const Machine& machine = node.node().machine;
   const Pod& pod = planned.pod.pod;
   const bool is_valid = planned.pod.faults.empty();
   out << "pod " << pod.name_space << "/" << pod.name;
@@ -65,8 +66,10 @@ void PrintOutcome(const Machine& machine, const Planned& planned, std::ostream& 
       out << ": fits\n";
       for (const Container& container : pod.containers) {
         const Assignment& assignment = planned.AssignmentOf(container);
+        const std::vector<int> cpu_nodes = machine.NumaIds(machine.NumaOf(assignment.exclusive));
         out << "  " << container.name << ": "
-            << DescribeAssignment(machine.NumaIds(machine.NumaOf(assignment.exclusive)), assignment)
+            << (node.is_of_object() ? DescribeAmounts(cpu_nodes, assignment)
+                                    : DescribeAssignment(cpu_nodes, assignment))
             << '\n';
       }
       return;
@@ -86,9 +89,9 @@ void PrintOutcome(const Machine& machine, const Planned& planned, std::ostream& 
   for (const std::string& fault : planned.pod.faults) out << "  " << fault << '\n';
 }
 
-void PrintPlanned(const admission::Node& node, const Planned& planned, bool explain,
+void PrintPlanned(const placement::PlannedNode& node, const Planned& planned, bool explain,
                   std::ostream& out) {
-  PrintOutcome(node.machine, planned, out);
+  PrintOutcome(node, planned, out);
   if (planned.verdict.outcome == Outcome::kFits && !planned.not_considered.empty()) {
     out << "  not considered:";
     for (const std::string& field : planned.not_considered) out << ' ' << field;
@@ -97,21 +100,22 @@ void PrintPlanned(const admission::Node& node, const Planned& planned, bool expl
   if (!explain || !planned.verdict.admission) return;
   control::v1::PodDecision explained;
   for (const admission::ContainerDecision& decision : planned.verdict.admission->decisions) {
-    *explained.add_containers() = control::ExplainContainer(node, decision);
+    *explained.add_containers() = control::ExplainContainer(node.node(), decision);
   }
   PrintExplanations(explained.containers(), "    ", out);
 }
 
 // The same as the daemon would report it.
-PlanEntry ReportPlanned(const admission::Node& node, const Planned& planned,
+PlanEntry ReportPlanned(const placement::PlannedNode& planned_node, const Planned& planned,
                         const admission::NodeState& before) {
+  const admission::Node& node = planned_node.node();
   allocation::PodDecision decision =
       allocation::DecisionAbout(node, before, planned.pod.pod, /*source=*/"manifest");
   decision.refusal = planned.refusal;
   if (planned.verdict.admission) {
     decision.containers = planned.verdict.admission->decisions;
     decision.assignments = planned.verdict.admission->assignments;
-    if (planned.refusal) {
+    if (planned.refusal && !planned_node.is_of_object()) {
       decision.available =
           admission::DescribeAvailable(admission::AvailableFor(node, before, planned.pod.pod));
     }
@@ -119,6 +123,10 @@ PlanEntry ReportPlanned(const admission::Node& node, const Planned& planned,
   PlanEntry entry;
   entry.decision = control::ReportDecision(node, decision);
   entry.decision.clear_time_unix_ms();
+  if (planned_node.is_of_object()) {
+    entry.decision.clear_assignments();
+    entry.amounts = placement::PlacementsOf(planned_node, planned.verdict);
+  }
   entry.outcome = ToString(planned.verdict.outcome);
   const bool fits = planned.verdict.outcome == Outcome::kFits;
   entry.stage = fits ? "" : ToString(planned.verdict.stage);
@@ -151,6 +159,7 @@ void PrintFree(const placement::PlannedNode& node, bool is_wide, std::ostream& o
     }
     out << '\n';
   }
+  if (node.is_of_object()) return;  // after the pods, it is not known of each NUMA node
   out << "free:\n";
   for (const admission::NumaAvailability& numa :
        admission::AvailableByNode(node.node(), node.state())) {
@@ -159,6 +168,17 @@ void PrintFree(const placement::PlannedNode& node, bool is_wide, std::ostream& o
 }
 
 }  // namespace
+
+std::string DescribeAmounts(const std::vector<int>& cpu_nodes, const Assignment& assignment) {
+  const int cpus = assignment.exclusive.Count();
+  std::string text = cpus == 0 ? "shared CPUs" : std::to_string(cpus) + " exclusive CPUs";
+  if (cpu_nodes.size() == 1) text += " (" + NumaList(cpu_nodes) + ")";
+  if (!assignment.memory_nodes.empty()) text += ", memory of " + NumaList(assignment.memory_nodes);
+  for (const auto& [resource, allocation] : assignment.devices) {
+    text += ", " + std::to_string(allocation.Ids().size()) + " of " + resource;
+  }
+  return text;
+}
 
 std::string DescribeAssignment(const std::vector<int>& cpu_nodes, const Assignment& assignment) {
   std::string text;
@@ -184,14 +204,16 @@ int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,
     const admission::NodeState before = node.state();
     const Verdict verdict = node.Place(pod);
     Planned planned{pod, verdict, verdict.refusal, node.NotConsidered(pod)};
-    if (verdict.refusal && verdict.admission && verdict.admission->refusal) {
+    // An explanation would name CPUs and devices, which an object does not have.
+    if (verdict.refusal && verdict.admission && verdict.admission->refusal &&
+        !node.is_of_object()) {
       planned.refusal = admission::Explain(node.node(), before, pod.pod, *verdict.refusal);
     }
     fitting += verdict.outcome == Outcome::kFits ? 1 : 0;
     if (IsData(format)) {
-      plan.entries.push_back(ReportPlanned(node.node(), planned, before));
+      plan.entries.push_back(ReportPlanned(node, planned, before));
     } else {
-      PrintPlanned(node.node(), planned, is_wide, out);
+      PrintPlanned(node, planned, is_wide, out);
     }
   }
   const int status = fitting == pods.size() ? kSuccess : kFailure;
@@ -199,7 +221,10 @@ int PlanPods(placement::PlannedNode& node, const std::vector<PlannedPod>& pods,
     plan.scheduler = SchedulerAmounts(node);
     plan.notes = node.notes();
     plan.skipped = skipped;
-    out << AsData(PlanJson(plan, control::ReportNuma(node.node(), node.state())), format);
+    const control::v1::GetStatusResponse numa =
+        node.is_of_object() ? control::v1::GetStatusResponse()
+                            : control::ReportNuma(node.node(), node.state());
+    out << AsData(PlanJson(plan, numa), format);
     return status;
   }
   if (is_wide) PrintLegend(out);

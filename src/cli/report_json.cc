@@ -200,6 +200,25 @@ Json JsonOf(const v1::PodDecision& decision) {
           {"position", decision.position()}};
 }
 
+Json AmountsJson(const v1::PodDecision& pod, const placement::Placements& amounts) {
+  Json containers = Json::array();
+  for (const auto& [container, placement] : amounts) {
+    Json devices = Json::object();
+    for (const auto& [resource, allocation] : placement.assignment.devices) {
+      devices[resource] = allocation.Ids().size();
+    }
+    Json json = {{"pod_uid", pod.pod_uid()},
+                 {"pod", pod.pod_namespace() + "/" + pod.pod_name()},
+                 {"container", container},
+                 {"exclusive_cpu_count", placement.assignment.exclusive.Count()},
+                 {"memory_nodes", placement.assignment.memory_nodes},
+                 {"device_counts", std::move(devices)}};
+    if (placement.cpu_nodes.size() == 1) json["cpu_nodes"] = placement.cpu_nodes;
+    containers.push_back(std::move(json));
+  }
+  return containers;
+}
+
 }  // namespace
 
 std::string StatusJson(const v1::GetStatusResponse& status) {
@@ -255,6 +274,7 @@ std::string PlanJson(const Plan& plan, const v1::GetStatusResponse& after) {
   Json decisions = Json::array();
   for (const PlanEntry& entry : plan.entries) {
     Json& json = decisions.emplace_back(JsonOf(entry.decision));
+    if (!entry.amounts.empty()) json["assignments"] = AmountsJson(entry.decision, entry.amounts);
     json["outcome"] = entry.outcome;
     json["stage"] = entry.stage;
     json["owner"] = entry.owner;

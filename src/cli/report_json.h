@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alignd/control/v1/control.pb.h"
+#include "alignd/placement/fit.h"
 
 namespace alignd::cli {
 
@@ -34,6 +35,8 @@ struct PlanEntry {
   std::string owner;    // the object that makes the pod; empty: none
   std::vector<std::string> faults;
   std::vector<std::string> not_considered;
+  // In place of the decision's assignments, on a node that is known from an object.
+  placement::Placements amounts = {};
 };
 
 struct Plan {
@@ -45,7 +48,8 @@ struct Plan {
 };
 
 // Where pods would be placed: an object with `decisions` and `numa`, as in the other reports, and
-// `scheduler`, `skipped`, `notes`. `outcome` of a decision is that of its entry.
+// `scheduler`, `skipped`, `notes`. `outcome` of a decision is that of its entry. On a node that is
+// known from an object, `numa` is empty, and assignments have numbers in place of ids.
 std::string PlanJson(const Plan& plan, const control::v1::GetStatusResponse& after);
 
 }  // namespace alignd::cli

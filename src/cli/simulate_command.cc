@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alignd/placement/manifest.h"
+#include "cli/cluster_options.h"
 #include "cli/output.h"
 #include "cli/plan_input.h"
 #include "cli/pod_plan.h"
@@ -69,28 +70,41 @@ Result<int> SimulatePods(const SimulateOptions& options, std::ostream& out) {
   return PlanPods(*node, *pods, manifests->skipped, options.explain, options.output, out);
 }
 
-// The options for planning, all of which need --config.
-void AddPlanOptions(CLI::App& command, CLI::Option* config, SimulateOptions& options) {
+// Whether pods are planned; else, scenarios are run.
+bool IsPlan(const PlanSources& plan) {
+  return !plan.config.empty() || !plan.nodes.empty() || plan.from_cluster;
+}
+
+// The options for planning. Objects of a cluster can say how the node decides; without them,
+// --config does.
+void AddPlanOptions(CLI::App& command, CLI::Option* check, CLI::Option* config,
+                    SimulateOptions& options) {
   PlanSources& plan = options.plan;
   CLI::Option* const node =
       command
           .add_option("--node", plan.nodes,
                       "The node in JSON, as `alignctl topology -o json` prints it, with `devices` "
-                      "added if there are any; and, repeated, its Node object; default: this "
-                      "machine")
+                      "added if there are any; and, repeated, its Node object; or objects as "
+                      "`kubectl get noderesourcetopologies,nodes,pods -A -o json` prints them; "
+                      "default: this machine")
           ->type_name("FILE")
           ->allow_extra_args(false)
-          ->needs(config);
+          ->excludes(check);
+  AddClusterOptions(command, plan.from_cluster, plan.kubeconfig);
+  CLI::Option* const from_cluster = command.get_option("--from-cluster")->excludes(check, node);
+  command
+      .add_option("--node-name", plan.node_name,
+                  "With objects of several nodes: the name of the Node to plan with")
+      ->type_name("NAME");
   command.add_option("--root", plan.root, "Directory with the sys/ of the machine to plan for")
       ->type_name("DIR")
-      ->excludes(node)
+      ->excludes(node, from_cluster)
       ->needs(config);
   command
       .add_option("--device", plan.devices,
                   "Devices of one resource, by NUMA node: nvidia.com/gpu=4@0,4@1; repeatable")
       ->type_name("RESOURCE=COUNT@NUMA,...")
-      ->allow_extra_args(false)
-      ->needs(config);
+      ->allow_extra_args(false);
   command
       .add_option("--state-dir", plan.state_dir,
                   "Directory with the state files of pods that run, of the kubelet or of alignd")
@@ -112,12 +126,9 @@ void AddPlanOptions(CLI::App& command, CLI::Option* config, SimulateOptions& opt
       .add_option("--replicas", options.replicas,
                   "Place so many pods of each manifest, in place of its replicas")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, placement::kMaxReplicas))
-      ->needs(config);
-  command
-      .add_flag("--explain", options.explain,
-                "Show for each container how its NUMA nodes were chosen")
-      ->needs(config);
+      ->check(CLI::Range(int64_t{1}, placement::kMaxReplicas));
+  command.add_flag("--explain", options.explain,
+                   "Show for each container how its NUMA nodes were chosen");
 }
 
 }  // namespace
@@ -129,8 +140,8 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
   command
       ->add_option("files", options->plan.files,
                    "Scenarios (one JSON object, or one per line; standard input if none is "
-                   "given); with --config, manifests in YAML or JSON: files, directories, or - for "
-                   "standard input")
+                   "given); with --config, --node or --from-cluster, manifests in YAML or JSON: "
+                   "files, directories, or - for standard input")
       ->type_name("FILE");
   CLI::Option* const check =
       command->add_flag("--check", options->check, "Compare with what the scenarios expect");
@@ -139,18 +150,23 @@ void AddSimulateCommand(CLI::App& app, Action& action) {
           ->add_option("--config", options->plan.config, "KubeletConfiguration to plan pods with")
           ->type_name("FILE")
           ->excludes(check);
-  AddPlanOptions(*command, config, *options);
+  AddPlanOptions(*command, check, config, *options);
   AddOutputOption(*command, options->output);
   AddExamples(*command, {"alignctl simulate --config /var/lib/kubelet/config.yaml pod.yaml",
                          "alignctl simulate --node node.json --config config.yaml -o json pod.yaml",
                          "alignctl simulate --node node.json --device nvidia.com/gpu=4@0,4@1 "
                          "--config config.yaml --replicas 3 deployment.yaml",
+                         "alignctl simulate --from-cluster --node-name worker-1 pod.yaml",
                          "alignctl simulate --check scenarios.jsonl"});
-  command->callback([options, &action] {
+  command->callback([options, command, &action] {
+    for (const char* const name : {"--device", "--replicas", "--explain", "--node-name"}) {
+      if (IsPlan(options->plan) || command->count(name) == 0) continue;
+      throw CLI::RequiresError(name, "--config, --node or --from-cluster");
+    }
     action = Action(
         [options](std::ostream& out) {
-          return options->plan.config.empty() ? SimulateScenarios(*options, out)
-                                              : SimulatePods(*options, out);
+          return IsPlan(options->plan) ? SimulatePods(*options, out)
+                                       : SimulateScenarios(*options, out);
         },
         kBadInput);
   });

@@ -103,11 +103,13 @@ std::string Address(const ApiCredential& credential) {
 Error NoAnswer(const ApiCredential& credential, httplib::Error error) {
   std::string why =
       "no answer of the API server at " + Address(credential) + ": " + httplib::to_string(error);
+  std::string remedy = "see whether the API server runs and can be reached from this node";
   if (error == httplib::Error::SSLServerVerification) {
     why += " (its certificate is not of the credential's CA, or not of this host)";
+    remedy =
+        "see certificate-authority and server of the kubeconfig, or ca.crt of the service account";
   }
-  return {ErrorCode::kUnavailable, why,
-          "see whether the API server runs and can be reached from this node"};
+  return {ErrorCode::kUnavailable, why, remedy};
 }
 
 Result<std::shared_ptr<Connection>> Prepare(const ApiCredential& credential,

@@ -4,22 +4,16 @@
 #include <utility>
 
 #include "alignd/placement/planned_node.h"
+#include "events/object_json.h"
 
 namespace alignd::extender {
 namespace {
 
 using ViewJson = nlohmann::json;
+using events::TextIn;
 using placement::BoundPod;
 using placement::NodeObject;
 using placement::TopologyObject;
-
-// Empty: it is not there, or no text.
-std::string TextIn(const ViewJson& object, const char* outer, const char* inner) {
-  const auto holder = object.find(outer);
-  if (holder == object.end() || !holder->is_object()) return {};
-  const auto text = holder->find(inner);
-  return text != holder->end() && text->is_string() ? text->get<std::string>() : std::string();
-}
 
 // A pod that cannot be read: its node decides about nothing while it is there.
 BoundPod UnreadablePod(const ViewJson& object, const Error& error) {
@@ -47,18 +41,6 @@ std::vector<std::string> KeysBut(const Entries& entries, const std::set<std::str
 }
 
 }  // namespace
-
-std::string_view ToString(ObjectKind kind) {
-  switch (kind) {
-    case ObjectKind::kNode:
-      return "nodes";
-    case ObjectKind::kTopology:
-      return "noderesourcetopologies";
-    case ObjectKind::kPod:
-      return "pods";
-  }
-  return "";
-}
 
 void ClusterView::Set(ObjectKind kind, const std::string& key, const std::string& json) {
   if (kind == ObjectKind::kPod) {

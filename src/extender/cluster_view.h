@@ -7,25 +7,22 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "alignd/base/result.h"
 #include "alignd/placement/topology_nodes.h"
+#include "events/object_list.h"
 #include "extender/extender.h"
 
 namespace alignd::extender {
 
-enum class ObjectKind { kNode, kTopology, kPod };
-
-// "nodes", "noderesourcetopologies", "pods".
-std::string_view ToString(ObjectKind kind);
+using events::ObjectKind;
 
 // Keeps what was read of each object, and which nodes have changed since they were taken. An object
 // that cannot be read concerns its node only: nothing is let through to it. Not thread-safe.
 class ClusterView {
  public:
-  // The object as the API server has it now. `key`: KeyOf. `json` has kind and apiVersion.
+  // The object as the API server has it now. `key`: events::KeyOf. `json` has kind and apiVersion.
   void Set(ObjectKind kind, const std::string& key, const std::string& json);
   // The API server no longer has it; nothing if it is not known.
   void Remove(ObjectKind kind, const std::string& key);

@@ -20,14 +20,16 @@ constexpr int64_t kMaxExtenderPriority = 10;
 constexpr char kUnknownNode[] =
     "the extender does not know the node: add its objects or its description";
 
-std::string NameOf(const PlannedPod& pod) { return pod.pod.name_space + "/" + pod.pod.name; }
-
 // Whether the end of other pods would change nothing.
 bool IsUnresolvable(Outcome outcome, placement::Stage stage) {
   return outcome == Outcome::kUndecided || stage == placement::Stage::kValidation;
 }
 
 }  // namespace
+
+std::string Extender::NameOf(const PlannedPod& pod) {
+  return pod.pod.name_space + "/" + pod.pod.name;
+}
 
 bool IsConcerned(const PlannedPod& pod) {
   return !pod.faults.empty() || placement::DependsOnNumaNodes(pod);
@@ -105,108 +107,9 @@ void Extender::SetProblem(Error problem) {
   problem_ = std::move(problem);
 }
 
-void Extender::DropSeen() {
-  std::set<std::string> names;
-  for (auto kept = kept_.begin(); kept != kept_.end();) {
-    if (known_.contains(kept->first)) {
-      names.insert(kept->second.nodes.begin(), kept->second.nodes.end());
-      kept = kept_.erase(kept);
-    } else {
-      ++kept;
-    }
-  }
-  Reseat(names);
-}
-
-std::set<std::string> Extender::DropBefore(Clock::time_point current) {
-  std::set<std::string> names;
-  for (auto kept = kept_.begin(); kept != kept_.end();) {
-    if (current - kept->second.since >= settings_.keep_for) {
-      names.insert(kept->second.nodes.begin(), kept->second.nodes.end());
-      kept = kept_.erase(kept);
-      ++dropped_;
-    } else {
-      ++kept;
-    }
-  }
-  return names;
-}
-
-void Extender::Reseat(const std::set<std::string>& names) {
-  std::vector<const Kept*> in_order;
-  for (const auto& [uid, kept] : kept_) in_order.push_back(&kept);
-  std::ranges::stable_sort(in_order, {}, [](const Kept* kept) { return kept->since; });
-  for (const std::string& name : names) {
-    const auto seat = seats_.find(name);
-    if (seat != seats_.end()) seat->second.pods.clear();
-  }
-  for (const Kept* const kept : in_order) {
-    for (const std::string& name : kept->nodes) {
-      const auto seat = names.contains(name) ? seats_.find(name) : seats_.end();
-      if (seat != seats_.end()) seat->second.pods.push_back(kept->pod.pod.uid);
-    }
-  }
-  for (const std::string& name : names) {
-    const auto seat = seats_.find(name);
-    if (seat != seats_.end()) Place(seat->second);
-  }
-}
-
-void Extender::Forget(const NodePointer& node) {
-  // The address can be that of another node later.
-  for (const auto& shape : shapes_) shape->answers.erase(node.get());
-}
-
-void Extender::SetKept(Seat& seat, NodePointer node) {
-  if (seat.kept != seat.base) Forget(seat.kept);
-  seat.kept = std::move(node);
-}
-
-void Extender::Place(Seat& seat) {
-  seat.blocked.clear();
-  if (seat.pods.empty() || seat.base == nullptr) {
-    SetKept(seat, seat.base);
-    return;
-  }
-  auto node = std::make_shared<PlannedNode>(*seat.base);
-  for (const std::string& uid : seat.pods) {
-    const PlannedPod& pod = kept_.at(uid).pod;
-    if (node->Place(pod).outcome == Outcome::kFits) continue;
-    seat.blocked = "pod " + NameOf(pod) +
-                   " was let through to the node before, and can no longer be placed there; wait "
-                   "until the node shows it, or its place is dropped";
-  }
-  SetKept(seat, std::move(node));
-}
-
-void Extender::KeepOnly(Kept& kept, const std::string& uid, const std::vector<std::string>& nodes) {
-  for (const std::string& name : kept.nodes) {
-    const auto seat = seats_.find(name);
-    if (seat == seats_.end() || std::ranges::find(nodes, name) != nodes.end()) continue;
-    std::erase(seat->second.pods, uid);
-    Place(seat->second);
-  }
-  std::erase_if(kept.nodes, [&](const std::string& name) {
-    return std::ranges::find(nodes, name) == nodes.end();
-  });
-}
-
-void Extender::Drop(const std::string& uid) {
-  const auto kept = kept_.find(uid);
-  if (kept == kept_.end()) return;
-  KeepOnly(kept->second, uid, {});
-  kept_.erase(kept);
-}
-
-// There is one pod of a name: an earlier one with another UID is gone.
-void Extender::DropNamesakesOf(const PlannedPod& pod) {
-  const auto namesake = std::ranges::find_if(
-      kept_, [&](const auto& kept) { return NameOf(kept.second.pod) == NameOf(pod); });
-  if (namesake != kept_.end()) Drop(std::string(namesake->first));
-}
-
 Extender::Shape& Extender::ShapeOf(const PlannedPod& pod) {
   PlannedPod nameless = WithoutNames(pod);
+  nameless.pod.stated_qos = QosOf(nameless.pod);  // else, each node would find it out anew
   const auto found =
       std::ranges::find_if(shapes_, [&](const auto& shape) { return shape->pod == nameless; });
   if (found != shapes_.end()) return **found;
@@ -216,49 +119,98 @@ Extender::Shape& Extender::ShapeOf(const PlannedPod& pod) {
   return *shapes_.back();
 }
 
-void Extender::AskAll(Shape& shape, const std::vector<std::string>& names) {
-  std::vector<std::pair<const PlannedNode* const, Answer>*> missing;
-  for (const std::string& name : names) {
-    const auto seat = seats_.find(name);
-    if (seat == seats_.end() || seat->second.kept == nullptr) continue;
-    const auto [answer, is_new] = shape.answers.try_emplace(seat->second.kept.get());
-    if (is_new) missing.push_back(&*answer);
+std::string Extender::WhyNotAsked(const Seat& seat) {
+  if (seat.base != nullptr) return seat.blocked;
+  return seat.problem ? seat.problem->Text() : kUnknownNode;
+}
+
+std::vector<Extender::Candidate> Extender::CandidatesOf(Shape& shape,
+                                                        const std::vector<std::string>& names,
+                                                        Filtered& filtered) {
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = seats_.find(names[i]);
+    if (found == seats_.end()) {
+      filtered.unresolvable[names[i]] = kUnknownNode;
+      continue;
+    }
+    const Seat& seat = found->second;
+    std::string why = WhyNotAsked(seat);
+    if (why.empty()) {
+      candidates.push_back({.position = i, .seat = &seat});
+    } else {
+      filtered.unresolvable[names[i]] = std::move(why);
+    }
   }
-  const placement::ScoreStrategy strategy = settings_.strategy;
+  if (!placement::IsScoredFirst(settings_.strategy)) AskAll(shape, candidates);
+  ScoreAll(shape, candidates);
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    return a.score != b.score ? a.score > b.score : a.position < b.position;
+  });
+  return candidates;
+}
+
+void Extender::AskAll(Shape& shape, std::span<const Candidate> candidates) {
+  std::vector<std::pair<const PlannedNode* const, Known>*> missing;
+  for (const Candidate& candidate : candidates) {
+    auto& entry = *shape.known.try_emplace(candidate.seat->kept.get()).first;
+    if (entry.second.answer) continue;
+    entry.second.answer.emplace();  // once, if several nodes share one value
+    missing.push_back(&entry);
+  }
   settings_.for_each(missing.size(), [&](size_t i) {
-    missing[i]->second = AnswerOfNode(*missing[i]->first, shape.pod, strategy);
+    Ask(*missing[i]->first, shape.pod, settings_.strategy, missing[i]->second);
   });
 }
 
-const Extender::Answer& Extender::AnswerOf(Shape& shape, const NodePointer& node) {
-  const auto [known, is_new] = shape.answers.try_emplace(node.get());
-  if (is_new) known->second = AnswerOfNode(*node, shape.pod, settings_.strategy);
-  return known->second;
+void Extender::ScoreAll(Shape& shape, std::span<Candidate> candidates) {
+  if (!shape.pod.faults.empty()) return;  // no node takes it
+  std::vector<std::pair<const Seat*, Known*>> missing;
+  for (const Candidate& candidate : candidates) {
+    Known& known = shape.known[candidate.seat->kept.get()];
+    if (known.score) continue;
+    known.score = 0;
+    missing.emplace_back(candidate.seat, &known);
+  }
+  settings_.for_each(missing.size(), [&](size_t i) {
+    const auto& [seat, known] = missing[i];
+    known->score =
+        placement::ScoreFirst(settings_.strategy, *seat->kept, seat->available, shape.pod);
+  });
+  for (Candidate& candidate : candidates) {
+    candidate.score = *shape.known.at(candidate.seat->kept.get()).score;
+  }
 }
 
-Extender::Answer Extender::AnswerOfNode(const PlannedNode& node, const PlannedPod& pod,
-                                        placement::ScoreStrategy strategy) {
+Extender::Known& Extender::AskedOf(Shape& shape, const NodePointer& node) {
+  Known& known = shape.known[node.get()];
+  if (!known.answer) Ask(*node, shape.pod, settings_.strategy, known);
+  return known;
+}
+
+int64_t Extender::ScoreOf(Shape& shape, const NodePointer& node) {
+  Known& known = AskedOf(shape, node);
+  if (known.answer->outcome != Outcome::kFits) return 0;
+  if (!known.score) known.score = placement::Score(settings_.strategy, *node, shape.pod, {});
+  return *known.score;
+}
+
+void Extender::Ask(const PlannedNode& node, const PlannedPod& pod,
+                   placement::ScoreStrategy strategy, Known& known) {
   placement::Verdict verdict = node.Ask(pod);
-  Answer answer{verdict.outcome, verdict.stage, std::move(verdict.cause), 0};
-  if (verdict.outcome == Outcome::kFits) {
-    answer.score = placement::Score(strategy, node, pod, verdict);
+  if (!placement::IsScoredFirst(strategy)) {
+    const bool fits = verdict.outcome == Outcome::kFits;
+    known.score = fits ? placement::Score(strategy, node, pod, verdict) : 0;
   }
-  return answer;
+  known.answer = Answer{verdict.outcome, verdict.stage, std::move(verdict.cause)};
 }
 
 // The kept pods may come or not.
 Extender::Answer Extender::AnswerOfSeat(Shape& shape, const Seat& seat) {
-  if (seat.base == nullptr) {
-    return {Outcome::kUndecided, placement::Stage::kKubelet,
-            seat.problem ? seat.problem->Text() : std::string(kUnknownNode), 0};
-  }
-  if (!seat.blocked.empty()) {
-    return {Outcome::kUndecided, placement::Stage::kKubelet, seat.blocked, 0};
-  }
-  Answer answer = AnswerOf(shape, seat.kept);
+  Answer answer = *AskedOf(shape, seat.kept).answer;
   if (seat.kept == seat.base) return answer;
   if (answer.outcome == Outcome::kFits) {
-    const Answer& without = AnswerOf(shape, seat.base);
+    const Answer& without = *AskedOf(shape, seat.base).answer;
     if (without.outcome != Outcome::kFits) return without;
   } else if (answer.stage != placement::Stage::kValidation) {
     answer.cause += " (with " + std::to_string(seat.pods.size()) +
@@ -288,31 +240,32 @@ Result<Extender::Filtered> Extender::Filter(const PlannedPod& pod,
                  "wait until its end is known; kube-scheduler tries again"};
   }
   Shape& shape = ShapeOf(pod);
-  AskAll(shape, names);
-  std::vector<std::pair<int64_t, size_t>> fitting;  // minus the score, and the position
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto seat = seats_.find(names[i]);
-    if (seat == seats_.end()) {
-      filtered.unresolvable[names[i]] = kUnknownNode;
-      continue;
-    }
-    Answer answer = AnswerOfSeat(shape, seat->second);
-    if (answer.outcome == Outcome::kFits) {
-      fitting.emplace_back(-answer.score, i);
-    } else if (IsUnresolvable(answer.outcome, answer.stage)) {
-      filtered.unresolvable[names[i]] = std::move(answer.cause);
-    } else {
-      filtered.failed[names[i]] = std::move(answer.cause);
+  const std::vector<Candidate> candidates = CandidatesOf(shape, names, filtered);
+  std::vector<size_t> fitting;  // positions
+  // Mostly, the best ones fit, and a decision takes longer than a score. If not, ever more nodes
+  // are asked at a time.
+  size_t asked = 0;
+  for (size_t more = settings_.nodes_per_pod; asked < candidates.size(); more *= 8) {
+    if (fitting.size() == settings_.nodes_per_pod) break;
+    const auto batch =
+        std::span(candidates).subspan(asked, std::min(more, candidates.size() - asked));
+    AskAll(shape, batch);
+    asked += batch.size();
+    for (const Candidate& candidate : batch) {
+      if (fitting.size() == settings_.nodes_per_pod) break;
+      const std::string& name = names[candidate.position];
+      Answer answer = AnswerOfSeat(shape, *candidate.seat);
+      if (answer.outcome == Outcome::kFits) {
+        fitting.push_back(candidate.position);
+      } else if (IsUnresolvable(answer.outcome, answer.stage)) {
+        filtered.unresolvable[name] = std::move(answer.cause);
+      } else {
+        filtered.failed[name] = std::move(answer.cause);
+      }
     }
   }
   std::ranges::sort(fitting);
-  if (fitting.size() > settings_.nodes_per_pod) fitting.resize(settings_.nodes_per_pod);
-  std::ranges::sort(fitting, {}, &std::pair<int64_t, size_t>::second);
-  for (const auto& [score, i] : fitting) {
-    if (filtered.nodes.empty() || filtered.nodes.back() != names[i]) {
-      filtered.nodes.push_back(names[i]);
-    }
-  }
+  for (const size_t position : fitting) filtered.nodes.push_back(names[position]);
   if (filtered.nodes.empty()) return filtered;
   kept_[pod.pod.uid] = {pod, filtered.nodes, now};
   for (const std::string& name : filtered.nodes) {
@@ -338,7 +291,7 @@ Result<std::vector<std::pair<std::string, int64_t>>> Extender::Prioritize(
     int64_t score = 0;
     if (is_concerned && seat != seats_.end() && seat->second.base != nullptr) {
       // Of the node as it was read: the pod itself is among those that are kept.
-      score = AnswerOf(*shape, seat->second.base).score / kMaxExtenderPriority;
+      score = ScoreOf(*shape, seat->second.base) / kMaxExtenderPriority;
     }
     scores.emplace_back(name, score);
   }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -66,7 +67,8 @@ class Extender {
   void SetProblem(Error problem);
 
   struct Filtered {
-    std::vector<std::string> nodes;             // in the order of the request
+    std::vector<std::string> nodes;  // in the order of the request
+    // The other nodes that were asked: if enough nodes with higher scores fit, a node is not asked.
     std::map<std::string, std::string> failed;  // with the reason; if other pods end, they may fit
     std::map<std::string, std::string> unresolvable;  // the end of other pods changes nothing
   };
@@ -95,12 +97,13 @@ class Extender {
 
   // One node.
   struct Seat {
-    NodePointer base;              // as it was read; null: it is gone, or `problem`
-    NodePointer kept;              // with the pods that may be on their way; base if there is none
-    std::optional<Error> problem;  // of ChangeNodes
-    std::vector<std::string> known;  // likewise: what of known_ is of this node
-    std::vector<std::string> pods;   // their UIDs, in the order of the answers
-    std::string blocked;             // why nothing can be said: a kept pod no longer fits
+    NodePointer base;  // as it was read; null: it is gone, or `problem`
+    NodePointer kept;  // with the pods that may be on their way; base if there is none
+    std::vector<ResourceList> available;  // of `kept`, for scores; empty: they do not read it
+    std::optional<Error> problem;         // of ChangeNodes
+    std::vector<std::string> known;       // likewise: what of known_ is of this node
+    std::vector<std::string> pods;        // their UIDs, in the order of the answers
+    std::string blocked;                  // why nothing can be said: a kept pod no longer fits
   };
   struct Kept {
     placement::PlannedPod pod;
@@ -111,21 +114,41 @@ class Extender {
     placement::Outcome outcome = placement::Outcome::kRefused;
     placement::Stage stage = placement::Stage::kScheduler;
     std::string cause;
-    int64_t score = 0;  // 0 to 100
   };
-  // Pods that differ by their names only, and what nodes have answered about them.
+  // What is known of a node about a pod.
+  struct Known {
+    std::optional<Answer> answer;
+    std::optional<int64_t>
+        score;  // 0 to 100; of a node that the pod does not fit on, of no meaning
+  };
+  // Pods that differ by their names only.
   struct Shape {
     placement::PlannedPod pod;  // without names
-    std::unordered_map<const placement::PlannedNode*, Answer> answers;
+    std::unordered_map<const placement::PlannedNode*, Known> known;
+  };
+  // A node that can be asked about a pod.
+  struct Candidate {
+    size_t position = 0;  // in the request
+    const Seat* seat = nullptr;
+    int64_t score = 0;
   };
 
+  static std::string NameOf(const placement::PlannedPod& pod);  // NAMESPACE/NAME
   Shape& ShapeOf(const placement::PlannedPod& pod) REQUIRES(mutex_);
-  // Asks all nodes of these names that have not been asked about the shape.
-  void AskAll(Shape& shape, const std::vector<std::string>& names) REQUIRES(mutex_);
-  const Answer& AnswerOf(Shape& shape, const NodePointer& node) REQUIRES(mutex_);
-  static Answer AnswerOfNode(const placement::PlannedNode& node, const placement::PlannedPod& pod,
-                             placement::ScoreStrategy strategy);
+  // The nodes of these names that can be asked, the best one first; why the others cannot is
+  // written to `filtered`.
+  std::vector<Candidate> CandidatesOf(Shape& shape, const std::vector<std::string>& names,
+                                      Filtered& filtered) REQUIRES(mutex_);
+  // Asks these candidates and sets the scores of those that have none.
+  void AskAll(Shape& shape, std::span<const Candidate> candidates) REQUIRES(mutex_);
+  void ScoreAll(Shape& shape, std::span<Candidate> candidates) REQUIRES(mutex_);
+  Known& AskedOf(Shape& shape, const NodePointer& node) REQUIRES(mutex_);
+  int64_t ScoreOf(Shape& shape, const NodePointer& node) REQUIRES(mutex_);  // 0: it does not fit
+  static std::string WhyNotAsked(const Seat& seat);  // empty: it can be asked
+  static void Ask(const placement::PlannedNode& node, const placement::PlannedPod& pod,
+                  placement::ScoreStrategy strategy, Known& known);
   Answer AnswerOfSeat(Shape& shape, const Seat& seat) REQUIRES(mutex_);
+  // In extender_places.cc:
   // Drops pods that the nodes have.
   void DropSeen() REQUIRES(mutex_);
   // Drops old pods, and gives the nodes that kept a place for them.

@@ -13,6 +13,7 @@
 
 #include "alignd/base/result.h"
 #include "events/api_client.h"
+#include "events/object_list.h"
 #include "extender/cluster_view.h"
 
 namespace alignd::extender {
@@ -52,7 +53,6 @@ class ObjectWatch {
     int page = 500;  // objects of one answer of a list
   };
   static constexpr std::chrono::seconds kLongestRetryAfter{300};
-  static constexpr size_t kMaxPageBytes = size_t{256} << 20;
   static constexpr size_t kMaxEventBytes = size_t{16} << 20;
 
   ObjectWatch(ObjectKind kind, Settings settings, Connect connect, ObjectSink& sink);
@@ -68,21 +68,12 @@ class ObjectWatch {
 
  private:
   class Reader;
-  // Why a step failed.
-  struct Failure {
-    Error error;
-    std::optional<std::chrono::seconds> pause = {};
-    bool is_expired = false;  // 410: the version is too old; not a failure of anything
-  };
-  using Attempt = std::optional<Failure>;  // nullopt: it succeeded
+  using Attempt = std::optional<events::ApiFailure>;  // nullopt: it succeeded
 
   Attempt List(events::ApiReader& reader);
-  Attempt ListPage(events::ApiReader& reader, std::set<std::string>& keys, std::string& next,
-                   std::string& version);
   Attempt Watch(events::ApiReader& reader);
   Attempt TakeEvent(std::string_view line);
-  Failure FailureOf(const events::ApiAnswer& answer, const char* verb) const;
-  std::chrono::milliseconds AfterFailure(const Failure& failure);
+  std::chrono::milliseconds AfterFailure(const events::ApiFailure& failure);
 
   const ObjectKind kind_;
   const Settings settings_;

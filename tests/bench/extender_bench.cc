@@ -48,9 +48,9 @@ placement::PlannedNode ExtenderNode(int number) {
 }
 
 std::string PodText(const std::string& name, const std::string& cpus, const std::string& memory,
-                    const std::string& node, const std::string& phase) {
-  const std::string amounts =
-      R"({"cpu":")" + cpus + R"(","memory":")" + memory + R"(","nvidia.com/gpu":"1"})";
+                    const std::string& node, const std::string& phase, int gpus = 1) {
+  const std::string amounts = R"({"cpu":")" + cpus + R"(","memory":")" + memory +
+                              R"(","nvidia.com/gpu":")" + std::to_string(gpus) + R"("})";
   return R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":")" + name +
          R"(","namespace":"default","uid":")" + name + R"("},"spec":{)" +
          (node.empty() ? "" : R"("nodeName":")" + node + R"(",)") +
@@ -106,14 +106,43 @@ std::string NodeIn(const std::string& answer) {
   return answer.substr(begin, answer.find('"', begin) - begin);
 }
 
-void ExtenderPods(benchmark::State& state) {
-  const bool is_different = state.range(1) == 1;
-  ClusterView view;
+// The names of the nodes, as in a request.
+std::string SetNodes(int64_t count, ClusterView& view) {
   std::string names;
-  for (int i = 0; i < state.range(0); ++i) {
+  for (int i = 0; i < count; ++i) {
     SetNode(i, view);
     names += (i > 0 ? ",\"node-" : "\"node-") + std::to_string(i) + "\"";
   }
+  return names;
+}
+
+// Each pod differs from all others, and requests more GPUs than a NUMA node has: all nodes are
+// asked, and the kubelet of each would refuse it. Only /filter is called.
+void ExtenderRefusedPods(benchmark::State& state) {
+  ClusterView view;
+  const std::string names = SetNodes(state.range(0), view);
+  Extender extender({.for_each = cli::ForEachOnAllCpus});
+  GiveChanges(view, extender);
+  const auto server = extender::ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender);
+  if (!server.ok()) std::abort();
+  int64_t number = 0;
+  for (auto _ : state) {
+    const std::string pod =
+        PodText("pod-" + std::to_string(number), "4", std::to_string((int64_t{16} << 30) + number),
+                "", "Pending", /*gpus=*/3);
+    const std::string answer =
+        Posted((*server)->port(), "/filter",
+               R"({"Pod":)" + pod + R"(,"Nodes":null,"NodeNames":[)" + names + "]}");
+    if (answer.find("TopologyAffinityError") == std::string::npos) std::abort();
+    ++number;
+  }
+  state.SetItemsProcessed(number);
+}
+
+void ExtenderPods(benchmark::State& state) {
+  const bool is_different = state.range(1) == 1;
+  ClusterView view;
+  const std::string names = SetNodes(state.range(0), view);
   Extender extender({.for_each = cli::ForEachOnAllCpus});
   GiveChanges(view, extender);
   const auto server = extender::ExtenderServer::Start({.ip = "127.0.0.1"}, {}, extender);
@@ -144,6 +173,12 @@ void ExtenderPods(benchmark::State& state) {
   }
   state.SetItemsProcessed(number);
 }
+BENCHMARK(ExtenderRefusedPods)
+    ->ArgName("nodes")
+    ->Arg(1000)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(ExtenderPods)
     ->ArgNames({"nodes", "different"})
     ->ArgsProduct({{1000}, {0, 1}})

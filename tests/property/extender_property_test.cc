@@ -2,6 +2,7 @@
 // core give the same answer for the same pod and node.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -42,6 +43,22 @@ Extender::NodeChange ChangeTo(const std::string& name, const PlannedNode& node) 
       .name = name, .node = std::make_shared<const PlannedNode>(node), .pods = node.KnownPods()};
 }
 
+// The best `count` of the nodes that fit, in the order of `names`. Of nodes with one score, the
+// earlier one is better.
+std::vector<std::string> BestOf(const std::map<std::string, int64_t>& fits,
+                                const std::vector<std::string>& names, size_t count) {
+  std::vector<std::pair<int64_t, size_t>> ordered;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (fits.contains(names[i])) ordered.emplace_back(-fits.at(names[i]), i);
+  }
+  std::ranges::sort(ordered);
+  if (ordered.size() > count) ordered.resize(count);
+  std::ranges::sort(ordered, {}, &std::pair<int64_t, size_t>::second);
+  std::vector<std::string> best;
+  for (const auto& [score, position] : ordered) best.push_back(names[position]);
+  return best;
+}
+
 TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
   Random random;
   const int runs = Iterations(60);
@@ -62,8 +79,13 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
     Extender of_files({.strategy = strategy, .nodes_per_pod = 1000});
     of_files.SetNodes(nodes, Extender::Clock::now());
     Extender of_changes({.strategy = strategy, .nodes_per_pod = 1000});
-    for (size_t i = 0; i < nodes.size(); ++i)
-      of_changes.ChangeNodes({ChangeTo(names[i], alone[i])});
+    // It asks only as many nodes as it needs.
+    const size_t most = random.OneOf(std::vector<size_t>{1, 1, 2, 3});
+    Extender of_best({.strategy = strategy, .nodes_per_pod = most});
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (Extender* const extender : {&of_changes, &of_best})
+        extender->ChangeNodes({ChangeTo(names[i], alone[i])});
+    }
     for (int step = 0; step < 10; ++step) {
       const std::string name = "pod-" + std::to_string(step);
       PlannedPod pod = placement::RandomPlanned(name, nodes[0].input.description.machine, random);
@@ -104,12 +126,24 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
           EXPECT_EQ(score, fits.contains(node) ? fits.at(node) / 10 : 0);
         }
       }
+      const auto best = of_best.Filter(pod, names, Extender::Clock::now());
+      ASSERT_TRUE(best.ok()) << best.error().Text();
+      ASSERT_EQ(best->nodes, BestOf(fits, names, most)) << "run " << run << " step " << step;
+      for (const auto* reasons : {&best->failed, &best->unresolvable}) {
+        for (const auto& [node, reason] : *reasons) EXPECT_EQ(reason, others.at(node).cause);
+      }
+      const size_t asked = best->nodes.size() + best->failed.size() + best->unresolvable.size();
+      if (best->nodes.size() < most) {
+        EXPECT_EQ(asked, names.size());
+      } else if (asked < names.size()) {
+        ++seen["not asked"];
+      }
       const std::optional<size_t> node = fits.empty() ? std::nullopt : fleet->Place(pod);
       if (!node) continue;
       ++seen["fits"];
       alone[*node].Place(pod);
       // The nodes are shown with the pod: the places of all others are dropped.
-      for (Extender* const extender : {&of_files, &of_changes}) {
+      for (Extender* const extender : {&of_files, &of_changes, &of_best}) {
         extender->ChangeNodes({ChangeTo(names[*node], alone[*node])});
         ASSERT_EQ(extender->GetCounts().kept_pods, 0U);
       }
@@ -119,6 +153,7 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
   EXPECT_GT(seen["refusedscheduler"], 0);
   EXPECT_GT(seen["refusedkubelet"], 0);
   EXPECT_GT(seen["refusedvalidation"], 0);
+  EXPECT_GT(seen["not asked"], 0);
 }
 
 }  // namespace

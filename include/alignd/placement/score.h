@@ -37,6 +37,10 @@ inline constexpr int64_t kMaxComparedSets = 100'000;
 // The plugin passes over NUMA nodes with ids above it: its maxNUMAId.
 inline constexpr int kMaxScoredNumaId = 63;
 
+// Whether nodes can be scored before they are asked: Score does not read `fitting`, and takes less
+// time than a decision, also for a pod that does not fit.
+bool IsScoredFirst(ScoreStrategy strategy);
+
 // The score of the node for a pod that it can take: 0 to 100, the higher the better. `fitting` is
 // what Ask has answered about the pod.
 //
@@ -62,5 +66,13 @@ inline constexpr int kMaxScoredNumaId = 63;
 // least_allocated.go, most_allocated.go, node_allocation.go; apis/config/v1/defaults.go: weights.
 int64_t Score(ScoreStrategy strategy, const PlannedNode& node, const PlannedPod& pod,
               const Verdict& fitting);
+
+// What is available of each NUMA node, as the strategies of IsScoredFirst read it. For scores of
+// many pods, it is computed once.
+std::vector<ResourceList> AvailableForScore(const PlannedNode& node);
+
+// As Score, of a strategy of IsScoredFirst. `available`: of the node.
+int64_t ScoreFirst(ScoreStrategy strategy, const PlannedNode& node,
+                   const std::vector<ResourceList>& available, const PlannedPod& pod);
 
 }  // namespace alignd::placement

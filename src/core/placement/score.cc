@@ -93,22 +93,36 @@ std::vector<Zone> ScoredZones(const PlannedNode& planned) {
   return zones;
 }
 
-int64_t ScoreOfZones(ScoreStrategy strategy, const PlannedNode& planned, const PlannedPod& pod) {
-  const admission::Node& node = planned.node();
+int64_t ScoreOfAvailable(ScoreStrategy strategy, const admission::Node& node,
+                         const std::vector<ResourceList>& zones, const PlannedPod& pod) {
   if (QosOf(pod.pod) != QosClass::kGuaranteed) return kMaxNodeScore;
-  const bool is_pod_scope = node.config.topology_manager_scope == TopologyManagerScope::kPod;
-  if (strategy == ScoreStrategy::kByLeastNumaNodes) {
-    return LeastNumaNodesScore(pod, is_pod_scope, node.machine.numa_count(), ScoredZones(planned));
-  }
   if (node.config.topology_manager_policy != TopologyManagerPolicy::kSingleNumaNode) return 0;
-  const std::vector<ResourceList> zones = AvailableIn(ScoredZones(planned));
-  if (is_pod_scope) return LeastOfZones(strategy, EffectiveRequest(pod), zones);
+  if (node.config.topology_manager_scope == TopologyManagerScope::kPod) {
+    return LeastOfZones(strategy, EffectiveRequest(pod), zones);
+  }
   const std::vector<Container>& containers = pod.pod.containers;
   int64_t sum = 0;
   for (const Container& container : containers) {
     sum += LeastOfZones(strategy, container.resources.requests, zones);
   }
   return containers.empty() ? 0 : sum / static_cast<int64_t>(containers.size());
+}
+
+int64_t LeastNumaNodes(const PlannedNode& planned, const PlannedPod& pod) {
+  const admission::Node& node = planned.node();
+  if (QosOf(pod.pod) != QosClass::kGuaranteed) return kMaxNodeScore;
+  return LeastNumaNodesScore(pod, node.config.topology_manager_scope == TopologyManagerScope::kPod,
+                             node.machine.numa_count(), ScoredZones(planned));
+}
+
+// The pod as the node manages it. A copy only if that changes it.
+template <typename Use>
+int64_t OnNode(const admission::Node& node, const PlannedPod& asked, Use use) {
+  const PodLevelManagers managers = admission::PodLevelManagersOf(node, asked.pod);
+  if (managers == asked.pod.pod_level_managers) return use(asked);
+  PlannedPod pod = asked;
+  pod.pod.pod_level_managers = managers;
+  return use(pod);
 }
 
 // At most what 64 bits can hold: a pod can request as much of two things together.
@@ -240,18 +254,34 @@ std::optional<ScoreStrategy> ScoreStrategyOf(std::string_view text) {
   return std::nullopt;
 }
 
+bool IsScoredFirst(ScoreStrategy strategy) {
+  // LeastNUMANodes searches until a set of NUMA nodes has enough.
+  return strategy == ScoreStrategy::kByLeastAllocated ||
+         strategy == ScoreStrategy::kByMostAllocated ||
+         strategy == ScoreStrategy::kByBalancedAllocation;
+}
+
 int64_t Score(ScoreStrategy strategy, const PlannedNode& node, const PlannedPod& asked,
               const Verdict& fitting) {
-  PlannedPod pod = asked;
-  pod.pod = admission::OnThisNode(node.node(), std::move(pod.pod));
-  switch (strategy) {
-    case ScoreStrategy::kByKoordinatorLeastAllocated:
-      return KoordinatorScore(/*most=*/false, node, pod, fitting);
-    case ScoreStrategy::kByKoordinatorMostAllocated:
-      return KoordinatorScore(/*most=*/true, node, pod, fitting);
-    default:
-      return ScoreOfZones(strategy, node, pod);
+  if (IsScoredFirst(strategy)) {
+    return ScoreFirst(strategy, node, AvailableForScore(node), asked);
   }
+  return OnNode(node.node(), asked, [&](const PlannedPod& pod) {
+    if (strategy == ScoreStrategy::kByLeastNumaNodes) return LeastNumaNodes(node, pod);
+    return KoordinatorScore(strategy == ScoreStrategy::kByKoordinatorMostAllocated, node, pod,
+                            fitting);
+  });
+}
+
+std::vector<ResourceList> AvailableForScore(const PlannedNode& node) {
+  return AvailableIn(ScoredZones(node));
+}
+
+int64_t ScoreFirst(ScoreStrategy strategy, const PlannedNode& node,
+                   const std::vector<ResourceList>& available, const PlannedPod& asked) {
+  return OnNode(node.node(), asked, [&](const PlannedPod& pod) {
+    return ScoreOfAvailable(strategy, node.node(), available, pod);
+  });
 }
 
 }  // namespace alignd::placement

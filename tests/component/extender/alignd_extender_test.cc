@@ -6,10 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "alignd/noderesourcetopology/object.h"
-#include "alignd/placement/fleet_node.h"
-#include "core/machine_builder.h"
-#include "core/pod_builder.h"
+#include "cluster_node.h"
 #include "edge/fake_tree.h"
 #include "edge/process.h"
 #include "fake_cluster.h"
@@ -17,78 +14,11 @@
 namespace alignd::extender {
 namespace {
 
-using Object = nlohmann::json;
-
-// Two NUMA nodes of 4 CPUs; CPU 0 is reserved.
-class ClusterNode {
- public:
-  explicit ClusterNode(std::string name) : name_(std::move(name)), planned_(Make()) {}
-
-  Object NodeObject() const {
-    Object object = {{"kind", "Node"},
-                     {"apiVersion", "v1"},
-                     {"metadata", {{"name", name_}}},
-                     {"status", {{"capacity", {{"cpu", "8"}, {"pods", "110"}}}}}};
-    Object& allocatable = object["status"]["allocatable"];
-    for (const auto& [resource, amount] : planned_.allocatable().amounts) {
-      allocatable[resource] = amount.ToString();
-    }
-    allocatable["pods"] = "110";
-    return object;
-  }
-  Object Topology() const {
-    return Object::parse(
-        noderesourcetopology::ObjectJson(name_, planned_.node(), planned_.state(), pods_));
-  }
-  // The kubelet admits the pod.
-  void Admit(const std::string& pod, const std::string& cpus) {
-    placement::PlannedPod planned;
-    planned.pod = AppPod(pod, {{"cpu", cpus}, {"memory", "1Gi"}});
-    EXPECT_EQ(planned_.Place(planned).outcome, placement::Outcome::kFits);
-    pods_.emplace_back("default", pod);
-  }
-
- private:
-  placement::PlannedNode Make() const {
-    placement::FleetNode node;
-    node.name = name_;
-    node.input.description.machine = MakeMachine("socket:2 numa:1 core:4");
-    node.config = R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0",)"
-                  R"("topologyManagerPolicy":"single-numa-node"})";
-    Result<placement::PlannedNode> made = placement::MakePlannedNode(node);
-    EXPECT_TRUE(made.ok()) << made.error().Text();
-    return *std::move(made);
-  }
-
-  std::string name_;
-  placement::PlannedNode planned_;
-  std::vector<noderesourcetopology::PodName> pods_;
-};
-
-Object PodObject(const std::string& name, const std::string& cpus, const std::string& node = "") {
-  const Object amounts = {{"cpu", cpus}, {"memory", "1Gi"}};
-  Object pod = {{"metadata", {{"name", name}, {"namespace", "default"}, {"uid", name}}},
-                {"spec",
-                 {{"containers",
-                   {{{"name", "app"},
-                     {"image", "i"},
-                     {"resources", {{"limits", amounts}, {"requests", amounts}}}}}}}},
-                {"status", {{"phase", "Pending"}}}};
-  if (!node.empty()) pod["spec"]["nodeName"] = node;
-  return pod;
-}
-
 class AligndExtenderTest : public ::testing::Test {
  protected:
   AligndExtenderTest() {
     tree_.Write({"token", "first"});
-    tree_.Write({"scheduler.conf",
-                 "current-context: here\n"
-                 "contexts: [{name: here, context: {cluster: c, user: u}}]\n"
-                 "clusters:\n- {name: c, cluster: {certificate-authority: pki/ca.crt, server: "
-                 "'https://127.0.0.1:" +
-                     std::to_string(cluster_.port()) +
-                     "'}}\nusers:\n- {name: u, user: {tokenFile: token}}\n"});
+    tree_.Write({"scheduler.conf", KubeconfigText("pki/ca.crt", cluster_.port())});
     for (const auto& [name, node] : nodes_) {
       cluster_.Put(kNodesPath, node.NodeObject());
       cluster_.Put(kTopologiesPath, node.Topology());

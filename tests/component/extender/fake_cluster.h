@@ -92,6 +92,11 @@ class FakeCluster {
     status_ = status;
     failures_ = calls;
   }
+  // Lists end within their text, as of a server that has died.
+  void BreakLists() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    breaks_ = true;
+  }
   int lists(const std::string& path) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = lists_.find(path);
@@ -155,9 +160,16 @@ class FakeCluster {
     Object metadata = {{"resourceVersion", std::to_string(version_)}};
     if (next != objects.end()) metadata["continue"] = next->first;
     if (next == objects.end()) ++lists_[path];
-    response.set_content(
-        Object({{"kind", "List"}, {"metadata", metadata}, {"items", items}}).dump(),
-        "application/json");
+    const std::string text =
+        Object({{"kind", "List"}, {"metadata", metadata}, {"items", items}}).dump();
+    if (!breaks_) {
+      response.set_content(text, "application/json");
+      return;
+    }
+    response.set_content_provider(text.size(), "application/json",
+                                  [text](size_t offset, size_t, httplib::DataSink& sink) {
+                                    return offset == 0 && sink.write(text.data(), text.size() / 2);
+                                  });
   }
 
   void Watch(const std::string& path, const httplib::Request& request,
@@ -235,6 +247,7 @@ class FakeCluster {
   int status_ = 500;
   int failures_ = 0;
   bool is_in_stream_ = true;
+  bool breaks_ = false;
   bool is_ending_ = false;
   std::string token_ = "first";
   std::map<std::string, int> lists_;

@@ -130,9 +130,9 @@ TEST_F(ObjectWatchTest, AFailurePausesLongerEachTimeAndGoesOnFromTheVersion) {
   EXPECT_EQ(Step({.status = 429, .retry_after = 7s}), 7s);
   EXPECT_EQ(sink_.Take(), (Notes{"failed: pods: the connection broke off; try again",
                                  "failed: pods: watch: the API server answers 500: etcd; see why "
-                                 "the API server is busy; the call is repeated",
+                                 "the API server is busy; the call can be repeated",
                                  "failed: pods: watch: the API server answers 429; see why the API "
-                                 "server is busy; the call is repeated"}));
+                                 "server is busy; the call can be repeated"}));
   Step({});
   EXPECT_TRUE(LastPath().ends_with("timeoutSeconds=5&resourceVersion=9")) << LastPath();
   EXPECT_EQ(sink_.Take(), (Notes{"current", "resolved"}));
@@ -161,7 +161,10 @@ TEST_F(ObjectWatchTest, AnEventThatCannotBeReadIsAFailure) {
 
 TEST_F(ObjectWatchTest, AListThatCannotBeReadIsAFailure) {
   for (const std::string body :
-       {"", "[]", "{}", R"({"metadata":{"resourceVersion":"5"},"items":[{}]})"}) {
+       {"", "[]", "{}", R"({"metadata":{"resourceVersion":"5"},"items":[{}]})",
+        R"({"metadata":{"resourceVersion":"5"}})",
+        R"({"metadata":{"resourceVersion":"5"},"items":{}})",
+        R"({"metadata":{"resourceVersion":"5","remainingItemCount":1},"items":[]})"}) {
     EXPECT_GE(Step({.parts = {body}}), 1s) << body;
     EXPECT_TRUE(sink_.Take().back().starts_with("failed: pods: "));
   }

@@ -1,0 +1,128 @@
+#include "cli/cluster_input.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "events/api_credential.h"
+#include "events/object_list.h"
+
+namespace alignd::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using events::ObjectKind;
+
+// A list whose next page has expired begins again: so often.
+constexpr int kMaxAttempts = 3;
+constexpr std::chrono::seconds kListSilence{60};  // an API server can take long for a page
+
+// A connection that the API server has closed is an error of the call, not the end of the program.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() : before_(signal(SIGPIPE, SIG_IGN)) {}
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+  ~WithoutSigpipe() { signal(SIGPIPE, before_); }
+
+ private:
+  void (*before_)(int);
+};
+
+std::string VariableOf(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// As kubectl, which also merges several files.
+Result<events::ApiCredential> FindCredential(const std::string& kubeconfig) {
+  if (!kubeconfig.empty()) return events::ReadKubeconfig(kubeconfig);
+  const std::string named = VariableOf("KUBECONFIG");
+  if (named.find(':') != std::string::npos) {
+    return Error{ErrorCode::kInvalidArgument, "KUBECONFIG names several files: " + named,
+                 "name one of them with --kubeconfig"};
+  }
+  if (!named.empty()) return events::ReadKubeconfig(named);
+  const fs::path of_user = fs::path(VariableOf("HOME")) / ".kube/config";
+  std::error_code ignored;
+  if (fs::exists(of_user, ignored)) return events::ReadKubeconfig(of_user);
+  if (!VariableOf("KUBERNETES_SERVICE_HOST").empty()) return events::ServiceAccountOfEnvironment();
+  return Error{ErrorCode::kInvalidArgument,
+               "--from-cluster: there is no kubeconfig: KUBECONFIG is not set, there is no " +
+                   of_user.string() + ", and this is no pod with a service account",
+               "name one with --kubeconfig"};
+}
+
+// The rule of RBAC that is missing.
+std::string MissingRule(ObjectKind kind) {
+  const char* const group = kind == ObjectKind::kTopology ? "topology.node.k8s.io" : "\"\"";
+  return std::string("give the credential a ClusterRole with apiGroups: [") + group +
+         "], resources: [" + std::string(ToString(kind)) +
+         "], verbs: [list]; see docs/fleet-planning.md, \"Nodes from the API server\"";
+}
+
+// Lists all kinds into `objects`.
+std::optional<events::ApiFailure> ListKinds(events::ApiReader& reader,
+                                            placement::ClusterObjects& objects) {
+  std::set<std::string> topologies;
+  std::set<std::string> nodes;
+  // A topology object is there after its Node, and before its pods.
+  for (const ObjectKind kind : {ObjectKind::kTopology, ObjectKind::kNode, ObjectKind::kPod}) {
+    std::string version;
+    const std::optional<events::ApiFailure> failure = events::ListObjects(
+        reader, kind, {.access = MissingRule(kind)},
+        [&](const std::string& key, const std::string& json) -> Result<Done> {
+          if (kind == ObjectKind::kTopology) topologies.insert(key);
+          if (kind == ObjectKind::kNode) nodes.insert(key);
+          const Result<bool> added = objects.Add(json, "the API server");
+          if (added.ok()) return Done{};
+          return kind == ObjectKind::kPod ? added.error().In("Pod " + key) : added.error();
+        },
+        version);
+    if (failure) return failure;
+  }
+  const auto lonely = std::ranges::find_if(
+      topologies, [&](const std::string& name) { return !nodes.contains(name); });
+  if (lonely == topologies.end()) return std::nullopt;
+  return events::ApiFailure{
+      Error{ErrorCode::kInvalidArgument,
+            "NodeResourceTopology " + *lonely + ": there is no Node " + *lonely,
+            "if the node is gone, delete the object with kubectl; if the node is new, run the "
+            "command again"}};
+}
+
+}  // namespace
+
+Result<placement::ClusterObjects> ListCluster(events::ApiReader& reader) {
+  for (int attempt = 1;; ++attempt) {
+    placement::ClusterObjects objects;
+    const std::optional<events::ApiFailure> failure = ListKinds(reader, objects);
+    if (!failure) return objects;
+    if (!failure->is_expired) return failure->error;
+    if (attempt < kMaxAttempts) continue;
+    return Error{
+        failure->error.code,
+        failure->error.message + ", in each of " + std::to_string(kMaxAttempts) + " attempts",
+        "run the command again; see whether the API server is overloaded"};
+  }
+}
+
+Result<placement::ClusterObjects> ReadCluster(const std::string& kubeconfig) {
+  const Result<events::ApiCredential> credential = FindCredential(kubeconfig);
+  if (!credential.ok()) return credential.error();
+  const WithoutSigpipe without_sigpipe;
+  const Result<std::unique_ptr<events::ApiReader>> reader =
+      events::ReaderFor(*credential, "alignctl", kListSilence);
+  if (!reader.ok()) return reader.error();
+  return ListCluster(**reader);
+}
+
+}  // namespace alignd::cli

@@ -1,0 +1,91 @@
+// The lists of `--from-cluster`, with answers that are given.
+#include "cli/cluster_input.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "../extender/fake_reader.h"
+
+namespace alignd::cli {
+namespace {
+
+std::string ClusterList(const std::string& items, const std::string& metadata = "") {
+  return R"({"metadata":{"resourceVersion":"5")" + metadata + R"(},"items":[)" + items + "]}";
+}
+
+std::string ClusterNodeText(const std::string& name) {
+  return R"({"metadata":{"name":")" + name +
+         R"("},"status":{"allocatable":{"cpu":"4","memory":"4Gi","pods":"110"}}})";
+}
+
+class ClusterInput : public ::testing::Test {
+ protected:
+  void Give(const std::string& body) { answers_->Add({.parts = {body}}); }
+  Result<placement::ClusterObjects> List() {
+    extender::FakeReader reader(answers_);
+    return ListCluster(reader);
+  }
+  std::string Fault() {
+    const Result<placement::ClusterObjects> listed = List();
+    return listed.ok() ? "none" : listed.error().Text();
+  }
+
+  const std::shared_ptr<extender::GivenAnswers> answers_ =
+      std::make_shared<extender::GivenAnswers>();
+};
+
+TEST_F(ClusterInput, ListsAllPagesOfAllKinds) {
+  Give(ClusterList(""));
+  Give(ClusterList(ClusterNodeText("a"), R"(,"continue":"a/1","remainingItemCount":1)"));
+  Give(ClusterList(ClusterNodeText("b")));
+  Give(ClusterList(""));
+  const Result<placement::ClusterObjects> listed = List();
+  ASSERT_TRUE(listed.ok()) << listed.error().Text();
+  const auto nodes = listed->Nodes("");
+  ASSERT_TRUE(nodes.ok()) << nodes.error().Text();
+  EXPECT_EQ(nodes->size(), 2U);
+  const std::vector<std::string> paths = answers_->paths();
+  ASSERT_EQ(paths.size(), 4U);
+  EXPECT_EQ(paths[0], "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies?limit=500");
+  EXPECT_EQ(paths[2], "/api/v1/nodes?limit=500&continue=a%2F1");
+  EXPECT_TRUE(paths[3].starts_with("/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2C"));
+}
+
+// After an expired page, nothing of the first attempt is left.
+TEST_F(ClusterInput, BeginsAgainWhenAPageHasExpired) {
+  Give(ClusterList(""));
+  Give(ClusterList(ClusterNodeText("a"), R"(,"continue":"a")"));
+  answers_->Add({.status = 410});
+  Give(ClusterList(""));
+  Give(ClusterList(ClusterNodeText("b")));
+  Give(ClusterList(""));
+  const Result<placement::ClusterObjects> listed = List();
+  ASSERT_TRUE(listed.ok()) << listed.error().Text();
+  const auto nodes = listed->Nodes("");
+  ASSERT_TRUE(nodes.ok()) << nodes.error().Text();
+  ASSERT_EQ(nodes->size(), 1U);
+  EXPECT_EQ(nodes->front().name, "b");
+}
+
+TEST_F(ClusterInput, RefusesListsThatAreNotComplete) {
+  Give(R"({"metadata":{"resourceVersion":"5"}})");
+  EXPECT_NE(Fault().find("noderesourcetopologies: the list has no items"), std::string::npos);
+  Give(ClusterList("", R"(,"remainingItemCount":7)"));
+  EXPECT_NE(Fault().find("the list ends before its last object"), std::string::npos);
+  Give(ClusterList("", R"(,"continue":"x")"));
+  Give(ClusterList("", R"(,"continue":"x")"));
+  EXPECT_NE(Fault().find("the list repeats a page"), std::string::npos);
+  answers_->Add({.parts = {R"({"metadata":{"resourceV)"}, .breaks = true});
+  EXPECT_NE(Fault().find("noderesourcetopologies: the connection broke off"), std::string::npos);
+  Give(R"({"metadata":{"resourceV)");
+  EXPECT_NE(Fault().find("is no JSON list"), std::string::npos);
+  Give(ClusterList(""));
+  Give(ClusterList(ClusterNodeText("a")));
+  Give(ClusterList(R"({"metadata":{}})"));
+  EXPECT_NE(Fault().find("pods: an object of the list has no name"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace alignd::cli
