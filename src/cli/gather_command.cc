@@ -30,6 +30,7 @@
 #include "cli/report_text.h"
 #include "cli/topology_tree.h"
 #include "control/control_client.h"
+#include "daemon/known_cpus.h"
 #include "host/descriptor.h"
 #include "host/file.h"
 #include "host/subprocess.h"
@@ -186,8 +187,8 @@ void AddStateFiles(const fs::path& state_dir, const fs::path& device_plugin_dir,
                 (result.ok() ? "the checksum is correct" : "bad: " + result.error().Text()) + "\n";
   }
   collection.Add("checkpoints.txt", verified);
-  for (const std::string_view name :
-       {checkpoint::kBindingFileName, checkpoint::kOriginalsFileName, allocation::kBootFileName}) {
+  for (const std::string_view name : {checkpoint::kBindingFileName, checkpoint::kOriginalsFileName,
+                                      allocation::kBootFileName, daemon::kKnownCpusFile}) {
     const Result<std::string> text = host::ReadFile(state_dir / name);
     // None is always there.
     if (!text.ok() && text.error().code == ErrorCode::kNotFound) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "alignd/base/cpu_set.h"
 #include "alignd/base/result.h"
@@ -12,7 +13,7 @@
 namespace alignd::daemon {
 
 // In the state directory: the boot id, and the machine as the last start since the boot knew it.
-inline constexpr char kKnownCpusFile[] = "known_cpus";
+inline constexpr std::string_view kKnownCpusFile = "known_cpus";
 
 // `online`, the machine that sysfs below `root` shows, with the CPUs that the file in `state_dir`
 // has beside, and which are still in the machine. `online` itself if the file is of another boot,
