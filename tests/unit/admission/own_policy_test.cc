@@ -186,10 +186,11 @@ TEST_F(OwnPolicyTest, AResizeKeepsThePolicyOfThePod) {
     const ResizeDecision wider = Resize(none_, state, {"p", "app"}, 5);
     EXPECT_EQ(wider.admitted(), !asked);
     if (asked) {
-      EXPECT_NE(
-          wider.refusal->message.find("topologyManagerPolicy single-numa-node does not allow"),
-          std::string::npos)
-          << wider.refusal->message;
+      for (const char* const part :
+           {"topologyManagerPolicy single-numa-node does not allow",
+            "; the pod asks for its policy by annotation scheduling.koordinator.sh/"}) {
+        EXPECT_NE(wider.refusal->message.find(part), std::string::npos) << wider.refusal->message;
+      }
     }
     NodeState released = state;
     ReleasePod("p", released);
