@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/own_policy.h"
 #include "host/log_event.h"
 
 namespace alignd::allocation {
@@ -127,6 +128,7 @@ PodDecision DecisionAbout(const admission::Node& node, const admission::NodeStat
   decision.name = pod.name;
   decision.source = std::move(source);
   decision.asked = admission::DescribeRequest(node, state, pod);
+  decision.own_policy = admission::OwnPolicy(node, pod);
   return decision;
 }
 

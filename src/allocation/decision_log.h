@@ -37,6 +37,8 @@ struct PodDecision {
   std::string name;
   std::string source;  // of the pod's resources; empty: not known
   std::string asked;   // admission::DescribeRequest
+  // The pod's own policy, if it was decided under that one (admission::OwnPolicy).
+  std::optional<NumaTopologyPolicy> own_policy;
   // How it was decided; empty for containers that were not looked at.
   std::vector<admission::ContainerDecision> containers;
   // By container name. The pod was admitted if it has neither a refusal nor an error.

@@ -22,4 +22,16 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
   return adopted.get_future().get();
 }
 
+void AllocationManager::LearnPolicies(std::map<std::string, NumaTopologyPolicy> policies) {
+  queue_->Post([this, policies = std::move(policies)] {
+    if (!node_.config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy)) return;
+    admission::NodeState next = ledger_.state();
+    for (const std::string& uid : admission::PodsIn(next)) {
+      const auto policy = policies.find(uid);
+      if (policy != policies.end()) next.chosen_policies[uid] = policy->second;
+    }
+    ledger_.Keep(std::move(next));
+  });
+}
+
 }  // namespace alignd::allocation

@@ -77,6 +77,10 @@ Reservation Difference(const Pod& pod, const NodeState& before, const NodeState&
     AddNewDevices(key, before, after, reservation);
     reservation.affinities[key] = AffinityIn(before, key);
   }
+  if (const auto policy = before.chosen_policies.find(pod.uid);
+      policy != before.chosen_policies.end()) {
+    reservation.policy_before = policy->second;
+  }
   reservation.reusable_before = before.cpu.reusable;
   std::erase_if(reservation.reusable_before,
                 [&pod](const auto& entry) { return entry.first != pod.uid; });
@@ -133,6 +137,11 @@ void GiveBack(const Reservation& reservation, NodeState& state) {
     if (resources.empty()) allocations.erase(key);
   }
   for (const auto& [key, affinity] : reservation.affinities) SetAffinity(key, affinity, state);
+  if (reservation.policy_before) {
+    state.chosen_policies[reservation.pod_uid] = *reservation.policy_before;
+  } else {
+    state.chosen_policies.erase(reservation.pod_uid);
+  }
   if (untouched) state.cpu.reusable = reservation.reusable_before;
 }
 

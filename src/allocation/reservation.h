@@ -35,6 +35,8 @@ struct Reservation {
   std::set<std::pair<ContainerKey, std::string>> devices;  // container and resource
   // The pod's affinities before; nullopt: it had none.
   std::map<ContainerKey, std::optional<topologymanager::TopologyHint>> affinities;
+  // NodeState::chosen_policies of the pod before, if this is an admission.
+  std::optional<NumaTopologyPolicy> policy_before = {};
   // CPUs of init containers that can be reused: this pod's before, and all of them afterwards.
   ReusableCpus reusable_before = {};
   ReusableCpus reusable_after = {};

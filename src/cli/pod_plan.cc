@@ -9,6 +9,7 @@
 
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/node_state.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/pod/refusal.h"
 #include "allocation/decision_log.h"
 #include "cli/output.h"
@@ -98,9 +99,12 @@ void PrintPlanned(const placement::PlannedNode& node, const Planned& planned, bo
     out << '\n';
   }
   if (!explain || !planned.verdict.admission) return;
+  const std::string policy = admission::DescribePodPolicy(node.node(), planned.pod.pod);
+  if (!policy.empty()) out << "    " << policy << '\n';
   control::v1::PodDecision explained;
   for (const admission::ContainerDecision& decision : planned.verdict.admission->decisions) {
-    *explained.add_containers() = control::ExplainContainer(node.node(), decision);
+    *explained.add_containers() = control::ExplainContainer(
+        node.node(), admission::TopologyOf(node.node(), planned.pod.pod), decision);
   }
   PrintExplanations(explained.containers(), "    ", out);
 }

@@ -41,6 +41,10 @@ std::string ValueOf(const std::map<std::string, bool>& gates) {
   return "{" + text + "}";
 }
 
+std::string ValueOf(const std::set<PodPolicy>& policies) {
+  return "[" + (policies.empty() ? std::string() : ToText(policies)) + "]";
+}
+
 std::string PeriodOf(int64_t ms) {
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
 }
@@ -67,7 +71,8 @@ std::vector<v1::Setting> ReportFields(const KubeletConfig& config,
       {"memoryManagerPolicy", std::string(ToString(config.memory_manager_policy))},
       {"reservedMemory", ValueOf(config.reserved_memory)},
       {"featureGates", ValueOf(config.feature_gates)},
-      {"compatibility", Quoted(ToString(config.compatibility))}};
+      {"compatibility", Quoted(ToString(config.compatibility))},
+      {"podPolicies", ValueOf(config.pod_policies)}};
   std::vector<v1::Setting> settings;
   for (const auto& [name, value] : fields) {
     v1::Setting& setting = settings.emplace_back();

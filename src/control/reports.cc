@@ -8,6 +8,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/topologymanager/merge_explanation.h"
 #include "control/readable.h"
 #include "control/unix_ms.h"
@@ -156,6 +157,7 @@ v1::ContainerAssignment ReportAssignment(const ReportSources& sources,
 }
 
 v1::ContainerDecision ExplainContainer(const admission::Node& node,
+                                       const topologymanager::Policy& topology,
                                        const admission::ContainerDecision& decision) {
   v1::ContainerDecision message;
   message.set_container(decision.container);
@@ -166,8 +168,7 @@ v1::ContainerDecision ExplainContainer(const admission::Node& node,
   if (!decision.affinity) return message;
   *message.mutable_merged() = ToMessage(node.machine, *decision.affinity);
   const MergeExplanation explanation = topologymanager::ExplainMerge(
-      node.topology, decision.hints,
-      [&node](NumaMask mask) { return IdsInBraces(node.machine, mask); });
+      topology, decision.hints, [&node](NumaMask mask) { return IdsInBraces(node.machine, mask); });
   for (const topologymanager::Candidate& candidate : explanation.candidates) {
     v1::Candidate& added = *message.add_candidates();
     *added.mutable_hint() = ToMessage(node.machine, candidate.hint);
@@ -200,7 +201,8 @@ v1::PodDecision ReportDecision(const admission::Node& node,
     message.set_message(Readable(decision.error->Text()));
   }
   for (const admission::ContainerDecision& container : decision.containers) {
-    *message.add_containers() = ExplainContainer(node, container);
+    *message.add_containers() =
+        ExplainContainer(node, admission::TopologyOf(node, decision.own_policy), container);
   }
   for (const auto& [container, assignment] : decision.assignments) {
     *message.add_assignments() = ToMessage({decision.pod_uid, container},

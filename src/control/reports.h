@@ -107,9 +107,10 @@ v1::ContainerAssignment ReportAssignment(const ReportSources& sources,
                                          const checkpoint::Bindings& bindings,
                                          const ContainerKey& key, const std::string& pod);
 
-// Merges the hints again to find why the other candidates lost; this can take long. `node` is the
-// one on which they were merged.
+// Merges the hints again to find why the other candidates lost; this can take long. `node` and
+// `topology` are those with which they were merged.
 v1::ContainerDecision ExplainContainer(const admission::Node& node,
+                                       const topologymanager::Policy& topology,
                                        const admission::ContainerDecision& decision);
 
 // Calls ExplainContainer for each container.

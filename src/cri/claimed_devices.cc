@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "dra/claimed_devices.h"
 #include "host/log_event.h"
 
@@ -112,7 +113,7 @@ void FindClaimed(const HandlerContext& context, PodAsk ask,
                  const runtime::v1::ContainerConfig* config,
                  std::function<void(Result<PodAsk>)> done) {
   if (context.claimed_devices == nullptr || ask.pod.containers.empty() ||
-      context.node.topology.kind() == TopologyManagerPolicy::kNone) {
+      admission::TopologyOf(context.node, ask.pod).kind() == TopologyManagerPolicy::kNone) {
     return done(std::move(ask));
   }
   ClaimQuestion question{
@@ -129,7 +130,8 @@ void FindClaimed(const HandlerContext& context, PodAsk ask,
     PodAsk found = ask;
     const Result<Done> added = AddDevices(question, found.pod);
     if (added.ok()) return done(std::move(found));
-    const bool is_best_effort = question.node.topology.kind() == TopologyManagerPolicy::kBestEffort;
+    const bool is_best_effort =
+        admission::TopologyOf(question.node, ask.pod).kind() == TopologyManagerPolicy::kBestEffort;
     if (question.is_sandbox || !is_best_effort) return done(added.error());
     static host::LineLimit limit("claimed devices that are not found");
     if (limit.Allow()) {

@@ -46,6 +46,7 @@ void Combine(const Options& options, const std::filesystem::path& file, Result<M
              CheckedNode& checked) {
   KubeletConfig& config = checked.config.config;
   if (options.compatibility) config.compatibility = *options.compatibility;
+  if (options.pod_policies) config.pod_policies = *options.pod_policies;
   if (!machine.ok() || !checked.problems.empty()) return;
   for (const ConfigProblem& problem : admission::FindProblems(*machine, config)) {
     Add(problem, file, checked.problems);

@@ -49,6 +49,7 @@ struct Values {
        "How long pods wait for a device plugin that is not registered; after it they are refused",
        &options.plugin_patience, 0}};
   std::string compatibility;
+  std::string pod_policies;
   std::string on_bad_state = "rebuild";
   std::string on_refusal = "wait";
   std::string mirror = "off";
@@ -60,8 +61,8 @@ constexpr char kDescription[] =
 
 // `values` outlives `app`.
 void AddOptions(CLI::App& app, Values& values) {
-  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, on_refusal,
-         mirror, mirror_rules] = values;
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, pod_policies, on_bad_state,
+         on_refusal, mirror, mirror_rules] = values;
   app.set_version_flag("--version", ALIGND_VERSION);
   app.add_option("--config", options.config,
                  "KubeletConfiguration (YAML or JSON); if not given, the kubelet's defaults")
@@ -189,6 +190,15 @@ void AddOptions(CLI::App& app, Values& values) {
                  "Kubelet release whose rules and forms of the state files apply; overrides the "
                  "configuration")
       ->check(CLI::IsMember({"1.20", "1.36", "1.37"}));
+  app.add_option("--pod-policies", pod_policies,
+                 "Which policies pods may choose by annotation, separated by commas, such as "
+                 "numaTopologyPolicy; off: none; overrides the configuration")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const auto parsed = ParsePodPolicies(text);
+            return parsed.ok() ? std::string() : parsed.error().Text();
+          },
+          ""));
   app.add_option("--runtime-timeout-ms", runtime_timeout_ms,
                  "Longest wait for alignd's own calls of the runtime")
       ->check(CLI::Range(int64_t{1}, int64_t{3'600'000}))
@@ -286,8 +296,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   Values values;
   CLI::App app(kDescription, "alignd");
   AddOptions(app, values);
-  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, on_bad_state, on_refusal,
-         mirror, mirror_rules] = values;
+  auto& [options, runtime_timeout_ms, plugin_durations, compatibility, pod_policies, on_bad_state,
+         on_refusal, mirror, mirror_rules] = values;
   try {
     app.parse(argc, argv);
     if (mirror == "off" && !mirror_rules.empty()) {
@@ -304,6 +314,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
       if (compatibility == ToString(release)) options.compatibility = release;
     }
   }
+  if (!pod_policies.empty()) options.pod_policies = *ParsePodPolicies(pod_policies);
   if (on_bad_state == "refuse") options.on_bad_state = allocation::OnBadState::kRefuse;
   options.on_refusal = *ParseOnRefusal(on_refusal);
   if (mirror != "off") {

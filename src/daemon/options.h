@@ -51,6 +51,7 @@ struct Options {
   std::chrono::milliseconds kubelet_grace{60'000};   // until KubeletNotAttached is reported
   std::chrono::milliseconds mirror_patience{5'000};  // until the kubelet accepts a resource
   std::optional<Compatibility> compatibility;        // overrides the configuration's
+  std::optional<std::set<PodPolicy>> pod_policies;   // the same
   std::filesystem::path cgroup_root = "/sys/fs/cgroup";
   // Checked for a conflicting CPU manager. The kubelet records prepared claims in it.
   std::filesystem::path kubelet_dir = "/var/lib/kubelet";

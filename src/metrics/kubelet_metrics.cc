@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/base/cpu_set.h"
 #include "alignd/pod/pod.h"
 
@@ -39,8 +40,8 @@ std::vector<double> AllocationBounds() {
 }
 
 // Source: policy.go, IsAlignmentGuaranteed.
-bool GuaranteesAlignment(const admission::Node& node) {
-  return node.topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
+bool GuaranteesAlignment(const topologymanager::Policy& topology) {
+  return topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
 }
 
 bool IsOneUncore(const Machine& machine, const CpuSet& cpus) {
@@ -74,11 +75,12 @@ void KubeletMetrics::CountTopology(const DecisionReport& report) {
   topology_requests_.Add();
   topology_duration_.Observe(std::chrono::duration<double, std::milli>(report.whole).count());
   // With policy none, the kubelet asks no scope, and counts no error.
-  const bool asks_scope = report.node.topology.kind() != TopologyManagerPolicy::kNone;
+  const topologymanager::Policy& topology = admission::TopologyOf(report.node, report.pod);
+  const bool asks_scope = topology.kind() != TopologyManagerPolicy::kNone;
   if (decision.refusal && asks_scope) topology_errors_.Add();
-  if (!GuaranteesAlignment(report.node)) return;
+  if (!GuaranteesAlignment(topology)) return;
   const bool not_aligned = decision.refused_at && decision.refused_at->by == RefusedBy::kTopology;
-  if (report.node.topology.scope() == TopologyManagerScope::kPod) {
+  if (topology.scope() == TopologyManagerScope::kPod) {
     if (not_aligned) alignment_[kPodNuma].failed.Add();
     if (!decision.refusal) alignment_[kPodNuma].succeeded.Add();
     return;

@@ -135,6 +135,9 @@ Pod PodWithoutContainers(const PodSandboxConfig& sandbox) {
   pod.name = sandbox.metadata().name();
   pod.name_space = sandbox.metadata().namespace_();
   pod.stated_qos = QosOfCgroupParent(sandbox.linux().cgroup_parent());
+  for (const auto& [name, value] : sandbox.annotations()) {
+    ReadPodPolicies(name, value, pod.policies);
+  }
   return pod;
 }
 

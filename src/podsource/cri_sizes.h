@@ -43,7 +43,8 @@ int64_t SaturatingSum(int64_t a, int64_t b);
 // Source: kubelet pkg/kubelet/cm/qos_container_manager_linux.go; KEP-5894 (system partition).
 std::optional<QosClass> QosOfCgroupParent(std::string_view cgroup_parent);
 
-// The pod's identity, and its QoS class if its cgroup parent shows it.
+// The pod's identity, its QoS class if its cgroup parent shows it, and the policies that its
+// annotations ask for.
 Pod PodWithoutContainers(const runtime::v1::PodSandboxConfig& sandbox);
 
 }  // namespace alignd::podsource

@@ -50,6 +50,7 @@ Result<std::optional<PodAsk>> CompareWithCri(Pod pod, const Question& question) 
   if (!cri.name.empty()) {  // an update names the UID only
     pod.name = cri.name;
     pod.name_space = cri.name_space;
+    pod.policies = cri.policies;
   }
   if (cri.stated_qos) {
     const Result<Done> fits =

@@ -25,6 +25,7 @@ struct RuntimeListing {
     std::string name{};
     std::string name_space{};
     std::string handler{};  // the runtime handler; empty: the runtime's default
+    std::optional<NumaTopologyPolicy> numa_policy{};  // that its annotations ask for
   };
   struct Container {
     std::string id;

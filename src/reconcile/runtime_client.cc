@@ -73,6 +73,12 @@ class MarkedContainers {
   std::map<ContainerKey, Candidate> newest_;
 };
 
+std::optional<NumaTopologyPolicy> PolicyOf(const v1::PodSandbox& sandbox) {
+  PodPolicies policies;
+  for (const auto& [name, value] : sandbox.annotations()) ReadPodPolicies(name, value, policies);
+  return policies.numa_topology;
+}
+
 // Ids stay as they are: the runtime is called with them. UIDs and names go into state files,
 // reports and the log. A sandbox whose pod has a UID or a name that is no text was not created
 // through alignd.
@@ -85,7 +91,7 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
     listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
                                  Escaped(sandbox.metadata().name()),
                                  Escaped(sandbox.metadata().namespace_()),
-                                 Escaped(sandbox.runtime_handler())});
+                                 Escaped(sandbox.runtime_handler()), PolicyOf(sandbox)});
     sandbox_of[sandbox.id()] = listing.sandboxes.back();
   }
   MarkedContainers marked;

@@ -201,6 +201,7 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
     return;
   }
   conditions_.RuntimeAnswered();
+  if (!recovered_) LearnPolicies(*listing);
   const std::set<std::string> known = allocation_.KnownPods();
   const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   for (const std::string& uid : gone) releaser_.Release(uid);
@@ -212,6 +213,14 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
   ReportUnmanaged();
   listed_(began_);
   next_ = Clock::now() + options_.period;
+}
+
+void RuntimeLister::LearnPolicies(const RuntimeListing& listing) {
+  std::map<std::string, NumaTopologyPolicy> policies;
+  for (const RuntimeListing::Sandbox& sandbox : listing.sandboxes) {
+    if (sandbox.numa_policy) policies[sandbox.pod_uid] = *sandbox.numa_policy;
+  }
+  if (!policies.empty()) allocation_.LearnPolicies(std::move(policies));
 }
 
 void RuntimeLister::ReportUnmanaged() {

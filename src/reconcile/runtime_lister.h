@@ -108,6 +108,8 @@ class RuntimeLister {
   void AnswerLate() EXCLUDES(mutex_);
   Clock::time_point NextLate() const REQUIRES(mutex_);
   // Reports the containers that were created directly at the runtime.
+  // The policies that pods have chosen, after a restart.
+  void LearnPolicies(const RuntimeListing& listing);
   void ReportUnmanaged();
 
   allocation::AllocationManager& allocation_;

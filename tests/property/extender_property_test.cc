@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/placement/score.h"
 #include "core/random_fleet.h"
 #include "core/random_planned.h"
@@ -34,6 +35,7 @@ Verdict AnswerAlone(const PlannedNode& node, const PlannedPod& pod) {
         admission::Admit(node.node(), node.state(), pod.pod,
                          [](const auto& query) { return std::optional(query.must_include); });
     EXPECT_EQ(daemon.admitted(), verdict.outcome == Outcome::kFits);
+    EXPECT_EQ(daemon.assignments, verdict.admission->assignments);
   }
   return verdict;
 }
@@ -95,6 +97,11 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
       std::map<std::string, Verdict> others;
       for (size_t i = 0; i < nodes.size(); ++i) {
         Verdict verdict = AnswerAlone(alone[i], pod);
+        const bool is_own = admission::OwnPolicy(alone[i].node(), pod.pod).has_value();
+        if (is_own && verdict.outcome == Outcome::kFits) ++seen["fits under its own policy"];
+        if (verdict.refusal && verdict.refusal->reason == admission::kPodPolicyError) {
+          ++seen["refused for its policy"];
+        }
         if (verdict.outcome == Outcome::kFits) {
           fits[names[i]] = placement::Score(strategy, alone[i], pod, verdict);
         } else {
@@ -150,6 +157,8 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
     }
   }
   EXPECT_GT(seen["fits"], runs / 4);
+  EXPECT_GT(seen["fits under its own policy"], 0);
+  EXPECT_GT(seen["refused for its policy"], 0);
   EXPECT_GT(seen["refusedscheduler"], 0);
   EXPECT_GT(seen["refusedkubelet"], 0);
   EXPECT_GT(seen["refusedvalidation"], 0);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/machine/node_json.h"
 #include "alignd/noderesourcetopology/object.h"
 #include "alignd/placement/score.h"
@@ -52,6 +53,7 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
   if (random.OnceIn(3)) {
     text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
   }
+  if (random.OnceIn(3)) text += R"(,"podPolicies":["numaTopologyPolicy"])";
   return text + "}";
 }
 
@@ -109,9 +111,9 @@ bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
   const bool is_init = std::ranges::any_of(
       pod.pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
   const bool is_one = pod.pod.containers.size() == 1;
-  const bool is_single = node.node().topology.kind() == TopologyManagerPolicy::kSingleNumaNode;
-  const bool is_none = node.node().topology.kind() == TopologyManagerPolicy::kNone;
-  const TopologyManagerPolicy kind = node.node().topology.kind();
+  const TopologyManagerPolicy kind = admission::TopologyOf(node.node(), pod.pod).kind();
+  const bool is_single = kind == TopologyManagerPolicy::kSingleNumaNode;
+  const bool is_none = kind == TopologyManagerPolicy::kNone;
   const bool full_cores = node.node().cpu && node.node().cpu->options.full_pcpus_only;
   const bool is_whole = node.node().topology.scope() == TopologyManagerScope::kPod &&
                         kind != TopologyManagerPolicy::kBestAttainable && !full_cores;

@@ -43,7 +43,8 @@ std::vector<NumaAvailability> AvailableFor(const Node& node, const NodeState& st
                                            const Pod& pod);
 
 // "app: 3 exclusive CPUs, 1 nvidia.com/gpu; log: shared CPUs (500m CPUs are not a whole number)".
-// Before it, what the pod is assigned as a whole: "pod as a whole: 4 CPUs, 1Gi memory; ".
+// Before it, what the pod is assigned as a whole: "pod as a whole: 4 CPUs, 1Gi memory; ". After it,
+// what becomes of the policy that the pod asks for (DescribePodPolicy).
 std::string DescribeRequest(const Node& node, const NodeState& state, const Pod& pod);
 
 // "NUMA node 0: 10 of 14 CPUs (4-13), 1 of 1 nvidia.com/gpu; NUMA node 1: ...".
@@ -54,7 +55,8 @@ bool FitsWithoutOthers(const Node& node, const NodeState& state, const Pod& pod)
 
 // The refusal with these texts after the kubelet's own text, and with what would help: found by the
 // decisions of another policy and of the empty node. If the whole node has too little, the cause
-// follows the kubelet's text, which speaks of locality also then.
+// follows the kubelet's text, which speaks of locality also then. A refusal of RefuseOwnPolicy is
+// returned as it is.
 inline constexpr std::string_view kWhatWouldHelp = ". What would help: ";
 Refusal Explain(const Node& node, const NodeState& state, const Pod& pod, const Refusal& refusal);
 

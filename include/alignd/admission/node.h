@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "alignd/base/result.h"
 #include "alignd/config/kubelet_config.h"
@@ -19,6 +20,9 @@ struct Node {
   topologymanager::Policy topology;
   std::optional<cpumanager::StaticPolicy> cpu;        // nullopt: cpuManagerPolicy none
   std::optional<memorymanager::StaticPolicy> memory;  // nullopt: memoryManagerPolicy None
+  // The policies that pods can choose in place of policy none, by NumaTopologyPolicy; empty if they
+  // can choose none.
+  std::vector<topologymanager::Policy> for_pods = {};
   // Whether a pod that is assigned CPUs and memory as a whole is allocated its devices together
   // with these, as every other pod. The kubelet allocates them when its containers start.
   bool allocates_devices_with_pod = false;

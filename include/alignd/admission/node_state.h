@@ -22,6 +22,9 @@ struct NodeState {
   devicemanager::DeviceState devices;
   // The merged hint of each container; not saved.
   SharedMap<ContainerKey, topologymanager::TopologyHint> affinities;
+  // The topology policies that pods have chosen (admission/own_policy.h), by UID. Not saved: after
+  // a restart, the sandboxes of the pods have them.
+  SharedMap<std::string, NumaTopologyPolicy> chosen_policies;
 
   // A node without containers and without registered plugins.
   static NodeState Initial(const Node& node);
@@ -32,7 +35,7 @@ struct NodeState {
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
 
-// The UIDs of all pods that are assigned a resource or have a stored affinity.
+// The UIDs of all pods that are assigned a resource, or have a stored affinity or policy.
 std::set<std::string> PodsIn(const NodeState& state);
 
 // Releases all resources of the pod. An unknown pod is ignored.

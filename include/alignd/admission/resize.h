@@ -25,7 +25,8 @@ struct ResizeDecision {
 // Gives the container, which has exclusive CPUs, `count` of them: more contain those that it has,
 // fewer contain the original ones (CpuState::originals). It stays on the NUMA nodes on which it is,
 // if they have enough free CPUs; else the topology policy decides about the further nodes, together
-// with the devices and the memory that the container has.
+// with the devices and the memory that the container has. The policy is that of the pod, if it has
+// one of its own (own_policy.h).
 // Refusals: ResizeRefused, with what is free, and what would help.
 // Source: KEP-5554 (planned for Kubernetes 1.38). Differs: see docs/differences.md.
 ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "alignd/base/quantity.h"
 #include "alignd/base/result.h"
+#include "alignd/config/pod_policy_switch.h"
 #include "alignd/pod/pod.h"
 
 namespace alignd {
@@ -59,7 +61,9 @@ struct KubeletConfig {
   // featureGates as written, only those that alignd knows. See PodLevelResourceManagersOn.
   std::map<std::string, bool> feature_gates;
 
-  Compatibility compatibility = Compatibility::k1_37;  // not a field of the kubelet
+  // These are not fields of the kubelet.
+  Compatibility compatibility = Compatibility::k1_37;
+  std::set<PodPolicy> pod_policies;  // which policies pods may choose; none by default
 
   friend bool operator==(const KubeletConfig&, const KubeletConfig&) = default;
 };

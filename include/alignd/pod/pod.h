@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "alignd/base/quantity.h"
+#include "alignd/pod/pod_policies.h"
 
 namespace alignd {
 
@@ -86,6 +87,8 @@ struct Pod {
   std::string shared_pool_handler = {};
   // Not part of the pod: the node's configuration decides (admission::PodLevelManagersOf).
   PodLevelManagers pod_level_managers = PodLevelManagers::kOff;
+  // What its annotations ask for. A node follows them if its configuration allows that.
+  PodPolicies policies = {};
   // spec.priority, if the source knows it. Only for the order in which pods wait.
   int32_t priority = 0;
 

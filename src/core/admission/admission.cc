@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "alignd/memorymanager/static_policy.h"
@@ -30,7 +31,12 @@ class PodAdmission {
  public:
   PodAdmission(const Node& node, const NodeState& state, const Pod& pod,
                const PreferredAllocationFn& preferred, Alignment alignment = Alignment::kByPolicy)
-      : node_(node), pod_(pod), preferred_(preferred), alignment_(alignment), next_(state) {}
+      : node_(node),
+        topology_(TopologyOf(node, pod)),
+        pod_(pod),
+        preferred_(preferred),
+        alignment_(alignment),
+        next_(state) {}
 
   Admission Run(const NodeState& before) {
     const std::optional<Refusal> refusal = Decide();
@@ -47,6 +53,9 @@ class PodAdmission {
           AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
+    if (const auto chosen = ChosenPolicy(node_, pod_)) {
+      admission.next.chosen_policies[pod_.uid] = *chosen;
+    }
     return admission;
   }
 
@@ -68,8 +77,8 @@ class PodAdmission {
   std::optional<Refusal> Decide() {
     const bool is_whole = pod_.pod_level_managers == PodLevelManagers::kPod;
     if (is_whole && !pod_.containers.empty()) return DecideWholePod();
-    if (node_.topology.kind() == TopologyManagerPolicy::kNone) return DecideWithoutTopology();
-    if (node_.topology.scope() == TopologyManagerScope::kPod) return DecidePodScope();
+    if (topology_.kind() == TopologyManagerPolicy::kNone) return DecideWithoutTopology();
+    if (topology_.scope() == TopologyManagerScope::kPod) return DecidePodScope();
     return DecideContainerScope();
   }
 
@@ -86,7 +95,7 @@ class PodAdmission {
   std::optional<Refusal> DecideContainerScope() {
     for (const Container& container : pod_.containers) {
       const Answers answers = ContainerAnswers(container);
-      const MergedHint merged = node_.topology.Merge(answers);
+      const MergedHint merged = topology_.Merge(answers);
       Note(container, answers, merged.hint);
       if (!IsAligned(merged, decisions_.size() - 1)) {
         refused_at_ = {container.name, RefusedBy::kTopology};
@@ -125,7 +134,7 @@ class PodAdmission {
   // Whether the policy admits the container at this position of the pod with the merged hint.
   bool IsAligned(const MergedHint& merged, size_t position) {
     if (merged.admit || alignment_ == Alignment::kBestEffort) return true;
-    if (node_.topology.kind() != TopologyManagerPolicy::kBestAttainable) return false;
+    if (topology_.kind() != TopologyManagerPolicy::kBestAttainable) return false;
     const std::vector<ContainerDecision>& attainable = AttainableDecisions();
     // If the empty node has too little for the containers before, a manager refuses the pod.
     if (position >= attainable.size()) return true;
@@ -149,7 +158,7 @@ class PodAdmission {
 
   // One hint for all containers. Sets `refused_at_` if the policy does not admit it.
   MergedHint MergeForPod(const Answers& answers) {
-    const MergedHint merged = node_.topology.Merge(answers);
+    const MergedHint merged = topology_.Merge(answers);
     for (const Container& container : pod_.containers) Note(container, answers, merged.hint);
     if (!IsAligned(merged, 0)) {
       refused_at_ = {pod_.containers.empty() ? std::string() : pod_.containers.front().name,
@@ -226,6 +235,7 @@ class PodAdmission {
   }
 
   const Node& node_;
+  const topologymanager::Policy& topology_;  // that applies to the pod
   const Pod& pod_;
   const PreferredAllocationFn& preferred_;
   const Alignment alignment_;
@@ -239,6 +249,9 @@ class PodAdmission {
 
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const PreferredAllocationFn& preferred) {
+  if (auto refusal = RefuseOwnPolicy(node, pod)) {
+    return {std::move(refusal), std::nullopt, {}, state, {}};
+  }
   if (PodLevelManagersOf(node, pod) == pod.pod_level_managers) {
     return PodAdmission(node, state, pod, preferred).Run(state);
   }

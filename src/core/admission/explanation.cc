@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "core/admission/claimed_devices.h"
 #include "core/admission/remedy.h"
@@ -162,6 +163,9 @@ std::string DescribeRequest(const Node& node, const NodeState& state, const Pod&
   if (const std::string claimed = DescribeClaimed(pod.claimed_devices); !claimed.empty()) {
     text += "; claimed: " + claimed;
   }
+  if (const std::string policy = DescribePodPolicy(node, pod); !policy.empty()) {
+    text += "; " + policy;
+  }
   return text;
 }
 
@@ -200,6 +204,7 @@ bool FitsWithoutOthers(const Node& node, const NodeState& state, const Pod& pod)
 
 Refusal Explain(const Node& node, const NodeState& state, const Pod& asking,
                 const Refusal& refusal) {
+  if (refusal.reason == kPodPolicyError) return refusal;  // has its explanation
   const Pod pod = OnThisNode(node, asking);
   return {refusal.reason, refusal.message + Cause(node, state, pod, refusal) +
                               ". Requested: " + DescribeRequest(node, state, pod) +

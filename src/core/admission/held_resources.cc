@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "alignd/admission/own_policy.h"
+
 namespace alignd::admission {
 namespace {
 
@@ -122,6 +124,8 @@ Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit
   Pod pod;
   pod.uid = unit.pod_uid;
   pod.stated_qos = QosClass::kGuaranteed;
+  // A running pod was admitted under its policy: another policy of the node does not refuse it.
+  pod.policies.numa_topology = OwnPolicy(node, state, unit.pod_uid);
   std::map<std::string, CpuSet> counted;
   for (const std::string& name : unit.containers) {
     const CpuSet* const cpus = state.cpu.Find({unit.pod_uid, name});

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "alignd/admission/config_problems.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/config_problems.h"
 #include "alignd/memorymanager/config_problems.h"
 #include "alignd/topologymanager/config_problems.h"
@@ -32,6 +33,17 @@ Result<Node> Node::Make(Machine machine, KubeletConfig config) {
   if (!problems.empty()) return problems.front().error;
   Result<topologymanager::Policy> topology = topologymanager::Policy::Make(machine, config);
   if (!topology.ok()) return topology.error();
+  std::vector<topologymanager::Policy> for_pods;
+  if (config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy)) {
+    for (const auto policy : {NumaTopologyPolicy::kBestEffort, NumaTopologyPolicy::kRestricted,
+                              NumaTopologyPolicy::kSingleNumaNode}) {
+      KubeletConfig chosen = config;
+      chosen.topology_manager_policy = ManagerPolicyOf(policy);
+      Result<topologymanager::Policy> made = topologymanager::Policy::Make(machine, chosen);
+      if (!made.ok()) return made.error();
+      for_pods.push_back(*std::move(made));
+    }
+  }
   std::optional<cpumanager::StaticPolicy> cpu;
   if (config.cpu_manager_policy == CpuManagerPolicy::kStatic) {
     Result<cpumanager::StaticPolicy> made = cpumanager::MakeStaticPolicy(machine, config);
@@ -48,7 +60,8 @@ Result<Node> Node::Make(Machine machine, KubeletConfig config) {
               .config = std::move(config),
               .topology = *std::move(topology),
               .cpu = std::move(cpu),
-              .memory = std::move(memory)};
+              .memory = std::move(memory),
+              .for_pods = std::move(for_pods)};
 }
 
 }  // namespace alignd::admission

@@ -32,6 +32,7 @@ void ReleasePod(const std::string& pod_uid, NodeState& state) {
   devicemanager::ReleasePod(pod_uid, state.devices);
   erase_if(state.affinities,
            [&pod_uid](const auto& entry) { return entry.first.pod_uid == pod_uid; });
+  state.chosen_policies.erase(pod_uid);
 }
 
 void ReleaseContainer(const ContainerKey& key, NodeState& state) {
@@ -48,6 +49,7 @@ std::set<std::string> PodsIn(const NodeState& state) {
   for (const auto& [uid, blocks] : state.memory.pods) pods.insert(uid);
   for (const auto& [key, resources] : state.devices.allocations) pods.insert(key.pod_uid);
   for (const auto& [key, affinity] : state.affinities) pods.insert(key.pod_uid);
+  for (const auto& [uid, policy] : state.chosen_policies) pods.insert(uid);
   for (const auto& [key, cpus] : state.cpu.withheld) pods.insert(key.pod_uid);
   for (const auto& [key, ids] : state.devices.withheld) pods.insert(key.pod_uid);
   return pods;

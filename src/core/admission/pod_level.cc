@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/pod_partition.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "alignd/memorymanager/pod_memory.h"
@@ -18,8 +19,9 @@ PodLevelManagers PodLevelManagersOf(const Node& node, const Pod& pod) {
   if (!HasPodLevelResources(pod) || !pod.is_complete || !PodLevelResourceManagersOn(node.config)) {
     return PodLevelManagers::kOff;
   }
-  const bool by_container = node.topology.kind() == TopologyManagerPolicy::kNone ||
-                            node.topology.scope() == TopologyManagerScope::kContainer;
+  const topologymanager::Policy& topology = TopologyOf(node, pod);
+  const bool by_container = topology.kind() == TopologyManagerPolicy::kNone ||
+                            topology.scope() == TopologyManagerScope::kContainer;
   return by_container ? PodLevelManagers::kContainers : PodLevelManagers::kPod;
 }
 

@@ -9,6 +9,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/base/saturating_sum.h"
 #include "alignd/pod/resource_name.h"
 #include "core/admission/claimed_devices.h"
@@ -322,6 +323,7 @@ std::optional<Node> WithPolicy(const Node& node, TopologyManagerPolicy policy) {
   config.topology_manager_policy = policy;
   Result<Node> relaxed = Node::Make(node.machine, std::move(config));
   if (!relaxed.ok()) return std::nullopt;
+  relaxed->allocates_devices_with_pod = node.allocates_devices_with_pod;
   return *std::move(relaxed);
 }
 
@@ -332,11 +334,24 @@ NodeState EmptyState(const Node& node, const NodeState& state) {
   return empty;
 }
 
+Pod WithoutPolicy(Pod pod) {
+  pod.policies = {};
+  return pod;
+}
+
 bool Fits(const Node& node, const NodeState& state, const Pod& pod) {
   return Admit(node, state, pod, AnyDevices).admitted();
 }
 
 std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& pod) {
+  if (const std::optional<NumaTopologyPolicy> own = OwnPolicy(node, pod)) {
+    // The same pod on a node that has its policy: what follows can then try others.
+    const std::optional<Node> as_own = NodeWith(node, *own);
+    if (as_own) {
+      return WhatWouldHelp(*as_own, state, WithoutPolicy(pod)) +
+             "; its policy is its own: " + DescribePodPolicy(node, pod);
+    }
+  }
   if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) return problem;
   const bool strict = MayRefuseAlignment(node);
   const bool fits_empty = Fits(node, EmptyState(node, state), pod);

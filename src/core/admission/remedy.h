@@ -33,6 +33,9 @@ bool MayRefuseAlignment(const Node& node);
 // best-effort. Empty if the node's policy refuses none.
 std::vector<TopologyManagerPolicy> WeakerPolicies(const Node& node);
 
+// The pod without the policy that it asks for.
+Pod WithoutPolicy(Pod pod);
+
 // All devices, nothing assigned.
 NodeState EmptyState(const Node& node, const NodeState& state);
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/resize.h"
 #include "alignd/devicemanager/device_policy.h"
 #include "core/admission/resize_refusal.h"
@@ -204,6 +205,11 @@ std::optional<Refusal> Shrink(const ResizeQuestion& asked, CpuSet& after, NodeSt
 
 ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
                       int64_t count) {
+  if (const auto policy = OwnPolicy(node, state, key.pod_uid)) {
+    if (const std::optional<Node> as_own = NodeWith(node, *policy)) {
+      return Resize(*as_own, state, key, count);
+    }
+  }
   const ResizeQuestion asked{node, state, key, count};
   ResizeDecision decision{.refusal = std::nullopt, .before = {}, .after = {}, .next = state};
   const CpuSet* const own = node.cpu ? state.cpu.Find(key) : nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/topologymanager/policy.h"
 
 namespace alignd::admission {
@@ -80,6 +81,13 @@ std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
     if (!nodes.empty()) text += ", " + what + DescribeNodes(machine, nodes);
   }
   return text;
+}
+
+// Whether the pod has asked for the policy that is applied.
+bool IsChosenByPod(const ResizeQuestion& asked) {
+  const auto chosen = asked.state.chosen_policies.find(asked.key.pod_uid);
+  return chosen != asked.state.chosen_policies.end() &&
+         ManagerPolicyOf(chosen->second) == asked.node.topology.kind();
 }
 
 std::string Capitalized(std::string text) {
@@ -178,7 +186,10 @@ Refusal RefuseForTopology(const ResizeQuestion& asked, const ResizeRemedies& rem
                 DescribeAssignedNodes(asked) + DescribeFreeCpus(asked),
                 WhatHelps(asked, remedies) +
                     "; with topologyManagerPolicy best-effort, the resize is done now, without "
-                    "this alignment");
+                    "this alignment" +
+                    (IsChosenByPod(asked) ? "; the pod asks for its policy by annotation " +
+                                                std::string(kNumaTopologyAnnotation)
+                                          : std::string()));
 }
 
 }  // namespace alignd::admission

@@ -8,6 +8,8 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/own_policy.h"
+#include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
 #include "alignd/cpumanager/resize.h"
 #include "alignd/memorymanager/fit_to_machine.h"
@@ -167,12 +169,13 @@ class Plan {
 
   // Containers that are decided about together.
   std::vector<HoldingUnit> Units() const {
-    const bool by_pod = after_.topology.kind() != TopologyManagerPolicy::kNone &&
-                        after_.topology.scope() == TopologyManagerScope::kPod;
     std::map<std::string, HoldingUnit> pods;
     std::vector<HoldingUnit> units;
     for (const auto& [key, container] : containers_) {
-      if (by_pod) {
+      const topologymanager::Policy& topology =
+          TopologyOf(after_, OwnPolicy(after_, given_, key.pod_uid));
+      if (topology.kind() != TopologyManagerPolicy::kNone &&
+          topology.scope() == TopologyManagerScope::kPod) {
         pods[key.pod_uid].pod_uid = key.pod_uid;
         pods[key.pod_uid].containers.push_back(key.container);
       } else {
@@ -213,9 +216,8 @@ class Plan {
     const Pod pod = HoldingPod(after_, next_, unit);
     Admission admission = Admit(after_, next_, pod, NoPreference);
     if (!admission.admitted()) {
-      return "topologyManagerPolicy " +
-             std::string(ToString(after_.config.topology_manager_policy)) + " does not admit " +
-             PlaceOf(unit);
+      return "topologyManagerPolicy " + std::string(ToString(TopologyOf(after_, pod).kind())) +
+             " does not admit " + PlaceOf(unit);
     }
     const bool stays = admission.next.cpu.assignments == next_.cpu.assignments &&
                        admission.next.memory.assignments == next_.memory.assignments &&

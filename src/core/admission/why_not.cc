@@ -8,6 +8,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/own_policy.h"
 #include "alignd/pod/resource_name.h"
 #include "core/admission/remedy.h"
 #include "core/pod/exclusive_cpu_count.h"
@@ -74,14 +75,33 @@ class ChangeSearch {
     return found_.is_complete && Fits(node, state, pod);
   }
 
-  // The strictest policy with which the pod fits now.
+  // The strictest policy with which the pod fits now; of a pod with a policy of its own, another
+  // one of those that it can ask for.
   void ChangePolicy() {
+    if (const std::optional<NumaTopologyPolicy> own = OwnPolicy(node_, pod_)) {
+      return ChangeOwnPolicy(*own);
+    }
     for (const TopologyManagerPolicy policy : WeakerPolicies(node_)) {
       const std::optional<Node> weaker = WithPolicy(node_, policy);
       if (!weaker || !FitsNow(*weaker, state_, pod_)) continue;
       found_.changes.push_back(
           {ChangeKind::kChangePolicy, "set topologyManagerPolicy " + std::string(ToString(policy)) +
                                           ": the pod is then admitted without this alignment"});
+      return;
+    }
+  }
+
+  void ChangeOwnPolicy(NumaTopologyPolicy own) {
+    for (const NumaTopologyPolicy weaker :
+         {NumaTopologyPolicy::kRestricted, NumaTopologyPolicy::kBestEffort}) {
+      if (weaker >= own) continue;
+      Pod pod = pod_;
+      pod.policies.numa_topology = weaker;
+      if (!FitsNow(node_, state_, pod)) continue;
+      found_.changes.push_back({ChangeKind::kChangePolicy,
+                                "write numaTopologyPolicy " + std::string(ToString(weaker)) +
+                                    " into annotation " + std::string(kNumaTopologyAnnotation) +
+                                    ": the pod is then admitted without this alignment"});
       return;
     }
   }
@@ -240,6 +260,10 @@ WhyNot FindChanges(const Node& node, const NodeState& state, const Pod& pod,
       Admit(node, state, pod, [](const devicemanager::PreferenceQuery&) { return std::nullopt; });
   if (admission.admitted()) return found;
   found.refusal = Explain(node, state, pod, *admission.refusal);
+  if (found.refusal->reason == kPodPolicyError) {
+    found.changes.push_back({ChangeKind::kChangePolicy, found.refusal->remedy});
+    return found;
+  }
   if (std::string problem = ProblemOfDevices(state, pod); !problem.empty()) {
     found.changes.push_back({ChangeKind::kRepairDevices, std::move(problem), 0});
     return found;

@@ -93,6 +93,7 @@ constexpr std::array kFields = std::to_array<std::string_view>({
     "podCIDR",
     "podLogsDir",
     "podPidsLimit",
+    "podPolicies",
     "podsPerCore",
     "port",
     "preloadedImagesVerificationAllowlist",

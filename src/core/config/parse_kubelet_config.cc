@@ -13,6 +13,7 @@
 #include "core/config/eviction_threshold.h"
 #include "core/config/field_names.h"
 #include "core/config/go_duration.h"
+#include "core/config/switches.h"
 #include "core/json/json_view.h"
 #include "core/pod/resource_list.h"
 
@@ -279,23 +280,6 @@ Result<Done> ReadMemoryPolicy(const View& top, KubeletConfig& config) {
   return ReadChoice(top, "memoryManagerPolicy", kPolicies, config.memory_manager_policy);
 }
 
-// Other gates change nothing that alignd does.
-Result<Done> ReadFeatureGates(const View& top, KubeletConfig& config) {
-  const Result<std::optional<View>> gates = top.Find("featureGates");
-  if (!gates.ok()) return gates.error();
-  if (!*gates) return Done{};
-  for (const std::string gate :
-       {"AllAlpha", "AllBeta", "PodLevelResources", "PodLevelResourceManagers"}) {
-    const Result<std::optional<View>> member = (*gates)->Find(gate);
-    if (!member.ok()) return member.error();
-    if (!*member) continue;
-    const Result<bool> on = (*member)->Bool();
-    if (!on.ok()) return on.error();
-    config.feature_gates[gate] = *on;
-  }
-  return Done{};
-}
-
 Result<Done> ReadCompatibility(const View& top, KubeletConfig& config) {
   constexpr std::array kReleases = {Compatibility::k1_20, Compatibility::k1_36,
                                     Compatibility::k1_37};
@@ -334,6 +318,7 @@ constexpr std::array kReaders = std::to_array<FieldReader>({
     {"evictionHard", ReadEvictionHard},
     {"featureGates", ReadFeatureGates},
     {"compatibility", ReadCompatibility},
+    {"podPolicies", ReadPodPolicySwitch},
 });
 constexpr size_t kNamesAfter = 2;
 

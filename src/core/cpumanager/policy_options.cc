@@ -97,12 +97,19 @@ void CheckTogether(const KubeletConfig& config, const PolicyOptions& options,
   }
 }
 
-Result<Done> CheckAlignBySocket(TopologyManagerPolicy topology_policy, const Machine& machine) {
+Result<Done> CheckAlignBySocket(TopologyManagerPolicy topology_policy, bool pods_choose,
+                                const Machine& machine) {
   if (topology_policy == TopologyManagerPolicy::kSingleNumaNode) {
     return InvalidOptions(
         "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket "
         "policy option",
         "remove align-by-socket, or set topologyManagerPolicy to restricted or best-effort");
+  }
+  if (pods_choose) {
+    return InvalidOptions(
+        "align-by-socket is incompatible with numaTopologyPolicy SingleNUMANode, which pods can "
+        "choose",
+        "remove align-by-socket, or remove numaTopologyPolicy from podPolicies");
   }
   if (static_cast<int>(machine.sockets().size()) > machine.numa_with_cpus().Count()) {
     return InvalidOptions(
@@ -150,7 +157,9 @@ std::vector<ConfigProblem> FindOptionProblems(const Machine& machine, const Kube
   }
   CheckTogether(config, options, problems);
   if (options.align_by_socket) {
-    const Result<Done> checked = CheckAlignBySocket(config.topology_manager_policy, machine);
+    const bool pods_choose = config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
+    const Result<Done> checked =
+        CheckAlignBySocket(config.topology_manager_policy, pods_choose, machine);
     if (!checked.ok()) {
       problems.push_back(
           {field(kAlignBySocket), written.at(std::string(kAlignBySocket)), checked.error()});

@@ -63,7 +63,7 @@ std::string GroupsText(const std::vector<MemoryGroup>& groups) {
 }
 
 // What the decision depends on beside the policies, as a KubeletConfiguration has it. Not of it:
-// `compatibility`, and the policy that other readers do not know.
+// `compatibility` and `podPolicies`, and the policy that other readers do not know.
 std::string OptionsText(const KubeletConfig& config) {
   OrderedJson options = OrderedJson::object();
   if (config.topology_manager_policy == TopologyManagerPolicy::kBestAttainable) {
@@ -78,6 +78,9 @@ std::string OptionsText(const KubeletConfig& config) {
   if (!config.feature_gates.empty()) options["featureGates"] = config.feature_gates;
   if (config.compatibility != KubeletConfig{}.compatibility) {
     options["compatibility"] = ToString(config.compatibility);
+  }
+  for (const PodPolicy policy : config.pod_policies) {
+    options["podPolicies"].push_back(ToString(policy));
   }
   return options.dump();
 }

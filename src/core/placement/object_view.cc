@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "alignd/admission/own_policy.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::placement {
@@ -10,6 +11,7 @@ namespace {
 
 using admission::Node;
 using admission::NodeState;
+using admission::TopologyOf;
 
 constexpr char kCpu[] = "cpu";
 constexpr char kAskAgain[] =
@@ -52,7 +54,7 @@ class Follower {
         node_(node),
         state_(state),
         pod_(pod),
-        aligns_(node.topology.kind() != TopologyManagerPolicy::kNone),
+        aligns_(TopologyOf(node, pod).kind() != TopologyManagerPolicy::kNone),
         blurred_(blurred) {}
 
   // Whether the container's decision depends on what is not known. With scope pod, all containers
@@ -192,7 +194,7 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
                         });
   if (has_cpus && !view.unknown_cpus.empty()) return view.unknown_cpus;
   if (node.memory && IsPinned(pod) && !view.unknown_memory.empty()) return view.unknown_memory;
-  const TopologyManagerPolicy kind = node.topology.kind();
+  const TopologyManagerPolicy kind = TopologyOf(node, pod).kind();
   const bool adds_nodes = kind != TopologyManagerPolicy::kNone &&
                           kind != TopologyManagerPolicy::kSingleNumaNode &&
                           node.machine.numa_count() > 1;
@@ -212,11 +214,12 @@ ObjectDecision Interpret(const ObjectView& view, const Node& node, const NodeSta
                          const BlurredResources& blurred, const Pod& pod,
                          const admission::Admission& decided) {
   Follower follower(view, node, state, pod, blurred);
-  const bool has_one_hint = node.topology.kind() != TopologyManagerPolicy::kNone &&
-                            node.topology.scope() == TopologyManagerScope::kPod;
+  const topologymanager::Policy& topology = TopologyOf(node, pod);
+  const bool has_one_hint = topology.kind() != TopologyManagerPolicy::kNone &&
+                            topology.scope() == TopologyManagerScope::kPod;
   const bool full_cores = node.cpu && node.cpu->options.full_pcpus_only;
   const bool has_many = node.machine.numa_count() > 1 && ContainersWith(node, state, pod) > 1;
-  if (node.topology.kind() == TopologyManagerPolicy::kBestAttainable && has_many) {
+  if (topology.kind() == TopologyManagerPolicy::kBestAttainable && has_many) {
     return {
         "topologyManagerPolicy best-attainable compares several containers with the empty "
         "node, whose CPUs the object does not have; give the output of alignctl topology -o "

@@ -49,6 +49,14 @@ std::string ClaimsUndecided(const View& spec, Faults& faults) {
          "are not read here; remove the claims to see where the rest of the pod fits";
 }
 
+// Those of a pod template; null if it has none.
+nlohmann::json AnnotationsOf(const View& pod_template) {
+  const nlohmann::json& object = pod_template.value();
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || !metadata->is_object()) return nullptr;
+  return metadata->value("annotations", nlohmann::json());
+}
+
 // Reads the pod that `object` (a Pod or a pod template) states.
 class PodReader {
  public:
@@ -107,7 +115,7 @@ class PodReader {
   void ReadPod(bool is_template) {
     nlohmann::json text = object_.value();
     if (is_template) {
-      text["metadata"] = {{"name", "pod"}};
+      text["metadata"] = {{"name", "pod"}, {"annotations", AnnotationsOf(object_)}};
       text.erase("status");
     } else {
       const View metadata(object_.value().at("metadata"), "");

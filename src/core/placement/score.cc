@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
 #include "alignd/pod/pod_requests.h"
 #include "core/placement/score_request.h"
@@ -209,7 +210,7 @@ int64_t KoordinatorScore(bool most, const PlannedNode& planned, const PlannedPod
   if (std::ranges::all_of(requests, [](const auto& entry) { return entry.second.IsZero(); })) {
     return 0;
   }
-  const bool by_numa = node.config.topology_manager_policy != TopologyManagerPolicy::kNone;
+  const bool by_numa = admission::TopologyOf(node, pod.pod).kind() != TopologyManagerPolicy::kNone;
   const NumaMask nodes = by_numa ? AssignedNodes(node.machine, fitting) : NumaMask();
   Share cpu;
   Share memory;

@@ -120,6 +120,20 @@ Result<Done> CheckKind(const View& top) {
   return Done{};
 }
 
+Result<Done> ReadAnnotations(const View& metadata, Pod& pod) {
+  const Result<std::optional<View>> annotations = metadata.Find("annotations");
+  if (!annotations.ok()) return annotations.error();
+  if (!*annotations) return Done{};
+  const auto members = (*annotations)->Members();
+  if (!members.ok()) return members.error();
+  for (const auto& [name, member] : *members) {
+    const Result<std::string> text = member.String();
+    if (!text.ok()) return text.error();
+    ReadPodPolicies(name, *text, pod.policies);
+  }
+  return Done{};
+}
+
 Result<Done> ReadMetadata(const View& top, Pod& pod) {
   const Result<View> metadata = top.Require("metadata");
   if (!metadata.ok()) return metadata.error();
@@ -134,7 +148,7 @@ Result<Done> ReadMetadata(const View& top, Pod& pod) {
     if (pod.name.empty()) return metadata->Wrong("has neither uid nor name");
     pod.uid = pod.name_space + "/" + pod.name;
   }
-  return Done{};
+  return ReadAnnotations(*metadata, pod);
 }
 
 Result<Done> ReadSpec(const View& top, Pod& pod) {

@@ -115,7 +115,10 @@ Result<Done> RequireDistances(const Machine& machine) {
 std::vector<ConfigProblem> ReadOptions(const Machine& machine, const KubeletConfig& config,
                                        Options& options) {
   std::vector<ConfigProblem> problems;
-  if (config.topology_manager_policy == TopologyManagerPolicy::kNone) return problems;
+  const bool pods_choose = config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
+  if (config.topology_manager_policy == TopologyManagerPolicy::kNone && !pods_choose) {
+    return problems;
+  }
   const std::map<std::string, std::string>& written = config.topology_manager_policy_options;
   const auto add = [&](std::string_view name, const Error& error) {
     problems.push_back({"topologyManagerPolicyOptions." + std::string(name),

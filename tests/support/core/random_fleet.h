@@ -22,6 +22,7 @@ inline std::string ConfigText(const KubeletConfig& config) {
   if (!config.topology_manager_policy_options.empty()) {
     text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
   }
+  if (!config.pod_policies.empty()) text += R"(,"podPolicies":["numaTopologyPolicy"])";
   return text + "}";
 }
 
@@ -36,7 +37,9 @@ inline FleetNode RandomFleetNode(const std::string& name, Random& random) {
   node.input.description.devices["a.com/dev"] =
       RandomDeviceList(node.input.description.machine, random);
   if (random.OnceIn(10)) node.input.unlocated_devices["a.com/dev"] = "not known";
-  node.config = ConfigText(admission::RandomConfig(random));
+  KubeletConfig config = admission::RandomConfig(random);
+  LetPodsChoose(config, random);
+  node.config = ConfigText(config);
   if (random.OnceIn(2)) {
     PlannedPod running;
     running.pod = AppPod("running-" + name, {{"cpu", "1"}, {"memory", "1Gi"}});

@@ -10,6 +10,13 @@
 
 namespace alignd::placement {
 
+// Mostly on nodes that have no policy of their own: on others, few pods fit that choose one.
+inline void LetPodsChoose(KubeletConfig& config, Random& random) {
+  if (!random.OnceIn(3)) return;
+  config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
+  if (!random.OnceIn(4)) config.topology_manager_policy = TopologyManagerPolicy::kNone;
+}
+
 // Requests of the shared pool and of exclusive CPUs, of devices that are there and of others.
 inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, Random& random) {
   PlannedPod planned;
@@ -26,6 +33,13 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
   if (random.OnceIn(6)) {
     planned.pod.containers[0].resources.requests["b.com/dev"] = Quantity(1);
     planned.pod.containers[0].resources.limits["b.com/dev"] = Quantity(1);
+  }
+  if (random.OnceIn(3)) {
+    planned.pod.policies.numa_topology = random.OneOf<NumaTopologyPolicy>(
+        {NumaTopologyPolicy::kBestEffort, NumaTopologyPolicy::kRestricted,
+         NumaTopologyPolicy::kSingleNumaNode});
+  } else if (random.OnceIn(30)) {
+    planned.pod.policies.fault = "annotation x: is wrong";
   }
   if (random.OnceIn(60)) planned.undecided = {"claims"};
   if (random.OnceIn(20)) planned.faults = {"spec.x: unknown field"};

@@ -67,6 +67,7 @@ inline std::vector<FlagWords> AligndFlags(const daemon::Options& options) {
       {"--on-refusal", on_refusal()},
       {"--kubelet-compatibility",
        options.compatibility ? std::string(ToString(*options.compatibility)) : ""},
+      {"--pod-policies", options.pod_policies ? ToText(*options.pod_policies) : ""},
       {"--runtime-timeout-ms", ms(options.runtime_timeout)},
       {"--plugin-timeout-ms", ms(options.plugin_timeout)},
       {"--plugin-connect-timeout-ms", ms(options.plugin_connect_timeout)},

@@ -49,6 +49,27 @@ TEST_F(ReservationTest, GivenBackAtOnceLeavesWhatWasBefore) {
   }
 }
 
+TEST_F(ReservationTest, GivesBackThePolicyThatAPodHasChosen) {
+  KubeletConfig config = node.config;
+  config.topology_manager_policy = TopologyManagerPolicy::kNone;
+  config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
+  const Result<admission::Node> choosing = admission::Node::Make(node.machine, config);
+  ASSERT_TRUE(choosing.ok()) << choosing.error().Text();
+  const auto admitted = [&](NumaTopologyPolicy policy, const admission::NodeState& before) {
+    Pod pod = AppPod("pod", 2);
+    pod.policies.numa_topology = policy;
+    return admission::Admit(*choosing, before, pod, [](const auto&) { return std::nullopt; }).next;
+  };
+  const Pod pod = AppPod("pod", 2);
+  const admission::NodeState first = admitted(NumaTopologyPolicy::kRestricted, empty);
+  admission::NodeState second = admitted(NumaTopologyPolicy::kBestEffort, first);
+  ASSERT_NE(first.chosen_policies, second.chosen_policies);
+  GiveBack(Difference(pod, first, second), second);
+  EXPECT_EQ(second, first);
+  GiveBack(Difference(pod, empty, first), second);
+  EXPECT_EQ(second, empty);
+}
+
 TEST_F(ReservationTest, GivesBackWhatAResizeAddedSince) {
   const Pod pod = AppPod("pod", 2);
   const admission::NodeState admitted = Admitted(pod, empty);

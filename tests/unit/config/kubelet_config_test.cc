@@ -43,6 +43,7 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
   expected.reserved_memory = {{0, {{"memory", Amount("100Mi")}}},
                               {3, {{"memory", Amount("1Gi")}, {"hugepages-2Mi", Amount("2Mi")}}}};
   expected.compatibility = Compatibility::k1_20;
+  expected.pod_policies = {PodPolicy::kNumaTopologyPolicy};
   EXPECT_EQ(ParsedConfig(R"({
       "cpuManagerPolicy": "static",
       "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
@@ -58,7 +59,8 @@ TEST(KubeletConfig, ReadsEveryHonouredField) {
       "reservedMemory": [
         {"numaNode": 0, "limits": {"memory": "100Mi"}},
         {"numaNode": 3, "limits": {"memory": "1Gi", "hugepages-2Mi": "2Mi"}}],
-      "compatibility": "1.20"})"),
+      "compatibility": "1.20",
+      "podPolicies": ["numaTopologyPolicy"]})"),
             expected);
 }
 
@@ -103,6 +105,22 @@ TEST(KubeletConfig, GateOfPodLevelResourceManagers) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.error().message.find("featureGates.PodLevelResourceManagers"), std::string::npos)
       << wrong.error().message;
+}
+
+TEST(KubeletConfig, PodPoliciesOfTheFlag) {
+  const auto off = ParsePodPolicies("off");
+  ASSERT_TRUE(off.ok());
+  EXPECT_TRUE(off->empty());
+  EXPECT_EQ(ToText(*off), "off");
+  const auto one = ParsePodPolicies("numaTopologyPolicy");
+  ASSERT_TRUE(one.ok());
+  EXPECT_EQ(*one, std::set<PodPolicy>{PodPolicy::kNumaTopologyPolicy});
+  EXPECT_EQ(ToText(*one), "numaTopologyPolicy");
+  for (const char* const wrong : {"", "on", "numaTopologyPolicy,", "off,numaTopologyPolicy"}) {
+    const auto parsed = ParsePodPolicies(wrong);
+    ASSERT_FALSE(parsed.ok()) << wrong;
+    EXPECT_NE(parsed.error().remedy.find("off: pods choose none"), std::string::npos) << wrong;
+  }
 }
 
 TEST(KubeletConfig, EvictionHardReplacesTheDefaultUnlessMerged) {
@@ -176,6 +194,10 @@ TEST(KubeletConfig, RefusesWrongValues) {
        "topologyManagerScope: \"node\" is not \"container\" or \"pod\""},
       {R"({"memoryManagerPolicy":"static"})",
        "memoryManagerPolicy: \"static\" is not \"None\" or \"Static\"; did you mean Static?"},
+      {R"({"podPolicies":["numaTopologyPolicies"]})",
+       "podPolicies[0]: \"numaTopologyPolicies\" is no policy that pods can choose; did you mean "
+       "numaTopologyPolicy?"},
+      {R"({"podPolicies":"off"})", "podPolicies: \"off\" is not a list"},
       {R"({"compatibility":"1.28"})",
        "compatibility: \"1.28\" is not \"1.20\", \"1.36\" or \"1.37\""},
       {R"({"reservedSystemCPUs":"0-"})",

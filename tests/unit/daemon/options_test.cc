@@ -53,6 +53,17 @@ TEST(Options, NoteTheValueAndSourceOfEveryFlag) {
   EXPECT_GT(parsed.options->given.size(), 25u);
 }
 
+TEST(Options, PodPoliciesOverrideTheConfiguration) {
+  EXPECT_FALSE(Parse({}).options->pod_policies);
+  EXPECT_TRUE(Parse({"--pod-policies=off"}).options->pod_policies->empty());
+  EXPECT_EQ(*Parse({"--pod-policies=numaTopologyPolicy"}).options->pod_policies,
+            std::set<PodPolicy>{PodPolicy::kNumaTopologyPolicy});
+  const Parsed wrong = Parse({"--pod-policies=numa"});
+  EXPECT_FALSE(wrong.options);
+  EXPECT_NE(wrong.printed.find("\"numa\" is no policy that pods can choose"), std::string::npos)
+      << wrong.printed;
+}
+
 TEST(Options, MirrorIsOffByDefault) {
   ASSERT_TRUE(Parse({}).options);
   EXPECT_FALSE(Parse({}).options->mirror);

@@ -46,6 +46,7 @@ daemon::Options ChangedOptions(const FakeTree& tree) {
   options.resize_exclusive_cpus = false;
   options.on_refusal = {.waits = true, .fail_after_ms = 1500};
   options.compatibility = Compatibility::k1_36;
+  options.pod_policies = {PodPolicy::kNumaTopologyPolicy};
   options.runtime_timeout = milliseconds(1);
   options.plugin_timeout = milliseconds(2);
   options.plugin_connect_timeout = milliseconds(3);

@@ -1,0 +1,102 @@
+#include "alignd/admission/own_policy.h"
+
+#include <utility>
+
+#include "alignd/admission/explanation.h"
+
+namespace alignd::admission {
+namespace {
+
+std::string AnnotationText(NumaTopologyPolicy policy) {
+  return "numaTopologyPolicy " + std::string(ToString(policy)) + " of annotation " +
+         std::string(kNumaTopologyAnnotation);
+}
+
+bool MayChoose(const Node& node) {
+  return node.config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy);
+}
+
+bool HasNone(const Node& node) { return node.topology.kind() == TopologyManagerPolicy::kNone; }
+
+Refusal Refuse(std::string fault, std::string remedy) {
+  std::string message = fault + std::string(kWhatWouldHelp) + remedy;
+  return {std::string(kPodPolicyError), std::move(message), std::move(fault), std::move(remedy)};
+}
+
+}  // namespace
+
+TopologyManagerPolicy ManagerPolicyOf(NumaTopologyPolicy policy) {
+  switch (policy) {
+    case NumaTopologyPolicy::kBestEffort:
+      return TopologyManagerPolicy::kBestEffort;
+    case NumaTopologyPolicy::kRestricted:
+      return TopologyManagerPolicy::kRestricted;
+    case NumaTopologyPolicy::kSingleNumaNode:
+      break;
+  }
+  return TopologyManagerPolicy::kSingleNumaNode;
+}
+
+std::optional<NumaTopologyPolicy> ChosenPolicy(const Node& node, const Pod& pod) {
+  return MayChoose(node) ? pod.policies.numa_topology : std::nullopt;
+}
+
+std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const Pod& pod) {
+  return HasNone(node) ? ChosenPolicy(node, pod) : std::nullopt;
+}
+
+std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const NodeState& state,
+                                            const std::string& pod_uid) {
+  if (!HasNone(node) || !MayChoose(node)) return std::nullopt;
+  const auto chosen = state.chosen_policies.find(pod_uid);
+  return chosen == state.chosen_policies.end() ? std::nullopt : std::optional(chosen->second);
+}
+
+const topologymanager::Policy& TopologyOf(const Node& node, const Pod& pod) {
+  return TopologyOf(node, OwnPolicy(node, pod));
+}
+
+const topologymanager::Policy& TopologyOf(const Node& node, std::optional<NumaTopologyPolicy> own) {
+  const bool is_own = own && !node.for_pods.empty();
+  return is_own ? node.for_pods[static_cast<size_t>(*own)] : node.topology;
+}
+
+std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy) {
+  KubeletConfig config = node.config;
+  config.topology_manager_policy = ManagerPolicyOf(policy);
+  Result<Node> made = Node::Make(node.machine, std::move(config));
+  if (!made.ok()) return std::nullopt;
+  made->allocates_devices_with_pod = node.allocates_devices_with_pod;
+  return *std::move(made);
+}
+
+std::optional<Refusal> RefuseOwnPolicy(const Node& node, const Pod& pod) {
+  if (!MayChoose(node)) return std::nullopt;
+  if (!pod.policies.fault.empty()) {
+    return Refuse(pod.policies.fault, R"(correct the annotation, for example )"
+                                      R"({"numaTopologyPolicy": "SingleNUMANode"}, or remove it)");
+  }
+  const std::optional<NumaTopologyPolicy> chosen = pod.policies.numa_topology;
+  if (!chosen || HasNone(node) || ManagerPolicyOf(*chosen) == node.topology.kind()) {
+    return std::nullopt;
+  }
+  const std::string of_node(ToString(node.topology.kind()));
+  const std::string of_pod(ToString(ManagerPolicyOf(*chosen)));
+  return Refuse("the pod asks for " + AnnotationText(*chosen) +
+                    ", and this node decides with topologyManagerPolicy " + of_node,
+                "remove numaTopologyPolicy from the annotation: the node's policy then applies; or "
+                "run the pod on a node with topologyManagerPolicy none or " +
+                    of_pod);
+}
+
+std::string DescribePodPolicy(const Node& node, const Pod& pod) {
+  const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
+  if (!chosen && pod.policies.fault.empty()) return {};
+  if (!MayChoose(node)) {
+    return "annotation " + std::string(kNumaTopologyAnnotation) +
+           " is ignored: podPolicies does not have numaTopologyPolicy";
+  }
+  return chosen ? AnnotationText(*chosen) : pod.policies.fault;
+}
+
+}  // namespace alignd::admission

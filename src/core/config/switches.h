@@ -1,0 +1,16 @@
+// Readers of the fields that turn something on. Private to the core.
+#pragma once
+
+#include "alignd/base/result.h"
+#include "alignd/config/kubelet_config.h"
+#include "core/json/json_view.h"
+
+namespace alignd {
+
+// Errors: kInvalidArgument with the path of the field.
+Result<Done> ReadFeatureGates(const json::View& top, KubeletConfig& config);
+
+// podPolicies. Errors: as above, with the known names.
+Result<Done> ReadPodPolicySwitch(const json::View& top, KubeletConfig& config);
+
+}  // namespace alignd

@@ -1,0 +1,183 @@
+// Pods that ask for a topology policy by annotation: on a node with 13 CPUs for pods on NUMA node 0
+// and 14 on NUMA node 1.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "alignd/pod/pod_policies.h"
+#include "control/control_client.h"
+#include "core/pod_builder.h"
+#include "daemon_fixture.h"
+#include "simulator/pods_api.h"
+
+namespace alignd::daemon {
+namespace {
+
+constexpr char kSingle[] = R"({"numaTopologyPolicy":"SingleNUMANode"})";
+constexpr char kChoosing[] = "podPolicies: [numaTopologyPolicy]\n";
+
+v1::PodSandboxConfig PodAsking(const std::string& uid, const std::string& spec = kSingle) {
+  v1::PodSandboxConfig pod = PodConfig(uid);
+  (*pod.mutable_annotations())[std::string(kNumaTopologyAnnotation)] = spec;
+  return pod;
+}
+
+class DaemonPodPolicies : public DaemonTest {
+ protected:
+  Options DaemonOptions() const override {
+    Options options = DaemonTest::DaemonOptions();
+    options.pod_policies = flag_;
+    return options;
+  }
+
+  grpc::Status CreateOne(const v1::PodSandboxConfig& pod, int cpus) const {
+    return Create(Run(pod), pod, Pinned(cpus)).status;
+  }
+
+  grpc::Status Resize(const Running& running, int cpus) const {
+    v1::UpdateContainerResourcesRequest request;
+    request.set_container_id(running.container);
+    *request.mutable_linux() = Pinned(cpus).linux().resources();
+    return Update(request);
+  }
+
+  control::v1::PodDecision LastDecision() const {
+    const auto explained = control::ControlClient(DaemonOptions().ControlSocket()).Explain("", 1);
+    if (!explained.ok() || explained->decisions_size() != 1) {
+      ADD_FAILURE() << "no decision";
+      return {};
+    }
+    return explained->decisions(0);
+  }
+
+  std::optional<std::set<PodPolicy>> flag_;
+};
+
+TEST_F(DaemonPodPolicies, AreIgnoredByDefaultAndExplainSaysSo) {
+  Start(StaticConfig(""));
+  for (const std::string spec : {kSingle, "nonsense"}) {
+    const v1::PodSandboxConfig pod = PodAsking("wide", spec);
+    const Running wide = RunOne(pod, Pinned(20));
+    EXPECT_EQ(CpusOf(wide.container), "1-6,14-27");
+    EXPECT_EQ(LastDecision().asked(),
+              "app: 20 exclusive CPUs; annotation scheduling.koordinator.sh/numa-topology-spec is "
+              "ignored: podPolicies does not have numaTopologyPolicy");
+    ASSERT_TRUE(RemoveSandbox(wide.sandbox).ok());
+  }
+}
+
+TEST_F(DaemonPodPolicies, ApplyOnANodeWithoutAPolicy) {
+  Start(StaticConfig(kChoosing));
+  const grpc::Status refused = CreateOne(PodAsking("wide"), 20);
+  EXPECT_NE(refused.error_message().find("TopologyAffinityError"), std::string::npos)
+      << refused.error_message();
+  EXPECT_EQ(LastDecision().reason(), "TopologyAffinityError");
+  RunOne(PodConfig("first"), Pinned(2));  // leaves 11 CPUs of NUMA node 0
+  const Running aligned = RunOne(PodAsking("aligned"), Pinned(12));
+  EXPECT_EQ(CpusOf(aligned.container), "14-25");
+  const control::v1::PodDecision decision = LastDecision();
+  EXPECT_EQ(decision.asked(),
+            "app: 12 exclusive CPUs; numaTopologyPolicy SingleNUMANode of annotation "
+            "scheduling.koordinator.sh/numa-topology-spec");
+  ASSERT_EQ(decision.containers_size(), 1);
+  EXPECT_TRUE(decision.containers(0).merged().preferred());
+  // A pod without the annotation has the node's policy, which is none.
+  const Running plain = RunOne(PodConfig("plain"), Pinned(12));
+  EXPECT_EQ(CpusOf(plain.container), "3-12,26-27");
+}
+
+TEST_F(DaemonPodPolicies, MayNotDifferFromThoseOfTheNode) {
+  Start(StaticConfig(std::string(kChoosing) + "topologyManagerPolicy: restricted\n"));
+  const grpc::Status refused = CreateOne(PodAsking("p"), 2);
+  EXPECT_NE(refused.error_message().find(
+                "PodPolicyError: the pod asks for numaTopologyPolicy SingleNUMANode of annotation "
+                "scheduling.koordinator.sh/numa-topology-spec, and this node decides with "
+                "topologyManagerPolicy restricted. What would help: "),
+            std::string::npos)
+      << refused.error_message();
+  EXPECT_TRUE(CreateOne(PodAsking("same", R"({"numaTopologyPolicy":"Restricted"})"), 2).ok());
+  EXPECT_TRUE(CreateOne(PodAsking("none", "{}"), 2).ok());
+}
+
+TEST_F(DaemonPodPolicies, AFaultyAnnotationIsRefusedWithTheAllowedValues) {
+  Start(StaticConfig(kChoosing));
+  for (const auto& [spec, fault] : std::map<std::string, std::string>{
+           {R"({"numaTopologyPolicy":"single"})",
+            R"(numaTopologyPolicy: "single" is not "BestEffort", "Restricted", "SingleNUMANode" )"
+            R"(or "")"},
+           {R"({"policy":"Restricted"})", "policy: is not known; known are numaTopologyPolicy"},
+           {"SingleNUMANode", ""}}) {
+    const grpc::Status refused = CreateOne(PodAsking("p", spec), 2);
+    EXPECT_FALSE(refused.ok());
+    EXPECT_NE(
+        refused.error_message().find(
+            "PodPolicyError: annotation scheduling.koordinator.sh/numa-topology-spec: " + fault),
+        std::string::npos)
+        << refused.error_message();
+  }
+}
+
+TEST_F(DaemonPodPolicies, TheFlagOverridesTheConfiguration) {
+  flag_.emplace();
+  Start(StaticConfig(kChoosing));
+  EXPECT_TRUE(CreateOne(PodAsking("wide"), 20).ok());
+  StopDaemon();
+  flag_->insert(PodPolicy::kNumaTopologyPolicy);
+  StartDaemon(StaticConfig(""));
+  EXPECT_FALSE(CreateOne(PodAsking("other", "nonsense"), 1).ok());
+}
+
+TEST_F(DaemonPodPolicies, HoldForPodsOfThePodsApi) {
+  Start(StaticConfig(kChoosing));
+  auto api = simulator::PodsApi::Start(PodsApiEndpoint());
+  ASSERT_TRUE(api.ok()) << api.error().Text();
+  const std::map<std::string, std::string> twenty = {{"cpu", "20"}, {"memory", "100Mi"}};
+  (*api)->SetPod(MakePod("wide", {App("app", twenty)}));
+  EXPECT_FALSE(CreateOne(PodAsking("wide"), 20).ok());
+  EXPECT_EQ(LastDecision().source(), "kubelet's Pods API");
+  EXPECT_EQ(LastDecision().reason(), "TopologyAffinityError");
+}
+
+// The state files do not have the policy. The sandbox of the pod has it.
+TEST_F(DaemonPodPolicies, AResizeKeepsTheAlignmentAlsoAfterARestart) {
+  Start(StaticConfig(kChoosing));
+  const v1::PodSandboxConfig pod = PodAsking("aligned");
+  const Running aligned = RunOne(pod, Pinned(12));
+  ASSERT_EQ(CpusOf(aligned.container), "1-12");
+  for (const bool is_restarted : {false, true}) {
+    if (is_restarted) {
+      StopDaemon();
+      StartDaemon(StaticConfig(kChoosing));
+    }
+    const grpc::Status refused = Resize(aligned, 16);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_NE(refused.error_message().find("single-numa-node does not allow"), std::string::npos)
+        << refused.error_message();
+    EXPECT_EQ(CpusOf(aligned.container), "1-12");
+  }
+  EXPECT_TRUE(Resize(aligned, 13).ok());
+  EXPECT_EQ(CpusOf(aligned.container), "1-13");
+}
+
+// A pod that runs across NUMA nodes is not touched when the operator lets pods choose, nor if its
+// container is created again.
+TEST_F(DaemonPodPolicies, ARestartChangesNothingOfARunningPod) {
+  Start(StaticConfig(""));
+  const v1::PodSandboxConfig pod = PodAsking("wide");
+  const Running wide = RunOne(pod, Pinned(20));
+  const std::string cpus = CpusOf(wide.container);
+  const std::string state = State();
+  StopDaemon();
+  StartDaemon(StaticConfig(kChoosing));
+  v1::ContainerConfig next = Pinned(20);
+  next.mutable_metadata()->set_attempt(1);
+  const auto again = Create(wide.sandbox, pod, next);
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(CpusOf(again.response.container_id()), cpus);
+  EXPECT_EQ(CpusOf(wide.container), cpus);
+  EXPECT_EQ(State(), state);
+}
+
+}  // namespace
+}  // namespace alignd::daemon
