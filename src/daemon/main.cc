@@ -19,6 +19,7 @@
 #include "daemon/config_changes.h"
 #include "daemon/daemon.h"
 #include "daemon/log_sinks.h"
+#include "daemon/moves_file.h"
 #include "daemon/options.h"
 #include "daemon/reload.h"
 #include "daemon/sd_notify.h"
@@ -73,6 +74,13 @@ int WaitForSignal(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
     if (const int signal = sigtimedwait(&signals, nullptr, &timeout); signal > 0) return signal;
     log.ReportLostLines();
   }
+}
+
+// Whether alignd ended while it moved containers.
+bool HasUnfinishedMoves(const alignd::daemon::Options& options) {
+  const auto moves = alignd::daemon::MovesFile(options.state_dir).Read();
+  if (!moves.ok()) spdlog::error("{}", moves.error().Text());
+  return moves.ok() && !moves->empty();
 }
 
 // --check. Returns the exit status.
@@ -144,7 +152,11 @@ int main(int argc, char** argv) {
     return Finish(log, EXIT_FAILURE);
   }
   std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
-  changes.Started();
+  changes.Started(daemon->FormerConfig());
+  if (HasUnfinishedMoves(*options)) {
+    // They are moved back, and then the change is repeated, once the containers are known.
+    daemon->WhenAdopted([main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); });
+  }
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
                          "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");

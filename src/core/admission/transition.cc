@@ -8,10 +8,12 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
 #include "alignd/cpumanager/resize.h"
 #include "alignd/memorymanager/fit_to_machine.h"
 #include "core/admission/held_resources.h"
+#include "core/admission/moved_unit.h"
 
 namespace alignd::admission {
 namespace {
@@ -269,6 +271,10 @@ class Plan {
     }
     next_ = std::move(admission.next);
     next_.cpu.reusable.clear();
+    if (const std::string wrong = MakeMovable(after_, given_, unit, next_); !wrong.empty()) {
+      next_ = before;
+      return RefuseUnit(unit, why + "; " + wrong);
+    }
     KeepOriginalCounts(unit, before);
     left_ |= own - next_.cpu.HeldBy(unit.pod_uid);
     for (const std::string& name : unit.containers) {

@@ -1,0 +1,33 @@
+// The moves of running containers that a change of the configuration needs. They are carried out
+// before it, under the configuration that applies.
+#pragma once
+
+#include <vector>
+
+#include "alignd/admission/cpu_moves.h"
+#include "alignd/base/result.h"
+#include "daemon/daemon.h"
+#include "daemon/options.h"
+
+namespace alignd::daemon {
+
+// All of these run on the main thread, which goes on to serve systemd's watchdog.
+
+// The record MovesFile is written first; it stays. Afterwards, each container runs on its new CPUs,
+// and is assigned the old ones, too, until the state files of the new configuration are written.
+// After an error, the containers are back on their CPUs, and the record is gone; if they could not
+// be moved back either, the error says so, and the record is there for FinishMoves.
+// Errors: as ContainerMover::Move; kIo.
+Result<Done> MoveContainers(Daemon& daemon, const Options& options,
+                            const std::vector<admission::CpuMove>& moves);
+
+// Moves the containers of the record back, if there is one, and removes it; with it, the record of
+// the change (ChangeUndo). Moves that have ended stay as they are.
+// Errors: kUnavailable: containers could not be moved back; kCorrupt, kIo. The record stays.
+Result<Done> FinishMoves(Daemon& daemon, const Options& options);
+
+// The same for a daemon that has just started: waits until it knows the running containers, for
+// 10 s. Errors: likewise.
+Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options);
+
+}  // namespace alignd::daemon
