@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "daemon/change_undo.h"
 #include "daemon/moves_file.h"
@@ -39,6 +41,12 @@ class Pings {
   Watchdog watchdog_;
 };
 
+// First the record of the change: a start that finds only that of the moves has nothing to do.
+Result<Done> RemoveRecords(const Options& options) {
+  const Result<Done> removed = host::RemoveFile(options.state_dir / ChangeUndo::kFileName);
+  return removed.ok() ? MovesFile(options.state_dir).Remove() : removed;
+}
+
 }  // namespace
 
 Result<Done> MoveContainers(Daemon& daemon, const Options& options,
@@ -66,12 +74,44 @@ Result<Done> FinishMoves(Daemon& daemon, const Options& options) {
                  "containers that were being moved are not back on their CPUs, and are assigned "
                  "those of before and of after: " +
                      back.error().message,
-                 "see in the log of the runtime why it refuses their updates, then send alignd "
-                 "SIGHUP, or run `alignctl apply`"};
+                 "see in the log of the runtime why it refuses their updates; alignd moves them "
+                 "back when the runtime does it"};
   }
-  // First the record of the change: a start that finds only that of the moves has nothing to do.
-  const Result<Done> removed = host::RemoveFile(options.state_dir / ChangeUndo::kFileName);
-  return removed.ok() ? file.Remove() : removed;
+  return RemoveRecords(options);
+}
+
+bool PendingMoves::Find(const Options& options) {
+  Result<std::vector<CpuMove>> moves = MovesFile(options.state_dir).Read();
+  if (!moves.ok()) spdlog::error("{}", moves.error().Text());
+  moves_ = moves.ok() ? *std::move(moves) : std::vector<CpuMove>();
+  return !moves_.empty();
+}
+
+void PendingMoves::Look(Daemon& daemon, const Options& options) {
+  if (moves_.empty()) return;
+  if (!outcome_) {
+    if (daemon.HasAdopted()) outcome_ = daemon.MoveBack(moves_);
+    return;
+  }
+  if (outcome_->wait_for(milliseconds(0)) != std::future_status::ready) return;
+  const Result<Done> back = outcome_->get();
+  outcome_.reset();
+  if (!back.ok()) return;  // the condition of the container's update says why
+  if (const Result<Done> removed = RemoveRecords(options); !removed.ok()) {
+    spdlog::error("the record of moves is left: {}", removed.error().Text());
+    return;
+  }
+  moves_.clear();
+  spdlog::info("the containers of a change that did not end are back on their CPUs");
+}
+
+void PendingMoves::Await(Daemon& daemon) {
+  if (!outcome_) return;
+  // What came of it is seen by FinishMoves.
+  if (const Result<Done> back = Pings(daemon).Await(*std::exchange(outcome_, std::nullopt));
+      !back.ok()) {
+    spdlog::debug("containers are not back yet: {}", back.error().Text());
+  }
 }
 
 Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options) {

@@ -20,7 +20,6 @@
 #include "host/durable_file.h"
 #include "host/event_loop.h"
 #include "host/log_event.h"
-#include "reconcile/container_mover.h"
 #include "rpc/unix_socket.h"
 
 namespace alignd::daemon {
@@ -33,7 +32,6 @@ class RunningDaemon final : public Daemon {
       : lock_(std::move(lock)),
         former_config_(std::move(former_config)),
         parts_(std::move(input), options),
-        mover_(parts_.allocation, parts_.registry, parts_.reconciler),
         servers_(parts_) {}
 
   Result<Done> Serve(const Options& options, control::ConfigChanger* changer, Handover handover) {
@@ -55,12 +53,13 @@ class RunningDaemon final : public Daemon {
 
   std::future<Result<Done>> Move(const std::vector<admission::CpuMove>& moves) override {
     const auto outcome = std::make_shared<std::promise<Result<Done>>>();
-    mover_.Move(moves, [outcome](const Result<Done>& moved) { outcome->set_value(moved); });
+    parts_.mover.Move(moves, [outcome](const Result<Done>& moved) { outcome->set_value(moved); });
     return outcome->get_future();
   }
   std::future<Result<Done>> MoveBack(const std::vector<admission::CpuMove>& moves) override {
     const auto outcome = std::make_shared<std::promise<Result<Done>>>();
-    mover_.MoveBack(moves, [outcome](const Result<Done>& moved) { outcome->set_value(moved); });
+    parts_.mover.MoveBack(moves,
+                          [outcome](const Result<Done>& moved) { outcome->set_value(moved); });
     return outcome->get_future();
   }
 
@@ -80,7 +79,6 @@ class RunningDaemon final : public Daemon {
   std::optional<host::DirectoryLock> lock_;
   const std::optional<std::string> former_config_;
   Parts parts_;
-  reconcile::ContainerMover mover_;
   Servers servers_;  // stop first
 };
 

@@ -57,7 +57,7 @@ class Daemon {
   // nullopt: with that of the file.
   virtual const std::optional<std::string>& FormerConfig() const = 0;
 
-  // As ContainerMover. Await the outcome before the daemon is left or destroyed.
+  // As ContainerMover; an error if the daemon ends before. One call at a time.
   virtual std::future<Result<Done>> Move(const std::vector<admission::CpuMove>& moves) = 0;
   virtual std::future<Result<Done>> MoveBack(const std::vector<admission::CpuMove>& moves) = 0;
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -17,9 +18,9 @@
 
 #include "daemon/async_log.h"
 #include "daemon/config_changes.h"
+#include "daemon/container_moves.h"
 #include "daemon/daemon.h"
 #include "daemon/log_sinks.h"
-#include "daemon/moves_file.h"
 #include "daemon/options.h"
 #include "daemon/reload.h"
 #include "daemon/sd_notify.h"
@@ -60,9 +61,10 @@ bool IsStop(int signal) {
   return true;
 }
 
-// Returns at a signal. Until then it pings systemd's watchdog and reports lost log lines.
+// Returns at a signal. Until then it pings systemd's watchdog, reports lost log lines and calls
+// `look`.
 int WaitForSignal(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
-                  alignd::daemon::AsyncLog& log) {
+                  alignd::daemon::AsyncLog& log, const std::function<void()>& look) {
   constexpr std::chrono::seconds kLogPeriod{10};
   const std::optional<microseconds> ping_period = alignd::daemon::WatchdogPeriod();
   const microseconds period = ping_period.value_or(kLogPeriod);
@@ -73,14 +75,8 @@ int WaitForSignal(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
     if (ping_period) watchdog.Ping();
     if (const int signal = sigtimedwait(&signals, nullptr, &timeout); signal > 0) return signal;
     log.ReportLostLines();
+    look();
   }
-}
-
-// Whether alignd ended while it moved containers.
-bool HasUnfinishedMoves(const alignd::daemon::Options& options) {
-  const auto moves = alignd::daemon::MovesFile(options.state_dir).Read();
-  if (!moves.ok()) spdlog::error("{}", moves.error().Text());
-  return moves.ok() && !moves->empty();
 }
 
 // --check. Returns the exit status.
@@ -153,7 +149,8 @@ int main(int argc, char** argv) {
   }
   std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
   changes.Started(daemon->FormerConfig());
-  if (HasUnfinishedMoves(*options)) {
+  alignd::daemon::PendingMoves pending;
+  if (pending.Find(*options)) {
     // They are moved back, and then the change is repeated, once the containers are known.
     daemon->WhenAdopted([main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); });
   }
@@ -163,9 +160,12 @@ int main(int argc, char** argv) {
   while (daemon) {
     {
       alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
-      if (IsStop(WaitForSignal(signals, watchdog, log))) break;
+      const auto look = [&] { pending.Look(*daemon, *options); };
+      if (IsStop(WaitForSignal(signals, watchdog, log, look))) break;
     }
+    pending.Await(*daemon);
     Reload(daemon, *options, changes);
+    pending.Find(*options);
   }
   const bool has_failed = daemon == nullptr;
   alignd::daemon::NotifySystemd("STOPPING=1");

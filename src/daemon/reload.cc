@@ -55,24 +55,6 @@ Result<Done> RequireAdmitted(const Node& before, const Node& after, const Transi
   return Done{};
 }
 
-// The moves that the plan needs. When they are made, nothing is left to move.
-Result<Moves> MovesFor(const Node& before, const Node& after, const NodeState& state,
-                       const Transition& plan, const control::PodNames& names) {
-  const Moves moves = admission::MovesIn(plan);
-  if (moves.empty()) return moves;
-  const Result<NodeState> reserved =
-      admission::AfterStep(admission::MoveStep::kReserve, before, state, moves);
-  if (!reserved.ok()) return reserved.error();
-  const Result<NodeState> moved =
-      admission::AfterStep(admission::MoveStep::kEnd, before, *reserved, moves);
-  if (!moved.ok()) return moved.error();
-  const Transition then = PlanFor(before, after, *moved);
-  if (Result<Done> lawful = RequireAdmitted(before, after, then, names); !lawful.ok()) {
-    return lawful.error();
-  }
-  return moves;
-}
-
 allocation::StatePaths PathsOf(const Options& options) {
   return {options.state_dir, options.DevicePluginDir()};
 }
@@ -235,14 +217,13 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
       admission::PlanTransition(before, *after, daemon->State(), MayMoveIn(change));
   const Result<Done> lawful = RequireAdmitted(before, *after, plan, daemon->PodNames());
   if (!lawful.ok()) return lawful;
-  const Result<Moves> moves = MovesFor(before, *after, daemon->State(), plan, daemon->PodNames());
-  if (!moves.ok()) return moves.error();
+  const Moves moves = admission::MovesIn(plan);
   if (Result<Done> kept = KeepPrevious(options, change); !kept.ok()) return kept;
   // From here on, a start after a crash repeats the change. The state files are recorded later:
   // until the daemon has stopped, they change.
   const Result<ChangeUndo> begun = ChangeUndo::Begin(options.state_dir, {}, change.applied);
   if (!begun.ok()) return begun.error();
-  if (Result<Done> moved = MoveFirst(*daemon, options, *moves, *begun); !moved.ok()) return moved;
+  if (Result<Done> moved = MoveFirst(*daemon, options, moves, *begun); !moved.ok()) return moved;
 
   NotifyReloading();
   Handover handover = daemon->Leave();
@@ -250,7 +231,7 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
   handover.node = before;
   Handover spare = handover.Spare();
   const std::optional<Result<ChangeUndo>> undo =
-      SwitchFiles(options, before, *after, change, *moves, *begun);
+      SwitchFiles(options, before, *after, change, moves, *begun);
   if (!undo) {
     return Error{ErrorCode::kIo, "files of a refused change could not be restored",
                  "see the log, and start alignd again: it then restores them"};

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <string>
+#include <vector>
 
 #include "control/control_client.h"
 #include "process_fixture.h"
@@ -28,7 +29,7 @@ class DaemonReload : public DaemonProcessTest {
 
   // Ready, and the runtime has been listed.
   void StartProcess() {
-    LaunchAlignd(DaemonOptions());
+    LaunchAlignd(DaemonOptions(), wrapper_);
     ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
     AwaitListing();
     client_ = DialAsTheKubelet(DaemonOptions().listen);
@@ -73,6 +74,8 @@ class DaemonReload : public DaemonProcessTest {
     }));
     return outcome;
   }
+
+  std::vector<std::string> wrapper_;  // as for LaunchAlignd
 };
 
 }  // namespace alignd::daemon
