@@ -51,7 +51,6 @@ Result<Done> RemoveRecords(const Options& options) {
 
 Result<Done> MoveContainers(Daemon& daemon, const Options& options,
                             const std::vector<CpuMove>& moves) {
-  if (Result<Done> noted = MovesFile(options.state_dir).Write(moves); !noted.ok()) return noted;
   spdlog::info("moving {} containers to other exclusive CPUs, for the new configuration",
                moves.size());
   Result<Done> moved = Pings(daemon).Await(daemon.Move(moves));

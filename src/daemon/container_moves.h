@@ -15,7 +15,7 @@ namespace alignd::daemon {
 
 // All of these run on the main thread, which goes on to serve systemd's watchdog.
 
-// The record MovesFile is written first; it stays. Afterwards, each container runs on its new CPUs,
+// MovesFile has been written; it stays. Afterwards, each container runs on its new CPUs,
 // and is assigned the old ones, too, until the state files of the new configuration are written.
 // After an error, the containers are back on their CPUs, and the record is gone; if they could not
 // be moved back either, the error says so, and the record is there for PendingMoves.

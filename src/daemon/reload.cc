@@ -167,6 +167,10 @@ admission::MayMove MayMoveIn(const WantedChange& change) {
   return change.request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever;
 }
 
+Result<Done> NoteMoves(const Options& options, const Moves& moves) {
+  return moves.empty() ? Done{} : MovesFile(options.state_dir).Write(moves);
+}
+
 // Makes the moves, if there are some. After an error, the record of the change is gone, unless
 // that of the moves had to stay.
 Result<Done> MoveFirst(Daemon& daemon, const Options& options, const Moves& moves,
@@ -219,6 +223,8 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
   if (!lawful.ok()) return lawful;
   const Moves moves = admission::MovesIn(plan);
   if (Result<Done> kept = KeepPrevious(options, change); !kept.ok()) return kept;
+  // Before the record of the change, which says nothing of moves.
+  if (Result<Done> noted = NoteMoves(options, moves); !noted.ok()) return noted;
   // From here on, a start after a crash repeats the change. The state files are recorded later:
   // until the daemon has stopped, they change.
   const Result<ChangeUndo> begun = ChangeUndo::Begin(options.state_dir, {}, change.applied);
