@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "alignd/admission/adoption.h"
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
@@ -112,6 +113,11 @@ class AllocationManager final : public InventorySink {
   void StopWaiting() {
     queue_->Post([this] { EndWaits(); });
   }
+
+  // Publishes the state after the step. `done`, after kReserve and kGiveBack, when it is on the disk.
+  // Errors: as admission::AfterStep, also if a pod is being resized; kIo: nothing was reserved.
+  void Move(admission::MoveStep step, std::vector<admission::CpuMove> moves,
+            std::function<void(Result<Done>)> done);
 
   // The container is about to start. Releases what the ended init containers of its pod were
   // assigned, if the pod is known as a whole (admission::ContainerStarts). If that cannot be saved,

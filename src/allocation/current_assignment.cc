@@ -214,6 +214,7 @@ void ForEachOtherCount(const admission::NodeState& state, const Pod& pod, const 
     const ContainerKey key{pod.uid, container.name};
     const CpuSet* const assigned = state.cpu.Find(key);
     if (assigned == nullptr || assigned->Count() == ExclusiveCpus(pod, container)) continue;
+    if (state.cpu.moving.contains(key)) continue;  // for the moment, it has more
     // The parts of a pod that has CPUs as a whole are not resized. One of its containers that now
     // asks for something else is refused, if the source knows the pod.
     const bool is_part = state.cpu.pods.contains(pod.uid);

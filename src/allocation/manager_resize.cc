@@ -74,6 +74,9 @@ void AllocationManager::StartResize(Pod pod, const std::string& container, int64
   if (state.cpu.Find(key) == nullptr) {
     return done(MustRepeat(subject + " is not resized: it has no exclusive CPUs any more"));
   }
+  if (state.cpu.moving.contains(key)) {
+    return done(MustRepeat(subject + " is not resized: it is being moved to other CPUs"));
+  }
   admission::ResizeDecision decision = admission::Resize(node_, state, key, count);
   if (decision.refusal) return done(InPod(*std::move(decision.refusal), NameOrUid(pod), container));
   if (const Result<Done> fits = RequireReadable(decision.next); !fits.ok()) {

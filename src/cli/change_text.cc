@@ -31,7 +31,7 @@ void PrintContainer(const v1::ContainerChange& container, std::ostream& out) {
   const std::string cpus = container.cpus_before().empty() ? "" : "CPUs " + container.cpus_before();
   if (container.fate() == "moves") {
     PrintPair(subject + cpus, subject + "CPUs " + container.cpus_after(), out);
-    out << "    would have to move: " << container.why() << '\n';
+    out << "    moves: " << container.why() << '\n';
   } else if (container.fate() == "refused") {
     out << Coloured{Colour::kRed, "! " + subject + "cannot be satisfied: " + container.why()}
         << '\n';
@@ -75,10 +75,6 @@ void PrintChange(const v1::ChangeResponse& report, std::ostream& out) {
     out << Coloured{Colour::kRed, "! " + fault} << '\n';
   }
   const int stay = change.containers_size() - moves - refused;
-  if (moves > 0) {
-    out << "note: running containers are not moved: delete or resize the pods that would have to "
-           "move, then apply\n";
-  }
   out << "result: " << (change.admitted() ? "can be applied" : "cannot be applied") << "; " << moves
       << " to move, " << stay << " to stay, " << refused << " cannot be satisfied\n";
 }

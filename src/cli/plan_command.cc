@@ -33,8 +33,8 @@ struct ChangeOptions {
   std::string socket;
   std::string output = "text";
   std::string config;
-  std::string may_move = "never";  // of plan
-  OfflinePlanOptions files;        // likewise; without a state directory: of the alignd that runs
+  std::string may_move = "never";
+  OfflinePlanOptions files;  // of plan; without a state directory: of the alignd that runs
   std::string topology_policy;
   std::string topology_scope;
   std::string cpu_policy;
@@ -151,9 +151,10 @@ void AddSharedOptions(CLI::App& command, ChangeOptions& options) {
 
 void AddMoveOption(CLI::App& command, ChangeOptions& options) {
   command
-      .add_option("--may-move", options.may_move,
-                  "if-needed: show where containers with exclusive CPUs would have to move; apply "
-                  "moves none")
+      .add_option(
+          "--may-move", options.may_move,
+          "Whether running containers with exclusive CPUs may move to other CPUs: never (the "
+          "change is refused) or if-needed")
       ->check(CLI::IsMember({"never", "if-needed"}))
       ->capture_default_str();
 }
@@ -232,7 +233,9 @@ void AddApplyCommand(CLI::App& app, Action& action) {
       "Change the configuration while containers run, and write it to alignd's file; exit status "
       "0: it is applied, 1: it is not, and nothing has changed");
   AddSharedOptions(*command, *options);
-  AddExamples(*command, {"alignctl apply --config new.yaml"});
+  AddMoveOption(*command, *options);
+  AddExamples(*command, {"alignctl apply --config new.yaml",
+                         "alignctl apply --config new.yaml --may-move if-needed"});
   command->callback([options, &action] {
     action = [options](std::ostream& out) { return ApplyPlan(*options, out); };
   });

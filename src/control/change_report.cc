@@ -38,17 +38,23 @@ Result<v1::ChangeResponse> ReportChange(const ReportSources& sources,
   const auto snapshot = sources.allocation.snapshot();
   const auto may_move =
       request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever;
-  return ReportTransition(
-      sources.node, *after,
-      admission::PlanTransition(sources.node, *after, snapshot->state, may_move),
-      AllPodNames(sources));
+  const auto plan = [&](admission::MayMove moves) {
+    return admission::PlanTransition(sources.node, *after, snapshot->state, moves);
+  };
+  v1::ChangeResponse report =
+      ReportTransition(sources.node, *after, plan(may_move), AllPodNames(sources));
+  if (!report.admitted() && !request.may_move() &&
+      plan(admission::MayMove::kIfNeeded).IsAdmitted()) {
+    report.add_notes("with --may-move if-needed, containers move, and the change can be applied");
+  }
+  return report;
 }
 
 v1::ChangeResponse ReportTransition(const admission::Node& before, const admission::Node& after,
                                     const admission::Transition& transition,
                                     const PodNames& names) {
   v1::ChangeResponse report;
-  report.set_admitted(transition.IsAdmitted() && !transition.HasMoves());
+  report.set_admitted(transition.IsAdmitted());
   for (const std::string& fault : transition.faults) report.add_faults(Readable(fault));
   for (const std::string& note : transition.notes) report.add_notes(note);
   report.set_shared_before(transition.shared_before.ToString());

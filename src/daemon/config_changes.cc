@@ -24,8 +24,8 @@ ConfigChanges::ConfigChanges(const Options& options, std::function<void()> wake)
     : options_(options), wake_(std::move(wake)) {}
 
 // Without a file, there are no changes.
-void ConfigChanges::Started() {
-  Result<std::string> text = TextOf({});
+void ConfigChanges::Started(const std::optional<std::string>& former) {
+  Result<std::string> text = former ? Result<std::string>(*former) : TextOf({});
   const MutexLock lock(mutex_);
   if (text.ok()) applied_ = *std::move(text);
 }
@@ -58,10 +58,6 @@ Result<admission::Node> ConfigChanges::NodeFor(const Machine& machine,
 
 Result<uint64_t> ConfigChanges::Apply(const control::v1::ChangeRequest& request) {
   if (options_.config.empty()) return NoFile();
-  if (request.may_move()) {
-    return Error{ErrorCode::kInvalidArgument, "running containers are not moved",
-                 "repeat the command without --may-move"};
-  }
   if (!request.fields().empty()) {
     return Error{ErrorCode::kInvalidArgument, "single fields cannot be applied",
                  "write them to a KubeletConfiguration, and apply that"};
@@ -106,7 +102,9 @@ WantedChange ConfigChanges::Take() {
   WantedChange change;
   {
     const MutexLock lock(mutex_);
-    change = std::exchange(waiting_, std::nullopt).value_or(WantedChange{});
+    WantedChange of_file;
+    of_file.request.set_may_move(options_.may_move == "if-needed");
+    change = std::exchange(waiting_, std::nullopt).value_or(of_file);
     change.applied = applied_;
   }
   change.text = TextOf(change.request);

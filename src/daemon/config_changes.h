@@ -40,10 +40,11 @@ class ConfigChanges final : public control::ConfigChanger {
   control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
 
   // Call once the first Daemon has started, which may have restored the file, and before Take:
-  // reads the configuration that applies.
-  void Started() EXCLUDES(mutex_);
+  // reads the configuration that applies, unless it is `former` (Daemon::FormerConfig).
+  void Started(const std::optional<std::string>& former) EXCLUDES(mutex_);
 
-  // The requested change that is to be carried out; without one, that of the file, as SIGHUP wants.
+  // The requested change that is to be carried out; without one, that of the file, as SIGHUP wants,
+  // with --may-move.
   // Reads the file if the request has no configuration.
   // Call Ended before the next Take.
   WantedChange Take() EXCLUDES(mutex_);

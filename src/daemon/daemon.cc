@@ -27,8 +27,12 @@ namespace {
 
 class RunningDaemon final : public Daemon {
  public:
-  RunningDaemon(host::DirectoryLock lock, PartsInput input, const Options& options)
-      : lock_(std::move(lock)), parts_(std::move(input), options), servers_(parts_) {}
+  RunningDaemon(host::DirectoryLock lock, PartsInput input, const Options& options,
+                std::optional<std::string> former_config)
+      : lock_(std::move(lock)),
+        former_config_(std::move(former_config)),
+        parts_(std::move(input), options),
+        servers_(parts_) {}
 
   Result<Done> Serve(const Options& options, control::ConfigChanger* changer, Handover handover) {
     parts_.Start();
@@ -40,6 +44,24 @@ class RunningDaemon final : public Daemon {
   admission::NodeState State() const override { return parts_.allocation.snapshot()->state; }
   control::PodNames PodNames() const override { return parts_.registry.PodNames(); }
   bool HasAdopted() const override { return parts_.reconciler.Recovered(); }
+  void WhenAdopted(std::function<void()> done) override {
+    parts_.reconciler.WhenListed([done = std::move(done)](bool recovered) {
+      if (recovered) done();
+    });
+  }
+  const std::optional<std::string>& FormerConfig() const override { return former_config_; }
+
+  std::future<Result<Done>> Move(const std::vector<admission::CpuMove>& moves) override {
+    const auto outcome = std::make_shared<std::promise<Result<Done>>>();
+    parts_.mover.Move(moves, [outcome](const Result<Done>& moved) { outcome->set_value(moved); });
+    return outcome->get_future();
+  }
+  std::future<Result<Done>> MoveBack(const std::vector<admission::CpuMove>& moves) override {
+    const auto outcome = std::make_shared<std::promise<Result<Done>>>();
+    parts_.mover.MoveBack(moves,
+                          [outcome](const Result<Done>& moved) { outcome->set_value(moved); });
+    return outcome->get_future();
+  }
 
   Handover Leave() override {
     Handover handover = servers_.Leave();
@@ -55,6 +77,7 @@ class RunningDaemon final : public Daemon {
 
  private:
   std::optional<host::DirectoryLock> lock_;
+  const std::optional<std::string> former_config_;
   Parts parts_;
   Servers servers_;  // stop first
 };
@@ -107,7 +130,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
                                                            .events = *std::move(events),
                                                            .services = *std::move(services),
                                                            .runtime = *std::move(runtime)},
-                                                options);
+                                                options, std::move(handover.former_config));
   const Result<Done> serving = daemon->Serve(options, changer, std::move(handover));
   if (!serving.ok()) return serving.error();
   return std::unique_ptr<Daemon>(std::move(daemon));

@@ -2,11 +2,16 @@
 // docs/architecture.md names the threads, what each owns, and what it may wait for.
 #pragma once
 
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/admission/node.h"
 #include "alignd/admission/node_state.h"
 #include "alignd/base/result.h"
@@ -45,6 +50,16 @@ class Daemon {
   // Whether the runtime has been listed since the start, and its containers have been adopted.
   // Until then, the state may lack what running containers have.
   virtual bool HasAdopted() const = 0;
+  // `done` runs once that is so; on any thread, perhaps at once. Not if the daemon ends before.
+  virtual void WhenAdopted(std::function<void()> done) = 0;
+
+  // Whether it goes on with a configuration from before a change that did not end, and its text;
+  // nullopt: with that of the file.
+  virtual const std::optional<std::string>& FormerConfig() const = 0;
+
+  // As ContainerMover; an error if the daemon ends before. One call at a time.
+  virtual std::future<Result<Done>> Move(const std::vector<admission::CpuMove>& moves) = 0;
+  virtual std::future<Result<Done>> MoveBack(const std::vector<admission::CpuMove>& moves) = 0;
 
   // Before the destructor: the CRI socket stays open, and the state directory locked. Once.
   virtual Handover Leave() = 0;

@@ -50,8 +50,14 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const Options& options,
   Result<admission::Node> node = MakeNode(options);
   if (!node.ok()) return node.error();
   if (config_before) {
-    const Result<Done> repeated = RepeatChange(options, *config_before, *node);
-    if (!repeated.ok()) return repeated.error();
+    Result<bool> goes_back = GoBackToMoves(options, *config_before, *node);
+    if (!goes_back.ok()) return goes_back.error();
+    if (*goes_back) {
+      handover.former_config = *std::move(config_before);
+    } else if (const Result<Done> repeated = RepeatChange(options, *config_before, *node);
+               !repeated.ok()) {
+      return repeated.error();
+    }
   }
   handover.node = *std::move(node);
   return Start(options, changer, std::move(handover));

@@ -20,6 +20,8 @@ struct Handover {
   host::Descriptor cri_socket;          // listens
   std::string own_socket;               // its path, if alignd has made it; empty: it is systemd's
   std::optional<admission::Node> node;  // of the next one
+  // The text of its configuration, if that is not the file's: as Daemon::FormerConfig.
+  std::optional<std::string> former_config = {};
   // The pods that wait keep their order.
   std::optional<allocation::WaitQueue> waiting = {};
 

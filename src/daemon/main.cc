@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 
 #include "daemon/async_log.h"
 #include "daemon/config_changes.h"
+#include "daemon/container_moves.h"
 #include "daemon/daemon.h"
 #include "daemon/log_sinks.h"
 #include "daemon/options.h"
@@ -59,9 +61,10 @@ bool IsStop(int signal) {
   return true;
 }
 
-// Returns at a signal. Until then it pings systemd's watchdog and reports lost log lines.
+// Returns at a signal. Until then it pings systemd's watchdog, reports lost log lines and calls
+// `look`.
 int WaitForSignal(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
-                  alignd::daemon::AsyncLog& log) {
+                  alignd::daemon::AsyncLog& log, const std::function<void()>& look) {
   constexpr std::chrono::seconds kLogPeriod{10};
   const std::optional<microseconds> ping_period = alignd::daemon::WatchdogPeriod();
   const microseconds period = ping_period.value_or(kLogPeriod);
@@ -72,6 +75,7 @@ int WaitForSignal(const sigset_t& signals, alignd::daemon::Watchdog& watchdog,
     if (ping_period) watchdog.Ping();
     if (const int signal = sigtimedwait(&signals, nullptr, &timeout); signal > 0) return signal;
     log.ReportLostLines();
+    look();
   }
 }
 
@@ -144,16 +148,24 @@ int main(int argc, char** argv) {
     return Finish(log, EXIT_FAILURE);
   }
   std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
-  changes.Started();
+  changes.Started(daemon->FormerConfig());
+  alignd::daemon::PendingMoves pending;
+  if (pending.Find(*options)) {
+    // They are moved back, and then the change is repeated, once the containers are known.
+    daemon->WhenAdopted([main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); });
+  }
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
                          "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");
   while (daemon) {
     {
       alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
-      if (IsStop(WaitForSignal(signals, watchdog, log))) break;
+      const auto look = [&] { pending.Look(*daemon, *options); };
+      if (IsStop(WaitForSignal(signals, watchdog, log, look))) break;
     }
+    pending.Await(*daemon);
     Reload(daemon, *options, changes);
+    pending.Find(*options);
   }
   const bool has_failed = daemon == nullptr;
   alignd::daemon::NotifySystemd("STOPPING=1");

@@ -174,6 +174,11 @@ void AddOptions(CLI::App& app, Values& values) {
          "Whether an in-place resize may change the number of a container's exclusive CPUs; "
          "false: such a resize is refused")
       ->capture_default_str();
+  app.add_option("--may-move", options.may_move,
+                 "Whether a changed file (SIGHUP) may move running containers with exclusive CPUs "
+                 "to other CPUs: never (the change is refused) or if-needed")
+      ->check(CLI::IsMember({"never", "if-needed"}))
+      ->capture_default_str();
   app.add_option("--on-refusal", on_refusal,
                  "What becomes of a pod that does not fit now, and would fit without other pods: "
                  "wait (it keeps its place in a queue, and CreateContainer is answered when it "

@@ -61,6 +61,7 @@ struct Options {
   bool keep_pod_cpu_quota = false;    // also of pods with exclusive CPUs
   bool resize_exclusive_cpus = true;  // in place; false: their number never changes
   OnRefusal on_refusal;               // of pods that do not fit now
+  std::string may_move = "never";     // at SIGHUP, containers with exclusive CPUs; or if-needed
   std::chrono::milliseconds runtime_timeout{10'000};
   std::chrono::milliseconds plugin_timeout{30'000};  // Allocate
   std::chrono::milliseconds plugin_connect_timeout{10'000};

@@ -33,6 +33,7 @@
 #include "proxy/forwarder.h"
 #include "reconcile/bypass.h"
 #include "reconcile/conditions.h"
+#include "reconcile/container_mover.h"
 #include "reconcile/container_registry.h"
 #include "reconcile/kubelet_watch.h"
 #include "reconcile/reconciler.h"
@@ -99,6 +100,7 @@ struct Parts {
   reconcile::KubeletWatch kubelet_watch;
   reconcile::ContainerRegistry registry;
   reconcile::RuntimeClient runtime;
+  reconcile::ContainerMover mover;
   reconcile::Reconciler reconciler;
   Mutex mirror_mutex;
   std::unique_ptr<mirror::Mirror> mirror GUARDED_BY(mirror_mutex);

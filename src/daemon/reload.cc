@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/admission/transition.h"
 #include "allocation/checkpoint_store.h"
 #include "control/change_report.h"
 #include "daemon/change_undo.h"
+#include "daemon/container_moves.h"
 #include "daemon/managed_node.h"
+#include "daemon/moves_file.h"
 #include "daemon/sd_notify.h"
 #include "host/config_file.h"
 #include "host/durable_file.h"
@@ -29,9 +32,13 @@ using admission::NodeState;
 using admission::Transition;
 
 constexpr char kConfigBefore[] = "the configuration before the change";
-constexpr char kSeePlan[] = "`alignctl plan` shows the whole change";
+constexpr char kSeePlan[] =
+    "`alignctl plan` shows the whole change, and with --may-move if-needed which containers could "
+    "move";
 
-// alignd moves no running container.
+using Moves = std::vector<admission::CpuMove>;
+
+// The plan without moves: they come before the change.
 Transition PlanFor(const Node& before, const Node& after, const NodeState& state) {
   return admission::PlanTransition(before, after, state, admission::MayMove::kNever);
 }
@@ -58,10 +65,13 @@ Result<Done> WriteConfig(const Options& options, const WantedChange& change) {
   return ReplaceKeepingOwner(options.config, change.request.config());
 }
 
+// `moves`: they have been made, and the files have both sides of them.
 Result<Done> WriteFiles(const Options& options, const Node& before, const Node& after,
-                        const WantedChange& change) {
+                        const WantedChange& change, const Moves& moves) {
   allocation::CheckpointStore store(PathsOf(options));
   Result<NodeState> state = store.Load(before);
+  if (!state.ok()) return state.error();
+  state = admission::AfterStep(admission::MoveStep::kEnd, before, *state, moves);
   if (!state.ok()) return state.error();
   // Decided again: pods may have come since the first plan.
   const Transition transition = PlanFor(before, after, *state);
@@ -91,7 +101,7 @@ std::vector<fs::path> FilesOf(const Options& options, const WantedChange& change
 // then removed. nullopt: the files are in an uncertain state, and a record of the undo is there.
 std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node& before,
                                               const Node& after, const WantedChange& change,
-                                              const ChangeUndo& begun) {
+                                              const Moves& moves, const ChangeUndo& begun) {
   Result<ChangeUndo> undo =
       ChangeUndo::Begin(options.state_dir, FilesOf(options, change), change.applied);
   if (!undo.ok()) {
@@ -102,7 +112,7 @@ std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node
                   removed.error().Text());
     return std::nullopt;
   }
-  Result<Done> written = WriteFiles(options, before, after, change);
+  Result<Done> written = WriteFiles(options, before, after, change, moves);
   if (written.ok()) written = undo->Commit();
   if (written.ok()) return undo;
   const Result<Done> undone = undo->Undo();
@@ -153,11 +163,52 @@ Result<Done> StartNext(std::unique_ptr<Daemon>& daemon, const Options& options,
   return Done{};
 }
 
+admission::MayMove MayMoveIn(const WantedChange& change) {
+  return change.request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever;
+}
+
+Result<Done> NoteMoves(const Options& options, const Moves& moves) {
+  return moves.empty() ? Done{} : MovesFile(options.state_dir).Write(moves);
+}
+
+// Makes the moves, if there are some. After an error, the record of the change is gone, unless
+// that of the moves had to stay.
+Result<Done> MoveFirst(Daemon& daemon, const Options& options, const Moves& moves,
+                       const ChangeUndo& begun) {
+  if (moves.empty()) return Done{};
+  Result<Done> moved = MoveContainers(daemon, options, moves);
+  if (moved.ok()) return moved;
+  const Result<Moves> left = MovesFile(options.state_dir).Read();
+  if (left.ok() && left->empty()) {
+    if (const Result<Done> removed = begun.Commit(); !removed.ok()) {
+      spdlog::error("the record of the change could not be removed: {}", removed.error().Text());
+    }
+  }
+  return moved;
+}
+
+// After the files of the change have been written, or restored. Gives the result of the change.
+Result<Done> EndMoves(Daemon& daemon, const Options& options, const Result<Done>& result) {
+  if (result.ok()) {
+    // They have ended in the new files.
+    const Result<Done> removed = MovesFile(options.state_dir).Remove();
+    if (!removed.ok()) spdlog::error("the record of moves is left: {}", removed.error().Text());
+    return result;
+  }
+  const Result<Done> back = FinishMovesOnceListed(daemon, options);
+  if (back.ok()) return result;
+  Error error = result.error();
+  error.message += "; " + back.error().message;
+  error.remedy = back.error().remedy;
+  return error;
+}
+
 }  // namespace
 
 Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& options,
                           ConfigChanges& changes, const WantedChange& change) {
   if (!daemon->HasAdopted()) return control::NotAdoptedYet();
+  if (Result<Done> finished = FinishMoves(*daemon, options); !finished.ok()) return finished;
   const Node before = daemon->node();
   Result<Node> after = changes.NodeFor(before.machine, change);
   if (!after.ok()) return after.error();
@@ -166,14 +217,19 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
     const Result<Done> kept = KeepPrevious(options, change);
     return kept.ok() ? WriteConfig(options, change) : kept;
   }
-  const Transition plan = PlanFor(before, *after, daemon->State());
+  const Transition plan =
+      admission::PlanTransition(before, *after, daemon->State(), MayMoveIn(change));
   const Result<Done> lawful = RequireAdmitted(before, *after, plan, daemon->PodNames());
   if (!lawful.ok()) return lawful;
+  const Moves moves = admission::MovesIn(plan);
   if (Result<Done> kept = KeepPrevious(options, change); !kept.ok()) return kept;
+  // Before the record of the change, which says nothing of moves.
+  if (Result<Done> noted = NoteMoves(options, moves); !noted.ok()) return noted;
   // From here on, a start after a crash repeats the change. The state files are recorded later:
   // until the daemon has stopped, they change.
   const Result<ChangeUndo> begun = ChangeUndo::Begin(options.state_dir, {}, change.applied);
   if (!begun.ok()) return begun.error();
+  if (Result<Done> moved = MoveFirst(*daemon, options, moves, *begun); !moved.ok()) return moved;
 
   NotifyReloading();
   Handover handover = daemon->Leave();
@@ -181,7 +237,7 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
   handover.node = before;
   Handover spare = handover.Spare();
   const std::optional<Result<ChangeUndo>> undo =
-      SwitchFiles(options, before, *after, change, *begun);
+      SwitchFiles(options, before, *after, change, moves, *begun);
   if (!undo) {
     return Error{ErrorCode::kIo, "files of a refused change could not be restored",
                  "see the log, and start alignd again: it then restores them"};
@@ -193,7 +249,7 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
     handover.node = *std::move(after);
   }
   const Result<Done> started = StartNext(daemon, options, changes, std::move(handover));
-  if (started.ok()) return result;
+  if (started.ok()) return EndMoves(*daemon, options, result);
   if (!result.ok()) return started;
   // No call has been served with the new configuration: nothing has been decided with it.
   spdlog::error("cannot start with the new configuration: {}", started.error().Text());
@@ -201,7 +257,7 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
   if (Result<Done> again = StartNext(daemon, options, changes, std::move(spare)); !again.ok()) {
     return again;
   }
-  return started;
+  return EndMoves(*daemon, options, started);
 }
 
 bool HasUnfinishedChange(const Options& options) {
@@ -228,6 +284,24 @@ Result<std::optional<std::string>> RestoreUnfinishedChange(const Options& option
   return std::optional<std::string>((*found)->config());
 }
 
+Result<bool> GoBackToMoves(const Options& options, const std::string& config, Node& node) {
+  const Result<Moves> moves = MovesFile(options.state_dir).Read();
+  if (!moves.ok()) return moves.error();
+  if (moves->empty()) return false;
+  Result<Node> before = NodeBefore(options, config, node);
+  if (!before.ok()) return before.error();
+  // The record has no files from here on: they change while alignd runs.
+  if (const Result<ChangeUndo> kept = ChangeUndo::Begin(options.state_dir, {}, config);
+      !kept.ok()) {
+    return kept.error();
+  }
+  spdlog::warn(
+      "alignd ended while it moved containers for a new configuration: it starts with the one from "
+      "before, moves them back, and then repeats the change if the file asks for it");
+  node = *std::move(before);
+  return true;
+}
+
 Result<Done> RepeatChange(const Options& options, const std::string& config, const Node& node) {
   const fs::path record = options.state_dir / ChangeUndo::kFileName;
   const Result<Node> before = NodeBefore(options, config, node);
@@ -242,7 +316,7 @@ Result<Done> RepeatChange(const Options& options, const std::string& config, con
   const Result<ChangeUndo> undo =
       ChangeUndo::Begin(options.state_dir, FilesOf(options, change), config);
   if (!undo.ok()) return undo.error();
-  const Result<Done> written = WriteFiles(options, *before, node, change);
+  const Result<Done> written = WriteFiles(options, *before, node, change, /*moves=*/{});
   if (written.ok()) return undo->Commit();
   if (Result<Done> restored = undo->Restore(); !restored.ok()) {
     spdlog::error("the state files could not be restored; the next start does that: {}",

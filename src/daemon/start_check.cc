@@ -5,14 +5,18 @@
 
 #include <cerrno>
 #include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/base/result.h"
 #include "daemon/change_undo.h"
 #include "daemon/facts.h"
 #include "daemon/log_capture.h"
 #include "daemon/managed_node.h"
+#include "daemon/moves_file.h"
 #include "daemon/reload.h"
 #include "daemon/saved_state.h"
 #include "daemon/start_warnings.h"
@@ -102,17 +106,30 @@ std::string OwnerOf(const fs::path& state_dir) {
   return name.ok() && name->starts_with("alignd") ? *pid : "";
 }
 
+// The record of a change is there.
+Error Unfinished(const Options& options) {
+  const Result<std::vector<admission::CpuMove>> moves = MovesFile(options.state_dir).Read();
+  if (moves.ok() && !moves->empty()) {
+    return {ErrorCode::kUnavailable,
+            "alignd has ended while it moved containers for a change of its configuration, or it "
+            "is moving them: a start begins with the configuration from before, so the state files "
+            "are not checked",
+            "start alignd, which moves the containers back, and then repeats the change that the "
+            "configuration asks for"};
+  }
+  return {ErrorCode::kUnavailable,
+          "alignd has ended in the middle of a change of its configuration, or it is changing it: "
+          "a start first restores the former files, so the state files are not checked",
+          "start alignd, which then repeats the change that the configuration asks for; if "
+          "`alignctl handover`, `state import` or `state export` was interrupted, repeat that "
+          "instead"};
+}
+
 void CheckState(const Options& options, host::FileCalls& calls, StartCheck& check) {
   check.state_owner = OwnerOf(options.state_dir);
   if (HasUnfinishedChange(options)) {
     check.warnings.push_back(
-        {options.state_dir / ChangeUndo::kFileName,
-         "",
-         "",
-         {ErrorCode::kUnavailable,
-          "alignd has ended in the middle of a change of its configuration, or it is changing it: "
-          "a start first restores the former files, so the state files are not checked",
-          "start alignd, which then repeats the change that the configuration asks for"}});
+        {options.state_dir / ChangeUndo::kFileName, "", "", Unfinished(options)});
     return;
   }
   if (!check.node) {

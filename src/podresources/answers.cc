@@ -76,8 +76,8 @@ std::vector<Pod> WithHolders(
     ::v1::ContainerResources& container = *described.add_containers();
     container.set_name(name);
     const bool is_own = admission::IsolationOf(state, key) == admission::Isolation::kContainer;
-    if (const CpuSet* cpus = state.cpu.Find(key); cpus != nullptr && is_own) {
-      for (const int cpu : (*cpus - state.cpu.offline).ToVector()) container.add_cpu_ids(cpu);
+    if (is_own) {
+      for (const int cpu : state.cpu.RunsOn(key).ToVector()) container.add_cpu_ids(cpu);
     }
     const std::vector<memorymanager::Block>* const blocks = state.memory.Find(key);
     if (blocks != nullptr && (is_own || !state.memory.pods.contains(pod.uid))) {

@@ -51,14 +51,17 @@ std::vector<CpusetUpdater::Change> CpusetUpdater::Changes(const admission::NodeS
     const CpuSet& now = change.now.cpuset;
     if (now.empty()) continue;  // it may be anywhere
     const bool leaves = !change.cpuset.Contains(now);
+    // No other container waits for its CPUs, so it goes in one step.
+    const bool is_moved = state.cpu.moving.contains(change.now.key);
     // Resized to fewer CPUs, and then to others: it leaves the former first, so that no two
     // containers wait for each other.
-    if (leaves && state.cpu.RunsOnItsOwn(change.now.key) && change.cpuset.Intersects(now)) {
+    if (leaves && !is_moved && state.cpu.RunsOnItsOwn(change.now.key) &&
+        change.cpuset.Intersects(now)) {
       const CpuSet staying = change.cpuset & now;
       // If it has left as far as alignd can have it leave, another program keeps it elsewhere.
       if (registry_.AppliedTo(change.id) != staying) change.cpuset = staying;
     }
-    change.narrow = leaves && change.cpuset.Intersects(now) &&
+    change.narrow = leaves && !is_moved && change.cpuset.Intersects(now) &&
                     (change.now.may_narrow || change.now.is_written) &&
                     !not_narrowed_.contains(change.id);
     change.deferred = !leaves && !change.now.was_moved && !failures_.contains(change.id) &&

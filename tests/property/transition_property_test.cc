@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/admission/transition.h"
 #include "core/crowded_node.h"
 
@@ -84,7 +85,7 @@ void CheckContainer(const Node& before, const Node& after, const NodeState& stat
     ASSERT_TRUE(by_reservation);
   }
   for (const ContainerTransition& other : transition.containers) {
-    if (other.key.pod_uid == container.key.pod_uid) continue;
+    if (other.key == container.key) continue;
     ASSERT_FALSE(is.Intersects(other.before.exclusive)) << other.key.pod_uid;
     ASSERT_FALSE(is.Intersects(other.after.exclusive)) << other.key.pod_uid;
   }
@@ -128,6 +129,33 @@ void CheckTransition(const Node& before, const Node& after, const NodeState& sta
   }
 }
 
+// The moves of the plan can be made before the change, and nothing is left to move then.
+void CheckMoves(const Node& before, const Node& after, const NodeState& state,
+                const Transition& transition) {
+  const std::vector<CpuMove> moves = MovesIn(transition);
+  if (moves.empty()) return;
+  NodeState moved = state;
+  for (const MoveStep step : {MoveStep::kReserve, MoveStep::kGo, MoveStep::kEnd}) {
+    Result<NodeState> next = AfterStep(step, before, moved, moves);
+    ASSERT_TRUE(next.ok()) << next.error().Text();
+    ASSERT_EQ(next->BrokenInvariants(before), std::vector<std::string>{});
+    for (const CpuMove& move : moves) {
+      ASSERT_EQ(*next->cpu.Find(move.key), step == MoveStep::kEnd ? move.after : move.Both());
+    }
+    if (step == MoveStep::kGo) {
+      NodeState back = *AfterStep(MoveStep::kGiveBack, before, *next, moves);
+      back.cpu.originals = state.cpu.originals;  // an entry may be left out that says nothing
+      back.cpu.reusable = state.cpu.reusable;
+      ASSERT_EQ(back.cpu, state.cpu);
+    }
+    moved = *std::move(next);
+  }
+  const Transition then = PlanTransition(before, after, moved, MayMove::kNever);
+  ASSERT_TRUE(then.IsAdmitted());
+  ASSERT_EQ(then.next.cpu.assignments, transition.next.cpu.assignments);
+  ASSERT_EQ(then.next.cpu.default_set, transition.next.cpu.default_set);
+}
+
 TEST(TransitionProperty, NoCpuHasTwoOwnersAndWhatMayStayStays) {
   Random random;
   TransitionTally tally;
@@ -150,6 +178,8 @@ TEST(TransitionProperty, NoCpuHasTwoOwnersAndWhatMayStayStays) {
         ASSERT_EQ(moved.next, never.next);
       }
       if (!moved.IsAdmitted()) continue;
+      CheckMoves(crowded.node, after, crowded.state, moved);
+      if (testing::Test::HasFatalFailure()) return;
       const Transition again = PlanTransition(after, after, moved.next, MayMove::kNever);
       ASSERT_TRUE(again.IsAdmitted());
       ASSERT_EQ(again.next, moved.next);

@@ -14,13 +14,12 @@
 
 namespace alignd::admission {
 
-// Whether the plan gives containers with exclusive CPUs others. Such a plan only says where they
-// would be: alignd moves no running container.
+// Whether the plan gives containers with exclusive CPUs others if they cannot stay.
 enum class MayMove { kNever, kIfNeeded };
 
 enum class Fate {
   kStays,
-  kMoves,    // would have to, to other CPUs; memory and devices stay
+  kMoves,    // to other CPUs; memory and devices stay
   kRefused,  // it cannot be satisfied: the change is refused
 };
 
@@ -47,7 +46,7 @@ struct Transition {
 
   // Whether no container is refused, and there is no fault.
   bool IsAdmitted() const;
-  // Whether a container would have to move: then the change cannot be made as it is.
+  // Whether a container has to move first (cpu_moves.h).
   bool HasMoves() const;
 };
 
@@ -61,9 +60,12 @@ struct Transition {
 // MayMove::kIfNeeded: containers with more exclusive CPUs are placed first, then by pod UID and
 // name. With topology scope pod, the containers of a pod are placed together. They are placed only
 // on CPUs that no other container is assigned, before or after the change, and that are not
-// reserved before it. Memory and devices never move. A container whose CPUs are also those of
-// another one of its pod (an ended init container) does not move. Withheld CPUs stay withheld: no
-// container is placed on them, and a change that reserves one is refused.
+// reserved before it. Memory and devices never move: a container with assigned memory gets no CPUs
+// on a NUMA node on which it has neither memory nor CPUs. A container whose CPUs are also those of
+// another one of its pod (an ended init container) does not move, nor does one to CPUs that another
+// one of its pod leaves. Withheld CPUs stay withheld: no container is placed on them, and a change that
+// reserves one is refused.
+// When the moves are made, the plan without moves leads to the same state.
 // If one container cannot be satisfied, the whole change is refused.
 //
 // Differs: the kubelet has no such change: it does not start with another policy until its state

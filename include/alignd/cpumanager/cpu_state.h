@@ -10,7 +10,7 @@
 
 namespace alignd::cpumanager {
 
-// A value. All but `originals`, `reusable`, `withheld` and `offline` is the content of
+// A value. All but `originals`, `reusable`, `withheld`, `moving` and `offline` is the content of
 // cpu_manager_state.
 struct CpuState {
   CpuSet default_set;
@@ -33,6 +33,10 @@ struct CpuState {
   // CPUs on which running containers are that claim a CPU of each other (admission::Adopt): neither
   // assigned nor in the default set. Not saved: the file shows them in the default set.
   SharedMap<ContainerKey, CpuSet> withheld = {};
+  // Containers that a change of the configuration moves (admission/cpu_moves.h): of the CPUs that
+  // they are assigned, those of before and those of after, the ones on which they are to run. Not
+  // saved.
+  SharedMap<ContainerKey, CpuSet> moving = {};
   // CPUs of the machine that are offline now (SetOffline). A container keeps those that it is
   // assigned, and runs on its others. Not saved.
   CpuSet offline = {};
@@ -45,6 +49,10 @@ struct CpuState {
   // Whether the container has exclusive CPUs, and one of them is online: otherwise it runs in the
   // shared pool.
   bool RunsOnItsOwn(const ContainerKey& key) const;
+
+  // The CPUs on which the container is to run: its exclusive ones that are online; while it is
+  // moved, of these the ones of `moving`. Empty: it runs in the shared pool.
+  CpuSet RunsOn(const ContainerKey& key) const;
 
   // The CPUs that a resize keeps: the original ones, or all if it was never resized. `key` must
   // have exclusive CPUs.

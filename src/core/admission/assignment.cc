@@ -13,7 +13,7 @@ Assignment AssignmentOf(const Node& node, const NodeState& state, const Containe
   if (assigned != nullptr) assignment.offline = *assigned & state.cpu.offline;
   const bool runs_on_its_own = state.cpu.RunsOnItsOwn(key);
   if (runs_on_its_own) {
-    assignment.cpuset = *assigned - assignment.offline;
+    assignment.cpuset = state.cpu.RunsOn(key);
   } else if (!state.cpu.withheld.contains(key)) {
     assignment.cpuset = SharedCpus(node, state);
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/admission/admission.h"
+#include "alignd/admission/cpu_moves.h"
 #include "alignd/admission/explanation.h"
 #include "alignd/admission/own_policy.h"
 #include "alignd/admission/pod_level.h"
@@ -14,6 +15,7 @@
 #include "alignd/cpumanager/resize.h"
 #include "alignd/memorymanager/fit_to_machine.h"
 #include "core/admission/held_resources.h"
+#include "core/admission/moved_unit.h"
 
 namespace alignd::admission {
 namespace {
@@ -271,6 +273,10 @@ class Plan {
     }
     next_ = std::move(admission.next);
     next_.cpu.reusable.clear();
+    if (const std::string wrong = MakeMovable(after_, given_, unit, next_); !wrong.empty()) {
+      next_ = before;
+      return RefuseUnit(unit, why + "; " + wrong);
+    }
     KeepOriginalCounts(unit, before);
     left_ |= own - next_.cpu.HeldBy(unit.pod_uid);
     for (const std::string& name : unit.containers) {
@@ -342,6 +348,26 @@ class Plan {
   Transition transition_;
 };
 
+// The moves are made before the change. Then the configuration must admit the containers where they
+// are, as `moved` says, which is the plan after the moves; otherwise the plan is refused.
+void RequireAdmittedAfterMoves(const Node& before, const NodeState& state, const Transition& moved,
+                               Transition& plan) {
+  if (moved.IsAdmitted()) return;
+  plan.faults = moved.faults;
+  plan.next = state;
+  plan.shared_after = SharedCpus(before, state);
+  for (size_t i = 0; i < plan.containers.size(); ++i) {
+    ContainerTransition& container = plan.containers[i];
+    const ContainerTransition& then = moved.containers[i];
+    if (then.fate == Fate::kRefused) {
+      container.why += (container.why.empty() ? "" : "; ") +
+                       ("on CPUs " + container.after.exclusive.ToString() + ": " + then.why);
+      container.fate = Fate::kRefused;
+    }
+    container.after = container.before;
+  }
+}
+
 }  // namespace
 
 bool Transition::IsAdmitted() const {
@@ -357,7 +383,18 @@ bool Transition::HasMoves() const {
 
 Transition PlanTransition(const Node& before, const Node& after, const NodeState& state,
                           MayMove may_move) {
-  return Plan(before, after, state, may_move).Run();
+  Transition plan = Plan(before, after, state, may_move).Run();
+  if (!plan.IsAdmitted() || !plan.HasMoves()) return plan;
+  const std::vector<CpuMove> moves = MovesIn(plan);
+  const Result<NodeState> reserved = AfterStep(MoveStep::kReserve, before, state, moves);
+  if (!reserved.ok()) {
+    Transition refused = Plan(before, after, state, MayMove::kNever).Run();
+    refused.faults.push_back(reserved.error().message);
+    return refused;
+  }
+  const NodeState moved = *AfterStep(MoveStep::kEnd, before, *reserved, moves);
+  RequireAdmittedAfterMoves(before, state, Plan(before, after, moved, MayMove::kNever).Run(), plan);
+  return plan;
 }
 
 }  // namespace alignd::admission

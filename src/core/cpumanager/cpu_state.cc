@@ -14,6 +14,16 @@ bool CpuState::RunsOnItsOwn(const ContainerKey& key) const {
   return assigned != nullptr && !(*assigned - offline).empty();
 }
 
+CpuSet CpuState::RunsOn(const ContainerKey& key) const {
+  const CpuSet* const assigned = Find(key);
+  if (assigned == nullptr) return {};
+  CpuSet cpus = *assigned - offline;
+  const auto part = moving.find(key);
+  // Without an online one of these, any of its CPUs is better than those of others.
+  if (part != moving.end() && part->second.Intersects(cpus)) cpus &= part->second;
+  return cpus;
+}
+
 const CpuSet& CpuState::OriginalOf(const ContainerKey& key) const {
   if (const auto pod = originals.find(key.pod_uid); pod != originals.end()) {
     const auto container = pod->second.find(key.container);

@@ -80,6 +80,19 @@ void CheckOriginals(const CpuState& state, std::vector<std::string>& broken) {
   }
 }
 
+// Problems of the containers that are being moved.
+void CheckMoving(const CpuState& state, std::vector<std::string>& broken) {
+  for (const auto& [key, cpus] : state.moving) {
+    const std::string container = "pod " + key.pod_uid + ": " + key.container;
+    const CpuSet* const assigned = state.Find(key);
+    if (cpus.empty()) broken.push_back(container + " is moved to no CPU");
+    if (assigned == nullptr || !assigned->Contains(cpus)) {
+      broken.push_back(container + " is moved to CPUs " + cpus.ToString() +
+                       " that it is not assigned");
+    }
+  }
+}
+
 Result<Done> CheckLoaded(const Machine& machine, const StaticPolicy& policy,
                          const CpuState& state) {
   const CpuSet managed = policy.Managed(machine);
@@ -172,6 +185,7 @@ std::vector<std::string> BrokenInvariants(const Machine& machine, const StaticPo
                 "are reusable by pod " + pod_uid + " without being its own");
   }
   CheckOriginals(state, broken);
+  CheckMoving(state, broken);
   return broken;
 }
 

@@ -260,6 +260,7 @@ void ReleaseContainer(const ContainerKey& key, CpuState& state) {
   if (assigned == nullptr) return;
   CpuSet cpus = *assigned;
   ForgetOriginal(key, state);
+  state.moving.erase(key);
   auto& containers = state.assignments[key.pod_uid];
   containers.erase(key.container);
   if (containers.empty()) ReleasePod(key.pod_uid, state);
@@ -276,6 +277,7 @@ void ReleasePod(const std::string& pod_uid, CpuState& state) {
   CpuSet cpus = state.HeldBy(pod_uid);
   state.assignments.erase(pod_uid);
   state.originals.erase(pod_uid);
+  erase_if(state.moving, [&pod_uid](const auto& entry) { return entry.first.pod_uid == pod_uid; });
   state.pods.erase(pod_uid);
   ReturnToDefaultSet(std::move(cpus), state);
 }

@@ -11,78 +11,13 @@
 #include <thread>
 #include <vector>
 
-#include "control/control_client.h"
 #include "daemon/change_undo.h"
-#include "process_fixture.h"
+#include "reload_fixture.h"
 
 namespace alignd::daemon {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ConfigWith(const std::string& reserved, const std::string& more = "") {
-  return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-         "cpuManagerPolicy: static\nreservedSystemCPUs: \"" +
-         reserved + "\"\ncpuManagerReconcilePeriod: 2s\n" + more;
-}
-
-constexpr char kStrict[] = "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n";
-
-class DaemonReload : public DaemonProcessTest {
- protected:
-  DaemonReload() {
-    tree_.Write({"config.yaml", ConfigWith("0")});
-    StartRuntime();
-  }
-
-  // Ready, and the runtime has been listed.
-  void StartProcess() {
-    LaunchAlignd(DaemonOptions());
-    ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
-    AwaitListing();
-    client_ = DialAsTheKubelet(DaemonOptions().listen);
-  }
-
-  // Until then, no change is planned.
-  void AwaitListing() const {
-    control::v1::ChangeRequest request;
-    request.set_config(ConfigWith("0"));
-    EXPECT_TRUE(Eventually([&] { return Control().PlanChange(request).ok(); })) << alignd_->Log();
-  }
-
-  // How often the log has the text.
-  size_t Logged(const std::string& text) const {
-    const std::string log = alignd_->Log();
-    size_t count = 0;
-    for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
-    return count;
-  }
-
-  void Reload(const std::string& config,
-              const std::string& outcome = "reloaded: the configuration applies") {
-    tree_.Write({"config.yaml", config});
-    const size_t before = Logged(outcome);
-    ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
-    ASSERT_TRUE(Eventually([&] { return Logged(outcome) > before; })) << alignd_->Log();
-    AwaitListing();
-  }
-
-  control::ControlClient Control() const {
-    return control::ControlClient(DaemonOptions().ControlSocket(), kPatience);
-  }
-
-  // The outcome of the change, and its message.
-  std::string Outcome(uint64_t change) const {
-    std::string outcome;
-    EXPECT_TRUE(Eventually([&] {
-      const auto answer = Control().GetChange(change);
-      if (!answer.ok() || answer->outcome() == "pending") return false;
-      outcome = answer->outcome() + (answer->message().empty() ? "" : ": ") + answer->message();
-      return true;
-    }));
-    return outcome;
-  }
-};
 
 TEST_F(DaemonReload, HangupAppliesTheFileWhileContainersRun) {
   StartProcess();
@@ -185,30 +120,26 @@ TEST_F(DaemonReload, SingleFieldsArePlanned) {
   EXPECT_NE(wrong.error().Text().find("strictest"), std::string::npos) << wrong.error().Text();
 }
 
-TEST_F(DaemonReload, NoContainerIsMoved) {
+TEST_F(DaemonReload, NoContainerIsMovedWithoutAnOrder) {
   StartProcess();
   const Running pinned = RunOne(PodConfig("pinned"), Pinned(3));
   const std::string state = State();
   control::v1::ChangeRequest request;
   request.set_config(ConfigWith("0-1"));
-  request.set_may_move(true);
   const auto planned = Control().PlanChange(request);
   ASSERT_TRUE(planned.ok()) << planned.error().Text();
   EXPECT_FALSE(planned->admitted());
   ASSERT_EQ(planned->containers_size(), 1);
-  EXPECT_EQ(planned->containers(0).fate(), "moves");
-  EXPECT_EQ(planned->containers(0).cpus_before(), "1-3");
-  EXPECT_EQ(planned->containers(0).cpus_after(), "2-4");
+  EXPECT_EQ(planned->containers(0).fate(), "refused");
+  ASSERT_EQ(planned->notes_size(), 1);
+  EXPECT_EQ(planned->notes(0),
+            "with --may-move if-needed, containers move, and the change can be applied");
   const auto change = Control().ApplyChange(request);
   ASSERT_TRUE(change.ok()) << change.error().Text();
   EXPECT_FALSE(change->admitted());
   EXPECT_EQ(change->change(), 0u);
-  // Nor is the question taken for an order if nothing would move.
-  request.set_config(ConfigWith("0,27"));
-  const auto asked = Control().ApplyChange(request);
-  ASSERT_FALSE(asked.ok());
-  EXPECT_NE(asked.error().Text().find("running containers are not moved"), std::string::npos)
-      << asked.error().Text();
+  Reload(ConfigWith("0-1"), " not reloaded: ");  // --may-move is never by default
+  tree_.Write({"config.yaml", ConfigWith("0")});
   EXPECT_EQ(State(), state);
   EXPECT_EQ(ReadText(tree_.root() / "config.yaml"), ConfigWith("0"));
   EXPECT_EQ(Logged(") starts |"), 1u) << alignd_->Log();

@@ -64,6 +64,7 @@ inline std::vector<FlagWords> AligndFlags(const daemon::Options& options) {
       {"--cdi-spec-dirs", list(options.cdi_spec_dirs)},
       options.keep_pod_cpu_quota ? FlagWords{"--keep-pod-cpu-quota"} : FlagWords{},
       {"--resize-exclusive-cpus", options.resize_exclusive_cpus ? "true" : "false"},
+      {"--may-move", options.may_move},
       {"--on-refusal", on_refusal()},
       {"--kubelet-compatibility",
        options.compatibility ? std::string(ToString(*options.compatibility)) : ""},

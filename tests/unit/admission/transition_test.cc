@@ -199,6 +199,45 @@ TEST_F(TransitionTest, WithScopePodThePodIsTogether) {
   });
   EXPECT_TRUE(transition.IsAdmitted());
   EXPECT_EQ(transition.next.cpu.HeldBy("p").ToString(), "8-15");
+  // None gets CPUs of another one: b has 8-10 before and after.
+  EXPECT_EQ(transition.next.cpu.Find({"p", "a"})->ToString(), "11-15");
+  EXPECT_EQ(transition.next.cpu.Find({"p", "b"})->ToString(), "8-10");
+}
+
+TEST_F(TransitionTest, ContainersOfOnePodThatAreFullCoresDoNotExchangeCpus) {
+  config.topology_manager_scope = TopologyManagerScope::kPod;
+  config.cpu_manager_policy_options["full-pcpus-only"] = "true";
+  Start("socket:1 numa:1 core:4 thread:2");
+  const Pod pod = MakePod("p", {App("a", {{"cpu", "2"}, {"memory", "64Mi"}}),
+                                App("b", {{"cpu", "2"}, {"memory", "64Mi"}})});
+  Admission admission = Admit(*node, state, pod, devicemanager::NoPreference);
+  ASSERT_TRUE(admission.admitted());
+  state = std::move(admission.next);
+  const CpuSet a = *state.cpu.Find({"p", "a"});
+  const CpuSet b = *state.cpu.Find({"p", "b"});
+  // The first core of a becomes reserved, and one core is free.
+  const Transition transition =
+      Plan([&](KubeletConfig& c) { c.reserved_system_cpus = "0," + a.ToString(); });
+  ASSERT_TRUE(transition.IsAdmitted()) << Changes(transition).front();
+  EXPECT_FALSE(transition.next.cpu.Find({"p", "a"})->Intersects(a | b));
+  EXPECT_EQ(*transition.next.cpu.Find({"p", "b"}), b);
+}
+
+// Its CPUs could only go to the other NUMA node.
+TEST_F(TransitionTest, AContainerDoesNotLeaveTheNumaNodeOfItsMemory) {
+  config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  config.eviction_hard_memory = "";
+  config.system_reserved = Amounts({{"memory", "512Mi"}});
+  config.reserved_memory = {{.numa_node = 0, .limits = Amounts({{"memory", "512Mi"}})}};
+  Start("socket:2 numa:1 core:8 memory-gib=8");
+  Add("p", {{"cpu", "7"}, {"memory", "1Gi"}});
+  ASSERT_EQ(state.cpu.Find({"p", "app"})->ToString(), "1-7");
+  const Transition transition = Plan([](KubeletConfig& c) { c.reserved_system_cpus = "0-1"; });
+  EXPECT_FALSE(transition.IsAdmitted());
+  EXPECT_NE(transition.containers[0].why.find(
+                "its memory would stay on another NUMA node than its CPUs "),
+            std::string::npos)
+      << transition.containers[0].why;
 }
 
 TEST_F(TransitionTest, DevicesAndMemoryStayAndHoldTheContainer) {

@@ -40,7 +40,9 @@ std::string ChangeTextOf(const control::v1::ChangeResponse& change) {
 }
 
 TEST(ChangeText, IsLikeADiff) {
-  EXPECT_EQ(ChangeTextOf(SampleChange()),
+  control::v1::ChangeResponse change = SampleChange();
+  change.set_admitted(true);
+  EXPECT_EQ(ChangeTextOf(change),
             "settings:\n"
             "- reservedSystemCPUs: \"0\"\n"
             "+ reservedSystemCPUs: \"0-1\"\n"
@@ -50,11 +52,9 @@ TEST(ChangeText, IsLikeADiff) {
             "containers with exclusive CPUs, memory or devices:\n"
             "- default/train-7 app: CPUs 1-4\n"
             "+ default/train-7 app: CPUs 2-5\n"
-            "    would have to move: CPUs 1 become reserved\n"
+            "    moves: CPUs 1 become reserved\n"
             "  pod u1 db: stays on CPUs 14-15, memory of NUMA nodes 1\n"
-            "note: running containers are not moved: delete or resize the pods that would have to "
-            "move, then apply\n"
-            "result: cannot be applied; 1 to move, 1 to stay, 0 cannot be satisfied\n");
+            "result: can be applied; 1 to move, 1 to stay, 0 cannot be satisfied\n");
 }
 
 TEST(ChangeText, SaysWhatCanBeApplied) {

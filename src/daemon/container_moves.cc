@@ -1,0 +1,126 @@
+#include "daemon/container_moves.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/change_undo.h"
+#include "daemon/moves_file.h"
+#include "daemon/watchdog.h"
+#include "host/durable_file.h"
+
+namespace alignd::daemon {
+namespace {
+
+using admission::CpuMove;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kListingPatience{10'000};
+constexpr milliseconds kListingPoll{20};
+
+// What is called while the main thread waits, so that systemd does not take alignd for hung.
+class Pings {
+ public:
+  explicit Pings(Daemon& daemon) : watchdog_(daemon.WatchedThreads()) {}
+
+  Result<Done> Await(std::future<Result<Done>> outcome) {
+    while (outcome.wait_for(milliseconds(500)) != std::future_status::ready) Ping();
+    return outcome.get();
+  }
+  void Ping() {
+    if (WatchdogPeriod()) watchdog_.Ping();
+  }
+
+ private:
+  Watchdog watchdog_;
+};
+
+// First the record of the change: a start that finds only that of the moves has nothing to do.
+Result<Done> RemoveRecords(const Options& options) {
+  const Result<Done> removed = host::RemoveFile(options.state_dir / ChangeUndo::kFileName);
+  return removed.ok() ? MovesFile(options.state_dir).Remove() : removed;
+}
+
+}  // namespace
+
+Result<Done> MoveContainers(Daemon& daemon, const Options& options,
+                            const std::vector<CpuMove>& moves) {
+  spdlog::info("moving {} containers to other exclusive CPUs, for the new configuration",
+               moves.size());
+  Result<Done> moved = Pings(daemon).Await(daemon.Move(moves));
+  if (moved.ok()) return moved;
+  spdlog::error("containers could not be moved, and are moved back: {}", moved.error().Text());
+  const Result<Done> back = FinishMoves(daemon, options);
+  Error error = moved.error().In("a container could not be moved");
+  if (!back.ok()) error.message += "; " + back.error().message;
+  if (!back.ok()) error.remedy = back.error().remedy;
+  return error;
+}
+
+Result<Done> FinishMoves(Daemon& daemon, const Options& options) {
+  const MovesFile file(options.state_dir);
+  const Result<std::vector<CpuMove>> moves = file.Read();
+  if (!moves.ok()) return moves.error();
+  if (moves->empty()) return Done{};
+  if (const Result<Done> back = Pings(daemon).Await(daemon.MoveBack(*moves)); !back.ok()) {
+    return Error{ErrorCode::kUnavailable,
+                 "containers that were being moved are not back on their CPUs, and are assigned "
+                 "those of before and of after: " +
+                     back.error().message,
+                 "see in the log of the runtime why it refuses their updates; alignd moves them "
+                 "back when the runtime does it"};
+  }
+  return RemoveRecords(options);
+}
+
+bool PendingMoves::Find(const Options& options) {
+  Result<std::vector<CpuMove>> moves = MovesFile(options.state_dir).Read();
+  if (!moves.ok()) spdlog::error("{}", moves.error().Text());
+  moves_ = moves.ok() ? *std::move(moves) : std::vector<CpuMove>();
+  return !moves_.empty();
+}
+
+void PendingMoves::Look(Daemon& daemon, const Options& options) {
+  if (moves_.empty()) return;
+  if (!outcome_) {
+    if (daemon.HasAdopted()) outcome_ = daemon.MoveBack(moves_);
+    return;
+  }
+  if (outcome_->wait_for(milliseconds(0)) != std::future_status::ready) return;
+  const Result<Done> back = outcome_->get();
+  outcome_.reset();
+  if (!back.ok()) return;  // the condition of the container's update says why
+  if (const Result<Done> removed = RemoveRecords(options); !removed.ok()) {
+    spdlog::error("the record of moves is left: {}", removed.error().Text());
+    return;
+  }
+  moves_.clear();
+  spdlog::info("the containers of a change that did not end are back on their CPUs");
+}
+
+void PendingMoves::Await(Daemon& daemon) {
+  if (!outcome_) return;
+  // What came of it is seen by FinishMoves.
+  if (const Result<Done> back = Pings(daemon).Await(*std::exchange(outcome_, std::nullopt));
+      !back.ok()) {
+    spdlog::debug("containers are not back yet: {}", back.error().Text());
+  }
+}
+
+Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options) {
+  Pings pings(daemon);
+  const auto until = std::chrono::steady_clock::now() + kListingPatience;
+  while (!daemon.HasAdopted() && std::chrono::steady_clock::now() < until) {
+    pings.Ping();
+    std::this_thread::sleep_for(kListingPoll);
+  }
+  return FinishMoves(daemon, options);
+}
+
+}  // namespace alignd::daemon

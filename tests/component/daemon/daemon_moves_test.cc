@@ -1,0 +1,268 @@
+// A change of the configuration that moves running containers with exclusive CPUs to other CPUs.
+// The fixture checks after every change of a container that no container runs on exclusive CPUs of
+// another.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "daemon/change_undo.h"
+#include "daemon/moves_file.h"
+#include "fake_cgroups.h"
+#include "reload_fixture.h"
+
+namespace alignd::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kUpdateCall[] = "UpdateContainerResources";
+
+class DaemonMoves : public DaemonReload {
+ protected:
+  Options DaemonOptions() const override {
+    Options options = DaemonReload::DaemonOptions();
+    options.may_move = "if-needed";
+    return options;
+  }
+
+  control::v1::ChangeRequest RequestFor(const std::string& config) const {
+    control::v1::ChangeRequest request;
+    request.set_config(config);
+    request.set_may_move(true);
+    return request;
+  }
+
+  // The number of the change; 0: it was refused.
+  uint64_t Begin(const std::string& config) const {
+    const auto change = Control().ApplyChange(RequestFor(config));
+    EXPECT_TRUE(change.ok()) << change.error().Text();
+    return change.ok() ? change->change() : 0;
+  }
+  std::string Apply(const std::string& config) const { return Outcome(Begin(config)); }
+
+  std::string ConfigFile() const { return ReadText(tree_.root() / "config.yaml"); }
+  bool IsRecorded() const {
+    return fs::exists(StateDir() / ChangeUndo::kFileName) ||
+           fs::exists(StateDir() / MovesFile::kFileName);
+  }
+  std::string Originals() const { return ReadText(StateDir() / "cpu_originals"); }
+  bool Becomes(const Running& running, const std::string& cpus) const {
+    return Eventually([&] { return CpusOf(running.container) == cpus; });
+  }
+  // The containers `a` on CPUs 1-3, `b` on 4-6 and `shared` on the others.
+  void StartThree() {
+    StartProcess();
+    a_ = RunOne(PodConfig("a"), Pinned(3));
+    b_ = RunOne(PodConfig("b"), Pinned(3));
+    shared_ = RunOne(BurstablePod("shared"), Shared());
+    ASSERT_EQ(CpusOf(a_.container) + " " + CpusOf(b_.container), "1-3 4-6");
+    ASSERT_EQ(CpusOf(shared_.container), "0,7-27");
+    state_ = State();
+  }
+  void ExpectAsBefore() {
+    EXPECT_TRUE(Becomes(a_, "1-3")) << CpusOf(a_.container) << alignd_->Log();
+    EXPECT_TRUE(Becomes(b_, "4-6")) << CpusOf(b_.container) << alignd_->Log();
+    EXPECT_TRUE(Becomes(shared_, "0,7-27")) << CpusOf(shared_.container) << alignd_->Log();
+    EXPECT_TRUE(Eventually([&] { return !IsRecorded(); })) << alignd_->Log();
+    EXPECT_EQ(State(), state_);
+    EXPECT_EQ(Control().GetStatus()->reserved_cpus(), "0");
+  }
+  void ExpectMoved() {
+    EXPECT_TRUE(Becomes(a_, "2-3,7")) << CpusOf(a_.container) << alignd_->Log();
+    EXPECT_TRUE(Becomes(b_, "5-6,8")) << CpusOf(b_.container) << alignd_->Log();
+    EXPECT_TRUE(Becomes(shared_, "0-1,4,9-27")) << CpusOf(shared_.container) << alignd_->Log();
+    EXPECT_TRUE(Eventually([&] { return !IsRecorded(); })) << alignd_->Log();
+    EXPECT_NE(State().find(R"("a":{"app":"2-3,7"})"), std::string::npos) << State();
+    EXPECT_NE(State().find(R"("b":{"app":"5-6,8"})"), std::string::npos) << State();
+    EXPECT_EQ(Originals().find("\"app\""), std::string::npos) << Originals();
+    EXPECT_EQ(Control().GetStatus()->reserved_cpus(), "0-1,4");
+  }
+
+  Running a_;
+  Running b_;
+  Running shared_;
+  std::string state_;
+};
+
+TEST_F(DaemonMoves, ApplyMovesTwoContainersInOneChange) {
+  StartThree();
+  const std::string config = ConfigWith("0-1,4");
+  const auto planned = Control().PlanChange(RequestFor(config));
+  ASSERT_TRUE(planned.ok()) << planned.error().Text();
+  EXPECT_TRUE(planned->admitted());
+  ASSERT_EQ(planned->containers_size(), 2);
+  EXPECT_EQ(planned->containers(0).fate(), "moves");
+  EXPECT_EQ(State(), state_);
+
+  EXPECT_EQ(Apply(config), "applied") << alignd_->Log();
+  ExpectMoved();
+  EXPECT_EQ(ConfigFile(), config);
+  EXPECT_EQ(ReadText(tree_.root() / "config.yaml.previous"), ConfigWith("0"));
+  // Each container was told once, and nothing but its new CPUs.
+  std::vector<std::string> of_a;
+  for (const auto& event : watch_.events()) {
+    if (event.container.id == a_.container) {
+      of_a.push_back(event.container.resources.cpuset_cpus());
+    }
+  }
+  std::erase(of_a, "1-3");
+  EXPECT_EQ(of_a.front(), "2-3,7");
+  EXPECT_EQ(of_a.back(), "2-3,7");
+
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  StartProcess();
+  ExpectMoved();
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "9");
+}
+
+TEST_F(DaemonMoves, HangupMovesIfTheFlagAllowsIt) {
+  StartThree();
+  Reload(ConfigWith("0-1,4"));
+  ExpectMoved();
+  // CPUs 1 and 4 are reserved until the change.
+  Reload(ConfigWith("0,7-8"));
+  EXPECT_TRUE(Becomes(a_, "2-3,9")) << CpusOf(a_.container) << alignd_->Log();
+  EXPECT_TRUE(Becomes(b_, "5-6,10")) << CpusOf(b_.container) << alignd_->Log();
+  EXPECT_TRUE(Becomes(shared_, "0-1,4,7-8,11-27")) << CpusOf(shared_.container);
+  // Now they are free.
+  Reload(ConfigWith("0,9-10"));
+  EXPECT_TRUE(Becomes(a_, "1-3")) << CpusOf(a_.container) << alignd_->Log();
+  EXPECT_TRUE(Becomes(b_, "4-6")) << CpusOf(b_.container) << alignd_->Log();
+  EXPECT_TRUE(Becomes(shared_, "0,7-27")) << CpusOf(shared_.container);
+}
+
+// The only CPU that `a` could get is one that `b` leaves.
+TEST_F(DaemonMoves, NoContainerGetsWhatAnotherOneLeaves) {
+  StartThree();
+  const Running all = RunOne(PodConfig("all"), Pinned(20));  // 7 to 27, one is free
+  ASSERT_EQ(Begin(ConfigWith("0-1,4")), 0u);
+  const auto planned = Control().PlanChange(RequestFor(ConfigWith("0-1,4")));
+  ASSERT_TRUE(planned.ok());
+  EXPECT_FALSE(planned->admitted());
+  Reload(ConfigWith("0-1,4"), " not reloaded: ");
+  EXPECT_NE(alignd_->Log().find("CPUs 4 become reserved; it fits nowhere else: "),
+            std::string::npos)
+      << alignd_->Log();
+  EXPECT_EQ(CpusOf(a_.container) + " " + CpusOf(b_.container), "1-3 4-6");
+  EXPECT_FALSE(IsRecorded());
+}
+
+TEST_F(DaemonMoves, IfTheRuntimeRefusesOneMoveAllGoBack) {
+  StartThree();
+  runtime_->SetFailure(kUpdateCall, {grpc::StatusCode::INTERNAL, "no such device"}, "5-6,8");
+  const uint64_t change = Begin(ConfigWith("0-1,4"));
+  ASSERT_TRUE(Control().GetChange(change).ok());  // begins it
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  const std::string outcome = Outcome(change);
+  EXPECT_NE(outcome.find("failed: a container could not be moved: the CPUs 5-6,8 of container app "
+                         "of pod default/pod-b could not be applied"),
+            std::string::npos)
+      << outcome;
+  EXPECT_NE(outcome.find("no such device"), std::string::npos) << outcome;
+  ExpectAsBefore();
+  EXPECT_EQ(ConfigFile(), ConfigWith("0"));
+  EXPECT_EQ(Logged(") starts |"), 1u) << alignd_->Log();
+  // The same change, now that the runtime works.
+  runtime_->SetFailure(kUpdateCall, grpc::Status::OK);
+  EXPECT_EQ(Apply(ConfigWith("0-1,4")), "applied") << alignd_->Log();
+  ExpectMoved();
+}
+
+// Containers that cannot be moved back keep both until they can. alignd looks every half second
+// here.
+TEST_F(DaemonMoves, WhatCannotBeMovedBackKeepsBothUntilItCan) {
+  wrapper_ = {"env", "WATCHDOG_USEC=1000000"};
+  StartThree();
+  runtime_->SetFailure(kUpdateCall, {grpc::StatusCode::INTERNAL, "frozen"}, b_.container);
+  const std::string outcome = Apply(ConfigWith("0-1,4"));
+  EXPECT_NE(outcome.find("are not back on their CPUs, and are assigned those of before and of "
+                         "after"),
+            std::string::npos)
+      << outcome;
+  EXPECT_TRUE(IsRecorded());
+  EXPECT_NE(State().find(R"("b":{"app":"4-6,8"})"), std::string::npos) << State();
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "9");
+  runtime_->SetFailure(kUpdateCall, grpc::Status::OK);
+  EXPECT_TRUE(Becomes(a_, "1-3")) << CpusOf(a_.container) << alignd_->Log();
+  EXPECT_TRUE(Becomes(b_, "4-6")) << CpusOf(b_.container) << alignd_->Log();
+  EXPECT_TRUE(Becomes(shared_, "0,7-8,10-27")) << CpusOf(shared_.container);
+  EXPECT_TRUE(Eventually([&] { return !IsRecorded(); })) << alignd_->Log();
+}
+
+// Killed while one container has moved and another one has not.
+TEST_F(DaemonMoves, KilledWhileContainersMoveItGoesOn) {
+  for (const bool by_file : {false, true}) {
+    SCOPED_TRACE(by_file);
+    if (!by_file) StartThree();
+    runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+    if (by_file) {
+      tree_.Write({"config.yaml", ConfigWith("0-1,4")});
+      ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
+    } else {
+      ASSERT_TRUE(Control().GetChange(Begin(ConfigWith("0-1,4"))).ok());
+    }
+    ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+    EXPECT_EQ(CpusOf(b_.container), "4-6");
+    EXPECT_NE(State().find(R"("a":{"app":"1-3,7"})"), std::string::npos) << State();
+    EXPECT_NE(State().find(R"("b":{"app":"4-6,8"})"), std::string::npos) << State();
+    alignd_->Kill(SIGKILL);
+    runtime_->SetDelay(kUpdateCall, milliseconds(0));
+    StartProcess();
+    if (by_file) {  // the file asks for the change
+      ExpectMoved();
+    } else {
+      ExpectAsBefore();
+    }
+  }
+}
+
+// The containers were moved, and then alignd cannot go on with the new configuration.
+TEST_F(DaemonMoves, IfTheFilesCannotBeWrittenAllGoBack) {
+  StartThree();
+  runtime_->SetDelay(kUpdateCall, milliseconds(1'000), b_.container);
+  const uint64_t change = Begin(ConfigWith("0-1,4"));
+  ASSERT_TRUE(Control().GetChange(change).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  fs::remove(tree_.root() / "config.yaml");
+  fs::create_directory(tree_.root() / "config.yaml");
+  const std::string outcome = Outcome(change);
+  EXPECT_NE(outcome.find("failed: "), std::string::npos) << outcome;
+  ExpectAsBefore();
+}
+
+// The pod of a container ends while it is moved.
+TEST_F(DaemonMoves, AContainerThatEndsMeanwhileDoesNotHoldTheChange) {
+  StartThree();
+  runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+  const uint64_t change = Begin(ConfigWith("0-1,4"));
+  ASSERT_TRUE(Control().GetChange(change).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  EXPECT_TRUE(StopSandbox(b_.sandbox).ok());
+  EXPECT_TRUE(RemoveSandbox(b_.sandbox).ok());
+  runtime_->EndDelays();
+  EXPECT_EQ(Outcome(change), "applied") << alignd_->Log();
+  EXPECT_TRUE(Becomes(a_, "2-3,7"));
+  EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "5");
+}
+
+// The marks say where the containers were created.
+TEST_F(DaemonMoves, TheNewCpusAreRebuiltIfTheFilesAreLost) {
+  const FakeCgroups cgroups(CgroupRoot(), /*unified=*/true, "0-27");
+  watch_.OnEvent([&](const RuntimeModel::Event& event) { cgroups.Apply(event); });
+  StartThree();
+  EXPECT_EQ(Apply(ConfigWith("0-1,4")), "applied") << alignd_->Log();
+  ExpectMoved();
+  alignd_->Kill(SIGKILL);
+  fs::remove(StateDir() / "cpu_manager_state");
+  StartProcess();
+  ExpectMoved();
+  alignd_.reset();
+  watch_.OnEvent(nullptr);
+}
+
+}  // namespace
+}  // namespace alignd::daemon
