@@ -111,15 +111,17 @@ in_root() { env -i "$chroot" "$root" "$@"; }
 
 # start PROGRAM ARGUMENT...: in the background; its log is PROGRAM.log, its process id `pid`.
 start() {
-  in_root "/$1" "${@:2}" >"$root/$1.log" 2>&1 </dev/null &
+  # Not in_root: the process would be a shell.
+  env -i "$chroot" "$root" "/$1" "${@:2}" >"$root/$1.log" 2>&1 </dev/null &
   pid=$!
   background+=("$pid")
 }
 
-# Ends what was started last; fails if that is not its own end.
+# stop PROGRAM: what was started last. It ends by itself, with status 0, after a signal.
 stop() {
   unset 'background[-1]'
-  kill "$pid" && wait "$pid"
+  kill "$pid"
+  wait "$pid" || fail "$1 did not end well after SIGTERM: status $?"
 }
 
 # wait_for PROGRAM TEXT: until its log has the text; fails if it ends, or after 30 s.
@@ -160,7 +162,7 @@ users: [{name: u, user: {token: t}}]
 EOF
   start alignd-events --kubeconfig /kubeconfig --control-socket unix:///run/control.sock \
     --node-name worker --topology
-  wait_for alignd-events 'TopologyNotPublished: .*no answer of the API server at 127.0.0.1 port 1' && stop
+  wait_for alignd-events 'TopologyNotPublished: .*no answer of the API server at 127.0.0.1 port 1' && stop alignd-events
 }
 
 # extend HTTP|HTTPS FLAG...: alignd-extender of one node's file lets a pod through to this node.
@@ -184,7 +186,7 @@ extend() {
     exec 3>&-
   fi
   echo "alignd-extender over $1: ${answer##*$'\n'}"
-  [[ "$answer" == *'"NodeNames":["node"]'* ]] && stop
+  [[ "$answer" == *'"NodeNames":["node"]'* ]] && stop alignd-extender
 }
 
 case ${1:-} in
