@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the container image of alignd, which installs alignd on the nodes of a cluster
-# (docs/kubernetes.md), as an OCI image layout in one archive. Needs tar, gzip, sha256sum and Debian's
-# busybox-static; no daemon, no network, no root.
+# Makes the container image of alignd, which installs alignd on the nodes of a cluster and has the
+# programs that run in pods (docs/kubernetes.md), as an OCI image layout in one archive. Needs tar, gzip,
+# sha256sum and Debian's busybox-static; no daemon, no network, no root.
 #   scripts/image.sh FROM OUT.tar [NAME]
 #     FROM  the static archive (alignd-VERSION-linux-amd64.tar.gz), or a directory with its bin/,
 #           systemd/ and config/
@@ -49,7 +49,9 @@ if [ -f "$from" ]; then
   tar -C "$work/from" --strip-components=1 -xzf "$from"
   from=$work/from
 fi
-for path in bin/alignd bin/alignctl systemd/alignd.service systemd/alignd.socket config/kubelet-config.yaml; do
+# The last two programs run in pods, and are not put on nodes.
+for path in bin/alignd bin/alignctl systemd/alignd.service systemd/alignd.socket config/kubelet-config.yaml \
+  bin/alignd-events bin/alignd-extender; do
   [ -f "$from/$path" ] || fail "$from has no $path"
   mkdir -p "$(dirname "$root/alignd/$path")"
   cp "$from/$path" "$root/alignd/$path"

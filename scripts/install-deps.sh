@@ -6,7 +6,7 @@
 #     test     both compilers and the libraries of the tests
 #     guest    an emulator with a kernel, for the test on two NUMA nodes (about 200 MB). The kernel is
 #              unpacked into build/guest, not installed.
-#     packages lintian, debootstrap and what else making and testing the Debian packages needs
+#     packages lintian, debootstrap and what else making and testing a release needs
 #     kubernetes  what checking the manifests and the Helm chart needs (Go and its libraries: 600 MB)
 # If everything is installed, the script changes nothing and needs neither network nor root.
 set -euo pipefail
@@ -15,7 +15,7 @@ build=(
   g++ cmake ninja-build pkg-config
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   nlohmann-json3-dev libspdlog-dev libcli11-dev libyaml-cpp-dev
-  libnghttp2-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev libdbus-1-dev
+  libnghttp2-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev libbrotli-dev zlib1g-dev libdbus-1-dev
 )
 # gcc compiles the pause program of the pod sandboxes.
 runtime=(runc busybox-static gcc libc6-dev)
@@ -29,7 +29,8 @@ test=(
   openssl  # certificates of a test's API server
 )
 guest=(qemu-system-x86 busybox-static binutils systemd)
-packaging=(dpkg-dev lintian debootstrap python3 python3-yaml busybox-static)
+# openssl is one side of a connection when scripts/release.sh verifies the programs.
+packaging=(dpkg-dev lintian debootstrap python3 python3-yaml busybox-static openssl)
 kubernetes=(
   golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
   python3 python3-kubernetes python3-jsonschema python3-yaml busybox-static

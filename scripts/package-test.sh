@@ -98,7 +98,7 @@ furnish_images() { # PACKAGES TOP
   local from=$work/image-from kind
   mkdir -p "$from"/{bin,systemd,config}
   dpkg-deb -x "$1"/alignd_*.deb "$work/unpacked"
-  cp "$work"/unpacked/usr/bin/{alignd,alignctl} "$from/bin/"
+  cp "$work"/unpacked/usr/bin/{alignd,alignctl,alignd-events,alignd-extender} "$from/bin/"
   cp systemd/alignd.{service,socket} "$from/systemd/"
   cp config/kubelet-config.yaml "$from/config/"
   for kind in first next broken; do

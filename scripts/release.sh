@@ -3,7 +3,7 @@
 # x86-64 Linux, the container image with them, and their checksums.
 #   scripts/release.sh [OUT]          writes OUT (default: build/release/files); builds in build/release
 #   scripts/release.sh verify [OUT]   checks the checksums, and runs the static programs in a directory
-#                                     that has nothing else (needs root)
+#                                     that has nothing else (needs root, and the program openssl)
 # The same source gives the same bytes, in any directory; so do the static libraries that are linked.
 # Environment:
 #   BUILD             the build directory (default: build/release)
@@ -20,6 +20,7 @@ name=alignd-$version-linux-amd64
 SOURCE_DATE_EPOCH=$(dpkg-parsechangelog -l packaging/debian/changelog -S Timestamp)
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 umask 022
+programs=(alignd alignctl alignd-events alignd-extender)
 
 fail() {
   echo "release: $1" >&2
@@ -36,15 +37,16 @@ compile() {
   scripts/lib/static-libraries.sh "$libraries"
   cmake -G Ninja -S . -B "$build" -DCMAKE_CXX_COMPILER=g++ "${launcher[@]}" -DALIGND_TESTS=OFF \
     -DALIGND_BENCH=OFF -DALIGND_COMMIT="$commit" -DALIGND_STATIC=ON -DALIGND_STATIC_LIBRARIES="$(realpath "$libraries")" >/dev/null
-  ninja -C "$build" -j "${JOBS:-$(nproc)}" alignd alignctl alignd-events alignd-extender reference alignd-static alignctl-static
+  ninja -C "$build" -j "${JOBS:-$(nproc)}" "${programs[@]}" reference "${programs[@]/%/-static}"
 }
 
 # The licences of what is linked in: those of Debian's packages.
 licenses() { # DIR
   local package
   for package in libgrpc++-dev libgrpc-dev libprotobuf-dev libabsl-dev libc-ares-dev libre2-dev \
-    zlib1g-dev libnghttp2-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libstdc++-12-dev libc6-dev; do
-    [ ! -f "/usr/share/doc/$package/copyright" ] || cp "/usr/share/doc/$package/copyright" "$1/$package"
+    zlib1g-dev libnghttp2-dev libyaml-cpp-dev libdbus-1-dev nlohmann-json3-dev libcli11-dev libstdc++-12-dev \
+    libc6-dev libssl-dev libbrotli-dev; do
+    cp "/usr/share/doc/$package/copyright" "$1/$package" || fail "the licence of $package is missing"
   done
   cp "$libraries"/licenses/* "$1/"
 }
@@ -53,13 +55,13 @@ archive() { # OUT
   local top=$build/$name program
   rm -rf "$top"
   mkdir -p "$top"/{bin,systemd,config,licenses}
-  for program in alignd alignctl; do
+  for program in "${programs[@]}"; do
     cp "$build/static/$program" "$top/bin/"
     strip --strip-all "$top/bin/$program"
   done
-  cp systemd/alignd.service systemd/alignd.socket "$top/systemd/"
+  cp systemd/alignd{.service,.socket,-events.service,-extender.service} "$top/systemd/"
   cp config/kubelet-config.yaml "$top/config/"
-  cp -r config/monitoring config/kubernetes docs LICENSE README.md SECURITY.md CHANGELOG.md "$top/"
+  cp -r config/monitoring config/kubernetes config/scheduler docs LICENSE README.md SECURITY.md CHANGELOG.md "$top/"
   licenses "$top/licenses"
   chmod -R u=rwX,go=rX "$top"
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu \
@@ -81,50 +83,110 @@ make_release() { # OUT
 
 # The programs alone in a directory that is their root: no library, no /etc, no /proc, no /sys.
 verify() { # OUT
-  local root status=0 chroot
+  local name_of program
   (cd "$1" && sha256sum --check --quiet SHA256SUMS) || fail "the checksums differ"
+  command -v openssl >/dev/null || fail "the program openssl is missing: install openssl"
   chroot=$(command -v chroot)
   root=$(mktemp -d)
-  trap 'rm -rf "$root"' EXIT
+  background=()
+  trap 'kill "${background[@]}" 2>/dev/null || true; wait; rm -rf "$root"' EXIT
   tar -C "$root" --strip-components=2 -xzf "$1/$name.tar.gz" "$name/bin"
   cp config/quickstart/{node.json,exclusive-pod.yaml,kubelet-config.yaml} "$root/"
-  in_root() { env -i "$chroot" "$root" "$@"; }
-  [[ "$(in_root /alignd --version)" == *"$version" ]] || fail "alignd --version"
-  [[ "$(in_root /alignctl --version)" == *"$version" ]] || fail "alignctl --version"
-  [[ "$(in_root /alignd --help)" == *--runtime-endpoint* ]] || fail "alignd --help"
-  [[ "$(in_root /alignctl --help)" == *simulate* ]] || fail "alignctl --help"
+  for name_of in alignd:--runtime-endpoint alignctl:simulate alignd-events:--topology alignd-extender:--nodes-per-pod; do
+    program=${name_of%%:*}
+    [[ "$(in_root "/$program" --version)" == *"$version" ]] || fail "$program --version"
+    [[ "$(in_root "/$program" --help)" == *"${name_of#*:}"* ]] || fail "$program --help"
+  done
   in_root /alignctl simulate --node /node.json --config /kubelet-config.yaml /exclusive-pod.yaml ||
     fail "alignctl simulate"
-  serve "$root" || status=$?
-  [ "$status" = 0 ] || fail "alignd does not serve: $(cat "$root/log")"
+  serve || fail "alignd does not serve: $(cat "$root/alignd.log")"
+  report || fail "alignd-events does not say that the API server is away: $(cat "$root/alignd-events.log")"
+  extend HTTP || fail "alignd-extender does not answer: $(cat "$root/alignd-extender.log")"
+  extend HTTPS --tls-cert /cert.pem --tls-key /key.pem ||
+    fail "alignd-extender does not answer over TLS: $(cat "$root/alignd-extender.log")"
   echo "release: the static programs run alone"
 }
 
-# alignd in the directory, with a simulated runtime outside.
-serve() { # ROOT
-  local runtime daemon tries
-  mkdir "$1/run"
-  "$alignsim" runtime --listen "$1/run/runtime.sock" >"$1/runtime.log" 2>&1 </dev/null &
-  runtime=$!
-  env -i "$chroot" "$1" /alignd --node /node.json --config /kubelet-config.yaml --state-dir /state \
-    --listen /run/alignd.sock --runtime-endpoint /run/runtime.sock --metrics-address 127.0.0.1:0 \
-    >"$1/log" 2>&1 </dev/null &
-  daemon=$!
-  # shellcheck disable=SC2064  # now
-  trap "kill $runtime $daemon 2>/dev/null || true; wait; rm -rf '$1'" EXIT
+in_root() { env -i "$chroot" "$root" "$@"; }
+
+# start PROGRAM ARGUMENT...: in the background; its log is PROGRAM.log, its process id `pid`.
+start() {
+  # Not in_root: the process would be a shell.
+  env -i "$chroot" "$root" "/$1" "${@:2}" >"$root/$1.log" 2>&1 </dev/null &
+  pid=$!
+  background+=("$pid")
+}
+
+# stop PROGRAM: what was started last. It ends by itself, with status 0, after a signal.
+stop() {
+  unset 'background[-1]'
+  kill "$pid"
+  wait "$pid" || fail "$1 did not end well after SIGTERM: status $?"
+}
+
+# wait_for PROGRAM TEXT: until its log has the text; fails if it ends, or after 30 s.
+wait_for() {
+  local tries
   for ((tries = 0; tries < 300; tries++)); do
-    if grep -q 'ready:' "$1/log"; then
-      # The simulated runtime has no images: it pulls them.
-      sed 's/imagePullPolicy: Never/imagePullPolicy: IfNotPresent/' config/quickstart/exclusive-pod.yaml \
-        >"$1/pulled-pod.yaml"
-      "$alignsim" kubelet --cri "$1/run/alignd.sock" run "$1/pulled-pod.yaml" &&
-        env -i "$chroot" "$1" /alignctl status --socket /run/control.sock && return
-      return 1
-    fi
-    kill -0 "$daemon" 2>/dev/null || return 1
+    if grep -q -- "$2" "$root/$1.log"; then return 0; fi
+    kill -0 "$pid" 2>/dev/null || return 1
     sleep 0.1
   done
   return 1
+}
+
+# alignd, with a simulated runtime outside.
+serve() {
+  mkdir "$root/run"
+  "$alignsim" runtime --listen "$root/run/runtime.sock" >"$root/runtime.log" 2>&1 </dev/null &
+  background+=($!)
+  start alignd --node /node.json --config /kubelet-config.yaml --state-dir /state \
+    --listen /run/alignd.sock --runtime-endpoint /run/runtime.sock --metrics-address 127.0.0.1:0
+  wait_for alignd 'ready:' || return 1
+  # The simulated runtime has no images: it pulls them.
+  sed 's/imagePullPolicy: Never/imagePullPolicy: IfNotPresent/' config/quickstart/exclusive-pod.yaml \
+    >"$root/pulled-pod.yaml"
+  "$alignsim" kubelet --cri "$root/run/alignd.sock" run "$root/pulled-pod.yaml" &&
+    in_root /alignctl status --socket /run/control.sock
+}
+
+# alignd-events, of this alignd, at a port on which nothing listens.
+report() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 \
+    -addext subjectAltName=IP:127.0.0.1 -keyout "$root/key.pem" -out "$root/cert.pem" 2>/dev/null || return 1
+  cat >"$root/kubeconfig" <<'EOF'
+current-context: here
+contexts: [{name: here, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1", certificate-authority: cert.pem}}]
+users: [{name: u, user: {token: t}}]
+EOF
+  start alignd-events --kubeconfig /kubeconfig --control-socket unix:///run/control.sock \
+    --node-name worker --topology
+  wait_for alignd-events 'TopologyNotPublished: .*no answer of the API server at 127.0.0.1 port 1' && stop alignd-events
+}
+
+# extend HTTP|HTTPS FLAG...: alignd-extender of one node's file lets a pod through to this node.
+extend() {
+  local pod request answer port
+  pod='{"metadata":{"name":"a","namespace":"b","uid":"c"},"spec":{"containers":[{"name":"app","image":"i",
+"resources":{"limits":{"cpu":"2","memory":"1Gi"},"requests":{"cpu":"2","memory":"1Gi"}}}]}}'
+  pod="{\"Pod\":$pod,\"NodeNames\":[\"node\"]}"
+  request=$(printf 'POST /filter HTTP/1.1\r\nHost: extender\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' \
+    "${#pod}" "$pod")
+  start alignd-extender --nodes /node.json --config /kubelet-config.yaml --listen 127.0.0.1:0 "${@:2}"
+  wait_for alignd-extender '1 nodes are known' && wait_for alignd-extender "serves $1 at" || return 1
+  port=$(sed -n "s/.*serves $1 at 127\.0\.0\.1:\([0-9]*\).*/\1/p" "$root/alignd-extender.log")
+  if [ "$1" = HTTPS ]; then
+    answer=$(openssl s_client -quiet -verify_return_error -CAfile "$root/cert.pem" \
+      -connect "127.0.0.1:$port" <<<"$request" 2>/dev/null) || return 1
+  else
+    exec 3<>"/dev/tcp/127.0.0.1/$port" || return 1
+    printf '%s' "$request" >&3
+    answer=$(timeout 30 cat <&3) || return 1
+    exec 3>&-
+  fi
+  echo "alignd-extender over $1: ${answer##*$'\n'}"
+  [[ "$answer" == *'"NodeNames":["node"]'* ]] && stop alignd-extender
 }
 
 case ${1:-} in

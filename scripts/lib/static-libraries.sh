@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes static libraries of what Debian has as shared libraries only: fmt, spdlog, prometheus-cpp and
-# cpp-httplib. The static programs are linked with them (CMake option ALIGND_STATIC).
+# cpp-httplib, the last one twice: without TLS, and with what Debian's library has, for the programs that
+# call the API server. The static programs are linked with them (CMake option ALIGND_STATIC).
 #   scripts/lib/static-libraries.sh DIR    writes DIR/lib*.a
 # The sources are Debian's, in the versions of the installed development packages, and are downloaded
-# with apt, which checks their signatures. The system's package lists are not changed. If DIR has the
-# libraries of these versions, nothing is done.
+# with apt, which checks their signatures. The system's package lists are not changed. If this script has
+# made the libraries of these versions in DIR, nothing is done.
 set -euo pipefail
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
@@ -21,7 +22,8 @@ for package in "${packages[@]}"; do
   }
   wanted+="${package%%:*}=$version"$'\n'
 done
-if [ "$(cat "$dir/versions" 2>/dev/null)" = "${wanted%$'\n'}" ]; then
+made="${wanted}script=$(sha256sum <"$0" | cut -c 1-16)"
+if [ "$(cat "$dir/versions" 2>/dev/null)" = "$made" ]; then
   echo "static-libraries: $dir is up to date"
   exit 0
 fi
@@ -82,8 +84,11 @@ mv "$work/core_export.h" "$work/include/prometheus/detail/"
 compile prometheus-cpp-core "$prometheus/core" -Iinclude -I"$work/include" -- "${sources[@]}"
 python3 "$httplib/split.py" --out "$work/split" >/dev/null
 compile cpp-httplib "$work/split" -DCPPHTTPLIB_USE_POLL -- httplib.cc
+# Types depend on the macros: these are the ones with which Debian's library is used.
+read -ra macros < <(pkg-config --cflags cpp-httplib)
+compile cpp-httplib-tls "$work/split" "${macros[@]}" -- httplib.cc
 
-printf '%s' "${wanted%$'\n'}" >"$dir/versions"
+printf '%s' "$made" >"$dir/versions"
 rm -rf "$dir/licenses"
 mkdir "$dir/licenses"
 for package in "${packages[@]}"; do

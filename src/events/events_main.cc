@@ -36,8 +36,10 @@ int main(int argc, char** argv) {
   const auto options = events::ParseEventsOptions(argc, argv, exit_status);
   if (!options) return exit_status;
   umask(S_IRWXG | S_IRWXO);
-  // Other signals end it at once, also in the middle of a call: it keeps nothing.
   signal(SIGPIPE, SIG_IGN);
+  // It ends at once, also in the middle of a call: it keeps nothing. Without a handler, the kernel
+  // would ignore these signals if the program is process 1 of a container.
+  for (const int ends : {SIGTERM, SIGINT}) signal(ends, [](int) { _exit(EXIT_SUCCESS); });
   daemon::AsyncLog log(options->log_level,
                        daemon::MakeLogSink(daemon::ChooseLogFormat(
                            options->log_format, STDOUT_FILENO, std::getenv("JOURNAL_STREAM"))));

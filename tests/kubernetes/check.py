@@ -149,7 +149,7 @@ def object_faults(one):
         yield f"unknown object {one.get('apiVersion')} {one.get('kind')}"
         return
     yield from model_faults(client, kind, one, one["kind"])
-    if one["kind"] == "DaemonSet":
+    if one["kind"] in ("DaemonSet", "Deployment"):
         yield from set_faults(one)
 
 
@@ -160,11 +160,10 @@ def set_faults(one):
         if labels.get(key) != value:
             yield f"the selector's {key} is not a label of the pods"
     pod = one["spec"]["template"]["spec"]
-    volumes = {volume["name"] for volume in pod["volumes"]}
-    for container in pod["containers"]:
-        mounts = {mount["name"] for mount in container["volumeMounts"]}
-        if mounts != volumes:
-            yield f"volumes {volumes} and mounts {mounts} differ"
+    volumes = {volume["name"] for volume in pod.get("volumes", [])}
+    mounts = {mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", [])}
+    if mounts != volumes:
+        yield f"volumes {volumes} and mounts {mounts} differ"
 
 
 def load(text):
@@ -186,9 +185,21 @@ def sets_of(objects):
             for one in objects if one["kind"] == "DaemonSet"}
 
 
+# The containers of the pods, by name.
+def containers_of(one):
+    return {container["name"]: container for container in one["spec"]["template"]["spec"]["containers"]}
+
+
+# Of the container that installs or removes alignd.
 def environment_of(one):
-    (container,) = one["spec"]["template"]["spec"]["containers"]
-    return {variable["name"]: variable["value"] for variable in container["env"]}
+    component = one["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]
+    return {variable["name"]: variable["value"] for variable in containers_of(one)[component]["env"]}
+
+
+# The object of that kind and name.
+def named(objects, kind, name):
+    (found,) = [one for one in objects if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    return found
 
 
 # --- The checks.
@@ -205,7 +216,10 @@ EVERYTHING = {
     "args": ["--mirror=preferred", "--not-devices=example.com/licence"],
     "readiness": {"ignore": ["container refused"]},
     "remove": {"detach": True, "purge": True},
-    "topology": {"rbac": True,
+    "events": {"enabled": True, "resources": {"limits": {"memory": "64Mi"}}},
+    "extender": {"enabled": True, "nodeName": "control-plane-1", "address": "[::]", "clusterIP": "10.96.0.73",
+                 "tls": {"secret": "extender-tls", "clientCA": True}, "args": ["--score=MostAllocated"]},
+    "topology": {"publish": True, "rbac": True,
                  "subjects": [{"kind": "ServiceAccount", "name": "events", "namespace": "alignd-system"}]},
     "maxUnavailable": "10%",
     "priorityClassName": "",
@@ -238,6 +252,19 @@ REFUSED = [
     ({"args": "--mirror=preferred"}, "is not of type 'array'"),
     ({"readiness": {"ignore": ["Kubelet,Not"]}}, "does not match"),
     ({"remove": {"purge": 1}}, "is not of type 'boolean'"),
+    ({"events": {"enabled": "yes"}}, "is not of type 'boolean'"),
+    ({"events": {"args": []}}, "'args' was unexpected"),
+    ({"topology": {"publish": 1}}, "is not of type 'boolean'"),
+    ({"extender": {"enabled": 1}}, "is not of type 'boolean'"),
+    ({"extender": {"replicas": 2}}, "'replicas' was unexpected"),
+    ({"extender": {"address": "0.0.0.0:1"}}, "does not match"),
+    ({"extender": {"clusterIP": "extender.example"}}, "does not match"),
+    ({"extender": {"nodeName": "A"}}, "does not match"),
+    ({"extender": {"tls": {"clientCA": True}}}, "should not be valid"),
+    ({"extender": {"args": ["--listen=127.0.0.1:1"]}}, "should not be valid"),
+    ({"extender": {"args": ["--nodes=/a"]}}, "should not be valid"),
+    ({"extender": {"args": ["--keep-s 90"]}}, "does not match"),
+    ({"extender": {"resources": {"cpu": 1}}}, "'cpu' was unexpected"),
     ({"topology": {"rbac": "yes"}}, "is not of type 'boolean'"),
     ({"topology": {"subjects": [{"kind": "Node", "name": "a"}]}}, "is not one of"),
     ({"maxUnavailable": 0}, "is not valid under any of the given schemas"),
@@ -353,7 +380,8 @@ def check_values(chart):
     check("config: is a KubeletConfiguration in the pod's template, for an undo and for pods not yet replaced",
           unequal({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
                    **EVERYTHING["config"]}, configuration),
-          unequal({"ClusterRole", "ClusterRoleBinding", "DaemonSet"}, {one["kind"] for one in objects}))
+          unequal({"ClusterRole", "ClusterRoleBinding", "DaemonSet", "Deployment", "Service", "ServiceAccount"},
+                  {one["kind"] for one in objects}))
     changed = merged(EVERYTHING, {"config": {"cpuManagerPolicy": "none"}})
     other = sets_of(load(chart.render(changed)))
     check("another config: replaces the pods that install, and no others",
@@ -372,6 +400,121 @@ def check_values(chart):
           unequal(30, standard["install"]["spec"].get("minReadySeconds")))
     names = {one["metadata"]["name"] for one in load(chart.render(EVERYTHING, release="second"))}
     check("two releases: have different objects", names & {one["metadata"]["name"] for one in objects})
+
+
+# The rules of a cluster role, as (resource, verbs).
+def rights_of(role):
+    return {(f"{group}/{resource}".strip("/"), tuple(sorted(rule["verbs"])))
+            for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"]}
+
+
+# That the account alone has the role.
+def bound(objects, role, account):
+    binding = named(objects, "ClusterRoleBinding", role)
+    named(objects, "ServiceAccount", account)
+    return (unequal((role, "ClusterRole"), (binding["roleRef"]["name"], binding["roleRef"]["kind"])),
+            unequal([{"kind": "ServiceAccount", "name": account, "namespace": "alignd-system"}],
+                    binding["subjects"]))
+
+
+EVENTS_RIGHTS = {("events", ("create", "patch"))}
+TOPOLOGY_RIGHTS = {("topology.node.k8s.io/noderesourcetopologies", ("create", "get", "update")),
+                   ("nodes", ("get",))}
+
+
+def check_events(chart):
+    for what, values, flags, rights in [
+            ("events.enabled", {"events": {"enabled": True}}, [], EVENTS_RIGHTS),
+            ("topology.publish", {"topology": {"publish": True}}, ["--topology", "--no-events"], TOPOLOGY_RIGHTS),
+            ("both", {"events": {"enabled": True}, "topology": {"publish": True}}, ["--topology"],
+             EVENTS_RIGHTS | TOPOLOGY_RIGHTS)]:
+        objects = load(chart.render(values))
+        sets = sets_of(objects)
+        pod = sets["install"]["spec"]["template"]["spec"]
+        events = containers_of(sets["install"])["events"]
+        check(f"{what}: alignd-events reports its node with the service account of the pod",
+              unequal(["/alignd/bin/alignd-events"], events["command"]),
+              unequal(["--in-cluster", "--node-name=$(NODE_NAME)"] + flags, events["args"]),
+              unequal([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+                      events["env"]),
+              unequal("alignd-events", pod["serviceAccountName"]))
+        check(f"{what}: the rights are what it needs, and no more",
+              unequal(rights, rights_of(named(objects, "ClusterRole", "alignd-events"))),
+              *bound(objects, "alignd-events", "alignd-events"))
+        security = dict(events["securityContext"])
+        check(f"{what}: the container has no capability, and reads one directory of the node",
+              unequal({"runAsUser": 0, "privileged": False, "allowPrivilegeEscalation": False,
+                       "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+                       "seccompProfile": {"type": "RuntimeDefault"}}, security),
+              unequal({"alignd": "/run/alignd", "api": "/var/run/secrets/kubernetes.io/serviceaccount"},
+                      {mount["name"]: mount["mountPath"] for mount in events["volumeMounts"]}),
+              *[f"{mount['name']} can be written" for mount in events["volumeMounts"] if not mount.get("readOnly")])
+        (socket,) = [volume for volume in pod["volumes"] if volume["name"] == "alignd"]
+        check(f"{what}: the first installation does not wait for alignd's directory",
+              unequal({"path": "/run/alignd", "type": "DirectoryOrCreate"}, socket["hostPath"]))
+        check(f"{what}: the containers that change the node have no credential",
+              unequal(False, pod["automountServiceAccountToken"]),
+              "api" in {mount["name"] for mount in containers_of(sets["install"])["install"]["volumeMounts"]}
+              and "the installer mounts the credential",
+              unequal(["remove"], list(containers_of(sets["remove"]))),
+              "serviceAccountName" in sets["remove"]["spec"]["template"]["spec"] and "alignd-remove has an account")
+    with open(os.path.join(KUBERNETES, "topology-rbac.yaml"), encoding="utf-8") as file:
+        (for_kubelets,) = [one for one in load(file.read()) if one["kind"] == "ClusterRole"]
+    check("topology.publish: the account has the rights of topology-rbac.yaml, and reads its Node",
+          unequal(TOPOLOGY_RIGHTS - {("nodes", ("get",))}, rights_of(for_kubelets)))
+
+
+def check_extender(chart):
+    objects = load(chart.render({"extender": {"enabled": True}}))
+    one = named(objects, "Deployment", "alignd-extender")
+    pod = one["spec"]["template"]["spec"]
+    extender = containers_of(one)["extender"]
+    check("extender.enabled: one pod, and never a second one beside it",
+          unequal((1, {"type": "Recreate"}), (one["spec"]["replicas"], one["spec"]["strategy"])))
+    check("extender.enabled: the nodes come from the API server of the cluster",
+          unequal(["/alignd/bin/alignd-extender"], extender["command"]),
+          unequal(["--in-cluster", "--listen=0.0.0.0:10273"], extender["args"]),
+          unequal(("alignd-extender", True), (pod["serviceAccountName"], pod["automountServiceAccountToken"])))
+    with open(os.path.join(ROOT, "config/scheduler/rbac.yaml"), encoding="utf-8") as file:
+        beside = load(file.read())
+    (role,) = [found for found in beside if found["kind"] == "ClusterRole"]
+    check("extender.enabled: the rights are those of config/scheduler/rbac.yaml, under another name",
+          unequal(role["rules"], named(objects, "ClusterRole", "alignd-extender-account")["rules"]),
+          *bound(objects, "alignd-extender-account", "alignd-extender"),
+          {found["metadata"]["name"] for found in beside} &
+          {found["metadata"]["name"] for found in objects if found["kind"].startswith("ClusterRole")})
+    service = named(objects, "Service", "alignd-extender")["spec"]
+    labels = one["spec"]["template"]["metadata"]["labels"]
+    (port,) = service["ports"]
+    check("extender.enabled: the Service leads to its pods, also while they cannot decide",
+          unequal(service["selector"], {key: labels.get(key) for key in service["selector"]}),
+          unequal((10273, "extender", True), (port["port"], port["targetPort"], service["publishNotReadyAddresses"])),
+          unequal([{"name": "extender", "containerPort": 10273}], extender["ports"]))
+    check("extender.enabled: is no root, has no capability, and mounts nothing of the node",
+          unequal({"runAsNonRoot": True, "runAsUser": 65534, "runAsGroup": 65534, "fsGroup": 65534,
+                   "seccompProfile": {"type": "RuntimeDefault"}}, pod["securityContext"]),
+          unequal({"privileged": False, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                   "capabilities": {"drop": ["ALL"]}}, extender["securityContext"]),
+          *[f"{key} is set" for key in ["volumes", "hostNetwork", "hostPID", "hostIPC", "nodeName"] if key in pod])
+    check("extender: is ready when it can decide, and is not restarted",
+          unequal({"path": "/readyz", "port": "extender", "scheme": "HTTP"}, extender["readinessProbe"]["httpGet"]),
+          "livenessProbe" in extender and "livenessProbe is set")
+
+    objects = load(chart.render({"extender": {"enabled": True, "tls": {"secret": "pair"}}}))
+    extender = containers_of(named(objects, "Deployment", "alignd-extender"))["extender"]
+    check("extender.tls.secret: HTTPS, also for the kubelet's probe",
+          unequal(["--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key"], extender["args"][2:]),
+          unequal("HTTPS", extender["readinessProbe"]["httpGet"]["scheme"]))
+    objects = load(chart.render(EVERYTHING))
+    one = named(objects, "Deployment", "alignd-extender")
+    extender = containers_of(one)["extender"]
+    check("extender: all values reach the pod and the Service",
+          unequal(["--in-cluster", "--listen=[::]:10273", "--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key",
+                   "--tls-client-ca=/tls/ca.crt", "--score=MostAllocated"], extender["args"]),
+          unequal({"port": "extender"}, extender["readinessProbe"].get("tcpSocket")),
+          unequal("control-plane-1", one["spec"]["template"]["spec"]["nodeName"]),
+          unequal("10.96.0.73", named(objects, "Service", "alignd-extender")["spec"]["clusterIP"]),
+          unequal("extender-tls", one["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"]))
 
 
 def check_schema():
@@ -408,7 +551,10 @@ def shown(value):
 
 def leaves(values, path=""):
     for key, value in values.items():
-        if isinstance(value, dict) and value and key != "resources":
+        if key == "resources":
+            yield path + key, "{}` CPU, `{}` to `{}` memory".format(
+                value["requests"]["cpu"], value["requests"]["memory"], value["limits"]["memory"])
+        elif isinstance(value, dict) and value:
             yield from leaves(value, path + key + ".")
         else:
             yield path + key, value
@@ -421,9 +567,6 @@ def check_documentation(standard):
     rows = {row[0]: row[1].strip().strip("`") for row in re.findall(r"^\| `([^`]+)` \|([^|]*)\|", section, re.M)}
     wanted = {path: shown(value) for path, value in leaves(standard)}
     wanted["readiness.ignore"] = rows.get("readiness.ignore")  # a list, below the table
-    resources = standard["resources"]
-    wanted["resources"] = "{}` CPU, `{}` to `{}` memory".format(
-        resources["requests"]["cpu"], resources["requests"]["memory"], resources["limits"]["memory"])
     check("docs/kubernetes.md: its table has the values and their defaults", unequal(wanted, rows))
     listed = re.findall(r"^\* `([^`]+)`$", section, re.M)
     check("docs/kubernetes.md: lists the ignored problems", unequal(standard["readiness"]["ignore"], listed))
@@ -443,8 +586,8 @@ def check_documentation(standard):
 
 def make_image(work, name):
     source = os.path.join(work, name, "from")
-    for path in ["bin/alignd", "bin/alignctl", "systemd/alignd.service", "systemd/alignd.socket",
-                 "config/kubelet-config.yaml"]:
+    for path in ["bin/alignd", "bin/alignctl", "bin/alignd-events", "bin/alignd-extender",
+                 "systemd/alignd.service", "systemd/alignd.socket", "config/kubelet-config.yaml"]:
         os.makedirs(os.path.dirname(os.path.join(source, path)), exist_ok=True)
         with open(os.path.join(source, path), "w", encoding="utf-8") as file:
             file.write(path)
@@ -487,7 +630,8 @@ def check_image(work):
         owners = {(member.uid, member.gid) for member in files}
     check("the image: has the installer, a shell, and what it installs",
           *[f"missing: {name}" for name in ["bin/alignd-node", "bin/alignctl", "bin/busybox", "bin/sh",
-                                            "alignd/bin/alignd", "alignd/systemd/alignd.socket", "alignd/id",
+                                            "alignd/bin/alignd", "alignd/bin/alignd-events",
+                                            "alignd/bin/alignd-extender", "alignd/systemd/alignd.socket", "alignd/id",
                                             "alignd/check-pod.yaml", "host"] if "./" + name not in names],
           unequal({(0, 0)}, owners))
     if shutil.which("skopeo"):
@@ -533,6 +677,8 @@ def main():
         check_objects(chart)
         check_safety(chart)
         check_values(chart)
+        check_events(chart)
+        check_extender(chart)
         check_documentation(check_schema())
         check_image(work)
         check_node(work)

@@ -145,7 +145,7 @@ TEST_F(AligndEventsTest, ReportsWhatTheDaemonDecides) {
                    std::to_string(server.port()) +
                    "'}}\nusers:\n- {name: u, user: {client-certificate: pki/client.crt, "
                    "client-key: pki/client.key}}\n"});
-  const testing::Process events(
+  testing::Process events(
       {ALIGND_EVENTS_PROGRAM, "--kubeconfig", (tree_.root() / "kubelet.conf").string(),
        "--control-socket", DaemonOptions().ControlSocket(), "--node-name", "node-1", "--interval-s",
        "1"},
@@ -162,6 +162,10 @@ TEST_F(AligndEventsTest, ReportsWhatTheDaemonDecides) {
   EXPECT_EQ(event["type"], "Warning");
   EXPECT_EQ(event["involvedObject"]["uid"], "big");
   EXPECT_EQ(event["source"]["host"], "node-1");
+  // By a handler: as process 1 of a container, it would not end otherwise.
+  const int status = events.Kill(SIGTERM);
+  EXPECT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), EXIT_SUCCESS);
 }
 
 }  // namespace

@@ -15,9 +15,15 @@ kind: KubeletConfiguration
 {{ toYaml .Values.config }}
 {{- end }}
 
+{{- /* Whether alignd-events runs beside the installer; empty: it does not. */ -}}
+{{- define "alignd.reports" -}}
+{{ if or .Values.events.enabled .Values.topology.publish }}true{{ end }}
+{{- end }}
+
 {{- /* Called with dict "root" (the chart's values), "do" (install or remove), "probe". */ -}}
 {{- define "alignd.daemonset" -}}
 {{- $values := .root.Values -}}
+{{- $reports := and (eq .do "install") (include "alignd.reports" .root) -}}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
@@ -74,7 +80,12 @@ spec:
       {{- with $values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
+      {{- if $reports }}
+      # The credential is in the container `events` alone.
+      serviceAccountName: {{ .root.Release.Name }}-events
+      {{- else }}
       # The pod needs no access to the API.
+      {{- end }}
       automountServiceAccountToken: false
       enableServiceLinks: false
       # A step on the node that has begun is completed. It restarts alignd at most twice (15 s to stop, 30 s
@@ -159,6 +170,9 @@ spec:
               mountPropagation: HostToContainer
             - name: run
               mountPath: /run
+        {{- if $reports }}
+        {{- include "alignd.events" .root | nindent 8 }}
+        {{- end }}
       volumes:
         - name: node
           hostPath:
@@ -180,4 +194,23 @@ spec:
           emptyDir:
             medium: Memory
             sizeLimit: 1Mi
+        {{- if $reports }}
+        # Before the first installation, alignd has not made it yet.
+        - name: alignd
+          hostPath:
+            path: /run/alignd
+            type: DirectoryOrCreate
+        - name: api
+          projected:
+            defaultMode: 0400
+            sources:
+              - serviceAccountToken:
+                  path: token
+                  expirationSeconds: 3607
+              - configMap:
+                  name: kube-root-ca.crt
+                  items:
+                    - key: ca.crt
+                      path: ca.crt
+        {{- end }}
 {{- end }}
