@@ -13,7 +13,7 @@ endforeach()
 set(made ${ALIGND_STATIC_LIBRARIES}/libfmt.a ${ALIGND_STATIC_LIBRARIES}/libprometheus-cpp-core.a
   ${ALIGND_STATIC_LIBRARIES}/libspdlog.a)
 
-# Debian's cpp-httplib has TLS; that of alignd and alignctl has none.
+# Debian's cpp-httplib has TLS; that of alignd has none.
 list(TRANSFORM ALIGND_HTTP_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE http_sources)
 add_library(alignd_http_static STATIC ${http_sources})
 target_include_directories(alignd_http_static PRIVATE
