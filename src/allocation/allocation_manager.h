@@ -114,7 +114,7 @@ class AllocationManager final : public InventorySink {
     queue_->Post([this] { EndWaits(); });
   }
 
-  // Publishes the state after the step. `done`, after kReserve and kGiveBack, when it is on the disk.
+  // Publishes the state after the step; saves it, too, before `done`, if that assigns other CPUs.
   // Errors: as admission::AfterStep, also if a pod is being resized; kIo: nothing was reserved.
   void Move(admission::MoveStep step, std::vector<admission::CpuMove> moves,
             std::function<void(Result<Done>)> done);

@@ -55,8 +55,8 @@ void ContainerMover::MoveBack(std::vector<CpuMove> moves, MoveDone done) {
 
 void ContainerMover::Go(MoveStep step, std::vector<CpuMove> moves, MoveDone done) {
   allocation_.Move(step, moves,
-                   [this, step, moves, done = std::move(done)](const Result<Done>& told) {
-                     if (!told.ok()) return done(told);
+                   [this, step, moves, done = std::move(done)](const Result<Done>& published) {
+                     if (!published.ok()) return done(published);
                      AwaitArrival(moves, [this, step, moves, done](const Result<Done>& arrived) {
                        done(arrived.ok() ? RequireAllOnline(step, moves) : arrived);
                      });

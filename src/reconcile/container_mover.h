@@ -40,7 +40,7 @@ class ContainerMover {
   void MoveBack(std::vector<admission::CpuMove> moves, MoveDone done);
 
  private:
-  // The step that tells the containers where to run, and their arrival there.
+  // The step after which the containers are to run elsewhere, and their arrival there.
   void Go(admission::MoveStep step, std::vector<admission::CpuMove> moves, MoveDone done);
   // Answers when each of the containers that runs has been moved by the runtime.
   void AwaitArrival(const std::vector<admission::CpuMove>& moves, MoveDone done);

@@ -63,10 +63,9 @@ struct Transition {
 // reserved before it. Memory and devices never move: a container with assigned memory gets no CPUs
 // on a NUMA node on which it has neither memory nor CPUs. A container whose CPUs are also those of
 // another one of its pod (an ended init container) does not move, nor does one to CPUs that another
-// one of its pod leaves. Withheld CPUs stay withheld: no container is placed on them, and a change that
-// reserves one is refused.
-// When the moves are made, the plan without moves leads to the same state.
-// If one container cannot be satisfied, the whole change is refused.
+// one of its pod leaves. Withheld CPUs stay withheld: no container is placed on them, and a change
+// that reserves one is refused. When the moves are made, the plan without moves leads to the same
+// state. If one container cannot be satisfied, the whole change is refused.
 //
 // Differs: the kubelet has no such change: it does not start with another policy until its state
 // files are removed, which needs a drained node.

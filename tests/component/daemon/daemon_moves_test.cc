@@ -102,7 +102,7 @@ TEST_F(DaemonMoves, ApplyMovesTwoContainersInOneChange) {
   ExpectMoved();
   EXPECT_EQ(ConfigFile(), config);
   EXPECT_EQ(ReadText(tree_.root() / "config.yaml.previous"), ConfigWith("0"));
-  // Each container was told once, and nothing but its new CPUs.
+  // The container was updated to its new CPUs in one step, and to no others.
   std::vector<std::string> of_a;
   for (const auto& event : watch_.events()) {
     if (event.container.id == a_.container) {
@@ -110,8 +110,8 @@ TEST_F(DaemonMoves, ApplyMovesTwoContainersInOneChange) {
     }
   }
   std::erase(of_a, "1-3");
-  EXPECT_EQ(of_a.front(), "2-3,7");
-  EXPECT_EQ(of_a.back(), "2-3,7");
+  ASSERT_FALSE(of_a.empty());
+  for (const std::string& cpus : of_a) EXPECT_EQ(cpus, "2-3,7");
 
   EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
   StartProcess();
@@ -247,6 +247,36 @@ TEST_F(DaemonMoves, AContainerThatEndsMeanwhileDoesNotHoldTheChange) {
   EXPECT_EQ(Outcome(change), "applied") << alignd_->Log();
   EXPECT_TRUE(Becomes(a_, "2-3,7"));
   EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "5");
+}
+
+// Updates of a client while the containers move.
+TEST_F(DaemonMoves, AResizeComesAfterTheMove) {
+  StartThree();
+  runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+  const uint64_t change = Begin(ConfigWith("0-1,4"));
+  ASSERT_TRUE(Control().GetChange(change).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  v1::UpdateContainerResourcesRequest request;
+  request.set_container_id(a_.container);
+  *request.mutable_linux() = Pinned(3).linux().resources();
+  const grpc::Status same = Update(request);
+  EXPECT_TRUE(same.ok()) << same.error_message();
+  EXPECT_EQ(CpusOf(a_.container), "2-3,7");
+  *request.mutable_linux() = Pinned(4).linux().resources();
+  const grpc::Status more = Update(request);
+  EXPECT_EQ(more.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(more.error_message().find("is not resized: it is being moved to other CPUs"),
+            std::string::npos)
+      << more.error_message();
+  EXPECT_EQ(CpusOf(a_.container), "2-3,7");
+  runtime_->SetDelay(kUpdateCall, milliseconds(0));
+  runtime_->EndDelays();
+  EXPECT_EQ(Outcome(change), "applied") << alignd_->Log();
+  ExpectMoved();
+  AwaitListing();
+  const grpc::Status resized = Update(request);
+  EXPECT_TRUE(resized.ok()) << resized.error_message();
+  EXPECT_EQ(CpusOf(a_.container), "2-3,7,9");
 }
 
 // The marks say where the containers were created.

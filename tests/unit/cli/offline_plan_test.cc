@@ -66,8 +66,10 @@ TEST_F(OfflinePlan, ShowsWhatStaysAndWhatCannot) {
                                                CpusOf("uid-2") + " become reserved"))
       << refused.out;
   const testing::Printed moves = Plan({"--reserved-cpus", reserved, "--may-move", "if-needed"});
-  EXPECT_EQ(moves.status, 0) << moves.out;
-  EXPECT_TRUE(MovingNode::Has(moves.out, "- pod uid-2 app: CPUs " + CpusOf("uid-2"))) << moves.out;
+  EXPECT_EQ(moves.status, 1) << moves.out;
+  EXPECT_TRUE(
+      MovingNode::Has(moves.out, "its memory would stay on another NUMA node than its CPUs "))
+      << moves.out;
 }
 
 TEST_F(OfflinePlan, IsThatOfTheFile) {

@@ -44,6 +44,7 @@ daemon::Options ChangedOptions(const FakeTree& tree) {
   options.cdi_spec_dirs = {"/a/cdi", "/b/cdi"};
   options.keep_pod_cpu_quota = true;
   options.resize_exclusive_cpus = false;
+  options.may_move = "if-needed";
   options.on_refusal = {.waits = true, .fail_after_ms = 1500};
   options.compatibility = Compatibility::k1_36;
   options.pod_policies = {PodPolicy::kNumaTopologyPolicy};
