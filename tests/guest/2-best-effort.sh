@@ -168,3 +168,49 @@ expect "resized: it was not restarted" "$before" "$(process_of resized)"
 remove resized
 eventually "resized: all removed, cpu_manager_state is the kubelet's" "$untouched" cpu_state
 eventually "shared: has every CPU again (3)" 0-27 cpus_of shared
+
+# --- A change of the configuration moves a running container from a CPU that becomes reserved.
+
+sed 's/^kubeReserved:/reservedSystemCPUs: "0-1"\n&/' $node/config.yaml >$node/two-reserved.yaml
+cp $node/config.yaml $node/one-reserved.yaml
+both_cpus() { echo "$(cpus_of moved); $(cpus_of shared)"; }
+# Each gets a CPU of the other: what the first one had before and after was its own meanwhile.
+sample_moved() {
+  local first second
+  while [ -e $node/sampling ]; do
+    first=$(cpus_of moved)
+    second=$(cpus_of shared)
+    [ "$first" != "$(cpus_of moved)" ] || common_cpus "$first" "$second"
+  done
+}
+pod moved 88888888-2222-3333-4444-555555555555 'cpu: 2, memory: 100Mi'
+starts moved
+expect "moved: has two CPUs, and shared has the rest" "1-2; 0,3-27" "$(both_cpus)"
+before=$(process_of moved)
+control=(--socket "unix://$node/control.sock")
+refuses "moved: is not moved without --may-move" \
+  alignctl apply "${control[@]}" --config $node/two-reserved.yaml
+expect_part "moved: the refusal names the CPU" "CPUs 1 become reserved" "$output"
+expect "moved: is where it was" "1-2; 0,3-27" "$(both_cpus)"
+touch $node/sampling
+sample_moved >$node/both &
+sampler=$!
+succeeds "moved: the change is applied" \
+  alignctl apply "${control[@]}" --may-move if-needed --config $node/two-reserved.yaml
+await_devices
+eventually "moved: the containers are where they belong" "2-3; 0-1,4-27" both_cpus
+rm $node/sampling
+wait $sampler
+expect "moved: no CPU was in both containers" "" "$(cat $node/both)"
+expect_part "moved: cpu_manager_state has its new CPUs" \
+  '"88888888-2222-3333-4444-555555555555":{"app":"2-3"}' "$(cpu_state)"
+look_inside moved
+expect "moved: sees its new CPUs" 2-3 "$(fact Cpus_allowed_list)"
+expect "moved: it was not restarted" "$before" "$(process_of moved)"
+succeeds "moved: the state files can be read" verify_state
+remove moved
+succeeds "moved: back to one reserved CPU" \
+  alignctl apply "${control[@]}" --config $node/one-reserved.yaml
+await_devices
+eventually "moved: all removed, cpu_manager_state is the kubelet's" "$untouched" cpu_state
+eventually "shared: has every CPU again (4)" 0-27 cpus_of shared
