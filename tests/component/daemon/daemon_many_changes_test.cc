@@ -27,10 +27,10 @@
 namespace alignd::daemon {
 namespace {
 
-constexpr int kCpus = 256;
+constexpr int kNodeCpus = 256;
 constexpr int kCpusOfNode = 32;
-constexpr int kClients = 5;
-constexpr int kPodsOfAClient = 50;
+constexpr int kPodCreators = 5;
+constexpr int kPodsOfACreator = 50;
 constexpr int kGpusOfNode = 8;
 
 // A configuration of the sequence. `reserved`: a CPU besides 0, or empty.
@@ -55,7 +55,7 @@ std::string ChangedConfig(int change, const std::string& reserved) {
 class DaemonManyChanges : public DaemonProcessTest {
  protected:
   DaemonManyChanges() {
-    tree_.Write({"node.json", NodeJson(kCpus, kCpus / kCpusOfNode)});
+    tree_.Write({"node.json", NodeJson(kNodeCpus, kNodeCpus / kCpusOfNode)});
     tree_.Write({"config.yaml", ChangedConfig(5, "")});
     watch_.OnEvent([this](const RuntimeModel::Event& event) { NoteCpus(event); });
   }
@@ -90,7 +90,7 @@ class DaemonManyChanges : public DaemonProcessTest {
     simulator::DeviceProfile profile;
     profile.directory = StateDir() / "device-plugins";
     profile.resource = kGpu;
-    for (int gpu = 0; gpu < kGpusOfNode * kCpus / kCpusOfNode; ++gpu) {
+    for (int gpu = 0; gpu < kGpusOfNode * kNodeCpus / kCpusOfNode; ++gpu) {
       profile.devices.push_back({"GPU-" + std::to_string(gpu), {gpu / kGpusOfNode}, true});
     }
     profile.envs = {{"NVIDIA_VISIBLE_DEVICES", "{ids}"}};
@@ -202,8 +202,8 @@ class DaemonManyChanges : public DaemonProcessTest {
   void Client(int client) {
     std::mt19937 random(static_cast<unsigned>(client));
     std::vector<Pod> pods;
-    for (int i = 0; !over_ || pods.size() < kPodsOfAClient; ++i) {
-      if (pods.size() == kPodsOfAClient) {
+    for (int i = 0; !over_ || pods.size() < kPodsOfACreator; ++i) {
+      if (pods.size() == kPodsOfACreator) {
         const size_t chosen = random() % pods.size();
         Remove(pods[chosen]);
         --present_;
@@ -287,11 +287,11 @@ TEST_F(DaemonManyChanges, TenChangesWhile250PodsComeAndGo) {
   StartManyGpus();
   ASSERT_FALSE(HasFatalFailure());
   std::vector<std::thread> clients;
-  for (int client = 0; client < kClients; ++client) {
+  for (int client = 0; client < kPodCreators; ++client) {
     clients.emplace_back([this, client] { Client(client); });
   }
   // With sanitizers, the first 250 pods take longer than one patience.
-  for (int seen = 0; seen < kClients * kPodsOfAClient && !HasFailure(); seen = present_) {
+  for (int seen = 0; seen < kPodCreators * kPodsOfACreator && !HasFailure(); seen = present_) {
     EXPECT_TRUE(Eventually([&] { return present_ > seen || HasFailure(); })) << seen;
   }
   const int at_first = started_;
@@ -313,7 +313,7 @@ TEST_F(DaemonManyChanges, TenChangesWhile250PodsComeAndGo) {
   EXPECT_GT(started_ - at_first, wanted / 2);
 
   const MutexLock lock(mutex_);
-  ASSERT_EQ(pods_.size(), size_t{kClients * kPodsOfAClient});
+  ASSERT_EQ(pods_.size(), size_t{kPodCreators * kPodsOfACreator});
   int exclusive = 0;
   int with_devices = 0;
   for (const Pod& pod : pods_) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "edge/fake_tree.h"
@@ -15,7 +16,7 @@ class ConfigChangesTest : public ::testing::Test {
   ConfigChangesTest() {
     options_.config = tree_.root() / "config.yaml";
     Write("first");
-    changes_.Started();
+    changes_.Started(std::nullopt);
   }
   void Write(const std::string& text) { tree_.Write({"config.yaml", text}); }
 
