@@ -2,27 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string_view>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/pod_level.h"
 
 namespace alignd::allocation {
 namespace {
-
-bool IsMemory(std::string_view resource) {
-  return resource == "memory" || resource.starts_with("hugepages-");
-}
-
-bool AsksForMemory(const Pod& pod, const Container& container) {
-  if (!IsPinned(pod)) return false;
-  const bool from_pod = pod.pod_level_managers == PodLevelManagers::kPod;
-  if (!from_pod && !IsEligible(pod, container)) return false;
-  const ResourceList& requests = from_pod ? pod.pod_level->requests : container.resources.requests;
-  return std::ranges::any_of(requests, [from_pod](const auto& entry) {
-    return IsMemory(entry.first) && !(from_pod && entry.second.IsZero());
-  });
-}
 
 // Whether `after` has every entry of `before`. An absent map has no entry.
 template <typename ByPod>
@@ -83,9 +69,10 @@ Allocated AssignmentsOf(const admission::Node& node, const admission::NodeState&
 
 bool HasAllItRequests(const admission::Node& node, const admission::NodeState& state,
                       const Pod& pod, const Container& container) {
+  if (!admission::RequestsAssignment(node, state, pod, container)) return true;
   const ContainerKey key{pod.uid, container.name};
   if (LacksItsCpus(node, state, pod, container)) return false;
-  if (node.memory && AsksForMemory(pod, container) && !state.memory.Find(key)) return false;
+  if (admission::RequestsMemory(node, pod, container) && !state.memory.Find(key)) return false;
   for (const auto& [resource, amount] : container.resources.limits) {
     if (amount.IsZero() || !state.devices.resources.contains(resource)) continue;
     const devicemanager::DeviceAllocation* assigned = state.devices.Find(key, resource);
@@ -131,13 +118,11 @@ bool HasDevicesOf(const admission::NodeState& state, const std::string& pod_uid,
 
 bool LacksItsCpus(const admission::Node& node, const admission::NodeState& state, const Pod& pod,
                   const Container& container) {
-  if (!node.cpu) return false;
+  if (!admission::RequestsCpus(node, pod, container)) return false;
   const ContainerKey key{pod.uid, container.name};
-  const bool has_own = ExclusiveCpus(pod, container) > 0;
-  const CpuSet* const assigned = state.cpu.Find(key);
-  if (pod.pod_level_managers != PodLevelManagers::kPod) return has_own && assigned == nullptr;
-  if (WholePodCpus(pod) == 0) return false;
-  return assigned == nullptr || (has_own && !state.cpu.HasOwnCpus(key));
+  if (state.cpu.Find(key) == nullptr) return true;
+  return pod.pod_level_managers == PodLevelManagers::kPod && ExclusiveCpus(pod, container) > 0 &&
+         !state.cpu.HasOwnCpus(key);
 }
 
 std::string CpusText(int64_t millis) {

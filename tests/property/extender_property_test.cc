@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/own_policy.h"
+#include "alignd/admission/pod_level.h"
 #include "alignd/placement/score.h"
 #include "core/random_fleet.h"
 #include "core/random_planned.h"
@@ -26,6 +28,14 @@ using placement::PlannedPod;
 using placement::Stage;
 using placement::Verdict;
 
+// Whether the daemon admits the pod at once: there is nothing to decide for any of its containers.
+bool IsAdmittedAtOnce(const PlannedNode& node, const PlannedPod& pod) {
+  const Pod managed = admission::OnThisNode(node.node(), pod.pod);
+  return std::ranges::none_of(managed.containers, [&](const Container& container) {
+    return admission::RequestsAssignment(node.node(), node.state(), managed, container);
+  });
+}
+
 // What a node alone answers, as `simulate` asks it, and the daemon's core about the same state.
 Verdict AnswerAlone(const PlannedNode& node, const PlannedPod& pod) {
   PlannedNode copy = node;
@@ -36,6 +46,9 @@ Verdict AnswerAlone(const PlannedNode& node, const PlannedPod& pod) {
                          [](const auto& query) { return std::optional(query.must_include); });
     EXPECT_EQ(daemon.admitted(), verdict.outcome == Outcome::kFits);
     EXPECT_EQ(daemon.assignments, verdict.admission->assignments);
+  }
+  if (verdict.refusal && IsAdmittedAtOnce(node, pod)) {
+    EXPECT_NE(verdict.refusal->reason, admission::kPodPolicyError) << verdict.cause;
   }
   return verdict;
 }
@@ -92,7 +105,14 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
       const std::string name = "pod-" + std::to_string(step);
       PlannedPod pod = placement::RandomPlanned(name, nodes[0].input.description.machine, random);
       pod.pod.name = pod.pod.uid = name;
-      if (!IsConcerned(pod)) continue;
+      if (!pod.pod.policies.fault.empty()) {
+        for (const PlannedNode& node : alone)
+          seen["faulty, admitted at once"] += IsAdmittedAtOnce(node, pod) ? 1 : 0;
+      }
+      if (!IsConcerned(pod)) {  // the extender lets it pass
+        for (const PlannedNode& node : alone) AnswerAlone(node, pod);
+        continue;
+      }
       std::map<std::string, int64_t> fits;
       std::map<std::string, Verdict> others;
       for (size_t i = 0; i < nodes.size(); ++i) {
@@ -159,6 +179,7 @@ TEST(ExtenderProperty, AnswersAsFitSimulateAndTheDaemon) {
   EXPECT_GT(seen["fits"], runs / 4);
   EXPECT_GT(seen["fits under its own policy"], 0);
   EXPECT_GT(seen["refused for its policy"], 0);
+  EXPECT_GT(seen["faulty, admitted at once"], 0);
   EXPECT_GT(seen["refusedscheduler"], 0);
   EXPECT_GT(seen["refusedkubelet"], 0);
   EXPECT_GT(seen["refusedvalidation"], 0);

@@ -38,4 +38,14 @@ struct Assignment {
 // The assignment of a container in this state.
 Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key);
 
+// What the container is entitled to on this node. `pod` is as the node manages it (OnThisNode).
+// Exclusive CPUs, or CPUs of its pod as a whole.
+bool RequestsCpus(const Node& node, const Pod& pod, const Container& container);
+// Memory of NUMA nodes.
+bool RequestsMemory(const Node& node, const Pod& pod, const Container& container);
+// Whether it is entitled to either, or requests devices of a resource that the node has. About all
+// other containers, nothing is decided: the daemon answers for them at once.
+bool RequestsAssignment(const Node& node, const NodeState& state, const Pod& pod,
+                        const Container& container);
+
 }  // namespace alignd::admission

@@ -41,10 +41,12 @@ const topologymanager::Policy& TopologyOf(const Node& node, std::optional<NumaTo
 std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy);
 
 // Refuses a pod whose annotation cannot be followed: it is malformed, or it asks for another policy
-// than that of the node, which is not none. `fault` and `remedy` are parts of the message.
+// than that of the node, which is not none. A pod without anything to align (RequestsAssignment) is
+// not refused: the daemon does not decide about it. `fault` and `remedy` are parts of the message.
+// `pod` is as the node manages it (OnThisNode).
 // Source: koordinator pkg/scheduler/plugins/nodenumaresource/util.go, mergeTopologyPolicy.
 // Differs: koordinator ignores members of the annotation that it does not know.
-std::optional<Refusal> RefuseOwnPolicy(const Node& node, const Pod& pod);
+std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod);
 
 // What becomes of the pod's annotation, for `explain`: "numaTopologyPolicy Restricted by annotation
 // NAME". Empty: the pod asks for no policy.

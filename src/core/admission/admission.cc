@@ -249,14 +249,13 @@ class PodAdmission {
 
 Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
                 const PreferredAllocationFn& preferred) {
-  if (auto refusal = RefuseOwnPolicy(node, pod)) {
+  if (PodLevelManagersOf(node, pod) != pod.pod_level_managers) {
+    return Admit(node, state, OnThisNode(node, pod), preferred);
+  }
+  if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
     return {std::move(refusal), std::nullopt, {}, state, {}};
   }
-  if (PodLevelManagersOf(node, pod) == pod.pod_level_managers) {
-    return PodAdmission(node, state, pod, preferred).Run(state);
-  }
-  const Pod managed = OnThisNode(node, pod);
-  return PodAdmission(node, state, managed, preferred).Run(state);
+  return PodAdmission(node, state, pod, preferred).Run(state);
 }
 
 StartedPod StartPod(const Node& node, const Pod& pod, const PreferredAllocationFn& preferred,

@@ -1,11 +1,20 @@
 #include "alignd/admission/assignment.h"
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "alignd/admission/pod_level.h"
 #include "alignd/admission/shared_pool.h"
 
 namespace alignd::admission {
+namespace {
+
+bool IsMemory(std::string_view resource) {
+  return resource == "memory" || resource.starts_with("hugepages-");
+}
+
+}  // namespace
 
 Assignment AssignmentOf(const Node& node, const NodeState& state, const ContainerKey& key) {
   Assignment assignment;
@@ -31,6 +40,30 @@ Assignment AssignmentOf(const Node& node, const NodeState& state, const Containe
     assignment.devices = devices->second;
   }
   return assignment;
+}
+
+bool RequestsCpus(const Node& node, const Pod& pod, const Container& container) {
+  if (!node.cpu) return false;
+  if (pod.pod_level_managers == PodLevelManagers::kPod) return WholePodCpus(pod) > 0;
+  return ExclusiveCpus(pod, container) > 0;
+}
+
+bool RequestsMemory(const Node& node, const Pod& pod, const Container& container) {
+  if (!node.memory || !IsPinned(pod)) return false;
+  const bool from_pod = pod.pod_level_managers == PodLevelManagers::kPod;
+  if (!from_pod && !IsEligible(pod, container)) return false;
+  const ResourceList& requests = from_pod ? pod.pod_level->requests : container.resources.requests;
+  return std::ranges::any_of(requests, [from_pod](const auto& entry) {
+    return IsMemory(entry.first) && !(from_pod && entry.second.IsZero());
+  });
+}
+
+bool RequestsAssignment(const Node& node, const NodeState& state, const Pod& pod,
+                        const Container& container) {
+  return RequestsCpus(node, pod, container) || RequestsMemory(node, pod, container) ||
+         std::ranges::any_of(container.resources.limits, [&state](const auto& limit) {
+           return !limit.second.IsZero() && state.devices.resources.contains(limit.first);
+         });
 }
 
 }  // namespace alignd::admission

@@ -1,7 +1,9 @@
 #include "alignd/admission/own_policy.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 
 namespace alignd::admission {
@@ -17,6 +19,12 @@ bool MayChoose(const Node& node) {
 }
 
 bool HasNone(const Node& node) { return node.topology.kind() == TopologyManagerPolicy::kNone; }
+
+bool IsToBeAligned(const Node& node, const NodeState& state, const Pod& pod) {
+  return std::ranges::any_of(pod.containers, [&](const Container& container) {
+    return RequestsAssignment(node, state, pod, container);
+  });
+}
 
 Refusal Refuse(std::string fault, std::string remedy) {
   std::string message = fault + std::string(kWhatWouldHelp) + remedy;
@@ -70,8 +78,9 @@ std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy) {
   return *std::move(made);
 }
 
-std::optional<Refusal> RefuseOwnPolicy(const Node& node, const Pod& pod) {
-  if (!MayChoose(node)) return std::nullopt;
+std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod) {
+  if (!MayChoose(node) || pod.policies == PodPolicies()) return std::nullopt;
+  if (!IsToBeAligned(node, state, pod)) return std::nullopt;
   if (!pod.policies.fault.empty()) {
     return Refuse(pod.policies.fault, R"(correct the annotation, for example )"
                                       R"({"numaTopologyPolicy": "SingleNUMANode"}, or remove it)");

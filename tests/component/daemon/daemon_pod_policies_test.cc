@@ -179,5 +179,14 @@ TEST_F(DaemonPodPolicies, ARestartChangesNothingOfARunningPod) {
   EXPECT_EQ(State(), state);
 }
 
+// There is nothing to decide for it.
+TEST_F(DaemonPodPolicies, APodOfTheSharedPoolIsAdmittedWhateverItsAnnotationSays) {
+  Start(StaticConfig(std::string(kChoosing) + "topologyManagerPolicy: restricted\n"));
+  for (const std::string spec : {kSingle, "nonsense"}) {
+    const v1::PodSandboxConfig pod = PodAsking("shared", spec);
+    EXPECT_TRUE(Create(Run(pod), pod, Shared()).status.ok()) << spec;
+  }
+}
+
 }  // namespace
 }  // namespace alignd::daemon

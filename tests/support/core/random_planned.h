@@ -28,6 +28,12 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
           Quantity::Parse(std::to_string(random.Number(0, 4000)) + "m").value();
     }
     planned.pod.stated_qos.reset();
+  } else if (random.OnceIn(4)) {  // Guaranteed, with shared CPUs
+    for (Container& container : planned.pod.containers) {
+      const Quantity part =
+          Quantity::Parse(std::to_string(random.Number(0, 3) * 1000 + 500) + "m").value();
+      container.resources.requests["cpu"] = container.resources.limits["cpu"] = part;
+    }
   }
   if (random.OnceIn(4)) planned.overhead = Amounts({{"cpu", "750m"}, {"memory", "512Mi"}});
   if (random.OnceIn(6)) {
@@ -38,7 +44,7 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
     planned.pod.policies.numa_topology = random.OneOf<NumaTopologyPolicy>(
         {NumaTopologyPolicy::kBestEffort, NumaTopologyPolicy::kRestricted,
          NumaTopologyPolicy::kSingleNumaNode});
-  } else if (random.OnceIn(30)) {
+  } else if (random.OnceIn(8)) {
     planned.pod.policies.fault = "annotation x: is wrong";
   }
   if (random.OnceIn(60)) planned.undecided = {"claims"};

@@ -138,6 +138,66 @@ TEST_F(OwnPolicyTest, AFaultyAnnotationIsRefusedWithItsRemedy) {
   EXPECT_FALSE(FitsWithoutOthers(none_, state, pod));
 }
 
+// The daemon does not decide about a pod to which nothing is assigned: it is admitted whatever its
+// annotation says.
+TEST_F(OwnPolicyTest, APodWithoutAnythingToAlignIsAdmittedWhateverItsAnnotationSays) {
+  KubeletConfig with_memory = ConfigOf(Policy::kRestricted);
+  with_memory.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  with_memory.eviction_hard_memory = "";
+  with_memory.system_reserved = Amounts({{"memory", "512Mi"}});
+  with_memory.reserved_memory = {{.numa_node = 0, .limits = Amounts({{"memory", "512Mi"}})}};
+  KubeletConfig shared_cpus = ConfigOf(Policy::kRestricted);
+  shared_cpus.cpu_manager_policy = CpuManagerPolicy::kNone;
+  struct Case {
+    std::string name;
+    Node node;
+    std::string cpus;
+    bool is_guaranteed = true;
+    std::string resource = "";  // of devices
+    bool is_refused = false;
+  };
+  const std::vector<Case> cases = {
+      {.name = "a part of a CPU", .node = NodeOf(Policy::kRestricted), .cpus = "500m"},
+      {.name = "Burstable",
+       .node = NodeOf(Policy::kRestricted),
+       .cpus = "2",
+       .is_guaranteed = false},
+      {.name = "no CPU manager", .node = NodeOf(shared_cpus), .cpus = "2"},
+      {.name = "a device of no plugin",
+       .node = NodeOf(Policy::kRestricted),
+       .cpus = "500m",
+       .resource = "other.com/dev"},
+      {.name = "CPUs", .node = NodeOf(Policy::kRestricted), .cpus = "2", .is_refused = true},
+      {.name = "memory", .node = NodeOf(with_memory), .cpus = "500m", .is_refused = true},
+      {.name = "a device",
+       .node = NodeOf(Policy::kRestricted),
+       .cpus = "500m",
+       .is_guaranteed = false,
+       .resource = "a.com/dev",
+       .is_refused = true},
+  };
+  for (const Case& each : cases) {
+    NodeState state = NodeState::Initial(each.node);
+    state.devices.resources["a.com/dev"].registered = true;
+    state.devices.resources["a.com/dev"].devices["dev-1"].numa = {0};
+    Pod other = Asking("p", NumaTopologyPolicy::kSingleNumaNode, each.cpus);
+    if (!each.is_guaranteed) other.containers[0].resources.limits.clear();
+    if (!each.resource.empty()) {
+      other.containers[0].resources.requests[each.resource] = Quantity(1);
+      other.containers[0].resources.limits[each.resource] = Quantity(1);
+    }
+    Pod faulty = other;
+    faulty.policies = {.numa_topology = std::nullopt, .fault = "annotation x: is wrong"};
+    for (const Pod& pod : {other, faulty}) {
+      const Admission admission = Decide(each.node, state, pod);
+      EXPECT_EQ(admission.admitted(), !each.is_refused) << each.name;
+      if (admission.refusal) {
+        EXPECT_EQ(admission.refusal->reason, kPodPolicyError) << each.name;
+      }
+    }
+  }
+}
+
 TEST_F(OwnPolicyTest, AnotherPolicyThanTheNodesIsRefusedWithBoth) {
   const Node node = NodeOf(Policy::kBestEffort);
   const WhyNot why = ChangesFor(node, wide_);
