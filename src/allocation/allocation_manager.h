@@ -139,8 +139,8 @@ class AllocationManager final : public InventorySink {
   std::optional<admission::Adoption> Adopt(std::vector<admission::MarkedContainer> containers,
                                            std::set<std::string> absent);
 
-  // The policies that the sandboxes of these pods ask for, by UID. Those of pods that are assigned
-  // something count again, as before the restart. Before the first request is decided.
+  // The policies that the sandboxes of these pods ask for, by UID. Those that the pods' assignments
+  // satisfy count again, as before the restart. Before the first request is decided.
   void LearnPolicies(std::map<std::string, NumaTopologyPolicy> policies);
 
   // These CPUs of the machine, and no others, are offline now (cpumanager::SetOffline). Published

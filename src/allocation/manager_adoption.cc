@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "alignd/admission/own_policy.h"
 #include "allocation/allocation_manager.h"
 
 namespace alignd::allocation {
@@ -24,13 +25,7 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
 
 void AllocationManager::LearnPolicies(std::map<std::string, NumaTopologyPolicy> policies) {
   queue_->Post([this, policies = std::move(policies)] {
-    if (!node_.config.pod_policies.contains(PodPolicy::kNumaTopologyPolicy)) return;
-    admission::NodeState next = ledger_.state();
-    for (const std::string& uid : admission::PodsIn(next)) {
-      const auto policy = policies.find(uid);
-      if (policy != policies.end()) next.chosen_policies[uid] = policy->second;
-    }
-    ledger_.Keep(std::move(next));
+    ledger_.Keep(admission::WithPolicies(node_, ledger_.state(), policies));
   });
 }
 

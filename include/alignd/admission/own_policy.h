@@ -3,6 +3,7 @@
 // decides which.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +40,13 @@ const topologymanager::Policy& TopologyOf(const Node& node, std::optional<NumaTo
 // The node with that policy in place of its own. For what is rare: it makes a node.
 // nullopt: the options of its policies do not allow it.
 std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy);
+
+// The state with the policies that running pods ask for, by UID, as they are known after a restart:
+// those that their assignments satisfy. A pod whose assignment does not was admitted under another
+// policy, such as that of the node while pods could not choose: it keeps what it has. The policies
+// of pods that are assigned nothing are left out.
+NodeState WithPolicies(const Node& node, NodeState state,
+                       const std::map<std::string, NumaTopologyPolicy>& asked);
 
 // Refuses a pod whose annotation cannot be followed: it is malformed, or it asks for another policy
 // than that of the node, which is not none. A pod without anything to align (RequestsAssignment) is

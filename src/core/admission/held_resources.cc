@@ -120,6 +120,11 @@ bool HasSharedCpus(const cpumanager::CpuState& state, const std::string& pod_uid
   return false;
 }
 
+bool HaveSameAssignments(const NodeState& a, const NodeState& b) {
+  return a.cpu.assignments == b.cpu.assignments && a.memory.assignments == b.memory.assignments &&
+         a.devices == b.devices;
+}
+
 Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit) {
   Pod pod;
   pod.uid = unit.pod_uid;

@@ -23,6 +23,9 @@ std::set<ContainerKey> HoldersIn(const NodeState& state);
 // Whether two containers of the pod have a CPU together.
 bool HasSharedCpus(const cpumanager::CpuState& state, const std::string& pod_uid);
 
+// Whether both states assign the same CPUs, memory and devices to all containers.
+bool HaveSameAssignments(const NodeState& a, const NodeState& b);
+
 // A pod that requests what these containers are assigned. Devices without a plugin are claimed
 // devices, on the NUMA nodes on which they were. With topology scope pod, so is the memory: the
 // kubelet's hints for the memory of a running pod with several containers have no opinion.

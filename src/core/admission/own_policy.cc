@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "alignd/admission/admission.h"
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
+#include "core/admission/held_resources.h"
 
 namespace alignd::admission {
 namespace {
@@ -23,6 +26,21 @@ bool HasNone(const Node& node) { return node.topology.kind() == TopologyManagerP
 bool IsToBeAligned(const Node& node, const NodeState& state, const Pod& pod) {
   return std::ranges::any_of(pod.containers, [&](const Container& container) {
     return RequestsAssignment(node, state, pod, container);
+  });
+}
+
+// Whether the node's policy admits the containers of the pod with what they are assigned.
+bool AdmitsAssignment(const Node& node, const NodeState& state, const HoldingUnit& pod) {
+  std::vector<HoldingUnit> units;
+  if (node.topology.scope() == TopologyManagerScope::kPod) {
+    units.push_back(pod);
+  } else {
+    for (const std::string& name : pod.containers) units.push_back({pod.pod_uid, {name}});
+  }
+  return std::ranges::all_of(units, [&](const HoldingUnit& unit) {
+    const Admission admission = Admit(node, state, HoldingPod(node, state, unit),
+                                      [](const auto& /*query*/) { return std::nullopt; });
+    return admission.admitted() && HaveSameAssignments(admission.next, state);
   });
 }
 
@@ -76,6 +94,27 @@ std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy) {
   if (!made.ok()) return std::nullopt;
   made->allocates_devices_with_pod = node.allocates_devices_with_pod;
   return *std::move(made);
+}
+
+NodeState WithPolicies(const Node& node, NodeState state,
+                       const std::map<std::string, NumaTopologyPolicy>& asked) {
+  if (!MayChoose(node) || asked.empty()) return state;
+  std::map<std::string, HoldingUnit> holders;
+  for (const ContainerKey& key : HoldersIn(state)) {
+    if (!asked.contains(key.pod_uid)) continue;
+    holders[key.pod_uid].pod_uid = key.pod_uid;
+    holders[key.pod_uid].containers.push_back(key.container);
+  }
+  std::map<NumaTopologyPolicy, std::optional<Node>> nodes;  // with the policies as their own
+  for (const auto& [uid, containers] : holders) {
+    const NumaTopologyPolicy policy = asked.at(uid);
+    if (!nodes.contains(policy)) nodes[policy] = NodeWith(node, policy);
+    const std::optional<Node>& as_own = nodes.at(policy);
+    if (as_own && AdmitsAssignment(*as_own, state, containers)) {
+      state.chosen_policies[uid] = policy;
+    }
+  }
+  return state;
 }
 
 std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod) {

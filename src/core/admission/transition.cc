@@ -221,10 +221,9 @@ class Plan {
       return "topologyManagerPolicy " + std::string(ToString(TopologyOf(after_, pod).kind())) +
              " does not admit " + PlaceOf(unit);
     }
-    const bool stays = admission.next.cpu.assignments == next_.cpu.assignments &&
-                       admission.next.memory.assignments == next_.memory.assignments &&
-                       admission.next.devices == next_.devices;
-    if (!stays) return "the new configuration would assign something else than " + PlaceOf(unit);
+    if (!HaveSameAssignments(admission.next, next_)) {
+      return "the new configuration would assign something else than " + PlaceOf(unit);
+    }
     next_.affinities = std::move(admission.next.affinities);
     return "";
   }

@@ -177,6 +177,8 @@ TEST_F(DaemonPodPolicies, ARestartChangesNothingOfARunningPod) {
   EXPECT_EQ(CpusOf(again.response.container_id()), cpus);
   EXPECT_EQ(CpusOf(wide.container), cpus);
   EXPECT_EQ(State(), state);
+  // Nor is it held to a policy under which it was not admitted.
+  EXPECT_TRUE(Resize(wide, 21).ok());
 }
 
 // There is nothing to decide for it.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -256,6 +257,42 @@ TEST_F(OwnPolicyTest, AResizeKeepsThePolicyOfThePod) {
     ReleasePod("p", released);
     EXPECT_TRUE(released.chosen_policies.empty());
     EXPECT_FALSE(PodsIn(released).contains("p"));
+  }
+}
+
+// The annotations of a running pod say what it asks for, not under which policy it was admitted.
+TEST_F(OwnPolicyTest, ARestartLearnsOnlyPoliciesThatTheAssignmentsSatisfy) {
+  const Asked single = NumaTopologyPolicy::kSingleNumaNode;
+  for (const TopologyManagerScope scope :
+       {TopologyManagerScope::kContainer, TopologyManagerScope::kPod}) {
+    KubeletConfig config = ConfigOf(Policy::kNone);
+    config.topology_manager_scope = scope;
+    const Node node = NodeOf(config);
+    config.pod_policies.clear();
+    const Node off = NodeOf(config);
+    // While pods cannot choose: `wide` gets 5 CPUs, on both NUMA nodes; 2 CPUs are left.
+    NodeState state = Decide(off, NodeState::Initial(off), Asking("wide", single, "5")).next;
+    ASSERT_EQ(off.machine.NumaOf(*state.cpu.Find({"wide", "app"})).Count(), 2);
+    state = Decide(off, state, Asking("small", single, "1")).next;
+    ASSERT_TRUE(state.chosen_policies.empty());
+    const std::map<std::string, NumaTopologyPolicy> asked = {
+        {"wide", *single}, {"small", *single}, {"unknown", *single}};
+    const NodeState next = WithPolicies(node, state, asked);
+    EXPECT_EQ(OwnPolicy(node, next, "small"), single);
+    EXPECT_FALSE(OwnPolicy(node, next, "wide"));
+    EXPECT_FALSE(next.chosen_policies.contains("unknown"));
+    EXPECT_EQ(next.cpu, state.cpu);
+    // 5 CPUs need both NUMA nodes.
+    EXPECT_TRUE(OwnPolicy(
+        node, WithPolicies(node, state, {{"wide", NumaTopologyPolicy::kRestricted}}), "wide"));
+    EXPECT_EQ(WithPolicies(off, state, asked), state);
+    // Nothing holds `wide` to what it was never admitted with.
+    config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
+    config.topology_manager_scope = scope == TopologyManagerScope::kPod
+                                        ? TopologyManagerScope::kContainer
+                                        : TopologyManagerScope::kPod;
+    EXPECT_TRUE(PlanTransition(node, NodeOf(config), next, MayMove::kNever).IsAdmitted());
+    EXPECT_TRUE(Resize(node, next, {"wide", "app"}, 6).admitted());
   }
 }
 
