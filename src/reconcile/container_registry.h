@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,6 +27,7 @@ struct RuntimeListing {
     std::string name_space{};
     std::string handler{};  // the runtime handler; empty: the runtime's default
     std::optional<NumaTopologyPolicy> numa_policy{};  // that its annotations ask for
+    int64_t created_at = 0;                           // in nanoseconds since 1970
   };
   struct Container {
     std::string id;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -21,6 +22,21 @@ bool HasAllItIsAssigned(const admission::NodeState& state, const ContainerKey& k
 }
 
 }  // namespace
+
+std::map<std::string, NumaTopologyPolicy> PoliciesIn(const RuntimeListing& listing) {
+  std::map<std::string, const RuntimeListing::Sandbox*> newest;
+  for (const RuntimeListing::Sandbox& sandbox : listing.sandboxes) {
+    const RuntimeListing::Sandbox*& known = newest[sandbox.pod_uid];
+    const bool is_later = known == nullptr || std::pair(sandbox.ready, sandbox.created_at) >
+                                                  std::pair(known->ready, known->created_at);
+    if (is_later) known = &sandbox;
+  }
+  std::map<std::string, NumaTopologyPolicy> policies;
+  for (const auto& [uid, sandbox] : newest) {
+    if (sandbox->numa_policy) policies[uid] = *sandbox->numa_policy;
+  }
+  return policies;
+}
 
 RuntimeLister::RuntimeLister(TaskQueue& io, allocation::AllocationManager& allocation,
                              ContainerRegistry& registry, RuntimeClient& runtime,
@@ -201,7 +217,7 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
     return;
   }
   conditions_.RuntimeAnswered();
-  if (!recovered_) LearnPolicies(*listing);
+  if (!recovered_) allocation_.LearnPolicies(PoliciesIn(*listing));
   const std::set<std::string> known = allocation_.KnownPods();
   const std::set<std::string> gone = registry_.Resync(*listing, known, /*at_start=*/!recovered_);
   for (const std::string& uid : gone) releaser_.Release(uid);
@@ -213,14 +229,6 @@ void RuntimeLister::Take(const Result<RuntimeListing>& listing) {
   ReportUnmanaged();
   listed_(began_);
   next_ = Clock::now() + options_.period;
-}
-
-void RuntimeLister::LearnPolicies(const RuntimeListing& listing) {
-  std::map<std::string, NumaTopologyPolicy> policies;
-  for (const RuntimeListing::Sandbox& sandbox : listing.sandboxes) {
-    if (sandbox.numa_policy) policies[sandbox.pod_uid] = *sandbox.numa_policy;
-  }
-  if (!policies.empty()) allocation_.LearnPolicies(std::move(policies));
 }
 
 void RuntimeLister::ReportUnmanaged() {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +24,10 @@
 #include "sync/task_queue.h"
 
 namespace alignd::reconcile {
+
+// The policies that the pods ask for, by UID. Of several sandboxes of a pod, the newest one counts
+// that is ready; if none is, the newest one.
+std::map<std::string, NumaTopologyPolicy> PoliciesIn(const RuntimeListing& listing);
 
 // Thread-safe. Its work runs on a task queue, which may block: it waits for decisions. It does not
 // wait for the runtime.
@@ -108,8 +113,6 @@ class RuntimeLister {
   void AnswerLate() EXCLUDES(mutex_);
   Clock::time_point NextLate() const REQUIRES(mutex_);
   // Reports the containers that were created directly at the runtime.
-  // The policies that pods have chosen, after a restart.
-  void LearnPolicies(const RuntimeListing& listing);
   void ReportUnmanaged();
 
   allocation::AllocationManager& allocation_;

@@ -55,6 +55,8 @@ class PodAdmission {
     admission.next = std::move(next_);
     if (const auto chosen = ChosenPolicy(node_, pod_)) {
       admission.next.chosen_policies[pod_.uid] = *chosen;
+    } else {
+      admission.next.chosen_policies.erase(pod_.uid);
     }
     return admission;
   }

@@ -271,6 +271,7 @@ class Plan {
       return RefuseUnit(unit, why + "; it fits nowhere else: " + refusal.message);
     }
     next_ = std::move(admission.next);
+    next_.chosen_policies = before.chosen_policies;  // the pod still asks for the same
     next_.cpu.reusable.clear();
     if (const std::string wrong = MakeMovable(after_, given_, unit, next_); !wrong.empty()) {
       next_ = before;

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "edge/allocation_node.h"
@@ -73,6 +76,33 @@ class RuntimeListerTest : public ::testing::Test {
   std::optional<PodReleaser> releaser_;
   std::optional<RuntimeLister> lister_;
 };
+
+// A runtime lists the sandboxes in any order.
+TEST(PoliciesIn, AreThoseOfTheNewestSandboxThatIsReady) {
+  using Sandbox = RuntimeListing::Sandbox;
+  const auto sandbox = [](const std::string& uid, bool ready, int64_t created_at,
+                          std::optional<NumaTopologyPolicy> policy) {
+    return Sandbox{.id = uid + std::to_string(created_at),
+                   .pod_uid = uid,
+                   .ready = ready,
+                   .numa_policy = policy,
+                   .created_at = created_at};
+  };
+  constexpr auto kRestricted = NumaTopologyPolicy::kRestricted;
+  constexpr auto kBestEffort = NumaTopologyPolicy::kBestEffort;
+  RuntimeListing listing;
+  listing.sandboxes = {
+      sandbox("ended", false, 1, kBestEffort),   sandbox("ended", false, 2, kRestricted),
+      sandbox("ready", true, 1, kRestricted),    sandbox("ready", false, 2, kBestEffort),
+      sandbox("newest", true, 1, kBestEffort),   sandbox("newest", true, 2, kRestricted),
+      sandbox("removed", false, 1, kRestricted), sandbox("removed", true, 2, std::nullopt),
+      sandbox("none", true, 1, std::nullopt)};
+  const std::map<std::string, NumaTopologyPolicy> expected = {
+      {"ended", kRestricted}, {"newest", kRestricted}, {"ready", kRestricted}};
+  EXPECT_EQ(PoliciesIn(listing), expected);
+  std::ranges::reverse(listing.sandboxes);
+  EXPECT_EQ(PoliciesIn(listing), expected);
+}
 
 // Each caller waits for its answer, as updates of unknown containers do.
 TEST_F(RuntimeListerTest, CallersDoNotListBackToBack) {

@@ -260,6 +260,15 @@ TEST_F(OwnPolicyTest, AResizeKeepsThePolicyOfThePod) {
   }
 }
 
+TEST_F(OwnPolicyTest, APolicyWhoseAnnotationIsGoneNoLongerApplies) {
+  const NodeState state = Decide(none_, Asking("p", NumaTopologyPolicy::kSingleNumaNode, "1")).next;
+  ASSERT_TRUE(OwnPolicy(none_, state, "p"));
+  Pod plain = MakePod("p", {App("other", {{"cpu", "1"}, {"memory", "64Mi"}})});
+  const NodeState next = Decide(none_, state, plain).next;
+  EXPECT_FALSE(OwnPolicy(none_, next, "p"));
+  EXPECT_NE(next.cpu.Find({"p", "app"}), nullptr);
+}
+
 // The annotations of a running pod say what it asks for, not under which policy it was admitted.
 TEST_F(OwnPolicyTest, ARestartLearnsOnlyPoliciesThatTheAssignmentsSatisfy) {
   const Asked single = NumaTopologyPolicy::kSingleNumaNode;
@@ -313,6 +322,7 @@ TEST_F(OwnPolicyTest, AChangeOfTheConfigurationKeepsThePolicyOfThePod) {
     const CpuSet now = *moved.next.cpu.Find({"p", "app"});
     EXPECT_EQ(after.machine.NumaOf(now).Count(), 1) << now.ToString();
     EXPECT_FALSE(now.Contains(CpuSet{1}));
+    EXPECT_TRUE(OwnPolicy(after, moved.next, "p"));
   }
 }
 
