@@ -12,6 +12,17 @@ constexpr size_t kMaxQuote = 80;
 // The library writes values recursively: a limit keeps the stack small.
 constexpr int kMaxDepth = 64;
 
+// The name of a member as an error shows it, on one line: control characters are escaped as in
+// JSON.
+std::string Shown(std::string_view name) {
+  const bool is_plain =
+      std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+  if (is_plain) return std::string(name);
+  const std::string quoted =
+      nlohmann::json(name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 // The library reports the place of a syntax error by an exception only. No other code catches it.
 template <typename Json>
 Result<Json> ParseAs(std::string_view text,
@@ -65,7 +76,7 @@ Result<nlohmann::ordered_json> ParseOrdered(std::string_view text) {
                  "is nested deeper than " + std::to_string(kMaxDepth) + " levels"};
   }
   if (json.ok() && !twice.empty()) {
-    return Error{ErrorCode::kInvalidArgument, twice + ": occurs twice in one object"};
+    return Error{ErrorCode::kInvalidArgument, Shown(twice) + ": occurs twice in one object"};
   }
   return json;
 }
@@ -144,7 +155,7 @@ Error View::Wrong(std::string_view text) const {
 }
 
 std::string View::PathOf(std::string_view key) const {
-  return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+  return path_.empty() ? Shown(key) : path_ + "." + Shown(key);
 }
 
 }  // namespace alignd::json

@@ -47,7 +47,8 @@ class View {
   Result<uint64_t> Unsigned() const;
   // The elements, with paths `path[0]`, ...
   Result<std::vector<View>> Elements() const;
-  // The members in key order, with paths `path.key`.
+  // The members in key order, with paths `path.key`: control characters of a key are escaped, so
+  // that an error is one line.
   Result<std::vector<std::pair<std::string, View>>> Members() const;
 
   // "<path>: <value> is not <wanted>".

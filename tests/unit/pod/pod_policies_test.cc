@@ -53,6 +53,10 @@ TEST(PodPolicies, NamesAnnotationValueAndAllowedValues) {
            Case{R"({"numaTopology":"Restricted"})",
                 "numaTopology: is not known; known are numaTopologyPolicy, "
                 "singleNUMANodeExclusive"},
+           // A name of several lines makes no line of its own.
+           Case{R"({"x\nfits":1})",
+                R"(x\nfits: is not known; known are numaTopologyPolicy, singleNUMANodeExclusive)"},
+           Case{R"({"x\n":1,"x\n":1})", R"(x\n: occurs twice in one object)"},
            Case{"[]", "array is not an object"},
            Case{R"({"numaTopologyPolicy":"Restricted","numaTopologyPolicy":"BestEffort"})",
                 "numaTopologyPolicy: occurs twice in one object"},
