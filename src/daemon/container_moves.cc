@@ -47,6 +47,15 @@ Result<Done> RemoveRecords(const Options& options) {
   return removed.ok() ? MovesFile(options.state_dir).Remove() : removed;
 }
 
+Error NotBack(const std::string& why) {
+  return {ErrorCode::kUnavailable,
+          "containers that were being moved are not back on their CPUs, and are assigned those of "
+          "before and of after: " +
+              why,
+          "see in the log of the runtime why it does not answer, or refuses their updates; alignd "
+          "moves them back when the runtime does it"};
+}
+
 }  // namespace
 
 Result<Done> MoveContainers(Daemon& daemon, const Options& options,
@@ -69,12 +78,7 @@ Result<Done> FinishMoves(Daemon& daemon, const Options& options) {
   if (!moves.ok()) return moves.error();
   if (moves->empty()) return Done{};
   if (const Result<Done> back = Pings(daemon).Await(daemon.MoveBack(*moves)); !back.ok()) {
-    return Error{ErrorCode::kUnavailable,
-                 "containers that were being moved are not back on their CPUs, and are assigned "
-                 "those of before and of after: " +
-                     back.error().message,
-                 "see in the log of the runtime why it refuses their updates; alignd moves them "
-                 "back when the runtime does it"};
+    return NotBack(back.error().message);
   }
   return RemoveRecords(options);
 }
@@ -120,6 +124,8 @@ Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options) {
     pings.Ping();
     std::this_thread::sleep_for(kListingPoll);
   }
+  // Which containers run is not known otherwise: each of them would count as back.
+  if (!daemon.HasAdopted()) return NotBack("the runtime has not been listed");
   return FinishMoves(daemon, options);
 }
 

@@ -45,7 +45,7 @@ class PendingMoves {
 };
 
 // The same as FinishMoves for a daemon that has just started: waits until it knows the running
-// containers, for 10 s. Errors: likewise.
+// containers, for 10 s. Errors: likewise; kUnavailable: it does not know them. The record stays.
 Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options);
 
 }  // namespace alignd::daemon

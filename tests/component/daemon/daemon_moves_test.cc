@@ -234,6 +234,32 @@ TEST_F(DaemonMoves, IfTheFilesCannotBeWrittenAllGoBack) {
   ExpectAsBefore();
 }
 
+// Which containers run is not known: none of them counts as moved back.
+TEST_F(DaemonMoves, UntilTheRuntimeIsListedNoContainerCountsAsBack) {
+  wrapper_ = {"env", "WATCHDOG_USEC=1000000"};
+  StartThree();
+  runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+  const uint64_t change = Begin(ConfigWith("0-1,4"));
+  ASSERT_TRUE(Control().GetChange(change).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  fs::remove(tree_.root() / "config.yaml");
+  fs::create_directory(tree_.root() / "config.yaml");
+  runtime_->SetFailure("ListContainers", {grpc::StatusCode::UNAVAILABLE, "busy"});
+  runtime_->SetDelay(kUpdateCall, milliseconds(0));
+  runtime_->EndDelays();
+  const std::string outcome = Outcome(change);
+  EXPECT_NE(outcome.find("are not back on their CPUs, and are assigned those of before and of "
+                         "after: the runtime has not been listed"),
+            std::string::npos)
+      << outcome;
+  EXPECT_TRUE(fs::exists(StateDir() / MovesFile::kFileName));
+  EXPECT_TRUE(fs::exists(StateDir() / ChangeUndo::kFileName));
+  EXPECT_NE(State().find(R"("a":{"app":"1-3,7"})"), std::string::npos) << State();
+  EXPECT_NE(State().find(R"("b":{"app":"4-6,8"})"), std::string::npos) << State();
+  runtime_->SetFailure("ListContainers", grpc::Status::OK);
+  ExpectAsBefore();
+}
+
 // The pod of a container ends while it is moved.
 TEST_F(DaemonMoves, AContainerThatEndsMeanwhileDoesNotHoldTheChange) {
   StartThree();
