@@ -104,7 +104,8 @@ Result<Done> UndoFiles(const ChangeUndo& undo, const Moves& moves) {
 }
 
 // Writes all files of the change, or none. `begun`: the record without files, which is replaced and
-// then removed, or written again for moves. nullopt: the files are in an uncertain state, and a record of the undo is there.
+// then removed, or written again for moves. nullopt: the files are in an uncertain state, and a
+// record of the undo is there.
 std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node& before,
                                               const Node& after, const WantedChange& change,
                                               const Moves& moves, const ChangeUndo& begun) {
@@ -194,14 +195,15 @@ Result<Done> MoveFirst(Daemon& daemon, const Options& options, const Moves& move
 }
 
 // After the files of the change have been written, or restored. Gives the result of the change.
-Result<Done> EndMoves(Daemon& daemon, const Options& options, const Result<Done>& result) {
+Result<Done> EndMoves(Daemon& daemon, const Options& options, const Moves& moves,
+                      const Result<Done>& result) {
   if (result.ok()) {
     // They have ended in the new files.
     const Result<Done> removed = MovesFile(options.state_dir).Remove();
     if (!removed.ok()) spdlog::error("the record of moves is left: {}", removed.error().Text());
     return result;
   }
-  const Result<Done> back = FinishMovesOnceListed(daemon, options);
+  const Result<Done> back = FinishMovesOnceListed(daemon, options, moves);
   if (back.ok()) return result;
   Error error = result.error();
   error.message += "; " + back.error().message;
@@ -255,7 +257,7 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
     handover.node = *std::move(after);
   }
   const Result<Done> started = StartNext(daemon, options, changes, std::move(handover));
-  if (started.ok()) return EndMoves(*daemon, options, result);
+  if (started.ok()) return EndMoves(*daemon, options, moves, result);
   if (!result.ok()) return started;
   // No call has been served with the new configuration: nothing has been decided with it.
   spdlog::error("cannot start with the new configuration: {}", started.error().Text());
@@ -263,7 +265,7 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
   if (Result<Done> again = StartNext(daemon, options, changes, std::move(spare)); !again.ok()) {
     return again;
   }
-  return EndMoves(*daemon, options, started);
+  return EndMoves(*daemon, options, moves, started);
 }
 
 bool HasUnfinishedChange(const Options& options) {
