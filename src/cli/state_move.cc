@@ -138,6 +138,8 @@ Result<int> MoveState(const MoveOptions& options, const MovingNode& node, const 
     const Result<bool> recovered = moving::Recover(state_dir, node.alignd.config_text);
     if (!recovered.ok()) return recovered.error();
     if (*recovered) out << "An earlier move was interrupted. Its files were restored first.\n";
+  } else if (const Result<Done> none = moving::RequireNoMoves(state_dir); !none.ok()) {
+    return none.error();
   } else if (fs::exists(state_dir / daemon::ChangeUndo::kFileName, fault)) {
     return Error{ErrorCode::kUnavailable,
                  "an earlier move or a change of the configuration was interrupted (" +

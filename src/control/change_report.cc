@@ -36,6 +36,13 @@ Result<v1::ChangeResponse> ReportChange(const ReportSources& sources,
   const Result<admission::Node> after = sources.changer->NodeFor(sources.node.machine, request);
   if (!after.ok()) return after.error();
   const auto snapshot = sources.allocation.snapshot();
+  // They have CPUs of two places for the moment: a plan for these would say nothing.
+  if (!snapshot->state.cpu.moving.empty()) {
+    return Error{ErrorCode::kUnavailable,
+                 "containers are being moved for a change of the configuration",
+                 "repeat the command when they are on their CPUs; if this stays, see `alignctl "
+                 "status`"};
+  }
   const auto may_move =
       request.may_move() ? admission::MayMove::kIfNeeded : admission::MayMove::kNever;
   const auto plan = [&](admission::MayMove moves) {

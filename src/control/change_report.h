@@ -16,7 +16,8 @@ Error NotAdoptedYet();
 
 // Plans the change on the newest snapshot. `sources.changer` is not null. The change is admitted
 // only if no container would move: alignd carries no move out.
-// Errors: alignd would not start with the configuration; kUnavailable: NotAdoptedYet.
+// Errors: alignd would not start with the configuration; kUnavailable: NotAdoptedYet, or containers
+// are being moved.
 Result<v1::ChangeResponse> ReportChange(const ReportSources& sources,
                                         const v1::ChangeRequest& request);
 

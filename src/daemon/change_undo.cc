@@ -117,9 +117,29 @@ Result<Done> ChangeUndo::Restore() const {
 }
 
 Result<Done> ChangeUndo::Undo() const {
-  if (Result<Done> made = host::ReplaceFile(record_, Text()); !made.ok()) return made;
-  if (Result<Done> restored = Restore(); !restored.ok()) return restored;
-  return host::RemoveFile(record_);
+  const Result<Done> restored = RestoreAgain();
+  return restored.ok() ? host::RemoveFile(record_) : restored;
+}
+
+Result<Done> ChangeUndo::UndoFiles() const {
+  if (Result<Done> restored = RestoreAgain(); !restored.ok()) return restored;
+  ChangeUndo rest(record_);
+  rest.config_ = config_;
+  return rest.Keep();
+}
+
+Result<Done> ChangeUndo::RestoreAgain() const {
+  const Result<Done> kept = Keep();
+  return kept.ok() ? Restore() : kept;
+}
+
+Result<Done> ChangeUndo::Keep() const {
+  const std::string text = Text();
+  // A full disk does not matter then.
+  if (const Result<std::string> now = host::ReadFile(record_); now.ok() && *now == text) {
+    return Done{};
+  }
+  return host::ReplaceFile(record_, text);
 }
 
 }  // namespace alignd::daemon

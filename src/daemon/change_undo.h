@@ -36,12 +36,20 @@ class ChangeUndo {
   // The new files apply: removes the record. Errors: kIo; the record may still be there.
   Result<Done> Commit() const;
 
+  // This record is there, also if it was removed, or replaced by another one. Errors: kIo; the
+  // former one may still be there.
+  Result<Done> Keep() const;
+
   // Restores the old files; the record stays. Errors: kIo; it stays, too.
   Result<Done> Restore() const;
 
   // Restores the old files, also after Commit, and removes the record. Errors: kIo; the record may
   // still be there.
   Result<Done> Undo() const;
+
+  // The same, but a record without files stays: the next start still begins with the configuration
+  // of before. Errors: likewise.
+  Result<Done> UndoFiles() const;
 
   const std::string& config() const { return config_; }
 
@@ -53,6 +61,7 @@ class ChangeUndo {
 
   explicit ChangeUndo(std::filesystem::path record) : record_(std::move(record)) {}
   std::string Text() const;
+  Result<Done> RestoreAgain() const;
 
   std::filesystem::path record_;
   std::string config_;

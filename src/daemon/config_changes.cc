@@ -28,6 +28,7 @@ void ConfigChanges::Started(const std::optional<std::string>& former) {
   Result<std::string> text = former ? Result<std::string>(*former) : TextOf({});
   const MutexLock lock(mutex_);
   if (text.ok()) applied_ = *std::move(text);
+  repeats_moves_ = former.has_value();
 }
 
 Result<std::string> ConfigChanges::TextOf(const control::v1::ChangeRequest& request) const {
@@ -103,7 +104,7 @@ WantedChange ConfigChanges::Take() {
   {
     const MutexLock lock(mutex_);
     WantedChange of_file;
-    of_file.request.set_may_move(options_.may_move == "if-needed");
+    of_file.request.set_may_move(options_.may_move == "if-needed" || repeats_moves_);
     change = std::exchange(waiting_, std::nullopt).value_or(of_file);
     change.applied = applied_;
   }
@@ -114,6 +115,7 @@ WantedChange ConfigChanges::Take() {
 void ConfigChanges::Ended(const WantedChange& change, const Result<Done>& result) {
   const MutexLock lock(mutex_);
   if (result.ok() && change.text.ok()) applied_ = *change.text;
+  if (result.ok() || change.number == 0) repeats_moves_ = false;
   if (change.number == 0) return;
   control::v1::GetChangeResponse& outcome = outcomes_[change.number];
   outcome.set_outcome(result.ok() ? "applied" : "failed");

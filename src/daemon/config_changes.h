@@ -40,11 +40,12 @@ class ConfigChanges final : public control::ConfigChanger {
   control::v1::GetChangeResponse Outcome(uint64_t change) override EXCLUDES(mutex_);
 
   // Call once the first Daemon has started, which may have restored the file, and before Take:
-  // reads the configuration that applies, unless it is `former` (Daemon::FormerConfig).
+  // reads the configuration that applies, unless it is `former` (Daemon::FormerConfig): then a
+  // change was interrupted that was allowed to move containers, and so is its repetition.
   void Started(const std::optional<std::string>& former) EXCLUDES(mutex_);
 
   // The requested change that is to be carried out; without one, that of the file, as SIGHUP wants,
-  // with --may-move.
+  // with --may-move, or to repeat one with moves.
   // Reads the file if the request has no configuration.
   // Call Ended before the next Take.
   WantedChange Take() EXCLUDES(mutex_);
@@ -63,6 +64,7 @@ class ConfigChanges final : public control::ConfigChanger {
   mutable Mutex mutex_;
   std::optional<WantedChange> waiting_ GUARDED_BY(mutex_);
   std::string applied_ GUARDED_BY(mutex_);
+  bool repeats_moves_ GUARDED_BY(mutex_) = false;
   uint64_t last_ GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, control::v1::GetChangeResponse> outcomes_ GUARDED_BY(mutex_);
 };

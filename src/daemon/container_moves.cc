@@ -1,5 +1,6 @@
 #include "daemon/container_moves.h"
 
+#include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
@@ -23,14 +24,30 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kListingPatience{10'000};
 constexpr milliseconds kListingPoll{20};
+constexpr milliseconds kStopPoll{500};
+
+constexpr char kIsToStop[] = "alignd has been told to stop";
+
+// Whether a signal waits that ends alignd. The records of moves are for the next start, which has
+// more time than systemd gives a stop.
+bool IsToStop() {
+  sigset_t pending;
+  sigpending(&pending);
+  sigdelset(&pending, SIGHUP);
+  return sigisemptyset(&pending) == 0;
+}
 
 // What is called while the main thread waits, so that systemd does not take alignd for hung.
 class Pings {
  public:
   explicit Pings(Daemon& daemon) : watchdog_(daemon.WatchedThreads()) {}
 
+  // An error if alignd is to stop meanwhile; the work may then go on for a while.
   Result<Done> Await(std::future<Result<Done>> outcome) {
-    while (outcome.wait_for(milliseconds(500)) != std::future_status::ready) Ping();
+    while (outcome.wait_for(kStopPoll) != std::future_status::ready) {
+      if (IsToStop()) return Error{ErrorCode::kUnavailable, kIsToStop, "start alignd again"};
+      Ping();
+    }
     return outcome.get();
   }
   void Ping() {
@@ -47,6 +64,26 @@ Result<Done> RemoveRecords(const Options& options) {
   return removed.ok() ? MovesFile(options.state_dir).Remove() : removed;
 }
 
+Error NotBack(const std::string& why) {
+  return {ErrorCode::kUnavailable,
+          "containers that were being moved are not back on their CPUs, and are assigned those of "
+          "before and of after: " +
+              why,
+          "see in the log of the runtime why it does not answer, or refuses their updates; alignd "
+          "moves them back when the runtime does it"};
+}
+
+// Moves these back, and removes the records.
+Result<Done> MoveBackAndForget(Daemon& daemon, const Options& options,
+                               const std::vector<CpuMove>& moves) {
+  if (moves.empty()) return Done{};
+  if (IsToStop()) return NotBack(kIsToStop);
+  if (const Result<Done> back = Pings(daemon).Await(daemon.MoveBack(moves)); !back.ok()) {
+    return NotBack(back.error().message);
+  }
+  return RemoveRecords(options);
+}
+
 }  // namespace
 
 Result<Done> MoveContainers(Daemon& daemon, const Options& options,
@@ -56,7 +93,7 @@ Result<Done> MoveContainers(Daemon& daemon, const Options& options,
   Result<Done> moved = Pings(daemon).Await(daemon.Move(moves));
   if (moved.ok()) return moved;
   spdlog::error("containers could not be moved, and are moved back: {}", moved.error().Text());
-  const Result<Done> back = FinishMoves(daemon, options);
+  const Result<Done> back = MoveBackAndForget(daemon, options, moves);
   Error error = moved.error().In("a container could not be moved");
   if (!back.ok()) error.message += "; " + back.error().message;
   if (!back.ok()) error.remedy = back.error().remedy;
@@ -67,16 +104,7 @@ Result<Done> FinishMoves(Daemon& daemon, const Options& options) {
   const MovesFile file(options.state_dir);
   const Result<std::vector<CpuMove>> moves = file.Read();
   if (!moves.ok()) return moves.error();
-  if (moves->empty()) return Done{};
-  if (const Result<Done> back = Pings(daemon).Await(daemon.MoveBack(*moves)); !back.ok()) {
-    return Error{ErrorCode::kUnavailable,
-                 "containers that were being moved are not back on their CPUs, and are assigned "
-                 "those of before and of after: " +
-                     back.error().message,
-                 "see in the log of the runtime why it refuses their updates; alignd moves them "
-                 "back when the runtime does it"};
-  }
-  return RemoveRecords(options);
+  return MoveBackAndForget(daemon, options, *moves);
 }
 
 bool PendingMoves::Find(const Options& options) {
@@ -113,14 +141,18 @@ void PendingMoves::Await(Daemon& daemon) {
   }
 }
 
-Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options) {
+Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options,
+                                   const std::vector<CpuMove>& moves) {
+  if (moves.empty()) return Done{};
   Pings pings(daemon);
   const auto until = std::chrono::steady_clock::now() + kListingPatience;
-  while (!daemon.HasAdopted() && std::chrono::steady_clock::now() < until) {
+  while (!daemon.HasAdopted() && !IsToStop() && std::chrono::steady_clock::now() < until) {
     pings.Ping();
     std::this_thread::sleep_for(kListingPoll);
   }
-  return FinishMoves(daemon, options);
+  // Which containers run is not known otherwise: each of them would count as back.
+  if (!daemon.HasAdopted()) return NotBack("the runtime has not been listed");
+  return MoveBackAndForget(daemon, options, moves);
 }
 
 }  // namespace alignd::daemon

@@ -13,7 +13,8 @@
 
 namespace alignd::daemon {
 
-// All of these run on the main thread, which goes on to serve systemd's watchdog.
+// All of these run on the main thread, which goes on to serve systemd's watchdog. If a signal that
+// ends alignd waits for that thread, they leave with an error, and the records stay.
 
 // MovesFile has been written; it stays. Afterwards, each container runs on its new CPUs,
 // and is assigned the old ones, too, until the state files of the new configuration are written.
@@ -44,8 +45,10 @@ class PendingMoves {
   std::optional<std::future<Result<Done>>> outcome_;
 };
 
-// The same as FinishMoves for a daemon that has just started: waits until it knows the running
-// containers, for 10 s. Errors: likewise.
-Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options);
+// The same as FinishMoves, with the moves of the record, for a daemon that has just started: waits
+// until it knows the running containers, for 10 s. Errors: likewise; kUnavailable: it does not know
+// them. The record stays.
+Result<Done> FinishMovesOnceListed(Daemon& daemon, const Options& options,
+                                   const std::vector<admission::CpuMove>& moves);
 
 }  // namespace alignd::daemon

@@ -105,6 +105,14 @@ void LogOtherProblems(const alignd::daemon::Options& options, const std::string&
 void Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon, const alignd::daemon::Options& options,
             alignd::daemon::ConfigChanges& changes) {
   const alignd::daemon::WantedChange change = changes.Take();
+  // After a start, or right after another change. The caller of SIGHUP gets no answer, and would
+  // not repeat it; alignctl does.
+  if (change.number == 0 && !daemon->HasAdopted()) {
+    spdlog::info("received SIGHUP: alignd reloads once the runtime has been listed");
+    daemon->WhenAdopted([main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); });
+    alignd::daemon::NotifySystemd("READY=1");
+    return;
+  }
   spdlog::info("reloading: {}", change.number == 0 ? "received SIGHUP" : "requested by alignctl");
   const alignd::Result<alignd::Done> result =
       alignd::daemon::ChangeConfig(daemon, options, changes, change);

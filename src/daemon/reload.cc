@@ -97,25 +97,32 @@ std::vector<fs::path> FilesOf(const Options& options, const WantedChange& change
   return files;
 }
 
+// The files are as before. If containers have to move back, the record stays, without files, until
+// they have: a start in between needs the configuration of before.
+Result<Done> UndoFiles(const ChangeUndo& undo, const Moves& moves) {
+  return moves.empty() ? undo.Undo() : undo.UndoFiles();
+}
+
 // Writes all files of the change, or none. `begun`: the record without files, which is replaced and
-// then removed. nullopt: the files are in an uncertain state, and a record of the undo is there.
+// then removed, or written again for moves. nullopt: the files are in an uncertain state, and a
+// record of the undo is there.
 std::optional<Result<ChangeUndo>> SwitchFiles(const Options& options, const Node& before,
                                               const Node& after, const WantedChange& change,
                                               const Moves& moves, const ChangeUndo& begun) {
   Result<ChangeUndo> undo =
       ChangeUndo::Begin(options.state_dir, FilesOf(options, change), change.applied);
   if (!undo.ok()) {
-    // No file has changed. Whichever record is there, it must not outlive this.
-    const Result<Done> removed = begun.Commit();
-    if (removed.ok()) return undo;
+    // No file has changed. Whichever record is there, one with files must not outlive this.
+    const Result<Done> ended = moves.empty() ? begun.Commit() : begun.Keep();
+    if (ended.ok()) return undo;
     spdlog::error("{}; the record of the change could not be removed: {}", undo.error().Text(),
-                  removed.error().Text());
+                  ended.error().Text());
     return std::nullopt;
   }
   Result<Done> written = WriteFiles(options, before, after, change, moves);
   if (written.ok()) written = undo->Commit();
   if (written.ok()) return undo;
-  const Result<Done> undone = undo->Undo();
+  const Result<Done> undone = UndoFiles(*undo, moves);
   if (undone.ok()) return Result<ChangeUndo>(written.error());
   spdlog::error("{}; the files could not be restored: {}", written.error().Text(),
                 undone.error().Text());
@@ -188,14 +195,15 @@ Result<Done> MoveFirst(Daemon& daemon, const Options& options, const Moves& move
 }
 
 // After the files of the change have been written, or restored. Gives the result of the change.
-Result<Done> EndMoves(Daemon& daemon, const Options& options, const Result<Done>& result) {
+Result<Done> EndMoves(Daemon& daemon, const Options& options, const Moves& moves,
+                      const Result<Done>& result) {
   if (result.ok()) {
     // They have ended in the new files.
     const Result<Done> removed = MovesFile(options.state_dir).Remove();
     if (!removed.ok()) spdlog::error("the record of moves is left: {}", removed.error().Text());
     return result;
   }
-  const Result<Done> back = FinishMovesOnceListed(daemon, options);
+  const Result<Done> back = FinishMovesOnceListed(daemon, options, moves);
   if (back.ok()) return result;
   Error error = result.error();
   error.message += "; " + back.error().message;
@@ -249,15 +257,15 @@ Result<Done> ChangeConfig(std::unique_ptr<Daemon>& daemon, const Options& option
     handover.node = *std::move(after);
   }
   const Result<Done> started = StartNext(daemon, options, changes, std::move(handover));
-  if (started.ok()) return EndMoves(*daemon, options, result);
+  if (started.ok()) return EndMoves(*daemon, options, moves, result);
   if (!result.ok()) return started;
   // No call has been served with the new configuration: nothing has been decided with it.
   spdlog::error("cannot start with the new configuration: {}", started.error().Text());
-  if (Result<Done> undone = (*undo)->Undo(); !undone.ok()) return undone;
+  if (Result<Done> undone = UndoFiles(**undo, moves); !undone.ok()) return undone;
   if (Result<Done> again = StartNext(daemon, options, changes, std::move(spare)); !again.ok()) {
     return again;
   }
-  return EndMoves(*daemon, options, started);
+  return EndMoves(*daemon, options, moves, started);
 }
 
 bool HasUnfinishedChange(const Options& options) {

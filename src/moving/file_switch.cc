@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/change_undo.h"
+#include "daemon/moves_file.h"
 #include "host/file.h"
 
 namespace alignd::moving {
@@ -127,7 +128,23 @@ Result<Done> SwitchBack(const fs::path& state_dir, const std::string& config,
   return written.ok() ? undo->Commit() : written;
 }
 
+Result<Done> RequireNoMoves(const fs::path& state_dir) {
+  const auto moves = daemon::MovesFile(state_dir).Read();
+  if (!moves.ok()) return moves.error();
+  if (moves->empty()) return Done{};
+  const std::string record = (state_dir / daemon::MovesFile::kFileName).string();
+  return Error{ErrorCode::kUnavailable,
+               "alignd moves containers for a change of its configuration, or has ended while it "
+               "did (" +
+                   record + "): they are assigned their CPUs of before and of after",
+               "start alignd, unless it runs: it moves them back; repeat this when that file is "
+               "gone"};
+}
+
 Result<bool> Recover(const fs::path& state_dir, const std::string& config) {
+  // Until `alignctl apply` has written the configuration, after the moves, the record of the change
+  // looks like one of a switch.
+  if (const Result<Done> none = RequireNoMoves(state_dir); !none.ok()) return none.error();
   const Result<std::optional<daemon::ChangeUndo>> found = daemon::ChangeUndo::Find(state_dir);
   if (!found.ok()) return found.error();
   if (!*found) return false;

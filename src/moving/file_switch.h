@@ -39,9 +39,14 @@ Result<Done> SwitchFiles(const std::filesystem::path& state_dir,
 Result<Done> SwitchBack(const std::filesystem::path& state_dir, const std::string& config,
                         const std::vector<FileChange>& changes);
 
+// Whether no container is being moved for a change of the configuration: until alignd has moved it
+// back, the state files give it more CPUs than it has asked for. Errors: kUnavailable, as
+// MovesFile::Read.
+Result<Done> RequireNoMoves(const std::filesystem::path& state_dir);
+
 // Restores the files of a switch that was interrupted; false: there was none. The caller has locked
 // `state_dir`. Errors: kIo, kCorrupt; kInvalidArgument: a change of the configuration was
-// interrupted, which a start of alignd ends.
+// interrupted, which a start of alignd ends; as RequireNoMoves: nothing is touched then.
 Result<bool> Recover(const std::filesystem::path& state_dir, const std::string& config);
 
 }  // namespace alignd::moving

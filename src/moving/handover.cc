@@ -70,6 +70,7 @@ Result<bool> RecoverInterrupted(const HandoverRequest& request, Services& servic
   const daemon::Options options = both->Options(request);
   const std::filesystem::path record = options.state_dir / daemon::ChangeUndo::kFileName;
   std::error_code fault;
+  if (const Result<Done> none = RequireNoMoves(options.state_dir); !none.ok()) return none.error();
   if (!std::filesystem::exists(record, fault)) return false;
   const std::string what =
       "an earlier handover, move or change of the configuration was interrupted (" +

@@ -73,10 +73,11 @@ Result<Done> MoveBack(HandoverRun& run) {
   if (run.moved) {
     run.created = CreatedSince(*run.moved);
     back = SwitchBack(state_dir, run.alignd.config_text, run.moved->files);
-  } else if (const Result<bool> restored = Recover(state_dir, run.alignd.config_text);
-             !restored.ok()) {
-    back = restored.error();
-  }
+  } else if (RequireNoMoves(state_dir).ok()) {
+    const Result<bool> restored = Recover(state_dir, run.alignd.config_text);
+    if (!restored.ok()) back = restored.error();
+  }  // with moves, Move has refused before it touched a file, and alignd is to be started
+
   run.lock.reset();
   if (!back.ok()) return back;
   run.moved.reset();

@@ -47,6 +47,10 @@ void ContainerMover::Move(std::vector<CpuMove> moves, MoveDone done) {
 }
 
 void ContainerMover::MoveBack(std::vector<CpuMove> moves, MoveDone done) {
+  if (!reconciler_.Recovered()) {  // no container is known: each of them would count as back
+    return done(Error{ErrorCode::kUnavailable, "the runtime has not been listed since the start",
+                      "see in the log of the runtime why it does not answer"});
+  }
   Go(MoveStep::kReturn, moves, [this, moves, done = std::move(done)](const Result<Done>& back) {
     if (!back.ok()) return done(back);
     allocation_.Move(MoveStep::kGiveBack, moves, done);

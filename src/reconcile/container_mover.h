@@ -36,7 +36,8 @@ class ContainerMover {
 
   // After it, each container runs on the CPUs of before, and is assigned only these. Moves that
   // have not begun, or have ended, change nothing.
-  // Errors: as Move. The containers are still assigned both.
+  // Errors: as Move; kUnavailable: the runtime has not been listed since the start, and which
+  // containers run is not known. The containers are still assigned both.
   void MoveBack(std::vector<admission::CpuMove> moves, MoveDone done);
 
  private:

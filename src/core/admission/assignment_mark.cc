@@ -61,6 +61,11 @@ AssignmentMark MarkOf(const NodeState& state, const ContainerKey& key, bool is_i
     if (const CpuSet& original = state.cpu.OriginalOf(key); original != *cpus) {
       mark.original = original;
     }
+    // The mark says where the container is created: not on the CPUs that it leaves, too.
+    if (const auto part = state.cpu.moving.find(key); part != state.cpu.moving.end()) {
+      mark.cpus = part->second;
+      mark.original = {};
+    }
   }
   if (const auto* blocks = state.memory.Find(key)) mark.memory = *blocks;
   if (const auto devices = state.devices.allocations.find(key);

@@ -107,5 +107,35 @@ TEST_F(DaemonCutOffMoves, WhileAChangeIsApplied) {
                    [&](bool) { MoveBack(); });
 }
 
+// The containers have moved, and the configuration cannot be written: they go back.
+TEST_F(DaemonCutOffMoves, WhileAFileCannotBeWritten) {
+  const fs::path in_the_way = tree_.root() / ".config.yaml.alignd-new";
+  const control::ControlClient control(DaemonOptions().ControlSocket(), kPatience);
+  CutOffEverywhere(
+      [&] {
+        AwaitListed();
+        fs::create_directories(in_the_way / "directory");
+      },
+      [&] {
+        control::v1::ChangeRequest request;
+        request.set_config(CutOffConfig("0-1"));
+        request.set_may_move(true);
+        const auto change = control.ApplyChange(request);
+        if (!change.ok() || !control.GetChange(change->change()).ok()) return;
+        EXPECT_TRUE(Eventually([&] {
+          const auto outcome = control.GetChange(change->change());
+          return alignd_->HasEnded() || (outcome.ok() && outcome->outcome() == "failed");
+        })) << alignd_->Log();
+      },
+      [&](bool) {
+        fs::remove_all(in_the_way);
+        EXPECT_EQ(File(), CutOffConfig("0"));
+        EXPECT_TRUE(Settles("1-3", "0,4-27")) << State() << alignd_->Log();
+        const Running next = Ask();
+        ExpectRunning(next);
+        Remove(next);
+      });
+}
+
 }  // namespace
 }  // namespace alignd::daemon

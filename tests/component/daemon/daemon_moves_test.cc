@@ -25,7 +25,7 @@ class DaemonMoves : public DaemonReload {
  protected:
   Options DaemonOptions() const override {
     Options options = DaemonReload::DaemonOptions();
-    options.may_move = "if-needed";
+    options.may_move = may_move_;
     return options;
   }
 
@@ -82,6 +82,7 @@ class DaemonMoves : public DaemonReload {
     EXPECT_EQ(Control().GetStatus()->reserved_cpus(), "0-1,4");
   }
 
+  std::string may_move_ = "if-needed";
   Running a_;
   Running b_;
   Running shared_;
@@ -234,6 +235,67 @@ TEST_F(DaemonMoves, IfTheFilesCannotBeWrittenAllGoBack) {
   ExpectAsBefore();
 }
 
+// `alignctl apply --may-move if-needed` for a file that was changed before.
+TEST_F(DaemonMoves, KilledWhileContainersMoveItKeepsThePermissionToMove) {
+  may_move_ = "never";
+  StartThree();
+  tree_.Write({"config.yaml", ConfigWith("0-1,4")});
+  runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+  ASSERT_TRUE(Control().GetChange(Begin("")).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  alignd_->Kill(SIGKILL);
+  runtime_->SetDelay(kUpdateCall, milliseconds(0));
+  StartProcess();
+  ExpectMoved();
+}
+
+// systemd gives a stop less time than the moves and the way back take: they are left to the next
+// start.
+TEST_F(DaemonMoves, AStopDoesNotWaitForTheMoves) {
+  StartThree();
+  runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+  ASSERT_TRUE(Control().GetChange(Begin(ConfigWith("0-1,4"))).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  EXPECT_EQ(alignd_->Kill(SIGTERM), 0);
+  EXPECT_NE(
+      alignd_->Log().find("not reloaded: a container could not be moved: alignd has been told "
+                          "to stop"),
+      std::string::npos)
+      << alignd_->Log();
+  EXPECT_TRUE(fs::exists(StateDir() / MovesFile::kFileName));
+  EXPECT_TRUE(fs::exists(StateDir() / ChangeUndo::kFileName));
+  runtime_->SetDelay(kUpdateCall, milliseconds(0));
+  runtime_->EndDelays();
+  StartProcess();
+  ExpectAsBefore();
+}
+
+// Which containers run is not known: none of them counts as moved back.
+TEST_F(DaemonMoves, UntilTheRuntimeIsListedNoContainerCountsAsBack) {
+  wrapper_ = {"env", "WATCHDOG_USEC=1000000"};
+  StartThree();
+  runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+  const uint64_t change = Begin(ConfigWith("0-1,4"));
+  ASSERT_TRUE(Control().GetChange(change).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  fs::remove(tree_.root() / "config.yaml");
+  fs::create_directory(tree_.root() / "config.yaml");
+  runtime_->SetFailure("ListContainers", {grpc::StatusCode::UNAVAILABLE, "busy"});
+  runtime_->SetDelay(kUpdateCall, milliseconds(0));
+  runtime_->EndDelays();
+  const std::string outcome = Outcome(change);
+  EXPECT_NE(outcome.find("are not back on their CPUs, and are assigned those of before and of "
+                         "after: the runtime has not been listed"),
+            std::string::npos)
+      << outcome;
+  EXPECT_TRUE(fs::exists(StateDir() / MovesFile::kFileName));
+  EXPECT_TRUE(fs::exists(StateDir() / ChangeUndo::kFileName));
+  EXPECT_NE(State().find(R"("a":{"app":"1-3,7"})"), std::string::npos) << State();
+  EXPECT_NE(State().find(R"("b":{"app":"4-6,8"})"), std::string::npos) << State();
+  runtime_->SetFailure("ListContainers", grpc::Status::OK);
+  ExpectAsBefore();
+}
+
 // The pod of a container ends while it is moved.
 TEST_F(DaemonMoves, AContainerThatEndsMeanwhileDoesNotHoldTheChange) {
   StartThree();
@@ -269,6 +331,9 @@ TEST_F(DaemonMoves, AResizeComesAfterTheMove) {
             std::string::npos)
       << more.error_message();
   EXPECT_EQ(CpusOf(a_.container), "2-3,7");
+  const auto planned = Control().PlanChange(RequestFor(ConfigWith("0-1,4")));
+  ASSERT_FALSE(planned.ok());
+  EXPECT_NE(planned.error().Text().find("containers are being moved"), std::string::npos);
   runtime_->SetDelay(kUpdateCall, milliseconds(0));
   runtime_->EndDelays();
   EXPECT_EQ(Outcome(change), "applied") << alignd_->Log();

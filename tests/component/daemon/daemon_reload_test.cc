@@ -234,5 +234,18 @@ TEST_F(DaemonReload, AnUnfinishedChangeThatIsRefusedEndsEveryStart) {
   EXPECT_EQ(CpusOf(RunOne(PodConfig("next"), Pinned(1)).container), "4");
 }
 
+TEST_F(DaemonReload, AHangupBeforeTheRuntimeIsListedIsNotLost) {
+  runtime_->SetFailure("ListContainers", {grpc::StatusCode::UNAVAILABLE, "busy"});
+  LaunchAlignd(DaemonOptions());
+  ASSERT_TRUE(alignd_->WaitForLog("ready: ")) << alignd_->Log();
+  tree_.Write({"config.yaml", ConfigWith("0-1")});
+  ASSERT_EQ(kill(alignd_->pid(), SIGHUP), 0);
+  ASSERT_TRUE(alignd_->WaitForLog("reloads once the runtime has been listed")) << alignd_->Log();
+  EXPECT_EQ(Control().GetStatus()->reserved_cpus(), "0");
+  runtime_->SetFailure("ListContainers", grpc::Status::OK);
+  EXPECT_TRUE(alignd_->WaitForLog("reloaded: the configuration applies")) << alignd_->Log();
+  EXPECT_EQ(Control().GetStatus()->reserved_cpus(), "0-1");
+}
+
 }  // namespace
 }  // namespace alignd::daemon

@@ -9,6 +9,7 @@
 
 #include "alignd/admission/admission.h"
 #include "alignd/admission/assignment.h"
+#include "alignd/admission/assignment_mark.h"
 #include "alignd/admission/resize.h"
 #include "alignd/cpumanager/static_policy.h"
 #include "core/device_states.h"
@@ -95,6 +96,18 @@ TEST_F(CpuMovesTest, ItGoesBackAtAnyTime) {
 }
 
 // After a restart, it is not known where the containers are to run.
+TEST_F(CpuMovesTest, AContainerThatIsCreatedMeanwhileIsMarkedWithTheCpusThatItRunsOn) {
+  const ContainerKey key{"p", "app"};
+  for (const auto& [step, cpus] : {std::pair{MoveStep::kReserve, "1-3"},
+                                   {MoveStep::kGo, "2-3,6"},
+                                   {MoveStep::kReturn, "1-3"}}) {
+    Step(step);
+    const AssignmentMark mark = MarkOf(state, key, /*is_init=*/false);
+    EXPECT_EQ(mark.cpus.ToString(), cpus);
+    EXPECT_EQ(mark.Original(), mark.cpus);
+  }
+}
+
 TEST_F(CpuMovesTest, ARestartKeepsBothSides) {
   const NodeState before = state;
   Step(MoveStep::kReserve);

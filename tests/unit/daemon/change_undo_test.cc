@@ -102,6 +102,26 @@ TEST_F(ChangeUndoTest, AfterCommitNothingIsFound) {
   ExpectOldFiles();
 }
 
+TEST_F(ChangeUndoTest, UndoOfTheFilesKeepsTheConfiguration) {
+  const auto undo = ChangeUndo::Begin(Dir(), Files(), "x: 1\n");
+  ASSERT_TRUE(undo.ok());
+  for (const bool is_committed : {false, true}) {
+    ChangeAll();
+    if (is_committed) {
+      ASSERT_TRUE(undo->Commit().ok());
+    }
+    ASSERT_TRUE(undo->UndoFiles().ok());
+    EXPECT_EQ(Text(Dir() / "a"), std::string("old\0a\n", 6));
+    // From here on, the files are no concern of the record.
+    ChangeAll();
+    const auto found = ChangeUndo::Find(Dir());
+    ASSERT_TRUE(found.ok() && found->has_value());
+    EXPECT_EQ((*found)->config(), "x: 1\n");
+    ASSERT_TRUE((*found)->Restore().ok());
+    EXPECT_EQ(Text(Dir() / "a"), "new");
+  }
+}
+
 TEST_F(ChangeUndoTest, EveryDamagedRecordIsRefused) {
   ASSERT_TRUE(ChangeUndo::Begin(Dir(), Files(), "x: 1\n").ok());
   const std::string record = Text(Record());

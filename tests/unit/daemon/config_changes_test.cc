@@ -57,6 +57,23 @@ TEST_F(ConfigChangesTest, TheTextOfARequestIsTaken) {
   EXPECT_EQ(changes_.Take().applied, "requested");
 }
 
+// A change was interrupted while it moved containers: it was allowed to.
+TEST_F(ConfigChangesTest, OnlyTheRepetitionOfAChangeWithMovesMayMoveToo) {
+  EXPECT_FALSE(changes_.Take().request.may_move());
+  changes_.Started("former");
+  control::v1::ChangeRequest request;
+  request.set_config("requested");
+  ASSERT_TRUE(changes_.Apply(request).ok());
+  const WantedChange requested = changes_.Take();
+  EXPECT_FALSE(requested.request.may_move());
+  changes_.Ended(requested, Error{ErrorCode::kUnavailable, "not listed yet", ""});
+  const WantedChange repeated = changes_.Take();
+  EXPECT_EQ(repeated.applied, "former");
+  EXPECT_TRUE(repeated.request.may_move());
+  changes_.Ended(repeated, Error{ErrorCode::kInvalidArgument, "refused", ""});
+  EXPECT_FALSE(changes_.Take().request.may_move());
+}
+
 TEST_F(ConfigChangesTest, AFileThatCannotBeReadIsAnError) {
   std::filesystem::remove(options_.config);
   const WantedChange change = changes_.Take();

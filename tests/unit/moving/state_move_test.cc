@@ -4,6 +4,7 @@
 #include "alignd/checkpoint/originals_checkpoint.h"
 #include "cli/state_command.h"
 #include "daemon/change_undo.h"
+#include "daemon/moves_file.h"
 #include "deviceplugin/v1beta1/deviceplugin.pb.h"
 #include "mirror/marker.h"
 #include "moving/device_merge.h"
@@ -291,6 +292,34 @@ TEST(StateExport, WritesTheFormsOfTheRelease) {
     EXPECT_EQ(node.CpusIn("/var/lib/kubelet").assignments.size(), 2U);
     EXPECT_FALSE(std::filesystem::exists(node.root() / "var/lib/alignd/cpu_manager_state"));
   }
+}
+
+// alignd was killed while it moved a container: the state files have its CPUs of before and after.
+TEST(StateExport, RefusesWhileContainersHaveToMoveBack) {
+  MovingNode node;
+  MoveToAlignd(node);
+  const AligndSide side = SideOf(node);
+  const daemon::MovesFile moves(side.options.state_dir);
+  ASSERT_TRUE(moves.Write({{{"uid-1", "app"}, CpuSet({1}), CpuSet({2})}}).ok());
+  ASSERT_TRUE(daemon::ChangeUndo::Begin(side.options.state_dir, {}, side.config_text).ok());
+  const auto files = node.Kept();
+  for (const std::string& more : {std::string("--move"), std::string("--dry-run")}) {
+    const testing::Printed printed = State(node, {"export", "--compatibility", "1.36", more});
+    EXPECT_NE(printed.status, 0) << printed.out;
+    EXPECT_TRUE(MovingNode::Has(printed.err, "config_change_moves")) << printed.err;
+    EXPECT_TRUE(MovingNode::Has(printed.err, "it moves them back")) << printed.err;
+    EXPECT_EQ(node.Kept(), files);
+  }
+  FakeServices services;
+  for (const bool dry_run : {false, true}) {
+    const Result<bool> recovered = RecoverInterrupted(node.Request(), services, dry_run);
+    ASSERT_FALSE(recovered.ok());
+    EXPECT_TRUE(MovingNode::Has(recovered.error().message, "config_change_moves"));
+  }
+  EXPECT_EQ(node.Kept(), files);
+  ASSERT_TRUE(moves.Remove().ok());
+  const testing::Printed printed = State(node, {"export", "--compatibility", "1.36", "--move"});
+  EXPECT_EQ(printed.status, 0) << printed.err;
 }
 
 TEST(StateExport, RefusesWhatTheReleaseCannotKeep) {
