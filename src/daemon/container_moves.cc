@@ -26,7 +26,7 @@ constexpr milliseconds kListingPatience{10'000};
 constexpr milliseconds kListingPoll{20};
 constexpr milliseconds kStopPoll{500};
 
-constexpr char kIsToStop[] = "alignd has been told to stop";
+constexpr char kIsToStop[] = "alignd is about to stop";
 
 // Whether a signal waits that ends alignd. The records of moves are for the next start, which has
 // more time than systemd gives a stop.

@@ -50,7 +50,8 @@ class Daemon {
   // Whether the runtime has been listed since the start, and its containers have been adopted.
   // Until then, the state may lack what running containers have.
   virtual bool HasAdopted() const = 0;
-  // `done` runs once that is so; on any thread, perhaps at once. Not if the daemon ends before.
+  // `done` runs once that is so; on any thread, perhaps at once. Not if the daemon ends before,
+  // or the next listing fails: then look at HasAdopted.
   virtual void WhenAdopted(std::function<void()> done) = 0;
 
   // Whether it goes on with a configuration from before a change that did not end, and its text;

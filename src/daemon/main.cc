@@ -101,17 +101,17 @@ void LogOtherProblems(const alignd::daemon::Options& options, const std::string&
   }
 }
 
-// SIGHUP, or a request of alignctl. `daemon` is null after it if alignd has to end.
-void Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon, const alignd::daemon::Options& options,
+// SIGHUP, or a request of alignctl. `daemon` is null after it if alignd has to end. False: a SIGHUP
+// came before the runtime was listed, and has to be repeated then.
+bool Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon, const alignd::daemon::Options& options,
             alignd::daemon::ConfigChanges& changes) {
   const alignd::daemon::WantedChange change = changes.Take();
   // After a start, or right after another change. The caller of SIGHUP gets no answer, and would
   // not repeat it; alignctl does.
   if (change.number == 0 && !daemon->HasAdopted()) {
     spdlog::info("received SIGHUP: alignd reloads once the runtime has been listed");
-    daemon->WhenAdopted([main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); });
     alignd::daemon::NotifySystemd("READY=1");
-    return;
+    return false;
   }
   spdlog::info("reloading: {}", change.number == 0 ? "received SIGHUP" : "requested by alignctl");
   const alignd::Result<alignd::Done> result =
@@ -123,6 +123,7 @@ void Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon, const alignd::daemo
   }
   changes.Ended(change, result);
   if (daemon) alignd::daemon::NotifySystemd("READY=1");
+  return true;
 }
 
 int Finish(alignd::daemon::AsyncLog& log, int exit_status) {
@@ -158,21 +159,28 @@ int main(int argc, char** argv) {
   std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
   changes.Started(daemon->FormerConfig());
   alignd::daemon::PendingMoves pending;
-  if (pending.Find(*options)) {
-    // They are moved back, and then the change is repeated, once the containers are known.
-    daemon->WhenAdopted([main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); });
-  }
+  // Whether to reload once the containers are known. After an interrupted change with moves, they
+  // are moved back, and then the change is repeated.
+  bool reloads_later = pending.Find(*options);
+  const auto hang_up = [main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); };
+  if (reloads_later) daemon->WhenAdopted(hang_up);
   alignd::host::LogEvent(alignd::host::kLogReady, spdlog::level::info, {},
                          "ready: " + options->listen + " -> " + options->runtime_endpoint);
   alignd::daemon::NotifySystemd("READY=1");
   while (daemon) {
     {
       alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
-      const auto look = [&] { pending.Look(*daemon, *options); };
+      const auto look = [&] {
+        pending.Look(*daemon, *options);
+        if (reloads_later && daemon->HasAdopted()) hang_up();  // the first listing failed
+      };
       if (IsStop(WaitForSignal(signals, watchdog, log, look))) break;
     }
     pending.Await(*daemon);
-    Reload(daemon, *options, changes);
+    const bool is_done = Reload(daemon, *options, changes);
+    // A request of alignctl that is refused before the listing does not take its place.
+    reloads_later = !is_done || (reloads_later && daemon && !daemon->HasAdopted());
+    if (!is_done) daemon->WhenAdopted(hang_up);
     pending.Find(*options);
   }
   const bool has_failed = daemon == nullptr;
