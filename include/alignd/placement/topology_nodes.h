@@ -20,6 +20,8 @@ struct BoundPod {
   PlannedPod pod;
   bool is_starting = false;  // not all its containers have been created
   bool is_ending = false;    // it is being deleted
+  // It runs, and a container of it does not, and is started again.
+  bool is_restarting = false;
 
   friend bool operator==(const BoundPod&, const BoundPod&) = default;
 };

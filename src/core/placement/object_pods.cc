@@ -1,7 +1,9 @@
 #include "core/placement/object_pods.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
@@ -11,8 +13,15 @@
 namespace alignd::placement {
 namespace {
 
+// So many pods can each be in the object or not: all their subsets are compared with it.
+constexpr size_t kMaxEachAlone = 8;
+
 std::string NameOf(const BoundPod& bound) {
   return bound.pod.pod.name_space + "/" + bound.pod.pod.name;
+}
+
+noderesourcetopology::PodName NamesOf(const BoundPod& bound) {
+  return {bound.pod.pod.name_space, bound.pod.pod.name};
 }
 
 // No container of the node has been assigned anything.
@@ -53,6 +62,14 @@ std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving) {
   return {};
 }
 
+// What the containers of such a pod are assigned when they start again may not be in the amounts.
+std::string WhyUnsettled(const BoundPod& bound) {
+  if (!bound.is_restarting || bound.is_ending || !DependsOnNumaNodes(bound.pod)) return {};
+  return "a container of pod " + NameOf(bound) +
+         " does not run, and is started again: the object may not have what it is assigned then; "
+         "repeat when it runs";
+}
+
 // `is_in`: whether the fingerprint has the pod.
 template <typename IsIn>
 ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
@@ -63,6 +80,7 @@ ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
       continue;
     }
     sorted.counted.push_back(bound.pod);
+    if (sorted.unknown.empty()) sorted.unknown = WhyUnsettled(bound);
     // Its later containers may not be in the amounts.
     if (is_in(bound) && bound.is_starting && bound.pod.pod.containers.size() > 1 &&
         sorted.unknown.empty()) {
@@ -75,20 +93,38 @@ ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
 }
 
 // A pod is in the object with its first container, and leaves it with its last one. So pods that
-// start or end can be in it or not. nullopt: the fingerprint is of other pods.
+// start, end or start again can be in it or not. nullopt: the fingerprint is of other pods.
 std::optional<ObjectPods> SortedByFingerprint(const std::string& fingerprint,
                                               const std::vector<BoundPod>& pods) {
-  for (const bool with_starting : {true, false}) {
-    for (const bool with_ending : {true, false}) {
-      const auto is_in = [&](const BoundPod& bound) {
-        return (with_starting || !bound.is_starting) && (with_ending || !bound.is_ending);
-      };
-      std::vector<noderesourcetopology::PodName> names;
-      for (const BoundPod& bound : pods) {
-        if (is_in(bound)) names.emplace_back(bound.pod.pod.name_space, bound.pod.pod.name);
-      }
-      if (noderesourcetopology::PodFingerprint(names) == fingerprint) return Sorted(pods, is_in);
+  std::vector<noderesourcetopology::PodName> settled;
+  std::vector<const BoundPod*> others;
+  for (const BoundPod& bound : pods) {
+    if (bound.is_starting || bound.is_ending || bound.is_restarting) {
+      others.push_back(&bound);
+    } else {
+      settled.push_back(NamesOf(bound));
     }
+  }
+  // Too many for all subsets of them: of those that start, all are in it or none, and so on.
+  const bool by_kind = others.size() > kMaxEachAlone;
+  const auto bit_of = [&](size_t position) {
+    const BoundPod& bound = *others[position];
+    if (!by_kind) return position;
+    return size_t{bound.is_ending ? 1U : bound.is_starting ? 0U : 2U};
+  };
+  const unsigned subsets = 1U << (by_kind ? 3 : others.size());
+  for (unsigned subset = 0; subset < subsets; ++subset) {
+    std::vector<noderesourcetopology::PodName> names = settled;
+    std::set<const BoundPod*> absent;
+    for (size_t position = 0; position < others.size(); ++position) {
+      if ((subset >> bit_of(position) & 1U) != 0) {
+        absent.insert(others[position]);
+      } else {
+        names.push_back(NamesOf(*others[position]));
+      }
+    }
+    if (noderesourcetopology::PodFingerprint(names) != fingerprint) continue;
+    return Sorted(pods, [&](const BoundPod& bound) { return !absent.contains(&bound); });
   }
   return std::nullopt;
 }

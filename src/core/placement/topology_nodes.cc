@@ -10,6 +10,7 @@
 #include "core/placement/object_fields.h"
 #include "core/placement/object_memory.h"
 #include "core/placement/object_pods.h"
+#include "core/placement/pod_status.h"
 
 namespace alignd::placement {
 
@@ -25,7 +26,8 @@ Result<std::optional<BoundPod>> ReadBoundPod(std::string_view text, const std::s
   return std::optional<BoundPod>(
       BoundPod{.pod = std::move(pods->front()),
                .is_starting = TextAt(*parsed, "status", "phase") == "Pending",
-               .is_ending = !TextAt(*parsed, "metadata", "deletionTimestamp").empty()});
+               .is_ending = !TextAt(*parsed, "metadata", "deletionTimestamp").empty(),
+               .is_restarting = IsRestarting(*parsed)});
 }
 
 Result<FleetNode> NodeOfObjects(const TopologyObject& object, const NodeObject& node,

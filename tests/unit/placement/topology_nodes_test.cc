@@ -191,6 +191,99 @@ TEST(TopologyNodes, APodInTheObjectThatStillStartsIsUndecided) {
                       "pod default/a is starting"));
 }
 
+// `state` of the containers of the pod, as the kubelet reports it.
+Json WithStates(Json pod, const std::vector<Json>& states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const std::string name = "c" + std::to_string(i);
+    if (pod["spec"]["containers"].size() <= i) pod["spec"]["containers"].push_back({});
+    pod["spec"]["containers"][i]["name"] = name;
+    pod["status"]["containerStatuses"].push_back({{"name", name}, {"state", states[i]}});
+  }
+  return pod;
+}
+
+const Json kBackOff = {{"waiting", {{"reason", "CrashLoopBackOff"}}}};
+const Json kFailed = {{"terminated", {{"exitCode", 1}}}};
+const Json kCompleted = {{"terminated", {{"exitCode", 0}}}};
+const Json kRuns = {{"running", {{"startedAt", "2026-01-01T00:00:00Z"}}}};
+
+// Between two starts, no container of the pod is on the node: the object may lack it.
+TEST(TopologyNodes, APodThatCrashesAgainAndAgainIsCounted) {
+  const std::map<std::string, std::string> four = {{"cpu", "4"}, {"memory", "1Gi"}};
+  const auto asked = [&](const std::vector<std::string>& in_object, const std::vector<Json>& pods) {
+    std::vector<Json> objects = pods;
+    objects.push_back(NodeJsonOf("w1"));
+    objects.push_back(ForeignObject());
+    SetFingerprint(in_object, objects.back());
+    return ObjectAnswer(NodeFromObjects(objects), four);
+  };
+  const auto small = [](const std::string& name, const std::vector<Json>& states) {
+    Json pod = BoundJson(name);
+    pod["spec"]["containers"][0]["resources"] = {{"requests", {{"cpu", "8"}}}};
+    return WithStates(pod, states);
+  };
+  const Json steady = WithStates(BoundJson("a"), {kRuns});
+  for (const Json& state : {kBackOff, kFailed, kCompleted}) {
+    EXPECT_EQ(asked({"a"}, {steady, small("b", {state})}), "fits") << state;
+    EXPECT_EQ(asked({"a", "b"}, {steady, small("b", {state})}), "fits") << state;
+  }
+  // Each for itself.
+  EXPECT_TRUE(HasPart(asked({"a", "c"}, {steady, small("b", {kBackOff}), small("c", {kFailed})}),
+                      "Insufficient cpu"))
+      << "both are counted";
+  EXPECT_TRUE(HasPart(asked({"a"}, {steady, small("b", {kRuns})}), "the fingerprint of the object"));
+  // One that ends for good is not started again.
+  Json once = WithStates(BoundJson("b"), {kRuns, kCompleted});
+  once["spec"]["restartPolicy"] = "OnFailure";
+  EXPECT_EQ(asked({"b"}, {once}), "fits");
+  EXPECT_TRUE(HasPart(asked({}, {once}), "the fingerprint of the object"));
+  once["status"]["containerStatuses"][1]["state"] = kFailed;
+  EXPECT_TRUE(HasPart(asked({"b"}, {once}), "a container of pod default/b does not run"));
+  once["spec"]["restartPolicy"] = "Never";
+  EXPECT_EQ(asked({"b"}, {once}), "fits");
+  // So are sidecars, and no other init containers.
+  Json sidecar = WithStates(BoundJson("b"), {kRuns});
+  sidecar["spec"]["initContainers"] = Json::array({{{"name", "side"}}});
+  sidecar["status"]["initContainerStatuses"] =
+      Json::array({{{"name", "side"}, {"state", kCompleted}}});
+  EXPECT_EQ(asked({"b"}, {sidecar}), "fits");
+  sidecar["spec"]["initContainers"][0]["restartPolicy"] = "Always";
+  EXPECT_TRUE(HasPart(asked({"b"}, {sidecar}), "a container of pod default/b does not run"));
+}
+
+// What it is assigned when it starts again can be missing in the object.
+TEST(TopologyNodes, APodWithCpusOfItsOwnThatCrashesIsUndecided) {
+  for (const bool is_in : {true, false}) {
+    Json object = ForeignObject();
+    SetFingerprint(is_in ? std::vector<std::string>{"a"} : std::vector<std::string>{}, object);
+    const Json pod = WithStates(BoundJson("a"), {kBackOff});
+    EXPECT_TRUE(HasPart(ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), pod}),
+                                     {{"cpu", "1"}, {"memory", "1Gi"}}),
+                        "undecided: Undecided: a container of pod default/a does not run"));
+  }
+}
+
+// All subsets of many pods would take long: they are in the object together, or not.
+TEST(TopologyNodes, ManyPodsThatCrashAreInTheObjectTogether) {
+  std::vector<Json> objects = {NodeJsonOf("w1")};
+  std::vector<std::string> all;
+  for (int i = 0; i < 20; ++i) {
+    all.push_back("p" + std::to_string(i));
+    Json pod = BoundJson(all.back());
+    pod["spec"]["containers"][0].erase("resources");
+    objects.push_back(WithStates(pod, {kBackOff}));
+  }
+  const auto asked = [&](const std::vector<std::string>& in_object) {
+    std::vector<Json> with = objects;
+    with.push_back(ForeignObject());
+    SetFingerprint(in_object, with.back());
+    return ObjectAnswer(NodeFromObjects(with), {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  EXPECT_EQ(asked(all), "fits");
+  EXPECT_EQ(asked({}), "fits");
+  EXPECT_TRUE(HasPart(asked({"p0"}), "the fingerprint of the object"));
+}
+
 TEST(TopologyNodes, ANodeWithoutAnObjectIsRefusedBySumsOrUndecided) {
   const Result<PlannedNode> node = NodeFromObjects({NodeJsonOf("w1"), BoundJson("a")});
   EXPECT_TRUE(HasPart(ObjectAnswer(node, {{"cpu", "16"}, {"memory", "1Gi"}}), "Insufficient cpu"));
