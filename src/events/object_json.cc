@@ -23,7 +23,21 @@ void Keep(const nlohmann::json& object, const char* name, nlohmann::json& kept) 
   if (const nlohmann::json* const member = MemberIn(object, name)) kept[name] = *member;
 }
 
-// Of the status of a pod: what says which of its containers run.
+// What says how the pod is resized in place.
+void KeepResize(const nlohmann::json& status, nlohmann::json& kept) {
+  for (const char* const name : {"resize", "resources", "allocatedResources"}) {
+    Keep(status, name, kept);
+  }
+  const nlohmann::json* const conditions = MemberIn(status, "conditions");
+  if (conditions == nullptr || !conditions->is_array()) return;
+  for (const nlohmann::json& one : *conditions) {
+    const nlohmann::json* const type = MemberIn(one, "type");
+    if (type == nullptr || !type->is_string()) continue;
+    if (type->get<std::string>().starts_with("PodResize")) kept["conditions"].push_back(one);
+  }
+}
+
+// Of the status of a pod: which of its containers run, and what they have.
 nlohmann::json PrunedStatus(const nlohmann::json& pod) {
   nlohmann::json kept = nlohmann::json::object();
   const nlohmann::json* const status = MemberIn(pod, "status");
@@ -35,9 +49,12 @@ nlohmann::json PrunedStatus(const nlohmann::json& pod) {
     nlohmann::json& some = kept[list] = nlohmann::json::array();
     for (const nlohmann::json& one : *statuses) {
       nlohmann::json& container = some.emplace_back(nlohmann::json::object());
-      for (const char* const name : {"name", "state"}) Keep(one, name, container);
+      for (const char* const name : {"name", "state", "resources", "allocatedResources"}) {
+        Keep(one, name, container);
+      }
     }
   }
+  KeepResize(*status, kept);
   return kept;
 }
 

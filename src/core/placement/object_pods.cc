@@ -8,6 +8,7 @@
 
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 #include "alignd/placement/planned_node.h"
+#include "alignd/pod/resource_name.h"
 #include "core/placement/object_fields.h"
 
 namespace alignd::placement {
@@ -31,6 +32,37 @@ bool IsUnused(const TopologyObject& object) {
       return entry.second.available == entry.second.allocatable;
     });
   });
+}
+
+// Whether a node with that configuration assigns something to a container of the pod that runs.
+bool IsAssignedSomething(const TopologyObject& object, const ObjectConfig& config, const Pod& pod) {
+  if (config.assigns_memory && IsPinned(pod)) return true;
+  if (HasPodLevelResources(pod)) return config.assigns_cpus || config.assigns_memory;
+  const auto has_devices = [&](const std::string& resource) {
+    return std::ranges::any_of(object.zones, [&](const noderesourcetopology::Zone& zone) {
+      return zone.resources.contains(resource);
+    });
+  };
+  return std::ranges::any_of(pod.containers, [&](const Container& container) {
+    if (container.kind == ContainerKind::kInit) return false;  // it has ended
+    if (config.assigns_cpus && ExclusiveCpus(pod, container) > 0) return true;
+    return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
+      return MayBeDevice(limit.first) && limit.second.Sign() > 0 && has_devices(limit.first);
+    });
+  });
+}
+
+// Of an object in which nothing is assigned. Empty: no running pod contradicts it.
+std::string WhyNotUnused(const TopologyObject& object, const ObjectConfig& config,
+                         const std::vector<BoundPod>& pods) {
+  for (const BoundPod& bound : pods) {
+    if (!bound.has_started || !IsAssignedSomething(object, config, bound.pod.pod)) continue;
+    return "pod " + NameOf(bound) +
+           " runs, and the object has no fingerprint and nothing that is assigned: it is of "
+           "before the pod, or of another node; " +
+           kPublish;
+  }
+  return {};
 }
 
 std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
@@ -62,9 +94,19 @@ std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving) {
   return {};
 }
 
-// What the containers of such a pod are assigned when they start again may not be in the amounts.
+// What such a pod is assigned may not be in the amounts.
 std::string WhyUnsettled(const BoundPod& bound) {
-  if (!bound.is_restarting || bound.is_ending || !DependsOnNumaNodes(bound.pod)) return {};
+  if (bound.is_replaced) {
+    return "pod " + NameOf(bound) +
+           " has replaced another pod of its name just now: the object may have that one; repeat";
+  }
+  if (!DependsOnNumaNodes(bound.pod)) return {};
+  if (bound.is_resizing) {
+    return "pod " + NameOf(bound) +
+           " is resized in place: the object may not have what it is assigned; repeat when the "
+           "node has resized it";
+  }
+  if (!bound.is_restarting || bound.is_ending) return {};
   return "a container of pod " + NameOf(bound) +
          " does not run, and is started again: the object may not have what it is assigned then; "
          "repeat when it runs";
@@ -141,13 +183,15 @@ ObjectPods AllOf(const std::vector<BoundPod>& pods, std::string unknown) {
 }  // namespace
 
 ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod>& pods,
-                        std::string unknown) {
-  if (unknown.empty()) unknown = WhyUnreadable(pods);
+                        const ObjectConfig& config) {
+  std::string unknown = config.unknown.empty() ? WhyUnreadable(pods) : config.unknown;
   if (object.fingerprint.empty() && IsUnused(object)) {
+    if (unknown.empty()) unknown = WhyNotUnused(object, config, pods);
+    if (!unknown.empty()) return AllOf(pods, std::move(unknown));
     // The object was made before the first pod.
     ObjectPods sorted;
     for (const BoundPod& bound : pods) sorted.arriving.push_back(bound.pod);
-    sorted.unknown = unknown.empty() ? WhyOrderMatters(sorted.arriving) : std::move(unknown);
+    sorted.unknown = WhyOrderMatters(sorted.arriving);
     return sorted;
   }
   if (!unknown.empty()) return AllOf(pods, std::move(unknown));
@@ -158,10 +202,9 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
   }
   std::optional<ObjectPods> sorted = SortedByFingerprint(object.fingerprint, pods);
   if (!sorted) {
-    return AllOf(pods, std::string("the fingerprint of the object is not that of the pods that are "
-                                   "bound to the node: pods are on their way, or missing here; "
-                                   "repeat with the newest objects: ") +
-                           kGiveAllAtOnce);
+    return AllOf(pods, "the fingerprint of the object is not that of the pods that are bound to the node: "
+                       "pods are on their way, or missing here; repeat with all pods and the "
+                       "newest objects");
   }
   if (sorted->unknown.empty()) sorted->unknown = WhyOrderMatters(sorted->arriving);
   if (!sorted->unknown.empty()) return AllOf(pods, std::move(sorted->unknown));

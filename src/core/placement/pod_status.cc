@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "alignd/base/quantity.h"
 #include "core/placement/object_fields.h"
 
 namespace alignd::placement {
@@ -56,7 +57,85 @@ bool IsDown(const PodJson& spec, const PodJson& container, const PodJson& status
   return !terminated.is_object() || IsStartedAgain(spec, container, terminated);
 }
 
+const PodJson* StatusOf(const PodJson& pod, const Container& container) {
+  const char* const list =
+      container.kind == ContainerKind::kApp ? "containerStatuses" : "initContainerStatuses";
+  return NamedIn(MemberOf(MemberOf(pod, "status"), list), container.name);
+}
+
+// Whether the node never does what the spec says.
+bool IsInfeasible(const PodJson& pod) {
+  const PodJson& status = MemberOf(pod, "status");
+  for (const PodJson* const condition : ObjectsOf(MemberOf(status, "conditions"))) {
+    if (TextAt(*condition, "type") == "PodResizePending") {
+      return TextAt(*condition, "reason") == "Infeasible";
+    }
+  }
+  return TextAt(status, "resize") == "Infeasible";  // before Kubernetes 1.33
+}
+
+Result<ResourceList> AmountsIn(const PodJson& list, const std::string& place) {
+  ResourceList amounts;
+  if (!list.is_object()) return amounts;
+  for (const auto& [name, value] : list.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const Result<Quantity> amount = Quantity::Parse(text);
+    if (!amount.ok()) return amount.error().In(place + "." + name);
+    amounts[name] = *amount;
+  }
+  return amounts;
+}
+
+void Raise(const ResourceList& least, ResourceList& amounts) {
+  for (const auto& [name, amount] : least) {
+    Quantity& one = amounts[name];
+    if (one < amount) one = amount;
+  }
+}
+
+// `status`: of a container, or of the pod.
+Result<Done> CountOne(const PodJson& status, bool is_infeasible, const std::string& place,
+                      ResourceList& requests) {
+  const PodJson& actual = MemberOf(status, "resources");
+  if (!actual.is_object()) return Done{};
+  const Result<ResourceList> given =
+      AmountsIn(MemberOf(actual, "requests"), place + ".resources.requests");
+  if (!given.ok()) return given.error();
+  const Result<ResourceList> allocated =
+      AmountsIn(MemberOf(status, "allocatedResources"), place + ".allocatedResources");
+  if (!allocated.ok()) return allocated.error();
+  if (is_infeasible) requests.clear();
+  Raise(*given, requests);
+  Raise(*allocated, requests);
+  return Done{};
+}
+
 }  // namespace
+
+bool IsResizing(const PodJson& pod) {
+  const PodJson& status = MemberOf(pod, "status");
+  if (!TextAt(status, "resize").empty()) return true;  // before Kubernetes 1.33
+  return std::ranges::any_of(
+      ObjectsOf(MemberOf(status, "conditions")), [](const PodJson* condition) {
+        const std::string type = TextAt(*condition, "type");
+        return (type == "PodResizePending" || type == "PodResizeInProgress") &&
+               TextAt(*condition, "status") != "False";
+      });
+}
+
+Result<Done> CountStatus(const PodJson& pod, Pod& counted) {
+  const bool is_infeasible = IsInfeasible(pod);
+  for (Container& container : counted.containers) {
+    if (container.kind == ContainerKind::kInit) continue;  // they cannot be resized
+    const PodJson* const status = StatusOf(pod, container);
+    if (status == nullptr) continue;
+    const Result<Done> done = CountOne(*status, is_infeasible, "status of " + container.name,
+                                       container.resources.requests);
+    if (!done.ok()) return done;
+  }
+  if (!counted.pod_level) return Done{};
+  return CountOne(MemberOf(pod, "status"), is_infeasible, "status", counted.pod_level->requests);
+}
 
 bool IsRestarting(const PodJson& pod) {
   if (TextAt(pod, "status", "phase") != "Running") return false;

@@ -3,7 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "alignd/placement/topology_nodes.h"
+#include "alignd/base/result.h"
+#include "alignd/pod/pod.h"
 
 namespace alignd::placement {
 
@@ -11,5 +12,14 @@ namespace alignd::placement {
 // starts (CrashLoopBackOff), or has just ended. False for pods without statuses of containers.
 // `pod`: a v1 Pod.
 bool IsRestarting(const nlohmann::json& pod);
+
+// Whether the pod is resized in place: the node has not done yet what its spec says, or refuses it.
+bool IsResizing(const nlohmann::json& pod);
+
+// Counts for containers and pod what the scheduler counts while they are resized: the larger one of
+// spec and status, and only the status if the node can never do it.
+// Source: k8s.io/component-helpers/resource/helpers.go, PodRequests with UseStatusResources.
+// Errors: kInvalidArgument: an amount in the status that is none.
+Result<Done> CountStatus(const nlohmann::json& pod, Pod& counted);
 
 }  // namespace alignd::placement

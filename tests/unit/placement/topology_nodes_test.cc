@@ -284,6 +284,142 @@ TEST(TopologyNodes, ManyPodsThatCrashAreInTheObjectTogether) {
   EXPECT_TRUE(HasPart(asked({"p0"}), "the fingerprint of the object"));
 }
 
+// As the scheduler: the larger one of spec and status, as long as the node has not resized the pod.
+TEST(TopologyNodes, APodThatIsResizedIsCountedWithTheLargerAmounts) {
+  Json object = ForeignObject();
+  SetFingerprint({"a"}, object);
+  const auto asked = [&](const Json& pod, const std::string& cpus) {
+    return ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), pod}),
+                        {{"cpu", cpus}, {"memory", "1Gi"}});
+  };
+  Json pod = BoundJson("a");
+  pod["spec"]["containers"][0]["resources"] = {{"requests", {{"cpu", "2"}}}};
+  EXPECT_EQ(asked(pod, "10"), "fits");
+  Json& status = pod["status"]["containerStatuses"][0];
+  status = {{"name", "app"},
+            {"state", kRuns},
+            {"allocatedResources", {{"cpu", "2"}}},
+            {"resources", {{"requests", {{"cpu", "2"}}}}}};
+  EXPECT_EQ(asked(pod, "10"), "fits");
+  for (const char* const pointer : {"/allocatedResources/cpu", "/resources/requests/cpu"}) {
+    Json resized = pod;
+    resized["status"]["containerStatuses"][0][Json::json_pointer(pointer)] = "9500m";
+    EXPECT_TRUE(HasPart(asked(resized, "10"), "Insufficient cpu")) << pointer;
+  }
+  // What the node can never do does not count.
+  pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "18";
+  EXPECT_TRUE(HasPart(asked(pod, "10"), "Insufficient cpu"));
+  pod["status"]["conditions"] =
+      Json::array({{{"type", "PodResizePending"}, {"reason", "Deferred"}, {"status", "True"}}});
+  EXPECT_TRUE(HasPart(asked(pod, "10"), "Insufficient cpu"));
+  pod["status"]["conditions"][0]["reason"] = "Infeasible";
+  EXPECT_EQ(asked(pod, "10"), "fits");
+  status["resources"]["requests"]["cpu"] = "many";
+  EXPECT_TRUE(HasPart(asked(pod, "1"), "pod default/a of the node cannot be read: status of app"))
+      << asked(pod, "1");
+}
+
+// Which CPUs it has just now is not in the object.
+TEST(TopologyNodes, APodWithCpusOfItsOwnThatIsResizedIsUndecided) {
+  Json object = ForeignObject();
+  SetFingerprint({"a"}, object);
+  const auto asked = [&](const Json& pod) {
+    return ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), pod}),
+                        {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  Json pod = BoundJson("a");
+  pod["status"]["containerStatuses"] =
+      Json::array({{{"name", "app"},
+                    {"state", kRuns},
+                    {"allocatedResources", {{"cpu", "4"}}},
+                    {"resources", {{"requests", {{"cpu", "4"}}}}}}});
+  EXPECT_EQ(asked(pod), "fits");
+  Json larger = pod;
+  larger["status"]["containerStatuses"][0]["allocatedResources"]["cpu"] = "6";
+  EXPECT_TRUE(HasPart(asked(larger), "undecided: Undecided: pod default/a is resized in place"));
+  Json growing = pod;
+  growing["status"]["conditions"] =
+      Json::array({{{"type", "PodResizeInProgress"}, {"status", "True"}}});
+  EXPECT_TRUE(HasPart(asked(growing), "undecided: Undecided: pod default/a is resized in place"));
+}
+
+// It runs with CPUs, memory or devices of its own: the object is not of this node as it is.
+TEST(TopologyNodes, ARunningPodContradictsAnObjectOfAnEmptyNode) {
+  Json object = ForeignObject();
+  for (Json& zone : object["zones"]) {
+    for (Json& resource : zone["resources"]) resource["available"] = resource["allocatable"];
+  }
+  const auto asked = [&](const Json& pod) {
+    return ObjectAnswer(NodeFromObjects({object, NodeJsonOf("w1"), pod}),
+                        {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  const std::string contradicts = "undecided: Undecided: pod default/a runs, and the object has no";
+  EXPECT_TRUE(HasPart(asked(BoundJson("a")), contradicts));
+  EXPECT_EQ(asked(BoundJson("a", "Pending")), "fits");
+  Json pod = BoundJson("a");
+  for (Json& amounts : pod["spec"]["containers"][0]["resources"]) amounts.erase("cpu");
+  EXPECT_TRUE(HasPart(asked(pod), contradicts)) << "a device";
+  for (Json& amounts : pod["spec"]["containers"][0]["resources"]) amounts.erase("nvidia.com/gpu");
+  EXPECT_EQ(asked(pod), "fits");
+}
+
+TEST(TopologyNodes, APageOfAListIsRefused) {
+  for (const Json& metadata :
+       std::vector<Json>{{{"continue", "abc"}}, {{"remainingItemCount", 7}}}) {
+    const Json list = {{"kind", "PodList"},
+                       {"apiVersion", "v1"},
+                       {"metadata", metadata},
+                       {"items", Json::array()}};
+    const Result<bool> added = ClusterObjects().Add(list.dump(), "pods.json");
+    ASSERT_FALSE(added.ok());
+    EXPECT_TRUE(HasPart(added.error().Text(), "the list ends before its last object"));
+    EXPECT_TRUE(HasPart(added.error().remedy, "without the parameter limit"));
+  }
+  const Json whole = {{"kind", "PodList"},
+                      {"apiVersion", "v1"},
+                      {"metadata", {{"continue", ""}, {"remainingItemCount", nullptr}}},
+                      {"items", Json::array()}};
+  EXPECT_TRUE(ClusterObjects().Add(whole.dump(), "pods.json").ok());
+}
+
+// The topology object is of the pods as they were before: with fewer containers, or other ones.
+TEST(TopologyNodes, WhatChangesWhileTheObjectsAreReadIsNotInThem) {
+  const auto asked = [](const std::vector<Json>& before, const std::vector<Json>& after) {
+    const auto list_of = [](const std::vector<Json>& objects) {
+      return Json{{"kind", "List"}, {"apiVersion", "v1"}, {"items", objects}}.dump();
+    };
+    Json object = ForeignObject();
+    SetFingerprint({"a"}, object);
+    ClusterObjects earlier;
+    ClusterObjects objects;
+    EXPECT_TRUE(earlier.Add(list_of(before), "").ok());
+    EXPECT_TRUE(objects.Add(list_of({object, NodeJsonOf("w1")}), "").ok());
+    EXPECT_TRUE(objects.Add(list_of(after), "").ok());
+    objects.CompareWith(earlier);
+    const Result<std::vector<FleetNode>> nodes = objects.Nodes(kStaticConfig);
+    return ObjectAnswer(MakePlannedNode(nodes->front()), {{"cpu", "1"}, {"memory", "1Gi"}});
+  };
+  const Json one = BoundJson("a");
+  Json two = one;
+  two["spec"]["containers"].push_back({{"name", "second"}});
+  EXPECT_EQ(asked({one}, {one}), "fits");
+  EXPECT_EQ(asked({two}, {two}), "fits");
+  EXPECT_EQ(asked({}, {one}), "fits") << "with its only container it is in the object";
+  EXPECT_TRUE(HasPart(asked({}, {two}), "pod default/a is starting"));
+  Json pending = two;
+  pending["status"]["phase"] = "Pending";
+  EXPECT_TRUE(HasPart(asked({pending}, {two}), "pod default/a is starting"));
+  Json crashed = one;
+  crashed["status"]["containerStatuses"] = Json::array({{{"name", "app"}, {"state", kFailed}}});
+  EXPECT_TRUE(HasPart(asked({crashed}, {one}), "a container of pod default/a does not run"));
+  Json smaller = one;
+  for (Json& amounts : smaller["spec"]["containers"][0]["resources"]) amounts["cpu"] = "2";
+  EXPECT_TRUE(HasPart(asked({one}, {smaller}), "pod default/a is resized in place"));
+  Json other = one;
+  other["metadata"]["uid"] = "another";
+  EXPECT_TRUE(HasPart(asked({one}, {other}), "pod default/a has replaced another pod"));
+}
+
 TEST(TopologyNodes, ANodeWithoutAnObjectIsRefusedBySumsOrUndecided) {
   const Result<PlannedNode> node = NodeFromObjects({NodeJsonOf("w1"), BoundJson("a")});
   EXPECT_TRUE(HasPart(ObjectAnswer(node, {{"cpu", "16"}, {"memory", "1Gi"}}), "Insufficient cpu"));
