@@ -51,13 +51,16 @@ Result<events::ApiCredential> FindCredential(const std::string& kubeconfig) {
                  "name one of them with --kubeconfig"};
   }
   if (!named.empty()) return events::ReadKubeconfig(named);
-  const fs::path of_user = fs::path(VariableOf("HOME")) / ".kube/config";
+  // Without HOME it would be one in the current directory, which anybody may have written.
+  const std::string home = VariableOf("HOME");
+  const fs::path of_user = fs::path(home) / ".kube/config";
   std::error_code ignored;
-  if (fs::exists(of_user, ignored)) return events::ReadKubeconfig(of_user);
+  if (!home.empty() && fs::exists(of_user, ignored)) return events::ReadKubeconfig(of_user);
   if (!VariableOf("KUBERNETES_SERVICE_HOST").empty()) return events::ServiceAccountOfEnvironment();
   return Error{ErrorCode::kInvalidArgument,
-               "--from-cluster: there is no kubeconfig: KUBECONFIG is not set, there is no " +
-                   of_user.string() + ", and this is no pod with a service account",
+               "--from-cluster: there is no kubeconfig: KUBECONFIG is not set, " +
+                   (home.empty() ? "HOME is not set" : "there is no " + of_user.string()) +
+                   ", and this is no pod with a service account",
                "name one with --kubeconfig"};
 }
 
