@@ -128,7 +128,8 @@ Result<std::string> TokenOf(const ApiCredential& credential) {
     if (!read.ok()) return read.error();
     token = *std::move(read);
   }
-  const std::string name = has_file ? credential.token_file.string() : "the token of the kubeconfig";
+  const std::string name =
+      has_file ? credential.token_file.string() : "the token of the kubeconfig";
   const size_t begin = token.find_first_not_of(kSpace);
   if (begin == std::string::npos) {
     return Error{ErrorCode::kInvalidArgument, name + ": the token is empty",

@@ -47,7 +47,8 @@ Result<json> Named(const json& config, const char* list, const char* what,
     }
   }
   return Invalid(std::string("the kubeconfig has no ") + what + " \"" + name + "\"",
-                 std::string("add it under `") + list + "`, or set another context with kubectl config use-context NAME");
+                 std::string("add it under `") + list +
+                     "`, or set another context with kubectl config use-context NAME");
 }
 
 // `key` names a file, `key`-data has its content in base64.

@@ -202,9 +202,11 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
   }
   std::optional<ObjectPods> sorted = SortedByFingerprint(object.fingerprint, pods);
   if (!sorted) {
-    return AllOf(pods, "the fingerprint of the object is not that of the pods that are bound to the node: "
-                       "pods are on their way, or missing here; repeat with all pods and the "
-                       "newest objects");
+    return AllOf(
+        pods,
+        "the fingerprint of the object is not that of the pods that are bound to the node: "
+        "pods are on their way, or missing here; repeat with all pods and the "
+        "newest objects");
   }
   if (sorted->unknown.empty()) sorted->unknown = WhyOrderMatters(sorted->arriving);
   if (!sorted->unknown.empty()) return AllOf(pods, std::move(sorted->unknown));

@@ -160,8 +160,7 @@ TEST_F(AlignctlCluster, UsesNoListThatIsNotComplete) {
   cluster_.BreakLists();
   const Ended fit = FitByFile();
   EXPECT_EQ(fit.status, kWrongInput) << fit.text;
-  EXPECT_NE(fit.text.find("pods: no answer of the API server"), std::string::npos)
-      << fit.text;
+  EXPECT_NE(fit.text.find("pods: no answer of the API server"), std::string::npos) << fit.text;
   EXPECT_EQ(fit.text.find("can take it"), std::string::npos) << fit.text;
 }
 

@@ -121,15 +121,16 @@ TEST(ApiCredential, RefusesATokenThatIsNone) {
   }
   for (const char* const text : {"a b", "a\nb"}) {
     tree.Write({"token", text});
-    EXPECT_TRUE(UseProblem(credential).starts_with(credential.token_file.string() +
-                                                   ": the token has white space"))
+    EXPECT_TRUE(UseProblem(credential)
+                    .starts_with(credential.token_file.string() + ": the token has white space"))
         << UseProblem(credential);
   }
   tree.Write({"token", " abc \n\n"});
   EXPECT_EQ(UseProblem(credential).find("the token"), std::string::npos) << "it is trimmed";
   credential.token_file.clear();
   credential.token = " ";
-  EXPECT_TRUE(UseProblem(credential).starts_with("the token of the kubeconfig: the token is empty"));
+  EXPECT_TRUE(
+      UseProblem(credential).starts_with("the token of the kubeconfig: the token is empty"));
 }
 
 TEST(ApiCredential, NamesTheCaThatIsNone) {
@@ -140,8 +141,9 @@ TEST(ApiCredential, NamesTheCaThatIsNone) {
   for (const char* const text :
        {"", "junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}) {
     tree.Write({"ca.crt", text});
-    EXPECT_TRUE(UseProblem(credential).starts_with(credential.ca.file.string() +
-                                                   ": has no certificate of a CA in PEM; "))
+    EXPECT_TRUE(
+        UseProblem(credential)
+            .starts_with(credential.ca.file.string() + ": has no certificate of a CA in PEM; "))
         << UseProblem(credential);
   }
   credential.ca = {.text = "PEM"};
