@@ -1,10 +1,9 @@
 // What the status of a pod that is bound to a node says about it. Private to the core.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "alignd/base/result.h"
 #include "alignd/pod/pod.h"
+#include "core/json/json_view.h"
 
 namespace alignd::placement {
 
