@@ -110,7 +110,9 @@ std::string UseProblem(const ApiCredential& credential) {
 TEST(ApiCredential, RefusesATokenThatIsNone) {
   testing::FakeTree tree;
   tree.Write({"ca.crt", ""});
-  ApiCredential credential{.host = "127.0.0.1", .port = 1};
+  ApiCredential credential;
+  credential.host = "127.0.0.1";
+  credential.port = 1;
   credential.ca = {.file = tree.root() / "ca.crt"};
   credential.token_file = tree.root() / "token";
   for (const char* const text : {"", "\n", " \t\r\n"}) {
@@ -135,7 +137,9 @@ TEST(ApiCredential, RefusesATokenThatIsNone) {
 
 TEST(ApiCredential, NamesTheCaThatIsNone) {
   testing::FakeTree tree;
-  ApiCredential credential{.host = "127.0.0.1", .port = 1};
+  ApiCredential credential;
+  credential.host = "127.0.0.1";
+  credential.port = 1;
   credential.token = "abc";
   credential.ca = {.file = tree.root() / "ca.crt"};
   for (const char* const text :
