@@ -51,13 +51,16 @@ Result<events::ApiCredential> FindCredential(const std::string& kubeconfig) {
                  "name one of them with --kubeconfig"};
   }
   if (!named.empty()) return events::ReadKubeconfig(named);
-  const fs::path of_user = fs::path(VariableOf("HOME")) / ".kube/config";
+  // Without HOME it would be one in the current directory, which anybody may have written.
+  const std::string home = VariableOf("HOME");
+  const fs::path of_user = fs::path(home) / ".kube/config";
   std::error_code ignored;
-  if (fs::exists(of_user, ignored)) return events::ReadKubeconfig(of_user);
+  if (!home.empty() && fs::exists(of_user, ignored)) return events::ReadKubeconfig(of_user);
   if (!VariableOf("KUBERNETES_SERVICE_HOST").empty()) return events::ServiceAccountOfEnvironment();
   return Error{ErrorCode::kInvalidArgument,
-               "--from-cluster: there is no kubeconfig: KUBECONFIG is not set, there is no " +
-                   of_user.string() + ", and this is no pod with a service account",
+               "--from-cluster: there is no kubeconfig: KUBECONFIG is not set, " +
+                   (home.empty() ? "HOME is not set" : "there is no " + of_user.string()) +
+                   ", and this is no pod with a service account",
                "name one with --kubeconfig"};
 }
 
@@ -69,26 +72,37 @@ std::string MissingRule(ObjectKind kind) {
          "], verbs: [list]; see docs/fleet-planning.md, \"Nodes from the API server\"";
 }
 
+// Lists all objects of the kind into `objects`. `names`: theirs.
+std::optional<events::ApiFailure> ListKind(events::ApiReader& reader, ObjectKind kind,
+                                           placement::ClusterObjects& objects,
+                                           std::set<std::string>& names) {
+  std::string version;
+  return events::ListObjects(
+      reader, kind, {.access = MissingRule(kind)},
+      [&](const std::string& key, const std::string& json) -> Result<Done> {
+        names.insert(key);
+        const Result<bool> added = objects.Add(json, "the API server");
+        if (added.ok()) return Done{};
+        return kind == ObjectKind::kPod ? added.error().In("Pod " + key) : added.error();
+      },
+      version);
+}
+
 // Lists all kinds into `objects`.
 std::optional<events::ApiFailure> ListKinds(events::ApiReader& reader,
                                             placement::ClusterObjects& objects) {
+  placement::ClusterObjects earlier;
   std::set<std::string> topologies;
   std::set<std::string> nodes;
-  // A topology object is there after its Node, and before its pods.
-  for (const ObjectKind kind : {ObjectKind::kTopology, ObjectKind::kNode, ObjectKind::kPod}) {
-    std::string version;
-    const std::optional<events::ApiFailure> failure = events::ListObjects(
-        reader, kind, {.access = MissingRule(kind)},
-        [&](const std::string& key, const std::string& json) -> Result<Done> {
-          if (kind == ObjectKind::kTopology) topologies.insert(key);
-          if (kind == ObjectKind::kNode) nodes.insert(key);
-          const Result<bool> added = objects.Add(json, "the API server");
-          if (added.ok()) return Done{};
-          return kind == ObjectKind::kPod ? added.error().In("Pod " + key) : added.error();
-        },
-        version);
-    if (failure) return failure;
-  }
+  std::set<std::string> pods;
+  // A topology object is there after its Node. It is of the pods before it: those that come or
+  // start after it are seen by a second list.
+  auto failure = ListKind(reader, ObjectKind::kPod, earlier, pods);
+  if (!failure) failure = ListKind(reader, ObjectKind::kTopology, objects, topologies);
+  if (!failure) failure = ListKind(reader, ObjectKind::kNode, objects, nodes);
+  if (!failure) failure = ListKind(reader, ObjectKind::kPod, objects, pods);
+  if (failure) return failure;
+  objects.CompareWith(earlier);
   const auto lonely = std::ranges::find_if(
       topologies, [&](const std::string& name) { return !nodes.contains(name); });
   if (lonely == topologies.end()) return std::nullopt;

@@ -17,6 +17,10 @@ inline void AddClusterOptions(CLI::App& command, bool& from_cluster, std::string
                   "The credential for --from-cluster; default: the file in $KUBECONFIG, "
                   "~/.kube/config, or the service account of the pod")
       ->type_name("FILE")
+      // Such as of a variable that is not set: the default could be another cluster.
+      ->check([](const std::string& file) {
+        return file.empty() ? std::string("is empty; name a file, or leave the option out") : "";
+      })
       ->needs(flag);
 }
 

@@ -120,7 +120,7 @@ void AddFitOptions(CLI::App& command, FitFlags& flags) {
       .add_option("--nodes", flags.fleet.nodes,
                   "Nodes: files as `alignctl topology -o json` prints them, directories of them or "
                   "of a directory for each node, objects as `kubectl get "
-                  "noderesourcetopologies,nodes,pods -A -o json` prints them, or - for standard "
+                  "pods,noderesourcetopologies,nodes -A -o json` prints them, or - for standard "
                   "input; repeatable")
       ->type_name("FILE");
   AddClusterOptions(command, flags.fleet.from_cluster, flags.fleet.kubeconfig);

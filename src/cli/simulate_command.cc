@@ -85,7 +85,7 @@ void AddPlanOptions(CLI::App& command, CLI::Option* check, CLI::Option* config,
           .add_option("--node", plan.nodes,
                       "The node in JSON, as `alignctl topology -o json` prints it, with `devices` "
                       "added if there are any; and, repeated, its Node object; or objects as "
-                      "`kubectl get noderesourcetopologies,nodes,pods -A -o json` prints them; "
+                      "`kubectl get pods,noderesourcetopologies,nodes -A -o json` prints them; "
                       "default: this machine")
           ->type_name("FILE")
           ->allow_extra_args(false)

@@ -2,7 +2,11 @@
 
 #include <httplib.h>
 #include <netinet/tcp.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -112,11 +116,55 @@ Error NoAnswer(const ApiCredential& credential, httplib::Error error) {
   return {ErrorCode::kUnavailable, why, remedy};
 }
 
+// The bearer token; empty: the credential has none. Without it, the API server would take the call
+// for one of system:anonymous.
+Result<std::string> TokenOf(const ApiCredential& credential) {
+  constexpr char kSpace[] = " \t\r\n";
+  const bool has_file = !credential.token_file.empty();
+  if (!has_file && credential.token.empty()) return std::string();
+  std::string token = credential.token;
+  if (has_file) {
+    Result<std::string> read = host::ReadFile(credential.token_file, kMaxTokenBytes);
+    if (!read.ok()) return read.error();
+    token = *std::move(read);
+  }
+  const std::string name =
+      has_file ? credential.token_file.string() : "the token of the kubeconfig";
+  const size_t begin = token.find_first_not_of(kSpace);
+  if (begin == std::string::npos) {
+    return Error{ErrorCode::kInvalidArgument, name + ": the token is empty",
+                 "write the token again, or name another credential"};
+  }
+  token = token.substr(begin, token.find_last_not_of(kSpace) + 1 - begin);
+  if (token.find_first_of(kSpace) != std::string::npos) {
+    return Error{ErrorCode::kInvalidArgument, name + ": the token has white space or several lines",
+                 "write the token alone, on one line"};
+  }
+  return token;
+}
+
+// `path`: with the content of `ca`. OpenSSL would refuse each server, and not say why.
+Result<Done> CheckCa(const std::string& path, const Pem& ca) {
+  const std::unique_ptr<BIO, int (*)(BIO*)> file(BIO_new_file(path.c_str(), "r"), &BIO_free);
+  const std::unique_ptr<X509, void (*)(X509*)> certificate(
+      file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr),
+      &X509_free);
+  ERR_clear_error();
+  if (certificate != nullptr) return Done{};
+  const std::string name =
+      ca.file.empty() ? "certificate-authority-data of the kubeconfig" : ca.file.string();
+  return Error{ErrorCode::kInvalidArgument, name + ": has no certificate of a CA in PEM",
+               "give the CA of the API server: -----BEGIN CERTIFICATE-----..."};
+}
+
 Result<std::shared_ptr<Connection>> Prepare(const ApiCredential& credential,
                                             const std::string& user_agent, time_t answer_seconds) {
+  const Result<std::string> token = TokenOf(credential);
+  if (!token.ok()) return token.error();
   const auto connection = std::make_shared<Connection>();
   const Result<std::string> ca = connection->files.Add(credential.ca);
   if (!ca.ok()) return ca.error();
+  if (const auto checked = CheckCa(*ca, credential.ca); !checked.ok()) return checked.error();
   Result<std::string> certificate = std::string();
   Result<std::string> key = std::string();
   if (!credential.certificate.empty()) {
@@ -124,17 +172,6 @@ Result<std::shared_ptr<Connection>> Prepare(const ApiCredential& credential,
     if (!certificate.ok()) return certificate.error();
     key = connection->files.Add(credential.key);
     if (!key.ok()) return key.error();
-  }
-  std::string token = credential.token;
-  if (!credential.token_file.empty()) {
-    Result<std::string> read = host::ReadFile(credential.token_file, kMaxTokenBytes);
-    if (!read.ok()) return read.error();
-    token = *std::move(read);
-  }
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  if (token.find_first_of("\r\n") != std::string::npos) {
-    return Error{ErrorCode::kInvalidArgument, "the token of the API server has several lines",
-                 "see the token of the kubeconfig"};
   }
 
   connection->client =
@@ -164,7 +201,7 @@ Result<std::shared_ptr<Connection>> Prepare(const ApiCredential& credential,
   client.set_keep_alive(true);
   client.set_follow_location(false);
   connection->headers = {{"Accept", "application/json"}, {"User-Agent", user_agent}};
-  if (!token.empty()) connection->headers.emplace("Authorization", "Bearer " + token);
+  if (!token->empty()) connection->headers.emplace("Authorization", "Bearer " + *token);
   return connection;
 }
 

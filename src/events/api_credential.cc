@@ -47,7 +47,8 @@ Result<json> Named(const json& config, const char* list, const char* what,
     }
   }
   return Invalid(std::string("the kubeconfig has no ") + what + " \"" + name + "\"",
-                 std::string("add it under `") + list + "`, or choose another context");
+                 std::string("add it under `") + list +
+                     "`, or set another context with kubectl config use-context NAME");
 }
 
 // `key` names a file, `key`-data has its content in base64.
@@ -146,6 +147,10 @@ Result<ApiCredential> ParseKubeconfig(const std::string& text,
   }
   const Result<std::string> current = Text(config, "current-context", "kubeconfig");
   if (!current.ok()) return current.error();
+  if (current->empty()) {
+    return Invalid("the kubeconfig has no current-context",
+                   "set it with kubectl config use-context NAME, or name another kubeconfig");
+  }
   const Result<json> context = Named(config, "contexts", "context", *current);
   if (!context.ok()) return context.error();
   const Result<std::string> cluster_name = Text(*context, "cluster", "context");

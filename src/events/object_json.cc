@@ -19,6 +19,45 @@ const char* NameOfKind(ObjectKind kind) {
   return "";
 }
 
+void Keep(const nlohmann::json& object, const char* name, nlohmann::json& kept) {
+  if (const nlohmann::json* const member = MemberIn(object, name)) kept[name] = *member;
+}
+
+// What says how the pod is resized in place.
+void KeepResize(const nlohmann::json& status, nlohmann::json& kept) {
+  for (const char* const name : {"resize", "resources", "allocatedResources"}) {
+    Keep(status, name, kept);
+  }
+  const nlohmann::json* const conditions = MemberIn(status, "conditions");
+  if (conditions == nullptr || !conditions->is_array()) return;
+  for (const nlohmann::json& one : *conditions) {
+    const nlohmann::json* const type = MemberIn(one, "type");
+    if (type == nullptr || !type->is_string()) continue;
+    if (type->get<std::string>().starts_with("PodResize")) kept["conditions"].push_back(one);
+  }
+}
+
+// Of the status of a pod: which of its containers run, and what they have.
+nlohmann::json PrunedStatus(const nlohmann::json& pod) {
+  nlohmann::json kept = nlohmann::json::object();
+  const nlohmann::json* const status = MemberIn(pod, "status");
+  if (status == nullptr) return kept;
+  Keep(*status, "phase", kept);
+  for (const char* const list : {"containerStatuses", "initContainerStatuses"}) {
+    const nlohmann::json* const statuses = MemberIn(*status, list);
+    if (statuses == nullptr || !statuses->is_array()) continue;
+    nlohmann::json& some = kept[list] = nlohmann::json::array();
+    for (const nlohmann::json& one : *statuses) {
+      nlohmann::json& container = some.emplace_back(nlohmann::json::object());
+      for (const char* const name : {"name", "state", "resources", "allocatedResources"}) {
+        Keep(one, name, container);
+      }
+    }
+  }
+  KeepResize(*status, kept);
+  return kept;
+}
+
 }  // namespace
 
 const nlohmann::json* MemberIn(const nlohmann::json& object, const char* name) {
@@ -53,11 +92,7 @@ std::string Pruned(ObjectKind kind, nlohmann::json object) {
   metadata.erase("resourceVersion");
   metadata.erase("generation");
   if (kind == ObjectKind::kPod) {
-    nlohmann::json status = nlohmann::json::object();
-    if (const std::string phase = TextIn(object, "status", "phase"); !phase.empty()) {
-      status["phase"] = phase;
-    }
-    object["status"] = std::move(status);
+    object["status"] = PrunedStatus(object);
   }
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

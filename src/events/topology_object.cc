@@ -1,5 +1,6 @@
 #include "events/topology_object.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -41,22 +42,34 @@ std::string TextOf(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// Nothing if `node` is no Node object.
+void AddOwner(const std::string& node, Json& metadata) {
+  const Json of_node = ObjectIn(Parsed(node), "metadata");
+  if (!of_node.contains("uid") || !of_node.contains("name")) return;
+  Json& owners = metadata["ownerReferences"];
+  if (!owners.is_array()) owners = Json::array();
+  owners.push_back(
+      {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", of_node["name"]}, {"uid", of_node["uid"]}});
+}
+
 }  // namespace
 
 Result<std::string> CreationOf(const std::string& wanted, const std::string& node) {
   Json body = Parsed(wanted);
   if (!body.is_object()) return NoObject("alignd");
-  const Json metadata = ObjectIn(Parsed(node), "metadata");
-  if (metadata.contains("uid") && metadata.contains("name")) {
-    body["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "v1"},
-                                                        {"kind", "Node"},
-                                                        {"name", metadata["name"]},
-                                                        {"uid", metadata["uid"]}}});
-  }
+  AddOwner(node, body["metadata"]);
   return TextOf(body);
 }
 
-Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing) {
+bool HasNodeAsOwner(const std::string& object) {
+  const Json owners = FieldOf(ObjectIn(Parsed(object), "metadata"), "ownerReferences");
+  return owners.is_array() && std::ranges::any_of(owners, [](const Json& owner) {
+           return FieldOf(owner, "kind") == "Node";
+         });
+}
+
+Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing,
+                                  const std::string& node) {
   const Json own = Parsed(wanted);
   if (!own.is_object()) return NoObject("alignd");
   Json body = Parsed(existing);
@@ -70,6 +83,7 @@ Result<std::string> ReplacementOf(const std::string& wanted, const std::string& 
     annotations[kFingerprint] = fingerprint;
   }
   metadata["annotations"] = annotations;
+  AddOwner(node, metadata);
   return TextOf(body);
 }
 

@@ -15,8 +15,13 @@ namespace alignd::events {
 Result<std::string> CreationOf(const std::string& wanted, const std::string& node);
 
 // The body that makes `existing`, the API server's object, the wanted one: it keeps the resource
-// version, labels, and the annotations of others. Errors: kCorrupt if one is no object.
-Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing);
+// version, labels, owners, and the annotations of others. `node`: as for CreationOf; it becomes one
+// more owner. Errors: kCorrupt if one is no object.
+Result<std::string> ReplacementOf(const std::string& wanted, const std::string& existing,
+                                  const std::string& node = {});
+
+// Whether a Node is among its owners.
+bool HasNodeAsOwner(const std::string& object);
 
 // Whether both say the same: policies, attributes, zones and the fingerprint of the pods.
 bool SaysTheSame(const std::string& one, const std::string& other);

@@ -102,16 +102,24 @@ TopologyPublisher::Attempt TopologyPublisher::Read(const ApiCall& call, bool& is
   return std::nullopt;
 }
 
-TopologyPublisher::Attempt TopologyPublisher::Create(const ApiCall& call, bool& done) {
+TopologyPublisher::Attempt TopologyPublisher::ReadNode(const ApiCall& call, std::string& node) {
   // The object is deleted with its owner, the Node. Without the right to read it (403), or without
-  // a Node (404), the object has no owner. Other failures pass: a later attempt sets the owner.
-  const auto node = call("GET", "/api/v1/nodes/" + node_, "");
-  if (!node.ok()) return Failure{.error = node.error()};
-  if (!IsSuccess(*node) && node->status != 403 && node->status != 404) {
-    return FailureOf(*node, "get", "Node " + node_);
+  // a Node (404), the object has no owner until a later write. Other failures pass.
+  const auto answer = call("GET", "/api/v1/nodes/" + node_, "");
+  if (!answer.ok()) return Failure{.error = answer.error()};
+  if (IsSuccess(*answer)) {
+    node = answer->body;
+  } else if (answer->status != 403 && answer->status != 404) {
+    return FailureOf(*answer, "get", "Node " + node_);
   }
-  const Result<std::string> body =
-      CreationOf(wanted_, IsSuccess(*node) ? node->body : std::string());
+  if (node.empty()) ask_for_owner_at_ = now_() + kBetweenChecks;
+  return std::nullopt;
+}
+
+TopologyPublisher::Attempt TopologyPublisher::Create(const ApiCall& call, bool& done) {
+  std::string node;
+  if (Attempt failed = ReadNode(call, node)) return failed;
+  const Result<std::string> body = CreationOf(wanted_, node);
   if (!body.ok()) return Failure{.error = body.error()};
   std::string before = std::exchange(previous_, {});
   const auto answer = call("POST", kObjects, *body);
@@ -135,13 +143,17 @@ TopologyPublisher::Attempt TopologyPublisher::Create(const ApiCall& call, bool& 
 }
 
 TopologyPublisher::Attempt TopologyPublisher::Replace(const ApiCall& call, bool& done) {
-  if (SaysTheSame(wanted_, existing_)) {
+  std::string node;
+  if (now_() >= ask_for_owner_at_ && !HasNodeAsOwner(existing_)) {
+    if (Attempt failed = ReadNode(call, node)) return failed;
+  }
+  if (node.empty() && SaysTheSame(wanted_, existing_)) {
     written_ = wanted_;
     previous_ = existing_;
     done = true;
     return std::nullopt;
   }
-  const Result<std::string> body = ReplacementOf(wanted_, existing_);
+  const Result<std::string> body = ReplacementOf(wanted_, existing_, node);
   if (!body.ok()) return Failure{.error = body.error()};
   // After a failure, it may have been written all the same.
   existing_.clear();

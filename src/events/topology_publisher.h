@@ -76,6 +76,8 @@ class TopologyPublisher {
   Attempt Create(const ApiCall& call, bool& done);
   Attempt Replace(const ApiCall& call, bool& done);
   Attempt Read(const ApiCall& call, bool& is_absent);
+  // The Node object; empty: there is none, or it may not be read.
+  Attempt ReadNode(const ApiCall& call, std::string& node);
   void Written(const std::string& object);
   void NoteForeign();
   void Note(const Attempt& attempt, Clock::time_point now);
@@ -98,6 +100,7 @@ class TopologyPublisher {
   std::optional<ApiCall> call_;
   Clock::time_point connected_{};
   Clock::time_point check_at_{};
+  Clock::time_point ask_for_owner_at_{};  // of an object without an owner
   Clock::time_point not_before_{};
   std::chrono::seconds pause_ = kFirstPause;
   std::string failure_;         // the last one, which is not over; empty: none

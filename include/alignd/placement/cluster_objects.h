@@ -27,6 +27,10 @@ class ClusterObjects {
   Result<bool> Add(std::string_view json, const std::string& file,
                    const std::string& node_of_pods = {});
 
+  // `earlier`: pods as they were before the topology objects were read. What has changed since may
+  // not be in them.
+  void CompareWith(const ClusterObjects& earlier);
+
   bool empty() const { return nodes_.empty() && topologies_.empty(); }
   const std::map<std::string, TopologyObject>& topologies() const { return topologies_; }
 

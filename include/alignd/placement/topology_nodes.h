@@ -17,9 +17,15 @@ namespace alignd::placement {
 
 // A pod that is bound to a node.
 struct BoundPod {
+  // While it is resized in place, with what the scheduler counts: at least what it has on the node.
   PlannedPod pod;
   bool is_starting = false;  // not all its containers have been created
   bool is_ending = false;    // it is being deleted
+  // It runs, and a container of it does not, and is started again.
+  bool is_restarting = false;
+  bool is_resizing = false;  // in place: what its containers have is not what its spec says
+  bool is_replaced = false;  // while the objects were read: there was another pod of its name
+  bool has_started = false;  // its phase is Running
 
   friend bool operator==(const BoundPod&, const BoundPod&) = default;
 };

@@ -22,12 +22,37 @@ bool IsListKind(const std::string& kind) {
          kind == "NodeResourceTopologyList";
 }
 
+// Whether it is one page of several, as the API server gives them to a request with a limit.
+bool IsPartOfList(const nlohmann::json& list) {
+  const auto metadata = list.find("metadata");
+  if (metadata == list.end() || !metadata->is_object()) return false;
+  const auto is_set = [&](const char* name, const nlohmann::json& none) {
+    const auto member = metadata->find(name);
+    return member != metadata->end() && !member->is_null() && *member != none;
+  };
+  return is_set("continue", "") || is_set("remainingItemCount", 0);
+}
+
 // The item as an object that stands alone.
 nlohmann::json WithKind(nlohmann::json item, const nlohmann::json& list, const std::string& kind) {
   if (kind == kList) return item;
   item.emplace("kind", kind.substr(0, kind.size() - kList.size()));
   item.emplace("apiVersion", TextAt(list, "apiVersion"));
   return item;
+}
+
+std::string KeyOf(const BoundPod& bound) {
+  return bound.pod.pod.name_space + "/" + bound.pod.pod.name;
+}
+
+// What the pod was before is what a topology object of in between can have.
+void Compare(const BoundPod& before, BoundPod& bound) {
+  bound.is_replaced = before.pod.pod.uid != bound.pod.pod.uid;
+  bound.is_starting = bound.is_starting || before.is_starting;
+  bound.is_restarting = bound.is_restarting || before.is_restarting;
+  bound.is_resizing = bound.is_resizing || before.is_resizing ||
+                      before.pod.pod.containers != bound.pod.pod.containers ||
+                      before.pod.pod.pod_level != bound.pod.pod.pod_level;
 }
 
 }  // namespace
@@ -46,6 +71,11 @@ Result<bool> ClusterObjects::Add(std::string_view text, const std::string& file,
   if (!parsed->is_object()) return false;
   const std::string kind = TextAt(*parsed, "kind");
   if (IsListKind(kind)) {
+    if (IsPartOfList(*parsed)) {
+      return BadObject("the list ends before its last object (metadata.continue)",
+                       "list all objects at once: kubectl get does so, and kubectl get --raw "
+                       "without the parameter limit");
+    }
     Faults faults;
     size_t position = 0;
     for (const View& item : ListIn(View(*parsed, ""), "items", faults)) {
@@ -119,6 +149,24 @@ Result<Done> ClusterObjects::AddPod(std::string_view text, const Head& head,
   }
   pods_[node].push_back(**std::move(read));
   return Done{};
+}
+
+void ClusterObjects::CompareWith(const ClusterObjects& earlier) {
+  for (auto& [node, pods] : pods_) {
+    const auto of_node = earlier.pods_.find(node);
+    std::map<std::string, const BoundPod*> known;
+    if (of_node != earlier.pods_.end()) {
+      for (const BoundPod& bound : of_node->second) known.emplace(KeyOf(bound), &bound);
+    }
+    for (BoundPod& bound : pods) {
+      const auto was = known.find(KeyOf(bound));
+      if (was == known.end()) {
+        bound.is_starting = true;
+      } else {
+        Compare(*was->second, bound);
+      }
+    }
+  }
 }
 
 Result<std::vector<FleetNode>> ClusterObjects::Nodes(const std::string& config,

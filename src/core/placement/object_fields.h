@@ -24,7 +24,7 @@ inline constexpr char kPublish[] =
     "node";
 inline constexpr char kWriteWithAlignd[] = "let alignd write the object";
 inline constexpr char kGiveAllAtOnce[] =
-    "give the output of one kubectl get noderesourcetopologies,nodes,pods -A -o json";
+    "give the output of one kubectl get pods,noderesourcetopologies,nodes -A -o json";
 
 Error BadObject(std::string message, std::string remedy);
 // Of the object: "NodeResourceTopology NAME: ...".

@@ -1,18 +1,28 @@
 #include "core/placement/object_pods.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "alignd/noderesourcetopology/pod_fingerprint.h"
 #include "alignd/placement/planned_node.h"
+#include "alignd/pod/resource_name.h"
 #include "core/placement/object_fields.h"
 
 namespace alignd::placement {
 namespace {
 
+// So many pods can each be in the object or not: all their subsets are compared with it.
+constexpr size_t kMaxEachAlone = 8;
+
 std::string NameOf(const BoundPod& bound) {
   return bound.pod.pod.name_space + "/" + bound.pod.pod.name;
+}
+
+noderesourcetopology::PodName NamesOf(const BoundPod& bound) {
+  return {bound.pod.pod.name_space, bound.pod.pod.name};
 }
 
 // No container of the node has been assigned anything.
@@ -22,6 +32,37 @@ bool IsUnused(const TopologyObject& object) {
       return entry.second.available == entry.second.allocatable;
     });
   });
+}
+
+// Whether a node with that configuration assigns something to a container of the pod that runs.
+bool IsAssignedSomething(const TopologyObject& object, const ObjectConfig& config, const Pod& pod) {
+  if (config.assigns_memory && IsPinned(pod)) return true;
+  if (HasPodLevelResources(pod)) return config.assigns_cpus || config.assigns_memory;
+  const auto has_devices = [&](const std::string& resource) {
+    return std::ranges::any_of(object.zones, [&](const noderesourcetopology::Zone& zone) {
+      return zone.resources.contains(resource);
+    });
+  };
+  return std::ranges::any_of(pod.containers, [&](const Container& container) {
+    if (container.kind == ContainerKind::kInit) return false;  // it has ended
+    if (config.assigns_cpus && ExclusiveCpus(pod, container) > 0) return true;
+    return std::ranges::any_of(container.resources.limits, [&](const auto& limit) {
+      return MayBeDevice(limit.first) && limit.second.Sign() > 0 && has_devices(limit.first);
+    });
+  });
+}
+
+// Of an object in which nothing is assigned. Empty: no running pod contradicts it.
+std::string WhyNotUnused(const TopologyObject& object, const ObjectConfig& config,
+                         const std::vector<BoundPod>& pods) {
+  for (const BoundPod& bound : pods) {
+    if (!bound.has_started || !IsAssignedSomething(object, config, bound.pod.pod)) continue;
+    return "pod " + NameOf(bound) +
+           " runs, and the object has no fingerprint and nothing that is assigned: it is of "
+           "before the pod, or of another node; " +
+           kPublish;
+  }
+  return {};
 }
 
 std::string WhyUnreadable(const std::vector<BoundPod>& pods) {
@@ -53,6 +94,24 @@ std::string WhyOrderMatters(const std::vector<PlannedPod>& arriving) {
   return {};
 }
 
+// What such a pod is assigned may not be in the amounts.
+std::string WhyUnsettled(const BoundPod& bound) {
+  if (bound.is_replaced) {
+    return "pod " + NameOf(bound) +
+           " has replaced another pod of its name just now: the object may have that one; repeat";
+  }
+  if (!DependsOnNumaNodes(bound.pod)) return {};
+  if (bound.is_resizing) {
+    return "pod " + NameOf(bound) +
+           " is resized in place: the object may not have what it is assigned; repeat when the "
+           "node has resized it";
+  }
+  if (!bound.is_restarting || bound.is_ending) return {};
+  return "a container of pod " + NameOf(bound) +
+         " does not run, and is started again: the object may not have what it is assigned then; "
+         "repeat when it runs";
+}
+
 // `is_in`: whether the fingerprint has the pod.
 template <typename IsIn>
 ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
@@ -63,6 +122,7 @@ ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
       continue;
     }
     sorted.counted.push_back(bound.pod);
+    if (sorted.unknown.empty()) sorted.unknown = WhyUnsettled(bound);
     // Its later containers may not be in the amounts.
     if (is_in(bound) && bound.is_starting && bound.pod.pod.containers.size() > 1 &&
         sorted.unknown.empty()) {
@@ -75,20 +135,38 @@ ObjectPods Sorted(const std::vector<BoundPod>& pods, const IsIn& is_in) {
 }
 
 // A pod is in the object with its first container, and leaves it with its last one. So pods that
-// start or end can be in it or not. nullopt: the fingerprint is of other pods.
+// start, end or start again can be in it or not. nullopt: the fingerprint is of other pods.
 std::optional<ObjectPods> SortedByFingerprint(const std::string& fingerprint,
                                               const std::vector<BoundPod>& pods) {
-  for (const bool with_starting : {true, false}) {
-    for (const bool with_ending : {true, false}) {
-      const auto is_in = [&](const BoundPod& bound) {
-        return (with_starting || !bound.is_starting) && (with_ending || !bound.is_ending);
-      };
-      std::vector<noderesourcetopology::PodName> names;
-      for (const BoundPod& bound : pods) {
-        if (is_in(bound)) names.emplace_back(bound.pod.pod.name_space, bound.pod.pod.name);
-      }
-      if (noderesourcetopology::PodFingerprint(names) == fingerprint) return Sorted(pods, is_in);
+  std::vector<noderesourcetopology::PodName> settled;
+  std::vector<const BoundPod*> others;
+  for (const BoundPod& bound : pods) {
+    if (bound.is_starting || bound.is_ending || bound.is_restarting) {
+      others.push_back(&bound);
+    } else {
+      settled.push_back(NamesOf(bound));
     }
+  }
+  // Too many for all subsets of them: of those that start, all are in it or none, and so on.
+  const bool by_kind = others.size() > kMaxEachAlone;
+  const auto bit_of = [&](size_t position) {
+    const BoundPod& bound = *others[position];
+    if (!by_kind) return position;
+    return size_t{bound.is_ending ? 1U : bound.is_starting ? 0U : 2U};
+  };
+  const unsigned subsets = 1U << (by_kind ? 3 : others.size());
+  for (unsigned subset = 0; subset < subsets; ++subset) {
+    std::vector<noderesourcetopology::PodName> names = settled;
+    std::set<const BoundPod*> absent;
+    for (size_t position = 0; position < others.size(); ++position) {
+      if ((subset >> bit_of(position) & 1U) != 0) {
+        absent.insert(others[position]);
+      } else {
+        names.push_back(NamesOf(*others[position]));
+      }
+    }
+    if (noderesourcetopology::PodFingerprint(names) != fingerprint) continue;
+    return Sorted(pods, [&](const BoundPod& bound) { return !absent.contains(&bound); });
   }
   return std::nullopt;
 }
@@ -105,13 +183,15 @@ ObjectPods AllOf(const std::vector<BoundPod>& pods, std::string unknown) {
 }  // namespace
 
 ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod>& pods,
-                        std::string unknown) {
-  if (unknown.empty()) unknown = WhyUnreadable(pods);
+                        const ObjectConfig& config) {
+  std::string unknown = config.unknown.empty() ? WhyUnreadable(pods) : config.unknown;
   if (object.fingerprint.empty() && IsUnused(object)) {
+    if (unknown.empty()) unknown = WhyNotUnused(object, config, pods);
+    if (!unknown.empty()) return AllOf(pods, std::move(unknown));
     // The object was made before the first pod.
     ObjectPods sorted;
     for (const BoundPod& bound : pods) sorted.arriving.push_back(bound.pod);
-    sorted.unknown = unknown.empty() ? WhyOrderMatters(sorted.arriving) : std::move(unknown);
+    sorted.unknown = WhyOrderMatters(sorted.arriving);
     return sorted;
   }
   if (!unknown.empty()) return AllOf(pods, std::move(unknown));
@@ -122,10 +202,11 @@ ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod
   }
   std::optional<ObjectPods> sorted = SortedByFingerprint(object.fingerprint, pods);
   if (!sorted) {
-    return AllOf(pods, std::string("the fingerprint of the object is not that of the pods that are "
-                                   "bound to the node: pods are on their way, or missing here; "
-                                   "repeat with the newest objects: ") +
-                           kGiveAllAtOnce);
+    return AllOf(
+        pods,
+        "the fingerprint of the object is not that of the pods that are bound to the node: "
+        "pods are on their way, or missing here; repeat with all pods and the "
+        "newest objects");
   }
   if (sorted->unknown.empty()) sorted->unknown = WhyOrderMatters(sorted->arriving);
   if (!sorted->unknown.empty()) return AllOf(pods, std::move(sorted->unknown));

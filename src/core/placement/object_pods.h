@@ -7,6 +7,7 @@
 #include "alignd/placement/manifest.h"
 #include "alignd/placement/topology_nodes.h"
 #include "alignd/placement/topology_object.h"
+#include "core/placement/object_config.h"
 
 namespace alignd::placement {
 
@@ -18,9 +19,9 @@ struct ObjectPods {
   std::string unknown;
 };
 
-// By the object's fingerprint. `unknown`: why nothing can be decided anyway; empty: it can. Then
-// all pods are counted.
+// By the object's fingerprint. If nothing can be decided with the configuration anyway, all pods
+// are counted.
 ObjectPods PodsInObject(const TopologyObject& object, const std::vector<BoundPod>& pods,
-                        std::string unknown);
+                        const ObjectConfig& config);
 
 }  // namespace alignd::placement

@@ -10,8 +10,28 @@
 #include "core/placement/object_fields.h"
 #include "core/placement/object_memory.h"
 #include "core/placement/object_pods.h"
+#include "core/placement/pod_status.h"
 
 namespace alignd::placement {
+
+namespace {
+
+void CountStatusOf(const nlohmann::json& object, BoundPod& bound) {
+  PlannedPod& planned = bound.pod;
+  if (!planned.faults.empty()) return;
+  Pod counted = planned.pod;
+  const Result<Done> done = CountStatus(object, counted);
+  if (!done.ok()) {
+    planned.faults.push_back(done.error().message);
+  } else if (counted != planned.pod) {
+    // The class of a pod never changes. It follows from the spec.
+    counted.stated_qos = QosOf(planned.pod);
+    planned.pod = std::move(counted);
+    bound.is_resizing = true;
+  }
+}
+
+}  // namespace
 
 Result<std::optional<BoundPod>> ReadBoundPod(std::string_view text, const std::string& file) {
   const Result<nlohmann::json> parsed = json::Parse(text);
@@ -22,10 +42,15 @@ Result<std::optional<BoundPod>> ReadBoundPod(std::string_view text, const std::s
   Result<std::vector<PlannedPod>> pods = ExpandPods(manifests, std::nullopt);
   if (!pods.ok()) return pods.error();
   if (pods->empty()) return std::optional<BoundPod>();
-  return std::optional<BoundPod>(
-      BoundPod{.pod = std::move(pods->front()),
-               .is_starting = TextAt(*parsed, "status", "phase") == "Pending",
-               .is_ending = !TextAt(*parsed, "metadata", "deletionTimestamp").empty()});
+  const std::string phase = TextAt(*parsed, "status", "phase");
+  BoundPod bound{.pod = std::move(pods->front()),
+                 .is_starting = phase == "Pending",
+                 .is_ending = !TextAt(*parsed, "metadata", "deletionTimestamp").empty(),
+                 .is_restarting = IsRestarting(*parsed),
+                 .is_resizing = IsResizing(*parsed),
+                 .has_started = phase == "Running"};
+  CountStatusOf(*parsed, bound);
+  return std::optional(std::move(bound));
 }
 
 Result<FleetNode> NodeOfObjects(const TopologyObject& object, const NodeObject& node,
@@ -40,7 +65,7 @@ Result<FleetNode> NodeOfObjects(const TopologyObject& object, const NodeObject& 
   if (!machine.ok()) return machine.error().In("NodeResourceTopology " + object.name);
   Result<ObjectDevices> devices = MakeObjectDevices(object, node);
   if (!devices.ok()) return devices.error();
-  ObjectPods bound = PodsInObject(object, pods, decides->unknown);
+  ObjectPods bound = PodsInObject(object, pods, *decides);
 
   FleetNode made;
   made.name = object.name;

@@ -109,6 +109,18 @@ TEST_F(AlignctlCluster, FindsTheKubeconfigAsKubectlDoes) {
   const Ended of_user = Fit({});
   EXPECT_EQ(of_user.status, 0) << of_user.text;
   EXPECT_EQ(Fit({"--kubeconfig", At("absent")}).status, kWrongInput);
+  const Ended empty = Fit({"--kubeconfig", ""});
+  EXPECT_EQ(empty.status, kWrongInput) << "the default may be another cluster";
+  EXPECT_NE(empty.text.find("--kubeconfig: is empty"), std::string::npos) << empty.text;
+}
+
+// A file in the directory of the caller can be anybody's.
+TEST_F(AlignctlCluster, WithoutAHomeThereIsNoDefault) {
+  tree_.Write({".kube/token", "first"});
+  tree_.Write({".kube/config", KubeconfigText("../pki/ca.crt", cluster_.port())});
+  const Ended fit = Fit({}, {"HOME=", "env", "-C", tree_.root().string()});
+  EXPECT_EQ(fit.status, kWrongInput) << fit.text;
+  EXPECT_NE(fit.text.find("KUBECONFIG is not set, HOME is not set"), std::string::npos) << fit.text;
 }
 
 TEST_F(AlignctlCluster, NamesWhatTheApiServerRefusesAndTheRemedy) {
@@ -122,14 +134,13 @@ TEST_F(AlignctlCluster, NamesWhatTheApiServerRefusesAndTheRemedy) {
   cluster_.Fail(403, 1);
   fit = FitByFile();
   EXPECT_EQ(fit.status, kWrongInput) << fit.text;
-  EXPECT_NE(fit.text.find("noderesourcetopologies: list: the API server answers 403: trouble; give "
-                          "the credential a ClusterRole with apiGroups: [topology.node.k8s.io], "
-                          "resources: [noderesourcetopologies], verbs: [list]"),
+  EXPECT_NE(fit.text.find("pods: list: the API server answers 403: trouble; give the credential a "
+                          "ClusterRole with apiGroups: [\"\"], resources: [pods], verbs: [list]"),
             std::string::npos)
       << fit.text;
   cluster_.Fail(404, 1);
   fit = FitByFile();
-  EXPECT_NE(fit.text.find("install the CustomResourceDefinition"), std::string::npos) << fit.text;
+  EXPECT_NE(fit.text.find("correct the server of the kubeconfig"), std::string::npos) << fit.text;
 }
 
 TEST_F(AlignctlCluster, TrustsTheServerOfTheNamedCaOnly) {
@@ -149,8 +160,7 @@ TEST_F(AlignctlCluster, UsesNoListThatIsNotComplete) {
   cluster_.BreakLists();
   const Ended fit = FitByFile();
   EXPECT_EQ(fit.status, kWrongInput) << fit.text;
-  EXPECT_NE(fit.text.find("noderesourcetopologies: no answer of the API server"), std::string::npos)
-      << fit.text;
+  EXPECT_NE(fit.text.find("pods: no answer of the API server"), std::string::npos) << fit.text;
   EXPECT_EQ(fit.text.find("can take it"), std::string::npos) << fit.text;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../extender/fake_reader.h"
+#include "alignd/noderesourcetopology/pod_fingerprint.h"
 
 namespace alignd::cli {
 namespace {
@@ -38,6 +39,7 @@ class ClusterInput : public ::testing::Test {
 
 TEST_F(ClusterInput, ListsAllPagesOfAllKinds) {
   Give(ClusterList(""));
+  Give(ClusterList(""));
   Give(ClusterList(ClusterNodeText("a"), R"(,"continue":"a/1","remainingItemCount":1)"));
   Give(ClusterList(ClusterNodeText("b")));
   Give(ClusterList(""));
@@ -47,17 +49,20 @@ TEST_F(ClusterInput, ListsAllPagesOfAllKinds) {
   ASSERT_TRUE(nodes.ok()) << nodes.error().Text();
   EXPECT_EQ(nodes->size(), 2U);
   const std::vector<std::string> paths = answers_->paths();
-  ASSERT_EQ(paths.size(), 4U);
-  EXPECT_EQ(paths[0], "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies?limit=500");
-  EXPECT_EQ(paths[2], "/api/v1/nodes?limit=500&continue=a%2F1");
-  EXPECT_TRUE(paths[3].starts_with("/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2C"));
+  ASSERT_EQ(paths.size(), 5U);
+  EXPECT_TRUE(paths[0].starts_with("/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2C"));
+  EXPECT_EQ(paths[1], "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies?limit=500");
+  EXPECT_EQ(paths[3], "/api/v1/nodes?limit=500&continue=a%2F1");
+  EXPECT_EQ(paths[4], paths[0]);
 }
 
 // After an expired page, nothing of the first attempt is left.
 TEST_F(ClusterInput, BeginsAgainWhenAPageHasExpired) {
   Give(ClusterList(""));
+  Give(ClusterList(""));
   Give(ClusterList(ClusterNodeText("a"), R"(,"continue":"a")"));
   answers_->Add({.status = 410});
+  Give(ClusterList(""));
   Give(ClusterList(""));
   Give(ClusterList(ClusterNodeText("b")));
   Give(ClusterList(""));
@@ -69,20 +74,45 @@ TEST_F(ClusterInput, BeginsAgainWhenAPageHasExpired) {
   EXPECT_EQ(nodes->front().name, "b");
 }
 
+// A topology object that is read meanwhile can have one container of a pod that runs then.
+TEST_F(ClusterInput, APodThatStartsMeanwhileIsUndecided) {
+  const auto give = [&](const std::string& phase) {
+    Give(ClusterList(R"({"metadata":{"name":"p","namespace":"ns","uid":"1"},"spec":{"nodeName":)"
+                     R"("a","containers":[{"name":"x"},{"name":"y"}]},"status":{"phase":")" +
+                     phase + R"("}})"));
+  };
+  const auto answer = [&](const std::string& before) -> std::string {
+    give(before);
+    Give(ClusterList(
+        R"({"metadata":{"name":"a"},"topologyPolicies":["None"],"attributes":[{"name":)"
+        R"("nodeTopologyPodsFingerprint","value":")" +
+        noderesourcetopology::PodFingerprint({{"ns", "p"}}) +
+        R"("}],"zones":[{"name":"node-0","type":"Node","resources":[{"name":"cpu","capacity":)"
+        R"("4","allocatable":"4","available":"4"}]}]})"));
+    Give(ClusterList(ClusterNodeText("a")));
+    give("Running");
+    const Result<placement::ClusterObjects> listed = List();
+    if (!listed.ok()) return listed.error().Text();
+    const auto nodes = listed->Nodes(R"({"topologyManagerPolicy":"none"})");
+    if (!nodes.ok()) return nodes.error().Text();
+    return nodes->front().input.object_view->unknown;
+  };
+  EXPECT_EQ(answer("Running"), "");
+  EXPECT_TRUE(answer("Pending").starts_with("pod ns/p is starting")) << answer("Pending");
+}
+
 TEST_F(ClusterInput, RefusesListsThatAreNotComplete) {
   Give(R"({"metadata":{"resourceVersion":"5"}})");
-  EXPECT_NE(Fault().find("noderesourcetopologies: the list has no items"), std::string::npos);
+  EXPECT_NE(Fault().find("pods: the list has no items"), std::string::npos);
   Give(ClusterList("", R"(,"remainingItemCount":7)"));
   EXPECT_NE(Fault().find("the list ends before its last object"), std::string::npos);
   Give(ClusterList("", R"(,"continue":"x")"));
   Give(ClusterList("", R"(,"continue":"x")"));
   EXPECT_NE(Fault().find("the list repeats a page"), std::string::npos);
   answers_->Add({.parts = {R"({"metadata":{"resourceV)"}, .breaks = true});
-  EXPECT_NE(Fault().find("noderesourcetopologies: the connection broke off"), std::string::npos);
+  EXPECT_NE(Fault().find("pods: the connection broke off"), std::string::npos);
   Give(R"({"metadata":{"resourceV)");
   EXPECT_NE(Fault().find("is no JSON list"), std::string::npos);
-  Give(ClusterList(""));
-  Give(ClusterList(ClusterNodeText("a")));
   Give(ClusterList(R"({"metadata":{}})"));
   EXPECT_NE(Fault().find("pods: an object of the list has no name"), std::string::npos);
 }

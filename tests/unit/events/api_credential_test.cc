@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
 #include "edge/fake_tree.h"
+#include "events/api_client.h"
 
 namespace alignd::events {
 namespace {
@@ -96,6 +98,67 @@ TEST(ApiCredential, NamesTheFile) {
   const auto bad = ReadKubeconfig(tree.root() / "kubelet.conf");
   ASSERT_FALSE(bad.ok());
   EXPECT_NE(bad.error().Text().find("kubelet.conf"), std::string::npos) << bad.error().Text();
+}
+
+// What is wrong with a credential, before anything is sent.
+std::string UseProblem(const ApiCredential& credential) {
+  const auto reader = ReaderFor(credential, "test", std::chrono::seconds(1));
+  return reader.ok() ? "" : reader.error().Text();
+}
+
+// Without a token, the API server would answer as to system:anonymous.
+TEST(ApiCredential, RefusesATokenThatIsNone) {
+  testing::FakeTree tree;
+  tree.Write({"ca.crt", ""});
+  ApiCredential credential;
+  credential.host = "127.0.0.1";
+  credential.port = 1;
+  credential.ca = {.file = tree.root() / "ca.crt"};
+  credential.token_file = tree.root() / "token";
+  for (const char* const text : {"", "\n", " \t\r\n"}) {
+    tree.Write({"token", text});
+    EXPECT_EQ(UseProblem(credential),
+              credential.token_file.string() +
+                  ": the token is empty; write the token again, or name another credential");
+  }
+  for (const char* const text : {"a b", "a\nb"}) {
+    tree.Write({"token", text});
+    EXPECT_TRUE(UseProblem(credential)
+                    .starts_with(credential.token_file.string() + ": the token has white space"))
+        << UseProblem(credential);
+  }
+  tree.Write({"token", " abc \n\n"});
+  EXPECT_EQ(UseProblem(credential).find("the token"), std::string::npos) << "it is trimmed";
+  credential.token_file.clear();
+  credential.token = " ";
+  EXPECT_TRUE(
+      UseProblem(credential).starts_with("the token of the kubeconfig: the token is empty"));
+}
+
+TEST(ApiCredential, NamesTheCaThatIsNone) {
+  testing::FakeTree tree;
+  ApiCredential credential;
+  credential.host = "127.0.0.1";
+  credential.port = 1;
+  credential.token = "abc";
+  credential.ca = {.file = tree.root() / "ca.crt"};
+  for (const char* const text :
+       {"", "junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}) {
+    tree.Write({"ca.crt", text});
+    EXPECT_TRUE(
+        UseProblem(credential)
+            .starts_with(credential.ca.file.string() + ": has no certificate of a CA in PEM; "))
+        << UseProblem(credential);
+  }
+  credential.ca = {.text = "PEM"};
+  EXPECT_TRUE(UseProblem(credential).starts_with("certificate-authority-data of the kubeconfig: "));
+}
+
+TEST(ApiCredential, NamesAContextThatIsNotSet) {
+  const auto credential = ParseKubeconfig("apiVersion: v1\nkind: Config\ncontexts: []\n", "/etc");
+  ASSERT_FALSE(credential.ok());
+  EXPECT_EQ(credential.error().message, "the kubeconfig has no current-context");
+  EXPECT_NE(credential.error().remedy.find("kubectl config use-context"), std::string::npos);
 }
 
 TEST(ApiCredential, ServiceAccountOfAPod) {

@@ -144,6 +144,34 @@ TEST_F(TopologyPublisherTest, WithoutTheNodeItIsCreatedAllTheSame) {
   EXPECT_FALSE(stored_["metadata"].contains("ownerReferences"));
 }
 
+// Otherwise it would stay when the Node is deleted.
+TEST_F(TopologyPublisherTest, AnObjectThatWasBeforeItsNodeGetsItsOwnerLater) {
+  answers_ = {{.status = 0}, {.status = 404, .body = "not found"}};
+  Step();
+  ASSERT_FALSE(stored_["metadata"].contains("ownerReferences"));
+  WriteForeign(
+      {{"metadata", {{"ownerReferences", {{{"apiVersion", "v1"}, {"kind", "X"}, {"uid", "x"}}}}}}});
+  Pass(TopologyPublisher::kBetweenChecks + seconds(60));
+  EXPECT_EQ(publisher_.counts().written, 2U);
+  const Json owners = stored_["metadata"]["ownerReferences"];
+  ASSERT_EQ(owners.size(), 2U) << "the owner of others stays";
+  EXPECT_EQ(owners[1]["kind"], "Node");
+  EXPECT_EQ(owners[1]["uid"], "u-1");
+  TakeCalls();
+  Pass(TopologyPublisher::kBetweenChecks + seconds(60));
+  EXPECT_EQ(TakeCalls(), Calls{"GET"}) << "once is enough";
+}
+
+// It is not asked for with each write.
+TEST_F(TopologyPublisherTest, WithoutTheRightToReadTheNodeItIsAskedForSeldom) {
+  answers_ = {{.status = 0}, {.status = 403, .body = "nodes is forbidden"}};
+  Step();
+  TakeCalls();
+  Change(TopologyWith("1"));
+  Step();
+  EXPECT_EQ(TakeCalls(), Calls{"PUT"});
+}
+
 TEST_F(TopologyPublisherTest, AFailureToReadTheNodeIsRepeatedBeforeTheCreation) {
   answers_ = {{.status = 0}, {.status = 429, .body = "busy"},
               {.status = 0}, {.status = 500},
@@ -203,8 +231,9 @@ TEST_F(TopologyPublisherTest, CreatesWhatWasDeleted) {
 TEST_F(TopologyPublisherTest, TakesOverWhatExistsBeforeItStarts) {
   Store(Json::parse(TopologyWith("9")), 201);
   Step();
-  EXPECT_EQ(TakeCalls(), (Calls{"GET", "PUT"}));
+  EXPECT_EQ(TakeCalls(), (Calls{"GET", "GET node", "PUT"}));
   EXPECT_EQ(AvailableInCluster(), "3");
+  EXPECT_EQ(stored_["metadata"]["ownerReferences"][0]["uid"], "u-1");
   EXPECT_EQ(publisher_.counts().foreign, 0U);
 }
 
@@ -213,7 +242,7 @@ TEST_F(TopologyPublisherTest, AConflictOfTheCreationIsReadAgain) {
   Store(Json::parse(TopologyWith("9")), 201);
   answers_ = {{.status = 404, .body = "{}"}};
   Step();
-  EXPECT_EQ(TakeCalls(), (Calls{"GET", "GET node", "POST", "GET", "PUT"}));
+  EXPECT_EQ(TakeCalls(), (Calls{"GET", "GET node", "POST", "GET", "GET node", "PUT"}));
   EXPECT_EQ(AvailableInCluster(), "3");
 }
 

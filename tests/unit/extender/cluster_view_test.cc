@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "alignd/noderesourcetopology/object.h"
 #include "core/machine_builder.h"
 #include "core/pod_builder.h"
+#include "events/object_json.h"
 
 namespace alignd::extender {
 namespace {
@@ -108,6 +110,29 @@ TEST(ClusterView, PodsComeAndEnd) {
   EXPECT_EQ(changed[0].name, "v");
   EXPECT_TRUE(changed[0].is_gone);
   EXPECT_TRUE(changed[1].pods.empty());
+}
+
+// Between two starts it is on its node, and may not be in the object.
+TEST(ClusterView, APodThatCrashesLeavesItsNodeDecided) {
+  const auto pod_in = [](const std::string& state) {
+    std::string pod = ViewPod("a", "", "Running");
+    const std::string phase = R"("phase":"Running")";
+    pod.insert(pod.find(phase) + phase.size(),
+               R"(,"containerStatuses":[{"name":"app","state":{")" + state + R"(":{}}}])");
+    // As the watch gives it.
+    return events::Pruned(ObjectKind::kPod, nlohmann::json::parse(pod));
+  };
+  ClusterView view;
+  view.Set(ObjectKind::kNode, "w", kViewNode);
+  view.Set(ObjectKind::kTopology, "w", TopologyText(std::vector<noderesourcetopology::PodName>{}));
+  view.Set(ObjectKind::kPod, "ns/a", pod_in("running"));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kUndecided);
+  view.Set(ObjectKind::kPod, "ns/a", pod_in("waiting"));
+  const Extender::NodeChange change = OnlyChange(view);
+  EXPECT_EQ(AskFor(change, "1").outcome, placement::Outcome::kFits);
+  EXPECT_EQ(change.pods, (std::vector<std::string>{"a", "ns/a"}));
+  view.Set(ObjectKind::kTopology, "w", TopologyText({{"ns", "a"}}));
+  EXPECT_EQ(AskFor(OnlyChange(view), "1").outcome, placement::Outcome::kFits);
 }
 
 // The fingerprint has the names of pods: it does not show that a pod is another one.
