@@ -14,8 +14,8 @@ namespace alignd::control {
 // Why no change can be planned while the state may lack what running containers have.
 Error NotAdoptedYet();
 
-// Plans the change on the newest snapshot. `sources.changer` is not null. The change is admitted
-// only if no container would move: alignd carries no move out.
+// Plans the change on the newest snapshot. `sources.changer` is not null. Containers move only if
+// the request allows it.
 // Errors: alignd would not start with the configuration; kUnavailable: NotAdoptedYet, or containers
 // are being moved.
 Result<v1::ChangeResponse> ReportChange(const ReportSources& sources,
