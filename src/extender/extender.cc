@@ -155,7 +155,7 @@ void Extender::AskAll(Shape& shape, std::span<const Candidate> candidates) {
   for (const Candidate& candidate : candidates) {
     auto& entry = *shape.known.try_emplace(candidate.seat->kept.get()).first;
     if (entry.second.answer) continue;
-    entry.second.answer.emplace();  // once, if several nodes share one value
+    entry.second.answer = Answer{};  // once, if several nodes share one value
     missing.push_back(&entry);
   }
   settings_.for_each(missing.size(), [&](size_t i) {
