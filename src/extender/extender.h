@@ -118,8 +118,8 @@ class Extender {
   // What is known of a node about a pod.
   struct Known {
     std::optional<Answer> answer;
-    std::optional<int64_t>
-        score;  // 0 to 100; of a node that the pod does not fit on, of no meaning
+    // 0 to 100; of no meaning for a node on which the pod does not fit.
+    std::optional<int64_t> score;
   };
   // Pods that differ by their names only.
   struct Shape {
