@@ -93,6 +93,18 @@ class HeldRequest {
   Container container_;
 };
 
+// What the containers are assigned, without those that have no memory: whether such a container is
+// in the state depends on the class of its pod, which is not known of a running one.
+auto MemoryAssignments(const memorymanager::MemoryState& memory) {
+  std::map<ContainerKey, std::vector<memorymanager::Block>> assigned;
+  for (const auto& [uid, containers] : memory.assignments) {
+    for (const auto& [name, blocks] : containers) {
+      if (!blocks.empty()) assigned[{uid, name}] = blocks;
+    }
+  }
+  return assigned;
+}
+
 }  // namespace
 
 std::set<ContainerKey> HoldersIn(const NodeState& state) {
@@ -121,8 +133,8 @@ bool HasSharedCpus(const cpumanager::CpuState& state, const std::string& pod_uid
 }
 
 bool HaveSameAssignments(const NodeState& a, const NodeState& b) {
-  return a.cpu.assignments == b.cpu.assignments && a.memory.assignments == b.memory.assignments &&
-         a.devices == b.devices;
+  return a.cpu.assignments == b.cpu.assignments &&
+         MemoryAssignments(a.memory) == MemoryAssignments(b.memory) && a.devices == b.devices;
 }
 
 Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit) {

@@ -305,6 +305,29 @@ TEST_F(OwnPolicyTest, ARestartLearnsOnlyPoliciesThatTheAssignmentsSatisfy) {
   }
 }
 
+// The memory manager has an entry of each container of a Guaranteed pod, also without memory. The
+// class of a running pod is not known.
+TEST_F(OwnPolicyTest, ABurstablePodWithADeviceHasTheSameAssignmentsAfterARestart) {
+  KubeletConfig config = ConfigOf(Policy::kNone);
+  config.memory_manager_policy = MemoryManagerPolicy::kStatic;
+  config.eviction_hard_memory = "";
+  config.system_reserved = Amounts({{"memory", "512Mi"}});
+  config.reserved_memory = {{.numa_node = 0, .limits = Amounts({{"memory", "512Mi"}})}};
+  const Node node = NodeOf(config);
+  Pod pod = Asking("p", NumaTopologyPolicy::kSingleNumaNode, "500m");
+  pod.containers[0].resources.limits = Amounts({{devicemanager::kGpu, "1"}});
+  pod.containers[0].resources.requests[devicemanager::kGpu] = Quantity(1);
+  NodeState state = NodeState::Initial(node);
+  state.devices = devicemanager::StateWith(devicemanager::Registered({{"g0", {1}}}));
+  state = Decide(node, state, pod).next;
+  ASSERT_EQ(state.memory.Find({"p", "app"}), nullptr);
+  state.chosen_policies.clear();
+  EXPECT_TRUE(OwnPolicy(
+      node, WithPolicies(node, state, {{"p", NumaTopologyPolicy::kSingleNumaNode}}), "p"));
+  config.topology_manager_policy = Policy::kSingleNumaNode;
+  EXPECT_TRUE(PlanTransition(node, NodeOf(config), state, MayMove::kNever).IsAdmitted());
+}
+
 TEST_F(OwnPolicyTest, AChangeOfTheConfigurationKeepsThePolicyOfThePod) {
   // CPUs 1-3 are on NUMA node 0, where CPU 1 becomes reserved; node 1 has 3 free CPUs, or 2.
   for (const bool has_place : {true, false}) {
