@@ -5,6 +5,7 @@
 
 #include "control/readable.h"
 #include "daemon/managed_node.h"
+#include "daemon/moves_file.h"
 #include "host/config_file.h"
 #include "host/file.h"
 
@@ -113,9 +114,11 @@ WantedChange ConfigChanges::Take() {
 }
 
 void ConfigChanges::Ended(const WantedChange& change, const Result<Done>& result) {
+  // While containers have to move back, the repetition has not begun.
+  const auto moves = MovesFile(options_.state_dir).Read();
   const MutexLock lock(mutex_);
   if (result.ok() && change.text.ok()) applied_ = *change.text;
-  if (result.ok() || change.number == 0) repeats_moves_ = false;
+  if (result.ok() || (change.number == 0 && moves.ok() && moves->empty())) repeats_moves_ = false;
   if (change.number == 0) return;
   control::v1::GetChangeResponse& outcome = outcomes_[change.number];
   outcome.set_outcome(result.ok() ? "applied" : "failed");

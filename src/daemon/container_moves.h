@@ -35,6 +35,8 @@ class PendingMoves {
   // Call after the start and after each change: whether there is a record. Between these calls, the
   // disk is left alone: it may hang.
   bool Find(const Options& options);
+  // Whether no container has to move back, as far as is known.
+  bool empty() const { return moves_.empty(); }
   // Call from time to time. Does not wait for the containers.
   void Look(Daemon& daemon, const Options& options);
   // Call before a change of the configuration: ends the attempt that is under way.

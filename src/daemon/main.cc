@@ -101,17 +101,22 @@ void LogOtherProblems(const alignd::daemon::Options& options, const std::string&
   }
 }
 
-// SIGHUP, or a request of alignctl. `daemon` is null after it if alignd has to end. False: a SIGHUP
-// came before the runtime was listed, and has to be repeated then.
-bool Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon, const alignd::daemon::Options& options,
-            alignd::daemon::ConfigChanges& changes) {
+enum class Reloaded {
+  kTooEarly,        // a SIGHUP before the runtime was listed: it has to be repeated then
+  kRefusedRequest,  // of alignctl, which has the reason
+  kOver,
+};
+
+// SIGHUP, or a request of alignctl. `daemon` is null after it if alignd has to end.
+Reloaded Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon,
+                const alignd::daemon::Options& options, alignd::daemon::ConfigChanges& changes) {
   const alignd::daemon::WantedChange change = changes.Take();
   // After a start, or right after another change. The caller of SIGHUP gets no answer, and would
   // not repeat it; alignctl does.
   if (change.number == 0 && !daemon->HasAdopted()) {
     spdlog::info("received SIGHUP: alignd reloads once the runtime has been listed");
     alignd::daemon::NotifySystemd("READY=1");
-    return false;
+    return Reloaded::kTooEarly;
   }
   spdlog::info("reloading: {}", change.number == 0 ? "received SIGHUP" : "requested by alignctl");
   const alignd::Result<alignd::Done> result =
@@ -123,7 +128,7 @@ bool Reload(std::unique_ptr<alignd::daemon::Daemon>& daemon, const alignd::daemo
   }
   changes.Ended(change, result);
   if (daemon) alignd::daemon::NotifySystemd("READY=1");
-  return true;
+  return change.number != 0 && !result.ok() ? Reloaded::kRefusedRequest : Reloaded::kOver;
 }
 
 int Finish(alignd::daemon::AsyncLog& log, int exit_status) {
@@ -159,8 +164,8 @@ int main(int argc, char** argv) {
   std::unique_ptr<alignd::daemon::Daemon> daemon = *std::move(started);
   changes.Started(daemon->FormerConfig());
   alignd::daemon::PendingMoves pending;
-  // Whether to reload once the containers are known. After an interrupted change with moves, they
-  // are moved back, and then the change is repeated.
+  // Whether a reload is to come without a further SIGHUP: once the containers are known, and those
+  // of an interrupted change are back. That change is repeated then.
   bool reloads_later = pending.Find(*options);
   const auto hang_up = [main_thread = pthread_self()] { pthread_kill(main_thread, SIGHUP); };
   if (reloads_later) daemon->WhenAdopted(hang_up);
@@ -172,16 +177,19 @@ int main(int argc, char** argv) {
       alignd::daemon::Watchdog watchdog(daemon->WatchedThreads());
       const auto look = [&] {
         pending.Look(*daemon, *options);
-        if (reloads_later && daemon->HasAdopted()) hang_up();  // the first listing failed
+        if (reloads_later && daemon->HasAdopted() && pending.empty()) hang_up();
       };
       if (IsStop(WaitForSignal(signals, watchdog, log, look))) break;
     }
     pending.Await(*daemon);
-    const bool is_done = Reload(daemon, *options, changes);
-    // A request of alignctl that is refused before the listing does not take its place.
-    reloads_later = !is_done || (reloads_later && daemon && !daemon->HasAdopted());
-    if (!is_done) daemon->WhenAdopted(hang_up);
-    pending.Find(*options);
+    const Reloaded reloaded = Reload(daemon, *options, changes);
+    const bool has_moves = pending.Find(*options);
+    if (reloaded == Reloaded::kTooEarly) {
+      reloads_later = true;
+      daemon->WhenAdopted(hang_up);
+    } else if (reloaded == Reloaded::kOver && !has_moves) {
+      reloads_later = false;
+    }
   }
   const bool has_failed = daemon == nullptr;
   alignd::daemon::NotifySystemd("STOPPING=1");

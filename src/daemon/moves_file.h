@@ -10,7 +10,7 @@
 namespace alignd::daemon {
 
 // While it is in the state directory, these containers may be assigned their CPUs of before and of
-// after: whoever finds it moves them back. One thread at a time; the directory is locked.
+// after, and are to be moved back. One thread at a time; the directory is locked.
 class MovesFile {
  public:
   static constexpr char kFileName[] = "config_change_moves";

@@ -221,6 +221,29 @@ TEST_F(DaemonMoves, KilledWhileContainersMoveItGoesOn) {
   }
 }
 
+// After the kill, the runtime refuses the first attempt to move a container back.
+TEST_F(DaemonMoves, KilledWhileContainersMoveItRepeatsTheChangeOnceTheyAreBack) {
+  wrapper_ = {"env", "WATCHDOG_USEC=1000000"};
+  may_move_ = "never";
+  StartThree();
+  tree_.Write({"config.yaml", ConfigWith("0-1,4")});
+  runtime_->SetDelay(kUpdateCall, kPatience, b_.container);
+  ASSERT_TRUE(Control().GetChange(Begin("")).ok());
+  ASSERT_TRUE(Becomes(a_, "2-3,7")) << alignd_->Log();
+  alignd_->Kill(SIGKILL);
+  runtime_->SetDelay(kUpdateCall, milliseconds(0));
+  runtime_->EndDelays();
+  runtime_->SetFailure(kUpdateCall, {grpc::StatusCode::INTERNAL, "frozen"}, a_.container);
+  LaunchAlignd(DaemonOptions(), wrapper_);  // no change can be planned yet
+  ASSERT_TRUE(alignd_->WaitForLog(" not reloaded: containers that were being moved are not back"))
+      << alignd_->Log();
+  // A request that is refused meanwhile does not take its place.
+  EXPECT_FALSE(Control().ApplyChange(RequestFor(ConfigWith("0-1"))).ok());
+  EXPECT_TRUE(IsRecorded());
+  runtime_->SetFailure(kUpdateCall, grpc::Status::OK);
+  ExpectMoved();
+}
+
 // The containers were moved, and then alignd cannot go on with the new configuration.
 TEST_F(DaemonMoves, IfTheFilesCannotBeWrittenAllGoBack) {
   StartThree();
