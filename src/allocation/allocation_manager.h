@@ -140,7 +140,8 @@ class AllocationManager final : public InventorySink {
                                            std::set<std::string> absent);
 
   // The policies that the sandboxes of these pods ask for, by UID. Those that the pods' assignments
-  // satisfy count again, as before the restart. Before the first request is decided.
+  // satisfy count again, as before the restart. Before the first request is decided. A pod with a
+  // container that is to be moved back (Move) is looked at again then.
   void LearnPolicies(std::map<std::string, NumaTopologyPolicy> policies);
 
   // These CPUs of the machine, and no others, are offline now (cpumanager::SetOffline). Published
@@ -197,15 +198,10 @@ class AllocationManager final : public InventorySink {
   PodQuota QuotaOf(const std::string& pod_uid) const;
 
   // Records that the pod could not be decided about because the request is faulty. Thread-safe.
-  void NoteFault(const Pod& pod, const Error& why) {
-    pending_pods_.Answered(Requested::In({.pod = pod}), why);
-    decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, /*source=*/{}), why);
-  }
+  void NoteFault(const Pod& pod, const Error& why);
 
   // Records that a change of the pod was refused. `source`: what asked for it. Thread-safe.
-  void NoteRefusal(const Pod& pod, const std::string& source, const Refusal& why) {
-    decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, source), why);
-  }
+  void NoteRefusal(const Pod& pod, const std::string& source, const Refusal& why);
 
   // Calls `observer` with every new snapshot, in order. Set it before the first change.
   void OnChange(Ledger::Observer observer) {
@@ -374,6 +370,7 @@ class AllocationManager final : public InventorySink {
   RefusalExplanations explanations_;
   RebootWait reboot_;
   PodNotes notes_;
+  std::map<std::string, NumaTopologyPolicy> missed_policies_;     // of LearnPolicies
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
   std::map<std::string, ResizeUnderWay> resizes_;                 // by pod UID
   HeldRequests held_;

@@ -1,5 +1,6 @@
 // The allocation manager and the containers that run without an entry in the state files.
 #include <future>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -25,7 +26,12 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
 
 void AllocationManager::LearnPolicies(std::map<std::string, NumaTopologyPolicy> policies) {
   queue_->Post([this, policies = std::move(policies)] {
-    ledger_.Keep(admission::WithPolicies(node_, ledger_.state(), policies));
+    admission::NodeState next = admission::WithPolicies(node_, ledger_.state(), policies);
+    missed_policies_ = policies;
+    std::erase_if(missed_policies_, [&next](const auto& asked) {
+      return next.chosen_policies.contains(asked.first);
+    });
+    ledger_.Keep(std::move(next));
   });
 }
 

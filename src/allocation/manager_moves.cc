@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "alignd/admission/cpu_moves.h"
+#include "alignd/admission/own_policy.h"
 #include "allocation/allocation_manager.h"
 #include "allocation/operation.h"
 #include "allocation/state_limits.h"
@@ -28,6 +29,14 @@ void AllocationManager::Move(MoveStep step, std::vector<admission::CpuMove> move
     const bool is_written = step != MoveStep::kGo && step != MoveStep::kReturn;
     if (const Result<Done> fits = RequireReadable(*next); is_written && !fits.ok()) {
       return done(fits.error());
+    }
+    if (step == MoveStep::kGiveBack) {
+      // The CPUs of before and of after together may not have satisfied the policy at the start.
+      for (const admission::CpuMove& move : moves) {
+        const auto missed = missed_policies_.extract(move.key.pod_uid);
+        if (missed.empty()) continue;
+        *next = admission::WithPolicies(node_, *std::move(next), {{missed.key(), missed.mapped()}});
+      }
     }
     ledger_.Keep(*std::move(next));
     if (!is_written) return done(Done{});

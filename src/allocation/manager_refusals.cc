@@ -51,4 +51,13 @@ void AllocationManager::DropUnwantedRefusal(const std::string& pod_uid) {
   }
 }
 
+void AllocationManager::NoteFault(const Pod& pod, const Error& why) {
+  pending_pods_.Answered(Requested::In({.pod = pod}), why);
+  decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, /*source=*/{}), why);
+}
+
+void AllocationManager::NoteRefusal(const Pod& pod, const std::string& source, const Refusal& why) {
+  decisions_.AddUndecided(DecisionAbout(node_, snapshot()->state, pod, source), why);
+}
+
 }  // namespace alignd::allocation

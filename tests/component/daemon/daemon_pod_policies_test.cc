@@ -9,6 +9,7 @@
 #include "control/control_client.h"
 #include "core/pod_builder.h"
 #include "daemon_fixture.h"
+#include "reload_fixture.h"
 #include "simulator/pods_api.h"
 
 namespace alignd::daemon {
@@ -188,6 +189,48 @@ TEST_F(DaemonPodPolicies, APodOfTheSharedPoolIsAdmittedWhateverItsAnnotationSays
     const v1::PodSandboxConfig pod = PodAsking("shared", spec);
     EXPECT_TRUE(Create(Run(pod), pod, Shared()).status.ok()) << spec;
   }
+}
+
+class DaemonMovedPodPolicies : public DaemonReload {
+ protected:
+  // Where the pod `p` would go if CPU 1 became reserved.
+  std::string PlaceOfP() const {
+    const auto planned = Control().PlanChange(ReservingCpu1());
+    if (!planned.ok()) return planned.error().Text();
+    for (const auto& container : planned->containers()) {
+      if (container.pod_uid() == "p") return container.fate() + " " + container.cpus_after();
+    }
+    return "";
+  }
+  static control::v1::ChangeRequest ReservingCpu1() {
+    control::v1::ChangeRequest request;
+    request.set_config(ConfigWith("0-1", kChoosing));
+    request.set_may_move(true);
+    return request;
+  }
+};
+
+// At the start after the kill, the container has the CPUs of before and of after: on both NUMA
+// nodes.
+TEST_F(DaemonMovedPodPolicies, AreKnownAgainWhenAContainerHasMovedBack) {
+  tree_.Write({"config.yaml", ConfigWith("0", kChoosing)});
+  StartProcess();
+  const Running pod = RunOne(PodAsking("p"), Pinned(3));
+  RunOne(PodConfig("other"), Pinned(10));  // the rest of NUMA node 0
+  ASSERT_EQ(CpusOf(pod.container), "1-3");
+  ASSERT_EQ(PlaceOfP(), "moves 14-16");
+  runtime_->SetDelay("UpdateContainerResources", kPatience, pod.container);
+  const auto change = Control().ApplyChange(ReservingCpu1());
+  ASSERT_TRUE(change.ok()) << change.error().Text();
+  ASSERT_TRUE(Control().GetChange(change->change()).ok());  // begins it
+  ASSERT_TRUE(Eventually([&] { return State().find("1-3,14-16") != std::string::npos; }));
+  alignd_->Kill(SIGKILL);
+  runtime_->SetDelay("UpdateContainerResources", milliseconds(0));
+  runtime_->EndDelays();
+  StartProcess();
+  ASSERT_TRUE(Eventually([&] { return PlaceOfP() == "moves 14-16"; }))
+      << PlaceOfP() << alignd_->Log();
+  EXPECT_EQ(CpusOf(pod.container), "1-3");
 }
 
 }  // namespace
