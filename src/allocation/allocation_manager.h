@@ -142,7 +142,7 @@ class AllocationManager final : public InventorySink {
   // The policies that the sandboxes of these pods ask for, by UID. Those that the pods' assignments
   // satisfy count again, as before the restart. Before the first request is decided. A pod with a
   // container that is to be moved back (Move) is looked at again then.
-  void LearnPolicies(std::map<std::string, NumaTopologyPolicy> policies);
+  void LearnPolicies(std::map<std::string, PodPolicies> policies);
 
   // These CPUs of the machine, and no others, are offline now (cpumanager::SetOffline). Published
   // before the next request is decided. Nothing is written: the files say what is assigned.
@@ -370,7 +370,7 @@ class AllocationManager final : public InventorySink {
   RefusalExplanations explanations_;
   RebootWait reboot_;
   PodNotes notes_;
-  std::map<std::string, NumaTopologyPolicy> missed_policies_;     // of LearnPolicies
+  std::map<std::string, PodPolicies> missed_policies_;            // of LearnPolicies
   std::map<std::string, std::shared_ptr<Operation>> operations_;  // by pod UID
   std::map<std::string, ResizeUnderWay> resizes_;                 // by pod UID
   HeldRequests held_;

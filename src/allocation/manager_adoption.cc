@@ -24,12 +24,12 @@ std::optional<admission::Adoption> AllocationManager::Adopt(
   return adopted.get_future().get();
 }
 
-void AllocationManager::LearnPolicies(std::map<std::string, NumaTopologyPolicy> policies) {
+void AllocationManager::LearnPolicies(std::map<std::string, PodPolicies> policies) {
   queue_->Post([this, policies = std::move(policies)] {
     admission::NodeState next = admission::WithPolicies(node_, ledger_.state(), policies);
     missed_policies_ = policies;
-    std::erase_if(missed_policies_, [&next](const auto& asked) {
-      return next.chosen_policies.contains(asked.first);
+    std::erase_if(missed_policies_, [&](const auto& asked) {
+      return admission::HasPolicies(node_, next, asked.first, asked.second);
     });
     ledger_.Keep(std::move(next));
   });

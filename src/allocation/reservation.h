@@ -36,7 +36,7 @@ struct Reservation {
   // The pod's affinities before; nullopt: it had none.
   std::map<ContainerKey, std::optional<topologymanager::TopologyHint>> affinities;
   // NodeState::chosen_policies of the pod before, if this is an admission.
-  std::optional<NumaTopologyPolicy> policy_before = {};
+  std::optional<PodPolicies> policy_before = {};
   // CPUs of init containers that can be reused: this pod's before, and all of them afterwards.
   ReusableCpus reusable_before = {};
   ReusableCpus reusable_after = {};

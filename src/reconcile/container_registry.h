@@ -25,9 +25,9 @@ struct RuntimeListing {
     bool ready = true;
     std::string name{};
     std::string name_space{};
-    std::string handler{};  // the runtime handler; empty: the runtime's default
-    std::optional<NumaTopologyPolicy> numa_policy{};  // that its annotations ask for
-    int64_t created_at = 0;                           // in nanoseconds since 1970
+    std::string handler{};   // the runtime handler; empty: the runtime's default
+    PodPolicies policies{};  // that its annotations ask for, and that outlast the admission
+    int64_t created_at = 0;  // in nanoseconds since 1970
   };
   struct Container {
     std::string id;

@@ -73,10 +73,16 @@ class MarkedContainers {
   std::map<ContainerKey, Candidate> newest_;
 };
 
-std::optional<NumaTopologyPolicy> PolicyOf(const v1::PodSandbox& sandbox) {
+// Without what a scheduler has decided, and what is wrong: that does not outlast the admission.
+PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
+  PodPolicies read;
+  for (const auto& [name, value] : sandbox.annotations()) ReadPodPolicies(name, value, read);
   PodPolicies policies;
-  for (const auto& [name, value] : sandbox.annotations()) ReadPodPolicies(name, value, policies);
-  return policies.numa_topology;
+  policies.numa_topology = read.numa_topology;
+  policies.required_bind = read.required_bind;
+  policies.preferred_bind = read.preferred_bind;
+  policies.exclusive = read.exclusive;
+  return policies;
 }
 
 // Ids stay as they are: the runtime is called with them. UIDs and names go into state files,
@@ -91,7 +97,7 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
     listing.sandboxes.push_back(
         {sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
          Escaped(sandbox.metadata().name()), Escaped(sandbox.metadata().namespace_()),
-         Escaped(sandbox.runtime_handler()), PolicyOf(sandbox), sandbox.created_at()});
+         Escaped(sandbox.runtime_handler()), PoliciesOf(sandbox), sandbox.created_at()});
     sandbox_of[sandbox.id()] = listing.sandboxes.back();
   }
   MarkedContainers marked;

@@ -23,7 +23,7 @@ bool HasAllItIsAssigned(const admission::NodeState& state, const ContainerKey& k
 
 }  // namespace
 
-std::map<std::string, NumaTopologyPolicy> PoliciesIn(const RuntimeListing& listing) {
+std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing) {
   std::map<std::string, const RuntimeListing::Sandbox*> newest;
   for (const RuntimeListing::Sandbox& sandbox : listing.sandboxes) {
     const RuntimeListing::Sandbox*& known = newest[sandbox.pod_uid];
@@ -31,9 +31,9 @@ std::map<std::string, NumaTopologyPolicy> PoliciesIn(const RuntimeListing& listi
                                                   std::pair(known->ready, known->created_at);
     if (is_later) known = &sandbox;
   }
-  std::map<std::string, NumaTopologyPolicy> policies;
+  std::map<std::string, PodPolicies> policies;
   for (const auto& [uid, sandbox] : newest) {
-    if (sandbox->numa_policy) policies[uid] = *sandbox->numa_policy;
+    if (sandbox->policies != PodPolicies()) policies[uid] = sandbox->policies;
   }
   return policies;
 }

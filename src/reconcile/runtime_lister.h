@@ -27,7 +27,7 @@ namespace alignd::reconcile {
 
 // The policies that the pods ask for, by UID. Of several sandboxes of a pod, the newest one counts
 // that is ready; if none is, the newest one.
-std::map<std::string, NumaTopologyPolicy> PoliciesIn(const RuntimeListing& listing);
+std::map<std::string, PodPolicies> PoliciesIn(const RuntimeListing& listing);
 
 // Thread-safe. Its work runs on a task queue, which may block: it waits for decisions. It does not
 // wait for the runtime.

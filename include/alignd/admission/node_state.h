@@ -22,9 +22,9 @@ struct NodeState {
   devicemanager::DeviceState devices;
   // The merged hint of each container; not saved.
   SharedMap<ContainerKey, topologymanager::TopologyHint> affinities;
-  // The topology policies that pods have chosen (admission/own_policy.h), by UID. Not saved: after
-  // a restart, the sandboxes of the pods have them.
-  SharedMap<std::string, NumaTopologyPolicy> chosen_policies;
+  // What pods have chosen (admission/own_policy.h), by UID: never the default. Not saved: after a
+  // restart, the sandboxes of the pods have it.
+  SharedMap<std::string, PodPolicies> chosen_policies;
 
   // A node without containers and without registered plugins.
   static NodeState Initial(const Node& node);

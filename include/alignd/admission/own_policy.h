@@ -1,6 +1,6 @@
-// The topology policy under which a pod is decided: the node's, or the pod's own (PodPolicies), if
-// the node's configuration lets pods choose (KubeletConfig::pod_policies). The one place that
-// decides which.
+// What a pod asks for by annotation (PodPolicies), where the node's configuration lets pods choose
+// (KubeletConfig::pod_policies): the topology policy under which it is decided, how its CPUs lie on
+// cores, and what a scheduler has decided for it. The one place that decides what applies.
 #pragma once
 
 #include <map>
@@ -19,11 +19,16 @@ namespace alignd::admission {
 // The reason of RefuseOwnPolicy.
 inline constexpr std::string_view kPodPolicyError = "PodPolicyError";
 
+// Of the policies of a running pod, those that are followed on the node: without those that would
+// be refused there, because the node has policies of its own.
+PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen);
+
 // BestEffort is best-effort, and so on.
 TopologyManagerPolicy ManagerPolicyOf(NumaTopologyPolicy policy);
 
-// The policy that the pod asks for, if the node lets pods choose it.
-std::optional<NumaTopologyPolicy> ChosenPolicy(const Node& node, const Pod& pod);
+// Of these policies, those that the node lets pods choose. What schedulers have decided for the pod
+// is left out, and what is wrong with its annotations: it does not apply to a running pod.
+PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked);
 
 // The policy of the pod that applies in place of the node's: only a node with topologyManagerPolicy
 // none has nothing that a pod could weaken. nullopt: the node's policy applies.
@@ -43,21 +48,30 @@ std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy);
 
 // The state with the policies that running pods ask for, by UID, as they are known after a restart:
 // those that their assignments satisfy. A pod whose assignment does not was admitted under another
-// policy, such as that of the node while pods could not choose: it keeps what it has. The policies
-// of pods that are assigned nothing are left out.
+// policy, such as that of the node while pods could not choose: it keeps what it has. Policies that
+// are only preferred are all kept. The policies of pods that are assigned nothing are left out.
 NodeState WithPolicies(const Node& node, NodeState state,
-                       const std::map<std::string, NumaTopologyPolicy>& asked);
+                       const std::map<std::string, PodPolicies>& asked);
 
-// Refuses a pod whose annotation cannot be followed: it is malformed, or it asks for another policy
-// than that of the node, which is not none. A pod without anything to align (RequestsAssignment) is
-// not refused: the daemon does not decide about it. `fault` and `remedy` are parts of the message.
-// `pod` is as the node manages it (OnThisNode).
-// Source: koordinator pkg/scheduler/plugins/nodenumaresource/util.go, mergeTopologyPolicy.
-// Differs: koordinator ignores members of the annotation that it does not know.
+// Whether the state has all that the pod asks for, as far as the node lets pods choose.
+bool HasPolicies(const Node& node, const NodeState& state, const std::string& pod_uid,
+                 const PodPolicies& asked);
+
+// Refuses a pod whose annotations cannot be followed: one is malformed, asks for another topology
+// policy than that of the node, which is not none, or for CPUs that the node does not assign like
+// that, or at all. A pod without anything to align (RequestsAssignment) is not refused: the daemon
+// does not decide about it. `fault` and `remedy` are parts of the message. `pod` is as the node
+// manages it (OnThisNode).
+// Source: koordinator pkg/scheduler/plugins/nodenumaresource/util.go, mergeTopologyPolicy;
+// plugin.go, Filter (ErrCPUBindPolicyConflict).
+// Differs: koordinator ignores members of the annotations and values that it does not know.
 std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod);
 
-// What becomes of the pod's annotation, for `explain`: "numaTopologyPolicy Restricted by annotation
-// NAME". Empty: the pod asks for no policy.
+// A refusal for the pod's annotations.
+Refusal PolicyRefusal(std::string fault, std::string remedy);
+
+// What becomes of the pod's annotations, for `explain`: "numaTopologyPolicy Restricted by
+// annotation NAME". Empty: the pod asks for nothing.
 std::string DescribePodPolicy(const Node& node, const Pod& pod);
 
 }  // namespace alignd::admission

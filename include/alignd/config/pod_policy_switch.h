@@ -9,9 +9,14 @@
 
 namespace alignd {
 
-enum class PodPolicy { kNumaTopologyPolicy };
+enum class PodPolicy {
+  kNumaTopologyPolicy,  // numaTopologyPolicy of numa-topology-spec
+  kCpuBindPolicy,       // requiredCPUBindPolicy and preferredCPUBindPolicy of resource-spec
+  kCpuExclusivePolicy,  // preferredCPUExclusivePolicy of resource-spec
+  kResourceStatus,      // resource-status
+};
 
-// "numaTopologyPolicy": the field of the annotation.
+// "numaTopologyPolicy", "cpuBindPolicy", "cpuExclusivePolicy", "resourceStatus".
 std::string_view ToString(PodPolicy policy);
 
 // The value of --pod-policies: "off", or names with commas between them.

@@ -18,10 +18,22 @@
 
 namespace alignd::cpumanager {
 
+// How the CPUs of a container lie on cores, where a pod asks for that.
+enum class CoreUse {
+  kByOptions,       // as the options say
+  kWholeFirst,      // packed into whole cores as far as possible
+  kOneOfEachFirst,  // on as many cores as possible
+  kWhole,           // only whole cores; `options` have full_pcpus_only
+  kOneOfEach,       // only one CPU of each core
+};
+
 // The settings of the CPU manager on this machine. Made once; a value.
 struct StaticPolicy {
   PolicyOptions options;
   CpuSet reserved;  // never assigned exclusively
+  // Of the pod that is decided (admission/own_cpus.h); a node has no such settings itself.
+  CoreUse cores = CoreUse::kByOptions;
+  CpuSet avoided = {};  // not assigned to the pod
 
   // The union of default set and assignments: all CPUs, or with strict-cpu-reservation all but the
   // reserved ones.
@@ -55,6 +67,14 @@ topologymanager::HintsByResource ContainerHints(const Machine& machine, const St
 // The cpu hints of the whole pod. Source: policy_static.go, GetPodTopologyHints.
 topologymanager::HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy,
                                           const CpuState& state, const Pod& pod);
+
+// Those of the free CPUs that a container can be assigned under the policy (CoreUse, avoided).
+CpuSet CanBeAssigned(const Machine& machine, const StaticPolicy& policy, const CpuSet& free);
+
+// `count` of them, as Allocate would choose them without an affinity.
+// Errors: kInvalidArgument with the text of the refusal.
+Result<CpuSet> Preview(const Machine& machine, const StaticPolicy& policy, const CpuSet& free,
+                       int64_t count);
 
 // Allocates the container's exclusive CPUs, unless it has them or is not entitled to any, and
 // updates the reusable CPUs. Returns the refusal, or nullopt. After a refusal, discard `state`.

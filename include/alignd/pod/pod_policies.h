@@ -1,9 +1,15 @@
 // The policies that a pod's author asks for by annotation, by Koordinator's names and values.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "alignd/base/cpu_set.h"
+#include "alignd/base/quantity.h"
 
 namespace alignd {
 
@@ -12,10 +18,41 @@ namespace alignd {
 inline constexpr std::string_view kNumaTopologyAnnotation =
     "scheduling.koordinator.sh/numa-topology-spec";
 
+// Its value: {"requiredCPUBindPolicy": "FullPCPUs", "preferredCPUExclusivePolicy": "PCPULevel"}.
+// Source: koordinator apis/extension/numa_aware.go, ResourceSpec.
+inline constexpr std::string_view kResourceSpecAnnotation =
+    "scheduling.koordinator.sh/resource-spec";
+
+// What a scheduler has decided: {"cpuset": "4-7", "numaNodeResources": [{"node": 0, ...}]}.
+// Source: koordinator apis/extension/numa_aware.go, ResourceStatus.
+inline constexpr std::string_view kResourceStatusAnnotation =
+    "scheduling.koordinator.sh/resource-status";
+
 enum class NumaTopologyPolicy { kBestEffort, kRestricted, kSingleNumaNode };
 
 // "BestEffort", "Restricted", "SingleNUMANode".
 std::string_view ToString(NumaTopologyPolicy policy);
+
+// How a container's CPUs lie on cores.
+enum class CpuBindPolicy {
+  kFullPcpus,      // whole cores
+  kSpreadByPcpus,  // one CPU of each core
+};
+
+// "FullPCPUs", "SpreadByPCPUs".
+std::string_view ToString(CpuBindPolicy policy);
+
+// What a pod's CPUs stay away from, as far as possible: CPUs of other pods with the same policy.
+enum class CpuExclusivePolicy {
+  kPcpuLevel,      // their cores
+  kNumaNodeLevel,  // their NUMA nodes
+};
+
+// "PCPULevel", "NUMANodeLevel".
+std::string_view ToString(CpuExclusivePolicy policy);
+
+// By NUMA node id: resource name -> amount.
+using NumaNodeResources = std::map<int64_t, std::map<std::string, Quantity, std::less<>>>;
 
 // What the annotations of one pod say. Whether a node follows them is the node's to decide.
 struct PodPolicies {
@@ -23,6 +60,17 @@ struct PodPolicies {
   // Why numa-topology-spec cannot be followed: the annotation, the value, and what is allowed.
   // Empty: it can, or the pod has none.
   std::string fault = {};
+
+  // resource-spec. "Default" is kFullPcpus, as in Koordinator's own configuration.
+  std::optional<CpuBindPolicy> required_bind = {};
+  std::optional<CpuBindPolicy> preferred_bind = {};  // of no effect beside `required_bind`
+  std::optional<CpuExclusivePolicy> exclusive = {};
+  std::string spec_fault = {};  // as `fault`, of resource-spec
+
+  // resource-status.
+  CpuSet cpuset = {};  // empty: no CPUs are named
+  NumaNodeResources numa_resources = {};
+  std::string status_fault = {};  // as `fault`, of resource-status
 
   friend bool operator==(const PodPolicies&, const PodPolicies&) = default;
 };

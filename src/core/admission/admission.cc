@@ -9,6 +9,8 @@
 #include "alignd/memorymanager/static_policy.h"
 #include "alignd/topologymanager/policy.h"
 #include "core/admission/claimed_devices.h"
+#include "core/admission/own_cpus.h"
+#include "core/admission/own_status.h"
 #include "core/admission/remedy.h"
 #include "core/admission/whole_pod.h"
 
@@ -29,10 +31,14 @@ enum class Alignment { kByPolicy, kBestEffort };
 // Decides about one pod on a working copy of the state. Used once.
 class PodAdmission {
  public:
+  // `cpu`: the CPU manager's policy for the pod; null: that of the node.
   PodAdmission(const Node& node, const NodeState& state, const Pod& pod,
-               const PreferredAllocationFn& preferred, Alignment alignment = Alignment::kByPolicy)
+               const PreferredAllocationFn& preferred,
+               const cpumanager::StaticPolicy* cpu = nullptr,
+               Alignment alignment = Alignment::kByPolicy)
       : node_(node),
         topology_(TopologyOf(node, pod)),
+        cpu_(cpu != nullptr || !node.cpu ? cpu : &*node.cpu),
         pod_(pod),
         preferred_(preferred),
         alignment_(alignment),
@@ -53,8 +59,8 @@ class PodAdmission {
           AssignmentOf(node_, next_, {pod_.uid, container.name});
     }
     admission.next = std::move(next_);
-    if (const auto chosen = ChosenPolicy(node_, pod_)) {
-      admission.next.chosen_policies[pod_.uid] = *chosen;
+    if (PodPolicies chosen = ChosenPolicies(node_, pod_.policies); chosen != PodPolicies()) {
+      admission.next.chosen_policies[pod_.uid] = std::move(chosen);
     } else {
       admission.next.chosen_policies.erase(pod_.uid);
     }
@@ -88,7 +94,7 @@ class PodAdmission {
   std::optional<Refusal> DecideWithoutTopology() {
     for (const Container& container : pod_.containers) {
       decisions_.push_back({container.name, {}, std::nullopt, true});
-      if (auto refusal = Allocate(container, {std::nullopt, false})) return refusal;
+      if (auto refusal = Allocate(container, {DecidedNodes(node_, pod_), false})) return refusal;
     }
     return std::nullopt;
   }
@@ -120,14 +126,15 @@ class PodAdmission {
 
   // Source: scope_pod.go, admitUsingPodResources.
   std::optional<Refusal> DecideWholePod() {
-    Answers answers = WholePodAnswers(node_, next_, pod_);
+    Answers answers = WholePodAnswers(node_, cpu_, next_, pod_);
     AddClaimed(pod_.claimed_devices, answers);
     const MergedHint merged = MergeForPod(answers);
     if (refused_at_) return AffinityRefusal(pod_);
     for (const Container& container : pod_.containers) {
       next_.affinities[{pod_.uid, container.name}] = merged.hint;
     }
-    WholePodPlacement placement = AllocateWholePod(node_, pod_, merged.hint, preferred_, next_);
+    WholePodPlacement placement =
+        AllocateWholePod(node_, cpu_, pod_, merged.hint, preferred_, next_);
     for (ContainerDecision& decision : decisions_) decision.memory_exact = placement.memory_exact;
     if (placement.refusal) refused_at_ = {placement.container, placement.by};
     return std::move(placement.refusal);
@@ -153,7 +160,7 @@ class PodAdmission {
       };
       const NodeState empty = EmptyState(node_, next_);
       attainable_ =
-          PodAdmission(node_, empty, pod_, any, Alignment::kBestEffort).Run(empty).decisions;
+          PodAdmission(node_, empty, pod_, any, cpu_, Alignment::kBestEffort).Run(empty).decisions;
     }
     return *attainable_;
   }
@@ -172,9 +179,9 @@ class PodAdmission {
   Answers ContainerAnswers(const Container& container) const {
     Answers answers;
     answers.push_back(devicemanager::ContainerHints(node_.machine, next_.devices, pod_, container));
-    answers.push_back(node_.cpu ? cpumanager::ContainerHints(node_.machine, *node_.cpu, next_.cpu,
-                                                             pod_, container)
-                                : HintsByResource{});
+    answers.push_back(
+        cpu_ ? cpumanager::ContainerHints(node_.machine, *cpu_, next_.cpu, pod_, container)
+             : HintsByResource{});
     answers.push_back(node_.memory ? memorymanager::ContainerHints(node_.machine, *node_.memory,
                                                                    next_.memory, pod_, container)
                                    : HintsByResource{});
@@ -185,8 +192,8 @@ class PodAdmission {
   Answers PodAnswers() const {
     Answers answers;
     answers.push_back(devicemanager::PodHints(node_.machine, next_.devices, pod_));
-    answers.push_back(node_.cpu ? cpumanager::PodHints(node_.machine, *node_.cpu, next_.cpu, pod_)
-                                : HintsByResource{});
+    answers.push_back(cpu_ ? cpumanager::PodHints(node_.machine, *cpu_, next_.cpu, pod_)
+                           : HintsByResource{});
     answers.push_back(
         node_.memory ? memorymanager::PodHints(node_.machine, *node_.memory, next_.memory, pod_)
                      : HintsByResource{});
@@ -220,9 +227,9 @@ class PodAdmission {
       refused_at_ = {container.name, RefusedBy::kDevices};
       return refusal;
     }
-    if (node_.cpu) {
-      if (auto refusal = cpumanager::Allocate(node_.machine, *node_.cpu, pod_, container, affinity,
-                                              next_.cpu)) {
+    if (cpu_) {
+      if (auto refusal =
+              cpumanager::Allocate(node_.machine, *cpu_, pod_, container, affinity, next_.cpu)) {
         refused_at_ = {container.name, RefusedBy::kCpus};
         return refusal;
       }
@@ -238,6 +245,7 @@ class PodAdmission {
 
   const Node& node_;
   const topologymanager::Policy& topology_;  // that applies to the pod
+  const cpumanager::StaticPolicy* cpu_;      // as well; null: no CPUs are assigned
   const Pod& pod_;
   const PreferredAllocationFn& preferred_;
   const Alignment alignment_;
@@ -246,6 +254,30 @@ class PodAdmission {
   std::vector<ContainerDecision> decisions_;
   std::optional<RefusalPoint> refused_at_;
 };
+
+// A pod that asks for more of its CPUs than their number. What its exclusive policy stays away from
+// is left out if the pod is placed no worse without it.
+Admission AdmitWithOwnCpus(const Node& node, const NodeState& state, const Pod& asking,
+                           const PreferredAllocationFn& preferred) {
+  const Pod pod = WithDecidedNodes(node, asking);
+  const PodPolicies chosen = ChosenPolicies(node, pod.policies);
+  cpumanager::StaticPolicy policy = CpuPolicyWith(node, chosen);
+  RestrictToDecided(node, state, pod, policy);
+  Admission anywhere = PodAdmission(node, state, pod, preferred, &policy).Run(state);
+  if (auto objection = ObjectionToResult(node, pod, anywhere)) {
+    Refusal refusal = PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
+    return {std::move(refusal), std::nullopt, {}, state, {}};
+  }
+  const CpuSet avoided = AvoidedCpus(node, state, pod.uid, chosen);
+  if (avoided.empty() || IsDecided(node, pod)) return anywhere;
+  for (const CpuSet& place : PlacesToTry(node, state, pod, avoided)) {
+    cpumanager::StaticPolicy away = policy;
+    away.avoided |= avoided | (node.machine.cpus() - place);
+    Admission apart = PodAdmission(node, state, pod, preferred, &away).Run(state);
+    if (!IsWorse(node, pod, policy, apart, anywhere)) return apart;
+  }
+  return anywhere;
+}
 
 }  // namespace
 
@@ -257,7 +289,10 @@ Admission Admit(const Node& node, const NodeState& state, const Pod& pod,
   if (auto refusal = RefuseOwnPolicy(node, state, pod)) {
     return {std::move(refusal), std::nullopt, {}, state, {}};
   }
-  return PodAdmission(node, state, pod, preferred).Run(state);
+  if (!node.cpu || pod.policies == PodPolicies()) {
+    return PodAdmission(node, state, pod, preferred).Run(state);
+  }
+  return AdmitWithOwnCpus(node, state, pod, preferred);
 }
 
 StartedPod StartPod(const Node& node, const Pod& pod, const PreferredAllocationFn& preferred,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "alignd/cpumanager/resize.h"
+#include "core/admission/own_cpus.h"
 
 namespace alignd::admission {
 namespace {
@@ -17,7 +18,8 @@ void MoveOriginal(const Node& node, const CpuMove& move, const CpuSet& now, Node
   CpuSet original = entry->second;
   if (!now.Contains(original)) {
     Result<CpuSet> kept = cpumanager::ChooseForResize(
-        node.machine, node.cpu->options, {.kept = {}, .offered = now, .count = original.Count()});
+        node.machine, CpuPolicyOf(node, state, move.key.pod_uid).options,
+        {.kept = {}, .offered = now, .count = original.Count()});
     original = kept.ok() ? *std::move(kept) : now;
   }
   auto& originals = state.cpu.originals[move.key.pod_uid];

@@ -142,7 +142,10 @@ Pod HoldingPod(const Node& node, const NodeState& state, const HoldingUnit& unit
   pod.uid = unit.pod_uid;
   pod.stated_qos = QosClass::kGuaranteed;
   // A running pod was admitted under its policy: another policy of the node does not refuse it.
-  pod.policies.numa_topology = OwnPolicy(node, state, unit.pod_uid);
+  if (const auto chosen = state.chosen_policies.find(unit.pod_uid);
+      chosen != state.chosen_policies.end()) {
+    pod.policies = ApplicableTo(node, chosen->second);
+  }
   std::map<std::string, CpuSet> counted;
   for (const std::string& name : unit.containers) {
     const CpuSet* const cpus = state.cpu.Find({unit.pod_uid, name});

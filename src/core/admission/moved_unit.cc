@@ -6,6 +6,7 @@
 
 #include "alignd/admission/assignment.h"
 #include "alignd/cpumanager/resize.h"
+#include "core/admission/own_cpus.h"
 
 namespace alignd::admission {
 namespace {
@@ -36,15 +37,15 @@ bool HasExchange(const std::map<std::string, CpuSet>& before,
 }
 
 // Whether there is such a division, with regard to the options of the CPU manager.
-bool Divide(const Node& node, const std::map<std::string, CpuSet>& before,
-            std::map<std::string, CpuSet>& now) {
+bool Divide(const Machine& machine, const cpumanager::PolicyOptions& options,
+            const std::map<std::string, CpuSet>& before, std::map<std::string, CpuSet>& now) {
   CpuSet offered = All(now) - All(before);
   const CpuSet together = All(now);
   for (auto& [name, cpus] : now) {
     const auto own = before.find(name);
     const CpuSet kept = own == before.end() ? CpuSet() : own->second & together;
     Result<CpuSet> chosen = cpumanager::ChooseForResize(
-        node.machine, node.cpu->options, {.kept = kept, .offered = offered, .count = cpus.Count()});
+        machine, options, {.kept = kept, .offered = offered, .count = cpus.Count()});
     if (!chosen.ok()) return false;
     cpus = *std::move(chosen);
     offered -= cpus;
@@ -59,7 +60,8 @@ std::string MakeMovable(const Node& node, const NodeState& given, const HoldingU
   const std::map<std::string, CpuSet> before = CpusIn(given, unit);
   std::map<std::string, CpuSet> now = CpusIn(next, unit);
   if (HasExchange(before, now)) {
-    if (!Divide(node, before, now)) {
+    const cpumanager::StaticPolicy policy = CpuPolicyOf(node, given, unit.pod_uid);
+    if (!Divide(node.machine, policy.options, before, now)) {
       return "containers of its pod would have to exchange CPUs with each other";
     }
     for (auto& [name, cpus] : now) next.cpu.assignments[unit.pod_uid][name] = cpus;

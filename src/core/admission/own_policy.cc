@@ -1,6 +1,7 @@
 #include "alignd/admission/own_policy.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,8 @@
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
 #include "core/admission/held_resources.h"
+#include "core/admission/own_cpus.h"
+#include "core/admission/own_status.h"
 
 namespace alignd::admission {
 namespace {
@@ -44,9 +47,51 @@ bool AdmitsAssignment(const Node& node, const NodeState& state, const HoldingUni
   });
 }
 
-Refusal Refuse(std::string fault, std::string remedy) {
-  std::string message = fault + std::string(kWhatWouldHelp) + remedy;
-  return {std::string(kPodPolicyError), std::move(message), std::move(fault), std::move(remedy)};
+// Of a running pod's policies, those that its assignments satisfy. `with_policy` gives the node
+// with a topology policy as its own.
+template <typename WithPolicy>
+PodPolicies SatisfiedBy(const Node& node, const NodeState& state, const HoldingUnit& pod,
+                        PodPolicies policies, const WithPolicy& with_policy) {
+  if (policies.numa_topology) {
+    const std::optional<Node>& as_own = with_policy(*policies.numa_topology);
+    if (!as_own || !AdmitsAssignment(*as_own, state, pod)) policies.numa_topology.reset();
+  }
+  if (policies.required_bind && !LieAs(*policies.required_bind, node, state, pod.pod_uid)) {
+    policies.required_bind.reset();
+  }
+  return policies;
+}
+
+// Another topology policy than that of the node, or a malformed annotation.
+std::optional<Objection> ObjectionToTopology(const Node& node, const Pod& pod) {
+  if (!MayChoose(node)) return std::nullopt;
+  if (!pod.policies.fault.empty()) {
+    return Objection{pod.policies.fault, R"(correct the annotation, for example )"
+                                         R"({"numaTopologyPolicy": "SingleNUMANode"}, or remove )"
+                                         R"(it)"};
+  }
+  const std::optional<NumaTopologyPolicy> chosen = pod.policies.numa_topology;
+  if (!chosen || HasNone(node) || ManagerPolicyOf(*chosen) == node.topology.kind()) {
+    return std::nullopt;
+  }
+  const std::string of_node(ToString(node.topology.kind()));
+  const std::string of_pod(ToString(ManagerPolicyOf(*chosen)));
+  return Objection{"the pod asks for " + AnnotationText(*chosen) +
+                       ", and this node decides with topologyManagerPolicy " + of_node,
+                   "remove numaTopologyPolicy from the annotation: the node's policy then applies; "
+                   "or run the pod on a node with topologyManagerPolicy none or " +
+                       of_pod};
+}
+
+void DescribeTopology(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
+  const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
+  if (!chosen && pod.policies.fault.empty()) return;
+  if (!MayChoose(node)) {
+    texts.push_back("annotation " + std::string(kNumaTopologyAnnotation) +
+                    " is ignored: podPolicies does not have numaTopologyPolicy");
+    return;
+  }
+  texts.push_back(chosen ? AnnotationText(*chosen) : pod.policies.fault);
 }
 
 }  // namespace
@@ -63,19 +108,36 @@ TopologyManagerPolicy ManagerPolicyOf(NumaTopologyPolicy policy) {
   return TopologyManagerPolicy::kSingleNumaNode;
 }
 
-std::optional<NumaTopologyPolicy> ChosenPolicy(const Node& node, const Pod& pod) {
-  return MayChoose(node) ? pod.policies.numa_topology : std::nullopt;
+PodPolicies ChosenPolicies(const Node& node, const PodPolicies& asked) {
+  const std::set<PodPolicy>& allowed = node.config.pod_policies;
+  PodPolicies chosen;
+  if (allowed.contains(PodPolicy::kNumaTopologyPolicy)) chosen.numa_topology = asked.numa_topology;
+  if (allowed.contains(PodPolicy::kCpuBindPolicy)) {
+    chosen.required_bind = asked.required_bind;
+    chosen.preferred_bind = asked.preferred_bind;
+  }
+  if (allowed.contains(PodPolicy::kCpuExclusivePolicy)) chosen.exclusive = asked.exclusive;
+  return chosen;
+}
+
+PodPolicies ApplicableTo(const Node& node, const PodPolicies& chosen) {
+  PodPolicies policies = ChosenPolicies(node, chosen);
+  if (!HasNone(node)) policies.numa_topology.reset();
+  const std::optional<CpuBindPolicy> of_node = BindPolicyOf(node);
+  const bool contradicts = of_node && policies.required_bind && *policies.required_bind != *of_node;
+  if (contradicts || !node.cpu) policies.required_bind.reset();
+  return policies;
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const Pod& pod) {
-  return HasNone(node) ? ChosenPolicy(node, pod) : std::nullopt;
+  return HasNone(node) && MayChoose(node) ? pod.policies.numa_topology : std::nullopt;
 }
 
 std::optional<NumaTopologyPolicy> OwnPolicy(const Node& node, const NodeState& state,
                                             const std::string& pod_uid) {
   if (!HasNone(node) || !MayChoose(node)) return std::nullopt;
   const auto chosen = state.chosen_policies.find(pod_uid);
-  return chosen == state.chosen_policies.end() ? std::nullopt : std::optional(chosen->second);
+  return chosen == state.chosen_policies.end() ? std::nullopt : chosen->second.numa_topology;
 }
 
 const topologymanager::Policy& TopologyOf(const Node& node, const Pod& pod) {
@@ -97,8 +159,8 @@ std::optional<Node> NodeWith(const Node& node, NumaTopologyPolicy policy) {
 }
 
 NodeState WithPolicies(const Node& node, NodeState state,
-                       const std::map<std::string, NumaTopologyPolicy>& asked) {
-  if (!MayChoose(node) || asked.empty()) return state;
+                       const std::map<std::string, PodPolicies>& asked) {
+  if (node.config.pod_policies.empty() || asked.empty()) return state;
   std::map<std::string, HoldingUnit> holders;
   for (const ContainerKey& key : HoldersIn(state)) {
     if (!asked.contains(key.pod_uid)) continue;
@@ -106,45 +168,48 @@ NodeState WithPolicies(const Node& node, NodeState state,
     holders[key.pod_uid].containers.push_back(key.container);
   }
   std::map<NumaTopologyPolicy, std::optional<Node>> nodes;  // with the policies as their own
-  for (const auto& [uid, containers] : holders) {
-    const NumaTopologyPolicy policy = asked.at(uid);
+  const auto with_policy = [&](NumaTopologyPolicy policy) -> const std::optional<Node>& {
     if (!nodes.contains(policy)) nodes[policy] = NodeWith(node, policy);
-    const std::optional<Node>& as_own = nodes.at(policy);
-    if (as_own && AdmitsAssignment(*as_own, state, containers)) {
-      state.chosen_policies[uid] = policy;
-    }
+    return nodes.at(policy);
+  };
+  for (const auto& [uid, containers] : holders) {
+    const PodPolicies satisfied =
+        SatisfiedBy(node, state, containers, ChosenPolicies(node, asked.at(uid)), with_policy);
+    if (satisfied != PodPolicies()) state.chosen_policies[uid] = satisfied;
   }
   return state;
 }
 
+bool HasPolicies(const Node& node, const NodeState& state, const std::string& pod_uid,
+                 const PodPolicies& asked) {
+  const auto known = state.chosen_policies.find(pod_uid);
+  const PodPolicies now = known == state.chosen_policies.end() ? PodPolicies() : known->second;
+  return now == ChosenPolicies(node, asked);
+}
+
 std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod) {
-  if (!MayChoose(node) || pod.policies == PodPolicies()) return std::nullopt;
+  if (node.config.pod_policies.empty() || pod.policies == PodPolicies()) return std::nullopt;
   if (!IsToBeAligned(node, state, pod)) return std::nullopt;
-  if (!pod.policies.fault.empty()) {
-    return Refuse(pod.policies.fault, R"(correct the annotation, for example )"
-                                      R"({"numaTopologyPolicy": "SingleNUMANode"}, or remove it)");
-  }
-  const std::optional<NumaTopologyPolicy> chosen = pod.policies.numa_topology;
-  if (!chosen || HasNone(node) || ManagerPolicyOf(*chosen) == node.topology.kind()) {
-    return std::nullopt;
-  }
-  const std::string of_node(ToString(node.topology.kind()));
-  const std::string of_pod(ToString(ManagerPolicyOf(*chosen)));
-  return Refuse("the pod asks for " + AnnotationText(*chosen) +
-                    ", and this node decides with topologyManagerPolicy " + of_node,
-                "remove numaTopologyPolicy from the annotation: the node's policy then applies; or "
-                "run the pod on a node with topologyManagerPolicy none or " +
-                    of_pod);
+  std::optional<Objection> objection = ObjectionToTopology(node, pod);
+  if (!objection) objection = ObjectionToSpec(node, pod);
+  if (!objection) objection = ObjectionToStatus(node, state, pod);
+  if (!objection) return std::nullopt;
+  return PolicyRefusal(std::move(objection->fault), std::move(objection->remedy));
+}
+
+Refusal PolicyRefusal(std::string fault, std::string remedy) {
+  std::string message = fault + std::string(kWhatWouldHelp) + remedy;
+  return {std::string(kPodPolicyError), std::move(message), std::move(fault), std::move(remedy)};
 }
 
 std::string DescribePodPolicy(const Node& node, const Pod& pod) {
-  const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
-  if (!chosen && pod.policies.fault.empty()) return {};
-  if (!MayChoose(node)) {
-    return "annotation " + std::string(kNumaTopologyAnnotation) +
-           " is ignored: podPolicies does not have numaTopologyPolicy";
-  }
-  return chosen ? AnnotationText(*chosen) : pod.policies.fault;
+  std::vector<std::string> texts;
+  DescribeTopology(node, pod, texts);
+  DescribeSpec(node, pod, texts);
+  DescribeStatus(node, pod, texts);
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
+  return all;
 }
 
 }  // namespace alignd::admission

@@ -62,18 +62,17 @@ bool KeepsPodQuota(const Node& node, const Pod& pod) {
          });
 }
 
-std::vector<HintsByResource> WholePodAnswers(const Node& node, const NodeState& state,
-                                             const Pod& pod) {
+std::vector<HintsByResource> WholePodAnswers(const Node& node, const cpumanager::StaticPolicy* cpu,
+                                             const NodeState& state, const Pod& pod) {
   std::vector<HintsByResource> answers(3);
   answers[0] = devicemanager::PodHints(node.machine, state.devices, pod);
-  if (node.cpu) {
-    answers[1] = cpumanager::WholePodHints(node.machine, *node.cpu, state.cpu, pod);
-  }
+  if (cpu) answers[1] = cpumanager::WholePodHints(node.machine, *cpu, state.cpu, pod);
   if (node.memory) answers[2] = memorymanager::WholePodHints(node.machine, state.memory, pod);
   return answers;
 }
 
-WholePodPlacement AllocateWholePod(const Node& node, const Pod& pod, const TopologyHint& affinity,
+WholePodPlacement AllocateWholePod(const Node& node, const cpumanager::StaticPolicy* cpu,
+                                   const Pod& pod, const TopologyHint& affinity,
                                    const devicemanager::PreferredAllocationFn& preferred,
                                    NodeState& state) {
   for (const Container& container : pod.containers) {
@@ -83,8 +82,8 @@ WholePodPlacement AllocateWholePod(const Node& node, const Pod& pod, const Topol
     if (refusal) return {std::move(refusal), container.name, RefusedBy::kDevices, true};
   }
   const std::string& first = pod.containers.front().name;
-  if (node.cpu) {
-    auto refusal = cpumanager::AllocateWholePod(node.machine, *node.cpu, pod, affinity, state.cpu);
+  if (cpu) {
+    auto refusal = cpumanager::AllocateWholePod(node.machine, *cpu, pod, affinity, state.cpu);
     if (refusal) return {std::move(refusal), first, RefusedBy::kCpus, true};
   }
   if (!node.memory) return {};

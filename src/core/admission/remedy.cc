@@ -334,8 +334,9 @@ NodeState EmptyState(const Node& node, const NodeState& state) {
   return empty;
 }
 
-Pod WithoutPolicy(Pod pod) {
-  pod.policies = {};
+Pod WithoutTopologyPolicy(Pod pod) {
+  pod.policies.numa_topology.reset();
+  pod.policies.fault.clear();
   return pod;
 }
 
@@ -348,7 +349,7 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
     // The same pod on a node that has its policy: what follows can then try others.
     const std::optional<Node> as_own = NodeWith(node, *own);
     if (as_own) {
-      return WhatWouldHelp(*as_own, state, WithoutPolicy(pod)) +
+      return WhatWouldHelp(*as_own, state, WithoutTopologyPolicy(pod)) +
              "; its policy is its own: " + DescribePodPolicy(node, pod);
     }
   }
@@ -368,6 +369,11 @@ std::string WhatWouldHelp(const Node& node, const NodeState& state, const Pod& p
       strict ? WithPolicy(node, TopologyManagerPolicy::kBestEffort) : std::nullopt;
   if (relaxed && Fits(*relaxed, state, pod)) {
     help += "; topologyManagerPolicy best-effort would admit it now, without this alignment";
+  }
+  Pod unbound = pod;
+  unbound.policies.required_bind.reset();
+  if (ChosenPolicies(node, pod.policies).required_bind && Fits(node, state, unbound)) {
+    help += "; it would be admitted now without its requiredCPUBindPolicy";
   }
   return help;
 }

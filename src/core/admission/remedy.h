@@ -33,8 +33,8 @@ bool MayRefuseAlignment(const Node& node);
 // best-effort. Empty if the node's policy refuses none.
 std::vector<TopologyManagerPolicy> WeakerPolicies(const Node& node);
 
-// The pod without the policy that it asks for.
-Pod WithoutPolicy(Pod pod);
+// The pod without the topology policy that it asks for.
+Pod WithoutTopologyPolicy(Pod pod);
 
 // All devices, nothing assigned.
 NodeState EmptyState(const Node& node, const NodeState& state);

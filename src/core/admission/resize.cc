@@ -10,6 +10,7 @@
 #include "alignd/admission/own_policy.h"
 #include "alignd/cpumanager/resize.h"
 #include "alignd/devicemanager/device_policy.h"
+#include "core/admission/own_cpus.h"
 #include "core/admission/resize_refusal.h"
 
 namespace alignd::admission {
@@ -201,16 +202,8 @@ std::optional<Refusal> Shrink(const ResizeQuestion& asked, CpuSet& after, NodeSt
   return std::nullopt;
 }
 
-}  // namespace
-
-ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
-                      int64_t count) {
-  if (const auto policy = OwnPolicy(node, state, key.pod_uid)) {
-    if (const std::optional<Node> as_own = NodeWith(node, *policy)) {
-      return Resize(*as_own, state, key, count);
-    }
-  }
-  const ResizeQuestion asked{node, state, key, count};
+ResizeDecision Decide(const ResizeQuestion& asked) {
+  const auto& [node, state, key, count, is_whole_by_option] = asked;
   ResizeDecision decision{.refusal = std::nullopt, .before = {}, .after = {}, .next = state};
   const CpuSet* const own = node.cpu ? state.cpu.Find(key) : nullptr;
   if (own == nullptr) {
@@ -229,6 +222,22 @@ ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerK
     decision.refusal = Shrink(asked, decision.after, decision.next);
   }
   return decision;
+}
+
+}  // namespace
+
+ResizeDecision Resize(const Node& node, const NodeState& state, const ContainerKey& key,
+                      int64_t count) {
+  const bool is_whole_by_option = node.cpu && node.cpu->options.full_pcpus_only;
+  if (!state.chosen_policies.contains(key.pod_uid)) {
+    return Decide({node, state, key, count, is_whole_by_option});
+  }
+  // The node as it is for this pod.
+  std::optional<Node> as_own;
+  if (const auto policy = OwnPolicy(node, state, key.pod_uid)) as_own = NodeWith(node, *policy);
+  if (!as_own) as_own = node;
+  if (node.cpu) as_own->cpu = CpuPolicyOfResize(node, state, key);
+  return Decide({*as_own, state, key, count, is_whole_by_option});
 }
 
 }  // namespace alignd::admission

@@ -86,8 +86,8 @@ std::string DescribeAssignedNodes(const ResizeQuestion& asked) {
 // Whether the pod has asked for the policy that is applied.
 bool IsChosenByPod(const ResizeQuestion& asked) {
   const auto chosen = asked.state.chosen_policies.find(asked.key.pod_uid);
-  return chosen != asked.state.chosen_policies.end() &&
-         ManagerPolicyOf(chosen->second) == asked.node.topology.kind();
+  return chosen != asked.state.chosen_policies.end() && chosen->second.numa_topology &&
+         ManagerPolicyOf(*chosen->second.numa_topology) == asked.node.topology.kind();
 }
 
 std::string Capitalized(std::string text) {
@@ -108,6 +108,18 @@ Refusal Refuse(const ResizeQuestion& asked, const std::string& has, const std::s
 std::string MultipleOfCores(const ResizeQuestion& asked) {
   return "let the container ask for a multiple of " +
          ExclusiveCpusText(asked.node.machine.cpus_per_core());
+}
+
+std::string RequiredByPod(CpuBindPolicy policy) {
+  return "requiredCPUBindPolicy " + std::string(ToString(policy)) + " of annotation " +
+         std::string(kResourceSpecAnnotation);
+}
+
+// The node's option, or what the pod requires.
+std::string AllowsWholeCores(const ResizeQuestion& asked) {
+  const bool is_own = !asked.is_whole_by_option;
+  return (is_own ? RequiredByPod(CpuBindPolicy::kFullPcpus) : std::string("full-pcpus-only")) +
+         " allows only whole cores";
 }
 
 bool IsMultipleOfCores(const ResizeQuestion& asked) {
@@ -162,17 +174,20 @@ Refusal RefuseBelowOriginal(const ResizeQuestion& asked) {
 }
 
 Refusal RefuseSplitCores(const ResizeQuestion& asked, const std::string& error) {
-  return Refuse(
-      asked, DescribeOwn(asked) + ", and full-pcpus-only allows only whole cores (" + error + ")",
-      "", IsMultipleOfCores(asked) ? std::string(kNewPod) : MultipleOfCores(asked));
+  return Refuse(asked, DescribeOwn(asked) + ", and " + AllowsWholeCores(asked) + " (" + error + ")",
+                "", IsMultipleOfCores(asked) ? std::string(kNewPod) : MultipleOfCores(asked));
 }
 
 Refusal RefuseForCpus(const ResizeQuestion& asked, const std::string& error,
                       const ResizeRemedies& remedies) {
   const bool whole_cores = asked.node.cpu->options.full_pcpus_only;
-  const std::string why = whole_cores ? ", and full-pcpus-only allows only whole cores ("
-                                      : ", and too few other CPUs are free (";
-  return Refuse(asked, DescribeOwn(asked) + why + error + ")", DescribeFreeCpus(asked),
+  const bool one_of_each = asked.node.cpu->cores == cpumanager::CoreUse::kOneOfEach;
+  std::string why = ", and too few other CPUs are free";
+  if (whole_cores) why = ", and " + AllowsWholeCores(asked);
+  if (one_of_each) {
+    why = ", and " + RequiredByPod(CpuBindPolicy::kSpreadByPcpus) + " allows one CPU of each core";
+  }
+  return Refuse(asked, DescribeOwn(asked) + why + " (" + error + ")", DescribeFreeCpus(asked),
                 whole_cores && !IsMultipleOfCores(asked) ? MultipleOfCores(asked)
                                                          : WhatHelps(asked, remedies));
 }

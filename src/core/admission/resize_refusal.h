@@ -19,6 +19,8 @@ struct ResizeQuestion {
   const NodeState& state;
   const ContainerKey& key;
   int64_t count;
+  // Whether the node requires whole cores; otherwise the pod does, where `node` does.
+  bool is_whole_by_option;
 };
 
 // What would help against a refusal that depends on what is free.

@@ -16,6 +16,7 @@
 #include "alignd/memorymanager/fit_to_machine.h"
 #include "core/admission/held_resources.h"
 #include "core/admission/moved_unit.h"
+#include "core/admission/own_cpus.h"
 
 namespace alignd::admission {
 namespace {
@@ -282,8 +283,7 @@ class Plan {
     for (const std::string& name : unit.containers) {
       ContainerTransition& container = containers_[{unit.pod_uid, name}];
       const CpuSet* const now = next_.cpu.Find(container.key);
-      const bool is_moved = (now == nullptr ? CpuSet() : *now) != OwnCpus(container.key);
-      if (!is_moved) continue;
+      if ((now == nullptr ? CpuSet() : *now) == OwnCpus(container.key)) continue;
       container.fate = Fate::kMoves;
       container.why = why;
     }
@@ -310,7 +310,7 @@ class Plan {
       const CpuSet* const now = next_.cpu.Find({unit.pod_uid, name});
       if (original == originals->second.end() || now == nullptr) continue;
       Result<CpuSet> kept = cpumanager::ChooseForResize(
-          after_.machine, after_.cpu->options,
+          after_.machine, CpuPolicyOf(after_, before, unit.pod_uid).options,
           {.kept = {}, .offered = *now, .count = original->second.Count()});
       next_.cpu.originals[unit.pod_uid][name] = kept.ok() ? *std::move(kept) : *now;
     }

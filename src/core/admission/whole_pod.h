@@ -16,8 +16,10 @@
 
 namespace alignd::admission {
 
-// The answers of all hint providers about the whole pod, in the kubelet's order.
+// The answers of all hint providers about the whole pod, in the kubelet's order. `cpu`: the CPU
+// manager's policy for the pod; null: none.
 std::vector<topologymanager::HintsByResource> WholePodAnswers(const Node& node,
+                                                              const cpumanager::StaticPolicy* cpu,
                                                               const NodeState& state,
                                                               const Pod& pod);
 
@@ -32,8 +34,8 @@ struct WholePodPlacement {
 // allocated when its containers start (StartPod), or now if the node does so. After a refusal,
 // discard `state`.
 // Source: kubelet pkg/kubelet/cm/topologymanager/scope.go, allocatePodAlignedResources.
-WholePodPlacement AllocateWholePod(const Node& node, const Pod& pod,
-                                   const topologymanager::TopologyHint& affinity,
+WholePodPlacement AllocateWholePod(const Node& node, const cpumanager::StaticPolicy* cpu,
+                                   const Pod& pod, const topologymanager::TopologyHint& affinity,
                                    const devicemanager::PreferredAllocationFn& preferred,
                                    NodeState& state);
 

@@ -78,6 +78,7 @@ class ChangeSearch {
   // The strictest policy with which the pod fits now; of a pod with a policy of its own, another
   // one of those that it can ask for.
   void ChangePolicy() {
+    PreferBindPolicy();
     if (const std::optional<NumaTopologyPolicy> own = OwnPolicy(node_, pod_)) {
       return ChangeOwnPolicy(*own);
     }
@@ -89,6 +90,22 @@ class ChangeSearch {
                                           ": the pod is then admitted without this alignment"});
       return;
     }
+  }
+
+  // The bind policy that the pod requires, as far as possible.
+  void PreferBindPolicy() {
+    const std::optional<CpuBindPolicy> required =
+        ChosenPolicies(node_, pod_.policies).required_bind;
+    if (!required) return;
+    Pod pod = pod_;
+    pod.policies.required_bind.reset();
+    pod.policies.preferred_bind = required;
+    if (!FitsNow(node_, state_, pod)) return;
+    found_.changes.push_back({ChangeKind::kChangePolicy,
+                              "write preferredCPUBindPolicy in place of requiredCPUBindPolicy into "
+                              "annotation " +
+                                  std::string(kResourceSpecAnnotation) +
+                                  ": the pod is then admitted without this alignment with cores"});
   }
 
   void ChangeOwnPolicy(NumaTopologyPolicy own) {

@@ -12,15 +12,16 @@ namespace {
 
 using json::View;
 
-constexpr std::array kPodPolicies = {PodPolicy::kNumaTopologyPolicy};
+constexpr std::array kPodPolicies = {PodPolicy::kNumaTopologyPolicy, PodPolicy::kCpuBindPolicy,
+                                     PodPolicy::kCpuExclusivePolicy, PodPolicy::kResourceStatus};
 
 Result<PodPolicy> PodPolicyNamed(std::string_view name) {
   std::vector<std::string_view> names;
   std::string list = "known are";
   for (const PodPolicy policy : kPodPolicies) {
     if (name == ToString(policy)) return policy;
+    list += (names.empty() ? " " : ", ") + std::string(ToString(policy));
     names.push_back(ToString(policy));
-    list += " " + std::string(ToString(policy));
   }
   return Error{ErrorCode::kInvalidArgument,
                "\"" + std::string(name) + "\" is no policy that pods can choose",
@@ -32,9 +33,15 @@ Result<PodPolicy> PodPolicyNamed(std::string_view name) {
 std::string_view ToString(PodPolicy policy) {
   switch (policy) {
     case PodPolicy::kNumaTopologyPolicy:
+      return "numaTopologyPolicy";
+    case PodPolicy::kCpuBindPolicy:
+      return "cpuBindPolicy";
+    case PodPolicy::kCpuExclusivePolicy:
+      return "cpuExclusivePolicy";
+    case PodPolicy::kResourceStatus:
       break;
   }
-  return "numaTopologyPolicy";
+  return "resourceStatus";
 }
 
 Result<std::set<PodPolicy>> ParsePodPolicies(std::string_view text) {

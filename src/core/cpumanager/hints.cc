@@ -8,6 +8,7 @@
 
 #include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/static_policy.h"
+#include "core/cpumanager/core_use.h"
 #include "core/cpumanager/node_cpus.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -77,6 +78,12 @@ int64_t PodExclusiveCpus(const Pod& pod) {
   return static_cast<int64_t>(std::min(std::max(SaturatingSum(apps, sidecars), init_peak), kMax));
 }
 
+Hints OfferedHints(const Machine& machine, const StaticPolicy& policy, const CpuSet& free,
+                   const CpuSet& reusable, const CpuSet& held, int64_t request) {
+  const CpuSet offered = Offered(machine, policy, free | reusable, reusable, held);
+  return HintsOver(machine, policy.options, offered, offered & reusable, request);
+}
+
 }  // namespace
 
 Hints HintsOver(const Machine& machine, const PolicyOptions& options, const CpuSet& available,
@@ -112,8 +119,8 @@ HintsByResource ContainerHints(const Machine& machine, const StaticPolicy& polic
     if (assigned->Count() != request) return CpuHints({});
     return CpuHints(HintsOver(machine, policy.options, *assigned, {}, request));
   }
-  return CpuHints(HintsOver(machine, policy.options, state.default_set - policy.reserved,
-                            Reusable(state, pod), request));
+  return CpuHints(OfferedHints(machine, policy, state.default_set - policy.reserved,
+                               Reusable(state, pod), NotReusable(state, pod.uid), request));
 }
 
 HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
@@ -130,8 +137,9 @@ HintsByResource PodHints(const Machine& machine, const StaticPolicy& policy, con
   if (pod_cpus.Count() == request) {
     return CpuHints(HintsOver(machine, policy.options, pod_cpus, {}, request));
   }
-  return CpuHints(HintsOver(machine, policy.options, state.default_set - policy.reserved,
-                            Reusable(state, pod) | (pod_cpus - state.offline), request));
+  // What the pod has already is a part of its request.
+  return CpuHints(OfferedHints(machine, policy, state.default_set - policy.reserved,
+                               Reusable(state, pod) | (pod_cpus - state.offline), {}, request));
 }
 
 }  // namespace alignd::cpumanager

@@ -15,10 +15,14 @@
 
 namespace alignd::cpumanager {
 
-// full-pcpus-only: only whole cores.
+// Only whole cores. `free`: the CPUs that count as free.
 // Source: kubelet pkg/kubelet/cm/cpumanager/policy_static.go, enforceSMTAlignment.
-std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
-                                       const CpuState& state, int64_t count);
+std::optional<Refusal> CheckWholeCores(const Machine& machine, const CpuSet& free, int64_t count);
+
+// full-pcpus-only. A core with a reserved CPU is never allocated as a whole. A policy with
+// CoreUse::kWhole is checked where its CPUs are chosen.
+std::optional<Refusal> CheckOption(const Machine& machine, const StaticPolicy& policy,
+                                   const CpuState& state, int64_t count);
 
 // `count` of the allocatable CPUs: as many as possible on the affinity, the others anywhere.
 // Source: policy_static.go, allocateCPUs.

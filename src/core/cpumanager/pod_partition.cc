@@ -9,6 +9,7 @@
 
 #include "alignd/base/saturating_sum.h"
 #include "alignd/cpumanager/cpu_packing.h"
+#include "core/cpumanager/core_use.h"
 #include "core/cpumanager/node_cpus.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -114,10 +115,12 @@ HintsByResource WholePodHints(const Machine& machine, const StaticPolicy& policy
   if (IsStale(state, pod)) {
     CpuState released = state;
     ReleasePod(pod.uid, released);
-    return over(released.default_set - policy.reserved);
+    return over(Offered(machine, policy, released.default_set - policy.reserved));
   }
   const auto whole = state.pods.find(pod.uid);
-  if (whole == state.pods.end()) return over(state.default_set - policy.reserved);
+  if (whole == state.pods.end()) {
+    return over(Offered(machine, policy, state.default_set - policy.reserved));
+  }
   if (whole->second.Count() != budget) return {{"cpu", none}};
   return over(whole->second);
 }
@@ -133,14 +136,12 @@ std::optional<Refusal> AllocateWholePod(const Machine& machine, const StaticPoli
   }
   if (IsStale(state, pod)) ReleasePod(pod.uid, state);
   if (!state.pods.contains(pod.uid)) {
-    if (policy.options.full_pcpus_only) {
-      if (auto refusal = CheckWholeCores(machine, policy, state, budget)) return refusal;
-    }
-    const Result<CpuSet> cpus =
-        ChooseCpus(machine, policy.options, state.default_set - policy.reserved, affinity, budget);
-    if (!cpus.ok()) return UnexpectedAdmissionError(cpus.error().message);
-    state.default_set -= *cpus;
-    state.pods[pod.uid] = *cpus;
+    if (auto refusal = CheckOption(machine, policy, state, budget)) return refusal;
+    const CpuSet offered = Offered(machine, policy, state.default_set - policy.reserved);
+    auto [cpus, refusal] = ChooseOffered(machine, policy, offered, affinity, budget);
+    if (refusal) return std::move(refusal);
+    state.default_set -= cpus;
+    state.pods[pod.uid] = cpus;
   }
   const auto existing = state.assignments.find(pod.uid);
   Result<Parts> parts = Divide(machine, policy.options, pod, state.pods.find(pod.uid)->second,

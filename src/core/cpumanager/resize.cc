@@ -10,6 +10,7 @@
 
 #include "alignd/cpumanager/cpu_packing.h"
 #include "core/cpumanager/core_sum.h"
+#include "core/cpumanager/core_use.h"
 #include "core/cpumanager/node_cpus.h"
 #include "core/cpumanager/packed.h"
 
@@ -246,11 +247,19 @@ std::optional<Error> WhyNoWholeCores(const Machine& machine, const ResizeChoice&
       std::to_string(available) + ", requested CPUs = " + count + ", CPUs per core = " + per_core);
 }
 
+// What the pod can be assigned beside `own`; whole cores are required by the options.
+CpuSet OfferedBeside(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
+                     const CpuSet& own) {
+  const CpuSet free = state.default_set - policy.reserved;
+  if (policy.cores == CoreUse::kWhole) return free - policy.avoided;
+  return Offered(machine, policy, free, {}, own);
+}
+
 }  // namespace
 
 CpuSet Addable(const Machine& machine, const StaticPolicy& policy, const CpuState& state,
                const CpuSet& own) {
-  return Usable(machine, policy.options, own, state.default_set - policy.reserved);
+  return Usable(machine, policy.options, own, OfferedBeside(machine, policy, state, own));
 }
 
 topologymanager::HintsByResource ResizeHints(const Machine& machine, const StaticPolicy& policy,
@@ -280,7 +289,7 @@ Result<CpuSet> Grown(const Machine& machine, const StaticPolicy& policy, const C
                      const ContainerKey& key, int64_t count, NumaMask nodes) {
   return ChooseForResize(machine, policy.options,
                          {.kept = *state.Find(key),
-                          .offered = state.default_set - policy.reserved,
+                          .offered = OfferedBeside(machine, policy, state, *state.Find(key)),
                           .count = count,
                           .nodes = nodes});
 }

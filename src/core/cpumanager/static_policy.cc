@@ -7,6 +7,7 @@
 
 #include "alignd/cpumanager/config_problems.h"
 #include "alignd/cpumanager/cpu_packing.h"
+#include "core/cpumanager/core_use.h"
 #include "core/cpumanager/node_cpus.h"
 #include "core/pod/exclusive_cpu_count.h"
 
@@ -90,24 +91,29 @@ void ReturnToDefaultSet(CpuSet cpus, CpuState& state) {
   std::erase_if(state.reusable, [](const auto& entry) { return entry.second.empty(); });
 }
 
-std::optional<Refusal> CheckWholeCores(const Machine& machine, const StaticPolicy& policy,
-                                       const CpuState& state, int64_t count) {
+std::optional<Refusal> CheckWholeCores(const Machine& machine, const CpuSet& free, int64_t count) {
   const int per_core = machine.cpus_per_core();
   if (count % per_core != 0) {
     return Refusal{"SMTAlignmentError",
                    "SMT Alignment Error: requested " + std::to_string(count) +
                        " cpus not multiple cpus per core = " + std::to_string(per_core)};
   }
-  // A core with a reserved CPU is never allocated as a whole.
-  const int free = (state.default_set - CoresWithReserved(machine, policy.reserved)).Count();
-  if (count > free) {
+  if (count > free.Count()) {
     return Refusal{
         "SMTAlignmentError",
         "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = " +
-            std::to_string(free) + ", requested CPUs = " + std::to_string(count) +
+            std::to_string(free.Count()) + ", requested CPUs = " + std::to_string(count) +
             ", CPUs per core = " + std::to_string(per_core)};
   }
   return std::nullopt;
+}
+
+std::optional<Refusal> CheckOption(const Machine& machine, const StaticPolicy& policy,
+                                   const CpuState& state, int64_t count) {
+  if (!policy.options.full_pcpus_only || policy.cores == CoreUse::kWhole) return std::nullopt;
+  const CpuSet free =
+      state.default_set - CoresWithReserved(machine, policy.reserved) - policy.avoided;
+  return CheckWholeCores(machine, free, count);
 }
 
 Result<CpuSet> ChooseCpus(const Machine& machine, const PolicyOptions& options,
@@ -212,24 +218,23 @@ std::optional<Refusal> Allocate(const Machine& machine, const StaticPolicy& poli
     UpdateReusable(pod.uid, container.kind, *assigned, state);
     return std::nullopt;
   }
-  if (policy.options.full_pcpus_only) {
-    std::optional<Refusal> refusal = CheckWholeCores(machine, policy, state, count);
-    if (refusal) return refusal;
+  if (auto refusal = CheckOption(machine, policy, state, count)) return refusal;
+  CpuSet reusable;
+  if (const auto of_pod = state.reusable.find(pod.uid); of_pod != state.reusable.end()) {
+    reusable = of_pod->second - state.offline;
   }
-  CpuSet allocatable = state.default_set - policy.reserved;
-  if (const auto reusable = state.reusable.find(pod.uid); reusable != state.reusable.end()) {
-    allocatable |= reusable->second - state.offline;
-  }
-  const Result<CpuSet> cpus = ChooseCpus(machine, policy.options, allocatable, affinity, count);
-  if (!cpus.ok()) return UnexpectedAdmissionError(cpus.error().message);
-  state.default_set -= *cpus;
-  state.assignments[pod.uid][container.name] = *cpus;
+  const CpuSet offered = Offered(machine, policy, (state.default_set - policy.reserved) | reusable,
+                                 reusable, NotReusable(state, pod.uid));
+  auto [cpus, refusal] = ChooseOffered(machine, policy, offered, affinity, count);
+  if (refusal) return std::move(refusal);
+  state.default_set -= cpus;
+  state.assignments[pod.uid][container.name] = cpus;
   // From before topology scope container was configured: the pod's containers have parts of it.
   if (state.pods.contains(pod.uid)) {
-    state.pods[pod.uid] |= *cpus;
-    state.originals[pod.uid][container.name] = *cpus;
+    state.pods[pod.uid] |= cpus;
+    state.originals[pod.uid][container.name] = cpus;
   }
-  UpdateReusable(pod.uid, container.kind, *cpus, state);
+  UpdateReusable(pod.uid, container.kind, cpus, state);
   return std::nullopt;
 }
 

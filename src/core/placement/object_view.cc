@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "alignd/admission/own_policy.h"
+#include "core/admission/own_status.h"
 #include "core/pod/exclusive_cpu_count.h"
 
 namespace alignd::placement {
@@ -150,6 +151,15 @@ int ContainersWith(const Node& node, const NodeState& state, const Pod& pod) {
   }));
 }
 
+// Whether the decision depends on which CPUs are free, beyond what the options of the node say.
+bool NeedsCpuNumbers(const Node& node, const Pod& pod) {
+  const PodPolicies chosen = admission::ChosenPolicies(node, pod.policies);
+  const bool is_by_option =
+      chosen.required_bind == CpuBindPolicy::kFullPcpus && node.cpu->options.full_pcpus_only;
+  const bool is_bound = chosen.required_bind && !is_by_option;
+  return is_bound || chosen.exclusive || admission::IsDecided(node, pod);
+}
+
 }  // namespace
 
 void Apply(const ObjectView& view, const Node& node, NodeState& state) {
@@ -193,6 +203,11 @@ std::string UndecidedBy(const ObjectView& view, const Node& node, const NodeStat
                           return ExclusiveCpuCount(pod, one) > 0;
                         });
   if (has_cpus && !view.unknown_cpus.empty()) return view.unknown_cpus;
+  if (has_cpus && NeedsCpuNumbers(node, pod)) {
+    return "the annotations of the pod ask for more of its CPUs than their number: the object does "
+           "not say which CPUs are free; give the output of alignctl topology -o json, made on "
+           "that node, with its state files";
+  }
   if (node.memory && IsPinned(pod) && !view.unknown_memory.empty()) return view.unknown_memory;
   const TopologyManagerPolicy kind = TopologyOf(node, pod).kind();
   const bool adds_nodes = kind != TopologyManagerPolicy::kNone &&

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "core/json/json_view.h"
 
@@ -11,8 +14,10 @@ namespace {
 
 using json::View;
 
-// The two members are shorter. The reader is not made for what is much longer.
+// The members are shorter. The reader is not made for what is much longer.
 constexpr size_t kLongestSpec = 4096;
+// A few NUMA nodes with their resources, and a list of CPUs.
+constexpr size_t kLongestStatus = 16384;
 
 constexpr std::array kNumaPolicies = {NumaTopologyPolicy::kBestEffort,
                                       NumaTopologyPolicy::kRestricted,
@@ -48,26 +53,156 @@ Result<Done> CheckExclusive(const View& top) {
                                   : R"("Preferred" or "")");
 }
 
-Result<std::optional<NumaTopologyPolicy>> ParseNumaTopologySpec(std::string_view text) {
-  if (text.size() > kLongestSpec) {
+Result<Done> ReadNumaTopologySpec(const View& top, PodPolicies& policies) {
+  const Result<Done> exclusive = CheckExclusive(top);
+  if (!exclusive.ok()) return exclusive.error();
+  const auto policy = ReadNumaPolicy(top);
+  if (!policy.ok()) return policy.error();
+  policies.numa_topology = *policy;
+  return Done{};
+}
+
+Result<std::optional<CpuBindPolicy>> ReadBindPolicy(const View& top, std::string_view key) {
+  constexpr std::string_view kAllowed = R"("FullPCPUs", "SpreadByPCPUs", "Default" or "")";
+  const Result<std::string> text = ReadMemberText(top, key);
+  if (!text.ok()) return text.error();
+  if (text->empty()) return std::optional<CpuBindPolicy>();
+  if (*text == "Default") return std::optional(CpuBindPolicy::kFullPcpus);
+  for (const CpuBindPolicy policy : {CpuBindPolicy::kFullPcpus, CpuBindPolicy::kSpreadByPcpus}) {
+    if (*text == ToString(policy)) return std::optional(policy);
+  }
+  const bool is_burst = *text == "ConstrainedBurst";
+  return (*top.Find(key))
+      ->IsNot(std::string(kAllowed) + (is_burst ? R"(: "ConstrainedBurst" is not supported)" : ""));
+}
+
+Result<std::optional<CpuExclusivePolicy>> ReadExclusivePolicy(const View& top,
+                                                              std::string_view key) {
+  const Result<std::string> text = ReadMemberText(top, key);
+  if (!text.ok()) return text.error();
+  if (text->empty() || *text == "None") return std::optional<CpuExclusivePolicy>();
+  for (const auto policy : {CpuExclusivePolicy::kPcpuLevel, CpuExclusivePolicy::kNumaNodeLevel}) {
+    if (*text == ToString(policy)) return std::optional(policy);
+  }
+  return (*top.Find(key))->IsNot(R"("PCPULevel", "NUMANodeLevel", "None" or "")");
+}
+
+Result<Done> ReadResourceSpec(const View& top, PodPolicies& policies) {
+  const auto required = ReadBindPolicy(top, "requiredCPUBindPolicy");
+  if (!required.ok()) return required.error();
+  const auto preferred = ReadBindPolicy(top, "preferredCPUBindPolicy");
+  if (!preferred.ok()) return preferred.error();
+  const auto exclusive = ReadExclusivePolicy(top, "preferredCPUExclusivePolicy");
+  if (!exclusive.ok()) return exclusive.error();
+  policies.required_bind = *required;
+  policies.preferred_bind = *preferred;
+  policies.exclusive = *exclusive;
+  return Done{};
+}
+
+Result<Done> RequireKnown(const View& object, const std::vector<std::string_view>& known) {
+  const auto members = object.Members();
+  if (!members.ok()) return members.error();
+  for (const auto& [key, member] : *members) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    std::string list;
+    for (const std::string_view name : known)
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    return member.Wrong("is not known; known are " + list);
+  }
+  return Done{};
+}
+
+Result<std::pair<int64_t, NumaNodeResources::mapped_type>> ReadNumaNode(const View& element) {
+  if (auto known = RequireKnown(element, {"node", "resources"}); !known.ok()) return known.error();
+  // As in Go: an absent number is 0.
+  const Result<std::optional<View>> node = element.Find("node");
+  if (!node.ok()) return node.error();
+  const Result<int64_t> id =
+      *node ? (*node)->Integer(0, std::numeric_limits<int32_t>::max()) : Result<int64_t>(0);
+  if (!id.ok()) return id.error();
+  NumaNodeResources::mapped_type amounts;
+  const Result<std::optional<View>> resources = element.Find("resources");
+  if (!resources.ok()) return resources.error();
+  if (!*resources) return std::pair(*id, std::move(amounts));
+  const auto members = (*resources)->Members();
+  if (!members.ok()) return members.error();
+  for (const auto& [name, amount] : *members) {
+    const Result<std::string> text = amount.String();
+    if (!text.ok()) return text.error();
+    const Result<Quantity> quantity = Quantity::Parse(*text);
+    if (!quantity.ok()) return amount.Wrong(quantity.error().message);
+    if (quantity->Sign() < 0) return amount.Wrong("is negative");
+    amounts[name] = *quantity;
+  }
+  return std::pair(*id, std::move(amounts));
+}
+
+Result<Done> ReadResourceStatus(const View& top, PodPolicies& policies) {
+  const Result<std::string> list = ReadMemberText(top, "cpuset");
+  if (!list.ok()) return list.error();
+  const Result<CpuSet> cpus = CpuSet::Parse(*list);
+  if (!cpus.ok()) return (*top.Find("cpuset"))->Wrong(cpus.error().message);
+  const Result<std::optional<View>> nodes = top.Find("numaNodeResources");
+  if (!nodes.ok()) return nodes.error();
+  NumaNodeResources resources;
+  if (*nodes) {
+    const Result<std::vector<View>> elements = (*nodes)->Elements();
+    if (!elements.ok()) return elements.error();
+    for (const View& element : *elements) {
+      auto node = ReadNumaNode(element);
+      if (!node.ok()) return node.error();
+      if (!resources.insert(*std::move(node)).second) return element.Wrong("has its node twice");
+    }
+  }
+  policies.cpuset = *cpus;
+  policies.numa_resources = std::move(resources);
+  return Done{};
+}
+
+// One annotation: its name, the members that it can have, its reader, and where its fault goes.
+struct Annotation {
+  std::string_view name;
+  size_t longest;  // in bytes
+  std::vector<std::string_view> members;
+  Result<Done> (*read)(const View& top, PodPolicies& policies);
+  std::string PodPolicies::*fault;
+};
+
+const std::vector<Annotation>& Annotations() {
+  static const std::vector<Annotation> annotations = {
+      {kNumaTopologyAnnotation,
+       kLongestSpec,
+       {"numaTopologyPolicy", "singleNUMANodeExclusive"},
+       ReadNumaTopologySpec,
+       &PodPolicies::fault},
+      {kResourceSpecAnnotation,
+       kLongestSpec,
+       {"requiredCPUBindPolicy", "preferredCPUBindPolicy", "preferredCPUExclusivePolicy"},
+       ReadResourceSpec,
+       &PodPolicies::spec_fault},
+      {kResourceStatusAnnotation,
+       kLongestStatus,
+       {"cpuset", "numaNodeResources"},
+       ReadResourceStatus,
+       &PodPolicies::status_fault},
+  };
+  return annotations;
+}
+
+Result<Done> ReadAnnotation(const Annotation& annotation, std::string_view text,
+                            PodPolicies& policies) {
+  if (text.size() > annotation.longest) {
     return Error{ErrorCode::kInvalidArgument,
-                 "is longer than " + std::to_string(kLongestSpec) + " bytes"};
+                 "is longer than " + std::to_string(annotation.longest) + " bytes"};
   }
   const auto ordered = json::ParseOrdered(text);  // finds members that occur twice
   if (!ordered.ok()) return ordered.error();
   const Result<nlohmann::json> parsed = json::Parse(text);
   if (!parsed.ok()) return parsed.error();
   const View top(*parsed, "");
-  const auto members = top.Members();
-  if (!members.ok()) return members.error();
-  for (const auto& [key, member] : *members) {
-    if (key != "numaTopologyPolicy" && key != "singleNUMANodeExclusive") {
-      return member.Wrong("is not known; known are numaTopologyPolicy, singleNUMANodeExclusive");
-    }
-  }
-  const Result<Done> exclusive = CheckExclusive(top);
-  if (!exclusive.ok()) return exclusive.error();
-  return ReadNumaPolicy(top);
+  if (auto known = RequireKnown(top, annotation.members); !known.ok()) return known.error();
+  return annotation.read(top, policies);
 }
 
 }  // namespace
@@ -84,13 +219,32 @@ std::string_view ToString(NumaTopologyPolicy policy) {
   return "";
 }
 
+std::string_view ToString(CpuBindPolicy policy) {
+  switch (policy) {
+    case CpuBindPolicy::kFullPcpus:
+      return "FullPCPUs";
+    case CpuBindPolicy::kSpreadByPcpus:
+      break;
+  }
+  return "SpreadByPCPUs";
+}
+
+std::string_view ToString(CpuExclusivePolicy policy) {
+  switch (policy) {
+    case CpuExclusivePolicy::kPcpuLevel:
+      return "PCPULevel";
+    case CpuExclusivePolicy::kNumaNodeLevel:
+      break;
+  }
+  return "NUMANodeLevel";
+}
+
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies) {
-  if (annotation != kNumaTopologyAnnotation) return;
-  const auto policy = ParseNumaTopologySpec(value);
-  if (policy.ok()) {
-    policies.numa_topology = *policy;
-  } else {
-    policies.fault = policy.error().In("annotation " + std::string(annotation)).message;
+  const auto known = std::ranges::find(Annotations(), annotation, &Annotation::name);
+  if (known == Annotations().end()) return;
+  const Result<Done> read = ReadAnnotation(*known, value, policies);
+  if (!read.ok()) {
+    policies.*(known->fault) = read.error().In("annotation " + std::string(annotation)).message;
   }
 }
 

@@ -85,7 +85,7 @@ TEST(PoliciesIn, AreThoseOfTheNewestSandboxThatIsReady) {
     return Sandbox{.id = uid + std::to_string(created_at),
                    .pod_uid = uid,
                    .ready = ready,
-                   .numa_policy = policy,
+                   .policies = {.numa_topology = policy},
                    .created_at = created_at};
   };
   constexpr auto kRestricted = NumaTopologyPolicy::kRestricted;
@@ -97,8 +97,9 @@ TEST(PoliciesIn, AreThoseOfTheNewestSandboxThatIsReady) {
       sandbox("newest", true, 1, kBestEffort),   sandbox("newest", true, 2, kRestricted),
       sandbox("removed", false, 1, kRestricted), sandbox("removed", true, 2, std::nullopt),
       sandbox("none", true, 1, std::nullopt)};
-  const std::map<std::string, NumaTopologyPolicy> expected = {
-      {"ended", kRestricted}, {"newest", kRestricted}, {"ready", kRestricted}};
+  const PodPolicies restricted{.numa_topology = kRestricted};
+  const std::map<std::string, PodPolicies> expected = {
+      {"ended", restricted}, {"newest", restricted}, {"ready", restricted}};
   EXPECT_EQ(PoliciesIn(listing), expected);
   std::ranges::reverse(listing.sandboxes);
   EXPECT_EQ(PoliciesIn(listing), expected);

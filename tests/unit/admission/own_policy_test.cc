@@ -284,16 +284,17 @@ TEST_F(OwnPolicyTest, ARestartLearnsOnlyPoliciesThatTheAssignmentsSatisfy) {
     ASSERT_EQ(off.machine.NumaOf(*state.cpu.Find({"wide", "app"})).Count(), 2);
     state = Decide(off, state, Asking("small", single, "1")).next;
     ASSERT_TRUE(state.chosen_policies.empty());
-    const std::map<std::string, NumaTopologyPolicy> asked = {
-        {"wide", *single}, {"small", *single}, {"unknown", *single}};
+    const PodPolicies asked_single{.numa_topology = single};
+    const std::map<std::string, PodPolicies> asked = {
+        {"wide", asked_single}, {"small", asked_single}, {"unknown", asked_single}};
     const NodeState next = WithPolicies(node, state, asked);
     EXPECT_EQ(OwnPolicy(node, next, "small"), single);
     EXPECT_FALSE(OwnPolicy(node, next, "wide"));
     EXPECT_FALSE(next.chosen_policies.contains("unknown"));
     EXPECT_EQ(next.cpu, state.cpu);
     // 5 CPUs need both NUMA nodes.
-    EXPECT_TRUE(OwnPolicy(
-        node, WithPolicies(node, state, {{"wide", NumaTopologyPolicy::kRestricted}}), "wide"));
+    const PodPolicies restricted{.numa_topology = NumaTopologyPolicy::kRestricted};
+    EXPECT_TRUE(OwnPolicy(node, WithPolicies(node, state, {{"wide", restricted}}), "wide"));
     EXPECT_EQ(WithPolicies(off, state, asked), state);
     // Nothing holds `wide` to what it was never admitted with.
     config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
@@ -322,8 +323,8 @@ TEST_F(OwnPolicyTest, ABurstablePodWithADeviceHasTheSameAssignmentsAfterARestart
   state = Decide(node, state, pod).next;
   ASSERT_EQ(state.memory.Find({"p", "app"}), nullptr);
   state.chosen_policies.clear();
-  EXPECT_TRUE(OwnPolicy(
-      node, WithPolicies(node, state, {{"p", NumaTopologyPolicy::kSingleNumaNode}}), "p"));
+  const PodPolicies single{.numa_topology = NumaTopologyPolicy::kSingleNumaNode};
+  EXPECT_TRUE(OwnPolicy(node, WithPolicies(node, state, {{"p", single}}), "p"));
   config.topology_manager_policy = Policy::kSingleNumaNode;
   EXPECT_TRUE(PlanTransition(node, NodeOf(config), state, MayMove::kNever).IsAdmitted());
 }

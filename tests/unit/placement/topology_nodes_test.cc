@@ -139,6 +139,30 @@ TEST(TopologyNodes, WhatTheOptionsDependOnIsUndecided) {
       << "without assigned memory there is no group";
 }
 
+// The object does not say which CPUs are free.
+TEST(TopologyNodes, PodsThatAskForMoreOfTheirCpusThanTheirNumberAreUndecided) {
+  Json object = ForeignObject();
+  SetFingerprint({}, object);
+  const Result<PlannedNode> node = NodeFromObjects(
+      {object, NodeJsonOf("w1")},
+      R"({"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":)"
+      R"("single-numa-node","podPolicies":["cpuBindPolicy","cpuExclusivePolicy",)"
+      R"("resourceStatus"]})");
+  ASSERT_TRUE(node.ok()) << node.error().Text();
+  const auto asked = [&](const PodPolicies& policies) {
+    PlannedPod pod;
+    pod.pod = AppPod("asked", {{"cpu", "4"}, {"memory", "1Gi"}});
+    pod.pod.policies = policies;
+    return node->Ask(pod).outcome;
+  };
+  EXPECT_EQ(asked({}), Outcome::kFits);
+  EXPECT_EQ(asked({.preferred_bind = CpuBindPolicy::kFullPcpus}), Outcome::kFits);
+  EXPECT_EQ(asked({.preferred_bind = CpuBindPolicy::kSpreadByPcpus}), Outcome::kFits);
+  EXPECT_EQ(asked({.required_bind = CpuBindPolicy::kFullPcpus}), Outcome::kUndecided);
+  EXPECT_EQ(asked({.exclusive = CpuExclusivePolicy::kPcpuLevel}), Outcome::kUndecided);
+  EXPECT_EQ(asked({.cpuset = CpuSet{1, 2, 3, 4}}), Outcome::kUndecided);
+}
+
 // Devices of several sums cannot be added up for several NUMA nodes.
 TEST(TopologyNodes, SumsOfDevicesAreEnoughForOneNodeOnly) {
   Json object = ForeignObject();

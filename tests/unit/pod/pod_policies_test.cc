@@ -77,6 +77,115 @@ TEST(PodPolicies, NamesAnnotationValueAndAllowedValues) {
   }
 }
 
+PodPolicies ReadCpuSpec(const std::string& value) {
+  PodPolicies policies;
+  ReadPodPolicies(kResourceSpecAnnotation, value, policies);
+  return policies;
+}
+
+TEST(PodPolicies, ReadsKoordinatorsCpuPolicies) {
+  using Bind = CpuBindPolicy;
+  using Exclusive = CpuExclusivePolicy;
+  struct Case {
+    std::string value;
+    PodPolicies expected;
+  };
+  for (const Case& c : {
+           Case{R"({"requiredCPUBindPolicy":"FullPCPUs"})", {.required_bind = Bind::kFullPcpus}},
+           Case{R"({"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUBindPolicy":"FullPCPUs"})",
+                {.required_bind = Bind::kSpreadByPcpus, .preferred_bind = Bind::kFullPcpus}},
+           Case{R"({"requiredCPUBindPolicy":"Default"})", {.required_bind = Bind::kFullPcpus}},
+           Case{R"({"preferredCPUBindPolicy":"Default"})", {.preferred_bind = Bind::kFullPcpus}},
+           Case{R"({"preferredCPUExclusivePolicy":"PCPULevel"})",
+                {.exclusive = Exclusive::kPcpuLevel}},
+           Case{R"({"preferredCPUExclusivePolicy":"NUMANodeLevel"})",
+                {.exclusive = Exclusive::kNumaNodeLevel}},
+           Case{R"({"preferredCPUExclusivePolicy":"None","preferredCPUBindPolicy":""})", {}},
+           Case{R"({"requiredCPUBindPolicy":null})", {}},
+           Case{"{}", {}},
+       }) {
+    EXPECT_EQ(ReadCpuSpec(c.value), c.expected) << c.value;
+  }
+}
+
+TEST(PodPolicies, NamesWhatIsWrongWithCpuPolicies) {
+  struct Case {
+    std::string value;
+    std::string fault;
+  };
+  for (const Case& c : {
+           Case{R"({"requiredCPUBindPolicy":"full"})",
+                R"(requiredCPUBindPolicy: "full" is not "FullPCPUs", "SpreadByPCPUs", "Default" )"
+                R"(or "")"},
+           Case{R"({"preferredCPUBindPolicy":"ConstrainedBurst"})",
+                R"(preferredCPUBindPolicy: "ConstrainedBurst" is not "FullPCPUs", )"
+                R"("SpreadByPCPUs", "Default" or "": "ConstrainedBurst" is not supported)"},
+           Case{R"({"preferredCPUExclusivePolicy":"Default"})",
+                R"(preferredCPUExclusivePolicy: "Default" is not "PCPULevel", "NUMANodeLevel", )"
+                R"("None" or "")"},
+           Case{R"({"requiredCPUBindPolicy":true})", "requiredCPUBindPolicy: true is not a string"},
+           Case{R"({"cpuBindPolicy":"FullPCPUs"})",
+                "cpuBindPolicy: is not known; known are requiredCPUBindPolicy, "
+                "preferredCPUBindPolicy, preferredCPUExclusivePolicy"},
+           Case{std::string(5000, ' '), "is longer than 4096 bytes"},
+       }) {
+    const PodPolicies policies = ReadCpuSpec(c.value);
+    const PodPolicies expected{
+        .spec_fault = "annotation scheduling.koordinator.sh/resource-spec: " + c.fault};
+    EXPECT_EQ(policies, expected) << c.value << policies.spec_fault;
+  }
+}
+
+PodPolicies ReadStatus(const std::string& value) {
+  PodPolicies policies;
+  ReadPodPolicies(kResourceStatusAnnotation, value, policies);
+  return policies;
+}
+
+TEST(PodPolicies, ReadsWhatAKoordinatorSchedulerHasDecided) {
+  const PodPolicies decided =
+      ReadStatus(R"({"cpuset":"0-3,8","numaNodeResources":[{"node":1,"resources":{"cpu":"2",)"
+                 R"("memory":"1Gi"}},{"resources":null}]})");
+  EXPECT_EQ(decided.status_fault, "");
+  EXPECT_EQ(decided.cpuset.ToString(), "0-3,8");
+  const NumaNodeResources expected = {
+      {0, {}}, {1, {{"cpu", Quantity(2)}, {"memory", *Quantity::Parse("1Gi")}}}};
+  EXPECT_EQ(decided.numa_resources, expected);
+  EXPECT_EQ(ReadStatus("{}"), PodPolicies());
+  EXPECT_EQ(ReadStatus(R"({"cpuset":"","numaNodeResources":null})"), PodPolicies());
+}
+
+TEST(PodPolicies, NamesWhatIsWrongWithADecision) {
+  struct Case {
+    std::string value;
+    std::string fault;
+  };
+  for (const Case& c : {
+           Case{R"({"cpuset":"0-"})", "cpuset: "},
+           Case{R"({"cpuset":[0]})", "cpuset: array is not a string"},
+           Case{R"({"cpuSharedPools":[]})",
+                "cpuSharedPools: is not known; known are cpuset, numaNodeResources"},
+           Case{R"({"numaNodeResources":{}})", "numaNodeResources: object is not a list"},
+           Case{R"({"numaNodeResources":[{"node":-1}]})", "numaNodeResources[0].node: -1 is not"},
+           Case{R"({"numaNodeResources":[{"numa":0}]})",
+                "numaNodeResources[0].numa: is not known; known are node, resources"},
+           Case{R"({"numaNodeResources":[{"node":0},{"node":0}]})",
+                "numaNodeResources[1]: has its node twice"},
+           Case{R"({"numaNodeResources":[{"resources":{"cpu":"two"}}]})",
+                "numaNodeResources[0].resources.cpu: "},
+           Case{R"({"numaNodeResources":[{"resources":{"cpu":"-2"}}]})",
+                "numaNodeResources[0].resources.cpu: is negative"},
+           Case{std::string(17000, ' '), "is longer than 16384 bytes"},
+       }) {
+    PodPolicies policies = ReadStatus(c.value);
+    EXPECT_TRUE(policies.status_fault.starts_with(
+        "annotation scheduling.koordinator.sh/resource-status: " + c.fault))
+        << policies.status_fault;
+    policies.status_fault.clear();
+    EXPECT_EQ(policies, PodPolicies()) << c.value;
+  }
+}
+
 TEST(PodPolicies, OtherAnnotationsAreIgnored) {
   PodPolicies policies;
   ReadPodPolicies("scheduling.koordinator.sh/numa-topology", "nonsense", policies);

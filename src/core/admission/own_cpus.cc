@@ -1,0 +1,247 @@
+#include "core/admission/own_cpus.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "alignd/admission/own_policy.h"
+#include "alignd/admission/pod_level.h"
+#include "alignd/topologymanager/policy.h"
+#include "core/pod/exclusive_cpu_count.h"
+
+namespace alignd::admission {
+namespace {
+
+using cpumanager::CoreUse;
+using cpumanager::StaticPolicy;
+
+constexpr std::string_view kRequired = "requiredCPUBindPolicy ";
+constexpr std::string_view kPreferred = "preferredCPUBindPolicy ";
+constexpr std::string_view kExclusive = "preferredCPUExclusivePolicy ";
+
+std::string OfAnnotation(std::string_view field, std::string_view value) {
+  return std::string(field) + std::string(value) + " of annotation " +
+         std::string(kResourceSpecAnnotation);
+}
+
+CpuSet CoresTouching(const Machine& machine, const CpuSet& cpus) {
+  CpuSet cores;
+  for (const CpuGroup& core : machine.cores()) {
+    if (core.cpus.Intersects(cpus)) cores |= core.cpus;
+  }
+  return cores;
+}
+
+// Whether the node's options leave it to the pod.
+bool MayBind(const Node& node, CpuBindPolicy policy) {
+  const std::optional<CpuBindPolicy> of_node = BindPolicyOf(node);
+  return !of_node || *of_node == policy;
+}
+
+std::string OptionOf(CpuBindPolicy policy) {
+  return policy == CpuBindPolicy::kFullPcpus ? "full-pcpus-only" : "distribute-cpus-across-cores";
+}
+
+bool HasExclusiveCpus(const Node& node, const Pod& asking) {
+  if (!node.cpu) return false;
+  const Pod pod = OnThisNode(node, asking);
+  if (PodCpuBudget(pod) > 0) return true;
+  return std::ranges::any_of(pod.containers,
+                             [&](const Container& one) { return ExclusiveCpuCount(pod, one) > 0; });
+}
+
+bool MayChooseBind(const Node& node) {
+  return node.config.pod_policies.contains(PodPolicy::kCpuBindPolicy);
+}
+
+bool MayChooseExclusive(const Node& node) {
+  return node.config.pod_policies.contains(PodPolicy::kCpuExclusivePolicy);
+}
+
+std::string Ignored(const std::string& what, std::string_view name) {
+  return what + " is ignored: podPolicies does not have " + std::string(name);
+}
+
+// One CPU at most of each core.
+bool IsSpread(const Machine& machine, const CpuSet& cpus) {
+  return std::ranges::all_of(
+      machine.cores(), [&](const CpuGroup& core) { return core.cpus.CountCommon(cpus) <= 1; });
+}
+
+}  // namespace
+
+std::optional<CpuBindPolicy> BindPolicyOf(const Node& node) {
+  if (!node.cpu) return std::nullopt;
+  if (node.cpu->options.full_pcpus_only) return CpuBindPolicy::kFullPcpus;
+  if (node.cpu->options.distribute_cpus_across_cores) return CpuBindPolicy::kSpreadByPcpus;
+  return std::nullopt;
+}
+
+StaticPolicy CpuPolicyWith(const Node& node, const PodPolicies& chosen) {
+  StaticPolicy policy = *node.cpu;
+  if (chosen.required_bind && MayBind(node, *chosen.required_bind)) {
+    const bool is_full = *chosen.required_bind == CpuBindPolicy::kFullPcpus;
+    policy.cores = is_full ? CoreUse::kWhole : CoreUse::kOneOfEach;
+    if (is_full) policy.options.full_pcpus_only = true;
+  } else if (!chosen.required_bind && chosen.preferred_bind &&
+             MayBind(node, *chosen.preferred_bind) && !policy.options.full_pcpus_only) {
+    const bool is_full = *chosen.preferred_bind == CpuBindPolicy::kFullPcpus;
+    policy.cores = is_full ? CoreUse::kWholeFirst : CoreUse::kOneOfEachFirst;
+  }
+  return policy;
+}
+
+StaticPolicy CpuPolicyOf(const Node& node, const NodeState& state, const std::string& pod_uid) {
+  const auto asked = state.chosen_policies.find(pod_uid);
+  if (asked == state.chosen_policies.end()) return *node.cpu;
+  return CpuPolicyWith(node, ChosenPolicies(node, asked->second));
+}
+
+StaticPolicy CpuPolicyOfResize(const Node& node, const NodeState& state, const ContainerKey& key) {
+  StaticPolicy policy = CpuPolicyOf(node, state, key.pod_uid);
+  const CpuSet* const own = state.cpu.Find(key);
+  if (policy.cores == CoreUse::kOneOfEach && own != nullptr) {
+    // The cores of its own CPUs are left out where the new ones are chosen.
+    policy.avoided = CoresTouching(node.machine, state.cpu.HeldBy(key.pod_uid) - *own);
+  }
+  const bool spreads = policy.cores == CoreUse::kOneOfEachFirst &&
+                       !policy.options.distribute_cpus_across_numa &&
+                       !policy.options.prefer_align_cpus_by_uncorecache;
+  if (spreads) policy.options.distribute_cpus_across_cores = true;
+  return policy;
+}
+
+CpuSet AvoidedCpus(const Node& node, const NodeState& state, const std::string& pod_uid,
+                   const PodPolicies& chosen) {
+  if (!chosen.exclusive) return {};
+  CpuSet cpus;
+  for (const auto& [uid, of_other] : state.chosen_policies) {
+    if (uid != pod_uid && of_other.exclusive == chosen.exclusive) cpus |= state.cpu.HeldBy(uid);
+  }
+  return *chosen.exclusive == CpuExclusivePolicy::kPcpuLevel
+             ? CoresTouching(node.machine, cpus)
+             : node.machine.CpusInNuma(node.machine.NumaOf(cpus));
+}
+
+std::vector<CpuSet> PlacesToTry(const Node& node, const NodeState& state, const Pod& pod,
+                                const CpuSet& avoided) {
+  std::vector<CpuSet> places;
+  if (TopologyOf(node, pod).kind() == TopologyManagerPolicy::kNone) {
+    for (const CpuGroup& numa : node.machine.numa_groups()) places.push_back(numa.cpus);
+  }
+  const CpuSet free = state.cpu.default_set - node.cpu->reserved - avoided;
+  std::ranges::stable_sort(places, std::ranges::greater(),
+                           [&](const CpuSet& place) { return free.CountCommon(place); });
+  places.insert(places.begin(), node.machine.cpus());
+  return places;
+}
+
+bool IsWorse(const Node& node, const Pod& pod, const cpumanager::StaticPolicy& policy,
+             const Admission& apart, const Admission& anywhere) {
+  if (!apart.admitted()) return true;
+  if (!anywhere.admitted()) return false;
+  const topologymanager::TopologyHint none{node.machine.all_numa(), false};
+  for (size_t i = 0; i < apart.decisions.size(); ++i) {
+    if (topologymanager::AlignsBetter(anywhere.decisions[i].affinity.value_or(none),
+                                      apart.decisions[i].affinity.value_or(none))) {
+      return true;
+    }
+  }
+  const auto cores_of = [&](const CpuSet& cpus) {
+    return std::ranges::count_if(node.machine.cores(),
+                                 [&](const CpuGroup& core) { return core.cpus.Intersects(cpus); });
+  };
+  for (const Container& container : pod.containers) {
+    const ContainerKey key{pod.uid, container.name};
+    const CpuSet* const here = apart.next.cpu.Find(key);
+    const CpuSet* const there = anywhere.next.cpu.Find(key);
+    if (here == nullptr || there == nullptr) continue;
+    const auto cores = cores_of(*here) - cores_of(*there);
+    if (node.machine.NumaOf(*here).Count() > node.machine.NumaOf(*there).Count()) return true;
+    if (policy.cores == cpumanager::CoreUse::kWholeFirst && cores > 0) return true;
+    if (policy.cores == cpumanager::CoreUse::kOneOfEachFirst && cores < 0) return true;
+  }
+  return false;
+}
+
+bool LieAs(CpuBindPolicy policy, const Node& node, const NodeState& state,
+           const std::string& pod_uid) {
+  const auto lies = [&](const CpuSet& cpus) {
+    return policy == CpuBindPolicy::kFullPcpus ? CoresTouching(node.machine, cpus) == cpus
+                                               : IsSpread(node.machine, cpus);
+  };
+  if (const auto whole = state.cpu.pods.find(pod_uid); whole != state.cpu.pods.end()) {
+    return lies(whole->second);
+  }
+  const auto containers = state.cpu.assignments.find(pod_uid);
+  if (containers == state.cpu.assignments.end()) return true;
+  return std::ranges::all_of(containers->second,
+                             [&](const auto& container) { return lies(container.second); });
+}
+
+std::optional<Objection> ObjectionToSpec(const Node& node, const Pod& pod) {
+  if (!MayChooseBind(node) && !MayChooseExclusive(node)) return std::nullopt;
+  if (!pod.policies.spec_fault.empty()) {
+    return Objection{pod.policies.spec_fault,
+                     R"(correct the annotation, for example )"
+                     R"({"requiredCPUBindPolicy": "FullPCPUs"}, or remove it)"};
+  }
+  const std::optional<CpuBindPolicy>& required = pod.policies.required_bind;
+  if (!required || !MayChooseBind(node)) return std::nullopt;
+  const std::string asked = OfAnnotation(kRequired, ToString(*required));
+  if (!node.cpu) {
+    return Objection{"the pod asks for " + asked + ", and this node assigns no CPUs",
+                     "run the pod on a node with cpuManagerPolicy static, or write "
+                     "preferredCPUBindPolicy in place of requiredCPUBindPolicy"};
+  }
+  // Of a pod that is not complete, other containers can have them.
+  if (pod.is_complete && !HasExclusiveCpus(node, pod)) {
+    return Objection{
+        "the pod asks for " + asked + ", and none of its containers gets exclusive CPUs",
+        "let the pod be Guaranteed, with a whole number of CPUs, or remove "
+        "requiredCPUBindPolicy from the annotation"};
+  }
+  if (MayBind(node, *required)) return std::nullopt;
+  const std::string option = OptionOf(*BindPolicyOf(node));
+  return Objection{"the pod asks for " + asked + ", and this node assigns CPUs with " + option,
+                   "remove requiredCPUBindPolicy from the annotation: the node's option then "
+                   "applies; or run the pod on a node without " +
+                       option};
+}
+
+void DescribeSpec(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
+  const PodPolicies& asked = pod.policies;
+  const std::string annotation = "annotation " + std::string(kResourceSpecAnnotation);
+  if (!asked.spec_fault.empty()) {
+    const bool is_read = MayChooseBind(node) || MayChooseExclusive(node);
+    texts.push_back(is_read ? asked.spec_fault
+                            : annotation +
+                                  " is ignored: podPolicies has neither cpuBindPolicy nor "
+                                  "cpuExclusivePolicy");
+  }
+  if (asked.required_bind) {
+    const std::string text = OfAnnotation(kRequired, ToString(*asked.required_bind));
+    texts.push_back(MayChooseBind(node) ? text : Ignored(text, "cpuBindPolicy"));
+  } else if (asked.preferred_bind) {
+    std::string text = OfAnnotation(kPreferred, ToString(*asked.preferred_bind));
+    if (!MayChooseBind(node)) {
+      text = Ignored(text, "cpuBindPolicy");
+    } else if (!HasExclusiveCpus(node, pod)) {
+      text += " has no effect: the pod has no exclusive CPUs";
+    } else if (!MayBind(node, *asked.preferred_bind)) {
+      text += " has no effect: the node has " + OptionOf(*BindPolicyOf(node));
+    }
+    texts.push_back(std::move(text));
+  }
+  if (asked.exclusive) {
+    std::string text = OfAnnotation(kExclusive, ToString(*asked.exclusive));
+    if (!MayChooseExclusive(node)) {
+      text = Ignored(text, "cpuExclusivePolicy");
+    } else if (!HasExclusiveCpus(node, pod)) {
+      text += " has no effect: the pod has no exclusive CPUs";
+    }
+    texts.push_back(std::move(text));
+  }
+}
+
+}  // namespace alignd::admission

@@ -1,0 +1,243 @@
+#include "core/admission/own_status.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "alignd/admission/own_policy.h"
+#include "core/pod/exclusive_cpu_count.h"
+
+namespace alignd::admission {
+namespace {
+
+using cpumanager::CoreUse;
+using cpumanager::StaticPolicy;
+
+constexpr std::string_view kRemoveStatus =
+    "let the scheduler decide again: create the pod anew, or remove the annotation";
+
+bool MayDecide(const Node& node) {
+  return node.config.pod_policies.contains(PodPolicy::kResourceStatus);
+}
+
+std::string OfStatus() { return " of annotation " + std::string(kResourceStatusAnnotation); }
+
+Objection Object(std::string fault) { return {std::move(fault), std::string(kRemoveStatus)}; }
+
+Objection ObjectToCpus(const Pod& pod, const std::string& why) {
+  return Object("the scheduler decided cpuset " + pod.policies.cpuset.ToString() + OfStatus() +
+                ", and " + why);
+}
+
+// The exclusive CPUs that the pod has together when all its containers run.
+// Source: koordinator pkg/scheduler/plugins/nodenumaresource/plugin.go, PreFilter (PodRequests).
+int64_t CpusTogether(const Pod& pod) {
+  if (const int64_t whole = PodCpuBudget(pod); whole > 0) return whole;
+  constexpr int64_t kTooMany = CpuSet::kMaxCpu + 1;  // no sum overflows
+  int64_t running = 0;
+  int64_t largest_init = 0;
+  for (const Container& container : pod.containers) {
+    const int64_t sum =
+        std::min(kTooMany, running + std::min(kTooMany, ExclusiveCpuCount(pod, container)));
+    (container.kind == ContainerKind::kInit ? largest_init : running) =
+        container.kind == ContainerKind::kInit ? std::max(largest_init, sum) : sum;
+  }
+  return std::max(running, largest_init);
+}
+
+bool HasAllCpus(const NodeState& state, const Pod& pod) {
+  if (PodCpuBudget(pod) > 0) return state.cpu.pods.contains(pod.uid);
+  return std::ranges::all_of(pod.containers, [&](const Container& one) {
+    return ExclusiveCpuCount(pod, one) == 0 || state.cpu.Find({pod.uid, one.name}) != nullptr;
+  });
+}
+
+// What the pod can be assigned, if other pods keep what they have.
+CpuSet FreeFor(const Node& node, const NodeState& state, const std::string& pod_uid) {
+  return (state.cpu.default_set | (state.cpu.HeldBy(pod_uid) - state.cpu.offline)) -
+         node.cpu->reserved;
+}
+
+std::string PodsWith(const NodeState& state, const CpuSet& cpus) {
+  std::string text;
+  for (const std::string& uid : PodsIn(state)) {
+    if (state.cpu.HeldBy(uid).Intersects(cpus)) text += (text.empty() ? "" : ", ") + uid;
+  }
+  return text;
+}
+
+std::optional<Objection> ObjectionToCpuset(const Node& node, const NodeState& state,
+                                           const Pod& pod) {
+  const CpuSet& cpus = pod.policies.cpuset;
+  if (cpus.empty()) return std::nullopt;
+  if (const CpuSet unknown = cpus - node.machine.cpus(); !unknown.empty()) {
+    return ObjectToCpus(pod, "this node has no CPUs " + unknown.ToString());
+  }
+  if (const CpuSet reserved = cpus & node.cpu->reserved; !reserved.empty()) {
+    return ObjectToCpus(pod, "CPUs " + reserved.ToString() + " are reserved");
+  }
+  const int64_t needed = CpusTogether(pod);
+  if (pod.is_complete ? needed != cpus.Count() : needed > cpus.Count()) {
+    return ObjectToCpus(pod, "the pod requests " + std::to_string(needed) +
+                                 " exclusive CPUs, not " + std::to_string(cpus.Count()));
+  }
+  if (const CpuSet offline = cpus & state.cpu.offline; !offline.empty()) {
+    return ObjectToCpus(pod, "CPUs " + offline.ToString() + " are offline");
+  }
+  if (const CpuSet taken = cpus - FreeFor(node, state, pod.uid); !taken.empty()) {
+    const std::string owners = PodsWith(state, taken);
+    return ObjectToCpus(pod, "CPUs " + taken.ToString() + " are not free" +
+                                 (owners.empty() ? "" : ": pods with them are " + owners));
+  }
+  return std::nullopt;
+}
+
+// The CPUs of each decided NUMA node, if they are whole numbers that make up what the pod requests.
+std::map<int, int64_t> DecidedCounts(const Node& node, const Pod& pod) {
+  std::map<int, int64_t> counts;
+  int64_t sum = 0;
+  for (const auto& [id, amounts] : pod.policies.numa_resources) {
+    const auto cpu = amounts.find("cpu");
+    if (cpu == amounts.end()) continue;
+    const std::optional<int> position = node.machine.NumaPosition(id);
+    const int64_t count = cpu->second.Value();
+    if (!position || cpu->second != Quantity(count) || count > CpuSet::kMaxCpu) return {};
+    counts[*position] = count;
+    sum += count;
+  }
+  return sum == CpusTogether(pod) ? counts : std::map<int, int64_t>();
+}
+
+std::optional<Objection> ObjectionToNodes(const Node& node, const NodeState& state,
+                                          const Pod& pod) {
+  if (pod.policies.numa_resources.empty()) return std::nullopt;
+  const auto object = [](int64_t id, const std::string& what, const std::string& why) {
+    return Object("the scheduler decided " + what + "NUMA node " + std::to_string(id) + OfStatus() +
+                  ", and " + why);
+  };
+  for (const auto& [id, amounts] : pod.policies.numa_resources) {
+    if (!node.machine.NumaPosition(id)) return object(id, "", "this node has no such NUMA node");
+    for (const auto& [name, amount] : amounts) {
+      if (name == "cpu" || name == "memory" || name.starts_with("hugepages-")) continue;
+      return object(id, name + " of ", "only cpu, memory and huge pages can be decided");
+    }
+  }
+  const NumaMask nodes = *DecidedNodes(node, pod);
+  const CpuSet outside = pod.policies.cpuset - node.machine.CpusInNuma(nodes);
+  if (!outside.empty()) {
+    return ObjectToCpus(pod, "CPUs " + outside.ToString() +
+                                 " are on other NUMA nodes than those of its numaNodeResources");
+  }
+  if (!pod.policies.cpuset.empty()) return std::nullopt;
+  const StaticPolicy policy = CpuPolicyWith(node, ChosenPolicies(node, pod.policies));
+  const CpuSet free = FreeFor(node, state, pod.uid);
+  for (const auto& [position, count] : DecidedCounts(node, pod)) {
+    const CpuSet here =
+        cpumanager::CanBeAssigned(node.machine, policy, free & node.machine.CpusInNuma(position));
+    if (here.Count() >= count) continue;
+    return object(node.machine.NumaId(position), std::to_string(count) + " CPUs of ",
+                  "it has " + std::to_string(here.Count()) + " that the pod can be assigned");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsDecided(const Node& node, const Pod& pod) {
+  const PodPolicies& asked = pod.policies;
+  return MayDecide(node) && (!asked.cpuset.empty() || !asked.numa_resources.empty());
+}
+
+std::optional<Objection> ObjectionToStatus(const Node& node, const NodeState& state,
+                                           const Pod& pod) {
+  if (!MayDecide(node)) return std::nullopt;
+  if (!pod.policies.status_fault.empty()) {
+    return Objection{pod.policies.status_fault,
+                     R"(correct the annotation, for example {"cpuset": "4-7"}, or remove it)"};
+  }
+  if (!IsDecided(node, pod)) return std::nullopt;
+  // Of a pod that is not complete, other containers can have exclusive CPUs.
+  if (!node.cpu || (pod.is_complete && CpusTogether(pod) == 0)) {
+    const std::string why =
+        node.cpu ? "none of its containers gets exclusive CPUs" : "this node assigns no CPUs";
+    return Object("a scheduler decided where the pod runs, by annotation " +
+                  std::string(kResourceStatusAnnotation) + ", and " + why);
+  }
+  if (HasAllCpus(state, pod)) return std::nullopt;
+  if (auto objection = ObjectionToCpuset(node, state, pod)) return objection;
+  return ObjectionToNodes(node, state, pod);
+}
+
+void RestrictToDecided(const Node& node, const NodeState& state, const Pod& pod,
+                       StaticPolicy& policy) {
+  if (!IsDecided(node, pod)) return;
+  // Decided CPUs are whole cores where the node requires it, like all others.
+  if (policy.options.full_pcpus_only) policy.cores = CoreUse::kWhole;
+  CpuSet decided = pod.policies.cpuset;
+  if (decided.empty()) {
+    const CpuSet free = FreeFor(node, state, pod.uid);
+    for (const auto& [position, count] : DecidedCounts(node, pod)) {
+      const CpuSet here = free & node.machine.CpusInNuma(position);
+      const Result<CpuSet> cpus = cpumanager::Preview(node.machine, policy, here, count);
+      if (cpus.ok()) decided |= *cpus;
+    }
+    if (decided.empty()) decided = node.machine.CpusInNuma(*DecidedNodes(node, pod));
+  }
+  policy.avoided |= node.machine.cpus() - decided;
+}
+
+std::optional<NumaMask> DecidedNodes(const Node& node, const Pod& pod) {
+  if (!MayDecide(node) || pod.policies.numa_resources.empty()) return std::nullopt;
+  std::vector<int64_t> ids;
+  for (const auto& [id, amounts] : pod.policies.numa_resources) ids.push_back(id);
+  return node.machine.MaskOfIds(ids);
+}
+
+Pod WithDecidedNodes(const Node& node, Pod pod) {
+  if (!DecidedNodes(node, pod)) return pod;
+  ClaimedDevice place{.name = "numaNodeResources" + OfStatus(), .numa = {}};
+  for (const auto& [id, amounts] : pod.policies.numa_resources) place.numa.push_back(id);
+  if (node.topology.scope() == TopologyManagerScope::kPod) {
+    pod.claimed_devices.push_back(place);
+    return pod;
+  }
+  for (Container& container : pod.containers) container.claimed_devices.push_back(place);
+  return pod;
+}
+
+std::optional<Objection> ObjectionToResult(const Node& node, const Pod& pod,
+                                           const Admission& admission) {
+  const std::optional<NumaMask> decided = DecidedNodes(node, pod);
+  if (!decided || !admission.admitted()) return std::nullopt;
+  const std::vector<int> ids = node.machine.NumaIds(*decided);
+  for (const auto& [name, assignment] : admission.assignments) {
+    for (const int id : assignment.memory_nodes) {
+      if (std::ranges::find(ids, id) != ids.end()) continue;
+      return Object("the scheduler decided on other NUMA nodes by numaNodeResources" + OfStatus() +
+                    ", and these have too little memory free for container " + name +
+                    ": it would have memory of NUMA node " + std::to_string(id));
+    }
+  }
+  return std::nullopt;
+}
+
+void DescribeStatus(const Node& node, const Pod& pod, std::vector<std::string>& texts) {
+  const PodPolicies& asked = pod.policies;
+  if (asked.status_fault.empty() && asked.cpuset.empty() && asked.numa_resources.empty()) return;
+  if (!MayDecide(node)) {
+    texts.push_back("annotation " + std::string(kResourceStatusAnnotation) +
+                    " is ignored: podPolicies does not have resourceStatus");
+    return;
+  }
+  if (!asked.status_fault.empty()) texts.push_back(asked.status_fault);
+  if (!asked.cpuset.empty()) texts.push_back("cpuset " + asked.cpuset.ToString() + OfStatus());
+  if (asked.numa_resources.empty()) return;
+  std::string nodes;
+  for (const auto& [id, amounts] : asked.numa_resources) {
+    nodes += (nodes.empty() ? "" : ",") + std::to_string(id);
+  }
+  texts.push_back("NUMA nodes " + nodes + OfStatus());
+}
+
+}  // namespace alignd::admission

@@ -1,0 +1,45 @@
+// What a scheduler has decided for a pod (annotation resource-status, PodPolicies), where the
+// node's configuration lets schedulers decide. Private to the core.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alignd/admission/admission.h"
+#include "alignd/admission/node.h"
+#include "alignd/admission/node_state.h"
+#include "alignd/cpumanager/static_policy.h"
+#include "alignd/pod/pod.h"
+#include "core/admission/own_cpus.h"
+
+namespace alignd::admission {
+
+// Whether the pod's annotation is followed: it decides something, and the node allows it.
+bool IsDecided(const Node& node, const Pod& pod);
+
+// Why the decision cannot be followed here, or not now: both sides. nullopt: no reason. Containers
+// that are assigned their CPUs keep them, whatever the annotation says.
+std::optional<Objection> ObjectionToStatus(const Node& node, const NodeState& state,
+                                           const Pod& pod);
+
+// Restricts the policy to the decided CPUs. If numaNodeResources names whole numbers of CPUs, as
+// many as the pod requests, these are chosen on each NUMA node as the policy would.
+// There must be no objection.
+void RestrictToDecided(const Node& node, const NodeState& state, const Pod& pod,
+                       cpumanager::StaticPolicy& policy);
+
+// The pod, with the NUMA nodes of numaNodeResources as places that its CPUs and memory are aligned
+// with.
+Pod WithDecidedNodes(const Node& node, Pod pod);
+
+// The NUMA nodes of numaNodeResources; nullopt: it names none.
+std::optional<NumaMask> DecidedNodes(const Node& node, const Pod& pod);
+
+// What is assigned on other NUMA nodes than the decided ones. nullopt: nothing.
+std::optional<Objection> ObjectionToResult(const Node& node, const Pod& pod,
+                                           const Admission& admission);
+
+void DescribeStatus(const Node& node, const Pod& pod, std::vector<std::string>& texts);
+
+}  // namespace alignd::admission

@@ -1,0 +1,168 @@
+#include "core/cpumanager/core_use.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alignd/cpumanager/cpu_packing.h"
+#include "alignd/cpumanager/resize.h"
+#include "core/cpumanager/node_cpus.h"
+
+namespace alignd::cpumanager {
+namespace {
+
+using topologymanager::TopologyHint;
+
+CpuSet WholeCoresOf(const Machine& machine, const CpuSet& cpus) {
+  CpuSet whole;
+  for (const CpuGroup& core : machine.cores()) {
+    if (cpus.Contains(core.cpus)) whole |= core.cpus;
+  }
+  return whole;
+}
+
+// One CPU of each core that has one.
+CpuSet OneOfEachCore(const Machine& machine, const CpuSet& cpus, const CpuSet& preferred) {
+  CpuSet ones;
+  for (const CpuGroup& core : machine.cores()) {
+    const CpuSet here = core.cpus & cpus;
+    if (here.empty()) continue;
+    const CpuSet first = here & preferred;
+    ones.Add(first.empty() ? here.First() : first.First());
+  }
+  return ones;
+}
+
+CpuSet CoresWith(const Machine& machine, const CpuSet& cpus) {
+  CpuSet cores;
+  for (const CpuGroup& core : machine.cores()) {
+    if (core.cpus.Intersects(cpus)) cores |= core.cpus;
+  }
+  return cores;
+}
+
+Refusal NotAligned(const std::string& text) {
+  return {"SMTAlignmentError", "SMT Alignment Error: " + text};
+}
+
+// The CPUs of each NUMA node; with prefer-align-cpus-by-uncorecache, of each cache there.
+std::vector<CpuSet> PlacesOf(const Machine& machine, const PolicyOptions& options) {
+  std::vector<CpuSet> places;
+  for (const CpuGroup& node : machine.numa_groups()) {
+    if (!options.prefer_align_cpus_by_uncorecache) {
+      places.push_back(node.cpus);
+      continue;
+    }
+    for (const CpuGroup& cache : machine.uncores()) places.push_back(cache.cpus & node.cpus);
+  }
+  return places;
+}
+
+// What the options alone would choose, moved to as many cores as possible within each NUMA node or
+// cache.
+Result<CpuSet> SpreadOut(const Machine& machine, const PolicyOptions& options,
+                         const CpuSet& offered, const TopologyHint& affinity, int64_t count) {
+  const Result<CpuSet> base = ChooseCpus(machine, options, offered, affinity, count);
+  if (!base.ok()) return base.error();
+  CpuSet spread;
+  for (const CpuSet& place : PlacesOf(machine, options)) {
+    const int share = base->CountCommon(place);
+    if (share == 0) continue;
+    const CpuSet here = offered & place;
+    const CpuSet ones = OneOfEachCore(machine, here, {});
+    const Result<CpuSet> first = TakeCpus(machine, options, ones, std::min(share, ones.Count()));
+    if (!first.ok()) return first.error();
+    const Result<CpuSet> rest = TakeCpus(machine, options, here - *first, share - first->Count());
+    if (!rest.ok()) return rest.error();
+    spread |= *first | *rest;
+  }
+  return spread;
+}
+
+// Whole cores also where cores have different sizes: there, TakeCpus can take parts of them.
+ChosenCpus ChooseWhole(const Machine& machine, const StaticPolicy& policy, const CpuSet& offered,
+                       const TopologyHint& affinity, int64_t count) {
+  const Result<CpuSet> cpus = ChooseCpus(machine, policy.options, offered, affinity, count);
+  if (cpus.ok() && WholeCoresOf(machine, *cpus) == *cpus) return {.cpus = *cpus};
+  const CpuSet near = affinity.affinity ? machine.CpusInNuma(*affinity.affinity) : machine.cpus();
+  const Result<CpuSet> of_any_size =
+      ChooseForResize(machine, policy.options,
+                      {.kept = {}, .offered = offered & near, .count = count, .nodes = {}});
+  if (of_any_size.ok()) return {.cpus = *of_any_size};
+  return {.refusal = NotAligned(of_any_size.error().message)};
+}
+
+}  // namespace
+
+CpuSet Offered(const Machine& machine, const StaticPolicy& policy, CpuSet free,
+               const CpuSet& reusable, const CpuSet& held) {
+  free -= policy.avoided;
+  switch (policy.cores) {
+    case CoreUse::kByOptions:
+    case CoreUse::kWholeFirst:
+    case CoreUse::kOneOfEachFirst:
+      break;
+    case CoreUse::kWhole:
+      return WholeCoresOf(machine, free);
+    case CoreUse::kOneOfEach:
+      return OneOfEachCore(machine, free - CoresWith(machine, held), reusable);
+  }
+  return free;
+}
+
+CpuSet NotReusable(const CpuState& state, const std::string& pod_uid) {
+  CpuSet held = state.HeldBy(pod_uid);
+  if (const auto reusable = state.reusable.find(pod_uid); reusable != state.reusable.end()) {
+    held -= reusable->second;
+  }
+  return held;
+}
+
+ChosenCpus ChooseOffered(const Machine& machine, const StaticPolicy& policy, const CpuSet& offered,
+                         const TopologyHint& affinity, int64_t count) {
+  const std::string wanted = std::to_string(count);
+  const std::string has = std::to_string(offered.Count());
+  PolicyOptions options = policy.options;
+  switch (policy.cores) {
+    case CoreUse::kByOptions:
+    case CoreUse::kOneOfEachFirst:
+      break;
+    case CoreUse::kWholeFirst:
+      // distribute-cpus-across-numa then distributes cores, where the number of CPUs allows it.
+      options.full_pcpus_only = count % machine.cpus_per_core() == 0;
+      break;
+    case CoreUse::kWhole:
+      if (auto refusal = CheckWholeCores(machine, offered, count)) {
+        return {.refusal = std::move(refusal)};
+      }
+      return ChooseWhole(machine, policy, offered, affinity, count);
+    case CoreUse::kOneOfEach:
+      if (count > offered.Count()) {
+        return {.refusal = NotAligned("requested " + wanted +
+                                      " cpus, each on a core of its own, and cores with a free "
+                                      "CPU = " +
+                                      has)};
+      }
+      break;
+  }
+  const Result<CpuSet> cpus = policy.cores == CoreUse::kOneOfEachFirst
+                                  ? SpreadOut(machine, options, offered, affinity, count)
+                                  : ChooseCpus(machine, options, offered, affinity, count);
+  if (!cpus.ok()) return {.refusal = UnexpectedAdmissionError(cpus.error().message)};
+  return {.cpus = *cpus};
+}
+
+CpuSet CanBeAssigned(const Machine& machine, const StaticPolicy& policy, const CpuSet& free) {
+  return Offered(machine, policy, free);
+}
+
+Result<CpuSet> Preview(const Machine& machine, const StaticPolicy& policy, const CpuSet& free,
+                       int64_t count) {
+  ChosenCpus chosen =
+      ChooseOffered(machine, policy, Offered(machine, policy, free), {std::nullopt, false}, count);
+  if (chosen.refusal) return Error{ErrorCode::kInvalidArgument, chosen.refusal->message};
+  return std::move(chosen.cpus);
+}
+
+}  // namespace alignd::cpumanager
