@@ -53,7 +53,9 @@ std::string NodeConfigText(const Machine& machine, Random& random) {
   if (random.OnceIn(3)) {
     text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
   }
-  if (random.OnceIn(3)) text += R"(,"podPolicies":["numaTopologyPolicy"])";
+  text += OneOfTexts(random, {"", "", R"(,"podPolicies":["numaTopologyPolicy"])",
+                              R"(,"podPolicies":["numaTopologyPolicy","cpuBindPolicy",)"
+                              R"("cpuExclusivePolicy","resourceStatus"])"});
   return text + "}";
 }
 
@@ -105,9 +107,20 @@ PlannedNode FromObjects(const PlannedNode& node, const std::vector<BoundPod>& bo
   return *std::move(planned);
 }
 
+// Whether the pod asks for more of its CPUs than their number, beyond the options of the node.
+bool AsksForCpuNumbers(const admission::Node& node, const PodPolicies& asked) {
+  const PodPolicies chosen = admission::ChosenPolicies(node, asked);
+  const bool is_by_option = node.cpu && node.cpu->options.full_pcpus_only &&
+                            chosen.required_bind == CpuBindPolicy::kFullPcpus;
+  const bool is_decided = node.config.pod_policies.contains(PodPolicy::kResourceStatus) &&
+                          !(asked.cpuset.empty() && asked.numa_resources.empty());
+  return (chosen.required_bind && !is_by_option) || chosen.exclusive || is_decided;
+}
+
 // Where docs/fleet-planning.md says that the answer is exact.
 bool IsExact(const PlannedNode& node, const PlannedPod& pod) {
   if (!pod.undecided.empty()) return false;
+  if (AsksForCpuNumbers(node.node(), pod.pod.policies)) return false;
   const bool is_init = std::ranges::any_of(
       pod.pod.containers, [](const Container& one) { return one.kind == ContainerKind::kInit; });
   const bool is_one = pod.pod.containers.size() == 1;

@@ -22,7 +22,11 @@ inline std::string ConfigText(const KubeletConfig& config) {
   if (!config.topology_manager_policy_options.empty()) {
     text += R"(,"topologyManagerPolicyOptions":{"prefer-closest-numa-nodes":"true"})";
   }
-  if (!config.pod_policies.empty()) text += R"(,"podPolicies":["numaTopologyPolicy"])";
+  std::string policies;
+  for (const PodPolicy policy : config.pod_policies) {
+    policies += (policies.empty() ? "\"" : ",\"") + std::string(ToString(policy)) + "\"";
+  }
+  if (!policies.empty()) text += R"(,"podPolicies":[)" + policies + "]";
   return text + "}";
 }
 

@@ -1,8 +1,10 @@
 // Random pods and devices for tests of planning.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "alignd/placement/manifest.h"
 #include "alignd/scenario/scenario.h"
@@ -14,7 +16,26 @@ namespace alignd::placement {
 inline void LetPodsChoose(KubeletConfig& config, Random& random) {
   if (!random.OnceIn(3)) return;
   config.pod_policies = {PodPolicy::kNumaTopologyPolicy};
+  if (random.OnceIn(2)) {
+    config.pod_policies.insert(PodPolicy::kCpuBindPolicy);
+    config.pod_policies.insert(PodPolicy::kCpuExclusivePolicy);
+  }
+  if (random.OnceIn(2)) config.pod_policies.insert(PodPolicy::kResourceStatus);
   if (!random.OnceIn(4)) config.topology_manager_policy = TopologyManagerPolicy::kNone;
+}
+
+// How the CPUs of a pod lie on cores, what they stay away from, and what a scheduler has decided.
+inline void AskForCpus(PodPolicies& policies, const Machine& machine, Random& random) {
+  using Bind = std::optional<CpuBindPolicy>;
+  const std::vector<Bind> binds = {std::nullopt, CpuBindPolicy::kFullPcpus,
+                                   CpuBindPolicy::kSpreadByPcpus};
+  policies.required_bind = random.OneOf(binds);
+  policies.preferred_bind = random.OneOf(binds);
+  policies.exclusive = random.OneOf<std::optional<CpuExclusivePolicy>>(
+      {std::nullopt, CpuExclusivePolicy::kPcpuLevel, CpuExclusivePolicy::kNumaNodeLevel});
+  if (random.OnceIn(8)) policies.spec_fault = "annotation y: is wrong";
+  if (random.OnceIn(6)) policies.cpuset = random.SomeOf(machine.cpus()).Lowest(random.Number(1, 4));
+  if (random.OnceIn(6)) policies.numa_resources[random.Number(0, machine.numa_count())] = {};
 }
 
 // Requests of the shared pool and of exclusive CPUs, of devices that are there and of others.
@@ -47,6 +68,7 @@ inline PlannedPod RandomPlanned(const std::string& uid, const Machine& machine, 
   } else if (random.OnceIn(8)) {
     planned.pod.policies.fault = "annotation x: is wrong";
   }
+  if (random.OnceIn(3)) AskForCpus(planned.pod.policies, machine, random);
   if (random.OnceIn(60)) planned.undecided = {"claims"};
   if (random.OnceIn(20)) planned.faults = {"spec.x: unknown field"};
   return planned;
