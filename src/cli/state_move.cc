@@ -64,7 +64,7 @@ Result<MovingNode> MovingNode::Find(const MoveOptions& stated) {
   daemon::Options options;
   options.root = stated.root;
   options.node = stated.node;
-  options.compatibility = moving::CompatibilityOf(*found);
+  moving::TakeFlags(*found, options);
   options.config = stated.config;
   if (stated.config.empty() && !found->config_file.empty()) {
     options.config = files.OnThisMachine(found->config_file);
