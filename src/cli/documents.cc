@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "alignd/base/json_depth.h"
+#include "cli/lstopo_file.h"
 #include "host/file.h"
 #include "host/yaml.h"
 
@@ -90,7 +91,11 @@ Result<std::vector<std::string>> ReadDocuments(const std::string& file, FileOrig
   const Result<std::string> text = ReadText(file, origin);
   if (!text.ok()) return text.error();
   std::vector<std::string> documents;
-  if (IsObjectPerLine(*text)) {
+  if (IsXml(*text)) {
+    Result<std::string> json = NodeJsonOfLstopo(*text);
+    if (!json.ok()) return host::ContentError(json.error(), file);
+    documents.push_back(*std::move(json));
+  } else if (IsObjectPerLine(*text)) {
     documents = LinesOf(*text);
   } else {
     for (const std::string& document : DocumentsOf(*text)) {

@@ -29,9 +29,10 @@ Error BadFleet(std::string message, std::string remedy) {
   return {ErrorCode::kInvalidArgument, std::move(message), std::move(remedy)};
 }
 
+// *.xml: of lstopo.
 bool IsManifestName(const std::string& name) {
   const std::string extension = fs::path(name).extension();
-  return extension == ".yaml" || extension == ".yml" || extension == ".json";
+  return extension == ".yaml" || extension == ".yml" || extension == ".json" || extension == ".xml";
 }
 
 std::string KindOf(const std::string& json) {
@@ -280,7 +281,7 @@ Result<Done> AddNodesOfDirectory(const fs::path& directory, const std::string& c
   if (nodes.size() > before || !inputs.objects.empty()) return Done{};
   return BadFleet(
       directory.string() + ": has no node",
-      "name a directory with files *.json, *.yaml or *.yml, or with a directory for each "
+      "name a directory with files *.json, *.yaml, *.yml or *.xml, or with a directory for each "
       "node");
 }
 
