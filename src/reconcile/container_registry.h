@@ -28,6 +28,7 @@ struct RuntimeListing {
     std::string handler{};  // the runtime handler; empty: the runtime's default
     std::optional<NumaTopologyPolicy> numa_policy{};  // that its annotations ask for
     int64_t created_at = 0;                           // in nanoseconds since 1970
+    std::set<std::string> unsupported{};              // PodPolicies::unsupported
   };
   struct Container {
     std::string id;

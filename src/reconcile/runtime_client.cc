@@ -73,10 +73,12 @@ class MarkedContainers {
   std::map<ContainerKey, Candidate> newest_;
 };
 
-std::optional<NumaTopologyPolicy> PolicyOf(const v1::PodSandbox& sandbox) {
+PodPolicies PoliciesOf(const v1::PodSandbox& sandbox) {
   PodPolicies policies;
-  for (const auto& [name, value] : sandbox.annotations()) ReadPodPolicies(name, value, policies);
-  return policies.numa_topology;
+  for (const auto& [name, value] : sandbox.annotations()) {
+    ReadPodPolicies(Escaped(name), value, policies);
+  }
+  return policies;
 }
 
 // Ids stay as they are: the runtime is called with them. UIDs and names go into state files,
@@ -88,10 +90,12 @@ RuntimeListing ToListing(const v1::ListPodSandboxResponse& sandboxes,
   std::map<std::string, RuntimeListing::Sandbox> sandbox_of;
   for (const v1::PodSandbox& sandbox : sandboxes.items()) {
     const std::string uid = Escaped(PodUidOr(sandbox.metadata().uid(), sandbox.id()));
-    listing.sandboxes.push_back(
-        {sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
-         Escaped(sandbox.metadata().name()), Escaped(sandbox.metadata().namespace_()),
-         Escaped(sandbox.runtime_handler()), PolicyOf(sandbox), sandbox.created_at()});
+    const PodPolicies policies = PoliciesOf(sandbox);
+    listing.sandboxes.push_back({sandbox.id(), uid, sandbox.state() == v1::SANDBOX_READY,
+                                 Escaped(sandbox.metadata().name()),
+                                 Escaped(sandbox.metadata().namespace_()),
+                                 Escaped(sandbox.runtime_handler()), policies.numa_topology,
+                                 sandbox.created_at(), policies.unsupported});
     sandbox_of[sandbox.id()] = listing.sandboxes.back();
   }
   MarkedContainers marked;

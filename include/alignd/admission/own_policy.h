@@ -56,8 +56,8 @@ NodeState WithPolicies(const Node& node, NodeState state,
 // Differs: koordinator ignores members of the annotation that it does not know.
 std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state, const Pod& pod);
 
-// What becomes of the pod's annotation, for `explain`: "numaTopologyPolicy Restricted by annotation
-// NAME". Empty: the pod asks for no policy.
+// What becomes of the pod's annotations, for `explain`: "numaTopologyPolicy Restricted by
+// annotation NAME". Empty: the pod has none of pod_policies.h.
 std::string DescribePodPolicy(const Node& node, const Pod& pod);
 
 }  // namespace alignd::admission

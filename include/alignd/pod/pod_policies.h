@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,8 @@ struct PodPolicies {
   // Why numa-topology-spec cannot be followed: the annotation, the value, and what is allowed.
   // Empty: it can, or the pod has none.
   std::string fault = {};
+  // Names of annotations that no node follows (NoteUnsupported).
+  std::set<std::string> unsupported = {};
 
   friend bool operator==(const PodPolicies&, const PodPolicies&) = default;
 };

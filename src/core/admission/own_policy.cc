@@ -7,6 +7,7 @@
 #include "alignd/admission/admission.h"
 #include "alignd/admission/assignment.h"
 #include "alignd/admission/explanation.h"
+#include "alignd/pod/unsupported_annotations.h"
 #include "core/admission/held_resources.h"
 
 namespace alignd::admission {
@@ -47,6 +48,17 @@ bool AdmitsAssignment(const Node& node, const NodeState& state, const HoldingUni
 Refusal Refuse(std::string fault, std::string remedy) {
   std::string message = fault + std::string(kWhatWouldHelp) + remedy;
   return {std::string(kPodPolicyError), std::move(message), std::move(fault), std::move(remedy)};
+}
+
+// What becomes of kNumaTopologyAnnotation. Empty: the pod does not have it.
+std::string DescribeChoice(const Node& node, const Pod& pod) {
+  const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
+  if (!chosen && pod.policies.fault.empty()) return {};
+  if (!MayChoose(node)) {
+    return "annotation " + std::string(kNumaTopologyAnnotation) +
+           " is ignored: podPolicies does not have numaTopologyPolicy";
+  }
+  return chosen ? AnnotationText(*chosen) : pod.policies.fault;
 }
 
 }  // namespace
@@ -138,13 +150,10 @@ std::optional<Refusal> RefuseOwnPolicy(const Node& node, const NodeState& state,
 }
 
 std::string DescribePodPolicy(const Node& node, const Pod& pod) {
-  const std::optional<NumaTopologyPolicy>& chosen = pod.policies.numa_topology;
-  if (!chosen && pod.policies.fault.empty()) return {};
-  if (!MayChoose(node)) {
-    return "annotation " + std::string(kNumaTopologyAnnotation) +
-           " is ignored: podPolicies does not have numaTopologyPolicy";
-  }
-  return chosen ? AnnotationText(*chosen) : pod.policies.fault;
+  std::string text = DescribeChoice(node, pod);
+  const std::string unsupported = DescribeUnsupported(pod.policies.unsupported);
+  if (!text.empty() && !unsupported.empty()) text += "; ";
+  return text + unsupported;
 }
 
 }  // namespace alignd::admission

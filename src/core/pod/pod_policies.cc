@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "alignd/pod/unsupported_annotations.h"
 #include "core/json/json_view.h"
 
 namespace alignd {
@@ -85,6 +86,7 @@ std::string_view ToString(NumaTopologyPolicy policy) {
 }
 
 void ReadPodPolicies(std::string_view annotation, std::string_view value, PodPolicies& policies) {
+  NoteUnsupported(annotation, policies.unsupported);
   if (annotation != kNumaTopologyAnnotation) return;
   const auto policy = ParseNumaTopologySpec(value);
   if (policy.ok()) {
